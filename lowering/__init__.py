@@ -1,0 +1,9 @@
+"""StableHLO: programs as text and as artifacts.
+
+Sees programs, never graphs, derivative rules or kernels. Text needs no jaxlib.
+"""
+
+from lowering.lower import lower_to_stablehlo
+from lowering.module import StableHloModule
+
+__all__ = ["StableHloModule", "lower_to_stablehlo"]

@@ -1,0 +1,18 @@
+"""What an emitter is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tenferro.ops import StdTensorOp
+
+__all__ = ["Emitter", "EmitterRows"]
+
+Emitter = Callable[..., Any]
+"""`emit(op, w, *operands)` writes statements through the writer `w` and gives the output value, or a
+tuple of them when the op has several. `w.result_types` are the instruction's output types, all
+static; `op`'s payload holds numbers, and op-local extents that `op.resolved` turns into numbers.
+"""
+
+EmitterRows = Mapping[type[StdTensorOp], Emitter]

@@ -1,0 +1,90 @@
+"""How StableHLO writes constants: exactly, in every dtype and size.
+
+Floats are written with enough digits to round-trip; what decimals cannot say (infinities, NaN and
+its payload) as the bit pattern. Beyond a few elements the whole tensor is one hexadecimal string.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["LONGEST_LIST", "dense"]
+
+LONGEST_LIST = 32
+"""Constants of more elements are written as one hexadecimal string."""
+
+
+def dense(array: Any) -> str:
+    """The `dense<...>` literal of a NumPy array, without its type.
+
+    Bool arrays beyond `LONGEST_LIST` elements have no hexadecimal form that every MLIR reads; the
+    writer converts them from ui8 instead.
+
+    >>> dense(np.array([1.5, -np.inf]))
+    'dense<[1.5, 0xFFF0000000000000]>'
+    >>> dense(np.float32(0.1)), dense(np.array([[True, False]]))
+    ('dense<0.1>', 'dense<[[true, false]]>')
+    """
+    array = np.asarray(array)
+    if array.size == 0:
+        return "dense<>"
+    first = array.reshape(-1)[:1]
+    if array.size == 1 or array.tobytes() == first.tobytes() * array.size:
+        return f"dense<{_element(first[0], DType.of(array.dtype))}>"
+    if array.size > LONGEST_LIST:
+        little = array if sys.byteorder == "little" else array.byteswap()
+        return f'dense<"0x{little.tobytes().hex().upper()}">'
+    return f"dense<{_nested(array, DType.of(array.dtype))}>"
+
+
+def is_splat(array: Any) -> bool:
+    """True when every element has the bits of the first."""
+    return array.tobytes() == array.reshape(-1)[:1].tobytes() * array.size
+
+
+def _nested(array: Any, dtype: DType) -> str:
+    """Brackets around brackets, innermost axis last, built by joining from the inside out."""
+    parts = [_element(value, dtype) for value in array.reshape(-1)]
+    for extent in reversed(array.shape):
+        parts = [
+            f"[{', '.join(parts[start : start + extent])}]"
+            for start in range(0, len(parts), extent)
+        ]
+    return parts[0]
+
+
+def _element(value: Any, dtype: DType) -> str:
+    if dtype.is_bool:
+        return "true" if value else "false"
+    if dtype.is_integer:
+        return str(int(value))
+    if dtype.is_complex:
+        return f"({_element(value.real, dtype.real)}, {_element(value.imag, dtype.real)})"
+    return _float(value, dtype)
+
+
+def _float(value: Any, dtype: DType) -> str:
+    if not np.isfinite(value):
+        bits = int.from_bytes(np.asarray(value).tobytes(), sys.byteorder)
+        return f"0x{bits:0{dtype.bits // 4}X}"
+    text = repr(float(value)) if dtype is DType.F64 else np.format_float_scientific(
+        np.float32(value), unique=True, trim="0"
+    )
+    if dtype is not DType.F64 and 1e-4 <= abs(float(value)) < 1e16 or value == 0:
+        text = np.format_float_positional(
+            value if dtype is DType.F64 else np.float32(value), unique=True, trim="0"
+        )
+    mantissa, _, exponent = text.partition("e")
+    if "." not in mantissa:
+        mantissa += ".0"
+    return mantissa + (f"e{exponent}" if exponent else "")
+
+
+def type_of(array: Any) -> TensorSpec:
+    """The spec of a NumPy array."""
+    return TensorSpec.of(array.shape, DType.of(array.dtype))

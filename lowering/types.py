@@ -1,0 +1,53 @@
+"""How StableHLO writes types.
+
+Source: StableHLO spec, section "Types".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["element_type", "integers", "tensor_type"]
+
+_ELEMENT: Mapping[DType, str] = {
+    DType.Bool: "i1",
+    DType.I8: "i8",
+    DType.I16: "i16",
+    DType.I32: "i32",
+    DType.I64: "i64",
+    DType.U8: "ui8",
+    DType.U16: "ui16",
+    DType.U32: "ui32",
+    DType.U64: "ui64",
+    DType.F16: "f16",
+    DType.BF16: "bf16",
+    DType.F32: "f32",
+    DType.F64: "f64",
+    DType.C32: "complex<f32>",
+    DType.C64: "complex<f64>",
+}
+
+
+def element_type(dtype: DType) -> str:
+    """The element type's name.
+
+    >>> element_type(DType.C64), element_type(DType.U8)
+    ('complex<f64>', 'ui8')
+    """
+    return _ELEMENT[dtype]
+
+
+def tensor_type(spec: TensorSpec) -> str:
+    """The tensor type's name; every extent must be a number.
+
+    >>> tensor_type(TensorSpec((2, 3), "float64")), tensor_type(TensorSpec((), "bool"))
+    ('tensor<2x3xf64>', 'tensor<i1>')
+    """
+    return f"tensor<{''.join(f'{extent}x' for extent in spec.shape)}{_ELEMENT[spec.dtype]}>"
+
+
+def integers(values: Iterable[int]) -> str:
+    """A list of integers: `[1, 2]`."""
+    return f"[{', '.join(map(str, values))}]"

@@ -1,0 +1,323 @@
+"""The writer: every statement, name and punctuation mark of the StableHLO text.
+
+Emitters ask for statements; the writer keeps them in order, drops those nothing needs, numbers the
+rest, and prints. Values are handles with a type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lowering.literal import LONGEST_LIST, dense, is_splat
+from lowering.types import element_type, integers, tensor_type
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["Value", "Writer"]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A result of a statement: an SSA value and its type."""
+
+    statement: int
+    index: int
+    spec: TensorSpec
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its extents."""
+        return self.spec.shape
+
+    @property
+    def dtype(self) -> DType:
+        """Its element type."""
+        return self.spec.dtype
+
+    @property
+    def rank(self) -> int:
+        """Its number of axes."""
+        return len(self.spec.shape)
+
+
+@dataclass(slots=True)
+class Statement:
+    """`results = head operand joint operand .. tail`."""
+
+    head: str
+    operands: tuple[Value, ...]
+    joint: str
+    tail: str
+    results: int
+    source: Any
+
+
+class Writer:
+    """Collects the statements of one `func.func` and the private functions it calls."""
+
+    def __init__(self, inputs: Sequence[TensorSpec], precision: str, platform: str) -> None:
+        self.precision = precision
+        self.platform = platform
+        self.statements: list[Statement] = []
+        self.functions: dict[str, str] = {}
+        self.source: Any = None
+        self.result_types: tuple[TensorSpec, ...] = ()
+        self._constants: dict[tuple[TensorSpec, bytes], Value] = {}
+        self._transposes: dict[Value, tuple[Value, tuple[int, ...]]] = {}
+        self._reshapes: dict[Value, Value] = {}
+        self.arguments = [Value(-1 - index, 0, spec) for index, spec in enumerate(inputs)]
+
+    @property
+    def result(self) -> TensorSpec:
+        """The type of the one output of the instruction being emitted."""
+        return self.result_types[0]
+
+    # ---- statements --------------------------------------------------------------------------
+
+    def statement(
+        self,
+        head: str,
+        operands: Sequence[Value],
+        tail: str,
+        results: Sequence[TensorSpec],
+        joint: str = ", ",
+    ) -> tuple[Value, ...]:
+        """`%r = head %a, %b tail`: the one way a statement comes to be."""
+        number = len(self.statements)
+        self.statements.append(
+            Statement(head, tuple(operands), joint, tail, len(results), self.source)
+        )
+        return tuple(Value(number, index, spec) for index, spec in enumerate(results))
+
+    def op(self, name: str, *operands: Value, result: TensorSpec | None = None, **attributes: Any) -> Value:
+        """`stablehlo.name %a, %b, key = value : types`, the short form most ops have.
+
+        Lists of integers are written `[1, 2]`. The type is written once when it is shared by all.
+        """
+        result = self.result if result is None else result
+        shown = "".join(f", {key} = {_attribute(value)}" for key, value in attributes.items())
+        same = not attributes and all(operand.spec == result for operand in operands)
+        types = tensor_type(result) if same else signature(operands, (result,))
+        (value,) = self.statement(f"stablehlo.{name} ", operands, f"{shown} : {types}", (result,))
+        return value
+
+    def generic(
+        self,
+        name: str,
+        operands: Sequence[Value],
+        results: Sequence[TensorSpec],
+        attributes: Mapping[str, str],
+        *regions: str,
+    ) -> tuple[Value, ...]:
+        """`"stablehlo.name"(%a) <{key = value}> ({region}) : (types) -> types`, the form every op has."""
+        shown = ", ".join(f"{key} = {value}" for key, value in attributes.items())
+        properties = f" <{{{shown}}}>" if shown else ""
+        bodies = f" ({', '.join(regions)})" if regions else ""
+        return self.statement(
+            f'"stablehlo.{name}"(',
+            operands,
+            f"){properties}{bodies} : {signature(operands, results)}",
+            results,
+        )
+
+    def call(self, symbol: str, operands: Sequence[Value], result: TensorSpec, text: Callable[[], str]) -> Value:
+        """Call a private function, written once per module by `text`."""
+        if symbol not in self.functions:
+            self.functions[symbol] = text()
+        (value,) = self.statement(
+            f"func.call @{symbol}(", operands, f") : {signature(operands, (result,))}", (result,)
+        )
+        return value
+
+    # ---- constants ---------------------------------------------------------------------------
+
+    def constant(self, array: Any, dtype: DType | None = None) -> Value:
+        """A constant with exactly these elements; equal ones are written once."""
+        array = np.asarray(array, None if dtype is None else dtype.dtype)
+        spec = TensorSpec.of(array.shape, DType.of(array.dtype))
+        key = (spec, array.tobytes())
+        if key not in self._constants:
+            self._constants[key] = self._write_constant(array, spec)
+        return self._constants[key]
+
+    def _write_constant(self, array: Any, spec: TensorSpec) -> Value:
+        if spec.dtype.is_bool and array.size > LONGEST_LIST and not is_splat(array):
+            # The hexadecimal form of i1 differs between MLIR versions; that of ui8 does not.
+            return self.convert(self.constant(array.astype(np.uint8)), DType.Bool)
+        (value,) = self.statement(
+            f"stablehlo.constant {dense(array)}", (), f" : {tensor_type(spec)}", (spec,)
+        )
+        return value
+
+    def full(self, number: Any, like: TensorSpec) -> Value:
+        """A constant of that type with every element `number`."""
+        return self.constant(np.full(like.shape, number, like.dtype.dtype))
+
+    def scalar(self, number: Any, dtype: DType) -> Value:
+        """A rank-0 constant."""
+        return self.constant(np.asarray(number).astype(dtype.dtype))
+
+    # ---- statements that several families write ----------------------------------------------
+
+    def convert(self, x: Value, dtype: DType) -> Value:
+        """x in another element type; x itself when it has it."""
+        if x.dtype is dtype:
+            return x
+        return self.op("convert", x, result=TensorSpec.of(x.shape, dtype))
+
+    def transpose(self, x: Value, perm: Sequence[int]) -> Value:
+        """x with axes permuted; permutations compose and cancel instead of piling up."""
+        perm = tuple(perm)
+        base, before = self._transposes.get(x, (x, tuple(range(x.rank))))
+        whole = tuple(before[axis] for axis in perm)
+        if whole == tuple(range(x.rank)):
+            return base
+        spec = TensorSpec.of(tuple(base.shape[axis] for axis in whole), x.dtype)
+        value = self.op("transpose", base, result=spec, dims=whole)
+        self._transposes[value] = (base, whole)
+        return value
+
+    def reshape(self, x: Value, shape: Sequence[int]) -> Value:
+        """x's elements, in row-major order, in another shape; a reshape of a reshape is one."""
+        shape = tuple(shape)
+        base = self._reshapes.get(x, x)
+        if base.shape == shape:
+            return base
+        value = self.op("reshape", base, result=TensorSpec.of(shape, x.dtype))
+        self._reshapes[value] = base
+        return value
+
+    def broadcast(self, x: Value, shape: Sequence[int], dims: Sequence[int]) -> Value:
+        """x repeated to `shape`, its axis j becoming axis dims[j]."""
+        shape, dims = tuple(shape), tuple(dims)
+        if shape == x.shape and dims == tuple(range(x.rank)):
+            return x
+        return self.op("broadcast_in_dim", x, result=TensorSpec.of(shape, x.dtype), dims=dims)
+
+    def compare(self, direction: str, lhs: Value, rhs: Value) -> Value:
+        """The predicate `lhs direction rhs`, with the comparison type its dtype calls for."""
+        kind = comparison_type(lhs.dtype)
+        spec = TensorSpec.of(lhs.shape, DType.Bool)
+        (value,) = self.statement(
+            f"stablehlo.compare {direction}, ",
+            (lhs, rhs),
+            f", {kind} : {signature((lhs, rhs), (spec,))}",
+            (spec,),
+        )
+        return value
+
+    def select(self, pred: Value, on_true: Value, on_false: Value) -> Value:
+        """Elements of `on_true` where `pred`, else of `on_false`."""
+        types = f"{tensor_type(pred.spec)}, {tensor_type(on_true.spec)}"
+        (value,) = self.statement(
+            "stablehlo.select ", (pred, on_true, on_false), f" : {types}", (on_true.spec,)
+        )
+        return value
+
+    # ---- printing ----------------------------------------------------------------------------
+
+    def print(self, outputs: Sequence[Value], name: str, locations: bool) -> str:
+        """The module's text, statements that nothing needs left out."""
+        kept = self._needed(outputs)
+        names = {-1 - index: f"%arg{index}" for index in range(len(self.arguments))}
+        widths = [0] * len(self.statements)
+        lines: list[str] = []
+        places: dict[Any, int] = {}
+
+        def use(value: Value) -> str:
+            base = names[value.statement]
+            many = value.statement >= 0 and widths[value.statement] > 1
+            return f"{base}#{value.index}" if many else base
+
+        def located(source: Any) -> str:
+            if not locations or source is None:
+                return ""
+            return f" loc(#loc{places.setdefault(source, len(places))})"
+
+        for number in kept:
+            statement = self.statements[number]
+            result = f"%{len(names) - len(self.arguments)}"
+            names[number] = result
+            widths[number] = statement.results
+            many = f":{statement.results}" if statement.results > 1 else ""
+            operands = statement.joint.join([use(operand) for operand in statement.operands])
+            lines.append(
+                f"    {result}{many} = {statement.head}{operands}{statement.tail}"
+                f"{located(statement.source)}"
+            )
+        takes = ", ".join(
+            f"%arg{index}: {tensor_type(argument.spec)}"
+            for index, argument in enumerate(self.arguments)
+        )
+        gives = ", ".join(tensor_type(output.spec) for output in outputs)
+        returned = ", ".join(use(output) for output in outputs)
+        return "\n".join(
+            [
+                f"module @{name} {{",
+                f"  func.func public @main({takes}) -> ({gives}) {{",
+                *lines,
+                f"    return {returned} : {gives}" if outputs else "    return",
+                "  }",
+                *self._called(kept),
+                "}",
+                *(
+                    f'#loc{index} = loc("{_escaped(place.file)}":{place.line}:0)'
+                    for place, index in places.items()
+                ),
+                "",
+            ]
+        )
+
+    def _needed(self, outputs: Sequence[Value]) -> list[int]:
+        needed = bytearray(len(self.statements))
+        for output in outputs:
+            if output.statement >= 0:
+                needed[output.statement] = 1
+        kept: list[int] = []
+        for number in range(len(self.statements) - 1, -1, -1):
+            if needed[number]:
+                kept.append(number)
+                for operand in self.statements[number].operands:
+                    if operand.statement >= 0:
+                        needed[operand.statement] = 1
+        return kept[::-1]
+
+    def _called(self, kept: Sequence[int]) -> list[str]:
+        heads = {self.statements[number].head for number in kept}
+        return [
+            text.rstrip("\n")
+            for symbol, text in self.functions.items()
+            if f"func.call @{symbol}(" in heads
+        ]
+
+
+def signature(operands: Sequence[Value], results: Sequence[TensorSpec]) -> str:
+    """`(types) -> types`."""
+    taken = ", ".join(tensor_type(operand.spec) for operand in operands)
+    given = ", ".join(tensor_type(result) for result in results)
+    return f"({taken}) -> {given if len(results) == 1 else f'({given})'}"
+
+
+def comparison_type(dtype: DType) -> str:
+    """How StableHLO compares elements of this dtype."""
+    if dtype.is_inexact:
+        return "FLOAT"
+    return "SIGNED" if dtype.kind == "i" else "UNSIGNED"
+
+
+def region(dtype: DType, body: str, count: int = 2) -> str:
+    """A region over `count` scalars %a0, %a1, .. of one element type; `body` ends by returning."""
+    scalar = f"tensor<{element_type(dtype)}>"
+    arguments = ", ".join(f"%a{index}: {scalar}" for index in range(count))
+    return f"{{ ^bb0({arguments}): {body} }}"
+
+
+def _attribute(value: Any) -> str:
+    return integers(value) if isinstance(value, tuple | list) else str(value)
+
+
+def _escaped(path: str) -> str:
+    return path.replace("\\", "\\\\").replace('"', '\\"')

@@ -1,0 +1,36 @@
+"""tenferro: a compiler for tensor graphs with automatic differentiation.
+
+Write a function, trace it into a graph of ops, compile it to a program, and run that one program
+natively on NumPy, or lowered to StableHLO and run through PJRT.
+"""
+
+from tenferro import errors
+from tenferro.api.compile import GraphCompiler, compile, jit
+from tenferro.api.tensor import TracedTensor
+from tenferro.dims import DimExpr, SymDim
+from tenferro.exec import GraphExecutor
+from tenferro.graph import GraphBuilder
+from tenferro.ops import STD_OPS, StdTensorOp
+from tenferro.program import GraphProgram, install_native_executor
+from tenferro.types import DType, TensorSpec
+
+install_native_executor(GraphExecutor())
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "STD_OPS",
+    "DType",
+    "DimExpr",
+    "GraphBuilder",
+    "GraphCompiler",
+    "GraphExecutor",
+    "GraphProgram",
+    "StdTensorOp",
+    "SymDim",
+    "TensorSpec",
+    "TracedTensor",
+    "compile",
+    "errors",
+    "jit",
+]

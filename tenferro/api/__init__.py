@@ -1,0 +1,1 @@
+"""The surface: the Array API's functions, tracing, and compiling."""

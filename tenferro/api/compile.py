@@ -1,0 +1,203 @@
+"""Tracing, compiling and `jit`: from a Python function to a `GraphProgram`."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tenferro.api.dispatch import is_traced
+from tenferro.api.tensor import TracedTensor
+from tenferro.dims import SymDim
+from tenferro.errors import DTypeError, InvalidConfigError
+from tenferro.exec import ExecProgram, GraphExecutor
+from tenferro.graph import Graph, GraphBuilder
+from tenferro.ops.source import Constant
+from tenferro.program import BoundedCache, CacheStats, Executor, GraphProgram
+from tenferro.types import DType, TensorSpec, flatten, leaf_paths, unflatten
+
+__all__ = ["GraphCompiler", "compile", "jit"]
+
+
+class GraphCompiler:
+    """Traces functions into programs, and programs into execution IR.
+
+    >>> program = GraphCompiler().compile(lambda x: x + x, TensorSpec((2,), "float32"))
+    >>> program
+    <GraphProgram <lambda>: 1 inputs, 1 instructions, 1 outputs>
+    """
+
+    def __init__(self, executor: GraphExecutor | None = None) -> None:
+        self.executor = GraphExecutor() if executor is None else executor
+
+    def compile(self, fn: Callable[..., Any], *specs: Any, name: str | None = None) -> GraphProgram:
+        """Trace `fn` on tensors of these types; see `tenferro.compile`."""
+        leaves, in_tree = flatten(specs)
+        names = _argument_names(fn, specs)
+        types = [_spec_of(leaf, path) for leaf, path in zip(leaves, names, strict=True)]
+        graph = Graph()
+        builder = GraphBuilder(graph)
+        tensors = [TracedTensor(builder, graph.add_input(spec)) for spec in types]
+        result = fn(*unflatten(in_tree, tensors))
+        results, out_tree = flatten(result)
+        paths = leaf_paths(result)
+        outputs = [
+            _output_value(builder, leaf, path) for leaf, path in zip(results, paths, strict=True)
+        ]
+        return GraphProgram.from_graph(
+            graph,
+            outputs,
+            name=name or getattr(fn, "__name__", "main"),
+            in_tree=in_tree,
+            out_tree=out_tree,
+            input_names=names,
+            output_names=[f"result{path}" for path in paths],
+        )
+
+    def compile_exec(self, program: GraphProgram, *specs: Any) -> ExecProgram:
+        """The execution IR of `program` for these specs, or for its own when it is static."""
+        return self.executor.compile(program, *specs)
+
+
+def compile(fn: Callable[..., Any], *specs: Any, name: str | None = None) -> GraphProgram:
+    """Trace `fn` once, on tensors of the given types, into a program that runs on every peer.
+
+    Args:
+        fn: takes and returns pytrees of tensors.
+        specs: one pytree of `TensorSpec`s per argument; anything with `shape` and `dtype` stands
+            for its type, a Python number for a rank-0 tensor.
+        name: shown in prints; the function's own by default.
+
+    Raises:
+        DTypeError: a leaf that is neither a spec nor an array, or a result that is no tensor.
+        ShapeError, ConcretizationError, ...: what tracing `fn` raises, with your line.
+
+    >>> program = compile(lambda x, y: {"sum": x + y}, TensorSpec((2,), "f8"), TensorSpec((2,), "f8"))
+    >>> program.run(np.ones(2), np.ones(2))
+    {'sum': array([2., 2.])}
+    """
+    return GraphCompiler().compile(fn, *specs, name=name)
+
+
+def jit(
+    fn: Callable[..., Any] | None = None,
+    *,
+    executor: Executor | None = None,
+    cache_size: int = 256,
+) -> Any:
+    """`fn`, traced once per structure, shapes and dtypes of its arguments, and run as a program.
+
+    Args:
+        executor: native by default; anything with `.run(program, *arrays)`, such as an
+            `XlaExecutor`.
+        cache_size: how many programs are kept, least recently used dropped first.
+
+    The result has `.cache_stats()`, `.cache_clear()` and `.lower(*args)`, which gives the program.
+    Called on traced tensors it is `fn` itself.
+
+    >>> double = jit(lambda x: x + x)
+    >>> double(np.array([1.0])), double(np.array([2.0]))
+    (array([2.]), array([4.]))
+    >>> double.cache_stats().misses
+    1
+    """
+    if fn is None:
+        return functools.partial(jit, executor=executor, cache_size=cache_size)
+    if not callable(fn):
+        raise InvalidConfigError(f"jit: expected a function, got {fn!r}")
+    return _Jitted(fn, GraphExecutor() if executor is None else executor, cache_size)
+
+
+class _Jitted:
+    """A function with its programs; see `jit`."""
+
+    def __init__(self, fn: Callable[..., Any], executor: Executor, cache_size: int) -> None:
+        functools.update_wrapper(self, fn)
+        self._fn = fn
+        self._executor = executor
+        self._programs: BoundedCache[GraphProgram] = BoundedCache(cache_size)
+
+    def __call__(self, *args: Any) -> Any:
+        leaves, tree = flatten(args)
+        if any(is_traced(leaf) for leaf in leaves):
+            return self._fn(*args)
+        return self._executor.run(self._program(leaves, tree), *unflatten(tree, leaves))
+
+    def lower(self, *args: Any) -> GraphProgram:
+        """The program for arguments like these (arrays or specs)."""
+        leaves, tree = flatten(args)
+        return self._program(leaves, tree)
+
+    def _program(self, leaves: list[Any], tree: Any) -> GraphProgram:
+        for index, leaf in enumerate(leaves):
+            if not hasattr(leaf, "dtype"):
+                leaves[index] = _as_array(leaf, f"argument {index}")
+        key = (tree, tuple([(leaf.shape, leaf.dtype) for leaf in leaves]))
+        return self._programs.get(key, lambda: compile(self._fn, *unflatten(tree, leaves)))
+
+    def cache_stats(self) -> CacheStats:
+        """What the cache of programs has done."""
+        return self._programs.stats()
+
+    def cache_clear(self) -> None:
+        """Forget every program."""
+        self._programs.clear()
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+
+def _spec_of(leaf: Any, path: str) -> TensorSpec:
+    if isinstance(leaf, TensorSpec):
+        spec = leaf
+    elif hasattr(leaf, "shape") and hasattr(leaf, "dtype"):
+        spec = TensorSpec(leaf.shape, leaf.dtype)
+    else:
+        array = _as_array(leaf, path)
+        spec = TensorSpec(array.shape, array.dtype)
+    if not spec.is_exact:
+        raise InvalidConfigError(f"{path}: an input's extents are numbers or symbols, got {spec}")
+    return spec
+
+
+def _as_array(leaf: Any, path: str) -> Any:
+    try:
+        array = np.asarray(leaf)
+        DType.of(array.dtype)
+    except (DTypeError, ValueError, TypeError):
+        raise DTypeError(
+            f"{path}: {leaf!r:.60} is neither a TensorSpec nor an array"
+        ) from None
+    return array
+
+
+def _output_value(builder: GraphBuilder, leaf: Any, path: str) -> int:
+    if isinstance(leaf, TracedTensor):
+        if leaf.builder.graph is not builder.graph:
+            raise InvalidConfigError(f"result{path} belongs to another trace")
+        return leaf.value
+    if isinstance(leaf, SymDim):
+        raise DTypeError(f"result{path} is the extent {leaf}; use tenferro.shape_of to return it")
+    return builder.emit(Constant.of(_as_array(leaf, f"result{path}")))
+
+
+def _argument_names(fn: Callable[..., Any], specs: Sequence[Any]) -> list[str]:
+    """Each leaf by the parameter that holds it: `x`, `params['w']`."""
+    try:
+        parameters = list(inspect.signature(fn).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    names: list[str] = []
+    for index, spec in enumerate(specs):
+        named = index < len(parameters) and parameters[index].kind in (
+            inspect.Parameter.POSITIONAL_ONLY,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        )
+        base = parameters[index].name if named else f"x{index}"
+        names += [base + path for path in leaf_paths(spec)]
+    return names
+
+

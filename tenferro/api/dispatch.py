@@ -1,0 +1,78 @@
+"""One door for every op: traced tensors write it down, arrays run it at once.
+
+A tensor class takes part by defining `__tenferro_apply__(op, operands)`, a static method that gives
+the op's outputs; the surface functions are written once, against `apply`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tenferro.dims import GuardLog
+from tenferro.errors import ArityError, DTypeError
+from tenferro.exec.kernels import KERNELS
+from tenferro.ops import StdTensorOp
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["apply", "apply_all", "as_operand", "is_traced", "spec_of"]
+
+PYTHON_SCALARS = (bool, int, float, complex)
+
+
+def apply(op: StdTensorOp, *operands: Any) -> Any:
+    """The one output of `op` on arrays or tensors.
+
+    >>> from tenferro.ops.elementwise import Add
+    >>> apply(Add(), np.array([1.0]), np.array([2.0]))
+    array([3.])
+    """
+    outputs = apply_all(op, *operands)
+    if len(outputs) != 1:
+        raise ArityError(f"{op.name}: has {len(outputs)} outputs")
+    return outputs[0]
+
+
+def apply_all(op: StdTensorOp, *operands: Any) -> tuple[Any, ...]:
+    """Every output of `op` on arrays or tensors.
+
+    Raises:
+        ArityError, ShapeError, DTypeError: what the op's card refuses.
+    """
+    for operand in operands:
+        handler = getattr(type(operand), "__tenferro_apply__", None)
+        if handler is not None:
+            return handler(op, operands)
+    arrays = [np.asarray(operand) for operand in operands]
+    types = op.infer(*[spec_of(array) for array in arrays], guards=GuardLog())
+    with np.errstate(all="ignore"):
+        result = KERNELS[type(op)](op, *arrays)
+    return (np.asarray(result),) if len(types) == 1 else tuple(map(np.asarray, result))
+
+
+def is_traced(operand: Any) -> bool:
+    """True for tensors whose elements are not known yet."""
+    return hasattr(type(operand), "__tenferro_apply__")
+
+
+def as_operand(value: Any) -> Any:
+    """A tensor as it is, anything else as a NumPy array.
+
+    Raises:
+        DTypeError: what is no array, or one of a dtype that tenferro does not have.
+    """
+    if is_traced(value) or type(value) is np.ndarray:
+        return value
+    try:
+        array = np.asarray(value)
+        DType.of(array.dtype)
+    except (DTypeError, ValueError, TypeError) as error:
+        raise DTypeError(f"{type(value).__name__} {value!r:.60} is no tensor: {error}") from None
+    return array
+
+
+def spec_of(operand: Any) -> TensorSpec:
+    """Shape and dtype of an array or a tensor."""
+    spec = getattr(operand, "spec", None)
+    return spec if spec is not None else TensorSpec.of(operand.shape, DType.of(operand.dtype))

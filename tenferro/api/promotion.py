@@ -1,0 +1,190 @@
+"""Broadcasting and promotion, done here and written down as `BroadcastInDim` and `Convert`.
+
+Dtypes promote as in NumPy 2: arrays by the smallest dtype that holds both, Python numbers weakly,
+by kind. bfloat16, which NumPy leaves out, is placed as float16 is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tenferro.api.dispatch import PYTHON_SCALARS, apply, as_operand, spec_of
+from tenferro.dims import Extent, is_exact
+from tenferro.errors import DTypeError, NonStaticShapeError, ShapeError
+from tenferro.ops.elementwise import Convert
+from tenferro.ops.structural import BroadcastInDim
+from tenferro.types import DType
+
+__all__ = [
+    "broadcast_arrays",
+    "broadcast_shapes",
+    "broadcast_to",
+    "convert",
+    "inexact_dtype",
+    "promote",
+    "promote_dtypes",
+    "result_type",
+]
+
+_DEFAULT = {"b": DType.Bool, "i": DType.I64, "f": DType.F64, "c": DType.C64}
+_RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
+
+
+def promote_dtypes(first: DType, second: DType) -> DType:
+    """The smallest dtype that holds both.
+
+    >>> promote_dtypes(DType.I32, DType.F32), promote_dtypes(DType.BF16, DType.F16)
+    (DType.F64, DType.F32)
+    """
+    if first is second:
+        return first
+    if DType.BF16 in (first, second):
+        other = second if first is DType.BF16 else first
+        if other.is_bool or (other.is_integer and other.itemsize == 1):
+            return DType.BF16
+        return promote_dtypes(DType.F32, other)
+    return DType.of(np.promote_types(first.dtype, second.dtype))
+
+
+def result_type(*operands: Any) -> DType:
+    """The dtype of an operation between arrays, tensors, dtypes and Python numbers.
+
+    >>> result_type(np.float32(1), 2.0), result_type(np.int8(1), 2), result_type(np.int32(1), 2.0)
+    (DType.F32, DType.I8, DType.F64)
+
+    Raises:
+        DTypeError: nothing to decide by.
+    """
+    strong: DType | None = None
+    weak = ""
+    for operand in operands:
+        if type(operand) in PYTHON_SCALARS:
+            kind = DType.of(type(operand)).kind
+            if not weak or _RANK[kind] > _RANK[weak]:
+                weak = kind
+        else:
+            dtype = operand if isinstance(operand, DType) else _dtype_of(operand)
+            strong = dtype if strong is None else promote_dtypes(strong, dtype)
+    if strong is None:
+        if not weak:
+            raise DTypeError("result_type: needs at least one operand")
+        return _DEFAULT[weak]
+    if not weak or _RANK[weak] <= _RANK[strong.kind]:
+        return strong
+    if weak == "c":
+        return strong.complex
+    return _DEFAULT[weak]
+
+
+def _dtype_of(operand: Any) -> DType:
+    if isinstance(operand, type | str | np.dtype):
+        return DType.of(operand)
+    return spec_of(as_operand(operand)).dtype
+
+
+def convert(x: Any, dtype: DType) -> Any:
+    """x in `dtype`; a Python number must fit.
+
+    Raises:
+        DTypeError: a Python integer outside the range of `dtype`.
+    """
+    if type(x) in PYTHON_SCALARS:
+        try:
+            return np.array(x, dtype.dtype)
+        except (OverflowError, TypeError):
+            raise DTypeError(f"the Python number {x!r} does not fit {dtype}") from None
+    x = as_operand(x)
+    return x if spec_of(x).dtype is dtype else apply(Convert(dtype), x)
+
+
+def promote(*operands: Any, dtype: DType | None = None) -> list[Any]:
+    """The operands in one dtype and one shape.
+
+    Raises:
+        ShapeError: shapes that do not broadcast.
+        DTypeError: a Python integer outside the range of the common dtype.
+    """
+    common = result_type(*operands) if dtype is None else dtype
+    return broadcast_arrays(*(convert(operand, common) for operand in operands))
+
+
+def inexact_dtype(dtype: DType) -> DType:
+    """The dtype NumPy's float functions compute a dtype in: int8 in float16, int32 in float64.
+
+    >>> inexact_dtype(DType.I32), inexact_dtype(DType.F32), inexact_dtype(DType.U8)
+    (DType.F64, DType.F32, DType.F16)
+    """
+    if dtype.is_inexact:
+        return dtype
+    return {1: DType.F16, 2: DType.F32}.get(dtype.itemsize, DType.F64)
+
+
+def broadcast_shapes(*shapes: Sequence[Any]) -> tuple[Any, ...]:
+    """The shape that all broadcast to; symbolic extents must be equal or meet a 1.
+
+    Two extents that cannot be compared yet are taken as equal, and the op that meets them records
+    the guard.
+
+    >>> broadcast_shapes((2, 1), (3,), ())
+    (2, 3)
+
+    Raises:
+        ShapeError: extents that differ and are not 1.
+    """
+    rank = max(map(len, shapes), default=0)
+    result: list[Extent] = []
+    for axis in range(-rank, 0):
+        extent: Any = 1
+        for shape in shapes:
+            if len(shape) < -axis:
+                continue
+            other = shape[axis]
+            if other == 1 or other == extent:
+                continue
+            if extent == 1:
+                extent = other
+            elif isinstance(extent, int) and isinstance(other, int):
+                shown = ", ".join(str(tuple(shape)) for shape in shapes)
+                raise ShapeError(f"shapes {shown} do not broadcast: axis {axis} has {extent} and {other}")
+            elif isinstance(other, int):
+                extent = other
+        result.append(extent)
+    return tuple(result)
+
+
+def broadcast_to(x: Any, shape: Sequence[Any]) -> Any:
+    """x repeated to `shape`, trailing axes aligned.
+
+    Raises:
+        ShapeError: x does not broadcast to `shape`.
+        NonStaticShapeError: an extent that depends on the data.
+    """
+    x = as_operand(x)
+    shape = tuple(shape)
+    if x.shape == shape:
+        return x
+    if not all(is_exact(extent) for extent in shape):
+        raise NonStaticShapeError(
+            f"broadcast_to: shape {shape} depends on the data; only exact extents may be a shape"
+        )
+    if len(shape) < len(x.shape):
+        raise ShapeError(f"broadcast_to: {spec_of(x)} has more axes than shape {shape}")
+    dims = tuple(range(len(shape) - len(x.shape), len(shape)))
+    return apply(BroadcastInDim(shape, dims), x)
+
+
+def broadcast_arrays(*arrays: Any) -> list[Any]:
+    """The arrays repeated to their common shape.
+
+    Raises:
+        ShapeError: shapes that do not broadcast.
+    """
+    arrays = tuple(map(as_operand, arrays))
+    first = arrays[0].shape if arrays else ()
+    if all(array.shape == first for array in arrays):
+        return list(arrays)
+    shape = broadcast_shapes(*(array.shape for array in arrays))
+    return [broadcast_to(array, shape) for array in arrays]

@@ -1,0 +1,118 @@
+"""`TracedTensor`: what a function sees while it is being traced."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+
+from tenferro.api.dispatch import as_operand
+from tenferro.errors import ConcretizationError, InvalidConfigError
+from tenferro.graph import GraphBuilder
+from tenferro.ops import StdTensorOp
+from tenferro.ops.source import Constant
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["TracedTensor"]
+
+
+class TracedTensor:
+    """A value of a graph under construction: it has a type, and no elements until the program runs.
+
+    Operators, indexing and NumPy's own functions on it write ops down instead of computing.
+    """
+
+    __slots__ = ("builder", "value")
+
+    builder: GraphBuilder
+    value: int
+
+    def __init__(self, builder: GraphBuilder, value: int) -> None:
+        self.builder = builder
+        self.value = value
+
+    @staticmethod
+    def __tenferro_apply__(op: StdTensorOp, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Append `op` to the graph of the traced operands, arrays becoming constants."""
+        builder = next(x.builder for x in operands if isinstance(x, TracedTensor))
+        values = [_value_in(builder, operand) for operand in operands]
+        return tuple(TracedTensor(builder, value) for value in builder.emit_all(op, *values))
+
+    # ---- type --------------------------------------------------------------------------------
+
+    @property
+    def spec(self) -> TensorSpec:
+        """Shape and dtype together."""
+        return self.builder.graph.types[self.value]
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """Extents: numbers, symbols, or bounds."""
+        return self.spec.shape
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        return self.spec.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return self.spec.rank
+
+    @property
+    def size(self) -> Any:
+        """Number of elements."""
+        return self.spec.size
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a rank-0 tensor")
+        return int(self.shape[0])
+
+    def __repr__(self) -> str:
+        return f"TracedTensor({self.spec})"
+
+    # ---- what only elements could answer -------------------------------------------------------
+
+    def _refuse(self, asked: str, hint: str) -> NoReturn:
+        raise ConcretizationError(
+            f"{asked} needs the elements of {self.spec}, which are not known while tracing; {hint}"
+        )
+
+    def __bool__(self) -> NoReturn:
+        self._refuse("bool()", "use where(cond, x, y) to choose by value")
+
+    def __int__(self) -> NoReturn:
+        self._refuse("int()", "keep it a tensor")
+
+    __index__ = __int__
+
+    def __float__(self) -> NoReturn:
+        self._refuse("float()", "keep it a tensor")
+
+    def __complex__(self) -> NoReturn:
+        self._refuse("complex()", "keep it a tensor")
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
+        self._refuse("conversion to a NumPy array", "use tenferro's functions on it")
+
+    def item(self) -> NoReturn:
+        """Refused: a traced tensor has no elements yet."""
+        self._refuse("item()", "keep it a tensor")
+
+    tolist = item
+
+    __hash__ = None  # type: ignore[assignment]  # because == gives a tensor
+
+
+def _value_in(builder: GraphBuilder, operand: Any) -> int:
+    if isinstance(operand, TracedTensor):
+        if operand.builder.graph is not builder.graph:
+            raise InvalidConfigError(
+                f"{operand!r} belongs to another trace; return tensors from a traced function "
+                "instead of keeping them"
+            )
+        return operand.value
+    return builder.emit(Constant.of(as_operand(operand)))
+
+

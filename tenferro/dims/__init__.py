@@ -1,0 +1,45 @@
+"""Extents: what a shape is made of.
+
+`SymDim` is an extent of the whole program, `DimExpr` one that an op computes from its inputs,
+`UpperBound` and `UNKNOWN` what only the data decide, and a `Guard` what must hold at run time.
+"""
+
+from tenferro.dims.dimexpr import DimExpr, resolve_shape
+from tenferro.dims.extent import (
+    UNKNOWN,
+    Exact,
+    Extent,
+    ShapeExtent,
+    Unknown,
+    UpperBound,
+    extent_of,
+    is_exact,
+)
+from tenferro.dims.guards import Guard, GuardLog
+from tenferro.dims.polynomial import at_least, dim_max, dim_min, is_static, product
+from tenferro.dims.symdim import Dim, InputAxis, SymDim, Symbol, parse_dim
+
+__all__ = [
+    "UNKNOWN",
+    "Dim",
+    "DimExpr",
+    "Exact",
+    "Extent",
+    "Guard",
+    "GuardLog",
+    "InputAxis",
+    "ShapeExtent",
+    "SymDim",
+    "Symbol",
+    "Unknown",
+    "UpperBound",
+    "at_least",
+    "dim_max",
+    "dim_min",
+    "extent_of",
+    "is_exact",
+    "is_static",
+    "parse_dim",
+    "product",
+    "resolve_shape",
+]

@@ -1,0 +1,44 @@
+"""Op-local extents: expressions over the axes of the op's own inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tenferro.dims.polynomial import Polynomial
+from tenferro.dims.symdim import InputAxis
+
+__all__ = ["DimExpr", "resolve_shape"]
+
+
+class DimExpr(Polynomial):
+    """An extent an op computes from its inputs' shapes, such as `DimExpr.input_axis(0, 1) * 2`.
+
+    An op with such a payload means the same on inputs of any extents.
+
+    >>> rows = DimExpr.input_axis(0, 0)
+    >>> (rows * 2 + 1).resolve([(3, 4)])
+    7
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def input_axis(cls, index: int, axis: int) -> DimExpr:
+        """The extent of axis `axis` of the op's input number `index`."""
+        return cls._leaf(InputAxis(index, axis))
+
+    def resolve(self, input_shapes: Sequence[Sequence[Any]]) -> Any:
+        """This extent for inputs of the given shapes; entries may be numbers, symbols or bounds."""
+        return self.substitute(lambda leaf: input_shapes[leaf.input][leaf.axis])
+
+
+def resolve_shape(shape: Sequence[Any], input_shapes: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
+    """A payload's shape with every `DimExpr` resolved against the op's inputs.
+
+    >>> resolve_shape((2, DimExpr.input_axis(0, 0)), [(5,)])
+    (2, 5)
+    """
+    return tuple(
+        dim.resolve(input_shapes) if type(dim) is DimExpr else dim for dim in shape
+    )

@@ -1,0 +1,109 @@
+"""What is known of an extent: exactly, at most, or nothing.
+
+In a shape, an exact extent is written as the number or `SymDim` itself; `UpperBound` and `UNKNOWN`
+stand for extents that only the data decide. Arithmetic keeps what can be kept, so that shape rules
+are total. No function turns one kind into another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tenferro.dims.polynomial import Polynomial
+from tenferro.dims.symdim import Dim, SymDim
+
+__all__ = ["UNKNOWN", "Exact", "Extent", "ShapeExtent", "Unknown", "UpperBound", "extent_of", "is_exact"]
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """The extent is `dim`."""
+
+    dim: Dim
+
+    def __str__(self) -> str:
+        return str(self.dim)
+
+
+@dataclass(frozen=True, slots=True)
+class UpperBound:
+    """The extent is at most `dim`; the data decide how much.
+
+    >>> UpperBound(5) + 2, UpperBound(5) * UpperBound(2), UpperBound(5) - UpperBound(2)
+    (<=7, <=10, <=5)
+    """
+
+    dim: Dim
+
+    def __add__(self, other: Any) -> Extent:
+        return UNKNOWN if other is UNKNOWN else UpperBound(self.dim + _bound(other))
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Extent:
+        if other is UNKNOWN:
+            return UNKNOWN
+        return UpperBound(self.dim if isinstance(other, UpperBound) else self.dim - other)
+
+    def __rsub__(self, other: Any) -> Extent:
+        return UpperBound(other)
+
+    def __mul__(self, other: Any) -> Extent:
+        return UNKNOWN if other is UNKNOWN else UpperBound(self.dim * _bound(other))
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: Any) -> Extent:
+        return UpperBound(self.dim // other) if isinstance(other, int | SymDim) else UNKNOWN
+
+    def __rfloordiv__(self, other: Any) -> Extent:
+        return UNKNOWN
+
+    def __str__(self) -> str:
+        return f"<={self.dim}"
+
+    def __repr__(self) -> str:
+        return f"<={self.dim}"
+
+
+class Unknown:
+    """Nothing is known of the extent; the only value is `UNKNOWN`, and it absorbs arithmetic."""
+
+    __slots__ = ()
+
+    def _absorb(self, other: Any) -> Unknown:
+        return self
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _absorb
+    __floordiv__ = __rfloordiv__ = _absorb
+
+    def __repr__(self) -> str:
+        return "?"
+
+    __str__ = __repr__
+
+
+UNKNOWN: Final = Unknown()
+
+ShapeExtent = Exact | UpperBound | Unknown
+Extent = int | SymDim | UpperBound | Unknown
+"""An entry of a tensor's shape."""
+
+
+def extent_of(entry: Extent) -> ShapeExtent:
+    """The `ShapeExtent` an entry of a shape stands for.
+
+    >>> extent_of(3), extent_of(UpperBound(3))
+    (Exact(dim=3), <=3)
+    """
+    return entry if isinstance(entry, UpperBound | Unknown) else Exact(entry)
+
+
+def is_exact(entry: object) -> bool:
+    """True where the entry may become a shape parameter."""
+    return isinstance(entry, int | Polynomial)
+
+
+def _bound(entry: Any) -> Any:
+    return entry.dim if isinstance(entry, UpperBound) else entry

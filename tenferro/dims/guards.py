@@ -1,0 +1,90 @@
+"""Extents that must agree and could not be compared while tracing: written down, checked at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tenferro.dims.extent import Extent, UpperBound, is_exact
+from tenferro.dims.symdim import Dim
+from tenferro.errors import GuardError
+
+__all__ = ["Guard", "GuardLog", "RELATIONS"]
+
+RELATIONS: Mapping[str, Any] = {
+    "==": lambda lhs, rhs: lhs == rhs,
+    ">=": lambda lhs, rhs: lhs >= rhs,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """`lhs relation rhs` must hold; `reason` says which op asked and for what.
+
+    >>> from tenferro.dims import SymDim, Symbol
+    >>> Guard(SymDim("n"), "==", 3, "Add: axis 0").check({Symbol("n"): 4})
+    Traceback (most recent call last):
+        ...
+    tenferro.errors.GuardError: Add: axis 0 needs n == 3, got 4 and 3
+    """
+
+    lhs: Dim
+    relation: str
+    rhs: Dim
+    reason: str
+    source: str | None = field(default=None, compare=False)
+
+    def check(self, bindings: Mapping[Any, int]) -> None:
+        """Raise `GuardError`, both values in the message, unless the guard holds."""
+        lhs, rhs = (
+            side if isinstance(side, int) else side.evaluate(bindings)
+            for side in (self.lhs, self.rhs)
+        )
+        if not RELATIONS[self.relation](lhs, rhs):
+            raise GuardError(
+                f"{self.reason} needs {self.lhs} {self.relation} {self.rhs}, got {lhs} and {rhs}"
+            ).at(self.source)
+
+    def __str__(self) -> str:
+        return f"{self.lhs} {self.relation} {self.rhs}  ({self.reason})"
+
+
+class GuardLog:
+    """Collects guards while shapes are inferred; asking twice writes once.
+
+    Entries that only the data decide (`UpperBound`, `UNKNOWN`) cannot be guarded before the run:
+    the kernel that meets them compares the arrays themselves.
+    """
+
+    __slots__ = ("guards",)
+
+    def __init__(self) -> None:
+        self.guards: dict[Guard, Guard] = {}
+
+    def require(self, lhs: Extent, relation: str, rhs: Extent, reason: str) -> None:
+        """Write down that `lhs relation rhs` must hold."""
+        if is_exact(lhs) and is_exact(rhs):
+            guard = Guard(lhs, relation, rhs, reason)  # type: ignore[arg-type]  # because both are exact
+            self.guards.setdefault(guard, guard)
+
+    def meet(self, lhs: Extent, rhs: Extent, reason: str) -> Extent | None:
+        """The extent of both where they can agree (a guard written if need be), else None.
+
+        >>> log = GuardLog()
+        >>> log.meet(3, 3, ""), log.meet(3, 4, "")
+        (3, None)
+        """
+        if lhs is rhs or lhs == rhs:
+            return lhs
+        if isinstance(lhs, int) and isinstance(rhs, int):
+            return None
+        if not is_exact(lhs):
+            return lhs if isinstance(lhs, UpperBound) and not is_exact(rhs) else rhs
+        if not is_exact(rhs):
+            return lhs
+        difference = lhs - rhs  # type: ignore[operator]  # because both are exact
+        if isinstance(difference, int):
+            return None
+        self.require(lhs, "==", rhs, reason)
+        return rhs if isinstance(rhs, int) else lhs

@@ -1,0 +1,381 @@
+"""The algebra of extents: integer polynomials over atoms, kept in one normal form.
+
+A value is a sum of products of atoms with integer coefficients. An atom is a leaf (what a leaf is,
+`SymDim` and `DimExpr` decide) or one of the operations that polynomials cannot express:
+`//`, `%`, `min`, `max`. Equal polynomials have equal normal forms, so `n + n == n*2` is decided by
+comparing tuples, and whatever folds to a number is an `int`, never a constant polynomial.
+
+Every extent is at least zero; that is the only fact assumed about a leaf.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from tenferro.errors import ConcretizationError, InvalidConfigError
+
+__all__ = ["Operation", "Polynomial", "at_least", "dim_max", "dim_min", "is_static", "product"]
+
+Monomial = tuple[tuple[Hashable, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """`lhs kind rhs` for the kinds that are not polynomial: `//`, `%`, `min`, `max`."""
+
+    kind: str
+    lhs: int | Polynomial
+    rhs: int | Polynomial
+
+    def __str__(self) -> str:
+        if self.kind in ("min", "max"):
+            return f"{self.kind}({self.lhs}, {self.rhs})"
+        return f"{_in_parentheses(self.lhs)}{self.kind}{_in_parentheses(self.rhs)}"
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+APPLY: Mapping[str, Callable[[Any, Any], Any]] = {
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "min": lambda lhs, rhs: dim_min(lhs, rhs),
+    "max": lambda lhs, rhs: dim_max(lhs, rhs),
+}
+
+
+class Polynomial:
+    """Shared arithmetic of `SymDim` and `DimExpr`; immutable, hashable, structurally equal."""
+
+    __slots__ = ("_hash", "operations", "terms")
+
+    _hash: int
+    terms: tuple[tuple[Monomial, int], ...]
+    """((monomial, coefficient), ...) in printing order; the empty monomial is the constant."""
+    operations: tuple[Operation, ...]
+    """Every operation below this value, inner ones first, so that evaluation is a loop."""
+    leaf_types: ClassVar[tuple[type, ...]] = ()
+
+    @classmethod
+    def _from_terms(cls, terms: Mapping[Monomial, int]) -> Self | int:
+        """Normal form; an `int` where no atom is left."""
+        kept = {monomial: value for monomial, value in terms.items() if value}
+        if not kept:
+            return 0
+        if len(kept) == 1 and () in kept:
+            return kept[()]
+        self = object.__new__(cls)
+        self.terms = tuple(sorted(kept.items(), key=_printing_order))
+        self.operations = _operations_below(self.terms)
+        self._hash = hash((cls.__name__, self.terms))
+        return self
+
+    @classmethod
+    def _leaf(cls, leaf: Hashable) -> Self:
+        value = cls._from_terms({((leaf, 1),): 1})
+        assert not isinstance(value, int)
+        return value
+
+    @classmethod
+    def _operation(cls, kind: str, lhs: int | Polynomial, rhs: int | Polynomial) -> Self:
+        return cls._leaf(Operation(kind, lhs, rhs))
+
+    # ---- arithmetic ------------------------------------------------------------------------
+
+    def _terms_of(self, other: object) -> dict[Monomial, int] | None:
+        if isinstance(other, int):
+            return {(): int(other)}
+        if type(other) is type(self):
+            return dict(other.terms)
+        if hasattr(other, "__index__"):
+            return {(): operator.index(other)}  # type: ignore[arg-type]  # because hasattr said so
+        return None
+
+    def __add__(self, other: object) -> Self | int:
+        terms = self._terms_of(other)
+        if terms is None:
+            return NotImplemented
+        for monomial, value in self.terms:
+            terms[monomial] = terms.get(monomial, 0) + value
+        return self._from_terms(terms)
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Self | int:
+        return self * -1
+
+    def __sub__(self, other: object) -> Self | int:
+        terms = self._terms_of(other)
+        if terms is None:
+            return NotImplemented
+        difference = dict(self.terms)
+        for monomial, value in terms.items():
+            difference[monomial] = difference.get(monomial, 0) - value
+        return self._from_terms(difference)
+
+    def __rsub__(self, other: object) -> Self | int:
+        return (-self) + other
+
+    def __mul__(self, other: object) -> Self | int:
+        terms = self._terms_of(other)
+        if terms is None:
+            return NotImplemented
+        result: dict[Monomial, int] = {}
+        for left, a in self.terms:
+            for right, b in terms.items():
+                monomial = _times(left, right)
+                result[monomial] = result.get(monomial, 0) + a * b
+        return self._from_terms(result)
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: object) -> Self | int:
+        return self._divide(self, other)
+
+    def __rfloordiv__(self, other: object) -> Self | int:
+        return self._divide(other, self)
+
+    def __mod__(self, other: object) -> Self | int:
+        return self._modulo(self, other)
+
+    def __rmod__(self, other: object) -> Self | int:
+        return self._modulo(other, self)
+
+    def _divide(self, lhs: Any, rhs: Any) -> Self | int:
+        if self._terms_of(lhs) is None or self._terms_of(rhs) is None:
+            return NotImplemented
+        if isinstance(rhs, int) and not isinstance(lhs, int):
+            if rhs == 0:
+                raise ZeroDivisionError(f"extent {lhs} // 0")
+            if all(value % rhs == 0 for _, value in lhs.terms):
+                return self._from_terms({m: value // rhs for m, value in lhs.terms})
+        if lhs == rhs:
+            return 1
+        exact = _exact_quotient(lhs, rhs)
+        return exact if exact is not None else self._operation("//", lhs, rhs)
+
+    def _modulo(self, lhs: Any, rhs: Any) -> Self | int:
+        if self._terms_of(lhs) is None or self._terms_of(rhs) is None:
+            return NotImplemented
+        if isinstance(rhs, int) and not isinstance(lhs, int):
+            if rhs == 0:
+                raise ZeroDivisionError(f"extent {lhs} % 0")
+            lhs = self._from_terms({m: v % rhs for m, v in lhs.terms})
+            if isinstance(lhs, int):
+                return lhs % rhs
+        if lhs == rhs or _exact_quotient(lhs, rhs) is not None:
+            return 0
+        return self._operation("%", lhs, rhs)
+
+    # ---- meaning ---------------------------------------------------------------------------
+
+    def substitute(self, value_of: Callable[[Any], Any]) -> Any:
+        """This polynomial with each leaf replaced by `value_of(leaf)`; an int when all are ints.
+
+        Raises:
+            InvalidConfigError: a division by an extent that turned out zero.
+        """
+        values: dict[Hashable, Any] = {}
+
+        def total(terms: tuple[tuple[Monomial, int], ...]) -> Any:
+            result: Any = 0
+            for monomial, coefficient in terms:
+                term: Any = coefficient
+                for atom, power in monomial:
+                    value = values[atom] if isinstance(atom, Operation) else value_of(atom)
+                    for _ in range(power):
+                        term = term * value
+                result = result + term
+            return result
+
+        for operation in self.operations:
+            lhs, rhs = (
+                side if isinstance(side, int) else total(side.terms)
+                for side in (operation.lhs, operation.rhs)
+            )
+            try:
+                values[operation] = APPLY[operation.kind](lhs, rhs)
+            except ZeroDivisionError:
+                raise InvalidConfigError(f"extent {operation}: division by zero") from None
+        return total(self.terms)
+
+    def leaves(self) -> set[Any]:
+        """The leaves this value depends on."""
+        sides = [side for op in self.operations for side in (op.lhs, op.rhs)]
+        found: set[Any] = set()
+        for polynomial in (self, *sides):
+            if not isinstance(polynomial, int):
+                found |= {
+                    atom
+                    for monomial, _ in polynomial.terms
+                    for atom, _ in monomial
+                    if not isinstance(atom, Operation)
+                }
+        return found
+
+    # ---- Python protocols ------------------------------------------------------------------
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return type(other) is type(self) and self._hash == other._hash and self.terms == other.terms
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __bool__(self) -> bool:
+        raise ConcretizationError(
+            f"the truth of extent {self} is not known until the program runs; "
+            "compare it with == or give a number"
+        )
+
+    def __index__(self) -> int:
+        raise ConcretizationError(
+            f"extent {self} has no number until the program runs; "
+            "pass the SymDim itself where a shape is wanted"
+        )
+
+    __int__ = __index__
+
+    def __str__(self) -> str:
+        match self.terms:
+            case ((((Operation() as lone, 1),), 1),):
+                return str(lone)
+            case _:
+                text = ""
+        for monomial, value in self.terms:
+            body = "*".join(_power(atom, power) for atom, power in monomial)
+            number = abs(value)
+            part = str(number) if not body else body if number == 1 else f"{body}*{number}"
+            text += ("-" if value < 0 else "+" if text else "") + part
+        return text
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+# ---- functions over int and polynomial alike ------------------------------------------------
+
+
+def is_static(dim: object) -> bool:
+    """True for a plain number."""
+    return isinstance(dim, int)
+
+
+def product(dims: Any) -> Any:
+    """The product of extents; 1 for none."""
+    total: Any = 1
+    for dim in dims:
+        total = dim * total
+    return total
+
+
+def at_least(lhs: Any, rhs: Any) -> bool | None:
+    """Whether lhs >= rhs for all extents >= 0; None where that depends on their values."""
+    difference = lhs - rhs
+    if isinstance(difference, int):
+        return difference >= 0
+    constant = dict(difference.terms).get((), 0)
+    others = [value for monomial, value in difference.terms if monomial]
+    bounded = not any(op.kind == "%" for op in difference.operations) and all(
+        _not_negative(atom)
+        for monomial, _ in difference.terms
+        for atom, _ in monomial
+    )
+    if bounded and constant >= 0 and min(others) > 0:
+        return True
+    if bounded and constant < 0 and max(others) < 0:
+        return False
+    return None
+
+
+def dim_max(lhs: Any, rhs: Any) -> Any:
+    """max(lhs, rhs), decided where it can be.
+
+    >>> from tenferro.dims import SymDim
+    >>> n = SymDim("n")
+    >>> dim_max(n, 0), dim_max(n + 1, n), dim_max(n, 3), dim_max(2, 5)
+    (n, n+1, max(n, 3), 5)
+    """
+    return _extremum("max", lhs, rhs)
+
+
+def dim_min(lhs: Any, rhs: Any) -> Any:
+    """min(lhs, rhs), decided where it can be."""
+    return _extremum("min", lhs, rhs)
+
+
+def _extremum(kind: str, lhs: Any, rhs: Any) -> Any:
+    decided = at_least(lhs, rhs)
+    if decided is None:
+        swapped = at_least(rhs, lhs)
+        decided = None if swapped is None else not swapped
+    if decided is not None:
+        return lhs if decided == (kind == "max") else rhs
+    algebra = lhs if isinstance(lhs, Polynomial) else rhs
+    first, second = sorted((lhs, rhs), key=lambda side: (isinstance(side, int), str(side)))
+    return algebra._operation(kind, first, second)
+
+
+def _not_negative(atom: Hashable) -> bool:
+    """Leaves are extents; of operations only those over what is itself not negative."""
+    if not isinstance(atom, Operation):
+        return True
+    sides = [at_least(side, 0) is True for side in (atom.lhs, atom.rhs)]
+    return any(sides) if atom.kind == "max" else all(sides)
+
+
+def _exact_quotient(lhs: Any, rhs: Any) -> Any:
+    """lhs / rhs where rhs is a single term that divides every term of lhs; else None."""
+    if isinstance(rhs, int) or isinstance(lhs, int) or len(rhs.terms) != 1:
+        return None
+    ((divisor, factor),) = rhs.terms
+    quotient: dict[Monomial, int] = {}
+    for monomial, value in lhs.terms:
+        powers = dict(monomial)
+        for atom, power in divisor:
+            powers[atom] = powers.get(atom, 0) - power
+        if value % factor or any(power < 0 for power in powers.values()):
+            return None
+        quotient[tuple((atom, power) for atom, power in powers.items() if power)] = value // factor
+    return lhs._from_terms(quotient)
+
+
+def _times(lhs: Monomial, rhs: Monomial) -> Monomial:
+    if not lhs or not rhs:
+        return lhs or rhs
+    powers = dict(lhs)
+    for atom, power in rhs:
+        powers[atom] = powers.get(atom, 0) + power
+    return tuple(sorted(powers.items(), key=lambda item: str(item[0])))
+
+
+def _operations_below(terms: tuple[tuple[Monomial, int], ...]) -> tuple[Operation, ...]:
+    ordered: dict[Operation, None] = {}
+    for monomial, _ in terms:
+        for atom, _ in monomial:
+            if isinstance(atom, Operation):
+                for side in (atom.lhs, atom.rhs):
+                    if not isinstance(side, int):
+                        ordered.update(dict.fromkeys(side.operations))
+                ordered[atom] = None
+    return tuple(ordered)
+
+
+def _printing_order(term: tuple[Monomial, int]) -> tuple[Any, ...]:
+    """Highest degree first, then by name; the constant last."""
+    monomial, _ = term
+    return (-sum(power for _, power in monomial), tuple(str(atom) for atom, _ in monomial))
+
+
+def _power(atom: Hashable, power: int) -> str:
+    text = f"({atom})" if isinstance(atom, Operation) and atom.kind in ("//", "%") else str(atom)
+    return text if power == 1 else f"{text}^{power}"
+
+
+def _in_parentheses(side: int | Polynomial) -> str:
+    text = str(side)
+    return f"({text})" if any(sign in text for sign in "+-*/%") else text

@@ -1,0 +1,95 @@
+"""Graph-global extents: named symbols and axes of the program's inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tenferro.dims.polynomial import Polynomial
+from tenferro.errors import InvalidConfigError
+
+__all__ = ["Dim", "InputAxis", "SymDim", "Symbol", "parse_dim"]
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A named extent."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class InputAxis:
+    """The extent of one axis of one input: of the program in a `SymDim`, of the op in a `DimExpr`."""
+
+    input: int
+    axis: int
+
+    def __str__(self) -> str:
+        return f"x{self.input}.{self.axis}"
+
+
+class SymDim(Polynomial):
+    """An extent that is known when the program runs; arithmetic folds and normalises.
+
+    >>> n, m = SymDim("n"), SymDim("m")
+    >>> n * 2 + 1, n + n == 2 * n, (n + m) - m, (4 * n) // 2, n - n
+    (n*2+1, True, n, n*2, 0)
+    >>> SymDim.input_axis(0, 1)
+    x0.1
+
+    Raises:
+        InvalidConfigError: a name that is not an identifier.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, name: str) -> SymDim:
+        if not isinstance(name, str) or not name.isidentifier():
+            raise InvalidConfigError(f"SymDim: a symbol's name is an identifier, got {name!r}")
+        return cls._leaf(Symbol(name))
+
+    @classmethod
+    def input_axis(cls, index: int, axis: int) -> SymDim:
+        """The extent of axis `axis` of the program's input number `index`."""
+        return cls._leaf(InputAxis(index, axis))
+
+    def evaluate(self, bindings: Mapping[Symbol | InputAxis, int]) -> Dim:
+        """This extent with the leaves in `bindings` replaced by numbers.
+
+        >>> (SymDim("n") * 2 + 1).evaluate({Symbol("n"): 3})
+        7
+        """
+        return self.substitute(lambda leaf: bindings[leaf] if leaf in bindings else SymDim._leaf(leaf))
+
+    def as_leaf(self) -> Symbol | InputAxis | None:
+        """The leaf this extent is, if it is nothing more."""
+        if len(self.terms) == 1 and self.terms[0][1] == 1 and len(self.terms[0][0]) == 1:
+            ((atom, power),) = self.terms[0][0]
+            if power == 1 and isinstance(atom, Symbol | InputAxis):
+                return atom
+        return None
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (parse_dim, (str(self),))
+
+
+Dim = int | SymDim
+"""An exact extent."""
+
+
+def parse_dim(text: str) -> Dim:
+    """Read an extent as it is printed.
+
+    Raises:
+        InvalidConfigError: text that is no extent.
+
+    >>> parse_dim("n*2+1"), parse_dim("max(n, 3)//2"), parse_dim("12")
+    (n*2+1, max(n, 3)//2, 12)
+    """
+    from tenferro.dims.parsing import parse  # because parsing builds SymDims, and is rarely needed
+
+    return parse(text)

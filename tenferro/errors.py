@@ -1,0 +1,125 @@
+"""Every error tenferro raises: one tree, and each kind is also the builtin a caller would expect.
+
+    >>> issubclass(ShapeError, ValueError) and issubclass(ShapeError, TenferroError)
+    True
+
+Scenarios and required texts: seed 000, section 12.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ADRuleUnsupportedError",
+    "ArityError",
+    "AxisError",
+    "BackendFailureError",
+    "ConcretizationError",
+    "DTypeError",
+    "DuplicateFamilyError",
+    "ExtensionLoweringError",
+    "GuardError",
+    "InvalidConfigError",
+    "MalformedFamilyIdError",
+    "MissingCellError",
+    "NonStaticShapeError",
+    "OutOfBoundsError",
+    "PlatformUnavailableError",
+    "RegistrationError",
+    "ShapeError",
+    "TenferroError",
+    "UnsupportedError",
+]
+
+
+class TenferroError(Exception):
+    """Root of the tree; `source` is the user's line once the error has passed through a graph.
+
+    >>> error = ShapeError("Add: x0 and x1 must have the same type")
+    >>> print(error.at("model.py:12 in loss"))
+    Add: x0 and x1 must have the same type
+      at model.py:12 in loss
+    """
+
+    source: str | None = None
+
+    def at(self, source: str | None) -> TenferroError:
+        """Attach the user's line; the first one given stays, because it is the nearest to the fault."""
+        if self.source is None and source:
+            self.source = source
+        return self
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return f"{text}\n  at {self.source}" if self.source else text
+
+
+class ShapeError(TenferroError, ValueError):
+    """Ranks, extents, or axes do not fit the op's shape rule."""
+
+
+class AxisError(ShapeError, IndexError):
+    """An axis is outside the rank, or named twice."""
+
+
+class OutOfBoundsError(TenferroError, IndexError):
+    """A static index is outside the extent it indexes."""
+
+
+class NonStaticShapeError(ShapeError):
+    """An exact extent was needed where the program only has a bound or a symbol."""
+
+
+class GuardError(ShapeError):
+    """Two extents that had to agree turned out different at run time."""
+
+
+class DTypeError(TenferroError, TypeError):
+    """A dtype the op does not take, operands of different dtypes, or an array of the wrong dtype."""
+
+
+class ConcretizationError(TenferroError, TypeError):
+    """Python asked for the value of a traced tensor, which has none until the program runs."""
+
+
+class InvalidConfigError(TenferroError, ValueError):
+    """A payload or an option that cannot mean anything."""
+
+
+class ArityError(InvalidConfigError, TypeError):
+    """The wrong number of operands, arguments, or results."""
+
+
+class UnsupportedError(TenferroError, NotImplementedError):
+    """Well-formed, but there is no rule for it here; the message says what would help."""
+
+
+class ADRuleUnsupportedError(UnsupportedError):
+    """An active op or extension family has no derivative rule of the kind asked for."""
+
+
+class BackendFailureError(TenferroError, RuntimeError):
+    """A kernel, an extension's execution, or PJRT failed."""
+
+
+class PlatformUnavailableError(TenferroError, RuntimeError):
+    """The platform asked for is not on this machine; names those that are."""
+
+
+class ExtensionLoweringError(TenferroError, RuntimeError):
+    """An extension's expansion is malformed or disagrees with its declared metadata."""
+
+
+class RegistrationError(TenferroError, ValueError):
+    """An extension factory could not be registered."""
+
+
+class DuplicateFamilyError(RegistrationError):
+    """The family id is registered already."""
+
+
+class MalformedFamilyIdError(RegistrationError):
+    """The family id is not `<package>.<name>.v<major>`."""
+
+
+class MissingCellError(TenferroError, ImportError):
+    """A column lacks a row of the vocabulary, or has one twice; raised while importing."""

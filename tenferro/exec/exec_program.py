@@ -1,0 +1,108 @@
+"""`ExecProgram`: the native execution IR, instructions over slots with everything decided.
+
+Source: seed 002, sections II to V.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tenferro.dims import ShapeExtent, extent_of
+from tenferro.exec.kernels import KERNELS, Kernel
+from tenferro.exec.segments import Segment, segment_instructions
+from tenferro.graph import SourceLine
+from tenferro.ops import StdTensorOp
+from tenferro.program import GraphProgram
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["ExecInstruction", "ExecProgram", "Pass", "compile_std_to_exec"]
+
+Pass = Callable[[GraphProgram], GraphProgram]
+"""A pure function from program to program that keeps its meaning."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecInstruction:
+    """One kernel call; `last_use[i]` frees input i afterwards."""
+
+    op: StdTensorOp
+    kernel: Kernel
+    input_slots: tuple[int, ...]
+    output_slots: tuple[int, ...]
+    output_types: tuple[TensorSpec, ...]
+    last_use: tuple[bool, ...]
+    source: SourceLine | None
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of the first output."""
+        return self.output_types[0].dtype
+
+    @property
+    def output_shapes(self) -> tuple[tuple[Any, ...], ...]:
+        """One shape per output."""
+        return tuple(spec.shape for spec in self.output_types)
+
+    @property
+    def output_extents(self) -> tuple[tuple[ShapeExtent, ...], ...]:
+        """One vector of extents per output: exact, bounded or unknown."""
+        return tuple(
+            tuple(extent_of(extent) for extent in spec.shape) for spec in self.output_types
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ExecProgram:
+    """A program specialised to concrete input shapes, after the native passes.
+
+    Every slot is written once. `segments` groups the instructions for segmented execution.
+    """
+
+    instructions: tuple[ExecInstruction, ...]
+    input_slots: tuple[int, ...]
+    output_slots: tuple[int, ...]
+    n_slots: int
+    segments: tuple[Segment, ...]
+
+    def __str__(self) -> str:
+        lines = []
+        for instruction in self.instructions:
+            made = ", ".join(
+                f"%{slot}: {spec}"
+                for slot, spec in zip(
+                    instruction.output_slots, instruction.output_types, strict=True
+                )
+            )
+            taken = "".join(
+                f" {'~' if last else ''}%{slot}"
+                for slot, last in zip(instruction.input_slots, instruction.last_use, strict=True)
+            )
+            lines.append(f"{made} = {instruction.op}{taken}")
+        return "\n".join(lines)
+
+
+def compile_std_to_exec(program: GraphProgram, passes: Sequence[Pass] = ()) -> ExecProgram:
+    """Run the passes on a static program and bind each instruction to its kernel."""
+    for rewrite in passes:
+        program = rewrite(program)
+    instructions = tuple(
+        ExecInstruction(
+            op=instruction.op,
+            kernel=KERNELS[type(instruction.op)],
+            input_slots=instruction.inputs,
+            output_slots=instruction.outputs,
+            output_types=tuple(program.types[slot] for slot in instruction.outputs),
+            last_use=instruction.last_use,
+            source=instruction.source,
+        )
+        for instruction in program.instructions
+    )
+    return ExecProgram(
+        instructions=instructions,
+        input_slots=program.input_slots,
+        output_slots=program.output_slots,
+        n_slots=program.n_slots,
+        segments=segment_instructions([instruction.op for instruction in instructions]),
+    )

@@ -1,0 +1,144 @@
+"""`GraphExecutor`: runs programs on NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from tenferro.errors import BackendFailureError, InvalidConfigError, TenferroError
+from tenferro.exec.exec_program import ExecInstruction, ExecProgram, Pass, compile_std_to_exec
+from tenferro.passes import NATIVE_PASSES
+from tenferro.program import BoundedCache, CacheStats, GraphProgram
+
+__all__ = ["GraphExecutor"]
+
+Slots = list[Any]
+
+
+class GraphExecutor:
+    """Runs a `GraphProgram` natively: specialise to the shapes, apply the passes, call the kernels.
+
+    Args:
+        order: memory order of the results: "F" (dense column-major), "C" (dense row-major), or
+            "K", whatever order the kernel produced, without the last copy.
+        threads: threads a segment may use; None takes the machine's cores.
+        segmented: execute by segments, or one instruction at a time; results are the same.
+        passes: the native passes; None takes `tenferro.passes.NATIVE_PASSES`.
+        cache_size: how many specialised programs are kept.
+
+    Results never share memory with an argument, a constant, or each other.
+
+    Raises:
+        InvalidConfigError: an option that means nothing.
+
+    >>> import tenferro as tnf
+    >>> double = tnf.compile(lambda x: x + x, tnf.TensorSpec((2,), "float64"))
+    >>> GraphExecutor().run(double, np.array([1.0, 2.0]))
+    array([2., 4.])
+    """
+
+    def __init__(
+        self,
+        order: Literal["F", "C", "K"] = "F",
+        threads: int | None = None,
+        *,
+        segmented: bool = True,
+        passes: Sequence[Pass] | None = None,
+        cache_size: int = 256,
+    ) -> None:
+        if order not in ("F", "C", "K"):
+            raise InvalidConfigError(f'GraphExecutor: order is "F", "C" or "K", got {order!r}')
+        if threads is not None and (isinstance(threads, bool) or threads < 1):
+            raise InvalidConfigError(f"GraphExecutor: threads is at least 1, got {threads!r}")
+        self.order = order
+        self.threads = threads
+        self.segmented = segmented
+        self.passes = tuple(NATIVE_PASSES if passes is None else passes)
+        self._compiled: BoundedCache[ExecProgram] = BoundedCache(cache_size)
+
+    def run(self, program: GraphProgram, *arrays: Any) -> Any:
+        """The tree the program's function returns, of fresh NumPy arrays.
+
+        Raises:
+            ArityError, DTypeError, ShapeError, GuardError: arguments that do not fit.
+            BackendFailureError: a kernel failed, with op and user line.
+        """
+        leaves = program.check_arguments(arrays)
+        exec_program = self._exec_program(program, tuple([leaf.shape for leaf in leaves]))
+        outputs = self.run_exec(exec_program, leaves)
+        return program.pack(_finish(outputs, leaves, self.order))
+
+    def compile(self, program: GraphProgram, *specs: Any) -> ExecProgram:
+        """The execution IR for inputs of these shapes (specs or arrays); kept in the cache."""
+        shapes = tuple(tuple(spec.shape) for spec in specs or program.input_specs)
+        return self._exec_program(program, shapes)
+
+    def _exec_program(self, program: GraphProgram, shapes: tuple[Any, ...]) -> ExecProgram:
+        return self._compiled.get(
+            (program, shapes),
+            lambda: compile_std_to_exec(program.specialize(program.bind(shapes)), self.passes),
+        )
+
+    def run_exec(self, program: ExecProgram, leaves: Sequence[Any]) -> list[Any]:
+        """Execute the IR on arrays that fit it; results as the kernels left them."""
+        slots: Slots = [None] * program.n_slots
+        for slot, leaf in zip(program.input_slots, leaves, strict=True):
+            slots[slot] = leaf
+        with np.errstate(all="ignore"):
+            if self.segmented:
+                for segment in program.segments:
+                    _execute(program.instructions[segment.start : segment.stop], slots)
+            else:
+                for instruction in program.instructions:
+                    _execute((instruction,), slots)
+        return [slots[slot] for slot in program.output_slots]
+
+    def cache_stats(self) -> CacheStats:
+        """What the cache of specialised programs has done."""
+        return self._compiled.stats()
+
+    def cache_clear(self) -> None:
+        """Forget every specialised program."""
+        self._compiled.clear()
+
+
+def _execute(instructions: Sequence[ExecInstruction], slots: Slots) -> None:
+    """Run kernels in order, dropping each buffer at its last use."""
+    for instruction in instructions:
+        inputs = instruction.input_slots
+        try:
+            result = instruction.kernel(instruction.op, *[slots[slot] for slot in inputs])
+        except TenferroError as error:
+            raise error.at(str(instruction.source) if instruction.source else None) from None
+        except Exception as error:
+            raise _failure(instruction, error) from error
+        for slot, last in zip(inputs, instruction.last_use, strict=True):
+            if last:
+                slots[slot] = None
+        if len(instruction.output_slots) == 1:
+            slots[instruction.output_slots[0]] = np.asarray(result)
+        else:
+            for slot, array in zip(instruction.output_slots, result, strict=True):
+                slots[slot] = np.asarray(array)
+
+
+def _failure(instruction: ExecInstruction, error: Exception) -> TenferroError:
+    types = ", ".join(map(str, instruction.output_types))
+    failure = BackendFailureError(
+        f"{instruction.op.name}: the kernel for {types} failed: {type(error).__name__}: {error}"
+    )
+    return failure.at(str(instruction.source) if instruction.source else None)
+
+
+def _finish(outputs: list[Any], leaves: Sequence[Any], order: Any) -> list[Any]:
+    """Results in the order asked for, each with memory of its own."""
+    finished: list[Any] = []
+    for output in outputs:
+        array = np.asarray(output, order=order)
+        shared = not array.flags.writeable or any(
+            np.may_share_memory(array, other) for other in (*leaves, *finished)
+        )
+        finished.append(np.array(array, order=order, copy=True) if shared else array)
+    return finished

@@ -1,0 +1,15 @@
+"""The kernel column: what each op does to NumPy arrays."""
+
+from tenferro.exec.kernels import elementwise, source, structural
+from tenferro.exec.kernels.kernel import Kernel
+from tenferro.ops import STD_OPS, Column
+
+__all__ = ["KERNELS", "Kernel"]
+
+KERNELS: Column[Kernel] = Column(
+    "kernel",
+    STD_OPS,
+    source.ROWS,
+    elementwise.ROWS,
+    structural.ROWS,
+)

@@ -1,0 +1,70 @@
+"""`GraphBuilder`: the hand that rules and extensions write graphs with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tenferro.errors import ArityError, InvalidConfigError
+from tenferro.graph.graph import Graph
+from tenferro.graph.source_line import SourceLine
+from tenferro.ops import StdTensorOp
+from tenferro.ops.source import Constant
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["GraphBuilder"]
+
+
+class GraphBuilder:
+    """Appends ops to a graph; values are opaque handles.
+
+    >>> from tenferro.ops.elementwise import Multiply
+    >>> builder = GraphBuilder()
+    >>> x = builder.input((2, "n"), "float64")
+    >>> y = builder.emit(Multiply(), x, x)
+    >>> builder.type_of(y)
+    f64[2,n]
+    """
+
+    __slots__ = ("graph", "source")
+
+    def __init__(self, graph: Graph | None = None) -> None:
+        self.graph = Graph() if graph is None else graph
+        self.source: SourceLine | None = None
+
+    def input(self, shape: Any, dtype: Any) -> int:
+        """A new input of the graph."""
+        return self.graph.add_input(TensorSpec(shape, dtype))
+
+    def emit_all(self, op: StdTensorOp, *inputs: int) -> tuple[int, ...]:
+        """Every output of `op` on these values.
+
+        Raises:
+            InvalidConfigError: a value that is not of this graph.
+        """
+        count = len(self.graph.types)
+        for value in inputs:
+            if not 0 <= value < count:
+                raise InvalidConfigError(f"{op.name}: {value!r} is not a value of this graph")
+        return self.graph.add(op, inputs, self.source)
+
+    def emit(self, op: StdTensorOp, *inputs: int) -> int:
+        """The one output of `op` on these values.
+
+        Raises:
+            ArityError: the op has several outputs; use `emit_all`.
+        """
+        outputs = self.emit_all(op, *inputs)
+        if len(outputs) != 1:
+            raise ArityError(f"{op.name}: has {len(outputs)} outputs; use emit_all")
+        return outputs[0]
+
+    def constant(self, value: Any, dtype: DType | None = None) -> int:
+        """A constant; in `dtype` when given, because a float64 literal would widen a float32 graph."""
+        array = np.asarray(value) if dtype is None else np.asarray(value).astype(dtype.dtype)
+        return self.emit(Constant.of(array))
+
+    def type_of(self, value: int) -> TensorSpec:
+        """Shape and dtype of a value."""
+        return self.graph.types[value]

@@ -1,0 +1,109 @@
+"""The arena: an append-only, hash-consed list of nodes in topological order.
+
+A node's inputs are values made before it, so a pass is a loop up or down the list and nothing
+recurses. Asking twice for the same op on the same values gives the same values: common
+subexpressions never exist.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tenferro.dims import GuardLog
+from tenferro.errors import TenferroError
+from tenferro.graph.source_line import CallerFinder, SourceLine
+from tenferro.ops import StdTensorOp
+from tenferro.types import TensorSpec
+
+__all__ = ["Graph", "Node"]
+
+
+class Node(NamedTuple):
+    """One application of an op: values in, values out."""
+
+    op: StdTensorOp
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+class Graph:
+    """Values are numbers, given in order; `types[value]` is what is known of one.
+
+    >>> from tenferro.ops.elementwise import Add
+    >>> graph = Graph()
+    >>> x = graph.add_input(TensorSpec.parse("f64[3]"))
+    >>> graph.add(Add(), (x, x)) == graph.add(Add(), (x, x))
+    True
+    >>> print(graph)
+    %0: f64[3]
+    %1: f64[3] = Add %0 %0
+    """
+
+    __slots__ = ("_applied", "_find_caller", "guards", "inputs", "nodes", "sources", "types")
+
+    def __init__(self) -> None:
+        self.types: list[TensorSpec] = []
+        self.inputs: list[int] = []
+        self.nodes: list[Node] = []
+        self.sources: list[SourceLine | None] = []
+        self.guards = GuardLog()
+        self._applied: dict[tuple[StdTensorOp, tuple[int, ...]], tuple[int, ...]] = {}
+        self._find_caller = CallerFinder()
+
+    def add_input(self, spec: TensorSpec) -> int:
+        """A new value that the caller will supply."""
+        value = len(self.types)
+        self.types.append(spec)
+        self.inputs.append(value)
+        return value
+
+    def add(
+        self, op: StdTensorOp, inputs: tuple[int, ...], source: SourceLine | None = None
+    ) -> tuple[int, ...]:
+        """The outputs of `op` on these values, made now unless they exist.
+
+        Raises:
+            TenferroError: what the op's rule refuses, with the user's line.
+        """
+        key = (op, inputs)
+        outputs = self._applied.get(key)
+        if outputs is not None:
+            return outputs
+        if source is None:
+            source = self._find_caller()
+        types = self.types
+        written = len(self.guards.guards)
+        try:
+            specs = op.infer(*[types[value] for value in inputs], guards=self.guards)
+        except TenferroError as error:
+            raise error.at(str(source) if source else None) from None
+        if len(self.guards.guards) != written:
+            self._locate_guards(written, source)
+        start = len(types)
+        types.extend(specs)
+        outputs = tuple(range(start, start + len(specs)))
+        self.nodes.append(Node(op, inputs, outputs))
+        self.sources.append(source)
+        self._applied[key] = outputs
+        return outputs
+
+    def _locate_guards(self, written: int, source: SourceLine | None) -> None:
+        for guard in list(self.guards.guards)[written:]:
+            object.__setattr__(guard, "source", str(source) if source else None)
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def __str__(self) -> str:
+        lines = [f"%{value}: {self.types[value]}" for value in self.inputs]
+        for node in self.nodes:
+            made = ", ".join(f"%{value}: {self.types[value]}" for value in node.outputs)
+            taken = "".join(f" %{value}" for value in node.inputs)
+            lines.append(f"{made} = {node.op}{taken}")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<Graph of {len(self.inputs)} inputs and {len(self.nodes)} nodes>"
+
+    def __getstate__(self) -> Any:
+        raise TypeError("a Graph is not pickled; save a GraphProgram instead")

@@ -1,0 +1,61 @@
+"""The user's line: where in their code a node was asked for."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import CodeType
+from typing import NamedTuple
+
+__all__ = ["CallerFinder", "SourceLine"]
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_PEERS = tuple(
+    os.path.join(os.path.dirname(os.path.dirname(_PACKAGE)), peer) + os.sep
+    for peer in ("lowering", "xla_peer")
+)
+_OURS = (_PACKAGE, *_PEERS)
+
+
+class SourceLine(NamedTuple):
+    """A place in a file.
+
+    >>> print(SourceLine("model.py", 12, "loss"))
+    model.py:12 in loss
+    """
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} in {self.function}"
+
+
+class CallerFinder:
+    """Finds the nearest frame outside tenferro; remembers which code objects are ours."""
+
+    __slots__ = ("_ours", "_places")
+
+    def __init__(self) -> None:
+        self._ours: dict[CodeType, bool] = {}
+        self._places: dict[tuple[CodeType, int], SourceLine] = {}
+
+    def __call__(self) -> SourceLine | None:
+        """The user's line of the call under way; None when there is no such frame."""
+        frame = sys._getframe(1)
+        ours = self._ours
+        while frame is not None:
+            code = frame.f_code
+            internal = ours.get(code)
+            if internal is None:
+                internal = ours[code] = code.co_filename.startswith(_OURS)
+            if not internal:
+                key = (code, frame.f_lasti)
+                place = self._places.get(key)
+                if place is None:
+                    place = SourceLine(code.co_filename, frame.f_lineno, code.co_name)
+                    self._places[key] = place
+                return place
+            frame = frame.f_back
+        return None

@@ -1,0 +1,62 @@
+"""Columns: tables keyed by card class, built from rows by an expression, total or not imported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Generic, TypeVar
+
+from tenferro.errors import MissingCellError
+from tenferro.ops.op import StdTensorOp
+
+__all__ = ["Column"]
+
+Cell = TypeVar("Cell")
+
+
+class Column(Mapping[type[StdTensorOp], Cell], Generic[Cell]):
+    """What one layer does with each op: a mapping from card to cell, total over a vocabulary.
+
+    >>> class Left(StdTensorOp): ...
+    >>> class Right(StdTensorOp): ...
+    >>> Column("kernel", [Left, Right], {Left: "go left"})
+    Traceback (most recent call last):
+        ...
+    tenferro.errors.MissingCellError: column kernel has no cell for Right
+
+    Raises:
+        MissingCellError: a card without a cell, a cell without a card, or two cells for one card.
+    """
+
+    __slots__ = ("_cells", "name")
+
+    def __init__(
+        self,
+        name: str,
+        vocabulary: Iterable[type[StdTensorOp]],
+        *families: Mapping[type[StdTensorOp], Cell],
+    ) -> None:
+        self.name = name
+        self._cells: dict[type[StdTensorOp], Cell] = {}
+        for family in families:
+            twice = self._cells.keys() & family.keys()
+            if twice:
+                raise MissingCellError(f"column {name} has two cells for {_names(twice)}")
+            self._cells.update(family)
+        vocabulary = set(vocabulary)
+        if missing := vocabulary - self._cells.keys():
+            raise MissingCellError(f"column {name} has no cell for {_names(missing)}")
+        if foreign := self._cells.keys() - vocabulary:
+            raise MissingCellError(f"column {name} has a cell for {_names(foreign)}, which is no op")
+
+    def __getitem__(self, card: type[StdTensorOp]) -> Cell:
+        return self._cells[card]
+
+    def __iter__(self) -> Iterator[type[StdTensorOp]]:
+        return iter(self._cells)
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+
+def _names(cards: Iterable[type[StdTensorOp]]) -> str:
+    return ", ".join(sorted(card.__name__ for card in cards))

@@ -1,0 +1,104 @@
+"""`StdTensorOp`: what every card is."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, ClassVar
+
+from tenferro.dims import GuardLog, SymDim, resolve_shape
+from tenferro.errors import ArityError
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["StdTensorOp", "normalize"]
+
+
+class StdTensorOp:
+    """An op's card: what it is, as a frozen dataclass of its payload.
+
+    A card says its formula, shapes, dtypes and errors in its docstring and holds the one rule that
+    belongs to every layer: which types come out for which types in. What a layer *does* with the op
+    is a row in that layer's column.
+
+    Source: seed 004, sections IV and V.
+    """
+
+    __slots__ = ()
+
+    accepts: ClassVar[frozenset[DType]]
+    """Dtypes of the operand that decides the op's meaning."""
+    input_count: ClassVar[int] | Any = 1
+    output_count: ClassVar[int] | Any = 1
+
+    @property
+    def name(self) -> str:
+        """The op's name in the vocabulary."""
+        return type(self).__name__
+
+    def infer(self, *inputs: TensorSpec, guards: GuardLog | None = None) -> tuple[TensorSpec, ...]:
+        """Types of the outputs; total over symbolic extents.
+
+        Extents that must agree and cannot be compared yet are written to `guards`.
+
+        Raises:
+            ArityError, ShapeError, DTypeError: as the card says.
+        """
+        if len(inputs) != self.input_count:
+            raise ArityError(
+                f"{self.name}: expected {self.input_count} inputs, got {len(inputs)}"
+            )
+        return self.output_types(inputs, GuardLog() if guards is None else guards)
+
+    def output_types(
+        self, inputs: tuple[TensorSpec, ...], guards: GuardLog
+    ) -> tuple[TensorSpec, ...]:
+        """The card's rule, on inputs whose count has been checked."""
+        raise NotImplementedError(f"{self.name} states no shape rule")
+
+    def specialize(self, bindings: Any) -> StdTensorOp:
+        """The same op with the symbols of its payload replaced by numbers."""
+        changes = {
+            field.name: _bind(getattr(self, field.name), bindings)
+            for field in fields(self)  # type: ignore[arg-type]  # because cards are dataclasses
+            if _mentions_symbol(getattr(self, field.name))
+        }
+        if not changes:
+            return self
+        kept = {
+            field.name: getattr(self, field.name)
+            for field in fields(self)  # type: ignore[arg-type]
+        }
+        return type(self)(**(kept | changes))
+
+    def resolved(self, field: str, input_shapes: Any) -> tuple[Any, ...]:
+        """The payload's shape `field` with op-local expressions resolved against the inputs."""
+        return resolve_shape(getattr(self, field), input_shapes)
+
+    def __str__(self) -> str:
+        shown = ", ".join(
+            f"{field.name}={_show(getattr(self, field.name))}"
+            for field in fields(self)  # type: ignore[arg-type]
+            if field.repr
+        )
+        return f"{self.name}({shown})" if shown else self.name
+
+
+def normalize(op: Any, **values: Any) -> None:
+    """Set fields of a frozen card to their normal form, in `__post_init__`."""
+    for field, value in values.items():
+        object.__setattr__(op, field, value)
+
+
+def _mentions_symbol(value: Any) -> bool:
+    return isinstance(value, SymDim) or (
+        isinstance(value, tuple) and any(isinstance(item, SymDim) for item in value)
+    )
+
+
+def _bind(value: Any, bindings: Any) -> Any:
+    if isinstance(value, SymDim):
+        return value.evaluate(bindings)
+    return tuple(item.evaluate(bindings) if isinstance(item, SymDim) else item for item in value)
+
+
+def _show(value: Any) -> str:
+    return str(value) if isinstance(value, DType | SymDim) else repr(value)

@@ -1,0 +1,145 @@
+"""Ops that make tensors from nothing, or from a shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tenferro.dims import GuardLog, product
+from tenferro.errors import InvalidConfigError
+from tenferro.ops.op import StdTensorOp, normalize
+from tenferro.rules.dtypes import ANY, NUMERIC, require_dtype
+from tenferro.rules.payload import as_dims, as_int, as_ints, distinct_axes
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["CARDS", "Constant", "Iota", "ShapeOf"]
+
+
+@dataclass(frozen=True, slots=True)
+class Constant(StdTensorOp):
+    """A tensor of known elements: `data` holds them in row-major order, in the dtype's own bytes.
+
+    Shapes:  () -> shape
+    Dtypes:  every dtype
+    Identity: dtype, shape and bytes, so that -0.0 is not 0.0 and True is not 1
+    AD:      inactive
+    Lowers:  stablehlo.constant
+    Errors:  InvalidConfigError unless `data` has exactly the bytes of the shape
+    Source:  seed 004 section VII, seed 002 section II, StableHLO spec #constant
+
+    >>> Constant.of(np.array([1.0, -0.0])).infer()
+    (f64[2],)
+    """
+
+    dtype: DType
+    shape: tuple[int, ...]
+    data: bytes = field(repr=False)
+
+    accepts: ClassVar[frozenset[DType]] = ANY
+    input_count: ClassVar[int] = 0
+
+    def __post_init__(self) -> None:
+        dtype = DType.of(self.dtype)
+        shape = as_ints("Constant", "shape", self.shape, 0)
+        normalize(self, dtype=dtype, shape=shape, data=bytes(self.data))
+        wanted = product(shape) * dtype.itemsize
+        if len(self.data) != wanted:
+            raise InvalidConfigError(
+                f"Constant: {TensorSpec.of(shape, dtype)} takes {wanted} bytes, got {len(self.data)}"
+            )
+
+    @classmethod
+    def of(cls, array: Any) -> Constant:
+        """The constant with the elements of a NumPy array, in whatever order it stores them."""
+        array = np.asarray(array)
+        return cls(DType.of(array.dtype), array.shape, array.tobytes())
+
+    @property
+    def array(self) -> np.ndarray[Any, Any]:
+        """The elements as a read-only array."""
+        return np.frombuffer(self.data, self.dtype.dtype).reshape(self.shape)
+
+    def output_types(
+        self, inputs: tuple[TensorSpec, ...], guards: GuardLog
+    ) -> tuple[TensorSpec, ...]:
+        return (TensorSpec.of(self.shape, self.dtype),)
+
+    def __str__(self) -> str:
+        if product(self.shape) <= 8:
+            return f"Constant({self.array.tolist()})"
+        return f"Constant(<{len(self.data)} bytes>)"
+
+
+@dataclass(frozen=True, slots=True)
+class Iota(StdTensorOp):
+    """Count along one axis: y[i0, .., ik] = i_axis.
+
+    Shapes:  () -> shape
+    Dtypes:  every integer, float and complex dtype; what the dtype cannot hold wraps or rounds
+    AD:      inactive
+    Lowers:  stablehlo.iota, one to one
+    Errors:  AxisError unless 0 <= axis < rank
+    Source:  StableHLO spec #iota
+
+    >>> Iota((2, 3), 1, "int32").infer()
+    (i32[2,3],)
+    """
+
+    shape: tuple[Any, ...]
+    axis: int
+    dtype: DType
+
+    accepts: ClassVar[frozenset[DType]] = NUMERIC
+    input_count: ClassVar[int] = 0
+
+    def __post_init__(self) -> None:
+        normalize(
+            self,
+            shape=as_dims("Iota", "shape", self.shape),
+            axis=as_int("Iota", "axis", self.axis),
+            dtype=DType.of(self.dtype),
+        )
+        distinct_axes("Iota", "axis", (self.axis,), len(self.shape))
+        require_dtype("Iota", "dtype", self.dtype, self.accepts)
+
+    def output_types(
+        self, inputs: tuple[TensorSpec, ...], guards: GuardLog
+    ) -> tuple[TensorSpec, ...]:
+        return (TensorSpec.of(self.shape, self.dtype),)
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeOf(StdTensorOp):
+    """The extent of one axis as a number: y = shape(x)[axis], a scalar int64.
+
+    A host op: it reads the shape and never the elements.
+
+    Shapes:  x -> []
+    Dtypes:  every dtype in, int64 out
+    AD:      inactive
+    Lowers:  a constant, where the extent is exact
+    Errors:  AxisError unless 0 <= axis < rank
+    Source:  seed 002 section IV
+
+    >>> ShapeOf(1).infer(TensorSpec.parse("f32[2,n]"))
+    (i64[],)
+    """
+
+    axis: int
+
+    accepts: ClassVar[frozenset[DType]] = ANY
+
+    def __post_init__(self) -> None:
+        normalize(self, axis=as_int("ShapeOf", "axis", self.axis))
+
+    def output_types(
+        self, inputs: tuple[TensorSpec, ...], guards: GuardLog
+    ) -> tuple[TensorSpec, ...]:
+        distinct_axes("ShapeOf", "axis", (self.axis,), inputs[0].rank)
+        return (TensorSpec.of((), DType.I64),)
+
+
+
+CARDS = (Constant, Iota, ShapeOf)

@@ -1,0 +1,7 @@
+"""Programs: the frozen form between graphs and executors."""
+
+from tenferro.program.cache import BoundedCache, CacheStats
+from tenferro.program.native import Executor, install_native_executor
+from tenferro.program.program import GraphProgram, Instruction, LoweringView
+
+__all__ = ["BoundedCache", "CacheStats", "Executor", "GraphProgram", "Instruction", "LoweringView", "install_native_executor"]

@@ -1,0 +1,131 @@
+"""Arguments against specs: structure, dtype, rank, extents. Nothing is cast, nothing is guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tenferro.dims import SymDim
+from tenferro.errors import ArityError, DTypeError, ShapeError
+from tenferro.types import DType, TensorSpec, TreeDef, flatten
+
+__all__ = ["bind_symbols", "check_arguments"]
+
+_KEPT_KINDS = {"b": "biufc", "i": "iufc", "f": "fc", "c": "c"}
+"""Kind of a Python number -> kinds of arrays whose dtype survives meeting it."""
+
+
+def check_arguments(
+    in_tree: TreeDef,
+    specs: Sequence[TensorSpec],
+    names: Sequence[str],
+    arguments: tuple[Any, ...],
+) -> list[Any]:
+    """The leaves of `arguments` as arrays of the declared dtypes and ranks.
+
+    A Python number is taken in the declared dtype when NumPy would keep that dtype.
+
+    Raises:
+        ArityError: another number of arguments, or another structure.
+        DTypeError, ShapeError: a leaf of another dtype or rank, by name.
+    """
+    leaves, tree = flatten(arguments)
+    if tree != in_tree:
+        if len(leaves) != len(specs):
+            raise ArityError(f"takes {len(specs)} arrays ({', '.join(names)}), got {len(leaves)}")
+        raise ArityError(f"arguments must have the structure {in_tree}, got {tree}")
+    return [
+        leaf
+        if type(leaf) is np.ndarray and leaf.dtype == spec.dtype.dtype and leaf.ndim == spec.rank
+        else _as_array(leaf, spec, name)
+        for leaf, spec, name in zip(leaves, specs, names, strict=True)
+    ]
+
+
+def bind_symbols(
+    specs: Sequence[TensorSpec], names: Sequence[str], shapes: Sequence[Sequence[int]]
+) -> dict[Any, int]:
+    """The number each symbol stands for, read off the shapes.
+
+    An axis whose spec is a lone symbol (or linear in one unbound symbol) binds it; all other axes
+    must then come out right.
+
+    Raises:
+        ShapeError: an extent that contradicts its spec, or a symbol no axis determines.
+    """
+    bindings: dict[Any, int] = {}
+    pending: list[tuple[str, int, SymDim, int]] = []
+    for spec, name, shape in zip(specs, names, shapes, strict=True):
+        if len(shape) != len(spec.shape):
+            raise ShapeError(f"{name}: expected {spec}, got shape {tuple(shape)}")
+        for axis, (extent, actual) in enumerate(zip(spec.shape, shape, strict=True)):
+            if isinstance(extent, int):
+                if extent != actual:
+                    raise ShapeError(
+                        f"{name}: axis {axis} must have extent {extent}, got {actual}; "
+                        f"expected {spec}, got shape {tuple(shape)}"
+                    )
+                continue
+            leaf = extent.as_leaf()
+            if leaf is not None and leaf not in bindings:
+                bindings[leaf] = actual
+            else:
+                pending.append((name, axis, extent, actual))
+    for _ in range(len(pending)):
+        for _name, _axis, extent, actual in pending:
+            _solve(extent, actual, bindings)
+    for name, axis, extent, actual in pending:
+        value = extent.evaluate(bindings)
+        if not isinstance(value, int):
+            raise ShapeError(f"{name}: axis {axis} has extent {extent}, which nothing determines")
+        if value != actual:
+            raise ShapeError(
+                f"{name}: axis {axis} must have extent {extent} = {value}, got {actual}"
+            )
+    return bindings
+
+
+def _solve(extent: SymDim, actual: int, bindings: dict[Any, int]) -> None:
+    """Bind the one unbound symbol of a linear extent, if there is just one and it fits."""
+    rest = extent.evaluate(bindings)
+    if isinstance(rest, int) or rest.operations:
+        return
+    terms = dict(rest.terms)
+    constant = terms.pop((), 0)
+    if len(terms) != 1:
+        return
+    ((monomial, factor),) = terms.items()
+    if len(monomial) == 1 and monomial[0][1] == 1 and (actual - constant) % factor == 0:
+        bindings[monomial[0][0]] = (actual - constant) // factor
+
+
+def _as_array(leaf: Any, spec: TensorSpec, name: str) -> Any:
+    wanted = spec.dtype.dtype
+    if isinstance(leaf, bool | int | float | complex) and not isinstance(leaf, np.generic):
+        array = _from_number(leaf, spec, name)
+    else:
+        try:
+            array = np.asarray(leaf)
+        except Exception as error:
+            raise DTypeError(f"{name}: {type(leaf).__name__} is not an array: {error}") from None
+    if array.dtype != wanted:
+        raise DTypeError(
+            f"{name}: expected {spec}, got an array of {array.dtype}; "
+            f"convert it with astype({spec.dtype.value!r})"
+        )
+    if array.ndim != spec.rank:
+        raise ShapeError(f"{name}: expected {spec}, got shape {array.shape}")
+    return array
+
+
+def _from_number(number: bool | float | complex, spec: TensorSpec, name: str) -> Any:
+    """A Python number is weak: it takes the declared dtype where NumPy 2 would keep that dtype."""
+    kind = DType.of(type(number)).kind
+    if spec.dtype.kind not in _KEPT_KINDS[kind]:
+        raise DTypeError(f"{name}: expected {spec}, got the {type(number).__name__} {number!r}")
+    try:
+        return np.array(number, spec.dtype.dtype)
+    except OverflowError:
+        raise DTypeError(f"{name}: {number!r} does not fit {spec.dtype}") from None

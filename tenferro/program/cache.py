@@ -1,0 +1,85 @@
+"""`BoundedCache`: the one cache there is. It has an owner, a bound, statistics, and a clear method."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from tenferro.errors import InvalidConfigError
+
+__all__ = ["BoundedCache", "CacheStats"]
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class CacheStats:
+    """What a cache has done since it was made or cleared."""
+
+    hits: int
+    misses: int
+    evictions: int
+    entries: int
+    capacity: int
+
+
+class BoundedCache(Generic[Value]):
+    """Least recently used goes first; safe from many threads.
+
+    Two threads that miss on one key at once both compute; the first to finish is kept.
+
+    >>> cache = BoundedCache(capacity=1)
+    >>> cache.get("a", lambda: 1), cache.get("a", lambda: 2), cache.get("b", lambda: 3)
+    (1, 1, 3)
+    >>> cache.stats()
+    CacheStats(hits=1, misses=2, evictions=1, entries=1, capacity=1)
+
+    Raises:
+        InvalidConfigError: a capacity below 1.
+    """
+
+    __slots__ = ("_entries", "_evictions", "_hits", "_lock", "_misses", "capacity")
+
+    def __init__(self, capacity: int = 256) -> None:
+        if capacity < 1:
+            raise InvalidConfigError(f"a cache's capacity is at least 1, got {capacity}")
+        self.capacity = capacity
+        self._entries: OrderedDict[Hashable, Value] = OrderedDict()
+        self._lock = threading.Lock()
+        self._hits = self._misses = self._evictions = 0
+
+    def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
+        """The entry of `key`, made now if there is none."""
+        with self._lock:
+            if key in self._entries:
+                self._hits += 1
+                self._entries.move_to_end(key)
+                return self._entries[key]
+            self._misses += 1
+        made = make()
+        with self._lock:
+            value = self._entries.setdefault(key, made)
+            self._entries.move_to_end(key)
+            while len(self._entries) > self.capacity:
+                self._entries.popitem(last=False)
+                self._evictions += 1
+        return value
+
+    def clear(self) -> None:
+        """Drop every entry and start counting anew."""
+        with self._lock:
+            self._entries.clear()
+            self._hits = self._misses = self._evictions = 0
+
+    def stats(self) -> CacheStats:
+        """Hits, misses, evictions, entries, capacity."""
+        with self._lock:
+            return CacheStats(
+                self._hits, self._misses, self._evictions, len(self._entries), self.capacity
+            )
+
+    def __len__(self) -> int:
+        return len(self._entries)

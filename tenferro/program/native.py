@@ -1,0 +1,38 @@
+"""The native executor that `program.run` uses.
+
+Programs are below executors and cannot name one; the package's top floor installs it on import.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tenferro.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from tenferro.program.program import GraphProgram
+
+__all__ = ["Executor", "install_native_executor", "native_run"]
+
+
+class Executor(Protocol):
+    """Anything that runs programs: the native one, an `XlaExecutor`, or your own."""
+
+    def run(self, program: GraphProgram, *arrays: Any) -> Any:
+        """The tree the program's function returns."""
+        ...
+
+
+_installed: list[Executor] = []
+
+
+def install_native_executor(executor: Executor) -> None:
+    """Make `executor` what `program.run` uses."""
+    _installed[:] = [executor]
+
+
+def native_run(program: GraphProgram, arrays: tuple[Any, ...]) -> Any:
+    """Run on the installed executor."""
+    if not _installed:
+        raise UnsupportedError("no native executor is installed; import tenferro")
+    return _installed[0].run(program, *arrays)

@@ -1,0 +1,330 @@
+"""`GraphProgram`: the frozen, compacted view of a graph that passes, executors and lowering see."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from tenferro.dims import Guard, SymDim, is_exact
+from tenferro.errors import ArityError, InvalidConfigError, NonStaticShapeError
+from tenferro.graph import Graph, SourceLine
+from tenferro.ops import StdTensorOp
+from tenferro.ops.source import Constant
+from tenferro.program.arguments import bind_symbols, check_arguments
+from tenferro.program.native import native_run
+from tenferro.types import TensorSpec, TreeDef, unflatten
+
+__all__ = ["GraphProgram", "Instruction", "LoweringView"]
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One op over slots; each slot is written once.
+
+    `last_use[i]` says that no later instruction reads input i and that it is no output.
+    """
+
+    op: StdTensorOp
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    last_use: tuple[bool, ...]
+    source: SourceLine | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LoweringView:
+    """The immutable metadata that a peer lowers: no kernels, no graph."""
+
+    name: str
+    instructions: tuple[Instruction, ...]
+    types: tuple[TensorSpec, ...]
+    input_slots: tuple[int, ...]
+    output_slots: tuple[int, ...]
+    input_names: tuple[str, ...]
+    output_names: tuple[str, ...]
+    guards: tuple[Guard, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class GraphProgram:
+    """A compiled function: instructions in order, over numbered slots, with the trees it takes and gives.
+
+    Slots 0 .. n-1 are the inputs. `print(program)` shows one line per instruction.
+
+    Source: seed 002, sections I to III.
+    """
+
+    name: str
+    instructions: tuple[Instruction, ...]
+    types: tuple[TensorSpec, ...]
+    input_slots: tuple[int, ...]
+    output_slots: tuple[int, ...]
+    in_tree: TreeDef
+    out_tree: TreeDef
+    input_names: tuple[str, ...]
+    output_names: tuple[str, ...]
+    guards: tuple[Guard, ...] = ()
+
+    @classmethod
+    def from_graph(
+        cls,
+        graph: Graph,
+        outputs: Sequence[int],
+        *,
+        name: str = "main",
+        inputs: Sequence[int] | None = None,
+        in_tree: TreeDef | None = None,
+        out_tree: TreeDef | None = None,
+        input_names: Sequence[str] | None = None,
+        output_names: Sequence[str] | None = None,
+        guards: Iterable[Guard] | None = None,
+    ) -> GraphProgram:
+        """The part of the graph that `outputs` need, renumbered; what nothing needs is dropped."""
+        inputs = tuple(graph.inputs if inputs is None else inputs)
+        needed = bytearray(len(graph.types))
+        for value in outputs:
+            needed[value] = 1
+        kept: list[int] = []
+        for index in range(len(graph.nodes) - 1, -1, -1):
+            node = graph.nodes[index]
+            if any(needed[value] for value in node.outputs):
+                kept.append(index)
+                for value in node.inputs:
+                    needed[value] = 1
+        slots = {value: slot for slot, value in enumerate(inputs)}
+        types = [graph.types[value] for value in inputs]
+        drafts: list[tuple[StdTensorOp, tuple[int, ...], tuple[int, ...], SourceLine | None]] = []
+        for index in reversed(kept):
+            node = graph.nodes[index]
+            try:
+                taken = tuple(slots[value] for value in node.inputs)
+            except KeyError as error:
+                raise InvalidConfigError(
+                    f"{node.op.name} needs value {error}, which is no input of the program"
+                ) from None
+            start = len(types)
+            types.extend(graph.types[value] for value in node.outputs)
+            made = tuple(range(start, len(types)))
+            slots.update(zip(node.outputs, made, strict=True))
+            drafts.append((node.op, taken, made, graph.sources[index]))
+        output_slots = tuple(slots[value] for value in outputs)
+        return cls(
+            name=name,
+            instructions=_with_last_use(drafts, output_slots, len(types)),
+            types=tuple(types),
+            input_slots=tuple(range(len(inputs))),
+            output_slots=output_slots,
+            in_tree=_flat_tree(len(inputs)) if in_tree is None else in_tree,
+            out_tree=_flat_tree(len(outputs)) if out_tree is None else out_tree,
+            input_names=_names("x", len(inputs), input_names),
+            output_names=_names("y", len(outputs), output_names),
+            guards=tuple(graph.guards.guards if guards is None else guards),
+        )
+
+    # ---- what it takes and gives -------------------------------------------------------------
+
+    @property
+    def input_specs(self) -> tuple[TensorSpec, ...]:
+        """Types of the inputs, in the order of the leaves of the arguments."""
+        return tuple(self.types[slot] for slot in self.input_slots)
+
+    @property
+    def output_specs(self) -> tuple[TensorSpec, ...]:
+        """Types of the outputs, in the order of the leaves of the result."""
+        return tuple(self.types[slot] for slot in self.output_slots)
+
+    @property
+    def n_slots(self) -> int:
+        """Number of slots."""
+        return len(self.types)
+
+    @cached_property
+    def is_static(self) -> bool:
+        """True when every extent of every slot is a number."""
+        return all(spec.is_static for spec in self.types)
+
+    def run(self, *arrays: Any) -> Any:
+        """Run natively on NumPy: the tree that the function returns, of fresh arrays.
+
+        Raises:
+            ArityError, ShapeError, DTypeError: arguments that do not fit `input_specs`.
+            GuardError: symbolic extents that had to agree and do not.
+        """
+        return native_run(self, arrays)
+
+    __call__ = run
+
+    def check_arguments(self, arguments: tuple[Any, ...]) -> list[Any]:
+        """The leaves of the arguments as arrays of the declared ranks and dtypes."""
+        return check_arguments(self.in_tree, self.input_specs, self.input_names, arguments)
+
+    def bind(self, shapes: Sequence[Sequence[int]]) -> dict[Any, int]:
+        """Numbers for the symbols, read off the inputs' shapes; guards are checked.
+
+        Raises:
+            ShapeError: an extent that contradicts its spec.
+            GuardError: a recorded guard that fails.
+        """
+        bindings = bind_symbols(self.input_specs, self.input_names, shapes)
+        for guard in self.guards:
+            guard.check(bindings)
+        return bindings
+
+    def pack(self, leaves: Iterable[Any]) -> Any:
+        """The result tree over its leaves."""
+        return unflatten(self.out_tree, leaves)
+
+    # ---- other forms -------------------------------------------------------------------------
+
+    def specialize(self, bindings: Mapping[Any, int]) -> GraphProgram:
+        """The same program with symbols replaced by numbers, and no guards left."""
+        if not bindings:
+            return self if not self.guards else replace(self, guards=())
+        return replace(
+            self,
+            types=tuple(_bind_type(spec, bindings) for spec in self.types),
+            instructions=tuple(
+                replace(instruction, op=instruction.op.specialize(bindings))
+                for instruction in self.instructions
+            ),
+            guards=(),
+        )
+
+    def specialize_to(self, specs: Sequence[Any]) -> GraphProgram:
+        """Specialised to concrete specs, or arrays, one per input.
+
+        Raises:
+            ArityError, ShapeError, GuardError: specs that do not fit.
+            NonStaticShapeError: a spec that is itself symbolic.
+        """
+        if len(specs) != len(self.input_slots):
+            raise ArityError(f"{self.name}: takes {len(self.input_slots)} inputs, got {len(specs)}")
+        shapes = [tuple(spec.shape) for spec in specs]
+        for name, shape in zip(self.input_names, shapes, strict=True):
+            if not all(isinstance(extent, int) for extent in shape):
+                raise NonStaticShapeError(f"{name}: shape {shape} is not concrete")
+        return self.specialize(self.bind(shapes))
+
+    def lowering_view(self) -> LoweringView:
+        """What a peer may see: the program as traced, before any native pass."""
+        return LoweringView(
+            name=self.name,
+            instructions=self.instructions,
+            types=self.types,
+            input_slots=self.input_slots,
+            output_slots=self.output_slots,
+            input_names=self.input_names,
+            output_names=self.output_names,
+            guards=self.guards,
+        )
+
+    def to_graph(self) -> tuple[Graph, list[int]]:
+        """A new graph holding this program, and the value of each slot in it."""
+        graph = Graph()
+        values = [graph.add_input(spec) for spec in self.input_specs]
+        values += [-1] * (self.n_slots - len(values))
+        for instruction in self.instructions:
+            made = graph.add(
+                instruction.op,
+                tuple(values[slot] for slot in instruction.inputs),
+                instruction.source,
+            )
+            for slot, value in zip(instruction.outputs, made, strict=True):
+                values[slot] = value
+        return graph, values
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A digest of the meaning: equal programs have equal fingerprints, in every process."""
+        digest = hashlib.sha256(f"{self.input_specs}{self.output_slots}{self.guards}".encode())
+        digest.update(f"{self.in_tree}{self.out_tree}".encode())
+        for instruction in self.instructions:
+            op = instruction.op
+            payload = op.data if isinstance(op, Constant) else b""
+            digest.update(f"{op!r}{instruction.inputs}{instruction.outputs}".encode())
+            digest.update(payload)
+        return digest.hexdigest()
+
+    # ---- printing ----------------------------------------------------------------------------
+
+    def __str__(self) -> str:
+        takes = ", ".join(
+            f"%{slot} {name}: {spec}"
+            for slot, name, spec in zip(
+                self.input_slots, self.input_names, self.input_specs, strict=True
+            )
+        )
+        lines = [f"program {self.name}({takes})"]
+        lines += [f"  guard {guard}" for guard in self.guards]
+        drafts = []
+        for instruction in self.instructions:
+            made = ", ".join(f"%{slot}: {self.types[slot]}" for slot in instruction.outputs)
+            taken = "".join(f" %{slot}" for slot in instruction.inputs)
+            drafts.append((f"  {made} = {instruction.op}{taken}", instruction.source))
+        width = min(max((len(text) for text, _ in drafts), default=0), 72)
+        for text, source in drafts:
+            place = f"  # {source.file.rpartition('/')[2]}:{source.line}" if source else ""
+            lines.append(f"{text:<{width}}{place}" if place else text)
+        gives = ", ".join(
+            f"%{slot}: {spec}"
+            for slot, spec in zip(self.output_slots, self.output_specs, strict=True)
+        )
+        return "\n".join([*lines, f"  return {gives}"])
+
+    def __repr__(self) -> str:
+        return (
+            f"<GraphProgram {self.name}: {len(self.input_slots)} inputs, "
+            f"{len(self.instructions)} instructions, {len(self.output_slots)} outputs>"
+        )
+
+
+def _with_last_use(
+    drafts: Sequence[tuple[StdTensorOp, tuple[int, ...], tuple[int, ...], SourceLine | None]],
+    output_slots: Sequence[int],
+    n_slots: int,
+) -> tuple[Instruction, ...]:
+    """Count down the instructions: the first reader met is the last."""
+    used_later = bytearray(n_slots)
+    for slot in output_slots:
+        used_later[slot] = 1
+    instructions: list[Instruction] = []
+    for op, inputs, outputs, source in reversed(drafts):
+        last_use = tuple(not used_later[slot] for slot in inputs)
+        for slot in inputs:
+            used_later[slot] = 1
+        instructions.append(Instruction(op, inputs, outputs, last_use, source))
+    return tuple(reversed(instructions))
+
+
+def _bind_type(spec: TensorSpec, bindings: Mapping[Any, int]) -> TensorSpec:
+    if spec.is_static:
+        return spec
+    return TensorSpec.of(
+        tuple(
+            extent.evaluate(bindings)
+            if isinstance(extent, SymDim)
+            else extent
+            if is_exact(extent)
+            else _bind_bound(extent, bindings)
+            for extent in spec.shape
+        ),
+        spec.dtype,
+    )
+
+
+def _bind_bound(extent: Any, bindings: Mapping[Any, int]) -> Any:
+    dim = getattr(extent, "dim", None)
+    return type(extent)(dim.evaluate(bindings)) if isinstance(dim, SymDim) else extent
+
+
+def _flat_tree(count: int) -> TreeDef:
+    from tenferro.types import flatten
+
+    return flatten(tuple(range(count)))[1]
+
+
+def _names(prefix: str, count: int, names: Sequence[str] | None) -> tuple[str, ...]:
+    return tuple(f"{prefix}{index}" for index in range(count)) if names is None else tuple(names)

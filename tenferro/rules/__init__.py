@@ -1,0 +1,1 @@
+"""Rules that many ops share: dtype sets, shape agreement, payload normal forms."""

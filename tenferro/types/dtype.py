@@ -1,0 +1,152 @@
+"""The element types: one enum, NumPy's dtypes plus bfloat16."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import ml_dtypes
+import numpy as np
+
+from tenferro.errors import DTypeError
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+__all__ = ["DType"]
+
+
+class DType(Enum):
+    """An element type; members carry the seeds' tags (`C32` is two float32, NumPy's complex64).
+
+    A member compares equal to whatever NumPy would call the same dtype, hashes like NumPy's dtype,
+    and can be given to NumPy wherever a dtype is wanted.
+
+    >>> DType.of("float64"), DType.F64 == np.float64, str(DType.C64)
+    (DType.F64, True, 'complex128')
+    >>> np.zeros(2, DType.BF16).dtype
+    dtype(bfloat16)
+    """
+
+    Bool = "bool"
+    I8 = "int8"
+    I16 = "int16"
+    I32 = "int32"
+    I64 = "int64"
+    U8 = "uint8"
+    U16 = "uint16"
+    U32 = "uint32"
+    U64 = "uint64"
+    F16 = "float16"
+    BF16 = "bfloat16"
+    F32 = "float32"
+    F64 = "float64"
+    C32 = "complex64"
+    C64 = "complex128"
+
+    dtype: np.dtype[Any]
+    """NumPy's dtype of this name."""
+    kind: str
+    """NumPy's kind letter: b, i, u, f (bfloat16 too) or c."""
+    short: str
+    """The printed form in types: `f64[2,3]`, `c128[4]`, `bool[]`."""
+
+    def __init__(self, name: str) -> None:
+        self.dtype = np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
+        self.kind = "f" if name == "bfloat16" else self.dtype.kind
+        bits = str(8 * self.dtype.itemsize)
+        self.short = {"b": "bool", "i": "i" + bits, "u": "u" + bits, "c": "c" + bits}.get(
+            self.kind, "bf16" if name == "bfloat16" else "f" + bits
+        )
+
+    @classmethod
+    def of(cls, dtype: DTypeLike | DType) -> DType:
+        """The member that NumPy's idea of `dtype` names.
+
+        Raises:
+            DTypeError: NumPy knows no such dtype, or it is not one of ours.
+
+        >>> DType.of(int), DType.of("f4"), DType.of(np.bool_)
+        (DType.I64, DType.F32, DType.Bool)
+        """
+        if isinstance(dtype, DType):
+            return dtype
+        try:
+            numpy_dtype = BFLOAT16 if dtype == "bfloat16" else np.dtype(dtype)
+            return _BY_NUMPY[numpy_dtype]
+        except (TypeError, KeyError):
+            names = ", ".join(member.value for member in cls)
+            raise DTypeError(f"dtype {dtype!r} is not supported; supported: {names}") from None
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return self.dtype.itemsize
+
+    @property
+    def bits(self) -> int:
+        """Bits of storage per element; 1 for Bool, as in StableHLO's i1."""
+        return 1 if self.kind == "b" else 8 * self.dtype.itemsize
+
+    @property
+    def is_bool(self) -> bool:
+        """Bool."""
+        return self.kind == "b"
+
+    @property
+    def is_integer(self) -> bool:
+        """Signed or unsigned integer."""
+        return self.kind in "iu"
+
+    @property
+    def is_float(self) -> bool:
+        """Real floating point."""
+        return self.kind == "f"
+
+    @property
+    def is_complex(self) -> bool:
+        """Complex floating point."""
+        return self.kind == "c"
+
+    @property
+    def is_inexact(self) -> bool:
+        """Real or complex floating point: the differentiable dtypes."""
+        return self.kind in "fc"
+
+    @property
+    def real(self) -> DType:
+        """The dtype of a real or imaginary part; of itself when not complex."""
+        return {DType.C32: DType.F32, DType.C64: DType.F64}.get(self, self)
+
+    @property
+    def complex(self) -> DType:
+        """The complex dtype that holds this one: C64 for float64 and wider integers, else C32."""
+        return self if self.is_complex else (DType.C64 if self.itemsize >= 8 or (self.is_integer and self.itemsize >= 4) else DType.C32)
+
+    @property
+    def accumulator(self) -> DType:
+        """The dtype sums of this one are formed in: float32 for float16 and bfloat16."""
+        return DType.F32 if self in (DType.F16, DType.BF16) else self
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if isinstance(other, DType) or other is None:
+            return False
+        try:
+            return DType.of(other) is self  # type: ignore[arg-type]  # because anything may be compared
+        except DTypeError:
+            return False
+
+    def __hash__(self) -> int:
+        return hash(self.dtype)
+
+    def __str__(self) -> str:
+        return self.value
+
+    def __repr__(self) -> str:
+        return f"DType.{self.name}"
+
+
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+_BY_NUMPY = {member.dtype: member for member in DType}

@@ -1,0 +1,145 @@
+"""The type of a tensor: shape and dtype."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tenferro.dims import UNKNOWN, DimExpr, Extent, SymDim, UpperBound, is_exact, parse_dim
+from tenferro.errors import ConcretizationError, InvalidConfigError, ShapeError
+from tenferro.types.dtype import DType
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+__all__ = ["TensorSpec"]
+
+_BY_SHORT = {member.short: member for member in DType}
+_PRINTED = re.compile(r"([a-z0-9]+)\[(.*)\]")
+
+
+class TensorSpec:
+    """The shape and dtype of a tensor; an extent is an int, a symbol's name, or a `SymDim`.
+
+    >>> TensorSpec((2, "n"), "float64")
+    f64[2,n]
+    >>> TensorSpec.parse("c128[n*2,3]").shape
+    (n*2, 3)
+
+    Raises:
+        ShapeError: a negative extent, or something that is no extent.
+        DTypeError: an unknown dtype.
+    """
+
+    __slots__ = ("dtype", "shape")
+
+    dtype: DType
+    shape: tuple[Any, ...]
+
+    def __init__(self, shape: int | str | SymDim | Sequence[Any], dtype: DTypeLike | DType) -> None:
+        entries = [shape] if isinstance(shape, int | str | SymDim) else shape
+        self.shape = tuple(_extent(entry) for entry in entries)
+        self.dtype = DType.of(dtype)
+
+    @classmethod
+    def of(cls, shape: tuple[Any, ...], dtype: DType) -> TensorSpec:
+        """Without checks, for shape rules, whose entries are extents already."""
+        self = object.__new__(cls)
+        self.shape = shape
+        self.dtype = dtype
+        return self
+
+    @classmethod
+    def parse(cls, text: str) -> TensorSpec:
+        """Read a spec as it is printed.
+
+        Raises:
+            InvalidConfigError: text that is no spec.
+
+        >>> TensorSpec.parse("f32[2,max(n, 3),<=4,?]").rank
+        4
+        """
+        match = _PRINTED.fullmatch(text.strip())
+        if match is None or match[1] not in _BY_SHORT:
+            raise InvalidConfigError(f"{text[:80]!r} is not a spec, such as f64[2,n]")
+        parts = re.split(r",(?![^(]*\))", match[2]) if match[2].strip() else []
+        return cls.of(tuple(_parse_extent(part.strip()) for part in parts), _BY_SHORT[match[1]])
+
+    @property
+    def rank(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes, by NumPy's name."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> Any:
+        """Number of elements, symbolic where the shape is."""
+        total: Any = 1
+        for extent in self.shape:
+            total = total * extent
+        return total
+
+    @property
+    def is_static(self) -> bool:
+        """True when every extent is a number."""
+        return all(isinstance(extent, int) for extent in self.shape)
+
+    @property
+    def is_exact(self) -> bool:
+        """True when no extent depends on the data."""
+        return all(is_exact(extent) for extent in self.shape)
+
+    @property
+    def nbytes(self) -> Any:
+        """Bytes of a dense array of this type."""
+        return self.size * self.dtype.itemsize
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return (
+            isinstance(other, TensorSpec)
+            and self.dtype is other.dtype
+            and self.shape == other.shape
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.dtype, self.shape))
+
+    def __repr__(self) -> str:
+        return f"{self.dtype.short}[{','.join(map(str, self.shape))}]"
+
+    __str__ = __repr__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (TensorSpec.parse, (str(self),))
+
+
+def _extent(entry: Any) -> Extent:
+    if isinstance(entry, bool) or isinstance(entry, DimExpr):
+        raise ShapeError(f"TensorSpec: an extent is an int, a name or a SymDim, got {entry!r}")
+    if isinstance(entry, SymDim | UpperBound) or entry is UNKNOWN:
+        return entry
+    if isinstance(entry, str):
+        return parse_dim(entry)
+    try:
+        extent = operator.index(entry)
+    except (TypeError, ConcretizationError):
+        raise ShapeError(
+            f"TensorSpec: an extent is an int, a name or a SymDim, got {entry!r}"
+        ) from None
+    if extent < 0:
+        raise ShapeError(f"TensorSpec: an extent is at least 0, got {extent}")
+    return extent
+
+
+def _parse_extent(text: str) -> Extent:
+    if text == "?":
+        return UNKNOWN
+    return UpperBound(parse_dim(text[2:])) if text.startswith("<=") else parse_dim(text)

@@ -1,0 +1,36 @@
+"""Pytrees: nested tuples, lists, dicts, named tuples and registered classes, by optree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import optree
+
+__all__ = ["TreeDef", "flatten", "leaf_paths", "unflatten"]
+
+TreeDef = optree.PyTreeSpec
+
+
+def flatten(tree: Any) -> tuple[list[Any], TreeDef]:
+    """The leaves in order, and the structure that holds them; None is an empty tree.
+
+    >>> flatten({"b": 1, "a": (2, None)})[0]
+    [2, 1]
+    """
+    leaves, treedef = optree.tree_flatten(tree)
+    return leaves, treedef
+
+
+def unflatten(treedef: TreeDef, leaves: Any) -> Any:
+    """The tree of that structure over these leaves."""
+    return optree.tree_unflatten(treedef, leaves)
+
+
+def leaf_paths(tree: Any) -> list[str]:
+    """Where each leaf sits, as Python would write it.
+
+    >>> leaf_paths({"w": [1, 2]})
+    ["['w'][0]", "['w'][1]"]
+    """
+    accessors = optree.tree_accessors(tree)
+    return [accessor.codify("") for accessor in accessors]

@@ -1,0 +1,143 @@
+"""What a sample is: one op, its inputs, and the answer by definition.
+
+A sample written once is inferred, executed, lowered, parsed, compared with XLA as parameters and as
+constants, and later differentiated. The oracle is a definition: loops over indices in Python,
+exact integers, mpmath. It never calls the code under test.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tenferro.ops import StdTensorOp
+from tenferro.types import DType
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class OpSample:
+    """One op on given inputs.
+
+    Attributes:
+        op: the card, payload filled in.
+        inputs: NumPy arrays.
+        expected: the outputs by definition, one array per output.
+        ulps: how far native may be from `expected`, in units in the last place of the output dtype.
+        xla_ulps: how far XLA may be from native, likewise.
+        scale: magnitudes that rounding errors are relative to where it is not the result's own, such
+            as the sum of absolute values of a sum; one per output, None for the result itself.
+        because: the reason for any ulps above 0.
+        label: what the sample shows, when it is not plain from the op and types.
+        xla: False where the op's result on XLA is not defined by StableHLO; `because` says why.
+    """
+
+    op: StdTensorOp
+    inputs: tuple[Array, ...]
+    expected: tuple[Array, ...]
+    ulps: float = 0
+    xla_ulps: float = 0
+    scale: tuple[Array | None, ...] | None = None
+    because: str = ""
+    label: str = ""
+    xla: bool = True
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype the op is exercised in: of the first input, or of the output without inputs."""
+        return DType.of((self.inputs or self.expected)[0].dtype)
+
+    def __str__(self) -> str:
+        types = ",".join(f"{DType.of(x.dtype).short}{list(x.shape)}" for x in self.inputs)
+        return f"{self.op.name}-{self.label or types or self.dtype.short}".replace(" ", "")
+
+
+SampleRows = Mapping[type[StdTensorOp], Sequence[OpSample]]
+
+
+def indices(shape: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Every index of a shape, last axis fastest."""
+    return itertools.product(*map(range, shape))
+
+
+def by_index(shape: Sequence[int], dtype: DType, element: Callable[[tuple[int, ...]], Any]) -> Array:
+    """The array whose element at each index the definition gives."""
+    result = np.zeros(shape, dtype.dtype)
+    for index in indices(shape):
+        result[index] = element(index)
+    return result
+
+
+def each(dtype: DType, function: Callable[..., Any], *arrays: Array) -> Array:
+    """The definition applied element by element: `function` gets Python numbers, gives one."""
+    return by_index(
+        arrays[0].shape, dtype, lambda i: function(*(python_number(array[i]) for array in arrays))
+    )
+
+
+def python_number(element: Any) -> Any:
+    """A NumPy scalar as a Python int, bool, float or complex; exact, bfloat16 too."""
+    if isinstance(element, ml_dtypes.bfloat16):
+        return float(element)
+    return element.item()
+
+
+def wrap(value: int, dtype: DType) -> int:
+    """An integer modulo the dtype's range, as hardware keeps it."""
+    bits = dtype.bits
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if dtype.kind == "i" and value >> (bits - 1) else value
+
+
+def special_values(dtype: DType) -> Array:
+    """The values where implementations differ: zeros of both signs, extremes, infinities, NaN."""
+    if dtype.is_bool:
+        return np.array([False, True])
+    if dtype.is_integer:
+        info = np.iinfo(dtype.dtype)
+        return np.array([0, 1, 2, 7, info.max, info.min, info.max - 1, info.min + 1], dtype.dtype)
+    if dtype.is_complex:
+        parts = [0.0, -0.0, 1.5, -2.25, np.inf, -np.inf, np.nan]
+        return np.array([complex(a, b) for a in parts for b in parts], dtype.dtype)
+    info = ml_dtypes.finfo(dtype.dtype)
+    values = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.25, np.inf, -np.inf, np.nan]
+    return np.array([*values, float(info.max), float(info.smallest_normal)], dtype.dtype)
+
+
+def ordinary_values(shape: Sequence[int], dtype: DType, seed: int = 0) -> Array:
+    """Reproducible values of moderate size, no two extents of `shape` need be equal."""
+    generator = np.random.default_rng([seed, *shape])
+    if dtype.is_bool:
+        return generator.integers(0, 2, shape).astype(bool)
+    if dtype.is_integer:
+        low = -9 if dtype.kind == "i" else 0
+        return generator.integers(low, 10, shape).astype(dtype.dtype)
+    values = generator.uniform(-2.0, 2.0, shape)
+    if dtype.is_complex:
+        values = values + 1j * generator.uniform(-2.0, 2.0, shape)
+    return np.asarray(values).astype(dtype.dtype)
+
+
+def pairs(values: Array) -> tuple[Array, Array]:
+    """Every ordered pair of values, as two arrays."""
+    count = len(values)
+    return np.repeat(values, count), np.tile(values, count)
+
+
+def dtypes_of(card: type[StdTensorOp]) -> list[DType]:
+    """The dtypes a card accepts, in the order of the enum."""
+    return [dtype for dtype in DType if dtype in card.accepts]
+
+
+def merge(*families: SampleRows) -> dict[type[StdTensorOp], Sequence[OpSample]]:
+    """The rows of several families as one table."""
+    merged: dict[type[StdTensorOp], Sequence[OpSample]] = {}
+    for family in families:
+        merged |= family
+    return merged
