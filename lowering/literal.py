@@ -72,10 +72,12 @@ def _float(value: Any, dtype: DType) -> str:
     if not np.isfinite(value):
         bits = int.from_bytes(np.asarray(value).tobytes(), sys.byteorder)
         return f"0x{bits:0{dtype.bits // 4}X}"
-    text = repr(float(value)) if dtype is DType.F64 else np.format_float_scientific(
-        np.float32(value), unique=True, trim="0"
+    text = (
+        repr(float(value))
+        if dtype is DType.F64
+        else np.format_float_scientific(np.float32(value), unique=True, trim="0")
     )
-    if dtype is not DType.F64 and 1e-4 <= abs(float(value)) < 1e16 or value == 0:
+    if (dtype is not DType.F64 and 1e-4 <= abs(float(value)) < 1e16) or value == 0:
         text = np.format_float_positional(
             value if dtype is DType.F64 else np.float32(value), unique=True, trim="0"
         )

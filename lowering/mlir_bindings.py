@@ -1,1 +1,159 @@
-"""The one file of lowering that imports jaxlib."""
+"""jaxlib's MLIR and StableHLO bindings: the one file of `lowering` that imports jaxlib.
+
+The imports are inside functions, because writing text needs none of them.
+"""
+
+from __future__ import annotations
+
+import io
+from functools import cache
+from typing import Any
+
+from tenferro.errors import InvalidConfigError, TenferroError
+
+__all__ = [
+    "MlirDiagnosticError",
+    "bytecode",
+    "deserialize_portable_artifact",
+    "legalize_chlo",
+    "parse_and_verify",
+    "portable_artifact",
+]
+
+WINDOWS = ("week4", "week12", "minimum", "current")
+
+
+class MlirDiagnosticError(TenferroError, ValueError):
+    """MLIR refused a module; `diagnostics` holds (message, location) pairs."""
+
+    def __init__(self, diagnostics: list[tuple[str, str]]) -> None:
+        self.diagnostics = diagnostics
+        shown = "\n".join(f"{message} ({location})" for message, location in diagnostics[:5])
+        super().__init__(f"MLIR refused the module:\n{shown}")
+
+
+def _jaxlib() -> Any:
+    """jaxlib.mlir's modules.
+
+    Raises:
+        ImportError: jaxlib is not installed; the message names the extra.
+    """
+    try:
+        from jaxlib.mlir import ir, passmanager
+        from jaxlib.mlir._mlir_libs import _jax_mlir_ext
+        from jaxlib.mlir.dialects import chlo, func, stablehlo
+    except ImportError as error:
+        raise ImportError(
+            "parsing, verifying and serialising StableHLO needs jaxlib: "
+            "pip install 'tenferro[xla]'; the text itself does not"
+        ) from error
+    return ir, passmanager, _jax_mlir_ext, chlo, func, stablehlo
+
+
+@cache
+def _context() -> Any:
+    """One context per process, with the dialects that modules use."""
+    ir, _, extension, chlo, _, stablehlo = _jaxlib()
+    registry = ir.DialectRegistry()
+    extension.register_dialects(registry)
+    context = ir.Context()
+    context.append_dialect_registry(registry)
+    context.load_all_available_dialects()
+    chlo.register_dialect(context)
+    stablehlo.register_dialect(context)
+    return context
+
+
+def _parsed(text: str | bytes) -> Any:
+    ir = _jaxlib()[0]
+    try:
+        with _context():
+            return ir.Module.parse(text)
+    except ir.MLIRError as error:
+        raise MlirDiagnosticError(
+            [(item.message, str(item.location)) for item in error.error_diagnostics]
+        ) from None
+
+
+def parse_and_verify(text: str | bytes) -> None:
+    """Parse text or bytecode; parsing verifies.
+
+    Raises:
+        MlirDiagnosticError: with MLIR's messages and places.
+        ImportError: jaxlib is not installed.
+    """
+    _parsed(text)
+
+
+def bytecode(text: str | bytes) -> bytes:
+    """The module as MLIR bytecode."""
+    module = _parsed(text)
+    buffer = io.BytesIO()
+    with _context():
+        module.operation.write_bytecode(buffer)
+    return buffer.getvalue()
+
+
+def portable_artifact(text: str | bytes, target_version: str | None = None) -> bytes:
+    """The module as a StableHLO portable artifact.
+
+    Args:
+        target_version: a version such as "1.8.0", or a window: "week4", "week12", "minimum",
+            "current"; None is "week12".
+
+    Raises:
+        InvalidConfigError: a version that this jaxlib does not write.
+    """
+    stablehlo = _jaxlib()[5]
+    version = _version(stablehlo, target_version or "week12")
+    text = text if isinstance(text, str) else str(_parsed(text))
+    _parsed(text)
+    try:
+        return bytes(stablehlo.serialize_portable_artifact_str(text, version))
+    except Exception as error:
+        raise InvalidConfigError(
+            f"target_version {version}: this jaxlib writes versions "
+            f"{stablehlo.get_minimum_version()} to {stablehlo.get_current_version()}: {error}"
+        ) from None
+
+
+def _version(stablehlo: Any, name: str) -> str:
+    if name == "current":
+        return stablehlo.get_current_version()
+    if name == "minimum":
+        return stablehlo.get_minimum_version()
+    if name in ("week4", "week12"):
+        requirement = stablehlo.StablehloCompatibilityRequirement
+        wanted = requirement.WEEK_4 if name == "week4" else requirement.WEEK_12
+        return stablehlo.get_version_from_compatibility_requirement(wanted)
+    return name
+
+
+def deserialize_portable_artifact(artifact: bytes) -> str:
+    """The text of a portable artifact.
+
+    Raises:
+        MlirDiagnosticError: bytes that are none, or of a version too new.
+    """
+    ir, stablehlo = _jaxlib()[0], _jaxlib()[5]
+    try:
+        with _context() as context:
+            return str(stablehlo.deserialize_portable_artifact(context, artifact))
+    except (ir.MLIRError, ValueError, RuntimeError) as error:
+        raise MlirDiagnosticError([(str(error), "artifact")]) from None
+
+
+@cache
+def _register_passes() -> None:
+    _jaxlib()[5].register_stablehlo_passes()
+
+
+def legalize_chlo(text: str) -> str:
+    """The text with CHLO ops expanded into StableHLO."""
+    _register_passes()
+    passmanager = _jaxlib()[1]
+    module = _parsed(text)
+    with _context():
+        pipeline = "builtin.module(func.func(chlo-legalize-to-stablehlo),canonicalize,cse)"
+        passmanager.PassManager.parse(pipeline).run(module.operation)
+        return str(module)

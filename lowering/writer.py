@@ -16,7 +16,7 @@ from lowering.literal import LONGEST_LIST, dense, is_splat
 from lowering.types import element_type, integers, tensor_type
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["Value", "Writer"]
+__all__ = ["Value", "Writer", "region", "signature"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,9 @@ class Writer:
         )
         return tuple(Value(number, index, spec) for index, spec in enumerate(results))
 
-    def op(self, name: str, *operands: Value, result: TensorSpec | None = None, **attributes: Any) -> Value:
+    def op(
+        self, name: str, *operands: Value, result: TensorSpec | None = None, **attributes: Any
+    ) -> Value:
         """`stablehlo.name %a, %b, key = value : types`, the short form most ops have.
 
         Lists of integers are written `[1, 2]`. The type is written once when it is shared by all.
@@ -123,7 +125,9 @@ class Writer:
             results,
         )
 
-    def call(self, symbol: str, operands: Sequence[Value], result: TensorSpec, text: Callable[[], str]) -> Value:
+    def call(
+        self, symbol: str, operands: Sequence[Value], result: TensorSpec, text: Callable[[], str]
+    ) -> Value:
         """Call a private function, written once per module by `text`."""
         if symbol not in self.functions:
             self.functions[symbol] = text()
@@ -163,13 +167,13 @@ class Writer:
     # ---- statements that several families write ----------------------------------------------
 
     def convert(self, x: Value, dtype: DType) -> Value:
-        """x in another element type; x itself when it has it."""
+        """X in another element type; x itself when it has it."""
         if x.dtype is dtype:
             return x
         return self.op("convert", x, result=TensorSpec.of(x.shape, dtype))
 
     def transpose(self, x: Value, perm: Sequence[int]) -> Value:
-        """x with axes permuted; permutations compose and cancel instead of piling up."""
+        """X with axes permuted; permutations compose and cancel instead of piling up."""
         perm = tuple(perm)
         base, before = self._transposes.get(x, (x, tuple(range(x.rank))))
         whole = tuple(before[axis] for axis in perm)
@@ -181,7 +185,7 @@ class Writer:
         return value
 
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:
-        """x's elements, in row-major order, in another shape; a reshape of a reshape is one."""
+        """X's elements, in row-major order, in another shape; a reshape of a reshape is one."""
         shape = tuple(shape)
         base = self._reshapes.get(x, x)
         if base.shape == shape:
@@ -191,7 +195,7 @@ class Writer:
         return value
 
     def broadcast(self, x: Value, shape: Sequence[int], dims: Sequence[int]) -> Value:
-        """x repeated to `shape`, its axis j becoming axis dims[j]."""
+        """X repeated to `shape`, its axis j becoming axis dims[j]."""
         shape, dims = tuple(shape), tuple(dims)
         if shape == x.shape and dims == tuple(range(x.rank)):
             return x
@@ -216,6 +220,36 @@ class Writer:
             "stablehlo.select ", (pred, on_true, on_false), f" : {types}", (on_true.spec,)
         )
         return value
+
+    def iota(self, shape: Sequence[int], axis: int, dtype: DType = DType.I64) -> Value:
+        """Counts along one axis."""
+        spec = TensorSpec.of(tuple(shape), dtype)
+        (value,) = self.statement(
+            f"stablehlo.iota dim = {axis}", (), f" : {tensor_type(spec)}", (spec,)
+        )
+        return value
+
+    def reduce(self, name: str, x: Value, initial: Value, axes: Sequence[int]) -> Value:
+        """`stablehlo.reduce` by one op; over no axes it is x itself."""
+        if not axes:
+            return x
+        dropped = set(axes)
+        shape = tuple(n for axis, n in enumerate(x.shape) if axis not in dropped)
+        spec = TensorSpec.of(shape, x.dtype)
+        (value,) = self.statement(
+            "stablehlo.reduce(",
+            (x, initial),
+            f") applies stablehlo.{name} across dimensions = {integers(axes)} : "
+            f"{signature((x, initial), (spec,))}",
+            (spec,),
+            joint=" init: ",
+        )
+        return value
+
+    @staticmethod
+    def tensor_type(spec: TensorSpec) -> str:
+        """The type's name."""
+        return tensor_type(spec)
 
     # ---- printing ----------------------------------------------------------------------------
 

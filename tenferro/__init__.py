@@ -5,6 +5,8 @@ natively on NumPy, or lowered to StableHLO and run through PJRT.
 """
 
 from tenferro import errors
+from tenferro.api import *  # noqa: F403  # because the surface is this package's namespace
+from tenferro.api import __all__ as _surface
 from tenferro.api.compile import GraphCompiler, compile, jit
 from tenferro.api.tensor import TracedTensor
 from tenferro.dims import DimExpr, SymDim
@@ -33,4 +35,5 @@ __all__ = [
     "compile",
     "errors",
     "jit",
+    *_surface,
 ]

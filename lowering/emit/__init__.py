@@ -1,6 +1,15 @@
 """The emitter column: what each op is in StableHLO."""
 
-from lowering.emit import elementwise, source, structural
+from lowering.emit import (
+    analytic,
+    contraction,
+    dynamic,
+    elementwise,
+    indexing,
+    reduction,
+    source,
+    structural,
+)
 from lowering.emit.emitter import Emitter
 from tenferro.ops import STD_OPS, Column
 
@@ -11,5 +20,10 @@ EMITTERS: Column[Emitter] = Column(
     STD_OPS,
     source.ROWS,
     elementwise.ROWS,
+    analytic.ROWS,
     structural.ROWS,
+    reduction.ROWS,
+    contraction.ROWS,
+    indexing.ROWS,
+    dynamic.ROWS,
 )

@@ -2,11 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 
 from lowering.emit.emitter import Emitter, EmitterRows
-from lowering.writer import Value
-from tenferro.ops.elementwise import Add, Convert, Multiply, Negate
+from lowering.writer import Value, Writer
+from tenferro.ops.elementwise import (
+    Abs,
+    Add,
+    And,
+    BitcastConvert,
+    Ceil,
+    Clamp,
+    Compare,
+    Complex,
+    Conj,
+    Convert,
+    CountLeadingZeros,
+    Divide,
+    Floor,
+    Imag,
+    IsFinite,
+    Maximum,
+    Minimum,
+    Multiply,
+    Negate,
+    Not,
+    Or,
+    PopulationCount,
+    Power,
+    Real,
+    ReducePrecision,
+    Remainder,
+    RoundNearestAfz,
+    RoundNearestEven,
+    Select,
+    ShiftLeft,
+    ShiftRightArithmetic,
+    ShiftRightLogical,
+    Sign,
+    Subtract,
+    Xor,
+)
+from tenferro.types import DType, TensorSpec
 
 __all__ = ["ROWS"]
 
@@ -16,18 +55,143 @@ def direct(name: str) -> Emitter:
     return lambda op, w, *operands: w.op(name, *operands)
 
 
-def on_bool(name: str, otherwise: Callable[..., Value]) -> Emitter:
+def on_bool(name: str, otherwise: Emitter) -> Emitter:
     """The op `name` on bool, `otherwise` on numbers."""
 
-    def emit(op: object, w: object, *operands: Value) -> Value:
+    def emit(op: Any, w: Writer, *operands: Value) -> Value:
         return (direct(name) if operands[0].dtype.is_bool else otherwise)(op, w, *operands)
 
     return emit
 
 
+def on_unsigned(unsigned: Emitter, otherwise: Emitter) -> Emitter:
+    """`unsigned` on unsigned integers, which StableHLO leaves out of some ops."""
+
+    def emit(op: Any, w: Writer, *operands: Value) -> Value:
+        return (unsigned if operands[0].dtype.kind == "u" else otherwise)(op, w, *operands)
+
+    return emit
+
+
+def guarded_division(name: str, emit_zero: Emitter) -> Emitter:
+    """Integer division with its two undefined corners taken out before and put right after.
+
+    Constant folding and every backend then agree: no division by zero, no overflow is left.
+    """
+
+    def emit(op: Any, w: Writer, x: Value, y: Value) -> Value:
+        if not x.dtype.is_integer:
+            return w.op(name, x, y)
+        one = w.full(1, y.spec)
+        zero_divisor = w.compare("EQ", y, w.full(0, y.spec))
+        divisor = w.select(zero_divisor, one, y)
+        overflow = None
+        if x.dtype.kind == "i":
+            least = w.full(np.iinfo(x.dtype.dtype).min, x.spec)
+            minus_one = w.compare("EQ", y, w.full(-1, y.spec))
+            overflow = w.op("and", w.compare("EQ", x, least), minus_one, result=minus_one.spec)
+            divisor = w.select(overflow, one, divisor)
+        # The least integer over 1 is itself and leaves 0: what the overflow should give.
+        return w.select(zero_divisor, emit_zero(op, w, x, y), w.op(name, x, divisor))
+
+    return emit
+
+
+def power(op: Power, w: Writer, x: Value, y: Value) -> Value:
+    """Integer powers by repeated squaring over the exponent's bits, written out."""
+    if not x.dtype.is_integer:
+        return w.op("power", x, y)
+    one, zero = w.full(1, x.spec), w.full(0, x.spec)
+    result, base, exponent = one, x, y
+    for bit in range(x.dtype.bits - (x.dtype.kind == "i")):
+        odd = w.compare("NE", w.op("and", exponent, one), zero)
+        result = w.select(odd, w.op("multiply", result, base), result)
+        if bit < x.dtype.bits - 2:
+            exponent = w.op("shift_right_logical", exponent, one)
+            base = w.op("multiply", base, base)
+    if x.dtype.kind == "u":
+        return result
+    odd = w.compare("NE", w.op("and", y, one), zero)
+    signed = w.select(odd, x, one)
+    minus_one = w.compare("EQ", x, w.full(-1, x.spec))
+    vanishing = w.select(w.compare("EQ", x, one), one, w.select(minus_one, signed, zero))
+    return w.select(w.compare("LT", y, zero), vanishing, result)
+
+
+def clamp(op: Clamp, w: Writer, x: Value, lower: Value, upper: Value) -> Value:
+    """Maximum then minimum, so that NaN and bool behave as those ops do."""
+    return minimum(op, w, maximum(op, w, x, lower), upper)
+
+
+def convert(op: Convert, w: Writer, x: Value) -> Value:
+    """By way of the real part from complex; of float32 where bfloat16 is at one end."""
+    to = op.to
+    if x.dtype.is_complex and not to.is_complex:
+        if to.is_bool:
+            return w.compare("NE", x, w.full(0, x.spec))
+        x = w.op("real", x, result=TensorSpec.of(x.shape, x.dtype.real))
+    if DType.BF16 in (x.dtype, to):
+        x = w.convert(x, DType.F32) if not x.dtype.is_bool and not x.dtype.is_complex else x
+    return w.convert(x, to)
+
+
+def conj(op: Conj, w: Writer, x: Value) -> Value:
+    """The parts, the imaginary one negated."""
+    if not x.dtype.is_complex:
+        return x
+    part = TensorSpec.of(x.shape, x.dtype.real)
+    imag = w.op("negate", w.op("imag", x, result=part), result=part)
+    return w.op("complex", w.op("real", x, result=part), imag)
+
+
+def reduce_precision(op: ReducePrecision, w: Writer, x: Value) -> Value:
+    """stablehlo.reduce_precision; its format is not the common one."""
+    (value,) = w.statement(
+        "stablehlo.reduce_precision ",
+        (x,),
+        f", format = e{op.exponent_bits}m{op.mantissa_bits} : {w.tensor_type(x.spec)}",
+        (x.spec,),
+    )
+    return value
+
+
+maximum = on_bool("or", direct("maximum"))
+minimum = on_bool("and", direct("minimum"))
+
 ROWS: EmitterRows = {
     Add: on_bool("or", direct("add")),
+    Subtract: direct("subtract"),
     Multiply: on_bool("and", direct("multiply")),
+    Divide: guarded_division("divide", lambda op, w, x, y: w.full(-1, x.spec)),
+    Remainder: guarded_division("remainder", lambda op, w, x, y: x),
+    Power: power,
+    Maximum: maximum,
+    Minimum: minimum,
     Negate: direct("negate"),
-    Convert: lambda op, w, x: w.convert(x, op.to),
+    Abs: on_unsigned(lambda op, w, x: x, direct("abs")),
+    Sign: on_unsigned(lambda op, w, x: w.op("minimum", x, w.full(1, x.spec)), direct("sign")),
+    Clamp: clamp,
+    Compare: lambda op, w, x, y: w.compare(op.direction, x, y),
+    Select: lambda op, w, pred, on_true, on_false: w.select(pred, on_true, on_false),
+    And: direct("and"),
+    Or: direct("or"),
+    Xor: direct("xor"),
+    Not: direct("not"),
+    ShiftLeft: direct("shift_left"),
+    ShiftRightArithmetic: direct("shift_right_arithmetic"),
+    ShiftRightLogical: direct("shift_right_logical"),
+    PopulationCount: direct("popcnt"),
+    CountLeadingZeros: direct("count_leading_zeros"),
+    Floor: direct("floor"),
+    Ceil: direct("ceil"),
+    RoundNearestEven: direct("round_nearest_even"),
+    RoundNearestAfz: direct("round_nearest_afz"),
+    IsFinite: direct("is_finite"),
+    Convert: convert,
+    BitcastConvert: direct("bitcast_convert"),
+    Conj: conj,
+    Real: lambda op, w, x: w.op("real", x) if x.dtype.is_complex else x,
+    Imag: lambda op, w, x: w.op("imag", x) if x.dtype.is_complex else w.full(0, x.spec),
+    Complex: direct("complex"),
+    ReducePrecision: reduce_precision,
 }

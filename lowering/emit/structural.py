@@ -3,21 +3,160 @@
 from __future__ import annotations
 
 from lowering.emit.emitter import EmitterRows
-from lowering.writer import Value, Writer
-from tenferro.ops.structural import BroadcastInDim, Reshape, Transpose
+from lowering.types import integers, tensor_type
+from lowering.writer import Value, Writer, signature
+from tenferro.ops.structural import (
+    BroadcastInDim,
+    Concatenate,
+    EmbedDiag,
+    ExtractDiag,
+    Pad,
+    Reshape,
+    Reverse,
+    Slice,
+    Transpose,
+    Tril,
+    Triu,
+)
+from tenferro.types import DType, TensorSpec
 
-__all__ = ["ROWS"]
+__all__ = ["ROWS", "emit_pad"]
 
 
 def reshape(op: Reshape, w: Writer, x: Value) -> Value:
-    """Column-major by way of row-major: reverse the axes, reshape, reverse back."""
+    """Column-major by way of row-major: reverse the axes, reshape, reverse back.
+
+    Where only extents of 1 come or go, both orders are one.
+    """
+    shape = w.result.shape
+    if [n for n in x.shape if n != 1] == [n for n in shape if n != 1]:
+        return w.reshape(x, shape)
     reversed_x = w.transpose(x, range(x.rank)[::-1])
-    reversed_y = w.reshape(reversed_x, w.result.shape[::-1])
+    reversed_y = w.reshape(reversed_x, shape[::-1])
     return w.transpose(reversed_y, range(reversed_y.rank)[::-1])
+
+
+def slice_(op: Slice, w: Writer, x: Value) -> Value:
+    """`stablehlo.slice %x [start:limit:stride, ..]`."""
+    starts, limits = op.resolved("starts", (x.shape,)), op.resolved("limits", (x.shape,))
+    ranges = ", ".join(
+        f"{start}:{limit}" + (f":{stride}" if stride != 1 else "")
+        for start, limit, stride in zip(starts, limits, op.strides, strict=True)
+    )
+    (value,) = w.statement(
+        "stablehlo.slice ", (x,), f" [{ranges}] : {signature((x,), (w.result,))}", (w.result,)
+    )
+    return value
+
+
+def emit_pad(
+    w: Writer,
+    x: Value,
+    value: Value,
+    result: TensorSpec,
+    low: tuple[int, ...],
+    high: tuple[int, ...],
+    interior: tuple[int, ...],
+) -> Value:
+    """`stablehlo.pad`."""
+    return w.op("pad", x, value, result=result, low=low, high=high, interior=interior)
+
+
+def reverse(op: Reverse, w: Writer, x: Value) -> Value:
+    """`stablehlo.reverse`; no axes, no statement."""
+    if not op.axes:
+        return x
+    (value,) = w.statement(
+        "stablehlo.reverse ",
+        (x,),
+        f", dims = {integers(op.axes)} : {tensor_type(x.spec)}",
+        (x.spec,),
+    )
+    return value
+
+
+def concatenate(op: Concatenate, w: Writer, *operands: Value) -> Value:
+    """`stablehlo.concatenate`; its attribute is `dim`."""
+    return w.op("concatenate", *operands, dim=op.axis)
+
+
+def extract_diag(op: ExtractDiag, w: Writer, x: Value) -> Value:
+    """Off the diagonal goes zero, and one of the two axes is summed over: exact, NaN cannot leak.
+
+    Bits are summed: floats are reread as integers, so that -0.0 and NaN payloads survive.
+    """
+    mask = diagonal_mask(w, x.shape, op.axis_a, op.axis_b)
+    bits = as_bits(w, x)
+    kept = [w.select(mask, part, w.full(0, part.spec)) for part in bits]
+    summed = [w.reduce("or", part, w.scalar(0, part.dtype), (op.axis_b,)) for part in kept]
+    return from_bits(w, summed, x.dtype)
+
+
+def as_bits(w: Writer, x: Value) -> list[Value]:
+    """X as integers of its width: two for a complex number, itself for bool and integers."""
+    if x.dtype.is_complex:
+        part = TensorSpec.of(x.shape, x.dtype.real)
+        return [
+            *as_bits(w, w.op("real", x, result=part)),
+            *as_bits(w, w.op("imag", x, result=part)),
+        ]
+    if not x.dtype.is_float:
+        return [x]
+    spec = TensorSpec.of(x.shape, unsigned_of(x.dtype))
+    return [w.op("bitcast_convert", x, result=spec)]
+
+
+def from_bits(w: Writer, parts: list[Value], dtype: DType) -> Value:
+    """The inverse of `as_bits`."""
+    if dtype.is_complex:
+        real, imag = (from_bits(w, [part], dtype.real) for part in parts)
+        return w.op("complex", real, imag, result=TensorSpec.of(real.shape, dtype))
+    (bits,) = parts
+    if not dtype.is_float:
+        return bits
+    return w.op("bitcast_convert", bits, result=TensorSpec.of(bits.shape, dtype))
+
+
+def unsigned_of(dtype: DType) -> DType:
+    """The unsigned integer of the same width."""
+    return {16: DType.U16, 32: DType.U32, 64: DType.U64}[dtype.bits]
+
+
+def embed_diag(op: EmbedDiag, w: Writer, x: Value) -> Value:
+    """Repeat x along the new axis, and keep the diagonal."""
+    shape = w.result.shape
+    mask = diagonal_mask(w, shape, op.axis_a, op.axis_b)
+    dims = [axis for axis in range(len(shape)) if axis != op.axis_b]
+    return w.select(mask, w.broadcast(x, shape, dims), w.full(0, w.result))
+
+
+def diagonal_mask(w: Writer, shape: tuple[int, ...], axis_a: int, axis_b: int) -> Value:
+    """True where the indices on the two axes are equal."""
+    return w.compare("EQ", w.iota(shape, axis_a), w.iota(shape, axis_b))
+
+
+def triangle(w: Writer, x: Value, k: int, lower: bool) -> Value:
+    """Select by the sign of column - row - k."""
+    rows = w.op(
+        "add",
+        w.iota(x.shape, x.rank - 2),
+        w.full(k, TensorSpec.of(x.shape, DType.I64)),
+        result=TensorSpec.of(x.shape, DType.I64),
+    )
+    mask = w.compare("LE" if lower else "GE", w.iota(x.shape, x.rank - 1), rows)
+    return w.select(mask, x, w.full(0, x.spec))
 
 
 ROWS: EmitterRows = {
     Transpose: lambda op, w, x: w.transpose(x, op.perm),
     Reshape: reshape,
     BroadcastInDim: lambda op, w, x: w.broadcast(x, w.result.shape, op.dims),
+    Slice: slice_,
+    Pad: lambda op, w, x, value: emit_pad(w, x, value, w.result, op.low, op.high, op.interior),
+    Concatenate: concatenate,
+    Reverse: reverse,
+    ExtractDiag: extract_diag,
+    EmbedDiag: embed_diag,
+    Tril: lambda op, w, x: triangle(w, x, op.k, lower=True),
+    Triu: lambda op, w, x: triangle(w, x, op.k, lower=False),
 }

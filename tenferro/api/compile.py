@@ -168,9 +168,7 @@ def _as_array(leaf: Any, path: str) -> Any:
         array = np.asarray(leaf)
         DType.of(array.dtype)
     except (DTypeError, ValueError, TypeError):
-        raise DTypeError(
-            f"{path}: {leaf!r:.60} is neither a TensorSpec nor an array"
-        ) from None
+        raise DTypeError(f"{path}: {leaf!r:.60} is neither a TensorSpec nor an array") from None
     return array
 
 
@@ -199,5 +197,3 @@ def _argument_names(fn: Callable[..., Any], specs: Sequence[Any]) -> list[str]:
         base = parameters[index].name if named else f"x{index}"
         names += [base + path for path in leaf_paths(spec)]
     return names
-
-

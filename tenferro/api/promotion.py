@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.api.dispatch import PYTHON_SCALARS, apply, as_operand, spec_of
+from tenferro.api.dispatch import PYTHON_SCALARS, apply, as_operand, is_traced, spec_of
 from tenferro.dims import Extent, is_exact
 from tenferro.errors import DTypeError, NonStaticShapeError, ShapeError
 from tenferro.ops.elementwise import Convert
@@ -86,7 +86,7 @@ def _dtype_of(operand: Any) -> DType:
 
 
 def convert(x: Any, dtype: DType) -> Any:
-    """x in `dtype`; a Python number must fit.
+    """X in `dtype`; a Python number must fit.
 
     Raises:
         DTypeError: a Python integer outside the range of `dtype`.
@@ -148,7 +148,9 @@ def broadcast_shapes(*shapes: Sequence[Any]) -> tuple[Any, ...]:
                 extent = other
             elif isinstance(extent, int) and isinstance(other, int):
                 shown = ", ".join(str(tuple(shape)) for shape in shapes)
-                raise ShapeError(f"shapes {shown} do not broadcast: axis {axis} has {extent} and {other}")
+                raise ShapeError(
+                    f"shapes {shown} do not broadcast: axis {axis} has {extent} and {other}"
+                )
             elif isinstance(other, int):
                 extent = other
         result.append(extent)
@@ -156,7 +158,7 @@ def broadcast_shapes(*shapes: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def broadcast_to(x: Any, shape: Sequence[Any]) -> Any:
-    """x repeated to `shape`, trailing axes aligned.
+    """X repeated to `shape`, trailing axes aligned.
 
     Raises:
         ShapeError: x does not broadcast to `shape`.
@@ -183,6 +185,10 @@ def broadcast_arrays(*arrays: Any) -> list[Any]:
         ShapeError: shapes that do not broadcast.
     """
     arrays = tuple(map(as_operand, arrays))
+    traced = next((array for array in arrays if is_traced(array)), None)
+    if traced is not None:
+        # A number becomes a rank-0 constant and is repeated in the graph, not before it.
+        arrays = tuple(array if is_traced(array) else traced.lift(array) for array in arrays)
     first = arrays[0].shape if arrays else ()
     if all(array.shape == first for array in arrays):
         return list(arrays)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-
 from tenferro.api.dispatch import as_operand
+from tenferro.api.operators import Operators
 from tenferro.errors import ConcretizationError, InvalidConfigError
 from tenferro.graph import GraphBuilder
 from tenferro.ops import StdTensorOp
@@ -15,7 +15,7 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["TracedTensor"]
 
 
-class TracedTensor:
+class TracedTensor(Operators):
     """A value of a graph under construction: it has a type, and no elements until the program runs.
 
     Operators, indexing and NumPy's own functions on it write ops down instead of computing.
@@ -36,6 +36,14 @@ class TracedTensor:
         builder = next(x.builder for x in operands if isinstance(x, TracedTensor))
         values = [_value_in(builder, operand) for operand in operands]
         return tuple(TracedTensor(builder, value) for value in builder.emit_all(op, *values))
+
+    def lift(self, value: Any) -> TracedTensor:
+        """An array as a constant of this tensor's graph."""
+        return TracedTensor(self.builder, _value_in(self.builder, value))
+
+    def emit(self, op: StdTensorOp) -> TracedTensor:
+        """An op without operands, in this tensor's graph."""
+        return TracedTensor(self.builder, self.builder.emit(op))
 
     # ---- type --------------------------------------------------------------------------------
 
@@ -102,8 +110,6 @@ class TracedTensor:
 
     tolist = item
 
-    __hash__ = None  # type: ignore[assignment]  # because == gives a tensor
-
 
 def _value_in(builder: GraphBuilder, operand: Any) -> int:
     if isinstance(operand, TracedTensor):
@@ -114,5 +120,3 @@ def _value_in(builder: GraphBuilder, operand: Any) -> int:
             )
         return operand.value
     return builder.emit(Constant.of(as_operand(operand)))
-
-

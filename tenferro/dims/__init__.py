@@ -17,7 +17,7 @@ from tenferro.dims.extent import (
 )
 from tenferro.dims.guards import Guard, GuardLog
 from tenferro.dims.polynomial import at_least, dim_max, dim_min, is_static, product
-from tenferro.dims.symdim import Dim, InputAxis, SymDim, Symbol, parse_dim
+from tenferro.dims.symdim import Dim, InputAxis, Symbol, SymDim, parse_dim
 
 __all__ = [
     "UNKNOWN",

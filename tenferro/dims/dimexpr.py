@@ -39,6 +39,4 @@ def resolve_shape(shape: Sequence[Any], input_shapes: Sequence[Sequence[Any]]) -
     >>> resolve_shape((2, DimExpr.input_axis(0, 0)), [(5,)])
     (2, 5)
     """
-    return tuple(
-        dim.resolve(input_shapes) if type(dim) is DimExpr else dim for dim in shape
-    )
+    return tuple(dim.resolve(input_shapes) if type(dim) is DimExpr else dim for dim in shape)

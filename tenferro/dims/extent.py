@@ -13,7 +13,16 @@ from typing import Any, Final
 from tenferro.dims.polynomial import Polynomial
 from tenferro.dims.symdim import Dim, SymDim
 
-__all__ = ["UNKNOWN", "Exact", "Extent", "ShapeExtent", "Unknown", "UpperBound", "extent_of", "is_exact"]
+__all__ = [
+    "UNKNOWN",
+    "Exact",
+    "Extent",
+    "ShapeExtent",
+    "Unknown",
+    "UpperBound",
+    "extent_of",
+    "is_exact",
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,5 +94,7 @@ def parse(text: str) -> Dim:
             reduce_once()
         (result,) = values
     except (ValueError, IndexError, KeyError, ZeroDivisionError):
-        raise InvalidConfigError(f"{text[:80]!r} is not an extent, such as 12, n or n*2+1") from None
+        raise InvalidConfigError(
+            f"{text[:80]!r} is not an extent, such as 12, n or n*2+1"
+        ) from None
     return result

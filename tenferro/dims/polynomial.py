@@ -281,9 +281,7 @@ def at_least(lhs: Any, rhs: Any) -> bool | None:
     constant = dict(difference.terms).get((), 0)
     others = [value for monomial, value in difference.terms if monomial]
     bounded = not any(op.kind == "%" for op in difference.operations) and all(
-        _not_negative(atom)
-        for monomial, _ in difference.terms
-        for atom, _ in monomial
+        _not_negative(atom) for monomial, _ in difference.terms for atom, _ in monomial
     )
     if bounded and constant >= 0 and min(others) > 0:
         return True
@@ -329,7 +327,7 @@ def _not_negative(atom: Hashable) -> bool:
 
 
 def _exact_quotient(lhs: Any, rhs: Any) -> Any:
-    """lhs / rhs where rhs is a single term that divides every term of lhs; else None."""
+    """Lhs / rhs where rhs is a single term that divides every term of lhs; else None."""
     if isinstance(rhs, int) or isinstance(lhs, int) or len(rhs.terms) != 1:
         return None
     ((divisor, factor),) = rhs.terms

@@ -63,7 +63,9 @@ class SymDim(Polynomial):
         >>> (SymDim("n") * 2 + 1).evaluate({Symbol("n"): 3})
         7
         """
-        return self.substitute(lambda leaf: bindings[leaf] if leaf in bindings else SymDim._leaf(leaf))
+        return self.substitute(
+            lambda leaf: bindings[leaf] if leaf in bindings else SymDim._leaf(leaf)
+        )
 
     def as_leaf(self) -> Symbol | InputAxis | None:
         """The leaf this extent is, if it is nothing more."""

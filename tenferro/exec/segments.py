@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tenferro.ops import StdTensorOp
+from tenferro.ops.contraction import Convolution, DotGeneral
+from tenferro.ops.dynamic import DynamicTruncate, PadToMatch
 from tenferro.ops.source import Constant, ShapeOf
 
 __all__ = ["Category", "Segment", "category_of", "segment_instructions"]
@@ -26,8 +28,8 @@ class Category(Enum):
     """Alone in its segment: contractions and extensions."""
 
 
-_HOST = frozenset({Constant, ShapeOf})
-_BOUNDARY: frozenset[type[StdTensorOp]] = frozenset()
+_HOST = frozenset({Constant, ShapeOf, DynamicTruncate, PadToMatch})
+_BOUNDARY = frozenset({DotGeneral, Convolution})
 
 
 def category_of(op: StdTensorOp) -> Category:

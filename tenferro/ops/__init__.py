@@ -3,7 +3,16 @@
 `STD_OPS` is closed: every column (kernels, derivative rules, emitters, samples) is total over it.
 """
 
-from tenferro.ops import elementwise, source, structural
+from tenferro.ops import (
+    analytic,
+    contraction,
+    dynamic,
+    elementwise,
+    indexing,
+    reduction,
+    source,
+    structural,
+)
 from tenferro.ops.column import Column
 from tenferro.ops.op import StdTensorOp
 
@@ -12,6 +21,11 @@ __all__ = ["STD_OPS", "Column", "StdTensorOp"]
 STD_OPS: tuple[type[StdTensorOp], ...] = (
     *source.CARDS,
     *elementwise.CARDS,
+    *analytic.CARDS,
     *structural.CARDS,
+    *reduction.CARDS,
+    *contraction.CARDS,
+    *indexing.CARDS,
+    *dynamic.CARDS,
 )
 """Every op of the vocabulary, in the order of the catalogue."""

@@ -46,7 +46,9 @@ class Column(Mapping[type[StdTensorOp], Cell], Generic[Cell]):
         if missing := vocabulary - self._cells.keys():
             raise MissingCellError(f"column {name} has no cell for {_names(missing)}")
         if foreign := self._cells.keys() - vocabulary:
-            raise MissingCellError(f"column {name} has a cell for {_names(foreign)}, which is no op")
+            raise MissingCellError(
+                f"column {name} has a cell for {_names(foreign)}, which is no op"
+            )
 
     def __getitem__(self, card: type[StdTensorOp]) -> Cell:
         return self._cells[card]

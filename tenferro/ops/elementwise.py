@@ -5,13 +5,63 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tenferro.dims import GuardLog
+from tenferro.dims import GuardLog, is_static
+from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
 from tenferro.ops.op import StdTensorOp, normalize
-from tenferro.rules.dtypes import ANY, NUMERIC, require_dtype
-from tenferro.rules.shapes import same_type
+from tenferro.rules.dtypes import (
+    ANY,
+    BOOL,
+    FLOATS,
+    INEXACT,
+    INTEGERS,
+    NUMERIC,
+    ORDERED,
+    REAL,
+    require_dtype,
+)
+from tenferro.rules.payload import as_int
+from tenferro.rules.shapes import same_shape, same_type
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["CARDS", "Add", "Convert", "Multiply", "Negate", "SameType"]
+__all__ = [
+    "CARDS",
+    "Abs",
+    "Add",
+    "And",
+    "BitcastConvert",
+    "Ceil",
+    "Clamp",
+    "Compare",
+    "Complex",
+    "Conj",
+    "Convert",
+    "CountLeadingZeros",
+    "Divide",
+    "Floor",
+    "Imag",
+    "IsFinite",
+    "Maximum",
+    "Minimum",
+    "Multiply",
+    "Negate",
+    "Not",
+    "Or",
+    "PopulationCount",
+    "Power",
+    "Real",
+    "ReducePrecision",
+    "Remainder",
+    "RoundNearestAfz",
+    "RoundNearestEven",
+    "SameType",
+    "Select",
+    "ShiftLeft",
+    "ShiftRightArithmetic",
+    "ShiftRightLogical",
+    "Sign",
+    "Subtract",
+    "Xor",
+]
 
 
 class SameType(StdTensorOp):
@@ -22,8 +72,10 @@ class SameType(StdTensorOp):
     def output_types(
         self, inputs: tuple[TensorSpec, ...], guards: GuardLog
     ) -> tuple[TensorSpec, ...]:
-        require_dtype(self.name, "x" if len(inputs) == 1 else "x0", inputs[0].dtype, self.accepts)
-        return (same_type(self.name, inputs, guards) if len(inputs) > 1 else inputs[0],)
+        x = inputs[0]
+        if x.dtype not in self.accepts:
+            require_dtype(self.name, "x" if len(inputs) == 1 else "x0", x.dtype, self.accepts)
+        return (x,) if len(inputs) == 1 else (same_type(self.name, inputs, guards),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +86,27 @@ class Add(SameType):
     Dtypes:  every dtype
     AD:      linear in each operand
     Lowers:  stablehlo.add; stablehlo.or on bool, because XLA folds an i1 add as exclusive or
-    Errors:  ShapeError, DTypeError unless both operands have one type
+    Errors:  ShapeError, DTypeError unless both operands have one accepted type
     Source:  seed 004 section IV, StableHLO spec #add
     """
 
     accepts: ClassVar[frozenset[DType]] = ANY
+    input_count: ClassVar[int] = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Subtract(SameType):
+    """Difference: y = x0 - x1; integers wrap.
+
+    Shapes:  x0 S, x1 S -> S
+    Dtypes:  every integer, float and complex dtype
+    AD:      linear in each operand
+    Lowers:  stablehlo.subtract, one to one
+    Errors:  ShapeError, DTypeError unless both operands have one accepted type
+    Source:  StableHLO spec #subtract
+    """
+
+    accepts: ClassVar[frozenset[DType]] = NUMERIC
     input_count: ClassVar[int] = 2
 
 
@@ -50,11 +118,97 @@ class Multiply(SameType):
     Dtypes:  every dtype
     AD:      bilinear
     Lowers:  stablehlo.multiply; stablehlo.and on bool
-    Errors:  ShapeError, DTypeError unless both operands have one type
+    Errors:  ShapeError, DTypeError unless both operands have one accepted type
     Source:  seed 004 section IV, StableHLO spec #multiply
     """
 
     accepts: ClassVar[frozenset[DType]] = ANY
+    input_count: ClassVar[int] = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Divide(SameType):
+    """Quotient: y = x0 / x1.
+
+    Integers truncate towards zero; x / 0 is -1, all bits set, and the least integer over -1 is itself.
+
+    Shapes:  x0 S, x1 S -> S
+    Dtypes:  every integer, float and complex dtype
+    AD:      linear in x0; rule for x1
+    Lowers:  stablehlo.divide, with the two integer corners guarded
+    Errors:  ShapeError, DTypeError unless both operands have one accepted type
+    Source:  seed 004 section V, StableHLO spec #divide
+    """
+
+    accepts: ClassVar[frozenset[DType]] = NUMERIC
+    input_count: ClassVar[int] = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Remainder(SameType):
+    """Remainder of the division that truncates: y = x0 - x1 trunc(x0 / x1), with the sign of x0.
+
+    Of integers, x over 0 leaves x and the least integer over -1 leaves 0; of floats, C's fmod.
+
+    Shapes:  x0 S, x1 S -> S
+    Dtypes:  every integer and float dtype
+    AD:      rule
+    Lowers:  stablehlo.remainder, with the two integer corners guarded
+    Errors:  ShapeError, DTypeError unless both operands have one accepted type
+    Source:  StableHLO spec #remainder
+    """
+
+    accepts: ClassVar[frozenset[DType]] = REAL
+    input_count: ClassVar[int] = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Power(SameType):
+    """Power: y = x0 ^ x1.
+
+    Integers multiply and wrap; with a negative exponent 1 stays 1, -1 alternates, and the rest is 0.
+
+    Shapes:  x0 S, x1 S -> S
+    Dtypes:  every integer, float and complex dtype
+    AD:      rule
+    Lowers:  stablehlo.power; integers as repeated squaring
+    Errors:  ShapeError, DTypeError unless both operands have one accepted type
+    Source:  seed 004 section V, StableHLO spec #power
+    """
+
+    accepts: ClassVar[frozenset[DType]] = NUMERIC
+    input_count: ClassVar[int] = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Maximum(SameType):
+    """The larger: y = max(x0, x1); NaN where either is; 0.0 is above -0.0; or on bool.
+
+    Shapes:  x0 S, x1 S -> S
+    Dtypes:  every real dtype, and bool
+    AD:      halves at ties
+    Lowers:  stablehlo.maximum; stablehlo.or on bool
+    Errors:  ShapeError, DTypeError unless both operands have one accepted type
+    Source:  seed 004 section V, StableHLO spec #maximum
+    """
+
+    accepts: ClassVar[frozenset[DType]] = ORDERED
+    input_count: ClassVar[int] = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Minimum(SameType):
+    """The smaller: y = min(x0, x1); NaN where either is; -0.0 is below 0.0; and on bool.
+
+    Shapes:  x0 S, x1 S -> S
+    Dtypes:  every real dtype, and bool
+    AD:      halves at ties
+    Lowers:  stablehlo.minimum; stablehlo.and on bool
+    Errors:  ShapeError, DTypeError unless both operands have one accepted type
+    Source:  seed 004 section V, StableHLO spec #minimum
+    """
+
+    accepts: ClassVar[frozenset[DType]] = ORDERED
     input_count: ClassVar[int] = 2
 
 
@@ -66,11 +220,378 @@ class Negate(SameType):
     Dtypes:  every integer, float and complex dtype
     AD:      linear
     Lowers:  stablehlo.negate, one to one
-    Errors:  DTypeError on bool
+    Errors:  DTypeError on another dtype
     Source:  seed 004 section IV, StableHLO spec #negate
     """
 
     accepts: ClassVar[frozenset[DType]] = NUMERIC
+
+
+@dataclass(frozen=True, slots=True)
+class Sign(SameType):
+    """Sign: -1, 0 or 1; zeros and NaN stay themselves; z / |z| for complex z, 0 at 0.
+
+    Shapes:  x S -> S
+    Dtypes:  every integer, float and complex dtype
+    AD:      inactive for real x; rule for complex
+    Lowers:  stablehlo.sign; min(x, 1) for unsigned
+    Errors:  DTypeError on another dtype
+    Source:  seed 004 section V, StableHLO spec #sign
+    """
+
+    accepts: ClassVar[frozenset[DType]] = NUMERIC
+
+
+@dataclass(frozen=True, slots=True)
+class And(SameType):
+    """Bitwise and; logical on bool.
+
+    Shapes:  x0 S, x1 S -> S
+    Dtypes:  bool and every integer dtype
+    AD:      inactive
+    Lowers:  stablehlo.and, one to one
+    Errors:  ShapeError, DTypeError unless both operands have one accepted type
+    Source:  StableHLO spec #and
+    """
+
+    accepts: ClassVar[frozenset[DType]] = BOOL | INTEGERS
+    input_count: ClassVar[int] = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Or(SameType):
+    """Bitwise or; logical on bool.
+
+    Shapes:  x0 S, x1 S -> S
+    Dtypes:  bool and every integer dtype
+    AD:      inactive
+    Lowers:  stablehlo.or, one to one
+    Errors:  ShapeError, DTypeError unless both operands have one accepted type
+    Source:  StableHLO spec #or
+    """
+
+    accepts: ClassVar[frozenset[DType]] = BOOL | INTEGERS
+    input_count: ClassVar[int] = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Xor(SameType):
+    """Bitwise exclusive or; logical on bool.
+
+    Shapes:  x0 S, x1 S -> S
+    Dtypes:  bool and every integer dtype
+    AD:      inactive
+    Lowers:  stablehlo.xor, one to one
+    Errors:  ShapeError, DTypeError unless both operands have one accepted type
+    Source:  StableHLO spec #xor
+    """
+
+    accepts: ClassVar[frozenset[DType]] = BOOL | INTEGERS
+    input_count: ClassVar[int] = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Not(SameType):
+    """Every bit turned over; logical on bool.
+
+    Shapes:  x S -> S
+    Dtypes:  bool and every integer dtype
+    AD:      inactive
+    Lowers:  stablehlo.not, one to one
+    Errors:  DTypeError on another dtype
+    Source:  StableHLO spec #not
+    """
+
+    accepts: ClassVar[frozenset[DType]] = BOOL | INTEGERS
+
+
+@dataclass(frozen=True, slots=True)
+class ShiftLeft(SameType):
+    """y = x0 << x1; 0 where x1 is negative or not below the width.
+
+    Shapes:  x0 S, x1 S -> S
+    Dtypes:  every integer dtype
+    AD:      inactive
+    Lowers:  stablehlo.shift_left, one to one
+    Errors:  ShapeError, DTypeError unless both operands have one accepted type
+    Source:  StableHLO spec #shift_left
+    """
+
+    accepts: ClassVar[frozenset[DType]] = INTEGERS
+    input_count: ClassVar[int] = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ShiftRightArithmetic(SameType):
+    """y = x0 >> x1, the sign bit entering; all sign bits where x1 is negative or past the width.
+
+    Shapes:  x0 S, x1 S -> S
+    Dtypes:  every integer dtype
+    AD:      inactive
+    Lowers:  stablehlo.shift_right_arithmetic, one to one
+    Errors:  ShapeError, DTypeError unless both operands have one accepted type
+    Source:  StableHLO spec #shift_right_arithmetic
+    """
+
+    accepts: ClassVar[frozenset[DType]] = INTEGERS
+    input_count: ClassVar[int] = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ShiftRightLogical(SameType):
+    """y = x0 >> x1, zeros entering; 0 where x1 is negative or not below the width.
+
+    Shapes:  x0 S, x1 S -> S
+    Dtypes:  every integer dtype
+    AD:      inactive
+    Lowers:  stablehlo.shift_right_logical, one to one
+    Errors:  ShapeError, DTypeError unless both operands have one accepted type
+    Source:  StableHLO spec #shift_right_logical
+    """
+
+    accepts: ClassVar[frozenset[DType]] = INTEGERS
+    input_count: ClassVar[int] = 2
+
+
+@dataclass(frozen=True, slots=True)
+class PopulationCount(SameType):
+    """The number of bits set in x's two's complement.
+
+    Shapes:  x S -> S
+    Dtypes:  every integer dtype
+    AD:      inactive
+    Lowers:  stablehlo.popcnt, one to one
+    Errors:  DTypeError on another dtype
+    Source:  StableHLO spec #popcnt
+    """
+
+    accepts: ClassVar[frozenset[DType]] = INTEGERS
+
+
+@dataclass(frozen=True, slots=True)
+class CountLeadingZeros(SameType):
+    """The number of zeros above the highest bit set; the width for 0.
+
+    Shapes:  x S -> S
+    Dtypes:  every integer dtype
+    AD:      inactive
+    Lowers:  stablehlo.count_leading_zeros, one to one
+    Errors:  DTypeError on another dtype
+    Source:  StableHLO spec #count_leading_zeros
+    """
+
+    accepts: ClassVar[frozenset[DType]] = INTEGERS
+
+
+@dataclass(frozen=True, slots=True)
+class Floor(SameType):
+    """The largest integer not above x.
+
+    Shapes:  x S -> S
+    Dtypes:  every float dtype
+    AD:      inactive: zero almost everywhere
+    Lowers:  stablehlo.floor, one to one
+    Errors:  DTypeError on another dtype
+    Source:  StableHLO spec #floor
+    """
+
+    accepts: ClassVar[frozenset[DType]] = FLOATS
+
+
+@dataclass(frozen=True, slots=True)
+class Ceil(SameType):
+    """The smallest integer not below x.
+
+    Shapes:  x S -> S
+    Dtypes:  every float dtype
+    AD:      inactive: zero almost everywhere
+    Lowers:  stablehlo.ceil, one to one
+    Errors:  DTypeError on another dtype
+    Source:  StableHLO spec #ceil
+    """
+
+    accepts: ClassVar[frozenset[DType]] = FLOATS
+
+
+@dataclass(frozen=True, slots=True)
+class RoundNearestEven(SameType):
+    """The nearest integer, halves to the even one.
+
+    Shapes:  x S -> S
+    Dtypes:  every float dtype
+    AD:      inactive: zero almost everywhere
+    Lowers:  stablehlo.round_nearest_even, one to one
+    Errors:  DTypeError on another dtype
+    Source:  StableHLO spec #round_nearest_even
+    """
+
+    accepts: ClassVar[frozenset[DType]] = FLOATS
+
+
+@dataclass(frozen=True, slots=True)
+class RoundNearestAfz(SameType):
+    """The nearest integer, halves away from zero.
+
+    Shapes:  x S -> S
+    Dtypes:  every float dtype
+    AD:      inactive: zero almost everywhere
+    Lowers:  stablehlo.round_nearest_afz, one to one
+    Errors:  DTypeError on another dtype
+    Source:  StableHLO spec #round_nearest_afz
+    """
+
+    accepts: ClassVar[frozenset[DType]] = FLOATS
+
+
+@dataclass(frozen=True, slots=True)
+class Conj(SameType):
+    """Complex conjugate: y = conj(x); a real x itself.
+
+    Shapes:  x S -> S
+    Dtypes:  every integer, float and complex dtype
+    AD:      linear over the reals
+    Lowers:  real, imag, negate, complex; nothing for real x
+    Errors:  DTypeError on another dtype
+    Source:  seed 004 section IV
+    """
+
+    accepts: ClassVar[frozenset[DType]] = NUMERIC
+
+
+@dataclass(frozen=True, slots=True)
+class Abs(StdTensorOp):
+    """Magnitude: y = |x|, of a complex number its modulus; the least negative integer stays itself.
+
+    Shapes:  x S -> S
+    Dtypes:  every integer, float and complex dtype; complex64 -> float32, complex128 -> float64
+    AD:      sign(x) x_dot; Re(conj(sign(x)) x_dot) for complex x
+    Lowers:  stablehlo.abs; nothing for unsigned x
+    Errors:  DTypeError on bool
+    Source:  seed 004 section V, StableHLO spec #abs
+
+    >>> Abs().infer(TensorSpec.parse("c64[3]"))
+    (f32[3],)
+    """
+
+    accepts: ClassVar[frozenset[DType]] = NUMERIC
+
+    def output_types(
+        self, inputs: tuple[TensorSpec, ...], guards: GuardLog
+    ) -> tuple[TensorSpec, ...]:
+        (x,) = inputs
+        require_dtype("Abs", "x", x.dtype, self.accepts)
+        return (TensorSpec.of(x.shape, x.dtype.real),)
+
+
+@dataclass(frozen=True, slots=True)
+class Clamp(SameType):
+    """Clip to bounds: y = min(max(x, lower), upper); NaN where any of the three is.
+
+    Shapes:  x S, lower S, upper S -> S
+    Dtypes:  every real dtype, and bool
+    AD:      passes x_dot strictly between the bounds, nothing at them
+    Lowers:  stablehlo.clamp, its operands in the order lower, x, upper
+    Errors:  ShapeError, DTypeError unless all three have one accepted type
+    Source:  seed 004 section V, StableHLO spec #clamp
+    """
+
+    accepts: ClassVar[frozenset[DType]] = ORDERED
+    input_count: ClassVar[int] = 3
+
+
+DIRECTIONS = ("EQ", "NE", "LT", "LE", "GT", "GE")
+
+
+@dataclass(frozen=True, slots=True)
+class Compare(StdTensorOp):
+    """Predicate: y = x0 `direction` x1, by IEEE rules: NaN differs from all, and 0.0 == -0.0.
+
+    Shapes:  x0 S, x1 S -> S
+    Dtypes:  every dtype in, bool out; complex only by EQ and NE
+    AD:      inactive
+    Lowers:  stablehlo.compare, one to one
+    Errors:  InvalidConfigError on another direction; DTypeError on ordered complex
+    Source:  seed 004 section V, StableHLO spec #compare
+
+    >>> Compare("LT").infer(TensorSpec.parse("c64[3]"), TensorSpec.parse("c64[3]"))
+    Traceback (most recent call last):
+        ...
+    tenferro.errors.DTypeError: Compare: LT does not order complex64; EQ and NE take complex
+    """
+
+    direction: str
+
+    accepts: ClassVar[frozenset[DType]] = ANY
+    input_count: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        if self.direction not in DIRECTIONS:
+            raise InvalidConfigError(
+                f"Compare: direction is one of {DIRECTIONS}, got {self.direction!r}"
+            )
+
+    def output_types(
+        self, inputs: tuple[TensorSpec, ...], guards: GuardLog
+    ) -> tuple[TensorSpec, ...]:
+        x = same_type("Compare", inputs, guards)
+        if x.dtype.is_complex and self.direction not in ("EQ", "NE"):
+            raise DTypeError(
+                f"Compare: {self.direction} does not order {x.dtype}; EQ and NE take complex"
+            )
+        return (TensorSpec.of(x.shape, DType.Bool),)
+
+
+@dataclass(frozen=True, slots=True)
+class Select(StdTensorOp):
+    """Choice: y = on_true where pred, else on_false.
+
+    Shapes:  pred S, on_true S, on_false S -> S
+    Dtypes:  pred bool; the others every dtype
+    AD:      linear in on_true and on_false
+    Lowers:  stablehlo.select, one to one
+    Errors:  ShapeError, DTypeError unless pred is bool and the others have one type
+    Source:  seed 004 section V, StableHLO spec #select
+    """
+
+    accepts: ClassVar[frozenset[DType]] = ANY
+    input_count: ClassVar[int] = 3
+
+    def output_types(
+        self, inputs: tuple[TensorSpec, ...], guards: GuardLog
+    ) -> tuple[TensorSpec, ...]:
+        pred, on_true, on_false = inputs
+        require_dtype("Select", "pred", pred.dtype, BOOL)
+        if on_true.dtype is not on_false.dtype:
+            raise DTypeError(
+                f"Select: on_true and on_false must have the same dtype, "
+                f"got {on_true} and {on_false}"
+            )
+        shape = same_shape("Select", ("on_true", on_true), ("on_false", on_false), guards)
+        chosen = TensorSpec.of(shape, on_true.dtype)
+        shape = same_shape("Select", ("pred", pred), ("on_true", chosen), guards)
+        return (TensorSpec.of(shape, on_true.dtype),)
+
+
+@dataclass(frozen=True, slots=True)
+class IsFinite(StdTensorOp):
+    """Predicate: y = x is neither infinite nor NaN.
+
+    Shapes:  x S -> S
+    Dtypes:  every float dtype in, bool out
+    AD:      inactive
+    Lowers:  stablehlo.is_finite, one to one
+    Errors:  DTypeError on another dtype
+    Source:  StableHLO spec #is_finite
+    """
+
+    accepts: ClassVar[frozenset[DType]] = FLOATS
+
+    def output_types(
+        self, inputs: tuple[TensorSpec, ...], guards: GuardLog
+    ) -> tuple[TensorSpec, ...]:
+        (x,) = inputs
+        require_dtype("IsFinite", "x", x.dtype, self.accepts)
+        return (TensorSpec.of(x.shape, DType.Bool),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,4 +625,179 @@ class Convert(StdTensorOp):
         return (TensorSpec.of(inputs[0].shape, self.to),)
 
 
-CARDS = (Add, Multiply, Negate, Convert)
+@dataclass(frozen=True, slots=True)
+class BitcastConvert(StdTensorOp):
+    """Reread the bits as another dtype, low bits first where widths differ.
+
+    Shapes:  x S -> S where widths agree; to a dtype r times narrower S -> [S.., r]; to one r times
+             wider [S.., r] -> S
+    Dtypes:  integers and floats among themselves; complex among themselves
+    AD:      inactive
+    Lowers:  stablehlo.bitcast_convert, one to one
+    Errors:  DTypeError on bool, or complex beside real; ShapeError unless the last extent is r
+    Source:  StableHLO spec #bitcast_convert
+
+    >>> BitcastConvert("uint16").infer(TensorSpec.parse("f32[3]"))
+    (u16[3,2],)
+    """
+
+    to: DType
+
+    accepts: ClassVar[frozenset[DType]] = NUMERIC
+
+    def __post_init__(self) -> None:
+        normalize(self, to=DType.of(self.to))
+
+    def output_types(
+        self, inputs: tuple[TensorSpec, ...], guards: GuardLog
+    ) -> tuple[TensorSpec, ...]:
+        (x,) = inputs
+        require_dtype("BitcastConvert", "x", x.dtype, self.accepts)
+        require_dtype("BitcastConvert", "to", self.to, self.accepts)
+        if x.dtype.is_complex != self.to.is_complex:
+            raise DTypeError(f"BitcastConvert: {x.dtype} and {self.to} are not both complex")
+        old, new = x.dtype.itemsize, self.to.itemsize
+        if old == new:
+            return (TensorSpec.of(x.shape, self.to),)
+        if old > new:
+            return (TensorSpec.of((*x.shape, old // new), self.to),)
+        ratio = new // old
+        if not x.shape or (is_static(x.shape[-1]) and x.shape[-1] != ratio):
+            raise ShapeError(
+                f"BitcastConvert: the last extent of {x} must be {ratio} to make {self.to}"
+            )
+        guards.require(x.shape[-1], "==", ratio, "BitcastConvert: the last axis")
+        return (TensorSpec.of(x.shape[:-1], self.to),)
+
+
+@dataclass(frozen=True, slots=True)
+class Real(StdTensorOp):
+    """Real part: y = Re(x); a real x itself.
+
+    Shapes:  x S -> S
+    Dtypes:  every float and complex dtype; complex64 -> float32, complex128 -> float64
+    AD:      linear over the reals
+    Lowers:  stablehlo.real; nothing for real x
+    Errors:  DTypeError on another dtype
+    Source:  StableHLO spec #real
+    """
+
+    accepts: ClassVar[frozenset[DType]] = INEXACT
+
+    def output_types(
+        self, inputs: tuple[TensorSpec, ...], guards: GuardLog
+    ) -> tuple[TensorSpec, ...]:
+        (x,) = inputs
+        require_dtype("Real", "x", x.dtype, self.accepts)
+        return (TensorSpec.of(x.shape, x.dtype.real),)
+
+
+@dataclass(frozen=True, slots=True)
+class Imag(StdTensorOp):
+    """Imaginary part: y = Im(x); zeros for real x.
+
+    Shapes:  x S -> S
+    Dtypes:  every float and complex dtype; complex64 -> float32, complex128 -> float64
+    AD:      linear over the reals
+    Lowers:  stablehlo.imag; a constant zero for real x
+    Errors:  DTypeError on another dtype
+    Source:  StableHLO spec #imag
+    """
+
+    accepts: ClassVar[frozenset[DType]] = INEXACT
+
+    def output_types(
+        self, inputs: tuple[TensorSpec, ...], guards: GuardLog
+    ) -> tuple[TensorSpec, ...]:
+        (x,) = inputs
+        require_dtype("Imag", "x", x.dtype, self.accepts)
+        return (TensorSpec.of(x.shape, x.dtype.real),)
+
+
+@dataclass(frozen=True, slots=True)
+class Complex(StdTensorOp):
+    """Complex number from its parts: y = x0 + i x1.
+
+    Shapes:  x0 S, x1 S -> S
+    Dtypes:  float32 -> complex64, float64 -> complex128
+    AD:      linear over the reals
+    Lowers:  stablehlo.complex, one to one
+    Errors:  ShapeError, DTypeError unless both operands have one accepted type
+    Source:  StableHLO spec #complex
+    """
+
+    accepts: ClassVar[frozenset[DType]] = frozenset({DType.F32, DType.F64})
+    input_count: ClassVar[int] = 2
+
+    def output_types(
+        self, inputs: tuple[TensorSpec, ...], guards: GuardLog
+    ) -> tuple[TensorSpec, ...]:
+        require_dtype("Complex", "x0", inputs[0].dtype, self.accepts)
+        x = same_type("Complex", inputs, guards)
+        return (TensorSpec.of(x.shape, x.dtype.complex),)
+
+
+@dataclass(frozen=True, slots=True)
+class ReducePrecision(SameType):
+    """Round x to a float format with fewer bits, and store it as before.
+
+    To nearest, halves to even; what is too large becomes infinite, too small a zero of its sign.
+
+    Shapes:  x S -> S
+    Dtypes:  every float dtype
+    AD:      linear: the tangent is rounded alike
+    Lowers:  stablehlo.reduce_precision, one to one
+    Errors:  InvalidConfigError unless exponent_bits >= 1 and mantissa_bits >= 0
+    Source:  StableHLO spec #reduce_precision
+    """
+
+    exponent_bits: int
+    mantissa_bits: int
+
+    accepts: ClassVar[frozenset[DType]] = FLOATS
+
+    def __post_init__(self) -> None:
+        normalize(
+            self,
+            exponent_bits=as_int("ReducePrecision", "exponent_bits", self.exponent_bits, 1),
+            mantissa_bits=as_int("ReducePrecision", "mantissa_bits", self.mantissa_bits, 0),
+        )
+
+
+CARDS = (
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Remainder,
+    Power,
+    Maximum,
+    Minimum,
+    Negate,
+    Abs,
+    Sign,
+    Clamp,
+    Compare,
+    Select,
+    And,
+    Or,
+    Xor,
+    Not,
+    ShiftLeft,
+    ShiftRightArithmetic,
+    ShiftRightLogical,
+    PopulationCount,
+    CountLeadingZeros,
+    Floor,
+    Ceil,
+    RoundNearestEven,
+    RoundNearestAfz,
+    IsFinite,
+    Convert,
+    BitcastConvert,
+    Conj,
+    Real,
+    Imag,
+    Complex,
+    ReducePrecision,
+)

@@ -43,9 +43,7 @@ class StdTensorOp:
             ArityError, ShapeError, DTypeError: as the card says.
         """
         if len(inputs) != self.input_count:
-            raise ArityError(
-                f"{self.name}: expected {self.input_count} inputs, got {len(inputs)}"
-            )
+            raise ArityError(f"{self.name}: expected {self.input_count} inputs, got {len(inputs)}")
         return self.output_types(inputs, GuardLog() if guards is None else guards)
 
     def output_types(
@@ -77,7 +75,7 @@ class StdTensorOp:
         shown = ", ".join(
             f"{field.name}={_show(getattr(self, field.name))}"
             for field in fields(self)  # type: ignore[arg-type]
-            if field.repr
+            if field.repr and getattr(self, field.name) != field.default
         )
         return f"{self.name}({shown})" if shown else self.name
 

@@ -141,5 +141,4 @@ class ShapeOf(StdTensorOp):
         return (TensorSpec.of((), DType.I64),)
 
 
-
 CARDS = (Constant, Iota, ShapeOf)

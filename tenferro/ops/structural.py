@@ -5,14 +5,34 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tenferro.dims import GuardLog, UpperBound, is_exact, product
-from tenferro.errors import NonStaticShapeError, ShapeError
+from tenferro.dims import GuardLog, at_least, dim_max, is_exact, product
+from tenferro.errors import (
+    AxisError,
+    DTypeError,
+    InvalidConfigError,
+    NonStaticShapeError,
+    ShapeError,
+)
 from tenferro.ops.op import StdTensorOp, normalize
 from tenferro.rules.dtypes import ANY
-from tenferro.rules.payload import as_dims, as_ints, distinct_axes
+from tenferro.rules.payload import as_dims, as_int, as_ints, distinct_axes
+from tenferro.rules.shapes import same_extent
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["CARDS", "BroadcastInDim", "Reshape", "Transpose"]
+__all__ = [
+    "CARDS",
+    "BroadcastInDim",
+    "Concatenate",
+    "EmbedDiag",
+    "ExtractDiag",
+    "Pad",
+    "Reshape",
+    "Reverse",
+    "Slice",
+    "Transpose",
+    "Tril",
+    "Triu",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +153,11 @@ class BroadcastInDim(StdTensorOp):
         (x,) = inputs
         shape = self.resolved("shape", (x.shape,))
         if len(self.dims) != x.rank:
-            raise ShapeError(
-                f"BroadcastInDim: dims must place each axis of {x}, got {self.dims}"
-            )
+            raise ShapeError(f"BroadcastInDim: dims must place each axis of {x}, got {self.dims}")
         for axis, (extent, dim) in enumerate(zip(x.shape, self.dims, strict=True)):
             if extent == 1:
                 continue
-            if isinstance(extent, UpperBound):
+            if not is_exact(extent):
                 raise NonStaticShapeError(
                     f"BroadcastInDim: the extent of axis {axis} of {x} depends on the data"
                 )
@@ -152,4 +170,386 @@ class BroadcastInDim(StdTensorOp):
         return (TensorSpec.of(shape, x.dtype),)
 
 
-CARDS = (Transpose, Reshape, BroadcastInDim)
+@dataclass(frozen=True, slots=True)
+class Slice(StdTensorOp):
+    """Take a rectangle with steps: y[i0, .., ik] = x[starts + i * strides].
+
+    Shapes:  x [d0, .., dk] -> y with extent ceil((limits - starts) / strides) on each axis
+    Dtypes:  every dtype
+    AD:      linear; its transpose pads
+    Lowers:  stablehlo.slice, one to one
+    Errors:  ShapeError unless 0 <= starts <= limits <= the extents; InvalidConfigError on a stride
+             below 1
+    Source:  seed 004 section V, StableHLO spec #slice
+
+    >>> Slice((1,), (6,), (2,)).infer(TensorSpec.parse("f64[6]"))
+    (f64[3],)
+    >>> Slice((0,), (7,), (1,)).infer(TensorSpec.parse("f64[6]"))
+    Traceback (most recent call last):
+        ...
+    tenferro.errors.ShapeError: Slice: axis 0 of f64[6] has no elements 0 to 7
+    """
+
+    starts: tuple[Any, ...]
+    limits: tuple[Any, ...]
+    strides: tuple[int, ...]
+
+    accepts: ClassVar[frozenset[DType]] = ANY
+
+    def __post_init__(self) -> None:
+        normalize(
+            self,
+            starts=as_dims("Slice", "starts", self.starts),
+            limits=as_dims("Slice", "limits", self.limits),
+            strides=as_ints("Slice", "strides", self.strides, 1),
+        )
+        if not len(self.starts) == len(self.limits) == len(self.strides):
+            raise InvalidConfigError(
+                f"Slice: starts {self.starts}, limits {self.limits} and strides {self.strides} "
+                "must have one entry per axis"
+            )
+
+    def output_types(
+        self, inputs: tuple[TensorSpec, ...], guards: GuardLog
+    ) -> tuple[TensorSpec, ...]:
+        (x,) = inputs
+        if len(self.starts) != x.rank:
+            raise ShapeError(f"Slice: has bounds for {len(self.starts)} axes, got {x}")
+        starts = self.resolved("starts", (x.shape,))
+        limits = self.resolved("limits", (x.shape,))
+        shape: list[Any] = []
+        for axis, (start, limit, stride, extent) in enumerate(
+            zip(starts, limits, self.strides, x.shape, strict=True)
+        ):
+            if not is_exact(extent):
+                if start == 0 and limit == extent and stride == 1:
+                    shape.append(extent)
+                    continue
+                raise NonStaticShapeError(
+                    f"Slice: the extent of axis {axis} of {x} depends on the data; "
+                    "PadToMatch restores an exact one"
+                )
+            for larger, smaller in ((extent, limit), (limit, start)):
+                decided = at_least(larger, smaller)
+                if decided is False:
+                    raise ShapeError(
+                        f"Slice: axis {axis} of {x} has no elements {start} to {limit}"
+                    )
+                if decided is None:
+                    guards.require(larger, ">=", smaller, f"Slice: bounds of axis {axis}")
+            shape.append((limit - start + stride - 1) // stride)
+        return (TensorSpec.of(tuple(shape), x.dtype),)
+
+
+@dataclass(frozen=True, slots=True)
+class Pad(StdTensorOp):
+    """Put a value between and around the elements; negative edges cut elements off.
+
+    y[low + i * (interior + 1)] = x[i] where that lies inside y, padding_value elsewhere.
+
+    Shapes:  x [d0, .., dk], padding_value [] -> y with extent
+             low + max(0, d + (d - 1) interior) + high on each axis
+    Dtypes:  every dtype, one for both
+    AD:      linear in both; its transpose slices
+    Lowers:  stablehlo.pad, one to one
+    Errors:  ShapeError unless the result's extents are at least 0 and padding_value has rank 0
+    Source:  seed 004 section V, StableHLO spec #pad
+
+    >>> Pad((1,), (-1,), (1,)).infer(TensorSpec.parse("f64[3]"), TensorSpec.parse("f64[]"))
+    (f64[5],)
+    """
+
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+    interior: tuple[int, ...]
+
+    accepts: ClassVar[frozenset[DType]] = ANY
+    input_count: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        normalize(
+            self,
+            low=as_ints("Pad", "low", self.low),
+            high=as_ints("Pad", "high", self.high),
+            interior=as_ints("Pad", "interior", self.interior, 0),
+        )
+        if not len(self.low) == len(self.high) == len(self.interior):
+            raise InvalidConfigError(
+                f"Pad: low {self.low}, high {self.high} and interior {self.interior} must have one "
+                "entry per axis"
+            )
+
+    def output_types(
+        self, inputs: tuple[TensorSpec, ...], guards: GuardLog
+    ) -> tuple[TensorSpec, ...]:
+        x, value = inputs
+        if x.dtype is not value.dtype:
+            raise DTypeError(
+                f"Pad: x and padding_value must have the same dtype, got {x} and {value}"
+            )
+        if value.rank:
+            raise ShapeError(f"Pad: padding_value must have rank 0, got {value}")
+        if len(self.low) != x.rank:
+            raise ShapeError(f"Pad: has edges for {len(self.low)} axes, got {x}")
+        shape: list[Any] = []
+        for axis, (low, high, interior, extent) in enumerate(
+            zip(self.low, self.high, self.interior, x.shape, strict=True)
+        ):
+            if low == high == interior == 0:
+                shape.append(extent)
+                continue
+            if not is_exact(extent):
+                raise NonStaticShapeError(
+                    f"Pad: the extent of axis {axis} of {x} depends on the data"
+                )
+            inside = extent + interior * dim_max(extent - 1, 0) if interior else extent
+            padded = low + inside + high
+            decided = at_least(padded, 0)
+            if decided is False:
+                raise ShapeError(f"Pad: axis {axis} of {x} would have extent {padded}")
+            if decided is None:
+                guards.require(padded, ">=", 0, f"Pad: extent of axis {axis}")
+            shape.append(padded)
+        return (TensorSpec.of(tuple(shape), x.dtype),)
+
+
+@dataclass(frozen=True, slots=True)
+class Concatenate(StdTensorOp):
+    """Join `count` operands end to end along one axis.
+
+    Shapes:  x0 .. of one shape besides `axis` -> y, its extent there the sum
+    Dtypes:  every dtype, one for all
+    AD:      linear; its transpose slices
+    Lowers:  stablehlo.concatenate, one to one
+    Errors:  ShapeError, DTypeError unless operands agree besides the axis
+    Source:  seed 004 section V, StableHLO spec #concatenate
+
+    >>> Concatenate(1, 2).infer(TensorSpec.parse("f64[2,3]"), TensorSpec.parse("f64[2,n]"))
+    (f64[2,n+3],)
+    """
+
+    axis: int
+    count: int
+
+    accepts: ClassVar[frozenset[DType]] = ANY
+
+    def __post_init__(self) -> None:
+        normalize(
+            self,
+            axis=as_int("Concatenate", "axis", self.axis, 0),
+            count=as_int("Concatenate", "count", self.count, 1),
+        )
+
+    @property
+    def input_count(self) -> int:
+        """As many as the payload says."""
+        return self.count
+
+    def output_types(
+        self, inputs: tuple[TensorSpec, ...], guards: GuardLog
+    ) -> tuple[TensorSpec, ...]:
+        first = inputs[0]
+        distinct_axes("Concatenate", "axis", (self.axis,), first.rank)
+        shape = list(first.shape)
+        for index, other in enumerate(inputs[1:], 1):
+            if other.dtype is not first.dtype:
+                raise DTypeError(
+                    f"Concatenate: x0 and x{index} must have the same dtype, got {first} and {other}"
+                )
+            if other.rank != first.rank:
+                raise ShapeError(
+                    f"Concatenate: x0 and x{index} must have the same rank, got {first} and {other}"
+                )
+            for axis in range(first.rank):
+                if axis == self.axis:
+                    shape[axis] = shape[axis] + other.shape[axis]
+                else:
+                    what = f"axis {axis} of x0 ({first}) and x{index} ({other})"
+                    shape[axis] = same_extent(
+                        "Concatenate", what, shape[axis], other.shape[axis], guards
+                    )
+        return (TensorSpec.of(tuple(shape), first.dtype),)
+
+
+@dataclass(frozen=True, slots=True)
+class Reverse(StdTensorOp):
+    """Reverse the order along axes: y[.., i, ..] = x[.., d - 1 - i, ..].
+
+    Shapes:  x S -> S
+    Dtypes:  every dtype
+    AD:      linear; its own transpose
+    Lowers:  stablehlo.reverse, one to one
+    Errors:  AxisError unless axes are distinct axes of x
+    Source:  seed 004 section V, StableHLO spec #reverse
+    """
+
+    axes: tuple[int, ...]
+
+    accepts: ClassVar[frozenset[DType]] = ANY
+
+    def __post_init__(self) -> None:
+        normalize(self, axes=as_ints("Reverse", "axes", self.axes))
+
+    def output_types(
+        self, inputs: tuple[TensorSpec, ...], guards: GuardLog
+    ) -> tuple[TensorSpec, ...]:
+        distinct_axes("Reverse", "axes", self.axes, inputs[0].rank)
+        return inputs
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractDiag(StdTensorOp):
+    """Take a diagonal: y[.., i, ..] = x[.., i, .., i, ..], where x has i at axis_a and at axis_b.
+
+    axis_b goes; the diagonal lies where axis_a lies once axis_b is gone.
+
+    Shapes:  x with equal extents on both axes -> y without axis_b
+    Dtypes:  every dtype
+    AD:      linear; its transpose is EmbedDiag
+    Lowers:  stablehlo.gather of the diagonal
+    Errors:  ShapeError unless the extents agree; AxisError unless the axes differ
+    Source:  seed 002 section II
+
+    >>> ExtractDiag(0, 2).infer(TensorSpec.parse("f64[3,4,3]"))
+    (f64[3,4],)
+    """
+
+    axis_a: int
+    axis_b: int
+
+    accepts: ClassVar[frozenset[DType]] = ANY
+
+    def __post_init__(self) -> None:
+        _normalize_pair(self, "ExtractDiag")
+
+    def output_types(
+        self, inputs: tuple[TensorSpec, ...], guards: GuardLog
+    ) -> tuple[TensorSpec, ...]:
+        (x,) = inputs
+        distinct_axes("ExtractDiag", "axes", (self.axis_a, self.axis_b), x.rank)
+        what = f"axes {self.axis_a} and {self.axis_b} of {x}"
+        shape = list(x.shape)
+        shape[self.axis_a] = same_extent(
+            "ExtractDiag", what, shape[self.axis_a], shape[self.axis_b], guards
+        )
+        del shape[self.axis_b]
+        return (TensorSpec.of(tuple(shape), x.dtype),)
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedDiag(StdTensorOp):
+    """Lay an axis along a diagonal: y[.., i, .., j, ..] = x[.., i, ..] where i = j, else 0.
+
+    The adjoint of `ExtractDiag` with the same axes: y has a new axis at axis_b, and axis_a is the axis
+    of x that lies there.
+
+    Shapes:  x of rank r -> y of rank r + 1 with equal extents on axis_a and axis_b
+    Dtypes:  every dtype
+    AD:      linear; its transpose is ExtractDiag
+    Lowers:  broadcast, compare with the diagonal's mask, select
+    Errors:  AxisError unless the axes are two different ones of y
+    Source:  seed 002 section II
+
+    >>> EmbedDiag(0, 2).infer(TensorSpec.parse("f64[3,4]"))
+    (f64[3,4,3],)
+    """
+
+    axis_a: int
+    axis_b: int
+
+    accepts: ClassVar[frozenset[DType]] = ANY
+
+    def __post_init__(self) -> None:
+        _normalize_pair(self, "EmbedDiag")
+
+    @property
+    def input_axis(self) -> int:
+        """The axis of x that becomes the diagonal."""
+        return self.axis_a - (self.axis_b < self.axis_a)
+
+    def output_types(
+        self, inputs: tuple[TensorSpec, ...], guards: GuardLog
+    ) -> tuple[TensorSpec, ...]:
+        (x,) = inputs
+        distinct_axes("EmbedDiag", "axes", (self.axis_a, self.axis_b), x.rank + 1)
+        shape = list(x.shape)
+        shape.insert(self.axis_b, x.shape[self.input_axis])
+        return (TensorSpec.of(tuple(shape), x.dtype),)
+
+
+def _normalize_pair(op: Any, name: str) -> None:
+    normalize(
+        op,
+        axis_a=as_int(name, "axis_a", op.axis_a, 0),
+        axis_b=as_int(name, "axis_b", op.axis_b, 0),
+    )
+    if op.axis_a == op.axis_b:
+        raise AxisError(f"{name}: axis_a and axis_b are both {op.axis_a}")
+
+
+class Triangle(StdTensorOp):
+    """The last two axes, with zeros on one side of diagonal k."""
+
+    __slots__ = ()
+
+    def output_types(
+        self, inputs: tuple[TensorSpec, ...], guards: GuardLog
+    ) -> tuple[TensorSpec, ...]:
+        if inputs[0].rank < 2:
+            raise ShapeError(f"{self.name}: needs two axes, got {inputs[0]}")
+        return inputs
+
+
+@dataclass(frozen=True, slots=True)
+class Tril(Triangle):
+    """Lower triangle of the last two axes: y[.., i, j] = x[.., i, j] where j <= i + k, else 0.
+
+    Shapes:  x S -> S, of rank at least 2
+    Dtypes:  every dtype
+    AD:      linear; its own transpose
+    Lowers:  compare of two iotas, select
+    Errors:  ShapeError on a lower rank
+    Source:  seed 002 section II
+    """
+
+    k: int = 0
+
+    accepts: ClassVar[frozenset[DType]] = ANY
+
+    def __post_init__(self) -> None:
+        normalize(self, k=as_int("Tril", "k", self.k))
+
+
+@dataclass(frozen=True, slots=True)
+class Triu(Triangle):
+    """Upper triangle of the last two axes: y[.., i, j] = x[.., i, j] where j >= i + k, else 0.
+
+    Shapes:  x S -> S, of rank at least 2
+    Dtypes:  every dtype
+    AD:      linear; its own transpose
+    Lowers:  compare of two iotas, select
+    Errors:  ShapeError on a lower rank
+    Source:  seed 002 section II
+    """
+
+    k: int = 0
+
+    accepts: ClassVar[frozenset[DType]] = ANY
+
+    def __post_init__(self) -> None:
+        normalize(self, k=as_int("Triu", "k", self.k))
+
+
+CARDS = (
+    Transpose,
+    Reshape,
+    BroadcastInDim,
+    Slice,
+    Pad,
+    Concatenate,
+    Reverse,
+    ExtractDiag,
+    EmbedDiag,
+    Tril,
+    Triu,
+)

@@ -1,10 +1,23 @@
-"""Native passes: each a pure function from program to program, in a file named for what it does."""
+"""Native passes: each a pure function from program to program, in a file named for what it does.
+
+Common subexpressions never exist (the arena is hash-consed); dead code goes whenever a program is
+made from a graph; liveness is the `last_use` of each instruction.
+"""
 
 from collections.abc import Callable
 
+from tenferro.passes.clean_up import clean_up
+from tenferro.passes.decompose_dots import decompose_dots
+from tenferro.passes.fold_transposes import fold_transposes
+from tenferro.passes.sort_dot_dimensions import sort_dot_dimensions
 from tenferro.program import GraphProgram
 
-__all__ = ["NATIVE_PASSES"]
+__all__ = ["NATIVE_PASSES", "clean_up", "decompose_dots", "fold_transposes", "sort_dot_dimensions"]
 
-NATIVE_PASSES: tuple[Callable[[GraphProgram], GraphProgram], ...] = ()
+NATIVE_PASSES: tuple[Callable[[GraphProgram], GraphProgram], ...] = (
+    clean_up,
+    sort_dot_dimensions,
+    fold_transposes,
+    decompose_dots,
+)
 """What the native path applies, in this order."""

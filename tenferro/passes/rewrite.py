@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tenferro.graph import Graph, SourceLine
+from tenferro.graph import Graph, Node, SourceLine
 from tenferro.ops import StdTensorOp
 from tenferro.program import GraphProgram
 
-__all__ = ["Rule", "rewrite"]
+__all__ = ["Producers", "Rule", "rewrite"]
 
 Rule = Callable[[Graph, StdTensorOp, tuple[int, ...], SourceLine | None], tuple[int, ...] | None]
 """`rule(graph, op, inputs, source)` gives the values that replace the outputs, or None to keep op."""
@@ -39,3 +39,26 @@ def rewrite(program: GraphProgram, rule: Rule) -> GraphProgram:
         output_names=program.output_names,
         guards=program.guards,
     )
+
+
+class Producers:
+    """Looks up which node made a value; follows the arena as it grows."""
+
+    graph: Graph
+
+    def __init__(self) -> None:
+        self._made: dict[int, Node] = {}
+        self._seen = 0
+
+    def follow(self, graph: Graph) -> None:
+        """Take note of the nodes that have come since."""
+        self.graph = graph
+        for index in range(self._seen, len(graph.nodes)):
+            for output in graph.nodes[index].outputs:
+                self._made[output] = graph.nodes[index]
+        self._seen = len(graph.nodes)
+
+    def of(self, value: int, card: type[StdTensorOp]) -> Node | None:
+        """The node that made `value`, if it is of that card."""
+        node = self._made.get(value)
+        return node if node is not None and type(node.op) is card else None

@@ -4,4 +4,12 @@ from tenferro.program.cache import BoundedCache, CacheStats
 from tenferro.program.native import Executor, install_native_executor
 from tenferro.program.program import GraphProgram, Instruction, LoweringView
 
-__all__ = ["BoundedCache", "CacheStats", "Executor", "GraphProgram", "Instruction", "LoweringView", "install_native_executor"]
+__all__ = [
+    "BoundedCache",
+    "CacheStats",
+    "Executor",
+    "GraphProgram",
+    "Instruction",
+    "LoweringView",
+    "install_native_executor",
+]

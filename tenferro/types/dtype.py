@@ -121,7 +121,15 @@ class DType(Enum):
     @property
     def complex(self) -> DType:
         """The complex dtype that holds this one: C64 for float64 and wider integers, else C32."""
-        return self if self.is_complex else (DType.C64 if self.itemsize >= 8 or (self.is_integer and self.itemsize >= 4) else DType.C32)
+        return (
+            self
+            if self.is_complex
+            else (
+                DType.C64
+                if self.itemsize >= 8 or (self.is_integer and self.itemsize >= 4)
+                else DType.C32
+            )
+        )
 
     @property
     def accumulator(self) -> DType:

@@ -122,7 +122,7 @@ class TensorSpec:
 
 
 def _extent(entry: Any) -> Extent:
-    if isinstance(entry, bool) or isinstance(entry, DimExpr):
+    if isinstance(entry, (bool, DimExpr)):
         raise ShapeError(f"TensorSpec: an extent is an int, a name or a SymDim, got {entry!r}")
     if isinstance(entry, SymDim | UpperBound) or entry is UNKNOWN:
         return entry

@@ -33,7 +33,8 @@ def ulps_apart(actual: Array, expected: Array, scale: Array | None = None) -> Ar
     size = np.maximum(np.abs(e), 0 if scale is None else np.abs(scale.astype(np.float64)))
     with np.errstate(all="ignore"):
         spacing = np.maximum(
-            2.0 ** np.floor(np.log2(np.maximum(size, float(info.smallest_normal)))) * float(info.eps),
+            2.0 ** np.floor(np.log2(np.maximum(size, float(info.smallest_normal))))
+            * float(info.eps),
             float(info.smallest_subnormal),
         )
         apart = np.abs(a - e) / spacing

@@ -66,7 +66,9 @@ def indices(shape: Sequence[int]) -> Iterator[tuple[int, ...]]:
     return itertools.product(*map(range, shape))
 
 
-def by_index(shape: Sequence[int], dtype: DType, element: Callable[[tuple[int, ...]], Any]) -> Array:
+def by_index(
+    shape: Sequence[int], dtype: DType, element: Callable[[tuple[int, ...]], Any]
+) -> Array:
     """The array whose element at each index the definition gives."""
     result = np.zeros(shape, dtype.dtype)
     for index in indices(shape):

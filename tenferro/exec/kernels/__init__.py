@@ -1,6 +1,15 @@
 """The kernel column: what each op does to NumPy arrays."""
 
-from tenferro.exec.kernels import elementwise, source, structural
+from tenferro.exec.kernels import (
+    analytic,
+    contraction,
+    dynamic,
+    elementwise,
+    indexing,
+    reduction,
+    source,
+    structural,
+)
 from tenferro.exec.kernels.kernel import Kernel
 from tenferro.ops import STD_OPS, Column
 
@@ -11,5 +20,10 @@ KERNELS: Column[Kernel] = Column(
     STD_OPS,
     source.ROWS,
     elementwise.ROWS,
+    analytic.ROWS,
     structural.ROWS,
+    reduction.ROWS,
+    contraction.ROWS,
+    indexing.ROWS,
+    dynamic.ROWS,
 )

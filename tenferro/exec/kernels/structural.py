@@ -5,9 +5,21 @@ from __future__ import annotations
 import numpy as np
 
 from tenferro.exec.kernels.kernel import Array, KernelRows
-from tenferro.ops.structural import BroadcastInDim, Reshape, Transpose
+from tenferro.ops.structural import (
+    BroadcastInDim,
+    Concatenate,
+    EmbedDiag,
+    ExtractDiag,
+    Pad,
+    Reshape,
+    Reverse,
+    Slice,
+    Transpose,
+    Tril,
+    Triu,
+)
 
-__all__ = ["ROWS"]
+__all__ = ["ROWS", "pad"]
 
 
 def broadcast_in_dim(op: BroadcastInDim, x: Array) -> Array:
@@ -20,8 +32,69 @@ def broadcast_in_dim(op: BroadcastInDim, x: Array) -> Array:
     return np.broadcast_to(x.transpose(order).reshape(aligned), shape)
 
 
+def slice_(op: Slice, x: Array) -> Array:
+    """A strided view."""
+    starts, limits = op.resolved("starts", (x.shape,)), op.resolved("limits", (x.shape,))
+    return x[tuple(map(slice, starts, limits, op.strides))]
+
+
+def pad(
+    x: Array, value: Array, low: tuple[int, ...], high: tuple[int, ...], interior: tuple[int, ...]
+) -> Array:
+    """Cut what negative edges cut, then lay the rest into an array full of the padding value."""
+    spread = [n + max(n - 1, 0) * gap for n, gap in zip(x.shape, interior, strict=True)]
+    shape = [a + n + b for a, n, b in zip(low, spread, high, strict=True)]
+    result = np.full(shape, value, x.dtype)
+    source: list[slice] = []
+    target: list[slice] = []
+    for n, start, extent, gap in zip(x.shape, low, shape, interior, strict=True):
+        step = gap + 1
+        first = max(0, -(start // step)) if start < 0 else 0
+        last = min(n, max(0, (extent - 1 - start) // step + 1))
+        last = max(first, last)
+        source.append(slice(first, last))
+        begin = start + first * step
+        target.append(
+            slice(begin, begin + (last - first - 1) * step + 1 if last > first else begin, step)
+        )
+    result[tuple(target)] = x[tuple(source)]
+    return result
+
+
+def extract_diag(op: ExtractDiag, x: Array) -> Array:
+    """NumPy puts the diagonal last; it goes back to where axis_a was."""
+    diagonal = np.diagonal(x, axis1=op.axis_a, axis2=op.axis_b)
+    return np.moveaxis(diagonal, -1, op.axis_a - (op.axis_b < op.axis_a))
+
+
+def embed_diag(op: EmbedDiag, x: Array) -> Array:
+    """Write through a writeable view of the diagonal of zeros."""
+    shape = list(x.shape)
+    shape.insert(op.axis_b, x.shape[op.input_axis])
+    result = np.zeros(shape, x.dtype)
+    count = np.arange(x.shape[op.input_axis])
+    paired = np.moveaxis(result, (op.axis_a, op.axis_b), (0, 1))
+    paired[count, count] = np.moveaxis(x, op.input_axis, 0)
+    return result
+
+
+def triangle(x: Array, k: int, lower: bool) -> Array:
+    """Zeros selected, not multiplied, so that NaN and infinity vanish."""
+    rows, columns = x.shape[-2:]
+    offset = np.arange(columns) - np.arange(rows)[:, None]
+    return np.where(offset <= k if lower else offset >= k, x, np.zeros((), x.dtype))
+
+
 ROWS: KernelRows = {
     Transpose: lambda op, x: x.transpose(op.perm),
     Reshape: lambda op, x: x.reshape(op.resolved("shape", (x.shape,)), order="F"),
     BroadcastInDim: broadcast_in_dim,
+    Slice: slice_,
+    Pad: lambda op, x, value: pad(x, value, op.low, op.high, op.interior),
+    Concatenate: lambda op, *arrays: np.concatenate(arrays, op.axis),
+    Reverse: lambda op, x: np.flip(x, op.axes),
+    ExtractDiag: extract_diag,
+    EmbedDiag: embed_diag,
+    Tril: lambda op, x: triangle(x, op.k, lower=True),
+    Triu: lambda op, x: triangle(x, op.k, lower=False),
 }

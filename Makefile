@@ -1,0 +1,37 @@
+# Each target does everything from a bare checkout with Python 3.11 or newer and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+export OPENBLAS_NUM_THREADS = 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types sweep clean
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+$(STAMP): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[xla,test,dev]'
+	touch $(STAMP)
+
+demo: $(STAMP) ## trace, run natively, export StableHLO, run through PJRT, compare
+	$(BIN)/python examples/demo.py
+
+test: $(STAMP) ## run the test suite
+	$(BIN)/python -m pytest -n 2
+
+lint: $(STAMP) ## style and import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+types: $(STAMP) ## strict types
+	$(BIN)/basedpyright
+
+sweep: $(STAMP) ## long sweeps
+	$(BIN)/python -m pytest -n 2 -m sweep
+
+clean: ## remove what was installed and built
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .import_linter_cache

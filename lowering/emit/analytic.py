@@ -1,0 +1,102 @@
+"""Emitters of the analytic family."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lowering.chlo import chlo_function
+from lowering.emit.emitter import Emitter, EmitterRows
+from lowering.types import element_type
+from lowering.writer import Value, Writer
+from tenferro.ops.analytic import (
+    Acos,
+    Acosh,
+    Asin,
+    Asinh,
+    Atan,
+    Atan2,
+    Atanh,
+    Cbrt,
+    Cos,
+    Cosh,
+    Digamma,
+    Erf,
+    Erfc,
+    ErfInv,
+    Exp,
+    Expm1,
+    Lgamma,
+    Log,
+    Log1p,
+    Logistic,
+    Rsqrt,
+    Sin,
+    Sinh,
+    Sqrt,
+    Tan,
+    Tanh,
+)
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["ROWS"]
+
+
+def widened(emit: Emitter) -> Emitter:
+    """`emit` with float16 and bfloat16 computed in float32 and rounded once."""
+
+    def computed(op: Any, w: Writer, *operands: Value) -> Value:
+        dtype = operands[0].dtype
+        if dtype.accumulator is dtype:
+            return emit(op, w, *operands)
+        wide = [w.convert(operand, DType.F32) for operand in operands]
+        return w.convert(emit(op, w, *wide), dtype)
+
+    return computed
+
+
+def direct(name: str) -> Emitter:
+    """The StableHLO op of that name."""
+    return widened(lambda op, w, *operands: w.op(name, *operands, result=operands[0].spec))
+
+
+def expanded(name: str) -> Emitter:
+    """A call of a private function that holds the expansion of the CHLO op."""
+
+    def emit(op: Any, w: Writer, x: Value) -> Value:
+        element = element_type(x.dtype)
+        extents = "x".join(map(str, x.shape))
+        symbol = f"{name}_{x.dtype.short}_{extents}".rstrip("_")
+        spec = TensorSpec.of(x.shape, x.dtype)
+        return w.call(symbol, (x,), spec, lambda: chlo_function(name, element, x.shape, symbol))
+
+    return widened(emit)
+
+
+ROWS: EmitterRows = {
+    Exp: direct("exponential"),
+    Expm1: direct("exponential_minus_one"),
+    Log: direct("log"),
+    Log1p: direct("log_plus_one"),
+    Sqrt: direct("sqrt"),
+    Rsqrt: direct("rsqrt"),
+    Cbrt: direct("cbrt"),
+    Sin: direct("sine"),
+    Cos: direct("cosine"),
+    Tan: direct("tan"),
+    Tanh: direct("tanh"),
+    Logistic: direct("logistic"),
+    Atan2: direct("atan2"),
+    Asin: expanded("asin"),
+    Acos: expanded("acos"),
+    Atan: expanded("atan"),
+    Sinh: expanded("sinh"),
+    Cosh: expanded("cosh"),
+    Asinh: expanded("asinh"),
+    Acosh: expanded("acosh"),
+    Atanh: expanded("atanh"),
+    Erf: expanded("erf"),
+    Erfc: expanded("erfc"),
+    ErfInv: expanded("erf_inv"),
+    Lgamma: expanded("lgamma"),
+    Digamma: expanded("digamma"),
+}

@@ -1,0 +1,10 @@
+// Expansion of chlo.asin by StableHLO's chlo-legalize-to-stablehlo (Apache-2.0 WITH LLVM-exception).
+%cst = stablehlo.constant dense<1.000000e+00> : tensor<SHAPEf64>
+%0 = stablehlo.subtract %cst, %arg0 : tensor<SHAPEf64>
+%1 = stablehlo.add %cst, %arg0 : tensor<SHAPEf64>
+%2 = stablehlo.multiply %0, %1 : tensor<SHAPEf64>
+%3 = stablehlo.sqrt %2 : tensor<SHAPEf64>
+%4 = stablehlo.add %cst, %3 : tensor<SHAPEf64>
+%5 = stablehlo.atan2 %arg0, %4 : tensor<SHAPEf64>
+%6 = stablehlo.add %5, %5 : tensor<SHAPEf64>
+return %6 : tensor<SHAPEf64>

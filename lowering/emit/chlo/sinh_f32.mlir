@@ -1,0 +1,18 @@
+// Expansion of chlo.sinh by StableHLO's chlo-legalize-to-stablehlo (Apache-2.0 WITH LLVM-exception).
+%cst = stablehlo.constant dense<1.000000e+00> : tensor<SHAPEf32>
+%cst_0 = stablehlo.constant dense<5.000000e-01> : tensor<SHAPEf32>
+%0 = stablehlo.log %cst_0 : tensor<SHAPEf32>
+%1 = stablehlo.add %arg0, %0 : tensor<SHAPEf32>
+%2 = stablehlo.exponential %1 : tensor<SHAPEf32>
+%3 = stablehlo.subtract %0, %arg0 : tensor<SHAPEf32>
+%4 = stablehlo.exponential %3 : tensor<SHAPEf32>
+%5 = stablehlo.subtract %2, %4 : tensor<SHAPEf32>
+%6 = stablehlo.exponential_minus_one %arg0 : tensor<SHAPEf32>
+%7 = stablehlo.add %6, %cst : tensor<SHAPEf32>
+%8 = stablehlo.divide %6, %7 : tensor<SHAPEf32>
+%9 = stablehlo.add %6, %8 : tensor<SHAPEf32>
+%10 = stablehlo.multiply %cst_0, %9 : tensor<SHAPEf32>
+%11 = stablehlo.abs %arg0 : tensor<SHAPEf32>
+%12 = stablehlo.compare LT, %11, %cst : (tensor<SHAPEf32>, tensor<SHAPEf32>) -> tensor<SHAPEi1>
+%13 = stablehlo.select %12, %10, %5 : tensor<SHAPEi1>, tensor<SHAPEf32>
+return %13 : tensor<SHAPEf32>

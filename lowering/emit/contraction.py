@@ -1,0 +1,89 @@
+"""Emitters of the contraction family."""
+
+from __future__ import annotations
+
+from lowering.emit.emitter import EmitterRows
+from lowering.types import integers
+from lowering.writer import Value, Writer, signature
+from tenferro.ops.contraction import Convolution, DotGeneral
+from tenferro.types import TensorSpec
+
+__all__ = ["ROWS"]
+
+
+def precision_of(op: DotGeneral | Convolution, w: Writer) -> str:
+    """The op's own precision, or the module's."""
+    return (op.precision or w.precision).upper()
+
+
+def dot_general(op: DotGeneral, w: Writer, lhs: Value, rhs: Value) -> Value:
+    """`stablehlo.dot_general`; sums of low precision come out in float32 and are rounded after."""
+    result = w.result
+    work = (op.accumulate_dtype or lhs.dtype).accumulator
+    spec = TensorSpec.of(result.shape, work)
+    batch = (
+        f"batching_dims = {integers(op.lhs_batch)} x {integers(op.rhs_batch)}, "
+        if op.lhs_batch
+        else ""
+    )
+    precision = precision_of(op, w)
+    (value,) = w.statement(
+        "stablehlo.dot_general ",
+        (lhs, rhs),
+        f", {batch}contracting_dims = {integers(op.lhs_contracting)} x "
+        f"{integers(op.rhs_contracting)}, precision = [{precision}, {precision}] : "
+        f"{signature((lhs, rhs), (spec,))}",
+        (spec,),
+    )
+    return w.convert(value, result.dtype)
+
+
+def convolution(op: Convolution, w: Writer, x: Value, kernel: Value) -> Value:
+    """`stablehlo.convolution`."""
+    work = x.dtype.accumulator
+    spec = TensorSpec.of(w.result.shape, work)
+    windows = ", ".join(
+        [
+            f"stride = {integers(op.window_strides)}",
+            f"pad = [{', '.join(integers(pair) for pair in op.padding)}]",
+            f"lhs_dilate = {integers(op.lhs_dilation)}",
+            f"rhs_dilate = {integers(op.rhs_dilation)}",
+            f"reverse = [{', '.join(str(flag).lower() for flag in op.window_reversal)}]",
+        ]
+        if op.window_strides
+        else []
+    )
+    precision = precision_of(op, w)
+    (value,) = w.statement(
+        "stablehlo.convolution(",
+        (x, kernel),
+        f") dim_numbers = {_dimension_numbers(op)}, window = {{{windows}}} "
+        f"{{batch_group_count = {op.batch_group_count} : i64, "
+        f"feature_group_count = {op.feature_group_count} : i64, "
+        f"precision_config = [#stablehlo<precision {precision}>, #stablehlo<precision {precision}>]}} "
+        f": {signature((x, kernel), (spec,))}",
+        (spec,),
+    )
+    return w.convert(value, w.result.dtype)
+
+
+def _dimension_numbers(op: Convolution) -> str:
+    """`[b, 0, f]x[0, i, o]->[b, 0, f]`."""
+
+    def written(first: tuple[str, int], second: tuple[str, int], spatial: tuple[int, ...]) -> str:
+        letters = [""] * (len(spatial) + 2)
+        for letter, axis in (first, second):
+            letters[axis] = letter
+        for number, axis in enumerate(spatial):
+            letters[axis] = str(number)
+        return f"[{', '.join(letters)}]"
+
+    x = written(("b", op.input_batch), ("f", op.input_feature), op.input_spatial)
+    kernel = written(
+        ("i", op.kernel_input_feature), ("o", op.kernel_output_feature), op.kernel_spatial
+    )
+    y = written(("b", op.output_batch), ("f", op.output_feature), op.output_spatial)
+    return f"{x}x{kernel}->{y}"
+
+
+ROWS: EmitterRows = {DotGeneral: dot_general, Convolution: convolution}

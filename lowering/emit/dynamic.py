@@ -1,0 +1,34 @@
+"""Emitters of the dynamic family."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from lowering.emit.emitter import EmitterRows
+from lowering.emit.structural import emit_pad
+from lowering.writer import Value, Writer
+from tenferro.errors import NonStaticShapeError
+from tenferro.ops.dynamic import DynamicTruncate, PadToMatch
+
+__all__ = ["ROWS"]
+
+
+def dynamic_truncate(op: DynamicTruncate, w: Writer, x: Value, size: Value) -> NoReturn:
+    """Never exact; the refusal is the row."""
+    raise NonStaticShapeError(
+        f"DynamicTruncate: axis {op.axis} of output 0 is cut to a size that is data; run it natively, "
+        "or keep the full extent and mask what is beyond the size with Select"
+    )
+
+
+def pad_to_match(op: PadToMatch, w: Writer, x: Value, reference: Value) -> Value:
+    """Zeros at the end; nothing where the extents agree."""
+    missing = w.result.shape[op.axis] - x.shape[op.axis]
+    if not missing:
+        return x
+    none = (0,) * x.rank
+    high = tuple(missing if axis == op.axis else 0 for axis in range(x.rank))
+    return emit_pad(w, x, w.scalar(0, x.dtype), w.result, none, high, none)
+
+
+ROWS: EmitterRows = {DynamicTruncate: dynamic_truncate, PadToMatch: pad_to_match}

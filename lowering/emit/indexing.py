@@ -1,0 +1,111 @@
+"""Emitters of the indexing family."""
+
+from __future__ import annotations
+
+from lowering.emit.emitter import EmitterRows
+from lowering.types import element_type, integers
+from lowering.writer import Value, Writer, signature
+from tenferro.ops.indexing import (
+    DynamicSlice,
+    DynamicUpdateSlice,
+    Gather,
+    GatherDynamicSliceSizes,
+    Scatter,
+)
+from tenferro.types import DType
+
+__all__ = ["ROWS"]
+
+
+def gather(op: Gather, w: Writer, x: Value, indices: Value) -> Value:
+    """`stablehlo.gather`."""
+    sizes = op.resolved("slice_sizes", (x.shape, indices.shape))
+    numbers = _fields(
+        offset_dims=op.offset_dims,
+        collapsed_slice_dims=op.collapsed_slice_dims,
+        operand_batching_dims=op.operand_batching_dims,
+        start_indices_batching_dims=op.start_indices_batching_dims,
+        start_index_map=op.start_index_map,
+    )
+    (value,) = w.generic(
+        "gather",
+        (x, indices),
+        (w.result,),
+        {
+            "dimension_numbers": f"#stablehlo.gather<{numbers}index_vector_dim = {op.index_vector_dim}>",
+            "indices_are_sorted": str(op.indices_are_sorted).lower(),
+            "slice_sizes": f"array<i64: {', '.join(map(str, sizes))}>" if sizes else "array<i64>",
+        },
+    )
+    return value
+
+
+def _fields(**lists: tuple[int, ...]) -> str:
+    """`name = [..], ` for each list that is not empty."""
+    return "".join(f"{name} = {integers(values)}, " for name, values in lists.items() if values)
+
+
+def scatter(op: Scatter, w: Writer, x: Value, indices: Value, updates: Value) -> Value:
+    """`stablehlo.scatter` with the combiner as its region."""
+    numbers = _fields(
+        update_window_dims=op.update_window_dims,
+        inserted_window_dims=op.inserted_window_dims,
+        input_batching_dims=op.input_batching_dims,
+        scatter_indices_batching_dims=op.scatter_indices_batching_dims,
+        scatter_dims_to_operand_dims=op.scatter_dims_to_operand_dims,
+    )
+    (value,) = w.generic(
+        "scatter",
+        (x, indices, updates),
+        (w.result,),
+        {
+            "indices_are_sorted": str(op.indices_are_sorted).lower(),
+            "scatter_dimension_numbers": f"#stablehlo.scatter<{numbers}"
+            f"index_vector_dim = {op.index_vector_dim}>",
+            "unique_indices": str(op.unique_indices).lower(),
+        },
+        _combiner(op.combiner, x.dtype),
+    )
+    return value
+
+
+def _combiner(name: str, dtype: DType) -> str:
+    scalar = f"tensor<{element_type(dtype)}>"
+    head = f"^bb0(%a: {scalar}, %b: {scalar}):"
+    if name == "set":
+        return f"{{ {head} stablehlo.return %b : {scalar} }}"
+    numeric = {"add": "add", "multiply": "multiply", "min": "minimum", "max": "maximum"}
+    logical = {"add": "or", "multiply": "and", "min": "and", "max": "or"}
+    op = (logical if dtype.is_bool else numeric)[name]
+    return f"{{ {head} %c = stablehlo.{op} %a, %b : {scalar} stablehlo.return %c : {scalar} }}"
+
+
+def dynamic_slice(op: DynamicSlice, w: Writer, x: Value, *starts: Value) -> Value:
+    """`stablehlo.dynamic_slice`; of a scalar, the scalar."""
+    if not starts:
+        return x
+    return w.op("dynamic_slice", x, *starts, sizes=w.result.shape)
+
+
+def dynamic_update_slice(
+    op: DynamicUpdateSlice, w: Writer, x: Value, update: Value, *starts: Value
+) -> Value:
+    """`stablehlo.dynamic_update_slice`; of a scalar, the update."""
+    if not starts:
+        return update
+    (value,) = w.statement(
+        "stablehlo.dynamic_update_slice ",
+        (x, update, *starts),
+        f" : {signature((x, update, *starts), (x.spec,))}",
+        (x.spec,),
+    )
+    return value
+
+
+ROWS: EmitterRows = {
+    Gather: gather,
+    GatherDynamicSliceSizes: gather,
+    Scatter: scatter,
+    DynamicSlice: dynamic_slice,
+    DynamicUpdateSlice: dynamic_update_slice,
+}

@@ -1,0 +1,45 @@
+"""Axes as people write them: negative ones count from the end, None means all."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from tenferro.errors import AxisError
+
+__all__ = ["normalize_axes", "normalize_axis"]
+
+
+def normalize_axis(name: str, axis: Any, rank: int) -> int:
+    """One axis as a number from 0.
+
+    >>> normalize_axis("sum", -1, 3)
+    2
+
+    Raises:
+        AxisError: outside the rank, or no integer.
+    """
+    try:
+        if isinstance(axis, bool):
+            raise TypeError
+        number = operator.index(axis)
+    except TypeError:
+        raise AxisError(f"{name}: an axis is an integer, got {axis!r}") from None
+    if not -rank <= number < rank:
+        raise AxisError(f"{name}: axis {number} is outside a tensor of rank {rank}")
+    return number % rank
+
+
+def normalize_axes(name: str, axis: Any, rank: int) -> tuple[int, ...]:
+    """Axes as numbers from 0, ascending; None is every axis.
+
+    Raises:
+        AxisError: an axis outside the rank, or named twice.
+    """
+    if axis is None:
+        return tuple(range(rank))
+    axes = axis if isinstance(axis, tuple | list) else (axis,)
+    numbers = [normalize_axis(name, entry, rank) for entry in axes]
+    if len(set(numbers)) != len(numbers):
+        raise AxisError(f"{name}: axis {tuple(axes)} names an axis twice")
+    return tuple(sorted(numbers))

@@ -1,0 +1,535 @@
+"""Elementwise functions of the Array API, with NumPy's promotion and broadcasting.
+
+Each is one op, or a few, between broadcast and converted operands. On arrays they run at once; on
+traced tensors they are written down.
+
+Source: Array API standard 2024.12, section "Element-wise functions".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tenferro.api.dispatch import apply, as_operand, spec_of
+from tenferro.api.promotion import broadcast_arrays, convert, inexact_dtype, promote, result_type
+from tenferro.errors import DTypeError
+from tenferro.ops import StdTensorOp, analytic
+from tenferro.ops import elementwise as ops
+from tenferro.types import DType
+
+__all__ = [
+    "abs",
+    "acos",
+    "acosh",
+    "add",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "bitwise_and",
+    "bitwise_count",
+    "bitwise_invert",
+    "bitwise_left_shift",
+    "bitwise_or",
+    "bitwise_right_shift",
+    "bitwise_xor",
+    "cbrt",
+    "ceil",
+    "clip",
+    "conj",
+    "copysign",
+    "cos",
+    "cosh",
+    "digamma",
+    "divide",
+    "equal",
+    "erf",
+    "erfc",
+    "erfinv",
+    "exp",
+    "exp2",
+    "expm1",
+    "floor",
+    "floor_divide",
+    "fmod",
+    "greater",
+    "greater_equal",
+    "hypot",
+    "imag",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "less",
+    "less_equal",
+    "lgamma",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "logaddexp",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "logistic",
+    "maximum",
+    "minimum",
+    "multiply",
+    "negative",
+    "not_equal",
+    "positive",
+    "pow",
+    "real",
+    "reciprocal",
+    "remainder",
+    "round",
+    "rsqrt",
+    "sign",
+    "signbit",
+    "sin",
+    "sinh",
+    "sqrt",
+    "square",
+    "subtract",
+    "tan",
+    "tanh",
+    "trunc",
+    "where",
+]
+
+
+def _documented(name: str, formula: str, dtypes: str) -> Callable[[Any], Any]:
+    def name_and_describe(function: Any) -> Any:
+        function.__name__ = function.__qualname__ = name
+        function.__doc__ = f"{formula}\n\nDtypes: {dtypes}.\n\nRaises:\n    DTypeError, ShapeError: operands the op does not take, or that do not broadcast.\n"
+        return function
+
+    return name_and_describe
+
+
+# ---- families of functions -----------------------------------------------------------------------
+
+
+def _analytic(name: str, op: StdTensorOp, formula: str) -> Any:
+    """One argument, computed in a float dtype: integers as NumPy promotes them."""
+
+    @_documented(name, formula, "float and complex; integers and bool in the float NumPy takes")
+    def function(x: Any, /) -> Any:
+        x = as_operand(x)
+        return apply(op, convert(x, inexact_dtype(spec_of(x).dtype)))
+
+    return function
+
+
+def _arithmetic(name: str, op: StdTensorOp, formula: str) -> Any:
+    """Two arguments in their common dtype."""
+
+    @_documented(name, formula, "numeric, in the common dtype")
+    def function(x1: Any, x2: Any, /) -> Any:
+        return apply(op, *promote(x1, x2))
+
+    return function
+
+
+def _comparison(name: str, direction: str, formula: str) -> Any:
+    op = ops.Compare(direction)
+
+    @_documented(name, formula, "any, compared in the common dtype; the result is bool")
+    def function(x1: Any, x2: Any, /) -> Any:
+        return apply(op, *promote(x1, x2))
+
+    return function
+
+
+def _bitwise(name: str, op: StdTensorOp, formula: str) -> Any:
+    @_documented(name, formula, "bool and integers, in the common dtype")
+    def function(x1: Any, x2: Any, /) -> Any:
+        return apply(op, *promote(x1, x2))
+
+    return function
+
+
+def _logical(name: str, op: StdTensorOp, formula: str) -> Any:
+    @_documented(name, formula, "any; what is not zero counts as true")
+    def function(x1: Any, x2: Any, /) -> Any:
+        return apply(op, *promote(_truth(x1), _truth(x2)))
+
+    return function
+
+
+def _truth(x: Any) -> Any:
+    return convert(as_operand(x), DType.Bool)
+
+
+# ---- arithmetic ----------------------------------------------------------------------------------
+
+add = _arithmetic("add", ops.Add(), "x1 + x2.")
+multiply = _arithmetic("multiply", ops.Multiply(), "x1 x2.")
+maximum = _arithmetic("maximum", ops.Maximum(), "The larger of x1 and x2; NaN where either is.")
+minimum = _arithmetic("minimum", ops.Minimum(), "The smaller of x1 and x2; NaN where either is.")
+fmod = _arithmetic("fmod", ops.Remainder(), "The remainder of x1 / x2, with the sign of x1.")
+
+
+def subtract(x1: Any, x2: Any, /) -> Any:
+    """x1 - x2.
+
+    Raises:
+        DTypeError: both are bool, as in NumPy; use `logical_xor`.
+    """
+    lhs, rhs = promote(x1, x2)
+    if spec_of(lhs).dtype.is_bool:
+        raise DTypeError("subtract: bool has no difference; use logical_xor")
+    return apply(ops.Subtract(), lhs, rhs)
+
+
+def divide(x1: Any, x2: Any, /) -> Any:
+    """x1 / x2; integers and bools are divided in float64, as in NumPy."""
+    common = result_type(x1, x2)
+    dtype = common if common.is_inexact else DType.F64
+    return apply(ops.Divide(), *promote(x1, x2, dtype=dtype))
+
+
+def floor_divide(x1: Any, x2: Any, /) -> Any:
+    """floor(x1 / x2), the largest integer not above the quotient; division of integers by 0 gives 0.
+
+    For floats the quotient is consistent with `remainder`: x1 = x2 floor_divide(x1, x2) + remainder.
+    """
+    lhs, rhs = promote(x1, x2)
+    dtype = spec_of(lhs).dtype
+    if dtype.is_bool:
+        lhs, rhs, dtype = convert(lhs, DType.I8), convert(rhs, DType.I8), DType.I8
+    if dtype.is_integer:
+        quotient = apply(ops.Divide(), lhs, rhs)
+        if dtype.kind == "i":
+            left_over = apply(ops.Remainder(), lhs, rhs)
+            lower = logical_and(
+                not_equal(left_over, 0), not_equal(less(left_over, 0), less(rhs, 0))
+            )
+            quotient = subtract(quotient, convert(lower, dtype))
+        return where(equal(rhs, 0), 0, quotient)
+    left_over = remainder(lhs, rhs)
+    quotient = divide(subtract(lhs, left_over), rhs)
+    nearest = apply(ops.RoundNearestEven(), quotient)
+    exact = where(equal(quotient, 0), multiply(0.0, divide(lhs, rhs)), nearest)
+    return where(equal(rhs, 0), divide(lhs, rhs), exact)
+
+
+def remainder(x1: Any, x2: Any, /) -> Any:
+    """x1 - x2 floor(x1 / x2): the remainder with the sign of x2, as Python's %.
+
+    An integer modulo 0 is 0, as in NumPy.
+    """
+    lhs, rhs = promote(x1, x2)
+    dtype = spec_of(lhs).dtype
+    if dtype.is_bool:
+        lhs, rhs, dtype = convert(lhs, DType.I8), convert(rhs, DType.I8), DType.I8
+    left_over = apply(ops.Remainder(), lhs, rhs)
+    if dtype.kind == "u":
+        return where(equal(rhs, 0), 0, left_over)
+    opposite = not_equal(less(left_over, 0), less(rhs, 0))
+    adjusted = where(logical_and(not_equal(left_over, 0), opposite), add(left_over, rhs), left_over)
+    if dtype.is_integer:
+        return where(equal(rhs, 0), 0, adjusted)
+    return where(equal(left_over, 0), copysign(left_over, rhs), adjusted)
+
+
+def pow(x1: Any, x2: Any, /) -> Any:
+    """x1 to the power x2; a small whole Python exponent is multiplied out.
+
+    Integers to negative integer powers are 0, or 1 / x1 where that is whole.
+    """
+    if type(x2) is int and 0 < x2 <= 3 and not isinstance(x1, int | float | complex | bool):
+        base = as_operand(x1)
+        if not spec_of(base).dtype.is_bool:
+            result = base
+            for _ in range(x2 - 1):
+                result = apply(ops.Multiply(), result, base)
+            return result
+    lhs, rhs = promote(x1, x2)
+    if spec_of(lhs).dtype.is_bool:
+        lhs, rhs = convert(lhs, DType.I8), convert(rhs, DType.I8)
+    return apply(ops.Power(), lhs, rhs)
+
+
+def negative(x: Any, /) -> Any:
+    """-x.
+
+    Raises:
+        DTypeError: x is bool.
+    """
+    return apply(ops.Negate(), as_operand(x))
+
+
+def positive(x: Any, /) -> Any:
+    """X itself, of a numeric dtype."""
+    x = as_operand(x)
+    if spec_of(x).dtype.is_bool:
+        raise DTypeError("positive: bool has no sign")
+    return x
+
+
+def square(x: Any, /) -> Any:
+    """X x."""
+    x = as_operand(x)
+    return apply(ops.Multiply(), x, x)
+
+
+def reciprocal(x: Any, /) -> Any:
+    """1 / x."""
+    return divide(1, x)
+
+
+def abs(x: Any, /) -> Any:
+    """|x|; of a complex number its modulus, in the real dtype."""
+    x = as_operand(x)
+    return x if spec_of(x).dtype.is_bool else apply(ops.Abs(), x)
+
+
+def sign(x: Any, /) -> Any:
+    """-1, 0 or 1; x / |x| for complex x, 0 at 0."""
+    return apply(ops.Sign(), as_operand(x))
+
+
+def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:
+    """min(max(x, `min`), `max`), a bound of None being none; in x's dtype.
+
+    Raises:
+        DTypeError: a bound that x's dtype cannot hold.
+    """
+    x = as_operand(x)
+    dtype = spec_of(x).dtype
+    for bound in (min, max):
+        if bound is not None and result_type(x, bound) is not dtype:
+            raise DTypeError(f"clip: a bound of {result_type(bound)} does not fit x of {dtype}")
+    if min is not None and max is not None:
+        x, lower, upper = promote(x, min, max, dtype=dtype)
+        return apply(ops.Clamp(), x, lower, upper)
+    if min is not None:
+        x = apply(ops.Maximum(), *promote(x, min, dtype=dtype))
+    if max is not None:
+        x = apply(ops.Minimum(), *promote(x, max, dtype=dtype))
+    return x
+
+
+def hypot(x1: Any, x2: Any, /) -> Any:
+    """sqrt(x1^2 + x2^2) without overflow; infinite where either is."""
+    dtype = inexact_dtype(result_type(x1, x2))
+    lhs, rhs = (abs(x) for x in promote(x1, x2, dtype=dtype))
+    large, small = maximum(lhs, rhs), minimum(lhs, rhs)
+    safe = where(equal(large, 0), 1, large)
+    ratio = divide(small, safe)
+    length = multiply(large, sqrt(add(1, square(ratio))))
+    infinite = logical_or(isinf(lhs), isinf(rhs))
+    return where(infinite, float("inf"), length)
+
+
+def copysign(x1: Any, x2: Any, /) -> Any:
+    """|x1| with the sign of x2, negative zero and NaN included."""
+    dtype = inexact_dtype(result_type(x1, x2))
+    lhs, rhs = promote(x1, x2, dtype=dtype)
+    magnitude = abs(lhs)
+    return where(signbit(rhs), negative(magnitude), magnitude)
+
+
+def signbit(x: Any, /) -> Any:
+    """True where the sign bit of x is set: for negative numbers and -0.0."""
+    x = as_operand(x)
+    dtype = spec_of(x).dtype
+    if not dtype.is_float:
+        return less(x, 0)
+    bits = {2: DType.I16, 4: DType.I32, 8: DType.I64}[dtype.itemsize]
+    return less(apply(ops.BitcastConvert(bits), x), 0)
+
+
+def logaddexp(x1: Any, x2: Any, /) -> Any:
+    """log(exp(x1) + exp(x2)) without overflow."""
+    dtype = inexact_dtype(result_type(x1, x2))
+    lhs, rhs = promote(x1, x2, dtype=dtype)
+    large, difference = maximum(lhs, rhs), subtract(lhs, rhs)
+    finite = add(large, log1p(exp(negative(abs(difference)))))
+    return where(isnan(difference), add(lhs, rhs), finite)
+
+
+# ---- analytic ------------------------------------------------------------------------------------
+
+exp = _analytic("exp", analytic.Exp(), "e^x.")
+expm1 = _analytic("expm1", analytic.Expm1(), "e^x - 1, accurate near 0.")
+log = _analytic("log", analytic.Log(), "The natural logarithm of x.")
+log1p = _analytic("log1p", analytic.Log1p(), "log(1 + x), accurate near 0.")
+sqrt = _analytic("sqrt", analytic.Sqrt(), "The square root of x.")
+rsqrt = _analytic("rsqrt", analytic.Rsqrt(), "1 / sqrt(x).")
+cbrt = _analytic("cbrt", analytic.Cbrt(), "The real cube root of x.")
+sin = _analytic("sin", analytic.Sin(), "The sine of x, in radians.")
+cos = _analytic("cos", analytic.Cos(), "The cosine of x, in radians.")
+tan = _analytic("tan", analytic.Tan(), "The tangent of x, in radians.")
+asin = _analytic("asin", analytic.Asin(), "The inverse sine of x, in radians.")
+acos = _analytic("acos", analytic.Acos(), "The inverse cosine of x, in radians.")
+atan = _analytic("atan", analytic.Atan(), "The inverse tangent of x, in radians.")
+sinh = _analytic("sinh", analytic.Sinh(), "The hyperbolic sine of x.")
+cosh = _analytic("cosh", analytic.Cosh(), "The hyperbolic cosine of x.")
+tanh = _analytic("tanh", analytic.Tanh(), "The hyperbolic tangent of x.")
+asinh = _analytic("asinh", analytic.Asinh(), "The inverse hyperbolic sine of x.")
+acosh = _analytic("acosh", analytic.Acosh(), "The inverse hyperbolic cosine of x.")
+atanh = _analytic("atanh", analytic.Atanh(), "The inverse hyperbolic tangent of x.")
+logistic = _analytic("logistic", analytic.Logistic(), "1 / (1 + e^-x).")
+erf = _analytic("erf", analytic.Erf(), "2 / sqrt(pi) times the integral of e^(-t^2) from 0 to x.")
+erfc = _analytic("erfc", analytic.Erfc(), "1 - erf(x), accurate for large x.")
+erfinv = _analytic("erfinv", analytic.ErfInv(), "The inverse of erf.")
+lgamma = _analytic("lgamma", analytic.Lgamma(), "log |Gamma(x)|.")
+digamma = _analytic("digamma", analytic.Digamma(), "The derivative of log Gamma at x.")
+
+
+def atan2(x1: Any, x2: Any, /) -> Any:
+    """The angle of the point (x2, x1), in radians from -pi to pi."""
+    return apply(analytic.Atan2(), *promote(x1, x2, dtype=inexact_dtype(result_type(x1, x2))))
+
+
+def log2(x: Any, /) -> Any:
+    """The logarithm of x to base 2."""
+    return multiply(log(x), 1.4426950408889634)
+
+
+def log10(x: Any, /) -> Any:
+    """The logarithm of x to base 10."""
+    return multiply(log(x), 0.4342944819032518)
+
+
+def exp2(x: Any, /) -> Any:
+    """2^x."""
+    x = as_operand(x)
+    x = convert(x, inexact_dtype(spec_of(x).dtype))
+    return pow(2.0, x)
+
+
+# ---- rounding ------------------------------------------------------------------------------------
+
+
+def _rounding(name: str, op: StdTensorOp, formula: str) -> Any:
+    @_documented(name, formula, "real; integers and bool come back as they are")
+    def function(x: Any, /) -> Any:
+        x = as_operand(x)
+        return x if not spec_of(x).dtype.is_inexact else apply(op, x)
+
+    return function
+
+
+floor = _rounding("floor", ops.Floor(), "The largest integer not above x.")
+ceil = _rounding("ceil", ops.Ceil(), "The smallest integer not below x.")
+
+
+def round(x: Any, /) -> Any:
+    """X rounded to the nearest integer, halves to even; complex numbers by parts."""
+    x = as_operand(x)
+    dtype = spec_of(x).dtype
+    if dtype.is_complex:
+        return apply(ops.Complex(), round(real(x)), round(imag(x)))
+    return apply(ops.RoundNearestEven(), x) if dtype.is_float else x
+
+
+def trunc(x: Any, /) -> Any:
+    """X rounded towards zero."""
+    x = as_operand(x)
+    if not spec_of(x).dtype.is_inexact:
+        return x
+    return where(signbit(x), apply(ops.Ceil(), x), apply(ops.Floor(), x))
+
+
+# ---- complex -------------------------------------------------------------------------------------
+
+
+def conj(x: Any, /) -> Any:
+    """The complex conjugate; a real x itself."""
+    x = as_operand(x)
+    return apply(ops.Conj(), x) if spec_of(x).dtype.is_complex else x
+
+
+def real(x: Any, /) -> Any:
+    """The real part; a real x itself."""
+    x = as_operand(x)
+    return apply(ops.Real(), x) if spec_of(x).dtype.is_complex else x
+
+
+def imag(x: Any, /) -> Any:
+    """The imaginary part; zeros for a real x."""
+    x = as_operand(x)
+    return apply(ops.Imag(), x) if spec_of(x).dtype.is_inexact else bitwise_xor(x, x)
+
+
+# ---- comparison and logic ------------------------------------------------------------------------
+
+equal = _comparison("equal", "EQ", "x1 == x2.")
+not_equal = _comparison("not_equal", "NE", "x1 != x2.")
+less = _comparison("less", "LT", "x1 < x2.")
+less_equal = _comparison("less_equal", "LE", "x1 <= x2.")
+greater = _comparison("greater", "GT", "x1 > x2.")
+greater_equal = _comparison("greater_equal", "GE", "x1 >= x2.")
+logical_and = _logical("logical_and", ops.And(), "True where both are.")
+logical_or = _logical("logical_or", ops.Or(), "True where either is.")
+logical_xor = _logical("logical_xor", ops.Xor(), "True where just one is.")
+bitwise_and = _bitwise("bitwise_and", ops.And(), "The bits set in both.")
+bitwise_or = _bitwise("bitwise_or", ops.Or(), "The bits set in either.")
+bitwise_xor = _bitwise("bitwise_xor", ops.Xor(), "The bits set in just one.")
+bitwise_left_shift = _bitwise("bitwise_left_shift", ops.ShiftLeft(), "x1 shifted left by x2 bits.")
+
+
+def bitwise_right_shift(x1: Any, x2: Any, /) -> Any:
+    """x1 shifted right by x2 bits; the sign is kept, zeros enter unsigned numbers."""
+    lhs, rhs = promote(x1, x2)
+    signed = spec_of(lhs).dtype.kind == "i"
+    return apply(ops.ShiftRightArithmetic() if signed else ops.ShiftRightLogical(), lhs, rhs)
+
+
+def bitwise_invert(x: Any, /) -> Any:
+    """Every bit of x turned over."""
+    return apply(ops.Not(), as_operand(x))
+
+
+def bitwise_count(x: Any, /) -> Any:
+    """The number of bits set in x's two's complement, in x's dtype."""
+    return apply(ops.PopulationCount(), as_operand(x))
+
+
+def logical_not(x: Any, /) -> Any:
+    """True where x is zero."""
+    return apply(ops.Not(), _truth(x))
+
+
+def isfinite(x: Any, /) -> Any:
+    """True where x is neither infinite nor NaN."""
+    x = as_operand(x)
+    dtype = spec_of(x).dtype
+    if dtype.is_complex:
+        return logical_and(isfinite(real(x)), isfinite(imag(x)))
+    return apply(ops.IsFinite(), x) if dtype.is_float else equal(x, x)
+
+
+def isnan(x: Any, /) -> Any:
+    """True where x is NaN."""
+    x = as_operand(x)
+    return apply(ops.Compare("NE"), x, x)
+
+
+def isinf(x: Any, /) -> Any:
+    """True where x is infinite."""
+    x = as_operand(x)
+    dtype = spec_of(x).dtype
+    if dtype.is_complex:
+        return logical_or(isinf(real(x)), isinf(imag(x)))
+    return equal(abs(x), float("inf")) if dtype.is_float else not_equal(x, x)
+
+
+def where(condition: Any, x1: Any, x2: Any, /) -> Any:
+    """x1 where `condition`, else x2; all three broadcast.
+
+    Raises:
+        DTypeError: a condition that is not bool.
+    """
+    condition = as_operand(condition)
+    if not spec_of(condition).dtype.is_bool:
+        raise DTypeError(
+            f"where: condition must be bool, got {spec_of(condition)}; compare it first"
+        )
+    dtype = result_type(x1, x2)
+    return apply(ops.Select(), *broadcast_arrays(condition, convert(x1, dtype), convert(x2, dtype)))

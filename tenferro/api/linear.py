@@ -1,0 +1,143 @@
+"""Linear algebra functions that are contractions: products of matrices and tensors.
+
+Source: Array API standard 2024.12, section "Linear Algebra Functions".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tenferro.api.axes import normalize_axis
+from tenferro.api.dispatch import apply, as_operand, spec_of
+from tenferro.api.elementwise import conj, multiply, not_equal
+from tenferro.api.manipulation import diagonal, expand_dims, moveaxis, squeeze
+from tenferro.api.promotion import broadcast_shapes, broadcast_to, convert, result_type
+from tenferro.api.reductions import sum as sum_over
+from tenferro.errors import ShapeError
+from tenferro.ops.contraction import DotGeneral
+from tenferro.types import DType
+
+__all__ = ["dot_general", "matmul", "outer", "tensordot", "trace", "vecdot"]
+
+
+def dot_general(
+    lhs: Any,
+    rhs: Any,
+    contracting: tuple[Sequence[int], Sequence[int]],
+    batch: tuple[Sequence[int], Sequence[int]] = ((), ()),
+    *,
+    precision: str | None = None,
+    accumulate_dtype: Any = None,
+) -> Any:
+    """The bare contraction: result axes are batch, free axes of lhs, free axes of rhs.
+
+    Args:
+        precision: "highest", "high" or "default"; None takes the lowering's.
+        accumulate_dtype: dtype of the sums and of the result; None keeps the operands'.
+    """
+    dtype = result_type(lhs, rhs)
+    op = DotGeneral(
+        tuple(contracting[0]),
+        tuple(contracting[1]),
+        tuple(batch[0]),
+        tuple(batch[1]),
+        precision,
+        None if accumulate_dtype is None else DType.of(accumulate_dtype),
+    )
+    return apply(op, convert(as_operand(lhs), dtype), convert(as_operand(rhs), dtype))
+
+
+def _contract(lhs: Any, rhs: Any, contracting: Any, batch: Any = ((), ())) -> Any:
+    """`dot_general`, bools counted and compared with zero."""
+    if result_type(lhs, rhs).is_bool:
+        counts = dot_general(convert(lhs, DType.I32), convert(rhs, DType.I32), contracting, batch)
+        return not_equal(counts, 0)
+    return dot_general(lhs, rhs, contracting, batch)
+
+
+def matmul(x1: Any, x2: Any, /) -> Any:
+    """The matrix product over the last two axes; leading axes broadcast; vectors as in NumPy.
+
+    Raises:
+        ShapeError: a scalar operand, or inner extents that differ.
+    """
+    lhs, rhs = as_operand(x1), as_operand(x2)
+    if not lhs.shape or not rhs.shape:
+        raise ShapeError(
+            f"matmul: scalars have no matrix product, got {spec_of(lhs)} and {spec_of(rhs)}"
+        )
+    rows, columns = len(lhs.shape) > 1, len(rhs.shape) > 1
+    lhs = lhs if rows else expand_dims(lhs, axis=0)
+    rhs = rhs if columns else expand_dims(rhs, axis=1)
+    batch = broadcast_shapes(lhs.shape[:-2], rhs.shape[:-2])
+    count = len(batch)
+    if not lhs.shape[:-2] or not rhs.shape[:-2]:
+        product = _unbatched(lhs, rhs)
+    else:
+        lhs = broadcast_to(lhs, (*batch, *lhs.shape[-2:]))
+        rhs = broadcast_to(rhs, (*batch, *rhs.shape[-2:]))
+        axes = tuple(range(count))
+        product = _contract(lhs, rhs, ((count + 1,), (count,)), (axes, axes))
+    dropped = (() if rows else (count,)) + (() if columns else (count + 1,))
+    return squeeze(product, axis=dropped) if dropped else product
+
+
+def _unbatched(lhs: Any, rhs: Any) -> Any:
+    """One operand is a plain matrix: no batch axes, the other's leading axes are free."""
+    product = _contract(lhs, rhs, ((len(lhs.shape) - 1,), (len(rhs.shape) - 2,)))
+    lead = len(rhs.shape) - 2
+    return moveaxis(product, 0, lead) if lead else product
+
+
+def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
+    """The sum of products over the named axes: a count of last and first ones, or two lists.
+
+    Raises:
+        ShapeError: extents that differ.
+        AxisError: axes outside the rank.
+    """
+    lhs, rhs = as_operand(x1), as_operand(x2)
+    left, right = len(lhs.shape), len(rhs.shape)
+    if isinstance(axes, int):
+        if not 0 <= axes <= min(left, right):
+            raise ShapeError(f"tensordot: axes={axes} for {spec_of(lhs)} and {spec_of(rhs)}")
+        lhs_axes, rhs_axes = tuple(range(left - axes, left)), tuple(range(axes))
+    else:
+        lhs_axes, rhs_axes = (
+            tuple(normalize_axis("tensordot", axis, rank) for axis in _listed(side))
+            for side, rank in zip(axes, (left, right), strict=True)
+        )
+    return _contract(lhs, rhs, (lhs_axes, rhs_axes))
+
+
+def _listed(axes: Any) -> Sequence[int]:
+    return axes if isinstance(axes, tuple | list) else (axes,)
+
+
+def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    """The sum of conj(x1) x2 along `axis`, other axes broadcast.
+
+    Raises:
+        ShapeError: extents along the axis that differ.
+    """
+    lhs, rhs = as_operand(x1), as_operand(x2)
+    lhs = moveaxis(lhs, normalize_axis("vecdot", axis, len(lhs.shape)), -1)
+    rhs = moveaxis(rhs, normalize_axis("vecdot", axis, len(rhs.shape)), -1)
+    if lhs.shape[-1] != rhs.shape[-1]:
+        raise ShapeError(f"vecdot: extents must agree, got {spec_of(lhs)} and {spec_of(rhs)}")
+    shape = broadcast_shapes(lhs.shape, rhs.shape)
+    lhs, rhs = broadcast_to(conj(lhs), shape), broadcast_to(rhs, shape)
+    count = len(shape) - 1
+    axes = tuple(range(count))
+    return _contract(lhs, rhs, ((count,), (count,)), (axes, axes))
+
+
+def outer(x1: Any, x2: Any, /) -> Any:
+    """The products of all pairs of elements of two vectors."""
+    return multiply(expand_dims(as_operand(x1), axis=1), expand_dims(as_operand(x2), axis=0))
+
+
+def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+    """The sum over the diagonal of the last two axes."""
+    return sum_over(diagonal(x, offset=offset), axis=-1, dtype=dtype)

@@ -1,0 +1,376 @@
+"""Manipulation functions of the Array API: shape and order, never arithmetic.
+
+Source: Array API standard 2024.12, section "Manipulation functions".
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from tenferro.api.axes import normalize_axes, normalize_axis
+from tenferro.api.dispatch import apply, as_operand, spec_of
+from tenferro.api.promotion import broadcast_arrays, broadcast_to, convert, result_type
+from tenferro.dims import is_static, product
+from tenferro.errors import AxisError, InvalidConfigError, NonStaticShapeError, ShapeError
+from tenferro.ops import structural as ops
+from tenferro.types import DType
+
+__all__ = [
+    "astype",
+    "broadcast_arrays",
+    "broadcast_to",
+    "concat",
+    "concatenate",
+    "diagonal",
+    "expand_dims",
+    "flip",
+    "matrix_transpose",
+    "moveaxis",
+    "pad",
+    "permute_dims",
+    "ravel",
+    "repeat",
+    "reshape",
+    "roll",
+    "split",
+    "squeeze",
+    "stack",
+    "swapaxes",
+    "tile",
+    "transpose",
+    "unstack",
+]
+
+
+def astype(x: Any, dtype: Any, /, *, copy: bool = True) -> Any:
+    """X in another dtype: float to integer truncates and saturates, NaN becomes 0."""
+    x = as_operand(x)
+    result = convert(x, DType.of(dtype))
+    return result.copy() if copy and result is x and hasattr(x, "copy") else result
+
+
+def reshape(x: Any, /, shape: Any, *, order: str = "C", copy: bool | None = None) -> Any:
+    """X's elements with a new shape, one extent of which may be -1.
+
+    `order="C"` takes the last axis as fastest, as NumPy does by default; `order="F"` the first,
+    which is the bare op. Either costs nothing on data stored in that order.
+
+    Raises:
+        ShapeError: another number of elements.
+        InvalidConfigError: an order that is neither.
+    """
+    x = as_operand(x)
+    if order not in ("C", "F"):
+        raise InvalidConfigError(f'reshape: order is "C" or "F", got {order!r}')
+    wanted = _complete_shape(tuple(shape) if isinstance(shape, tuple | list) else (shape,), x)
+    if wanted == x.shape:
+        return x
+    if order == "F" or _without_ones(wanted) == _without_ones(x.shape):
+        return apply(ops.Reshape(wanted), x)
+    return _reverse_axes(apply(ops.Reshape(wanted[::-1]), _reverse_axes(x)))
+
+
+def _without_ones(shape: Sequence[Any]) -> list[Any]:
+    """Extents of 1 are in no order's way."""
+    return [extent for extent in shape if not is_static(extent) or extent != 1]
+
+
+def _reverse_axes(x: Any) -> Any:
+    rank = len(x.shape)
+    return apply(ops.Transpose(tuple(range(rank))[::-1]), x) if rank > 1 else x
+
+
+def _complete_shape(shape: tuple[Any, ...], x: Any) -> tuple[Any, ...]:
+    """The shape with its -1 replaced by what is left over."""
+    open_axes = [axis for axis, extent in enumerate(shape) if is_static(extent) and extent == -1]
+    if not open_axes:
+        return shape
+    if len(open_axes) > 1:
+        raise ShapeError(f"reshape: only one extent may be -1, got {shape}")
+    known = product(extent for axis, extent in enumerate(shape) if axis not in open_axes)
+    size = spec_of(x).size
+    if is_static(known) and known == 0:
+        raise ShapeError(f"reshape: -1 is not determined beside an extent of 0, got {shape}")
+    missing = size // known
+    if is_static(missing) and is_static(size) and missing * known != size:
+        raise ShapeError(
+            f"reshape: {spec_of(x)} has {size} elements, which {shape} does not divide"
+        )
+    return tuple(missing if axis in open_axes else extent for axis, extent in enumerate(shape))
+
+
+def ravel(x: Any, /, *, order: str = "C") -> Any:
+    """All of x's elements along one axis."""
+    return reshape(x, (-1,) if spec_of(as_operand(x)).size != 0 else (0,), order=order)
+
+
+def permute_dims(x: Any, /, axes: Sequence[int]) -> Any:
+    """Axis i of the result is axis axes[i] of x.
+
+    Raises:
+        AxisError, ShapeError: unless `axes` names each axis once.
+    """
+    x = as_operand(x)
+    perm = tuple(normalize_axis("permute_dims", axis, len(x.shape)) for axis in axes)
+    return apply(ops.Transpose(perm), x) if perm != tuple(range(len(x.shape))) else x
+
+
+def transpose(x: Any, axes: Sequence[int] | None = None, /) -> Any:
+    """X with axes permuted; reversed when no order is given, as NumPy's."""
+    x = as_operand(x)
+    return _reverse_axes(x) if axes is None else permute_dims(x, axes)
+
+
+def matrix_transpose(x: Any, /) -> Any:
+    """X with its last two axes swapped."""
+    x = as_operand(x)
+    if len(x.shape) < 2:
+        raise ShapeError(f"matrix_transpose: needs two axes, got {spec_of(x)}")
+    return swapaxes(x, -1, -2)
+
+
+def swapaxes(x: Any, axis1: int, axis2: int, /) -> Any:
+    """X with two axes swapped."""
+    x = as_operand(x)
+    perm = list(range(len(x.shape)))
+    first, second = (normalize_axis("swapaxes", axis, len(perm)) for axis in (axis1, axis2))
+    perm[first], perm[second] = perm[second], perm[first]
+    return permute_dims(x, perm)
+
+
+def moveaxis(x: Any, source: Any, destination: Any, /) -> Any:
+    """X with axes `source` moved to positions `destination`, the others kept in order."""
+    x = as_operand(x)
+    rank = len(x.shape)
+    sources, places = (
+        [
+            normalize_axis("moveaxis", axis, rank)
+            for axis in (side if isinstance(side, tuple | list) else (side,))
+        ]
+        for side in (source, destination)
+    )
+    if (
+        len(sources) != len(places)
+        or len(set(sources)) != len(sources)
+        or len(set(places)) != len(places)
+    ):
+        raise AxisError(f"moveaxis: source {source} and destination {destination} must pair up")
+    perm = [axis for axis in range(rank) if axis not in sources]
+    for place, axis in sorted(zip(places, sources, strict=True)):
+        perm.insert(place, axis)
+    return permute_dims(x, perm)
+
+
+def expand_dims(x: Any, /, *, axis: Any = 0) -> Any:
+    """X with new axes of extent 1 at `axis` of the result."""
+    x = as_operand(x)
+    count = len(axis) if isinstance(axis, tuple | list) else 1
+    rank = len(x.shape) + count
+    new = normalize_axes("expand_dims", axis, rank)
+    kept = iter(x.shape)
+    return reshape(x, tuple(1 if i in new else next(kept) for i in range(rank)))
+
+
+def squeeze(x: Any, /, axis: Any = None) -> Any:
+    """X without the named axes of extent 1; all such axes when none is named.
+
+    Raises:
+        ShapeError: a named axis of another extent.
+    """
+    x = as_operand(x)
+    if axis is None:
+        dropped = tuple(i for i, extent in enumerate(x.shape) if is_static(extent) and extent == 1)
+    else:
+        dropped = normalize_axes("squeeze", axis, len(x.shape))
+    for i in dropped:
+        if not is_static(x.shape[i]) or x.shape[i] != 1:
+            raise ShapeError(f"squeeze: axis {i} of {spec_of(x)} has extent {x.shape[i]}, not 1")
+    return reshape(x, tuple(extent for i, extent in enumerate(x.shape) if i not in dropped))
+
+
+def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Any:
+    """The arrays one after another along `axis`; flattened first when axis is None.
+
+    Raises:
+        ShapeError: other axes that differ, or no array.
+    """
+    operands = [as_operand(array) for array in arrays]
+    if not operands:
+        raise ShapeError("concat: needs at least one array")
+    if axis is None:
+        operands, axis = [ravel(x) for x in operands], 0
+    axis = normalize_axis("concat", axis, len(operands[0].shape))
+    dtype = result_type(*operands)
+    if len(operands) == 1:
+        return convert(operands[0], dtype)
+    return apply(ops.Concatenate(axis, len(operands)), *(convert(x, dtype) for x in operands))
+
+
+concatenate = concat
+
+
+def stack(arrays: Sequence[Any], /, *, axis: int = 0) -> Any:
+    """The arrays along a new axis."""
+    operands = [as_operand(array) for array in arrays]
+    if not operands:
+        raise ShapeError("stack: needs at least one array")
+    axis = normalize_axis("stack", axis, len(operands[0].shape) + 1)
+    return concat([expand_dims(x, axis=axis) for x in operands], axis=axis)
+
+
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
+    """The slices of x along `axis`, which must have a known extent."""
+    x = as_operand(x)
+    axis = normalize_axis("unstack", axis, len(x.shape))
+    if not is_static(x.shape[axis]):
+        raise NonStaticShapeError(f"unstack: axis {axis} of {spec_of(x)} has no known extent")
+    return tuple(
+        squeeze(slice_axis(x, axis, start, start + 1), axis=axis) for start in range(x.shape[axis])
+    )
+
+
+def split(x: Any, indices_or_sections: Any, /, *, axis: int = 0) -> list[Any]:
+    """X cut along `axis` into equal sections, or before the given indices.
+
+    Raises:
+        ShapeError: an extent that the number of sections does not divide.
+    """
+    x = as_operand(x)
+    axis = normalize_axis("split", axis, len(x.shape))
+    extent = x.shape[axis]
+    if not is_static(extent):
+        raise NonStaticShapeError(f"split: axis {axis} of {spec_of(x)} has no known extent")
+    if isinstance(indices_or_sections, int):
+        sections = indices_or_sections
+        if sections < 1 or extent % sections:
+            raise ShapeError(f"split: extent {extent} does not divide into {sections} sections")
+        cuts = list(range(0, extent + 1, extent // sections)) if extent else [0] * (sections + 1)
+    else:
+        cuts = [0, *(min(max(int(cut), 0), extent) for cut in indices_or_sections), extent]
+    return [
+        slice_axis(x, axis, start, max(start, stop)) for start, stop in itertools.pairwise(cuts)
+    ]
+
+
+def slice_axis(x: Any, axis: int, start: int, stop: Any) -> Any:
+    """x[start:stop] along one axis."""
+    starts = [0] * len(x.shape)
+    limits = list(x.shape)
+    starts[axis], limits[axis] = start, stop
+    if all(start == 0 for start in starts) and tuple(limits) == tuple(x.shape):
+        return x
+    return apply(ops.Slice(tuple(starts), tuple(limits), (1,) * len(starts)), x)
+
+
+def flip(x: Any, /, *, axis: Any = None) -> Any:
+    """X with the order along the named axes reversed; along all when none is named."""
+    x = as_operand(x)
+    axes = normalize_axes("flip", axis, len(x.shape))
+    return apply(ops.Reverse(axes), x) if axes else x
+
+
+def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Any:
+    """X with elements moved by `shift` along `axis`, those that fall off coming back in front."""
+    x = as_operand(x)
+    if axis is None:
+        return reshape(roll(ravel(x), shift, axis=0), x.shape)
+    axes = axis if isinstance(axis, tuple | list) else (axis,)
+    shifts = shift if isinstance(shift, tuple | list) else (shift,) * len(axes)
+    if len(shifts) != len(axes):
+        raise InvalidConfigError(f"roll: shift {shift} and axis {axis} must pair up")
+    for one_axis, one_shift in zip(axes, shifts, strict=True):
+        i = normalize_axis("roll", one_axis, len(x.shape))
+        extent = x.shape[i]
+        if not is_static(extent):
+            raise NonStaticShapeError(f"roll: axis {i} of {spec_of(x)} has no known extent")
+        offset = operator.index(one_shift) % extent if extent else 0
+        if offset:
+            parts = [
+                slice_axis(x, i, extent - offset, extent),
+                slice_axis(x, i, 0, extent - offset),
+            ]
+            x = concat(parts, axis=i)
+    return x
+
+
+def repeat(x: Any, repeats: int, /, *, axis: int | None = None) -> Any:
+    """Each element of x `repeats` times along `axis`; x flattened first when axis is None."""
+    x = as_operand(x)
+    if axis is None:
+        x, axis = ravel(x), 0
+    axis = normalize_axis("repeat", axis, len(x.shape))
+    repeats = operator.index(repeats)
+    wide = expand_dims(x, axis=axis + 1)
+    shape = (*x.shape[: axis + 1], repeats, *x.shape[axis + 1 :])
+    merged = (*x.shape[:axis], x.shape[axis] * repeats, *x.shape[axis + 1 :])
+    return reshape(broadcast_to(wide, shape), merged)
+
+
+def tile(x: Any, repetitions: Any, /) -> Any:
+    """X laid out `repetitions` times along each axis."""
+    x = as_operand(x)
+    counts = tuple(repetitions) if isinstance(repetitions, tuple | list) else (repetitions,)
+    rank = max(len(counts), len(x.shape))
+    counts = (1,) * (rank - len(counts)) + counts
+    shape = (1,) * (rank - len(x.shape)) + tuple(x.shape)
+    apart = tuple(part for extent in shape for part in (1, extent))
+    wide = tuple(
+        part for count, extent in zip(counts, shape, strict=True) for part in (count, extent)
+    )
+    merged = tuple(count * extent for count, extent in zip(counts, shape, strict=True))
+    return reshape(broadcast_to(reshape(x, apart), wide), merged)
+
+
+def pad(x: Any, pad_width: Any, /, mode: str = "constant", *, constant_values: Any = 0) -> Any:
+    """X with `pad_width` elements added before and after each axis, as NumPy's constant mode.
+
+    Raises:
+        InvalidConfigError: another mode.
+    """
+    x = as_operand(x)
+    if mode != "constant":
+        raise InvalidConfigError(f'pad: mode is "constant", got {mode!r}')
+    rank = len(x.shape)
+    if isinstance(pad_width, int):
+        pairs = [(pad_width, pad_width)] * rank
+    elif len(pad_width) == 2 and all(isinstance(width, int) for width in pad_width):
+        pairs = [tuple(pad_width)] * rank
+    else:
+        pairs = [tuple(pair) for pair in pad_width]
+    if len(pairs) != rank or any(len(pair) != 2 or min(pair) < 0 for pair in pairs):
+        raise ShapeError(
+            f"pad: pad_width {pad_width} must give two widths for each axis of {spec_of(x)}"
+        )
+    low, high = zip(*pairs, strict=True) if pairs else ((), ())
+    value = convert(constant_values, spec_of(x).dtype)
+    return apply(ops.Pad(tuple(low), tuple(high), (0,) * rank), x, value)
+
+
+def diagonal(x: Any, /, *, offset: int = 0, axis1: int = -2, axis2: int = -1) -> Any:
+    """The elements x[.., i, .., i + offset, ..], along a last axis.
+
+    Raises:
+        AxisError: the two axes are one.
+    """
+    x = as_operand(x)
+    rank = len(x.shape)
+    first, second = (normalize_axis("diagonal", axis, rank) for axis in (axis1, axis2))
+    if first == second:
+        raise AxisError(f"diagonal: axis1 and axis2 are both {first}")
+    rows, columns = x.shape[first], x.shape[second]
+    if not is_static(rows) or not is_static(columns):
+        if offset or rows != columns:
+            raise NonStaticShapeError(f"diagonal: {spec_of(x)} has extents that are not known")
+    else:
+        length = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
+        x = slice_axis(
+            x, first, max(0, -offset) if length else 0, max(0, -offset) + length if length else 0
+        )
+        x = slice_axis(
+            x, second, max(0, offset) if length else 0, max(0, offset) + length if length else 0
+        )
+    diagonals = apply(ops.ExtractDiag(first, second), x)
+    return moveaxis(diagonals, first - (second < first), -1)

@@ -1,0 +1,117 @@
+"""Kernels of the analytic family. scipy is imported when first needed: it is slow to import."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tenferro.exec.kernels.elementwise import compose
+from tenferro.exec.kernels.kernel import Array, Kernel, KernelRows, in_float32, unary
+from tenferro.ops.analytic import (
+    Acos,
+    Acosh,
+    Asin,
+    Asinh,
+    Atan,
+    Atan2,
+    Atanh,
+    Cbrt,
+    Cos,
+    Cosh,
+    Digamma,
+    Erf,
+    Erfc,
+    ErfInv,
+    Exp,
+    Expm1,
+    Lgamma,
+    Log,
+    Log1p,
+    Logistic,
+    Rsqrt,
+    Sin,
+    Sinh,
+    Sqrt,
+    Tan,
+    Tanh,
+)
+
+__all__ = ["ROWS"]
+
+
+def low(function: Callable[..., Any]) -> Kernel:
+    """A kernel that computes float16 and bfloat16 in float32."""
+    return unary(in_float32(function))
+
+
+def special(name: str) -> Kernel:
+    """A kernel that is a function of scipy.special."""
+
+    def function(*arrays: Array) -> Array:
+        from scipy import special as functions  # because importing scipy takes long
+
+        return getattr(functions, name)(*arrays)
+
+    return low(function)
+
+
+def log1p(x: Array) -> Array:
+    """Complex: log|1 + z| from |1 + z|^2 - 1 = a (2 + a) + b^2, which is accurate near 0."""
+    if x.dtype.kind != "c":
+        return np.log1p(x)
+    a, b = x.real, x.imag
+    near = np.maximum(np.abs(a), np.abs(b)) < 0.5
+    small = 0.5 * np.log1p(np.where(near, a * (2 + a) + b * b, 0))
+    return compose(np.where(near, small, np.log(np.hypot(1 + a, b))), np.arctan2(b, 1 + a))
+
+
+def expm1(x: Array) -> Array:
+    """Complex: e^a cos b - 1 = expm1(a) cos b - 2 sin^2(b / 2), which does not cancel near 0."""
+    if x.dtype.kind != "c":
+        return np.expm1(x)
+    a, b = x.real, x.imag
+    half = np.sin(b / 2)
+    imag = np.where(b == 0, b, np.exp(a) * np.sin(b))
+    return compose(np.expm1(a) * np.cos(b) - 2 * half * half, imag)
+
+
+def rsqrt(x: Array) -> Array:
+    """One over the square root."""
+    return 1 / np.sqrt(x)
+
+
+def logistic(x: Array) -> Array:
+    """1 / (1 + e^-x); for large -x the denominator is infinite and the quotient 0, as it should be."""
+    return 1 / (1 + np.exp(-x))
+
+
+ROWS: KernelRows = {
+    Exp: low(np.exp),
+    Expm1: low(expm1),
+    Log: low(np.log),
+    Log1p: low(log1p),
+    Sqrt: low(np.sqrt),
+    Rsqrt: low(rsqrt),
+    Cbrt: low(np.cbrt),
+    Sin: low(np.sin),
+    Cos: low(np.cos),
+    Tan: low(np.tan),
+    Tanh: low(np.tanh),
+    Logistic: low(logistic),
+    Atan2: low(np.arctan2),
+    Asin: low(np.arcsin),
+    Acos: low(np.arccos),
+    Atan: low(np.arctan),
+    Sinh: low(np.sinh),
+    Cosh: low(np.cosh),
+    Asinh: low(np.arcsinh),
+    Acosh: low(np.arccosh),
+    Atanh: low(np.arctanh),
+    Erf: special("erf"),
+    Erfc: special("erfc"),
+    ErfInv: special("erfinv"),
+    Lgamma: special("gammaln"),
+    Digamma: special("digamma"),
+}

@@ -1,0 +1,44 @@
+"""Kernels of the dynamic family."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tenferro.errors import ShapeError
+from tenferro.exec.kernels.elementwise import round_away
+from tenferro.exec.kernels.kernel import Array, KernelRows
+from tenferro.exec.kernels.structural import pad
+from tenferro.ops.dynamic import DynamicTruncate, PadToMatch
+
+__all__ = ["ROWS"]
+
+
+def dynamic_truncate(op: DynamicTruncate, x: Array, size: Array) -> Array:
+    """A view of the first elements."""
+    extent = x.shape[op.axis]
+    if size.dtype.kind in "iu":
+        count = int(size)
+    else:
+        number = np.float64(size)
+        count = int(round_away(number)) if np.isfinite(number) else 0
+    window = [slice(None)] * x.ndim
+    window[op.axis] = slice(0, min(max(count, 0), extent))
+    return x[tuple(window)]
+
+
+def pad_to_match(op: PadToMatch, x: Array, reference: Array) -> Array:
+    """Zeros at the end; an x that is longer is refused, never cut."""
+    missing = reference.shape[op.axis] - x.shape[op.axis]
+    if missing < 0:
+        raise ShapeError(
+            f"PadToMatch: axis {op.axis} of x has {x.shape[op.axis]} elements, "
+            f"the reference {reference.shape[op.axis]}; x is never cut"
+        )
+    if not missing:
+        return x
+    none = (0,) * x.ndim
+    high = tuple(missing if axis == op.axis else 0 for axis in range(x.ndim))
+    return pad(x, np.zeros((), x.dtype), none, high, none)
+
+
+ROWS: KernelRows = {DynamicTruncate: dynamic_truncate, PadToMatch: pad_to_match}

@@ -1,0 +1,213 @@
+"""Kernels of the indexing family: StableHLO's dimension numbers turned into NumPy's fancy indexing.
+
+Gather and scatter build one integer array per operand axis, all broadcast together over the result's
+(or the updates') index space; nothing loops over more than the rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tenferro.exec.kernels.elementwise import maximum, minimum
+from tenferro.exec.kernels.kernel import Array, KernelRows
+from tenferro.ops.indexing import (
+    DynamicSlice,
+    DynamicUpdateSlice,
+    Gather,
+    GatherDynamicSliceSizes,
+    Scatter,
+)
+
+__all__ = ["ROWS"]
+
+
+def gather(op: Gather, x: Array, indices: Array) -> Array:
+    """Clamp the starts so that windows fit, then read all windows at once."""
+    sizes = op.resolved("slice_sizes", (x.shape, indices.shape))
+    starts, batch = _starts(indices, op.index_vector_dim)
+    axis = _plain_rows(op, x, sizes)
+    if axis is not None and sorted(op.offset_dims)[axis:] == list(
+        range(axis + len(batch), x.ndim - 1 + len(batch))
+    ):
+        return np.take(x, starts[0], axis=axis, mode="clip")
+    dropped = {*op.collapsed_slice_dims, *op.operand_batching_dims}
+    window = [axis for axis in range(x.ndim) if axis not in dropped]
+    rank = len(batch) + len(window)
+    batch_axes = [axis for axis in range(rank) if axis not in set(op.offset_dims)]
+    window_axes = dict(zip(window, sorted(op.offset_dims), strict=True))
+    shape = [0] * rank
+    for axis, extent in zip(batch_axes, batch, strict=True):
+        shape[axis] = extent
+    for axis in window:
+        shape[window_axes[axis]] = sizes[axis]
+    if 0 in shape:
+        return np.empty(shape, x.dtype)
+    positions: list[Array] = []
+    for axis in range(x.ndim):
+        position = np.zeros((1,) * rank, np.int64)
+        if axis in op.start_index_map:
+            start = starts[op.start_index_map.index(axis)]
+            start = np.clip(start, 0, x.shape[axis] - sizes[axis])
+            position = position + _spread(start, batch_axes, rank)
+        if axis in op.operand_batching_dims:
+            place = op.start_indices_batching_dims[op.operand_batching_dims.index(axis)]
+            position = position + _count(
+                batch, place - (place > op.index_vector_dim), batch_axes, rank
+            )
+        if axis in window_axes:
+            line = np.arange(sizes[axis]).reshape(-1, *(1,) * (rank - 1 - window_axes[axis]))
+            position = position + line
+        positions.append(position)
+    if not positions:
+        return np.broadcast_to(x, shape)
+    return np.broadcast_to(x[tuple(positions)], shape)
+
+
+def _plain_rows(op: Gather, x: Array, sizes: Sequence[int]) -> int | None:
+    """The axis taken from, when the gather is NumPy's `take`: whole rows, batch axes in its place."""
+    if (
+        len(op.start_index_map) != 1
+        or op.operand_batching_dims
+        or op.collapsed_slice_dims != op.start_index_map
+    ):
+        return None
+    (axis,) = op.start_index_map
+    whole = all(
+        size == n for i, (size, n) in enumerate(zip(sizes, x.shape, strict=True)) if i != axis
+    )
+    offsets = sorted(op.offset_dims)
+    leading = offsets[:axis] == list(range(axis))
+    return axis if whole and leading and sizes[axis] == 1 else None
+
+
+def _signed(indices: Array) -> Array:
+    """Indices as int64; an unsigned one beyond int64 is beyond every extent."""
+    if indices.dtype == np.uint64:
+        indices = np.minimum(indices, np.uint64(np.iinfo(np.int64).max))
+    return indices.astype(np.int64, copy=False)
+
+
+def _starts(indices: Array, vector_axis: int) -> tuple[Array, tuple[int, ...]]:
+    """One array of starts per index component, over the batch shape."""
+    indices = _signed(indices)
+    if vector_axis == indices.ndim:
+        return indices[None], indices.shape
+    starts = np.moveaxis(indices, vector_axis, 0)
+    return starts, starts.shape[1:]
+
+
+def _spread(values: Array, axes: Sequence[int], rank: int) -> Array:
+    """An array over the batch shape, laid along those axes of a space of `rank` axes."""
+    shape = [1] * rank
+    for axis, extent in zip(axes, values.shape, strict=True):
+        shape[axis] = extent
+    return values.reshape(shape)
+
+
+def _count(batch: Sequence[int], place: int, axes: Sequence[int], rank: int) -> Array:
+    """0, 1, .. along the batch axis number `place`."""
+    shape = [1] * rank
+    shape[axes[place]] = batch[place]
+    return np.arange(batch[place]).reshape(shape)
+
+
+COMBINE: Mapping[str, Callable[..., Any]] = {
+    "add": np.add,
+    "multiply": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+}
+
+
+def scatter(op: Scatter, x: Array, indices: Array, updates: Array) -> Array:
+    """Drop the windows that do not fit, then combine all others in row-major order of the updates."""
+    starts, batch = _starts(indices, op.index_vector_dim)
+    rank = updates.ndim
+    update_window = sorted(op.update_window_dims)
+    batch_axes = [axis for axis in range(rank) if axis not in update_window]
+    dropped = {*op.inserted_window_dims, *op.input_batching_dims}
+    window = [axis for axis in range(x.ndim) if axis not in dropped]
+    window_axes = dict(zip(window, update_window, strict=True))
+    result = np.array(x)
+    if not updates.size:
+        return result
+    fits = np.ones((1,) * rank, bool)
+    positions: list[Array] = []
+    for axis in range(x.ndim):
+        size = updates.shape[window_axes[axis]] if axis in window_axes else 1
+        position = np.zeros((1,) * rank, np.int64)
+        if axis in op.scatter_dims_to_operand_dims:
+            start = starts[op.scatter_dims_to_operand_dims.index(axis)]
+            inside = (start >= 0) & (start <= x.shape[axis] - size)
+            fits = fits & _spread(inside, batch_axes, rank)
+            position = position + _spread(np.where(inside, start, 0), batch_axes, rank)
+        if axis in op.input_batching_dims:
+            place = op.scatter_indices_batching_dims[op.input_batching_dims.index(axis)]
+            position = position + _count(
+                batch, place - (place > op.index_vector_dim), batch_axes, rank
+            )
+        if axis in window_axes:
+            shape = [1] * rank
+            shape[window_axes[axis]] = size
+            position = position + np.arange(size).reshape(shape)
+        positions.append(position)
+    kept = np.broadcast_to(fits, updates.shape)
+    if not kept.any():
+        return result
+    values = updates[kept]
+    flat = np.zeros(values.shape, np.int64)
+    for position, extent in zip(positions, x.shape, strict=True):
+        flat = flat * extent + np.broadcast_to(position, updates.shape)[kept]
+    target = result.reshape(-1)
+    _combine(op.combiner, target, flat, values)
+    return target.reshape(x.shape)
+
+
+def _combine(combiner: str, target: Array, flat: Array, values: Array) -> None:
+    """Write into `target`, which is ours."""
+    if combiner == "set":
+        target[flat] = values
+    elif combiner in ("add", "multiply"):
+        COMBINE[combiner].at(target, flat, values)
+    else:
+        # NumPy's own order of zeros is left to the kernel of Maximum and Minimum.
+        choose = maximum if combiner == "max" else minimum
+        if len(np.unique(flat)) == len(flat):
+            target[flat] = choose(target[flat], values)
+        else:
+            COMBINE[combiner].at(target, flat, values)
+
+
+def _clamped(
+    starts: Sequence[Array], extents: Sequence[int], sizes: Sequence[int]
+) -> tuple[slice, ...]:
+    """The window as slices, moved to where it fits."""
+    firsts = [
+        min(max(int(start), 0), extent - size)
+        for start, extent, size in zip(starts, extents, sizes, strict=True)
+    ]
+    return tuple(slice(first, first + size) for first, size in zip(firsts, sizes, strict=True))
+
+
+def dynamic_slice(op: DynamicSlice, x: Array, *starts: Array) -> Array:
+    """A view of the window."""
+    return x[_clamped(starts, x.shape, op.resolved("sizes", (x.shape,)))]
+
+
+def dynamic_update_slice(op: DynamicUpdateSlice, x: Array, update: Array, *starts: Array) -> Array:
+    """A copy of x with the window overwritten."""
+    result = x.copy(order="K")
+    result[_clamped(starts, x.shape, update.shape)] = update
+    return result
+
+
+ROWS: KernelRows = {
+    Gather: gather,
+    GatherDynamicSliceSizes: gather,
+    Scatter: scatter,
+    DynamicSlice: dynamic_slice,
+    DynamicUpdateSlice: dynamic_update_slice,
+}

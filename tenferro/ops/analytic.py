@@ -1,0 +1,464 @@
+"""Ops that are analytic functions of each element.
+
+float16 and bfloat16 are computed in float32 and rounded once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tenferro.ops.elementwise import SameType
+from tenferro.rules.dtypes import FLOATS, INEXACT
+from tenferro.types import DType
+
+__all__ = [
+    "CARDS",
+    "Acos",
+    "Acosh",
+    "Asin",
+    "Asinh",
+    "Atan",
+    "Atan2",
+    "Atanh",
+    "Cbrt",
+    "Cos",
+    "Cosh",
+    "Digamma",
+    "Erf",
+    "ErfInv",
+    "Erfc",
+    "Exp",
+    "Expm1",
+    "Lgamma",
+    "Log",
+    "Log1p",
+    "Logistic",
+    "Rsqrt",
+    "Sin",
+    "Sinh",
+    "Sqrt",
+    "Tan",
+    "Tanh",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Exp(SameType):
+    """Exponential: y = e^x.
+
+    Shapes:  x S -> S
+    Dtypes:  every float and complex dtype
+    AD:      rule
+    Lowers:  stablehlo.exponential, one to one
+    Errors:  DTypeError on another dtype
+    Source:  seed 004 section V, StableHLO spec #exponential
+    """
+
+    accepts: ClassVar[frozenset[DType]] = INEXACT
+
+
+@dataclass(frozen=True, slots=True)
+class Expm1(SameType):
+    """y = e^x - 1, accurate near 0.
+
+    Shapes:  x S -> S
+    Dtypes:  every float and complex dtype
+    AD:      rule
+    Lowers:  stablehlo.exponential_minus_one, one to one
+    Errors:  DTypeError on another dtype
+    Source:  seed 004 section V, StableHLO spec #exponential_minus_one
+    """
+
+    accepts: ClassVar[frozenset[DType]] = INEXACT
+
+
+@dataclass(frozen=True, slots=True)
+class Log(SameType):
+    """Natural logarithm: y = log(x); complex with the cut along the negative reals.
+
+    Shapes:  x S -> S
+    Dtypes:  every float and complex dtype
+    AD:      rule
+    Lowers:  stablehlo.log, one to one
+    Errors:  DTypeError on another dtype
+    Source:  seed 004 section V, StableHLO spec #log
+    """
+
+    accepts: ClassVar[frozenset[DType]] = INEXACT
+
+
+@dataclass(frozen=True, slots=True)
+class Log1p(SameType):
+    """y = log(1 + x), accurate near 0.
+
+    Shapes:  x S -> S
+    Dtypes:  every float and complex dtype
+    AD:      rule
+    Lowers:  stablehlo.log_plus_one, one to one
+    Errors:  DTypeError on another dtype
+    Source:  seed 004 section V, StableHLO spec #log_plus_one
+    """
+
+    accepts: ClassVar[frozenset[DType]] = INEXACT
+
+
+@dataclass(frozen=True, slots=True)
+class Sqrt(SameType):
+    """Square root: y = x^(1/2), with a real part that is not negative.
+
+    Shapes:  x S -> S
+    Dtypes:  every float and complex dtype
+    AD:      rule
+    Lowers:  stablehlo.sqrt, one to one
+    Errors:  DTypeError on another dtype
+    Source:  seed 004 section V, StableHLO spec #sqrt
+    """
+
+    accepts: ClassVar[frozenset[DType]] = INEXACT
+
+
+@dataclass(frozen=True, slots=True)
+class Rsqrt(SameType):
+    """Reciprocal square root: y = x^(-1/2).
+
+    Shapes:  x S -> S
+    Dtypes:  every float and complex dtype
+    AD:      rule
+    Lowers:  stablehlo.rsqrt, one to one
+    Errors:  DTypeError on another dtype
+    Source:  seed 004 section V, StableHLO spec #rsqrt
+    """
+
+    accepts: ClassVar[frozenset[DType]] = INEXACT
+
+
+@dataclass(frozen=True, slots=True)
+class Cbrt(SameType):
+    """Real cube root: y = x^(1/3), with the sign of x.
+
+    Shapes:  x S -> S
+    Dtypes:  every float dtype
+    AD:      rule
+    Lowers:  stablehlo.cbrt, one to one
+    Errors:  DTypeError on another dtype
+    Source:  StableHLO spec #cbrt
+    """
+
+    accepts: ClassVar[frozenset[DType]] = FLOATS
+
+
+@dataclass(frozen=True, slots=True)
+class Sin(SameType):
+    """Sine: y = sin(x), x in radians.
+
+    Shapes:  x S -> S
+    Dtypes:  every float and complex dtype
+    AD:      rule
+    Lowers:  stablehlo.sine, one to one
+    Errors:  DTypeError on another dtype
+    Source:  seed 004 section V, StableHLO spec #sine
+    """
+
+    accepts: ClassVar[frozenset[DType]] = INEXACT
+
+
+@dataclass(frozen=True, slots=True)
+class Cos(SameType):
+    """Cosine: y = cos(x), x in radians.
+
+    Shapes:  x S -> S
+    Dtypes:  every float and complex dtype
+    AD:      rule
+    Lowers:  stablehlo.cosine, one to one
+    Errors:  DTypeError on another dtype
+    Source:  seed 004 section V, StableHLO spec #cosine
+    """
+
+    accepts: ClassVar[frozenset[DType]] = INEXACT
+
+
+@dataclass(frozen=True, slots=True)
+class Tan(SameType):
+    """Tangent: y = tan(x), x in radians.
+
+    Shapes:  x S -> S
+    Dtypes:  every float and complex dtype
+    AD:      rule
+    Lowers:  stablehlo.tan, one to one
+    Errors:  DTypeError on another dtype
+    Source:  StableHLO spec #tan
+    """
+
+    accepts: ClassVar[frozenset[DType]] = INEXACT
+
+
+@dataclass(frozen=True, slots=True)
+class Tanh(SameType):
+    """Hyperbolic tangent: y = tanh(x).
+
+    Shapes:  x S -> S
+    Dtypes:  every float and complex dtype
+    AD:      rule
+    Lowers:  stablehlo.tanh, one to one
+    Errors:  DTypeError on another dtype
+    Source:  seed 004 section V, StableHLO spec #tanh
+    """
+
+    accepts: ClassVar[frozenset[DType]] = INEXACT
+
+
+@dataclass(frozen=True, slots=True)
+class Logistic(SameType):
+    """Logistic function: y = 1 / (1 + e^-x).
+
+    Shapes:  x S -> S
+    Dtypes:  every float and complex dtype
+    AD:      rule
+    Lowers:  stablehlo.logistic, one to one
+    Errors:  DTypeError on another dtype
+    Source:  StableHLO spec #logistic
+    """
+
+    accepts: ClassVar[frozenset[DType]] = INEXACT
+
+
+@dataclass(frozen=True, slots=True)
+class Asin(SameType):
+    """Inverse sine: y in [-pi/2, pi/2] with sin(y) = x.
+
+    Shapes:  x S -> S
+    Dtypes:  every float and complex dtype
+    AD:      rule
+    Lowers:  StableHLO's own expansion of the chlo op, as a private function
+    Errors:  DTypeError on another dtype
+    Source:  CHLO dialect
+    """
+
+    accepts: ClassVar[frozenset[DType]] = INEXACT
+
+
+@dataclass(frozen=True, slots=True)
+class Acos(SameType):
+    """Inverse cosine: y in [0, pi] with cos(y) = x.
+
+    Shapes:  x S -> S
+    Dtypes:  every float and complex dtype
+    AD:      rule
+    Lowers:  StableHLO's own expansion of the chlo op, as a private function
+    Errors:  DTypeError on another dtype
+    Source:  CHLO dialect
+    """
+
+    accepts: ClassVar[frozenset[DType]] = INEXACT
+
+
+@dataclass(frozen=True, slots=True)
+class Atan(SameType):
+    """Inverse tangent: y in [-pi/2, pi/2] with tan(y) = x.
+
+    Shapes:  x S -> S
+    Dtypes:  every float and complex dtype
+    AD:      rule
+    Lowers:  StableHLO's own expansion of the chlo op, as a private function
+    Errors:  DTypeError on another dtype
+    Source:  CHLO dialect
+    """
+
+    accepts: ClassVar[frozenset[DType]] = INEXACT
+
+
+@dataclass(frozen=True, slots=True)
+class Sinh(SameType):
+    """Hyperbolic sine: y = (e^x - e^-x) / 2.
+
+    Shapes:  x S -> S
+    Dtypes:  every float and complex dtype
+    AD:      rule
+    Lowers:  StableHLO's own expansion of the chlo op, as a private function
+    Errors:  DTypeError on another dtype
+    Source:  CHLO dialect
+    """
+
+    accepts: ClassVar[frozenset[DType]] = INEXACT
+
+
+@dataclass(frozen=True, slots=True)
+class Cosh(SameType):
+    """Hyperbolic cosine: y = (e^x + e^-x) / 2.
+
+    Shapes:  x S -> S
+    Dtypes:  every float and complex dtype
+    AD:      rule
+    Lowers:  StableHLO's own expansion of the chlo op, as a private function
+    Errors:  DTypeError on another dtype
+    Source:  CHLO dialect
+    """
+
+    accepts: ClassVar[frozenset[DType]] = INEXACT
+
+
+@dataclass(frozen=True, slots=True)
+class Asinh(SameType):
+    """Inverse hyperbolic sine: y with sinh(y) = x.
+
+    Shapes:  x S -> S
+    Dtypes:  every float and complex dtype
+    AD:      rule
+    Lowers:  StableHLO's own expansion of the chlo op, as a private function
+    Errors:  DTypeError on another dtype
+    Source:  CHLO dialect
+    """
+
+    accepts: ClassVar[frozenset[DType]] = INEXACT
+
+
+@dataclass(frozen=True, slots=True)
+class Acosh(SameType):
+    """Inverse hyperbolic cosine: y >= 0 with cosh(y) = x.
+
+    Shapes:  x S -> S
+    Dtypes:  every float and complex dtype
+    AD:      rule
+    Lowers:  StableHLO's own expansion of the chlo op, as a private function
+    Errors:  DTypeError on another dtype
+    Source:  CHLO dialect
+    """
+
+    accepts: ClassVar[frozenset[DType]] = INEXACT
+
+
+@dataclass(frozen=True, slots=True)
+class Atanh(SameType):
+    """Inverse hyperbolic tangent: y with tanh(y) = x.
+
+    Shapes:  x S -> S
+    Dtypes:  every float and complex dtype
+    AD:      rule
+    Lowers:  StableHLO's own expansion of the chlo op, as a private function
+    Errors:  DTypeError on another dtype
+    Source:  CHLO dialect
+    """
+
+    accepts: ClassVar[frozenset[DType]] = INEXACT
+
+
+@dataclass(frozen=True, slots=True)
+class Erf(SameType):
+    """Error function: y = 2/sqrt(pi) times the integral of e^(-t^2) from 0 to x.
+
+    Shapes:  x S -> S
+    Dtypes:  every float dtype
+    AD:      rule
+    Lowers:  StableHLO's own expansion of the chlo op, as a private function
+    Errors:  DTypeError on another dtype
+    Source:  CHLO dialect
+    """
+
+    accepts: ClassVar[frozenset[DType]] = FLOATS
+
+
+@dataclass(frozen=True, slots=True)
+class Erfc(SameType):
+    """Complementary error function: y = 1 - erf(x), accurate for large x.
+
+    Shapes:  x S -> S
+    Dtypes:  every float dtype
+    AD:      rule
+    Lowers:  StableHLO's own expansion of the chlo op, as a private function
+    Errors:  DTypeError on another dtype
+    Source:  CHLO dialect
+    """
+
+    accepts: ClassVar[frozenset[DType]] = FLOATS
+
+
+@dataclass(frozen=True, slots=True)
+class ErfInv(SameType):
+    """Inverse error function: y with erf(y) = x.
+
+    Shapes:  x S -> S
+    Dtypes:  every float dtype
+    AD:      rule
+    Lowers:  StableHLO's own expansion of the chlo op, as a private function
+    Errors:  DTypeError on another dtype
+    Source:  CHLO dialect
+    """
+
+    accepts: ClassVar[frozenset[DType]] = FLOATS
+
+
+@dataclass(frozen=True, slots=True)
+class Lgamma(SameType):
+    """Logarithm of the gamma function: y = log |Gamma(x)|.
+
+    Shapes:  x S -> S
+    Dtypes:  every float dtype
+    AD:      rule
+    Lowers:  StableHLO's own expansion of the chlo op, as a private function
+    Errors:  DTypeError on another dtype
+    Source:  CHLO dialect
+    """
+
+    accepts: ClassVar[frozenset[DType]] = FLOATS
+
+
+@dataclass(frozen=True, slots=True)
+class Digamma(SameType):
+    """Digamma function: y = Gamma'(x) / Gamma(x); NaN at the poles.
+
+    Shapes:  x S -> S
+    Dtypes:  every float dtype
+    AD:      rule
+    Lowers:  StableHLO's own expansion of the chlo op, as a private function
+    Errors:  DTypeError on another dtype
+    Source:  CHLO dialect
+    """
+
+    accepts: ClassVar[frozenset[DType]] = FLOATS
+
+
+@dataclass(frozen=True, slots=True)
+class Atan2(SameType):
+    """Angle of the point (x1, x0): y = arg(x1 + i x0), from -pi to pi, with C99's signed zeros.
+
+    Shapes:  x0 S, x1 S -> S
+    Dtypes:  every float dtype
+    AD:      rule
+    Lowers:  stablehlo.atan2, one to one
+    Errors:  ShapeError, DTypeError unless both operands have one accepted type
+    Source:  StableHLO spec #atan2
+    """
+
+    accepts: ClassVar[frozenset[DType]] = FLOATS
+    input_count: ClassVar[int] = 2
+
+
+CARDS = (
+    Exp,
+    Expm1,
+    Log,
+    Log1p,
+    Sqrt,
+    Rsqrt,
+    Cbrt,
+    Sin,
+    Cos,
+    Tan,
+    Tanh,
+    Logistic,
+    Atan2,
+    Asin,
+    Acos,
+    Atan,
+    Sinh,
+    Cosh,
+    Asinh,
+    Acosh,
+    Atanh,
+    Erf,
+    Erfc,
+    ErfInv,
+    Lgamma,
+    Digamma,
+)

@@ -1,0 +1,428 @@
+"""Ops that read and write at positions that are data.
+
+Dimension numbers and out-of-bounds behaviour are StableHLO's: gather moves a window that does not
+fit to where it does, scatter drops it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tenferro.dims import GuardLog, at_least, is_exact
+from tenferro.errors import DTypeError, InvalidConfigError, NonStaticShapeError, ShapeError
+from tenferro.ops.op import StdTensorOp, normalize
+from tenferro.rules.dtypes import ANY, COMPLEX, INTEGERS, require_dtype
+from tenferro.rules.payload import as_bool, as_dims, as_int, as_ints, distinct_axes
+from tenferro.rules.shapes import same_extent
+from tenferro.types import DType, TensorSpec
+
+__all__ = [
+    "CARDS",
+    "COMBINERS",
+    "DynamicSlice",
+    "DynamicUpdateSlice",
+    "Gather",
+    "GatherDynamicSliceSizes",
+    "Scatter",
+]
+
+
+class GatherRule(StdTensorOp):
+    """The rule that `Gather` and `GatherDynamicSliceSizes` share."""
+
+    __slots__ = ()
+
+    offset_dims: tuple[int, ...]
+    collapsed_slice_dims: tuple[int, ...]
+    operand_batching_dims: tuple[int, ...]
+    start_indices_batching_dims: tuple[int, ...]
+    start_index_map: tuple[int, ...]
+    index_vector_dim: int
+    slice_sizes: tuple[Any, ...]
+    indices_are_sorted: bool
+
+    def __post_init__(self) -> None:
+        for name in (
+            "offset_dims",
+            "collapsed_slice_dims",
+            "operand_batching_dims",
+            "start_indices_batching_dims",
+            "start_index_map",
+        ):
+            normalize(self, **{name: as_ints(self.name, name, getattr(self, name), 0)})
+            distinct_axes(self.name, name, getattr(self, name))
+        normalize(
+            self,
+            index_vector_dim=as_int(self.name, "index_vector_dim", self.index_vector_dim, 0),
+            slice_sizes=as_dims(self.name, "slice_sizes", self.slice_sizes),
+            indices_are_sorted=as_bool(self.name, "indices_are_sorted", self.indices_are_sorted),
+        )
+
+    def output_types(
+        self, inputs: tuple[TensorSpec, ...], guards: GuardLog
+    ) -> tuple[TensorSpec, ...]:
+        x, indices = inputs
+        name = self.name
+        require_dtype(name, "indices", indices.dtype, INTEGERS)
+        rank = x.rank
+        dropped = self.collapsed_slice_dims + self.operand_batching_dims
+        distinct_axes(name, "collapsed_slice_dims and operand_batching_dims", dropped, rank)
+        distinct_axes(
+            name,
+            "start_index_map and operand_batching_dims",
+            self.start_index_map + self.operand_batching_dims,
+            rank,
+        )
+        if self.index_vector_dim > indices.rank:
+            raise ShapeError(
+                f"{name}: index_vector_dim {self.index_vector_dim} is beyond indices {indices}"
+            )
+        require_index_vector(
+            name, indices, self.index_vector_dim, len(self.start_index_map), guards
+        )
+        if len(self.slice_sizes) != rank:
+            raise ShapeError(f"{name}: slice_sizes {self.slice_sizes} must cover each axis of {x}")
+        if len(self.operand_batching_dims) != len(self.start_indices_batching_dims):
+            raise ShapeError(
+                f"{name}: batching axes must pair up, got {self.operand_batching_dims} and "
+                f"{self.start_indices_batching_dims}"
+            )
+        distinct_axes(
+            name, "start_indices_batching_dims", self.start_indices_batching_dims, indices.rank
+        )
+        if self.index_vector_dim in self.start_indices_batching_dims:
+            raise ShapeError(f"{name}: index_vector_dim {self.index_vector_dim} is a batching axis")
+        sizes = self.resolved("slice_sizes", (x.shape, indices.shape))
+        for axis, (size, extent) in enumerate(zip(sizes, x.shape, strict=True)):
+            decided = at_least(extent, size)
+            if decided is False:
+                raise ShapeError(f"{name}: slice size {size} exceeds axis {axis} of {x}")
+            if decided is None:
+                guards.require(extent, ">=", size, f"{name}: axis {axis}")
+            if axis in dropped and size not in (0, 1):
+                raise ShapeError(
+                    f"{name}: slice size of the dropped axis {axis} must be 1, got {size}"
+                )
+        for a, b in zip(self.operand_batching_dims, self.start_indices_batching_dims, strict=True):
+            what = f"batching axis {a} of {x} and axis {b} of indices {indices}"
+            same_extent(name, what, x.shape[a], indices.shape[b], guards)
+        batch = [n for axis, n in enumerate(indices.shape) if axis != self.index_vector_dim]
+        window = [size for axis, size in enumerate(sizes) if axis not in dropped]
+        total = len(batch) + len(window)
+        if len(self.offset_dims) != len(window):
+            raise ShapeError(
+                f"{name}: offset_dims {self.offset_dims} must place {len(window)} window axes"
+            )
+        distinct_axes(name, "offset_dims", self.offset_dims, total)
+        places = dict(zip(sorted(self.offset_dims), window, strict=True))
+        rest = iter(batch)
+        shape = tuple(places[axis] if axis in places else next(rest) for axis in range(total))
+        return (TensorSpec.of(shape, x.dtype),)
+
+
+@dataclass(frozen=True, slots=True)
+class Gather(GatherRule):
+    """Read windows of x at the positions that `indices` name; each start is clamped so that its
+    window fits.
+
+    For a result index r split into batch and offset parts, start = indices[batch] along
+    `index_vector_dim`, put on the axes `start_index_map`, and y[r] = x[clamp(start) + offset].
+
+    Shapes:  x, indices -> batch axes of indices, with window axes at `offset_dims`
+    Dtypes:  x every dtype; indices every integer dtype
+    AD:      linear in x; its transpose scatters with add
+    Lowers:  stablehlo.gather, one to one
+    Errors:  ShapeError, AxisError, DTypeError where dimension numbers do not fit
+    Source:  seed 004 section IV, StableHLO spec #gather
+    """
+
+    offset_dims: tuple[int, ...]
+    collapsed_slice_dims: tuple[int, ...]
+    operand_batching_dims: tuple[int, ...]
+    start_indices_batching_dims: tuple[int, ...]
+    start_index_map: tuple[int, ...]
+    index_vector_dim: int
+    slice_sizes: tuple[Any, ...]
+    indices_are_sorted: bool = False
+
+    accepts: ClassVar[frozenset[DType]] = ANY
+    input_count: ClassVar[int] = 2
+
+    __post_init__ = GatherRule.__post_init__
+
+
+@dataclass(frozen=True, slots=True)
+class GatherDynamicSliceSizes(GatherRule):
+    """`Gather` whose slice sizes are expressions in the extents of x and indices.
+
+    Natively they are resolved against the arrays; in StableHLO, once the extents are numbers.
+
+    Shapes:  x, indices -> batch axes of indices, with window axes at `offset_dims`
+    Dtypes:  x every dtype; indices every integer dtype
+    AD:      linear in x; its transpose scatters with add
+    Lowers:  stablehlo.gather
+    Errors:  as Gather
+    Source:  seed 002 section IV
+    """
+
+    offset_dims: tuple[int, ...]
+    collapsed_slice_dims: tuple[int, ...]
+    operand_batching_dims: tuple[int, ...]
+    start_indices_batching_dims: tuple[int, ...]
+    start_index_map: tuple[int, ...]
+    index_vector_dim: int
+    slice_sizes: tuple[Any, ...]
+    indices_are_sorted: bool = False
+
+    accepts: ClassVar[frozenset[DType]] = ANY
+    input_count: ClassVar[int] = 2
+
+    __post_init__ = GatherRule.__post_init__
+
+
+COMBINERS = ("add", "multiply", "min", "max", "set")
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter(StdTensorOp):
+    """Combine windows of `updates` into x at the positions that `indices` name; a window that does
+    not fit wholly is dropped.
+
+    y starts as x; for each update index u split into scatter and window parts, start =
+    indices[scatter], and y[start + window] becomes combiner(y[start + window], updates[u]). On bool,
+    add is or and multiply is and. With "set" and several updates of one element, natively the last one
+    in row-major order stays; StableHLO leaves it open.
+
+    Shapes:  x S, indices, updates -> S
+    Dtypes:  x and updates one of every dtype (min, max: not complex); indices every integer dtype
+    AD:      linear in x and updates for add; rules for the rest
+    Lowers:  stablehlo.scatter with a region
+    Errors:  ShapeError, AxisError, DTypeError where dimension numbers do not fit; InvalidConfigError
+             on another combiner
+    Source:  seed 004 section IV, StableHLO spec #scatter
+    """
+
+    update_window_dims: tuple[int, ...]
+    inserted_window_dims: tuple[int, ...]
+    input_batching_dims: tuple[int, ...]
+    scatter_indices_batching_dims: tuple[int, ...]
+    scatter_dims_to_operand_dims: tuple[int, ...]
+    index_vector_dim: int
+    combiner: str = "add"
+    indices_are_sorted: bool = False
+    unique_indices: bool = False
+
+    accepts: ClassVar[frozenset[DType]] = ANY
+    input_count: ClassVar[int] = 3
+
+    def __post_init__(self) -> None:
+        for name in (
+            "update_window_dims",
+            "inserted_window_dims",
+            "input_batching_dims",
+            "scatter_indices_batching_dims",
+            "scatter_dims_to_operand_dims",
+        ):
+            normalize(self, **{name: as_ints("Scatter", name, getattr(self, name), 0)})
+            distinct_axes("Scatter", name, getattr(self, name))
+        normalize(
+            self,
+            index_vector_dim=as_int("Scatter", "index_vector_dim", self.index_vector_dim, 0),
+            indices_are_sorted=as_bool("Scatter", "indices_are_sorted", self.indices_are_sorted),
+            unique_indices=as_bool("Scatter", "unique_indices", self.unique_indices),
+        )
+        if self.combiner not in COMBINERS:
+            raise InvalidConfigError(
+                f"Scatter: combiner is one of {COMBINERS}, got {self.combiner!r}"
+            )
+
+    def output_types(
+        self, inputs: tuple[TensorSpec, ...], guards: GuardLog
+    ) -> tuple[TensorSpec, ...]:
+        x, indices, updates = inputs
+        require_dtype("Scatter", "indices", indices.dtype, INTEGERS)
+        if x.dtype is not updates.dtype:
+            raise DTypeError(
+                f"Scatter: x and updates must have the same dtype, got {x} and {updates}"
+            )
+        if self.combiner in ("min", "max"):
+            require_dtype("Scatter", "x", x.dtype, ANY - COMPLEX)
+        dropped = self.inserted_window_dims + self.input_batching_dims
+        distinct_axes("Scatter", "inserted_window_dims and input_batching_dims", dropped, x.rank)
+        distinct_axes(
+            "Scatter",
+            "scatter_dims_to_operand_dims and input_batching_dims",
+            self.scatter_dims_to_operand_dims + self.input_batching_dims,
+            x.rank,
+        )
+        distinct_axes("Scatter", "update_window_dims", self.update_window_dims, updates.rank)
+        distinct_axes(
+            "Scatter",
+            "scatter_indices_batching_dims",
+            self.scatter_indices_batching_dims,
+            indices.rank,
+        )
+        if self.index_vector_dim > indices.rank:
+            raise ShapeError(
+                f"Scatter: index_vector_dim {self.index_vector_dim} is beyond indices {indices}"
+            )
+        require_index_vector(
+            "Scatter",
+            indices,
+            self.index_vector_dim,
+            len(self.scatter_dims_to_operand_dims),
+            guards,
+        )
+        if len(self.input_batching_dims) != len(self.scatter_indices_batching_dims):
+            raise ShapeError(
+                f"Scatter: batching axes must pair up, got {self.input_batching_dims} and "
+                f"{self.scatter_indices_batching_dims}"
+            )
+        for a, b in zip(self.input_batching_dims, self.scatter_indices_batching_dims, strict=True):
+            what = f"batching axis {a} of {x} and axis {b} of indices {indices}"
+            same_extent("Scatter", what, x.shape[a], indices.shape[b], guards)
+        window = [axis for axis in range(x.rank) if axis not in dropped]
+        if len(window) != len(self.update_window_dims):
+            raise ShapeError(
+                f"Scatter: update_window_dims {self.update_window_dims} must place "
+                f"{len(window)} window axes"
+            )
+        for axis, place in zip(window, sorted(self.update_window_dims), strict=True):
+            decided = at_least(x.shape[axis], updates.shape[place])
+            if decided is False:
+                raise ShapeError(
+                    f"Scatter: window axis {place} of updates {updates} exceeds axis {axis} of {x}"
+                )
+            if decided is None:
+                guards.require(x.shape[axis], ">=", updates.shape[place], f"Scatter: axis {axis}")
+        scattered = [
+            axis for axis in range(updates.rank) if axis not in set(self.update_window_dims)
+        ]
+        batch = [n for axis, n in enumerate(indices.shape) if axis != self.index_vector_dim]
+        if len(scattered) != len(batch):
+            raise ShapeError(
+                f"Scatter: updates {updates} must have {len(batch)} axes besides its windows"
+            )
+        for axis, extent in zip(scattered, batch, strict=True):
+            what = f"axis {axis} of updates {updates} and its axis of indices {indices}"
+            same_extent("Scatter", what, updates.shape[axis], extent, guards)
+        return (x,)
+
+
+def require_index_vector(
+    op: str, indices: TensorSpec, axis: int, count: int, guards: GuardLog
+) -> None:
+    """The axis that holds one index vector must be as long as the vector; rank means implicit 1."""
+    extent = 1 if axis == indices.rank else indices.shape[axis]
+    what = f"the extent of indices {indices} along index_vector_dim {axis} and the index map"
+    same_extent(op, what, extent, count, guards)
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicSlice(StdTensorOp):
+    """Read a window at a position that is data: y[i] = x[start + i], each start clamped so that the
+    window fits.
+
+    Shapes:  x of rank r, r starts of shape [] -> `sizes`
+    Dtypes:  x every dtype; starts one integer dtype
+    AD:      linear in x; its transpose is DynamicUpdateSlice into zeros
+    Lowers:  stablehlo.dynamic_slice, one to one
+    Errors:  ShapeError unless sizes fit x and starts are scalars, one per axis
+    Source:  seed 004 section V, StableHLO spec #dynamic_slice
+    """
+
+    sizes: tuple[Any, ...]
+
+    accepts: ClassVar[frozenset[DType]] = ANY
+
+    def __post_init__(self) -> None:
+        normalize(self, sizes=as_dims("DynamicSlice", "sizes", self.sizes))
+
+    @property
+    def input_count(self) -> int:
+        """x, and one start per axis."""
+        return 1 + len(self.sizes)
+
+    def output_types(
+        self, inputs: tuple[TensorSpec, ...], guards: GuardLog
+    ) -> tuple[TensorSpec, ...]:
+        x, *starts = inputs
+        if x.rank != len(self.sizes):
+            raise ShapeError(f"DynamicSlice: sizes {self.sizes} must cover each axis of {x}")
+        sizes = self.resolved("sizes", (x.shape,))
+        require_starts("DynamicSlice", starts)
+        for axis, (size, extent) in enumerate(zip(sizes, x.shape, strict=True)):
+            require_window("DynamicSlice", "sizes", axis, size, extent, x, guards)
+        return (TensorSpec.of(sizes, x.dtype),)
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicUpdateSlice(StdTensorOp):
+    """Write a window at a position that is data: y is x with y[start + i] = update[i], each start
+    clamped so that the window fits.
+
+    Shapes:  x S of `rank`, update within S, `rank` starts of shape [] -> S
+    Dtypes:  x and update one of every dtype; starts one integer dtype
+    AD:      linear in x and update
+    Lowers:  stablehlo.dynamic_update_slice, one to one
+    Errors:  ShapeError unless update fits x and starts are scalars, one per axis
+    Source:  seed 002 section II, StableHLO spec #dynamic_update_slice
+    """
+
+    rank: int
+
+    accepts: ClassVar[frozenset[DType]] = ANY
+
+    def __post_init__(self) -> None:
+        normalize(self, rank=as_int("DynamicUpdateSlice", "rank", self.rank, 0))
+
+    @property
+    def input_count(self) -> int:
+        """x, update, and one start per axis."""
+        return 2 + self.rank
+
+    def output_types(
+        self, inputs: tuple[TensorSpec, ...], guards: GuardLog
+    ) -> tuple[TensorSpec, ...]:
+        x, update, *starts = inputs
+        if x.dtype is not update.dtype:
+            raise DTypeError(
+                f"DynamicUpdateSlice: x and update must have the same dtype, got {x} and {update}"
+            )
+        if x.rank != self.rank or update.rank != self.rank:
+            raise ShapeError(
+                f"DynamicUpdateSlice: x and update must have rank {self.rank}, got {x} and {update}"
+            )
+        require_starts("DynamicUpdateSlice", starts)
+        for axis, (size, extent) in enumerate(zip(update.shape, x.shape, strict=True)):
+            require_window("DynamicUpdateSlice", "update", axis, size, extent, x, guards)
+        return (x,)
+
+
+def require_starts(op: str, starts: list[TensorSpec]) -> None:
+    """Starts are integer scalars of one dtype."""
+    for index, start in enumerate(starts):
+        require_dtype(op, f"start {index}", start.dtype, INTEGERS)
+        if start.rank:
+            raise ShapeError(f"{op}: start {index} must have rank 0, got {start}")
+        if start.dtype is not starts[0].dtype:
+            raise DTypeError(
+                f"{op}: starts must have one dtype, got {starts[0].dtype} and {start.dtype}"
+            )
+
+
+def require_window(
+    op: str, role: str, axis: int, size: Any, extent: Any, x: TensorSpec, guards: GuardLog
+) -> None:
+    """A window's size must not exceed the axis it lies on."""
+    if not is_exact(size) or not is_exact(extent):
+        raise NonStaticShapeError(f"{op}: the extent of axis {axis} of {x} depends on the data")
+    decided = at_least(extent, size)
+    if decided is False:
+        raise ShapeError(f"{op}: {role} has extent {size} on axis {axis}, more than {x} has")
+    if decided is None:
+        guards.require(extent, ">=", size, f"{op}: axis {axis}")
+
+
+CARDS = (Gather, GatherDynamicSliceSizes, Scatter, DynamicSlice, DynamicUpdateSlice)

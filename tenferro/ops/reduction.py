@@ -1,0 +1,446 @@
+"""Ops that combine the elements along axes: reductions, arg-reductions, scans, sorting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tenferro.dims import GuardLog, at_least
+from tenferro.errors import ShapeError
+from tenferro.ops.op import StdTensorOp, normalize
+from tenferro.rules.dtypes import ANY, BOOL, INTEGERS, NUMERIC, ORDERED, require_dtype
+from tenferro.rules.payload import as_bool, as_int, as_ints, distinct_axes
+from tenferro.rules.shapes import same_shape, without_axes
+from tenferro.types import DType, TensorSpec
+
+__all__ = [
+    "CARDS",
+    "ArgMax",
+    "ArgMin",
+    "CumMax",
+    "CumMin",
+    "CumProd",
+    "CumSum",
+    "ReduceAnd",
+    "ReduceMax",
+    "ReduceMin",
+    "ReduceOr",
+    "ReduceProd",
+    "ReduceSum",
+    "Sort",
+    "TopK",
+]
+
+
+class Reduction(StdTensorOp):
+    """Combines all elements along the axes of its payload, and drops those axes."""
+
+    __slots__ = ()
+
+    axes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        normalize(self, axes=tuple(sorted(as_ints(self.name, "axes", self.axes))))
+        distinct_axes(self.name, "axes", self.axes)
+
+    def output_types(
+        self, inputs: tuple[TensorSpec, ...], guards: GuardLog
+    ) -> tuple[TensorSpec, ...]:
+        (x,) = inputs
+        require_dtype(self.name, "x", x.dtype, self.accepts)
+        distinct_axes(self.name, "axes", self.axes, x.rank)
+        return (TensorSpec.of(without_axes(x.shape, self.axes), x.dtype),)
+
+
+class ArgReduction(StdTensorOp):
+    """Finds an index along one axis, and drops that axis."""
+
+    __slots__ = ()
+
+    axis: int
+
+    def __post_init__(self) -> None:
+        normalize(self, axis=as_int(self.name, "axis", self.axis, 0))
+
+    def output_types(
+        self, inputs: tuple[TensorSpec, ...], guards: GuardLog
+    ) -> tuple[TensorSpec, ...]:
+        (x,) = inputs
+        require_dtype(self.name, "x", x.dtype, self.accepts)
+        distinct_axes(self.name, "axis", (self.axis,), x.rank)
+        extent = x.shape[self.axis]
+        if isinstance(extent, int) and extent == 0:
+            raise ShapeError(f"{self.name}: axis {self.axis} of {x} is empty and has no winner")
+        guards.require(extent, ">=", 1, f"{self.name}: axis {self.axis}")
+        return (TensorSpec.of(without_axes(x.shape, (self.axis,)), DType.I64),)
+
+
+class Scan(StdTensorOp):
+    """Combines the elements up to each one along an axis; from the end when `reverse`."""
+
+    __slots__ = ()
+
+    axis: int
+    reverse: bool
+
+    def __post_init__(self) -> None:
+        normalize(
+            self,
+            axis=as_int(self.name, "axis", self.axis, 0),
+            reverse=as_bool(self.name, "reverse", self.reverse),
+        )
+
+    def output_types(
+        self, inputs: tuple[TensorSpec, ...], guards: GuardLog
+    ) -> tuple[TensorSpec, ...]:
+        (x,) = inputs
+        require_dtype(self.name, "x", x.dtype, self.accepts)
+        distinct_axes(self.name, "axis", (self.axis,), x.rank)
+        return inputs
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceSum(Reduction):
+    """Sum over axes; 0 over none. float16 and bfloat16 are summed in float32.
+
+    Shapes:  x S -> S without `axes`; no axes leave x as it is
+    Dtypes:  every integer, float and complex dtype
+    AD:      linear; its transpose broadcasts
+    Lowers:  stablehlo.reduce with add
+    Errors:  AxisError unless axes are distinct axes of x; DTypeError on another dtype
+    Source:  seed 004 section IV, StableHLO spec #reduce
+    """
+
+    axes: tuple[int, ...]
+
+    accepts: ClassVar[frozenset[DType]] = NUMERIC
+
+    __post_init__ = Reduction.__post_init__
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceProd(Reduction):
+    """Product over axes; 1 over none. float16 and bfloat16 are multiplied in float32.
+
+    Shapes:  x S -> S without `axes`; no axes leave x as it is
+    Dtypes:  every integer, float and complex dtype
+    AD:      rule, right also where elements are zero
+    Lowers:  stablehlo.reduce with multiply
+    Errors:  AxisError unless axes are distinct axes of x; DTypeError on another dtype
+    Source:  seed 004 section V, StableHLO spec #reduce
+    """
+
+    axes: tuple[int, ...]
+
+    accepts: ClassVar[frozenset[DType]] = NUMERIC
+
+    __post_init__ = Reduction.__post_init__
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceMax(Reduction):
+    """Largest element over axes; NaN where there is one; the least value of the dtype over none.
+
+    Shapes:  x S -> S without `axes`; no axes leave x as it is
+    Dtypes:  every real dtype, and bool
+    AD:      shared equally among the winners
+    Lowers:  stablehlo.reduce with maximum
+    Errors:  AxisError unless axes are distinct axes of x; DTypeError on another dtype
+    Source:  seed 004 section V, StableHLO spec #reduce
+    """
+
+    axes: tuple[int, ...]
+
+    accepts: ClassVar[frozenset[DType]] = ORDERED
+
+    __post_init__ = Reduction.__post_init__
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceMin(Reduction):
+    """Smallest element over axes; NaN where there is one; the largest value of the dtype over none.
+
+    Shapes:  x S -> S without `axes`; no axes leave x as it is
+    Dtypes:  every real dtype, and bool
+    AD:      shared equally among the winners
+    Lowers:  stablehlo.reduce with minimum
+    Errors:  AxisError unless axes are distinct axes of x; DTypeError on another dtype
+    Source:  seed 004 section V, StableHLO spec #reduce
+    """
+
+    axes: tuple[int, ...]
+
+    accepts: ClassVar[frozenset[DType]] = ORDERED
+
+    __post_init__ = Reduction.__post_init__
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceAnd(Reduction):
+    """Bitwise and over axes, logical on bool; all bits set over none.
+
+    Shapes:  x S -> S without `axes`; no axes leave x as it is
+    Dtypes:  bool and every integer dtype
+    AD:      inactive
+    Lowers:  stablehlo.reduce with and
+    Errors:  AxisError unless axes are distinct axes of x; DTypeError on another dtype
+    Source:  StableHLO spec #reduce
+    """
+
+    axes: tuple[int, ...]
+
+    accepts: ClassVar[frozenset[DType]] = BOOL | INTEGERS
+
+    __post_init__ = Reduction.__post_init__
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceOr(Reduction):
+    """Bitwise or over axes, logical on bool; 0 over none.
+
+    Shapes:  x S -> S without `axes`; no axes leave x as it is
+    Dtypes:  bool and every integer dtype
+    AD:      inactive
+    Lowers:  stablehlo.reduce with or
+    Errors:  AxisError unless axes are distinct axes of x; DTypeError on another dtype
+    Source:  StableHLO spec #reduce
+    """
+
+    axes: tuple[int, ...]
+
+    accepts: ClassVar[frozenset[DType]] = BOOL | INTEGERS
+
+    __post_init__ = Reduction.__post_init__
+
+
+@dataclass(frozen=True, slots=True)
+class ArgMax(ArgReduction):
+    """Index of the first largest element along an axis, as int64; the first NaN where there is one.
+
+    Shapes:  x S -> S without `axis`
+    Dtypes:  every real dtype, and bool; int64 out
+    AD:      inactive
+    Lowers:  stablehlo.reduce over values and indices
+    Errors:  ShapeError on an empty axis; AxisError outside the rank; DTypeError on complex
+    Source:  StableHLO spec #reduce
+    """
+
+    axis: int
+
+    accepts: ClassVar[frozenset[DType]] = ORDERED
+
+    __post_init__ = ArgReduction.__post_init__
+
+
+@dataclass(frozen=True, slots=True)
+class ArgMin(ArgReduction):
+    """Index of the first smallest element along an axis, as int64; the first NaN where there is one.
+
+    Shapes:  x S -> S without `axis`
+    Dtypes:  every real dtype, and bool; int64 out
+    AD:      inactive
+    Lowers:  stablehlo.reduce over values and indices
+    Errors:  ShapeError on an empty axis; AxisError outside the rank; DTypeError on complex
+    Source:  StableHLO spec #reduce
+    """
+
+    axis: int
+
+    accepts: ClassVar[frozenset[DType]] = ORDERED
+
+    __post_init__ = ArgReduction.__post_init__
+
+
+@dataclass(frozen=True, slots=True)
+class CumSum(Scan):
+    """Running sum along an axis; float16 and bfloat16 in float32.
+
+    With `reverse` the elements from the end to each one are combined.
+
+    Shapes:  x S -> S
+    Dtypes:  every integer, float and complex dtype
+    AD:      linear; its transpose runs the other way
+    Lowers:  stablehlo.reduce_window over all that came before
+    Errors:  AxisError outside the rank; DTypeError on another dtype
+    Source:  StableHLO spec #reduce_window
+    """
+
+    axis: int
+    reverse: bool = False
+
+    accepts: ClassVar[frozenset[DType]] = NUMERIC
+
+    __post_init__ = Scan.__post_init__
+
+
+@dataclass(frozen=True, slots=True)
+class CumProd(Scan):
+    """Running product along an axis; float16 and bfloat16 in float32.
+
+    With `reverse` the elements from the end to each one are combined.
+
+    Shapes:  x S -> S
+    Dtypes:  every integer, float and complex dtype
+    AD:      rule
+    Lowers:  stablehlo.reduce_window over all that came before
+    Errors:  AxisError outside the rank; DTypeError on another dtype
+    Source:  StableHLO spec #reduce_window
+    """
+
+    axis: int
+    reverse: bool = False
+
+    accepts: ClassVar[frozenset[DType]] = NUMERIC
+
+    __post_init__ = Scan.__post_init__
+
+
+@dataclass(frozen=True, slots=True)
+class CumMax(Scan):
+    """Running maximum along an axis; NaN from the first NaN on.
+
+    With `reverse` the elements from the end to each one are combined.
+
+    Shapes:  x S -> S
+    Dtypes:  every real dtype, and bool
+    AD:      to the latest winner
+    Lowers:  stablehlo.reduce_window over all that came before
+    Errors:  AxisError outside the rank; DTypeError on another dtype
+    Source:  StableHLO spec #reduce_window
+    """
+
+    axis: int
+    reverse: bool = False
+
+    accepts: ClassVar[frozenset[DType]] = ORDERED
+
+    __post_init__ = Scan.__post_init__
+
+
+@dataclass(frozen=True, slots=True)
+class CumMin(Scan):
+    """Running minimum along an axis; NaN from the first NaN on.
+
+    With `reverse` the elements from the end to each one are combined.
+
+    Shapes:  x S -> S
+    Dtypes:  every real dtype, and bool
+    AD:      to the latest winner
+    Lowers:  stablehlo.reduce_window over all that came before
+    Errors:  AxisError outside the rank; DTypeError on another dtype
+    Source:  StableHLO spec #reduce_window
+    """
+
+    axis: int
+    reverse: bool = False
+
+    accepts: ClassVar[frozenset[DType]] = ORDERED
+
+    __post_init__ = Scan.__post_init__
+
+
+@dataclass(frozen=True, slots=True)
+class Sort(StdTensorOp):
+    """Sort `count` operands along an axis by the first of them, ascending.
+
+    NaN comes last; -0.0 and 0.0 are equal; complex numbers go by real part, then imaginary part; False
+    comes before True. With `stable`, equal keys keep their order; natively they always do.
+
+    Shapes:  x0 S, .. of one shape -> as many of that shape
+    Dtypes:  every dtype, and each operand its own
+    AD:      linear for a fixed order: the tangents move along
+    Lowers:  stablehlo.sort with a comparator
+    Errors:  ShapeError unless the operands have one shape; AxisError outside the rank
+    Source:  StableHLO spec #sort
+
+    >>> Sort(0, True, 2).infer(TensorSpec.parse("f64[3]"), TensorSpec.parse("i64[3]"))
+    (f64[3], i64[3])
+    """
+
+    axis: int
+    stable: bool = True
+    count: int = 1
+
+    accepts: ClassVar[frozenset[DType]] = ANY
+
+    def __post_init__(self) -> None:
+        normalize(
+            self,
+            axis=as_int("Sort", "axis", self.axis, 0),
+            stable=as_bool("Sort", "stable", self.stable),
+            count=as_int("Sort", "count", self.count, 1),
+        )
+
+    @property
+    def input_count(self) -> int:
+        """As many as the payload says."""
+        return self.count
+
+    @property
+    def output_count(self) -> int:
+        """As many as inputs."""
+        return self.count
+
+    def output_types(
+        self, inputs: tuple[TensorSpec, ...], guards: GuardLog
+    ) -> tuple[TensorSpec, ...]:
+        distinct_axes("Sort", "axis", (self.axis,), inputs[0].rank)
+        shape = inputs[0].shape
+        for index, other in enumerate(inputs[1:], 1):
+            shape = same_shape("Sort", ("x0", inputs[0]), (f"x{index}", other), guards)
+        return tuple(TensorSpec.of(shape, x.dtype) for x in inputs)
+
+
+@dataclass(frozen=True, slots=True)
+class TopK(StdTensorOp):
+    """The k largest elements along the last axis, in descending order, and their indices.
+
+    NaN counts as largest; of equal elements the one with the lower index comes first.
+
+    Shapes:  x [.., d] -> values [.., k], indices [.., k]
+    Dtypes:  every real dtype, and bool; indices int64
+    AD:      linear for a fixed choice: values gather the tangent
+    Lowers:  stablehlo.sort of values and indices, then stablehlo.slice
+    Errors:  ShapeError unless x has an axis and k <= d; DTypeError on complex
+    Source:  CHLO dialect, top_k
+    """
+
+    k: int
+
+    accepts: ClassVar[frozenset[DType]] = ORDERED
+    output_count: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        normalize(self, k=as_int("TopK", "k", self.k, 0))
+
+    def output_types(
+        self, inputs: tuple[TensorSpec, ...], guards: GuardLog
+    ) -> tuple[TensorSpec, ...]:
+        (x,) = inputs
+        require_dtype("TopK", "x", x.dtype, self.accepts)
+        extent: Any = x.shape[-1] if x.shape else 0
+        decided = at_least(extent, self.k)
+        if not x.shape or decided is False:
+            raise ShapeError(f"TopK: the last axis of {x} has fewer than {self.k} elements")
+        if decided is None:
+            guards.require(extent, ">=", self.k, "TopK: the last axis")
+        shape = (*x.shape[:-1], self.k)
+        return (TensorSpec.of(shape, x.dtype), TensorSpec.of(shape, DType.I64))
+
+
+CARDS = (
+    ReduceSum,
+    ReduceProd,
+    ReduceMax,
+    ReduceMin,
+    ReduceAnd,
+    ReduceOr,
+    ArgMax,
+    ArgMin,
+    CumSum,
+    CumProd,
+    CumMax,
+    CumMin,
+    Sort,
+    TopK,
+)

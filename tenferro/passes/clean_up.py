@@ -1,0 +1,199 @@
+"""Algebraic clean-up: the result is the same bit for bit, with fewer instructions.
+
+Transposes compose and cancel, reshapes of reshapes are one, conversions through a wider dtype are
+direct, and what changes nothing (times one, minus zero, twice negated) is dropped. Adding +0.0 stays,
+because it turns -0.0 into 0.0; so does multiplying complex numbers by one, because of infinities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tenferro.dims import is_static
+from tenferro.graph import Graph, SourceLine
+from tenferro.ops import StdTensorOp
+from tenferro.ops.elementwise import Add, Convert, Multiply, Negate, Subtract
+from tenferro.ops.source import Constant
+from tenferro.ops.structural import BroadcastInDim, Reshape, Reverse, Slice, Transpose
+from tenferro.passes.rewrite import Producers, rewrite
+from tenferro.program import GraphProgram
+from tenferro.types import DType
+
+__all__ = ["clean_up"]
+
+Values = tuple[int, ...]
+Simplify = Callable[[Producers, Any, Values, SourceLine | None], Values | None]
+
+
+def clean_up(program: GraphProgram) -> GraphProgram:
+    """The program with every rule of this file applied once, in order."""
+    known = Producers()
+
+    def rule(
+        graph: Graph, op: StdTensorOp, inputs: Values, source: SourceLine | None
+    ) -> Values | None:
+        known.follow(graph)
+        simplify = RULES.get(type(op))
+        return None if simplify is None else simplify(known, op, inputs, source)
+
+    return rewrite(program, rule)
+
+
+def is_splat_of(known: Producers, value: int, number: Any) -> bool:
+    """True when every element of `value` is known to have exactly the bits of `number`."""
+    broadcast = known.of(value, BroadcastInDim)
+    constant = known.of(broadcast.inputs[0] if broadcast else value, Constant)
+    if constant is None:
+        return False
+    array = constant.op.array  # type: ignore[attr-defined]  # because the card is Constant
+    wanted = np.asarray(number).astype(array.dtype).tobytes()
+    return array.size > 0 and array.tobytes() == wanted * array.size
+
+
+def transpose(
+    known: Producers, op: Transpose, inputs: Values, source: SourceLine | None
+) -> Values | None:
+    """Transpose of a transpose is one; the identity is none."""
+    (x,) = inputs
+    inner = known.of(x, Transpose)
+    if inner is not None:
+        perm = tuple(inner.op.perm[axis] for axis in op.perm)  # type: ignore[attr-defined]
+        op, x = Transpose(perm), inner.inputs[0]
+    if op.perm == tuple(range(len(op.perm))):
+        return (x,)
+    return known.graph.add(op, (x,), source) if inner is not None else None
+
+
+def reshape(
+    known: Producers, op: Reshape, inputs: Values, source: SourceLine | None
+) -> Values | None:
+    """Reshape of a reshape is one; to the same shape, none."""
+    (x,) = inputs
+    if not all(is_static(extent) for extent in op.shape):
+        return None
+    if known.graph.types[x].shape == op.shape:
+        return (x,)
+    inner = known.of(x, Reshape)
+    if inner is None:
+        return None
+    if known.graph.types[inner.inputs[0]].shape == op.shape:
+        return (inner.inputs[0],)
+    return known.graph.add(op, inner.inputs, source)
+
+
+def broadcast(
+    known: Producers, op: BroadcastInDim, inputs: Values, source: SourceLine | None
+) -> Values | None:
+    """Broadcasting to the same shape in the same order is nothing."""
+    (x,) = inputs
+    same = known.graph.types[x].shape == op.shape and op.dims == tuple(range(len(op.shape)))
+    return (x,) if same else None
+
+
+def slice_(known: Producers, op: Slice, inputs: Values, source: SourceLine | None) -> Values | None:
+    """Taking everything is nothing."""
+    (x,) = inputs
+    whole = (
+        not any(op.starts)
+        and tuple(op.limits) == known.graph.types[x].shape
+        and all(stride == 1 for stride in op.strides)
+    )
+    return (x,) if whole else None
+
+
+def reverse(
+    known: Producers, op: Reverse, inputs: Values, source: SourceLine | None
+) -> Values | None:
+    """Reversing no axis, or the same ones twice, is nothing."""
+    (x,) = inputs
+    if not op.axes:
+        return (x,)
+    inner = known.of(x, Reverse)
+    if inner is not None and set(inner.op.axes) == set(op.axes):  # type: ignore[attr-defined]
+        return inner.inputs
+    return None
+
+
+def convert(
+    known: Producers, op: Convert, inputs: Values, source: SourceLine | None
+) -> Values | None:
+    """Through a dtype that holds every value exactly, conversion is direct."""
+    (x,) = inputs
+    if known.graph.types[x].dtype is op.to:
+        return (x,)
+    inner = known.of(x, Convert)
+    if inner is None:
+        return None
+    origin = known.graph.types[inner.inputs[0]].dtype
+    if not holds(known.graph.types[x].dtype, origin):
+        return None
+    if origin is op.to:
+        return inner.inputs
+    return known.graph.add(op, inner.inputs, source)
+
+
+def holds(wide: DType, narrow: DType) -> bool:
+    """True when each value of `narrow` is a value of `wide`, and converting it onwards is the same.
+
+    Floats to integers saturate and integers to integers wrap, so the kinds must match.
+    """
+    if wide.kind != narrow.kind or wide.is_bool:
+        return False
+    if DType.BF16 in (wide, narrow):
+        return narrow is DType.BF16 and wide in (DType.F32, DType.F64)
+    return wide.itemsize >= narrow.itemsize
+
+
+def multiply(
+    known: Producers, op: Multiply, inputs: Values, source: SourceLine | None
+) -> Values | None:
+    """X times one is x, for real x."""
+    if known.graph.types[inputs[0]].dtype.is_complex:
+        return None
+    for x, factor in (inputs, inputs[::-1]):
+        if is_splat_of(known, factor, 1):
+            return (x,)
+    return None
+
+
+def add(known: Producers, op: Add, inputs: Values, source: SourceLine | None) -> Values | None:
+    """X plus zero is x: integer zero, or the float -0.0."""
+    dtype = known.graph.types[inputs[0]].dtype
+    zero = -0.0 if dtype.is_float else complex(-0.0, -0.0) if dtype.is_complex else 0
+    for x, term in (inputs, inputs[::-1]):
+        if is_splat_of(known, term, zero):
+            return (x,)
+    return None
+
+
+def subtract(
+    known: Producers, op: Subtract, inputs: Values, source: SourceLine | None
+) -> Values | None:
+    """X minus +0 is x."""
+    x, term = inputs
+    return (x,) if is_splat_of(known, term, 0) else None
+
+
+def negate(
+    known: Producers, op: Negate, inputs: Values, source: SourceLine | None
+) -> Values | None:
+    """Negated twice is x."""
+    inner = known.of(inputs[0], Negate)
+    return None if inner is None else inner.inputs
+
+
+RULES: Mapping[type[StdTensorOp], Simplify] = {
+    Transpose: transpose,
+    Reshape: reshape,
+    BroadcastInDim: broadcast,
+    Slice: slice_,
+    Reverse: reverse,
+    Convert: convert,
+    Multiply: multiply,
+    Add: add,
+    Subtract: subtract,
+    Negate: negate,
+}

@@ -1,0 +1,60 @@
+"""DotDecomposer: each dot as one batched matrix product, [batch, m, k] by [batch, k, n].
+
+The result is unchanged. Operands are put in canonical order by transposes, which natively are views:
+batch axes first, then free and contracting. Which axes merge without a copy depends on strides that
+only the run knows, so the kernel merges them, copies the side that needs it, and restores the free
+axes in the result's shape.
+
+Source: seed 002, section III (`DotDecomposer`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tenferro.graph import Graph, SourceLine
+from tenferro.ops import StdTensorOp
+from tenferro.ops.contraction import DotGeneral
+from tenferro.ops.structural import Transpose
+from tenferro.passes.rewrite import rewrite
+from tenferro.program import GraphProgram
+
+__all__ = ["decompose_dots"]
+
+
+def decompose_dots(program: GraphProgram) -> GraphProgram:
+    """The program with the operands of each dot in the order of a batched matrix product."""
+    return rewrite(program, _rule)
+
+
+def _rule(
+    graph: Graph, op: StdTensorOp, inputs: tuple[int, ...], source: SourceLine | None
+) -> tuple[int, ...] | None:
+    if not isinstance(op, DotGeneral):
+        return None
+    lhs, rhs = inputs
+    batch, contracted = len(op.lhs_batch), len(op.lhs_contracting)
+    lhs_rank, rhs_rank = graph.types[lhs].rank, graph.types[rhs].rank
+    lhs_free = _free(lhs_rank, op.lhs_batch, op.lhs_contracting)
+    rhs_free = _free(rhs_rank, op.rhs_batch, op.rhs_contracting)
+    canonical = replace(
+        op,
+        lhs_batch=tuple(range(batch)),
+        rhs_batch=tuple(range(batch)),
+        lhs_contracting=tuple(range(lhs_rank - contracted, lhs_rank)),
+        rhs_contracting=tuple(range(batch, batch + contracted)),
+    )
+    lhs = _transposed(graph, lhs, (*op.lhs_batch, *lhs_free, *op.lhs_contracting), source)
+    rhs = _transposed(graph, rhs, (*op.rhs_batch, *op.rhs_contracting, *rhs_free), source)
+    return graph.add(canonical, (lhs, rhs), source)
+
+
+def _free(rank: int, batch: tuple[int, ...], contracting: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(axis for axis in range(rank) if axis not in batch and axis not in contracting)
+
+
+def _transposed(graph: Graph, value: int, perm: tuple[int, ...], source: SourceLine | None) -> int:
+    if perm == tuple(range(len(perm))):
+        return value
+    (result,) = graph.add(Transpose(perm), (value,), source)
+    return result

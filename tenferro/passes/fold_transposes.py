@@ -1,0 +1,67 @@
+"""TransposeFolding: a transpose that feeds a dot moves into its dimension numbers.
+
+The result is unchanged, because it folds only where the free axes keep their order: the dot's result
+has them in the order of the operand's axes, so [4,3,2]-as-a-transpose of [2,3,4] may not fold.
+Batch and contracting axes are named in lists, and follow wherever they go.
+
+Source: seed 002, section III (`TransposeFolding`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tenferro.graph import Graph, SourceLine
+from tenferro.ops import StdTensorOp
+from tenferro.ops.contraction import DotGeneral
+from tenferro.ops.structural import Transpose
+from tenferro.passes.rewrite import Producers, rewrite
+from tenferro.program import GraphProgram
+
+__all__ = ["fold_transposes"]
+
+
+def fold_transposes(program: GraphProgram) -> GraphProgram:
+    """The program with transposes folded into the dots they feed, to a fixed point.
+
+    Transposes have been composed before, so that one step per side is the fixed point.
+    """
+    known = Producers()
+
+    def rule(
+        graph: Graph, op: StdTensorOp, inputs: tuple[int, ...], source: SourceLine | None
+    ) -> tuple[int, ...] | None:
+        known.follow(graph)
+        if not isinstance(op, DotGeneral):
+            return None
+        folded, lhs, rhs = op, *inputs
+        while (node := known.of(lhs, Transpose)) and (better := _fold_lhs(folded, node.op)):
+            folded, lhs = better, node.inputs[0]
+        while (node := known.of(rhs, Transpose)) and (better := _fold_rhs(folded, node.op)):
+            folded, rhs = better, node.inputs[0]
+        return None if folded is op else graph.add(folded, (lhs, rhs), source)
+
+    return rewrite(program, rule)
+
+
+def _fold_lhs(op: DotGeneral, transpose: StdTensorOp) -> DotGeneral | None:
+    moved = _moved(transpose, op.lhs_contracting, op.lhs_batch)
+    return moved and replace(op, lhs_contracting=moved[0], lhs_batch=moved[1])
+
+
+def _fold_rhs(op: DotGeneral, transpose: StdTensorOp) -> DotGeneral | None:
+    moved = _moved(transpose, op.rhs_contracting, op.rhs_batch)
+    return moved and replace(op, rhs_contracting=moved[0], rhs_batch=moved[1])
+
+
+def _moved(
+    transpose: StdTensorOp, contracting: tuple[int, ...], batch: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """The lists before the transpose; None where the free axes would change order."""
+    assert isinstance(transpose, Transpose)
+    perm = transpose.perm
+    named = {*contracting, *batch}
+    free = [perm[axis] for axis in range(len(perm)) if axis not in named]
+    if free != sorted(free):
+        return None
+    return tuple(perm[axis] for axis in contracting), tuple(perm[axis] for axis in batch)

@@ -1,0 +1,46 @@
+"""DotDimensionSorter: contracting axes in ascending order where that makes them consecutive.
+
+The result is unchanged, because the same permutation is applied to both sides' lists.
+
+Source: seed 002, section III (`DotDimensionSorter`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tenferro.graph import Graph, SourceLine
+from tenferro.ops import StdTensorOp
+from tenferro.ops.contraction import DotGeneral
+from tenferro.passes.rewrite import rewrite
+from tenferro.program import GraphProgram
+
+__all__ = ["sort_dot_dimensions"]
+
+
+def sort_dot_dimensions(program: GraphProgram) -> GraphProgram:
+    """The program with the contracting axes of each dot sorted by the side that gains from it."""
+    return rewrite(program, _rule)
+
+
+def _rule(
+    graph: Graph, op: StdTensorOp, inputs: tuple[int, ...], source: SourceLine | None
+) -> tuple[int, ...] | None:
+    if not isinstance(op, DotGeneral):
+        return None
+    for leading in (op.lhs_contracting, op.rhs_contracting):
+        order = sorted(range(len(leading)), key=leading.__getitem__)
+        ascending = [leading[i] for i in order]
+        consecutive = bool(ascending) and ascending == list(
+            range(ascending[0], ascending[0] + len(ascending))
+        )
+        if consecutive and order != list(range(len(order))):
+            changed = replace(
+                op,
+                lhs_contracting=tuple(op.lhs_contracting[i] for i in order),
+                rhs_contracting=tuple(op.rhs_contracting[i] for i in order),
+            )
+            return graph.add(changed, inputs, source)
+        if consecutive:
+            return None
+    return None

@@ -1,0 +1,43 @@
+"""Write StableHLO's expansions of CHLO ops as templates: `python tools/chlo_templates.py`.
+
+Each template is the body of a function of one tensor, with SHAPE where its extents stand.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lowering import mlir_bindings
+
+FOLDER = Path(__file__).resolve().parent.parent / "lowering" / "emit" / "chlo"
+COMPLEX_TOO = ("asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh")
+REAL_ONLY = ("erf", "erfc", "erf_inv", "lgamma", "digamma")
+HEADER = "// Expansion of chlo.{name} by StableHLO's chlo-legalize-to-stablehlo (Apache-2.0 WITH LLVM-exception).\n"
+
+
+def template(name: str, element: str) -> str:
+    """The expansion for one op and element type."""
+    kind = f"tensor<4x{element}>"
+    text = mlir_bindings.legalize_chlo(
+        f"func.func @f(%arg0: {kind}) -> {kind} {{\n"
+        f"  %0 = chlo.{name} %arg0 : {kind} -> {kind}\n  return %0 : {kind}\n}}"
+    )
+    body = text[text.index("{", text.index("@f(")) + 1 : text.rindex("}", 0, text.rindex("}"))]
+    lines = [line.strip() for line in body.strip().splitlines()]
+    return HEADER.format(name=name) + "\n".join(lines).replace("tensor<4x", "tensor<SHAPE") + "\n"
+
+
+def all_templates() -> dict[str, str]:
+    """File name and content of every template."""
+    wanted = [(name, e) for name in (*COMPLEX_TOO, *REAL_ONLY) for e in ("f32", "f64")]
+    wanted += [(name, e) for name in COMPLEX_TOO for e in ("complex<f32>", "complex<f64>")]
+    return {
+        f"{name}_{e.strip('>').replace('<', '_')}.mlir": template(name, e) for name, e in wanted
+    }
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    for file, content in all_templates().items():
+        (FOLDER / file).write_text(content)
+    print(f"{len(all_templates())} templates in {FOLDER}")
