@@ -172,6 +172,18 @@ class Writer:
             return x
         return self.op("convert", x, result=TensorSpec.of(x.shape, dtype))
 
+    def bitcast(self, x: Value, dtype: DType) -> Value:
+        """X's bits read as another element type; x itself when it has it."""
+        if x.dtype is dtype:
+            return x
+        old, new = x.dtype.itemsize, dtype.itemsize
+        shape = x.shape if old == new else (*x.shape, old // new) if old > new else x.shape[:-1]
+        spec = TensorSpec.of(shape, dtype)
+        (value,) = self.statement(
+            "stablehlo.bitcast_convert ", (x,), f" : {signature((x,), (spec,))}", (spec,)
+        )
+        return value
+
     def transpose(self, x: Value, perm: Sequence[int]) -> Value:
         """X with axes permuted; permutations compose and cancel instead of piling up."""
         perm = tuple(perm)

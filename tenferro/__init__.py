@@ -35,5 +35,5 @@ __all__ = [
     "compile",
     "errors",
     "jit",
-    *_surface,
+    *_surface,  # pyright: ignore[reportUnsupportedDunderAll]  # because it is a literal list there
 ]

@@ -89,7 +89,7 @@ def put(array: np.ndarray[Any, Any], device: Any) -> Any:
     Relies on jaxlib._jax.batched_device_put, jax.core.ShapedArray and SingleDeviceSharding.
     """
     jax, _ = _jax()
-    from jaxlib import _jax as jaxlib_private
+    from jaxlib import _jax as jaxlib_private  # pyright: ignore[reportAttributeAccessIssue]  # because it ships no stubs
 
     dense = np.array(array, order="C", copy=None)
     aval = jax.core.ShapedArray(dense.shape, dense.dtype)
@@ -102,7 +102,7 @@ def _wide_dtypes(jax: Any) -> Any:
     """64-bit dtypes allowed in this thread while the context lasts; the user's setting stays."""
     if hasattr(jax, "enable_x64"):
         return jax.enable_x64(True)
-    from jax.experimental import enable_x64
+    from jax.experimental import enable_x64  # pyright: ignore[reportAttributeAccessIssue]  # because only older jax has it
 
     return enable_x64()
 

@@ -6,7 +6,7 @@ from lowering.emit.emitter import EmitterRows
 from lowering.types import integers
 from lowering.writer import Value, Writer, signature
 from tenferro.ops.contraction import Convolution, DotGeneral
-from tenferro.types import TensorSpec
+from tenferro.types import DType, TensorSpec
 
 __all__ = ["ROWS"]
 
@@ -39,8 +39,11 @@ def dot_general(op: DotGeneral, w: Writer, lhs: Value, rhs: Value) -> Value:
 
 
 def convolution(op: Convolution, w: Writer, x: Value, kernel: Value) -> Value:
-    """`stablehlo.convolution`."""
-    work = x.dtype.accumulator
+    """`stablehlo.convolution`; narrow integers in int32, because XLA's CPU path saturates int8."""
+    narrow = x.dtype.is_integer and x.dtype.bits < 32
+    work = DType.I32 if narrow else x.dtype.accumulator
+    if narrow:
+        x, kernel = w.convert(x, work), w.convert(kernel, work)
     spec = TensorSpec.of(w.result.shape, work)
     windows = ", ".join(
         [

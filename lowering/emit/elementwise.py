@@ -97,6 +97,19 @@ def guarded_division(name: str, emit_zero: Emitter) -> Emitter:
     return emit
 
 
+def all_ones(op: Any, w: Writer, x: Value, y: Value) -> Value:
+    """Every bit set: -1 where there is a sign."""
+    return w.full(np.bitwise_not(np.zeros((), x.dtype.dtype)), x.spec)
+
+
+def count_leading_zeros(op: CountLeadingZeros, w: Writer, x: Value) -> Value:
+    """On unsigned bits, because XLA folds the op on negative narrow constants wrongly."""
+    if x.dtype.kind == "u":
+        return w.op("count_leading_zeros", x)
+    unsigned = w.bitcast(x, DType.of(f"uint{x.dtype.bits}"))
+    return w.bitcast(w.op("count_leading_zeros", unsigned, result=unsigned.spec), x.dtype)
+
+
 def power(op: Power, w: Writer, x: Value, y: Value) -> Value:
     """Integer powers by repeated squaring over the exponent's bits, written out."""
     if not x.dtype.is_integer:
@@ -162,7 +175,7 @@ ROWS: EmitterRows = {
     Add: on_bool("or", direct("add")),
     Subtract: direct("subtract"),
     Multiply: on_bool("and", direct("multiply")),
-    Divide: guarded_division("divide", lambda op, w, x, y: w.full(-1, x.spec)),
+    Divide: guarded_division("divide", all_ones),
     Remainder: guarded_division("remainder", lambda op, w, x, y: x),
     Power: power,
     Maximum: maximum,
@@ -181,14 +194,14 @@ ROWS: EmitterRows = {
     ShiftRightArithmetic: direct("shift_right_arithmetic"),
     ShiftRightLogical: direct("shift_right_logical"),
     PopulationCount: direct("popcnt"),
-    CountLeadingZeros: direct("count_leading_zeros"),
+    CountLeadingZeros: count_leading_zeros,
     Floor: direct("floor"),
     Ceil: direct("ceil"),
     RoundNearestEven: direct("round_nearest_even"),
     RoundNearestAfz: direct("round_nearest_afz"),
     IsFinite: direct("is_finite"),
     Convert: convert,
-    BitcastConvert: direct("bitcast_convert"),
+    BitcastConvert: lambda op, w, x: w.bitcast(x, op.to),
     Conj: conj,
     Real: lambda op, w, x: w.op("real", x) if x.dtype.is_complex else x,
     Imag: lambda op, w, x: w.op("imag", x) if x.dtype.is_complex else w.full(0, x.spec),

@@ -102,8 +102,7 @@ def as_bits(w: Writer, x: Value) -> list[Value]:
         ]
     if not x.dtype.is_float:
         return [x]
-    spec = TensorSpec.of(x.shape, unsigned_of(x.dtype))
-    return [w.op("bitcast_convert", x, result=spec)]
+    return [w.bitcast(x, unsigned_of(x.dtype))]
 
 
 def from_bits(w: Writer, parts: list[Value], dtype: DType) -> Value:
@@ -114,7 +113,7 @@ def from_bits(w: Writer, parts: list[Value], dtype: DType) -> Value:
     (bits,) = parts
     if not dtype.is_float:
         return bits
-    return w.op("bitcast_convert", bits, result=TensorSpec.of(bits.shape, dtype))
+    return w.bitcast(bits, dtype)
 
 
 def unsigned_of(dtype: DType) -> DType:

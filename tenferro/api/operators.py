@@ -19,9 +19,6 @@ class Operators:
 
     __slots__ = ()
 
-    shape: tuple[Any, ...]
-    dtype: Any
-
     # ---- arithmetic --------------------------------------------------------------------------
 
     def __add__(self, other: Any) -> Any:
@@ -239,7 +236,7 @@ class Operators:
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         """`np.exp(tensor)` is `tenferro.exp(tensor)`."""
-        function = getattr(_namespace(), _NUMPY_NAMES.get(ufunc.__name__, ufunc.__name__), None)
+        function = _counterpart(ufunc)
         if method != "__call__" or function is None or options:
             shown = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
             raise UnsupportedError(
@@ -250,7 +247,7 @@ class Operators:
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """`np.sum(tensor)` is `tenferro.sum(tensor)`."""
-        function = getattr(_namespace(), _NUMPY_NAMES.get(func.__name__, func.__name__), None)
+        function = _counterpart(func)
         if function is None or not (func.__module__ or "").startswith("numpy"):
             raise UnsupportedError(
                 f"np.{func.__name__} has no counterpart for {type(self).__name__}; "
@@ -259,6 +256,12 @@ class Operators:
         if func.__name__ in _FIRST_IS_AXIS and len(args) > 1:
             args, kwargs = (args[0],), {"axis": args[1], **kwargs}
         return function(*args, **kwargs)
+
+
+def _counterpart(function: Any) -> Any:
+    """Our function of NumPy's name, or of the standard's name for it."""
+    name: str = function.__name__
+    return getattr(_namespace(), _NUMPY_NAMES.get(name, name), None)
 
 
 def _namespace() -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tenferro.api.dispatch import PYTHON_SCALARS, apply, as_operand, is_traced, spec_of
-from tenferro.dims import Extent, is_exact
+from tenferro.dims import Extent, is_exact, is_static
 from tenferro.errors import DTypeError, NonStaticShapeError, ShapeError
 from tenferro.ops.elementwise import Convert
 from tenferro.ops.structural import BroadcastInDim
@@ -193,4 +193,15 @@ def broadcast_arrays(*arrays: Any) -> list[Any]:
     if all(array.shape == first for array in arrays):
         return list(arrays)
     shape = broadcast_shapes(*(array.shape for array in arrays))
-    return [broadcast_to(array, shape) for array in arrays]
+    return [
+        array if _same_up_to_guards(array.shape, shape) else broadcast_to(array, shape)
+        for array in arrays
+    ]
+
+
+def _same_up_to_guards(shape: Sequence[Any], wanted: Sequence[Any]) -> bool:
+    """True where the shapes may be equal: the op that meets both records the guard itself."""
+    return len(shape) == len(wanted) and all(
+        a == b or (a != 1 and not (is_static(a) and is_static(b)))
+        for a, b in zip(shape, wanted, strict=True)
+    )

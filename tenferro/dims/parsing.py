@@ -85,7 +85,7 @@ def parse(text: str) -> Dim:
                     reduce_once()
                 operand_next = False
             else:
-                kind = "neg" if sign == "-" and operand_next else sign
+                kind = "neg" if sign == "-" and operand_next else str(sign)
                 while kind != "neg" and pending and _RANK.get(pending[-1], 0) >= _RANK[kind]:
                     reduce_once()
                 pending.append(kind)

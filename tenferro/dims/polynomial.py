@@ -117,7 +117,8 @@ class Polynomial:
         return self._from_terms(difference)
 
     def __rsub__(self, other: object) -> Self | int:
-        return (-self) + other
+        negative: Any = -self
+        return negative + other
 
     def __mul__(self, other: object) -> Self | int:
         terms = self._terms_of(other)

@@ -48,7 +48,7 @@ class SymDim(Polynomial):
     __slots__ = ()
 
     def __new__(cls, name: str) -> SymDim:
-        if not isinstance(name, str) or not name.isidentifier():
+        if not name.isidentifier():
             raise InvalidConfigError(f"SymDim: a symbol's name is an identifier, got {name!r}")
         return cls._leaf(Symbol(name))
 

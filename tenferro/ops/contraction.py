@@ -51,7 +51,7 @@ f64[5,4] must agree, got 3 and 5
     accumulate_dtype: DType | None = None
 
     accepts: ClassVar[frozenset[DType]] = NUMERIC
-    input_count: ClassVar[int] = 2
+    input_count: ClassVar[Any] = 2
 
     def __post_init__(self) -> None:
         for name in ("lhs_contracting", "rhs_contracting", "lhs_batch", "rhs_batch"):
@@ -145,7 +145,7 @@ class Convolution(StdTensorOp):
     precision: str | None = None
 
     accepts: ClassVar[frozenset[DType]] = NUMERIC
-    input_count: ClassVar[int] = 2
+    input_count: ClassVar[Any] = 2
 
     def __post_init__(self) -> None:
         name = "Convolution"

@@ -35,7 +35,7 @@ class DynamicTruncate(StdTensorOp):
     axis: int
 
     accepts: ClassVar[frozenset[DType]] = ANY
-    input_count: ClassVar[int] = 2
+    input_count: ClassVar[Any] = 2
 
     def __post_init__(self) -> None:
         normalize(self, axis=as_int("DynamicTruncate", "axis", self.axis, 0))
@@ -72,7 +72,7 @@ class PadToMatch(StdTensorOp):
     axis: int
 
     accepts: ClassVar[frozenset[DType]] = ANY
-    input_count: ClassVar[int] = 2
+    input_count: ClassVar[Any] = 2
 
     def __post_init__(self) -> None:
         normalize(self, axis=as_int("PadToMatch", "axis", self.axis, 0))

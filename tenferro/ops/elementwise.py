@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tenferro.dims import GuardLog, is_static
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
@@ -91,7 +91,7 @@ class Add(SameType):
     """
 
     accepts: ClassVar[frozenset[DType]] = ANY
-    input_count: ClassVar[int] = 2
+    input_count: ClassVar[Any] = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class Subtract(SameType):
     """
 
     accepts: ClassVar[frozenset[DType]] = NUMERIC
-    input_count: ClassVar[int] = 2
+    input_count: ClassVar[Any] = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class Multiply(SameType):
     """
 
     accepts: ClassVar[frozenset[DType]] = ANY
-    input_count: ClassVar[int] = 2
+    input_count: ClassVar[Any] = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class Divide(SameType):
     """
 
     accepts: ClassVar[frozenset[DType]] = NUMERIC
-    input_count: ClassVar[int] = 2
+    input_count: ClassVar[Any] = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class Remainder(SameType):
     """
 
     accepts: ClassVar[frozenset[DType]] = REAL
-    input_count: ClassVar[int] = 2
+    input_count: ClassVar[Any] = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ class Power(SameType):
     """
 
     accepts: ClassVar[frozenset[DType]] = NUMERIC
-    input_count: ClassVar[int] = 2
+    input_count: ClassVar[Any] = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ class Maximum(SameType):
     """
 
     accepts: ClassVar[frozenset[DType]] = ORDERED
-    input_count: ClassVar[int] = 2
+    input_count: ClassVar[Any] = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +209,7 @@ class Minimum(SameType):
     """
 
     accepts: ClassVar[frozenset[DType]] = ORDERED
-    input_count: ClassVar[int] = 2
+    input_count: ClassVar[Any] = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +255,7 @@ class And(SameType):
     """
 
     accepts: ClassVar[frozenset[DType]] = BOOL | INTEGERS
-    input_count: ClassVar[int] = 2
+    input_count: ClassVar[Any] = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +271,7 @@ class Or(SameType):
     """
 
     accepts: ClassVar[frozenset[DType]] = BOOL | INTEGERS
-    input_count: ClassVar[int] = 2
+    input_count: ClassVar[Any] = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +287,7 @@ class Xor(SameType):
     """
 
     accepts: ClassVar[frozenset[DType]] = BOOL | INTEGERS
-    input_count: ClassVar[int] = 2
+    input_count: ClassVar[Any] = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +318,7 @@ class ShiftLeft(SameType):
     """
 
     accepts: ClassVar[frozenset[DType]] = INTEGERS
-    input_count: ClassVar[int] = 2
+    input_count: ClassVar[Any] = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +334,7 @@ class ShiftRightArithmetic(SameType):
     """
 
     accepts: ClassVar[frozenset[DType]] = INTEGERS
-    input_count: ClassVar[int] = 2
+    input_count: ClassVar[Any] = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,7 +350,7 @@ class ShiftRightLogical(SameType):
     """
 
     accepts: ClassVar[frozenset[DType]] = INTEGERS
-    input_count: ClassVar[int] = 2
+    input_count: ClassVar[Any] = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -496,7 +496,7 @@ class Clamp(SameType):
     """
 
     accepts: ClassVar[frozenset[DType]] = ORDERED
-    input_count: ClassVar[int] = 3
+    input_count: ClassVar[Any] = 3
 
 
 DIRECTIONS = ("EQ", "NE", "LT", "LE", "GT", "GE")
@@ -522,7 +522,7 @@ class Compare(StdTensorOp):
     direction: str
 
     accepts: ClassVar[frozenset[DType]] = ANY
-    input_count: ClassVar[int] = 2
+    input_count: ClassVar[Any] = 2
 
     def __post_init__(self) -> None:
         if self.direction not in DIRECTIONS:
@@ -554,7 +554,7 @@ class Select(StdTensorOp):
     """
 
     accepts: ClassVar[frozenset[DType]] = ANY
-    input_count: ClassVar[int] = 3
+    input_count: ClassVar[Any] = 3
 
     def output_types(
         self, inputs: tuple[TensorSpec, ...], guards: GuardLog
@@ -727,7 +727,7 @@ class Complex(StdTensorOp):
     """
 
     accepts: ClassVar[frozenset[DType]] = frozenset({DType.F32, DType.F64})
-    input_count: ClassVar[int] = 2
+    input_count: ClassVar[Any] = 2
 
     def output_types(
         self, inputs: tuple[TensorSpec, ...], guards: GuardLog

@@ -147,7 +147,7 @@ class Gather(GatherRule):
     indices_are_sorted: bool = False
 
     accepts: ClassVar[frozenset[DType]] = ANY
-    input_count: ClassVar[int] = 2
+    input_count: ClassVar[Any] = 2
 
     __post_init__ = GatherRule.__post_init__
 
@@ -176,7 +176,7 @@ class GatherDynamicSliceSizes(GatherRule):
     indices_are_sorted: bool = False
 
     accepts: ClassVar[frozenset[DType]] = ANY
-    input_count: ClassVar[int] = 2
+    input_count: ClassVar[Any] = 2
 
     __post_init__ = GatherRule.__post_init__
 
@@ -214,7 +214,7 @@ class Scatter(StdTensorOp):
     unique_indices: bool = False
 
     accepts: ClassVar[frozenset[DType]] = ANY
-    input_count: ClassVar[int] = 3
+    input_count: ClassVar[Any] = 3
 
     def __post_init__(self) -> None:
         for name in (
@@ -340,7 +340,7 @@ class DynamicSlice(StdTensorOp):
         normalize(self, sizes=as_dims("DynamicSlice", "sizes", self.sizes))
 
     @property
-    def input_count(self) -> int:
+    def input_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it depends on the payload
         """x, and one start per axis."""
         return 1 + len(self.sizes)
 
@@ -378,7 +378,7 @@ class DynamicUpdateSlice(StdTensorOp):
         normalize(self, rank=as_int("DynamicUpdateSlice", "rank", self.rank, 0))
 
     @property
-    def input_count(self) -> int:
+    def input_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it depends on the payload
         """x, update, and one start per axis."""
         return 2 + self.rank
 

@@ -26,8 +26,8 @@ class StdTensorOp:
 
     accepts: ClassVar[frozenset[DType]]
     """Dtypes of the operand that decides the op's meaning."""
-    input_count: ClassVar[int] | Any = 1
-    output_count: ClassVar[int] | Any = 1
+    input_count: ClassVar[Any] = 1
+    output_count: ClassVar[Any] = 1
 
     @property
     def name(self) -> str:

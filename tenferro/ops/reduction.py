@@ -141,6 +141,8 @@ class ReduceProd(Reduction):
 class ReduceMax(Reduction):
     """Largest element over axes; NaN where there is one; the least value of the dtype over none.
 
+    Of zeros of both signs natively 0.0 wins; StableHLO's order of combination leaves it open.
+
     Shapes:  x S -> S without `axes`; no axes leave x as it is
     Dtypes:  every real dtype, and bool
     AD:      shared equally among the winners
@@ -159,6 +161,8 @@ class ReduceMax(Reduction):
 @dataclass(frozen=True, slots=True)
 class ReduceMin(Reduction):
     """Smallest element over axes; NaN where there is one; the largest value of the dtype over none.
+
+    Of zeros of both signs natively -0.0 wins; StableHLO's order of combination leaves it open.
 
     Shapes:  x S -> S without `axes`; no axes leave x as it is
     Dtypes:  every real dtype, and bool
@@ -372,12 +376,12 @@ class Sort(StdTensorOp):
         )
 
     @property
-    def input_count(self) -> int:
+    def input_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it depends on the payload
         """As many as the payload says."""
         return self.count
 
     @property
-    def output_count(self) -> int:
+    def output_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it depends on the payload
         """As many as inputs."""
         return self.count
 
@@ -408,7 +412,7 @@ class TopK(StdTensorOp):
     k: int
 
     accepts: ClassVar[frozenset[DType]] = ORDERED
-    output_count: ClassVar[int] = 2
+    output_count: ClassVar[Any] = 2
 
     def __post_init__(self) -> None:
         normalize(self, k=as_int("TopK", "k", self.k, 0))

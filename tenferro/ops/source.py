@@ -38,7 +38,7 @@ class Constant(StdTensorOp):
     data: bytes = field(repr=False)
 
     accepts: ClassVar[frozenset[DType]] = ANY
-    input_count: ClassVar[int] = 0
+    input_count: ClassVar[Any] = 0
 
     def __post_init__(self) -> None:
         dtype = DType.of(self.dtype)
@@ -92,7 +92,7 @@ class Iota(StdTensorOp):
     dtype: DType
 
     accepts: ClassVar[frozenset[DType]] = NUMERIC
-    input_count: ClassVar[int] = 0
+    input_count: ClassVar[Any] = 0
 
     def __post_init__(self) -> None:
         normalize(

@@ -2,8 +2,33 @@
 
 from __future__ import annotations
 
-from tests.samples import elementwise
-from tests.samples.sample import OpSample, merge
+import numpy as np
 
-SAMPLES = merge(elementwise.ROWS)
+from tenferro.ops import STD_OPS, Column
+from tests.samples.sample import OpSample
+
+with np.errstate(all="ignore"):  # because definitions round to infinity on purpose
+    from tests.samples import (
+        analytic,
+        contraction,
+        dynamic,
+        elementwise,
+        indexing,
+        reduction,
+        source,
+        structural,
+    )
+
+SAMPLES = Column(
+    "sample",
+    STD_OPS,
+    source.ROWS,
+    elementwise.ROWS,
+    analytic.ROWS,
+    structural.ROWS,
+    reduction.ROWS,
+    contraction.ROWS,
+    indexing.ROWS,
+    dynamic.ROWS,
+)
 ALL: list[OpSample] = [sample for samples in SAMPLES.values() for sample in samples]

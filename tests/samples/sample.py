@@ -72,8 +72,16 @@ def by_index(
     """The array whose element at each index the definition gives."""
     result = np.zeros(shape, dtype.dtype)
     for index in indices(shape):
-        result[index] = element(index)
+        value = element(index)
+        result[index] = (
+            value if not isinstance(value, int) or dtype.is_integer else _exact(value, dtype)
+        )
     return result
+
+
+def _exact(value: int, dtype: DType) -> Any:
+    """An integer in a dtype that is none; bfloat16 takes no Python int."""
+    return bool(value) if dtype.is_bool else float(value) if dtype.is_float else complex(value)
 
 
 def each(dtype: DType, function: Callable[..., Any], *arrays: Array) -> Array:

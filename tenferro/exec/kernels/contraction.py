@@ -41,7 +41,7 @@ def convolution(op: Convolution, x: Array, kernel: Array) -> Array:
     work = DType.of(dtype).accumulator.dtype
     x = x.transpose(op.input_batch, op.input_feature, *op.input_spatial).astype(work, copy=False)
     w = kernel.transpose(op.kernel_output_feature, op.kernel_input_feature, *op.kernel_spatial)
-    w = np.flip(w, [2 + i for i, flag in enumerate(op.window_reversal) if flag]).astype(work)
+    w = np.flip(w, tuple(2 + i for i, flag in enumerate(op.window_reversal) if flag)).astype(work)
     low = (0, 0, *(pair[0] for pair in op.padding))
     high = (0, 0, *(pair[1] for pair in op.padding))
     gaps = (0, 0, *(dilation - 1 for dilation in op.lhs_dilation))

@@ -61,7 +61,9 @@ def divide(x: Array, y: Array) -> Array:
     if x.dtype.kind == "i":
         rest = x - quotient * divisor
         quotient = quotient + ((rest != 0) & ((x < 0) != (y < 0)))
-    return np.where(y == 0, ~np.zeros((), x.dtype), quotient).astype(x.dtype, copy=False)
+    return np.where(y == 0, np.bitwise_not(np.zeros((), x.dtype)), quotient).astype(
+        x.dtype, copy=False
+    )
 
 
 def remainder(x: Array, y: Array) -> Array:

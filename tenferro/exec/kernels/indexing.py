@@ -6,8 +6,7 @@ Gather and scatter build one integer array per operand axis, all broadcast toget
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -114,7 +113,7 @@ def _count(batch: Sequence[int], place: int, axes: Sequence[int], rank: int) -> 
     return np.arange(batch[place]).reshape(shape)
 
 
-COMBINE: Mapping[str, Callable[..., Any]] = {
+COMBINE: Mapping[str, np.ufunc] = {
     "add": np.add,
     "multiply": np.multiply,
     "min": np.minimum,

@@ -1,0 +1,107 @@
+"""The semantics that are easy to get wrong, each shown on the text and on both paths."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import lowering
+import tenferro as tnf
+from xla_peer import check_parity
+
+
+def text(fn: object, *arrays: np.ndarray) -> str:
+    module = lowering.lower_to_stablehlo(tnf.compile(fn, *arrays))
+    module.verify()
+    return str(module)
+
+
+def test_a_c_order_reshape_is_exactly_one_reshape() -> None:
+    x = np.arange(24.0).reshape(2, 3, 4)
+    written = text(lambda x: tnf.reshape(x, (4, 6)), x)
+    assert written.count("stablehlo.reshape") == 1
+    assert "stablehlo.transpose" not in written
+    np.testing.assert_array_equal(tnf.reshape(x, (4, 6)), x.reshape(4, 6))
+
+
+def test_an_f_order_reshape_is_column_major() -> None:
+    x = np.arange(24.0).reshape(2, 3, 4)
+    report = check_parity(lambda x: tnf.reshape(x, (4, 6), order="F"), x)
+    assert report.ok
+    np.testing.assert_array_equal(tnf.reshape(x, (4, 6), order="F"), x.reshape(4, 6, order="F"))
+
+
+def test_reshape_copies_nothing_on_data_in_its_order() -> None:
+    x = np.arange(24.0).reshape(2, 3, 4)
+    assert np.shares_memory(tnf.reshape(x, (4, 6)), x)
+    f = np.asfortranarray(x)
+    assert np.shares_memory(tnf.reshape(f, (4, 6), order="F"), f)
+
+
+@pytest.mark.parametrize("value", [0.1, 1 / 3, 1e-310, 5e-324, -np.inf, np.nan, -0.0])
+def test_float_literals_round_trip(value: float) -> None:
+    x = np.array([value, 1.0])
+    program = tnf.compile(lambda y: tnf.where(y > 0, x, y), np.ones(2))
+    literal = re.search(
+        r"constant dense<\[(\S+), 1\.0\]>", str(lowering.lower_to_stablehlo(program))
+    )
+    assert literal is not None
+    written = literal[1]
+    if written.startswith("0x"):
+        back = np.array([int(written, 16)], np.uint64).view(np.float64)[0]
+    else:
+        back = np.float64(written)
+    assert back.tobytes() == x[0].tobytes()
+
+
+def test_transposed_free_axes_do_not_fold() -> None:
+    a = np.random.default_rng(0).normal(size=(2, 3, 4))
+    b = np.random.default_rng(1).normal(size=(4, 5))
+
+    def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return tnf.tensordot(tnf.permute_dims(a, (1, 0, 2)), b, axes=1)
+
+    program = tnf.compile(product, a, b)
+    np.testing.assert_allclose(program.run(a, b), np.tensordot(a.transpose(1, 0, 2), b, 1))
+    assert check_parity(program, a, b).ok
+
+
+def test_batch_axes_need_not_lead() -> None:
+    a, b = (
+        np.random.default_rng(0).normal(size=(2, 3, 5)),
+        np.random.default_rng(1).normal(size=(5, 3, 4)),
+    )
+    program = tnf.compile(lambda a, b: tnf.einsum("ikb,bkj->bij", a, b), a, b)
+    np.testing.assert_allclose(program.run(a, b), np.einsum("ikb,bkj->bij", a, b))
+    assert check_parity(program, a, b).ok
+
+
+def test_adding_bools_is_or_also_when_folded() -> None:
+    x = np.array([True, True, False])
+    assert check_parity(lambda: tnf.add(tnf.asarray(x), x)).ok
+    assert check_parity(lambda x: tnf.add(x, x), x).ok
+    np.testing.assert_array_equal(tnf.add(x, x), x)
+
+
+def test_dots_ask_for_the_highest_precision() -> None:
+    x = np.ones((2, 2), np.float32)
+    assert "precision = [HIGHEST, HIGHEST]" in text(lambda x: x @ x, x)
+
+
+def test_text_is_deterministic_and_the_fingerprint_ignores_places() -> None:
+    x = np.ones(3)
+    one = lowering.lower_to_stablehlo(tnf.compile(lambda x: x + 1.0, x))
+    two = lowering.lower_to_stablehlo(tnf.compile(lambda x: x + 1.0, x))
+    assert str(one) == str(two)
+    assert one.fingerprint == two.fingerprint
+    assert "test_traps.py" in one.text
+
+
+def test_a_symbolic_program_asks_for_specs() -> None:
+    program = tnf.compile(lambda x: x + 1.0, tnf.TensorSpec(("n",), "float64"))
+    with pytest.raises(tnf.errors.NonStaticShapeError, match="specs="):
+        lowering.lower_to_stablehlo(program)
+    module = lowering.lower_to_stablehlo(program, specs=[np.ones(3)])
+    assert "tensor<3xf64>" in module.text

@@ -1,0 +1,166 @@
+"""Samples of the analytic family. The oracle is mpmath with fifty digits, rounded to the dtype."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import mpmath
+import numpy as np
+
+from tenferro.ops import analytic as ops
+from tenferro.types import DType
+from tests.samples.sample import Array, OpSample, SampleRows, by_index, dtypes_of, python_number
+
+POINTS = [-30.5, -2.25, -0.75, -1e-3, 1e-3, 0.3, 0.6, 1.5, 3.0, 20.0]
+COMPLEX_POINTS = [0.3 + 0.4j, -0.7 + 0.2j, 1.5 - 2.0j, -2.0 - 0.5j, 0.01 + 0.02j, 0.6j, 3.0 + 1.0j]
+
+Domain = Callable[[float], bool]
+
+FUNCTIONS: dict[Any, tuple[Callable[..., Any], Domain]] = {
+    ops.Exp: (mpmath.exp, lambda x: True),
+    ops.Expm1: (lambda x: mpmath.exp(x) - 1, lambda x: True),
+    ops.Log: (mpmath.log, lambda x: x > 0),
+    ops.Log1p: (lambda x: mpmath.log(1 + x), lambda x: x > -1),
+    ops.Sqrt: (mpmath.sqrt, lambda x: x >= 0),
+    ops.Rsqrt: (lambda x: 1 / mpmath.sqrt(x), lambda x: x > 0),
+    ops.Cbrt: (lambda x: mpmath.sign(x) * mpmath.cbrt(abs(x)), lambda x: True),
+    ops.Sin: (mpmath.sin, lambda x: True),
+    ops.Cos: (mpmath.cos, lambda x: True),
+    ops.Tan: (mpmath.tan, lambda x: True),
+    ops.Tanh: (mpmath.tanh, lambda x: True),
+    ops.Logistic: (lambda x: 1 / (1 + mpmath.exp(-x)), lambda x: True),
+    ops.Asin: (mpmath.asin, lambda x: abs(x) <= 1),
+    ops.Acos: (mpmath.acos, lambda x: abs(x) <= 1),
+    ops.Atan: (mpmath.atan, lambda x: True),
+    ops.Sinh: (mpmath.sinh, lambda x: abs(x) < 9),
+    ops.Cosh: (mpmath.cosh, lambda x: abs(x) < 9),
+    ops.Asinh: (mpmath.asinh, lambda x: True),
+    ops.Acosh: (mpmath.acosh, lambda x: x >= 1),
+    ops.Atanh: (mpmath.atanh, lambda x: abs(x) < 1),
+    ops.Erf: (mpmath.erf, lambda x: True),
+    ops.Erfc: (mpmath.erfc, lambda x: x < 9),
+    ops.ErfInv: (mpmath.erfinv, lambda x: abs(x) < 1),
+    ops.Lgamma: (lambda x: mpmath.log(abs(mpmath.gamma(x))), lambda x: x > -3),
+    ops.Digamma: (mpmath.digamma, lambda x: x > -3),
+}
+
+# Measured on these points; each function's own error in its libraries.
+NATIVE_ULPS = {ops.Lgamma: 8, ops.Digamma: 8, ops.ErfInv: 4, ops.Erfc: 4}
+XLA_ULPS = {ops.Lgamma: 512, ops.Digamma: 512, ops.ErfInv: 16, ops.Erfc: 16}
+
+SPECIAL: dict[Any, dict[float, float]] = {
+    ops.Exp: {-math.inf: 0.0, math.inf: math.inf, 0.0: 1.0},
+    ops.Expm1: {-math.inf: -1.0, math.inf: math.inf, 0.0: 0.0},
+    ops.Log: {0.0: -math.inf, 1.0: 0.0, math.inf: math.inf, -1.0: math.nan},
+    ops.Log1p: {-1.0: -math.inf, 0.0: 0.0, math.inf: math.inf, -2.0: math.nan},
+    ops.Sqrt: {0.0: 0.0, 4.0: 2.0, math.inf: math.inf, -1.0: math.nan},
+    ops.Rsqrt: {0.0: math.inf, 4.0: 0.5, math.inf: 0.0, -1.0: math.nan},
+    ops.Cbrt: {0.0: 0.0, -8.0: -2.0, math.inf: math.inf, -math.inf: -math.inf},
+    ops.Sin: {0.0: 0.0, math.inf: math.nan},
+    ops.Cos: {0.0: 1.0, math.inf: math.nan},
+    ops.Tan: {0.0: 0.0, math.inf: math.nan},
+    ops.Tanh: {0.0: 0.0, math.inf: 1.0, -math.inf: -1.0},
+    ops.Logistic: {0.0: 0.5, math.inf: 1.0, -math.inf: 0.0},
+    ops.Asin: {0.0: 0.0, 1.5: math.nan},
+    ops.Acos: {1.0: 0.0, 1.5: math.nan},
+    ops.Atan: {0.0: 0.0, math.inf: math.pi / 2, -math.inf: -math.pi / 2},
+    ops.Sinh: {0.0: 0.0, math.inf: math.inf, -math.inf: -math.inf},
+    ops.Cosh: {0.0: 1.0, math.inf: math.inf, -math.inf: math.inf},
+    ops.Asinh: {0.0: 0.0, math.inf: math.inf, -math.inf: -math.inf},
+    ops.Acosh: {1.0: 0.0, math.inf: math.inf, 0.5: math.nan},
+    ops.Atanh: {0.0: 0.0, 1.0: math.inf, -1.0: -math.inf, 2.0: math.nan},
+    ops.Erf: {0.0: 0.0, math.inf: 1.0, -math.inf: -1.0},
+    ops.Erfc: {0.0: 1.0, math.inf: 0.0, -math.inf: 2.0},
+    ops.ErfInv: {0.0: 0.0, 1.0: math.inf, -1.0: -math.inf, 2.0: math.nan},
+    ops.Lgamma: {1.0: 0.0, 2.0: 0.0, 0.0: math.inf, math.inf: math.inf, -1.0: math.inf},
+    ops.Digamma: {math.inf: math.inf, -1.0: math.nan},
+}
+
+
+def rounded(value: Any) -> Any:
+    """An mpmath number as Python's."""
+    return complex(value) if isinstance(value, mpmath.mpc) else float(value)
+
+
+def evaluate(function: Callable[..., Any], dtype: DType, *arrays: Array) -> Array:
+    """The function at each element, with fifty digits."""
+    with mpmath.workdps(50):
+        return by_index(
+            arrays[0].shape,
+            dtype,
+            lambda i: rounded(function(*(mpmath.mpmathify(python_number(a[i])) for a in arrays))),
+        )
+
+
+def samples_of(card: Any) -> list[OpSample]:
+    function, domain = FUNCTIONS[card]
+    samples: list[OpSample] = []
+    because = "transcendental functions are not correctly rounded"
+    for dtype in dtypes_of(card):
+        if dtype.is_complex:
+            x = np.array(COMPLEX_POINTS, dtype.dtype)
+            ulps, xla_ulps = 16, 64
+        else:
+            x = np.array([p for p in POINTS if domain(p)]).astype(dtype.dtype)
+            ulps, xla_ulps = NATIVE_ULPS.get(card, 2), XLA_ULPS.get(card, 8)
+        samples.append(
+            OpSample(
+                card(),
+                (x,),
+                (evaluate(function, dtype, x),),
+                ulps=ulps,
+                xla_ulps=xla_ulps,
+                because=because,
+                label=dtype.short,
+            )
+        )
+        if not dtype.is_complex:
+            table = SPECIAL[card]
+            x = np.array([*table, math.nan]).astype(dtype.dtype)
+            y = np.array([*table.values(), math.nan]).astype(dtype.dtype)
+            samples.append(
+                OpSample(
+                    card(),
+                    (x,),
+                    (y,),
+                    ulps=1,
+                    xla_ulps=32 if card is ops.Lgamma else 2,
+                    scale=(np.where(np.isfinite(y) & (y == 0), 1, y).astype(dtype.dtype),)
+                    if card is ops.Lgamma
+                    else None,
+                    because=because,
+                    label=f"special-{dtype.short}",
+                )
+            )
+    return samples
+
+
+def atan2_samples() -> list[OpSample]:
+    samples: list[OpSample] = []
+    for dtype in dtypes_of(ops.Atan2):
+        values = [0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, 0.3]
+        y, x = (grid.reshape(-1) for grid in np.meshgrid(values, values, indexing="ij"))
+        y, x = y.astype(dtype.dtype), x.astype(dtype.dtype)
+        expected = by_index(
+            y.shape, dtype, lambda i, y=y, x=x: math.atan2(float(y[i]), float(x[i]))
+        )
+        samples.append(
+            OpSample(
+                ops.Atan2(),
+                (y, x),
+                (expected,),
+                ulps=1,
+                xla_ulps=4,
+                because="atan2 is not correctly rounded",
+                label=dtype.short,
+            )
+        )
+    return samples
+
+
+ROWS: SampleRows = {
+    **{card: samples_of(card) for card in FUNCTIONS},
+    ops.Atan2: atan2_samples(),
+}

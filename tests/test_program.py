@@ -1,0 +1,147 @@
+"""Tracing, programs, the native executor, jit, and the errors they raise."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from tenferro.api.dispatch import apply
+from tenferro.ops.elementwise import Add, Multiply
+
+F8 = "float64"
+
+
+def test_importing_tenferro_imports_no_jax() -> None:
+    code = "import sys, tenferro; print(any(m.split('.')[0] in ('jax', 'jaxlib') for m in sys.modules))"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "False"
+
+
+def test_pytrees_go_in_and_come_out() -> None:
+    spec = tnf.TensorSpec((2,), F8)
+    program = tnf.compile(lambda p, x: {"y": p["w"] * x, "z": (x, 1.0)}, {"w": spec}, spec)
+    result = program.run({"w": np.array([1.0, 2.0])}, np.array([3.0, 4.0]))
+    np.testing.assert_array_equal(result["y"], [3.0, 8.0])
+    assert result["z"][1] == 1.0
+    assert program.input_names == ("p['w']", "x")
+
+
+def test_guards_are_checked_when_the_program_runs() -> None:
+    program = tnf.compile(
+        lambda x, y: x + y, tnf.TensorSpec(("n",), F8), tnf.TensorSpec(("m",), F8)
+    )
+    np.testing.assert_array_equal(program.run(np.ones(3), np.ones(3)), 2 * np.ones(3))
+    with pytest.raises(tnf.errors.GuardError, match="n == m, got 3 and 4"):
+        program.run(np.ones(3), np.ones(4))
+
+
+@pytest.mark.parametrize(
+    ("arrays", "error", "words"),
+    [
+        ((np.ones(3, "f4"),), tnf.errors.DTypeError, "astype"),
+        ((np.ones((3, 1)),), tnf.errors.ShapeError, "expected f64"),
+        ((np.ones(4),), tnf.errors.ShapeError, "axis 0 must have extent 3, got 4"),
+        ((), tnf.errors.ArityError, "takes 1 arrays"),
+        (("word",), tnf.errors.DTypeError, "x"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_named(arrays: tuple, error: type, words: str) -> None:
+    program = tnf.compile(lambda x: x + x, tnf.TensorSpec((3,), F8))
+    with pytest.raises(error, match=words):
+        program.run(*arrays)
+
+
+def test_an_error_while_tracing_names_the_users_line() -> None:
+    with pytest.raises(tnf.errors.ShapeError, match=r"test_program.py:\d+"):
+        tnf.compile(
+            lambda x, y: apply(Add(), x, y), tnf.TensorSpec((3,), F8), tnf.TensorSpec((4,), F8)
+        )
+
+
+def test_values_are_not_known_while_tracing() -> None:
+    with pytest.raises(tnf.errors.ConcretizationError, match="where"):
+        tnf.compile(lambda x: x if x[0] > 0 else -x, tnf.TensorSpec((3,), F8))
+    with pytest.raises(tnf.errors.ConcretizationError):
+        tnf.compile(lambda x: np.asarray(x), tnf.TensorSpec((3,), F8))
+
+
+def test_numpy_functions_on_traced_tensors_trace() -> None:
+    program = tnf.compile(lambda x: np.sum(np.exp(x) + np.ones(3), 0), tnf.TensorSpec((3,), F8))
+    np.testing.assert_allclose(program.run(np.zeros(3)), 6.0)
+
+
+def test_results_share_no_memory_with_arguments_or_each_other() -> None:
+    program = tnf.compile(lambda x: (x, x, x.T), tnf.TensorSpec((2, 2), F8))
+    for order in "FCK":
+        x = np.ones((2, 2))
+        results = tnf.GraphExecutor(order=order).run(program, x)
+        for i, a in enumerate(results):
+            assert not np.shares_memory(a, x)
+            assert not any(np.shares_memory(a, b) for b in results[i + 1 :])
+
+
+def test_results_are_column_major_by_default() -> None:
+    program = tnf.compile(lambda x: x + x, tnf.TensorSpec((2, 3), F8))
+    assert program.run(np.ones((2, 3))).flags.f_contiguous
+
+
+def test_segmented_and_unsegmented_execution_agree() -> None:
+    x = np.random.default_rng(0).normal(size=(4, 4))
+    program = tnf.compile(lambda x: tnf.softmax(x @ x.T) @ tnf.exp(x), x)
+    one = tnf.GraphExecutor(segmented=True).run(program, x)
+    two = tnf.GraphExecutor(segmented=False).run(program, x)
+    three = tnf.GraphExecutor(passes=()).run(program, x)
+    assert one.tobytes() == two.tobytes()
+    np.testing.assert_allclose(one, three, rtol=1e-14)
+
+
+def test_equal_subexpressions_are_one() -> None:
+    program = tnf.compile(lambda x: tnf.exp(x) + tnf.exp(x), tnf.TensorSpec((3,), F8))
+    assert len(program.instructions) == 2
+
+
+def test_what_nothing_needs_is_dropped() -> None:
+    def fn(x: tnf.TracedTensor) -> tnf.TracedTensor:
+        tnf.exp(x)
+        return x + x
+
+    assert len(tnf.compile(fn, tnf.TensorSpec((3,), F8)).instructions) == 1
+
+
+def test_jit_traces_once_per_shape_and_dtype() -> None:
+    calls = []
+
+    @tnf.jit
+    def double(x: tnf.TracedTensor) -> tnf.TracedTensor:
+        calls.append(x)
+        return x + x
+
+    for x in (np.ones(2), np.zeros(2), np.ones(3), np.ones(2, "f4")):
+        np.testing.assert_array_equal(double(x), 2 * x)
+    assert len(calls) == 3
+    assert double.cache_stats().hits == 1
+
+
+def test_a_hundred_thousand_ops_under_a_small_recursion_limit() -> None:
+    def chain(x: tnf.TracedTensor) -> tnf.TracedTensor:
+        for _ in range(50_000):
+            x = apply(Add(), apply(Multiply(), x, x), x)
+        return x
+
+    code = sys.getrecursionlimit()
+    depth = 0
+    frame = sys._getframe()
+    while frame is not None:
+        depth, frame = depth + 1, frame.f_back
+    sys.setrecursionlimit(depth + 60)
+    try:
+        program = tnf.compile(chain, tnf.TensorSpec((2,), F8))
+        assert len(program.instructions) == 100_000
+        result = program.run(np.full(2, 1e-9))
+    finally:
+        sys.setrecursionlimit(code)
+    assert np.isfinite(result).all()
