@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export OPENBLAS_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types sweep clean
+.PHONY: help demo test lint types sweep bench coverage clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -18,6 +18,7 @@ $(STAMP): pyproject.toml
 
 demo: $(STAMP) ## trace, run natively, export StableHLO, run through PJRT, compare
 	$(BIN)/python examples/demo.py
+	$(BIN)/python examples/digits.py
 
 test: $(STAMP) ## run the test suite
 	$(BIN)/python -m pytest -n 2
@@ -26,12 +27,19 @@ lint: $(STAMP) ## style and import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+	$(BIN)/python tools/coverage.py --check
 
 types: $(STAMP) ## strict types
 	$(BIN)/basedpyright
 
 sweep: $(STAMP) ## long sweeps
 	$(BIN)/python -m pytest -n 2 -m sweep
+
+bench: $(STAMP) ## how tracing, running and lowering grow with the number of ops
+	$(BIN)/python benchmarks/graph_scale.py
+
+coverage: $(STAMP) ## write docs/coverage.md
+	$(BIN)/python tools/coverage.py
 
 clean: ## remove what was installed and built
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .import_linter_cache

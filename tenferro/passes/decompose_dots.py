@@ -24,7 +24,7 @@ __all__ = ["decompose_dots"]
 
 def decompose_dots(program: GraphProgram) -> GraphProgram:
     """The program with the operands of each dot in the order of a batched matrix product."""
-    return rewrite(program, _rule)
+    return rewrite(program, _rule, only=DotGeneral)
 
 
 def _rule(

@@ -41,7 +41,7 @@ def fold_transposes(program: GraphProgram) -> GraphProgram:
             folded, rhs = better, node.inputs[0]
         return None if folded is op else graph.add(folded, (lhs, rhs), source)
 
-    return rewrite(program, rule)
+    return rewrite(program, rule, only=DotGeneral)
 
 
 def _fold_lhs(op: DotGeneral, transpose: StdTensorOp) -> DotGeneral | None:

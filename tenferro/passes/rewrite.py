@@ -14,11 +14,17 @@ Rule = Callable[[Graph, StdTensorOp, tuple[int, ...], SourceLine | None], tuple[
 """`rule(graph, op, inputs, source)` gives the values that replace the outputs, or None to keep op."""
 
 
-def rewrite(program: GraphProgram, rule: Rule) -> GraphProgram:
+def rewrite(
+    program: GraphProgram, rule: Rule, only: type[StdTensorOp] | None = None
+) -> GraphProgram:
     """The program with `rule` applied to each instruction in order; what nothing needs is dropped.
+
+    A rule that changes `only` one card's ops leaves a program without any as it is.
 
     The fresh arena is hash-consed, so equal instructions become one on the way.
     """
+    if only is not None and not any(type(i.op) is only for i in program.instructions):
+        return program
     graph = Graph()
     values = [graph.add_input(spec) for spec in program.input_specs]
     values += [-1] * (program.n_slots - len(values))

@@ -20,7 +20,7 @@ __all__ = ["sort_dot_dimensions"]
 
 def sort_dot_dimensions(program: GraphProgram) -> GraphProgram:
     """The program with the contracting axes of each dot sorted by the side that gains from it."""
-    return rewrite(program, _rule)
+    return rewrite(program, _rule, only=DotGeneral)
 
 
 def _rule(

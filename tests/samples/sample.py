@@ -50,8 +50,9 @@ class OpSample:
 
     @property
     def dtype(self) -> DType:
-        """The dtype the op is exercised in: of the first input, or of the output without inputs."""
-        return DType.of((self.inputs or self.expected)[0].dtype)
+        """The dtype the op is exercised in: of the first input that decides, or of the output."""
+        deciding = self.inputs or self.expected
+        return DType.of(deciding[1 if self.op.name == "Select" else 0].dtype)
 
     def __str__(self) -> str:
         types = ",".join(f"{DType.of(x.dtype).short}{list(x.shape)}" for x in self.inputs)

@@ -1,0 +1,49 @@
+"""Seconds to trace, compile, run and lower chains of ops: `python benchmarks/graph_scale.py`."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+import lowering
+import tenferro as tnf
+
+SIZES = (10_000, 100_000)
+
+
+def chain(length: int) -> Any:
+    """A function of `length` ops in a row."""
+
+    def fn(x: Any) -> Any:
+        for _ in range(length // 2):
+            x = x * x + x
+        return x
+
+    return fn
+
+
+def measure(length: int) -> dict[str, float]:
+    """Seconds of each stage."""
+    x = np.full(8, 1e-12)
+    marks = [time.perf_counter()]
+    program = tnf.compile(chain(length), x)
+    marks.append(time.perf_counter())
+    executor = tnf.GraphExecutor()
+    executor.compile(program)
+    marks.append(time.perf_counter())
+    executor.run(program, x)
+    marks.append(time.perf_counter())
+    lowering.lower_to_stablehlo(program)
+    marks.append(time.perf_counter())
+    stages = ("trace", "compile", "run", "lower")
+    return {stage: marks[i + 1] - marks[i] for i, stage in enumerate(stages)}
+
+
+if __name__ == "__main__":
+    print("| ops | trace s | compile s | run s | lower s |")
+    print("| --- | --- | --- | --- | --- |")
+    for size in SIZES:
+        found = measure(size)
+        print(f"| {size:,} | " + " | ".join(f"{seconds:.2f}" for seconds in found.values()) + " |")

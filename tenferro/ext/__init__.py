@@ -1,0 +1,1 @@
+"""Families that enter by the public extension door: linalg, FFT, einsum. Not built yet."""

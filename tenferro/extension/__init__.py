@@ -1,0 +1,1 @@
+"""The contract for operations from other packages. Not built yet."""
