@@ -12,8 +12,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-import opt_einsum
-
 from tenferro.api.dispatch import apply, as_operand, spec_of
 from tenferro.api.elementwise import multiply
 from tenferro.api.linear import dot_general
@@ -89,7 +87,7 @@ def _parse(subscripts: str, tensors: list[Any]) -> tuple[list[str], str, list[An
                 f"einsum: {part!r} in {subscripts!r} is not labels and one ..."
             )
     used = set(text)
-    spare = [label for label in map(opt_einsum.get_symbol, range(200)) if label not in used]
+    spare = [chr(code) for code in range(0x100, 0x200) if chr(code) not in used]
     widths = [
         len(tensor.shape) - len(part.replace("...", "")) if "..." in part else 0
         for part, tensor in zip(inputs, tensors, strict=True)
@@ -157,8 +155,10 @@ def _path(
     """Which operands to contract at each step."""
     if len(inputs) == 1:
         return []
-    if optimize is False:
+    if optimize is False or len(inputs) == 2:
         return [(0, 1)] * (len(inputs) - 1)
+    import opt_einsum  # because importing it takes as long as NumPy
+
     shapes = [
         tuple(extents[label] if is_static(extents[label]) else _TYPICAL_EXTENT for label in part)
         for part in inputs

@@ -107,6 +107,10 @@ def promote(*operands: Any, dtype: DType | None = None) -> list[Any]:
         ShapeError: shapes that do not broadcast.
         DTypeError: a Python integer outside the range of the common dtype.
     """
+    if dtype is None:
+        first = getattr(operands[0], "spec", None)
+        if first is not None and all(getattr(x, "spec", None) == first for x in operands):
+            return list(operands)
     common = result_type(*operands) if dtype is None else dtype
     return broadcast_arrays(*(convert(operand, common) for operand in operands))
 
