@@ -5,7 +5,6 @@ float16 and bfloat16 are computed in float32 and rounded once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tenferro.ops.elementwise import SameType
@@ -43,7 +42,6 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
 class Exp(SameType):
     """Exponential: y = e^x.
 
@@ -55,10 +53,10 @@ class Exp(SameType):
     Source:  seed 004 section V, StableHLO spec #exponential
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = INEXACT
 
 
-@dataclass(frozen=True, slots=True)
 class Expm1(SameType):
     """y = e^x - 1, accurate near 0.
 
@@ -70,10 +68,10 @@ class Expm1(SameType):
     Source:  seed 004 section V, StableHLO spec #exponential_minus_one
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = INEXACT
 
 
-@dataclass(frozen=True, slots=True)
 class Log(SameType):
     """Natural logarithm: y = log(x); complex with the cut along the negative reals.
 
@@ -85,10 +83,10 @@ class Log(SameType):
     Source:  seed 004 section V, StableHLO spec #log
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = INEXACT
 
 
-@dataclass(frozen=True, slots=True)
 class Log1p(SameType):
     """y = log(1 + x), accurate near 0.
 
@@ -100,10 +98,10 @@ class Log1p(SameType):
     Source:  seed 004 section V, StableHLO spec #log_plus_one
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = INEXACT
 
 
-@dataclass(frozen=True, slots=True)
 class Sqrt(SameType):
     """Square root: y = x^(1/2), with a real part that is not negative.
 
@@ -115,10 +113,10 @@ class Sqrt(SameType):
     Source:  seed 004 section V, StableHLO spec #sqrt
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = INEXACT
 
 
-@dataclass(frozen=True, slots=True)
 class Rsqrt(SameType):
     """Reciprocal square root: y = x^(-1/2).
 
@@ -130,10 +128,10 @@ class Rsqrt(SameType):
     Source:  seed 004 section V, StableHLO spec #rsqrt
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = INEXACT
 
 
-@dataclass(frozen=True, slots=True)
 class Cbrt(SameType):
     """Real cube root: y = x^(1/3), with the sign of x.
 
@@ -145,10 +143,10 @@ class Cbrt(SameType):
     Source:  StableHLO spec #cbrt
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = FLOATS
 
 
-@dataclass(frozen=True, slots=True)
 class Sin(SameType):
     """Sine: y = sin(x), x in radians.
 
@@ -160,10 +158,10 @@ class Sin(SameType):
     Source:  seed 004 section V, StableHLO spec #sine
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = INEXACT
 
 
-@dataclass(frozen=True, slots=True)
 class Cos(SameType):
     """Cosine: y = cos(x), x in radians.
 
@@ -175,10 +173,10 @@ class Cos(SameType):
     Source:  seed 004 section V, StableHLO spec #cosine
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = INEXACT
 
 
-@dataclass(frozen=True, slots=True)
 class Tan(SameType):
     """Tangent: y = tan(x), x in radians.
 
@@ -190,10 +188,10 @@ class Tan(SameType):
     Source:  StableHLO spec #tan
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = INEXACT
 
 
-@dataclass(frozen=True, slots=True)
 class Tanh(SameType):
     """Hyperbolic tangent: y = tanh(x).
 
@@ -205,10 +203,10 @@ class Tanh(SameType):
     Source:  seed 004 section V, StableHLO spec #tanh
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = INEXACT
 
 
-@dataclass(frozen=True, slots=True)
 class Logistic(SameType):
     """Logistic function: y = 1 / (1 + e^-x).
 
@@ -220,10 +218,10 @@ class Logistic(SameType):
     Source:  StableHLO spec #logistic
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = INEXACT
 
 
-@dataclass(frozen=True, slots=True)
 class Asin(SameType):
     """Inverse sine: y in [-pi/2, pi/2] with sin(y) = x.
 
@@ -235,10 +233,10 @@ class Asin(SameType):
     Source:  CHLO dialect
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = INEXACT
 
 
-@dataclass(frozen=True, slots=True)
 class Acos(SameType):
     """Inverse cosine: y in [0, pi] with cos(y) = x.
 
@@ -250,10 +248,10 @@ class Acos(SameType):
     Source:  CHLO dialect
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = INEXACT
 
 
-@dataclass(frozen=True, slots=True)
 class Atan(SameType):
     """Inverse tangent: y in [-pi/2, pi/2] with tan(y) = x.
 
@@ -265,10 +263,10 @@ class Atan(SameType):
     Source:  CHLO dialect
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = INEXACT
 
 
-@dataclass(frozen=True, slots=True)
 class Sinh(SameType):
     """Hyperbolic sine: y = (e^x - e^-x) / 2.
 
@@ -280,10 +278,10 @@ class Sinh(SameType):
     Source:  CHLO dialect
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = INEXACT
 
 
-@dataclass(frozen=True, slots=True)
 class Cosh(SameType):
     """Hyperbolic cosine: y = (e^x + e^-x) / 2.
 
@@ -295,10 +293,10 @@ class Cosh(SameType):
     Source:  CHLO dialect
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = INEXACT
 
 
-@dataclass(frozen=True, slots=True)
 class Asinh(SameType):
     """Inverse hyperbolic sine: y with sinh(y) = x.
 
@@ -310,10 +308,10 @@ class Asinh(SameType):
     Source:  CHLO dialect
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = INEXACT
 
 
-@dataclass(frozen=True, slots=True)
 class Acosh(SameType):
     """Inverse hyperbolic cosine: y >= 0 with cosh(y) = x.
 
@@ -325,10 +323,10 @@ class Acosh(SameType):
     Source:  CHLO dialect
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = INEXACT
 
 
-@dataclass(frozen=True, slots=True)
 class Atanh(SameType):
     """Inverse hyperbolic tangent: y with tanh(y) = x.
 
@@ -340,10 +338,10 @@ class Atanh(SameType):
     Source:  CHLO dialect
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = INEXACT
 
 
-@dataclass(frozen=True, slots=True)
 class Erf(SameType):
     """Error function: y = 2/sqrt(pi) times the integral of e^(-t^2) from 0 to x.
 
@@ -355,10 +353,10 @@ class Erf(SameType):
     Source:  CHLO dialect
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = FLOATS
 
 
-@dataclass(frozen=True, slots=True)
 class Erfc(SameType):
     """Complementary error function: y = 1 - erf(x), accurate for large x.
 
@@ -370,10 +368,10 @@ class Erfc(SameType):
     Source:  CHLO dialect
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = FLOATS
 
 
-@dataclass(frozen=True, slots=True)
 class ErfInv(SameType):
     """Inverse error function: y with erf(y) = x.
 
@@ -385,10 +383,10 @@ class ErfInv(SameType):
     Source:  CHLO dialect
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = FLOATS
 
 
-@dataclass(frozen=True, slots=True)
 class Lgamma(SameType):
     """Logarithm of the gamma function: y = log |Gamma(x)|.
 
@@ -400,10 +398,10 @@ class Lgamma(SameType):
     Source:  CHLO dialect
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = FLOATS
 
 
-@dataclass(frozen=True, slots=True)
 class Digamma(SameType):
     """Digamma function: y = Gamma'(x) / Gamma(x); NaN at the poles.
 
@@ -415,10 +413,10 @@ class Digamma(SameType):
     Source:  CHLO dialect
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = FLOATS
 
 
-@dataclass(frozen=True, slots=True)
 class Atan2(SameType):
     """Angle of the point (x1, x0): y = arg(x1 + i x0), from -pi to pi, with C99's signed zeros.
 
@@ -430,6 +428,7 @@ class Atan2(SameType):
     Source:  StableHLO spec #atan2
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = FLOATS
     input_count: ClassVar[Any] = 2
 

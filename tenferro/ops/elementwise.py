@@ -78,7 +78,6 @@ class SameType(StdTensorOp):
         return (x,) if len(inputs) == 1 else (same_type(self.name, inputs, guards),)
 
 
-@dataclass(frozen=True, slots=True)
 class Add(SameType):
     """Sum: y = x0 + x1; logical or on bool; integers wrap.
 
@@ -90,11 +89,11 @@ class Add(SameType):
     Source:  seed 004 section IV, StableHLO spec #add
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = ANY
     input_count: ClassVar[Any] = 2
 
 
-@dataclass(frozen=True, slots=True)
 class Subtract(SameType):
     """Difference: y = x0 - x1; integers wrap.
 
@@ -106,11 +105,11 @@ class Subtract(SameType):
     Source:  StableHLO spec #subtract
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = NUMERIC
     input_count: ClassVar[Any] = 2
 
 
-@dataclass(frozen=True, slots=True)
 class Multiply(SameType):
     """Product: y = x0 x1; logical and on bool; integers wrap.
 
@@ -122,11 +121,11 @@ class Multiply(SameType):
     Source:  seed 004 section IV, StableHLO spec #multiply
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = ANY
     input_count: ClassVar[Any] = 2
 
 
-@dataclass(frozen=True, slots=True)
 class Divide(SameType):
     """Quotient: y = x0 / x1.
 
@@ -140,11 +139,11 @@ class Divide(SameType):
     Source:  seed 004 section V, StableHLO spec #divide
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = NUMERIC
     input_count: ClassVar[Any] = 2
 
 
-@dataclass(frozen=True, slots=True)
 class Remainder(SameType):
     """Remainder of the division that truncates: y = x0 - x1 trunc(x0 / x1), with the sign of x0.
 
@@ -158,11 +157,11 @@ class Remainder(SameType):
     Source:  StableHLO spec #remainder
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = REAL
     input_count: ClassVar[Any] = 2
 
 
-@dataclass(frozen=True, slots=True)
 class Power(SameType):
     """Power: y = x0 ^ x1.
 
@@ -176,11 +175,11 @@ class Power(SameType):
     Source:  seed 004 section V, StableHLO spec #power
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = NUMERIC
     input_count: ClassVar[Any] = 2
 
 
-@dataclass(frozen=True, slots=True)
 class Maximum(SameType):
     """The larger: y = max(x0, x1); NaN where either is; 0.0 is above -0.0; or on bool.
 
@@ -192,11 +191,11 @@ class Maximum(SameType):
     Source:  seed 004 section V, StableHLO spec #maximum
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = ORDERED
     input_count: ClassVar[Any] = 2
 
 
-@dataclass(frozen=True, slots=True)
 class Minimum(SameType):
     """The smaller: y = min(x0, x1); NaN where either is; -0.0 is below 0.0; and on bool.
 
@@ -208,11 +207,11 @@ class Minimum(SameType):
     Source:  seed 004 section V, StableHLO spec #minimum
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = ORDERED
     input_count: ClassVar[Any] = 2
 
 
-@dataclass(frozen=True, slots=True)
 class Negate(SameType):
     """Negative: y = -x; integers wrap, so that the least negative stays itself.
 
@@ -224,10 +223,10 @@ class Negate(SameType):
     Source:  seed 004 section IV, StableHLO spec #negate
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = NUMERIC
 
 
-@dataclass(frozen=True, slots=True)
 class Sign(SameType):
     """Sign: -1, 0 or 1; zeros and NaN stay themselves; z / |z| for complex z, 0 at 0.
 
@@ -239,10 +238,10 @@ class Sign(SameType):
     Source:  seed 004 section V, StableHLO spec #sign
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = NUMERIC
 
 
-@dataclass(frozen=True, slots=True)
 class And(SameType):
     """Bitwise and; logical on bool.
 
@@ -254,11 +253,11 @@ class And(SameType):
     Source:  StableHLO spec #and
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = BOOL | INTEGERS
     input_count: ClassVar[Any] = 2
 
 
-@dataclass(frozen=True, slots=True)
 class Or(SameType):
     """Bitwise or; logical on bool.
 
@@ -270,11 +269,11 @@ class Or(SameType):
     Source:  StableHLO spec #or
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = BOOL | INTEGERS
     input_count: ClassVar[Any] = 2
 
 
-@dataclass(frozen=True, slots=True)
 class Xor(SameType):
     """Bitwise exclusive or; logical on bool.
 
@@ -286,11 +285,11 @@ class Xor(SameType):
     Source:  StableHLO spec #xor
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = BOOL | INTEGERS
     input_count: ClassVar[Any] = 2
 
 
-@dataclass(frozen=True, slots=True)
 class Not(SameType):
     """Every bit turned over; logical on bool.
 
@@ -302,10 +301,10 @@ class Not(SameType):
     Source:  StableHLO spec #not
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = BOOL | INTEGERS
 
 
-@dataclass(frozen=True, slots=True)
 class ShiftLeft(SameType):
     """y = x0 << x1; 0 where x1 is negative or not below the width.
 
@@ -317,11 +316,11 @@ class ShiftLeft(SameType):
     Source:  StableHLO spec #shift_left
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = INTEGERS
     input_count: ClassVar[Any] = 2
 
 
-@dataclass(frozen=True, slots=True)
 class ShiftRightArithmetic(SameType):
     """y = x0 >> x1, the sign bit entering; all sign bits where x1 is negative or past the width.
 
@@ -333,11 +332,11 @@ class ShiftRightArithmetic(SameType):
     Source:  StableHLO spec #shift_right_arithmetic
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = INTEGERS
     input_count: ClassVar[Any] = 2
 
 
-@dataclass(frozen=True, slots=True)
 class ShiftRightLogical(SameType):
     """y = x0 >> x1, zeros entering; 0 where x1 is negative or not below the width.
 
@@ -349,11 +348,11 @@ class ShiftRightLogical(SameType):
     Source:  StableHLO spec #shift_right_logical
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = INTEGERS
     input_count: ClassVar[Any] = 2
 
 
-@dataclass(frozen=True, slots=True)
 class PopulationCount(SameType):
     """The number of bits set in x's two's complement.
 
@@ -365,10 +364,10 @@ class PopulationCount(SameType):
     Source:  StableHLO spec #popcnt
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = INTEGERS
 
 
-@dataclass(frozen=True, slots=True)
 class CountLeadingZeros(SameType):
     """The number of zeros above the highest bit set; the width for 0.
 
@@ -380,10 +379,10 @@ class CountLeadingZeros(SameType):
     Source:  StableHLO spec #count_leading_zeros
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = INTEGERS
 
 
-@dataclass(frozen=True, slots=True)
 class Floor(SameType):
     """The largest integer not above x.
 
@@ -395,10 +394,10 @@ class Floor(SameType):
     Source:  StableHLO spec #floor
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = FLOATS
 
 
-@dataclass(frozen=True, slots=True)
 class Ceil(SameType):
     """The smallest integer not below x.
 
@@ -410,10 +409,10 @@ class Ceil(SameType):
     Source:  StableHLO spec #ceil
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = FLOATS
 
 
-@dataclass(frozen=True, slots=True)
 class RoundNearestEven(SameType):
     """The nearest integer, halves to the even one.
 
@@ -425,10 +424,10 @@ class RoundNearestEven(SameType):
     Source:  StableHLO spec #round_nearest_even
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = FLOATS
 
 
-@dataclass(frozen=True, slots=True)
 class RoundNearestAfz(SameType):
     """The nearest integer, halves away from zero.
 
@@ -440,10 +439,10 @@ class RoundNearestAfz(SameType):
     Source:  StableHLO spec #round_nearest_afz
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = FLOATS
 
 
-@dataclass(frozen=True, slots=True)
 class Conj(SameType):
     """Complex conjugate: y = conj(x); a real x itself.
 
@@ -455,10 +454,10 @@ class Conj(SameType):
     Source:  seed 004 section IV
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = NUMERIC
 
 
-@dataclass(frozen=True, slots=True)
 class Abs(StdTensorOp):
     """Magnitude: y = |x|, of a complex number its modulus; the least negative integer stays itself.
 
@@ -473,6 +472,7 @@ class Abs(StdTensorOp):
     (f32[3],)
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = NUMERIC
 
     def output_types(
@@ -483,7 +483,6 @@ class Abs(StdTensorOp):
         return (TensorSpec.of(x.shape, x.dtype.real),)
 
 
-@dataclass(frozen=True, slots=True)
 class Clamp(SameType):
     """Clip to bounds: y = min(max(x, lower), upper); NaN where any of the three is.
 
@@ -495,6 +494,7 @@ class Clamp(SameType):
     Source:  seed 004 section V, StableHLO spec #clamp
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = ORDERED
     input_count: ClassVar[Any] = 3
 
@@ -541,7 +541,6 @@ class Compare(StdTensorOp):
         return (TensorSpec.of(x.shape, DType.Bool),)
 
 
-@dataclass(frozen=True, slots=True)
 class Select(StdTensorOp):
     """Choice: y = on_true where pred, else on_false.
 
@@ -553,6 +552,7 @@ class Select(StdTensorOp):
     Source:  seed 004 section V, StableHLO spec #select
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = ANY
     input_count: ClassVar[Any] = 3
 
@@ -572,7 +572,6 @@ class Select(StdTensorOp):
         return (TensorSpec.of(shape, on_true.dtype),)
 
 
-@dataclass(frozen=True, slots=True)
 class IsFinite(StdTensorOp):
     """Predicate: y = x is neither infinite nor NaN.
 
@@ -584,6 +583,7 @@ class IsFinite(StdTensorOp):
     Source:  StableHLO spec #is_finite
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = FLOATS
 
     def output_types(
@@ -670,7 +670,6 @@ class BitcastConvert(StdTensorOp):
         return (TensorSpec.of(x.shape[:-1], self.to),)
 
 
-@dataclass(frozen=True, slots=True)
 class Real(StdTensorOp):
     """Real part: y = Re(x); a real x itself.
 
@@ -682,6 +681,7 @@ class Real(StdTensorOp):
     Source:  StableHLO spec #real
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = INEXACT
 
     def output_types(
@@ -692,7 +692,6 @@ class Real(StdTensorOp):
         return (TensorSpec.of(x.shape, x.dtype.real),)
 
 
-@dataclass(frozen=True, slots=True)
 class Imag(StdTensorOp):
     """Imaginary part: y = Im(x); zeros for real x.
 
@@ -704,6 +703,7 @@ class Imag(StdTensorOp):
     Source:  StableHLO spec #imag
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = INEXACT
 
     def output_types(
@@ -714,7 +714,6 @@ class Imag(StdTensorOp):
         return (TensorSpec.of(x.shape, x.dtype.real),)
 
 
-@dataclass(frozen=True, slots=True)
 class Complex(StdTensorOp):
     """Complex number from its parts: y = x0 + i x1.
 
@@ -726,6 +725,7 @@ class Complex(StdTensorOp):
     Source:  StableHLO spec #complex
     """
 
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = frozenset({DType.F32, DType.F64})
     input_count: ClassVar[Any] = 2
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 from tenferro.dims import GuardLog, SymDim, resolve_shape
@@ -12,8 +12,11 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["StdTensorOp", "normalize"]
 
 
+@dataclass(frozen=True)
 class StdTensorOp:
     """An op's card: what it is, as a frozen dataclass of its payload.
+
+    A card without payload is a plain subclass: it inherits equality with its own class alone.
 
     A card says its formula, shapes, dtypes and errors in its docstring and holds the one rule that
     belongs to every layer: which types come out for which types in. What a layer *does* with the op
@@ -28,6 +31,9 @@ class StdTensorOp:
     """Dtypes of the operand that decides the op's meaning."""
     input_count: ClassVar[Any] = 1
     output_count: ClassVar[Any] = 1
+
+    def __hash__(self) -> int:
+        return hash(type(self))
 
     @property
     def name(self) -> str:
@@ -56,15 +62,12 @@ class StdTensorOp:
         """The same op with the symbols of its payload replaced by numbers."""
         changes = {
             field.name: _bind(getattr(self, field.name), bindings)
-            for field in fields(self)  # type: ignore[arg-type]  # because cards are dataclasses
+            for field in fields(self)
             if _mentions_symbol(getattr(self, field.name))
         }
         if not changes:
             return self
-        kept = {
-            field.name: getattr(self, field.name)
-            for field in fields(self)  # type: ignore[arg-type]
-        }
+        kept = {field.name: getattr(self, field.name) for field in fields(self)}
         return type(self)(**(kept | changes))
 
     def resolved(self, field: str, input_shapes: Any) -> tuple[Any, ...]:
@@ -74,7 +77,7 @@ class StdTensorOp:
     def __str__(self) -> str:
         shown = ", ".join(
             f"{field.name}={_show(getattr(self, field.name))}"
-            for field in fields(self)  # type: ignore[arg-type]
+            for field in fields(self)
             if field.repr and getattr(self, field.name) != field.default
         )
         return f"{self.name}({shown})" if shown else self.name
