@@ -36,6 +36,7 @@ sweep: $(STAMP) ## long sweeps
 	$(BIN)/python -m pytest -n 2 -m sweep
 
 bench: $(STAMP) ## how tracing, running and lowering grow with the number of ops
+	$(BIN)/python benchmarks/import_time.py
 	$(BIN)/python benchmarks/graph_scale.py
 
 coverage: $(STAMP) ## write docs/coverage.md
