@@ -15,6 +15,7 @@ __all__ = ["Guard", "GuardLog", "RELATIONS"]
 RELATIONS: Mapping[str, Any] = {
     "==": lambda lhs, rhs: lhs == rhs,
     ">=": lambda lhs, rhs: lhs >= rhs,
+    "is 1 or": lambda lhs, rhs: lhs in (1, rhs),
 }
 
 

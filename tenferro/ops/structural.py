@@ -161,12 +161,16 @@ class BroadcastInDim(StdTensorOp):
                 raise NonStaticShapeError(
                     f"BroadcastInDim: the extent of axis {axis} of {x} depends on the data"
                 )
-            reason = f"BroadcastInDim: axis {axis} of the operand and axis {dim} of the shape"
-            if guards.meet(extent, shape[dim], reason) is None:
+            if extent == shape[dim]:
+                continue
+            difference = extent - shape[dim]
+            if isinstance(difference, int) and isinstance(extent, int):
                 raise ShapeError(
                     f"BroadcastInDim: axis {axis} of {x} must be 1 or "
                     f"{shape[dim]}, the extent of axis {dim} of {shape}"
                 )
+            reason = f"BroadcastInDim: axis {axis} of the operand and axis {dim} of the shape"
+            guards.require(extent, "is 1 or", shape[dim], reason)
         return (TensorSpec.of(shape, x.dtype),)
 
 

@@ -1,0 +1,41 @@
+"""Inference is total over symbols: every sample again, with a symbol for each extent.
+
+What is inferred must come out right once the symbols have their numbers, and every guard written on
+the way must hold for them.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tenferro.dims import GuardLog, Symbol, SymDim, UpperBound
+from tenferro.ops import STD_OPS
+from tenferro.types import TensorSpec
+from tests.samples import ALL
+from tests.samples.sample import OpSample
+
+
+@pytest.mark.parametrize("sample", ALL, ids=str)
+def test_inference_with_a_symbol_for_each_extent(sample: OpSample) -> None:
+    bindings = {}
+    specs = []
+    for number, array in enumerate(sample.inputs):
+        names = [f"n{number}_{axis}" for axis in range(array.ndim)]
+        bindings |= {Symbol(name): n for name, n in zip(names, array.shape, strict=True)}
+        specs.append(TensorSpec(tuple(names), array.dtype))
+    guards = GuardLog()
+    inferred = sample.op.infer(*specs, guards=guards)
+    for guard in guards.guards:
+        guard.check(bindings)
+    for spec, y in zip(inferred, sample.expected, strict=True):
+        assert spec.rank == y.ndim
+        for extent, actual in zip(spec.shape, y.shape, strict=True):
+            if isinstance(extent, UpperBound):
+                assert actual <= SymDim.evaluate(extent.dim, bindings)
+            else:
+                value = extent if isinstance(extent, int) else extent.evaluate(bindings)
+                assert value == actual
+
+
+def test_every_card_has_samples() -> None:
+    assert {type(sample.op) for sample in ALL} == set(STD_OPS)
