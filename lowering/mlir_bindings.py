@@ -105,7 +105,7 @@ def portable_artifact(text: str | bytes, target_version: str | None = None) -> b
         InvalidConfigError: a version that this jaxlib does not write.
     """
     stablehlo = _jaxlib()[5]
-    version = _version(stablehlo, target_version or "week12")
+    version = _version(stablehlo, "week12" if target_version is None else target_version)
     text = text if isinstance(text, str) else str(_parsed(text))
     _parsed(text)
     try:
@@ -136,6 +136,8 @@ def deserialize_portable_artifact(artifact: bytes) -> str:
         MlirDiagnosticError: bytes that are none, or of a version too new.
     """
     ir, stablehlo = _jaxlib()[0], _jaxlib()[5]
+    if not artifact.startswith(b"ML\xefR"):  # because MLIR would read other bytes as text
+        raise MlirDiagnosticError([("the bytes are no MLIR bytecode", "artifact")])
     try:
         with _context() as context:
             return str(stablehlo.deserialize_portable_artifact(context, artifact))

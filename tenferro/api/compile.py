@@ -12,9 +12,9 @@ import numpy as np
 from tenferro.api.dispatch import is_traced
 from tenferro.api.tensor import TracedTensor
 from tenferro.dims import SymDim
-from tenferro.errors import DTypeError, InvalidConfigError
+from tenferro.errors import DTypeError, InvalidConfigError, TenferroError
 from tenferro.exec import ExecProgram, GraphExecutor
-from tenferro.graph import Graph, GraphBuilder
+from tenferro.graph import Graph, GraphBuilder, line_of
 from tenferro.ops.source import Constant
 from tenferro.program import BoundedCache, CacheStats, Executor, GraphProgram
 from tenferro.types import DType, TensorSpec, flatten, leaf_paths, unflatten
@@ -35,13 +35,19 @@ class GraphCompiler:
 
     def compile(self, fn: Callable[..., Any], *specs: Any, name: str | None = None) -> GraphProgram:
         """Trace `fn` on tensors of these types; see `tenferro.compile`."""
+        if not callable(fn):
+            raise InvalidConfigError(f"compile: expected a function, got {fn!r:.60}")
         leaves, in_tree = flatten(specs)
         names = _argument_names(fn, specs)
         types = [_spec_of(leaf, path) for leaf, path in zip(leaves, names, strict=True)]
         graph = Graph()
         builder = GraphBuilder(graph)
         tensors = [TracedTensor(builder, graph.add_input(spec)) for spec in types]
-        result = fn(*unflatten(in_tree, tensors))
+        try:
+            result = fn(*unflatten(in_tree, tensors))
+        except TenferroError as error:
+            # The surface refuses before it reaches the graph; the traceback knows the user's line.
+            raise error.at(str(line_of(error.__traceback__) or "")) from None
         results, out_tree = flatten(result)
         paths = leaf_paths(result)
         outputs = [

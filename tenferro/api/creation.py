@@ -19,7 +19,7 @@ from tenferro.dims import is_static
 from tenferro.errors import InvalidConfigError, NonStaticShapeError
 from tenferro.ops.source import Iota, ShapeOf
 from tenferro.ops.structural import BroadcastInDim, Tril, Triu
-from tenferro.types import DType
+from tenferro.types import DType, TensorSpec
 
 __all__ = [
     "arange",
@@ -56,6 +56,7 @@ def full(shape: Any, fill_value: Any, *, dtype: Any = None, like: Any = None) ->
         like: a traced tensor whose graph the result joins; needed for symbolic extents.
 
     Raises:
+        ShapeError: a negative extent, or one that is no integer.
         NonStaticShapeError: a symbolic extent and no `like`.
 
     >>> full((2, 2), 7)
@@ -66,6 +67,7 @@ def full(shape: Any, fill_value: Any, *, dtype: Any = None, like: Any = None) ->
     value = as_operand(fill_value)
     if dtype is not None:
         value = convert(value, DType.of(dtype))
+    shape = TensorSpec(shape, spec_of(value).dtype).shape
     if all(map(is_static, shape)) and like is None and not is_traced(value):
         return np.full(shape, value)
     if is_traced(value) or like is None:
@@ -117,9 +119,15 @@ empty, empty_like = zeros, zeros_like
 
 
 def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None) -> Any:
-    """start, start + step, .. below stop, as NumPy's."""
+    """start, start + step, .. below stop, as NumPy's.
+
+    Raises:
+        InvalidConfigError: a step of zero.
+    """
     if stop is None:
         start, stop = 0, start
+    if step == 0:
+        raise InvalidConfigError(f"arange: step is not zero, got arange({start}, {stop}, {step})")
     array = np.arange(start, stop, step)
     return array if dtype is None else array.astype(DType.of(dtype).dtype)
 
@@ -127,7 +135,13 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None)
 def linspace(
     start: Any, stop: Any, /, num: int, *, dtype: Any = None, endpoint: bool = True
 ) -> Any:
-    """Num numbers from start to stop, evenly spaced."""
+    """Num numbers from start to stop, evenly spaced.
+
+    Raises:
+        InvalidConfigError: a negative number of points.
+    """
+    if num < 0:
+        raise InvalidConfigError(f"linspace: num is at least 0, got {num}")
     array = np.linspace(start, stop, num, endpoint=endpoint)
     return array if dtype is None else array.astype(DType.of(dtype).dtype)
 

@@ -65,6 +65,8 @@ def as_operand(value: Any) -> Any:
     if is_traced(value) or type(value) is np.ndarray:
         return value
     try:
+        if isinstance(value, np.ma.MaskedArray):
+            raise DTypeError("a mask would be lost; fill it first, or use where()")
         array = np.asarray(value)
         DType.of(array.dtype)
     except (DTypeError, ValueError, TypeError) as error:

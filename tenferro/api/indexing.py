@@ -23,6 +23,7 @@ from tenferro.api.promotion import broadcast_arrays, broadcast_to, convert
 from tenferro.dims import is_static
 from tenferro.errors import (
     ConcretizationError,
+    DTypeError,
     InvalidConfigError,
     NonStaticShapeError,
     OutOfBoundsError,
@@ -76,17 +77,18 @@ def _expanded(x: Any, index: tuple[Any, ...]) -> list[Any]:
                     "use where(mask, x, other), or multiply by the mask"
                 )
             if not dtype.is_integer:
-                raise InvalidConfigError(
-                    f"an index is an integer, slice, None, Ellipsis or integer array, got {entry!r:.60}"
+                raise DTypeError(
+                    f"indexing: an index is an integer, slice, None, Ellipsis or "
+                    f"integer array, got {entry!r:.60}"
                 )
         entries.append(entry)
     dots = sum(entry is Ellipsis for entry in entries)
     if dots > 1:
-        raise InvalidConfigError("an index has at most one Ellipsis")
+        raise InvalidConfigError("indexing: an index has at most one Ellipsis")
     used = sum(entry is not None and entry is not Ellipsis for entry in entries)
     rank = len(x.shape)
     if used > rank:
-        raise OutOfBoundsError(f"{used} indices for {spec_of(x)}, which has {rank} axes")
+        raise OutOfBoundsError(f"indexing: {used} indices for {spec_of(x)}, which has {rank} axes")
     fill = [slice(None)] * (rank - used)
     if dots:
         place = next(i for i, entry in enumerate(entries) if entry is Ellipsis)
@@ -139,7 +141,9 @@ def _position(index: int, extent: Any, axis: int) -> int:
     """An integer index from 0, checked where the extent is known."""
     if is_static(extent):
         if not -extent <= index < extent:
-            raise OutOfBoundsError(f"index {index} is outside axis {axis} of extent {extent}")
+            raise OutOfBoundsError(
+                f"indexing: index {index} is outside axis {axis} of extent {extent}"
+            )
         return index % extent
     if index < 0:
         return extent + index
@@ -256,7 +260,9 @@ def _from_start(index: Any, x: Any, axis: int) -> Any:
         low, high = int(index.min()), int(index.max())
         if low < -extent or high >= extent:
             worst = low if low < -extent else high
-            raise OutOfBoundsError(f"index {worst} is outside axis {axis} of extent {extent}")
+            raise OutOfBoundsError(
+                f"indexing: index {worst} is outside axis {axis} of extent {extent}"
+            )
     index = convert(index, DType.I64)
     if not is_traced(index) and (index >= 0).all():
         return index
@@ -280,7 +286,7 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Any:
     axis = normalize_axis("take", axis, len(x.shape))
     index = as_operand(indices)
     if not spec_of(index).dtype.is_integer:
-        raise InvalidConfigError(f"take: indices are integers, got {spec_of(index)}")
+        raise DTypeError(f"take: indices are integers, got {spec_of(index)}")
     return getitem(x, (*([slice(None)] * axis), index))
 
 

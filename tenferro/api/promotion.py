@@ -80,7 +80,7 @@ def result_type(*operands: Any) -> DType:
 
 
 def _dtype_of(operand: Any) -> DType:
-    if isinstance(operand, type | str | np.dtype):
+    if isinstance(operand, type | np.dtype):
         return DType.of(operand)
     return spec_of(as_operand(operand)).dtype
 

@@ -104,6 +104,11 @@ class TracedTensor(Operators):
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         self._refuse("conversion to a NumPy array", "use tenferro's functions on it")
 
+    def __format__(self, form: str) -> str:
+        return (
+            self._refuse(f"format {form!r}", "print the result of the run") if form else repr(self)
+        )
+
     def item(self) -> NoReturn:
         """Refused: a traced tensor has no elements yet."""
         self._refuse("item()", "keep it a tensor")

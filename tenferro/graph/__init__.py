@@ -2,6 +2,6 @@
 
 from tenferro.graph.builder import GraphBuilder
 from tenferro.graph.graph import Graph, Node
-from tenferro.graph.source_line import SourceLine
+from tenferro.graph.source_line import SourceLine, line_of
 
-__all__ = ["Graph", "GraphBuilder", "Node", "SourceLine"]
+__all__ = ["Graph", "GraphBuilder", "Node", "SourceLine", "line_of"]

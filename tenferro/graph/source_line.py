@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from types import CodeType
+from types import CodeType, TracebackType
 from typing import NamedTuple
 
-__all__ = ["CallerFinder", "SourceLine"]
+__all__ = ["CallerFinder", "SourceLine", "line_of"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _PEERS = tuple(
@@ -59,3 +59,14 @@ class CallerFinder:
                 return place
             frame = frame.f_back
         return None
+
+
+def line_of(traceback: TracebackType | None) -> SourceLine | None:
+    """The user's line nearest to where an exception was raised."""
+    nearest = None
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        if not code.co_filename.startswith(_OURS):
+            nearest = SourceLine(code.co_filename, traceback.tb_lineno, code.co_name)
+        traceback = traceback.tb_next
+    return nearest

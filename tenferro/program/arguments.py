@@ -106,6 +106,8 @@ def _as_array(leaf: Any, spec: TensorSpec, name: str) -> Any:
     if isinstance(leaf, bool | int | float | complex) and not isinstance(leaf, np.generic):
         array = _from_number(leaf, spec, name)
     else:
+        if isinstance(leaf, np.ma.MaskedArray):
+            raise DTypeError(f"{name}: a masked array, whose mask would be lost; fill it first")
         try:
             array = np.asarray(leaf)
         except Exception as error:

@@ -60,7 +60,7 @@ class DType(Enum):
         )
 
     @classmethod
-    def of(cls, dtype: DTypeLike | DType) -> DType:
+    def of(cls, dtype: DTypeLike | DType | None) -> DType:
         """The member that NumPy's idea of `dtype` names.
 
         Raises:
@@ -72,6 +72,8 @@ class DType(Enum):
         if isinstance(dtype, DType):
             return dtype
         try:
+            if dtype is None:  # because NumPy reads None as float64
+                raise TypeError
             numpy_dtype = BFLOAT16 if dtype == "bfloat16" else np.dtype(dtype)
             return _BY_NUMPY[numpy_dtype]
         except (TypeError, KeyError):

@@ -1,0 +1,226 @@
+"""Each pass keeps its law: the same types, the same values, and less to do."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from tenferro import passes
+from tenferro.api.dispatch import apply
+from tenferro.ops import StdTensorOp
+from tenferro.ops.contraction import DotGeneral
+from tenferro.ops.elementwise import Add, Convert, Multiply, Negate, Subtract
+from tenferro.ops.structural import Reshape, Reverse, Slice, Transpose
+from tenferro.program import GraphProgram
+
+UNTOUCHED = tnf.GraphExecutor(passes=(), order="K")
+
+
+def ops_of(program: GraphProgram) -> list[str]:
+    return [instruction.op.name for instruction in program.instructions]
+
+
+def same_bits(before: GraphProgram, after: GraphProgram, *arrays: Any) -> None:
+    assert after.input_specs == before.input_specs
+    assert after.output_specs == before.output_specs
+    with np.errstate(all="ignore"):
+        first, second = UNTOUCHED.run(before, *arrays), UNTOUCHED.run(after, *arrays)
+    assert np.asarray(first).tobytes() == np.asarray(second).tobytes()
+
+
+CORNERS = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.5], "f8")
+
+
+def splat(value: float, like: Any) -> Any:
+    return tnf.full(like.shape, value, dtype=like.dtype, like=like)
+
+
+SIMPLER: dict[str, tuple[Callable[[Any], Any], Any, list[str]]] = {
+    "transposes cancel": (
+        lambda x: apply(Transpose((1, 2, 0)), apply(Transpose((2, 0, 1)), x)),
+        np.arange(24.0).reshape(2, 3, 4),
+        [],
+    ),
+    "transposes compose": (
+        lambda x: apply(Transpose((2, 0, 1)), apply(Transpose((2, 0, 1)), x)),
+        np.arange(24.0).reshape(2, 3, 4),
+        ["Transpose"],
+    ),
+    "reshapes compose": (
+        lambda x: apply(Reshape((3, 2)), apply(Reshape((6,)), x)),
+        np.arange(6.0).reshape(2, 3),
+        ["Reshape"],
+    ),
+    "reshapes cancel": (
+        lambda x: apply(Reshape((2, 3)), apply(Reshape((6,)), x)),
+        np.arange(6.0).reshape(2, 3),
+        [],
+    ),
+    "reverses cancel": (
+        lambda x: apply(Reverse((0,)), apply(Reverse((0,)), x)),
+        CORNERS,
+        [],
+    ),
+    "a whole slice": (lambda x: apply(Slice((0,), (6,), (1,)), x), CORNERS, []),
+    "times one": (lambda x: apply(Multiply(), x, splat(1.0, x)), CORNERS, []),
+    "plus minus zero": (lambda x: apply(Add(), x, splat(-0.0, x)), CORNERS, []),
+    "minus zero": (lambda x: apply(Subtract(), x, splat(0.0, x)), CORNERS, []),
+    "twice negated": (lambda x: apply(Negate(), apply(Negate(), x)), CORNERS, []),
+    "through a wider dtype": (
+        lambda x: apply(Convert(tnf.DType.F16), apply(Convert(tnf.DType.F64), x)),
+        CORNERS.astype("f4"),
+        ["Convert"],
+    ),
+    "there and back": (
+        lambda x: apply(Convert(tnf.DType.F32), apply(Convert(tnf.DType.F64), x)),
+        CORNERS.astype("f4"),
+        [],
+    ),
+}
+
+KEPT: dict[str, tuple[Callable[[Any], Any], Any]] = {
+    "plus zero turns -0.0 into 0.0": (lambda x: apply(Add(), x, splat(0.0, x)), CORNERS),
+    "minus -0.0 likewise": (lambda x: apply(Subtract(), x, splat(-0.0, x)), CORNERS),
+    "complex times one spoils infinities": (
+        lambda x: apply(Multiply(), x, splat(1.0, x)),
+        CORNERS + 0j,
+    ),
+    "through a narrower dtype": (
+        lambda x: apply(Convert(tnf.DType.F64), apply(Convert(tnf.DType.F16), x)),
+        np.array([1.0, 1e-9, 1e9]),
+    ),
+    "float through integer": (
+        lambda x: apply(Convert(tnf.DType.F64), apply(Convert(tnf.DType.I32), x)),
+        np.array([1.5, -2.5]),
+    ),
+    "times zero is NaN for infinities": (lambda x: apply(Multiply(), x, splat(0.0, x)), CORNERS),
+}
+
+
+@pytest.mark.parametrize("case", SIMPLER.values(), ids=SIMPLER)
+def test_clean_up_drops_what_changes_no_bit(case: Any) -> None:
+    fn, x, left = case
+    program = tnf.compile(fn, x)
+    clean = passes.clean_up(program)
+    assert ops_of(clean) == left
+    same_bits(program, clean, x)
+
+
+@pytest.mark.parametrize("case", KEPT.values(), ids=KEPT)
+def test_clean_up_keeps_what_changes_a_bit(case: Any) -> None:
+    fn, x = case
+    program = tnf.compile(fn, x)
+    clean = passes.clean_up(program)
+    assert ops_of(clean) == ops_of(program)
+    same_bits(program, clean, x)
+
+
+def dot(x: Any, y: Any, **payload: Any) -> Any:
+    return apply(DotGeneral(**payload), x, y)
+
+
+def random(*shape: int) -> Any:
+    return np.random.default_rng(sum(shape)).integers(-9, 9, shape).astype("f8")
+
+
+def test_contracting_axes_are_sorted_on_both_sides_alike() -> None:
+    x, y = random(2, 3, 4, 5), random(5, 4, 3)
+    program = tnf.compile(
+        lambda x, y: dot(x, y, lhs_contracting=(3, 1, 2), rhs_contracting=(0, 2, 1)), x, y
+    )
+    result = passes.sort_dot_dimensions(program)
+    (op,) = [instruction.op for instruction in result.instructions]
+    assert isinstance(op, DotGeneral)
+    assert (op.lhs_contracting, op.rhs_contracting) == ((1, 2, 3), (2, 1, 0))
+    same_bits(program, result, x, y)
+
+
+def test_a_transpose_that_keeps_the_free_order_folds() -> None:
+    x, y = random(3, 2), random(3, 4)
+    program = tnf.compile(
+        lambda x, y: dot(
+            apply(Transpose((1, 0)), x), y, lhs_contracting=(1,), rhs_contracting=(0,)
+        ),
+        x,
+        y,
+    )
+    result = passes.fold_transposes(program)
+    assert ops_of(result) == ["DotGeneral"]
+    same_bits(program, result, x, y)
+
+
+def test_a_transpose_that_reorders_free_axes_stays() -> None:
+    x, y = random(2, 3, 4), random(2, 5)
+    program = tnf.compile(
+        lambda x, y: dot(
+            apply(Transpose((2, 1, 0)), x), y, lhs_contracting=(2,), rhs_contracting=(0,)
+        ),
+        x,
+        y,
+    )
+    result = passes.fold_transposes(program)
+    assert ops_of(result) == ["Transpose", "DotGeneral"]
+    same_bits(program, result, x, y)
+
+
+@pytest.mark.parametrize("perm", list(itertools.permutations(range(4))), ids=str)
+def test_every_permutation_and_every_axis_through_all_passes(perm: tuple[int, ...]) -> None:
+    x, y = random(2, 3, 4, 5), random(2, 3, 4, 5)
+    by_axis = np.transpose(x, perm).shape
+    for batch, contracted in itertools.permutations(range(4), 2):
+        match_batch, match_contracted = perm[batch], perm[contracted]
+
+        def fn(x: Any, y: Any, b: int = batch, c: int = contracted) -> Any:
+            return dot(
+                apply(Transpose(perm), x),
+                y,
+                lhs_contracting=(c,),
+                rhs_contracting=(perm[c],),
+                lhs_batch=(b,),
+                rhs_batch=(perm[b],),
+            )
+
+        program = tnf.compile(fn, x, y)
+        assert by_axis[batch] == y.shape[match_batch]
+        assert by_axis[contracted] == y.shape[match_contracted]
+        result: GraphProgram = program
+        for native_pass in passes.NATIVE_PASSES:
+            result = native_pass(result)
+            same_bits(program, result, x, y)
+
+
+def test_a_decomposed_dot_is_a_batched_matrix_product() -> None:
+    x, y = random(3, 2, 4), random(4, 2, 5)
+    program = tnf.compile(
+        lambda x, y: dot(
+            x, y, lhs_contracting=(2,), rhs_contracting=(0,), lhs_batch=(1,), rhs_batch=(1,)
+        ),
+        x,
+        y,
+    )
+    result = passes.decompose_dots(program)
+    (op,) = [i.op for i in result.instructions if isinstance(i.op, DotGeneral)]
+    assert (op.lhs_batch, op.rhs_batch) == ((0,), (0,))
+    assert (op.lhs_contracting, op.rhs_contracting) == ((2,), (1,))
+    same_bits(program, result, x, y)
+
+
+@pytest.mark.parametrize("native_pass", passes.NATIVE_PASSES, ids=lambda p: p.__name__)
+def test_passes_are_idempotent(native_pass: Callable[[GraphProgram], GraphProgram]) -> None:
+    def fn(x: Any) -> Any:
+        y = tnf.matrix_transpose(x) @ x
+        return tnf.sum(tnf.exp(y.T * 1.0) @ y, axis=0) + 0.0
+
+    once = native_pass(tnf.compile(fn, np.ones((3, 4))))
+    assert native_pass(once).instructions == once.instructions
+
+
+def test_the_card_of_every_rule_is_an_op() -> None:
+    from tenferro.passes.clean_up import RULES
+
+    assert all(issubclass(card, StdTensorOp) for card in RULES)

@@ -1,0 +1,197 @@
+"""Wrong input of each kind: the class of the error, what its message must say, and the user's line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from tenferro import errors
+from tenferro.errors import TenferroError
+from tenferro.ops import STD_OPS, StdTensorOp
+from tests.samples import SAMPLES
+
+VECTOR = tnf.TensorSpec((3,), "float64")
+MATRIX = tnf.TensorSpec((2, 3), "float64")
+COMPLEX = tnf.TensorSpec((3,), "complex128")
+SYMBOLIC = tnf.TensorSpec(("n",), "float64")
+
+Case = tuple[Callable[..., Any], tuple[Any, ...], type[Exception], list[str]]
+
+TRACED: dict[str, Case] = {
+    "shapes": (
+        lambda x, y: x + y,
+        (VECTOR, tnf.TensorSpec((4,), "float64")),
+        errors.ShapeError,
+        ["3", "4", "axis -1"],
+    ),
+    "matmul": (
+        lambda x: x @ x,
+        (MATRIX,),
+        errors.ShapeError,
+        ["DotGeneral", "f64[2,3]", "3 and 2"],
+    ),
+    "reshape": (
+        lambda x: tnf.reshape(x, (2, 2)),
+        (VECTOR,),
+        errors.ShapeError,
+        ["Reshape", "f64[3]", "(2, 2)"],
+    ),
+    "axis": (lambda x: tnf.sum(x, axis=3), (VECTOR,), errors.AxisError, ["sum", "axis 3"]),
+    "axis twice": (lambda x: tnf.sum(x, axis=(0, 0)), (VECTOR,), errors.AxisError, ["twice"]),
+    "axis is IndexError": (lambda x: tnf.sum(x, axis=3), (VECTOR,), IndexError, []),
+    "index": (lambda x: x[5], (VECTOR,), errors.OutOfBoundsError, ["5", "axis 0", "extent 3"]),
+    "too many indices": (lambda x: x[0, 0], (VECTOR,), errors.OutOfBoundsError, ["2 indices"]),
+    "float index": (lambda x: x[1.0], (VECTOR,), errors.DTypeError, ["index"]),
+    "mask": (lambda x: x[x > 0], (VECTOR,), errors.UnsupportedError, ["where("]),
+    "two dots": (lambda x: x[..., ...], (VECTOR,), errors.InvalidConfigError, ["Ellipsis"]),
+    "dtype": (
+        lambda x: tnf.bitwise_and(x, x),
+        (VECTOR,),
+        errors.DTypeError,
+        ["And", "float64", "accepted"],
+    ),
+    "order": (lambda x: x < x, (COMPLEX,), errors.DTypeError, ["LT", "complex128"]),
+    "condition": (lambda x: tnf.where(x, x, x), (VECTOR,), errors.DTypeError, ["bool"]),
+    "perm": (
+        lambda x: tnf.permute_dims(x, (0, 0)),
+        (MATRIX,),
+        errors.ShapeError,
+        ["Transpose", "(0, 0)", "f64[2,3]"],
+    ),
+    "broadcast": (
+        lambda x: tnf.broadcast_to(x, (2, 4)),
+        (VECTOR,),
+        errors.ShapeError,
+        ["BroadcastInDim", "3", "4"],
+    ),
+    "concat": (
+        lambda x, y: tnf.concat([x, y]),
+        (MATRIX, tnf.TensorSpec((3, 4), "float64")),
+        errors.ShapeError,
+        ["Concatenate", "3 and 4"],
+    ),
+    "text": (lambda x: x + "a", (VECTOR,), errors.DTypeError, ["'a'"]),
+    "bool()": (lambda x: x if x[0] > 0 else -x, (VECTOR,), errors.ConcretizationError, ["where"]),
+    "float()": (lambda x: float(x[0]), (VECTOR,), errors.ConcretizationError, ["float()"]),
+    "item()": (lambda x: x[0].item(), (VECTOR,), errors.ConcretizationError, ["item()"]),
+    "np.asarray": (lambda x: np.asarray(x), (VECTOR,), errors.ConcretizationError, ["NumPy"]),
+    "format": (lambda x: f"{x:.3f}", (VECTOR,), errors.ConcretizationError, [".3f"]),
+    "np.linalg": (lambda x: np.linalg.norm(x), (VECTOR,), errors.UnsupportedError, ["norm"]),
+    "empty maximum": (
+        lambda x: tnf.max(x),
+        (tnf.TensorSpec((0,), "float64"),),
+        errors.ShapeError,
+        ["f64[0]", "identity"],
+    ),
+    "einsum": (
+        lambda x: tnf.einsum("ij,ij->ik", x, x),
+        (MATRIX,),
+        errors.InvalidConfigError,
+        ["'k'"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TRACED.values(), ids=TRACED)
+def test_refused_while_tracing_with_the_line(case: Case) -> None:
+    fn, specs, kind, words = case
+    with pytest.raises(kind) as caught:
+        tnf.compile(fn, *specs)
+    assert isinstance(caught.value, TenferroError)
+    for word in [*words, f"test_wrong_input.py:{fn.__code__.co_firstlineno}"]:
+        assert word in str(caught.value)
+
+
+AT_ONCE: dict[str, tuple[Callable[[], Any], type[Exception], list[str]]] = {
+    "dtype": (lambda: tnf.TensorSpec((3,), "f9"), errors.DTypeError, ["f9", "float64"]),
+    "no dtype": (lambda: tnf.TensorSpec((3,), None), errors.DTypeError, ["None"]),
+    "extent": (lambda: tnf.TensorSpec((-3,), "f8"), errors.ShapeError, ["-3"]),
+    "float extent": (lambda: tnf.TensorSpec((2.0,), "f8"), errors.ShapeError, ["2.0"]),
+    "bool extent": (lambda: tnf.TensorSpec((True,), "f8"), errors.ShapeError, ["True"]),
+    "symbol": (lambda: tnf.TensorSpec(("1n",), "f8"), errors.InvalidConfigError, ["1n"]),
+    "object array": (lambda: tnf.add(np.array([None]), 1), errors.DTypeError, ["O"]),
+    "masked array": (
+        lambda: tnf.exp(np.ma.array([1.0], mask=[True])),
+        errors.DTypeError,
+        ["mask"],
+    ),
+    "weak overflow": (lambda: tnf.add(np.ones(2, "i1"), 300), errors.DTypeError, ["300", "int8"]),
+    "no function": (lambda: tnf.compile(3, VECTOR), errors.InvalidConfigError, ["3"]),
+    "no spec": (lambda: tnf.compile(lambda x: x, "f8"), errors.DTypeError, ["x", "'f8'"]),
+    "no tensor": (lambda: tnf.compile(lambda x: "a", VECTOR), errors.DTypeError, ["result"]),
+    "order": (lambda: tnf.GraphExecutor(order="Z"), errors.InvalidConfigError, ["'Z'"]),
+    "threads": (lambda: tnf.GraphExecutor(threads=0), errors.InvalidConfigError, ["threads"]),
+    "zeros": (lambda: tnf.zeros((-1,)), errors.ShapeError, ["-1"]),
+    "step": (lambda: tnf.arange(0, 10, 0), errors.InvalidConfigError, ["step"]),
+    "points": (lambda: tnf.linspace(0, 1, -1), errors.InvalidConfigError, ["-1"]),
+    "operands": (
+        lambda: tnf.einsum("ij", np.ones((2, 3)), np.ones(2)),
+        errors.InvalidConfigError,
+        ["1", "2"],
+    ),
+    "guard": (
+        lambda: tnf.compile(lambda x: x[:2], SYMBOLIC).run(np.ones(1)),
+        errors.GuardError,
+        ["n >= 2", "1"],
+    ),
+    "symbol twice": (
+        lambda: tnf.compile(lambda x, y: x + y, SYMBOLIC, SYMBOLIC).run(np.ones(1), np.ones(2)),
+        errors.ShapeError,
+        ["1", "2"],
+    ),
+    "too large": (
+        lambda: tnf.compile(
+            lambda x: tnf.broadcast_to(x, (2**40, 2**20)), tnf.TensorSpec((), "f8")
+        ).run(1.0),
+        errors.BackendFailureError,
+        ["BroadcastInDim", "test_wrong_input.py"],
+    ),
+    "too many axes": (
+        lambda: tnf.compile(lambda x: tnf.broadcast_to(x, (1,) * 70), tnf.TensorSpec((), "f8")).run(
+            1.0
+        ),
+        errors.BackendFailureError,
+        ["BroadcastInDim"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", AT_ONCE.values(), ids=AT_ONCE)
+def test_refused_at_once(case: tuple[Callable[[], Any], type[Exception], list[str]]) -> None:
+    attempt, kind, words = case
+    with pytest.raises(kind) as caught:
+        attempt()
+    assert isinstance(caught.value, TenferroError)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_another_trace_is_another_graph() -> None:
+    kept: list[Any] = []
+    tnf.compile(lambda x: kept.append(x) or x, VECTOR)
+    with pytest.raises(errors.InvalidConfigError, match="another trace"):
+        tnf.compile(lambda x: x + kept[0], VECTOR)
+
+
+@pytest.mark.parametrize("card", STD_OPS, ids=lambda card: card.__name__)
+def test_every_card_refuses_the_wrong_number_of_operands(card: type[StdTensorOp]) -> None:
+    sample = SAMPLES[card][0]
+    spec = tnf.TensorSpec((2,), "float64")
+    with pytest.raises(errors.ArityError, match=rf"{card.__name__}: expected \d+ inputs"):
+        sample.op.infer(*[spec] * (len(sample.inputs) + 1))
+
+
+@pytest.mark.parametrize("card", STD_OPS, ids=lambda card: card.__name__)
+def test_every_card_names_itself_and_what_it_accepts(card: type[StdTensorOp]) -> None:
+    refused = [dtype for dtype in tnf.DType if dtype not in card.accepts]
+    sample = SAMPLES[card][0]
+    if not refused or not sample.inputs:
+        pytest.skip("takes every dtype, or no operand")
+    specs = [tnf.TensorSpec(x.shape, refused[0]) for x in sample.inputs]
+    with pytest.raises(errors.DTypeError) as caught:
+        sample.op.infer(*specs)
+    assert card.__name__ in str(caught.value)

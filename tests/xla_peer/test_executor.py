@@ -1,0 +1,117 @@
+"""`XlaExecutor`: every dtype and order in and out, and each way to misuse it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from tenferro import errors
+from xla_peer import XlaExecutor, check_parity
+
+
+@pytest.fixture(scope="module")
+def xla() -> XlaExecutor:
+    return XlaExecutor("cpu")
+
+
+@pytest.mark.parametrize("dtype", list(tnf.DType), ids=str)
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("shape", [(), (0,), (2, 3), (2, 0, 3), (4, 1, 3)], ids=str)
+def test_what_goes_in_comes_out(dtype: Any, order: str, shape: Any, xla: XlaExecutor) -> None:
+    size = int(np.prod(shape))
+    x = np.asarray(np.arange(size).reshape(shape).astype(dtype.dtype), order=order)
+    program = tnf.compile(lambda x: (x, tnf.flip(x)), x)
+    same, flipped = xla.run(program, x)
+    assert same.dtype == flipped.dtype == x.dtype
+    assert same.tobytes() == x.tobytes()
+    assert flipped.tobytes() == np.flip(x).tobytes()
+
+
+def test_views_and_read_only_arrays(xla: XlaExecutor) -> None:
+    x = np.arange(24.0).reshape(4, 6)
+    program = tnf.compile(lambda x: x * 2, tnf.TensorSpec((2, 3), "f8"))
+    view = x[::2, ::-2]
+    view.flags.writeable = False
+    np.testing.assert_array_equal(xla.run(program, view), view * 2)
+
+
+def test_results_are_the_callers_own(xla: XlaExecutor) -> None:
+    x = np.ones((2, 2))
+    program = tnf.compile(lambda x: (x, x, x + x), x)
+    results = xla.run(program, x)
+    results[0][...] = 7
+    assert (results[1] == 1).all()
+    assert (x == 1).all()
+
+
+def test_compiled_once_per_program_and_shapes() -> None:
+    xla = XlaExecutor("cpu", cache_size=2)
+    program = tnf.compile(lambda x: x + x, tnf.TensorSpec(("n",), "f8"))
+    for n in (2, 3, 2, 3, 4):
+        np.testing.assert_array_equal(xla.run(program, np.ones(n)), 2 * np.ones(n))
+    stats = xla.cache_stats()
+    assert (stats.misses, stats.hits, stats.entries) == (3, 2, 2)
+    xla.cache_clear()
+    assert xla.cache_stats().entries == 0
+
+
+@pytest.mark.parametrize(
+    ("arrays", "error", "words"),
+    [
+        ((np.ones(3, "f4"),), errors.DTypeError, "astype"),
+        ((np.ones(6, "f4"),), errors.DTypeError, "float32"),  # because the bytes would fit
+        ((np.ones((3, 1)),), errors.ShapeError, "expected f64"),
+        ((np.ones(4),), errors.ShapeError, "axis 0 must have extent 3, got 4"),
+        ((), errors.ArityError, "takes 1 arrays"),
+        ((np.ones(3), np.ones(3)), errors.ArityError, "takes 1 arrays"),
+    ],
+)
+def test_arguments_that_do_not_fit(
+    arrays: tuple[Any, ...], error: type, words: str, xla: XlaExecutor
+) -> None:
+    program = tnf.compile(lambda x: x + x, tnf.TensorSpec((3,), "f8"))
+    with pytest.raises(error, match=words):
+        xla.run(program, *arrays)
+
+
+def test_absent_platforms_and_devices_are_named() -> None:
+    with pytest.raises(errors.PlatformUnavailableError, match=r"(?s)tpu.*cpu.*install"):
+        XlaExecutor("tpu")
+    with pytest.raises(errors.PlatformUnavailableError, match=r"nowhere.*cpu"):
+        XlaExecutor("nowhere")
+    with pytest.raises(errors.InvalidConfigError, match="device 7"):
+        XlaExecutor("cpu", 7)
+
+
+def test_jit_runs_on_the_peer(xla: XlaExecutor) -> None:
+    double = tnf.jit(lambda p: {"y": p["x"] * 2}, executor=xla)
+    np.testing.assert_array_equal(double({"x": np.arange(3)})["y"], [0, 2, 4])
+
+
+def test_parity_says_which_output_differs_and_where() -> None:
+    class Wrong(XlaExecutor):
+        def run(self, program: Any, *arrays: Any) -> Any:
+            first, second = super().run(program, *arrays)
+            second[1, 2] += 1e-9
+            return first, second
+
+    x = np.arange(6.0).reshape(2, 3)
+    report = check_parity(lambda x: (x + 1, x * 2), x, executor=Wrong())
+    assert not report.ok
+    assert report.outputs[0].ok
+    assert report.first_divergence is report.outputs[1]
+    assert report.first_divergence.worst == (1, 2)
+    assert "DISAGREE" in str(report)
+    assert "(1, 2)" in str(report)
+
+
+def test_parity_of_a_function_with_several_dtypes() -> None:
+    x = np.linspace(-2, 2, 12).reshape(3, 4)
+    report = check_parity(
+        lambda x: {"i": tnf.argmax(x, axis=1), "b": x > 0, "f": tnf.tanh(x) @ x.T}, x
+    )
+    assert report.ok, str(report)
+    assert [output.allowed for output in report.outputs] == [0, 64, 0]
