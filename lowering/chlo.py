@@ -18,7 +18,9 @@ def _template(file: str) -> str:
     return resources.files("lowering.emit").joinpath("chlo", file).read_text()
 
 
-def chlo_function(name: str, element: str, shape: Sequence[int], symbol: str) -> str:
+def chlo_function(
+    name: str, element: str, shape: Sequence[int], symbol: str, operands: int = 1
+) -> str:
     """`func.func private @symbol` that computes chlo.`name` on tensors of that type.
 
     >>> print(chlo_function("erf", "f64", (2,), "erf_0").splitlines()[0])
@@ -29,4 +31,5 @@ def chlo_function(name: str, element: str, shape: Sequence[int], symbol: str) ->
     body = _template(file).split("\n", 1)[1].replace("SHAPE", extents)
     kind = f"tensor<{extents}{element}>"
     lines = "\n".join(f"    {line}" for line in body.strip().splitlines())
-    return f"  func.func private @{symbol}(%arg0: {kind}) -> {kind} {{\n{lines}\n  }}\n"
+    takes = ", ".join(f"%arg{index}: {kind}" for index in range(operands))
+    return f"  func.func private @{symbol}({takes}) -> {kind} {{\n{lines}\n  }}\n"

@@ -5,9 +5,22 @@ natively on NumPy, or lowered to StableHLO and run through PJRT.
 """
 
 from tenferro import errors
+from tenferro.ad import AdContext
 from tenferro.api import *  # noqa: F403  # because the surface is this package's namespace
 from tenferro.api import __all__ as _surface
+from tenferro.api.autodiff import (
+    grad,
+    hessian,
+    hvp,
+    jacfwd,
+    jacrev,
+    jvp,
+    linearize,
+    value_and_grad,
+    vjp,
+)
 from tenferro.api.compile import GraphCompiler, compile, jit
+from tenferro.api.custom import checkpoint, custom_jvp, custom_vjp, stop_gradient
 from tenferro.api.tensor import TracedTensor
 from tenferro.dims import DimExpr, SymDim
 from tenferro.exec import GraphExecutor
@@ -22,6 +35,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "STD_OPS",
+    "AdContext",
     "DType",
     "DimExpr",
     "GraphBuilder",
@@ -32,8 +46,21 @@ __all__ = [
     "SymDim",
     "TensorSpec",
     "TracedTensor",
+    "checkpoint",
     "compile",
+    "custom_jvp",
+    "custom_vjp",
     "errors",
+    "grad",
+    "hessian",
+    "hvp",
+    "jacfwd",
+    "jacrev",
     "jit",
+    "jvp",
+    "linearize",
+    "stop_gradient",
+    "value_and_grad",
+    "vjp",
     *_surface,  # pyright: ignore[reportUnsupportedDunderAll]  # because it is a literal list there
 ]

@@ -29,6 +29,7 @@ from tenferro.ops.analytic import (
     Log,
     Log1p,
     Logistic,
+    Polygamma,
     Rsqrt,
     Sin,
     Sinh,
@@ -72,6 +73,20 @@ def expanded(name: str) -> Emitter:
     return widened(emit)
 
 
+def polygamma(op: Polygamma, w: Writer, x: Value) -> Value:
+    """A call of the expansion of chlo.polygamma, whose first operand is the order."""
+    element = element_type(x.dtype)
+    extents = "x".join(map(str, x.shape))
+    symbol = f"polygamma_{x.dtype.short}_{extents}".rstrip("_")
+    order = w.full(op.order, x.spec)
+    return w.call(
+        symbol,
+        (order, x),
+        TensorSpec.of(x.shape, x.dtype),
+        lambda: chlo_function("polygamma", element, x.shape, symbol, operands=2),
+    )
+
+
 ROWS: EmitterRows = {
     Exp: direct("exponential"),
     Expm1: direct("exponential_minus_one"),
@@ -99,4 +114,5 @@ ROWS: EmitterRows = {
     ErfInv: expanded("erf_inv"),
     Lgamma: expanded("lgamma"),
     Digamma: expanded("digamma"),
+    Polygamma: widened(polygamma),
 }

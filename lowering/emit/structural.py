@@ -10,6 +10,7 @@ from tenferro.ops.structural import (
     Concatenate,
     EmbedDiag,
     ExtractDiag,
+    OptimizationBarrier,
     Pad,
     Reshape,
     Reverse,
@@ -146,6 +147,13 @@ def triangle(w: Writer, x: Value, k: int, lower: bool) -> Value:
     return w.select(mask, x, w.full(0, x.spec))
 
 
+def barrier(op: OptimizationBarrier, w: Writer, *operands: Value) -> tuple[Value, ...]:
+    """One statement with as many results as operands."""
+    types = ", ".join(w.tensor_type(x.spec) for x in operands)
+    specs = [x.spec for x in operands]
+    return w.statement("stablehlo.optimization_barrier ", operands, f" : {types}", specs)
+
+
 ROWS: EmitterRows = {
     Transpose: lambda op, w, x: w.transpose(x, op.perm),
     Reshape: reshape,
@@ -158,4 +166,5 @@ ROWS: EmitterRows = {
     EmbedDiag: embed_diag,
     Tril: lambda op, w, x: triangle(w, x, op.k, lower=True),
     Triu: lambda op, w, x: triangle(w, x, op.k, lower=False),
+    OptimizationBarrier: barrier,
 }

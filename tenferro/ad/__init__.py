@@ -1,4 +1,24 @@
-"""Automatic differentiation: linearise and transpose, on graphs.
+"""Automatic differentiation on graphs: linearise, transpose, batch, and one rule per op.
 
-This floor is not built yet: programs have no derivatives.
+`rules/` holds the AD column; `linearize`, `transpose` and `batch` are the three sweeps that everything
+from `grad` to `hessian` is made of. Functions and pytrees are the business of `tenferro.api`.
 """
+
+from tenferro.ad.batch import batch
+from tenferro.ad.checkpoint import Checkpoint
+from tenferro.ad.context import AdContext
+from tenferro.ad.graph_emitter import GraphEmitter
+from tenferro.ad.linearize import linearize
+from tenferro.ad.region import Region, region_of
+from tenferro.ad.transpose import transpose
+
+__all__ = [
+    "AdContext",
+    "Checkpoint",
+    "GraphEmitter",
+    "Region",
+    "batch",
+    "linearize",
+    "region_of",
+    "transpose",
+]

@@ -11,15 +11,15 @@ import numpy as np
 
 from tenferro.api.dispatch import is_traced
 from tenferro.api.tensor import TracedTensor
+from tenferro.api.trace import tracing
 from tenferro.dims import SymDim
 from tenferro.errors import DTypeError, InvalidConfigError, TenferroError
 from tenferro.exec import ExecProgram, GraphExecutor
 from tenferro.graph import Graph, GraphBuilder, line_of
-from tenferro.ops.source import Constant
 from tenferro.program import BoundedCache, CacheStats, Executor, GraphProgram
 from tenferro.types import DType, TensorSpec, flatten, leaf_paths, unflatten
 
-__all__ = ["GraphCompiler", "compile", "jit"]
+__all__ = ["GraphCompiler", "compile", "jit", "output_value"]
 
 
 class GraphCompiler:
@@ -44,14 +44,15 @@ class GraphCompiler:
         builder = GraphBuilder(graph)
         tensors = [TracedTensor(builder, graph.add_input(spec)) for spec in types]
         try:
-            result = fn(*unflatten(in_tree, tensors))
+            with tracing(builder):
+                result = fn(*unflatten(in_tree, tensors))
         except TenferroError as error:
             # The surface refuses before it reaches the graph; the traceback knows the user's line.
             raise error.at(str(line_of(error.__traceback__) or "")) from None
         results, out_tree = flatten(result)
         paths = leaf_paths(result)
         outputs = [
-            _output_value(builder, leaf, path) for leaf, path in zip(results, paths, strict=True)
+            output_value(builder, leaf, path) for leaf, path in zip(results, paths, strict=True)
         ]
         return GraphProgram.from_graph(
             graph,
@@ -178,14 +179,15 @@ def _as_array(leaf: Any, path: str) -> Any:
     return array
 
 
-def _output_value(builder: GraphBuilder, leaf: Any, path: str) -> int:
+def output_value(builder: GraphBuilder, leaf: Any, path: str) -> int:
+    """The value of a leaf of what a traced function returned."""
     if isinstance(leaf, TracedTensor):
         if leaf.builder.graph is not builder.graph:
             raise InvalidConfigError(f"result{path} belongs to another trace")
         return leaf.value
     if isinstance(leaf, SymDim):
         raise DTypeError(f"result{path} is the extent {leaf}; use tenferro.shape_of to return it")
-    return builder.emit(Constant.of(_as_array(leaf, f"result{path}")))
+    return builder.lift(_as_array(leaf, f"result{path}"))
 
 
 def _argument_names(fn: Callable[..., Any], specs: Sequence[Any]) -> list[str]:

@@ -9,10 +9,9 @@ from tenferro.api.operators import Operators
 from tenferro.errors import ConcretizationError, InvalidConfigError
 from tenferro.graph import GraphBuilder
 from tenferro.ops import StdTensorOp
-from tenferro.ops.source import Constant
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["TracedTensor"]
+__all__ = ["TracedTensor", "value_in"]
 
 
 class TracedTensor(Operators):
@@ -34,12 +33,12 @@ class TracedTensor(Operators):
     def __tenferro_apply__(op: StdTensorOp, operands: tuple[Any, ...]) -> tuple[Any, ...]:
         """Append `op` to the graph of the traced operands, arrays becoming constants."""
         builder = next(x.builder for x in operands if isinstance(x, TracedTensor))
-        values = [_value_in(builder, operand) for operand in operands]
+        values = [value_in(builder, operand) for operand in operands]
         return tuple(TracedTensor(builder, value) for value in builder.emit_all(op, *values))
 
     def lift(self, value: Any) -> TracedTensor:
         """An array as a constant of this tensor's graph."""
-        return TracedTensor(self.builder, _value_in(self.builder, value))
+        return TracedTensor(self.builder, value_in(self.builder, value))
 
     def emit(self, op: StdTensorOp) -> TracedTensor:
         """An op without operands, in this tensor's graph."""
@@ -116,7 +115,8 @@ class TracedTensor(Operators):
     tolist = item
 
 
-def _value_in(builder: GraphBuilder, operand: Any) -> int:
+def value_in(builder: GraphBuilder, operand: Any) -> int:
+    """The value of a tensor of this trace, or of an array lifted into it."""
     if isinstance(operand, TracedTensor):
         if operand.builder.graph is not builder.graph:
             raise InvalidConfigError(
@@ -124,4 +124,4 @@ def _value_in(builder: GraphBuilder, operand: Any) -> int:
                 "instead of keeping them"
             )
         return operand.value
-    return builder.emit(Constant.of(as_operand(operand)))
+    return builder.lift(as_operand(operand))

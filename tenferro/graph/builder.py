@@ -13,7 +13,7 @@ from tenferro.ops import StdTensorOp
 from tenferro.ops.source import Constant
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["GraphBuilder"]
+__all__ = ["ArgumentBuilder", "GraphBuilder"]
 
 
 class GraphBuilder:
@@ -68,3 +68,30 @@ class GraphBuilder:
     def type_of(self, value: int) -> TensorSpec:
         """Shape and dtype of a value."""
         return self.graph.types[value]
+
+    def lift(self, array: Any) -> int:
+        """An array met while tracing: a constant."""
+        return self.emit(Constant.of(array))
+
+
+class ArgumentBuilder(GraphBuilder):
+    """A builder whose arrays become arguments: what is traced depends on their types alone.
+
+    Attributes:
+        arguments: for each array met, the input that stands for it, by the array's identity.
+    """
+
+    __slots__ = ("arguments",)
+
+    def __init__(self, graph: Graph | None = None) -> None:
+        super().__init__(graph)
+        self.arguments: dict[int, tuple[int, Any]] = {}
+
+    def lift(self, array: Any) -> int:
+        """An array met while tracing: an input, once per array; a single number is a constant."""
+        if array.size <= 1:
+            return super().lift(array)
+        if id(array) not in self.arguments:
+            value = self.graph.add_input(TensorSpec(array.shape, array.dtype))
+            self.arguments[id(array)] = (value, array)
+        return self.arguments[id(array)][0]

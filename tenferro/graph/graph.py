@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from tenferro.dims import GuardLog
 from tenferro.errors import TenferroError
+from tenferro.graph.mark import Mark, Opaque
 from tenferro.graph.source_line import CallerFinder, SourceLine
 from tenferro.ops import StdTensorOp
 from tenferro.types import TensorSpec
@@ -19,9 +20,9 @@ __all__ = ["Graph", "Node"]
 
 
 class Node(NamedTuple):
-    """One application of an op: values in, values out."""
+    """One application of an op, or of a mark: values in, values out."""
 
-    op: StdTensorOp
+    op: StdTensorOp | Mark | Opaque
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
 
@@ -39,7 +40,16 @@ class Graph:
     %1: f64[3] = Add %0 %0
     """
 
-    __slots__ = ("_applied", "_find_caller", "guards", "inputs", "nodes", "sources", "types")
+    __slots__ = (
+        "_applied",
+        "_find_caller",
+        "guards",
+        "inputs",
+        "marked",
+        "nodes",
+        "sources",
+        "types",
+    )
 
     def __init__(self) -> None:
         self.types: list[TensorSpec] = []
@@ -47,6 +57,7 @@ class Graph:
         self.nodes: list[Node] = []
         self.sources: list[SourceLine | None] = []
         self.guards = GuardLog()
+        self.marked = False
         self._applied: dict[tuple[StdTensorOp, tuple[int, ...]], tuple[int, ...]] = {}
         self._find_caller = CallerFinder()
 
@@ -55,6 +66,12 @@ class Graph:
         value = len(self.types)
         self.types.append(spec)
         self.inputs.append(value)
+        return value
+
+    def add_stand_in(self, spec: TensorSpec) -> int:
+        """A value that rules are written for and no program has: a tangent on its way to a transpose."""
+        value = len(self.types)
+        self.types.append(spec)
         return value
 
     def add(
@@ -85,6 +102,20 @@ class Graph:
         self.nodes.append(Node(op, inputs, outputs))
         self.sources.append(source)
         self._applied[key] = outputs
+        return outputs
+
+    def add_mark(
+        self, mark: Mark | Opaque, inputs: tuple[int, ...], source: SourceLine | None = None
+    ) -> tuple[int, ...]:
+        """The outputs of a mark on these values: new ones each time."""
+        types = self.types
+        specs = mark.types if isinstance(mark, Opaque) else [types[inputs[i]] for i in mark.takes]
+        start = len(types)
+        types.extend(specs)
+        outputs = tuple(range(start, len(types)))
+        self.nodes.append(Node(mark, inputs, outputs))
+        self.sources.append(self._find_caller() if source is None else source)
+        self.marked = True
         return outputs
 
     def _locate_guards(self, written: int, source: SourceLine | None) -> None:

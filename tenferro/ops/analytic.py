@@ -5,10 +5,13 @@ float16 and bfloat16 are computed in float32 and rounded once.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tenferro.ops.elementwise import SameType
+from tenferro.ops.op import normalize
 from tenferro.rules.dtypes import FLOATS, INEXACT
+from tenferro.rules.payload import as_int
 from tenferro.types import DType
 
 __all__ = [
@@ -33,6 +36,7 @@ __all__ = [
     "Log",
     "Log1p",
     "Logistic",
+    "Polygamma",
     "Rsqrt",
     "Sin",
     "Sinh",
@@ -433,6 +437,28 @@ class Atan2(SameType):
     input_count: ClassVar[Any] = 2
 
 
+@dataclass(frozen=True, slots=True)
+class Polygamma(SameType):
+    """Polygamma function: y = the derivative of that order of digamma; order 0 is digamma itself.
+
+    For order n above 0, y = (-1)^(n+1) n! zeta(n + 1, x), with poles at 0, -1, -2, ..
+
+    Shapes:  x S -> S
+    Dtypes:  every float dtype
+    AD:      rule, by the next order
+    Lowers:  an expansion of chlo.polygamma
+    Errors:  DTypeError on another dtype; InvalidConfigError unless order is at least 0
+    Source:  Abramowitz and Stegun 6.4
+    """
+
+    order: int
+
+    accepts: ClassVar[frozenset[DType]] = FLOATS
+
+    def __post_init__(self) -> None:
+        normalize(self, order=as_int("Polygamma", "order", self.order, 0))
+
+
 CARDS = (
     Exp,
     Expm1,
@@ -460,4 +486,5 @@ CARDS = (
     ErfInv,
     Lgamma,
     Digamma,
+    Polygamma,
 )

@@ -15,7 +15,7 @@ from tenferro.errors import (
 )
 from tenferro.ops.op import StdTensorOp, normalize
 from tenferro.rules.dtypes import ANY
-from tenferro.rules.payload import as_dims, as_int, as_ints, distinct_axes
+from tenferro.rules.payload import as_dims, as_edges, as_int, as_ints, distinct_axes
 from tenferro.rules.shapes import same_extent
 from tenferro.types import DType, TensorSpec
 
@@ -25,6 +25,7 @@ __all__ = [
     "Concatenate",
     "EmbedDiag",
     "ExtractDiag",
+    "OptimizationBarrier",
     "Pad",
     "Reshape",
     "Reverse",
@@ -263,8 +264,8 @@ class Pad(StdTensorOp):
     (f64[5],)
     """
 
-    low: tuple[int, ...]
-    high: tuple[int, ...]
+    low: tuple[Any, ...]
+    high: tuple[Any, ...]
     interior: tuple[int, ...]
 
     accepts: ClassVar[frozenset[DType]] = ANY
@@ -273,8 +274,8 @@ class Pad(StdTensorOp):
     def __post_init__(self) -> None:
         normalize(
             self,
-            low=as_ints("Pad", "low", self.low),
-            high=as_ints("Pad", "high", self.high),
+            low=as_edges("Pad", "low", self.low),
+            high=as_edges("Pad", "high", self.high),
             interior=as_ints("Pad", "interior", self.interior, 0),
         )
         if not len(self.low) == len(self.high) == len(self.interior):
@@ -544,6 +545,44 @@ class Triu(Triangle):
         normalize(self, k=as_int("Triu", "k", self.k))
 
 
+@dataclass(frozen=True, slots=True)
+class OptimizationBarrier(StdTensorOp):
+    """The operands as they are, as values that no compiler may see through.
+
+    What is computed from the results is computed again, and not before all operands exist:
+    rematerialisation is built on that.
+
+    Shapes:  x0 S0, .. -> S0, ..
+    Dtypes:  every dtype, each operand its own
+    AD:      tangents pass beside it
+    Lowers:  stablehlo.optimization_barrier, one to one
+    Errors:  InvalidConfigError unless count is at least 1
+    Source:  StableHLO spec #optimization_barrier
+    """
+
+    count: int = 1
+
+    accepts: ClassVar[frozenset[DType]] = ANY
+
+    def __post_init__(self) -> None:
+        normalize(self, count=as_int("OptimizationBarrier", "count", self.count, 1))
+
+    @property
+    def input_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it depends on the payload
+        """As many as the payload says."""
+        return self.count
+
+    @property
+    def output_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it depends on the payload
+        """As many as inputs."""
+        return self.count
+
+    def output_types(
+        self, inputs: tuple[TensorSpec, ...], guards: GuardLog
+    ) -> tuple[TensorSpec, ...]:
+        return inputs
+
+
 CARDS = (
     Transpose,
     Reshape,
@@ -556,4 +595,5 @@ CARDS = (
     EmbedDiag,
     Tril,
     Triu,
+    OptimizationBarrier,
 )

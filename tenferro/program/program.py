@@ -10,7 +10,7 @@ from typing import Any
 
 from tenferro.dims import Guard, SymDim, is_exact
 from tenferro.errors import ArityError, InvalidConfigError, NonStaticShapeError
-from tenferro.graph import Graph, SourceLine
+from tenferro.graph import Graph, Mark, Opaque, SourceLine
 from tenferro.ops import StdTensorOp
 from tenferro.ops.source import Constant
 from tenferro.program.arguments import bind_symbols, check_arguments
@@ -18,6 +18,9 @@ from tenferro.program.native import native_run
 from tenferro.types import TensorSpec, TreeDef, unflatten
 
 __all__ = ["GraphProgram", "Instruction", "LoweringView"]
+
+Draft = tuple[StdTensorOp, tuple[int, ...], tuple[int, ...], SourceLine | None]
+"""Op, inputs, outputs and place of an instruction whose last uses are not known yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,31 +88,57 @@ class GraphProgram:
         """The part of the graph that `outputs` need, renumbered; what nothing needs is dropped."""
         inputs = tuple(graph.inputs if inputs is None else inputs)
         needed = bytearray(len(graph.types))
+        wanted = bytearray(b"\x01") * len(graph.types)
+        for value in inputs:
+            wanted[value] = 0  # because whoever runs the program gives it
         for value in outputs:
-            needed[value] = 1
+            needed[value] = wanted[value]
         kept: list[int] = []
         for index in range(len(graph.nodes) - 1, -1, -1):
             node = graph.nodes[index]
-            if any(needed[value] for value in node.outputs):
+            if any([needed[value] for value in node.outputs]):
                 kept.append(index)
-                for value in node.inputs:
-                    needed[value] = 1
+                if isinstance(node.op, Mark):
+                    for taken, value in zip(node.op.takes, node.outputs, strict=True):
+                        needed[node.inputs[taken]] |= needed[value] & wanted[node.inputs[taken]]
+                else:
+                    for value in node.inputs:
+                        needed[value] = wanted[value]
         slots = {value: slot for slot, value in enumerate(inputs)}
         types = [graph.types[value] for value in inputs]
-        drafts: list[tuple[StdTensorOp, tuple[int, ...], tuple[int, ...], SourceLine | None]] = []
+        drafts: list[Draft] = []
+        # What two names of one value were used for is one instruction once the names are gone.
+        applied: dict[tuple[StdTensorOp, tuple[int, ...]], tuple[int, ...]] | None = (
+            {} if graph.marked else None
+        )
         for index in reversed(kept):
             node = graph.nodes[index]
+            op = node.op
+            if isinstance(op, Mark):
+                for i, value in zip(op.takes, node.outputs, strict=True):
+                    if needed[value]:
+                        slots.setdefault(value, slots[node.inputs[i]])
+                continue
+            if isinstance(op, Opaque):
+                raise op.refuse().at(str(graph.sources[index] or ""))
             try:
-                taken = tuple(slots[value] for value in node.inputs)
+                taken = tuple([slots[value] for value in node.inputs])
             except KeyError as error:
                 raise InvalidConfigError(
-                    f"{node.op.name} needs value {error}, which is no input of the program"
+                    f"{op.name} needs value {error}, which is no input of the program"
                 ) from None
+            if applied is not None:
+                made = applied.get((op, taken))
+                if made is not None:
+                    slots.update(zip(node.outputs, made, strict=True))
+                    continue
             start = len(types)
-            types.extend(graph.types[value] for value in node.outputs)
+            types.extend([graph.types[value] for value in node.outputs])
             made = tuple(range(start, len(types)))
             slots.update(zip(node.outputs, made, strict=True))
-            drafts.append((node.op, taken, made, graph.sources[index]))
+            drafts.append((op, taken, made, graph.sources[index]))
+            if applied is not None:
+                applied[op, taken] = made
         output_slots = tuple(slots[value] for value in outputs)
         return cls(
             name=name,
@@ -282,7 +311,7 @@ class GraphProgram:
 
 
 def _with_last_use(
-    drafts: Sequence[tuple[StdTensorOp, tuple[int, ...], tuple[int, ...], SourceLine | None]],
+    drafts: Sequence[Draft],
     output_slots: Sequence[int],
     n_slots: int,
 ) -> tuple[Instruction, ...]:

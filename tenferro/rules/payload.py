@@ -9,7 +9,7 @@ from typing import Any
 from tenferro.dims import DimExpr, SymDim
 from tenferro.errors import AxisError, ConcretizationError, InvalidConfigError, ShapeError
 
-__all__ = ["as_bool", "as_dim", "as_dims", "as_int", "as_ints", "distinct_axes"]
+__all__ = ["as_bool", "as_dim", "as_dims", "as_edges", "as_int", "as_ints", "distinct_axes"]
 
 
 def as_int(op: str, field: str, value: Any, minimum: int | None = None) -> int:
@@ -35,6 +35,14 @@ def as_int(op: str, field: str, value: Any, minimum: int | None = None) -> int:
 def as_ints(op: str, field: str, values: Any, minimum: int | None = None) -> tuple[int, ...]:
     """A tuple of exact ints."""
     return tuple(as_int(op, field, value, minimum) for value in _iterate(op, field, values))
+
+
+def as_edges(op: str, field: str, values: Any) -> tuple[int | SymDim, ...]:
+    """A tuple of distances, which may be negative: numbers or `SymDim`s."""
+    return tuple(
+        value if isinstance(value, SymDim) else as_int(op, field, value)
+        for value in _iterate(op, field, values)
+    )
 
 
 def as_bool(op: str, field: str, value: Any) -> bool:

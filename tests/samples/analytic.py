@@ -160,7 +160,30 @@ def atan2_samples() -> list[OpSample]:
     return samples
 
 
+def polygamma_samples() -> list[OpSample]:
+    samples: list[OpSample] = []
+    for dtype in dtypes_of(ops.Polygamma):
+        for order in (0, 1, 2, 5):
+            x = np.array([0.1, 0.5, 1.0, 3.25, 20.0, -0.75, -2.25]).astype(dtype.dtype)
+            if order == 0 or order % 2 == 0:
+                x = x[:5]
+            expected = evaluate(lambda z, n=order: mpmath.psi(n, z), dtype, x)
+            samples.append(
+                OpSample(
+                    ops.Polygamma(order),
+                    (x,),
+                    (expected,),
+                    ulps=32,
+                    xla_ulps=512,
+                    because="Hurwitz zeta by Euler-Maclaurin summation",
+                    label=f"{dtype.short}-{order}",
+                )
+            )
+    return samples
+
+
 ROWS: SampleRows = {
     **{card: samples_of(card) for card in FUNCTIONS},
     ops.Atan2: atan2_samples(),
+    ops.Polygamma: polygamma_samples(),
 }

@@ -242,6 +242,14 @@ def triangles(card: Any, keeps: Callable[[int, int], bool]) -> list[OpSample]:
     return samples
 
 
+def barriers(dtype: DType) -> list[OpSample]:
+    x, y = ordinary_values((2, 3), dtype), np.arange(4)
+    return [
+        OpSample(ops.OptimizationBarrier(2), (x, y), (x, y), label=f"{dtype.short}-two"),
+        OpSample(ops.OptimizationBarrier(), (x,), (x,), label=dtype.short),
+    ]
+
+
 ROWS: SampleRows = {
     ops.Transpose: each_dtype(transposes),
     ops.Reshape: each_dtype(reshapes),
@@ -254,4 +262,5 @@ ROWS: SampleRows = {
     ops.EmbedDiag: each_dtype(embed_diags),
     ops.Tril: triangles(ops.Tril, lambda offset, k: offset <= k),
     ops.Triu: triangles(ops.Triu, lambda offset, k: offset >= k),
+    ops.OptimizationBarrier: each_dtype(barriers),
 }

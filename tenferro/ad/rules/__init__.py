@@ -1,1 +1,29 @@
-"""The derivative column, one file per family as in `tenferro/ops`. Not built yet."""
+"""The AD column: for each op, its derivative rule, or the reason why there is none."""
+
+from tenferro.ad.rule import AdRule
+from tenferro.ad.rules import (
+    analytic,
+    contraction,
+    dynamic,
+    elementwise,
+    indexing,
+    reduction,
+    source,
+    structural,
+)
+from tenferro.ops import STD_OPS, Column
+
+__all__ = ["AD_RULES"]
+
+AD_RULES: Column[AdRule] = Column(
+    "derivative rule",
+    STD_OPS,
+    source.ROWS,
+    elementwise.ROWS,
+    analytic.ROWS,
+    structural.ROWS,
+    reduction.ROWS,
+    contraction.ROWS,
+    indexing.ROWS,
+    dynamic.ROWS,
+)

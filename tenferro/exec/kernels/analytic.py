@@ -30,6 +30,7 @@ from tenferro.ops.analytic import (
     Log,
     Log1p,
     Logistic,
+    Polygamma,
     Rsqrt,
     Sin,
     Sinh,
@@ -87,6 +88,13 @@ def logistic(x: Array) -> Array:
     return 1 / (1 + np.exp(-x))
 
 
+def polygamma(op: Polygamma, x: Array) -> Array:
+    """By scipy's Hurwitz zeta function."""
+    from scipy import special as functions  # because importing scipy takes long
+
+    return in_float32(lambda x: functions.polygamma(op.order, x).astype(x.dtype))(x)
+
+
 ROWS: KernelRows = {
     Exp: low(np.exp),
     Expm1: low(expm1),
@@ -114,4 +122,5 @@ ROWS: KernelRows = {
     ErfInv: special("erfinv"),
     Lgamma: special("gammaln"),
     Digamma: special("digamma"),
+    Polygamma: polygamma,
 }

@@ -10,6 +10,7 @@ from tenferro.ops.structural import (
     Concatenate,
     EmbedDiag,
     ExtractDiag,
+    OptimizationBarrier,
     Pad,
     Reshape,
     Reverse,
@@ -97,4 +98,5 @@ ROWS: KernelRows = {
     EmbedDiag: embed_diag,
     Tril: lambda op, x: triangle(x, op.k, lower=True),
     Triu: lambda op, x: triangle(x, op.k, lower=False),
+    OptimizationBarrier: lambda op, *arrays: arrays if op.count > 1 else arrays[0],
 }

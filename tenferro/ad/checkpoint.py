@@ -1,0 +1,94 @@
+"""Checkpoints: a region whose values are not kept for the backward pass but computed again.
+
+Going forward a checkpoint is nothing. In reverse, its tangent is a linear map of which only the inputs
+are known; transposing it writes the region down a second time, behind an optimization barrier that
+keeps the two apart, and differentiates that.
+
+Source: Griewank and Walther, "Evaluating Derivatives", 2008, chapter 12.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tenferro.ad.graph_emitter import GraphEmitter
+from tenferro.ad.linearize import linearize
+from tenferro.ad.region import Region
+from tenferro.ad.transpose import transpose
+from tenferro.graph import Mark, Opaque
+from tenferro.ops.structural import OptimizationBarrier
+from tenferro.types import TensorSpec
+
+__all__ = ["Checkpoint"]
+
+
+class Checkpoint(Mark):
+    """Inputs are the region's frontier, then its outputs, which are what the mark gives."""
+
+    __slots__ = ("region",)
+
+    def __init__(self, region: Region) -> None:
+        known = len(region.frontier)
+        super().__init__(tuple(range(known, known + len(region.outputs))))
+        self.region = region
+
+    @property
+    def key(self) -> Any:
+        """The region is between the inputs."""
+        return (Checkpoint, self.takes)
+
+    def differentiates(self, mode: str) -> tuple[int, ...]:
+        """The region's inputs in reverse, its outputs going forward."""
+        return tuple(range(len(self.region.frontier))) if mode == "reverse" else self.takes
+
+    def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
+        """Going forward, what flows through the region; in reverse, one linear map."""
+        if mode != "reverse":
+            return super().linearize(emitter, inputs, outputs, tangents, mode)
+        known = len(self.region.frontier)
+        active = tuple(i for i in range(known) if tangents[i] is not None)
+        if not active:
+            return (None,) * len(outputs)
+        recomputed = Recomputed(self.region, active, tuple(y.type for y in outputs))
+        made = emitter.graph.add_mark(
+            recomputed,
+            (*[x.handle for x in inputs[:known]], *[tangents[i].handle for i in active]),
+            emitter.source,
+        )
+        return emitter.values(made)
+
+
+class Recomputed(Opaque):
+    """The tangent of a region: of its frontier's values, and of the tangents of the active ones."""
+
+    __slots__ = ("active", "region")
+
+    def __init__(
+        self, region: Region, active: tuple[int, ...], types: tuple[TensorSpec, ...]
+    ) -> None:
+        refusal = "checkpoint: a tangent linearised for reverse mode was used going forward"
+        super().__init__(types, len(region.frontier), refusal)
+        self.region = region
+        self.active = active
+
+    def transpose(self, emitter: GraphEmitter, inputs: Any, linear: Any, y_bars: Any) -> Any:
+        """Compute the region again, linearise it, transpose that."""
+        graph, source = emitter.graph, emitter.source
+        bars = [(i, y_bar.handle) for i, y_bar in enumerate(y_bars) if y_bar is not None]
+        tied = (*[x.handle for x in inputs[: self.known]], *[bar for _, bar in bars])
+        fresh = graph.add(OptimizationBarrier(len(tied)), tied, source)
+        frontier, fresh_bars = fresh[: self.known], fresh[self.known :]
+        start = len(graph.nodes)
+        outputs = self.region.emit(graph, frontier)
+        dots = [graph.add_stand_in(graph.types[frontier[i]]) for i in self.active]
+        primals = {frontier[i]: dot for i, dot in zip(self.active, dots, strict=True)}
+        y_dots = linearize(emitter, start, outputs, primals, "reverse")
+        cotangents = [
+            (y_dot, bar)
+            for (i, _), bar in zip(bars, fresh_bars, strict=True)
+            if (y_dot := y_dots[i]) is not None
+        ]
+        x_bars = transpose(emitter, start, dots, cotangents)
+        emitter.source = source
+        values = [None if x_bar is None else emitter.values([x_bar])[0] for x_bar in x_bars]
+        return (*([None] * self.known), *values)

@@ -1,0 +1,51 @@
+"""`AdContext`: who owns the rules and the cache of a family of transforms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tenferro.ad.rule import AdRule
+from tenferro.ad.rules import AD_RULES
+from tenferro.program import BoundedCache, CacheStats
+
+__all__ = ["AdContext"]
+
+
+class AdContext:
+    """Derivative rules, and a bounded cache of the programs that transforms make.
+
+    A transform called on arrays traces its function each time and looks up the derivative program by
+    the structure of the trace; arrays are arguments of it, so that none is retained.
+
+    Args:
+        cache_size: how many derivative programs are kept, least recently used dropped first.
+
+    >>> import numpy as np, tenferro as tnf
+    >>> context = AdContext()
+    >>> square = tnf.grad(lambda x: x * x, context=context)
+    >>> square(3.0), square(4.0)
+    (array(6.), array(8.))
+    >>> context.cache_stats().hits
+    1
+    """
+
+    def __init__(self, *, cache_size: int = 256) -> None:
+        self._programs: BoundedCache[Any] = BoundedCache(cache_size)
+
+    @property
+    def rules(self) -> Mapping[Any, AdRule]:
+        """The AD column."""
+        return AD_RULES
+
+    def program(self, key: Any, make: Any) -> Any:
+        """The program of this key, made now unless it is kept; a key of None is not kept."""
+        return make() if key is None else self._programs.get(key, make)
+
+    def cache_stats(self) -> CacheStats:
+        """What the cache of derivative programs has done."""
+        return self._programs.stats()
+
+    def cache_clear(self) -> None:
+        """Forget every derivative program."""
+        self._programs.clear()

@@ -1,0 +1,62 @@
+"""Where the ops of a rule go when a graph is differentiated: into the same graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tenferro.ad.algebra import Value
+from tenferro.ad.rule import AdRule
+from tenferro.graph import Graph, SourceLine
+from tenferro.ops import StdTensorOp
+from tenferro.ops.source import Constant
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["GraphEmitter"]
+
+
+class GraphEmitter:
+    """Appends to a graph; handles are its values.
+
+    Attributes:
+        rules: the AD column, with what a context adds to it.
+        source: the user's line that new nodes are laid to.
+        primal_of: for a tangent, the value it is the tangent of: it exists, and has its shape.
+    """
+
+    __slots__ = ("_scalars", "graph", "primal_of", "rules", "source")
+
+    def __init__(self, graph: Graph, rules: Mapping[Any, AdRule]) -> None:
+        self.graph = graph
+        self.rules = rules
+        self.source: SourceLine | None = None
+        self.primal_of: dict[int, int] = {}
+        self._scalars: dict[tuple[str, DType], int] = {}
+
+    def emit_all(self, op: StdTensorOp, *inputs: int) -> tuple[int, ...]:
+        """The outputs of `op` on these values."""
+        return self.graph.add(op, inputs, self.source)
+
+    def type_of(self, value: int) -> TensorSpec:
+        """Shape and dtype of a value."""
+        return self.graph.types[value]
+
+    def scalar(self, number: Any, dtype: DType) -> int:
+        """A rank-0 constant."""
+        key = (repr(number), dtype)
+        value = self._scalars.get(key)
+        if value is None:
+            constant = Constant.of(np.asarray(number).astype(dtype.dtype))
+            (value,) = self.graph.add(constant, (), self.source)
+            self._scalars[key] = value
+        return value
+
+    def witness(self, value: int) -> int:
+        """The value itself, or for a tangent its primal."""
+        return self.primal_of.get(value, value)
+
+    def values(self, handles: Any) -> tuple[Value, ...]:
+        """Handles as values of the algebra."""
+        return tuple([Value(self, handle) for handle in handles])

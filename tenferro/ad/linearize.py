@@ -1,0 +1,109 @@
+"""Linearise: from the values of a graph to their tangents, in one sweep forward.
+
+Law: each tangent is the directional derivative of its value, and is a linear function of the given
+tangents made of ops that have a transpose. Values that depend on no active input get none, and
+neither do values that no output needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from tenferro.ad.algebra import Value
+from tenferro.ad.graph_emitter import GraphEmitter
+from tenferro.errors import ADRuleUnsupportedError, TenferroError
+from tenferro.graph import Graph, Mark, Node, Opaque
+from tenferro.ops import StdTensorOp
+
+__all__ = ["linearize"]
+
+
+def linearize(
+    emitter: GraphEmitter,
+    start: int,
+    outputs: Iterable[int],
+    tangents: Mapping[int, int],
+    mode: Literal["forward", "reverse"] = "forward",
+) -> list[int | None]:
+    """Tangents of `outputs`, given those of some values; None where there is none.
+
+    Args:
+        start: the number of nodes there were when the values in `tangents` were made; no earlier
+            node can depend on them.
+        mode: "reverse" promises that the result will be transposed.
+
+    Raises:
+        ADRuleUnsupportedError: an active op without a rule, with the user's line.
+    """
+    graph = emitter.graph
+    outputs = list(outputs)
+    stop = len(graph.nodes)
+    needed = _needed(graph, start, stop, outputs, mode)
+    dots: dict[int, int] = dict(tangents)
+    for value, dot in dots.items():
+        emitter.primal_of.setdefault(dot, value)
+    for index in range(start, stop):
+        if not needed[index - start]:
+            continue
+        node = graph.nodes[index]
+        active = [dots.get(value) for value in node.inputs]
+        if all([dot is None for dot in active]):
+            continue
+        emitter.source = graph.sources[index]
+        try:
+            made = _tangents(emitter, node, active, mode)
+        except TenferroError as error:
+            raise error.at(str(emitter.source or "")) from None
+        for value, dot in zip(node.outputs, made, strict=True):
+            if dot is not None and graph.types[value].dtype.is_inexact:
+                dots[value] = dot.handle
+                emitter.primal_of.setdefault(dot.handle, value)
+    emitter.source = None
+    return [dots.get(value) for value in outputs]
+
+
+def _needed(graph: Graph, start: int, stop: int, outputs: Iterable[int], mode: str) -> bytearray:
+    """Which nodes' tangents the outputs depend on, by one sweep backward."""
+    wanted = bytearray(len(graph.types))
+    for value in outputs:
+        wanted[value] = 1
+    needed = bytearray(stop - start)
+    for index in range(stop - 1, start - 1, -1):
+        node = graph.nodes[index]
+        if any([wanted[value] for value in node.outputs]):
+            needed[index - start] = 1
+            if isinstance(node.op, Mark):
+                for position in node.op.differentiates(mode):
+                    wanted[node.inputs[position]] = 1
+            else:
+                for value in node.inputs:
+                    wanted[value] = 1
+    return needed
+
+
+def _tangents(
+    emitter: GraphEmitter,
+    node: Node,
+    active: list[int | None],
+    mode: str,
+) -> Any:
+    inputs = emitter.values(node.inputs)
+    outputs = emitter.values(node.outputs)
+    tangents = [None if dot is None else Value(emitter, dot) for dot in active]
+    op = node.op
+    if isinstance(op, Mark):
+        return op.linearize(emitter, inputs, outputs, tangents, mode)
+    if isinstance(op, Opaque):
+        raise op.refuse()
+    if not any([emitter.graph.types[value].dtype.is_inexact for value in node.outputs]):
+        return (None,) * len(outputs)
+    rule = emitter.rules[type(op)]
+    if rule.jvp is None:
+        return (None,) * len(outputs)
+    return rule.jvp(op, inputs, outputs, tangents)
+
+
+def missing_rule(op: StdTensorOp, kind: str) -> ADRuleUnsupportedError:
+    """The error for an op without a rule of this kind."""
+    return ADRuleUnsupportedError(f"{op.name}: has no {kind} rule")

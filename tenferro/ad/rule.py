@@ -1,0 +1,154 @@
+"""What a row of the AD column says: the tangent, the transpose, and the batch of an op.
+
+    jvp(op, inputs, outputs, tangents) -> tangents      None is a zero tangent, in and out
+    transpose(op, inputs, linear, y_bars) -> x_bars     in a linear region; only known operands exist
+    batch(op, inputs, batched) -> outputs               in a linear region, with a leading axis
+
+Every first derivative, forward and reverse, and every higher one is made of the first two; the third
+turns a linear function into its matrix. An op that is no part of a linear region has no transpose.
+
+Complex convention: the inner product is <a, b> = Re(conj(a) b). A JVP rule never conjugates; transposing
+multiplication by c multiplies by conj(c).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tenferro.ad.algebra import Value, add, broadcast, emit_all, zeros
+from tenferro.ops import StdTensorOp
+
+__all__ = [
+    "AdRule",
+    "Tangents",
+    "bilinear",
+    "elementwise_batch",
+    "inactive",
+    "jointly_linear",
+    "jvp_only",
+    "linear",
+    "partials",
+]
+
+Values = tuple[Value, ...]
+Tangents = Sequence[Value | None]
+Jvp = Callable[[Any, Values, Values, Tangents], Tangents]
+TransposeRule = Callable[[Any, Values, tuple[bool, ...], Tangents], Tangents]
+BatchRule = Callable[[Any, Values, tuple[bool, ...]], Values]
+
+
+@dataclass(frozen=True, slots=True)
+class AdRule:
+    """One cell: what an op means to differentiation.
+
+    `reason` says why there is no derivative, where there is none.
+    """
+
+    jvp: Jvp | None
+    transpose: TransposeRule | None = None
+    batch: BatchRule | None = None
+    reason: str = ""
+
+
+def inactive(reason: str) -> AdRule:
+    """The op's outputs depend on no input in a differentiable way."""
+    return AdRule(None, reason=reason)
+
+
+def jvp_only(jvp: Jvp) -> AdRule:
+    """A tangent of its own; the op itself never occurs in a linear region."""
+    return AdRule(jvp)
+
+
+def partials(*derivatives: Callable[..., Value] | None) -> AdRule:
+    """Elementwise: the tangent is the sum of partial derivatives times tangents.
+
+    Each derivative is a function of the inputs and the output, `lambda x, y: ...`; None where the
+    output does not depend on that input.
+    """
+
+    def jvp(op: StdTensorOp, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
+        total = None
+        for derivative, x_dot in zip(derivatives, tangents, strict=True):
+            if x_dot is not None and derivative is not None:
+                total = add(total, derivative(*inputs, *outputs) * x_dot)
+        return (total,)
+
+    return AdRule(jvp)
+
+
+def elementwise_batch(op: StdTensorOp, inputs: Values, batched: tuple[bool, ...]) -> Values:
+    """All operands get the leading axis."""
+    example = inputs[batched.index(True)]
+    dims = range(1, example.rank)
+    return emit_all(
+        op,
+        *[
+            x if is_batched else broadcast(x, example, tuple(dims))
+            for x, is_batched in zip(inputs, batched, strict=True)
+        ],
+    )
+
+
+def linear(transpose: Callable[..., Value | None], batch: BatchRule = elementwise_batch) -> AdRule:
+    """Linear in the first operand, the others being fixed: y_dot = op(x_dot, ..).
+
+    `transpose(op, x, *others, y_bar)` gives x_bar; of x only the type may be used.
+    """
+
+    def jvp(op: StdTensorOp, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
+        x_dot = tangents[0]
+        return (None,) * len(outputs) if x_dot is None else emit_all(op, x_dot, *inputs[1:])
+
+    def transpose_rule(
+        op: StdTensorOp, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
+    ) -> Tangents:
+        x_bar = transpose(op, *inputs, y_bars[0])
+        return (x_bar, *([None] * (len(inputs) - 1)))
+
+    return AdRule(jvp, transpose_rule, batch)
+
+
+def jointly_linear(transpose: TransposeRule, batch: BatchRule, count: int | None = None) -> AdRule:
+    """Linear in the first `count` operands together (in all, when None); the others are fixed."""
+
+    def jvp(op: StdTensorOp, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
+        n = len(inputs) if count is None else count
+        if all(x_dot is None for x_dot in tangents[:n]):
+            return (None,)
+        dots = [
+            zeros(x) if x_dot is None else x_dot
+            for x, x_dot in zip(inputs[:n], tangents, strict=False)
+        ]
+        return emit_all(op, *dots, *inputs[n:])
+
+    return AdRule(jvp, transpose, batch)
+
+
+def bilinear(
+    lhs_transpose: Callable[[Any, Value, Value, Value], Value],
+    rhs_transpose: Callable[[Any, Value, Value, Value], Value],
+    batch: BatchRule,
+) -> AdRule:
+    """Linear in each of two operands: y_dot = op(lhs_dot, rhs) + op(lhs, rhs_dot).
+
+    `lhs_transpose(op, lhs, rhs, y_bar)` gives lhs_bar, of lhs only the type being used; and so on.
+    """
+
+    def jvp(op: StdTensorOp, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
+        (lhs, rhs), (lhs_dot, rhs_dot) = inputs, tangents
+        total = None if lhs_dot is None else emit_all(op, lhs_dot, rhs)[0]
+        return (total if rhs_dot is None else add(total, emit_all(op, lhs, rhs_dot)[0]),)
+
+    def transpose_rule(
+        op: StdTensorOp, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
+    ) -> Tangents:
+        (y_bar,) = y_bars
+        assert y_bar is not None
+        if linear[0]:
+            return (lhs_transpose(op, *inputs, y_bar), None)
+        return (None, rhs_transpose(op, *inputs, y_bar))
+
+    return AdRule(jvp, transpose_rule, batch)

@@ -1,0 +1,245 @@
+"""Derivatives of the contraction family: bilinear, each side's transpose a contraction with the other.
+
+Source: for convolution, Dumoulin and Visin, "A guide to convolution arithmetic", 2016; the group
+counts trade places as in the transposes of JAX's `conv_general_dilated`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from tenferro.ad.algebra import Value, conj, convert, emit, reshape, reverse, transpose
+from tenferro.ad.rule import Values, bilinear
+from tenferro.ad.rules.structural import inverse, shifted
+from tenferro.ops import contraction as ops
+
+__all__ = ["ROWS"]
+
+# ---- DotGeneral ------------------------------------------------------------------------------------
+
+
+def dot_lhs_transpose(op: ops.DotGeneral, lhs: Value, rhs: Value, y_bar: Value) -> Value:
+    """Contract the cotangent's axes of rhs with conj(rhs); what is left are lhs's axes, in an order."""
+    batch = len(op.lhs_batch)
+    free = op.lhs_free(lhs.rank)
+    of_rhs = tuple(range(batch + len(free), y_bar.rank))
+    product = emit(
+        replace(
+            op,
+            lhs_contracting=of_rhs,
+            rhs_contracting=op.rhs_free(rhs.rank),
+            lhs_batch=tuple(range(batch)),
+            rhs_batch=op.rhs_batch,
+        ),
+        y_bar,
+        convert(conj(rhs), y_bar.dtype),
+    )
+    partner = dict(zip(op.rhs_contracting, op.lhs_contracting, strict=True))
+    order = (*op.lhs_batch, *free, *(partner[axis] for axis in sorted(op.rhs_contracting)))
+    return convert(transpose(product, inverse(order)), lhs.dtype)
+
+
+def dot_rhs_transpose(op: ops.DotGeneral, lhs: Value, rhs: Value, y_bar: Value) -> Value:
+    """Contract the cotangent's axes of lhs with conj(lhs)."""
+    batch = len(op.lhs_batch)
+    free = op.rhs_free(rhs.rank)
+    of_lhs = tuple(range(batch, y_bar.rank - len(free)))
+    product = emit(
+        replace(
+            op,
+            lhs_contracting=op.lhs_free(lhs.rank),
+            rhs_contracting=of_lhs,
+            lhs_batch=op.lhs_batch,
+            rhs_batch=tuple(range(batch)),
+        ),
+        convert(conj(lhs), y_bar.dtype),
+        y_bar,
+    )
+    partner = dict(zip(op.lhs_contracting, op.rhs_contracting, strict=True))
+    order = (*op.rhs_batch, *(partner[axis] for axis in sorted(op.lhs_contracting)), *free)
+    return convert(transpose(product, inverse(order)), rhs.dtype)
+
+
+def dot_batch(op: ops.DotGeneral, inputs: Values, batched: tuple[bool, ...]) -> Values:
+    """On one side the leading axis is free; on both it is a batch axis."""
+    lhs_batch, rhs_batch = op.lhs_batch, op.rhs_batch
+    lhs_contracting, rhs_contracting = op.lhs_contracting, op.rhs_contracting
+    if batched[0]:
+        lhs_batch, lhs_contracting = shifted(lhs_batch), shifted(lhs_contracting)
+    if batched[1]:
+        rhs_batch, rhs_contracting = shifted(rhs_batch), shifted(rhs_contracting)
+    if all(batched):
+        lhs_batch, rhs_batch = (0, *lhs_batch), (0, *rhs_batch)
+    moved = replace(
+        op,
+        lhs_batch=lhs_batch,
+        rhs_batch=rhs_batch,
+        lhs_contracting=lhs_contracting,
+        rhs_contracting=rhs_contracting,
+    )
+    y = emit(moved, *inputs)
+    if all(batched):
+        return (y,)
+    place = len(lhs_batch) if batched[0] else len(lhs_batch) + len(moved.lhs_free(inputs[0].rank))
+    return (transpose(y, (place, *(axis for axis in range(y.rank) if axis != place))),)
+
+
+# ---- Convolution -----------------------------------------------------------------------------------
+
+
+def dilated(extent: Any, dilation: int) -> Any:
+    """The extent with dilation - 1 holes between elements."""
+    return 0 if extent == 0 else (extent - 1) * dilation + 1
+
+
+def split_groups(x: Value, axis: int, count: int) -> Value:
+    """Axis of groups times rest as (rest, groups) at `axis`: in column-major order groups are slow."""
+    shape = x.shape
+    return reshape(x, (*shape[:axis], shape[axis] // count, count, *shape[axis + 1 :]))
+
+
+def move_groups(x: Value, source: int, target: int, count: int) -> Value:
+    """The groups that are the slow part of axis `source` become the slow part of axis `target`."""
+    if count == 1:
+        return x
+    y = split_groups(x, source, count)
+    groups = source + 1
+    rest = [axis for axis in range(y.rank) if axis != groups]
+    place = rest.index(target if target < groups else target + 1) + 1
+    perm = (*rest[:place], groups, *rest[place:])
+    y = transpose(y, perm)
+    shape = y.shape
+    return reshape(y, (*shape[: place - 1], shape[place - 1] * count, *shape[place + 1 :]))
+
+
+def unreversed(op: ops.Convolution, kernel: Value) -> Value:
+    """The kernel as a convolution without window reversal needs it."""
+    turned = [a for a, flag in zip(op.kernel_spatial, op.window_reversal, strict=True) if flag]
+    return reverse(kernel, turned)
+
+
+def extents(x: Value, axes: Sequence[int]) -> list[Any]:
+    """The extents of axes."""
+    return [x.shape[axis] for axis in axes]
+
+
+def convolution_lhs_transpose(op: ops.Convolution, x: Value, kernel: Value, y_bar: Value) -> Value:
+    """Slide the turned kernel over the cotangent, strides and dilation having traded places."""
+    spatial = len(op.window_strides)
+    groups = max(op.feature_group_count, op.batch_group_count)
+    weights = conj(unreversed(op, kernel))
+    weights = move_groups(weights, op.kernel_output_feature, op.kernel_input_feature, groups)
+    padding: list[tuple[Any, Any]] = []
+    for i in range(spatial):
+        before = dilated(kernel.shape[op.kernel_spatial[i]], op.rhs_dilation[i]) - 1
+        before = before - op.padding[i][0]
+        total = dilated(x.shape[op.input_spatial[i]], op.lhs_dilation[i])
+        total = total + dilated(kernel.shape[op.kernel_spatial[i]], op.rhs_dilation[i]) - 1
+        total = total - dilated(y_bar.shape[op.output_spatial[i]], op.window_strides[i])
+        padding.append((before, total - before))
+    x_bar = emit(
+        replace(
+            op,
+            window_strides=op.lhs_dilation,
+            padding=tuple(padding),
+            lhs_dilation=op.window_strides,
+            window_reversal=(False,) * spatial,
+            input_batch=op.output_batch,
+            input_feature=op.output_feature,
+            input_spatial=op.output_spatial,
+            kernel_input_feature=op.kernel_output_feature,
+            kernel_output_feature=op.kernel_input_feature,
+            output_batch=op.input_batch,
+            output_feature=op.input_feature,
+            output_spatial=op.input_spatial,
+            feature_group_count=groups,
+            batch_group_count=1,
+        ),
+        y_bar,
+        reverse(weights, op.kernel_spatial),
+    )
+    return move_groups(x_bar, op.input_feature, op.input_batch, op.batch_group_count)
+
+
+def convolution_rhs_transpose(op: ops.Convolution, x: Value, kernel: Value, y_bar: Value) -> Value:
+    """Correlate the input with the cotangent; batch and feature axes trade places."""
+    spatial = len(op.window_strides)
+    padding: list[tuple[Any, Any]] = []
+    for i in range(spatial):
+        low = op.padding[i][0]
+        total = dilated(y_bar.shape[op.output_spatial[i]], op.window_strides[i])
+        total = total + dilated(kernel.shape[op.kernel_spatial[i]], op.rhs_dilation[i])
+        total = total - dilated(x.shape[op.input_spatial[i]], op.lhs_dilation[i]) - 1
+        padding.append((low, total - low))
+    kernel_bar = emit(
+        replace(
+            op,
+            window_strides=op.rhs_dilation,
+            padding=tuple(padding),
+            rhs_dilation=op.window_strides,
+            window_reversal=(False,) * spatial,
+            input_batch=op.input_feature,
+            input_feature=op.input_batch,
+            kernel_input_feature=op.output_batch,
+            kernel_output_feature=op.output_feature,
+            kernel_spatial=op.output_spatial,
+            output_batch=op.kernel_input_feature,
+            output_feature=op.kernel_output_feature,
+            output_spatial=op.kernel_spatial,
+            feature_group_count=op.batch_group_count,
+            batch_group_count=op.feature_group_count,
+        ),
+        conj(x),
+        y_bar,
+    )
+    return unreversed(op, kernel_bar)
+
+
+def convolution_batch(op: ops.Convolution, inputs: Values, batched: tuple[bool, ...]) -> Values:
+    """The leading axis joins the batch of x, or the output features of the kernel."""
+    x, kernel = inputs
+    if all(batched):
+        raise NotImplementedError("a linear region has one linear operand")
+    if batched[0]:
+        size = x.shape[0]
+        merged = _merge_leading(x, op.input_batch, op.batch_group_count)
+        y = emit(op, merged, kernel)
+        return (_split_leading(y, op.output_batch, size, 1),)
+    size = kernel.shape[0]
+    groups = max(op.feature_group_count, op.batch_group_count)
+    merged = _merge_leading(kernel, op.kernel_output_feature, groups)
+    y = emit(op, x, merged)
+    return (_split_leading(y, op.output_feature, size, groups),)
+
+
+def _merge_leading(x: Value, axis: int, groups: int) -> Value:
+    """The leading axis merged into `axis` (counted without it), between its groups and its rest."""
+    rest = list(range(1, x.rank))
+    x = transpose(x, (*rest[: axis + 1], 0, *rest[axis + 1 :]))  # .., axis, N, ..
+    shape = x.shape
+    if groups > 1:
+        parts = (shape[axis] // groups, groups)
+        x = reshape(x, (*shape[:axis], *parts, *shape[axis + 1 :]))  # .., rest, groups, N, ..
+        order = list(range(x.rank))
+        order[axis + 1], order[axis + 2] = order[axis + 2], order[axis + 1]
+        x = transpose(x, order)
+    return reshape(x, (*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :]))
+
+
+def _split_leading(y: Value, axis: int, size: Any, groups: int) -> Value:
+    """The inverse of `_merge_leading`, the leading axis in front again."""
+    shape = y.shape
+    rest = shape[axis] // (size * groups)
+    y = reshape(y, (*shape[:axis], rest, size, groups, *shape[axis + 1 :]))
+    y = transpose(y, (axis + 1, *(a for a in range(y.rank) if a != axis + 1)))
+    return reshape(y, (size, *shape[:axis], rest * groups, *shape[axis + 1 :]))
+
+
+ROWS = {
+    ops.DotGeneral: bilinear(dot_lhs_transpose, dot_rhs_transpose, dot_batch),
+    ops.Convolution: bilinear(
+        convolution_lhs_transpose, convolution_rhs_transpose, convolution_batch
+    ),
+}

@@ -1,0 +1,44 @@
+"""Derivatives of the dynamic family: cutting and padding are each other's transposes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tenferro.ad.algebra import Value, emit, emit_all, zeros
+from tenferro.ad.rule import Values, linear
+from tenferro.ops import dynamic as ops
+from tenferro.ops.source import ShapeOf
+from tenferro.ops.structural import BroadcastInDim
+
+__all__ = ["ROWS"]
+
+
+def truncate_transpose(op: ops.DynamicTruncate, x: Value, size: Value, y_bar: Value) -> Value:
+    """Zeros at the end, up to x's extent."""
+    return emit(ops.PadToMatch(op.axis), y_bar, zeros(x))
+
+
+def pad_transpose(op: ops.PadToMatch, x: Value, reference: Value, y_bar: Value) -> Value:
+    """The first elements, as many as x has."""
+    measured = Value(x.emitter, x.emitter.witness(x.handle))
+    return emit(ops.DynamicTruncate(op.axis), y_bar, emit(ShapeOf(op.axis), measured))
+
+
+def truncate_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
+    """The same axis, behind the leading one."""
+    return emit_all(replace(op, axis=op.axis + 1), *inputs)
+
+
+def pad_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
+    """The reference gets a leading axis too, because ranks must agree."""
+    x, reference = inputs
+    shape = (1, *reference.shape)
+    reference = emit(BroadcastInDim(shape, tuple(range(1, len(shape)))), reference)
+    return emit_all(replace(op, axis=op.axis + 1), x, reference)
+
+
+ROWS = {
+    ops.DynamicTruncate: linear(truncate_transpose, truncate_batch),
+    ops.PadToMatch: linear(pad_transpose, pad_batch),
+}

@@ -1,0 +1,285 @@
+"""Derivatives of the elementwise family."""
+
+from __future__ import annotations
+
+from tenferro.ad.algebra import (
+    Value,
+    abs_,
+    add,
+    compare,
+    complex_,
+    conj,
+    convert,
+    emit,
+    full,
+    imag,
+    is_zero,
+    log,
+    logical_and,
+    maximum,
+    power,
+    real,
+    select,
+    sign,
+    zeros,
+)
+from tenferro.ad.rule import (
+    AdRule,
+    Tangents,
+    Values,
+    bilinear,
+    elementwise_batch,
+    inactive,
+    jvp_only,
+    linear,
+    partials,
+)
+from tenferro.ops import elementwise as ops
+
+__all__ = ["ROWS"]
+
+# ---- sums and products ---------------------------------------------------------------------------
+
+
+def add_jvp(op: ops.Add, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
+    """y_dot = x0_dot + x1_dot."""
+    return (add(*tangents),)
+
+
+def subtract_jvp(op: ops.Subtract, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
+    """y_dot = x0_dot - x1_dot."""
+    x0_dot, x1_dot = tangents
+    if x1_dot is None:
+        return (x0_dot,)
+    return (-x1_dot if x0_dot is None else x0_dot - x1_dot,)
+
+
+def divide_jvp(op: ops.Divide, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
+    """y_dot = (x0_dot - y x1_dot) / x1."""
+    (_, x1), (y,), (x0_dot, x1_dot) = inputs, outputs, tangents
+    if x1_dot is None:
+        return (None if x0_dot is None else x0_dot / x1,)
+    change = y * x1_dot
+    return ((-change if x0_dot is None else x0_dot - change) / x1,)
+
+
+def truncated(x: Value) -> Value:
+    """X without its fraction."""
+    return sign(x) * emit(ops.Floor(), abs_(x))
+
+
+# ---- choices: halves at ties, so that max(x, x) has the derivative of x -----------------------------
+
+
+def extremum(wins: str) -> AdRule:
+    """The tangent of the operand that wins; the mean of both at a tie."""
+
+    def jvp(op: ops.Maximum, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
+        (x0, x1), (x0_dot, x1_dot) = inputs, tangents
+        like = x0_dot if x0_dot is not None else x1_dot
+        assert like is not None
+        x0_dot = zeros(like) if x0_dot is None else x0_dot
+        x1_dot = zeros(like) if x1_dot is None else x1_dot
+        tied = select(compare(x0, "EQ", x1), (x0_dot + x1_dot) * 0.5, x1_dot)
+        return (select(compare(x0, wins, x1), x0_dot, tied),)
+
+    return jvp_only(jvp)
+
+
+def clamp_jvp(op: ops.Clamp, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
+    """x_dot strictly between the bounds, a bound's tangent strictly beyond it, 0 at the bounds."""
+    (x, lower, upper), (x_dot, lower_dot, upper_dot) = inputs, tangents
+    total = None
+    if x_dot is not None:
+        within = logical_and(compare(x, "GT", lower), compare(x, "LT", upper))
+        total = select(within, x_dot, 0)
+    if lower_dot is not None:
+        below = logical_and(compare(x, "LT", lower), compare(lower, "LE", upper))
+        total = add(total, select(below, lower_dot, 0))
+    if upper_dot is not None:
+        above = compare(maximum(x, lower), "GT", upper)
+        total = add(total, select(above, upper_dot, 0))
+    return (total,)
+
+
+def select_jvp(op: ops.Select, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
+    """The tangent of the branch taken."""
+    pred = inputs[0]
+    _, true_dot, false_dot = tangents
+    if true_dot is None and false_dot is None:
+        return (None,)
+    return (
+        select(pred, 0 if true_dot is None else true_dot, 0 if false_dot is None else false_dot),
+    )
+
+
+def select_transpose(
+    op: ops.Select, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
+) -> Tangents:
+    """The cotangent goes to the branch taken, zero to the other: never zero times its derivative."""
+    pred, (y_bar,) = inputs[0], y_bars
+    assert y_bar is not None
+    return (
+        None,
+        select(pred, y_bar, 0) if linear[1] else None,
+        select(pred, 0, y_bar) if linear[2] else None,
+    )
+
+
+# ---- powers ----------------------------------------------------------------------------------------
+
+
+def power_by_base(x: Value, y: Value, z: Value) -> Value:
+    """D x^y / dx = y x^(y-1); 0 where y is 0, also at x = 0, where x^(y-1) is infinite."""
+    no_power = is_zero(y)
+    return select(no_power, 0, y * power(x, select(no_power, 1, y - 1)))
+
+
+def power_by_exponent(x: Value, y: Value, z: Value) -> Value:
+    """D x^y / dy = x^y log x; 0 at x = 0 for an exponent whose real part is not negative."""
+    vanishes = logical_and(is_zero(x), compare(real(y), "GE", 0))
+    return z * log(select(vanishes, 1, x))
+
+
+# ---- complex parts ---------------------------------------------------------------------------------
+
+
+def abs_jvp(op: ops.Abs, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
+    """d|x| = Re(conj(x / |x|) x_dot); 0 at 0."""
+    (x,), (x_dot,) = inputs, tangents
+    assert x_dot is not None
+    return (real(conj(sign(x)) * x_dot),)
+
+
+def sign_jvp(op: ops.Sign, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
+    """0 for real x. For complex x only the phase turns: y_dot = i y Im(conj(y) x_dot) / |x|."""
+    (x,), (y,), (x_dot,) = inputs, outputs, tangents
+    assert x_dot is not None
+    if not x.dtype.is_complex:
+        return (None,)
+    size = abs_(x)
+    turn = imag(conj(y) * x_dot) / select(is_zero(size), 1, size)
+    return (y * complex_(zeros(size), turn),)
+
+
+def imag_jvp(op: ops.Imag, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
+    """Im(x_dot); a real x has no imaginary part to move."""
+    (x,), (x_dot,) = inputs, tangents
+    return (None if x_dot is None or not x.dtype.is_complex else emit(op, x_dot),)
+
+
+def real_transpose(op: ops.Real, x: Value, y_bar: Value) -> Value:
+    """<y_bar, Re x> = <y_bar + 0i, x>."""
+    return complex_(y_bar, zeros(y_bar)) if x.dtype.is_complex else y_bar
+
+
+def imag_transpose(op: ops.Imag, x: Value, y_bar: Value) -> Value:
+    """<y_bar, Im x> = <i y_bar, x>."""
+    return complex_(zeros(y_bar), y_bar)
+
+
+def complex_jvp(op: ops.Complex, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
+    """y_dot = x0_dot + i x1_dot."""
+    re_dot, im_dot = tangents
+    if re_dot is None and im_dot is None:
+        return (None,)
+    re, im = inputs
+    return (
+        complex_(zeros(re) if re_dot is None else re_dot, zeros(im) if im_dot is None else im_dot),
+    )
+
+
+def complex_transpose(
+    op: ops.Complex, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
+) -> Tangents:
+    """<y_bar, a + ib> = <Re y_bar, a> + <Im y_bar, b>."""
+    (y_bar,) = y_bars
+    assert y_bar is not None
+    return (real(y_bar) if linear[0] else None, imag(y_bar) if linear[1] else None)
+
+
+# ---- dtypes ----------------------------------------------------------------------------------------
+
+
+def convert_jvp(op: ops.Convert, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
+    """The tangent converts along, between floats and complex numbers."""
+    (x_dot,) = tangents
+    return (None if x_dot is None else emit(op, x_dot),)
+
+
+def convert_transpose(
+    op: ops.Convert, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
+) -> Tangents:
+    """Back to x's dtype; the cotangent of a real x is projected to real."""
+    (x,), (y_bar,) = inputs, y_bars
+    assert y_bar is not None
+    return (convert(y_bar if x.dtype.is_complex else real(y_bar), x.dtype),)
+
+
+STEP = inactive("constant between its steps")
+INTEGER = inactive("integer and bool tensors do not vary continuously")
+PREDICATE = inactive("a predicate does not vary continuously")
+
+ROWS = {
+    ops.Add: AdRule(
+        add_jvp,
+        lambda op, xs, linear, y_bars: tuple(y_bars[0] if here else None for here in linear),
+        elementwise_batch,
+    ),
+    ops.Subtract: AdRule(
+        subtract_jvp,
+        lambda op, xs, linear, y_bars: (
+            y_bars[0] if linear[0] else None,
+            -y_bars[0] if linear[1] else None,
+        ),
+        elementwise_batch,
+    ),
+    ops.Negate: linear(lambda op, x, y_bar: -y_bar),
+    ops.Multiply: bilinear(
+        lambda op, x0, x1, y_bar: y_bar * conj(x1),
+        lambda op, x0, x1, y_bar: conj(x0) * y_bar,
+        elementwise_batch,
+    ),
+    ops.Divide: AdRule(
+        divide_jvp,
+        lambda op, xs, linear, y_bars: (y_bars[0] / conj(xs[1]), None),
+        elementwise_batch,
+    ),
+    ops.Remainder: partials(
+        lambda x0, x1, y: full(x0, 1),
+        lambda x0, x1, y: -truncated(x0 / x1),
+    ),
+    ops.Power: partials(power_by_base, power_by_exponent),
+    ops.Maximum: extremum("GT"),
+    ops.Minimum: extremum("LT"),
+    ops.Clamp: jvp_only(clamp_jvp),
+    ops.Select: AdRule(select_jvp, select_transpose, elementwise_batch),
+    ops.Abs: jvp_only(abs_jvp),
+    ops.Sign: jvp_only(sign_jvp),
+    ops.Conj: linear(lambda op, x, y_bar: conj(y_bar)),
+    ops.Real: linear(real_transpose),
+    ops.Imag: AdRule(
+        imag_jvp,
+        lambda op, xs, linear, y_bars: (imag_transpose(op, *xs, *y_bars),),
+        elementwise_batch,
+    ),
+    ops.Complex: AdRule(complex_jvp, complex_transpose, elementwise_batch),
+    ops.Convert: AdRule(convert_jvp, convert_transpose, elementwise_batch),
+    ops.ReducePrecision: linear(lambda op, x, y_bar: emit(op, y_bar)),
+    ops.BitcastConvert: inactive("bits are no number"),
+    ops.Floor: STEP,
+    ops.Ceil: STEP,
+    ops.RoundNearestEven: STEP,
+    ops.RoundNearestAfz: STEP,
+    ops.Compare: PREDICATE,
+    ops.IsFinite: PREDICATE,
+    ops.And: INTEGER,
+    ops.Or: INTEGER,
+    ops.Xor: INTEGER,
+    ops.Not: INTEGER,
+    ops.ShiftLeft: INTEGER,
+    ops.ShiftRightArithmetic: INTEGER,
+    ops.ShiftRightLogical: INTEGER,
+    ops.PopulationCount: INTEGER,
+    ops.CountLeadingZeros: INTEGER,
+}

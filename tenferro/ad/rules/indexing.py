@@ -1,0 +1,249 @@
+"""Derivatives of the indexing family. Promised for indices in bounds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tenferro.ad.algebra import (
+    Value,
+    compare,
+    convert,
+    emit,
+    emit_all,
+    full,
+    iota_along,
+    is_zero,
+    reshape,
+    select,
+    zeros,
+)
+from tenferro.ad.rule import AdRule, Tangents, Values, jointly_linear, linear
+from tenferro.ad.rules.structural import shifted
+from tenferro.ops import indexing as ops
+from tenferro.types import DType
+
+__all__ = ["ROWS"]
+
+# ---- Gather ----------------------------------------------------------------------------------------
+
+
+def gather_transpose(op: Any, x: Value, indices: Value, y_bar: Value) -> Value:
+    """Add each window's cotangent where the window was read."""
+    scatter = ops.Scatter(
+        update_window_dims=op.offset_dims,
+        inserted_window_dims=op.collapsed_slice_dims,
+        input_batching_dims=op.operand_batching_dims,
+        scatter_indices_batching_dims=op.start_indices_batching_dims,
+        scatter_dims_to_operand_dims=op.start_index_map,
+        index_vector_dim=op.index_vector_dim,
+        combiner="add",
+        indices_are_sorted=op.indices_are_sorted,
+    )
+    return emit(scatter, zeros(x), indices, y_bar)
+
+
+def gather_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
+    """The leading axis is a window axis, taken whole."""
+    x, indices = inputs
+    sizes = op.resolved("slice_sizes", (x.shape[1:], indices.shape))
+    moved = replace(
+        op,
+        offset_dims=(0, *shifted(op.offset_dims)),
+        collapsed_slice_dims=shifted(op.collapsed_slice_dims),
+        operand_batching_dims=shifted(op.operand_batching_dims),
+        start_index_map=shifted(op.start_index_map),
+        slice_sizes=(x.shape[0], *sizes),
+    )
+    return emit_all(moved, x, indices)
+
+
+# ---- Scatter ---------------------------------------------------------------------------------------
+
+
+def read_back(op: ops.Scatter, x: Value, indices: Value, updates: Value) -> Value:
+    """The windows of x that `updates` are written to."""
+    dropped = {*op.inserted_window_dims, *op.input_batching_dims}
+    places = iter(sorted(op.update_window_dims))
+    sizes = tuple(1 if axis in dropped else updates.shape[next(places)] for axis in range(x.rank))
+    gather = ops.Gather(
+        offset_dims=op.update_window_dims,
+        collapsed_slice_dims=op.inserted_window_dims,
+        operand_batching_dims=op.input_batching_dims,
+        start_indices_batching_dims=op.scatter_indices_batching_dims,
+        start_index_map=op.scatter_dims_to_operand_dims,
+        index_vector_dim=op.index_vector_dim,
+        slice_sizes=sizes,
+        indices_are_sorted=op.indices_are_sorted,
+    )
+    return emit(gather, x, indices)
+
+
+def scattered(op: ops.Scatter, combiner: str, x: Value, indices: Value, updates: Value) -> Value:
+    """The scatter with the same windows and another combiner."""
+    return emit(replace(op, combiner=combiner), x, indices, updates)
+
+
+def scatter_jvp(op: ops.Scatter, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
+    """One rule per combiner; all their linear parts are masks and a scatter with add."""
+    x, indices, _ = inputs
+    x_dot, _, updates_dot = tangents
+    kept, moved = COMBINER_RULES[op.combiner](op, inputs, outputs[0])
+    total = None if x_dot is None else kept(x_dot)
+    if updates_dot is not None:
+        base = zeros(x) if total is None else total
+        total = scattered(op, "add", base, indices, moved(updates_dot))
+    return (total,)
+
+
+def add_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
+    """Y = x + updates."""
+    return (lambda x_dot: x_dot), (lambda updates_dot: updates_dot)
+
+
+def set_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
+    """Y is x where nothing was written, and otherwise the update that stayed.
+
+    Each update writes its own number by the same op; who reads the number back has stayed.
+    """
+    x, indices, updates = inputs
+    numbers = iota_along(updates, (updates.type.size,), 0)
+    numbers = reshape(numbers, updates.shape)
+    owner = scattered(op, "set", full(x, -1, DType.I64), indices, numbers)
+    untouched = compare(owner, "LT", 0)
+    stayed = compare(read_back(op, owner, indices, updates), "EQ", numbers)
+    return (
+        lambda x_dot: select(untouched, x_dot, 0),
+        lambda updates_dot: select(stayed, updates_dot, 0),
+    )
+
+
+def multiply_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
+    """Y = x times the updates of that element; each update's derivative is the product of the others.
+
+    The others' product is found by counting zeros: the product without them, if no other is zero.
+    """
+    x, indices, updates = inputs
+    product = scattered(op, "multiply", full(x, 1), indices, updates)
+    zero = is_zero(updates)
+    nonzero = select(zero, 1, updates)
+    ones = scattered(op, "multiply", full(x, 1), indices, nonzero)
+    zeros_there = scattered(op, "add", zeros(x, DType.I64), indices, convert(zero, DType.I64))
+    without = read_back(op, ones, indices, updates) / nonzero
+    others = read_back(op, zeros_there, indices, updates) - convert(zero, DType.I64)
+    factor = select(is_zero(others), without, 0) * read_back(op, x, indices, updates)
+    return (lambda x_dot: x_dot * product), (lambda updates_dot: updates_dot * factor)
+
+
+def extremum_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
+    """The mean over x and the updates that equal the extremum."""
+    x, indices, updates = inputs
+    x_wins = compare(x, "EQ", y)
+    update_wins = compare(updates, "EQ", read_back(op, y, indices, updates))
+    number = convert(x_wins, x.dtype)
+    number = scattered(op, "add", number, indices, convert(update_wins, x.dtype))
+    share = read_back(op, number, indices, updates)
+    return (
+        lambda x_dot: select(x_wins, x_dot / number, 0),
+        lambda updates_dot: select(update_wins, updates_dot / share, 0),
+    )
+
+
+COMBINER_RULES = {
+    "add": add_parts,
+    "set": set_parts,
+    "multiply": multiply_parts,
+    "min": extremum_parts,
+    "max": extremum_parts,
+}
+
+
+def scatter_transpose(
+    op: ops.Scatter, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
+) -> Tangents:
+    """X gets the cotangent, each update its window of it. Only "add" is in a linear region."""
+    (_, indices, updates), (y_bar,) = inputs, y_bars
+    assert y_bar is not None
+    return (
+        y_bar if linear[0] else None,
+        None,
+        read_back(op, y_bar, indices, updates) if linear[2] else None,
+    )
+
+
+def scatter_batch(op: ops.Scatter, inputs: Values, batched: tuple[bool, ...]) -> Values:
+    """The leading axis is a window axis, written whole."""
+    x, indices, updates = inputs
+    example = x if batched[0] else updates
+    size = example.shape[0]
+    x = x if batched[0] else _lead(x, size)
+    updates = updates if batched[2] else _lead(updates, size)
+    moved = replace(
+        op,
+        update_window_dims=(0, *shifted(op.update_window_dims)),
+        inserted_window_dims=shifted(op.inserted_window_dims),
+        input_batching_dims=shifted(op.input_batching_dims),
+        scatter_dims_to_operand_dims=shifted(op.scatter_dims_to_operand_dims),
+    )
+    return emit_all(moved, x, indices, updates)
+
+
+def _lead(x: Value, size: Any) -> Value:
+    from tenferro.ops.structural import BroadcastInDim
+
+    return emit(BroadcastInDim((size, *x.shape), tuple(range(1, x.rank + 1))), x)
+
+
+# ---- DynamicSlice, DynamicUpdateSlice ----------------------------------------------------------------
+
+
+def origin(start: Value | None, like: Value) -> Value:
+    """A start of 0 in the dtype of the others."""
+    dtype = DType.I64 if start is None else start.dtype
+    return Value(like.emitter, like.emitter.scalar(0, dtype))
+
+
+def dynamic_slice_transpose(op: ops.DynamicSlice, x: Value, *rest: Value) -> Value:
+    """Write the cotangent into zeros at the same place."""
+    *starts, y_bar = rest
+    return emit(ops.DynamicUpdateSlice(x.rank), zeros(x), y_bar, *starts)
+
+
+def dynamic_slice_batch(op: ops.DynamicSlice, inputs: Values, batched: tuple[bool, ...]) -> Values:
+    """All of the leading axis."""
+    x, *starts = inputs
+    sizes = op.resolved("sizes", (x.shape[1:],))
+    first = origin(starts[0] if starts else None, x)
+    return emit_all(ops.DynamicSlice((x.shape[0], *sizes)), x, first, *starts)
+
+
+def update_slice_transpose(
+    op: ops.DynamicUpdateSlice, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
+) -> Tangents:
+    """X gets the cotangent outside the window, the update what is inside."""
+    (_, update, *starts), (y_bar,) = inputs, y_bars
+    assert y_bar is not None
+    x_bar = emit(op, y_bar, zeros(update), *starts) if linear[0] else None
+    update_bar = emit(ops.DynamicSlice(update.shape), y_bar, *starts) if linear[1] else None
+    return (x_bar, update_bar, *([None] * len(starts)))
+
+
+def update_slice_batch(
+    op: ops.DynamicUpdateSlice, inputs: Values, batched: tuple[bool, ...]
+) -> Values:
+    """All of the leading axis."""
+    x, update, *starts = inputs
+    size = (x if batched[0] else update).shape[0]
+    x = x if batched[0] else _lead(x, size)
+    update = update if batched[1] else _lead(update, size)
+    first = origin(starts[0] if starts else None, x)
+    return emit_all(ops.DynamicUpdateSlice(op.rank + 1), x, update, first, *starts)
+
+
+ROWS = {
+    ops.Gather: linear(gather_transpose, gather_batch),
+    ops.GatherDynamicSliceSizes: linear(gather_transpose, gather_batch),
+    ops.Scatter: AdRule(scatter_jvp, scatter_transpose, scatter_batch),
+    ops.DynamicSlice: linear(dynamic_slice_transpose, dynamic_slice_batch),
+    ops.DynamicUpdateSlice: jointly_linear(update_slice_transpose, update_slice_batch, 2),
+}

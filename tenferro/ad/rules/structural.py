@@ -1,0 +1,215 @@
+"""Derivatives of the structural family: everything is linear, and every transpose moves data back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tenferro.ad.algebra import (
+    Value,
+    add,
+    broadcast,
+    emit,
+    emit_all,
+    full,
+    is_zero,
+    reduce_sum,
+    reshape,
+    reverse,
+    select,
+    slice_along,
+    transpose,
+)
+from tenferro.ad.rule import AdRule, Tangents, Values, jointly_linear, linear
+from tenferro.dims import is_static
+from tenferro.errors import ADRuleUnsupportedError
+from tenferro.ops import StdTensorOp
+from tenferro.ops import structural as ops
+
+__all__ = ["ROWS", "shifted"]
+
+
+def shifted(axes: tuple[int, ...]) -> tuple[int, ...]:
+    """Axes behind a leading one."""
+    return tuple(axis + 1 for axis in axes)
+
+
+def inverse(perm: tuple[int, ...]) -> tuple[int, ...]:
+    """The permutation that undoes `perm`."""
+    return tuple(sorted(range(len(perm)), key=perm.__getitem__))
+
+
+# ---- axes and shapes -----------------------------------------------------------------------------
+
+
+def transpose_batch(op: ops.Transpose, inputs: Values, batched: tuple[bool, ...]) -> Values:
+    """The leading axis stays in front."""
+    return emit_all(ops.Transpose((0, *shifted(op.perm))), *inputs)
+
+
+def reshape_batch(op: ops.Reshape, inputs: Values, batched: tuple[bool, ...]) -> Values:
+    """In column-major order a leading axis that stays is the fastest on both sides."""
+    (x,) = inputs
+    shape = op.resolved("shape", (x.shape[1:],))
+    return (emit(ops.Reshape((x.shape[0], *shape)), x),)
+
+
+def broadcast_transpose(op: ops.BroadcastInDim, x: Value, y_bar: Value) -> Value:
+    """Sum over what was repeated: axes that are new, and axes that had extent 1."""
+    shape = y_bar.shape
+    stretched = [
+        axis
+        for axis, dim in enumerate(op.dims)
+        if x.shape[axis] != shape[dim] and _is_one(op, x, axis, shape[dim])
+    ]
+    kept = [dim for axis, dim in enumerate(op.dims) if axis not in stretched]
+    x_bar = reduce_sum(y_bar, [axis for axis in range(len(shape)) if axis not in kept])
+    x_bar = transpose(x_bar, [sorted(kept).index(dim) for dim in kept])
+    return reshape(x_bar, x.shape) if stretched else x_bar
+
+
+def _is_one(op: ops.BroadcastInDim, x: Value, axis: int, extent: Any) -> bool:
+    if x.shape[axis] == 1:
+        return True
+    if is_static(x.shape[axis]) and is_static(extent):
+        return False
+    raise ADRuleUnsupportedError(
+        f"BroadcastInDim: transpose: axis {axis} of {x.type} is either 1 or {extent}, and which is "
+        "known only at run time; give both one symbol, or write 1"
+    )
+
+
+def broadcast_batch(op: ops.BroadcastInDim, inputs: Values, batched: tuple[bool, ...]) -> Values:
+    """The leading axis is kept."""
+    (x,) = inputs
+    shape = op.resolved("shape", (x.shape[1:],))
+    return (emit(ops.BroadcastInDim((x.shape[0], *shape), (0, *shifted(op.dims))), x),)
+
+
+# ---- cutting and joining -------------------------------------------------------------------------
+
+
+def slice_transpose(op: ops.Slice, x: Value, y_bar: Value) -> Value:
+    """Put the elements back where they came from, with zeros elsewhere."""
+    starts = op.resolved("starts", (x.shape,))
+    high: list[Any] = []
+    for start, stride, extent, count in zip(starts, op.strides, x.shape, y_bar.shape, strict=True):
+        if count == 0:
+            high.append(extent - start)
+        else:
+            high.append(extent - start - (count - 1) * stride - 1)
+    interior = tuple(stride - 1 for stride in op.strides)
+    return emit(ops.Pad(starts, tuple(high), interior), y_bar, _scalar_zero(y_bar))
+
+
+def _scalar_zero(like: Value) -> Value:
+    return Value(like.emitter, like.emitter.scalar(0, like.dtype))
+
+
+def slice_batch(op: ops.Slice, inputs: Values, batched: tuple[bool, ...]) -> Values:
+    """All of the leading axis."""
+    (x,) = inputs
+    starts = op.resolved("starts", (x.shape[1:],))
+    limits = op.resolved("limits", (x.shape[1:],))
+    return (emit(ops.Slice((0, *starts), (x.shape[0], *limits), (1, *op.strides)), x),)
+
+
+def pad_jvp(op: ops.Pad, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
+    """x_dot where x lies, the padding value's tangent elsewhere."""
+    (x, _), (x_dot, fill_dot) = inputs, tangents
+    total = None if x_dot is None else emit(op, x_dot, _scalar_zero(x_dot))
+    if fill_dot is not None:
+        inside = emit(op, full(x, 1), _scalar_zero(x))
+        total = add(total, select(is_zero(inside), broadcast(fill_dot, outputs[0], ()), 0))
+    return (total,)
+
+
+def pad_transpose(op: ops.Pad, x: Value, fill: Value, y_bar: Value) -> Value:
+    """Undo the edges, then skip what was put between; what had been cut off gets zeros."""
+    low, high = tuple(-n for n in op.low), tuple(-n for n in op.high)
+    x_bar = emit(ops.Pad(low, high, (0,) * len(low)), y_bar, _scalar_zero(y_bar))
+    strides = tuple(n + 1 for n in op.interior)
+    if all(stride == 1 for stride in strides):
+        return x_bar
+    return emit(ops.Slice((0,) * len(low), x_bar.shape, strides), x_bar)
+
+
+def pad_batch(op: ops.Pad, inputs: Values, batched: tuple[bool, ...]) -> Values:
+    """None of the leading axis; the padding value is a known zero."""
+    return emit_all(ops.Pad((0, *op.low), (0, *op.high), (0, *op.interior)), *inputs)
+
+
+def concatenate_transpose(
+    op: ops.Concatenate, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
+) -> Tangents:
+    """Each operand gets its part."""
+    (y_bar,) = y_bars
+    assert y_bar is not None
+    start: Any = 0
+    parts: list[Value | None] = []
+    for x, is_linear in zip(inputs, linear, strict=True):
+        limit = start + x.shape[op.axis]
+        parts.append(slice_along(y_bar, op.axis, start, limit) if is_linear else None)
+        start = limit
+    return tuple(parts)
+
+
+def concatenate_batch(op: ops.Concatenate, inputs: Values, batched: tuple[bool, ...]) -> Values:
+    """Every operand gets the leading axis."""
+    size = inputs[batched.index(True)].shape[0]
+    operands = [
+        x
+        if is_batched
+        else emit(ops.BroadcastInDim((size, *x.shape), tuple(range(1, x.rank + 1))), x)
+        for x, is_batched in zip(inputs, batched, strict=True)
+    ]
+    return emit_all(replace(op, axis=op.axis + 1), *operands)
+
+
+def reverse_batch(op: ops.Reverse, inputs: Values, batched: tuple[bool, ...]) -> Values:
+    """The leading axis keeps its order."""
+    return emit_all(ops.Reverse(shifted(op.axes)), *inputs)
+
+
+# ---- diagonals -------------------------------------------------------------------------------------
+
+
+def diagonal_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
+    """The diagonal lies one axis further."""
+    return emit_all(replace(op, axis_a=op.axis_a + 1, axis_b=op.axis_b + 1), *inputs)
+
+
+def same(op: StdTensorOp, x: Value, y_bar: Value) -> Value:
+    """An op that is its own transpose."""
+    return emit(op, y_bar)
+
+
+def barrier_jvp(op: Any, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
+    """Tangents pass; they need no barrier of their own."""
+    return tuple(tangents)
+
+
+ROWS = {
+    ops.Transpose: linear(lambda op, x, y_bar: transpose(y_bar, inverse(op.perm)), transpose_batch),
+    ops.Reshape: linear(lambda op, x, y_bar: reshape(y_bar, x.shape), reshape_batch),
+    ops.BroadcastInDim: linear(broadcast_transpose, broadcast_batch),
+    ops.Slice: linear(slice_transpose, slice_batch),
+    ops.Pad: AdRule(
+        pad_jvp,
+        lambda op, xs, linear, y_bars: (pad_transpose(op, *xs, *y_bars), None),
+        pad_batch,
+    ),
+    ops.Concatenate: jointly_linear(concatenate_transpose, concatenate_batch),
+    ops.Reverse: linear(lambda op, x, y_bar: reverse(y_bar, op.axes), reverse_batch),
+    ops.ExtractDiag: linear(
+        lambda op, x, y_bar: emit(ops.EmbedDiag(op.axis_a, op.axis_b), y_bar), diagonal_batch
+    ),
+    ops.EmbedDiag: linear(
+        lambda op, x, y_bar: emit(ops.ExtractDiag(op.axis_a, op.axis_b), y_bar), diagonal_batch
+    ),
+    ops.Tril: linear(same),
+    ops.Triu: linear(same),
+    ops.OptimizationBarrier: AdRule(
+        barrier_jvp, reason="tangents pass beside it, so that it is in no linear region"
+    ),
+}

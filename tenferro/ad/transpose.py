@@ -1,0 +1,83 @@
+"""Transpose: from the cotangents of linear outputs to those of linear inputs, in one sweep backward.
+
+Law: <y_bar, A x_dot> = <A^H y_bar, x_dot> with <a, b> = Re(conj(a) b). Nodes have larger numbers than
+their inputs, so that counting down meets each value after all its uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tenferro.ad.algebra import Value
+from tenferro.ad.graph_emitter import GraphEmitter
+from tenferro.ad.linearize import missing_rule
+from tenferro.errors import TenferroError
+from tenferro.graph import Mark, Opaque
+
+__all__ = ["transpose"]
+
+
+def transpose(
+    emitter: GraphEmitter,
+    start: int,
+    inputs: Sequence[int],
+    cotangents: Iterable[tuple[int, int]],
+) -> list[int | None]:
+    """Cotangents of the linear `inputs`, given pairs of a value linear in them and its cotangent;
+    None where zero.
+
+    Args:
+        start: the number of nodes there were when the linear inputs were made.
+
+    Raises:
+        ADRuleUnsupportedError: an op in the linear region without a transpose.
+    """
+    graph = emitter.graph
+    stop = len(graph.nodes)
+    linear = bytearray(len(graph.types))
+    for value in inputs:
+        linear[value] = 1
+    region: list[int] = []
+    for index in range(start, stop):
+        node = graph.nodes[index]
+        if any([linear[value] for value in node.inputs]):
+            region.append(index)
+            for value in node.outputs:
+                linear[value] = 1
+    bars: dict[int, Value] = {}
+
+    def accumulate(value: int, bar: Value) -> None:
+        known = bars.get(value)
+        bars[value] = bar if known is None else known + bar
+
+    for value, bar in cotangents:
+        accumulate(value, Value(emitter, bar))
+    for index in reversed(region):
+        node = graph.nodes[index]
+        y_bars = [bars.pop(value, None) for value in node.outputs]
+        if all([y_bar is None for y_bar in y_bars]):
+            continue
+        emitter.source = graph.sources[index]
+        mask = tuple([bool(linear[value]) for value in node.inputs])
+        values = emitter.values(node.inputs)
+        op = node.op
+        try:
+            if isinstance(op, Mark):
+                for position, y_bar in zip(op.takes, y_bars, strict=True):
+                    if y_bar is not None and mask[position]:
+                        accumulate(node.inputs[position], y_bar)
+                continue
+            if isinstance(op, Opaque):
+                x_bars = op.transpose(emitter, values, mask, y_bars)
+            else:
+                rule = emitter.rules[type(op)]
+                if rule.transpose is None:
+                    raise missing_rule(op, "transpose")
+                x_bars = rule.transpose(op, values, mask, y_bars)
+        except TenferroError as error:
+            raise error.at(str(emitter.source or "")) from None
+        for value, is_linear, x_bar in zip(node.inputs, mask, x_bars, strict=True):
+            if is_linear and x_bar is not None:
+                accumulate(value, x_bar)
+    emitter.source = None
+    return [bars[value].handle if value in bars else None for value in inputs]

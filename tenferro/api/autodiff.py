@@ -1,0 +1,595 @@
+"""Derivatives of functions over pytrees: `grad`, `jvp`, `vjp` and what is made of them.
+
+Complex convention: the inner product is <a, b> = Re(conj(a) b), so that the gradient of a real loss
+points uphill: grad(sum |z|^2) = 2z. It is the conjugate of JAX's, and equal to PyTorch's.
+
+On tensors of a trace, derivatives are written into the graph. On arrays, a program is made, run
+natively at once, and kept by the transform (`cache_stats`, `cache_clear`), or by the `context` given.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tenferro.ad import AdContext, batch, transpose
+from tenferro.ad import linearize as linearize_graph
+from tenferro.ad.algebra import Value, compare, conj, convert, emit, full, iota_along, reshape
+from tenferro.ad.algebra import transpose as permute
+from tenferro.api.stage import Stage
+from tenferro.api.tensor import TracedTensor, value_in
+from tenferro.api.trace import tracing
+from tenferro.errors import ArityError, InvalidConfigError
+from tenferro.graph import Alias, Graph
+from tenferro.ops.structural import BroadcastInDim
+from tenferro.program import CacheStats, GraphProgram
+from tenferro.types import flatten, unflatten
+
+__all__ = [
+    "grad",
+    "hessian",
+    "hvp",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "linearize",
+    "value_and_grad",
+    "vjp",
+]
+
+
+class Transform:
+    """A function made from a function, with the context that keeps its programs."""
+
+    def __init__(
+        self,
+        name: str,
+        fn: Callable[..., Any],
+        context: AdContext | None,
+        call: Callable[..., Any],
+    ) -> None:
+        if not callable(fn):
+            raise InvalidConfigError(f"{name}: expected a function, got {fn!r:.60}")
+        functools.update_wrapper(self, fn, updated=())
+        self._call = call
+        self.context = AdContext() if context is None else context
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._call(self.context, args, kwargs)
+
+    def cache_stats(self) -> CacheStats:
+        """What the cache of derivative programs has done."""
+        return self.context.cache_stats()
+
+    def cache_clear(self) -> None:
+        """Forget every derivative program."""
+        self.context.cache_clear()
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+
+# ---- gradients -----------------------------------------------------------------------------------
+
+
+def grad(
+    fn: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    *,
+    context: AdContext | None = None,
+) -> Callable[..., Any]:
+    """The function that gives the gradient of scalar `fn`: x_bar with dy = Re(conj(x_bar) dx).
+
+    Args:
+        argnums: which arguments; a number gives that argument's tree, a tuple gives a tuple of trees.
+        has_aux: `fn` returns (result, aux), and the gradient function (gradient, aux).
+        holomorphic: `fn` is a holomorphic function of complex arguments; the gradient is then
+            conj(f'(z)). `jacfwd` and `jacrev` give f'(z).
+        context: who keeps the derivative programs; the transform itself by default.
+
+    Raises:
+        ShapeError: the result is no scalar.
+        DTypeError: an integer or bool argument, by name; a complex result unless holomorphic.
+        ADRuleUnsupportedError: an op on the way has no derivative, with your line.
+
+    >>> grad(lambda x: x * x)(3.0)
+    array(6.)
+    >>> grad(lambda p, x: p["w"] * x + p["b"], argnums=(0, 1))({"w": 2.0, "b": 1.0}, 3.0)
+    ({'w': array(3.), 'b': array(1.)}, array(2.))
+
+    Source: seed 004, section VI; convention: `docs/autodiff.md`.
+    """
+
+    def call(context: AdContext, args: Any, kwargs: Any) -> Any:
+        value, gradient = _value_and_grad(
+            "grad", fn, argnums, has_aux, holomorphic, context, args, kwargs, False
+        )
+        return (gradient, value[1]) if has_aux else gradient
+
+    return Transform("grad", fn, context, call)
+
+
+def value_and_grad(
+    fn: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    *,
+    context: AdContext | None = None,
+) -> Any:
+    """The function that gives (value, gradient), or ((value, aux), gradient); see `grad`.
+
+    >>> value_and_grad(lambda x: x * x)(3.0)
+    (array(9.), array(6.))
+    """
+
+    def call(context: AdContext, args: Any, kwargs: Any) -> Any:
+        return _value_and_grad(
+            "value_and_grad", fn, argnums, has_aux, holomorphic, context, args, kwargs, True
+        )
+
+    return Transform("value_and_grad", fn, context, call)
+
+
+def _value_and_grad(
+    name: str,
+    fn: Callable[..., Any],
+    argnums: Any,
+    has_aux: bool,
+    holomorphic: bool,
+    context: AdContext,
+    args: Any,
+    kwargs: Any,
+    want_value: bool,
+) -> tuple[Any, Any]:
+    stage = Stage(name, fn, args, kwargs, argnums, has_aux, context)
+    stage.require_scalar(holomorphic)
+    aux = stage.aux_values()
+    wanted = [*(stage.outputs if want_value else ()), *aux]
+
+    def make() -> tuple[list[int], list[int]]:
+        (output,) = stage.outputs
+        bars = _pulled(stage, [(output, full(stage.value(output), 1).handle)])
+        return [], [*wanted, *bars]
+
+    if stage.concrete:
+        results = stage.run(stage.key(name, tuple(wanted)), make)
+    else:
+        results = stage.tensors(make()[1])
+    head, bars = results[: len(wanted)], results[len(wanted) :]
+    value: Any = head[0] if want_value else None
+    if has_aux:
+        value = (value, stage.filled(stage.aux, head[len(wanted) - len(aux) :]))
+    return value, stage.by_argument(bars)
+
+
+def _pulled(stage: Stage, cotangents: Sequence[tuple[int, int]]) -> list[int]:
+    """Cotangents of the primals, given those of outputs."""
+    emitter, graph = stage.emitter, stage.graph
+    dots = {value: graph.add_stand_in(stage.type_of(value)) for value in stage.primals}
+    first = len(graph.nodes)
+    y_dots = linearize_graph(emitter, stage.start, [y for y, _ in cotangents], dots, "reverse")
+    given = [
+        (y_dot, y_bar)
+        for y_dot, (_, y_bar) in zip(y_dots, cotangents, strict=True)
+        if y_dot is not None
+    ]
+    bars = transpose(emitter, first, list(dots.values()), given)
+    return stage.or_zeros(bars, stage.primals)
+
+
+# ---- forward mode ----------------------------------------------------------------------------------
+
+
+def jvp(
+    fn: Callable[..., Any],
+    primals: Any,
+    tangents: Any,
+    has_aux: bool = False,
+    *,
+    context: AdContext | None = None,
+) -> Any:
+    """(y, y_dot) at `primals` in the direction `tangents`: y_dot = J x_dot.
+
+    Args:
+        primals, tangents: one tree per argument, in a tuple or list; tangents like their primals.
+        has_aux: `fn` returns (result, aux); the result is (y, y_dot, aux).
+
+    An integer or bool result has a tangent of zeros of its own dtype.
+
+    Raises:
+        ArityError, ShapeError, DTypeError: tangents that do not match; integer primals, by name.
+
+    >>> jvp(lambda x, y: x * y, (2.0, 3.0), (1.0, 0.0))
+    (array(6.), array(3.))
+    """
+    primals, tangents = _as_tuple("jvp", "primals", primals), _as_tuple("jvp", "tangents", tangents)
+    stage = (
+        Stage("jvp", fn, primals, {}, tuple(range(len(primals))), has_aux, _context(context))
+        if primals
+        else _no_arguments("jvp")
+    )
+    given = stage.given(tangents, stage.primals, flatten(tuple(primals))[1], "tangents")
+    aux = stage.aux_values()
+
+    def pushed(dots: Sequence[int]) -> list[int]:
+        primal_dots = dict(zip(stage.primals, dots, strict=True))
+        y_dots = linearize_graph(stage.emitter, stage.start, stage.outputs, primal_dots)
+        return stage.or_zeros(y_dots, stage.outputs)
+
+    if stage.concrete:
+
+        def make() -> tuple[list[int], list[int]]:
+            dots = [stage.graph.add_stand_in(stage.type_of(value)) for value in stage.primals]
+            return dots, [*stage.outputs, *pushed(dots), *aux]
+
+        results = stage.run(stage.key("jvp", tuple(aux)), make, given)
+    else:
+        dots = _fresh(stage, [value_in(stage.builder, x_dot) for x_dot in given])
+        results = stage.tensors([*stage.outputs, *pushed(dots), *aux])
+    n = len(stage.outputs)
+    y = unflatten(stage.out_tree, results[:n])
+    y_dot = unflatten(stage.out_tree, results[n : 2 * n])
+    return (y, y_dot, stage.filled(stage.aux, results[2 * n :])) if has_aux else (y, y_dot)
+
+
+def _fresh(stage: Stage, values: Sequence[int]) -> list[int]:
+    """Values under names of their own, because one value may be the tangent of several inputs."""
+    if not values:
+        return []
+    return list(stage.graph.add_mark(Alias(tuple(range(len(values)))), tuple(values)))
+
+
+def linearize(
+    fn: Callable[..., Any], *primals: Any, has_aux: bool = False, context: AdContext | None = None
+) -> Any:
+    """(y, push): the value at `primals`, and the linear function x_dot -> J x_dot there.
+
+    `fn` is evaluated once; `push(*tangents)` runs the linear part alone.
+
+    >>> y, push = linearize(lambda x: x * x, 3.0)
+    >>> y, push(1.0), push(2.0)
+    (array(9.), array(6.), array(12.))
+    """
+    stage = (
+        Stage("linearize", fn, primals, {}, tuple(range(len(primals))), has_aux, _context(context))
+        if primals
+        else _no_arguments("linearize")
+    )
+    tree = flatten(tuple(primals))[1]
+
+    def linear(dots: Sequence[int]) -> list[int]:
+        primal_dots = dict(zip(stage.primals, dots, strict=True))
+        y_dots = linearize_graph(stage.emitter, stage.start, stage.outputs, primal_dots)
+        return stage.or_zeros(y_dots, stage.outputs)
+
+    y, apply = _linear_part(stage, stage.primals, linear)
+
+    def push(*tangents: Any) -> Any:
+        given = stage.given(tangents, stage.primals, tree, "tangents")
+        return unflatten(stage.out_tree, apply(given))
+
+    return (*y, push) if not has_aux else (y[0], push, y[1])
+
+
+def vjp(
+    fn: Callable[..., Any], *primals: Any, has_aux: bool = False, context: AdContext | None = None
+) -> Any:
+    """(y, pull): the value at `primals`, and the function y_bar -> J^H y_bar there.
+
+    `fn` is evaluated once; `pull(y_bar)` runs the backward part alone, and gives a tuple with one
+    cotangent per primal. With `has_aux`, (y, pull, aux).
+
+    Raises:
+        ArityError, ShapeError, DTypeError: a cotangent that does not match the result; integer
+            primals, by name.
+
+    >>> y, pull = vjp(lambda x, y: x * y, 2.0, 3.0)
+    >>> y, pull(1.0)
+    (array(6.), (array(3.), array(2.)))
+    """
+    stage = (
+        Stage("vjp", fn, primals, {}, tuple(range(len(primals))), has_aux, _context(context))
+        if primals
+        else _no_arguments("vjp")
+    )
+    active = [
+        index for index, value in enumerate(stage.outputs) if stage.type_of(value).dtype.is_inexact
+    ]
+
+    def linear(y_bars: Sequence[int]) -> list[int]:
+        return _pulled(stage, [(stage.outputs[i], y_bars[i]) for i in active])
+
+    y, apply = _linear_part(stage, stage.outputs, linear)
+
+    def pull(y_bar: Any) -> Any:
+        given = stage.given(y_bar, stage.outputs, stage.out_tree, "the cotangent")
+        return stage.by_argument(apply(given))
+
+    return (*y, pull) if not has_aux else (y[0], pull, y[1])
+
+
+def _linear_part(
+    stage: Stage, like: Sequence[int], linear: Callable[[Sequence[int]], list[int]]
+) -> tuple[tuple[Any, ...], Callable[[Sequence[Any]], list[Any]]]:
+    """The value now (and aux), and a function of arrays or tensors that evaluates `linear` later."""
+    n = len(stage.outputs)
+    aux = stage.aux_values()
+
+    def packed(results: Sequence[Any]) -> tuple[Any, ...]:
+        y = unflatten(stage.out_tree, results[:n])
+        return (
+            (y,) if not stage.has_aux else (y, stage.filled(stage.aux, results[n : n + len(aux)]))
+        )
+
+    if not stage.concrete:
+
+        def emitted(given: Sequence[Any]) -> list[Any]:
+            values = _fresh(stage, [value_in(stage.builder, operand) for operand in given])
+            with tracing(stage.builder):
+                return stage.tensors(linear(values))
+
+        return packed(stage.tensors([*stage.outputs, *aux])), emitted
+
+    stand_ins = [stage.graph.add_stand_in(stage.type_of(value)) for value in like]
+    results = linear(stand_ins)
+    residuals = _residuals(stage, stand_ins, results)
+    forward = stage.run(None, lambda: ([], [*stage.outputs, *aux, *residuals]))
+    kept = forward[n + len(aux) :]
+    backward = GraphProgram.from_graph(
+        stage.graph, results, inputs=[*residuals, *stand_ins], name=stage.name
+    )
+
+    def run(given: Sequence[Any]) -> list[Any]:
+        if any(isinstance(operand, TracedTensor) for operand in given):
+            raise InvalidConfigError(
+                f"{stage.name}: was called on arrays, outside this trace; call it inside to trace it"
+            )
+        return list(backward.run(*kept, *given))
+
+    return packed(forward), run
+
+
+def _residuals(stage: Stage, stand_ins: Sequence[int], results: Sequence[int]) -> list[int]:
+    """The values that the linear part takes from the rest, by one sweep forward and one backward.
+
+    What depends on no argument, such as a constant, is made again rather than kept.
+    """
+    graph: Graph = stage.graph
+    computed = bytearray(len(graph.types))
+    linear = bytearray(len(graph.types))
+    for value in graph.inputs:
+        computed[value] = 1
+    for value in stand_ins:
+        linear[value] = 1
+    for node in graph.nodes:
+        if any([linear[value] for value in node.inputs]):
+            for value in node.outputs:
+                linear[value] = 1
+        elif any([computed[value] for value in node.inputs]):
+            for value in node.outputs:
+                computed[value] = 1
+    needed = bytearray(len(graph.types))
+    residuals: dict[int, None] = {}
+
+    def need(value: int) -> None:
+        if computed[value] and not linear[value]:
+            residuals[value] = None
+        else:
+            needed[value] = 1
+
+    for value in results:
+        need(value)
+    for node in reversed(graph.nodes):
+        if any([needed[value] for value in node.outputs]):
+            for value in node.inputs:
+                need(value)
+    return list(residuals)
+
+
+# ---- matrices ------------------------------------------------------------------------------------
+
+
+def jacfwd(
+    fn: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    *,
+    context: AdContext | None = None,
+) -> Callable[..., Any]:
+    """The function that gives the Jacobian, column by column: J[.., i] = dy / dx[i].
+
+    A leaf of the result has the result's shape followed by the argument's. Columns are computed at
+    once, by pushing all unit tensors forward. Good for few inputs and many outputs.
+
+    Raises:
+        DTypeError: complex arguments unless holomorphic; integer ones, by name.
+
+    >>> import numpy as np
+    >>> jacfwd(lambda x: x * x)(np.array([1.0, 2.0]))
+    array([[2., 0.],
+           [0., 4.]])
+    """
+
+    def call(context: AdContext, args: Any, kwargs: Any) -> Any:
+        stage = Stage("jacfwd", fn, args, kwargs, argnums, has_aux, context)
+        if holomorphic:
+            stage.require_real(True)
+        else:
+            stage.require_real_arguments()
+        return _jacobian(stage, has_aux, lambda: _columns(stage))
+
+    return Transform("jacfwd", fn, context, call)
+
+
+def jacrev(
+    fn: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    *,
+    context: AdContext | None = None,
+) -> Callable[..., Any]:
+    """The function that gives the Jacobian, row by row, by pulling all unit tensors back.
+
+    The same numbers as `jacfwd`; good for many inputs and few outputs. For real functions of complex
+    arguments a row is the gradient of that element, as `grad` gives it.
+
+    Raises:
+        DTypeError: complex results unless holomorphic; integer arguments, by name.
+
+    >>> import numpy as np
+    >>> jacrev(lambda x: x * x)(np.array([1.0, 2.0]))
+    array([[2., 0.],
+           [0., 4.]])
+    """
+
+    def call(context: AdContext, args: Any, kwargs: Any) -> Any:
+        stage = Stage("jacrev", fn, args, kwargs, argnums, has_aux, context)
+        stage.require_real(holomorphic)
+        return _jacobian(stage, has_aux, lambda: _rows(stage, holomorphic))
+
+    return Transform("jacrev", fn, context, call)
+
+
+def hessian(
+    fn: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    *,
+    context: AdContext | None = None,
+) -> Callable[..., Any]:
+    """The function that gives second derivatives: `jacfwd` of `jacrev`.
+
+    >>> import numpy as np
+    >>> hessian(lambda x: x[0] ** 2 * x[1])(np.array([1.0, 3.0]))
+    array([[6., 2.],
+           [2., 0.]])
+    """
+    inner = jacrev(fn, argnums, has_aux, holomorphic)
+    return jacfwd(inner, argnums, has_aux, holomorphic, context=context)
+
+
+def _jacobian(stage: Stage, has_aux: bool, blocks: Callable[[], list[int]]) -> Any:
+    """Blocks by output and input leaf, put into the tree of the results over that of the arguments."""
+    aux = stage.aux_values()
+    if stage.concrete:
+        key = stage.key(stage.name, tuple(aux))
+        results = stage.run(key, lambda: ([], [*blocks(), *aux]))
+    else:
+        results = stage.tensors([*blocks(), *aux])
+    width = len(stage.primals)
+    count = len(stage.outputs) * width
+    rows = [stage.by_argument(results[i : i + width]) for i in range(0, count, width or 1)]
+    jacobian = unflatten(stage.out_tree, rows)
+    return (jacobian, stage.filled(stage.aux, results[count:])) if has_aux else jacobian
+
+
+def _columns(stage: Stage) -> list[int]:
+    graph, emitter = stage.graph, stage.emitter
+    columns: list[list[int]] = []
+    for primal in stage.primals:
+        dot = graph.add_stand_in(stage.type_of(primal))
+        first = len(graph.nodes)
+        y_dots = linearize_graph(emitter, stage.start, stage.outputs, {primal: dot})
+        basis = _basis(stage.value(primal))
+        pushed = batch(emitter, first, {dot: basis.handle}, y_dots)
+        column: list[int] = []
+        for output, y_dot in zip(stage.outputs, pushed, strict=True):
+            y = stage.value(output)
+            shape = (*y.shape, *stage.type_of(primal).shape)
+            if y_dot is None:
+                column.append(_zeros(y, shape).handle)
+                continue
+            block = stage.value(y_dot)
+            block = permute(block, (*range(1, block.rank), 0))
+            column.append(reshape(block, shape).handle)
+        columns.append(column)
+    return [column[i] for i in range(len(stage.outputs)) for column in columns]
+
+
+def _rows(stage: Stage, holomorphic: bool) -> list[int]:
+    graph, emitter = stage.graph, stage.emitter
+    dots = {value: graph.add_stand_in(stage.type_of(value)) for value in stage.primals}
+    first = len(graph.nodes)
+    y_dots = linearize_graph(emitter, stage.start, stage.outputs, dots, "reverse")
+    blocks: list[int] = []
+    for output, y_dot in zip(stage.outputs, y_dots, strict=True):
+        y = stage.value(output)
+        bars: list[int | None] = [None] * len(dots)
+        if y_dot is not None:
+            y_bar = graph.add_stand_in(y.type)
+            second = len(graph.nodes)
+            pulled = transpose(emitter, first, list(dots.values()), [(y_dot, y_bar)])
+            basis = _basis(y)
+            bars = batch(emitter, second, {y_bar: basis.handle}, pulled)
+        for primal, bar in zip(stage.primals, bars, strict=True):
+            shape = (*y.shape, *stage.type_of(primal).shape)
+            if bar is None:
+                blocks.append(_zeros(stage.value(primal), shape).handle)
+                continue
+            block = reshape(stage.value(bar), shape)
+            blocks.append((conj(block) if holomorphic else block).handle)
+    return blocks
+
+
+def _zeros(like: Value, shape: Sequence[Any]) -> Value:
+    scalar = Value(like.emitter, like.emitter.scalar(0, like.dtype))
+    return emit(BroadcastInDim(tuple(shape), ()), scalar)
+
+
+def _basis(x: Value) -> Value:
+    """All unit tensors of x's type along a leading axis, in column-major order."""
+    size = x.type.size
+    shape = (size, *x.shape)
+    place = reshape(iota_along(x, (size,), 0), x.shape)
+    place = emit(BroadcastInDim(shape, tuple(range(1, len(shape)))), place)
+    return convert(compare(iota_along(x, shape, 0), "EQ", place), x.dtype)
+
+
+def hvp(
+    fn: Callable[..., Any],
+    primals: Any,
+    tangents: Any,
+    has_aux: bool = False,
+    *,
+    context: AdContext | None = None,
+) -> Any:
+    """The Hessian of scalar `fn` times a vector, forward over reverse: d grad(fn)(x + t v) / dt.
+
+    Args:
+        primals, tangents: one tree per argument, in a tuple or list. With one argument the result is
+            its tree; with several, a tuple of trees.
+        has_aux: `fn` returns (result, aux); the result is (product, aux).
+
+    >>> import numpy as np
+    >>> hvp(lambda x: x[0] ** 2 * x[1], (np.array([1.0, 3.0]),), (np.array([1.0, 0.0]),))
+    array([6., 2.])
+    """
+    primals, tangents = _as_tuple("hvp", "primals", primals), _as_tuple("hvp", "tangents", tangents)
+    argnums: Any = 0 if len(primals) == 1 else tuple(range(len(primals)))
+    gradient = grad(fn, argnums, has_aux)
+    result = jvp(gradient, primals, tangents, has_aux, context=context)
+    return (result[1], result[2]) if has_aux else result[1]
+
+
+def _as_tuple(name: str, what: str, trees: Any) -> tuple[Any, ...]:
+    if not isinstance(trees, tuple | list):
+        raise ArityError(
+            f"{name}: {what} are given as a tuple with one entry per argument, got "
+            f"{type(trees).__name__}; write ({what[:-1]},) for a single one"
+        )
+    return tuple(trees)
+
+
+def _no_arguments(name: str) -> Any:
+    raise ArityError(f"{name}: needs at least one argument to differentiate with respect to")
+
+
+def _context(context: AdContext | None) -> AdContext:
+    return AdContext() if context is None else context

@@ -1,0 +1,470 @@
+"""Derivatives of the user's own: `custom_jvp`, `custom_vjp`, `stop_gradient`, `checkpoint`.
+
+Each puts a mark on the results of a traced function; a program never sees it, differentiation does.
+Called on arrays they are the function itself.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tenferro.ad import Checkpoint, GraphEmitter, Region, region_of
+from tenferro.ad.algebra import zeros
+from tenferro.api.compile import output_value
+from tenferro.api.dispatch import as_operand, spec_of
+from tenferro.api.tensor import TracedTensor, value_in
+from tenferro.api.trace import current_builder, tracing
+from tenferro.errors import ADRuleUnsupportedError, ArityError, InvalidConfigError, ShapeError
+from tenferro.graph import Alias, GraphBuilder, Mark, Opaque, StopGradient
+from tenferro.types import TreeDef, flatten, leaf_paths, unflatten
+
+__all__ = ["checkpoint", "custom_jvp", "custom_vjp", "stop_gradient"]
+
+
+def stop_gradient(x: Any) -> Any:
+    """x, as a constant to differentiation: its tangent is zero.
+
+    Args:
+        x: a tree of tensors; arrays come back as they are.
+
+    >>> import numpy as np, tenferro as tnf
+    >>> tnf.grad(lambda x: x * stop_gradient(x))(3.0)
+    array(3.)
+    """
+    leaves, tree = flatten(x)
+    return unflatten(tree, [_stopped(leaf) for leaf in leaves])
+
+
+def _stopped(leaf: Any) -> Any:
+    if not isinstance(leaf, TracedTensor):
+        return leaf
+    (value,) = leaf.builder.graph.add_mark(StopGradient((0,)), (leaf.value,))
+    return TracedTensor(leaf.builder, value)
+
+
+def checkpoint(
+    fn: Callable[..., Any] | None = None, *, static_argnums: int | Sequence[int] = ()
+) -> Any:
+    """`fn`, whose inner values are computed again in the backward pass instead of kept.
+
+    A chain of n layers in groups of sqrt(n), each group a checkpoint, needs the memory of 2 sqrt(n)
+    layers instead of n, for one more evaluation.
+
+    Args:
+        static_argnums: arguments that are no tensors.
+
+    >>> import tenferro as tnf
+    >>> tnf.grad(checkpoint(lambda x: tnf.sin(tnf.sin(x))))(0.0)
+    array(1.)
+    """
+    if fn is None:
+        return functools.partial(checkpoint, static_argnums=static_argnums)
+    return _Checkpointed(fn, _positions("checkpoint", static_argnums))
+
+
+class _Checkpointed:
+    """See `checkpoint`."""
+
+    def __init__(self, fn: Callable[..., Any], static: frozenset[int]) -> None:
+        _require_callable("checkpoint", fn)
+        functools.update_wrapper(self, fn, updated=())
+        self._fn = fn
+        self._static = static
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        call = _MarkedCall.of(self._fn, args, kwargs, self._static)
+        if call is None:
+            return self._fn(*args, **kwargs)
+        return call.marked(Checkpoint(call.region), call.region.frontier)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+
+class _MarkedCall:
+    """One call of a function in a trace: its arguments under new names, and what it made of them."""
+
+    def __init__(
+        self,
+        builder: GraphBuilder,
+        fn: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        static: frozenset[int],
+    ) -> None:
+        graph = builder.graph
+        self.builder = builder
+        self.args = list(args)
+        dynamic = tuple(None if i in static else arg for i, arg in enumerate(args))
+        leaves, tree = flatten((dynamic, kwargs))
+        self.tree: TreeDef = tree
+        actual = tuple(value_in(builder, leaf) for leaf in leaves)
+        self.inputs: tuple[int, ...] = (
+            graph.add_mark(Alias(tuple(range(len(actual)))), actual) if actual else ()
+        )
+        start = len(graph.nodes)
+        tensors = [TracedTensor(builder, value) for value in self.inputs]
+        renamed, named = unflatten(tree, tensors)
+        full = [args[i] if i in static else renamed[i] for i in range(len(args))]
+        with tracing(builder):
+            result = fn(*full, **named)
+        self.traced_args: list[Any] = full
+        outputs, self.out_tree = flatten(result)
+        paths = leaf_paths(result)
+        values = [
+            output_value(builder, leaf, path) for leaf, path in zip(outputs, paths, strict=True)
+        ]
+        self.region: Region = region_of(graph, start, values)
+
+    @classmethod
+    def of(
+        cls, fn: Callable[..., Any], args: Any, kwargs: Any, static: frozenset[int]
+    ) -> _MarkedCall | None:
+        """The call, if a trace is under way or an argument belongs to one."""
+        leaves = flatten((args, kwargs))[0]
+        traced = next((x for x in leaves if isinstance(x, TracedTensor)), None)
+        builder = current_builder() if traced is None else traced.builder
+        return None if builder is None else cls(builder, fn, args, kwargs, static)
+
+    def marked(self, mark: Mark, inputs: Sequence[int]) -> Any:
+        """The result, its leaves renamed by a mark on `inputs` and the region's outputs."""
+        outputs = self.region.outputs
+        if not outputs:
+            return unflatten(self.out_tree, [])
+        made = self.builder.graph.add_mark(mark, (*inputs, *outputs))
+        return unflatten(self.out_tree, [TracedTensor(self.builder, value) for value in made])
+
+    def closed_over(self) -> tuple[int, ...]:
+        """Values the function uses that are none of its arguments."""
+        own = set(self.inputs)
+        return tuple(value for value in self.region.frontier if value not in own)
+
+
+class _CustomMark(Mark):
+    """Arguments, then values closed over, then results; the rule sees the arguments alone."""
+
+    __slots__ = ("call", "rule", "static")
+
+    key = None  # because the rule is a Python function, of which nothing is known
+
+    def __init__(self, rule: Any, call: _MarkedCall, static: frozenset[int]) -> None:
+        first = len(call.inputs) + len(call.closed_over())
+        super().__init__(tuple(range(first, first + len(call.region.outputs))))
+        self.rule = rule
+        self.call = call
+        self.static = static
+
+    def differentiates(self, mode: str) -> tuple[int, ...]:
+        """What the function computes from: arguments, and values that must not be active."""
+        return tuple(range(self.takes[0])) if self.takes else ()
+
+    def require_closed(self, tangents: Any) -> None:
+        """A value closed over must be constant, because the rule gives no derivative for it."""
+        if any(dot is not None for dot in tangents[len(self.call.inputs) : self.takes[0]]):
+            raise ADRuleUnsupportedError(
+                f"{self.rule.name}: {self.rule.shown} closes over a tensor that is differentiated with "
+                "respect to, and its rule says nothing about that; pass it as an argument, or close "
+                "over stop_gradient of it"
+            )
+
+    def arguments(self, builder: GraphBuilder, inputs: Any) -> list[Any]:
+        """The call's arguments over the values of this node."""
+        count = len(self.call.inputs)
+        tensors = [TracedTensor(builder, x.handle) for x in inputs[:count]]
+        renamed, named = unflatten(self.call.tree, tensors)
+        if named:
+            raise InvalidConfigError(f"{self.rule.name}: arguments are given by position")
+        args = self.call.args
+        return [args[i] if i in self.static else renamed[i] for i in range(len(args))]
+
+    def by_argument(self, builder: GraphBuilder, inputs: Any, tangents: Any) -> list[Any]:
+        """Tangents as trees, one per argument that is no static one; zeros where there is none."""
+        count = len(self.call.inputs)
+        dots = [
+            TracedTensor(builder, (zeros(x) if dot is None else dot).handle)
+            for x, dot in zip(inputs[:count], tangents[:count], strict=True)
+        ]
+        renamed, _ = unflatten(self.call.tree, dots)
+        return [renamed[i] for i in range(len(self.call.args)) if i not in self.static]
+
+
+def _at(emitter: GraphEmitter) -> GraphBuilder:
+    builder = GraphBuilder(emitter.graph)
+    builder.source = emitter.source
+    return builder
+
+
+class custom_jvp:  # noqa: N801  # because it is used as a decorator, by JAX's name
+    """A function with a tangent rule of its own.
+
+    `fn.defjvp(rule)` sets it: `rule(primals, tangents)` gives (y, y_dot), y_dot linear in the
+    tangents. With `nondiff_argnums` the rule is called as `rule(*nondiff, primals, tangents)`.
+
+    >>> import tenferro as tnf
+    >>> @custom_jvp
+    ... def log1pexp(x):
+    ...     return tnf.log(1 + tnf.exp(x))
+    >>> @log1pexp.defjvp
+    ... def rule(primals, tangents):
+    ...     (x,), (x_dot,) = primals, tangents
+    ...     return log1pexp(x), (1 - 1 / (1 + tnf.exp(x))) * x_dot
+    >>> tnf.grad(log1pexp)(100.0)
+    array(1.)
+
+    Source: JAX's function of that name.
+    """
+
+    name = "custom_jvp"
+
+    def __init__(self, fn: Callable[..., Any], nondiff_argnums: int | Sequence[int] = ()) -> None:
+        _require_callable("custom_jvp", fn)
+        functools.update_wrapper(self, fn, updated=())
+        self.fn = fn
+        self.static = _positions("custom_jvp", nondiff_argnums)
+        self.jvp: Callable[..., Any] | None = None
+
+    @property
+    def shown(self) -> str:
+        """The function's name."""
+        return getattr(self.fn, "__name__", "the function")
+
+    def defjvp(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Set the rule."""
+        _require_callable("custom_jvp", rule)
+        self.jvp = rule
+        return rule
+
+    def defjvps(self, *rules: Callable[..., Any] | None) -> None:
+        """Set one rule per argument, `rule(x_dot, y, *primals)`; their results are added up."""
+
+        def rule(primals: Any, tangents: Any) -> Any:
+            y = self(*primals)
+            parts = [
+                part(x_dot, y, *primals)
+                for part, x_dot in zip(rules, tangents, strict=True)
+                if part is not None
+            ]
+            return y, functools.reduce(lambda a, b: a + b, parts)
+
+        self.jvp = rule
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.jvp is None:
+            raise ADRuleUnsupportedError(f"custom_jvp: {self.shown} has no rule; call defjvp first")
+        args = _positional(self.fn, args, kwargs)
+        call = _MarkedCall.of(self.fn, args, {}, self.static)
+        if call is None:
+            return self.fn(*args)
+        mark = _JvpMark(self, call, self.static)
+        return call.marked(mark, (*call.inputs, *call.closed_over()))
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+
+class _JvpMark(_CustomMark):
+    """Tangents by the user's rule."""
+
+    __slots__ = ()
+
+    def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
+        """Call the rule on tensors of this graph."""
+        if all(dot is None for dot in tangents[: self.takes[0]]):
+            return (None,) * len(outputs)
+        self.require_closed(tangents)
+        builder = _at(emitter)
+        args = self.arguments(builder, inputs)
+        nondiff = [args[i] for i in sorted(self.static)]
+        primals = tuple(arg for i, arg in enumerate(args) if i not in self.static)
+        dots = tuple(self.by_argument(builder, inputs, tangents))
+        with tracing(builder):
+            result = self.rule.jvp(*nondiff, primals, dots)
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise ArityError(f"custom_jvp: the rule of {self.rule.shown} gives (y, y_dot)")
+        what = f"custom_jvp: y_dot of {self.rule.shown}"
+        return _matching(emitter, builder, result[1], self.call.out_tree, outputs, what)
+
+
+class custom_vjp:  # noqa: N801  # because it is used as a decorator, by JAX's name
+    """A function with a pullback of its own, for reverse mode.
+
+    `fn.defvjp(fwd, bwd)` sets it: `fwd(*args)` gives (y, residuals), `bwd(residuals, y_bar)` a tuple
+    with one cotangent per argument, None being zero. With `nondiff_argnums`, `fwd` takes all
+    arguments in order and `bwd` is called as `bwd(*nondiff, residuals, y_bar)`. Forward mode is
+    refused: the pullback says nothing about it.
+
+    >>> import tenferro as tnf
+    >>> @custom_vjp
+    ... def clipped(x):
+    ...     return x
+    >>> clipped.defvjp(lambda x: (x, None), lambda _, y_bar: (tnf.clip(y_bar, -1.0, 1.0),))
+    >>> tnf.grad(lambda x: 5 * clipped(x))(3.0)
+    array(1.)
+
+    Source: JAX's function of that name.
+    """
+
+    name = "custom_vjp"
+
+    def __init__(self, fn: Callable[..., Any], nondiff_argnums: int | Sequence[int] = ()) -> None:
+        _require_callable("custom_vjp", fn)
+        functools.update_wrapper(self, fn, updated=())
+        self.fn = fn
+        self.static = _positions("custom_vjp", nondiff_argnums)
+        self.fwd: Callable[..., Any] | None = None
+        self.bwd: Callable[..., Any] | None = None
+
+    @property
+    def shown(self) -> str:
+        """The function's name."""
+        return getattr(self.fn, "__name__", "the function")
+
+    def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
+        """Set the two halves of the rule."""
+        _require_callable("custom_vjp", fwd)
+        _require_callable("custom_vjp", bwd)
+        self.fwd, self.bwd = fwd, bwd
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.fwd is None:
+            raise ADRuleUnsupportedError(f"custom_vjp: {self.shown} has no rule; call defvjp first")
+        args = _positional(self.fn, args, kwargs)
+        call = _MarkedCall.of(self.fn, args, {}, self.static)
+        if call is None:
+            return self.fn(*args)
+        mark = _VjpMark(self, call, self.static)
+        return call.marked(mark, (*call.inputs, *call.closed_over()))
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+
+class _VjpMark(_CustomMark):
+    """A linear map of which the user gave the transpose."""
+
+    __slots__ = ()
+
+    def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
+        """Run the forward half for its residuals; the tangent is opaque until it is transposed."""
+        if all(dot is None for dot in tangents[: self.takes[0]]):
+            return (None,) * len(outputs)
+        self.require_closed(tangents)
+        builder = _at(emitter)
+        args = self.arguments(builder, inputs)
+        with tracing(builder):
+            result = self.rule.fwd(*args)
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise ArityError(f"custom_vjp: fwd of {self.rule.shown} gives (y, residuals)")
+        residuals, tree = flatten(result[1])
+        known = [value_in(builder, leaf) for leaf in residuals]
+        active = tuple(i for i in range(len(self.call.inputs)) if tangents[i] is not None)
+        pulled = _Pulled(self, tree, len(known), active, outputs, inputs)
+        dots = [tangents[i].handle for i in active]
+        made = emitter.graph.add_mark(pulled, (*known, *dots), emitter.source)
+        return emitter.values(made)
+
+
+class _Pulled(Opaque):
+    """The tangent of a function of which the user gave the pullback."""
+
+    __slots__ = ("active", "inputs", "mark", "outputs", "tree")
+
+    def __init__(
+        self,
+        mark: _VjpMark,
+        tree: TreeDef,
+        known: int,
+        active: tuple[int, ...],
+        outputs: Any,
+        inputs: Any,
+    ) -> None:
+        refusal = (
+            f"custom_vjp: {mark.rule.shown} has a pullback and no tangent, so that forward mode (jvp, "
+            "jacfwd, hvp) cannot pass it; give it a custom_jvp instead"
+        )
+        super().__init__(tuple(y.type for y in outputs), known, refusal)
+        self.mark = mark
+        self.tree = tree
+        self.active = active
+        self.outputs = outputs
+        self.inputs = inputs
+
+    def transpose(self, emitter: Any, inputs: Any, linear: Any, y_bars: Any) -> Any:
+        """Call the backward half."""
+        mark, rule = self.mark, self.mark.rule
+        builder = _at(emitter)
+        residuals = unflatten(
+            self.tree, [TracedTensor(builder, x.handle) for x in inputs[: self.known]]
+        )
+        bars = [
+            TracedTensor(builder, (zeros(y) if bar is None else bar).handle)
+            for y, bar in zip(self.outputs, y_bars, strict=True)
+        ]
+        nondiff = [mark.call.args[i] for i in sorted(mark.static)]
+        with tracing(builder):
+            result = rule.bwd(*nondiff, residuals, unflatten(mark.call.out_tree, bars))
+        dynamic = [i for i in range(len(mark.call.args)) if i not in mark.static]
+        if not isinstance(result, tuple | list) or len(result) != len(dynamic):
+            raise ArityError(
+                f"custom_vjp: bwd of {rule.shown} gives a tuple of {len(dynamic)} cotangents, one per "
+                f"argument, got {type(result).__name__}"
+                + (f" of {len(result)}" if isinstance(result, tuple | list) else "")
+            )
+        values = self._by_leaf(emitter, builder, result, dynamic)
+        return (*([None] * self.known), *[values[i] for i in self.active])
+
+    def _by_leaf(self, emitter: Any, builder: Any, result: Any, dynamic: list[int]) -> list[Any]:
+        rule = self.mark.rule
+        numbers = unflatten(self.mark.call.tree, range(len(self.mark.call.inputs)))[0]
+        values: list[Any] = [None] * len(self.mark.call.inputs)
+        for position, bar in zip(dynamic, result, strict=True):
+            if bar is None:
+                continue
+            indices, tree = flatten(numbers[position])
+            like = [self.inputs[i] for i in indices]
+            what = f"custom_vjp: cotangent {position} of {rule.shown}"
+            found = _matching(emitter, builder, bar, tree, like, what)
+            for i, value in zip(indices, found, strict=True):
+                values[i] = value
+        return values
+
+
+def _matching(
+    emitter: Any, builder: GraphBuilder, tree: Any, treedef: TreeDef, like: Any, what: str
+) -> Any:
+    """The leaves of what a rule gave, which must have the types of some values."""
+    leaves, found = flatten(tree)
+    if found != treedef:
+        raise ArityError(f"{what} must have the structure {treedef}, got {found}")
+    for leaf, wanted in zip(leaves, like, strict=True):
+        spec = spec_of(as_operand(leaf))
+        if wanted.dtype.is_inexact and spec != wanted.type:
+            raise ShapeError(f"{what} must be {wanted.type}, got {spec}")
+    return emitter.values([value_in(builder, leaf) for leaf in leaves])
+
+
+def _positional(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> tuple[Any, ...]:
+    """All arguments by position, defaults filled in."""
+    if not kwargs:
+        return args
+    import inspect
+
+    bound = inspect.signature(fn).bind(*args, **kwargs)
+    bound.apply_defaults()
+    if bound.kwargs:
+        raise InvalidConfigError(f"arguments {sorted(bound.kwargs)} can only be given by keyword")
+    return bound.args
+
+
+def _positions(name: str, argnums: int | Sequence[int]) -> frozenset[int]:
+    positions = argnums if isinstance(argnums, tuple | list) else (argnums,)
+    if not all(isinstance(i, int) and not isinstance(i, bool) and i >= 0 for i in positions):
+        raise InvalidConfigError(f"{name}: argument numbers are integers from 0, got {argnums!r}")
+    return frozenset(positions)
+
+
+def _require_callable(name: str, fn: Any) -> None:
+    if not callable(fn):
+        raise InvalidConfigError(f"{name}: expected a function, got {fn!r:.60}")

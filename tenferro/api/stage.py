@@ -1,0 +1,323 @@
+"""A function laid out for differentiation: traced on stand-ins for what is differentiated.
+
+Inside a trace the stand-ins are aliases of the caller's tensors, in the same graph, so that whatever the
+function closes over is simply there, and is a constant to this derivative. Outside, a graph is made for
+the occasion, arrays become its arguments, and programs of it are run at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tenferro.ad import AdContext, GraphEmitter
+from tenferro.ad.algebra import Value, zeros
+from tenferro.api.compile import output_value
+from tenferro.api.dispatch import as_operand, spec_of
+from tenferro.api.tensor import TracedTensor, value_in
+from tenferro.api.trace import current_builder, tracing
+from tenferro.errors import ArityError, DTypeError, InvalidConfigError, ShapeError, TenferroError
+from tenferro.graph import Alias, ArgumentBuilder, Graph, GraphBuilder, Mark, Opaque, line_of
+from tenferro.program import GraphProgram
+from tenferro.types import TensorSpec, TreeDef, flatten, leaf_paths, unflatten
+
+__all__ = ["Stage", "checked_leaves", "normalize_argnums"]
+
+
+def normalize_argnums(name: str, argnums: Any, args: Sequence[Any]) -> tuple[int, ...]:
+    """The positions in `argnums`, counted from the front.
+
+    Raises:
+        InvalidConfigError: a position that is no integer, is named twice, or has no argument.
+    """
+    positions = argnums if isinstance(argnums, tuple | list) else (argnums,)
+    if not positions:
+        raise InvalidConfigError(f"{name}: argnums is empty; there is nothing to differentiate")
+    result: list[int] = []
+    for position in positions:
+        if isinstance(position, bool) or not hasattr(position, "__index__"):
+            raise InvalidConfigError(f"{name}: argnums are integers, got {position!r}")
+        if not -len(args) <= position < len(args):
+            raise InvalidConfigError(
+                f"{name}: argnums {argnums} names argument {position}, and there are {len(args)}; "
+                "arguments given by keyword are not differentiated"
+            )
+        result.append(position.__index__() % len(args))
+    if len(set(result)) != len(result):
+        raise InvalidConfigError(f"{name}: argnums {argnums} names an argument twice")
+    return tuple(result)
+
+
+def checked_leaves(name: str, tree: Any, what: str) -> tuple[list[Any], TreeDef, list[str]]:
+    """Leaves that can be differentiated with respect to, their structure, and their names.
+
+    Raises:
+        DTypeError: a leaf that is no tensor, or an integer or bool one, by name.
+    """
+    leaves, treedef = flatten(tree)
+    names = [f"{what}{path}" for path in leaf_paths(tree)]
+    operands: list[Any] = []
+    for leaf, leaf_name in zip(leaves, names, strict=True):
+        try:
+            operand = as_operand(leaf)
+        except DTypeError as error:
+            raise DTypeError(f"{name}: {leaf_name}: {error}") from None
+        spec = spec_of(operand)
+        if not spec.dtype.is_inexact:
+            raise DTypeError(
+                f"{name}: {leaf_name} is {spec}; only float and complex tensors can be "
+                "differentiated with respect to: convert it, or leave it out of argnums"
+            )
+        operands.append(operand)
+    return operands, treedef, names
+
+
+class Stage:
+    """One trace of `fn`, ready for the sweeps of `tenferro.ad`.
+
+    Attributes:
+        primals: the values that stand for the leaves differentiated with respect to.
+        start: the number of nodes there were when they were made.
+        outputs: the values of the leaves of the result.
+        concrete: whether this graph was made for the occasion.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        fn: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        argnums: Any,
+        has_aux: bool,
+        context: AdContext,
+    ) -> None:
+        if not callable(fn):
+            raise InvalidConfigError(f"{name}: expected a function, got {fn!r:.60}")
+        self.name = name
+        self.context = context
+        self.argnums = normalize_argnums(name, argnums, args)
+        self.single = not isinstance(argnums, tuple | list)
+        self.parts: list[tuple[list[Any], TreeDef, list[str]]] = [
+            checked_leaves(name, args[i], f"argument {i}") for i in self.argnums
+        ]
+        self.leaves: list[Any] = [leaf for leaves, _, _ in self.parts for leaf in leaves]
+        self.names: list[str] = [leaf for _, _, names in self.parts for leaf in names]
+        everything = flatten((args, kwargs))[0]
+        traced = next((x for x in everything if isinstance(x, TracedTensor)), None)
+        builder = current_builder() if traced is None else traced.builder
+        self.concrete = builder is None
+        self.builder: GraphBuilder = ArgumentBuilder(Graph()) if builder is None else builder
+        graph = self.graph = self.builder.graph
+        if self.concrete:
+            self.primals = [graph.add_input(_spec(leaf)) for leaf in self.leaves]
+        elif self.leaves:
+            actual = tuple(value_in(self.builder, leaf) for leaf in self.leaves)
+            self.primals = list(graph.add_mark(Alias(tuple(range(len(actual)))), actual))
+        else:
+            self.primals = []
+        self.emitter = GraphEmitter(graph, context.rules)
+        self.start = len(graph.nodes)
+        self._trace(fn, list(args), kwargs, has_aux)
+
+    def _trace(
+        self, fn: Callable[..., Any], args: list[Any], kwargs: dict[str, Any], has_aux: bool
+    ) -> None:
+        tensors = iter([TracedTensor(self.builder, value) for value in self.primals])
+        for position, (leaves, treedef, _) in zip(self.argnums, self.parts, strict=True):
+            args[position] = unflatten(treedef, [next(tensors) for _ in leaves])
+        try:
+            with tracing(self.builder):
+                result = fn(*args, **kwargs)
+        except TenferroError as error:
+            raise error.at(str(line_of(error.__traceback__) or "")) from None
+        self.aux: Any = None
+        self.has_aux = has_aux
+        if has_aux:
+            if not isinstance(result, tuple) or len(result) != 2:
+                raise ArityError(
+                    f"{self.name}: with has_aux the function returns (result, aux), "
+                    f"got {type(result).__name__}"
+                )
+            result, self.aux = result
+        leaves, self.out_tree = flatten(result)
+        self.out_names = [f"result{path}" for path in leaf_paths(result)]
+        self.outputs = [
+            output_value(self.builder, leaf, name.removeprefix("result"))
+            for leaf, name in zip(leaves, self.out_names, strict=True)
+        ]
+
+    # ---- types -------------------------------------------------------------------------------
+
+    def type_of(self, value: int) -> TensorSpec:
+        """Shape and dtype of a value."""
+        return self.graph.types[value]
+
+    def require_scalar(self, holomorphic: bool) -> None:
+        """The result must be one real number (a complex one if holomorphic).
+
+        Raises:
+            ShapeError, DTypeError: what it is instead.
+        """
+        shown = ", ".join(str(self.type_of(value)) for value in self.outputs)
+        if len(self.outputs) != 1 or self.type_of(self.outputs[0]).rank:
+            raise ShapeError(
+                f"{self.name}: the function must return one scalar, got {shown or 'nothing'}; "
+                "sum it, or use vjp or jacrev"
+            )
+        self.require_real(holomorphic)
+
+    def require_real(self, holomorphic: bool) -> None:
+        """Results must be real, or if holomorphic, arguments and results complex.
+
+        Raises:
+            DTypeError: by name.
+        """
+        for value, name in zip(self.outputs, self.out_names, strict=True):
+            spec = self.type_of(value)
+            if not spec.dtype.is_inexact:
+                raise DTypeError(f"{self.name}: {name} is {spec}, which has no derivative")
+            if spec.dtype.is_complex and not holomorphic:
+                raise DTypeError(
+                    f"{self.name}: {name} is {spec}; a complex result needs holomorphic=True, or "
+                    "vjp, which takes a cotangent for it"
+                )
+            if holomorphic and not spec.dtype.is_complex:
+                raise DTypeError(f"{self.name}: holomorphic=True, and {name} is {spec}")
+        if holomorphic:
+            self.require_complex_arguments()
+
+    def require_complex_arguments(self) -> None:
+        """Arguments must be complex.
+
+        Raises:
+            DTypeError: by name.
+        """
+        for value, name in zip(self.primals, self.names, strict=True):
+            if not self.type_of(value).dtype.is_complex:
+                raise DTypeError(
+                    f"{self.name}: holomorphic=True, and {name} is {self.type_of(value)}"
+                )
+
+    def require_real_arguments(self) -> None:
+        """Arguments must be real.
+
+        Raises:
+            DTypeError: by name.
+        """
+        for value, name in zip(self.primals, self.names, strict=True):
+            if self.type_of(value).dtype.is_complex:
+                raise DTypeError(
+                    f"{self.name}: {name} is {self.type_of(value)}; complex arguments need "
+                    "holomorphic=True, or jvp, which takes a direction"
+                )
+
+    # ---- values ------------------------------------------------------------------------------
+
+    def value(self, handle: int) -> Value:
+        """A value of the graph, in the algebra of rules."""
+        return Value(self.emitter, handle)
+
+    def or_zeros(self, values: Sequence[int | None], like: Sequence[int]) -> list[int]:
+        """Zeros in place of None, in the shape and dtype of another value."""
+        return [
+            zeros(self.value(other)).handle if value is None else value
+            for value, other in zip(values, like, strict=True)
+        ]
+
+    def tensors(self, values: Sequence[int]) -> list[TracedTensor]:
+        """Values as tensors of the trace."""
+        return [TracedTensor(self.builder, value) for value in values]
+
+    def given(self, trees: Any, like: Sequence[int], treedef: TreeDef, what: str) -> list[Any]:
+        """The leaves of tangents or cotangents, which must match some values.
+
+        Raises:
+            ArityError, ShapeError, DTypeError: by what differs.
+        """
+        leaves, tree = flatten(trees)
+        if tree != treedef:
+            raise ArityError(f"{self.name}: {what} must have the structure {treedef}, got {tree}")
+        result: list[Any] = []
+        for index, (leaf, value) in enumerate(zip(leaves, like, strict=True)):
+            operand, wanted = as_operand(leaf), self.type_of(value)
+            if type(leaf) in (bool, int, float, complex):
+                operand = np.asarray(leaf).astype(wanted.dtype.dtype)
+            if spec_of(operand) != wanted:
+                raise (ShapeError if spec_of(operand).shape != wanted.shape else DTypeError)(
+                    f"{self.name}: leaf {index} of {what} must be {wanted}, like what it belongs to, "
+                    f"got {spec_of(operand)}"
+                )
+            result.append(operand)
+        return result
+
+    # ---- running -----------------------------------------------------------------------------
+
+    def key(self, *more: Any) -> Any:
+        """What decides the derivative program, arrays left out; None where that cannot be said."""
+        graph = self.graph
+        nodes: Any = tuple(graph.nodes)
+        if graph.marked:
+            named = [
+                node.op.key if isinstance(node.op, Mark | Opaque) else node.op for node in nodes
+            ]
+            if any(op is None for op in named):
+                return None
+            nodes = tuple(
+                (op, node.inputs, node.outputs) for op, node in zip(named, nodes, strict=True)
+            )
+        types = tuple(graph.types[value] for value in graph.inputs)
+        return (nodes, types, tuple(graph.inputs), tuple(self.outputs), more)
+
+    def run(
+        self,
+        key: Any,
+        make: Callable[[], tuple[list[int], list[int]]],
+        extra: Sequence[Any] = (),
+    ) -> list[Any]:
+        """Run a program of this graph on the arrays it was traced with, and on `extra` ones.
+
+        `make` gives the values that stand for the extra arrays, and the outputs.
+        """
+        arguments = (
+            dict(self.builder.arguments) if isinstance(self.builder, ArgumentBuilder) else {}
+        )
+        captured = list(arguments.values())
+
+        def program() -> GraphProgram:
+            stand_ins, outputs = make()
+            inputs = [*self.primals, *[value for value, _ in captured], *stand_ins]
+            return GraphProgram.from_graph(self.graph, outputs, inputs=inputs, name=self.name)
+
+        arrays = [*self.leaves, *[array for _, array in captured], *extra]
+        return list(self.context.program(key, program).run(*arrays))
+
+    def filled(self, tree: Any, values: Sequence[Any]) -> Any:
+        """A tree that held tensors of the trace, over what they came out as."""
+        leaves, treedef = flatten(tree)
+        results = iter(values)
+        return unflatten(
+            treedef,
+            [next(results) if isinstance(leaf, TracedTensor) else leaf for leaf in leaves],
+        )
+
+    def aux_values(self) -> list[int]:
+        """The values of the tensors in aux."""
+        leaves = flatten(self.aux)[0]
+        return [leaf.value for leaf in leaves if isinstance(leaf, TracedTensor)]
+
+    def by_argument(self, values: Sequence[Any]) -> Any:
+        """One tree per argument differentiated with respect to; the tree itself for a lone number."""
+        remaining = iter(values)
+        trees = tuple(
+            unflatten(treedef, [next(remaining) for _ in leaves])
+            for leaves, treedef, _ in self.parts
+        )
+        return trees[0] if self.single else trees
+
+
+def _spec(leaf: Any) -> TensorSpec:
+    spec = spec_of(leaf)
+    return TensorSpec(spec.shape, spec.dtype)

@@ -1,0 +1,108 @@
+"""Marks: notes to differentiation that a graph carries and a program does not.
+
+A `Mark` gives some of its inputs new names. Programs are made without it, as if the old names had been
+used; differentiation meets it and asks it for the tangents. So a derivative of the user's own, a
+gradient that stops, or a region to be computed twice are said in the graph where they apply.
+
+An `Opaque` is a linear map that only its transpose can compute. It lives between linearisation and
+transposition; a program that would need it is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tenferro.errors import ADRuleUnsupportedError
+from tenferro.types import TensorSpec
+
+__all__ = ["Alias", "Mark", "Opaque", "StopGradient"]
+
+
+class Mark:
+    """Output i is input `takes[i]`, under a new name.
+
+    Marks are never shared between two places: each is a node of its own.
+    """
+
+    __slots__ = ("takes",)
+
+    def __init__(self, takes: tuple[int, ...]) -> None:
+        self.takes = takes
+
+    @property
+    def name(self) -> str:
+        """As it is printed."""
+        return type(self).__name__
+
+    @property
+    def key(self) -> Any:
+        """What two traces of one function have in common; None where that cannot be said."""
+        return (type(self), self.takes)
+
+    def differentiates(self, mode: str) -> tuple[int, ...]:
+        """The inputs whose tangents matter."""
+        return self.takes
+
+    def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
+        """Tangents of the outputs; None is zero. `mode` is "forward", or "reverse" when the result
+        will be transposed.
+        """
+        return tuple(tangents[index] for index in self.takes)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Alias(Mark):
+    """A fresh name for each input: what is differentiated with respect to, however it was computed."""
+
+    __slots__ = ()
+
+
+class StopGradient(Mark):
+    """The input as a constant."""
+
+    __slots__ = ()
+
+    def differentiates(self, mode: str) -> tuple[int, ...]:
+        """None of them."""
+        return ()
+
+    def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
+        """Zero."""
+        return (None,) * len(self.takes)
+
+
+class Opaque:
+    """A linear map of its last inputs, given by its transpose alone.
+
+    Attributes:
+        types: of the outputs.
+        known: how many inputs come before the linear ones.
+        refusal: what to say when a program needs the values.
+    """
+
+    __slots__ = ("known", "refusal", "types")
+
+    def __init__(self, types: tuple[TensorSpec, ...], known: int, refusal: str) -> None:
+        self.types = types
+        self.known = known
+        self.refusal = refusal
+
+    @property
+    def name(self) -> str:
+        """As it is printed."""
+        return type(self).__name__
+
+    key = None
+
+    def transpose(self, emitter: Any, inputs: Any, linear: Any, y_bars: Any) -> Any:
+        """Cotangents of the linear inputs; None is zero."""
+        raise NotImplementedError
+
+    def refuse(self) -> ADRuleUnsupportedError:
+        """The error for a program that needs the values."""
+        return ADRuleUnsupportedError(self.refusal)
+
+    def __str__(self) -> str:
+        return self.name
