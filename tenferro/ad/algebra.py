@@ -34,6 +34,7 @@ __all__ = [
     "ceil_log2",
     "compare",
     "complex_",
+    "constant_like",
     "conj",
     "convert",
     "cos",

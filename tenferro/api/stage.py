@@ -18,6 +18,7 @@ from tenferro.api.compile import output_value
 from tenferro.api.dispatch import as_operand, spec_of
 from tenferro.api.tensor import TracedTensor, value_in
 from tenferro.api.trace import current_builder, tracing
+from tenferro.dims import is_exact
 from tenferro.errors import ArityError, DTypeError, InvalidConfigError, ShapeError, TenferroError
 from tenferro.graph import Alias, ArgumentBuilder, Graph, GraphBuilder, Mark, Opaque, line_of
 from tenferro.program import GraphProgram
@@ -245,7 +246,7 @@ class Stage:
             operand, wanted = as_operand(leaf), self.type_of(value)
             if type(leaf) in (bool, int, float, complex):
                 operand = np.asarray(leaf).astype(wanted.dtype.dtype)
-            if spec_of(operand) != wanted:
+            if not _fits(spec_of(operand), wanted):
                 raise (ShapeError if spec_of(operand).shape != wanted.shape else DTypeError)(
                     f"{self.name}: leaf {index} of {what} must be {wanted}, like what it belongs to, "
                     f"got {spec_of(operand)}"
@@ -321,3 +322,15 @@ class Stage:
 def _spec(leaf: Any) -> TensorSpec:
     spec = spec_of(leaf)
     return TensorSpec(spec.shape, spec.dtype)
+
+
+def _fits(spec: TensorSpec, wanted: TensorSpec) -> bool:
+    """The same type, or one within its bounds where only the data decide an extent."""
+    return spec == wanted or (
+        spec.dtype is wanted.dtype
+        and spec.rank == wanted.rank
+        and all(
+            mine == other if is_exact(other) else True
+            for mine, other in zip(spec.shape, wanted.shape, strict=True)
+        )
+    )

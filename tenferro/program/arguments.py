@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.dims import SymDim
+from tenferro.dims import SymDim, Unknown, UpperBound
 from tenferro.errors import ArityError, DTypeError, ShapeError
 from tenferro.types import DType, TensorSpec, TreeDef, flatten
 
@@ -68,6 +68,8 @@ def bind_symbols(
                         f"expected {spec}, got shape {tuple(shape)}"
                     )
                 continue
+            if isinstance(extent, UpperBound | Unknown):
+                continue  # because the data decide it
             leaf = extent.as_leaf()
             if leaf is not None and leaf not in bindings:
                 bindings[leaf] = actual

@@ -200,18 +200,16 @@ def convolution_rhs_transpose(op: ops.Convolution, x: Value, kernel: Value, y_ba
 def convolution_batch(op: ops.Convolution, inputs: Values, batched: tuple[bool, ...]) -> Values:
     """The leading axis joins the batch of x, or the output features of the kernel."""
     x, kernel = inputs
-    if all(batched):
-        raise NotImplementedError("a linear region has one linear operand")
     if batched[0]:
-        size = x.shape[0]
+        size, rest = x.shape[0], x.shape[1 + op.input_batch] // op.batch_group_count
         merged = _merge_leading(x, op.input_batch, op.batch_group_count)
         y = emit(op, merged, kernel)
-        return (_split_leading(y, op.output_batch, size, 1),)
-    size = kernel.shape[0]
+        return (_split_leading(y, op.output_batch, size, rest, 1),)
     groups = max(op.feature_group_count, op.batch_group_count)
+    size, rest = kernel.shape[0], kernel.shape[1 + op.kernel_output_feature] // groups
     merged = _merge_leading(kernel, op.kernel_output_feature, groups)
     y = emit(op, x, merged)
-    return (_split_leading(y, op.output_feature, size, groups),)
+    return (_split_leading(y, op.output_feature, size, rest, groups),)
 
 
 def _merge_leading(x: Value, axis: int, groups: int) -> Value:
@@ -228,10 +226,9 @@ def _merge_leading(x: Value, axis: int, groups: int) -> Value:
     return reshape(x, (*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :]))
 
 
-def _split_leading(y: Value, axis: int, size: Any, groups: int) -> Value:
+def _split_leading(y: Value, axis: int, size: Any, rest: Any, groups: int) -> Value:
     """The inverse of `_merge_leading`, the leading axis in front again."""
     shape = y.shape
-    rest = shape[axis] // (size * groups)
     y = reshape(y, (*shape[:axis], rest, size, groups, *shape[axis + 1 :]))
     y = transpose(y, (axis + 1, *(a for a in range(y.rank) if a != axis + 1)))
     return reshape(y, (size, *shape[:axis], rest * groups, *shape[axis + 1 :]))

@@ -1,19 +1,28 @@
-"""Derivatives of the indexing family. Promised for indices in bounds."""
+"""Derivatives of the indexing family.
+
+Where extents are numbers, transposes treat windows out of bounds as the ops do: gather moves them, scatter
+drops them. With symbolic extents, derivatives are promised for indices in bounds.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from tenferro.ad.algebra import (
     Value,
+    broadcast,
     compare,
+    constant_like,
     convert,
     emit,
     emit_all,
     full,
     iota_along,
     is_zero,
+    logical_and,
     reshape,
     select,
     zeros,
@@ -21,11 +30,25 @@ from tenferro.ad.algebra import (
 from tenferro.ad.rule import AdRule, Tangents, Values, jointly_linear, linear
 from tenferro.ad.rules.structural import shifted
 from tenferro.ops import indexing as ops
+from tenferro.ops.elementwise import Clamp
+from tenferro.ops.reduction import ReduceAnd
+from tenferro.ops.structural import BroadcastInDim
 from tenferro.types import DType
 
 __all__ = ["ROWS"]
 
 # ---- Gather ----------------------------------------------------------------------------------------
+
+
+def last_starts(indices: Value, vector_axis: int, limits: list[Any]) -> Value | None:
+    """The last start at which a window fits, in the shape of `indices`; None while it is a symbol."""
+    if not all(isinstance(limit, int) for limit in limits):
+        return None
+    largest = int(np.iinfo(indices.dtype.dtype).max)
+    last = np.array([min(limit, largest) for limit in limits], indices.dtype.dtype)
+    if vector_axis == indices.rank:
+        return full(indices, int(last[0]))
+    return broadcast(constant_like(indices, last), indices, (vector_axis,))
 
 
 def gather_transpose(op: Any, x: Value, indices: Value, y_bar: Value) -> Value:
@@ -40,6 +63,11 @@ def gather_transpose(op: Any, x: Value, indices: Value, y_bar: Value) -> Value:
         combiner="add",
         indices_are_sorted=op.indices_are_sorted,
     )
+    sizes = op.resolved("slice_sizes", (x.shape, indices.shape))
+    limits = [x.shape[axis] - sizes[axis] for axis in op.start_index_map]
+    bounds = last_starts(indices, op.index_vector_dim, limits)
+    if bounds is not None:
+        indices = emit(Clamp(), indices, zeros(indices), bounds)
     return emit(scatter, zeros(x), indices, y_bar)
 
 
@@ -61,11 +89,15 @@ def gather_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
 # ---- Scatter ---------------------------------------------------------------------------------------
 
 
-def read_back(op: ops.Scatter, x: Value, indices: Value, updates: Value) -> Value:
-    """The windows of x that `updates` are written to."""
+def window_sizes(op: ops.Scatter, x: Value, updates: Value) -> tuple[Any, ...]:
+    """The extents of a window on the axes of x."""
     dropped = {*op.inserted_window_dims, *op.input_batching_dims}
     places = iter(sorted(op.update_window_dims))
-    sizes = tuple(1 if axis in dropped else updates.shape[next(places)] for axis in range(x.rank))
+    return tuple(1 if axis in dropped else updates.shape[next(places)] for axis in range(x.rank))
+
+
+def read_back(op: ops.Scatter, x: Value, indices: Value, updates: Value) -> Value:
+    """The windows of x that `updates` are written to."""
     gather = ops.Gather(
         offset_dims=op.update_window_dims,
         collapsed_slice_dims=op.inserted_window_dims,
@@ -73,7 +105,7 @@ def read_back(op: ops.Scatter, x: Value, indices: Value, updates: Value) -> Valu
         start_indices_batching_dims=op.scatter_indices_batching_dims,
         start_index_map=op.scatter_dims_to_operand_dims,
         index_vector_dim=op.index_vector_dim,
-        slice_sizes=sizes,
+        slice_sizes=window_sizes(op, x, updates),
         indices_are_sorted=op.indices_are_sorted,
     )
     return emit(gather, x, indices)
@@ -167,8 +199,23 @@ def scatter_transpose(
     return (
         y_bar if linear[0] else None,
         None,
-        read_back(op, y_bar, indices, updates) if linear[2] else None,
+        of_windows_that_fit(op, y_bar, indices, updates) if linear[2] else None,
     )
+
+
+def of_windows_that_fit(op: ops.Scatter, y_bar: Value, indices: Value, updates: Value) -> Value:
+    """The windows of the cotangent; zero for an update that was dropped."""
+    windows = read_back(op, y_bar, indices, updates)
+    sizes = window_sizes(op, y_bar, updates)
+    limits = [y_bar.shape[axis] - sizes[axis] for axis in op.scatter_dims_to_operand_dims]
+    bounds = last_starts(indices, op.index_vector_dim, limits)
+    if bounds is None:
+        return windows
+    fits = logical_and(compare(indices, "GE", 0), compare(indices, "LE", bounds))
+    if op.index_vector_dim < indices.rank:
+        fits = emit(ReduceAnd((op.index_vector_dim,)), fits)
+    scattered_axes = [a for a in range(updates.rank) if a not in set(op.update_window_dims)]
+    return select(broadcast(fits, updates, scattered_axes), windows, 0)
 
 
 def scatter_batch(op: ops.Scatter, inputs: Values, batched: tuple[bool, ...]) -> Values:
@@ -189,8 +236,6 @@ def scatter_batch(op: ops.Scatter, inputs: Values, batched: tuple[bool, ...]) ->
 
 
 def _lead(x: Value, size: Any) -> Value:
-    from tenferro.ops.structural import BroadcastInDim
-
     return emit(BroadcastInDim((size, *x.shape), tuple(range(1, x.rank + 1))), x)
 
 

@@ -1,0 +1,138 @@
+"""Op samples as functions of their float and complex inputs, for the tests of derivatives."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tenferro.api.dispatch import apply_all
+from tenferro.ops import STD_OPS, StdTensorOp, dynamic, elementwise, source
+from tenferro.types import DType
+from tests.samples import SAMPLES
+from tests.samples.sample import OpSample
+
+SKIPPED: dict[type[StdTensorOp], str] = {
+    elementwise.BitcastConvert: "bits are no number",
+    elementwise.RoundNearestEven: "samples sit on the steps",
+    elementwise.RoundNearestAfz: "samples sit on the steps",
+    source.ShapeOf: "an extent depends on no element",
+}
+
+FIRST_ONLY = (dynamic.DynamicTruncate, dynamic.PadToMatch)
+"""Ops whose later operands decide a shape."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A sample with the operands that derivatives are taken for."""
+
+    sample: OpSample
+    inputs: tuple[Any, ...]
+    active: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return str(self.sample)
+
+    @property
+    def fn(self) -> Callable[..., Any]:
+        """The op as a function of its active operands."""
+
+        def fn(*xs: Any) -> Any:
+            operands = list(self.inputs)
+            for index, x in zip(self.active, xs, strict=True):
+                operands[index] = x
+            ys = apply_all(self.sample.op, *operands)
+            return tuple(ys[index] for index in self.outputs)
+
+        return fn
+
+    @property
+    def epsilon(self) -> float:
+        """Half the distance from 1 to the next number, in the coarsest format of the case."""
+        op = self.sample.op
+        if isinstance(op, elementwise.ReducePrecision):
+            return 2.0 ** -(op.mantissa_bits + 1)
+        formats = {np.dtype(x.dtype) for x in (*self.primals, *self.expected)}
+        return max(float(ml_dtypes.finfo(dtype).eps) / 2 for dtype in formats)
+
+    @property
+    def expected(self) -> tuple[Any, ...]:
+        """The outputs, as examples of their types."""
+        return tuple(self.sample.expected[index] for index in self.outputs)
+
+    @property
+    def is_smooth(self) -> bool:
+        """False where the op rounds, so that differences show the rounding."""
+        return self.epsilon < 1e-10
+
+    @property
+    def primals(self) -> tuple[Any, ...]:
+        """The active operands."""
+        return tuple(self.inputs[index] for index in self.active)
+
+
+def case_of(sample: OpSample, tamed: bool = False) -> Case | None:
+    """The case, where the sample is at a point that has derivatives.
+
+    `tamed` replaces what is not finite, or too large to take a difference of.
+    """
+    card = type(sample.op)
+    active = [i for i, x in enumerate(sample.inputs) if DType.of(x.dtype).is_inexact]
+    active = active[:1] if card in FIRST_ONLY else active
+    outputs = [i for i, y in enumerate(sample.expected) if DType.of(y.dtype).is_inexact]
+    if not active or not outputs or card in SKIPPED:
+        return None
+    inputs = tuple(tame(x, i) if tamed and i in active else x for i, x in enumerate(sample.inputs))
+    case = Case(sample, inputs, tuple(active), tuple(outputs))
+    tensors = [*case.primals, *case.fn(*case.primals)]
+    return case if all(np.isfinite(x).all() for x in tensors) else None
+
+
+def tame(x: Any, seed: int) -> Any:
+    """x with ordinary numbers in place of what is not finite, zero, or of another magnitude."""
+    with np.errstate(all="ignore"):
+        ordinary = (np.abs(x) > 0.05) & (np.abs(x) < 20)
+    replaced = direction_like(x, 7 + seed) * 0.5
+    return np.where(ordinary, x, replaced + np.sign(replaced.real) * 0.1).astype(x.dtype)
+
+
+def cases(dtypes: set[DType], per_op: int) -> list[Case]:
+    """At most `per_op` cases of each op and dtype."""
+    found: list[Case] = []
+    for card in STD_OPS:
+        seen: Counter[DType] = Counter()
+        for tamed in (False, True):
+            natural = set(seen)
+            for sample in SAMPLES[card]:
+                if not {DType.of(x.dtype) for x in sample.inputs} & dtypes:
+                    continue
+                case = case_of(sample, tamed)
+                if case is None or not {DType.of(x.dtype) for x in case.primals} <= dtypes:
+                    continue
+                dtype = DType.of(case.primals[0].dtype)
+                if (tamed and dtype in natural) or seen[dtype] >= per_op:
+                    continue
+                seen[dtype] += 1
+                found.append(case)
+    return found
+
+
+def direction_like(x: Any, seed: int) -> Any:
+    """A random tensor of x's type."""
+    generator = np.random.default_rng([seed, *x.shape])
+    values = generator.normal(size=x.shape)
+    if x.dtype.kind == "c":
+        values = values + 1j * generator.normal(size=x.shape)
+    return np.asarray(values).astype(x.dtype)
+
+
+def inner(x: Any, y: Any) -> float:
+    """Re(conj(x) y), summed, in double precision."""
+    wide = [np.asarray(a, np.complex128 if a.dtype.kind == "c" else np.float64) for a in (x, y)]
+    return float(np.sum((np.conj(wide[0]) * wide[1]).real))
