@@ -13,7 +13,7 @@ multiplication by c multiplies by conj(c).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from tenferro.ad.algebra import Value, add, broadcast, emit_all, zeros
 from tenferro.ops import StdTensorOp
 
 __all__ = [
+    "AdRows",
     "AdRule",
     "Tangents",
     "bilinear",
@@ -50,6 +51,10 @@ class AdRule:
     transpose: TransposeRule | None = None
     batch: BatchRule | None = None
     reason: str = ""
+
+
+AdRows = Mapping[type[StdTensorOp], AdRule]
+"""The rows of a family."""
 
 
 def inactive(reason: str) -> AdRule:
@@ -128,8 +133,8 @@ def jointly_linear(transpose: TransposeRule, batch: BatchRule, count: int | None
 
 
 def bilinear(
-    lhs_transpose: Callable[[Any, Value, Value, Value], Value],
-    rhs_transpose: Callable[[Any, Value, Value, Value], Value],
+    lhs_transpose: Callable[..., Value],
+    rhs_transpose: Callable[..., Value],
     batch: BatchRule,
 ) -> AdRule:
     """Linear in each of two operands: y_dot = op(lhs_dot, rhs) + op(lhs, rhs_dot).

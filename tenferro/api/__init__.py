@@ -73,7 +73,6 @@ from tenferro.api.elementwise import (
     log1p,
     log2,
     log10,
-    logaddexp,
     logical_and,
     logical_not,
     logical_or,
@@ -115,6 +114,7 @@ from tenferro.api.linear import (
     trace,
     vecdot,
 )
+from tenferro.api.logarithms import log_softmax, logaddexp, logsumexp, softmax
 from tenferro.api.manipulation import (
     astype,
     broadcast_arrays,
@@ -148,13 +148,10 @@ from tenferro.api.reductions import (
     cumulative_prod,
     cumulative_sum,
     diff,
-    log_softmax,
-    logsumexp,
     max,
     mean,
     min,
     prod,
-    softmax,
     std,
     sum,
     var,

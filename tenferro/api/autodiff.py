@@ -19,7 +19,7 @@ from tenferro.ad.algebra import Value, compare, conj, convert, emit, full, iota_
 from tenferro.ad.algebra import transpose as permute
 from tenferro.api.stage import Stage
 from tenferro.api.tensor import TracedTensor, value_in
-from tenferro.api.trace import tracing
+from tenferro.api.tracing import tracing
 from tenferro.errors import ArityError, InvalidConfigError
 from tenferro.graph import Alias, Graph
 from tenferro.ops.structural import BroadcastInDim

@@ -11,7 +11,7 @@ import numpy as np
 
 from tenferro.api.dispatch import is_traced
 from tenferro.api.tensor import TracedTensor
-from tenferro.api.trace import tracing
+from tenferro.api.tracing import tracing
 from tenferro.dims import SymDim
 from tenferro.errors import DTypeError, InvalidConfigError, TenferroError
 from tenferro.exec import ExecProgram, GraphExecutor

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from tenferro.ad import Checkpoint, GraphEmitter, Region, region_of
 from tenferro.ad.algebra import zeros
 from tenferro.api.compile import output_value
 from tenferro.api.dispatch import as_operand, spec_of
+from tenferro.api.dispatch import stop_gradient as stopped
 from tenferro.api.tensor import TracedTensor, value_in
-from tenferro.api.trace import current_builder, tracing
+from tenferro.api.tracing import current_builder, tracing
 from tenferro.errors import ADRuleUnsupportedError, ArityError, InvalidConfigError, ShapeError
-from tenferro.graph import Alias, GraphBuilder, Mark, Opaque, StopGradient
+from tenferro.graph import Alias, GraphBuilder, Mark, Opaque
 from tenferro.types import TreeDef, flatten, leaf_paths, unflatten
 
 __all__ = ["checkpoint", "custom_jvp", "custom_vjp", "stop_gradient"]
@@ -34,14 +35,7 @@ def stop_gradient(x: Any) -> Any:
     array(3.)
     """
     leaves, tree = flatten(x)
-    return unflatten(tree, [_stopped(leaf) for leaf in leaves])
-
-
-def _stopped(leaf: Any) -> Any:
-    if not isinstance(leaf, TracedTensor):
-        return leaf
-    (value,) = leaf.builder.graph.add_mark(StopGradient((0,)), (leaf.value,))
-    return TracedTensor(leaf.builder, value)
+    return unflatten(tree, [stopped(leaf) for leaf in leaves])
 
 
 def checkpoint(
@@ -147,14 +141,17 @@ class _CustomMark(Mark):
 
     __slots__ = ("call", "rule", "static")
 
-    key = None  # because the rule is a Python function, of which nothing is known
-
     def __init__(self, rule: Any, call: _MarkedCall, static: frozenset[int]) -> None:
         first = len(call.inputs) + len(call.closed_over())
         super().__init__(tuple(range(first, first + len(call.region.outputs))))
         self.rule = rule
         self.call = call
         self.static = static
+
+    @property
+    def key(self) -> Any:
+        """The rule, if it is plain code; what it closes over may differ from trace to trace."""
+        return (self.rule, self.takes) if self.rule.is_plain and not self.static else None
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
         """What the function computes from: arguments, and values that must not be active."""
@@ -229,6 +226,11 @@ class custom_jvp:  # noqa: N801  # because it is used as a decorator, by JAX's n
     def shown(self) -> str:
         """The function's name."""
         return getattr(self.fn, "__name__", "the function")
+
+    @property
+    def is_plain(self) -> bool:
+        """True when neither the function nor its rule closes over anything."""
+        return _is_plain(self.fn, self.jvp)
 
     def defjvp(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         """Set the rule."""
@@ -320,6 +322,11 @@ class custom_vjp:  # noqa: N801  # because it is used as a decorator, by JAX's n
     def shown(self) -> str:
         """The function's name."""
         return getattr(self.fn, "__name__", "the function")
+
+    @property
+    def is_plain(self) -> bool:
+        """True when neither the function nor its rule closes over anything."""
+        return _is_plain(self.fn, self.fwd, self.bwd)
 
     def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
         """Set the two halves of the rule."""
@@ -445,6 +452,10 @@ def _matching(
     return emitter.values([value_in(builder, leaf) for leaf in leaves])
 
 
+def _is_plain(*functions: Any) -> bool:
+    return all(getattr(fn, "__closure__", fn) is None for fn in functions)
+
+
 def _positional(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> tuple[Any, ...]:
     """All arguments by position, defaults filled in."""
     if not kwargs:
@@ -462,7 +473,7 @@ def _positions(name: str, argnums: int | Sequence[int]) -> frozenset[int]:
     positions = argnums if isinstance(argnums, tuple | list) else (argnums,)
     if not all(isinstance(i, int) and not isinstance(i, bool) and i >= 0 for i in positions):
         raise InvalidConfigError(f"{name}: argument numbers are integers from 0, got {argnums!r}")
-    return frozenset(positions)
+    return frozenset(cast("Sequence[int]", positions))
 
 
 def _require_callable(name: str, fn: Any) -> None:

@@ -16,7 +16,7 @@ from tenferro.exec.kernels import KERNELS
 from tenferro.ops import StdTensorOp
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["apply", "apply_all", "as_operand", "is_traced", "spec_of"]
+__all__ = ["apply", "apply_all", "as_operand", "is_traced", "spec_of", "stop_gradient"]
 
 PYTHON_SCALARS = (bool, int, float, complex)
 
@@ -78,3 +78,8 @@ def spec_of(operand: Any) -> TensorSpec:
     """Shape and dtype of an array or a tensor."""
     spec = getattr(operand, "spec", None)
     return spec if spec is not None else TensorSpec.of(operand.shape, DType.of(operand.dtype))
+
+
+def stop_gradient(x: Any) -> Any:
+    """x, as a constant to differentiation."""
+    return x.__tenferro_stop__() if is_traced(x) else x

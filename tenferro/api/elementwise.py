@@ -68,7 +68,6 @@ __all__ = [
     "log10",
     "log1p",
     "log2",
-    "logaddexp",
     "logical_and",
     "logical_not",
     "logical_or",
@@ -341,15 +340,6 @@ def signbit(x: Any, /) -> Any:
         return less(x, 0)
     bits = {2: DType.I16, 4: DType.I32, 8: DType.I64}[dtype.itemsize]
     return less(apply(ops.BitcastConvert(bits), x), 0)
-
-
-def logaddexp(x1: Any, x2: Any, /) -> Any:
-    """log(exp(x1) + exp(x2)) without overflow."""
-    dtype = inexact_dtype(result_type(x1, x2))
-    lhs, rhs = promote(x1, x2, dtype=dtype)
-    large, difference = maximum(lhs, rhs), subtract(lhs, rhs)
-    finite = add(large, log1p(exp(negative(abs(difference)))))
-    return where(isnan(difference), add(lhs, rhs), finite)
 
 
 # ---- analytic ------------------------------------------------------------------------------------

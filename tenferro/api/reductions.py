@@ -9,14 +9,11 @@ from typing import Any
 
 from tenferro.api.axes import normalize_axes, normalize_axis
 from tenferro.api.creation import shape_of
-from tenferro.api.dispatch import apply, as_operand, spec_of
+from tenferro.api.dispatch import apply, as_operand, is_traced, spec_of
 from tenferro.api.elementwise import (
-    add,
     conj,
     divide,
-    exp,
-    isfinite,
-    log,
+    equal,
     maximum,
     multiply,
     not_equal,
@@ -39,13 +36,10 @@ __all__ = [
     "cumulative_prod",
     "cumulative_sum",
     "diff",
-    "log_softmax",
-    "logsumexp",
     "max",
     "mean",
     "min",
     "prod",
-    "softmax",
     "std",
     "sum",
     "var",
@@ -172,7 +166,12 @@ def var(x: Any, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool
 
 def std(x: Any, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Any:
     """The square root of `var`."""
-    return sqrt(var(x, axis=axis, correction=correction, keepdims=keepdims))
+    variance = var(x, axis=axis, correction=correction, keepdims=keepdims)
+    if not is_traced(variance):
+        return sqrt(variance)
+    # At 0 the root's derivative is infinite; the deviation of equal numbers gets 0, not NaN.
+    none = equal(variance, 0)
+    return where(none, 0.0, sqrt(where(none, 1.0, variance)))
 
 
 def _scan(
@@ -221,33 +220,3 @@ def diff(x: Any, /, *, axis: int = -1, n: int = 1) -> Any:
         earlier = slice_axis(x, axis, 0, x.shape[axis] - 1)
         x = (not_equal if spec_of(x).dtype.is_bool else subtract)(later, earlier)
     return x
-
-
-def logsumexp(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Any:
-    """Log of the sum of e^x over `axis`, without overflow; -inf where all are -inf."""
-    x = as_operand(x)
-    x = convert(x, _mean_dtype(spec_of(x).dtype))
-    top = max(x, axis=axis, keepdims=True)
-    top = where(isfinite(top), top, 0.0)
-    total = log(sum(exp(subtract(x, top)), axis=axis, keepdims=True))
-    result = add(total, top)
-    axes = normalize_axes("logsumexp", axis, len(x.shape))
-    if keepdims:
-        return result
-    return reshape(result, tuple(n for i, n in enumerate(x.shape) if i not in axes))
-
-
-def softmax(x: Any, /, *, axis: Axis = -1) -> Any:
-    """e^x over its sum along `axis`, without overflow."""
-    x = as_operand(x)
-    x = convert(x, _mean_dtype(spec_of(x).dtype))
-    top = max(x, axis=axis, keepdims=True)
-    powers = exp(subtract(x, where(isfinite(top), top, 0.0)))
-    return divide(powers, sum(powers, axis=axis, keepdims=True))
-
-
-def log_softmax(x: Any, /, *, axis: Axis = -1) -> Any:
-    """log(softmax(x)), accurate where a probability is small."""
-    x = as_operand(x)
-    x = convert(x, _mean_dtype(spec_of(x).dtype))
-    return subtract(x, logsumexp(x, axis=axis, keepdims=True))

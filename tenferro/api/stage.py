@@ -17,7 +17,7 @@ from tenferro.ad.algebra import Value, zeros
 from tenferro.api.compile import output_value
 from tenferro.api.dispatch import as_operand, spec_of
 from tenferro.api.tensor import TracedTensor, value_in
-from tenferro.api.trace import current_builder, tracing
+from tenferro.api.tracing import current_builder, tracing
 from tenferro.dims import is_exact
 from tenferro.errors import ArityError, DTypeError, InvalidConfigError, ShapeError, TenferroError
 from tenferro.graph import Alias, ArgumentBuilder, Graph, GraphBuilder, Mark, Opaque, line_of

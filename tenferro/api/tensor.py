@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 from tenferro.api.dispatch import as_operand
 from tenferro.api.operators import Operators
 from tenferro.errors import ConcretizationError, InvalidConfigError
-from tenferro.graph import GraphBuilder
+from tenferro.graph import GraphBuilder, StopGradient
 from tenferro.ops import StdTensorOp
 from tenferro.types import DType, TensorSpec
 
@@ -35,6 +35,11 @@ class TracedTensor(Operators):
         builder = next(x.builder for x in operands if isinstance(x, TracedTensor))
         values = [value_in(builder, operand) for operand in operands]
         return tuple(TracedTensor(builder, value) for value in builder.emit_all(op, *values))
+
+    def __tenferro_stop__(self) -> TracedTensor:
+        """This tensor, as a constant to differentiation."""
+        graph = self.builder.graph
+        return TracedTensor(self.builder, graph.add_mark(StopGradient((0,)), (self.value,))[0])
 
     def lift(self, value: Any) -> TracedTensor:
         """An array as a constant of this tensor's graph."""

@@ -10,6 +10,7 @@ Source: seed 002, section III (`TransposeFolding`).
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from tenferro.graph import Graph, SourceLine
 from tenferro.ops import StdTensorOp
@@ -44,18 +45,18 @@ def fold_transposes(program: GraphProgram) -> GraphProgram:
     return rewrite(program, rule, only=DotGeneral)
 
 
-def _fold_lhs(op: DotGeneral, transpose: StdTensorOp) -> DotGeneral | None:
+def _fold_lhs(op: DotGeneral, transpose: Any) -> DotGeneral | None:
     moved = _moved(transpose, op.lhs_contracting, op.lhs_batch)
     return moved and replace(op, lhs_contracting=moved[0], lhs_batch=moved[1])
 
 
-def _fold_rhs(op: DotGeneral, transpose: StdTensorOp) -> DotGeneral | None:
+def _fold_rhs(op: DotGeneral, transpose: Any) -> DotGeneral | None:
     moved = _moved(transpose, op.rhs_contracting, op.rhs_batch)
     return moved and replace(op, rhs_contracting=moved[0], rhs_batch=moved[1])
 
 
 def _moved(
-    transpose: StdTensorOp, contracting: tuple[int, ...], batch: tuple[int, ...]
+    transpose: Any, contracting: tuple[int, ...], batch: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     """The lists before the transpose; None where the free axes would change order."""
     assert isinstance(transpose, Transpose)

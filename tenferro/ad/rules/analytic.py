@@ -24,7 +24,7 @@ from tenferro.ad.algebra import (
     sin,
     sinh,
 )
-from tenferro.ad.rule import AdRule, Tangents, Values, jvp_only, partials
+from tenferro.ad.rule import AdRows, AdRule, Tangents, Values, jvp_only, partials
 from tenferro.ops import StdTensorOp
 from tenferro.ops import analytic as ops
 
@@ -71,7 +71,7 @@ def reciprocal_root(x: Value) -> Value:
     return rsqrt(1 - x) * rsqrt(1 + x)
 
 
-ROWS = {
+ROWS: AdRows = {
     ops.Exp: partials(lambda x, y: y),
     ops.Expm1: partials(lambda x, y: exp(x)),
     ops.Log: over("x"),

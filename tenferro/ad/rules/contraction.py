@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from tenferro.ad.algebra import Value, conj, convert, emit, reshape, reverse, transpose
-from tenferro.ad.rule import Values, bilinear
+from tenferro.ad.rule import AdRows, Values, bilinear
 from tenferro.ad.rules.structural import inverse, shifted
 from tenferro.ops import contraction as ops
 
@@ -234,7 +234,7 @@ def _split_leading(y: Value, axis: int, size: Any, rest: Any, groups: int) -> Va
     return reshape(y, (size, *shape[:axis], rest * groups, *shape[axis + 1 :]))
 
 
-ROWS = {
+ROWS: AdRows = {
     ops.DotGeneral: bilinear(dot_lhs_transpose, dot_rhs_transpose, dot_batch),
     ops.Convolution: bilinear(
         convolution_lhs_transpose, convolution_rhs_transpose, convolution_batch

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from tenferro.ad.algebra import Value, emit, emit_all, zeros
-from tenferro.ad.rule import Values, linear
+from tenferro.ad.rule import AdRows, Values, linear
 from tenferro.ops import dynamic as ops
 from tenferro.ops.source import ShapeOf
 from tenferro.ops.structural import BroadcastInDim
@@ -38,7 +38,7 @@ def pad_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
     return emit_all(replace(op, axis=op.axis + 1), x, reference)
 
 
-ROWS = {
+ROWS: AdRows = {
     ops.DynamicTruncate: linear(truncate_transpose, truncate_batch),
     ops.PadToMatch: linear(pad_transpose, pad_batch),
 }

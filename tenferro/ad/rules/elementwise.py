@@ -24,6 +24,7 @@ from tenferro.ad.algebra import (
     zeros,
 )
 from tenferro.ad.rule import (
+    AdRows,
     AdRule,
     Tangents,
     Values,
@@ -52,6 +53,15 @@ def subtract_jvp(op: ops.Subtract, inputs: Values, outputs: Values, tangents: Ta
     if x1_dot is None:
         return (x0_dot,)
     return (-x1_dot if x0_dot is None else x0_dot - x1_dot,)
+
+
+def subtract_transpose(
+    op: ops.Subtract, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
+) -> Tangents:
+    """y_bar, and -y_bar."""
+    (y_bar,) = y_bars
+    assert y_bar is not None
+    return (y_bar if linear[0] else None, -y_bar if linear[1] else None)
 
 
 def divide_jvp(op: ops.Divide, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
@@ -220,20 +230,13 @@ STEP = inactive("constant between its steps")
 INTEGER = inactive("integer and bool tensors do not vary continuously")
 PREDICATE = inactive("a predicate does not vary continuously")
 
-ROWS = {
+ROWS: AdRows = {
     ops.Add: AdRule(
         add_jvp,
         lambda op, xs, linear, y_bars: tuple(y_bars[0] if here else None for here in linear),
         elementwise_batch,
     ),
-    ops.Subtract: AdRule(
-        subtract_jvp,
-        lambda op, xs, linear, y_bars: (
-            y_bars[0] if linear[0] else None,
-            -y_bars[0] if linear[1] else None,
-        ),
-        elementwise_batch,
-    ),
+    ops.Subtract: AdRule(subtract_jvp, subtract_transpose, elementwise_batch),
     ops.Negate: linear(lambda op, x, y_bar: -y_bar),
     ops.Multiply: bilinear(
         lambda op, x0, x1, y_bar: y_bar * conj(x1),

@@ -27,7 +27,7 @@ from tenferro.ad.algebra import (
     select,
     zeros,
 )
-from tenferro.ad.rule import AdRule, Tangents, Values, jointly_linear, linear
+from tenferro.ad.rule import AdRows, AdRule, Tangents, Values, jointly_linear, linear
 from tenferro.ad.rules.structural import shifted
 from tenferro.ops import indexing as ops
 from tenferro.ops.elementwise import Clamp
@@ -285,7 +285,7 @@ def update_slice_batch(
     return emit_all(ops.DynamicUpdateSlice(op.rank + 1), x, update, first, *starts)
 
 
-ROWS = {
+ROWS: AdRows = {
     ops.Gather: linear(gather_transpose, gather_batch),
     ops.GatherDynamicSliceSizes: linear(gather_transpose, gather_batch),
     ops.Scatter: AdRule(scatter_jvp, scatter_transpose, scatter_batch),

@@ -25,9 +25,8 @@ from tenferro.ad.algebra import (
     slice_along,
     transpose,
 )
-from tenferro.ad.rule import Tangents, Values, inactive, jvp_only, linear
+from tenferro.ad.rule import AdRows, Tangents, Values, inactive, jvp_only, linear
 from tenferro.ad.rules.structural import shifted
-from tenferro.ops import StdTensorOp
 from tenferro.ops import reduction as ops
 from tenferro.ops.indexing import Gather
 from tenferro.ops.structural import BroadcastInDim, Concatenate, Pad
@@ -241,7 +240,7 @@ INDEX = inactive("an index does not vary continuously")
 BITS = inactive("integer and bool tensors do not vary continuously")
 EXTREMUM = jvp_only(reduce_extremum_jvp)
 
-ROWS: dict[type[StdTensorOp], Any] = {
+ROWS: AdRows = {
     ops.ReduceSum: linear(
         lambda op, x, y_bar: broadcast(y_bar, x, others(x.rank, op.axes)), reduce_batch
     ),

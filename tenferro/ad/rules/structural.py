@@ -20,7 +20,7 @@ from tenferro.ad.algebra import (
     slice_along,
     transpose,
 )
-from tenferro.ad.rule import AdRule, Tangents, Values, jointly_linear, linear
+from tenferro.ad.rule import AdRows, AdRule, Tangents, Values, jointly_linear, linear
 from tenferro.dims import is_static
 from tenferro.errors import ADRuleUnsupportedError
 from tenferro.ops import StdTensorOp
@@ -189,7 +189,7 @@ def barrier_jvp(op: Any, inputs: Values, outputs: Values, tangents: Tangents) ->
     return tuple(tangents)
 
 
-ROWS = {
+ROWS: AdRows = {
     ops.Transpose: linear(lambda op, x, y_bar: transpose(y_bar, inverse(op.perm)), transpose_batch),
     ops.Reshape: linear(lambda op, x, y_bar: reshape(y_bar, x.shape), reshape_batch),
     ops.BroadcastInDim: linear(broadcast_transpose, broadcast_batch),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -14,7 +14,7 @@ _CURRENT: ContextVar[GraphBuilder | None] = ContextVar("tenferro_trace", default
 
 
 @contextmanager
-def tracing(builder: GraphBuilder) -> Iterator[None]:
+def tracing(builder: GraphBuilder) -> Generator[None]:
     """While the body runs, `current_builder()` is this one."""
     token = _CURRENT.set(builder)
     try:

@@ -1,0 +1,97 @@
+"""Logarithms of sums of exponentials: right at infinities, in value and in every derivative.
+
+Of an infinite maximum each element that reaches it has an equal share, so that derivatives add up to 1
+where the usual formulas give inf - inf.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tenferro.api.axes import normalize_axes
+from tenferro.api.custom import custom_jvp
+from tenferro.api.dispatch import as_operand, is_traced, spec_of, stop_gradient
+from tenferro.api.elementwise import (
+    abs,
+    add,
+    divide,
+    equal,
+    exp,
+    isfinite,
+    isinf,
+    isnan,
+    log,
+    log1p,
+    logical_and,
+    logistic,
+    maximum,
+    multiply,
+    negative,
+    subtract,
+    where,
+)
+from tenferro.api.manipulation import reshape
+from tenferro.api.promotion import convert, inexact_dtype, promote, result_type
+from tenferro.api.reductions import Axis, max, sum
+from tenferro.types import DType
+
+__all__ = ["log_softmax", "logaddexp", "logsumexp", "softmax"]
+
+
+def logaddexp(x1: Any, x2: Any, /) -> Any:
+    """log(exp(x1) + exp(x2)) without overflow."""
+    dtype = inexact_dtype(result_type(x1, x2))
+    return _logaddexp(*promote(x1, x2, dtype=dtype))
+
+
+@custom_jvp
+def _logaddexp(lhs: Any, rhs: Any) -> Any:
+    large, difference = maximum(lhs, rhs), subtract(lhs, rhs)
+    finite = add(large, log1p(exp(negative(abs(difference)))))
+    return where(isnan(difference), add(lhs, rhs), finite)
+
+
+@_logaddexp.defjvp
+def _logaddexp_jvp(primals: Any, tangents: Any) -> Any:
+    """The shares of both are logistic functions of the difference, one half at equal infinities."""
+    (lhs, rhs), (lhs_dot, rhs_dot) = primals, tangents
+    tie = logical_and(equal(lhs, rhs), isinf(lhs))
+    difference = subtract(where(tie, 0.0, lhs), where(tie, 0.0, rhs))
+    share, rest = logistic(difference), logistic(negative(difference))
+    return _logaddexp(lhs, rhs), add(multiply(share, lhs_dot), multiply(rest, rhs_dot))
+
+
+def logsumexp(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Any:
+    """Log of the sum of e^x over `axis`, without overflow; -inf where all are -inf."""
+    x = _inexact(x)
+    top = max(x, axis=axis, keepdims=True)
+    shift = stop_gradient(where(isfinite(top), top, 0.0))
+    # At an infinity the maximum is the value, and divides its derivative among those that tie.
+    infinite = isinf(top)
+    finite = where(infinite, 0.0, x) if is_traced(x) else x
+    total = add(log(sum(exp(subtract(finite, shift)), axis=axis, keepdims=True)), shift)
+    total = where(infinite, top, total)
+    axes = normalize_axes("logsumexp", axis, len(x.shape))
+    if keepdims:
+        return total
+    return reshape(total, tuple(n for i, n in enumerate(x.shape) if i not in axes))
+
+
+def softmax(x: Any, /, *, axis: Axis = -1) -> Any:
+    """e^x over its sum along `axis`, without overflow."""
+    x = _inexact(x)
+    top = stop_gradient(max(x, axis=axis, keepdims=True))
+    powers = exp(subtract(x, where(isfinite(top), top, 0.0)))
+    return divide(powers, sum(powers, axis=axis, keepdims=True))
+
+
+def log_softmax(x: Any, /, *, axis: Axis = -1) -> Any:
+    """log(softmax(x)), accurate where a probability is small."""
+    x = _inexact(x)
+    return subtract(x, logsumexp(x, axis=axis, keepdims=True))
+
+
+def _inexact(x: Any) -> Any:
+    x = as_operand(x)
+    dtype = spec_of(x).dtype
+    return x if dtype.is_inexact else convert(x, DType.F64)
