@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field
 
 from lowering import mlir_bindings
@@ -30,6 +29,8 @@ class StableHloModule:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the text without locations: moving a line of user code changes nothing."""
+        import hashlib  # because importing it takes long
+
         return hashlib.sha256(self.plain_text.encode()).hexdigest()
 
     def verify(self) -> None:

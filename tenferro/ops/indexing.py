@@ -28,10 +28,9 @@ __all__ = [
 ]
 
 
+@dataclass(frozen=True, slots=True)
 class GatherRule(StdTensorOp):
     """The rule that `Gather` and `GatherDynamicSliceSizes` share."""
-
-    __slots__ = ()
 
     offset_dims: tuple[int, ...]
     collapsed_slice_dims: tuple[int, ...]
@@ -40,7 +39,7 @@ class GatherRule(StdTensorOp):
     start_index_map: tuple[int, ...]
     index_vector_dim: int
     slice_sizes: tuple[Any, ...]
-    indices_are_sorted: bool
+    indices_are_sorted: bool = False
 
     def __post_init__(self) -> None:
         for name in (
@@ -121,7 +120,6 @@ class GatherRule(StdTensorOp):
         return (TensorSpec.of(shape, x.dtype),)
 
 
-@dataclass(frozen=True, slots=True)
 class Gather(GatherRule):
     """Read windows of x at the positions that `indices` name; each start is clamped so that its
     window fits.
@@ -137,22 +135,11 @@ class Gather(GatherRule):
     Source:  seed 004 section IV, StableHLO spec #gather
     """
 
-    offset_dims: tuple[int, ...]
-    collapsed_slice_dims: tuple[int, ...]
-    operand_batching_dims: tuple[int, ...]
-    start_indices_batching_dims: tuple[int, ...]
-    start_index_map: tuple[int, ...]
-    index_vector_dim: int
-    slice_sizes: tuple[Any, ...]
-    indices_are_sorted: bool = False
-
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = ANY
     input_count: ClassVar[Any] = 2
 
-    __post_init__ = GatherRule.__post_init__
 
-
-@dataclass(frozen=True, slots=True)
 class GatherDynamicSliceSizes(GatherRule):
     """`Gather` whose slice sizes are expressions in the extents of x and indices.
 
@@ -166,19 +153,9 @@ class GatherDynamicSliceSizes(GatherRule):
     Source:  seed 002 section IV
     """
 
-    offset_dims: tuple[int, ...]
-    collapsed_slice_dims: tuple[int, ...]
-    operand_batching_dims: tuple[int, ...]
-    start_indices_batching_dims: tuple[int, ...]
-    start_index_map: tuple[int, ...]
-    index_vector_dim: int
-    slice_sizes: tuple[Any, ...]
-    indices_are_sorted: bool = False
-
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = ANY
     input_count: ClassVar[Any] = 2
-
-    __post_init__ = GatherRule.__post_init__
 
 
 COMBINERS = ("add", "multiply", "min", "max", "set")

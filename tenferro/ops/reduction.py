@@ -32,10 +32,9 @@ __all__ = [
 ]
 
 
+@dataclass(frozen=True, slots=True)
 class Reduction(StdTensorOp):
     """Combines all elements along the axes of its payload, and drops those axes."""
-
-    __slots__ = ()
 
     axes: tuple[int, ...]
 
@@ -52,10 +51,9 @@ class Reduction(StdTensorOp):
         return (TensorSpec.of(without_axes(x.shape, self.axes), x.dtype),)
 
 
+@dataclass(frozen=True, slots=True)
 class ArgReduction(StdTensorOp):
     """Finds an index along one axis, and drops that axis."""
-
-    __slots__ = ()
 
     axis: int
 
@@ -75,13 +73,12 @@ class ArgReduction(StdTensorOp):
         return (TensorSpec.of(without_axes(x.shape, (self.axis,)), DType.I64),)
 
 
+@dataclass(frozen=True, slots=True)
 class Scan(StdTensorOp):
     """Combines the elements up to each one along an axis; from the end when `reverse`."""
 
-    __slots__ = ()
-
     axis: int
-    reverse: bool
+    reverse: bool = False
 
     def __post_init__(self) -> None:
         normalize(
@@ -99,7 +96,6 @@ class Scan(StdTensorOp):
         return inputs
 
 
-@dataclass(frozen=True, slots=True)
 class ReduceSum(Reduction):
     """Sum over axes; 0 over none. float16 and bfloat16 are summed in float32.
 
@@ -111,14 +107,10 @@ class ReduceSum(Reduction):
     Source:  seed 004 section IV, StableHLO spec #reduce
     """
 
-    axes: tuple[int, ...]
-
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = NUMERIC
 
-    __post_init__ = Reduction.__post_init__
 
-
-@dataclass(frozen=True, slots=True)
 class ReduceProd(Reduction):
     """Product over axes; 1 over none. float16 and bfloat16 are multiplied in float32.
 
@@ -130,14 +122,10 @@ class ReduceProd(Reduction):
     Source:  seed 004 section V, StableHLO spec #reduce
     """
 
-    axes: tuple[int, ...]
-
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = NUMERIC
 
-    __post_init__ = Reduction.__post_init__
 
-
-@dataclass(frozen=True, slots=True)
 class ReduceMax(Reduction):
     """Largest element over axes; NaN where there is one; the least value of the dtype over none.
 
@@ -151,14 +139,10 @@ class ReduceMax(Reduction):
     Source:  seed 004 section V, StableHLO spec #reduce
     """
 
-    axes: tuple[int, ...]
-
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = ORDERED
 
-    __post_init__ = Reduction.__post_init__
 
-
-@dataclass(frozen=True, slots=True)
 class ReduceMin(Reduction):
     """Smallest element over axes; NaN where there is one; the largest value of the dtype over none.
 
@@ -172,14 +156,10 @@ class ReduceMin(Reduction):
     Source:  seed 004 section V, StableHLO spec #reduce
     """
 
-    axes: tuple[int, ...]
-
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = ORDERED
 
-    __post_init__ = Reduction.__post_init__
 
-
-@dataclass(frozen=True, slots=True)
 class ReduceAnd(Reduction):
     """Bitwise and over axes, logical on bool; all bits set over none.
 
@@ -191,14 +171,10 @@ class ReduceAnd(Reduction):
     Source:  StableHLO spec #reduce
     """
 
-    axes: tuple[int, ...]
-
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = BOOL | INTEGERS
 
-    __post_init__ = Reduction.__post_init__
 
-
-@dataclass(frozen=True, slots=True)
 class ReduceOr(Reduction):
     """Bitwise or over axes, logical on bool; 0 over none.
 
@@ -210,14 +186,10 @@ class ReduceOr(Reduction):
     Source:  StableHLO spec #reduce
     """
 
-    axes: tuple[int, ...]
-
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = BOOL | INTEGERS
 
-    __post_init__ = Reduction.__post_init__
 
-
-@dataclass(frozen=True, slots=True)
 class ArgMax(ArgReduction):
     """Index of the first largest element along an axis, as int64; the first NaN where there is one.
 
@@ -229,14 +201,10 @@ class ArgMax(ArgReduction):
     Source:  StableHLO spec #reduce
     """
 
-    axis: int
-
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = ORDERED
 
-    __post_init__ = ArgReduction.__post_init__
 
-
-@dataclass(frozen=True, slots=True)
 class ArgMin(ArgReduction):
     """Index of the first smallest element along an axis, as int64; the first NaN where there is one.
 
@@ -248,14 +216,10 @@ class ArgMin(ArgReduction):
     Source:  StableHLO spec #reduce
     """
 
-    axis: int
-
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = ORDERED
 
-    __post_init__ = ArgReduction.__post_init__
 
-
-@dataclass(frozen=True, slots=True)
 class CumSum(Scan):
     """Running sum along an axis; float16 and bfloat16 in float32.
 
@@ -269,15 +233,10 @@ class CumSum(Scan):
     Source:  StableHLO spec #reduce_window
     """
 
-    axis: int
-    reverse: bool = False
-
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = NUMERIC
 
-    __post_init__ = Scan.__post_init__
 
-
-@dataclass(frozen=True, slots=True)
 class CumProd(Scan):
     """Running product along an axis; float16 and bfloat16 in float32.
 
@@ -291,15 +250,10 @@ class CumProd(Scan):
     Source:  StableHLO spec #reduce_window
     """
 
-    axis: int
-    reverse: bool = False
-
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = NUMERIC
 
-    __post_init__ = Scan.__post_init__
 
-
-@dataclass(frozen=True, slots=True)
 class CumMax(Scan):
     """Running maximum along an axis; NaN from the first NaN on.
 
@@ -313,15 +267,10 @@ class CumMax(Scan):
     Source:  StableHLO spec #reduce_window
     """
 
-    axis: int
-    reverse: bool = False
-
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = ORDERED
 
-    __post_init__ = Scan.__post_init__
 
-
-@dataclass(frozen=True, slots=True)
 class CumMin(Scan):
     """Running minimum along an axis; NaN from the first NaN on.
 
@@ -335,12 +284,8 @@ class CumMin(Scan):
     Source:  StableHLO spec #reduce_window
     """
 
-    axis: int
-    reverse: bool = False
-
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = ORDERED
-
-    __post_init__ = Scan.__post_init__
 
 
 @dataclass(frozen=True, slots=True)

@@ -492,10 +492,14 @@ def _normalize_pair(op: Any, name: str) -> None:
         raise AxisError(f"{name}: axis_a and axis_b are both {op.axis_a}")
 
 
+@dataclass(frozen=True, slots=True)
 class Triangle(StdTensorOp):
     """The last two axes, with zeros on one side of diagonal k."""
 
-    __slots__ = ()
+    k: int = 0
+
+    def __post_init__(self) -> None:
+        normalize(self, k=as_int(self.name, "k", self.k))
 
     def output_types(
         self, inputs: tuple[TensorSpec, ...], guards: GuardLog
@@ -505,7 +509,6 @@ class Triangle(StdTensorOp):
         return inputs
 
 
-@dataclass(frozen=True, slots=True)
 class Tril(Triangle):
     """Lower triangle of the last two axes: y[.., i, j] = x[.., i, j] where j <= i + k, else 0.
 
@@ -517,15 +520,10 @@ class Tril(Triangle):
     Source:  seed 002 section II
     """
 
-    k: int = 0
-
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = ANY
 
-    def __post_init__(self) -> None:
-        normalize(self, k=as_int("Tril", "k", self.k))
 
-
-@dataclass(frozen=True, slots=True)
 class Triu(Triangle):
     """Upper triangle of the last two axes: y[.., i, j] = x[.., i, j] where j >= i + k, else 0.
 
@@ -537,12 +535,8 @@ class Triu(Triangle):
     Source:  seed 002 section II
     """
 
-    k: int = 0
-
+    __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = ANY
-
-    def __post_init__(self) -> None:
-        normalize(self, k=as_int("Triu", "k", self.k))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -268,6 +267,8 @@ class GraphProgram:
     @cached_property
     def fingerprint(self) -> str:
         """A digest of the meaning: equal programs have equal fingerprints, in every process."""
+        import hashlib  # because importing it takes long, and few programs are asked
+
         digest = hashlib.sha256(f"{self.input_specs}{self.output_slots}{self.guards}".encode())
         digest.update(f"{self.in_tree}{self.out_tree}".encode())
         for instruction in self.instructions:
