@@ -1,0 +1,81 @@
+"""Derivative programs of every op, run natively and through PJRT."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import lowering
+import tenferro as tnf
+from tenferro.ops import dynamic
+from tenferro.types import DType
+from tests.ad.cases import Case, cases, direction_like
+from xla_peer import XlaExecutor
+
+FLOATS = {dtype for dtype in DType if dtype.is_inexact}
+HOST_ONLY = (dynamic.DynamicTruncate, dynamic.PadToMatch)
+"""Ops whose results have extents that only the data decide."""
+
+
+def by_op() -> dict[str, list[Case]]:
+    groups: dict[str, list[Case]] = {}
+    for case in cases(FLOATS, 2):
+        if type(case.sample.op) not in HOST_ONLY and case.sample.xla:
+            groups.setdefault(case.sample.op.name, []).append(case)
+    return groups
+
+
+GROUPS = by_op()
+
+
+@pytest.fixture(scope="module")
+def xla() -> XlaExecutor:
+    return XlaExecutor("cpu")
+
+
+def derivatives(case: Case) -> Any:
+    """Tangents, cotangents, and the tangents of those."""
+
+    def fn(primals: Any, directions: Any, y_bars: Any) -> Any:
+        def pulled(*xs: Any) -> Any:
+            return tnf.vjp(case.fn, *xs)[1](y_bars)
+
+        x_bars, x_bar_dots = tnf.jvp(pulled, primals, directions)
+        return tnf.jvp(case.fn, primals, directions)[1], x_bars, x_bar_dots
+
+    return fn
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_derivatives_agree_on_both_peers(name: str, xla: XlaExecutor) -> None:
+    group = GROUPS[name]
+    arguments = []
+    for case in group:
+        directions = tuple(direction_like(x, 1) for x in case.primals)
+        y_bars = tuple(direction_like(y, 2) for y in case.expected)
+        arguments.append((case.primals, directions, y_bars))
+
+    def all_of_them(arguments: Any) -> Any:
+        return [derivatives(case)(*given) for case, given in zip(group, arguments, strict=True)]
+
+    program = tnf.compile(all_of_them, arguments)
+    lowering.lower_to_stablehlo(program).verify()
+    native, through_xla = program.run(arguments), xla.run(program, arguments)
+    for case, left, right in zip(group, native, through_xla, strict=True):
+        for a, b in zip(tnf.types.flatten(left)[0], tnf.types.flatten(right)[0], strict=True):
+            assert a.dtype == b.dtype
+            assert_close(a, b, str(case))
+
+
+def assert_close(a: Any, b: Any, what: str) -> None:
+    epsilon = float(ml_dtypes.finfo(a.dtype).eps)
+    wide = np.complex128 if a.dtype.kind == "c" else np.float64
+    a, b = a.astype(wide), b.astype(wide)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    scale = 1 + np.max(np.abs(a[np.isfinite(a)]), initial=0)
+    with np.errstate(all="ignore"):
+        near = np.abs(a - b) <= 1000 * epsilon * scale
+    assert (same | near).all(), (what, a[~(same | near)], b[~(same | near)])
