@@ -19,6 +19,7 @@ from tenferro.api.autodiff import (
     value_and_grad,
     vjp,
 )
+from tenferro.api.check_grads import check_grads
 from tenferro.api.compile import GraphCompiler, compile, jit
 from tenferro.api.custom import checkpoint, custom_jvp, custom_vjp, stop_gradient
 from tenferro.api.tensor import TracedTensor
@@ -46,6 +47,7 @@ __all__ = [
     "SymDim",
     "TensorSpec",
     "TracedTensor",
+    "check_grads",
     "checkpoint",
     "compile",
     "custom_jvp",

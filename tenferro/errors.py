@@ -17,6 +17,7 @@ __all__ = [
     "DTypeError",
     "DuplicateFamilyError",
     "ExtensionLoweringError",
+    "GradientMismatchError",
     "GuardError",
     "InvalidConfigError",
     "MalformedFamilyIdError",
@@ -95,6 +96,10 @@ class UnsupportedError(TenferroError, NotImplementedError):
 
 class ADRuleUnsupportedError(UnsupportedError):
     """An active op or extension family has no derivative rule of the kind asked for."""
+
+
+class GradientMismatchError(TenferroError, AssertionError):
+    """A derivative is not what another way of computing it gives; the message is the report."""
 
 
 class BackendFailureError(TenferroError, RuntimeError):

@@ -1,0 +1,462 @@
+"""`check_grads`: are the derivatives of a function what they must be?
+
+Along one random direction each, so that the cost does not grow with the size of the tensors:
+
+- forward: J v against the complex step Im f(x + i h v) / h where the program is analytic, which has no
+  cancellation, and against a central difference of fourth order elsewhere;
+- reverse: the adjoint identity <w, J v> = <J^H w, v>;
+- on another executor, when one is given: the same derivatives there.
+
+Higher orders repeat this for the derivatives themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tenferro.api.autodiff import jvp, vjp
+from tenferro.api.compile import compile
+from tenferro.api.dispatch import apply_all
+from tenferro.errors import GradientMismatchError, InvalidConfigError, TenferroError
+from tenferro.graph import SourceLine
+from tenferro.ops import StdTensorOp
+from tenferro.ops import elementwise as el
+from tenferro.ops import reduction as red
+from tenferro.ops.source import Constant
+from tenferro.program import GraphProgram
+from tenferro.types import DType, flatten, leaf_paths, unflatten
+
+__all__ = ["GradientCheck", "GradientReport", "check_grads"]
+
+NOT_HOLOMORPHIC = (
+    *(el.Abs, el.Sign, el.Conj, el.Real, el.Imag, el.Complex, el.Compare, el.Convert),
+    *(red.Sort, red.TopK),
+)
+"""Ops that take complex numbers and are no holomorphic functions of them, or order them."""
+
+
+@dataclass(frozen=True)
+class GradientCheck:
+    """One comparison: which derivative, by which method, how far off, how far allowed."""
+
+    derivative: str
+    method: str
+    worst_input: str
+    error: float
+    allowed: float
+    note: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Within what is allowed; NaN is not."""
+        return self.error <= self.allowed
+
+
+@dataclass(frozen=True)
+class GradientReport:
+    """All comparisons of one call; `print(report)` shows a table."""
+
+    function: str
+    checks: tuple[GradientCheck, ...]
+    culprit: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Every derivative is right."""
+        return all(check.ok for check in self.checks)
+
+    def __str__(self) -> str:
+        header = ("derivative", "against", "error", "allowed", "")
+        rows = [
+            (
+                check.derivative,
+                check.method,
+                f"{check.error:.1e}",
+                f"{check.allowed:.1e}",
+                "ok" if check.ok else f"WRONG, most for {check.worst_input}",
+            )
+            for check in self.checks
+        ]
+        widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
+        verdict = "are right" if self.ok else "are WRONG"
+        lines = [f"{self.function}: derivatives {verdict}"]
+        for row in (header, *rows):
+            lines.append("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip())
+        lines += sorted({check.note for check in self.checks if check.note})
+        return "\n".join([*lines, self.culprit] if self.culprit else lines)
+
+
+def check_grads(
+    fn: Callable[..., Any],
+    args: Sequence[Any],
+    order: int = 2,
+    modes: Sequence[str] = ("fwd", "rev"),
+    *,
+    rtol: float | None = None,
+    executor: Any = None,
+    seed: int = 0,
+) -> GradientReport:
+    """Check the derivatives of `fn` at `args`, up to an order, in both modes.
+
+    Args:
+        args: one tree of arrays per argument, in a tuple or list; integer leaves are held fixed.
+        order: how many derivatives.
+        modes: of "fwd" and "rev".
+        rtol: how far off, relative to the size of the derivative; by default what the method and the
+            dtype allow.
+        executor: a second peer, such as an `XlaExecutor`, that must give the same derivatives.
+        seed: of the directions.
+
+    Returns:
+        The report, when everything is right.
+
+    Raises:
+        GradientMismatchError: something is not; the message is the report, and names the input, the
+            direction and the first op whose rule disagrees. It is an AssertionError too.
+        InvalidConfigError: an order below 1, another mode, or no float argument.
+
+    >>> import tenferro as tnf
+    >>> print(check_grads(lambda x: tnf.sin(x) * x, (np.array([0.5, 2.0]),), order=1))
+    <lambda>: derivatives are right
+    derivative  against           error    allowed
+    J v         complex step      4.7e-18  1.0e-12  ok
+    J^H w       adjoint identity  1.2e-17  1.0e-12  ok
+
+    Source: for the complex step, Squire and Trapp, SIAM Review 40 (1998).
+    """
+    if isinstance(order, bool) or order < 1:
+        raise InvalidConfigError(f"check_grads: order is at least 1, got {order!r}")
+    if not modes or not set(modes) <= {"fwd", "rev"}:
+        raise InvalidConfigError(f'check_grads: modes are "fwd" and "rev", got {modes!r}')
+    if not isinstance(args, tuple | list):
+        raise InvalidConfigError("check_grads: args are given as a tuple, one entry per argument")
+    name = getattr(fn, "__name__", "function")
+    function, primals, names = _of_active_leaves(fn, tuple(args))
+    generator = np.random.default_rng(seed)
+    checks: list[GradientCheck] = []
+    level: list[tuple[str, Any]] = [("", function)]
+    for _ in range(order):
+        above: list[tuple[str, Any]] = []
+        for prefix, f in level:
+            found, derived = _check_one(prefix, f, primals, names, modes, rtol, executor, generator)
+            checks += found
+            above += derived
+        level = above
+    report = GradientReport(name, tuple(checks))
+    if report.ok:
+        return report
+    culprit = _first_wrong_op(function, primals, generator)
+    raise GradientMismatchError(str(GradientReport(name, report.checks, culprit)))
+
+
+def _of_active_leaves(
+    fn: Callable[..., Any], args: tuple[Any, ...]
+) -> tuple[Callable[..., Any], tuple[Any, ...], list[str]]:
+    """`fn` as a function from its float and complex leaves to the tuple of such leaves it returns."""
+    leaves, tree = flatten(args)
+    arrays = [np.asarray(leaf) for leaf in leaves]
+    active = [i for i, x in enumerate(arrays) if DType.of(x.dtype).is_inexact]
+    if not active:
+        raise InvalidConfigError("check_grads: no argument is a float or complex tensor")
+    paths = leaf_paths(args)
+    names = [f"argument {paths[i]}" for i in active]
+
+    def function(*xs: Any) -> tuple[Any, ...]:
+        full: list[Any] = list(arrays)
+        for i, x in zip(active, xs, strict=True):
+            full[i] = x
+        results = [_as_tensor(leaf) for leaf in flatten(fn(*unflatten(tree, full)))[0]]
+        return tuple(y for y in results if DType.of(y.dtype).is_inexact)
+
+    return function, tuple(arrays[i] for i in active), names
+
+
+def _as_tensor(leaf: Any) -> Any:
+    return leaf if hasattr(leaf, "dtype") else np.asarray(leaf)
+
+
+def _check_one(
+    prefix: str,
+    f: Callable[..., Any],
+    primals: tuple[Any, ...],
+    names: Sequence[str],
+    modes: Sequence[str],
+    rtol: float | None,
+    executor: Any,
+    generator: np.random.Generator,
+) -> tuple[list[GradientCheck], list[tuple[str, Any]]]:
+    """The checks of one function, and its derivatives as functions, for the next order."""
+    v = tuple(_direction(generator, x) for x in primals)
+    y = compile(f, *primals).run(*primals)
+    w = tuple(_direction(generator, np.asarray(leaf)) for leaf in y)
+    # What reverse mode is compared with: the tangent, or where there is none, an estimate.
+    forward = "fwd" in modes
+    _, y_dot, doubt = (
+        ("", jvp(f, primals, v)[1], 0.0) if forward else next(_estimates(f, primals, v))
+    )
+    inside = prefix or "f"
+    checks: list[GradientCheck] = []
+    derived: list[tuple[str, Any]] = []
+    precision = max(_epsilon(x) for x in (*primals, *y, *primals))
+    if forward:
+        label = "J v" if not prefix else f"J[{inside}] v"
+        method, error, trusted = _oracle(f, primals, v, y_dot)
+        allowed = trusted if rtol is None else rtol
+        worst = names[0] if len(names) == 1 else _worst_input(f, primals, v, names)
+        checks.append(
+            GradientCheck(label, method, worst, error, allowed, _nan_note(f, primals, y_dot))
+        )
+
+        def pushed(*xs: Any) -> Any:
+            return jvp(f, xs, v)[1]
+
+        derived.append((label, pushed))
+        checks += _on_peer(label, pushed, primals, executor, names[0], precision)
+    if "rev" in modes:
+        label = "J^H w" if not prefix else f"J[{inside}]^H w"
+
+        def pulled(*xs: Any) -> Any:
+            return vjp(f, *xs)[1](w)
+
+        x_bar = pulled(*primals)
+        parts = [_inner(a, b) for a, b in zip(x_bar, v, strict=True)]
+        left = sum(_inner(a, b) for a, b in zip(w, y_dot, strict=True))
+        size = sum(_absolute(a, b) for a, b in zip(w, y_dot, strict=True))
+        size += sum(_absolute(a, b) for a, b in zip(x_bar, v, strict=True))
+        error = abs(left - sum(parts)) / (1 + size)
+        worst = names[int(np.argmax(np.abs(parts)))]
+        note = _nan_note(f, primals, x_bar)
+        allowed = max(1e-12, 64 * precision) + doubt if rtol is None else rtol
+        checks.append(GradientCheck(label, "adjoint identity", worst, error, allowed, note))
+        derived.append((label, pulled))
+        checks += _on_peer(label, pulled, primals, executor, names[0], precision)
+    return checks, derived
+
+
+def _on_peer(
+    label: str,
+    derivative: Callable[..., Any],
+    primals: tuple[Any, ...],
+    executor: Any,
+    name: str,
+    precision: float,
+) -> list[GradientCheck]:
+    if executor is None:
+        return []
+    program = compile(derivative, *primals)
+    error = _relative(executor.run(program, *primals), program.run(*primals))
+    method = f"the same on {getattr(executor, 'platform', 'the other peer')}"
+    return [GradientCheck(label, method, name, error, max(1e-10, 256 * precision))]
+
+
+# ---- oracles ---------------------------------------------------------------------------------------
+
+
+Estimate = tuple[str, list[Any], float]
+"""A method, the derivative it gives, and how far it can be trusted."""
+
+
+def _estimates(
+    f: Callable[..., Any], primals: tuple[Any, ...], v: tuple[Any, ...]
+) -> Iterator[Estimate]:
+    """The derivative along v by other ways, the best first.
+
+    Narrow dtypes are evaluated in double precision. Differences come with shorter and shorter steps,
+    of which one stays on the same side of every kink.
+    """
+    program = compile(f, *primals)
+    narrow = max(_epsilon(x) for x in (*primals, *program.run(*primals)))
+    floor = 1e-12 if narrow < 1e-15 else 256 * narrow
+    if _is_analytic(program):
+        step = 1e-100
+        moved = [_wide(x) + 1j * step * _wide(d) for x, d in zip(primals, v, strict=True)]
+        yield "complex step", [y.imag / step for y in _run_as(program, moved, COMPLEX)], floor
+        return
+    for step in (1e-3, 1e-4, 1e-5):
+        values: list[list[Any]] = []
+        for factor in (1, -1, 2, -2):
+            at = [_wide(x) + factor * step * _wide(d) for x, d in zip(primals, v, strict=True)]
+            values.append(_run_as(program, at, DOUBLE))
+        slope = [
+            (8 * (near - back) - (far - behind)) / (12 * step)
+            for near, back, far, behind in zip(*values, strict=True)
+        ]
+        yield "central difference", slope, floor + 1e-14 / step + 100 * step**4
+
+
+def _oracle(
+    f: Callable[..., Any], primals: tuple[Any, ...], v: tuple[Any, ...], actual: Any
+) -> tuple[str, float, float]:
+    """By which other way, how far `actual` is off, and how far that way can be trusted."""
+    found: list[tuple[str, float, float]] = []
+    for method, expected, allowed in _estimates(f, primals, v):
+        found.append((method, _relative(actual, expected), allowed))
+        if found[-1][1] <= allowed:
+            break
+    return found[-1]
+
+
+DOUBLE = {
+    **dict.fromkeys((DType.F16, DType.BF16, DType.F32, DType.F64), DType.F64),
+    **dict.fromkeys((DType.C32, DType.C64), DType.C64),
+}
+COMPLEX = dict.fromkeys(DOUBLE, DType.C64)
+
+
+def _is_analytic(program: GraphProgram) -> bool:
+    inputs = [program.types[slot].dtype for slot in program.input_slots]
+    return not any(dtype.is_complex for dtype in inputs) and all(
+        isinstance(i.op, Constant)
+        or (DType.C64 in type(i.op).accepts and not isinstance(i.op, NOT_HOLOMORPHIC))
+        for i in program.instructions
+    )
+
+
+def _run_as(
+    program: GraphProgram, inputs: Sequence[Any], dtypes: Mapping[DType, DType]
+) -> list[Any]:
+    """The program's formulas in other dtypes."""
+    wanted = {old.dtype: new.dtype for old, new in dtypes.items()}
+    values: dict[int, Any] = {
+        slot: _cast(x, wanted) for slot, x in zip(program.input_slots, inputs, strict=True)
+    }
+    for instruction in program.instructions:
+        operands = [values[slot] for slot in instruction.inputs]
+        made = apply_all(_op_in(instruction.op, dtypes), *operands)
+        values.update(
+            (slot, _cast(y, wanted)) for slot, y in zip(instruction.outputs, made, strict=True)
+        )
+    return [np.asarray(values[slot]) for slot in program.output_slots]
+
+
+def _cast(x: Any, wanted: Mapping[Any, Any]) -> Any:
+    return x.astype(wanted.get(x.dtype, x.dtype), copy=False)
+
+
+def _op_in(op: StdTensorOp, dtypes: Mapping[DType, DType]) -> StdTensorOp:
+    """The op whose payload's dtypes are the others."""
+    changes = {
+        field.name: dtypes[value]
+        for field in fields(op)
+        if isinstance(value := getattr(op, field.name), DType) and value in dtypes
+    }
+    return replace(op, **changes) if changes and not isinstance(op, Constant) else op
+
+
+# ---- the op that is wrong --------------------------------------------------------------------------
+
+
+def _first_wrong_op(
+    f: Callable[..., Any], primals: tuple[Any, ...], generator: np.random.Generator
+) -> str:
+    """Check each instruction alone, at the values it has in the function."""
+    program = compile(f, *primals)
+    values: dict[int, Any] = dict(zip(program.input_slots, primals, strict=True))
+    for instruction in program.instructions:
+        inputs = [values[slot] for slot in instruction.inputs]
+        values.update(zip(instruction.outputs, apply_all(instruction.op, *inputs), strict=True))
+        if reason := _wrong(instruction.op, inputs, generator):
+            types = ", ".join(str(program.types[slot]) for slot in instruction.inputs)
+            return f"first op whose rule disagrees: {instruction.op} of {types}: {reason}" + _place(
+                instruction.source
+            )
+    return "each op's rule is right by itself; a custom rule, or a point without a derivative"
+
+
+def _wrong(op: StdTensorOp, inputs: Sequence[Any], generator: np.random.Generator) -> str:
+    active = [i for i, x in enumerate(inputs) if DType.of(x.dtype).is_inexact]
+    if not active:
+        return ""
+
+    def alone(*xs: Any) -> Any:
+        full = list(inputs)
+        for i, x in zip(active, xs, strict=True):
+            full[i] = x
+        return tuple(y for y in apply_all(op, *full) if DType.of(y.dtype).is_inexact)
+
+    primals = tuple(inputs[i] for i in active)
+    names = [f"operand {i}" for i in active]
+    if not alone(*primals):
+        return ""
+    try:
+        checks, _ = _check_one("", alone, primals, names, ("fwd", "rev"), None, None, generator)
+    except TenferroError as error:
+        return str(error)
+    wrong = next((check for check in checks if not check.ok), None)
+    return "" if wrong is None else f"{wrong.derivative} is off by {wrong.error:.1e}"
+
+
+def _place(source: SourceLine | None) -> str:
+    return "" if source is None else f"\n  at {source}"
+
+
+def _worst_input(
+    f: Callable[..., Any], primals: tuple[Any, ...], v: tuple[Any, ...], names: Sequence[str]
+) -> str:
+    """The input along which alone the derivative is furthest off."""
+    errors: list[float] = []
+    for index in range(len(primals)):
+        alone = tuple(d if i == index else np.zeros_like(d) for i, d in enumerate(v))
+        errors.append(_oracle(f, primals, alone, jvp(f, primals, alone)[1])[1])
+    return names[int(np.argmax(np.nan_to_num(errors, nan=np.inf)))]
+
+
+def _nan_note(f: Callable[..., Any], primals: tuple[Any, ...], derivative: Any) -> str:
+    """Advice for the commonest NaN: a branch not taken whose derivative is infinite."""
+    if all(np.isfinite(_wide(d)).all() for d in derivative):
+        return ""
+    program = compile(f, *primals)
+    if not all(np.isfinite(_wide(y)).all() for y in program.run(*primals)):
+        return "note: the function itself is not finite here"
+    if any(isinstance(i.op, el.Select) for i in program.instructions):
+        return (
+            "note: a derivative is not finite though the value is; where() differentiates both "
+            "branches, and 0 times an infinite derivative is NaN: make the branch not taken harmless "
+            "too, where(ok, f(where(ok, x, 1)), 0)"
+        )
+    return "note: a derivative is not finite here"
+
+
+# ---- numbers ---------------------------------------------------------------------------------------
+
+
+def _direction(generator: np.random.Generator, x: Any) -> Any:
+    values = generator.normal(size=x.shape)
+    if x.dtype.kind == "c":
+        values = values + 1j * generator.normal(size=x.shape)
+    return np.asarray(values).astype(x.dtype)
+
+
+def _wide(x: Any) -> Any:
+    x = np.asarray(x)
+    return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
+
+
+def _inner(a: Any, b: Any) -> float:
+    return float(np.sum((np.conj(_wide(a)) * _wide(b)).real))
+
+
+def _absolute(a: Any, b: Any) -> float:
+    return float(np.sum(np.abs(_wide(a)) * np.abs(_wide(b))))
+
+
+def _epsilon(x: Any) -> float:
+    return float(ml_dtypes.finfo(np.asarray(x).dtype).eps)
+
+
+def _relative(actual: Any, expected: Any) -> float:
+    """The largest difference, relative to the largest element (at least 1)."""
+    worst = 0.0
+    for a, b in zip(actual, expected, strict=True):
+        a, b = _wide(a), _wide(b)
+        if a.size:
+            scale = 1 + np.max(np.abs(b[np.isfinite(b)]), initial=0.0)
+            worst = max(worst, float(np.max(np.where(a == b, 0, np.abs(a - b)))) / scale)
+            if np.isnan(a).any():
+                return float("nan")
+    return worst
