@@ -16,9 +16,10 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[xla,test,dev]'
 	touch $(STAMP)
 
-demo: $(STAMP) ## trace, run natively, export StableHLO, run through PJRT, compare
+demo: $(STAMP) ## trace, differentiate, run natively, export StableHLO, run through PJRT, compare
 	$(BIN)/python examples/demo.py
 	$(BIN)/python examples/digits.py
+	$(BIN)/python examples/train_digits.py
 
 test: $(STAMP) ## run the test suite
 	$(BIN)/python -m pytest -n 2
@@ -38,6 +39,7 @@ sweep: $(STAMP) ## long sweeps
 bench: $(STAMP) ## how tracing, running and lowering grow with the number of ops
 	$(BIN)/python benchmarks/import_time.py
 	$(BIN)/python benchmarks/graph_scale.py
+	$(BIN)/python benchmarks/checkpoint_memory.py
 
 coverage: $(STAMP) ## write docs/coverage.md
 	$(BIN)/python tools/coverage.py

@@ -1,4 +1,4 @@
-"""Seconds to trace, compile, run and lower chains of ops: `python benchmarks/graph_scale.py`."""
+"""Seconds to trace, compile, run, lower and differentiate chains of ops: `python benchmarks/graph_scale.py`."""
 
 from __future__ import annotations
 
@@ -37,13 +37,15 @@ def measure(length: int) -> dict[str, float]:
     marks.append(time.perf_counter())
     lowering.lower_to_stablehlo(program)
     marks.append(time.perf_counter())
-    stages = ("trace", "compile", "run", "lower")
+    tnf.compile(tnf.grad(lambda x: tnf.sum(chain(length)(x))), x)
+    marks.append(time.perf_counter())
+    stages = ("trace", "compile", "run", "lower", "gradient")
     return {stage: marks[i + 1] - marks[i] for i, stage in enumerate(stages)}
 
 
 if __name__ == "__main__":
-    print("| ops | trace s | compile s | run s | lower s |")
-    print("| --- | --- | --- | --- | --- |")
+    print("| ops | trace s | compile s | run s | lower s | trace, linearise and transpose s |")
+    print("| --- | --- | --- | --- | --- | --- |")
     for size in SIZES:
         found = measure(size)
         print(f"| {size:,} | " + " | ".join(f"{seconds:.2f}" for seconds in found.values()) + " |")
