@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -126,22 +128,42 @@ def test_jit_traces_once_per_shape_and_dtype() -> None:
     assert double.cache_stats().hits == 1
 
 
-def test_a_hundred_thousand_ops_under_a_small_recursion_limit() -> None:
-    def chain(x: tnf.TracedTensor) -> tnf.TracedTensor:
-        for _ in range(50_000):
-            x = apply(Add(), apply(Multiply(), x, x), x)
-        return x
-
-    code = sys.getrecursionlimit()
+def under_a_small_recursion_limit(attempt: Callable[[], Any]) -> Any:
+    limit = sys.getrecursionlimit()
     depth = 0
-    frame = sys._getframe()
+    frame: Any = sys._getframe()
     while frame is not None:
         depth, frame = depth + 1, frame.f_back
     sys.setrecursionlimit(depth + 60)
     try:
-        program = tnf.compile(chain, tnf.TensorSpec((2,), F8))
-        assert len(program.instructions) == 100_000
-        result = program.run(np.full(2, 1e-9))
+        return attempt()
     finally:
-        sys.setrecursionlimit(code)
-    assert np.isfinite(result).all()
+        sys.setrecursionlimit(limit)
+
+
+def chain(length: int) -> Callable[[Any], Any]:
+    def fn(x: Any) -> Any:
+        for _ in range(length // 2):
+            x = apply(Add(), apply(Multiply(), x, x), x)
+        return x
+
+    return fn
+
+
+def test_a_hundred_thousand_ops_under_a_small_recursion_limit() -> None:
+    def attempt() -> Any:
+        program = tnf.compile(chain(100_000), tnf.TensorSpec((2,), F8))
+        assert len(program.instructions) == 100_000
+        return program.run(np.full(2, 1e-9))
+
+    assert np.isfinite(under_a_small_recursion_limit(attempt)).all()
+
+
+def test_long_chains_are_differentiated_in_linear_size_and_depth() -> None:
+    def gradient(length: int) -> tnf.GraphProgram:
+        return tnf.compile(tnf.grad(lambda x: tnf.sum(chain(length)(x))), tnf.TensorSpec((2,), F8))
+
+    short, long = gradient(1_000), under_a_small_recursion_limit(lambda: gradient(20_000))
+    assert len(long.instructions) < 20.1 * len(short.instructions)
+    # x -> x + x^2 has slope 1 + 2x, and stays at 0.
+    np.testing.assert_array_equal(long.run(np.zeros(2)), [1.0, 1.0])

@@ -11,6 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from tenferro.ad.rules import AD_RULES
 from tenferro.ops import STD_OPS
 from tenferro.types import DType
 from tests.samples import SAMPLES
@@ -58,6 +59,15 @@ def table() -> str:
                 f"| {card.__name__} | {max(s.ulps for s in same):g} | "
                 f"{max(s.xla_ulps for s in same):g} | {because} |"
             )
+    derivatives = [
+        "| op | tangent | transpose | note |",
+        "| --- | --- | --- | --- |",
+    ]
+    for card in STD_OPS:
+        rule = AD_RULES[card]
+        tangent = "" if rule.jvp is None else "rule"
+        transpose = "rule" if rule.transpose is not None else ""
+        derivatives.append(f"| {card.__name__} | {tangent} | {transpose} | {rule.reason} |")
     return (
         HEADER
         + "\n".join(rows)
@@ -66,6 +76,10 @@ def table() -> str:
         + "\n\n## Declared distances\n\n"
         + "Native ulps are from the definition, XLA ulps from the native result; all other ops are exact.\n\n"
         + "\n".join(bounds)
+        + "\n\n## Derivatives\n\n"
+        + "An op without a transpose never occurs in a linear region: its tangent is made of those that have one. "
+        + "Tangents, cotangents and second derivatives of every op are tested in every float and complex dtype it takes, natively and through PJRT.\n\n"
+        + "\n".join(derivatives)
         + "\n"
     )
 

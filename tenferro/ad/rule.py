@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tenferro.ad.algebra import Value, add, broadcast, emit_all, zeros
+from tenferro.errors import ADRuleUnsupportedError
 from tenferro.ops import StdTensorOp
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "jvp_only",
     "linear",
     "partials",
+    "refused",
 ]
 
 Values = tuple[Value, ...]
@@ -60,6 +62,15 @@ AdRows = Mapping[type[StdTensorOp], AdRule]
 def inactive(reason: str) -> AdRule:
     """The op's outputs depend on no input in a differentiable way."""
     return AdRule(None, reason=reason)
+
+
+def refused(reason: str) -> AdRule:
+    """The op depends on its input, and there is no rule that says how: an active one is an error."""
+
+    def jvp(op: StdTensorOp, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
+        raise ADRuleUnsupportedError(f"{op.name}: has no linearize rule, because {reason}")
+
+    return AdRule(jvp, reason=reason)
 
 
 def jvp_only(jvp: Jvp) -> AdRule:

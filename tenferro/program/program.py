@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from tenferro.dims import Guard, SymDim, is_exact
 from tenferro.errors import ArityError, InvalidConfigError, NonStaticShapeError
@@ -22,8 +22,7 @@ Draft = tuple[StdTensorOp, tuple[int, ...], tuple[int, ...], SourceLine | None]
 """Op, inputs, outputs and place of an instruction whose last uses are not known yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class Instruction:
+class Instruction(NamedTuple):
     """One op over slots; each slot is written once.
 
     `last_use[i]` says that no later instruction reads input i and that it is no output.
@@ -33,7 +32,7 @@ class Instruction:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     last_use: tuple[bool, ...]
-    source: SourceLine | None = field(default=None, compare=False)
+    source: SourceLine | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,52 +92,54 @@ class GraphProgram:
         for value in outputs:
             needed[value] = wanted[value]
         kept: list[int] = []
-        for index in range(len(graph.nodes) - 1, -1, -1):
-            node = graph.nodes[index]
-            if any([needed[value] for value in node.outputs]):
-                kept.append(index)
-                if isinstance(node.op, Mark):
-                    for taken, value in zip(node.op.takes, node.outputs, strict=True):
-                        needed[node.inputs[taken]] |= needed[value] & wanted[node.inputs[taken]]
-                else:
-                    for value in node.inputs:
-                        needed[value] = wanted[value]
-        slots = {value: slot for slot, value in enumerate(inputs)}
-        types = [graph.types[value] for value in inputs]
+        nodes, sources, known = graph.nodes, graph.sources, graph.types
+        for index in range(len(nodes) - 1, -1, -1):
+            op, taken, made = nodes[index]
+            for value in made:
+                if needed[value]:
+                    break
+            else:
+                continue
+            kept.append(index)
+            if isinstance(op, Mark):
+                for position, value in zip(op.takes, made, strict=True):
+                    needed[taken[position]] |= needed[value] & wanted[taken[position]]
+            else:
+                for value in taken:
+                    needed[value] = wanted[value]
+        slot_of = [-1] * len(known)
+        for slot, value in enumerate(inputs):
+            slot_of[value] = slot
+        types = [known[value] for value in inputs]
         drafts: list[Draft] = []
         # What two names of one value were used for is one instruction once the names are gone.
-        applied: dict[tuple[StdTensorOp, tuple[int, ...]], tuple[int, ...]] | None = (
-            {} if graph.marked else None
-        )
+        applied: dict[Any, tuple[int, ...]] | None = {} if graph.marked else None
         for index in reversed(kept):
-            node = graph.nodes[index]
-            op = node.op
+            op, taken, made = nodes[index]
             if isinstance(op, Mark):
-                for i, value in zip(op.takes, node.outputs, strict=True):
-                    if needed[value]:
-                        slots.setdefault(value, slots[node.inputs[i]])
+                for position, value in zip(op.takes, made, strict=True):
+                    if needed[value] and slot_of[value] < 0:
+                        slot_of[value] = slot_of[taken[position]]
                 continue
             if isinstance(op, Opaque):
-                raise op.refuse().at(str(graph.sources[index] or ""))
-            try:
-                taken = tuple([slots[value] for value in node.inputs])
-            except KeyError as error:
+                raise op.refuse().at(str(sources[index] or ""))
+            slots = tuple([slot_of[value] for value in taken])
+            if -1 in slots:
                 raise InvalidConfigError(
-                    f"{op.name} needs value {error}, which is no input of the program"
-                ) from None
-            if applied is not None:
-                made = applied.get((op, taken))
-                if made is not None:
-                    slots.update(zip(node.outputs, made, strict=True))
-                    continue
-            start = len(types)
-            types.extend([graph.types[value] for value in node.outputs])
-            made = tuple(range(start, len(types)))
-            slots.update(zip(node.outputs, made, strict=True))
-            drafts.append((op, taken, made, graph.sources[index]))
-            if applied is not None:
-                applied[op, taken] = made
-        output_slots = tuple(slots[value] for value in outputs)
+                    f"{op.name} needs a value of type {known[taken[slots.index(-1)]]} which is no "
+                    "input of the program"
+                )
+            again = None if applied is None else applied.get((op, slots))
+            if again is None:
+                start = len(types)
+                types += [known[value] for value in made]
+                again = tuple(range(start, len(types)))
+                drafts.append((op, slots, again, sources[index]))
+                if applied is not None:
+                    applied[op, slots] = again
+            for value, slot in zip(made, again):  # noqa: B905  # because both are the op's outputs
+                slot_of[value] = slot
+        output_slots = tuple([slot_of[value] for value in outputs])
         return cls(
             name=name,
             instructions=_with_last_use(drafts, output_slots, len(types)),
@@ -215,7 +216,7 @@ class GraphProgram:
             self,
             types=tuple(_bind_type(spec, bindings) for spec in self.types),
             instructions=tuple(
-                replace(instruction, op=instruction.op.specialize(bindings))
+                instruction._replace(op=instruction.op.specialize(bindings))
                 for instruction in self.instructions
             ),
             guards=(),
@@ -322,11 +323,12 @@ def _with_last_use(
         used_later[slot] = 1
     instructions: list[Instruction] = []
     for op, inputs, outputs, source in reversed(drafts):
-        last_use = tuple(not used_later[slot] for slot in inputs)
+        last_use = tuple([not used_later[slot] for slot in inputs])
         for slot in inputs:
             used_later[slot] = 1
         instructions.append(Instruction(op, inputs, outputs, last_use, source))
-    return tuple(reversed(instructions))
+    instructions.reverse()
+    return tuple(instructions)
 
 
 def _bind_type(spec: TensorSpec, bindings: Mapping[Any, int]) -> TensorSpec:

@@ -470,6 +470,16 @@ def test_refused(case: Any) -> None:
         assert word in str(caught.value)
 
 
+def test_an_op_without_a_rule_is_named_with_its_line() -> None:
+    from tenferro.api.dispatch import apply
+    from tenferro.ops.elementwise import BitcastConvert
+
+    with pytest.raises(errors.ADRuleUnsupportedError) as caught:
+        tnf.grad(lambda x: apply(BitcastConvert(tnf.DType.F64), x) * 2.0)(1.0)
+    assert "BitcastConvert: has no linearize rule" in str(caught.value)
+    assert "test_transforms.py" in str(caught.value)
+
+
 def test_an_error_in_the_function_names_its_line() -> None:
     with pytest.raises(errors.ShapeError, match=r"test_transforms.py:\d+"):
         tnf.grad(lambda x: tnf.sum(x + np.ones(4)))(X)

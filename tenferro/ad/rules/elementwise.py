@@ -34,6 +34,7 @@ from tenferro.ad.rule import (
     jvp_only,
     linear,
     partials,
+    refused,
 )
 from tenferro.ops import elementwise as ops
 
@@ -269,7 +270,9 @@ ROWS: AdRows = {
     ops.Complex: AdRule(complex_jvp, complex_transpose, elementwise_batch),
     ops.Convert: AdRule(convert_jvp, convert_transpose, elementwise_batch),
     ops.ReducePrecision: linear(lambda op, x, y_bar: emit(op, y_bar)),
-    ops.BitcastConvert: inactive("bits are no number"),
+    ops.BitcastConvert: refused(
+        "reading bits as another float is no continuous function; convert instead, or stop_gradient"
+    ),
     ops.Floor: STEP,
     ops.Ceil: STEP,
     ops.RoundNearestEven: STEP,
