@@ -68,7 +68,7 @@ def composed(namespace: Any, steps: list[Any]) -> Any:
     def loss(x: Any) -> Any:
         for step in steps:
             x = step(namespace, x)
-        return namespace.sum(namespace.abs(x) ** 2) * 0.5 + namespace.real(x[0, 1])
+        return namespace.sum(namespace.real(x * namespace.conj(x))) * 0.5 + namespace.real(x[0, 1])
 
     return loss
 
@@ -112,4 +112,21 @@ def test_real_compositions(names: list[str], x: Any) -> None:
 @QUIET
 @given(st.lists(st.sampled_from(sorted(COMPLEX_STEPS)), min_size=1, max_size=3), tensors(False))
 def test_complex_compositions(names: list[str], z: Any) -> None:
+    compare([COMPLEX_STEPS[name] for name in names], z)
+
+
+LONG = settings(QUIET, max_examples=60, derandomize=False)
+
+
+@pytest.mark.sweep
+@LONG
+@given(st.lists(st.sampled_from(sorted(REAL_STEPS)), min_size=1, max_size=6), tensors(True))
+def test_many_real_compositions(names: list[str], x: Any) -> None:
+    compare([REAL_STEPS[name] for name in names], x)
+
+
+@pytest.mark.sweep
+@LONG
+@given(st.lists(st.sampled_from(sorted(COMPLEX_STEPS)), min_size=1, max_size=4), tensors(False))
+def test_many_complex_compositions(names: list[str], z: Any) -> None:
     compare([COMPLEX_STEPS[name] for name in names], z)
