@@ -3,7 +3,8 @@
 Sees programs, never graphs, derivative rules or kernels. Text needs no jaxlib.
 """
 
+from lowering.extensions import register_extension_lowering
 from lowering.lower import lower_to_stablehlo
 from lowering.module import StableHloModule
 
-__all__ = ["StableHloModule", "lower_to_stablehlo"]
+__all__ = ["StableHloModule", "lower_to_stablehlo", "register_extension_lowering"]

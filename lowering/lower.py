@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from lowering.emit import EMITTERS
+from lowering.extensions import lowering_of
 from lowering.module import StableHloModule
 from lowering.writer import Value, Writer
 from tenferro.dims import is_static
 from tenferro.errors import InvalidConfigError, NonStaticShapeError, TenferroError
-from tenferro.program import GraphProgram, Instruction, LoweringView
+from tenferro.program import GraphProgram, Instruction, LoweringView, expand_extensions
 
 __all__ = ["PLATFORMS", "PRECISIONS", "lower_to_stablehlo"]
 
@@ -24,6 +25,7 @@ def lower_to_stablehlo(
     precision: str = "highest",
     *,
     specs: Sequence[Any] | None = None,
+    extensions: str = "expand",
 ) -> StableHloModule:
     """The program as a StableHLO module; needs no jaxlib.
 
@@ -33,11 +35,15 @@ def lower_to_stablehlo(
         precision: of dots whose op does not say. "highest" keeps float32 products in float32;
             "default" lets an accelerator use TF32 or bfloat16.
         specs: concrete specs (or arrays) to specialise a symbolic program to.
+        extensions: "expand" writes an op of an extension family by its registered lowering, else by
+            its expansion; "composite" keeps it as a `stablehlo.composite` with family id and payload,
+            the expansion as its decomposition.
 
     Raises:
         NonStaticShapeError: an extent that is symbolic, or that the data decide.
         InvalidConfigError: an unknown platform or precision.
-        UnsupportedError: an op that StableHLO cannot express.
+        UnsupportedError: an op that StableHLO cannot express; of extensions, all of them at once.
+        ExtensionLoweringError: an expansion or lowering that disagrees with the declared types.
 
     >>> import tenferro as tnf
     >>> program = tnf.compile(lambda x: x + x, tnf.TensorSpec((2,), "float64"))
@@ -58,6 +64,12 @@ def lower_to_stablehlo(
         raise InvalidConfigError(f"precision is one of {PRECISIONS}, got {precision!r}")
     if specs is not None:
         program = program.specialize_to(specs)
+    if extensions not in ("expand", "composite"):
+        raise InvalidConfigError(f'extensions is "expand" or "composite", got {extensions!r}')
+    program = expand_extensions(
+        program,
+        keep=lambda op: lowering_of(op.family_id, platform) is not None,
+    )
     view = program.lowering_view()
     _require_static_inputs(view)
     writer = Writer([view.types[slot] for slot in view.input_slots], precision, platform)

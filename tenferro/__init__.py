@@ -4,8 +4,9 @@ Write a function, trace it into a graph of ops, compile it to a program, and run
 natively on NumPy, or lowered to StableHLO and run through PJRT.
 """
 
-from tenferro import errors
+from tenferro import errors, extension
 from tenferro.ad import AdContext
+from tenferro.ad.extension_rule import ExtensionAdRule, ExtensionRuleSet
 from tenferro.api import *  # noqa: F403  # because the surface is this package's namespace
 from tenferro.api import __all__ as _surface
 from tenferro.api.autodiff import (
@@ -39,6 +40,8 @@ __all__ = [
     "AdContext",
     "DType",
     "DimExpr",
+    "ExtensionAdRule",
+    "ExtensionRuleSet",
     "GraphBuilder",
     "GraphCompiler",
     "GraphExecutor",
@@ -53,6 +56,7 @@ __all__ = [
     "custom_jvp",
     "custom_vjp",
     "errors",
+    "extension",
     "grad",
     "hessian",
     "hvp",

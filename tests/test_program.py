@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
-from tenferro.api.dispatch import apply
+from tenferro.exec.dispatch import apply
 from tenferro.ops.elementwise import Add, Multiply
 
 F8 = "float64"

@@ -5,19 +5,20 @@ from lowering.emit import (
     contraction,
     dynamic,
     elementwise,
+    extension,
     indexing,
     reduction,
     source,
     structural,
 )
 from lowering.emit.emitter import Emitter
-from tenferro.ops import STD_OPS, Column
+from tenferro.ops import ALL_OPS, Column
 
 __all__ = ["EMITTERS", "Emitter"]
 
 EMITTERS: Column[Emitter] = Column(
     "emitter",
-    STD_OPS,
+    ALL_OPS,
     source.ROWS,
     elementwise.ROWS,
     analytic.ROWS,
@@ -26,4 +27,5 @@ EMITTERS: Column[Emitter] = Column(
     contraction.ROWS,
     indexing.ROWS,
     dynamic.ROWS,
+    extension.ROWS,
 )

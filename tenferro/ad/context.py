@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from tenferro.ad.extension_rule import ExtensionRuleSet
+from tenferro.ad.graph_emitter import GraphEmitter
 from tenferro.ad.rule import AdRule
 from tenferro.ad.rules import AD_RULES
+from tenferro.graph import Graph
 from tenferro.program import BoundedCache, CacheStats
 
-__all__ = ["AdContext"]
+__all__ = ["AdContext", "install_default_rule_sets"]
 
 
 class AdContext:
@@ -19,6 +22,7 @@ class AdContext:
     the structure of the trace; arrays are arguments of it, so that none is retained.
 
     Args:
+        rule_sets: derivative rules of extension families, beside those that come with the package.
         cache_size: how many derivative programs are kept, least recently used dropped first.
 
     >>> import numpy as np, tenferro as tnf
@@ -30,8 +34,15 @@ class AdContext:
     1
     """
 
-    def __init__(self, *, cache_size: int = 256) -> None:
+    def __init__(self, *rule_sets: ExtensionRuleSet, cache_size: int = 256) -> None:
+        self.extension_rules = ExtensionRuleSet(
+            [rule for rules in (*default_rule_sets(), *rule_sets) for rule in rules.values()]
+        )
         self._programs: BoundedCache[Any] = BoundedCache(cache_size)
+
+    def emitter(self, graph: Graph) -> GraphEmitter:
+        """What differentiates in that graph, by this context's rules."""
+        return GraphEmitter(graph, self.rules, self.extension_rules)
 
     @property
     def rules(self) -> Mapping[Any, AdRule]:
@@ -49,3 +60,16 @@ class AdContext:
     def cache_clear(self) -> None:
         """Forget every derivative program."""
         self._programs.clear()
+
+
+_default_rule_sets: list[Callable[[], Iterable[ExtensionRuleSet]]] = []
+
+
+def install_default_rule_sets(make: Callable[[], Iterable[ExtensionRuleSet]]) -> None:
+    """What every new context has; the package's top floor says so on import."""
+    _default_rule_sets[:] = [make]
+
+
+def default_rule_sets() -> list[ExtensionRuleSet]:
+    """The rules of the families that come with the package."""
+    return [rules for make in _default_rule_sets for rules in make()]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tenferro.ad.algebra import Value
+from tenferro.ad.extension_rule import ExtensionAdRule
 from tenferro.ad.rule import AdRule
 from tenferro.graph import Graph, SourceLine
 from tenferro.ops import StdTensorOp
@@ -21,16 +22,23 @@ class GraphEmitter:
     """Appends to a graph; handles are its values.
 
     Attributes:
-        rules: the AD column, with what a context adds to it.
+        rules: the AD column.
+        extension_rules: the context's rules of extension families.
         source: the user's line that new nodes are laid to.
         primal_of: for a tangent, the value it is the tangent of: it exists, and has its shape.
     """
 
-    __slots__ = ("_scalars", "graph", "primal_of", "rules", "source")
+    __slots__ = ("_scalars", "extension_rules", "graph", "primal_of", "rules", "source")
 
-    def __init__(self, graph: Graph, rules: Mapping[Any, AdRule]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        rules: Mapping[Any, AdRule],
+        extension_rules: Mapping[str, ExtensionAdRule],
+    ) -> None:
         self.graph = graph
         self.rules = rules
+        self.extension_rules = extension_rules
         self.source: SourceLine | None = None
         self.primal_of: dict[int, int] = {}
         self._scalars: dict[tuple[str, DType], int] = {}

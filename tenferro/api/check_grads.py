@@ -21,8 +21,8 @@ import numpy as np
 
 from tenferro.api.autodiff import jvp, vjp
 from tenferro.api.compile import compile
-from tenferro.api.dispatch import apply_all
 from tenferro.errors import GradientMismatchError, InvalidConfigError, TenferroError
+from tenferro.exec.dispatch import apply_all
 from tenferro.graph import SourceLine
 from tenferro.ops import StdTensorOp
 from tenferro.ops import elementwise as el

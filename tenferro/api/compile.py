@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.api.dispatch import is_traced
 from tenferro.api.tensor import TracedTensor
 from tenferro.api.tracing import tracing
 from tenferro.dims import SymDim
 from tenferro.errors import DTypeError, InvalidConfigError, TenferroError
 from tenferro.exec import ExecProgram, GraphExecutor
+from tenferro.exec.dispatch import is_traced
 from tenferro.graph import Graph, GraphBuilder, line_of
 from tenferro.program import BoundedCache, CacheStats, Executor, GraphProgram
 from tenferro.types import DType, TensorSpec, flatten, leaf_paths, unflatten

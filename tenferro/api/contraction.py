@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from tenferro.api.dispatch import apply, as_operand, spec_of
 from tenferro.api.elementwise import multiply
 from tenferro.api.linear import dot_general
 from tenferro.api.manipulation import diagonal, expand_dims, permute_dims
@@ -20,6 +19,7 @@ from tenferro.api.promotion import broadcast_shapes, broadcast_to, convert, resu
 from tenferro.api.reductions import sum as sum_over
 from tenferro.dims import is_static
 from tenferro.errors import InvalidConfigError, ShapeError
+from tenferro.exec.dispatch import apply, as_operand, spec_of
 from tenferro.ops.structural import EmbedDiag
 from tenferro.types import DType
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.api.dispatch import apply, as_operand, is_traced, spec_of
 from tenferro.api.promotion import broadcast_to, convert
 from tenferro.dims import is_static
 from tenferro.errors import InvalidConfigError, NonStaticShapeError
+from tenferro.exec.dispatch import apply, as_operand, is_traced, spec_of
 from tenferro.ops.source import Iota, ShapeOf
 from tenferro.ops.structural import BroadcastInDim, Tril, Triu
 from tenferro.types import DType, TensorSpec

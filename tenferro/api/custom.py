@@ -13,11 +13,11 @@ from typing import Any, cast
 from tenferro.ad import Checkpoint, GraphEmitter, Region, region_of
 from tenferro.ad.algebra import zeros
 from tenferro.api.compile import output_value
-from tenferro.api.dispatch import as_operand, spec_of
-from tenferro.api.dispatch import stop_gradient as stopped
 from tenferro.api.tensor import TracedTensor, value_in
 from tenferro.api.tracing import current_builder, tracing
 from tenferro.errors import ADRuleUnsupportedError, ArityError, InvalidConfigError, ShapeError
+from tenferro.exec.dispatch import as_operand, spec_of
+from tenferro.exec.dispatch import stop_gradient as stopped
 from tenferro.graph import Alias, GraphBuilder, Mark, Opaque
 from tenferro.types import TreeDef, flatten, leaf_paths, unflatten
 

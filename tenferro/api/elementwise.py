@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tenferro.api.dispatch import apply, as_operand, spec_of
 from tenferro.api.promotion import broadcast_arrays, convert, inexact_dtype, promote, result_type
 from tenferro.errors import DTypeError
+from tenferro.exec.dispatch import apply, as_operand, spec_of
 from tenferro.ops import StdTensorOp, analytic
 from tenferro.ops import elementwise as ops
 from tenferro.types import DType

@@ -16,7 +16,6 @@ import numpy as np
 
 from tenferro.api.axes import normalize_axis
 from tenferro.api.creation import shape_of
-from tenferro.api.dispatch import apply, as_operand, is_traced, spec_of
 from tenferro.api.elementwise import add, less, where
 from tenferro.api.manipulation import concat, expand_dims, flip, moveaxis, reshape
 from tenferro.api.promotion import broadcast_arrays, broadcast_to, convert
@@ -29,6 +28,7 @@ from tenferro.errors import (
     OutOfBoundsError,
     UnsupportedError,
 )
+from tenferro.exec.dispatch import apply, as_operand, is_traced, spec_of
 from tenferro.ops.indexing import Gather
 from tenferro.ops.structural import Slice
 from tenferro.types import DType

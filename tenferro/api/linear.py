@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from tenferro.api.axes import normalize_axis
-from tenferro.api.dispatch import apply, as_operand, spec_of
 from tenferro.api.elementwise import conj, multiply, not_equal
 from tenferro.api.manipulation import diagonal, expand_dims, moveaxis, squeeze
 from tenferro.api.promotion import broadcast_shapes, broadcast_to, convert, result_type
 from tenferro.api.reductions import sum as sum_over
 from tenferro.errors import ShapeError
+from tenferro.exec.dispatch import apply, as_operand, spec_of
 from tenferro.ops.contraction import DotGeneral
 from tenferro.types import DType
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from tenferro.api.axes import normalize_axes
 from tenferro.api.custom import custom_jvp
-from tenferro.api.dispatch import as_operand, is_traced, spec_of, stop_gradient
 from tenferro.api.elementwise import (
     abs,
     add,
@@ -33,6 +32,7 @@ from tenferro.api.elementwise import (
 from tenferro.api.manipulation import reshape
 from tenferro.api.promotion import convert, inexact_dtype, promote, result_type
 from tenferro.api.reductions import Axis, max, sum
+from tenferro.exec.dispatch import as_operand, is_traced, spec_of, stop_gradient
 from tenferro.types import DType
 
 __all__ = ["log_softmax", "logaddexp", "logsumexp", "softmax"]

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from tenferro.api.axes import normalize_axes, normalize_axis
-from tenferro.api.dispatch import apply, as_operand, spec_of
 from tenferro.api.promotion import broadcast_arrays, broadcast_to, convert, result_type
 from tenferro.dims import is_static, product
 from tenferro.errors import AxisError, InvalidConfigError, NonStaticShapeError, ShapeError
+from tenferro.exec.dispatch import apply, as_operand, spec_of
 from tenferro.ops import structural as ops
 from tenferro.types import DType
 

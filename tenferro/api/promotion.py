@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.api.dispatch import PYTHON_SCALARS, apply, as_operand, is_traced, spec_of
 from tenferro.dims import Extent, is_exact, is_static
 from tenferro.errors import DTypeError, NonStaticShapeError, ShapeError
+from tenferro.exec.dispatch import PYTHON_SCALARS, apply, as_operand, is_traced, spec_of
 from tenferro.ops.elementwise import Convert
 from tenferro.ops.structural import BroadcastInDim
 from tenferro.types import DType

@@ -9,7 +9,6 @@ from typing import Any
 
 from tenferro.api.axes import normalize_axes, normalize_axis
 from tenferro.api.creation import shape_of
-from tenferro.api.dispatch import apply, as_operand, is_traced, spec_of
 from tenferro.api.elementwise import (
     conj,
     divide,
@@ -26,6 +25,7 @@ from tenferro.api.manipulation import concat, reshape, slice_axis
 from tenferro.api.promotion import broadcast_to, convert
 from tenferro.dims import is_static
 from tenferro.errors import DTypeError, ShapeError
+from tenferro.exec.dispatch import apply, as_operand, is_traced, spec_of
 from tenferro.ops import reduction as ops
 from tenferro.types import DType
 

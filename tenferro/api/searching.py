@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from tenferro.api.axes import normalize_axis
-from tenferro.api.dispatch import apply, apply_all, as_operand, is_traced, spec_of
 from tenferro.api.elementwise import (
     greater,
     greater_equal,
@@ -24,6 +23,7 @@ from tenferro.api.manipulation import astype, expand_dims, flip, moveaxis, ravel
 from tenferro.api.promotion import broadcast_to, promote
 from tenferro.api.reductions import sum as sum_over
 from tenferro.errors import InvalidConfigError, ShapeError
+from tenferro.exec.dispatch import apply, apply_all, as_operand, is_traced, spec_of
 from tenferro.ops import reduction as ops
 from tenferro.ops.source import Iota
 from tenferro.types import DType

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.ad import AdContext, GraphEmitter
+from tenferro.ad import AdContext
 from tenferro.ad.algebra import Value, zeros
 from tenferro.api.compile import output_value
-from tenferro.api.dispatch import as_operand, spec_of
 from tenferro.api.tensor import TracedTensor, value_in
 from tenferro.api.tracing import current_builder, tracing
 from tenferro.dims import is_exact
 from tenferro.errors import ArityError, DTypeError, InvalidConfigError, ShapeError, TenferroError
+from tenferro.exec.dispatch import as_operand, spec_of
 from tenferro.graph import Alias, ArgumentBuilder, Graph, GraphBuilder, Mark, Opaque, line_of
 from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec, TreeDef, flatten, leaf_paths, unflatten
@@ -119,7 +119,7 @@ class Stage:
             self.primals = list(graph.add_mark(Alias(tuple(range(len(actual)))), actual))
         else:
             self.primals = []
-        self.emitter = GraphEmitter(graph, context.rules)
+        self.emitter = context.emitter(graph)
         self.start = len(graph.nodes)
         self._trace(fn, list(args), kwargs, has_aux)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from tenferro.api.dispatch import as_operand
 from tenferro.api.operators import Operators
 from tenferro.errors import ConcretizationError, InvalidConfigError
+from tenferro.exec.dispatch import as_operand
 from tenferro.graph import GraphBuilder, StopGradient
 from tenferro.ops import StdTensorOp
 from tenferro.types import DType, TensorSpec

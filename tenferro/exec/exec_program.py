@@ -10,11 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from tenferro.dims import ShapeExtent, extent_of
+from tenferro.errors import TenferroError
+from tenferro.exec.extensions import ExtensionRegistry
 from tenferro.exec.kernels import KERNELS, Kernel
 from tenferro.exec.segments import Segment, segment_instructions
 from tenferro.graph import SourceLine
 from tenferro.ops import StdTensorOp
-from tenferro.program import GraphProgram
+from tenferro.ops.extension import Extension
+from tenferro.program import GraphProgram, Instruction
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["ExecInstruction", "ExecProgram", "Pass", "compile_std_to_exec"]
@@ -83,14 +86,23 @@ class ExecProgram:
         return "\n".join(lines)
 
 
-def compile_std_to_exec(program: GraphProgram, passes: Sequence[Pass] = ()) -> ExecProgram:
-    """Run the passes on a static program and bind each instruction to its kernel."""
+def compile_std_to_exec(
+    program: GraphProgram,
+    passes: Sequence[Pass] = (),
+    extensions: ExtensionRegistry | None = None,
+) -> ExecProgram:
+    """Run the passes on a static program and bind each instruction to its kernel.
+
+    Raises:
+        UnsupportedError: an extension whose family has no runtime in `extensions`.
+    """
+    registry = ExtensionRegistry() if extensions is None else extensions
     for rewrite in passes:
         program = rewrite(program)
     instructions = tuple(
         ExecInstruction(
             op=instruction.op,
-            kernel=KERNELS[type(instruction.op)],
+            kernel=_kernel(instruction, registry),
             input_slots=instruction.inputs,
             output_slots=instruction.outputs,
             output_types=tuple(program.types[slot] for slot in instruction.outputs),
@@ -106,3 +118,13 @@ def compile_std_to_exec(program: GraphProgram, passes: Sequence[Pass] = ()) -> E
         n_slots=program.n_slots,
         segments=segment_instructions([instruction.op for instruction in instructions]),
     )
+
+
+def _kernel(instruction: Instruction, registry: ExtensionRegistry) -> Kernel:
+    op = instruction.op
+    if not isinstance(op, Extension):
+        return KERNELS[type(op)]
+    try:
+        return registry.kernel(op)
+    except TenferroError as error:
+        raise error.at(str(instruction.source or "")) from None

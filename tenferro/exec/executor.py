@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
 from tenferro.errors import BackendFailureError, InvalidConfigError, TenferroError
 from tenferro.exec.exec_program import ExecInstruction, ExecProgram, Pass, compile_std_to_exec
+from tenferro.exec.extensions import ExtensionRegistry, ExtensionRuntime, default_runtimes
 from tenferro.passes import NATIVE_PASSES
 from tenferro.program import BoundedCache, CacheStats, GraphProgram
 
@@ -27,6 +28,7 @@ class GraphExecutor:
         segmented: execute by segments, or one instruction at a time; results are the same.
         passes: the native passes; None takes `tenferro.passes.NATIVE_PASSES`.
         cache_size: how many specialised programs are kept.
+        runtimes: of extension families, beside those that come with the package.
 
     Results never share memory with an argument, a constant, or each other.
 
@@ -47,6 +49,7 @@ class GraphExecutor:
         segmented: bool = True,
         passes: Sequence[Pass] | None = None,
         cache_size: int = 256,
+        runtimes: Iterable[ExtensionRuntime] = (),
     ) -> None:
         if order not in ("F", "C", "K"):
             raise InvalidConfigError(f'GraphExecutor: order is "F", "C" or "K", got {order!r}')
@@ -56,6 +59,9 @@ class GraphExecutor:
         self.threads = threads
         self.segmented = segmented
         self.passes = tuple(NATIVE_PASSES if passes is None else passes)
+        self.extensions = ExtensionRegistry(default_runtimes())
+        for runtime in runtimes:
+            self.register_runtime(runtime)
         self._compiled: BoundedCache[ExecProgram] = BoundedCache(cache_size)
 
     def run(self, program: GraphProgram, *arrays: Any) -> Any:
@@ -78,8 +84,18 @@ class GraphExecutor:
     def _exec_program(self, program: GraphProgram, shapes: tuple[Any, ...]) -> ExecProgram:
         return self._compiled.get(
             (program, shapes),
-            lambda: compile_std_to_exec(program.specialize(program.bind(shapes)), self.passes),
+            lambda: compile_std_to_exec(
+                program.specialize(program.bind(shapes)), self.passes, self.extensions
+            ),
         )
+
+    def register_runtime(self, runtime: ExtensionRuntime, *, replace: bool = False) -> None:
+        """Execute an extension family by this runtime.
+
+        Raises:
+            DuplicateFamilyError: the family has one already, and `replace` is not set.
+        """
+        self.extensions.register(runtime, replace=replace)
 
     def run_exec(self, program: ExecProgram, leaves: Sequence[Any]) -> list[Any]:
         """Execute the IR on arrays that fit it; results as the kernels left them."""

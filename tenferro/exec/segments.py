@@ -12,6 +12,7 @@ from enum import Enum
 from tenferro.ops import StdTensorOp
 from tenferro.ops.contraction import Convolution, DotGeneral
 from tenferro.ops.dynamic import DynamicTruncate, PadToMatch
+from tenferro.ops.extension import Extension
 from tenferro.ops.source import Constant, ShapeOf
 
 __all__ = ["Category", "Segment", "category_of", "segment_instructions"]
@@ -29,7 +30,7 @@ class Category(Enum):
 
 
 _HOST = frozenset({Constant, ShapeOf, DynamicTruncate, PadToMatch})
-_BOUNDARY = frozenset({DotGeneral, Convolution})
+_BOUNDARY = frozenset({DotGeneral, Convolution, Extension})
 
 
 def category_of(op: StdTensorOp) -> Category:

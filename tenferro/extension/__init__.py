@@ -1,1 +1,46 @@
-"""The contract for operations from other packages. Not built yet."""
+"""Operations from other packages: all that their authors need, and all that ours use.
+
+`ExtensionOp` says what an op is, `apply` puts it into a program, a runtime on an executor runs it, an
+`ExtensionAdRule` on an `AdContext` differentiates it, `lower_to_standard_ops` or a registered lowering
+takes it to other peers, and a factory brings it back from a file.
+
+Source: seeds 000, 001, 003.
+"""
+
+from tenferro.ad.extension_rule import ExtensionAdRule, ExtensionRuleSet, RuleBuilder
+from tenferro.exec.extensions import (
+    ExtensionCacheKey,
+    ExtensionCaches,
+    ExtensionRuntime,
+    HostReferenceRuntime,
+)
+from tenferro.extension.application import apply
+from tenferro.extension.extension_op import ExtensionOp, check_family_id, extension_family
+from tenferro.extension.registration import (
+    ExtensionFactory,
+    OpFactory,
+    lookup_extension_factory,
+    register_extension,
+    registered_families,
+)
+from tenferro.ops.extension import Extension
+
+__all__ = [
+    "Extension",
+    "ExtensionAdRule",
+    "ExtensionCacheKey",
+    "ExtensionCaches",
+    "ExtensionFactory",
+    "ExtensionOp",
+    "ExtensionRuleSet",
+    "ExtensionRuntime",
+    "HostReferenceRuntime",
+    "OpFactory",
+    "RuleBuilder",
+    "apply",
+    "check_family_id",
+    "extension_family",
+    "lookup_extension_factory",
+    "register_extension",
+    "registered_families",
+]

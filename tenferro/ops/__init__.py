@@ -8,6 +8,7 @@ from tenferro.ops import (
     contraction,
     dynamic,
     elementwise,
+    extension,
     indexing,
     reduction,
     source,
@@ -16,7 +17,7 @@ from tenferro.ops import (
 from tenferro.ops.column import Column
 from tenferro.ops.op import StdTensorOp
 
-__all__ = ["STD_OPS", "Column", "StdTensorOp"]
+__all__ = ["ALL_OPS", "STD_OPS", "Column", "StdTensorOp"]
 
 STD_OPS: tuple[type[StdTensorOp], ...] = (
     *source.CARDS,
@@ -29,3 +30,6 @@ STD_OPS: tuple[type[StdTensorOp], ...] = (
     *dynamic.CARDS,
 )
 """Every op of the vocabulary, in the order of the catalogue."""
+
+ALL_OPS: tuple[type[StdTensorOp], ...] = (*STD_OPS, *extension.CARDS)
+"""The vocabulary and the carrier of what comes from elsewhere."""

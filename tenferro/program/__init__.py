@@ -1,7 +1,8 @@
 """Programs: the frozen form between graphs and executors."""
 
 from tenferro.program.cache import BoundedCache, CacheStats
-from tenferro.program.native import Executor, install_native_executor
+from tenferro.program.expand import expand_extensions
+from tenferro.program.native import Executor, install_native_executor, native_executor
 from tenferro.program.program import GraphProgram, Instruction, LoweringView
 
 __all__ = [
@@ -11,5 +12,7 @@ __all__ = [
     "GraphProgram",
     "Instruction",
     "LoweringView",
+    "expand_extensions",
     "install_native_executor",
+    "native_executor",
 ]

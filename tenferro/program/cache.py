@@ -68,6 +68,11 @@ class BoundedCache(Generic[Value]):
                 self._evictions += 1
         return value
 
+    def entries(self) -> list[Value]:
+        """What is kept now, least recently used first."""
+        with self._lock:
+            return list(self._entries.values())
+
     def clear(self) -> None:
         """Drop every entry and start counting anew."""
         with self._lock:

@@ -12,7 +12,7 @@ from tenferro.errors import UnsupportedError
 if TYPE_CHECKING:
     from tenferro.program.program import GraphProgram
 
-__all__ = ["Executor", "install_native_executor", "native_run"]
+__all__ = ["Executor", "install_native_executor", "native_executor", "native_run"]
 
 
 class Executor(Protocol):
@@ -31,8 +31,17 @@ def install_native_executor(executor: Executor) -> None:
     _installed[:] = [executor]
 
 
-def native_run(program: GraphProgram, arrays: tuple[Any, ...]) -> Any:
-    """Run on the installed executor."""
+def native_executor() -> Any:
+    """The installed executor.
+
+    Raises:
+        UnsupportedError: there is none.
+    """
     if not _installed:
         raise UnsupportedError("no native executor is installed; import tenferro")
-    return _installed[0].run(program, *arrays)
+    return _installed[0]
+
+
+def native_run(program: GraphProgram, arrays: tuple[Any, ...]) -> Any:
+    """Run on the installed executor."""
+    return native_executor().run(program, *arrays)

@@ -10,7 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tenferro.api.dispatch import apply_all
+from tenferro.exec.dispatch import apply_all
 from tenferro.ops import STD_OPS, StdTensorOp, dynamic, elementwise, source
 from tenferro.types import DType
 from tests.samples import SAMPLES

@@ -471,7 +471,7 @@ def test_refused(case: Any) -> None:
 
 
 def test_an_op_without_a_rule_is_named_with_its_line() -> None:
-    from tenferro.api.dispatch import apply
+    from tenferro.exec.dispatch import apply
     from tenferro.ops.elementwise import BitcastConvert
 
     with pytest.raises(errors.ADRuleUnsupportedError) as caught:

@@ -11,7 +11,7 @@ import pytest
 
 import tenferro as tnf
 from tenferro import passes
-from tenferro.api.dispatch import apply
+from tenferro.exec.dispatch import apply
 from tenferro.ops import StdTensorOp
 from tenferro.ops.contraction import DotGeneral
 from tenferro.ops.elementwise import Add, Convert, Multiply, Negate, Subtract

@@ -6,18 +6,19 @@ from tenferro.ad.rules import (
     contraction,
     dynamic,
     elementwise,
+    extension,
     indexing,
     reduction,
     source,
     structural,
 )
-from tenferro.ops import STD_OPS, Column
+from tenferro.ops import ALL_OPS, Column
 
 __all__ = ["AD_RULES"]
 
 AD_RULES: Column[AdRule] = Column(
     "derivative rule",
-    STD_OPS,
+    ALL_OPS,
     source.ROWS,
     elementwise.ROWS,
     analytic.ROWS,
@@ -26,4 +27,5 @@ AD_RULES: Column[AdRule] = Column(
     contraction.ROWS,
     indexing.ROWS,
     dynamic.ROWS,
+    extension.ROWS,
 )

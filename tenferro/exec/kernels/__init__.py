@@ -5,19 +5,20 @@ from tenferro.exec.kernels import (
     contraction,
     dynamic,
     elementwise,
+    extension,
     indexing,
     reduction,
     source,
     structural,
 )
 from tenferro.exec.kernels.kernel import Kernel
-from tenferro.ops import STD_OPS, Column
+from tenferro.ops import ALL_OPS, Column
 
 __all__ = ["KERNELS", "Kernel"]
 
 KERNELS: Column[Kernel] = Column(
     "kernel",
-    STD_OPS,
+    ALL_OPS,
     source.ROWS,
     elementwise.ROWS,
     analytic.ROWS,
@@ -26,4 +27,5 @@ KERNELS: Column[Kernel] = Column(
     contraction.ROWS,
     indexing.ROWS,
     dynamic.ROWS,
+    extension.ROWS,
 )

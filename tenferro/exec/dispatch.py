@@ -14,6 +14,8 @@ from tenferro.dims import GuardLog
 from tenferro.errors import ArityError, DTypeError
 from tenferro.exec.kernels import KERNELS
 from tenferro.ops import StdTensorOp
+from tenferro.ops.extension import Extension
+from tenferro.program import native_executor
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["apply", "apply_all", "as_operand", "is_traced", "spec_of", "stop_gradient"]
@@ -47,8 +49,15 @@ def apply_all(op: StdTensorOp, *operands: Any) -> tuple[Any, ...]:
     arrays = [np.asarray(operand) for operand in operands]
     types = op.infer(*[spec_of(array) for array in arrays], guards=GuardLog())
     with np.errstate(all="ignore"):
-        result = KERNELS[type(op)](op, *arrays)
+        result = _kernel(op)(op, *arrays)
     return (np.asarray(result),) if len(types) == 1 else tuple(map(np.asarray, result))
+
+
+def _kernel(op: StdTensorOp) -> Any:
+    """An extension runs by the default executor's runtime of its family."""
+    if isinstance(op, Extension):
+        return native_executor().extensions.kernel(op)
+    return KERNELS[type(op)]
 
 
 def is_traced(operand: Any) -> bool:

@@ -1,0 +1,205 @@
+"""What a native executor knows of extensions: their runtimes, and the caches these may fill.
+
+A family without a registered runtime is an error; nothing is executed by another way silently.
+
+Source: seed 001; seed 003, "Cache Ownership"; seed 000, sections 8 and 12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tenferro.errors import (
+    BackendFailureError,
+    DuplicateFamilyError,
+    InvalidConfigError,
+    TenferroError,
+    UnsupportedError,
+)
+from tenferro.ops.extension import Extension
+from tenferro.program.cache import BoundedCache, CacheStats
+from tenferro.types import DType, TensorSpec
+
+__all__ = [
+    "ExtensionCacheKey",
+    "ExtensionCaches",
+    "ExtensionRegistry",
+    "ExtensionRuntime",
+    "HostReferenceRuntime",
+    "install_default_runtimes",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ExtensionCacheKey:
+    """Names one store of an extension: the family it belongs to, and what it holds."""
+
+    family_id: str
+    name: str
+
+
+class ExtensionCaches:
+    """The stores that extensions keep plans in, owned by one executor; each is a bounded LRU.
+
+    >>> caches = ExtensionCaches()
+    >>> plans = caches.store(ExtensionCacheKey("example.fft.v1", "plans"))
+    >>> plans.get(8, lambda: "plan for 8"), plans.capacity, len(caches)
+    ('plan for 8', 256, 1)
+    """
+
+    def __init__(self, capacity: int = 256) -> None:
+        self.capacity = capacity
+        self._stores: dict[ExtensionCacheKey, BoundedCache[Any]] = {}
+
+    def store(self, key: ExtensionCacheKey) -> BoundedCache[Any]:
+        """The store of that name, made empty when there is none."""
+        return self._stores.setdefault(key, BoundedCache(self.capacity))
+
+    def stats(self) -> dict[ExtensionCacheKey, CacheStats]:
+        """Hits, misses, evictions, entries and capacity of each store."""
+        return {key: store.stats() for key, store in self._stores.items()}
+
+    @property
+    def retained_bytes(self) -> int:
+        """Bytes of the arrays that all entries hold."""
+        return sum(
+            getattr(entry, "nbytes", 0)
+            for store in self._stores.values()
+            for entry in store.entries()
+        )
+
+    def clear(self) -> None:
+        """Empty every store."""
+        for store in self._stores.values():
+            store.clear()
+
+    def __len__(self) -> int:
+        return sum(len(store) for store in self._stores.values())
+
+
+class ExtensionRuntime:
+    """Executes one family on an executor; derive from it, or give `HostReferenceRuntime`.
+
+    Attributes:
+        family_id: whose ops it executes.
+        order: memory order of the arrays it is given: "F", dense column-major, or "K" for whatever
+            they are.
+    """
+
+    family_id: str
+    order: str = "F"
+
+    def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
+        """The outputs, in order, of the dtypes and shapes that the op declares."""
+        raise NotImplementedError
+
+
+class HostReferenceRuntime(ExtensionRuntime):
+    """Executes a family by its ops' own `eager_execute`, on the host: an explicit choice.
+
+    >>> HostReferenceRuntime("example.identity.v1").family_id
+    'example.identity.v1'
+    """
+
+    def __init__(self, family_id: str) -> None:
+        self.family_id = family_id
+
+    def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
+        """What `eager_execute` gives."""
+        return op.eager_execute(list(inputs))
+
+
+class ExtensionRegistry:
+    """The runtimes of one executor, by family, and their caches."""
+
+    def __init__(self, runtimes: Iterable[ExtensionRuntime] = ()) -> None:
+        self._runtimes: dict[str, ExtensionRuntime] = {}
+        self.caches = ExtensionCaches()
+        for runtime in runtimes:
+            self.register(runtime)
+
+    def register(self, runtime: ExtensionRuntime, *, replace: bool = False) -> None:
+        """Execute the family of `runtime` by it.
+
+        Raises:
+            DuplicateFamilyError: the family has a runtime already, and `replace` is not set.
+        """
+        family = runtime.family_id
+        if family in self._runtimes and not replace:
+            raise DuplicateFamilyError(
+                f"family_id {family!r} already has a runtime on this executor; pass replace=True"
+            )
+        self._runtimes[family] = runtime
+
+    def __contains__(self, family_id: str) -> bool:
+        return family_id in self._runtimes
+
+    def kernel(self, op: Extension) -> Callable[..., Any]:
+        """A kernel that executes `op` by its family's runtime.
+
+        Raises:
+            UnsupportedError: no runtime is registered.
+        """
+        family = op.family_id
+        runtime = self._runtimes.get(family)
+        if runtime is None:
+            raise UnsupportedError(
+                f"extension: {family}: not registered; register its runtime on the executor, or "
+                f"HostReferenceRuntime({family!r}) to run it by its own eager_execute"
+            )
+        return lambda carrier, *arrays: execute(runtime, carrier, arrays, self.caches)
+
+
+def execute(
+    runtime: ExtensionRuntime, carrier: Extension, arrays: Sequence[Any], caches: ExtensionCaches
+) -> Any:
+    """Run one op, and hold it to what it declared.
+
+    Raises:
+        BackendFailureError: the runtime failed.
+        InvalidConfigError: another number, dtype or shape of outputs than declared.
+    """
+    family = carrier.family_id
+    inputs = [np.asfortranarray(x) if runtime.order == "F" and x.ndim else x for x in arrays]
+    try:
+        result = runtime.execute(carrier.op, inputs, caches)
+    except TenferroError as error:
+        if family in str(error):
+            raise
+        raise BackendFailureError(f"extension: family_id={family}: {error}") from error
+    except Exception as error:
+        raise BackendFailureError(
+            f"extension: family_id={family}: {type(error).__name__}: {error}"
+        ) from error
+    outputs = (result,) if isinstance(result, np.ndarray | np.generic) else tuple(result)
+    if len(outputs) != carrier.output_count:
+        raise InvalidConfigError(
+            f"extension: family_id={family}: execution gives {len(outputs)} outputs, output_count "
+            f"declares {carrier.output_count}"
+        )
+    outputs = tuple(np.asarray(y) for y in outputs)
+    declared = carrier.infer(*[TensorSpec.of(x.shape, DType.of(x.dtype)) for x in inputs])
+    for index, (y, spec) in enumerate(zip(outputs, declared, strict=True)):
+        if DType.of(y.dtype) is not spec.dtype or y.shape != spec.shape:
+            raise InvalidConfigError(
+                f"extension: family_id={family}: output {index} is "
+                f"{TensorSpec.of(y.shape, DType.of(y.dtype))}, infer_output_meta declares {spec}"
+            )
+    return outputs[0] if len(outputs) == 1 else outputs
+
+
+_default_runtimes: list[Callable[[], Iterable[ExtensionRuntime]]] = []
+
+
+def install_default_runtimes(make: Callable[[], Iterable[ExtensionRuntime]]) -> None:
+    """What every new executor has registered; the package's top floor says so on import."""
+    _default_runtimes[:] = [make]
+
+
+def default_runtimes() -> list[ExtensionRuntime]:
+    """Fresh runtimes of the families that come with the package."""
+    return [runtime for make in _default_runtimes for runtime in make()]

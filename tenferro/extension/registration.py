@@ -1,0 +1,95 @@
+"""Factories: how a saved op of a family comes back. Tracing and running need none.
+
+Source: seed 000, sections 9 and 11.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from typing import Any, Protocol
+
+from tenferro.errors import DuplicateFamilyError, RegistrationError
+from tenferro.extension.extension_op import check_family_id, major_version
+
+__all__ = [
+    "ExtensionFactory",
+    "OpFactory",
+    "lookup_extension_factory",
+    "register_extension",
+    "registered_families",
+]
+
+
+class ExtensionFactory(Protocol):
+    """Makes ops of one family from their saved payload."""
+
+    @property
+    def family_id(self) -> str:
+        """Whose ops it makes."""
+        ...
+
+    @property
+    def version(self) -> int:
+        """The family's major version here."""
+        ...
+
+    def instantiate(self, payload: dict[str, Any]) -> Any:
+        """The op with this payload."""
+        ...
+
+
+class OpFactory:
+    """The factory of a dataclass: its fields are the payload.
+
+    >>> OpFactory(int)
+    Traceback (most recent call last):
+        ...
+    tenferro.errors.RegistrationError: OpFactory: int is no dataclass with a family_id
+    """
+
+    def __init__(self, cls: type[Any]) -> None:
+        if not (is_dataclass(cls) and isinstance(getattr(cls, "family_id", None), str)):
+            raise RegistrationError(f"OpFactory: {cls.__name__} is no dataclass with a family_id")
+        self.cls: Callable[..., Any] = cls
+        self.family_id: str = cls.family_id
+        self.version = major_version(check_family_id(self.family_id))
+        self._names = {field.name for field in fields(cls)}
+
+    def instantiate(self, payload: dict[str, Any]) -> Any:
+        """The op with these fields."""
+        if unknown := payload.keys() - self._names:
+            raise RegistrationError(f"{self.family_id}: unknown payload fields {sorted(unknown)}")
+        return self.cls(**payload)
+
+
+_FACTORIES: dict[str, ExtensionFactory] = {}
+_LOCK = threading.Lock()
+
+
+def register_extension(factory: Any) -> None:
+    """Make a family's saved ops loadable; `factory` is an `ExtensionFactory`, or an op's dataclass.
+
+    Raises:
+        DuplicateFamilyError: the family is registered already.
+        MalformedFamilyIdError: its id is not `<package>.<name>.v<major>`.
+    """
+    made: ExtensionFactory = OpFactory(factory) if isinstance(factory, type) else factory
+    family_id = check_family_id(made.family_id)
+    with _LOCK:
+        if family_id in _FACTORIES:
+            raise DuplicateFamilyError(f"family_id {family_id!r} already registered")
+        _FACTORIES[family_id] = made
+
+
+def lookup_extension_factory(family_id: str) -> ExtensionFactory | None:
+    """The factory of a family, or None."""
+    with _LOCK:
+        return _FACTORIES.get(family_id)
+
+
+def registered_families() -> list[str]:
+    """The ids of all registered families."""
+    with _LOCK:
+        return sorted(_FACTORIES)

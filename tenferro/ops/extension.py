@@ -1,0 +1,132 @@
+"""The carrier of operations that come from other packages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tenferro.dims import GuardLog
+from tenferro.errors import ArityError, InvalidConfigError, TenferroError
+from tenferro.ops.op import StdTensorOp
+from tenferro.rules.dtypes import ANY
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["CARDS", "Extension"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Extension(StdTensorOp):
+    """An operation of another package: `op` describes it, its owner's tables say what it does.
+
+    Two carriers are equal when the family ids are and `payload_eq` says so.
+
+    Shapes:  as `op.infer_output_meta` says
+    Dtypes:  as `op.infer_output_meta` says
+    AD:      by the `ExtensionAdRule` of the family, on the `AdContext`
+    Lowers:  by a registered lowering of the family, else by its expansion
+    Errors:  InvalidConfigError where counts disagree with what the op declares
+    Source:  seed 000, sections 4 to 7
+    """
+
+    op: Any
+
+    accepts: ClassVar[frozenset[DType]] = ANY
+
+    @property
+    def family_id(self) -> str:
+        """Which family the operation belongs to."""
+        return self.op.family_id
+
+    @property
+    def name(self) -> str:
+        """The family id, as it is printed."""
+        return self.op.family_id
+
+    @property
+    def input_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because the op declares it
+        """As the op declares."""
+        return self.op.input_count
+
+    @property
+    def output_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because the op declares it
+        """As the op declares."""
+        return self.op.output_count
+
+    def infer(self, *inputs: TensorSpec, guards: GuardLog | None = None) -> tuple[TensorSpec, ...]:
+        """Types of the outputs by the op's own rule.
+
+        Raises:
+            ArityError: another number of inputs than declared.
+            InvalidConfigError: another number of outputs than declared, or a malformed answer.
+        """
+        family = self.family_id
+        if len(inputs) != self.op.input_count:
+            raise ArityError(
+                f"extension: family_id={family}: expected {self.op.input_count} inputs, "
+                f"got {len(inputs)}"
+            )
+        dtypes = [spec.dtype for spec in inputs]
+        shapes = [spec.shape for spec in inputs]
+        try:
+            meta = self.op.infer_output_meta(dtypes, shapes)
+        except TenferroError:
+            raise
+        except Exception as error:
+            raise InvalidConfigError(
+                f"extension: family_id={family}: infer_output_meta failed for "
+                f"{', '.join(map(str, inputs))}: {type(error).__name__}: {error}"
+            ) from error
+        return declared_types(self.op, meta)
+
+    def specialize(self, bindings: Any) -> Extension:
+        """Itself: a descriptor holds no symbols; its shapes come from its inputs."""
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Extension):
+            return NotImplemented
+        return self.op is other.op or (
+            self.op.family_id == other.op.family_id and bool(self.op.payload_eq(other.op))
+        )
+
+    def __hash__(self) -> int:
+        return hash((Extension, self.op.family_id, self.op.payload_hash()))
+
+    def __str__(self) -> str:
+        return f"Extension({self.op})"
+
+    def __repr__(self) -> str:
+        return f"Extension({self.op.family_id}, {self.op!r})"
+
+
+def declared_types(op: Any, meta: Any) -> tuple[TensorSpec, ...]:
+    """What `infer_output_meta` gave, as types; a pair of dtype and shape, or a TensorSpec, each."""
+    try:
+        entries = tuple(meta)
+    except TypeError:
+        raise InvalidConfigError(
+            f"extension: family_id={op.family_id}: infer_output_meta gives a list with one "
+            f"(dtype, shape) per output, got {meta!r:.60}"
+        ) from None
+    if len(entries) != op.output_count:
+        raise InvalidConfigError(
+            f"extension: family_id={op.family_id}: infer_output_meta gives {len(entries)} outputs, "
+            f"output_count declares {op.output_count}"
+        )
+    types: list[TensorSpec] = []
+    for entry in entries:
+        if isinstance(entry, TensorSpec):
+            types.append(entry)
+            continue
+        try:
+            dtype, shape = entry
+        except (TypeError, ValueError):
+            raise InvalidConfigError(
+                f"extension: family_id={op.family_id}: infer_output_meta gives (dtype, shape) per "
+                f"output, got {entry!r:.60}"
+            ) from None
+        types.append(TensorSpec(tuple(shape), dtype))
+    return tuple(types)
+
+
+CARDS = (Extension,)

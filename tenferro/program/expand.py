@@ -1,0 +1,102 @@
+"""Expand: a program whose extensions are written as standard ops, for peers without their runtimes.
+
+Law: the result computes the same; extensions that `keep` claims stay as they are.
+
+Source: seed 001, `lower_to_standard_ops`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tenferro.errors import ExtensionLoweringError, TenferroError, UnsupportedError
+from tenferro.graph import Graph, GraphBuilder, SourceLine
+from tenferro.ops.extension import Extension
+
+if TYPE_CHECKING:
+    from tenferro.program.program import GraphProgram
+
+__all__ = ["expand_extensions"]
+
+
+def expand_extensions(
+    program: GraphProgram, keep: Callable[[Extension], bool] = lambda op: False
+) -> GraphProgram:
+    """The program with each extension replaced by what its `lower_to_standard_ops` writes.
+
+    Raises:
+        UnsupportedError: extensions without an expansion; lists them all, with the user's lines.
+        ExtensionLoweringError: an expansion that fails, or disagrees with the declared types.
+    """
+    if not any(isinstance(i.op, Extension) and not keep(i.op) for i in program.instructions):
+        return program
+    graph = Graph()
+    values = [graph.add_input(spec) for spec in program.input_specs]
+    values += [-1] * (program.n_slots - len(values))
+    missing: list[str] = []
+    for instruction in program.instructions:
+        op = instruction.op
+        inputs = tuple(values[slot] for slot in instruction.inputs)
+        if isinstance(op, Extension) and not keep(op):
+            made = _expanded(graph, op, inputs, instruction.source)
+            if made is None:
+                missing.append(f"{op.family_id} at {instruction.source or 'an unknown line'}")
+                made = graph.add(op, inputs, instruction.source)
+        else:
+            made = graph.add(op, inputs, instruction.source)
+        for slot, value in zip(instruction.outputs, made, strict=True):
+            values[slot] = value
+    if missing:
+        raise UnsupportedError(
+            "extension: no expansion into standard ops, and no lowering registered, for:\n  "
+            + "\n  ".join(missing)
+            + "\ngive lower_to_standard_ops, or lowering.register_extension_lowering"
+        )
+    return type(program).from_graph(
+        graph,
+        [values[slot] for slot in program.output_slots],
+        name=program.name,
+        in_tree=program.in_tree,
+        out_tree=program.out_tree,
+        input_names=program.input_names,
+        output_names=program.output_names,
+        guards=program.guards,
+    )
+
+
+def _expanded(
+    graph: Graph, op: Extension, inputs: tuple[int, ...], source: SourceLine | None
+) -> tuple[int, ...] | None:
+    builder = GraphBuilder(graph)
+    builder.source = source
+    specs = [graph.types[value] for value in inputs]
+    before = len(graph.nodes)
+    dtypes, shapes = [spec.dtype for spec in specs], [spec.shape for spec in specs]
+    place = str(source or "")
+    try:
+        found: Any = op.op.lower_to_standard_ops(builder, list(inputs), dtypes, shapes)
+    except TenferroError as error:
+        raise ExtensionLoweringError(f"extension: {op.family_id}: {error}").at(place) from error
+    except Exception as error:
+        raise ExtensionLoweringError(
+            f"extension: {op.family_id}: lower_to_standard_ops failed: {type(error).__name__}: {error}"
+        ).at(place) from error
+    if found is None:
+        return None
+    outputs = (found,) if isinstance(found, int) else tuple(found)
+    declared = op.infer(*specs)
+    types = tuple(graph.types[value] for value in outputs)
+    if types != declared:
+        raise ExtensionLoweringError(
+            f"extension: {op.family_id}: lower_to_standard_ops gives "
+            f"({', '.join(map(str, types))}), infer_output_meta declares "
+            f"({', '.join(map(str, declared))})"
+        ).at(place)
+    for node in graph.nodes[before:]:
+        if isinstance(node.op, Extension):
+            raise ExtensionLoweringError(
+                f"extension: {op.family_id}: lower_to_standard_ops wrote {node.op.family_id}, which "
+                "is no standard op"
+            ).at(place)
+    return outputs
