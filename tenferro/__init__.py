@@ -6,9 +6,11 @@ natively on NumPy, or lowered to StableHLO and run through PJRT.
 
 from tenferro import errors, extension
 from tenferro.ad import AdContext
+from tenferro.ad.context import install_default_rule_sets
 from tenferro.ad.extension_rule import ExtensionAdRule, ExtensionRuleSet
 from tenferro.api import *  # noqa: F403  # because the surface is this package's namespace
 from tenferro.api import __all__ as _surface
+from tenferro.api import linalg
 from tenferro.api.autodiff import (
     grad,
     hessian,
@@ -26,11 +28,24 @@ from tenferro.api.custom import checkpoint, custom_jvp, custom_vjp, stop_gradien
 from tenferro.api.tensor import TracedTensor
 from tenferro.dims import DimExpr, SymDim
 from tenferro.exec import GraphExecutor
+from tenferro.exec.extensions import install_default_runtimes
+from tenferro.ext import linalg as _linalg
 from tenferro.graph import GraphBuilder
 from tenferro.ops import STD_OPS, StdTensorOp
 from tenferro.program import GraphProgram, install_native_executor
 from tenferro.types import DType, TensorSpec
 
+
+def _runtimes() -> list[extension.ExtensionRuntime]:
+    return _linalg.runtimes()
+
+
+def _rule_sets() -> list[ExtensionRuleSet]:
+    return [_linalg.rule_set()]
+
+
+install_default_runtimes(_runtimes)
+install_default_rule_sets(_rule_sets)
 install_native_executor(GraphExecutor())
 
 __version__ = "0.1.0"
@@ -64,6 +79,7 @@ __all__ = [
     "jacrev",
     "jit",
     "jvp",
+    "linalg",
     "linearize",
     "stop_gradient",
     "value_and_grad",

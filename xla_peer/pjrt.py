@@ -12,7 +12,15 @@ import numpy as np
 
 from tenferro.errors import BackendFailureError, PlatformUnavailableError
 
-__all__ = ["available_platforms", "client", "compile_module", "execute", "put", "to_numpy"]
+__all__ = [
+    "available_platforms",
+    "client",
+    "compile_module",
+    "execute",
+    "initialize_lapack",
+    "put",
+    "to_numpy",
+]
 
 _INSTALL = {
     "cpu": "pip install 'tenferro[xla]'",
@@ -62,6 +70,16 @@ def available_platforms() -> list[str]:
         return []
 
 
+def initialize_lapack() -> None:
+    """Bind scipy's LAPACK to the handlers that `import jax` registers; without it a call crashes.
+
+    Relies on jaxlib.cpu._lapack.initialize.
+    """
+    from jaxlib.cpu import _lapack
+
+    _lapack.initialize()
+
+
 def compile_module(
     pjrt_client: Any, device: Any, text: str | bytes, options: Mapping[str, bool | int | str]
 ) -> Any:
@@ -73,6 +91,8 @@ def compile_module(
         BackendFailureError: XLA refused the module or an option.
     """
     _, backend = _jax()
+    if "lapack_" in (text if isinstance(text, str) else ""):
+        initialize_lapack()
     compile_options = backend.get_compile_options(
         num_replicas=1, num_partitions=1, backend=pjrt_client
     )

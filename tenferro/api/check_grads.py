@@ -27,6 +27,7 @@ from tenferro.graph import SourceLine
 from tenferro.ops import StdTensorOp
 from tenferro.ops import elementwise as el
 from tenferro.ops import reduction as red
+from tenferro.ops.extension import Extension
 from tenferro.ops.source import Constant
 from tenferro.program import GraphProgram
 from tenferro.types import DType, flatten, leaf_paths, unflatten
@@ -36,8 +37,9 @@ __all__ = ["GradientCheck", "GradientReport", "check_grads"]
 NOT_HOLOMORPHIC = (
     *(el.Abs, el.Sign, el.Conj, el.Real, el.Imag, el.Complex, el.Compare, el.Convert),
     *(red.Sort, red.TopK),
+    Extension,
 )
-"""Ops that take complex numbers and are no holomorphic functions of them, or order them."""
+"""Ops that take complex numbers and are no holomorphic functions of them, or may not be."""
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""Families that enter by the public extension door: linalg, FFT, einsum. Not built yet."""
+"""Extension families that come with the package, built through the public extension door."""

@@ -1,0 +1,610 @@
+"""`tenferro.linalg`: linear algebra on matrices in the last two axes; leading axes are batch axes.
+
+Array API names; NumPy's where that has none. float32, float64, complex64 and complex128; integers are
+computed in float64.
+
+Source: Array API standard 2024.12, extension "linalg"; NumPy's and scipy's modules of that name.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tenferro.api.axes import normalize_axes
+from tenferro.api.contraction import einsum
+from tenferro.api.creation import tril, triu
+from tenferro.api.elementwise import (
+    abs,
+    add,
+    conj,
+    divide,
+    equal,
+    greater,
+    log,
+    multiply,
+    not_equal,
+    pow,
+    real,
+    sign,
+    sqrt,
+    square,
+    subtract,
+    where,
+)
+from tenferro.api.indexing import take_along_axis
+from tenferro.api.linear import matmul, outer, tensordot, trace, vecdot
+from tenferro.api.manipulation import (
+    concat,
+    diagonal,
+    expand_dims,
+    matrix_transpose,
+    moveaxis,
+    reshape,
+    squeeze,
+)
+from tenferro.api.promotion import broadcast_shapes, broadcast_to, convert, result_type
+from tenferro.api.reductions import max, min, prod, sum
+from tenferro.errors import InvalidConfigError, ShapeError
+from tenferro.exec.dispatch import as_operand, is_traced, spec_of, stop_gradient
+from tenferro.ext.linalg import families as fam
+from tenferro.extension import apply
+from tenferro.ops.source import Iota
+from tenferro.types import DType
+
+__all__ = [
+    "cholesky",
+    "cond",
+    "cross",
+    "det",
+    "diagonal",
+    "eig",
+    "eigh",
+    "eigvals",
+    "eigvalsh",
+    "expm",
+    "inv",
+    "lstsq",
+    "lu",
+    "lu_factor",
+    "lu_solve",
+    "matmul",
+    "matrix_norm",
+    "matrix_power",
+    "matrix_rank",
+    "matrix_transpose",
+    "multi_dot",
+    "norm",
+    "outer",
+    "pinv",
+    "qr",
+    "slogdet",
+    "solve",
+    "solve_triangular",
+    "svd",
+    "svdvals",
+    "tensordot",
+    "trace",
+    "vecdot",
+    "vector_norm",
+]
+
+
+class QRResult(NamedTuple):
+    """Q and R."""
+
+    Q: Any
+    R: Any
+
+
+class SVDResult(NamedTuple):
+    """U, S and V^H."""
+
+    U: Any
+    S: Any
+    Vh: Any
+
+
+class EighResult(NamedTuple):
+    """Eigenvalues and eigenvectors."""
+
+    eigenvalues: Any
+    eigenvectors: Any
+
+
+class EigResult(NamedTuple):
+    """Eigenvalues and eigenvectors, complex."""
+
+    eigenvalues: Any
+    eigenvectors: Any
+
+
+class SlogdetResult(NamedTuple):
+    """Sign, or phase, and the logarithm of the magnitude."""
+
+    sign: Any
+    logabsdet: Any
+
+
+class LstsqResult(NamedTuple):
+    """Solution, residual sums of squares, rank, singular values."""
+
+    x: Any
+    residuals: Any
+    rank: Any
+    s: Any
+
+
+def _matrix(name: str, x: Any) -> Any:
+    x = as_operand(x)
+    spec = spec_of(x)
+    if spec.rank < 2:
+        raise ShapeError(f"{name}: needs a matrix, got {spec}")
+    return x if spec.dtype.is_inexact else convert(x, DType.F64)
+
+
+def _square(name: str, x: Any) -> Any:
+    x = _matrix(name, x)
+    rows, columns = x.shape[-2:]
+    if isinstance(rows, int) and isinstance(columns, int) and rows != columns:
+        raise ShapeError(f"{name}: needs square matrices, got {spec_of(x)}")
+    return x
+
+
+def _adjoint(x: Any) -> Any:
+    return conj(matrix_transpose(x)) if spec_of(x).dtype.is_complex else matrix_transpose(x)
+
+
+def _identity(like: Any, n: int | None = None) -> Any:
+    """Unit matrices of the batch, order and dtype of `like`."""
+    n = like.shape[-1] if n is None else n
+    if isinstance(n, int):
+        eye: Any = np.eye(n, dtype=spec_of(like).dtype.dtype)
+    else:
+        rows, columns = (like.emit(Iota((n, n), axis, DType.I64)) for axis in (0, 1))
+        eye = convert(equal(rows, columns), spec_of(like).dtype)
+    return broadcast_to(eye, (*like.shape[:-2], n, n))
+
+
+def _scaled_columns(x: Any, s: Any) -> Any:
+    return multiply(x, expand_dims(s, axis=-2))
+
+
+# ---- factorisations ------------------------------------------------------------------------------
+
+
+def cholesky(x: Any, /, *, upper: bool = False) -> Any:
+    """L with x = L L^H, or U with x = U^H U; NaN where x is not positive definite.
+
+    Only the lower triangle of x is read; derivatives take x to be Hermitian.
+
+    Raises:
+        ShapeError: x is not square. DTypeError: its dtype.
+
+    >>> cholesky(np.array([[4.0, 2.0], [2.0, 5.0]]))
+    array([[2., 0.],
+           [1., 2.]])
+    """
+    low = apply(fam.Cholesky(), _square("cholesky", x))
+    return _adjoint(low) if upper else low
+
+
+def qr(x: Any, /, *, mode: str = "reduced") -> Any:
+    """Q and R with x = Q R; mode is "reduced", "complete" (square Q), or "r" (R alone).
+
+    Raises:
+        InvalidConfigError: another mode.
+    """
+    if mode not in ("reduced", "complete", "r"):
+        raise InvalidConfigError(f'qr: mode is "reduced", "complete" or "r", got {mode!r}')
+    q, r = apply(fam.Qr(full=mode == "complete"), _matrix("qr", x))
+    return r if mode == "r" else QRResult(q, r)
+
+
+def svd(x: Any, /, *, full_matrices: bool = True, degenerate: str = "zero") -> SVDResult:
+    """U, S and V^H with x = U diag(S) V^H, S descending.
+
+    Args:
+        full_matrices: square U and V^H, or only as many vectors as singular values.
+        degenerate: the derivative of vectors whose singular values coincide is undefined: "zero"
+            leaves the rotation within the subspace out, which is right for functions of the values,
+            and of projectors on whole subspaces; "nan" keeps the division by zero.
+
+    Raises:
+        InvalidConfigError: another `degenerate`.
+    """
+    _check_degenerate("svd", degenerate)
+    return SVDResult(*apply(fam.Svd(bool(full_matrices), degenerate), _matrix("svd", x)))
+
+
+def svdvals(x: Any, /) -> Any:
+    """Singular values, descending."""
+    return svd(x, full_matrices=False).S
+
+
+def eigh(x: Any, /, *, degenerate: str = "zero") -> EighResult:
+    """Eigenvalues, ascending, and eigenvectors of Hermitian x; only the lower triangle is read.
+
+    `degenerate` as in `svd`. Derivatives take x to be Hermitian.
+    """
+    _check_degenerate("eigh", degenerate)
+    return EighResult(*apply(fam.Eigh(degenerate), _square("eigh", x)))
+
+
+def eigvalsh(x: Any, /) -> Any:
+    """Eigenvalues of Hermitian x, ascending."""
+    return eigh(x).eigenvalues
+
+
+def eig(x: Any, /) -> EigResult:
+    """Eigenvalues and eigenvectors, of unit length, of a general matrix; both complex."""
+    return EigResult(*apply(fam.Eig(), _square("eig", x)))
+
+
+def eigvals(x: Any, /) -> Any:
+    """Eigenvalues of a general matrix, complex."""
+    return eig(x).eigenvalues
+
+
+def lu_factor(x: Any, /) -> tuple[Any, Any]:
+    """L below and U on and above the diagonal of one matrix, and the permutation: x[perm] = L U."""
+    return apply(fam.Lu(), _matrix("lu_factor", x))
+
+
+def lu(x: Any, /) -> tuple[Any, Any, Any]:
+    """P, L and U with x = P L U."""
+    packed, perm = lu_factor(x)
+    m, n = packed.shape[-2:]
+    k = m if m <= n else n
+    low = add(
+        tril(packed[..., :, :k], k=-1),
+        broadcast_to(np.eye(m, k, dtype=spec_of(packed).dtype.dtype), (*packed.shape[:-1], k)),
+    )
+    rows = expand_dims(perm, axis=-2)
+    places = np.arange(m)[:, None]
+    return convert(equal(rows, places), spec_of(packed).dtype), low, triu(packed[..., :k, :])
+
+
+def _check_degenerate(name: str, degenerate: str) -> None:
+    if degenerate not in ("zero", "nan"):
+        raise InvalidConfigError(f'{name}: degenerate is "zero" or "nan", got {degenerate!r}')
+
+
+# ---- solving ---------------------------------------------------------------------------------------
+
+
+def _solved(op: Any, name: str, a: Any, b: Any) -> Any:
+    a, b = _square(name, a), as_operand(b)
+    dtype = result_type(a, b)
+    dtype = dtype if dtype.is_inexact else DType.F64
+    a, b = convert(a, dtype), convert(b, dtype)
+    vector = len(b.shape) == 1
+    b = expand_dims(b, axis=-1) if vector else b
+    batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    a = broadcast_to(a, (*batch, *a.shape[-2:]))
+    b = broadcast_to(b, (*batch, *b.shape[-2:]))
+    x = apply(op, a, b)
+    return squeeze(x, axis=-1) if vector else x
+
+
+def solve(x1: Any, x2: Any, /) -> Any:
+    """X with x1 X = x2, by LU with partial pivoting; x2 is a vector if it has one axis, else matrices.
+
+    Raises:
+        ShapeError: x1 is not square, or rows do not match.
+
+    >>> solve(np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([1.0, 1.0]))
+    array([0.5 , 0.25])
+    """
+    return _solved(fam.Solve(), "solve", x1, x2)
+
+
+def solve_triangular(
+    a: Any, b: Any, /, *, lower: bool = False, unit_diagonal: bool = False, trans: Any = "N"
+) -> Any:
+    """X with op(a) X = b, reading one triangle of a; `trans` is "N", "T" or "C" (or 0, 1, 2)."""
+    trans = {0: "N", 1: "T", 2: "C"}.get(trans, trans)
+    if trans not in ("N", "T", "C"):
+        raise InvalidConfigError(f'solve_triangular: trans is "N", "T" or "C", got {trans!r}')
+    op = fam.TriangularSolve(bool(lower), bool(unit_diagonal), trans)
+    return _solved(op, "solve_triangular", a, b)
+
+
+def lu_solve(lu_and_perm: tuple[Any, Any], b: Any, /) -> Any:
+    """X with A X = b, from what `lu_factor` gave for A."""
+    packed, perm = lu_and_perm
+    b = as_operand(b)
+    vector = len(b.shape) == 1
+    b = expand_dims(b, axis=-1) if vector else b
+    index = broadcast_to(expand_dims(perm, axis=-1), b.shape)
+    b = take_along_axis(b, index, axis=-2)
+    x = solve_triangular(packed, b, lower=True, unit_diagonal=True)
+    x = solve_triangular(packed, x)
+    return squeeze(x, axis=-1) if vector else x
+
+
+def inv(x: Any, /) -> Any:
+    """The inverse."""
+    x = _square("inv", x)
+    return apply(fam.Solve(), x, _identity(x))
+
+
+def pinv(x: Any, /, *, rtol: Any = None) -> Any:
+    """The Moore-Penrose inverse; singular values below rtol times the largest count as zero."""
+    x = _matrix("pinv", x)
+    u, s, vh = svd(x, full_matrices=False)
+    keep = greater(s, _cutoff(x, s, rtol))
+    inverse = where(keep, divide(1.0, where(keep, s, 1.0)), 0.0)
+    return matmul(_scaled_columns(_adjoint(vh), convert(inverse, spec_of(x).dtype)), _adjoint(u))
+
+
+def _cutoff(x: Any, s: Any, rtol: Any) -> Any:
+    dtype = spec_of(s).dtype
+    if rtol is None:
+        rtol = builtins.max(x.shape[-2:]) * float(np.finfo(dtype.dtype).eps)
+    return multiply(convert(rtol, dtype), max(s, axis=-1, keepdims=True))
+
+
+def lstsq(a: Any, b: Any, /, *, rtol: Any = None) -> LstsqResult:
+    """The shortest x that minimises |a x - b|, by SVD; of any rank.
+
+    Residual sums are empty unless a has full column rank and more rows than columns, as NumPy's.
+    """
+    a, b = _matrix("lstsq", a), as_operand(b)
+    vector = len(b.shape) == 1
+    right = expand_dims(b, axis=-1) if vector else b
+    x = matmul(pinv(a, rtol=rtol), right)
+    residual = sum(square(abs(subtract(matmul(a, x), right))), axis=-2)
+    s = svdvals(a)
+    rank = sum(convert(greater(s, _cutoff(a, s, rtol)), DType.I64), axis=-1)
+    return LstsqResult(squeeze(x, axis=-1) if vector else x, residual, rank, s)
+
+
+# ---- numbers of a matrix -------------------------------------------------------------------------------
+
+
+def slogdet(x: Any, /) -> SlogdetResult:
+    """Sign (phase, for complex x) and logarithm of the magnitude of the determinant."""
+    x = _square("slogdet", x)
+    packed, perm = apply(fam.Lu(), x)
+    pivots = diagonal(packed)
+    phase = multiply(_permutation_sign(perm, pivots), prod(sign(pivots), axis=-1))
+    return SlogdetResult(phase, sum(log(abs(pivots)), axis=-1))
+
+
+def det(x: Any, /) -> Any:
+    """The determinant, by LU."""
+    x = _square("det", x)
+    packed, perm = apply(fam.Lu(), x)
+    pivots = diagonal(packed)
+    return multiply(_permutation_sign(perm, pivots), prod(pivots, axis=-1))
+
+
+def _permutation_sign(perm: Any, like: Any) -> Any:
+    """1 or -1: the parity of the number of pairs out of order."""
+    earlier, later = expand_dims(perm, axis=-1), expand_dims(perm, axis=-2)
+    above = triu(convert(greater(earlier, later), DType.I64), k=1)
+    odd = not_equal(sum(above, axis=(-2, -1)) % 2, 0)
+    return convert(where(odd, -1, 1), spec_of(like).dtype)
+
+
+def matrix_rank(x: Any, /, *, rtol: Any = None) -> Any:
+    """How many singular values exceed rtol times the largest."""
+    x = _matrix("matrix_rank", x)
+    s = svdvals(x)
+    return sum(convert(greater(s, _cutoff(x, s, rtol)), DType.I64), axis=-1)
+
+
+def cond(x: Any, /, p: Any = None) -> Any:
+    """The condition number: of singular values (p None, 2 or -2), else |x| |x^-1| in norm p."""
+    x = _matrix("cond", x)
+    if p in (None, 2, -2):
+        s = svdvals(x)
+        large, small = s[..., 0], s[..., -1]
+        return divide(small, large) if p == -2 else divide(large, small)
+    return multiply(matrix_norm(x, ord=p), matrix_norm(inv(x), ord=p))
+
+
+# ---- norms -------------------------------------------------------------------------------------------------
+
+
+def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+    """The p-norm (sum |x|^p)^(1/p) over axes; inf and -inf take extremes, 0 counts. Its derivative at 0 is 0.
+
+    The 2-norm scales by the largest element, so that it neither overflows nor vanishes.
+    """
+    x = as_operand(x)
+    x = x if spec_of(x).dtype.is_inexact else convert(x, DType.F64)
+    size = abs(x)
+    if ord == math.inf:
+        return max(size, axis=axis, keepdims=keepdims)
+    if ord == -math.inf:
+        return min(size, axis=axis, keepdims=keepdims)
+    if ord == 0:
+        return sum(convert(not_equal(x, 0), spec_of(size).dtype), axis=axis, keepdims=keepdims)
+    if ord == 1:
+        return sum(size, axis=axis, keepdims=keepdims)
+    if ord == 2:
+        total = sum(real(multiply(conj(x), x)), axis=axis, keepdims=keepdims)
+        return _root(total)
+    total = sum(pow(size, float(ord)), axis=axis, keepdims=keepdims)
+    if not is_traced(total):
+        return pow(total, 1.0 / float(ord))
+    none = equal(total, 0)
+    return where(none, 0.0, pow(where(none, 1.0, total), 1.0 / float(ord)))
+
+
+def _root(total: Any) -> Any:
+    """The square root, with derivative 0 at 0: the least subgradient of a norm."""
+    if not is_traced(total):
+        return sqrt(total)
+    none = equal(total, 0)
+    return where(none, 0.0, sqrt(where(none, 1.0, total)))
+
+
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+    """A norm of each matrix: "fro", "nuc", 1, -1, 2, -2, inf or -inf.
+
+    Raises:
+        InvalidConfigError: another ord.
+    """
+    x = _matrix("matrix_norm", x)
+    if ord == "fro":
+        return vector_norm(x, axis=(-2, -1), keepdims=keepdims)
+    if ord in (1, -1, math.inf, -math.inf):
+        inner, outer_axis = (-2, -1) if ord in (1, -1) else (-1, -2)
+        sums = sum(abs(x), axis=inner, keepdims=True)
+        result = (max if ord > 0 else min)(sums, axis=outer_axis, keepdims=True)
+    elif ord in ("nuc", 2, -2):
+        s = svdvals(x)
+        result = sum(s, axis=-1) if ord == "nuc" else s[..., 0] if ord == 2 else s[..., -1]
+        result = expand_dims(expand_dims(result, axis=-1), axis=-1)
+    else:
+        raise InvalidConfigError(
+            f'matrix_norm: ord is "fro", "nuc", 1, -1, 2, -2, inf or -inf, got {ord!r}'
+        )
+    return result if keepdims else squeeze(result, axis=(-2, -1))
+
+
+def norm(x: Any, /, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """NumPy's norm: of a vector along one axis, of matrices along two, of everything by default."""
+    x = as_operand(x)
+    if axis is None:
+        if ord is None:
+            flat = vector_norm(x)
+            return reshape(flat, (1,) * len(x.shape)) if keepdims else flat
+        axis = tuple(range(len(x.shape)))
+    normalize_axes("norm", axis, len(x.shape))
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    if len(axes) == 1:
+        return vector_norm(x, axis=axes[0], keepdims=keepdims, ord=2 if ord is None else ord)
+    if len(axes) != 2:
+        raise ShapeError(f"norm: takes one or two axes, got {axes}")
+    moved = moveaxis(x, axes, (-2, -1))
+    result = matrix_norm(moved, ord="fro" if ord is None else ord)
+    if not keepdims:
+        return result
+    shape = [1 if i in {a % len(x.shape) for a in axes} else n for i, n in enumerate(x.shape)]
+    return reshape(result, tuple(shape))
+
+
+# ---- products ----------------------------------------------------------------------------------------------
+
+
+def matrix_power(x: Any, n: int, /) -> Any:
+    """X multiplied by itself n times, by squaring; the inverse for negative n.
+
+    Raises:
+        InvalidConfigError: n is no integer.
+    """
+    x = (
+        _square("matrix_power", as_operand(x))
+        if spec_of(as_operand(x)).dtype.is_inexact
+        else as_operand(x)
+    )
+    if isinstance(n, bool) or not hasattr(n, "__index__"):
+        raise InvalidConfigError(f"matrix_power: n is an integer, got {n!r}")
+    n = n.__index__()
+    if n < 0:
+        x, n = inv(x), -n
+    result = None
+    while n:
+        if n & 1:
+            result = x if result is None else matmul(result, x)
+        n >>= 1
+        if n:
+            x = matmul(x, x)
+    return _identity(x) if result is None else result
+
+
+def multi_dot(arrays: Sequence[Any], /) -> Any:
+    """The product of several matrices, in the cheapest order; the first and last may be vectors."""
+    if len(arrays) < 2:
+        raise InvalidConfigError(f"multi_dot: needs at least two arrays, got {len(arrays)}")
+    operands = [as_operand(x) for x in arrays]
+    letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    if len(operands) >= len(letters):
+        left = multi_dot(operands[: len(operands) // 2])
+        return matmul(left, multi_dot(operands[len(operands) // 2 :]))
+    terms: list[str] = []
+    for i, x in enumerate(operands):
+        term = letters[i : i + 2]
+        if len(x.shape) == 1:
+            term = term[1] if i == 0 else term[0]
+        terms.append(term)
+    free = (terms[0][0] if len(operands[0].shape) == 2 else "") + (
+        terms[-1][-1] if len(operands[-1].shape) == 2 else ""
+    )
+    return einsum(",".join(terms) + "->" + free, *operands)
+
+
+def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    """The cross product of vectors of three elements along an axis."""
+    x1, x2 = as_operand(x1), as_operand(x2)
+    if x1.shape[axis] != 3 or x2.shape[axis] != 3:
+        raise ShapeError(
+            f"cross: axis {axis} must have 3 elements, got {spec_of(x1)}, {spec_of(x2)}"
+        )
+    a, b = moveaxis(x1, axis, -1), moveaxis(x2, axis, -1)
+    parts = [
+        subtract(
+            multiply(a[..., (i + 1) % 3], b[..., (i + 2) % 3]),
+            multiply(a[..., (i + 2) % 3], b[..., (i + 1) % 3]),
+        )
+        for i in range(3)
+    ]
+    return moveaxis(concat([expand_dims(p, axis=-1) for p in parts], axis=-1), -1, axis)
+
+
+PADE = (64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0,
+        129060195264000.0, 10559470521600.0, 670442572800.0, 33522128640.0, 1323241920.0,
+        40840800.0, 960960.0, 16380.0, 182.0, 1.0)  # fmt: skip
+SQUARINGS = 24
+
+
+def expm(x: Any, /) -> Any:
+    """The matrix exponential, by scaling and squaring with the Pade approximant of degree 13.
+
+    The number of squarings follows the data, up to 24, by selection, so that it is one program.
+
+    Source: Higham, "The scaling and squaring method for the matrix exponential revisited", 2005.
+    """
+    x = _square("expm", x)
+    dtype = spec_of(x).dtype
+    bound = max(sum(abs(x), axis=-2, keepdims=True), axis=-1, keepdims=True)
+    scale = (
+        broadcast_to(np.ones((), dtype.real.dtype), bound.shape)
+        if is_traced(bound)
+        else np.ones(bound.shape, dtype.real.dtype)
+    )
+    for _ in range(SQUARINGS):
+        scale = where(greater(multiply(bound, scale), 5.37), multiply(scale, 0.5), scale)
+    scale = stop_gradient(scale)
+    a = multiply(x, convert(scale, dtype))
+    eye = _identity(a)
+    b = PADE
+    a2 = matmul(a, a)
+    a4 = matmul(a2, a2)
+    a6 = matmul(a4, a2)
+
+    def polynomial(*terms: tuple[float, Any]) -> Any:
+        total = None
+        for factor, power in terms:
+            part = multiply(power, factor)
+            total = part if total is None else add(total, part)
+        return total
+
+    odd = matmul(a6, polynomial((b[13], a6), (b[11], a4), (b[9], a2)))
+    odd = matmul(a, add(odd, polynomial((b[7], a6), (b[5], a4), (b[3], a2), (b[1], eye))))
+    even = matmul(a6, polynomial((b[12], a6), (b[10], a4), (b[8], a2)))
+    even = add(even, polynomial((b[6], a6), (b[4], a4), (b[2], a2), (b[0], eye)))
+    result = apply(fam.Solve(), subtract(even, odd), add(even, odd))
+    for _ in range(SQUARINGS):
+        pending = greater(1.0, scale)
+        result = where(pending, matmul(result, result), result)
+        scale = where(pending, multiply(scale, 2.0), scale)
+    return result

@@ -1,0 +1,204 @@
+"""Matrix factorisations and solves as extension families. Leading axes are batch axes.
+
+Source: seed 002 (linalg as extension families); LAPACK Users' Guide for what each computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tenferro.dims import dim_min
+from tenferro.errors import DTypeError, ShapeError
+from tenferro.extension import ExtensionOp, extension_family
+from tenferro.types import DType
+
+__all__ = [
+    "FAMILIES",
+    "Cholesky",
+    "Eig",
+    "Eigh",
+    "Lu",
+    "Qr",
+    "Solve",
+    "Svd",
+    "TriangularSolve",
+]
+
+ACCEPTED = (DType.F32, DType.F64, DType.C32, DType.C64)
+REAL = {DType.C32: DType.F32, DType.C64: DType.F64}
+COMPLEX = {DType.F32: DType.C32, DType.F64: DType.C64}
+
+
+def matrix(
+    op: ExtensionOp, dtypes: Sequence[Any], shapes: Sequence[Any]
+) -> tuple[Any, Any, Any, Any]:
+    """Dtype, batch shape, rows and columns of the first input.
+
+    Raises:
+        DTypeError: neither float32, float64, complex64 nor complex128.
+        ShapeError: fewer than two axes.
+    """
+    name = type(op).__name__
+    if dtypes[0] not in ACCEPTED:
+        hint = "; convert it to float32" if dtypes[0] in (DType.F16, DType.BF16) else ""
+        raise DTypeError(
+            f"{name}: x0 is {dtypes[0]}; accepted: float32, float64, complex64, complex128{hint}"
+        )
+    if len(shapes[0]) < 2:
+        raise ShapeError(f"{name}: x0 needs two axes, got shape {tuple(shapes[0])}")
+    *batch, rows, columns = shapes[0]
+    return dtypes[0], tuple(batch), rows, columns
+
+
+def square(op: ExtensionOp, dtypes: Sequence[Any], shapes: Sequence[Any]) -> tuple[Any, Any, Any]:
+    """Dtype, batch shape and order of a square first input.
+
+    Raises:
+        ShapeError: it is not square.
+    """
+    dtype, batch, rows, columns = matrix(op, dtypes, shapes)
+    if isinstance(rows, int) and isinstance(columns, int) and rows != columns:
+        raise ShapeError(f"{type(op).__name__}: x0 must be square, got shape {tuple(shapes[0])}")
+    return dtype, batch, rows
+
+
+def smaller(rows: Any, columns: Any) -> Any:
+    """min(rows, columns), symbols included."""
+    return dim_min(rows, columns)
+
+
+@extension_family("tenferro", "cholesky", version=1)
+@dataclass(frozen=True)
+class Cholesky(ExtensionOp):
+    """L with A = L L^H, lower triangular; only the lower triangle of A is read. NaN where A is not
+    positive definite.
+    """
+
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        dtype, _, _ = square(self, input_dtypes, input_shapes)
+        return [(dtype, input_shapes[0])]
+
+
+@extension_family("tenferro", "qr", version=1)
+@dataclass(frozen=True)
+class Qr(ExtensionOp):
+    """Q and R with A = Q R; `full` gives the square Q."""
+
+    full: bool = False
+    output_count = 2
+
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        dtype, batch, m, n = matrix(self, input_dtypes, input_shapes)
+        k = m if self.full else smaller(m, n)
+        return [(dtype, (*batch, m, k)), (dtype, (*batch, k, n))]
+
+
+@extension_family("tenferro", "svd", version=1)
+@dataclass(frozen=True)
+class Svd(ExtensionOp):
+    """U, s and V^H with A = U diag(s) V^H, s descending; `full` gives square U and V^H.
+
+    `degenerate` says what the derivative of the vectors is where singular values coincide: "zero"
+    leaves the rotation within the subspace out, which is right for functions of the values, and of
+    projectors on whole subspaces; "nan" keeps the division by zero.
+    """
+
+    full: bool = False
+    degenerate: str = "zero"
+    output_count = 3
+
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        dtype, batch, m, n = matrix(self, input_dtypes, input_shapes)
+        k = smaller(m, n)
+        rows, columns = (m, n) if self.full else (k, k)
+        return [
+            (dtype, (*batch, m, rows)),
+            (REAL.get(dtype, dtype), (*batch, k)),
+            (dtype, (*batch, columns, n)),
+        ]
+
+
+@extension_family("tenferro", "eigh", version=1)
+@dataclass(frozen=True)
+class Eigh(ExtensionOp):
+    """Eigenvalues ascending, and eigenvectors as columns, of a Hermitian matrix; only the lower
+    triangle is read. `degenerate` as in `Svd`.
+    """
+
+    degenerate: str = "zero"
+    output_count = 2
+
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        dtype, batch, n = square(self, input_dtypes, input_shapes)
+        return [(REAL.get(dtype, dtype), (*batch, n)), (dtype, input_shapes[0])]
+
+
+@extension_family("tenferro", "eig", version=1)
+@dataclass(frozen=True)
+class Eig(ExtensionOp):
+    """Eigenvalues, and eigenvectors of unit length as columns, of a general matrix; both complex."""
+
+    output_count = 2
+
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        dtype, batch, n = square(self, input_dtypes, input_shapes)
+        dtype = COMPLEX.get(dtype, dtype)
+        return [(dtype, (*batch, n)), (dtype, input_shapes[0])]
+
+
+@extension_family("tenferro", "lu", version=1)
+@dataclass(frozen=True)
+class Lu(ExtensionOp):
+    """L below the diagonal and U on and above it, and the row permutation: A[perm] = L U."""
+
+    output_count = 2
+
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        dtype, batch, m, _ = matrix(self, input_dtypes, input_shapes)
+        return [(dtype, input_shapes[0]), (DType.I64, (*batch, m))]
+
+
+class Solver(ExtensionOp):
+    """X with op(A) X = B, for batches alike."""
+
+    input_count = 2
+
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        dtype, batch, n = square(self, input_dtypes, input_shapes)
+        name = type(self).__name__
+        if input_dtypes[1] is not dtype:
+            raise DTypeError(
+                f"{name}: x0 and x1 must have one dtype, got {dtype}, {input_dtypes[1]}"
+            )
+        *other, rows, _ = input_shapes[1]
+        if tuple(other) != batch or rows != n:
+            raise ShapeError(
+                f"{name}: x0 {tuple(input_shapes[0])} and x1 {tuple(input_shapes[1])} must have one "
+                "batch shape and as many rows"
+            )
+        return [(dtype, input_shapes[1])]
+
+
+@extension_family("tenferro", "triangular_solve", version=1)
+@dataclass(frozen=True)
+class TriangularSolve(Solver):
+    """X with op(A) X = B, reading one triangle of A; op is "N", "T" or "C" (conjugate transpose)."""
+
+    lower: bool = True
+    unit_diagonal: bool = False
+    transpose: str = "N"
+
+
+@extension_family("tenferro", "solve", version=1)
+@dataclass(frozen=True)
+class Solve(Solver):
+    """X with op(A) X = B by LU with partial pivoting; op is "N", "T" or "C". Not finite where A is
+    singular.
+    """
+
+    transpose: str = "N"
+
+
+FAMILIES: tuple[type[Any], ...] = (Cholesky, Qr, Svd, Eigh, Eig, Lu, TriangularSolve, Solve)

@@ -1,0 +1,374 @@
+"""Derivatives of the linalg families, as tangents; cotangents follow by transposing them.
+
+Tangents are made of matrix products, triangles and solves, which are linear in them and have transposes.
+Notation: X_dot tangent, ^H conjugate transpose, o elementwise product, E differences of eigenvalues.
+
+Source: Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
+differentiation", 2008; Roberts and Roberts, "QR and LQ decomposition matrix backpropagation
+algorithms", 2020; Wan and Zhang, "Automatic differentiation for complex valued SVD", 2019.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tenferro.ext.linalg import families as fam
+from tenferro.extension import ExtensionAdRule, ExtensionRuleSet, RuleBuilder
+from tenferro.extension.algebra import (
+    Value,
+    add,
+    broadcast,
+    compare,
+    complex_,
+    conj,
+    convert,
+    emit,
+    imag,
+    iota_along,
+    is_zero,
+    matmul,
+    real,
+    reduce_sum,
+    select,
+    slice_along,
+    take_along,
+    transpose,
+    zeros,
+)
+from tenferro.extension.ops import BroadcastInDim, Concatenate, EmbedDiag, ExtractDiag, Tril, Triu
+
+__all__ = ["rule_set"]
+
+
+def adjoint(x: Value) -> Value:
+    """x^H."""
+    return conj(swapped(x))
+
+
+def swapped(x: Value) -> Value:
+    """x^T."""
+    rank = x.rank
+    return transpose(x, (*range(rank - 2), rank - 1, rank - 2))
+
+
+def tril(x: Value, k: int = 0) -> Value:
+    """The lower triangle."""
+    return emit(Tril(k), x)
+
+
+def triu(x: Value, k: int = 0) -> Value:
+    """The upper triangle."""
+    return emit(Triu(k), x)
+
+
+def hermitian(x: Value) -> Value:
+    """(x + x^H) / 2."""
+    return (x + adjoint(x)) * 0.5
+
+
+def diagonal(x: Value) -> Value:
+    """The diagonal of each matrix."""
+    return emit(ExtractDiag(x.rank - 2, x.rank - 1), x)
+
+
+def diagonal_matrix(x: Value) -> Value:
+    """A matrix with that diagonal."""
+    return emit(EmbedDiag(x.rank - 1, x.rank), x)
+
+
+def columns(x: Value, s: Value) -> Value:
+    """X diag(s)."""
+    rank = x.rank
+    return x * broadcast(s, x, (*range(rank - 2), rank - 1))
+
+
+def rows(s: Value, x: Value) -> Value:
+    """diag(s) x."""
+    return broadcast(s, x, range(x.rank - 1)) * x
+
+
+def as_dtype(x: Value, like: Value) -> Value:
+    """X in the dtype of another value."""
+    return convert(x, like.dtype)
+
+
+def identity_of(x: Value) -> Value:
+    """Unit matrices in the shape and dtype of x."""
+    i = iota_along(x, x.shape, x.rank - 2)
+    j = iota_along(x, x.shape, x.rank - 1)
+    return convert(compare(i, "EQ", j), x.dtype)
+
+
+def cut(x: Value, axis: int, start: Any, limit: Any) -> Value:
+    """Part of an axis, counted from the end."""
+    return slice_along(x, x.rank + axis, start, limit)
+
+
+def joined(x: Value, y: Value, axis: int) -> Value:
+    """Two values end to end, along an axis counted from the end."""
+    return emit(Concatenate(x.rank + axis, 2), x, y)
+
+
+def triangular(builder: RuleBuilder, a: Value, b: Value, **options: Any) -> Value:
+    """The solution of a triangular system."""
+    return builder.apply(fam.TriangularSolve(**options), a, b)
+
+
+def from_right(builder: RuleBuilder, b: Value, a: Value, **options: Any) -> Value:
+    """B a^-1 for triangular a: the transpose of the solution of a^T x = b^T."""
+    return swapped(triangular(builder, a, swapped(b), transpose="T", **options))
+
+
+def reciprocal_differences(values: Value, like: Value, degenerate: str) -> Value:
+    """F[i, j] = 1 / (values[j] - values[i]), 0 on the diagonal, and 0 where they coincide."""
+    rank = like.rank
+    row = broadcast(values, like_real(values, like), (*range(rank - 2), rank - 1))
+    column = broadcast(values, like_real(values, like), tuple(range(rank - 1)))
+    difference = row - column
+    on_diagonal = compare(identity_of(like_real(values, like)), "NE", 0)
+    if degenerate == "nan":
+        return select(on_diagonal, 0, 1 / select(on_diagonal, 1, difference))
+    none = is_zero(difference)
+    return select(none, 0, 1 / select(none, 1, difference))
+
+
+def like_real(values: Value, like: Value) -> Value:
+    """The shape of `like` in the dtype of `values`."""
+    return zeros(like, values.dtype)
+
+
+class CholeskyRule(ExtensionAdRule):
+    """L_dot = L P(L^-1 A_dot L^-H), P being the lower triangle with half the diagonal."""
+
+    family_id = fam.Cholesky.family_id
+
+    def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
+        (low,), (a_dot,) = outputs, tangents
+        inner = triangular(builder, low, hermitian(a_dot))
+        inner = adjoint(triangular(builder, low, adjoint(inner)))
+        half = tril(inner) - diagonal_matrix(diagonal(inner)) * 0.5
+        return matmul(low, half)
+
+
+class QrRule(ExtensionAdRule):
+    """With W = A_dot R^-1 and G = Q^H W: Q_dot = Q S + (1 - Q Q^H) W, R_dot = (G - S) R, where S is
+    skew and has the strictly lower triangle of G.
+
+    A wide matrix is split into the square part that decides Q and the rest. A full Q's other columns
+    turn so as to stay orthogonal, and not among themselves.
+    """
+
+    family_id = fam.Qr.family_id
+
+    def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
+        (a,), (q, r), (a_dot,) = primals, outputs, tangents
+        m, n = a.shape[-2:]
+        k = min(m, n)
+        wide = n > m
+        q1 = cut(q, -1, 0, k) if op.full and m > k else q
+        r1 = r
+        if op.full and m > n:
+            r1 = cut(r, -2, 0, k)
+        left = cut(r1, -1, 0, k) if wide else r1
+        a1_dot = cut(a_dot, -1, 0, k) if wide else a_dot
+        w = from_right(builder, a1_dot, left, lower=False)
+        g = matmul(adjoint(q1), w)
+        below = tril(g, -1)
+        skew = below - adjoint(below)
+        if q.dtype.is_complex:
+            turn = imag(diagonal(g))
+            skew = skew + diagonal_matrix(complex_(zeros(turn), turn))
+        q1_dot = matmul(q1, skew - g) + w
+        r1_dot = matmul(g - skew, left)
+        if wide:
+            rest, rest_dot = cut(a, -1, k, n), cut(a_dot, -1, k, n)
+            other = matmul(adjoint(q1_dot), rest) + matmul(adjoint(q1), rest_dot)
+            r1_dot = joined(r1_dot, other, -1)
+        if not (op.full and m > n):
+            return q1_dot, r1_dot
+        q2 = cut(q, -1, k, m)
+        q2_dot = -matmul(q1, matmul(adjoint(q1_dot), q2))
+        # R's lower block stays zero; its columns of Q turn with the others.
+        zero = zeros(cut(r, -2, k, m))
+        return joined(q1_dot, q2_dot, -1), joined(r1_dot, zero, -2)
+
+
+class EighRule(ExtensionAdRule):
+    """With G = V^H A_dot V: w_dot = Re diag G, V_dot = V (F o G), F[i, j] = 1 / (w_j - w_i)."""
+
+    family_id = fam.Eigh.family_id
+
+    def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
+        (w, v), (a_dot,) = outputs, tangents
+        g = matmul(adjoint(v), matmul(hermitian(a_dot), v))
+        f = as_dtype(reciprocal_differences(w, v, op.degenerate), v)
+        return real(diagonal(g)), matmul(v, f * g)
+
+
+class EigRule(ExtensionAdRule):
+    """With G = V^-1 A_dot V: w_dot = diag G, V_dot = V (F o G), less what changes a column's length."""
+
+    family_id = fam.Eig.family_id
+
+    def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
+        (w, v), (a_dot,) = outputs, tangents
+        g = builder.apply(fam.Solve(), v, matmul(as_dtype(a_dot, v), v))
+        v_dot = matmul(v, reciprocal_differences(w, v, "zero") * g)
+        along = real(reduce_sum(conj(v) * v_dot, (v.rank - 2,)))
+        return diagonal(g), v_dot - columns(v, as_dtype(along, v))
+
+
+class SvdRule(ExtensionAdRule):
+    """With G = U^H A_dot V: s_dot = Re diag G, and U_dot = U X, V_dot = V Y with skew X and Y that
+    solve X S - S Y = G - S_dot off the diagonal, beside what leaves the spans.
+
+    X[i, j] = (G s_j + s_i G^H)[i, j] / (s_j^2 - s_i^2), Y[i, j] = (s_i G + G^H s_j)[i, j] / (s_j^2 - s_i^2).
+    The phase of complex vectors is fixed by giving the diagonal's imaginary part to U.
+    """
+
+    family_id = fam.Svd.family_id
+
+    def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
+        (a,), (u, s, vh), (a_dot,) = primals, outputs, tangents
+        m, n = a.shape[-2:]
+        k = min(m, n)
+        u1 = cut(u, -1, 0, k) if op.full and m > k else u
+        v1h = cut(vh, -2, 0, k) if op.full and n > k else vh
+        v1 = adjoint(v1h)
+        g = matmul(adjoint(u1), matmul(a_dot, v1))
+        gh = adjoint(g)
+        s_dot = real(diagonal(g))
+        scale = as_dtype(s, g)
+        f = as_dtype(reciprocal_differences(s * s, g, op.degenerate), g)
+        x = f * (columns(g, scale) + rows(scale, gh))
+        y = f * (rows(scale, g) + columns(gh, scale))
+        inverse = as_dtype(select(is_zero(s), 0, 1 / select(is_zero(s), 1, s)), g)
+        if g.dtype.is_complex:
+            turn = imag(diagonal(g))
+            x = x + diagonal_matrix(complex_(zeros(turn), turn) * inverse)
+        u_dot, v_dot = matmul(u1, x), matmul(v1, y)
+        if m > k:
+            image = matmul(a_dot, v1)
+            u_dot = u_dot + columns(image - matmul(u1, matmul(adjoint(u1), image)), inverse)
+        if n > k:
+            image = matmul(adjoint(a_dot), u1)
+            v_dot = v_dot + columns(image - matmul(v1, matmul(v1h, image)), inverse)
+        vh_dot = adjoint(v_dot)
+        if op.full and m > k:
+            u2 = cut(u, -1, k, m)
+            u_dot = joined(u_dot, -matmul(u1, matmul(adjoint(u_dot), u2)), -1)
+        if op.full and n > k:
+            v2h = cut(vh, -2, k, n)
+            vh_dot = joined(vh_dot, -matmul(matmul(v2h, v_dot), v1h), -2)
+        return u_dot, s_dot, vh_dot
+
+
+class LuRule(ExtensionAdRule):
+    """With G = L^-1 A_dot[perm] U^-1: L_dot = L tril(G, -1), U_dot = triu(G) U.
+
+    Of a rectangular matrix the square corner decides both, and the rest follows linearly.
+    """
+
+    family_id = fam.Lu.family_id
+
+    def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
+        (a,), (packed, perm), (a_dot,) = primals, outputs, tangents
+        m, n = a.shape[-2:]
+        k = min(m, n)
+        index = broadcast(perm, zeros(a_dot, perm.dtype), tuple(range(a_dot.rank - 1)))
+        a_dot = take_along(a_dot, index, a_dot.rank - 2)
+        corner = cut(cut(packed, -2, 0, k), -1, 0, k)
+        g = triangular(
+            builder, corner, cut(cut(a_dot, -2, 0, k), -1, 0, k), lower=True, unit_diagonal=True
+        )
+        g = from_right(builder, g, corner, lower=False)
+        unit = tril(corner, -1) + identity_of(corner)
+        upper = triu(corner)
+        low_dot, up_dot = matmul(unit, tril(g, -1)), matmul(triu(g), upper)
+        corner_dot = low_dot + up_dot
+        if m > k:
+            # L2 U = A2: L2_dot = (A2_dot - L2 U_dot) U^-1
+            rest = cut(a_dot, -2, k, m) - matmul(cut(packed, -2, k, m), up_dot)
+            rest = from_right(builder, rest, corner, lower=False)
+            return joined(corner_dot, rest, -2), None
+        if n > k:
+            # L U2 = A2: U2_dot = L^-1 (A2_dot - L_dot U2)
+            rest = cut(a_dot, -1, k, n) - matmul(low_dot, cut(packed, -1, k, n))
+            rest = triangular(builder, corner, rest, lower=True, unit_diagonal=True)
+            return joined(corner_dot, rest, -1), None
+        return corner_dot, None
+
+
+FLIPPED = {"N": "C", "C": "N"}
+
+
+class SolverRule(ExtensionAdRule):
+    """X_dot = A^-1 (B_dot - A_dot X), A standing for op(A); linear in B, its transpose solves with A^H."""
+
+    def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
+        (a, _), (x,), (a_dot, b_dot) = primals, outputs, tangents
+        change = None
+        if a_dot is not None:
+            part = self.read(op, a_dot)
+            part = {"N": part, "T": swapped(part), "C": adjoint(part)}[op.transpose]
+            change = -matmul(part, x)
+        return builder.apply(op, a, add(b_dot, change))
+
+    def read(self, op: Any, a_dot: Value) -> Value:
+        """The part of A that the op reads."""
+        return a_dot
+
+    def transpose_rule(
+        self, op: Any, builder: Any, inputs: Any, linear: Any, cotangents: Any
+    ) -> Any:
+        a, (y_bar,) = inputs[0], cotangents
+        if op.transpose == "T":
+            return None, builder.apply(replace(op, transpose="N"), conj(a), y_bar)
+        return None, builder.apply(replace(op, transpose=FLIPPED[op.transpose]), a, y_bar)
+
+    def batch_rule(self, op: Any, builder: Any, inputs: Any, batched: Any) -> Any:
+        size = inputs[batched.index(True)].shape[0]
+        return emit_all_batched(builder, op, inputs, batched, size)
+
+
+def emit_all_batched(builder: Any, op: Any, inputs: Any, batched: Any, size: Any) -> Any:
+    """The op on inputs that all have the leading axis."""
+    full = [
+        x if is_batched else emit(BroadcastInDim((size, *x.shape), tuple(range(1, x.rank + 1))), x)
+        for x, is_batched in zip(inputs, batched, strict=True)
+    ]
+    return builder.apply(op, *full)
+
+
+class SolveRule(SolverRule):
+    """See `SolverRule`."""
+
+    family_id = fam.Solve.family_id
+
+
+class TriangularSolveRule(SolverRule):
+    """See `SolverRule`; only the triangle that is read moves the solution."""
+
+    family_id = fam.TriangularSolve.family_id
+
+    def read(self, op: Any, a_dot: Value) -> Value:
+        """The triangle, without a unit diagonal."""
+        off = 1 if op.unit_diagonal else 0
+        return tril(a_dot, -off) if op.lower else triu(a_dot, off)
+
+
+def rule_set() -> ExtensionRuleSet:
+    """The rules of all linalg families."""
+    return ExtensionRuleSet(
+        [
+            CholeskyRule(),
+            QrRule(),
+            SvdRule(),
+            EighRule(),
+            EigRule(),
+            LuRule(),
+            SolveRule(),
+            TriangularSolveRule(),
+        ]
+    )

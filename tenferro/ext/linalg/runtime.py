@@ -1,0 +1,142 @@
+"""Native execution of the linalg families, by LAPACK through NumPy and scipy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tenferro.ext.linalg import families as fam
+from tenferro.extension import ExtensionCaches, ExtensionRuntime
+
+__all__ = ["runtimes"]
+
+Array = np.ndarray[Any, Any]
+
+
+def each_matrix(function: Callable[..., tuple[Array, ...]], *arrays: Array) -> tuple[Array, ...]:
+    """`function` on each matrix of a batch; batches alike, at least one matrix."""
+    batch = arrays[0].shape[:-2]
+    if not batch:
+        return function(*arrays)
+    parts = [function(*[x[index] for x in arrays]) for index in np.ndindex(*batch)]
+    return tuple(
+        np.reshape(np.stack(column), (*batch, *column[0].shape))
+        for column in zip(*parts, strict=True)
+    )
+
+
+def cholesky(op: fam.Cholesky, a: Array) -> Array:
+    """NaN for a matrix that is not positive definite, and for it alone."""
+    try:
+        return np.linalg.cholesky(a)
+    except np.linalg.LinAlgError:
+        pass
+
+    def one(matrix: Array) -> tuple[Array]:
+        try:
+            return (np.linalg.cholesky(matrix),)
+        except np.linalg.LinAlgError:
+            return (np.tril(np.full_like(matrix, np.nan)),)
+
+    return each_matrix(one, a)[0]
+
+
+def svd(op: fam.Svd, a: Array) -> Any:
+    """By divide and conquer."""
+    return tuple(np.linalg.svd(a, full_matrices=op.full))
+
+
+def eig(op: fam.Eig, a: Array) -> Any:
+    """Complex throughout."""
+    kind = np.complex64 if a.dtype in (np.float32, np.complex64) else np.complex128
+    return tuple(x.astype(kind) for x in np.linalg.eig(a))
+
+
+def lu(op: fam.Lu, a: Array) -> Any:
+    """By getrf; pivots as a permutation."""
+    from scipy.linalg import lapack
+
+    (getrf,) = lapack.get_lapack_funcs(("getrf",), (a,))
+
+    def one(matrix: Array) -> tuple[Array, Array]:
+        m = matrix.shape[0]
+        perm = np.arange(m)
+        if matrix.size == 0:
+            return matrix, perm
+        packed, pivots, _ = getrf(matrix)
+        for i, pivot in enumerate(pivots):
+            perm[i], perm[pivot] = perm[pivot], perm[i]
+        return packed, perm
+
+    if a.shape[:-2] and 0 in a.shape[:-2]:
+        return a, np.zeros(a.shape[:-1], np.int64)
+    return each_matrix(one, a)
+
+
+def triangular_solve(op: fam.TriangularSolve, a: Array, b: Array) -> Array:
+    """By trtrs; infinite where the diagonal has a zero."""
+    from scipy.linalg import blas
+
+    if b.size == 0 or a.size == 0:
+        return b
+    (trsm,) = blas.get_blas_funcs(("trsm",), (a, b))
+    trans = {"N": 0, "T": 1, "C": 2}[op.transpose]
+
+    def one(matrix: Array, right: Array) -> tuple[Array]:
+        return (trsm(1.0, matrix, right, lower=op.lower, trans_a=trans, diag=op.unit_diagonal),)
+
+    return each_matrix(one, a, b)[0]
+
+
+def solve(op: fam.Solve, a: Array, b: Array) -> Array:
+    """By gesv; not finite where a matrix is singular."""
+    if op.transpose != "N":
+        a = np.swapaxes(a, -1, -2)
+        a = a.conj() if op.transpose == "C" else a
+    if b.size == 0:
+        return b
+    try:
+        return np.linalg.solve(a, b)
+    except np.linalg.LinAlgError:
+        pass
+
+    def one(matrix: Array, right: Array) -> tuple[Array]:
+        try:
+            return (np.linalg.solve(matrix, right),)
+        except np.linalg.LinAlgError:
+            return (np.full_like(right, np.nan),)
+
+    return each_matrix(one, a, b)[0]
+
+
+KERNELS: dict[type[Any], Callable[..., Any]] = {
+    fam.Cholesky: cholesky,
+    fam.Qr: lambda op, a: tuple(np.linalg.qr(a, "complete" if op.full else "reduced")),
+    fam.Svd: svd,
+    fam.Eigh: lambda op, a: tuple(np.linalg.eigh(a)),
+    fam.Eig: eig,
+    fam.Lu: lu,
+    fam.TriangularSolve: triangular_solve,
+    fam.Solve: solve,
+}
+
+
+class LinalgRuntime(ExtensionRuntime):
+    """One family of this package, on NumPy."""
+
+    order = "K"
+
+    def __init__(self, family: type[Any]) -> None:
+        self.family_id = family.family_id
+        self._kernel = KERNELS[family]
+
+    def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
+        """By LAPACK."""
+        return self._kernel(op, *inputs)
+
+
+def runtimes() -> list[ExtensionRuntime]:
+    """The runtimes of all linalg families."""
+    return [LinalgRuntime(family) for family in fam.FAMILIES]

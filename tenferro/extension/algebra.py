@@ -1,0 +1,85 @@
+"""The algebra that derivative rules are written in, for authors of extensions.
+
+Values have operators; a Python number takes the shape and dtype of what it meets; nothing broadcasts.
+"""
+
+from __future__ import annotations
+
+from tenferro.ad.algebra import (
+    Value,
+    abs_,
+    add,
+    broadcast,
+    compare,
+    complex_,
+    conj,
+    convert,
+    dot,
+    emit,
+    emit_all,
+    exp,
+    full,
+    imag,
+    iota,
+    iota_along,
+    is_zero,
+    log,
+    logical_and,
+    maximum,
+    power,
+    real,
+    reduce_sum,
+    reshape,
+    reverse,
+    rsqrt,
+    select,
+    sign,
+    slice_along,
+    transpose,
+    zeros,
+)
+from tenferro.ad.rules.reduction import take_along
+from tenferro.ops.contraction import DotGeneral
+
+__all__ = [
+    "Value",
+    "abs_",
+    "add",
+    "broadcast",
+    "compare",
+    "complex_",
+    "conj",
+    "convert",
+    "dot",
+    "emit",
+    "emit_all",
+    "exp",
+    "full",
+    "imag",
+    "iota",
+    "iota_along",
+    "is_zero",
+    "log",
+    "logical_and",
+    "matmul",
+    "maximum",
+    "power",
+    "real",
+    "reduce_sum",
+    "reshape",
+    "reverse",
+    "rsqrt",
+    "select",
+    "sign",
+    "slice_along",
+    "take_along",
+    "transpose",
+    "zeros",
+]
+
+
+def matmul(x: Value, y: Value) -> Value:
+    """The product of matrices on the last two axes; leading axes are batch axes, equal on both sides."""
+    rank = x.rank
+    batch = tuple(range(rank - 2))
+    return emit(DotGeneral((rank - 1,), (rank - 2,), batch, batch), x, y)

@@ -1,0 +1,281 @@
+"""Linear algebra: by definition, its derivatives to second order, and through PJRT."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+import tenferro as tnf
+from tenferro import errors
+from xla_peer import XlaExecutor
+
+la = tnf.linalg
+Fn = Callable[..., Any]
+
+
+def random(*shape: int, dtype: Any = "f8", seed: int = 0) -> Any:
+    generator = np.random.default_rng([seed, *shape])
+    x = generator.normal(size=shape)
+    if np.dtype(dtype).kind == "c":
+        x = x + 1j * generator.normal(size=shape)
+    return x.astype(dtype)
+
+
+def adjoint(x: Any) -> Any:
+    return tnf.conj(tnf.matrix_transpose(x))
+
+
+def positive(x: Any) -> Any:
+    return x @ adjoint(x) + np.eye(
+        x.shape[-1], dtype=np.dtype(x.dtype.dtype if hasattr(x.dtype, "dtype") else x.dtype)
+    )
+
+
+def symmetric(x: Any) -> Any:
+    return x + adjoint(x)
+
+
+def function_of(x: Any) -> Any:
+    """A matrix function by eigenvalues: independent of the phases of vectors."""
+    w, v = la.eigh(symmetric(x))
+    return v @ (tnf.reshape(tnf.sin(w), (x.shape[-1], 1)) * adjoint(v))
+
+
+def low_rank(x: Any) -> Any:
+    u, s, vh = la.svd(x, full_matrices=False)
+    return u @ (tnf.reshape(s**2, (3, 1)) * vh)
+
+
+SQUARE, BATCH, TALL, WIDE, RIGHT = (4, 4), (2, 4, 4), (5, 3), (3, 5), (4, 2)
+
+CASES: dict[str, tuple[Fn, tuple[tuple[int, ...], ...]]] = {
+    "cholesky": (lambda x: la.cholesky(positive(x)), (SQUARE,)),
+    "cholesky upper": (lambda x: la.cholesky(positive(x), upper=True), (SQUARE,)),
+    "cholesky batched": (lambda x: la.cholesky(positive(x)), (BATCH,)),
+    "qr tall": (lambda x: tuple(la.qr(x)), (TALL,)),
+    "qr wide": (lambda x: tuple(la.qr(x)), (WIDE,)),
+    "qr square": (lambda x: tuple(la.qr(x)), (SQUARE,)),
+    "qr batched": (lambda x: tuple(la.qr(x)), (BATCH,)),
+    "qr complete": (lambda x: la.qr(x, mode="complete").Q[:, :3], (TALL,)),
+    "qr complement": (
+        lambda x: (lambda q: q[:, 3:] @ adjoint(q[:, 3:]))(la.qr(x, mode="complete").Q),
+        (TALL,),
+    ),
+    "svdvals tall": (la.svdvals, (TALL,)),
+    "svdvals wide": (la.svdvals, (WIDE,)),
+    "svdvals batched": (la.svdvals, (BATCH,)),
+    "svd product": (low_rank, (TALL,)),
+    "svd product wide": (low_rank, (WIDE,)),
+    "svd magnitudes": (
+        lambda x: (lambda r: (tnf.abs(r.U), tnf.abs(r.Vh)))(la.svd(x, full_matrices=False)),
+        (WIDE,),
+    ),
+    "svd left complement": (
+        lambda x: (lambda u: u[:, 3:] @ adjoint(u[:, 3:]))(la.svd(x).U),
+        (TALL,),
+    ),
+    "svd right complement": (
+        lambda x: (lambda v: adjoint(v[3:]) @ v[3:])(la.svd(x).Vh),
+        (WIDE,),
+    ),
+    "eigvalsh": (lambda x: la.eigvalsh(symmetric(x)), (SQUARE,)),
+    "eigh": (function_of, (SQUARE,)),
+    "eigvals": (la.eigvals, (SQUARE,)),
+    "eig": (lambda x: tnf.abs(la.eig(x).eigenvectors), (SQUARE,)),
+    "lu": (lambda x: la.lu(x)[1:], (SQUARE,)),
+    "lu tall": (lambda x: la.lu(x)[1:], (TALL,)),
+    "lu wide": (lambda x: la.lu(x)[1:], (WIDE,)),
+    "lu_solve": (lambda a, b: la.lu_solve(la.lu_factor(a), b), (SQUARE, RIGHT)),
+    "solve": (la.solve, (SQUARE, RIGHT)),
+    "solve vector": (la.solve, (SQUARE, (4,))),
+    "solve broadcast": (la.solve, (BATCH, RIGHT)),
+    "triangular": (lambda a, b: la.solve_triangular(a, b, lower=True), (SQUARE, RIGHT)),
+    "triangular T": (lambda a, b: la.solve_triangular(a, b, trans="T"), (SQUARE, RIGHT)),
+    "triangular C": (
+        lambda a, b: la.solve_triangular(a, b, trans="C", unit_diagonal=True),
+        (SQUARE, RIGHT),
+    ),
+    "inv": (la.inv, (SQUARE,)),
+    "inv batched": (la.inv, (BATCH,)),
+    "det": (la.det, (SQUARE,)),
+    "det batched": (la.det, (BATCH,)),
+    "slogdet": (lambda x: tuple(la.slogdet(x)), (SQUARE,)),
+    "pinv tall": (la.pinv, (TALL,)),
+    "pinv wide": (la.pinv, (WIDE,)),
+    "lstsq": (lambda a, b: la.lstsq(a, b).x, (TALL, (5, 2))),
+    "fro": (la.matrix_norm, (TALL,)),
+    "nuc": (lambda x: la.matrix_norm(x, ord="nuc"), (TALL,)),
+    "spectral": (lambda x: la.matrix_norm(x, ord=2), (TALL,)),
+    "norm 1": (lambda x: la.norm(x, 1), (TALL,)),
+    "norm inf": (lambda x: la.norm(x, np.inf), (TALL,)),
+    "vector 3": (lambda x: la.vector_norm(x, ord=3), (TALL,)),
+    "cond": (la.cond, (SQUARE,)),
+    "expm": (la.expm, (SQUARE,)),
+    "power": (lambda x: la.matrix_power(x, 3), (SQUARE,)),
+    "power of the inverse": (lambda x: la.matrix_power(x, -2), (SQUARE,)),
+    "multi_dot": (lambda *x: la.multi_dot(x), (TALL, WIDE, TALL)),
+    "cross": (la.cross, ((2, 3), (2, 3))),
+    "outer": (la.outer, ((3,), (4,))),
+    "trace": (la.trace, (SQUARE,)),
+}
+
+each_case = pytest.mark.parametrize("name", CASES)
+both_kinds = pytest.mark.parametrize("dtype", ["f8", "c16"])
+
+
+def arguments(name: str, dtype: str) -> tuple[Fn, tuple[Any, ...]]:
+    fn, shapes = CASES[name]
+    return fn, tuple(random(*shape, dtype=dtype, seed=i) for i, shape in enumerate(shapes))
+
+
+@each_case
+@both_kinds
+def test_derivatives_to_second_order(name: str, dtype: str) -> None:
+    fn, args = arguments(name, dtype)
+    tnf.check_grads(fn, args, order=2, rtol=1e-7)
+
+
+@pytest.fixture(scope="module")
+def xla() -> XlaExecutor:
+    return XlaExecutor("cpu")
+
+
+@each_case
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
+def test_values_and_cotangents_through_pjrt(name: str, dtype: str, xla: XlaExecutor) -> None:
+    if name.startswith("eig") and "h" not in name and dtype in ("f4", "c8"):
+        pytest.skip("close eigenvalues come in either order in single precision")
+    fn, args = arguments(name, dtype)
+
+    def pulled(*args: Any) -> Any:
+        y, pull = tnf.vjp(fn, *args)
+        leaves, tree = tnf.types.flatten(y)
+        return y, pull(tnf.types.unflatten(tree, [tnf.ones_like(leaf) for leaf in leaves]))
+
+    program = tnf.compile(pulled, *args)
+    precision = 1e-3 if np.dtype(dtype).itemsize <= 4 or dtype == "c8" else 1e-9
+    native, peer = program.run(*args), xla.run(program, *args)
+    for a, b in zip(tnf.types.flatten(native)[0], tnf.types.flatten(peer)[0], strict=True):
+        assert a.dtype == b.dtype
+        assert np.max(np.abs(a - b), initial=0) <= precision * (1 + np.max(np.abs(a), initial=0))
+
+
+@both_kinds
+def test_factors_multiply_back(dtype: str) -> None:
+    for shape in (SQUARE, TALL, WIDE, BATCH, (0, 3), (3, 0), (2, 0, 0)):
+        x = random(*shape, dtype=dtype)
+        q, r = la.qr(x)
+        np.testing.assert_allclose(q @ r, x, atol=1e-13)
+        np.testing.assert_allclose(np.triu(r), r)
+        u, s, vh = la.svd(x, full_matrices=False)
+        np.testing.assert_allclose(u * s[..., None, :] @ vh, x, atol=1e-13)
+        assert (np.diff(s, axis=-1) <= 0).all()
+        p, low, up = la.lu(x)
+        np.testing.assert_allclose(p @ low @ up, x, atol=1e-13)
+        np.testing.assert_allclose(np.tril(low), low)
+        np.testing.assert_allclose(np.triu(up), up)
+    a = random(*BATCH, dtype=dtype)
+    w, v = la.eig(a)
+    np.testing.assert_allclose(a @ v, v * w[..., None, :], atol=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(v, axis=-2), 1)
+    h = symmetric(a)
+    w, v = la.eigh(h)
+    np.testing.assert_allclose(h @ v, v * w[..., None, :], atol=1e-12)
+    low = la.cholesky(positive(a))
+    np.testing.assert_allclose(low @ adjoint(low), positive(a), atol=1e-12)
+    for trans, op in (("N", lambda x: x), ("T", np.transpose), ("C", lambda x: x.conj().T)):
+        for lower in (False, True):
+            x = la.solve_triangular(a[0], a[1], lower=lower, trans=trans)
+            triangle = np.tril(a[0]) if lower else np.triu(a[0])
+            np.testing.assert_allclose(op(triangle) @ x, a[1], atol=1e-9)
+
+
+@both_kinds
+def test_numbers_are_scipys(dtype: str) -> None:
+    x = random(*SQUARE, dtype=dtype)
+    np.testing.assert_allclose(la.det(x), np.linalg.det(x))
+    for ours, theirs in zip(la.slogdet(x), np.linalg.slogdet(x), strict=True):
+        np.testing.assert_allclose(ours, theirs)
+    for scale in (1e-3, 1.0, 30.0):
+        np.testing.assert_allclose(la.expm(scale * x), scipy.linalg.expm(scale * x), rtol=1e-9)
+    tall = random(*TALL, dtype=dtype)
+    np.testing.assert_allclose(la.pinv(tall), np.linalg.pinv(tall))
+    b = random(5, 2, dtype=dtype, seed=1)
+    found, expected = la.lstsq(tall, b), np.linalg.lstsq(tall, b)
+    np.testing.assert_allclose(found.x, expected[0])
+    np.testing.assert_allclose(found.residuals, expected[1])
+    assert found.rank == expected[2]
+    for order in (None, "fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf):
+        np.testing.assert_allclose(la.norm(tall, order), np.linalg.norm(tall, order))
+        if order not in ("fro", "nuc"):
+            np.testing.assert_allclose(
+                la.norm(tall[:, 0], order), np.linalg.norm(tall[:, 0], order)
+            )
+    for power in (-3, -1, 0, 1, 2, 5):
+        np.testing.assert_allclose(la.matrix_power(x, power), np.linalg.matrix_power(x, power))
+    assert la.matrix_rank(low_rank(tall)) == 3
+    np.testing.assert_allclose(la.cond(x), np.linalg.cond(x))
+    np.testing.assert_allclose(la.cond(x, 1), np.linalg.cond(x, 1))
+
+
+def test_derivatives_that_others_give_as_nan() -> None:
+    zero = np.zeros(3)
+    np.testing.assert_array_equal(tnf.grad(la.vector_norm)(zero), zero)
+    np.testing.assert_array_equal(tnf.grad(la.norm)(np.zeros((2, 2))), np.zeros((2, 2)))
+    # Equal singular values and eigenvalues, in functions that are smooth there.
+    eye = np.eye(3)
+    np.testing.assert_allclose(tnf.grad(lambda x: tnf.sum(la.svdvals(x)))(eye), eye)
+    np.testing.assert_allclose(
+        tnf.grad(lambda x: tnf.sum(tnf.exp(la.eigvalsh(x))))(eye), np.e * eye, atol=1e-14
+    )
+    assert not np.isnan(tnf.grad(lambda x: tnf.sum(la.svdvals(x) ** 2))(np.zeros((3, 2)))).any()
+
+
+def test_what_cannot_be_factored_is_nan_in_its_place_alone() -> None:
+    pair = np.stack([np.eye(2), -np.eye(2)])
+    low = la.cholesky(pair)
+    np.testing.assert_array_equal(low[0], np.eye(2))
+    assert np.isnan(low[1][0, 0])
+    program = tnf.compile(la.cholesky, pair)
+    peer = XlaExecutor("cpu").run(program, pair)
+    np.testing.assert_array_equal(peer[0], np.eye(2))
+    assert np.isnan(peer[1][0, 0])
+    assert not np.isfinite(la.solve(np.zeros((2, 2)), np.ones(2))).any()
+
+
+REFUSED: dict[str, tuple[Fn, type[Exception], str]] = {
+    "not square": (lambda: la.inv(np.ones((2, 3))), errors.ShapeError, "inv: needs square"),
+    "vector": (lambda: la.qr(np.ones(3)), errors.ShapeError, "qr: needs a matrix"),
+    "half": (lambda: la.cholesky(np.eye(2, dtype="f2")), errors.DTypeError, "float32"),
+    "rows": (lambda: la.solve(np.eye(3), np.ones((2, 1))), errors.ShapeError, "as many"),
+    "mode": (lambda: la.qr(np.eye(2), mode="full"), errors.InvalidConfigError, "reduced"),
+    "trans": (
+        lambda: la.solve_triangular(np.eye(2), np.ones(2), trans="H"),
+        errors.InvalidConfigError,
+        "trans",
+    ),
+    "ord": (lambda: la.matrix_norm(np.eye(2), ord=3), errors.InvalidConfigError, "nuc"),
+    "degenerate": (lambda: la.svd(np.eye(2), degenerate="x"), errors.InvalidConfigError, "zero"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
+def test_refused(case: Any) -> None:
+    attempt, kind, words = case
+    with pytest.raises(kind, match=words):
+        attempt()
+
+
+def test_symbolic_batches_and_orders() -> None:
+    program = tnf.compile(
+        tnf.value_and_grad(lambda x: tnf.sum(la.inv(x))), tnf.TensorSpec(("b", "n", "n"), "f8")
+    )
+    for b, n in ((1, 2), (3, 4)):
+        x = random(b, n, n)
+        value, gradient = program.run(x)
+        np.testing.assert_allclose(value, np.linalg.inv(x).sum())
+        np.testing.assert_allclose(gradient, tnf.grad(lambda x: tnf.sum(la.inv(x)))(x), rtol=1e-9)
