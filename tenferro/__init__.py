@@ -10,7 +10,7 @@ from tenferro.ad.context import install_default_rule_sets
 from tenferro.ad.extension_rule import ExtensionAdRule, ExtensionRuleSet
 from tenferro.api import *  # noqa: F403  # because the surface is this package's namespace
 from tenferro.api import __all__ as _surface
-from tenferro.api import linalg
+from tenferro.api import fft, linalg
 from tenferro.api.autodiff import (
     grad,
     hessian,
@@ -29,6 +29,7 @@ from tenferro.api.tensor import TracedTensor
 from tenferro.dims import DimExpr, SymDim
 from tenferro.exec import GraphExecutor
 from tenferro.exec.extensions import install_default_runtimes
+from tenferro.ext import fft as _fft
 from tenferro.ext import linalg as _linalg
 from tenferro.graph import GraphBuilder
 from tenferro.ops import STD_OPS, StdTensorOp
@@ -37,11 +38,11 @@ from tenferro.types import DType, TensorSpec
 
 
 def _runtimes() -> list[extension.ExtensionRuntime]:
-    return _linalg.runtimes()
+    return [*_linalg.runtimes(), *_fft.runtimes()]
 
 
 def _rule_sets() -> list[ExtensionRuleSet]:
-    return [_linalg.rule_set()]
+    return [_linalg.rule_set(), _fft.rule_set()]
 
 
 install_default_runtimes(_runtimes)
@@ -72,6 +73,7 @@ __all__ = [
     "custom_vjp",
     "errors",
     "extension",
+    "fft",
     "grad",
     "hessian",
     "hvp",

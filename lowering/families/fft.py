@@ -1,0 +1,30 @@
+"""The Fourier family in StableHLO: `stablehlo.fft`, which transforms up to three trailing axes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lowering.extensions import register_extension_lowering
+from lowering.writer import Value, Writer, signature
+from tenferro.errors import UnsupportedError
+
+__all__ = ["register"]
+
+
+def fft(op: Any, w: Writer, x: Value) -> Value:
+    """One statement; nothing to transform where there is no element."""
+    if len(op.lengths) > 3:
+        raise UnsupportedError(f"Fft: stablehlo.fft transforms 3 axes at most, got {op.lengths}")
+    (value,) = w.statement(
+        "stablehlo.fft ",
+        (x,),
+        f", type = {op.kind.upper()}, length = [{', '.join(map(str, op.lengths))}] : "
+        f"{signature((x,), (w.result,))}",
+        (w.result,),
+    )
+    return value
+
+
+def register() -> None:
+    """Make the family known to `lower_to_stablehlo`."""
+    register_extension_lowering("tenferro.fft.v1", fft)

@@ -1,0 +1,258 @@
+"""`tenferro.fft`: discrete Fourier transforms.
+
+Lengths `n` and `s` cut or pad with zeros at the end; `norm` is "backward" (1/n on the inverse), "forward"
+(1/n on the forward transform) or "ortho" (1/sqrt(n) on both).
+
+Source: Array API standard 2024.12, extension "fft"; NumPy's module of that name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tenferro.api.axes import normalize_axis
+from tenferro.api.elementwise import conj, multiply
+from tenferro.api.manipulation import moveaxis, pad, permute_dims, roll, slice_axis
+from tenferro.api.promotion import convert
+from tenferro.errors import DTypeError, InvalidConfigError, NonStaticShapeError
+from tenferro.exec.dispatch import as_operand, spec_of
+from tenferro.ext.fft.families import Fft
+from tenferro.extension import apply
+from tenferro.types import DType
+
+__all__ = [
+    "fft",
+    "fft2",
+    "fftfreq",
+    "fftn",
+    "fftshift",
+    "hfft",
+    "ifft",
+    "ifft2",
+    "ifftn",
+    "ifftshift",
+    "ihfft",
+    "irfft",
+    "irfft2",
+    "irfftn",
+    "rfft",
+    "rfft2",
+    "rfftfreq",
+    "rfftn",
+]
+
+NORMS = ("backward", "ortho", "forward")
+
+
+def _prepared(name: str, x: Any, real: bool) -> Any:
+    x = as_operand(x)
+    dtype = spec_of(x).dtype
+    if dtype in (DType.F16, DType.BF16):
+        raise DTypeError(f"{name}: takes float32, float64 or complex, got {dtype}; convert it")
+    if real:
+        if dtype.is_complex:
+            raise DTypeError(f"{name}: takes real input, got {spec_of(x)}; use {name[1:]}")
+        return x if dtype.is_float else convert(x, DType.F64)
+    if dtype.is_complex:
+        return x
+    return convert(x, DType.C32 if dtype is DType.F32 else DType.C64)
+
+
+def _fitted(x: Any, axis: int, length: int) -> Any:
+    """X cut, or padded with zeros, to a length."""
+    extent = x.shape[axis]
+    if extent == length:
+        return x
+    if extent > length:
+        return slice_axis(x, axis, 0, length)
+    return pad(x, [(0, length - extent if i == axis else 0) for i in range(len(x.shape))])
+
+
+def _transform(
+    name: str, kind: str, x: Any, s: Sequence[int] | None, axes: Sequence[int] | None, norm: Any
+) -> Any:
+    norm = "backward" if norm is None else norm
+    if norm not in NORMS:
+        raise InvalidConfigError(f"{name}: norm is one of {NORMS}, got {norm!r}")
+    x = _prepared(name, x, kind == "rfft")
+    rank = len(x.shape)
+    if axes is None:
+        axes = range(rank) if s is None else range(rank - len(s), rank)
+    places = [normalize_axis(name, axis, rank) for axis in axes]
+    if len(set(places)) != len(places):
+        raise InvalidConfigError(f"{name}: axes {tuple(axes)} name an axis twice")
+    if s is not None and len(s) != len(places):
+        raise InvalidConfigError(f"{name}: {len(s)} lengths for {len(places)} axes")
+    lengths = _lengths(name, kind, x, s, places)
+    for i, (axis, length) in enumerate(zip(places, lengths, strict=True)):
+        half = kind == "irfft" and i == len(places) - 1
+        x = _fitted(x, axis, length // 2 + 1 if half else length)
+    if not places:
+        return x
+    # Axes are transformed at the end, at most three in one op, the last one first.
+    order = [axis for axis in range(rank) if axis not in places] + places
+    back = [order.index(axis) for axis in range(rank)]
+    x = permute_dims(x, tuple(order))
+    x = _in_threes(x, kind, lengths)
+    x = permute_dims(x, tuple(back))
+    count = math.prod(lengths)
+    inverse = kind in ("ifft", "irfft")
+    factor = {
+        "backward": 1.0,
+        "ortho": math.sqrt(count) if inverse else 1 / math.sqrt(max(count, 1)),
+        "forward": float(count) if inverse else 1 / max(count, 1),
+    }[norm]
+    return x if factor == 1.0 else multiply(x, factor)
+
+
+def _in_threes(x: Any, kind: str, lengths: Sequence[int]) -> Any:
+    count = len(lengths)
+    if count <= 3:
+        return apply(Fft(kind, tuple(lengths)), x)
+    rank = len(x.shape)
+    rest, last = list(lengths[:-3]), tuple(lengths[-3:])
+    plain = "ifft" if kind in ("ifft", "irfft") else "fft"
+
+    def others(x: Any) -> Any:
+        moved = moveaxis(x, (-3, -2, -1), (rank - count, rank - count + 1, rank - count + 2))
+        moved = _in_threes(moved, plain, rest)
+        return moveaxis(moved, (rank - count, rank - count + 1, rank - count + 2), (-3, -2, -1))
+
+    if kind == "irfft":
+        return apply(Fft(kind, last), others(x))
+    return others(apply(Fft(kind, last), x))
+
+
+def _lengths(
+    name: str, kind: str, x: Any, s: Sequence[int] | None, places: Sequence[int]
+) -> list[int]:
+    if s is None:
+        lengths = [x.shape[axis] for axis in places]
+        if kind == "irfft" and places:
+            lengths[-1] = 2 * (lengths[-1] - 1)
+    else:
+        lengths = list(s)
+    for length in lengths:
+        if not isinstance(length, int):
+            raise NonStaticShapeError(
+                f"{name}: the length {length} is symbolic; a transform's length is part of the op: "
+                "give n= or s=, or a concrete spec"
+            )
+        if length < 1:
+            raise InvalidConfigError(f"{name}: a length is at least 1, got {length}")
+    return lengths
+
+
+def fft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
+    """y[k] = sum_j x[j] exp(-2 pi i jk / n) along an axis.
+
+    Raises:
+        InvalidConfigError: a length below 1, another norm. DTypeError: float16 or bfloat16.
+
+    >>> fft(np.array([1.0, 2.0])).real
+    array([ 3., -1.])
+    """
+    return _transform("fft", "fft", x, None if n is None else (n,), (axis,), norm)
+
+
+def ifft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
+    """The inverse of `fft`."""
+    return _transform("ifft", "ifft", x, None if n is None else (n,), (axis,), norm)
+
+
+def rfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
+    """The first n / 2 + 1 elements of `fft` of real x; the others are their conjugates."""
+    return _transform("rfft", "rfft", x, None if n is None else (n,), (axis,), norm)
+
+
+def irfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
+    """The inverse of `rfft`: real, of length n, 2 (m - 1) by default for m elements."""
+    return _transform("irfft", "irfft", x, None if n is None else (n,), (axis,), norm)
+
+
+def fftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
+    """`fft` along several axes, all by default."""
+    return _transform("fftn", "fft", x, s, axes, norm)
+
+
+def ifftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
+    """The inverse of `fftn`."""
+    return _transform("ifftn", "ifft", x, s, axes, norm)
+
+
+def rfftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
+    """`rfft` along the last of several axes, then `fft` along the others."""
+    return _transform("rfftn", "rfft", x, s, axes, norm)
+
+
+def irfftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
+    """The inverse of `rfftn`."""
+    return _transform("irfftn", "irfft", x, s, axes, norm)
+
+
+def fft2(x: Any, /, *, s: Any = None, axes: Any = (-2, -1), norm: str = "backward") -> Any:
+    """`fftn` along two axes."""
+    return fftn(x, s=s, axes=axes, norm=norm)
+
+
+def ifft2(x: Any, /, *, s: Any = None, axes: Any = (-2, -1), norm: str = "backward") -> Any:
+    """`ifftn` along two axes."""
+    return ifftn(x, s=s, axes=axes, norm=norm)
+
+
+def rfft2(x: Any, /, *, s: Any = None, axes: Any = (-2, -1), norm: str = "backward") -> Any:
+    """`rfftn` along two axes."""
+    return rfftn(x, s=s, axes=axes, norm=norm)
+
+
+def irfft2(x: Any, /, *, s: Any = None, axes: Any = (-2, -1), norm: str = "backward") -> Any:
+    """`irfftn` along two axes."""
+    return irfftn(x, s=s, axes=axes, norm=norm)
+
+
+OPPOSITE = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
+
+
+def hfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
+    """`fft` of a signal whose second half is the conjugate of the first; the result is real."""
+    return irfft(conj(as_operand(x)), n=n, axis=axis, norm=OPPOSITE.get(norm, norm))
+
+
+def ihfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
+    """The inverse of `hfft`."""
+    return conj(rfft(x, n=n, axis=axis, norm=OPPOSITE.get(norm, norm)))
+
+
+def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None) -> Any:
+    """The frequencies of `fft`'s elements, in cycles per unit of the sample spacing d."""
+    array = np.fft.fftfreq(n, d)
+    return array if dtype is None else array.astype(DType.of(dtype).dtype)
+
+
+def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None) -> Any:
+    """The frequencies of `rfft`'s elements."""
+    array = np.fft.rfftfreq(n, d)
+    return array if dtype is None else array.astype(DType.of(dtype).dtype)
+
+
+def _shifted(x: Any, axes: Any, sign: int) -> Any:
+    x = as_operand(x)
+    places = range(len(x.shape)) if axes is None else (axes,) if isinstance(axes, int) else axes
+    for axis in places:
+        half = x.shape[axis] // 2
+        x = roll(x, half if sign > 0 else -half, axis=axis)
+    return x
+
+
+def fftshift(x: Any, /, *, axes: Any = None) -> Any:
+    """Move frequency zero to the middle."""
+    return _shifted(x, axes, 1)
+
+
+def ifftshift(x: Any, /, *, axes: Any = None) -> Any:
+    """The inverse of `fftshift`."""
+    return _shifted(x, axes, -1)

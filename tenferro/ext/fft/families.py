@@ -1,0 +1,54 @@
+"""Discrete Fourier transforms along trailing axes, unnormalised one way and by 1/n the other.
+
+Source: StableHLO spec #fft, whose four kinds these are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tenferro.errors import DTypeError, ShapeError
+from tenferro.extension import ExtensionOp, extension_family
+from tenferro.types import DType
+
+__all__ = ["FAMILIES", "Fft"]
+
+REAL = {DType.C32: DType.F32, DType.C64: DType.F64}
+COMPLEX = {DType.F32: DType.C32, DType.F64: DType.C64}
+
+
+@extension_family("tenferro", "fft", version=1)
+@dataclass(frozen=True)
+class Fft(ExtensionOp):
+    """The transform over the last `len(lengths)` axes.
+
+    kind "fft": y[k] = sum_j x[j] exp(-2 pi i jk / n), complex to complex; "ifft": its inverse; "rfft":
+    of real x, the first n / 2 + 1 elements along the last axis; "irfft": real, from those elements.
+    `lengths` are the real side's extents.
+    """
+
+    kind: str
+    lengths: tuple[int, ...]
+
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        dtype, shape = input_dtypes[0], tuple(input_shapes[0])
+        wanted = COMPLEX if self.kind == "rfft" else REAL
+        if dtype not in wanted:
+            raise DTypeError(f"Fft: {self.kind} takes {' or '.join(map(str, wanted))}, got {dtype}")
+        rank = len(self.lengths)
+        extents = list(self.lengths)
+        if self.kind == "irfft":
+            extents[-1] = extents[-1] // 2 + 1
+        if len(shape) < rank or shape[len(shape) - rank :] != tuple(extents):
+            raise ShapeError(
+                f"Fft: {self.kind} of {self.lengths} takes [.., {extents}], got {shape}"
+            )
+        result = list(self.lengths)
+        if self.kind == "rfft":
+            result[-1] = result[-1] // 2 + 1
+        dtype = wanted[dtype] if self.kind in ("rfft", "irfft") else dtype
+        return [(dtype, (*shape[: len(shape) - rank], *result))]
+
+
+FAMILIES: tuple[type[Any], ...] = (Fft,)

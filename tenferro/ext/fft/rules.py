@@ -1,0 +1,66 @@
+"""Derivatives of the Fourier family: linear, with transposes that are transforms again.
+
+With n the number of elements transformed, fft^H = n ifft and ifft^H = fft / n. A real transform keeps
+half of a symmetric spectrum: each element kept stands for itself and, unless it is its own mirror
+image, for one that is not.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tenferro.ext.fft.families import Fft
+from tenferro.extension import ExtensionAdRule, ExtensionRuleSet
+from tenferro.extension.algebra import Value, broadcast, complex_, constant_like, emit, real, zeros
+from tenferro.extension.ops import Pad
+
+__all__ = ["rule_set"]
+
+
+class FftRule(ExtensionAdRule):
+    """y_dot = F x_dot."""
+
+    family_id = Fft.family_id
+
+    def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
+        return builder.apply(op, tangents[0])
+
+    def transpose_rule(self, op: Any, builder: Any, inputs: Any, linear: Any, bars: Any) -> Any:
+        (y_bar,) = bars
+        count = math.prod(op.lengths)
+        if op.kind == "fft":
+            return builder.apply(Fft("ifft", op.lengths), y_bar) * count
+        if op.kind == "ifft":
+            return builder.apply(Fft("fft", op.lengths), y_bar) * (1 / max(count, 1))
+        if op.kind == "rfft":
+            # The adjoint of keeping half is filling with zeros; then the full transform's, made real.
+            missing = op.lengths[-1] - (op.lengths[-1] // 2 + 1)
+            rank = y_bar.rank
+            high = (*([0] * (rank - 1)), missing)
+            zero = Value(y_bar.emitter, y_bar.emitter.scalar(0, y_bar.dtype))
+            whole = emit(Pad((0,) * rank, high, (0,) * rank), y_bar, zero)
+            return real(builder.apply(Fft("ifft", op.lengths), whole) * count)
+        spectrum = builder.apply(Fft("rfft", op.lengths), y_bar)
+        return spectrum * mirrored(op.lengths[-1], spectrum, count)
+
+    def batch_rule(self, op: Any, builder: Any, inputs: Any, batched: Any) -> Any:
+        return builder.apply(op, inputs[0])
+
+
+def mirrored(length: int, like: Value, count: int) -> Value:
+    """How many elements of the full spectrum each kept one stands for, over the count."""
+    kept = length // 2 + 1
+    weights = np.full(kept, 2.0)
+    weights[0] = 1.0
+    if length % 2 == 0:
+        weights[-1] = 1.0
+    parts = constant_like(like, (weights / max(count, 1)).astype(like.dtype.real.dtype))
+    return broadcast(complex_(parts, zeros(parts)), like, (like.rank - 1,))
+
+
+def rule_set() -> ExtensionRuleSet:
+    """The rule of the Fourier family."""
+    return ExtensionRuleSet([FftRule()])

@@ -1,0 +1,32 @@
+"""Native execution of the Fourier family, by scipy's pocketfft."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tenferro.ext.fft.families import Fft
+from tenferro.extension import ExtensionCaches, ExtensionRuntime
+
+__all__ = ["runtimes"]
+
+
+class FftRuntime(ExtensionRuntime):
+    """pocketfft, which keeps plans of its own."""
+
+    family_id = Fft.family_id
+    order = "K"
+
+    def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
+        """By the n-dimensional function of the kind."""
+        from scipy import fft  # because importing scipy takes long
+
+        (x,) = inputs
+        axes = tuple(range(-len(op.lengths), 0))
+        function = {"fft": fft.fftn, "ifft": fft.ifftn, "rfft": fft.rfftn, "irfft": fft.irfftn}
+        return function[op.kind](x, op.lengths, axes)
+
+
+def runtimes() -> list[ExtensionRuntime]:
+    """The runtime of the Fourier family."""
+    return [FftRuntime()]
