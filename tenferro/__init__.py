@@ -31,6 +31,7 @@ from tenferro.exec import GraphExecutor
 from tenferro.exec.extensions import install_default_runtimes
 from tenferro.ext import fft as _fft
 from tenferro.ext import linalg as _linalg
+from tenferro.extension.saving import load, save
 from tenferro.graph import GraphBuilder
 from tenferro.ops import STD_OPS, StdTensorOp
 from tenferro.program import GraphProgram, install_native_executor
@@ -45,6 +46,8 @@ def _rule_sets() -> list[ExtensionRuleSet]:
     return [_linalg.rule_set(), _fft.rule_set()]
 
 
+for _family in (*_linalg.families.FAMILIES, *_fft.families.FAMILIES):
+    extension.register_extension(_family)
 install_default_runtimes(_runtimes)
 install_default_rule_sets(_rule_sets)
 install_native_executor(GraphExecutor())
@@ -82,7 +85,9 @@ __all__ = [
     "jit",
     "jvp",
     "linalg",
+    "load",
     "linearize",
+    "save",
     "stop_gradient",
     "value_and_grad",
     "vjp",

@@ -23,6 +23,7 @@ __all__ = [
     "acos",
     "acosh",
     "add",
+    "angle",
     "asin",
     "asinh",
     "atan",
@@ -78,6 +79,7 @@ __all__ = [
     "multiply",
     "negative",
     "not_equal",
+    "polygamma",
     "positive",
     "pow",
     "real",
@@ -523,3 +525,18 @@ def where(condition: Any, x1: Any, x2: Any, /) -> Any:
         )
     dtype = result_type(x1, x2)
     return apply(ops.Select(), *broadcast_arrays(condition, convert(x1, dtype), convert(x2, dtype)))
+
+
+def polygamma(n: int, x: Any, /) -> Any:
+    """The derivative of order n of digamma."""
+    x = as_operand(x)
+    return apply(analytic.Polygamma(n), convert(x, inexact_dtype(spec_of(x).dtype)))
+
+
+def angle(x: Any, /) -> Any:
+    """The phase of x, in radians."""
+    x = as_operand(x)
+    if not spec_of(x).dtype.is_complex:
+        x = convert(x, inexact_dtype(spec_of(x).dtype))
+        return atan2(multiply(x, 0.0), x)
+    return atan2(imag(x), real(x))

@@ -28,8 +28,10 @@ class FftRule(ExtensionAdRule):
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         return builder.apply(op, tangents[0])
 
-    def transpose_rule(self, op: Any, builder: Any, inputs: Any, linear: Any, bars: Any) -> Any:
-        (y_bar,) = bars
+    def transpose_rule(
+        self, op: Any, builder: Any, inputs: Any, linear: Any, cotangents: Any
+    ) -> Any:
+        (y_bar,) = cotangents
         count = math.prod(op.lengths)
         if op.kind == "fft":
             return builder.apply(Fft("ifft", op.lengths), y_bar) * count

@@ -1,0 +1,381 @@
+"""`save` and `load`: a program as one file.
+
+The file is a zip of `program.json` and `constants/<n>.npy`. Nothing in it is executed on reading: ops are
+looked up by name in the vocabulary, extension ops by family id among the registered factories, and
+every op infers its types anew. It is written beside its place and renamed.
+
+Source: seed 000, section 11.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tenferro.dims import DimExpr, Guard, SymDim, parse_dim
+from tenferro.errors import (
+    InvalidConfigError,
+    RegistrationError,
+    TenferroError,
+    UnsupportedError,
+)
+from tenferro.extension.extension_op import ExtensionOp, check_family_id, major_version
+from tenferro.extension.registration import (
+    lookup_extension_factory,
+    register_extension,
+    registered_families,
+)
+from tenferro.graph import Graph, SourceLine
+from tenferro.ops import STD_OPS, StdTensorOp
+from tenferro.ops.extension import Extension
+from tenferro.ops.source import Constant
+from tenferro.program import GraphProgram
+from tenferro.types import DType, TensorSpec, flatten, unflatten
+
+__all__ = ["MissingExtension", "load", "save"]
+
+FORMAT = "tenferro-program"
+VERSION = 1
+ENTRY_POINTS = "tenferro.extensions"
+LARGEST_FILE = 16 << 30
+"""Bytes that a file may unpack to."""
+MOST_MEMBERS = 1_000_000
+
+_CARDS = {card.__name__: card for card in STD_OPS}
+
+
+@dataclass(frozen=True)
+class MissingExtension(ExtensionOp):
+    """What `skip_missing_extensions=True` puts in place of an op whose family is not registered.
+
+    It keeps the declared types, and is an error wherever it would be executed, expanded or lowered.
+    """
+
+    family_id: str  # pyright: ignore[reportIncompatibleVariableOverride]  # because each stands for another family
+    payload: str
+    types: tuple[TensorSpec, ...]
+    input_count: int  # pyright: ignore[reportIncompatibleVariableOverride]  # because the file says it
+    output_count: int  # pyright: ignore[reportIncompatibleVariableOverride]  # because the file says it
+
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        """The types it was saved with."""
+        return list(self.types)
+
+    def eager_execute(self, inputs: Any) -> Any:
+        """Refused."""
+        raise UnsupportedError(f"extension: {self.family_id}: not registered")
+
+    def lower_to_standard_ops(
+        self, builder: Any, inputs: Any, input_dtypes: Any, input_shapes: Any
+    ) -> Any:
+        """Refused."""
+        raise UnsupportedError(f"extension: {self.family_id}: not registered")
+
+
+# ---- writing ---------------------------------------------------------------------------------------
+
+
+def save(program: GraphProgram, path: Any) -> None:
+    """Write a program to a file; `load` gives it back with the same fingerprint.
+
+    Raises:
+        UnsupportedError: a payload or a tree that JSON cannot hold, by op.
+
+    >>> import numpy as np, os, tempfile, tenferro as tnf
+    >>> path = os.path.join(tempfile.mkdtemp(), "double.tenferro")
+    >>> save(tnf.compile(lambda x: x + x, np.ones(2)), path)
+    >>> load(path).run(np.ones(2))
+    array([2., 2.])
+    """
+    constants: list[Any] = []
+    instructions: list[dict[str, Any]] = []
+    for instruction in program.instructions:
+        entry = _saved_op(instruction.op, constants)
+        entry["inputs"], entry["outputs"] = instruction.inputs, instruction.outputs
+        if isinstance(instruction.op, Extension):
+            entry["types"] = [str(program.types[slot]) for slot in instruction.outputs]
+        if instruction.source is not None:
+            entry["source"] = list(instruction.source)
+        instructions.append(entry)
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "name": program.name,
+        "inputs": [str(spec) for spec in program.input_specs],
+        "input_names": program.input_names,
+        "output_names": program.output_names,
+        "outputs": program.output_slots,
+        "in_tree": _saved_tree(unflatten(program.in_tree, range(len(program.input_slots)))),
+        "out_tree": _saved_tree(unflatten(program.out_tree, range(len(program.output_slots)))),
+        "guards": [
+            [str(guard.lhs), guard.relation, str(guard.rhs), guard.reason, guard.source]
+            for guard in program.guards
+        ],
+        "instructions": instructions,
+    }
+    target = Path(path)
+    handle, beside = tempfile.mkstemp(prefix=target.name, suffix=".part", dir=target.parent)
+    try:
+        with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as archive:
+            # A fixed date, so that the same program is the same file.
+            _write(archive, "program.json", json.dumps(document, separators=(",", ":")).encode())
+            for number, array in enumerate(constants):
+                buffer = io.BytesIO()
+                np.save(buffer, array, allow_pickle=False)
+                _write(archive, f"constants/{number}.npy", buffer.getvalue())
+        os.replace(beside, target)
+    except BaseException:
+        Path(beside).unlink(missing_ok=True)
+        raise
+
+
+def _write(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
+    archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), content)
+
+
+def _saved_op(op: StdTensorOp, constants: list[Any]) -> dict[str, Any]:
+    if isinstance(op, Constant):
+        array = op.array
+        stored = array.view(np.uint16) if op.dtype is DType.BF16 else array
+        constants.append(stored)
+        return {"constant": len(constants) - 1, "dtype": op.dtype.value}
+    if isinstance(op, Extension):
+        inner = op.op
+        if isinstance(inner, MissingExtension):
+            return {"extension": inner.family_id, "payload": json.loads(inner.payload)}
+        return {"extension": check_family_id(inner.family_id), "payload": _payload(inner)}
+    return {"op": type(op).__name__, "payload": _payload(op)}
+
+
+def _payload(op: Any) -> dict[str, Any]:
+    if not is_dataclass(op):
+        return {}
+    name = getattr(op, "family_id", type(op).__name__)
+    return {field.name: _saved(getattr(op, field.name), name) for field in fields(op)}
+
+
+def _saved(value: Any, op: str) -> Any:
+    """A payload value in JSON; what JSON has no word for is an object with one key."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, DType):
+        return {"dtype": value.value}
+    if isinstance(value, int):
+        return value
+    if isinstance(value, float):
+        return {"float": value.hex()}
+    if isinstance(value, complex):
+        return {"complex": [value.real.hex(), value.imag.hex()]}
+    if isinstance(value, DimExpr):
+        return {"expression": str(value)}
+    if isinstance(value, SymDim):
+        return {"dim": str(value)}
+    if isinstance(value, tuple | list):
+        return [_saved(item, op) for item in value]
+    raise UnsupportedError(
+        f"save: {op} has a payload of type {type(value).__name__}: {value!r:.60}"
+    )
+
+
+def _saved_tree(tree: Any) -> Any:
+    if tree is None or isinstance(tree, int):
+        return tree
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        named: Any = tree
+        return {
+            "namedtuple": type(tree).__name__,
+            "fields": list(named._fields),
+            "items": [_saved_tree(item) for item in tree],
+        }
+    if type(tree) in (tuple, list):
+        return {type(tree).__name__: [_saved_tree(item) for item in tree]}
+    if type(tree) is dict and all(isinstance(key, str) for key in tree):
+        return {"dict": [[key, _saved_tree(item)] for key, item in tree.items()]}
+    raise UnsupportedError(
+        f"save: arguments and results are saved in tuples, lists, named tuples and dicts with text "
+        f"for keys, got {type(tree).__name__}"
+    )
+
+
+# ---- reading -----------------------------------------------------------------------------------------
+
+
+def load(path: Any, skip_missing_extensions: bool = False) -> GraphProgram:
+    """The program in a file that `save` wrote.
+
+    Args:
+        skip_missing_extensions: put an op that is an error when it is reached in place of those whose
+            family is not registered.
+
+    Raises:
+        InvalidConfigError: the file is none of ours, malformed, or beyond the limits.
+        MalformedFamilyIdError: a family id that is not `<package>.<name>.v<major>`.
+        UnsupportedError: a family that is not registered, or is in another major version.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return _load(archive, skip_missing_extensions)
+    except (TenferroError, FileNotFoundError, PermissionError, IsADirectoryError):
+        raise
+    except Exception as error:
+        raise InvalidConfigError(
+            f"load: {path} is no {FORMAT} file: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _load(archive: zipfile.ZipFile, skip: bool) -> GraphProgram:
+    members = archive.infolist()
+    if len(members) > MOST_MEMBERS:
+        raise InvalidConfigError(
+            f"load: the file has {len(members)} members, at most {MOST_MEMBERS}"
+        )
+    total = sum(member.file_size for member in members)
+    if total > LARGEST_FILE:
+        raise InvalidConfigError(f"load: the file unpacks to {total} bytes, at most {LARGEST_FILE}")
+    document = json.loads(archive.read("program.json"))
+    if document.get("format") != FORMAT:
+        raise InvalidConfigError(f"load: format is {document.get('format')!r}, expected {FORMAT!r}")
+    if document.get("version") != VERSION:
+        raise InvalidConfigError(
+            f"load: the file is of version {document.get('version')!r}, this reads {VERSION}"
+        )
+    graph = Graph()
+    values = [graph.add_input(TensorSpec.parse(text)) for text in document["inputs"]]
+    for entry in document["instructions"]:
+        op = _loaded_op(entry, archive, skip)
+        source = entry.get("source")
+        place = (
+            None if source is None else SourceLine(str(source[0]), int(source[1]), str(source[2]))
+        )
+        if entry["outputs"] != list(range(len(values), len(values) + len(entry["outputs"]))):
+            raise InvalidConfigError(f"load: instruction {entry['outputs']} is out of order")
+        if not all(type(i) is int and 0 <= i < len(values) for i in entry["inputs"]):
+            raise InvalidConfigError(
+                f"load: instruction {entry['outputs']} reads what is not there"
+            )
+        made = graph.add(op, tuple(values[slot] for slot in entry["inputs"]), place)
+        values.extend(made)
+    outputs = [values[slot] for slot in document["outputs"]]
+    in_leaves, in_tree = flatten(_loaded_tree(document["in_tree"]))
+    out_leaves, out_tree = flatten(_loaded_tree(document["out_tree"]))
+    if in_leaves != list(range(len(document["inputs"]))) or out_leaves != list(range(len(outputs))):
+        raise InvalidConfigError("load: the trees do not number the inputs and outputs in order")
+    return GraphProgram.from_graph(
+        graph,
+        outputs,
+        name=str(document["name"]),
+        in_tree=in_tree,
+        out_tree=out_tree,
+        input_names=[str(name) for name in document["input_names"]],
+        output_names=[str(name) for name in document["output_names"]],
+        guards=[
+            Guard(parse_dim(lhs), str(relation), parse_dim(rhs), str(reason), source)
+            for lhs, relation, rhs, reason, source in document["guards"]
+        ],
+    )
+
+
+def _loaded_op(entry: Mapping[str, Any], archive: zipfile.ZipFile, skip: bool) -> StdTensorOp:
+    if "constant" in entry:
+        return _loaded_constant(entry, archive)
+    payload = {str(key): _loaded(value) for key, value in entry["payload"].items()}
+    if "extension" in entry:
+        return Extension(_loaded_extension(entry, payload, skip))
+    card = _CARDS.get(entry["op"])
+    if card is None:
+        raise InvalidConfigError(f"load: {entry['op']!r:.60} is no op")
+    known = {field.name for field in fields(card)}
+    if payload.keys() - known:
+        raise InvalidConfigError(f"load: {entry['op']} has no {sorted(payload.keys() - known)}")
+    return card(**payload)
+
+
+def _loaded_constant(entry: Mapping[str, Any], archive: zipfile.ZipFile) -> Constant:
+    number, dtype = int(entry["constant"]), DType.of(entry["dtype"])
+    with archive.open(f"constants/{number}.npy") as file:
+        array = np.load(io.BytesIO(file.read()), allow_pickle=False)
+    stored = np.dtype(np.uint16) if dtype is DType.BF16 else dtype.dtype
+    if array.dtype != stored:
+        raise InvalidConfigError(f"load: constant {number} is {array.dtype}, expected {dtype}")
+    return Constant.of(array.view(dtype.dtype) if dtype is DType.BF16 else array)
+
+
+def _loaded_extension(entry: Mapping[str, Any], payload: dict[str, Any], skip: bool) -> Any:
+    family_id = check_family_id(entry["extension"])
+    factory = lookup_extension_factory(family_id)
+    if factory is None:
+        _discover()
+        factory = lookup_extension_factory(family_id)
+    if factory is not None:
+        return factory.instantiate(payload)
+    stem = family_id.rpartition(".v")[0]
+    other = [name for name in registered_families() if name.rpartition(".v")[0] == stem]
+    if other:
+        raise UnsupportedError(
+            f"extension: {family_id}: version mismatch, graph has v{major_version(family_id)}, "
+            f"runtime has v{major_version(other[-1])} ({other[-1]})"
+        )
+    if not skip:
+        raise UnsupportedError(
+            f"extension: {family_id}: not registered; install its package, call register_extension, "
+            "or load with skip_missing_extensions=True"
+        )
+    types = tuple(TensorSpec.parse(text) for text in entry["types"])
+    return MissingExtension(
+        family_id, json.dumps(entry["payload"]), types, len(entry["inputs"]), len(types)
+    )
+
+
+def _discover() -> None:
+    """Call what installed packages offer under the entry-point group, for families not seen yet."""
+    for point in metadata.entry_points(group=ENTRY_POINTS):
+        found = point.load()
+        try:
+            register_extension(found) if isinstance(found, type) else found()
+        except RegistrationError:
+            continue  # because it is registered already
+
+
+def _loaded(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(_loaded(item) for item in value)
+    if not isinstance(value, dict):
+        return value
+    ((kind, text),) = value.items()
+    if kind == "dtype":
+        return DType.of(text)
+    if kind == "float":
+        return float.fromhex(text)
+    if kind == "complex":
+        return complex(float.fromhex(text[0]), float.fromhex(text[1]))
+    if kind == "dim":
+        return parse_dim(text)
+    if kind == "expression":
+        dim: Any = parse_dim(text)
+        return dim.substitute(lambda leaf: DimExpr.input_axis(leaf.input, leaf.axis))
+    raise InvalidConfigError(f"load: unknown value {kind!r}")
+
+
+def _loaded_tree(tree: Any) -> Any:
+    if tree is None or isinstance(tree, int):
+        return tree
+    if "namedtuple" in tree:
+        cls: Any = namedtuple(tree["namedtuple"], tree["fields"])  # because fields are data
+        return cls(*[_loaded_tree(item) for item in tree["items"]])
+    ((kind, items),) = tree.items()
+    if kind == "dict":
+        return {str(key): _loaded_tree(item) for key, item in items}
+    if kind not in ("tuple", "list"):
+        raise InvalidConfigError(f"load: unknown tree {kind!r}")
+    found = [_loaded_tree(item) for item in items]
+    return tuple(found) if kind == "tuple" else found

@@ -1,0 +1,206 @@
+"""Programs in files: exact round trips, seed 000 section 11, and hostile files."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections import namedtuple
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import lowering
+import tenferro as tnf
+from tenferro import errors
+from tenferro.exec.dispatch import apply as apply_op
+from tenferro.extension import ExtensionOp, apply, extension_family, register_extension
+from tenferro.ops import STD_OPS
+from tenferro.program import GraphProgram
+from tests.ops.test_parity import program_of
+from tests.samples import SAMPLES
+
+Pair = namedtuple("Pair", ["left", "right"])  # because the test is about such ones
+X = np.arange(1.0, 4.0)
+
+
+def round_trip(program: GraphProgram, tmp_path: Path) -> GraphProgram:
+    path = tmp_path / "program.tenferro"
+    tnf.save(program, path)
+    first = path.read_bytes()
+    loaded = tnf.load(path)
+    tnf.save(loaded, path)
+    assert path.read_bytes() == first
+    assert [p.name for p in tmp_path.iterdir()] == ["program.tenferro"]
+    return loaded
+
+
+@pytest.mark.parametrize("card", STD_OPS, ids=lambda card: card.__name__)
+def test_every_op_and_constant_comes_back(card: Any, tmp_path: Path) -> None:
+    samples = list(SAMPLES[card])[:: max(1, len(SAMPLES[card]) // 12)]
+    for constants in (False, True):
+        program = program_of(samples, constants)
+        loaded = round_trip(program, tmp_path)
+        assert loaded.fingerprint == program.fingerprint
+        assert str(loaded) == str(program)
+        assert loaded.instructions == program.instructions
+
+
+def test_trees_symbols_guards_and_text_come_back(tmp_path: Path) -> None:
+    def fn(p: Any, x: Any) -> Any:
+        y = p["w"][0] * x + np.array([1.5], ml_dtypes.bfloat16).astype("f4")
+        return Pair(y[:2], {"b": (tnf.sum(y), None), "a": [y]})
+
+    spec = tnf.TensorSpec(("n",), "f4")
+    program = tnf.compile(fn, {"w": (spec,)}, tnf.TensorSpec(("m",), "f4"))
+    loaded = round_trip(program, tmp_path)
+    assert loaded.guards == program.guards
+    assert loaded.input_names == program.input_names
+    x = np.ones(3, "f4")
+    result = loaded.run({"w": (x,)}, x)
+    assert type(result).__name__ == "Pair"
+    np.testing.assert_array_equal(result.left, [2.5, 2.5])
+    assert result.right["b"][1] is None
+    with pytest.raises(errors.GuardError):
+        loaded.run({"w": (x,)}, np.ones(4, "f4"))
+    specs = [spec, spec]
+    shapes = [tnf.TensorSpec((3,), "f4")] * len(specs)
+    assert (
+        lowering.lower_to_stablehlo(loaded, specs=shapes).text
+        == lowering.lower_to_stablehlo(program, specs=shapes).text
+    )
+
+
+def test_families_that_come_with_the_package(tmp_path: Path) -> None:
+    program = tnf.compile(lambda x: (tnf.linalg.svd(x @ x.T).S, tnf.fft.fft(x)), np.ones((2, 3)))
+    loaded = round_trip(program, tmp_path)
+    x = np.arange(6.0).reshape(2, 3)
+    for a, b in zip(program.run(x), loaded.run(x), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@extension_family("tenferro-tests", "unregistered", version=2)
+@dataclass(frozen=True)
+class Unregistered(ExtensionOp):
+    axes: tuple[int, ...] = (1, 2)
+    scale: float = float("-inf")
+
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        return [(input_dtypes[0], input_shapes[0])]
+
+
+def test_11_unregistered_and_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "program"
+    tnf.save(tnf.compile(lambda x: apply(Unregistered(), x) + x, X), path)
+    with zipfile.ZipFile(path) as archive:
+        assert '"tenferro-tests.unregistered.v2"' in archive.read("program.json").decode()
+    words = "extension: tenferro-tests.unregistered.v2: not registered"
+    with pytest.raises(errors.UnsupportedError, match=words):
+        tnf.load(path)
+    loaded = tnf.load(path, skip_missing_extensions=True)
+    with pytest.raises(errors.UnsupportedError, match=r"unregistered\.v2: not registered"):
+        loaded.run(X)
+    with pytest.raises(errors.ExtensionLoweringError, match=r"unregistered\.v2: not registered"):
+        lowering.lower_to_stablehlo(loaded)
+    again = tmp_path / "again"
+    tnf.save(loaded, again)
+    assert json.loads(zipfile.ZipFile(again).read("program.json"))["instructions"][0][
+        "payload"
+    ] == {
+        "axes": [1, 2],
+        "scale": {"float": "-inf"},
+    }
+
+
+def test_11_another_major_version_and_malformed_ids(tmp_path: Path) -> None:
+    @extension_family("tenferro-tests", "versioned", version=1)
+    @dataclass(frozen=True)
+    class Old(Unregistered):
+        pass
+
+    @extension_family("tenferro-tests", "versioned", version=3)
+    @dataclass(frozen=True)
+    class New(Unregistered):
+        pass
+
+    register_extension(Old)
+    path = tmp_path / "program"
+    tnf.save(tnf.compile(lambda x: apply(New(), x), X), path)
+    with pytest.raises(errors.UnsupportedError, match="graph has v3, runtime has v1"):
+        tnf.load(path, skip_missing_extensions=True)
+    rewritten(path, lambda text: text.replace("tenferro-tests.versioned.v3", "versioned"))
+    with pytest.raises(errors.MalformedFamilyIdError):
+        tnf.load(path, skip_missing_extensions=True)
+
+
+def rewritten(path: Path, change: Any) -> None:
+    with zipfile.ZipFile(path) as archive:
+        contents = {name: archive.read(name) for name in archive.namelist()}
+    contents["program.json"] = change(contents["program.json"].decode()).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in contents.items():
+            archive.writestr(name, content)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: "",
+        lambda text: "[]",
+        lambda text: text.replace("tenferro-program", "other"),
+        lambda text: text.replace('"version":1', '"version":99'),
+        lambda text: text.replace('"Add"', '"os.system"'),
+        lambda text: text.replace('"payload":{}', '"payload":{"x":1}'),
+        lambda text: text.replace('"inputs":[0,1]', '"inputs":[0,7]'),
+        lambda text: text.replace('"inputs":[0,1]', '"inputs":[0,-1]'),
+        lambda text: text.replace('"outputs":[2]', '"outputs":[5]'),
+        lambda text: text.replace("f64[3]", "f64[4]"),
+        lambda text: text.replace("f64[3]", "f64[3"),
+        lambda text: text.replace('"constant":0', '"constant":3'),
+        lambda text: text.replace('"dtype":"float64"', '"dtype":"float32"'),
+        lambda text: text.replace('{"tuple":[0]}', '{"tuple":[1]}'),
+        lambda text: text.replace('{"tuple":[0]}', '{"set":[0]}'),
+    ],
+)
+def test_a_malformed_document_is_a_clear_error(change: Any, tmp_path: Path) -> None:
+    path = tmp_path / "program"
+    tnf.save(tnf.compile(lambda x: x + np.ones(3), X), path)
+    rewritten(path, change)
+    with pytest.raises(errors.TenferroError):
+        tnf.load(path)
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    for content in (b"", b"PK\x03\x04", b"nonsense" * 100):
+        path = tmp_path / "file"
+        path.write_bytes(content)
+        with pytest.raises(errors.InvalidConfigError, match="no tenferro-program file"):
+            tnf.load(path)
+    with pytest.raises(FileNotFoundError):
+        tnf.load(tmp_path / "absent")
+    pickled = tmp_path / "pickled"
+    tnf.save(tnf.compile(lambda x: x + np.ones(3), X), pickled)
+    with zipfile.ZipFile(pickled) as archive:
+        document = archive.read("program.json")
+    with zipfile.ZipFile(pickled, "w") as archive:
+        archive.writestr("program.json", document)
+        with archive.open("constants/0.npy", "w") as file:
+            np.save(file, np.array([print], object), allow_pickle=True)
+    with pytest.raises(errors.InvalidConfigError, match="pickle"):
+        tnf.load(pickled)
+
+
+def test_what_cannot_be_saved_leaves_no_file(tmp_path: Path) -> None:
+    @extension_family("tenferro-tests", "unsaved", version=1)
+    @dataclass(frozen=True)
+    class Unsaved(Unregistered):
+        function: Any = None
+
+    program = tnf.compile(lambda x: apply(Unsaved(function=len), x), X)
+    with pytest.raises(errors.UnsupportedError, match=r"unsaved\.v1"):
+        tnf.save(program, tmp_path / "file")
+    assert not list(tmp_path.iterdir())
+    assert apply_op is not None
