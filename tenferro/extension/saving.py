@@ -370,7 +370,8 @@ def _loaded_tree(tree: Any) -> Any:
     if tree is None or isinstance(tree, int):
         return tree
     if "namedtuple" in tree:
-        cls: Any = namedtuple(tree["namedtuple"], tree["fields"])  # because fields are data
+        make: Any = collections.namedtuple  # noqa: PYI024  # because the fields are data
+        cls = make(tree["namedtuple"], tree["fields"])
         return cls(*[_loaded_tree(item) for item in tree["items"]])
     ((kind, items),) = tree.items()
     if kind == "dict":
