@@ -9,6 +9,7 @@ Source: seed 000, section 11.
 
 from __future__ import annotations
 
+import collections
 import io
 import json
 import os
@@ -370,7 +371,7 @@ def _loaded_tree(tree: Any) -> Any:
     if tree is None or isinstance(tree, int):
         return tree
     if "namedtuple" in tree:
-        make: Any = collections.namedtuple  # noqa: PYI024  # because the fields are data
+        make: Any = collections.namedtuple  # because the fields are data
         cls = make(tree["namedtuple"], tree["fields"])
         return cls(*[_loaded_tree(item) for item in tree["items"]])
     ((kind, items),) = tree.items()
