@@ -18,8 +18,15 @@ def test_example(name: str) -> None:
     subprocess.run([sys.executable, ROOT / "examples" / name], check=True, capture_output=True)
 
 
-def test_code_in_the_readme() -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+@pytest.mark.parametrize("name", ["README.md", "docs/extensions.md"])
+def test_code_in_the_documents(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(), re.DOTALL)
     assert blocks
     for block in blocks:
-        exec(compile(block, "README.md", "exec"), {})
+        exec(compile(block, name, "exec"), {"__name__": "document"})
+    printed = capsys.readouterr().out
+    assert "FAILED" not in printed
+    assert "DISAGREE" not in printed
+    if name == "docs/extensions.md":
+        assert "keeps the contract" in printed
+        assert len([line for line in blocks[0].splitlines() if line.strip()]) < 60

@@ -107,12 +107,26 @@ def or_nan(w: Writer, info: Value, x: Value) -> Value:
     return w.select(fine, x, w.full(np.nan, x.spec))
 
 
+def hermitian(w: Writer, a: Value) -> Value:
+    """(a + a^H) / 2, exactly a where it is Hermitian."""
+    total = w.op("add", a, adjoint(w, a), result=a.spec)
+    return w.op("multiply", total, w.full(0.5, a.spec), result=a.spec)
+
+
+def adjoint(w: Writer, a: Value) -> Value:
+    """a^H."""
+    rank = a.rank
+    a = w.transpose(a, (*range(rank - 2), rank - 1, rank - 2))
+    return conjugate(w, a) if a.dtype.is_complex else a
+
+
 # ---- factorisations ----------------------------------------------------------------------------------
 
 
 def cholesky(op: Any, w: Writer, a: Value) -> Value:
     """Potrf."""
     batch, _, _ = parts(a)
+    a = hermitian(w, a)
     low, info = call(w, "potrf", (a,), "m", (a.spec, spec(INFO, *batch)), "mv", {"uplo": "L"})
     return triangle(w, or_nan(w, info, low), lower=True)
 
@@ -164,6 +178,7 @@ def svd(op: Any, w: Writer, a: Value) -> tuple[Value, Value, Value]:
 def eigh(op: Any, w: Writer, a: Value) -> tuple[Value, Value]:
     """Syevd or heevd."""
     batch, n, _ = parts(a)
+    a = hermitian(w, a)
     results = (a.spec, spec(REAL.get(a.dtype, a.dtype), *batch, n), spec(INFO, *batch))
     name = "heevd" if a.dtype.is_complex else "syevd"
     v, values, info = call(w, name, (a,), "m", results, "mvv", {"mode": "V", "uplo": "L"})

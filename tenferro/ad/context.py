@@ -23,6 +23,7 @@ class AdContext:
 
     Args:
         rule_sets: derivative rules of extension families, beside those that come with the package.
+        replacing: rules that take the place of others of their families.
         cache_size: how many derivative programs are kept, least recently used dropped first.
 
     >>> import numpy as np, tenferro as tnf
@@ -34,9 +35,16 @@ class AdContext:
     1
     """
 
-    def __init__(self, *rule_sets: ExtensionRuleSet, cache_size: int = 256) -> None:
+    def __init__(
+        self,
+        *rule_sets: ExtensionRuleSet,
+        replacing: ExtensionRuleSet | None = None,
+        cache_size: int = 256,
+    ) -> None:
+        known = [rule for rules in (*default_rule_sets(), *rule_sets) for rule in rules.values()]
+        instead = dict(replacing or {})
         self.extension_rules = ExtensionRuleSet(
-            [rule for rules in (*default_rule_sets(), *rule_sets) for rule in rules.values()]
+            [*(rule for rule in known if rule.family_id not in instead), *instead.values()]
         )
         self._programs: BoundedCache[Any] = BoundedCache(cache_size)
 

@@ -180,7 +180,7 @@ def _scaled_columns(x: Any, s: Any) -> Any:
 def cholesky(x: Any, /, *, upper: bool = False) -> Any:
     """L with x = L L^H, or U with x = U^H U; NaN where x is not positive definite.
 
-    Only the lower triangle of x is read; derivatives take x to be Hermitian.
+    The Hermitian part (x + x^H) / 2 is taken.
 
     Raises:
         ShapeError: x is not square. DTypeError: its dtype.
@@ -227,9 +227,9 @@ def svdvals(x: Any, /) -> Any:
 
 
 def eigh(x: Any, /, *, degenerate: str = "zero") -> EighResult:
-    """Eigenvalues, ascending, and eigenvectors of Hermitian x; only the lower triangle is read.
+    """Eigenvalues, ascending, and eigenvectors of Hermitian x, or of its Hermitian part (x + x^H) / 2.
 
-    `degenerate` as in `svd`. Derivatives take x to be Hermitian.
+    `degenerate` as in `svd`.
     """
     _check_degenerate("eigh", degenerate)
     return EighResult(*apply(fam.Eigh(degenerate), _square("eigh", x)))

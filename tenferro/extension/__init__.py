@@ -15,6 +15,7 @@ from tenferro.exec.extensions import (
     HostReferenceRuntime,
 )
 from tenferro.extension.application import apply
+from tenferro.extension.check import ExtensionReport, check_extension
 from tenferro.extension.extension_op import ExtensionOp, check_family_id, extension_family
 from tenferro.extension.registration import (
     ExtensionFactory,
@@ -32,12 +33,14 @@ __all__ = [
     "ExtensionCaches",
     "ExtensionFactory",
     "ExtensionOp",
+    "ExtensionReport",
     "ExtensionRuleSet",
     "ExtensionRuntime",
     "HostReferenceRuntime",
     "OpFactory",
     "RuleBuilder",
     "apply",
+    "check_extension",
     "check_family_id",
     "extension_family",
     "lookup_extension_factory",

@@ -72,7 +72,7 @@ def smaller(rows: Any, columns: Any) -> Any:
 @extension_family("tenferro", "cholesky", version=1)
 @dataclass(frozen=True)
 class Cholesky(ExtensionOp):
-    """L with A = L L^H, lower triangular; only the lower triangle of A is read. NaN where A is not
+    """L with A = L L^H, lower triangular, A being the Hermitian part of the input. NaN where it is not
     positive definite.
     """
 
@@ -123,8 +123,8 @@ class Svd(ExtensionOp):
 @extension_family("tenferro", "eigh", version=1)
 @dataclass(frozen=True)
 class Eigh(ExtensionOp):
-    """Eigenvalues ascending, and eigenvectors as columns, of a Hermitian matrix; only the lower
-    triangle is read. `degenerate` as in `Svd`.
+    """Eigenvalues ascending, and eigenvectors as columns, of the Hermitian part of a matrix.
+    `degenerate` as in `Svd`.
     """
 
     degenerate: str = "zero"

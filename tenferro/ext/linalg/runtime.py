@@ -27,8 +27,14 @@ def each_matrix(function: Callable[..., tuple[Array, ...]], *arrays: Array) -> t
     )
 
 
+def hermitian(a: Array) -> Array:
+    """(a + a^H) / 2, exactly a where it is Hermitian."""
+    return (a + np.swapaxes(a, -1, -2).conj()) * a.dtype.type(0.5)
+
+
 def cholesky(op: fam.Cholesky, a: Array) -> Array:
     """NaN for a matrix that is not positive definite, and for it alone."""
+    a = hermitian(a)
     try:
         return np.linalg.cholesky(a)
     except np.linalg.LinAlgError:
@@ -115,7 +121,7 @@ KERNELS: dict[type[Any], Callable[..., Any]] = {
     fam.Cholesky: cholesky,
     fam.Qr: lambda op, a: tuple(np.linalg.qr(a, "complete" if op.full else "reduced")),
     fam.Svd: svd,
-    fam.Eigh: lambda op, a: tuple(np.linalg.eigh(a)),
+    fam.Eigh: lambda op, a: tuple(np.linalg.eigh(hermitian(a))),
     fam.Eig: eig,
     fam.Lu: lu,
     fam.TriangularSolve: triangular_solve,

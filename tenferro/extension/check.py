@@ -1,0 +1,385 @@
+"""`check_extension`: does an operation keep the contract?
+
+Everything is checked against the op's own execution, or against a definition: identity laws, metadata on
+numbers and on symbols, the expansion, derivatives against differences and the adjoint identity, closure
+of the rules, the way through a file, and another executor's results.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tenferro.ad import AdContext, linearize, transpose
+from tenferro.ad.algebra import zeros
+from tenferro.ad.extension_rule import ExtensionRuleSet
+from tenferro.dims import Symbol, SymDim, is_exact
+from tenferro.errors import TenferroError
+from tenferro.exec import GraphExecutor
+from tenferro.exec.extensions import ExtensionRuntime, HostReferenceRuntime
+from tenferro.extension.extension_op import check_family_id
+from tenferro.extension.registration import lookup_extension_factory
+from tenferro.extension.saving import load, save
+from tenferro.graph import Graph
+from tenferro.ops.extension import Extension
+from tenferro.program import GraphProgram, expand_extensions
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["ExtensionCheck", "ExtensionReport", "check_extension"]
+
+STEP = 1e-6
+
+
+@dataclass(frozen=True)
+class ExtensionCheck:
+    """One law, and what was found; `ok` is None where it does not apply."""
+
+    law: str
+    ok: bool | None
+    found: str = ""
+
+    def __str__(self) -> str:
+        mark = {True: "ok", False: "FAILED", None: "not checked"}[self.ok]
+        return f"{mark:<12}{self.law}" + (f": {self.found}" if self.found else "")
+
+
+@dataclass(frozen=True)
+class ExtensionReport:
+    """All checks of one op; `print(report)` shows them."""
+
+    family_id: str
+    checks: tuple[ExtensionCheck, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Nothing failed."""
+        return all(check.ok is not False for check in self.checks)
+
+    def __str__(self) -> str:
+        verdict = "keeps the contract" if self.ok else "BREAKS the contract"
+        return "\n".join([f"{self.family_id} {verdict}", *(f"  {check}" for check in self.checks)])
+
+
+def check_extension(
+    op: Any,
+    sample_inputs: Sequence[Any],
+    *,
+    rules: ExtensionRuleSet | None = None,
+    runtime: ExtensionRuntime | None = None,
+    executor: Any = None,
+    tolerance: float = 1e-6,
+) -> ExtensionReport:
+    """Check one op on sample inputs; the report says what failed.
+
+    Args:
+        sample_inputs: arrays; of float64 or complex128 where derivatives are to be checked.
+        rules: the derivative rules to check; without them derivatives are not.
+        runtime: executes the family; `HostReferenceRuntime` by default.
+        executor: another peer, such as an `XlaExecutor`, that must agree.
+        tolerance: how far values may be apart, relative to their size.
+
+    >>> from tenferro.ext.linalg import families, rule_set
+    >>> a = np.array([[4.0, 1.0], [1.0, 3.0]])
+    >>> from tenferro.ext.linalg import runtimes
+    >>> report = check_extension(families.Solve(), [a, a], rules=rule_set(), runtime=runtimes()[-1])
+    >>> report.ok
+    True
+    """
+    bench = _Bench(op, sample_inputs, rules, runtime, executor, tolerance)
+    checks: list[ExtensionCheck] = []
+    for law, attempt in bench.laws():
+        try:
+            found = attempt()
+        except Exception as error:
+            found = f"{type(error).__name__}: {error}"
+        ok = None if isinstance(found, _NotApplicable) else found == ""
+        checks.append(ExtensionCheck(law, ok, str(found)))
+        if law in ESSENTIAL and ok is False:
+            break
+    return ExtensionReport(str(getattr(op, "family_id", op)), tuple(checks))
+
+
+class _NotApplicable(str):
+    """A reason for not checking."""
+
+    __slots__ = ()
+
+
+FORMAT = "the family id is well-formed"
+ARITY = "the counts are declared, and fit the sample"
+METADATA = "types are inferred for numbers"
+EXECUTION = "execution gives what is declared, twice the same, and leaves its inputs alone"
+ESSENTIAL = (FORMAT, ARITY, METADATA, EXECUTION)
+
+
+class _Bench:
+    """The op with what is needed to try it."""
+
+    def __init__(
+        self,
+        op: Any,
+        inputs: Sequence[Any],
+        rules: ExtensionRuleSet | None,
+        runtime: ExtensionRuntime | None,
+        executor: Any,
+        tolerance: float,
+    ) -> None:
+        self.op = op
+        self.carrier = Extension(op)
+        self.inputs = [np.asarray(x) for x in inputs]
+        self.specs = [TensorSpec(x.shape, x.dtype) for x in self.inputs]
+        self.rules = rules
+        self.runtime = runtime
+        self.executor = executor
+        self.tolerance = tolerance
+
+    def laws(self) -> list[tuple[str, Callable[[], str]]]:
+        """Each law and how to try it; an empty answer says that it holds."""
+        return [
+            (FORMAT, self.format),
+            ("equal payloads are equal and hash alike; other things are not equal", self.identity),
+            (ARITY, self.arity),
+            (METADATA, self.metadata),
+            (EXECUTION, self.execution),
+            ("types are inferred for symbols, and come out as for numbers", self.symbols),
+            ("the expansion computes the same", self.expansion),
+            ("tangents are the derivative", self.tangents),
+            ("cotangents are the adjoint", self.cotangents),
+            ("rules emit only what has rules", self.closure),
+            ("a file brings it back", self.file),
+            ("the other executor agrees", self.peer),
+        ]
+
+    def format(self) -> str:
+        check_family_id(self.op.family_id)
+        return ""
+
+    def identity(self) -> str:
+        twin = Extension(copy.deepcopy(self.op))
+        if self.carrier != twin or twin != self.carrier:
+            return "a copy of the op is not equal to it"
+        if hash(self.carrier) != hash(twin) or hash(self.carrier) != hash(self.carrier):
+            return "equal ops have different hashes"
+        return "payload_eq takes another object for equal" if self.op.payload_eq(object()) else ""
+
+    def arity(self) -> str:
+        for name in ("input_count", "output_count"):
+            count = getattr(self.op, name)
+            if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+                return f"{name} is {count!r}"
+        if len(self.inputs) != self.op.input_count:
+            return f"input_count is {self.op.input_count}, the sample has {len(self.inputs)} inputs"
+        return ""
+
+    def metadata(self) -> str:
+        self.carrier.infer(*self.specs)
+        return ""
+
+    # ---- values ------------------------------------------------------------------------------
+
+    def native(self) -> GraphExecutor:
+        """An executor that has the family."""
+        executor = GraphExecutor()
+        runtime = self.runtime or HostReferenceRuntime(self.op.family_id)
+        executor.register_runtime(runtime, replace=True)
+        return executor
+
+    def program(self) -> GraphProgram:
+        """The op alone."""
+        graph = Graph()
+        values = tuple(graph.add_input(spec) for spec in self.specs)
+        return GraphProgram.from_graph(graph, graph.add(self.carrier, values))
+
+    def execution(self) -> str:
+        kept = [x.copy() for x in self.inputs]
+        executor, program = self.native(), self.program()
+        first, second = executor.run(program, *self.inputs), executor.run(program, *self.inputs)
+        for index, (a, b) in enumerate(zip(first, second, strict=True)):
+            if a.tobytes() != b.tobytes():
+                return f"output {index} differs from one run to the next"
+        for index, (x, before) in enumerate(zip(self.inputs, kept, strict=True)):
+            if x.tobytes() != before.tobytes():
+                return f"input {index} was written to"
+        return ""
+
+    def symbols(self) -> str:
+        names: dict[int, SymDim] = {}
+        for x in self.inputs:
+            for extent in x.shape:
+                names.setdefault(extent, SymDim(f"n{len(names)}"))
+        bindings: dict[Any, int] = {Symbol(str(name)): n for n, name in names.items()}
+        specs = [
+            TensorSpec(tuple(names[n] for n in x.shape), spec.dtype)
+            for x, spec in zip(self.inputs, self.specs, strict=True)
+        ]
+        for found, declared in zip(
+            self.carrier.infer(*specs), self.carrier.infer(*self.specs), strict=True
+        ):
+            shape = tuple(
+                extent.evaluate(bindings) if isinstance(extent, SymDim) else extent
+                for extent in found.shape
+            )
+            exact = all(is_exact(extent) for extent in shape)
+            if found.dtype is not declared.dtype or (exact and shape != declared.shape):
+                shown = ", ".join(map(str, specs))
+                return f"for {shown} gives {found}, which comes out as {shape}, not {declared}"
+        return ""
+
+    def expansion(self) -> str:
+        try:
+            expanded = expand_extensions(self.program())
+        except TenferroError as error:
+            if "no expansion" in str(error):
+                return _NotApplicable("there is none")
+            raise
+        return self.compare(self.native().run(expanded, *self.inputs), "expansion")
+
+    def compare(self, results: Sequence[Any], what: str) -> str:
+        """The first output that differs from execution's."""
+        expected = self.native().run(self.program(), *self.inputs)
+        for index, (a, b) in enumerate(zip(results, expected, strict=True)):
+            difference = _apart(np.asarray(a), b)
+            if not difference <= self.tolerance:
+                return f"output {index} of the {what} is {difference:.1e} apart, relative"
+        return ""
+
+    # ---- derivatives -------------------------------------------------------------------------
+
+    def differentiable(self) -> _NotApplicable | None:
+        if self.rules is None:
+            return _NotApplicable("no rules were given")
+        wide = (DType.F64, DType.C64)
+        active = [spec for spec in self.specs if spec.dtype.is_inexact]
+        if not active or any(spec.dtype not in wide for spec in active):
+            return _NotApplicable("the sample is not float64 or complex128")
+        return None
+
+    def derivative(self, second: bool = False) -> tuple[GraphProgram, GraphProgram]:
+        """Programs of (inputs, directions) -> tangents, and of (inputs, cotangents) -> cotangents."""
+        assert self.rules is not None
+        context = AdContext(replacing=self.rules)
+        graph = Graph()
+        emitter = context.emitter(graph)
+        inputs = [graph.add_input(spec) for spec in self.specs]
+        start = len(graph.nodes)
+        outputs = list(graph.add(self.carrier, tuple(inputs)))
+        active = [v for v, spec in zip(inputs, self.specs, strict=True) if spec.dtype.is_inexact]
+        results = [v for v in outputs if graph.types[v].dtype.is_inexact]
+        dots = [graph.add_stand_in(graph.types[v]) for v in active]
+        primal_dots = dict(zip(active, dots, strict=True))
+        first = len(graph.nodes)
+        y_dots = _filled(emitter, linearize(emitter, start, results, primal_dots), results)
+        bars = [graph.add_stand_in(graph.types[v]) for v in results]
+        pairs = list(zip(y_dots, bars, strict=True))
+        x_bars = _filled(emitter, transpose(emitter, first, dots, pairs), active)
+        forward = GraphProgram.from_graph(graph, y_dots, inputs=[*inputs, *dots])
+        backward = GraphProgram.from_graph(graph, x_bars, inputs=[*inputs, *bars])
+        if second:
+            again = [graph.add_stand_in(graph.types[v]) for v in active]
+            linearize(emitter, start, [*y_dots, *x_bars], dict(zip(active, again, strict=True)))
+        return forward, backward
+
+    def directions(self, seed: int, like: Sequence[Any]) -> list[Any]:
+        """Random tensors of those types."""
+        generator = np.random.default_rng(seed)
+        found: list[Any] = []
+        for x in like:
+            values = generator.normal(size=x.shape)
+            if x.dtype.kind == "c":
+                values = values + 1j * generator.normal(size=x.shape)
+            found.append(np.asarray(values, x.dtype))
+        return found
+
+    def active(self) -> list[int]:
+        """The inputs that derivatives are taken for."""
+        return [i for i, spec in enumerate(self.specs) if spec.dtype.is_inexact]
+
+    def tangents(self) -> str:
+        if reason := self.differentiable():
+            return reason
+        forward, _ = self.derivative()
+        places = self.active()
+        v = self.directions(1, [self.inputs[i] for i in places])
+        executor, program = self.native(), self.program()
+        found = executor.run(forward, *self.inputs, *v)
+        sides: list[list[Any]] = []
+        for sign in (1, -1):
+            moved = list(self.inputs)
+            for i, d in zip(places, v, strict=True):
+                moved[i] = moved[i] + sign * STEP * d
+            values = executor.run(program, *moved)
+            sides.append([y for y in values if y.dtype.kind in "fc"])
+        for index, (a, up, down) in enumerate(zip(found, *sides, strict=True)):
+            difference = _apart(a, (up - down) / (2 * STEP))
+            if not difference <= max(self.tolerance, 1e-6):
+                return f"the tangent of output {index} is {difference:.1e} off, relative"
+        return ""
+
+    def cotangents(self) -> str:
+        if reason := self.differentiable():
+            return reason
+        forward, backward = self.derivative()
+        executor = self.native()
+        v = self.directions(1, [self.inputs[i] for i in self.active()])
+        y_dots = executor.run(forward, *self.inputs, *v)
+        w = self.directions(2, y_dots)
+        x_bars = executor.run(backward, *self.inputs, *w)
+        left = sum(_inner(a, b) for a, b in zip(w, y_dots, strict=True))
+        right = sum(_inner(a, b) for a, b in zip(x_bars, v, strict=True))
+        size = 1 + abs(left) + abs(right)
+        if not abs(left - right) <= 1e-9 * size:
+            return f"<w, J v> is {left:.6g}, <J^H w, v> is {right:.6g}"
+        return ""
+
+    def closure(self) -> str:
+        if reason := self.differentiable():
+            return reason
+        self.derivative(second=True)
+        return ""
+
+    # ---- elsewhere ---------------------------------------------------------------------------
+
+    def file(self) -> str:
+        if lookup_extension_factory(self.op.family_id) is None:
+            return _NotApplicable("no factory is registered")
+        program = self.program()
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "program")
+            save(program, path)
+            loaded = load(path)
+        if loaded.fingerprint != program.fingerprint:
+            return "the op that comes back is another one"
+        return ""
+
+    def peer(self) -> str:
+        if self.executor is None:
+            return _NotApplicable("none was given")
+        return self.compare(self.executor.run(self.program(), *self.inputs), "other executor")
+
+
+def _filled(emitter: Any, values: Sequence[int | None], like: Sequence[int]) -> list[int]:
+    return [
+        zeros(emitter.values([other])[0]).handle if value is None else value
+        for value, other in zip(values, like, strict=True)
+    ]
+
+
+def _apart(a: Any, b: Any) -> float:
+    if a.shape != b.shape:
+        return float("inf")
+    if a.size == 0:
+        return 0.0
+    with np.errstate(all="ignore"):
+        same = (a == b) | ((a != a) & (b != b))
+        scale = 1 + np.max(np.abs(b[np.isfinite(b)]), initial=0)
+        return float(np.max(np.where(same, 0, np.abs(np.subtract(a, b, dtype=complex)))) / scale)
+
+
+def _inner(a: Any, b: Any) -> float:
+    return float(np.sum((np.conj(a) * b).real))
