@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lowering.composite import emit_composite
 from lowering.emit import EMITTERS
 from lowering.extensions import lowering_of
 from lowering.module import StableHloModule
 from lowering.writer import Value, Writer
 from tenferro.dims import is_static
 from tenferro.errors import InvalidConfigError, NonStaticShapeError, TenferroError
+from tenferro.ops import StdTensorOp
+from tenferro.ops.extension import Extension
 from tenferro.program import GraphProgram, Instruction, LoweringView, expand_extensions
 
 __all__ = ["PLATFORMS", "PRECISIONS", "lower_to_stablehlo"]
@@ -66,17 +69,21 @@ def lower_to_stablehlo(
         program = program.specialize_to(specs)
     if extensions not in ("expand", "composite"):
         raise InvalidConfigError(f'extensions is "expand" or "composite", got {extensions!r}')
-    program = expand_extensions(
-        program,
-        keep=lambda op: lowering_of(op.family_id, platform) is not None,
-    )
+    wrapped = extensions == "composite"
+    expanded = expand_extensions(
+        program, keep=lambda op: lowering_of(op.family_id, platform) is not None
+    )  # also where composites wrap them, so that all that cannot be lowered are listed
+    program = program if wrapped else expanded
     view = program.lowering_view()
     _require_static_inputs(view)
     writer = Writer([view.types[slot] for slot in view.input_slots], precision, platform)
     values: list[Value | None] = [*writer.arguments]
     values += [None] * (len(view.types) - len(values))
+    emitters: Mapping[type[StdTensorOp], Any] = (
+        {**EMITTERS, Extension: emit_composite} if wrapped else EMITTERS
+    )
     for instruction in view.instructions:
-        _emit(instruction, view, writer, values)
+        _emit(instruction, view, writer, values, emitters)
     outputs: list[Any] = [values[slot] for slot in view.output_slots]
     return StableHloModule(
         text=writer.print(outputs, "main", locations=True),
@@ -90,14 +97,18 @@ def lower_to_stablehlo(
 
 
 def _emit(
-    instruction: Instruction, view: LoweringView, writer: Writer, values: list[Value | None]
+    instruction: Instruction,
+    view: LoweringView,
+    writer: Writer,
+    values: list[Value | None],
+    emitters: Mapping[type[StdTensorOp], Any],
 ) -> None:
     op = instruction.op
     writer.source = instruction.source
     writer.result_types = tuple(view.types[slot] for slot in instruction.outputs)
     try:
         _require_static(instruction, view)
-        result = EMITTERS[type(op)](op, writer, *[values[slot] for slot in instruction.inputs])
+        result = emitters[type(op)](op, writer, *[values[slot] for slot in instruction.inputs])
     except TenferroError as error:
         raise error.at(str(instruction.source) if instruction.source else None) from None
     made = (result,) if isinstance(result, Value) else result

@@ -6,6 +6,7 @@ rest, and prints. Values are handles with a type.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,8 @@ from lowering.types import element_type, integers, tensor_type
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["Value", "Writer", "region", "signature"]
+
+_SYMBOL = re.compile(r"@(\w+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,7 @@ class Writer:
         self.platform = platform
         self.statements: list[Statement] = []
         self.functions: dict[str, str] = {}
+        self.symbols: dict[Any, str] = {}
         self.source: Any = None
         self.result_types: tuple[TensorSpec, ...] = ()
         self._constants: dict[tuple[TensorSpec, bytes], Value] = {}
@@ -268,10 +272,36 @@ class Writer:
     def print(self, outputs: Sequence[Value], name: str, locations: bool) -> str:
         """The module's text, statements that nothing needs left out."""
         kept = self._needed(outputs)
+        places: dict[Any, int] = {}
+        return "\n".join(
+            [
+                f"module @{name} {{",
+                *self._function("public @main", kept, outputs, places if locations else None),
+                *self._called(kept),
+                "}",
+                *(
+                    f'#loc{index} = loc("{_escaped(place.file)}":{place.line}:0)'
+                    for place, index in places.items()
+                ),
+                "",
+            ]
+        )
+
+    def private_function(self, outputs: Sequence[Value], symbol: str) -> str:
+        """The statements as a private function of another module."""
+        return "\n".join(self._function(f"private @{symbol}", self._needed(outputs), outputs, None))
+
+    def _function(
+        self,
+        head: str,
+        kept: Sequence[int],
+        outputs: Sequence[Value],
+        places: dict[Any, int] | None,
+    ) -> list[str]:
+        """The lines of one function; user lines go to `places`, unless there is no such thing."""
         names = {-1 - index: f"%arg{index}" for index in range(len(self.arguments))}
         widths = [0] * len(self.statements)
         lines: list[str] = []
-        places: dict[Any, int] = {}
 
         def use(value: Value) -> str:
             base = names[value.statement]
@@ -279,7 +309,7 @@ class Writer:
             return f"{base}#{value.index}" if many else base
 
         def located(source: Any) -> str:
-            if not locations or source is None:
+            if places is None or source is None:
                 return ""
             return f" loc(#loc{places.setdefault(source, len(places))})"
 
@@ -300,22 +330,12 @@ class Writer:
         )
         gives = ", ".join(tensor_type(output.spec) for output in outputs)
         returned = ", ".join(use(output) for output in outputs)
-        return "\n".join(
-            [
-                f"module @{name} {{",
-                f"  func.func public @main({takes}) -> ({gives}) {{",
-                *lines,
-                f"    return {returned} : {gives}" if outputs else "    return",
-                "  }",
-                *self._called(kept),
-                "}",
-                *(
-                    f'#loc{index} = loc("{_escaped(place.file)}":{place.line}:0)'
-                    for place, index in places.items()
-                ),
-                "",
-            ]
-        )
+        return [
+            f"  func.func {head}({takes}) -> ({gives}) {{",
+            *lines,
+            f"    return {returned} : {gives}" if outputs else "    return",
+            "  }",
+        ]
 
     def _needed(self, outputs: Sequence[Value]) -> list[int]:
         needed = bytearray(len(self.statements))
@@ -332,12 +352,17 @@ class Writer:
         return kept[::-1]
 
     def _called(self, kept: Sequence[int]) -> list[str]:
-        heads = {self.statements[number].head for number in kept}
-        return [
-            text.rstrip("\n")
-            for symbol, text in self.functions.items()
-            if f"func.call @{symbol}(" in heads
-        ]
+        """The private functions that statements name, and those that these name."""
+        if not self.functions:
+            return []
+        wanted: set[str] = set()
+        texts = [f"{s.head}{s.tail}" for s in (self.statements[number] for number in kept)]
+        while texts:
+            found = {name for text in texts if "@" in text for name in _SYMBOL.findall(text)}
+            fresh = (found & self.functions.keys()) - wanted
+            wanted |= fresh
+            texts = [self.functions[symbol] for symbol in fresh]
+        return [text.rstrip("\n") for symbol, text in self.functions.items() if symbol in wanted]
 
 
 def signature(operands: Sequence[Value], results: Sequence[TensorSpec]) -> str:

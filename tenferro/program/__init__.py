@@ -1,7 +1,7 @@
 """Programs: the frozen form between graphs and executors."""
 
 from tenferro.program.cache import BoundedCache, CacheStats
-from tenferro.program.expand import expand_extensions
+from tenferro.program.expand import expand_extensions, expansion_of
 from tenferro.program.native import Executor, install_native_executor, native_executor
 from tenferro.program.program import GraphProgram, Instruction, LoweringView
 
@@ -13,6 +13,7 @@ __all__ = [
     "Instruction",
     "LoweringView",
     "expand_extensions",
+    "expansion_of",
     "install_native_executor",
     "native_executor",
 ]

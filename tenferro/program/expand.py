@@ -7,7 +7,7 @@ Source: seed 001, `lower_to_standard_ops`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tenferro.errors import ExtensionLoweringError, TenferroError, UnsupportedError
@@ -16,8 +16,9 @@ from tenferro.ops.extension import Extension
 
 if TYPE_CHECKING:
     from tenferro.program.program import GraphProgram
+    from tenferro.types import TensorSpec
 
-__all__ = ["expand_extensions"]
+__all__ = ["expand_extensions", "expansion_of"]
 
 
 def expand_extensions(
@@ -63,6 +64,21 @@ def expand_extensions(
         output_names=program.output_names,
         guards=program.guards,
     )
+
+
+def expansion_of(
+    op: Extension, specs: Sequence[TensorSpec], keep: Callable[[Extension], bool]
+) -> GraphProgram:
+    """The program of one extension alone, expanded unless `keep` claims it.
+
+    Raises:
+        UnsupportedError, ExtensionLoweringError: as `expand_extensions`.
+    """
+    from tenferro.program.program import GraphProgram  # because programs expand themselves
+
+    graph = Graph()
+    values = tuple(graph.add_input(spec) for spec in specs)
+    return expand_extensions(GraphProgram.from_graph(graph, graph.add(op, values)), keep)
 
 
 def _expanded(

@@ -25,7 +25,7 @@ from tenferro.extension import (
     register_extension,
 )
 from tenferro.extension.ops import BroadcastInDim, Multiply
-from xla_peer import XlaExecutor
+from xla_peer import XlaExecutor, pjrt
 
 X = np.arange(1.0, 4.0)
 
@@ -333,3 +333,33 @@ def test_runtimes_get_dense_arrays_and_bounded_caches() -> None:
     assert caches.retained_bytes == 16
     caches.clear()
     assert len(caches) == 0
+
+
+def test_composites_keep_identity_and_payload() -> None:
+    @extension_family("tenferro-tests", "wrapped", version=4)
+    @dataclass(frozen=True)
+    class Wrapped(Scale):
+        axes: tuple[int, ...] = (1, 2)
+        mode: str = 'a "quoted" one'
+        flag: bool = True
+
+    def fn(x: Any) -> Any:
+        return apply(Wrapped(2.0), apply(Wrapped(3.0), x)) + apply(Wrapped(3.0), tnf.erf(x))
+
+    made = tnf.compile(fn, X)
+    module = lowering.lower_to_stablehlo(made, extensions="composite")
+    module.verify()
+    text = str(module)
+    assert text.count('stablehlo.composite "tenferro_tests.wrapped.v4"') == 3
+    assert text.count("func.func private @tenferro_tests_wrapped_v4") == 2
+    assert 'family_id = "tenferro-tests.wrapped.v4", factor = 3.0 : f64' in text
+    assert "axes = [1 : i64, 2 : i64]" in text
+    assert "version = 4 : i32" in text
+    peer = XlaExecutor("cpu")
+    whole = pjrt.compile_module(peer._client, peer.device, module.text, {})
+    (result,) = pjrt.execute(whole, [pjrt.put(X, peer.device)])
+    np.testing.assert_array_equal(pjrt.to_numpy(result), peer.run(made, X))
+    both = tnf.compile(lambda x: (tnf.linalg.qr(x)[1], tnf.linalg.det(x)), np.eye(3))
+    lowering.lower_to_stablehlo(both, extensions="composite").verify()
+    with pytest.raises(errors.InvalidConfigError, match="composite"):
+        lowering.lower_to_stablehlo(made, extensions="other")

@@ -1,0 +1,89 @@
+"""Extensions as `stablehlo.composite`: who knows the family can take it whole, all others take it apart.
+
+The composite's name is the family id with `_` for `-`, which its grammar refuses; the id itself and the
+payload are attributes. The decomposition is a private function: the family's expansion, or its
+registered lowering.
+
+Source: StableHLO spec #composite.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from lowering.emit import EMITTERS
+from lowering.extensions import lowering_of
+from lowering.types import tensor_type
+from lowering.writer import Value, Writer, signature
+from tenferro.ops.extension import Extension
+from tenferro.program import expansion_of
+
+__all__ = ["emit_composite"]
+
+
+def emit_composite(op: Extension, w: Writer, *operands: Value) -> Any:
+    """One statement, and a private function for each op and types."""
+    mangled = op.family_id.replace("-", "_")
+    types = "_".join(re.sub(r"\W+", "_", tensor_type(x.spec)).strip("_") for x in operands)
+    stem = f"{mangled.replace('.', '_')}_{types}"
+    key = (op, tuple(x.spec for x in operands))
+    symbol = w.symbols.get(key)
+    if symbol is None:
+        count = sum(name.startswith(stem) for name in w.symbols.values())
+        symbol = w.symbols[key] = f"{stem}_{count}"
+        w.functions[symbol] = _decomposition(op, w, operands, symbol)
+    version = op.family_id.rpartition(".v")[2]
+    results: tuple[Any, ...] = w.statement(
+        f'stablehlo.composite "{mangled}" ',
+        operands,
+        f" {{composite_attributes = {{{_attributes(op)}}}, decomposition = @{symbol}, "
+        f"version = {version} : i32}} : {signature(operands, w.result_types)}",
+        w.result_types,
+    )
+    return results if len(results) > 1 else results[0]
+
+
+def _decomposition(op: Extension, w: Writer, operands: tuple[Value, ...], symbol: str) -> str:
+    inner = Writer([x.spec for x in operands], w.precision, w.platform)
+    inner.symbols = w.symbols
+    program = expansion_of(
+        op,
+        [x.spec for x in operands],
+        keep=lambda other: lowering_of(other.family_id, w.platform) is not None,
+    )
+    values: list[Any] = [*inner.arguments] + [None] * (program.n_slots - len(operands))
+    for instruction in program.instructions:
+        inner.result_types = tuple(program.types[slot] for slot in instruction.outputs)
+        taken = [values[slot] for slot in instruction.inputs]
+        made = EMITTERS[type(instruction.op)](instruction.op, inner, *taken)
+        made = (made,) if isinstance(made, Value) else made
+        for slot, value in zip(instruction.outputs, made, strict=True):
+            values[slot] = value
+    w.functions.update(inner.functions)
+    return inner.private_function([values[slot] for slot in program.output_slots], symbol)
+
+
+def _attributes(op: Extension) -> str:
+    entries = [f'family_id = "{op.family_id}"']
+    if is_dataclass(op.op):
+        entries += [
+            f"{field.name} = {_attribute(getattr(op.op, field.name))}" for field in fields(op.op)
+        ]
+    return ", ".join(entries)
+
+
+def _attribute(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int):
+        return f"{value} : i64"
+    if isinstance(value, float) and math.isfinite(value):
+        return f"{value!r} : f64"
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(_attribute(item) for item in value)}]"
+    shown = value if isinstance(value, str) else repr(value)
+    escaped = shown.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
