@@ -43,7 +43,7 @@ def emit_composite(op: Extension, w: Writer, *operands: Value) -> Any:
         f"version = {version} : i32}} : {signature(operands, w.result_types)}",
         w.result_types,
     )
-    return results if len(results) > 1 else results[0]
+    return results if op.output_count > 1 else next(iter(results))
 
 
 def _decomposition(op: Extension, w: Writer, operands: tuple[Value, ...], symbol: str) -> str:
