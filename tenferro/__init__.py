@@ -4,13 +4,15 @@ Write a function, trace it into a graph of ops, compile it to a program, and run
 natively on NumPy, or lowered to StableHLO and run through PJRT.
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from tenferro import errors, extension
 from tenferro.ad import AdContext
 from tenferro.ad.context import install_default_rule_sets
 from tenferro.ad.extension_rule import ExtensionAdRule, ExtensionRuleSet
 from tenferro.api import *  # noqa: F403  # because the surface is this package's namespace
 from tenferro.api import __all__ as _surface
-from tenferro.api import fft, linalg
 from tenferro.api.autodiff import (
     grad,
     hessian,
@@ -29,25 +31,55 @@ from tenferro.api.tensor import TracedTensor
 from tenferro.dims import DimExpr, SymDim
 from tenferro.exec import GraphExecutor
 from tenferro.exec.extensions import install_default_runtimes
-from tenferro.ext import fft as _fft
-from tenferro.ext import linalg as _linalg
-from tenferro.extension.saving import load, save
+from tenferro.extension.registration import install_default_families
 from tenferro.graph import GraphBuilder
 from tenferro.ops import STD_OPS, StdTensorOp
 from tenferro.program import GraphProgram, install_native_executor
 from tenferro.types import DType, TensorSpec
 
+if TYPE_CHECKING:
+    from tenferro.api import fft, linalg
+    from tenferro.extension.saving import load, save
+
+# What takes long to import is imported when it is first used.
+_LATER = {
+    "fft": ("tenferro.api.fft", None),
+    "linalg": ("tenferro.api.linalg", None),
+    "load": ("tenferro.extension.saving", "load"),
+    "save": ("tenferro.extension.saving", "save"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """`linalg`, `fft`, `save` and `load`, loaded when first used."""
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, attribute = _LATER[name]
+    found = importlib.import_module(module)
+    value = found if attribute is None else getattr(found, attribute)
+    globals()[name] = value
+    return value
+
+
+def _families() -> list[Any]:
+    from tenferro.ext import fft, linalg
+
+    return [*linalg.families.FAMILIES, *fft.families.FAMILIES]
+
 
 def _runtimes() -> list[extension.ExtensionRuntime]:
-    return [*_linalg.runtimes(), *_fft.runtimes()]
+    from tenferro.ext import fft, linalg
+
+    return [*linalg.runtimes(), *fft.runtimes()]
 
 
 def _rule_sets() -> list[ExtensionRuleSet]:
-    return [_linalg.rule_set(), _fft.rule_set()]
+    from tenferro.ext import fft, linalg
+
+    return [linalg.rule_set(), fft.rule_set()]
 
 
-for _family in (*_linalg.families.FAMILIES, *_fft.families.FAMILIES):
-    extension.register_extension(_family)
+install_default_families(_families)
 install_default_runtimes(_runtimes)
 install_default_rule_sets(_rule_sets)
 install_native_executor(GraphExecutor())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from typing import Any
 
 from tenferro.ad.extension_rule import ExtensionRuleSet
@@ -41,16 +42,24 @@ class AdContext:
         replacing: ExtensionRuleSet | None = None,
         cache_size: int = 256,
     ) -> None:
-        known = [rule for rules in (*default_rule_sets(), *rule_sets) for rule in rules.values()]
-        instead = dict(replacing or {})
-        self.extension_rules = ExtensionRuleSet(
-            [*(rule for rule in known if rule.family_id not in instead), *instead.values()]
-        )
+        self._rule_sets = rule_sets
+        self._replacing = dict(replacing or {})
         self._programs: BoundedCache[Any] = BoundedCache(cache_size)
+        if rule_sets:
+            len(self.extension_rules)  # because two rules of one family are an error now, not later
+
+    @cached_property
+    def extension_rules(self) -> ExtensionRuleSet:
+        """The rules of extension families; those of the package are loaded when first asked for."""
+        known = [
+            rule for rules in (*default_rule_sets(), *self._rule_sets) for rule in rules.values()
+        ]
+        kept = [rule for rule in known if rule.family_id not in self._replacing]
+        return ExtensionRuleSet([*kept, *self._replacing.values()])
 
     def emitter(self, graph: Graph) -> GraphEmitter:
         """What differentiates in that graph, by this context's rules."""
-        return GraphEmitter(graph, self.rules, self.extension_rules)
+        return GraphEmitter(graph, self.rules, lambda: self.extension_rules)
 
     @property
     def rules(self) -> Mapping[Any, AdRule]:

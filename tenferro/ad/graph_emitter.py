@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,25 +23,29 @@ class GraphEmitter:
 
     Attributes:
         rules: the AD column.
-        extension_rules: the context's rules of extension families.
         source: the user's line that new nodes are laid to.
         primal_of: for a tangent, the value it is the tangent of: it exists, and has its shape.
     """
 
-    __slots__ = ("_scalars", "extension_rules", "graph", "primal_of", "rules", "source")
+    __slots__ = ("_extension_rules", "_scalars", "graph", "primal_of", "rules", "source")
 
     def __init__(
         self,
         graph: Graph,
         rules: Mapping[Any, AdRule],
-        extension_rules: Mapping[str, ExtensionAdRule],
+        extension_rules: Callable[[], Mapping[str, ExtensionAdRule]],
     ) -> None:
         self.graph = graph
         self.rules = rules
-        self.extension_rules = extension_rules
+        self._extension_rules = extension_rules
         self.source: SourceLine | None = None
         self.primal_of: dict[int, int] = {}
         self._scalars: dict[tuple[str, DType], int] = {}
+
+    @property
+    def extension_rules(self) -> Mapping[str, ExtensionAdRule]:
+        """The context's rules of extension families."""
+        return self._extension_rules()
 
     def emit_all(self, op: StdTensorOp, *inputs: int) -> tuple[int, ...]:
         """The outputs of `op` on these values."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from tenferro.errors import BackendFailureError, InvalidConfigError, TenferroError
 from tenferro.exec.exec_program import ExecInstruction, ExecProgram, Pass, compile_std_to_exec
-from tenferro.exec.extensions import ExtensionRegistry, ExtensionRuntime, default_runtimes
+from tenferro.exec.extensions import ExtensionRegistry, ExtensionRuntime
 from tenferro.passes import NATIVE_PASSES
 from tenferro.program import BoundedCache, CacheStats, GraphProgram
 
@@ -59,7 +59,7 @@ class GraphExecutor:
         self.threads = threads
         self.segmented = segmented
         self.passes = tuple(NATIVE_PASSES if passes is None else passes)
-        self.extensions = ExtensionRegistry(default_runtimes())
+        self.extensions = ExtensionRegistry()
         for runtime in runtimes:
             self.register_runtime(runtime)
         self._compiled: BoundedCache[ExecProgram] = BoundedCache(cache_size)

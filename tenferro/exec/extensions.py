@@ -114,13 +114,22 @@ class HostReferenceRuntime(ExtensionRuntime):
 
 
 class ExtensionRegistry:
-    """The runtimes of one executor, by family, and their caches."""
+    """The runtimes of one executor, by family, and their caches.
 
-    def __init__(self, runtimes: Iterable[ExtensionRuntime] = ()) -> None:
+    Those that come with the package are loaded when first asked for.
+    """
+
+    def __init__(self) -> None:
         self._runtimes: dict[str, ExtensionRuntime] = {}
+        self._complete = False
         self.caches = ExtensionCaches()
-        for runtime in runtimes:
-            self.register(runtime)
+
+    def _known(self) -> dict[str, ExtensionRuntime]:
+        if not self._complete:
+            self._complete = True
+            for runtime in default_runtimes():
+                self._runtimes.setdefault(runtime.family_id, runtime)
+        return self._runtimes
 
     def register(self, runtime: ExtensionRuntime, *, replace: bool = False) -> None:
         """Execute the family of `runtime` by it.
@@ -129,14 +138,14 @@ class ExtensionRegistry:
             DuplicateFamilyError: the family has a runtime already, and `replace` is not set.
         """
         family = runtime.family_id
-        if family in self._runtimes and not replace:
+        if family in self._known() and not replace:
             raise DuplicateFamilyError(
                 f"family_id {family!r} already has a runtime on this executor; pass replace=True"
             )
         self._runtimes[family] = runtime
 
     def __contains__(self, family_id: str) -> bool:
-        return family_id in self._runtimes
+        return family_id in self._known()
 
     def kernel(self, op: Extension) -> Callable[..., Any]:
         """A kernel that executes `op` by its family's runtime.
@@ -145,7 +154,7 @@ class ExtensionRegistry:
             UnsupportedError: no runtime is registered.
         """
         family = op.family_id
-        runtime = self._runtimes.get(family)
+        runtime = self._known().get(family)
         if runtime is None:
             raise UnsupportedError(
                 f"extension: {family}: not registered; register its runtime on the executor, or "

@@ -7,6 +7,8 @@ takes it to other peers, and a factory brings it back from a file.
 Source: seeds 000, 001, 003.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from tenferro.ad.extension_rule import ExtensionAdRule, ExtensionRuleSet, RuleBuilder
 from tenferro.exec.extensions import (
     ExtensionCacheKey,
@@ -15,7 +17,6 @@ from tenferro.exec.extensions import (
     HostReferenceRuntime,
 )
 from tenferro.extension.application import apply
-from tenferro.extension.check import ExtensionReport, check_extension
 from tenferro.extension.extension_op import ExtensionOp, check_family_id, extension_family
 from tenferro.extension.registration import (
     ExtensionFactory,
@@ -25,6 +26,9 @@ from tenferro.extension.registration import (
     registered_families,
 )
 from tenferro.ops.extension import Extension
+
+if TYPE_CHECKING:
+    from tenferro.extension.check import ExtensionReport, check_extension
 
 __all__ = [
     "Extension",
@@ -47,3 +51,12 @@ __all__ = [
     "register_extension",
     "registered_families",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The kit, loaded when first used."""
+    if name in ("ExtensionReport", "check_extension"):
+        from tenferro.extension import check
+
+        return getattr(check, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,7 +6,7 @@ Source: seed 000, sections 9 and 11.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from typing import Any, Protocol
 
@@ -16,6 +16,7 @@ from tenferro.extension.extension_op import check_family_id, major_version
 __all__ = [
     "ExtensionFactory",
     "OpFactory",
+    "install_default_families",
     "lookup_extension_factory",
     "register_extension",
     "registered_families",
@@ -68,6 +69,23 @@ _FACTORIES: dict[str, ExtensionFactory] = {}
 _LOCK = threading.Lock()
 
 
+_default_families: list[Callable[[], Iterable[Any]]] = []
+
+
+def install_default_families(make: Callable[[], Iterable[Any]]) -> None:
+    """Which families come with the package; its top floor says so on import, and they are loaded when
+    a factory is first asked for.
+    """
+    _default_families[:] = [make]
+
+
+def _known() -> dict[str, ExtensionFactory]:
+    while _default_families:
+        for cls in _default_families.pop()():
+            _FACTORIES.setdefault(cls.family_id, OpFactory(cls))
+    return _FACTORIES
+
+
 def register_extension(factory: Any) -> None:
     """Make a family's saved ops loadable; `factory` is an `ExtensionFactory`, or an op's dataclass.
 
@@ -78,7 +96,7 @@ def register_extension(factory: Any) -> None:
     made: ExtensionFactory = OpFactory(factory) if isinstance(factory, type) else factory
     family_id = check_family_id(made.family_id)
     with _LOCK:
-        if family_id in _FACTORIES:
+        if family_id in _known():
             raise DuplicateFamilyError(f"family_id {family_id!r} already registered")
         _FACTORIES[family_id] = made
 
@@ -86,10 +104,10 @@ def register_extension(factory: Any) -> None:
 def lookup_extension_factory(family_id: str) -> ExtensionFactory | None:
     """The factory of a family, or None."""
     with _LOCK:
-        return _FACTORIES.get(family_id)
+        return _known().get(family_id)
 
 
 def registered_families() -> list[str]:
     """The ids of all registered families."""
     with _LOCK:
-        return sorted(_FACTORIES)
+        return sorted(_known())
