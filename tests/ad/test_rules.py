@@ -10,6 +10,7 @@ import pytest
 
 import tenferro as tnf
 from tenferro.ad.rules import AD_RULES
+from tenferro.exec.dispatch import apply
 from tenferro.exec.kernels import KERNELS
 from tenferro.ops import (
     STD_OPS,
@@ -110,16 +111,14 @@ def test_analytic_derivatives_to_thirteen_digits(card: Any) -> None:
         points.append((np.complex128, COMPLEX_POINTS))
     for dtype, values in points:
         x = np.array(values, dtype)
-        y, y_dot = tnf.jvp(lambda x: tnf.api.dispatch.apply(card(), x), (x,), (np.ones_like(x),))
+        y, y_dot = tnf.jvp(lambda x: apply(card(), x), (x,), (np.ones_like(x),))
         with mpmath.workdps(60):
             derivative = CLOSED.get(card, lambda p: mpmath.diff(function, p))
             expected = [derivative(mpmath.mpmathify(p)) for p in values]
         # What rounding the input by half an ulp changes cannot be got right.
         second = np.abs(
             tnf.jvp(
-                lambda x, d=y_dot: tnf.jvp(
-                    lambda x: tnf.api.dispatch.apply(card(), x), (x,), (np.ones_like(d),)
-                )[1],
+                lambda x, d=y_dot: tnf.jvp(lambda x: apply(card(), x), (x,), (np.ones_like(d),))[1],
                 (x,),
                 (np.ones_like(x),),
             )[1]
