@@ -24,7 +24,6 @@ from tenferro.api.autodiff import (
     value_and_grad,
     vjp,
 )
-from tenferro.api.check_grads import check_grads
 from tenferro.api.compile import GraphCompiler, compile, jit
 from tenferro.api.custom import checkpoint, custom_jvp, custom_vjp, stop_gradient
 from tenferro.api.tensor import TracedTensor
@@ -39,10 +38,12 @@ from tenferro.types import DType, TensorSpec
 
 if TYPE_CHECKING:
     from tenferro.api import fft, linalg
+    from tenferro.api.check_grads import check_grads
     from tenferro.extension.saving import load, save
 
 # What takes long to import is imported when it is first used.
 _LATER = {
+    "check_grads": ("tenferro.api.check_grads", "check_grads"),
     "fft": ("tenferro.api.fft", None),
     "linalg": ("tenferro.api.linalg", None),
     "load": ("tenferro.extension.saving", "load"),
@@ -51,7 +52,7 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    """`linalg`, `fft`, `save` and `load`, loaded when first used."""
+    """A name of `_LATER`, loaded when first used."""
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, attribute = _LATER[name]

@@ -5,11 +5,10 @@ float16 and bfloat16 are computed in float32 and rounded once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tenferro.ops.elementwise import SameType
-from tenferro.ops.op import normalize
+from tenferro.ops.op import card, normalize
 from tenferro.rules.dtypes import FLOATS, INEXACT
 from tenferro.rules.payload import as_int
 from tenferro.types import DType
@@ -437,7 +436,7 @@ class Atan2(SameType):
     input_count: ClassVar[Any] = 2
 
 
-@dataclass(frozen=True, slots=True)
+@card
 class Polygamma(SameType):
     """Polygamma function: y = the derivative of that order of digamma; order 0 is digamma itself.
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tenferro.dims import GuardLog, dim_max, is_exact
 from tenferro.errors import DTypeError, InvalidConfigError, NonStaticShapeError, ShapeError
-from tenferro.ops.op import StdTensorOp, normalize
+from tenferro.ops.op import StdTensorOp, card, normalize
 from tenferro.rules.dtypes import NUMERIC, require_dtype
 from tenferro.rules.payload import as_bool, as_int, as_ints, distinct_axes
 from tenferro.rules.shapes import same_extent
@@ -18,7 +17,7 @@ __all__ = ["CARDS", "Convolution", "DotGeneral"]
 PRECISIONS = (None, "default", "high", "highest")
 
 
-@dataclass(frozen=True, slots=True)
+@card
 class DotGeneral(StdTensorOp):
     """Contract: y[b, i, j] = sum over c of lhs[b, i, c] rhs[b, c, j], each letter a group of axes.
 
@@ -108,7 +107,7 @@ f64[5,4] must agree, got 3 and 5
         return tuple(axis for axis in range(rank) if axis not in named)
 
 
-@dataclass(frozen=True, slots=True)
+@card
 class Convolution(StdTensorOp):
     """Slide a kernel over spatial axes: StableHLO's convolution in full.
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tenferro.dims import GuardLog, UpperBound, at_least, is_exact
 from tenferro.errors import ShapeError
-from tenferro.ops.op import StdTensorOp, normalize
+from tenferro.ops.op import StdTensorOp, card, normalize
 from tenferro.rules.dtypes import ANY, REAL, require_dtype
 from tenferro.rules.payload import as_int, distinct_axes
 from tenferro.types import DType, TensorSpec
@@ -15,7 +14,7 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["CARDS", "DynamicTruncate", "PadToMatch"]
 
 
-@dataclass(frozen=True, slots=True)
+@card
 class DynamicTruncate(StdTensorOp):
     """Keep the first `size` elements along an axis, `size` being data.
 
@@ -54,7 +53,7 @@ class DynamicTruncate(StdTensorOp):
         return (TensorSpec.of(tuple(shape), x.dtype),)
 
 
-@dataclass(frozen=True, slots=True)
+@card
 class PadToMatch(StdTensorOp):
     """Extend an axis with zeros at its end to the extent that `reference` has there; never cut.
 

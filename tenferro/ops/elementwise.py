@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tenferro.dims import GuardLog, is_static
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
-from tenferro.ops.op import StdTensorOp, normalize
+from tenferro.ops.op import StdTensorOp, card, normalize
 from tenferro.rules.dtypes import (
     ANY,
     BOOL,
@@ -502,7 +501,7 @@ class Clamp(SameType):
 DIRECTIONS = ("EQ", "NE", "LT", "LE", "GT", "GE")
 
 
-@dataclass(frozen=True, slots=True)
+@card
 class Compare(StdTensorOp):
     """Predicate: y = x0 `direction` x1, by IEEE rules: NaN differs from all, and 0.0 == -0.0.
 
@@ -594,7 +593,7 @@ class IsFinite(StdTensorOp):
         return (TensorSpec.of(x.shape, DType.Bool),)
 
 
-@dataclass(frozen=True, slots=True)
+@card
 class Convert(StdTensorOp):
     """Change the element type: y = x in dtype `to`.
 
@@ -625,7 +624,7 @@ class Convert(StdTensorOp):
         return (TensorSpec.of(inputs[0].shape, self.to),)
 
 
-@dataclass(frozen=True, slots=True)
+@card
 class BitcastConvert(StdTensorOp):
     """Reread the bits as another dtype, low bits first where widths differ.
 
@@ -737,7 +736,7 @@ class Complex(StdTensorOp):
         return (TensorSpec.of(x.shape, x.dtype.complex),)
 
 
-@dataclass(frozen=True, slots=True)
+@card
 class ReducePrecision(SameType):
     """Round x to a float format with fewer bits, and store it as before.
 

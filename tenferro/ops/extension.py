@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tenferro.dims import GuardLog
 from tenferro.errors import ArityError, InvalidConfigError, TenferroError
-from tenferro.ops.op import StdTensorOp
+from tenferro.ops.op import StdTensorOp, card
 from tenferro.rules.dtypes import ANY
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["CARDS", "Extension"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@card
 class Extension(StdTensorOp):
     """An operation of another package: `op` describes it, its owner's tables say what it does.
 

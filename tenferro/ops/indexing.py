@@ -6,12 +6,11 @@ fit to where it does, scatter drops it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tenferro.dims import GuardLog, at_least, is_exact
 from tenferro.errors import DTypeError, InvalidConfigError, NonStaticShapeError, ShapeError
-from tenferro.ops.op import StdTensorOp, normalize
+from tenferro.ops.op import StdTensorOp, card, normalize
 from tenferro.rules.dtypes import ANY, COMPLEX, INTEGERS, require_dtype
 from tenferro.rules.payload import as_bool, as_dims, as_int, as_ints, distinct_axes
 from tenferro.rules.shapes import same_extent
@@ -28,7 +27,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@card
 class GatherRule(StdTensorOp):
     """The rule that `Gather` and `GatherDynamicSliceSizes` share."""
 
@@ -161,7 +160,7 @@ class GatherDynamicSliceSizes(GatherRule):
 COMBINERS = ("add", "multiply", "min", "max", "set")
 
 
-@dataclass(frozen=True, slots=True)
+@card
 class Scatter(StdTensorOp):
     """Combine windows of `updates` into x at the positions that `indices` name; a window that does
     not fit wholly is dropped.
@@ -296,7 +295,7 @@ def require_index_vector(
     same_extent(op, what, extent, count, guards)
 
 
-@dataclass(frozen=True, slots=True)
+@card
 class DynamicSlice(StdTensorOp):
     """Read a window at a position that is data: y[i] = x[start + i], each start clamped so that the
     window fits.
@@ -334,7 +333,7 @@ class DynamicSlice(StdTensorOp):
         return (TensorSpec.of(sizes, x.dtype),)
 
 
-@dataclass(frozen=True, slots=True)
+@card
 class DynamicUpdateSlice(StdTensorOp):
     """Write a window at a position that is data: y is x with y[start + i] = update[i], each start
     clamped so that the window fits.

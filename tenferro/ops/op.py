@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from dataclasses import FrozenInstanceError, dataclass, field, fields
+from operator import attrgetter
+from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from tenferro.dims import GuardLog, SymDim, resolve_shape
 from tenferro.errors import ArityError
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["StdTensorOp", "normalize"]
+__all__ = ["StdTensorOp", "card", "normalize"]
 
 
-@dataclass(frozen=True)
+Card = TypeVar("Card")
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def card(cls: type[Card]) -> type[Card]:
+    """Declares the annotated fields of a card as its payload: a frozen dataclass.
+
+    The methods that need not be written out for each class are those of `StdTensorOp`, because
+    `dataclass` compiles its own, which takes longer than the rest of the import.
+    """
+    made: Any = dataclass(repr=False, eq=False)(cls)
+    compared = [entry.name for entry in fields(made) if entry.compare]
+    made._payload = attrgetter(*compared) if compared else None
+    return made
+
+
+@card
 class StdTensorOp:
     """An op's card: what it is, as a frozen dataclass of its payload.
 
-    A card without payload is a plain subclass: it inherits equality with its own class alone.
+    A card without payload is a plain subclass; one with payload is declared with `@card`. Two ops are
+    equal if they are of one class and their payloads are.
 
     A card says its formula, shapes, dtypes and errors in its docstring and holds the one rule that
     belongs to every layer: which types come out for which types in. What a layer *does* with the op
@@ -25,15 +43,38 @@ class StdTensorOp:
     Source: seed 004, sections IV and V.
     """
 
-    __slots__ = ()
-
     accepts: ClassVar[frozenset[DType]]
     """Dtypes of the operand that decides the op's meaning."""
     input_count: ClassVar[Any] = 1
     output_count: ClassVar[Any] = 1
 
+    _payload: ClassVar[attrgetter[Any] | None] = None
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if type(self) is not type(other):
+            return False
+        payload = type(self)._payload
+        return payload is None or payload(self) == payload(other)
+
     def __hash__(self) -> int:
-        return hash(type(self))
+        payload = type(self)._payload
+        return hash(type(self) if payload is None else (type(self), payload(self)))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self.__dict__:
+            raise FrozenInstanceError(f"{self.name} is immutable: cannot assign {name!r}")
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        raise FrozenInstanceError(f"{self.name} is immutable: cannot delete {name!r}")
+
+    def __repr__(self) -> str:
+        shown = (
+            f"{field.name}={getattr(self, field.name)!r}" for field in fields(self) if field.repr
+        )
+        return f"{self.name}({', '.join(shown)})"
 
     @property
     def name(self) -> str:
@@ -85,8 +126,8 @@ class StdTensorOp:
 
 def normalize(op: Any, **values: Any) -> None:
     """Set fields of a frozen card to their normal form, in `__post_init__`."""
-    for field, value in values.items():
-        object.__setattr__(op, field, value)
+    for name, value in values.items():
+        object.__setattr__(op, name, value)
 
 
 def _mentions_symbol(value: Any) -> bool:

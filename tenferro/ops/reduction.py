@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tenferro.dims import GuardLog, at_least
 from tenferro.errors import ShapeError
-from tenferro.ops.op import StdTensorOp, normalize
+from tenferro.ops.op import StdTensorOp, card, normalize
 from tenferro.rules.dtypes import ANY, BOOL, INTEGERS, NUMERIC, ORDERED, require_dtype
 from tenferro.rules.payload import as_bool, as_int, as_ints, distinct_axes
 from tenferro.rules.shapes import same_shape, without_axes
@@ -32,7 +31,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@card
 class Reduction(StdTensorOp):
     """Combines all elements along the axes of its payload, and drops those axes."""
 
@@ -51,7 +50,7 @@ class Reduction(StdTensorOp):
         return (TensorSpec.of(without_axes(x.shape, self.axes), x.dtype),)
 
 
-@dataclass(frozen=True, slots=True)
+@card
 class ArgReduction(StdTensorOp):
     """Finds an index along one axis, and drops that axis."""
 
@@ -73,7 +72,7 @@ class ArgReduction(StdTensorOp):
         return (TensorSpec.of(without_axes(x.shape, (self.axis,)), DType.I64),)
 
 
-@dataclass(frozen=True, slots=True)
+@card
 class Scan(StdTensorOp):
     """Combines the elements up to each one along an axis; from the end when `reverse`."""
 
@@ -288,7 +287,7 @@ class CumMin(Scan):
     accepts: ClassVar[frozenset[DType]] = ORDERED
 
 
-@dataclass(frozen=True, slots=True)
+@card
 class Sort(StdTensorOp):
     """Sort `count` operands along an axis by the first of them, ascending.
 
@@ -340,7 +339,7 @@ class Sort(StdTensorOp):
         return tuple(TensorSpec.of(shape, x.dtype) for x in inputs)
 
 
-@dataclass(frozen=True, slots=True)
+@card
 class TopK(StdTensorOp):
     """The k largest elements along the last axis, in descending order, and their indices.
 

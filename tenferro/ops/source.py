@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
 
 from tenferro.dims import GuardLog, product
 from tenferro.errors import InvalidConfigError
-from tenferro.ops.op import StdTensorOp, normalize
+from tenferro.ops.op import StdTensorOp, card, normalize
 from tenferro.rules.dtypes import ANY, NUMERIC, require_dtype
 from tenferro.rules.payload import as_dims, as_int, as_ints, distinct_axes
 from tenferro.types import DType, TensorSpec
@@ -17,7 +17,7 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["CARDS", "Constant", "Iota", "ShapeOf"]
 
 
-@dataclass(frozen=True, slots=True)
+@card
 class Constant(StdTensorOp):
     """A tensor of known elements: `data` holds them in row-major order, in the dtype's own bytes.
 
@@ -72,7 +72,7 @@ class Constant(StdTensorOp):
         return f"Constant(<{len(self.data)} bytes>)"
 
 
-@dataclass(frozen=True, slots=True)
+@card
 class Iota(StdTensorOp):
     """Count along one axis: y[i0, .., ik] = i_axis.
 
@@ -110,7 +110,7 @@ class Iota(StdTensorOp):
         return (TensorSpec.of(self.shape, self.dtype),)
 
 
-@dataclass(frozen=True, slots=True)
+@card
 class ShapeOf(StdTensorOp):
     """The extent of one axis as a number: y = shape(x)[axis], a scalar int64.
 

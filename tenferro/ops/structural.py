@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tenferro.dims import GuardLog, at_least, dim_max, is_exact, product
@@ -13,7 +12,7 @@ from tenferro.errors import (
     NonStaticShapeError,
     ShapeError,
 )
-from tenferro.ops.op import StdTensorOp, normalize
+from tenferro.ops.op import StdTensorOp, card, normalize
 from tenferro.rules.dtypes import ANY
 from tenferro.rules.payload import as_dims, as_edges, as_int, as_ints, distinct_axes
 from tenferro.rules.shapes import same_extent
@@ -36,7 +35,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@card
 class Transpose(StdTensorOp):
     """Permute axes: axis i of y is axis perm[i] of x.
 
@@ -71,7 +70,7 @@ class Transpose(StdTensorOp):
         return (TensorSpec.of(tuple(x.shape[axis] for axis in self.perm), x.dtype),)
 
 
-@dataclass(frozen=True, slots=True)
+@card
 class Reshape(StdTensorOp):
     """Reinterpret the elements, taken in column-major order, with a new shape.
 
@@ -118,7 +117,7 @@ class Reshape(StdTensorOp):
         return (TensorSpec.of(shape, x.dtype),)
 
 
-@dataclass(frozen=True, slots=True)
+@card
 class BroadcastInDim(StdTensorOp):
     """Place axis j of x at axis dims[j] of y and repeat along all others, and along extents of 1.
 
@@ -175,7 +174,7 @@ class BroadcastInDim(StdTensorOp):
         return (TensorSpec.of(shape, x.dtype),)
 
 
-@dataclass(frozen=True, slots=True)
+@card
 class Slice(StdTensorOp):
     """Take a rectangle with steps: y[i0, .., ik] = x[starts + i * strides].
 
@@ -246,7 +245,7 @@ class Slice(StdTensorOp):
         return (TensorSpec.of(tuple(shape), x.dtype),)
 
 
-@dataclass(frozen=True, slots=True)
+@card
 class Pad(StdTensorOp):
     """Put a value between and around the elements; negative edges cut elements off.
 
@@ -318,7 +317,7 @@ class Pad(StdTensorOp):
         return (TensorSpec.of(tuple(shape), x.dtype),)
 
 
-@dataclass(frozen=True, slots=True)
+@card
 class Concatenate(StdTensorOp):
     """Join `count` operands end to end along one axis.
 
@@ -376,7 +375,7 @@ class Concatenate(StdTensorOp):
         return (TensorSpec.of(tuple(shape), first.dtype),)
 
 
-@dataclass(frozen=True, slots=True)
+@card
 class Reverse(StdTensorOp):
     """Reverse the order along axes: y[.., i, ..] = x[.., d - 1 - i, ..].
 
@@ -402,7 +401,7 @@ class Reverse(StdTensorOp):
         return inputs
 
 
-@dataclass(frozen=True, slots=True)
+@card
 class ExtractDiag(StdTensorOp):
     """Take a diagonal: y[.., i, ..] = x[.., i, .., i, ..], where x has i at axis_a and at axis_b.
 
@@ -441,7 +440,7 @@ class ExtractDiag(StdTensorOp):
         return (TensorSpec.of(tuple(shape), x.dtype),)
 
 
-@dataclass(frozen=True, slots=True)
+@card
 class EmbedDiag(StdTensorOp):
     """Lay an axis along a diagonal: y[.., i, .., j, ..] = x[.., i, ..] where i = j, else 0.
 
@@ -492,7 +491,7 @@ def _normalize_pair(op: Any, name: str) -> None:
         raise AxisError(f"{name}: axis_a and axis_b are both {op.axis_a}")
 
 
-@dataclass(frozen=True, slots=True)
+@card
 class Triangle(StdTensorOp):
     """The last two axes, with zeros on one side of diagonal k."""
 
@@ -539,7 +538,7 @@ class Triu(Triangle):
     accepts: ClassVar[frozenset[DType]] = ANY
 
 
-@dataclass(frozen=True, slots=True)
+@card
 class OptimizationBarrier(StdTensorOp):
     """The operands as they are, as values that no compiler may see through.
 

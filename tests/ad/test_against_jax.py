@@ -7,7 +7,7 @@ from typing import Any
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 
 import tenferro as tnf
 from xla_peer import XlaExecutor
@@ -59,7 +59,7 @@ QUIET = settings(
     max_examples=40,
     deadline=None,
     derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 XLA = XlaExecutor("cpu")
 
@@ -79,6 +79,9 @@ def compare(steps: list[Any], x: Any) -> None:
         direction = np.cos(np.arange(12.0)).reshape(3, 4).astype(x.dtype)
         gradient = jax.grad(composed(jnp, steps))
         second = np.conj(jax.jvp(gradient, (x,), (direction,))[1])
+        beside = [np.conj(gradient(x + step * direction)) for step in (1e-9, -1e-9)]
+    # At a kink, such as |x - mean(x)| where rounding alone says on which side x lies, nobody is wrong.
+    assume(all(np.allclose(near, expected, rtol=1e-5, atol=1e-5) for near in beside))
     program = tnf.compile(
         lambda x, v: tnf.jvp(tnf.grad(composed(tnf, steps)), (x,), (v,)), x, direction
     )
@@ -100,7 +103,7 @@ def tensors(real: bool) -> Any:
 
 def apart(values: Any) -> Any:
     """The values, moved so that none are equal: derivatives at ties are a matter of convention."""
-    return values + 0.0137 * np.arange(1, values.size + 1)
+    return values + 0.0137 * np.sqrt(np.arange(1, values.size + 1))
 
 
 @QUIET
