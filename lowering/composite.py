@@ -14,6 +14,7 @@ import re
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from lowering.emission import emit_instructions
 from lowering.emit import EMITTERS
 from lowering.extensions import lowering_of
 from lowering.types import tensor_type
@@ -54,16 +55,9 @@ def _decomposition(op: Extension, w: Writer, operands: tuple[Value, ...], symbol
         [x.spec for x in operands],
         keep=lambda other: lowering_of(other.family_id, w.platform) is not None,
     )
-    values: list[Any] = [*inner.arguments] + [None] * (program.n_slots - len(operands))
-    for instruction in program.instructions:
-        inner.result_types = tuple(program.types[slot] for slot in instruction.outputs)
-        taken = [values[slot] for slot in instruction.inputs]
-        made = EMITTERS[type(instruction.op)](instruction.op, inner, *taken)
-        made = (made,) if isinstance(made, Value) else made
-        for slot, value in zip(instruction.outputs, made, strict=True):
-            values[slot] = value
+    results = emit_instructions(program.lowering_view(), inner, EMITTERS)
     w.functions.update(inner.functions)
-    return inner.private_function([values[slot] for slot in program.output_slots], symbol)
+    return inner.private_function(results, symbol)
 
 
 def _attributes(op: Extension) -> str:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from lowering.composite import emit_composite
+from lowering.emission import Emitters, emit_instructions
 from lowering.emit import EMITTERS
 from lowering.extensions import lowering_of
 from lowering.module import StableHloModule
-from lowering.writer import Value, Writer
+from lowering.writer import Writer
 from tenferro.dims import is_static
-from tenferro.errors import InvalidConfigError, NonStaticShapeError, TenferroError
-from tenferro.ops import StdTensorOp
+from tenferro.errors import InvalidConfigError, NonStaticShapeError
 from tenferro.ops.extension import Extension
-from tenferro.program import GraphProgram, Instruction, LoweringView, expand_extensions
+from tenferro.program import GraphProgram, LoweringView, expand_extensions
 
 __all__ = ["PLATFORMS", "PRECISIONS", "lower_to_stablehlo"]
 
@@ -77,14 +77,8 @@ def lower_to_stablehlo(
     view = program.lowering_view()
     _require_static_inputs(view)
     writer = Writer([view.types[slot] for slot in view.input_slots], precision, platform)
-    values: list[Value | None] = [*writer.arguments]
-    values += [None] * (len(view.types) - len(values))
-    emitters: Mapping[type[StdTensorOp], Any] = (
-        {**EMITTERS, Extension: emit_composite} if wrapped else EMITTERS
-    )
-    for instruction in view.instructions:
-        _emit(instruction, view, writer, values, emitters)
-    outputs: list[Any] = [values[slot] for slot in view.output_slots]
+    emitters: Emitters = {**EMITTERS, Extension: emit_composite} if wrapped else EMITTERS
+    outputs = emit_instructions(view, writer, emitters)
     return StableHloModule(
         text=writer.print(outputs, "main", locations=True),
         plain_text=writer.print(outputs, "main", locations=False),
@@ -94,37 +88,6 @@ def lower_to_stablehlo(
         input_names=view.input_names,
         output_names=view.output_names,
     )
-
-
-def _emit(
-    instruction: Instruction,
-    view: LoweringView,
-    writer: Writer,
-    values: list[Value | None],
-    emitters: Mapping[type[StdTensorOp], Any],
-) -> None:
-    op = instruction.op
-    writer.source = instruction.source
-    writer.result_types = tuple(view.types[slot] for slot in instruction.outputs)
-    try:
-        _require_static(instruction, view)
-        result = emitters[type(op)](op, writer, *[values[slot] for slot in instruction.inputs])
-    except TenferroError as error:
-        raise error.at(str(instruction.source) if instruction.source else None) from None
-    made = (result,) if isinstance(result, Value) else result
-    for slot, value in zip(instruction.outputs, made, strict=True):
-        values[slot] = value
-
-
-def _require_static(instruction: Instruction, view: LoweringView) -> None:
-    for index, slot in enumerate(instruction.outputs):
-        for axis, extent in enumerate(view.types[slot].shape):
-            if not is_static(extent):
-                raise NonStaticShapeError(
-                    f"{instruction.op.name}: axis {axis} of output {index} has extent {extent}, "
-                    "which the data decide, and StableHLO text needs a number; run it natively, or "
-                    "keep the full extent and mask what is beyond the size with Select"
-                )
 
 
 def _require_static_inputs(view: LoweringView) -> None:

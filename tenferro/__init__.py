@@ -63,21 +63,21 @@ def __getattr__(name: str) -> Any:
 
 
 def _families() -> list[Any]:
-    from tenferro.ext import fft, linalg
+    from tenferro.ext import einsum, fft, linalg
 
-    return [*linalg.families.FAMILIES, *fft.families.FAMILIES]
+    return [*linalg.families.FAMILIES, *fft.families.FAMILIES, *einsum.families.FAMILIES]
 
 
 def _runtimes() -> list[extension.ExtensionRuntime]:
-    from tenferro.ext import fft, linalg
+    from tenferro.ext import einsum, fft, linalg
 
-    return [*linalg.runtimes(), *fft.runtimes()]
+    return [*linalg.runtimes(), *fft.runtimes(), *einsum.runtimes()]
 
 
 def _rule_sets() -> list[ExtensionRuleSet]:
-    from tenferro.ext import fft, linalg
+    from tenferro.ext import einsum, fft, linalg
 
-    return [linalg.rule_set(), fft.rule_set()]
+    return [linalg.rule_set(), fft.rule_set(), einsum.rule_set()]
 
 
 install_default_families(_families)

@@ -18,7 +18,6 @@ from tenferro.errors import NonStaticShapeError
 from tenferro.ops import StdTensorOp
 from tenferro.ops import analytic as an
 from tenferro.ops import elementwise as el
-from tenferro.ops.contraction import DotGeneral
 from tenferro.ops.dynamic import DynamicTruncate
 from tenferro.ops.reduction import ReduceSum
 from tenferro.ops.source import Constant, Iota, ShapeOf
@@ -39,7 +38,6 @@ __all__ = [
     "convert",
     "cos",
     "cosh",
-    "dot",
     "emit",
     "emit_all",
     "exp",
@@ -48,6 +46,8 @@ __all__ = [
     "iota",
     "iota_along",
     "is_zero",
+    "lead",
+    "lead_all",
     "log",
     "logical_and",
     "maximum",
@@ -57,6 +57,7 @@ __all__ = [
     "reshape",
     "reverse",
     "rsqrt",
+    "scalar",
     "select",
     "sign",
     "sin",
@@ -173,11 +174,16 @@ def _as(operand: Any, like: Value) -> Value:
 # ---- constants -----------------------------------------------------------------------------------
 
 
+def scalar(like: Value, number: Any, dtype: DType | None = None) -> Value:
+    """`number` in rank 0, beside `like`, and in its dtype unless given."""
+    emitter = like.emitter
+    return Value(emitter, emitter.scalar(number, like.dtype if dtype is None else dtype))
+
+
 def full(like: Value, number: Any, dtype: DType | None = None) -> Value:
     """`number` everywhere, in the shape of `like`, and in its dtype unless given."""
-    emitter = like.emitter
-    scalar = Value(emitter, emitter.scalar(number, like.dtype if dtype is None else dtype))
-    return broadcast(scalar, like, ()) if like.rank else scalar
+    one = scalar(like, number, dtype)
+    return broadcast(one, like, ()) if like.rank else one
 
 
 def zeros(like: Value, dtype: DType | None = None) -> Value:
@@ -213,6 +219,17 @@ def broadcast(x: Value, like: Value, dims: Sequence[int]) -> Value:
         if not is_exact(extent):
             y = emit(DynamicTruncate(axis), y, emit(ShapeOf(axis), measured))
     return y
+
+
+def lead(x: Value, size: Any) -> Value:
+    """X repeated along a new leading axis."""
+    return emit(BroadcastInDim((size, *x.shape), tuple(range(1, x.rank + 1))), x)
+
+
+def lead_all(inputs: Sequence[Value], batched: Sequence[bool]) -> list[Value]:
+    """Inputs that all have the leading axis that some of them have."""
+    size = inputs[batched.index(True)].shape[0]
+    return [x if has else lead(x, size) for x, has in zip(inputs, batched, strict=True)]
 
 
 def _bound(extent: Extent) -> Any:
@@ -251,11 +268,6 @@ def slice_along(x: Value, axis: int, start: Any, limit: Any, stride: int = 1) ->
     strides = [1] * len(shape)
     starts[axis], limits[axis], strides[axis] = start, limit, stride
     return emit(Slice(tuple(starts), tuple(limits), tuple(strides)), x)
-
-
-def dot(x: Value, y: Value, axes_x: Sequence[int], axes_y: Sequence[int]) -> Value:
-    """The contraction over pairs of axes, without batch axes."""
-    return emit(DotGeneral(tuple(axes_x), tuple(axes_y), (), ()), x, y)
 
 
 def ceil_log2(count: int) -> int:

@@ -11,7 +11,7 @@ from tenferro.ad.graph_emitter import GraphEmitter
 from tenferro.ad.rule import AdRule
 from tenferro.ad.rules import AD_RULES
 from tenferro.graph import Graph
-from tenferro.program import BoundedCache, CacheStats
+from tenferro.program import BoundedCache, CacheStats, ExtensionCaches
 
 __all__ = ["AdContext", "install_default_rule_sets"]
 
@@ -26,6 +26,9 @@ class AdContext:
         rule_sets: derivative rules of extension families, beside those that come with the package.
         replacing: rules that take the place of others of their families.
         cache_size: how many derivative programs are kept, least recently used dropped first.
+
+    Attributes:
+        extension_caches: the plans that extensions make while a function is traced for a transform.
 
     >>> import numpy as np, tenferro as tnf
     >>> context = AdContext()
@@ -45,6 +48,7 @@ class AdContext:
         self._rule_sets = rule_sets
         self._replacing = dict(replacing or {})
         self._programs: BoundedCache[Any] = BoundedCache(cache_size)
+        self.extension_caches = ExtensionCaches()
         if rule_sets:
             len(self.extension_rules)  # because two rules of one family are an error now, not later
 

@@ -4,6 +4,7 @@ import math
 
 from tenferro.api.contraction import (
     einsum,
+    einsum_path,
 )
 from tenferro.api.creation import (
     arange,
@@ -226,6 +227,7 @@ __all__ = [
     "dot_general",
     "e",
     "einsum",
+    "einsum_path",
     "empty",
     "empty_like",
     "equal",

@@ -15,7 +15,17 @@ from typing import Any
 
 from tenferro.ad import AdContext, batch, transpose
 from tenferro.ad import linearize as linearize_graph
-from tenferro.ad.algebra import Value, compare, conj, convert, emit, full, iota_along, reshape
+from tenferro.ad.algebra import (
+    Value,
+    compare,
+    conj,
+    convert,
+    emit,
+    full,
+    iota_along,
+    reshape,
+    scalar,
+)
 from tenferro.ad.algebra import transpose as permute
 from tenferro.api.stage import Stage
 from tenferro.api.tensor import TracedTensor, value_in
@@ -181,6 +191,13 @@ def _pulled(stage: Stage, cotangents: Sequence[tuple[int, int]]) -> list[int]:
     return stage.or_zeros(bars, stage.primals)
 
 
+def _pushed(stage: Stage, dots: Sequence[int]) -> list[int]:
+    """Tangents of the outputs, given those of the primals."""
+    primal_dots = dict(zip(stage.primals, dots, strict=True))
+    y_dots = linearize_graph(stage.emitter, stage.start, stage.outputs, primal_dots)
+    return stage.or_zeros(y_dots, stage.outputs)
+
+
 # ---- forward mode ----------------------------------------------------------------------------------
 
 
@@ -207,29 +224,20 @@ def jvp(
     (array(6.), array(3.))
     """
     primals, tangents = _as_tuple("jvp", "primals", primals), _as_tuple("jvp", "tangents", tangents)
-    stage = (
-        Stage("jvp", fn, primals, {}, tuple(range(len(primals))), has_aux, _context(context))
-        if primals
-        else _no_arguments("jvp")
-    )
+    stage = _stage_of_all("jvp", fn, primals, has_aux, context)
     given = stage.given(tangents, stage.primals, flatten(tuple(primals))[1], "tangents")
     aux = stage.aux_values()
-
-    def pushed(dots: Sequence[int]) -> list[int]:
-        primal_dots = dict(zip(stage.primals, dots, strict=True))
-        y_dots = linearize_graph(stage.emitter, stage.start, stage.outputs, primal_dots)
-        return stage.or_zeros(y_dots, stage.outputs)
 
     if stage.concrete:
 
         def make() -> tuple[list[int], list[int]]:
             dots = [stage.graph.add_stand_in(stage.type_of(value)) for value in stage.primals]
-            return dots, [*stage.outputs, *pushed(dots), *aux]
+            return dots, [*stage.outputs, *_pushed(stage, dots), *aux]
 
         results = stage.run(stage.key("jvp", tuple(aux)), make, given)
     else:
         dots = _fresh(stage, [value_in(stage.builder, x_dot) for x_dot in given])
-        results = stage.tensors([*stage.outputs, *pushed(dots), *aux])
+        results = stage.tensors([*stage.outputs, *_pushed(stage, dots), *aux])
     n = len(stage.outputs)
     y = unflatten(stage.out_tree, results[:n])
     y_dot = unflatten(stage.out_tree, results[n : 2 * n])
@@ -254,19 +262,9 @@ def linearize(
     >>> y, push(1.0), push(2.0)
     (array(9.), array(6.), array(12.))
     """
-    stage = (
-        Stage("linearize", fn, primals, {}, tuple(range(len(primals))), has_aux, _context(context))
-        if primals
-        else _no_arguments("linearize")
-    )
+    stage = _stage_of_all("linearize", fn, primals, has_aux, context)
     tree = flatten(tuple(primals))[1]
-
-    def linear(dots: Sequence[int]) -> list[int]:
-        primal_dots = dict(zip(stage.primals, dots, strict=True))
-        y_dots = linearize_graph(stage.emitter, stage.start, stage.outputs, primal_dots)
-        return stage.or_zeros(y_dots, stage.outputs)
-
-    y, apply = _linear_part(stage, stage.primals, linear)
+    y, apply = _linear_part(stage, stage.primals, functools.partial(_pushed, stage))
 
     def push(*tangents: Any) -> Any:
         given = stage.given(tangents, stage.primals, tree, "tangents")
@@ -291,11 +289,7 @@ def vjp(
     >>> y, pull(1.0)
     (array(6.), (array(3.), array(2.)))
     """
-    stage = (
-        Stage("vjp", fn, primals, {}, tuple(range(len(primals))), has_aux, _context(context))
-        if primals
-        else _no_arguments("vjp")
-    )
+    stage = _stage_of_all("vjp", fn, primals, has_aux, context)
     active = [
         index for index, value in enumerate(stage.outputs) if stage.type_of(value).dtype.is_inexact
     ]
@@ -539,8 +533,7 @@ def _rows(stage: Stage, holomorphic: bool) -> list[int]:
 
 
 def _zeros(like: Value, shape: Sequence[Any]) -> Value:
-    scalar = Value(like.emitter, like.emitter.scalar(0, like.dtype))
-    return emit(BroadcastInDim(tuple(shape), ()), scalar)
+    return emit(BroadcastInDim(tuple(shape), ()), scalar(like, 0))
 
 
 def _basis(x: Value) -> Value:
@@ -587,9 +580,15 @@ def _as_tuple(name: str, what: str, trees: Any) -> tuple[Any, ...]:
     return tuple(trees)
 
 
-def _no_arguments(name: str) -> Any:
-    raise ArityError(f"{name}: needs at least one argument to differentiate with respect to")
-
-
-def _context(context: AdContext | None) -> AdContext:
-    return AdContext() if context is None else context
+def _stage_of_all(
+    name: str,
+    fn: Callable[..., Any],
+    primals: Sequence[Any],
+    has_aux: bool,
+    context: AdContext | None,
+) -> Stage:
+    """The stage of a function that is differentiated with respect to every argument."""
+    if not primals:
+        raise ArityError(f"{name}: needs at least one argument to differentiate with respect to")
+    context = AdContext() if context is None else context
+    return Stage(name, fn, primals, {}, tuple(range(len(primals))), has_aux, context)

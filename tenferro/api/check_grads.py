@@ -19,6 +19,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from tenferro.ad.directions import inner_product, random_direction
 from tenferro.api.autodiff import jvp, vjp
 from tenferro.api.compile import compile
 from tenferro.errors import GradientMismatchError, InvalidConfigError, TenferroError
@@ -193,9 +194,9 @@ def _check_one(
     generator: np.random.Generator,
 ) -> tuple[list[GradientCheck], list[tuple[str, Any]]]:
     """The checks of one function, and its derivatives as functions, for the next order."""
-    v = tuple(_direction(generator, x) for x in primals)
+    v = tuple(random_direction(generator, x) for x in primals)
     y = compile(f, *primals).run(*primals)
-    w = tuple(_direction(generator, np.asarray(leaf)) for leaf in y)
+    w = tuple(random_direction(generator, np.asarray(leaf)) for leaf in y)
     # What reverse mode is compared with: the tangent, or where there is none, an estimate.
     forward = "fwd" in modes
     _, y_dot, doubt = (
@@ -226,8 +227,8 @@ def _check_one(
             return vjp(f, *xs)[1](w)
 
         x_bar = pulled(*primals)
-        parts = [_inner(a, b) for a, b in zip(x_bar, v, strict=True)]
-        left = sum(_inner(a, b) for a, b in zip(w, y_dot, strict=True))
+        parts = [inner_product(a, b) for a, b in zip(x_bar, v, strict=True)]
+        left = sum(inner_product(a, b) for a, b in zip(w, y_dot, strict=True))
         size = sum(_absolute(a, b) for a, b in zip(w, y_dot, strict=True))
         size += sum(_absolute(a, b) for a, b in zip(x_bar, v, strict=True))
         error = abs(left - sum(parts)) / (1 + size)
@@ -427,20 +428,9 @@ def _nan_note(f: Callable[..., Any], primals: tuple[Any, ...], derivative: Any) 
 # ---- numbers ---------------------------------------------------------------------------------------
 
 
-def _direction(generator: np.random.Generator, x: Any) -> Any:
-    values = generator.normal(size=x.shape)
-    if x.dtype.kind == "c":
-        values = values + 1j * generator.normal(size=x.shape)
-    return np.asarray(values).astype(x.dtype)
-
-
 def _wide(x: Any) -> Any:
     x = np.asarray(x)
     return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
-
-
-def _inner(a: Any, b: Any) -> float:
-    return float(np.sum((np.conj(_wide(a)) * _wide(b)).real))
 
 
 def _absolute(a: Any, b: Any) -> float:

@@ -16,7 +16,7 @@ from tenferro.errors import DTypeError, InvalidConfigError, TenferroError
 from tenferro.exec import ExecProgram, GraphExecutor
 from tenferro.exec.dispatch import is_traced
 from tenferro.graph import Graph, GraphBuilder, line_of
-from tenferro.program import BoundedCache, CacheStats, Executor, GraphProgram
+from tenferro.program import BoundedCache, CacheStats, Executor, ExtensionCaches, GraphProgram
 from tenferro.types import DType, TensorSpec, flatten, leaf_paths, unflatten
 
 __all__ = ["GraphCompiler", "compile", "jit", "output_value"]
@@ -25,6 +25,9 @@ __all__ = ["GraphCompiler", "compile", "jit", "output_value"]
 class GraphCompiler:
     """Traces functions into programs, and programs into execution IR.
 
+    Attributes:
+        extension_caches: the plans that extensions make while tracing.
+
     >>> program = GraphCompiler().compile(lambda x: x + x, TensorSpec((2,), "float32"))
     >>> program
     <GraphProgram <lambda>: 1 inputs, 1 instructions, 1 outputs>
@@ -32,6 +35,7 @@ class GraphCompiler:
 
     def __init__(self, executor: GraphExecutor | None = None) -> None:
         self.executor = GraphExecutor() if executor is None else executor
+        self.extension_caches = ExtensionCaches()
 
     def compile(self, fn: Callable[..., Any], *specs: Any, name: str | None = None) -> GraphProgram:
         """Trace `fn` on tensors of these types; see `tenferro.compile`."""
@@ -42,6 +46,7 @@ class GraphCompiler:
         types = [_spec_of(leaf, path) for leaf, path in zip(leaves, names, strict=True)]
         graph = Graph()
         builder = GraphBuilder(graph)
+        builder.caches = self.extension_caches
         tensors = [TracedTensor(builder, graph.add_input(spec)) for spec in types]
         try:
             with tracing(builder):
@@ -125,6 +130,7 @@ class _Jitted:
         functools.update_wrapper(self, fn)
         self._fn = fn
         self._executor = executor
+        self._compiler = GraphCompiler()
         self._programs: BoundedCache[GraphProgram] = BoundedCache(cache_size)
 
     def __call__(self, *args: Any) -> Any:
@@ -143,7 +149,9 @@ class _Jitted:
             if not hasattr(leaf, "dtype"):
                 leaves[index] = _as_array(leaf, f"argument {index}")
         key = (tree, tuple([(leaf.shape, leaf.dtype) for leaf in leaves]))
-        return self._programs.get(key, lambda: compile(self._fn, *unflatten(tree, leaves)))
+        return self._programs.get(
+            key, lambda: self._compiler.compile(self._fn, *unflatten(tree, leaves))
+        )
 
     def cache_stats(self) -> CacheStats:
         """What the cache of programs has done."""

@@ -1,227 +1,166 @@
-"""`einsum` on standard ops, with contraction paths from opt_einsum.
+"""`einsum`: sums of products over labelled axes.
 
-Each pairwise step is at most: diagonals of repeated labels, sums over labels that only one operand
-has, one `DotGeneral`, one transpose.
+In a trace it is written as standard ops at once, along a path planned by opt_einsum. Where the path
+depends on extents that are symbols, the extension family of `tenferro.ext.einsum` stands in until they
+are known.
 
-Source: NumPy's einsum syntax; opt_einsum (Smith and Gray, 2018, doi:10.21105/joss.00753).
+Source: NumPy's einsum; opt_einsum (Smith and Gray, 2018, doi:10.21105/joss.00753).
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
-from tenferro.api.elementwise import multiply
-from tenferro.api.linear import dot_general
-from tenferro.api.manipulation import diagonal, expand_dims, permute_dims
+from tenferro.api.manipulation import expand_dims
 from tenferro.api.promotion import broadcast_shapes, broadcast_to, convert, result_type
-from tenferro.api.reductions import sum as sum_over
 from tenferro.dims import is_static
 from tenferro.errors import InvalidConfigError, ShapeError
-from tenferro.exec.dispatch import apply, as_operand, spec_of
-from tenferro.ops.structural import EmbedDiag
-from tenferro.types import DType
+from tenferro.exec.dispatch import apply, as_operand, is_traced, spec_of
+from tenferro.extension import apply as apply_extension
+from tenferro.program import ExtensionCacheKey, ExtensionCaches, native_executor
 
-__all__ = ["einsum"]
+__all__ = ["einsum", "einsum_path"]
 
-_TYPICAL_EXTENT = 32
-"""What a symbolic extent counts as while a path is planned; any answer is right, some are faster."""
+_SURFACE = SimpleNamespace(emit=apply, type_of=spec_of)
+"""What expansions write with: here ops on tensors, where elsewhere it is a graph builder."""
 
 
-def einsum(subscripts: str, /, *operands: Any, optimize: Any = "auto") -> Any:
+def einsum(*arguments: Any, optimize: Any = "auto") -> Any:
     """The sum over all labels that the output leaves out, of products of the operands' elements.
 
     Args:
-        subscripts: NumPy's notation, such as "ij,jk->ik"; `...` stands for broadcast axes; without
-            an arrow the output has the labels that occur once, in alphabetical order. A label
-            repeated in an operand takes its diagonal; repeated in the output it embeds one.
-        optimize: an opt_einsum optimiser, an explicit path, or False for left to right.
+        arguments: subscripts and operands, in NumPy's notation, as `einsum("ij,jk->ik", x, y)`; or
+            operands each followed by its labels, as `einsum(x, [0, 1], y, [1, 2], [0, 2])`. `...`
+            stands for axes that broadcast; without an arrow the output has the labels that occur
+            once, in alphabetical order. A label repeated in an operand takes its diagonal; repeated
+            in the output it embeds one.
+        optimize: which operands to contract first: the name of an opt_einsum optimiser, True for
+            "auto", False for left to right, a path as `einsum_path` gives it, an optimiser with a
+            limit on the elements of intermediates, or an opt_einsum optimiser.
+
+    Operands promote as in NumPy; a sum of bools is true where any product is.
+
+    Plans are kept by who traces (`GraphCompiler.extension_caches`, `AdContext.extension_caches`) or
+    executes (`GraphExecutor.extensions.caches`).
 
     Raises:
-        InvalidConfigError: subscripts that cannot be read or do not match the operands.
+        InvalidConfigError: subscripts that cannot be read or do not match the operands; a path that
+            does not fit.
         ShapeError: one label with two extents.
 
     >>> import numpy as np
     >>> einsum("ij,j->i", np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1.0, 1.0]))
     array([3., 7.])
+    >>> einsum(np.array([1.0, 2.0]), [0], [0, 0])
+    array([[1., 0.],
+           [0., 2.]])
     """
-    tensors = [as_operand(operand) for operand in operands]
-    if not tensors:
-        raise InvalidConfigError("einsum: needs at least one operand")
-    inputs, output, tensors = _parse(subscripts, tensors)
+    from tenferro.ext import einsum as ext
+
+    notation, tensors, caches = _read(arguments)
+    optimize = ext.checked_optimize(optimize, len(tensors))
     dtype = result_type(*tensors)
-    counted = DType.I32 if dtype.is_bool else dtype
-    tensors = [convert(tensor, counted) for tensor in tensors]
-    extents = _extents(inputs, tensors, subscripts)
-    distinct_output = "".join(dict.fromkeys(output))
-    pending: list[tuple[str, Any]] = list(zip(inputs, tensors, strict=True))
-    for step in _path(inputs, distinct_output, extents, optimize):
-        taken = [pending.pop(index) for index in sorted(step, reverse=True)][::-1]
-        others = (
-            set(distinct_output).union(*(labels for labels, _ in pending))
-            if pending
-            else set(distinct_output)
+    tensors = [convert(tensor, dtype) for tensor in tensors]
+    inputs, output = notation.inputs, notation.output
+    shapes = tuple([tuple(spec_of(tensor).shape) for tensor in tensors])
+    waits = ext.waits_for_extents(len(inputs), optimize)
+    if callable(optimize):
+        _require_static(shapes)
+        optimize = ext.plan(inputs, output, shapes, optimize)
+    op = ext.Einsum(inputs, output, optimize)
+    op.extents(shapes)
+    if any(map(is_traced, tensors)) and (not waits or _static(shapes)):
+        path = _kept(
+            caches,
+            ext.PLANS,
+            (op, shapes),
+            lambda: ext.plan(inputs, output, shapes, optimize),
         )
-        pending.append(_contract_step(taken, others))
-    ((labels, result),) = pending
-    labels, result = _sum_away(labels, result, set(distinct_output))
-    result = permute_dims(result, [labels.index(label) for label in distinct_output])
-    result = _repeat_labels(result, distinct_output, output)
-    return convert(result, dtype)
+        return ext.expand(_SURFACE, inputs, output, path, tensors)
+    return apply_extension(op, *tensors)
 
 
-def _parse(subscripts: str, tensors: list[Any]) -> tuple[list[str], str, list[Any]]:
-    """Labels of each operand and of the output, the ellipsis written out in labels of its own."""
-    text = subscripts.replace(" ", "")
-    left, arrow, output = text.partition("->")
-    inputs = left.split(",")
-    if len(inputs) != len(tensors):
-        raise InvalidConfigError(
-            f"einsum: {subscripts!r} names {len(inputs)} operands, got {len(tensors)}"
-        )
-    for part in [*inputs, output]:
-        plain = part.replace("...", "", 1)
-        if not all(label.isalpha() for label in plain):
-            raise InvalidConfigError(
-                f"einsum: {part!r} in {subscripts!r} is not labels and one ..."
-            )
-    used = set(text)
-    spare = [chr(code) for code in range(0x100, 0x200) if chr(code) not in used]
-    widths = [
-        len(tensor.shape) - len(part.replace("...", "")) if "..." in part else 0
-        for part, tensor in zip(inputs, tensors, strict=True)
-    ]
-    for part, tensor, width in zip(inputs, tensors, widths, strict=True):
-        if width < 0 or ("..." not in part and len(part) != len(tensor.shape)):
-            raise InvalidConfigError(
-                f"einsum: {part!r} does not label the axes of {spec_of(tensor)}"
-            )
-    widest = max(widths)
-    dots = "".join(spare[:widest])
-    if any("..." in part for part in inputs):
-        tensors = _broadcast_ellipsis(inputs, tensors, widths, widest)
-        inputs = [part.replace("...", dots) if "..." in part else part for part in inputs]
-    if not arrow:
-        counts = Counter("".join(inputs))
-        output = dots + "".join(
-            sorted(label for label in counts if counts[label] == 1 and label not in dots)
-        )
-    else:
-        output = output.replace("...", dots)
-    for label in output:
-        if not any(label in part for part in inputs):
-            raise InvalidConfigError(f"einsum: output label {label!r} is in no operand")
-    return inputs, output, tensors
+def einsum_path(*arguments: Any, optimize: Any = "auto") -> tuple[list[tuple[int, ...]], Any]:
+    """The path that `einsum` of these arguments takes, and what it costs.
 
+    The path can be given as `optimize`. The second part, printed, shows the scaling, the number of
+    operations, the largest intermediate and each step; it is opt_einsum's `PathInfo`.
 
-def _broadcast_ellipsis(
-    inputs: list[str], tensors: list[Any], widths: list[int], widest: int
-) -> list[Any]:
-    """Give every operand with an ellipsis the same axes there."""
-    slots = [part.index("...") if "..." in part else 0 for part in inputs]
-    shape = broadcast_shapes(
-        *(
-            tensor.shape[slot : slot + width]
-            for tensor, slot, width in zip(tensors, slots, widths, strict=True)
-        )
+    >>> import numpy as np
+    >>> x, y, z = np.ones((2, 9)), np.ones((9, 9)), np.ones((9, 2))
+    >>> path, info = einsum_path("ij,jk,kl->il", x, y, z)
+    >>> path, int(info.largest_intermediate)
+    ([(0, 1), (0, 1)], 18)
+    """
+    from tenferro.ext import einsum as ext
+
+    notation, tensors, _ = _read(arguments)
+    shapes = [tuple(spec_of(tensor).shape) for tensor in tensors]
+    ext.Einsum(notation.inputs, notation.output).extents(shapes)
+    return ext.plan_info(
+        notation.inputs, notation.output, shapes, ext.checked_optimize(optimize, len(tensors))
     )
-    result: list[Any] = []
-    for part, tensor, slot, width in zip(inputs, tensors, slots, widths, strict=True):
-        if "..." in part:
-            if width < widest:
-                tensor = expand_dims(tensor, axis=tuple(range(slot, slot + widest - width)))
-            wanted = (*tensor.shape[:slot], *shape, *tensor.shape[slot + widest :])
-            tensor = broadcast_to(tensor, wanted)
-        result.append(tensor)
+
+
+def _read(arguments: Sequence[Any]) -> tuple[Any, list[Any], ExtensionCaches | None]:
+    """Notation, operands with their ellipsis broadcast, and who keeps plans."""
+    from tenferro.ext import einsum as ext
+
+    if len(arguments) < 2:
+        raise InvalidConfigError("einsum: needs subscripts and at least one operand")
+    if isinstance(arguments[0], str):
+        subscripts, operands = arguments[0], arguments[1:]
+    else:
+        subscripts, operands = ext.interleaved(arguments)
+    tensors = [as_operand(operand) for operand in operands]
+    caches = _caches(tensors)
+    ranks = tuple([len(tensor.shape) for tensor in tensors])
+    notation = _kept(
+        caches, ext.NOTATIONS, (subscripts, ranks), lambda: ext.read(subscripts, ranks)
+    )
+    return notation, _broadcast_dots(notation, tensors), caches
+
+
+def _caches(tensors: Sequence[Any]) -> ExtensionCaches | None:
+    for tensor in tensors:
+        if is_traced(tensor):
+            return tensor.builder.caches
+    return native_executor().extensions.caches
+
+
+def _kept(
+    caches: ExtensionCaches | None, key: ExtensionCacheKey, what: Any, make: Callable[[], Any]
+) -> Any:
+    return make() if caches is None else caches.store(key).get(what, make)
+
+
+def _broadcast_dots(notation: Any, tensors: list[Any]) -> list[Any]:
+    """Give every operand with an ellipsis the same axes there."""
+    slots, widest = notation.slots, len(notation.dots)
+    if not widest:
+        return tensors
+    plain = [len(part) - widest for part in notation.inputs]
+    widths = [len(x.shape) - count for x, count in zip(tensors, plain, strict=True)]
+    dotted = [place for place, slot in enumerate(slots) if slot is not None]
+    shape = broadcast_shapes(*[tensors[i].shape[slots[i] : slots[i] + widths[i]] for i in dotted])
+    result = list(tensors)
+    for i in dotted:
+        slot, tensor = slots[i], tensors[i]
+        if widths[i] < widest:
+            tensor = expand_dims(tensor, axis=tuple(range(slot, slot + widest - widths[i])))
+        wanted = (*tensor.shape[:slot], *shape, *tensor.shape[slot + widest :])
+        result[i] = broadcast_to(tensor, wanted)
     return result
 
 
-def _extents(inputs: Sequence[str], tensors: Sequence[Any], subscripts: str) -> dict[str, Any]:
-    extents: dict[str, Any] = {}
-    for part, tensor in zip(inputs, tensors, strict=True):
-        for label, extent in zip(part, tensor.shape, strict=True):
-            known = extents.setdefault(label, extent)
-            if is_static(known) and is_static(extent) and known != extent:
-                raise ShapeError(
-                    f"einsum: label {label!r} of {subscripts!r} has extents {known} and {extent}"
-                )
-    return extents
+def _static(shapes: Sequence[Any]) -> bool:
+    return all(is_static(extent) for shape in shapes for extent in shape)
 
 
-def _path(
-    inputs: list[str], output: str, extents: dict[str, Any], optimize: Any
-) -> list[tuple[int, ...]]:
-    """Which operands to contract at each step."""
-    if len(inputs) == 1:
-        return []
-    if optimize is False or len(inputs) == 2:
-        return [(0, 1)] * (len(inputs) - 1)
-    import opt_einsum  # because importing it takes as long as NumPy
-
-    shapes = [
-        tuple(extents[label] if is_static(extents[label]) else _TYPICAL_EXTENT for label in part)
-        for part in inputs
-    ]
-    equation = ",".join(inputs) + "->" + output
-    path, _ = opt_einsum.contract_path(equation, *shapes, shapes=True, optimize=optimize)
-    return [tuple(step) for step in path]
-
-
-def _contract_step(taken: list[tuple[str, Any]], others: set[str]) -> tuple[str, Any]:
-    """The product of the operands, with labels that nothing else needs summed over."""
-    labels, tensor = taken[0]
-    for next_labels, next_tensor in taken[1:]:
-        labels, tensor = _pair(labels, tensor, next_labels, next_tensor, others)
-    return labels, tensor
-
-
-def _pair(a: str, lhs: Any, b: str, rhs: Any, others: set[str]) -> tuple[str, Any]:
-    a, lhs = _sum_away(a, lhs, others | set(b))
-    b, rhs = _sum_away(b, rhs, others | set(a))
-    shared = [label for label in a if label in b]
-    batch = [label for label in shared if label in others]
-    contracted = [label for label in shared if label not in others]
-    free_a = [label for label in a if label not in shared]
-    free_b = [label for label in b if label not in shared]
-    labels = "".join(batch + free_a + free_b)
-    if not contracted and not free_a and not free_b:
-        return a, multiply(lhs, permute_dims(rhs, [b.index(label) for label in a]))
-    axes = [
-        [side.index(label) for label in group] for group in (contracted, batch) for side in (a, b)
-    ]
-    return labels, dot_general(lhs, rhs, (axes[0], axes[1]), (axes[2], axes[3]))
-
-
-def _sum_away(labels: str, tensor: Any, needed: set[str]) -> tuple[str, Any]:
-    """Take diagonals of repeated labels and sum over those nobody needs."""
-    while len(set(labels)) < len(labels):
-        label = next(label for label in labels if labels.count(label) > 1)
-        first = labels.index(label)
-        second = labels.index(label, first + 1)
-        tensor = diagonal(tensor, axis1=first, axis2=second)
-        kept = labels[:first] + labels[first + 1 : second] + labels[second + 1 :]
-        labels = kept + label
-    away = tuple(axis for axis, label in enumerate(labels) if label not in needed)
-    if away:
-        tensor = sum_over(tensor, axis=away, dtype=spec_of(tensor).dtype)
-        labels = "".join(label for label in labels if label in needed)
-    return labels, tensor
-
-
-def _repeat_labels(tensor: Any, labels: str, output: str) -> Any:
-    """Embed a diagonal for each further occurrence of a label in the output."""
-    for place, label in enumerate(output):
-        first = output.index(label)
-        if place != first:
-            axis = labels.index(label)
-            tensor = apply(EmbedDiag(axis, len(labels)), tensor)
-            labels += label
-    if labels != output:
-        order: list[int] = []
-        for place, label in enumerate(output):
-            occurrence = output[:place].count(label)
-            axes = [axis for axis, other in enumerate(labels) if other == label]
-            order.append(axes[occurrence])
-        tensor = permute_dims(tensor, order)
-    return tensor
+def _require_static(shapes: Sequence[Any]) -> None:
+    if not _static(shapes):
+        raise ShapeError(
+            "einsum: an optimiser given as a function needs extents that are numbers; name one"
+        )

@@ -104,7 +104,6 @@ class _MarkedCall:
         full = [args[i] if i in static else renamed[i] for i in range(len(args))]
         with tracing(builder):
             result = fn(*full, **named)
-        self.traced_args: list[Any] = full
         outputs, self.out_tree = flatten(result)
         paths = leaf_paths(result)
         values = [
@@ -193,7 +192,52 @@ def _at(emitter: GraphEmitter) -> GraphBuilder:
     return builder
 
 
-class custom_jvp:  # noqa: N801  # because it is used as a decorator, by JAX's name
+class _CustomFunction:
+    """A function with a rule of the user's own, which `_mark` leaves on each call in a trace."""
+
+    name: str
+
+    def __init__(self, fn: Callable[..., Any], nondiff_argnums: int | Sequence[int] = ()) -> None:
+        _require_callable(self.name, fn)
+        functools.update_wrapper(self, fn, updated=())
+        self.fn = fn
+        self.static = _positions(self.name, nondiff_argnums)
+        self.rules: tuple[Callable[..., Any], ...] = ()
+
+    @property
+    def shown(self) -> str:
+        """The function's name."""
+        return getattr(self.fn, "__name__", "the function")
+
+    @property
+    def is_plain(self) -> bool:
+        """True when neither the function nor its rule closes over anything."""
+        return all(getattr(fn, "__closure__", fn) is None for fn in (self.fn, *self.rules))
+
+    def _set(self, *rules: Callable[..., Any]) -> None:
+        for rule in rules:
+            _require_callable(self.name, rule)
+        self.rules = rules
+
+    def _mark(self, call: _MarkedCall) -> _CustomMark:
+        raise NotImplementedError
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not self.rules:
+            raise ADRuleUnsupportedError(
+                f"{self.name}: {self.shown} has no rule; call {self.name.replace('custom_', 'def')} first"
+            )
+        args = _positional(self.fn, args, kwargs)
+        call = _MarkedCall.of(self.fn, args, {}, self.static)
+        if call is None:
+            return self.fn(*args)
+        return call.marked(self._mark(call), (*call.inputs, *call.closed_over()))
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+
+class custom_jvp(_CustomFunction):  # noqa: N801  # because it is used as a decorator, by JAX's name
     """A function with a tangent rule of its own.
 
     `fn.defjvp(rule)` sets it: `rule(primals, tangents)` gives (y, y_dot), y_dot linear in the
@@ -215,27 +259,9 @@ class custom_jvp:  # noqa: N801  # because it is used as a decorator, by JAX's n
 
     name = "custom_jvp"
 
-    def __init__(self, fn: Callable[..., Any], nondiff_argnums: int | Sequence[int] = ()) -> None:
-        _require_callable("custom_jvp", fn)
-        functools.update_wrapper(self, fn, updated=())
-        self.fn = fn
-        self.static = _positions("custom_jvp", nondiff_argnums)
-        self.jvp: Callable[..., Any] | None = None
-
-    @property
-    def shown(self) -> str:
-        """The function's name."""
-        return getattr(self.fn, "__name__", "the function")
-
-    @property
-    def is_plain(self) -> bool:
-        """True when neither the function nor its rule closes over anything."""
-        return _is_plain(self.fn, self.jvp)
-
     def defjvp(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         """Set the rule."""
-        _require_callable("custom_jvp", rule)
-        self.jvp = rule
+        self._set(rule)
         return rule
 
     def defjvps(self, *rules: Callable[..., Any] | None) -> None:
@@ -250,20 +276,10 @@ class custom_jvp:  # noqa: N801  # because it is used as a decorator, by JAX's n
             ]
             return y, functools.reduce(lambda a, b: a + b, parts)
 
-        self.jvp = rule
+        self._set(rule)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self.jvp is None:
-            raise ADRuleUnsupportedError(f"custom_jvp: {self.shown} has no rule; call defjvp first")
-        args = _positional(self.fn, args, kwargs)
-        call = _MarkedCall.of(self.fn, args, {}, self.static)
-        if call is None:
-            return self.fn(*args)
-        mark = _JvpMark(self, call, self.static)
-        return call.marked(mark, (*call.inputs, *call.closed_over()))
-
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
+    def _mark(self, call: _MarkedCall) -> _CustomMark:
+        return _JvpMark(self, call, self.static)
 
 
 class _JvpMark(_CustomMark):
@@ -281,15 +297,16 @@ class _JvpMark(_CustomMark):
         nondiff = [args[i] for i in sorted(self.static)]
         primals = tuple(arg for i, arg in enumerate(args) if i not in self.static)
         dots = tuple(self.by_argument(builder, inputs, tangents))
+        (rule,) = self.rule.rules
         with tracing(builder):
-            result = self.rule.jvp(*nondiff, primals, dots)
+            result = rule(*nondiff, primals, dots)
         if not isinstance(result, tuple) or len(result) != 2:
             raise ArityError(f"custom_jvp: the rule of {self.rule.shown} gives (y, y_dot)")
         what = f"custom_jvp: y_dot of {self.rule.shown}"
         return _matching(emitter, builder, result[1], self.call.out_tree, outputs, what)
 
 
-class custom_vjp:  # noqa: N801  # because it is used as a decorator, by JAX's name
+class custom_vjp(_CustomFunction):  # noqa: N801  # because it is used as a decorator, by JAX's name
     """A function with a pullback of its own, for reverse mode.
 
     `fn.defvjp(fwd, bwd)` sets it: `fwd(*args)` gives (y, residuals), `bwd(residuals, y_bar)` a tuple
@@ -310,42 +327,12 @@ class custom_vjp:  # noqa: N801  # because it is used as a decorator, by JAX's n
 
     name = "custom_vjp"
 
-    def __init__(self, fn: Callable[..., Any], nondiff_argnums: int | Sequence[int] = ()) -> None:
-        _require_callable("custom_vjp", fn)
-        functools.update_wrapper(self, fn, updated=())
-        self.fn = fn
-        self.static = _positions("custom_vjp", nondiff_argnums)
-        self.fwd: Callable[..., Any] | None = None
-        self.bwd: Callable[..., Any] | None = None
-
-    @property
-    def shown(self) -> str:
-        """The function's name."""
-        return getattr(self.fn, "__name__", "the function")
-
-    @property
-    def is_plain(self) -> bool:
-        """True when neither the function nor its rule closes over anything."""
-        return _is_plain(self.fn, self.fwd, self.bwd)
-
     def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
         """Set the two halves of the rule."""
-        _require_callable("custom_vjp", fwd)
-        _require_callable("custom_vjp", bwd)
-        self.fwd, self.bwd = fwd, bwd
+        self._set(fwd, bwd)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self.fwd is None:
-            raise ADRuleUnsupportedError(f"custom_vjp: {self.shown} has no rule; call defvjp first")
-        args = _positional(self.fn, args, kwargs)
-        call = _MarkedCall.of(self.fn, args, {}, self.static)
-        if call is None:
-            return self.fn(*args)
-        mark = _VjpMark(self, call, self.static)
-        return call.marked(mark, (*call.inputs, *call.closed_over()))
-
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
+    def _mark(self, call: _MarkedCall) -> _CustomMark:
+        return _VjpMark(self, call, self.static)
 
 
 class _VjpMark(_CustomMark):
@@ -361,7 +348,7 @@ class _VjpMark(_CustomMark):
         builder = _at(emitter)
         args = self.arguments(builder, inputs)
         with tracing(builder):
-            result = self.rule.fwd(*args)
+            result = self.rule.rules[0](*args)
         if not isinstance(result, tuple) or len(result) != 2:
             raise ArityError(f"custom_vjp: fwd of {self.rule.shown} gives (y, residuals)")
         residuals, tree = flatten(result[1])
@@ -411,7 +398,7 @@ class _Pulled(Opaque):
         ]
         nondiff = [mark.call.args[i] for i in sorted(mark.static)]
         with tracing(builder):
-            result = rule.bwd(*nondiff, residuals, unflatten(mark.call.out_tree, bars))
+            result = rule.rules[1](*nondiff, residuals, unflatten(mark.call.out_tree, bars))
         dynamic = [i for i in range(len(mark.call.args)) if i not in mark.static]
         if not isinstance(result, tuple | list) or len(result) != len(dynamic):
             raise ArityError(
@@ -450,10 +437,6 @@ def _matching(
         if wanted.dtype.is_inexact and spec != wanted.type:
             raise ShapeError(f"{what} must be {wanted.type}, got {spec}")
     return emitter.values([value_in(builder, leaf) for leaf in leaves])
-
-
-def _is_plain(*functions: Any) -> bool:
-    return all(getattr(fn, "__closure__", fn) is None for fn in functions)
 
 
 def _positional(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> tuple[Any, ...]:

@@ -31,7 +31,6 @@ from tenferro.api.elementwise import (
     pow,
     real,
     sign,
-    sqrt,
     square,
     subtract,
     where,
@@ -47,8 +46,8 @@ from tenferro.api.manipulation import (
     reshape,
     squeeze,
 )
-from tenferro.api.promotion import broadcast_shapes, broadcast_to, convert, result_type
-from tenferro.api.reductions import max, min, prod, sum
+from tenferro.api.promotion import as_inexact, broadcast_shapes, broadcast_to, convert, result_type
+from tenferro.api.reductions import max, min, prod, root, sum
 from tenferro.errors import InvalidConfigError, ShapeError
 from tenferro.exec.dispatch import as_operand, is_traced, spec_of, stop_gradient
 from tenferro.ext.linalg import families as fam
@@ -141,10 +140,9 @@ class LstsqResult(NamedTuple):
 
 def _matrix(name: str, x: Any) -> Any:
     x = as_operand(x)
-    spec = spec_of(x)
-    if spec.rank < 2:
-        raise ShapeError(f"{name}: needs a matrix, got {spec}")
-    return x if spec.dtype.is_inexact else convert(x, DType.F64)
+    if spec_of(x).rank < 2:
+        raise ShapeError(f"{name}: needs a matrix, got {spec_of(x)}")
+    return as_inexact(x)
 
 
 def _square(name: str, x: Any) -> Any:
@@ -417,8 +415,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
 
     The 2-norm scales by the largest element, so that it neither overflows nor vanishes.
     """
-    x = as_operand(x)
-    x = x if spec_of(x).dtype.is_inexact else convert(x, DType.F64)
+    x = as_inexact(x)
     size = abs(x)
     if ord == math.inf:
         return max(size, axis=axis, keepdims=keepdims)
@@ -430,20 +427,12 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
         return sum(size, axis=axis, keepdims=keepdims)
     if ord == 2:
         total = sum(real(multiply(conj(x), x)), axis=axis, keepdims=keepdims)
-        return _root(total)
+        return root(total)
     total = sum(pow(size, float(ord)), axis=axis, keepdims=keepdims)
     if not is_traced(total):
         return pow(total, 1.0 / float(ord))
     none = equal(total, 0)
     return where(none, 0.0, pow(where(none, 1.0, total), 1.0 / float(ord)))
-
-
-def _root(total: Any) -> Any:
-    """The square root, with derivative 0 at 0: the least subgradient of a norm."""
-    if not is_traced(total):
-        return sqrt(total)
-    none = equal(total, 0)
-    return where(none, 0.0, sqrt(where(none, 1.0, total)))
 
 
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:

@@ -30,10 +30,9 @@ from tenferro.api.elementwise import (
     where,
 )
 from tenferro.api.manipulation import reshape
-from tenferro.api.promotion import convert, inexact_dtype, promote, result_type
+from tenferro.api.promotion import as_inexact, inexact_dtype, promote, result_type
 from tenferro.api.reductions import Axis, max, sum
-from tenferro.exec.dispatch import as_operand, is_traced, spec_of, stop_gradient
-from tenferro.types import DType
+from tenferro.exec.dispatch import is_traced, stop_gradient
 
 __all__ = ["log_softmax", "logaddexp", "logsumexp", "softmax"]
 
@@ -63,7 +62,7 @@ def _logaddexp_jvp(primals: Any, tangents: Any) -> Any:
 
 def logsumexp(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Any:
     """Log of the sum of e^x over `axis`, without overflow; -inf where all are -inf."""
-    x = _inexact(x)
+    x = as_inexact(x)
     top = max(x, axis=axis, keepdims=True)
     shift = stop_gradient(where(isfinite(top), top, 0.0))
     # At an infinity the maximum is the value, and divides its derivative among those that tie.
@@ -79,7 +78,7 @@ def logsumexp(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Any:
 
 def softmax(x: Any, /, *, axis: Axis = -1) -> Any:
     """e^x over its sum along `axis`, without overflow."""
-    x = _inexact(x)
+    x = as_inexact(x)
     top = stop_gradient(max(x, axis=axis, keepdims=True))
     powers = exp(subtract(x, where(isfinite(top), top, 0.0)))
     return divide(powers, sum(powers, axis=axis, keepdims=True))
@@ -87,11 +86,5 @@ def softmax(x: Any, /, *, axis: Axis = -1) -> Any:
 
 def log_softmax(x: Any, /, *, axis: Axis = -1) -> Any:
     """log(softmax(x)), accurate where a probability is small."""
-    x = _inexact(x)
+    x = as_inexact(x)
     return subtract(x, logsumexp(x, axis=axis, keepdims=True))
-
-
-def _inexact(x: Any) -> Any:
-    x = as_operand(x)
-    dtype = spec_of(x).dtype
-    return x if dtype.is_inexact else convert(x, DType.F64)

@@ -19,6 +19,7 @@ from tenferro.ops.structural import BroadcastInDim
 from tenferro.types import DType
 
 __all__ = [
+    "as_inexact",
     "broadcast_arrays",
     "broadcast_shapes",
     "broadcast_to",
@@ -124,6 +125,12 @@ def inexact_dtype(dtype: DType) -> DType:
     if dtype.is_inexact:
         return dtype
     return {1: DType.F16, 2: DType.F32}.get(dtype.itemsize, DType.F64)
+
+
+def as_inexact(x: Any) -> Any:
+    """A float or complex tensor as it is; an integer or bool one as float64."""
+    x = as_operand(x)
+    return x if spec_of(x).dtype.is_inexact else convert(x, DType.F64)
 
 
 def broadcast_shapes(*shapes: Sequence[Any]) -> tuple[Any, ...]:

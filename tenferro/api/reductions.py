@@ -166,12 +166,18 @@ def var(x: Any, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool
 
 def std(x: Any, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Any:
     """The square root of `var`."""
-    variance = var(x, axis=axis, correction=correction, keepdims=keepdims)
-    if not is_traced(variance):
-        return sqrt(variance)
-    # At 0 the root's derivative is infinite; the deviation of equal numbers gets 0, not NaN.
-    none = equal(variance, 0)
-    return where(none, 0.0, sqrt(where(none, 1.0, variance)))
+    return root(var(x, axis=axis, correction=correction, keepdims=keepdims))
+
+
+def root(total: Any) -> Any:
+    """The square root of a sum of squares, with derivative 0 at 0: the least subgradient of a norm.
+
+    The root's own derivative is infinite there, and times 0 it is NaN.
+    """
+    if not is_traced(total):
+        return sqrt(total)
+    none = equal(total, 0)
+    return where(none, 0.0, sqrt(where(none, 1.0, total)))
 
 
 def _scan(

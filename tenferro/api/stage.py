@@ -111,9 +111,11 @@ class Stage:
         builder = current_builder() if traced is None else traced.builder
         self.concrete = builder is None
         self.builder: GraphBuilder = ArgumentBuilder(Graph()) if builder is None else builder
+        if builder is None:
+            self.builder.caches = context.extension_caches
         graph = self.graph = self.builder.graph
         if self.concrete:
-            self.primals = [graph.add_input(_spec(leaf)) for leaf in self.leaves]
+            self.primals = [graph.add_input(spec_of(leaf)) for leaf in self.leaves]
         elif self.leaves:
             actual = tuple(value_in(self.builder, leaf) for leaf in self.leaves)
             self.primals = list(graph.add_mark(Alias(tuple(range(len(actual)))), actual))
@@ -317,11 +319,6 @@ class Stage:
             for leaves, treedef, _ in self.parts
         )
         return trees[0] if self.single else trees
-
-
-def _spec(leaf: Any) -> TensorSpec:
-    spec = spec_of(leaf)
-    return TensorSpec(spec.shape, spec.dtype)
 
 
 def _fits(spec: TensorSpec, wanted: TensorSpec) -> bool:

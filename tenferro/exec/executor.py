@@ -7,15 +7,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tenferro.errors import BackendFailureError, InvalidConfigError, TenferroError
-from tenferro.exec.exec_program import ExecInstruction, ExecProgram, Pass, compile_std_to_exec
+from tenferro.errors import InvalidConfigError
+from tenferro.exec.exec_program import ExecProgram, Pass, compile_std_to_exec
 from tenferro.exec.extensions import ExtensionRegistry, ExtensionRuntime
+from tenferro.exec.run import run_instructions
 from tenferro.passes import NATIVE_PASSES
 from tenferro.program import BoundedCache, CacheStats, GraphProgram
 
 __all__ = ["GraphExecutor"]
-
-Slots = list[Any]
 
 
 class GraphExecutor:
@@ -99,17 +98,7 @@ class GraphExecutor:
 
     def run_exec(self, program: ExecProgram, leaves: Sequence[Any]) -> list[Any]:
         """Execute the IR on arrays that fit it; results as the kernels left them."""
-        slots: Slots = [None] * program.n_slots
-        for slot, leaf in zip(program.input_slots, leaves, strict=True):
-            slots[slot] = leaf
-        with np.errstate(all="ignore"):
-            if self.segmented:
-                for segment in program.segments:
-                    _execute(program.instructions[segment.start : segment.stop], slots)
-            else:
-                for instruction in program.instructions:
-                    _execute((instruction,), slots)
-        return [slots[slot] for slot in program.output_slots]
+        return run_instructions(program, leaves, self.segmented)
 
     def cache_stats(self) -> CacheStats:
         """What the cache of specialised programs has done."""
@@ -118,34 +107,6 @@ class GraphExecutor:
     def cache_clear(self) -> None:
         """Forget every specialised program."""
         self._compiled.clear()
-
-
-def _execute(instructions: Sequence[ExecInstruction], slots: Slots) -> None:
-    """Run kernels in order, dropping each buffer at its last use."""
-    for instruction in instructions:
-        inputs = instruction.input_slots
-        try:
-            result = instruction.kernel(instruction.op, *[slots[slot] for slot in inputs])
-        except TenferroError as error:
-            raise error.at(str(instruction.source) if instruction.source else None) from None
-        except Exception as error:
-            raise _failure(instruction, error) from error
-        for slot, last in zip(inputs, instruction.last_use, strict=True):
-            if last:
-                slots[slot] = None
-        if len(instruction.output_slots) == 1:
-            slots[instruction.output_slots[0]] = np.asarray(result)
-        else:
-            for slot, array in zip(instruction.output_slots, result, strict=True):
-                slots[slot] = np.asarray(array)
-
-
-def _failure(instruction: ExecInstruction, error: Exception) -> TenferroError:
-    types = ", ".join(map(str, instruction.output_types))
-    failure = BackendFailureError(
-        f"{instruction.op.name}: the kernel for {types} failed: {type(error).__name__}: {error}"
-    )
-    return failure.at(str(instruction.source) if instruction.source else None)
 
 
 def _finish(outputs: list[Any], leaves: Sequence[Any], order: Any) -> list[Any]:

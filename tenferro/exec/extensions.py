@@ -8,7 +8,6 @@ Source: seed 001; seed 003, "Cache Ownership"; seed 000, sections 8 and 12.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,64 +20,15 @@ from tenferro.errors import (
     UnsupportedError,
 )
 from tenferro.ops.extension import Extension
-from tenferro.program.cache import BoundedCache, CacheStats
+from tenferro.program.cache import ExtensionCaches
 from tenferro.types import DType, TensorSpec
 
 __all__ = [
-    "ExtensionCacheKey",
-    "ExtensionCaches",
     "ExtensionRegistry",
     "ExtensionRuntime",
     "HostReferenceRuntime",
     "install_default_runtimes",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class ExtensionCacheKey:
-    """Names one store of an extension: the family it belongs to, and what it holds."""
-
-    family_id: str
-    name: str
-
-
-class ExtensionCaches:
-    """The stores that extensions keep plans in, owned by one executor; each is a bounded LRU.
-
-    >>> caches = ExtensionCaches()
-    >>> plans = caches.store(ExtensionCacheKey("example.fft.v1", "plans"))
-    >>> plans.get(8, lambda: "plan for 8"), plans.capacity, len(caches)
-    ('plan for 8', 256, 1)
-    """
-
-    def __init__(self, capacity: int = 256) -> None:
-        self.capacity = capacity
-        self._stores: dict[ExtensionCacheKey, BoundedCache[Any]] = {}
-
-    def store(self, key: ExtensionCacheKey) -> BoundedCache[Any]:
-        """The store of that name, made empty when there is none."""
-        return self._stores.setdefault(key, BoundedCache(self.capacity))
-
-    def stats(self) -> dict[ExtensionCacheKey, CacheStats]:
-        """Hits, misses, evictions, entries and capacity of each store."""
-        return {key: store.stats() for key, store in self._stores.items()}
-
-    @property
-    def retained_bytes(self) -> int:
-        """Bytes of the arrays that all entries hold."""
-        return sum(
-            getattr(entry, "nbytes", 0)
-            for store in self._stores.values()
-            for entry in store.entries()
-        )
-
-    def clear(self) -> None:
-        """Empty every store."""
-        for store in self._stores.values():
-            store.clear()
-
-    def __len__(self) -> int:
-        return sum(len(store) for store in self._stores.values())
 
 
 class ExtensionRuntime:

@@ -10,12 +10,8 @@ Source: seeds 000, 001, 003.
 from typing import TYPE_CHECKING, Any
 
 from tenferro.ad.extension_rule import ExtensionAdRule, ExtensionRuleSet, RuleBuilder
-from tenferro.exec.extensions import (
-    ExtensionCacheKey,
-    ExtensionCaches,
-    ExtensionRuntime,
-    HostReferenceRuntime,
-)
+from tenferro.exec.expansion_runtime import ExpansionRuntime
+from tenferro.exec.extensions import ExtensionRuntime, HostReferenceRuntime
 from tenferro.extension.application import apply
 from tenferro.extension.extension_op import ExtensionOp, check_family_id, extension_family
 from tenferro.extension.registration import (
@@ -26,11 +22,13 @@ from tenferro.extension.registration import (
     registered_families,
 )
 from tenferro.ops.extension import Extension
+from tenferro.program import ExtensionCacheKey, ExtensionCaches
 
 if TYPE_CHECKING:
     from tenferro.extension.check import ExtensionReport, check_extension
 
 __all__ = [
+    "ExpansionRuntime",
     "Extension",
     "ExtensionAdRule",
     "ExtensionCacheKey",

@@ -18,6 +18,7 @@ import numpy as np
 
 from tenferro.ad import AdContext, linearize, transpose
 from tenferro.ad.algebra import zeros
+from tenferro.ad.directions import inner_product, random_direction
 from tenferro.ad.extension_rule import ExtensionRuleSet
 from tenferro.dims import Symbol, SymDim, is_exact
 from tenferro.errors import TenferroError
@@ -288,13 +289,7 @@ class _Bench:
     def directions(self, seed: int, like: Sequence[Any]) -> list[Any]:
         """Random tensors of those types."""
         generator = np.random.default_rng(seed)
-        found: list[Any] = []
-        for x in like:
-            values = generator.normal(size=x.shape)
-            if x.dtype.kind == "c":
-                values = values + 1j * generator.normal(size=x.shape)
-            found.append(np.asarray(values, x.dtype))
-        return found
+        return [random_direction(generator, x) for x in like]
 
     def active(self) -> list[int]:
         """The inputs that derivatives are taken for."""
@@ -330,8 +325,8 @@ class _Bench:
         y_dots = executor.run(forward, *self.inputs, *v)
         w = self.directions(2, y_dots)
         x_bars = executor.run(backward, *self.inputs, *w)
-        left = sum(_inner(a, b) for a, b in zip(w, y_dots, strict=True))
-        right = sum(_inner(a, b) for a, b in zip(x_bars, v, strict=True))
+        left = sum(inner_product(a, b) for a, b in zip(w, y_dots, strict=True))
+        right = sum(inner_product(a, b) for a, b in zip(x_bars, v, strict=True))
         size = 1 + abs(left) + abs(right)
         if not abs(left - right) <= 1e-9 * size:
             return f"<w, J v> is {left:.6g}, <J^H w, v> is {right:.6g}"
@@ -379,7 +374,3 @@ def _apart(a: Any, b: Any) -> float:
         same = (a == b) | ((a != a) & (b != b))
         scale = 1 + np.max(np.abs(b[np.isfinite(b)]), initial=0)
         return float(np.max(np.where(same, 0, np.abs(np.subtract(a, b, dtype=complex)))) / scale)
-
-
-def _inner(a: Any, b: Any) -> float:
-    return float(np.sum((np.conj(a) * b).real))

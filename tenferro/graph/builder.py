@@ -19,6 +19,11 @@ __all__ = ["ArgumentBuilder", "GraphBuilder"]
 class GraphBuilder:
     """Appends ops to a graph; values are opaque handles.
 
+    Attributes:
+        source: the user's line, noted beside what is emitted.
+        caches: where extensions may keep plans while tracing, the compiler's or context's that
+            traces; None keeps none.
+
     >>> from tenferro.ops.elementwise import Multiply
     >>> builder = GraphBuilder()
     >>> x = builder.input((2, "n"), "float64")
@@ -27,11 +32,12 @@ class GraphBuilder:
     f64[2,n]
     """
 
-    __slots__ = ("graph", "source")
+    __slots__ = ("caches", "graph", "source")
 
     def __init__(self, graph: Graph | None = None) -> None:
         self.graph = Graph() if graph is None else graph
         self.source: SourceLine | None = None
+        self.caches: Any = None
 
     def input(self, shape: Any, dtype: Any) -> int:
         """A new input of the graph."""

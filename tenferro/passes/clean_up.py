@@ -18,8 +18,8 @@ from tenferro.ops import StdTensorOp
 from tenferro.ops.elementwise import Add, Convert, Multiply, Negate, Subtract
 from tenferro.ops.source import Constant
 from tenferro.ops.structural import BroadcastInDim, Reshape, Reverse, Slice, Transpose
-from tenferro.passes.rewrite import Producers, rewrite
 from tenferro.program import GraphProgram
+from tenferro.program.rewrite import Producers, rewrite
 from tenferro.types import DType
 
 __all__ = ["clean_up"]

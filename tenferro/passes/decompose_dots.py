@@ -16,8 +16,8 @@ from tenferro.graph import Graph, SourceLine
 from tenferro.ops import StdTensorOp
 from tenferro.ops.contraction import DotGeneral
 from tenferro.ops.structural import Transpose
-from tenferro.passes.rewrite import rewrite
 from tenferro.program import GraphProgram
+from tenferro.program.rewrite import rewrite
 
 __all__ = ["decompose_dots"]
 

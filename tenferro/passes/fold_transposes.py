@@ -16,8 +16,8 @@ from tenferro.graph import Graph, SourceLine
 from tenferro.ops import StdTensorOp
 from tenferro.ops.contraction import DotGeneral
 from tenferro.ops.structural import Transpose
-from tenferro.passes.rewrite import Producers, rewrite
 from tenferro.program import GraphProgram
+from tenferro.program.rewrite import Producers, rewrite
 
 __all__ = ["fold_transposes"]
 

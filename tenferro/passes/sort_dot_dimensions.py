@@ -12,8 +12,8 @@ from dataclasses import replace
 from tenferro.graph import Graph, SourceLine
 from tenferro.ops import StdTensorOp
 from tenferro.ops.contraction import DotGeneral
-from tenferro.passes.rewrite import rewrite
 from tenferro.program import GraphProgram
+from tenferro.program.rewrite import rewrite
 
 __all__ = ["sort_dot_dimensions"]
 

@@ -1,6 +1,6 @@
 """Programs: the frozen form between graphs and executors."""
 
-from tenferro.program.cache import BoundedCache, CacheStats
+from tenferro.program.cache import BoundedCache, CacheStats, ExtensionCacheKey, ExtensionCaches
 from tenferro.program.expand import expand_extensions, expansion_of
 from tenferro.program.native import Executor, install_native_executor, native_executor
 from tenferro.program.program import GraphProgram, Instruction, LoweringView
@@ -9,6 +9,8 @@ __all__ = [
     "BoundedCache",
     "CacheStats",
     "Executor",
+    "ExtensionCacheKey",
+    "ExtensionCaches",
     "GraphProgram",
     "Instruction",
     "LoweringView",

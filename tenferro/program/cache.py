@@ -1,4 +1,10 @@
-"""`BoundedCache`: the one cache there is. It has an owner, a bound, statistics, and a clear method."""
+"""`BoundedCache`: the one cache there is. It has an owner, a bound, statistics, and a clear method.
+
+`ExtensionCaches` are the stores of it that extensions may fill, owned by an executor, a compiler or an
+`AdContext`.
+
+Source: seed 003, "Cache Ownership".
+"""
 
 from __future__ import annotations
 
@@ -6,11 +12,11 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tenferro.errors import InvalidConfigError
 
-__all__ = ["BoundedCache", "CacheStats"]
+__all__ = ["BoundedCache", "CacheStats", "ExtensionCacheKey", "ExtensionCaches"]
 
 Value = TypeVar("Value")
 
@@ -88,3 +94,50 @@ class BoundedCache(Generic[Value]):
 
     def __len__(self) -> int:
         return len(self._entries)
+
+
+@dataclass(frozen=True, slots=True)
+class ExtensionCacheKey:
+    """Names one store of an extension: the family it belongs to, and what it holds."""
+
+    family_id: str
+    name: str
+
+
+class ExtensionCaches:
+    """The stores that extensions keep plans in, owned by one executor, compiler or context; each is a bounded LRU.
+
+    >>> caches = ExtensionCaches()
+    >>> plans = caches.store(ExtensionCacheKey("example.fft.v1", "plans"))
+    >>> plans.get(8, lambda: "plan for 8"), plans.capacity, len(caches)
+    ('plan for 8', 256, 1)
+    """
+
+    def __init__(self, capacity: int = 256) -> None:
+        self.capacity = capacity
+        self._stores: dict[ExtensionCacheKey, BoundedCache[Any]] = {}
+
+    def store(self, key: ExtensionCacheKey) -> BoundedCache[Any]:
+        """The store of that name, made empty when there is none."""
+        return self._stores.setdefault(key, BoundedCache(self.capacity))
+
+    def stats(self) -> dict[ExtensionCacheKey, CacheStats]:
+        """Hits, misses, evictions, entries and capacity of each store."""
+        return {key: store.stats() for key, store in self._stores.items()}
+
+    @property
+    def retained_bytes(self) -> int:
+        """Bytes of the arrays that all entries hold."""
+        return sum(
+            getattr(entry, "nbytes", 0)
+            for store in self._stores.values()
+            for entry in store.entries()
+        )
+
+    def clear(self) -> None:
+        """Empty every store."""
+        for store in self._stores.values():
+            store.clear()
+
+    def __len__(self) -> int:
+        return sum(len(store) for store in self._stores.values())

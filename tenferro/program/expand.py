@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tenferro.errors import ExtensionLoweringError, TenferroError, UnsupportedError
 from tenferro.graph import Graph, GraphBuilder, SourceLine
 from tenferro.ops.extension import Extension
+from tenferro.program.rewrite import rewrite
 
 if TYPE_CHECKING:
     from tenferro.program.program import GraphProgram
@@ -30,40 +31,26 @@ def expand_extensions(
         UnsupportedError: extensions without an expansion; lists them all, with the user's lines.
         ExtensionLoweringError: an expansion that fails, or disagrees with the declared types.
     """
-    if not any(isinstance(i.op, Extension) and not keep(i.op) for i in program.instructions):
-        return program
-    graph = Graph()
-    values = [graph.add_input(spec) for spec in program.input_specs]
-    values += [-1] * (program.n_slots - len(values))
     missing: list[str] = []
-    for instruction in program.instructions:
-        op = instruction.op
-        inputs = tuple(values[slot] for slot in instruction.inputs)
-        if isinstance(op, Extension) and not keep(op):
-            made = _expanded(graph, op, inputs, instruction.source)
-            if made is None:
-                missing.append(f"{op.family_id} at {instruction.source or 'an unknown line'}")
-                made = graph.add(op, inputs, instruction.source)
-        else:
-            made = graph.add(op, inputs, instruction.source)
-        for slot, value in zip(instruction.outputs, made, strict=True):
-            values[slot] = value
+
+    def rule(
+        graph: Graph, op: Any, inputs: tuple[int, ...], source: SourceLine | None
+    ) -> tuple[int, ...] | None:
+        if type(op) is not Extension or keep(op):
+            return None
+        made = _expanded(graph, op, inputs, source)
+        if made is None:
+            missing.append(f"{op.family_id} at {source or 'an unknown line'}")
+        return made
+
+    expanded = rewrite(program, rule, only=Extension)
     if missing:
         raise UnsupportedError(
             "extension: no expansion into standard ops, and no lowering registered, for:\n  "
             + "\n  ".join(missing)
             + "\ngive lower_to_standard_ops, or lowering.register_extension_lowering"
         )
-    return type(program).from_graph(
-        graph,
-        [values[slot] for slot in program.output_slots],
-        name=program.name,
-        in_tree=program.in_tree,
-        out_tree=program.out_tree,
-        input_names=program.input_names,
-        output_names=program.output_names,
-        guards=program.guards,
-    )
+    return expanded
 
 
 def expansion_of(

@@ -22,8 +22,10 @@ from tenferro.ad.algebra import (
     full,
     iota_along,
     is_zero,
+    lead_all,
     logical_and,
     reshape,
+    scalar,
     select,
     zeros,
 )
@@ -32,7 +34,6 @@ from tenferro.ad.rules.structural import shifted
 from tenferro.ops import indexing as ops
 from tenferro.ops.elementwise import Clamp
 from tenferro.ops.reduction import ReduceAnd
-from tenferro.ops.structural import BroadcastInDim
 from tenferro.types import DType
 
 __all__ = ["ROWS"]
@@ -220,11 +221,8 @@ def of_windows_that_fit(op: ops.Scatter, y_bar: Value, indices: Value, updates: 
 
 def scatter_batch(op: ops.Scatter, inputs: Values, batched: tuple[bool, ...]) -> Values:
     """The leading axis is a window axis, written whole."""
-    x, indices, updates = inputs
-    example = x if batched[0] else updates
-    size = example.shape[0]
-    x = x if batched[0] else _lead(x, size)
-    updates = updates if batched[2] else _lead(updates, size)
+    indices = inputs[1]
+    x, updates = lead_all(inputs[::2], batched[::2])
     moved = replace(
         op,
         update_window_dims=(0, *shifted(op.update_window_dims)),
@@ -235,17 +233,13 @@ def scatter_batch(op: ops.Scatter, inputs: Values, batched: tuple[bool, ...]) ->
     return emit_all(moved, x, indices, updates)
 
 
-def _lead(x: Value, size: Any) -> Value:
-    return emit(BroadcastInDim((size, *x.shape), tuple(range(1, x.rank + 1))), x)
-
-
 # ---- DynamicSlice, DynamicUpdateSlice ----------------------------------------------------------------
 
 
 def origin(start: Value | None, like: Value) -> Value:
     """A start of 0 in the dtype of the others."""
     dtype = DType.I64 if start is None else start.dtype
-    return Value(like.emitter, like.emitter.scalar(0, dtype))
+    return scalar(like, 0, dtype)
 
 
 def dynamic_slice_transpose(op: ops.DynamicSlice, x: Value, *rest: Value) -> Value:
@@ -277,10 +271,8 @@ def update_slice_batch(
     op: ops.DynamicUpdateSlice, inputs: Values, batched: tuple[bool, ...]
 ) -> Values:
     """All of the leading axis."""
-    x, update, *starts = inputs
-    size = (x if batched[0] else update).shape[0]
-    x = x if batched[0] else _lead(x, size)
-    update = update if batched[1] else _lead(update, size)
+    starts = inputs[2:]
+    x, update = lead_all(inputs[:2], batched[:2])
     first = origin(starts[0] if starts else None, x)
     return emit_all(ops.DynamicUpdateSlice(op.rank + 1), x, update, first, *starts)
 

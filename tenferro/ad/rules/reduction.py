@@ -21,6 +21,7 @@ from tenferro.ad.algebra import (
     reduce_sum,
     reshape,
     reverse,
+    scalar,
     select,
     slice_along,
     transpose,
@@ -121,7 +122,7 @@ def shift(x: Value, axis: int, distance: int, fill: Any) -> Value:
     low = [0] * x.rank
     high = [0] * x.rank
     low[axis], high[axis] = distance, -distance
-    value = Value(x.emitter, x.emitter.scalar(fill, x.dtype))
+    value = scalar(x, fill)
     return emit(Pad(tuple(low), tuple(high), (0,) * x.rank), x, value)
 
 

@@ -13,9 +13,11 @@ from tenferro.ad.algebra import (
     emit_all,
     full,
     is_zero,
+    lead_all,
     reduce_sum,
     reshape,
     reverse,
+    scalar,
     select,
     slice_along,
     transpose,
@@ -99,11 +101,7 @@ def slice_transpose(op: ops.Slice, x: Value, y_bar: Value) -> Value:
         else:
             high.append(extent - start - (count - 1) * stride - 1)
     interior = tuple(stride - 1 for stride in op.strides)
-    return emit(ops.Pad(starts, tuple(high), interior), y_bar, _scalar_zero(y_bar))
-
-
-def _scalar_zero(like: Value) -> Value:
-    return Value(like.emitter, like.emitter.scalar(0, like.dtype))
+    return emit(ops.Pad(starts, tuple(high), interior), y_bar, scalar(y_bar, 0))
 
 
 def slice_batch(op: ops.Slice, inputs: Values, batched: tuple[bool, ...]) -> Values:
@@ -117,9 +115,9 @@ def slice_batch(op: ops.Slice, inputs: Values, batched: tuple[bool, ...]) -> Val
 def pad_jvp(op: ops.Pad, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
     """x_dot where x lies, the padding value's tangent elsewhere."""
     (x, _), (x_dot, fill_dot) = inputs, tangents
-    total = None if x_dot is None else emit(op, x_dot, _scalar_zero(x_dot))
+    total = None if x_dot is None else emit(op, x_dot, scalar(x_dot, 0))
     if fill_dot is not None:
-        inside = emit(op, full(x, 1), _scalar_zero(x))
+        inside = emit(op, full(x, 1), scalar(x, 0))
         total = add(total, select(is_zero(inside), broadcast(fill_dot, outputs[0], ()), 0))
     return (total,)
 
@@ -127,7 +125,7 @@ def pad_jvp(op: ops.Pad, inputs: Values, outputs: Values, tangents: Tangents) ->
 def pad_transpose(op: ops.Pad, x: Value, fill: Value, y_bar: Value) -> Value:
     """Undo the edges, then skip what was put between; what had been cut off gets zeros."""
     low, high = tuple(-n for n in op.low), tuple(-n for n in op.high)
-    x_bar = emit(ops.Pad(low, high, (0,) * len(low)), y_bar, _scalar_zero(y_bar))
+    x_bar = emit(ops.Pad(low, high, (0,) * len(low)), y_bar, scalar(y_bar, 0))
     strides = tuple(n + 1 for n in op.interior)
     if all(stride == 1 for stride in strides):
         return x_bar
@@ -156,14 +154,7 @@ def concatenate_transpose(
 
 def concatenate_batch(op: ops.Concatenate, inputs: Values, batched: tuple[bool, ...]) -> Values:
     """Every operand gets the leading axis."""
-    size = inputs[batched.index(True)].shape[0]
-    operands = [
-        x
-        if is_batched
-        else emit(ops.BroadcastInDim((size, *x.shape), tuple(range(1, x.rank + 1))), x)
-        for x, is_batched in zip(inputs, batched, strict=True)
-    ]
-    return emit_all(replace(op, axis=op.axis + 1), *operands)
+    return emit_all(replace(op, axis=op.axis + 1), *lead_all(inputs, batched))
 
 
 def reverse_batch(op: ops.Reverse, inputs: Values, batched: tuple[bool, ...]) -> Values:

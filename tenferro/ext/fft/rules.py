@@ -14,7 +14,16 @@ import numpy as np
 
 from tenferro.ext.fft.families import Fft
 from tenferro.extension import ExtensionAdRule, ExtensionRuleSet
-from tenferro.extension.algebra import Value, broadcast, complex_, constant_like, emit, real, zeros
+from tenferro.extension.algebra import (
+    Value,
+    broadcast,
+    complex_,
+    constant_like,
+    emit,
+    real,
+    scalar,
+    zeros,
+)
 from tenferro.extension.ops import Pad
 
 __all__ = ["rule_set"]
@@ -42,7 +51,7 @@ class FftRule(ExtensionAdRule):
             missing = op.lengths[-1] - (op.lengths[-1] // 2 + 1)
             rank = y_bar.rank
             high = (*([0] * (rank - 1)), missing)
-            zero = Value(y_bar.emitter, y_bar.emitter.scalar(0, y_bar.dtype))
+            zero = scalar(y_bar, 0)
             whole = emit(Pad((0,) * rank, high, (0,) * rank), y_bar, zero)
             return real(builder.apply(Fft("ifft", op.lengths), whole) * count)
         spectrum = builder.apply(Fft("rfft", op.lengths), y_bar)

@@ -27,6 +27,7 @@ from tenferro.extension.algebra import (
     imag,
     iota_along,
     is_zero,
+    lead_all,
     matmul,
     real,
     reduce_sum,
@@ -36,7 +37,7 @@ from tenferro.extension.algebra import (
     transpose,
     zeros,
 )
-from tenferro.extension.ops import BroadcastInDim, Concatenate, EmbedDiag, ExtractDiag, Tril, Triu
+from tenferro.extension.ops import Concatenate, EmbedDiag, ExtractDiag, Tril, Triu
 
 __all__ = ["rule_set"]
 
@@ -328,17 +329,7 @@ class SolverRule(ExtensionAdRule):
         return None, builder.apply(replace(op, transpose=FLIPPED[op.transpose]), a, y_bar)
 
     def batch_rule(self, op: Any, builder: Any, inputs: Any, batched: Any) -> Any:
-        size = inputs[batched.index(True)].shape[0]
-        return emit_all_batched(builder, op, inputs, batched, size)
-
-
-def emit_all_batched(builder: Any, op: Any, inputs: Any, batched: Any, size: Any) -> Any:
-    """The op on inputs that all have the leading axis."""
-    full = [
-        x if is_batched else emit(BroadcastInDim((size, *x.shape), tuple(range(1, x.rank + 1))), x)
-        for x, is_batched in zip(inputs, batched, strict=True)
-    ]
-    return builder.apply(op, *full)
+        return builder.apply(op, *lead_all(inputs, batched))
 
 
 class SolveRule(SolverRule):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from tenferro.graph import Graph, Node, SourceLine
 from tenferro.ops import StdTensorOp
-from tenferro.program import GraphProgram
+
+if TYPE_CHECKING:
+    from tenferro.program.program import GraphProgram
 
 __all__ = ["Producers", "Rule", "rewrite"]
 
@@ -35,7 +38,7 @@ def rewrite(
             made = graph.add(instruction.op, inputs, instruction.source)
         for slot, value in zip(instruction.outputs, made, strict=True):
             values[slot] = value
-    return GraphProgram.from_graph(
+    return type(program).from_graph(
         graph,
         [values[slot] for slot in program.output_slots],
         name=program.name,

@@ -1,0 +1,61 @@
+"""The loop that every lowering is: each instruction of a program through its emitter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lowering.writer import Value, Writer
+from tenferro.dims import is_static
+from tenferro.errors import NonStaticShapeError, TenferroError
+from tenferro.ops import StdTensorOp
+from tenferro.program import Instruction, LoweringView
+
+__all__ = ["Emitters", "emit_instructions"]
+
+Emitters = Mapping[type[StdTensorOp], Any]
+
+
+def emit_instructions(view: LoweringView, writer: Writer, emitters: Emitters) -> list[Value]:
+    """Write the statements of a program whose inputs are the writer's arguments; gives the outputs.
+
+    Raises:
+        NonStaticShapeError: an extent that the data decide.
+        UnsupportedError: an op that StableHLO cannot express.
+    """
+    values: list[Any] = [*writer.arguments]
+    values += [None] * (len(view.types) - len(values))
+    for instruction in view.instructions:
+        _emit(instruction, view, writer, values, emitters)
+    return [values[slot] for slot in view.output_slots]
+
+
+def _emit(
+    instruction: Instruction,
+    view: LoweringView,
+    writer: Writer,
+    values: list[Any],
+    emitters: Emitters,
+) -> None:
+    op = instruction.op
+    writer.source = instruction.source
+    writer.result_types = tuple(view.types[slot] for slot in instruction.outputs)
+    try:
+        _require_static(instruction, view)
+        result = emitters[type(op)](op, writer, *[values[slot] for slot in instruction.inputs])
+    except TenferroError as error:
+        raise error.at(str(instruction.source) if instruction.source else None) from None
+    made = (result,) if isinstance(result, Value) else result
+    for slot, value in zip(instruction.outputs, made, strict=True):
+        values[slot] = value
+
+
+def _require_static(instruction: Instruction, view: LoweringView) -> None:
+    for index, slot in enumerate(instruction.outputs):
+        for axis, extent in enumerate(view.types[slot].shape):
+            if not is_static(extent):
+                raise NonStaticShapeError(
+                    f"{instruction.op.name}: axis {axis} of output {index} has extent {extent}, "
+                    "which the data decide, and StableHLO text needs a number; run it natively, or "
+                    "keep the full extent and mask what is beyond the size with Select"
+                )

@@ -1,0 +1,24 @@
+"""What a derivative is tried on: random directions, and the inner product of tangents and cotangents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["inner_product", "random_direction"]
+
+
+def random_direction(generator: np.random.Generator, x: Any) -> Any:
+    """Normal numbers in the shape and dtype of x, in both parts of a complex one."""
+    values = generator.normal(size=x.shape)
+    if x.dtype.kind == "c":
+        values = values + 1j * generator.normal(size=x.shape)
+    return np.asarray(values).astype(x.dtype)
+
+
+def inner_product(a: Any, b: Any) -> float:
+    """<a, b> = sum Re(conj(a) b), in double precision."""
+    a, b = np.asarray(a), np.asarray(b)
+    wide = np.complex128 if "c" in (a.dtype.kind, b.dtype.kind) else np.float64
+    return float(np.sum((np.conj(a.astype(wide)) * b.astype(wide)).real))

@@ -1,0 +1,44 @@
+"""`ExpansionRuntime`: a family executed natively by its expansion into standard ops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tenferro.exec.exec_program import ExecProgram, compile_std_to_exec
+from tenferro.exec.extensions import ExtensionRuntime
+from tenferro.exec.run import run_instructions
+from tenferro.ops.extension import Extension
+from tenferro.passes import NATIVE_PASSES
+from tenferro.program import ExtensionCacheKey, ExtensionCaches, expansion_of
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["ExpansionRuntime"]
+
+
+class ExpansionRuntime(ExtensionRuntime):
+    """Executes a family by the program of its `lower_to_standard_ops`, kept per op and types.
+
+    The programs are in the executor's store `ExtensionCacheKey(family_id, "programs")`.
+
+    >>> ExpansionRuntime("example.identity.v1").family_id
+    'example.identity.v1'
+    """
+
+    order = "K"
+
+    def __init__(self, family_id: str) -> None:
+        self.family_id = family_id
+        self._programs = ExtensionCacheKey(family_id, "programs")
+
+    def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
+        """What the expansion gives."""
+        carrier = Extension(op)
+        specs = tuple([TensorSpec.of(x.shape, DType.of(x.dtype)) for x in inputs])
+
+        def compiled() -> ExecProgram:
+            program = expansion_of(carrier, specs, keep=lambda other: False)
+            return compile_std_to_exec(program, NATIVE_PASSES)
+
+        program = caches.store(self._programs).get((carrier, specs), compiled)
+        return run_instructions(program, inputs)

@@ -1,0 +1,64 @@
+"""The loop of the native executor: kernels in order, each buffer dropped at its last use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tenferro.errors import BackendFailureError, TenferroError
+from tenferro.exec.exec_program import ExecInstruction, ExecProgram
+
+__all__ = ["run_instructions"]
+
+Slots = list[Any]
+
+
+def run_instructions(
+    program: ExecProgram, leaves: Sequence[Any], segmented: bool = True
+) -> list[Any]:
+    """Execute the IR on arrays that fit it; results as the kernels left them.
+
+    Raises:
+        BackendFailureError: a kernel failed, with op and user line.
+    """
+    slots: Slots = [None] * program.n_slots
+    for slot, leaf in zip(program.input_slots, leaves, strict=True):
+        slots[slot] = leaf
+    with np.errstate(all="ignore"):
+        if segmented:
+            for segment in program.segments:
+                _execute(program.instructions[segment.start : segment.stop], slots)
+        else:
+            for instruction in program.instructions:
+                _execute((instruction,), slots)
+    return [slots[slot] for slot in program.output_slots]
+
+
+def _execute(instructions: Sequence[ExecInstruction], slots: Slots) -> None:
+    """Run kernels in order, dropping each buffer at its last use."""
+    for instruction in instructions:
+        inputs = instruction.input_slots
+        try:
+            result = instruction.kernel(instruction.op, *[slots[slot] for slot in inputs])
+        except TenferroError as error:
+            raise error.at(str(instruction.source) if instruction.source else None) from None
+        except Exception as error:
+            raise _failure(instruction, error) from error
+        for slot, last in zip(inputs, instruction.last_use, strict=True):
+            if last:
+                slots[slot] = None
+        if len(instruction.output_slots) == 1:
+            slots[instruction.output_slots[0]] = np.asarray(result)
+        else:
+            for slot, array in zip(instruction.output_slots, result, strict=True):
+                slots[slot] = np.asarray(array)
+
+
+def _failure(instruction: ExecInstruction, error: Exception) -> TenferroError:
+    types = ", ".join(map(str, instruction.output_types))
+    failure = BackendFailureError(
+        f"{instruction.op.name}: the kernel for {types} failed: {type(error).__name__}: {error}"
+    )
+    return failure.at(str(instruction.source) if instruction.source else None)

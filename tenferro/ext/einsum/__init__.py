@@ -1,0 +1,32 @@
+"""Einstein summation as an extension family: notation, plan, expansion, runtime, derivative rule."""
+
+from tenferro.ext.einsum import families
+from tenferro.ext.einsum.expansion import expand
+from tenferro.ext.einsum.families import Einsum
+from tenferro.ext.einsum.notation import NOTATIONS, Notation, interleaved, read
+from tenferro.ext.einsum.plan import (
+    PLANS,
+    checked_optimize,
+    plan,
+    plan_info,
+    waits_for_extents,
+)
+from tenferro.ext.einsum.rules import rule_set
+from tenferro.ext.einsum.runtime import runtimes
+
+__all__ = [
+    "NOTATIONS",
+    "PLANS",
+    "Einsum",
+    "Notation",
+    "checked_optimize",
+    "expand",
+    "families",
+    "interleaved",
+    "plan",
+    "plan_info",
+    "read",
+    "rule_set",
+    "runtimes",
+    "waits_for_extents",
+]

@@ -1,0 +1,87 @@
+"""The family of Einstein summations over labels.
+
+Source: NumPy's `einsum`; seed 003, "Cache Ownership".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
+from tenferro.ext.einsum.expansion import expand
+from tenferro.ext.einsum.plan import plan
+from tenferro.extension import ExtensionOp, extension_family
+
+__all__ = ["FAMILIES", "Einsum"]
+
+
+@extension_family("tenferro", "einsum", version=1)
+@dataclass(frozen=True)
+class Einsum(ExtensionOp):
+    """y[output] = sum over the labels that `output` lacks of the product of x_j[inputs[j]].
+
+    A label repeated in an operand reads its diagonal; repeated in the output it writes one, zero
+    elsewhere. Operands have one dtype, which is the result's; bools are counted, and true where the
+    count is not zero.
+
+    Attributes:
+        optimize: the name of the optimiser that plans the path when the extents are known, or the
+            path itself, () being from left to right.
+
+    >>> from tenferro.types import DType
+    >>> Einsum(("ij", "jk"), "ik").infer_output_meta([DType.F64] * 2, [(2, 3), (3, 4)])
+    [(DType.F64, (2, 4))]
+    """
+
+    inputs: tuple[str, ...]
+    output: str
+    optimize: Any = "auto"
+
+    @property
+    def input_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it varies
+        """One per string of labels."""
+        return len(self.inputs)
+
+    def extents(self, shapes: Sequence[Any]) -> dict[str, Any]:
+        """The extent of each label; the first that is a number, where one is.
+
+        Raises:
+            ShapeError: another rank than labelled, or one label with two extents.
+        """
+        found: dict[str, Any] = {}
+        for part, shape in zip(self.inputs, shapes, strict=True):
+            if len(part) != len(shape):
+                raise ShapeError(f"einsum: {part!r} does not label the axes of {tuple(shape)}")
+            for label, extent in zip(part, shape, strict=True):
+                known = found.setdefault(label, extent)
+                if isinstance(known, int) and isinstance(extent, int) and known != extent:
+                    raise ShapeError(
+                        f"einsum: label {label!r} of {self} has extents {known} and {extent}"
+                    )
+                if isinstance(extent, int):
+                    found[label] = extent
+        return found
+
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        if not self.inputs or any(label not in "".join(self.inputs) for label in self.output):
+            raise InvalidConfigError(f"einsum: {self} has an output label that is in no operand")
+        if len(set(input_dtypes)) != 1:
+            raise DTypeError(
+                f"einsum: operands of one dtype, got {', '.join(map(str, input_dtypes))}"
+            )
+        extents = self.extents(input_shapes)
+        return [(input_dtypes[0], tuple([extents[label] for label in self.output]))]
+
+    def lower_to_standard_ops(
+        self, builder: Any, inputs: Any, input_dtypes: Any, input_shapes: Any
+    ) -> Any:
+        path = plan(self.inputs, self.output, input_shapes, self.optimize)
+        return expand(builder, self.inputs, self.output, path, inputs)
+
+    def __str__(self) -> str:
+        return f"{','.join(self.inputs)}->{self.output}"
+
+
+FAMILIES: tuple[type[Any], ...] = (Einsum,)

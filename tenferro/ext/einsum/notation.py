@@ -1,0 +1,128 @@
+"""NumPy's einsum notation, read into labels: one string per operand and one for the result.
+
+Source: NumPy's `einsum`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tenferro.errors import InvalidConfigError
+from tenferro.extension import ExtensionCacheKey
+
+__all__ = ["NOTATIONS", "Notation", "interleaved", "read", "spare_labels"]
+
+NOTATIONS = ExtensionCacheKey("tenferro.einsum.v1", "notations")
+"""The store of what was read, by subscripts and ranks."""
+
+
+@dataclass(frozen=True)
+class Notation:
+    """Labels of each operand and of the result, every axis labelled.
+
+    Attributes:
+        dots: the labels that an ellipsis stands for.
+        slots: where the ellipsis of each operand lies; None where it has none.
+    """
+
+    inputs: tuple[str, ...]
+    output: str
+    dots: str
+    slots: tuple[int | None, ...]
+
+
+def read(subscripts: str, ranks: Sequence[int]) -> Notation:
+    """The labels that `subscripts` gives to operands of these ranks.
+
+    Without an arrow the result has the ellipsis and then, in alphabetical order, what occurs once.
+
+    Raises:
+        InvalidConfigError: subscripts that cannot be read, or do not fit the ranks.
+
+    >>> read("...ij,jk", (3, 2))
+    Notation(inputs=('\u0100ij', 'jk'), output='\u0100ik', dots='\u0100', slots=(0, None))
+    """
+    text = "".join(subscripts.split())
+    left, arrow, output = text.partition("->")
+    inputs = left.split(",")
+    if len(inputs) != len(ranks):
+        raise InvalidConfigError(
+            f"einsum: {subscripts!r} names {len(inputs)} operands, got {len(ranks)}"
+        )
+    for part in [*inputs, output]:
+        if not all(label.isalpha() for label in part.replace("...", "", 1)):
+            raise InvalidConfigError(
+                f"einsum: {part!r} in {subscripts!r} is not labels and one ..."
+            )
+    widths = [_ellipsis_width(part, rank) for part, rank in zip(inputs, ranks, strict=True)]
+    fresh = spare_labels(text)
+    dots = "".join([next(fresh) for _ in range(max(widths, default=0))])
+    slots = tuple([part.index("...") if "..." in part else None for part in inputs])
+    inputs = [part.replace("...", dots) for part in inputs]
+    if arrow:
+        output = output.replace("...", dots)
+    else:
+        counts = Counter("".join(inputs))
+        once = [label for label in counts if counts[label] == 1 and label not in dots]
+        output = dots + "".join(sorted(once))
+    for label in output:
+        if not any(label in part for part in inputs):
+            raise InvalidConfigError(f"einsum: output label {label!r} is in no operand")
+    return Notation(tuple(inputs), output, dots, slots)
+
+
+def _ellipsis_width(part: str, rank: int) -> int:
+    width = rank - len(part.replace("...", ""))
+    if width < 0 or (width and "..." not in part):
+        raise InvalidConfigError(f"einsum: {part!r} does not label the axes of rank {rank}")
+    return width
+
+
+def interleaved(arguments: Sequence[Any]) -> tuple[str, list[Any]]:
+    """Subscripts and operands of the other form: operand, labels, operand, labels, .., output labels.
+
+    Labels are integers and Ellipsis; without output labels the result has what occurs once.
+
+    Raises:
+        InvalidConfigError: a list of labels that is none.
+
+    >>> interleaved(["x", [0, 1], "y", [1, 2], [0, 2]])
+    ('ab,bc->ac', ['x', 'y'])
+    """
+    pairs, output = list(arguments), None
+    if len(pairs) % 2:
+        output = _letters(pairs.pop())
+    subscripts = ",".join([_letters(labels) for labels in pairs[1::2]])
+    return (subscripts if output is None else f"{subscripts}->{output}"), pairs[::2]
+
+
+def _letters(labels: Any) -> str:
+    if not isinstance(labels, list | tuple):
+        raise InvalidConfigError(
+            f"einsum: labels are a string before the operands, or a list after each, got {labels!r:.60}"
+        )
+    return "".join([_letter(label) for label in labels])
+
+
+def _letter(label: Any) -> str:
+    if label is Ellipsis:
+        return "..."
+    if isinstance(label, bool) or not hasattr(label, "__index__") or not 0 <= label < 1000:
+        raise InvalidConfigError(f"einsum: labels are integers from 0 to 999, got {label!r:.60}")
+    place = int(label)
+    if place < 52:
+        return chr(ord("a") + place) if place < 26 else chr(ord("A") + place - 26)
+    return chr(0x4E00 + place)  # because these, too, are letters, in order
+
+
+def spare_labels(used: str) -> Iterator[str]:
+    """Letters that are not used yet."""
+    taken = set(used)
+    return (
+        letter
+        for letter in map(chr, range(0x100, 0x2000))
+        if letter.isalpha() and letter not in taken
+    )

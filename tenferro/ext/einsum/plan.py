@@ -1,0 +1,130 @@
+"""Which operands to contract first, by opt_einsum.
+
+Source: opt_einsum (Smith and Gray, 2018, doi:10.21105/joss.00753).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tenferro.errors import InvalidConfigError
+from tenferro.extension import ExtensionCacheKey
+
+__all__ = ["PLANS", "Path", "checked_optimize", "plan", "plan_info", "waits_for_extents"]
+
+PLANS = ExtensionCacheKey("tenferro.einsum.v1", "plans")
+"""The store of paths, by op and shapes."""
+
+Path = tuple[tuple[int, ...], ...]
+"""Positions to contract at each step; the result of a step goes to the end."""
+
+TYPICAL_EXTENT = 32
+"""What a symbolic extent counts as; any path is right, some are faster."""
+
+
+def checked_optimize(optimize: Any, operands: int) -> Any:
+    """An optimiser in its normal form: a name, a path, an opt_einsum optimiser, or (name, limit).
+
+    True is "auto"; False, and the empty path, go from left to right.
+
+    Raises:
+        InvalidConfigError: what is none of these, or a path that does not fit that many operands.
+
+    >>> checked_optimize(True, 3), checked_optimize(["einsum_path", (1, 2), (0, 1)], 3)
+    ('auto', ((1, 2), (0, 1)))
+    """
+    if optimize is True or optimize is None:
+        return "auto"
+    if optimize is False:
+        return ()
+    if isinstance(optimize, str):
+        import opt_einsum
+
+        known = sorted(opt_einsum.paths._PATH_OPTIONS)  # pyright: ignore  # because it has no other list
+        if optimize not in known:
+            raise InvalidConfigError(f"einsum: optimize={optimize!r}; known are {', '.join(known)}")
+        return optimize
+    if callable(optimize):
+        return optimize
+    if isinstance(optimize, tuple | list):
+        steps: list[Any] = list(optimize)
+        if steps[:1] == ["einsum_path"]:
+            steps = steps[1:]
+        elif len(steps) == 2 and isinstance(steps[0], str) and isinstance(steps[1], int | float):
+            return (checked_optimize(steps[0], operands), int(steps[1]))
+        try:
+            path = tuple([tuple([place.__index__() for place in step]) for step in steps])
+        except (TypeError, AttributeError):
+            path = None
+        if path is not None:
+            _completed(path, operands)
+            return path
+    raise InvalidConfigError(
+        "einsum: optimize is True, False, the name of an optimiser, (name, memory limit), a path, or "
+        f"an opt_einsum optimiser, got {optimize!r:.80}"
+    )
+
+
+def _is_path(optimize: Any) -> bool:
+    return isinstance(optimize, tuple) and not (optimize and isinstance(optimize[0], str))
+
+
+def waits_for_extents(operands: int, optimize: Any) -> bool:
+    """Whether the path depends on the extents."""
+    return operands > 2 and not _is_path(optimize)
+
+
+def plan(inputs: Sequence[str], output: str, shapes: Sequence[Any], optimize: Any) -> Path:
+    """The path for operands of these shapes.
+
+    Raises:
+        InvalidConfigError: an explicit path that does not fit the operands.
+
+    >>> plan(("ij", "jk", "kl"), "il", ((2, 9), (9, 9), (9, 2)), "optimal")
+    ((0, 1), (0, 1))
+    """
+    count = len(inputs)
+    if _is_path(optimize):
+        return _completed(optimize, count)
+    if count < 3:
+        return _completed((), count)
+    steps, _ = plan_info(inputs, output, shapes, optimize)
+    return _completed(tuple(steps), count)
+
+
+def plan_info(
+    inputs: Sequence[str], output: str, shapes: Sequence[Any], optimize: Any
+) -> tuple[list[tuple[int, ...]], Any]:
+    """The path, and opt_einsum's account of it: cost, scaling, largest intermediate."""
+    import opt_einsum  # because importing it takes as long as NumPy
+
+    limit = None
+    if isinstance(optimize, tuple) and optimize and isinstance(optimize[0], str):
+        optimize, limit = optimize
+    elif _is_path(optimize):
+        optimize = list(_completed(optimize, len(inputs)))
+    extents = [
+        tuple([extent if isinstance(extent, int) else TYPICAL_EXTENT for extent in shape])
+        for shape in shapes
+    ]
+    distinct = "".join(dict.fromkeys(output))
+    equation = ",".join(inputs) + "->" + distinct
+    steps, info = opt_einsum.contract_path(
+        equation, *extents, shapes=True, optimize=optimize, memory_limit=limit
+    )
+    return [tuple(step) for step in steps], info
+
+
+def _completed(steps: Path, count: int) -> Path:
+    """The path with what it leaves contracted from left to right."""
+    path: list[tuple[int, ...]] = []
+    left = count
+    for step in steps:
+        if not step or len(set(step)) != len(step) or not all(0 <= place < left for place in step):
+            raise InvalidConfigError(
+                f"einsum: step {tuple(step)} of the path does not name some of {left} operands"
+            )
+        path.append(tuple(step))
+        left += 1 - len(step)
+    return (*path, *[(0, 1)] * (left - 1))

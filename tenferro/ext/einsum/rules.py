@@ -1,0 +1,65 @@
+"""Derivatives of einsum: linear in each operand, and each transpose is an einsum again.
+
+<y_bar, y> with x_j pulled out: x_bar_j[inputs[j]] = sum of y_bar[output] and the conjugates of the other
+operands. Labels that x_j alone has were summed over, and are filled with ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import reduce
+from typing import Any
+
+from tenferro.ext.einsum.families import Einsum
+from tenferro.ext.einsum.notation import spare_labels
+from tenferro.extension import ExtensionAdRule, ExtensionRuleSet
+from tenferro.extension.algebra import add, conj, emit, scalar
+from tenferro.extension.ops import BroadcastInDim
+
+__all__ = ["rule_set"]
+
+
+class EinsumRule(ExtensionAdRule):
+    """The product rule."""
+
+    family_id = Einsum.family_id
+
+    def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
+        parts = [
+            builder.apply(op, *primals[:place], x_dot, *primals[place + 1 :])
+            for place, x_dot in enumerate(tangents)
+            if x_dot is not None
+        ]
+        return reduce(add, parts, None)
+
+    def transpose_rule(
+        self, op: Any, builder: Any, inputs: Any, linear: Any, cotangents: Any
+    ) -> Any:
+        (y_bar,) = cotangents
+        place = linear.index(True)
+        x, own = inputs[place], op.inputs[place]
+        terms = {i: part for i, part in enumerate(op.inputs) if i != place}
+        known = set(op.output).union(*terms.values())
+        filled = [label for label in dict.fromkeys(own) if label not in known]
+        ones = [
+            emit(BroadcastInDim((x.shape[own.index(label)],), ()), scalar(y_bar, 1))
+            for label in filled
+        ]
+        labels = (op.output, *terms.values(), *filled)
+        planned = op.optimize if isinstance(op.optimize, str) else "auto"
+        pulled = Einsum(labels, own, planned)
+        x_bar = builder.apply(pulled, y_bar, *[conj(inputs[i]) for i in terms], *ones)
+        return tuple([x_bar if i == place else None for i in range(len(inputs))])
+
+    def batch_rule(self, op: Any, builder: Any, inputs: Any, batched: Any) -> Any:
+        lead = next(spare_labels("".join(op.inputs)))
+        labels = [
+            lead + part if has else part for part, has in zip(op.inputs, batched, strict=True)
+        ]
+        moved = replace(op, inputs=tuple(labels), output=lead + op.output)
+        return builder.apply(moved, *inputs)
+
+
+def rule_set() -> ExtensionRuleSet:
+    """The rule of the family."""
+    return ExtensionRuleSet([EinsumRule()])

@@ -1,0 +1,263 @@
+"""Einstein summation against loops over every index, with shapes known and not."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from tenferro import errors
+from tenferro.ext.einsum import NOTATIONS, PLANS, Einsum
+from tenferro.extension import ExtensionCacheKey
+from xla_peer import XlaExecutor
+
+XLA = XlaExecutor("cpu")
+
+CASES: dict[str, tuple[tuple[int, ...], ...]] = {
+    "ij,jk->ik": ((2, 3), (3, 4)),
+    "ij,jk,kl->il": ((2, 3), (3, 4), (4, 5)),
+    "ij,jk,kl,lm->mi": ((2, 3), (3, 4), (4, 5), (5, 2)),
+    "ij->ji": ((2, 3),),
+    "ijk->j": ((2, 3, 4),),
+    "ijk->": ((2, 3, 4),),
+    "ii->i": ((3, 3),),
+    "iij->ji": ((3, 3, 2),),
+    "i->ii": ((3,),),
+    "ij->iji": ((2, 3),),
+    "ij,k->iijk": ((2, 3), (4,)),
+    "ij,ij->": ((2, 3), (2, 3)),
+    "ij,ji->ij": ((2, 3), (3, 2)),
+    "i,i,i->i": ((3,), (3,), (3,)),
+    "bij,bjk,bk->bi": ((2, 3, 4), (2, 4, 5), (2, 5)),
+    "iij,jk,kk->ik": ((3, 3, 2), (2, 4), (4, 4)),
+    "ij,kl->il": ((2, 3), (4, 5)),
+    "i,j,k->kji": ((2,), (3,), (4,)),
+    "ij,jk->ki": ((0, 3), (3, 4)),
+    "ij,jk->k": ((2, 0), (0, 4)),
+    ",i->i": ((), (3,)),
+    ",->": ((), ()),
+}
+
+
+def by_definition(subscripts: str, operands: Any) -> Any:
+    """One loop over the values of all labels."""
+    left, _, output = subscripts.partition("->")
+    terms = left.split(",")
+    extents = {
+        label: extent
+        for term, x in zip(terms, operands, strict=True)
+        for label, extent in zip(term, x.shape, strict=True)
+    }
+    result = np.zeros([extents[label] for label in output], np.result_type(*operands))
+    for values in itertools.product(*map(range, extents.values())):
+        at = dict(zip(extents, values, strict=True))
+        product = 1
+        for term, x in zip(terms, operands, strict=True):
+            product = product * x[tuple(at[label] for label in term)]
+        result[tuple(at[label] for label in output)] += product
+    return result
+
+
+def operands_of(subscripts: str, dtype: Any) -> list[Any]:
+    generator = np.random.default_rng(7)
+    made = []
+    for shape in CASES[subscripts]:
+        x = generator.integers(-4, 5, shape) + 0.5
+        made.append(np.asarray(x * (1 - 0.5j) if np.dtype(dtype).kind == "c" else x, dtype))
+    return made
+
+
+def symbolic(subscripts: str, dtype: Any) -> list[Any]:
+    return [
+        tnf.TensorSpec(tuple(f"n_{label}" for label in term), dtype)
+        for term in subscripts.partition("->")[0].split(",")
+    ]
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float32", "float64", "complex128"])
+@pytest.mark.parametrize("subscripts", CASES)
+def test_values(subscripts: str, dtype: str) -> None:
+    operands = operands_of(subscripts, dtype)
+    expected = by_definition(subscripts, operands)
+
+    def fn(*xs: Any) -> Any:
+        return tnf.einsum(subscripts, *xs)
+
+    results = [fn(*operands), tnf.compile(fn, *operands).run(*operands)]
+    program = tnf.compile(fn, *symbolic(subscripts, dtype))
+    results += [program.run(*operands), XLA.run(program, *operands)]
+    for result in results:
+        assert result.dtype == expected.dtype
+        np.testing.assert_allclose(result, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("subscripts", CASES)
+def test_gradients_with_and_without_shapes(subscripts: str) -> None:
+    operands = operands_of(subscripts, "complex128")
+
+    def loss(*xs: Any) -> Any:
+        y = tnf.einsum(subscripts, *xs)
+        return tnf.sum(tnf.real(y * tnf.conj(y)))
+
+    tnf.check_grads(loss, operands, order=2)
+    argnums = tuple(range(len(operands)))
+    known = tnf.grad(loss, argnums)(*operands)
+    program = tnf.compile(tnf.grad(loss, argnums), *symbolic(subscripts, "complex128"))
+    for executor in (tnf.GraphExecutor(), XLA):
+        for mine, other in zip(executor.run(program, *operands), known, strict=True):
+            np.testing.assert_allclose(mine, other, rtol=1e-12, atol=1e-9)
+
+
+def test_family_is_batched() -> None:
+    x, y, z = operands_of("ij,jk,kl->il", "float64")
+
+    def family(x: Any) -> Any:
+        return tnf.extension.apply(Einsum(("ij", "jk", "kl"), "il"), x, y, z)
+
+    forward, backward = tnf.jacfwd(family)(x), tnf.jacrev(family)(x)
+    expected = np.einsum("ia,bl->ilab", np.eye(2), y @ z)
+    np.testing.assert_allclose(forward, expected, atol=1e-12)
+    np.testing.assert_allclose(backward, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "optimize",
+    [
+        True,
+        False,
+        "optimal",
+        "greedy",
+        ("greedy", 100),
+        [(0, 1), (0, 1)],
+        ["einsum_path", (1, 2), (0, 1)],
+        [(0, 1, 2)],
+        [],
+    ],
+    ids=str,
+)
+def test_any_path_gives_the_same(optimize: Any) -> None:
+    operands = operands_of("ij,jk,kl->il", "float64")
+    expected = by_definition("ij,jk,kl->il", operands)
+
+    def fn(*xs: Any) -> Any:
+        return tnf.einsum("ij,jk,kl->il", *xs, optimize=optimize)
+
+    np.testing.assert_allclose(fn(*operands), expected)
+    np.testing.assert_allclose(tnf.compile(fn, *operands).run(*operands), expected)
+    program = tnf.compile(fn, *symbolic("ij,jk,kl->il", "float64"))
+    np.testing.assert_allclose(program.run(*operands), expected)
+
+
+def test_path_is_taken_and_told() -> None:
+    shapes = [(2, 50), (50, 50), (50, 3)]
+    x, y, z = (np.ones(shape) for shape in shapes)
+    path, info = tnf.einsum_path("ij,jk,kl->il", x, y, z)
+    assert "Largest intermediate" in str(info)
+    assert info.opt_cost < info.naive_cost
+    program = tnf.compile(lambda *xs: tnf.einsum("ij,jk,kl->il", *xs, optimize=path), x, y, z)
+    sizes = [program.types[i.outputs[0]].size for i in program.instructions]
+    assert max(sizes) == info.largest_intermediate == 2 * 50
+    left_to_right = tnf.compile(
+        lambda *xs: tnf.einsum("ij,jk,kl->il", *xs, optimize=[(1, 2), (0, 1)]), x, y, z
+    )
+    assert max(left_to_right.types[i.outputs[0]].size for i in left_to_right.instructions) == 150
+
+
+def test_interleaved_form_and_ellipsis() -> None:
+    generator = np.random.default_rng(3)
+    x, y = generator.normal(size=(2, 3, 4)), generator.normal(size=(4, 5))
+    np.testing.assert_allclose(tnf.einsum(x, [..., 0], y, [0, 1], [..., 1]), x @ y)
+    np.testing.assert_allclose(tnf.einsum(x, [..., 7], y, [7, 60]), x @ y)
+    z = y[:, :3]
+    np.testing.assert_allclose(tnf.einsum("...j,j...", x, z), np.einsum("abj,jb->ab", x, z))
+    np.testing.assert_allclose(tnf.einsum(x, [2, 1, 0]), np.einsum("cba", x))
+
+
+def test_dtypes_promote_and_bools_are_any() -> None:
+    x = np.array([[True, False], [False, False]])
+    result = tnf.einsum("ij,jk->ik", x, x)
+    assert result.dtype == bool
+    assert result.tolist() == [[True, False], [False, False]]
+    assert tnf.einsum("i,i->", np.ones(2, "float32"), np.ones(2, "int16")).dtype == np.float32
+
+
+def test_who_owns_the_plans() -> None:
+    x, y, z = operands_of("ij,jk,kl->il", "float64")
+    specs = symbolic("ij,jk,kl->il", "float64")
+
+    def fn(*xs: Any) -> Any:
+        return tnf.einsum("ij,jk,kl->il", *xs)
+
+    compiler = tnf.GraphCompiler()
+    for _ in range(3):
+        compiler.compile(fn, x, y, z)
+    stats = compiler.extension_caches.stats()
+    assert (stats[NOTATIONS].hits, stats[PLANS].hits, stats[PLANS].misses) == (2, 2, 1)
+
+    program, executor = compiler.compile(fn, *specs), tnf.GraphExecutor()
+    for _ in range(3):
+        executor.run(program, x, y, z)
+    caches = executor.extensions.caches
+    programs = ExtensionCacheKey(Einsum.family_id, "programs")
+    assert caches.stats()[PLANS].hits == 2
+    assert caches.stats()[programs].hits == 2
+    assert caches.stats()[PLANS].capacity == 256
+    caches.clear()
+    assert len(caches) == 0
+
+    context = tnf.AdContext()
+    gradient = tnf.grad(lambda *xs: tnf.sum(fn(*xs)), context=context)
+    gradient(x, y, z)
+    gradient(x, y, z)
+    assert context.extension_caches.stats()[PLANS].hits == 1
+
+
+def test_saved_and_loaded(tmp_path: Any) -> None:
+    operands = operands_of("ij,jk,kl->il", "float64")
+    program = tnf.compile(
+        lambda *xs: tnf.einsum("ij,jk,kl->il", *xs, optimize=("greedy", 50)),
+        *symbolic("ij,jk,kl->il", "float64"),
+    )
+    tnf.save(program, tmp_path / "p.tnf")
+    again = tnf.load(tmp_path / "p.tnf")
+    assert again.fingerprint == program.fingerprint
+    np.testing.assert_array_equal(again.run(*operands), program.run(*operands))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda x: tnf.einsum("ij"), errors.InvalidConfigError, "at least one operand"),
+        (lambda x: tnf.einsum("ij,jk", x), errors.InvalidConfigError, "names 2 operands, got 1"),
+        (lambda x: tnf.einsum("i", x), errors.InvalidConfigError, "does not label"),
+        (lambda x: tnf.einsum("i...jk", x), errors.InvalidConfigError, "does not label"),
+        (lambda x: tnf.einsum("i1->i", x), errors.InvalidConfigError, "is not labels"),
+        (lambda x: tnf.einsum("......", x), errors.InvalidConfigError, "is not labels"),
+        (lambda x: tnf.einsum("ij->k", x), errors.InvalidConfigError, "'k' is in no operand"),
+        (lambda x: tnf.einsum("ii", x), errors.ShapeError, "extents 2 and 3"),
+        (lambda x: tnf.einsum("ij,ij->", x, x.T), errors.ShapeError, "extents 2 and 3"),
+        (lambda x: tnf.einsum(x, [0, True]), errors.InvalidConfigError, "labels are integers"),
+        (lambda x: tnf.einsum(x, "ij"), errors.InvalidConfigError, "a list after each"),
+        (lambda x: tnf.einsum("ij", x, optimize="best"), errors.InvalidConfigError, "known are"),
+        (lambda x: tnf.einsum("ij", x, optimize=3), errors.InvalidConfigError, "optimize is"),
+        (
+            lambda x: tnf.einsum("ij,jk,kl", x, x.T, x, optimize=[(0, 5), (0, 1)]),
+            errors.InvalidConfigError,
+            "step \\(0, 5\\)",
+        ),
+        (
+            lambda x: tnf.einsum("ij,jk,kl", x, x.T, x, optimize=[(0, 0)]),
+            errors.InvalidConfigError,
+            "step \\(0, 0\\)",
+        ),
+    ],
+)
+def test_refusals(call: Any, error: Any, message: str) -> None:
+    x = np.ones((2, 3))
+    with pytest.raises(error, match=message):
+        call(x)
+    with pytest.raises(error, match=message):
+        tnf.compile(call, x) if not message.startswith("labels are") else call(x)
