@@ -5,7 +5,13 @@ Sees programs, never graphs, derivative rules or kernels. Text needs no jaxlib.
 
 from lowering import families
 from lowering.extensions import register_extension_lowering
-from lowering.lower import lower_to_stablehlo
+from lowering.lower import PLATFORMS, lower_to_stablehlo
 from lowering.module import StableHloModule
 
-__all__ = ["StableHloModule", "families", "lower_to_stablehlo", "register_extension_lowering"]
+__all__ = [
+    "PLATFORMS",
+    "StableHloModule",
+    "families",
+    "lower_to_stablehlo",
+    "register_extension_lowering",
+]

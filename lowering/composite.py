@@ -48,15 +48,13 @@ def emit_composite(op: Extension, w: Writer, *operands: Value) -> Any:
 
 
 def _decomposition(op: Extension, w: Writer, operands: tuple[Value, ...], symbol: str) -> str:
-    inner = Writer([x.spec for x in operands], w.precision, w.platform)
-    inner.symbols = w.symbols
+    inner = w.inner([x.spec for x in operands])
     program = expansion_of(
         op,
         [x.spec for x in operands],
-        keep=lambda other: lowering_of(other.family_id, w.platform) is not None,
+        keep=lambda other: lowering_of(other.family_id, w.platform, w.linalg) is not None,
     )
     results = emit_instructions(program.lowering_view(), inner, EMITTERS)
-    w.functions.update(inner.functions)
     return inner.private_function(results, symbol)
 
 

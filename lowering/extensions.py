@@ -20,6 +20,9 @@ def register_extension_lowering(
 ) -> None:
     """Write the ops of a family by `rule(op, writer, *operands)`, on one platform or on all.
 
+    The rule for the platform "inline" is the one for `linalg="inline"`: standard statements alone, for
+    compilers that know no custom call.
+
     The writer is the one the emitters use: `writer.op(name, *operands, result=spec)` and its kin
     give values; the rule gives one value, or a tuple, of the declared types. It comes before the
     family's expansion.
@@ -40,6 +43,7 @@ def register_extension_lowering(
         _RULES[family_id, platform] = rule
 
 
-def lowering_of(family_id: str, platform: str) -> Rule | None:
-    """The rule for that platform, else the one for all."""
-    return _RULES.get((family_id, platform)) or _RULES.get((family_id, None))
+def lowering_of(family_id: str, platform: str, linalg: str = "library") -> Rule | None:
+    """The rule for that platform, else the one for all; if `linalg` is "inline", that one first."""
+    places = [platform, None] if linalg == "library" else ["inline", platform, None]
+    return next((_RULES[family_id, p] for p in places if (family_id, p) in _RULES), None)

@@ -29,6 +29,7 @@ def lower_to_stablehlo(
     *,
     specs: Sequence[Any] | None = None,
     extensions: str = "expand",
+    linalg: str = "library",
 ) -> StableHloModule:
     """The program as a StableHLO module; needs no jaxlib.
 
@@ -41,10 +42,12 @@ def lower_to_stablehlo(
         extensions: "expand" writes an op of an extension family by its registered lowering, else by
             its expansion; "composite" keeps it as a `stablehlo.composite` with family id and payload,
             the expansion as its decomposition.
+        linalg: "library" calls what the platform has (LAPACK, cuSOLVER, the TPU's own); "inline"
+            writes plain StableHLO, for a compiler that knows no custom call.
 
     Raises:
         NonStaticShapeError: an extent that is symbolic, or that the data decide.
-        InvalidConfigError: an unknown platform or precision.
+        InvalidConfigError: an unknown platform, precision, or choice.
         UnsupportedError: an op that StableHLO cannot express; of extensions, all of them at once.
         ExtensionLoweringError: an expansion or lowering that disagrees with the declared types.
 
@@ -69,14 +72,16 @@ def lower_to_stablehlo(
         program = program.specialize_to(specs)
     if extensions not in ("expand", "composite"):
         raise InvalidConfigError(f'extensions is "expand" or "composite", got {extensions!r}')
+    if linalg not in ("library", "inline"):
+        raise InvalidConfigError(f'linalg is "library" or "inline", got {linalg!r}')
     wrapped = extensions == "composite"
     expanded = expand_extensions(
-        program, keep=lambda op: lowering_of(op.family_id, platform) is not None
+        program, keep=lambda op: lowering_of(op.family_id, platform, linalg) is not None
     )  # also where composites wrap them, so that all that cannot be lowered are listed
     program = program if wrapped else expanded
     view = program.lowering_view()
     _require_static_inputs(view)
-    writer = Writer([view.types[slot] for slot in view.input_slots], precision, platform)
+    writer = Writer([view.types[slot] for slot in view.input_slots], precision, platform, linalg)
     emitters: Emitters = {**EMITTERS, Extension: emit_composite} if wrapped else EMITTERS
     outputs = emit_instructions(view, writer, emitters)
     return StableHloModule(

@@ -61,9 +61,16 @@ class Statement:
 class Writer:
     """Collects the statements of one `func.func` and the private functions it calls."""
 
-    def __init__(self, inputs: Sequence[TensorSpec], precision: str, platform: str) -> None:
+    def __init__(
+        self,
+        inputs: Sequence[TensorSpec],
+        precision: str,
+        platform: str,
+        linalg: str = "library",
+    ) -> None:
         self.precision = precision
         self.platform = platform
+        self.linalg = linalg
         self.statements: list[Statement] = []
         self.functions: dict[str, str] = {}
         self.symbols: dict[Any, str] = {}
@@ -139,6 +146,53 @@ class Writer:
             f"func.call @{symbol}(", operands, f") : {signature(operands, (result,))}", (result,)
         )
         return value
+
+    # ---- functions and loops -----------------------------------------------------------------
+
+    def inner(self, specs: Sequence[TensorSpec]) -> Writer:
+        """A writer of a private function of the same module."""
+        writer = Writer(specs, self.precision, self.platform, self.linalg)
+        writer.functions, writer.symbols = self.functions, self.symbols
+        return writer
+
+    def define(self, symbol: str, outputs: Sequence[Value], inner: Writer) -> str:
+        """Add what `inner` wrote as a private function; gives its name, numbered where it is taken."""
+        number = sum(name.rpartition("_")[0] == symbol for name in self.functions)
+        name = f"{symbol}_{number}"
+        self.functions[name] = inner.private_function(outputs, name)
+        return name
+
+    def while_loop(
+        self,
+        name: str,
+        condition: Callable[..., Value],
+        body: Callable[..., Sequence[Value]],
+        *state: Value,
+    ) -> tuple[Value, ...]:
+        """`body(writer, *state)` while `condition(writer, *state)`; both become private functions."""
+        specs = tuple([value.spec for value in state])
+        regions = [
+            self._region(f"{name}_while", lambda w, *values: (condition(w, *values),), specs),
+            self._region(f"{name}_do", body, specs),
+        ]
+        return self.generic("while", state, specs, {}, *regions)
+
+    def _region(
+        self, name: str, write: Callable[..., Sequence[Value]], specs: Sequence[TensorSpec]
+    ) -> str:
+        inner = self.inner(specs)
+        results = write(inner, *inner.arguments)
+        symbol = self.define(name, results, inner)
+        taken = ", ".join(f"%a{i}: {tensor_type(spec)}" for i, spec in enumerate(specs))
+        given = ", ".join(f"%a{i}" for i in range(len(specs)))
+        types = signature(inner.arguments, [value.spec for value in results])
+        count = len(results)
+        made = ", ".join("%r" if count == 1 else f"%r#{i}" for i in range(count))
+        return (
+            f"{{ ^bb0({taken}): %r{'' if count == 1 else f':{count}'} = "
+            f"func.call @{symbol}({given}) : {types} stablehlo.return {made} : "
+            f"{', '.join(tensor_type(value.spec) for value in results)} }}"
+        )
 
     # ---- constants ---------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lowering import StableHloModule, lower_to_stablehlo
+from lowering import PLATFORMS, StableHloModule, lower_to_stablehlo
 from tenferro.errors import InvalidConfigError
 from tenferro.program import BoundedCache, CacheStats, GraphProgram
 from xla_peer import pjrt
@@ -30,6 +30,7 @@ class XlaExecutor:
         platform: "cpu", "cuda", "rocm", "tpu", or the name of a PJRT plugin.
         device: number of the device on that platform.
         precision: of dots whose op does not say; "highest" keeps float32 in float32.
+        linalg: "library" for the platform's own routines, or "inline" for plain StableHLO.
         cache_size: how many executables are kept.
 
     Intermediate results keep the precision of their dtype (XLA's excess precision is off), so that
@@ -51,10 +52,12 @@ class XlaExecutor:
         device: int = 0,
         *,
         precision: str = "highest",
+        linalg: str = "library",
         cache_size: int = 256,
     ) -> None:
         self.platform = platform
         self.precision = precision
+        self.linalg = linalg
         self._client = pjrt.client(platform)
         devices = self._client.local_devices()
         if isinstance(device, bool) or not 0 <= device < len(devices):
@@ -83,8 +86,13 @@ class XlaExecutor:
 
     def _compile(self, program: GraphProgram, shapes: tuple[Any, ...]) -> Compiled:
         static = program.specialize(program.bind(shapes))
-        known = self.platform if self.platform in ("cpu", "cuda", "rocm", "tpu") else "cpu"
-        module = lower_to_stablehlo(static, known, self.precision)
+        known = self.platform in PLATFORMS
+        module = lower_to_stablehlo(
+            static,
+            self.platform if known else "cpu",
+            self.precision,
+            linalg=self.linalg if known else "inline",
+        )
         options = {"xla_allow_excess_precision": False}
         return Compiled(
             module, pjrt.compile_module(self._client, self.device, module.text, options)

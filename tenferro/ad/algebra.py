@@ -50,6 +50,7 @@ __all__ = [
     "lead_all",
     "log",
     "logical_and",
+    "logical_or",
     "maximum",
     "power",
     "real",
@@ -304,6 +305,11 @@ def select(pred: Value, on_true: Any, on_false: Any) -> Value:
 def logical_and(x: Value, y: Value) -> Value:
     """Both."""
     return emit(el.And(), x, y)
+
+
+def logical_or(x: Value, y: Value) -> Value:
+    """Either."""
+    return emit(el.Or(), x, y)
 
 
 def convert(x: Value, dtype: DType) -> Value:

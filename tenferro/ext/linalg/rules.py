@@ -13,10 +13,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from tenferro.ext.linalg import families as fam
 from tenferro.extension import ExtensionAdRule, ExtensionRuleSet, RuleBuilder
 from tenferro.extension.algebra import (
     Value,
+    abs_,
     add,
     broadcast,
     compare,
@@ -28,6 +31,7 @@ from tenferro.extension.algebra import (
     iota_along,
     is_zero,
     lead_all,
+    logical_or,
     matmul,
     real,
     reduce_sum,
@@ -37,7 +41,7 @@ from tenferro.extension.algebra import (
     transpose,
     zeros,
 )
-from tenferro.extension.ops import Concatenate, EmbedDiag, ExtractDiag, Tril, Triu
+from tenferro.extension.ops import Concatenate, EmbedDiag, ExtractDiag, ReduceMax, Tril, Triu
 
 __all__ = ["rule_set"]
 
@@ -121,17 +125,36 @@ def from_right(builder: RuleBuilder, b: Value, a: Value, **options: Any) -> Valu
     return swapped(triangular(builder, a, swapped(b), transpose="T", **options))
 
 
+SAME = 64
+"""Values this many roundings of the largest apart are one value: factorisations do not tell them apart."""
+
+
 def reciprocal_differences(values: Value, like: Value, degenerate: str) -> Value:
-    """F[i, j] = 1 / (values[j] - values[i]), 0 on the diagonal, and 0 where they coincide."""
-    rank = like.rank
-    row = broadcast(values, like_real(values, like), (*range(rank - 2), rank - 1))
-    column = broadcast(values, like_real(values, like), tuple(range(rank - 1)))
+    """F[i, j] = 1 / (values[j] - values[i]), 0 on the diagonal, and 0 where they coincide.
+
+    The diagonal is known by its place: a compiler that contracts a product and a difference into one
+    rounding may find that a number differs from itself.
+    """
+    row, column = along_rows(values, like), along_columns(values, like)
     difference = row - column
-    on_diagonal = compare(identity_of(like_real(values, like)), "NE", 0)
-    if degenerate == "nan":
-        return select(on_diagonal, 0, 1 / select(on_diagonal, 1, difference))
-    none = is_zero(difference)
+    none = compare(identity_of(like_real(values, like)), "NE", 0)
+    if degenerate != "nan":
+        size = abs_(difference)
+        epsilon = float(np.finfo(values.dtype.real.dtype).eps)
+        largest = emit(ReduceMax((values.rank - 1,)), abs_(values)) * (SAME * epsilon)
+        near = compare(size, "LE", broadcast(largest, size, range(values.rank - 1)))
+        none = logical_or(none, near)
     return select(none, 0, 1 / select(none, 1, difference))
+
+
+def along_rows(values: Value, like: Value) -> Value:
+    """values[j] at [i, j]."""
+    return broadcast(values, like_real(values, like), (*range(like.rank - 2), like.rank - 1))
+
+
+def along_columns(values: Value, like: Value) -> Value:
+    """values[i] at [i, j]."""
+    return broadcast(values, like_real(values, like), range(like.rank - 1))
 
 
 def like_real(values: Value, like: Value) -> Value:
@@ -241,7 +264,9 @@ class SvdRule(ExtensionAdRule):
         gh = adjoint(g)
         s_dot = real(diagonal(g))
         scale = as_dtype(s, g)
-        f = as_dtype(reciprocal_differences(s * s, g, op.degenerate), g)
+        total = along_rows(s, g) + along_columns(s, g)
+        f = reciprocal_differences(s, g, op.degenerate) / select(is_zero(total), 1, total)
+        f = as_dtype(f, g)
         x = f * (columns(g, scale) + rows(scale, gh))
         y = f * (rows(scale, g) + columns(gh, scale))
         inverse = as_dtype(select(is_zero(s), 0, 1 / select(is_zero(s), 1, s)), g)

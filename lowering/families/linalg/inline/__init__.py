@@ -1,0 +1,59 @@
+"""Matrix functions in plain StableHLO: loops of Householder reflections, eliminations and rotations.
+
+For compilers that know none of the library calls. Written in the algebra that derivative rules are
+written in, and lowered through the same emitters as everything else.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lowering.families.linalg.inline.gaussian import lu, pivots_to_permutation
+from lowering.families.linalg.inline.householder import qr
+from lowering.families.linalg.inline.jacobi import eigh, svd
+from lowering.families.linalg.matrix import (
+    hermitian,
+    or_nan,
+    parts,
+    solve_by,
+    triangle,
+    without_complex128_on_tpu,
+)
+from lowering.writer import Value, Writer
+from tenferro.errors import UnsupportedError
+from tenferro.types import DType
+
+__all__ = ["RULES", "cholesky", "eig", "eigh", "lu", "pivots_to_permutation", "qr", "svd"]
+
+
+def cholesky(op: Any, w: Writer, a: Value) -> Value:
+    """`stablehlo.cholesky`, which every compiler has; NaN throughout where it failed."""
+    a = hermitian(w, a)
+    batch, _, _ = parts(a)
+    types = w.tensor_type(a.spec)
+    (low,) = w.statement("stablehlo.cholesky ", (a,), f", lower = true : {types}", (a.spec,))
+    low = triangle(w, low, lower=True)
+    failed = w.convert(w.compare("NE", low, low), DType.I32)
+    zero = w.scalar(0, DType.I32)
+    rank = len(batch)
+    info = w.reduce("maximum", failed, zero, (rank, rank + 1))
+    return triangle(w, or_nan(w, info, low), lower=True)
+
+
+def eig(op: Any, w: Writer, a: Value) -> Any:
+    """None yet."""
+    raise UnsupportedError(
+        f'Eig: {a.spec}: linalg="inline" has no algorithm for general matrices; use eigh for a '
+        'Hermitian one, or linalg="library" on cpu or cuda'
+    )
+
+
+RULES = {
+    "tenferro.cholesky.v1": without_complex128_on_tpu(cholesky),
+    "tenferro.qr.v1": qr,
+    "tenferro.svd.v1": svd,
+    "tenferro.eigh.v1": eigh,
+    "tenferro.eig.v1": eig,
+    "tenferro.lu.v1": without_complex128_on_tpu(lu),
+    "tenferro.solve.v1": without_complex128_on_tpu(solve_by(lu)),
+}

@@ -1,0 +1,132 @@
+"""QR by Householder reflections, one column after the other.
+
+Source: Golub and Van Loan, Matrix Computations, 4th ed., section 5.2; signs as LAPACK's xLARFG.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lowering.families.linalg.inline.values import block, column, loop, values_of, written
+from lowering.writer import Writer
+from tenferro.extension.algebra import (
+    Value,
+    abs_,
+    broadcast,
+    compare,
+    complex_,
+    conj,
+    convert,
+    emit,
+    iota_along,
+    logical_and,
+    real,
+    reduce_sum,
+    select,
+    zeros,
+)
+from tenferro.extension.ops import Imag, ReduceMax, Sqrt, Triu
+
+__all__ = ["as_dtype_of", "householder", "identity", "largest", "qr"]
+
+
+def qr(op: Any, w: Writer, a: Any) -> Any:
+    """Q and R with A = Q R; all of Q when `op.full`."""
+    (x,) = values_of(w, a)
+    return written(householder(x, op.full))
+
+
+def householder(a: Value, full: bool) -> tuple[Value, Value]:
+    """Q and R: R is what the reflections leave of A, Q is their product.
+
+    Reflection i maps column i, from row i down, to a real multiple of e_i.
+    """
+    m, n = a.shape[-2:]
+    k = min(m, n)
+    width = m if full else k
+    q = identity(a, m)
+
+    def step(i: Value, a: Value, q: Value) -> tuple[Value, Value]:
+        tau, v = reflector(column(a, i), i)
+        return reflected(a, conj(tau), v), from_right(q, tau, v)
+
+    if k and 0 not in a.shape[:-2]:
+        a, q = loop("householder", k, step, a, q)
+    return block(q, (0, m), (0, width)), emit(Triu(0), block(a, (0, width), (0, n)))
+
+
+def reflector(x: Value, i: Value) -> tuple[Value, Value]:
+    """Tau and v, v_i = 1, such that (1 - conj(tau) v v^H) x is a real number at i and 0 below it."""
+    rows = iota_along(x, x.shape, x.rank - 1)
+    at = compare(rows, "EQ", broadcast(i, rows, ()))
+    below = compare(rows, "GT", broadcast(i, rows, ()))
+    axes = (x.rank - 1,)
+    alpha = reduce_sum(select(at, x, 0), axes)
+    tail = select(below, x, 0)
+    size = length(tail, alpha)
+    upward = compare(real(alpha), "GE", 0)
+    beta = select(upward, -size, size)
+    alone = compare(largest(tail, 1), "EQ", 0)
+    if x.dtype.is_complex:
+        alone = logical_and(alone, compare(emit(Imag(), alpha), "EQ", 0))
+    safe = as_dtype_of(alpha, select(alone, 1, beta))
+    tau = select(alone, 0, (safe - alpha) / safe)
+    divisor = select(alone, 1, alpha - safe)
+    v = tail / broadcast(divisor, tail, range(tail.rank - 1))
+    return tau, select(at, 1, v)
+
+
+def length(tail: Value, alpha: Value) -> Value:
+    """The 2-norm of a tail and one more element, without overflow."""
+    most = emit_max(largest(tail, 1), abs_(alpha))
+    scale = select(compare(most, "EQ", 0), 1, most)
+    parts = abs_(tail) / broadcast(scale, real(tail), range(tail.rank - 1))
+    last = abs_(alpha) / scale
+    return scale * emit(Sqrt(), reduce_sum(parts * parts, (tail.rank - 1,)) + last * last)
+
+
+def reflected(a: Value, tau: Value, v: Value) -> Value:
+    """A - tau v (v^H A)."""
+    lead = tuple(range(a.rank - 2))
+    rows, columns = (*lead, a.rank - 2), (*lead, a.rank - 1)
+    wide = broadcast(v, a, rows)
+    product = reduce_sum(conj(wide) * a, (a.rank - 2,))
+    return a - broadcast(tau, a, lead) * wide * broadcast(product, a, columns)
+
+
+def from_right(q: Value, tau: Value, v: Value) -> Value:
+    """Q - tau (Q v) v^H."""
+    lead = tuple(range(q.rank - 2))
+    rows, columns = (*lead, q.rank - 2), (*lead, q.rank - 1)
+    wide = broadcast(v, q, columns)
+    product = reduce_sum(q * wide, (q.rank - 1,))
+    return q - broadcast(tau, q, lead) * broadcast(product, q, rows) * conj(wide)
+
+
+# ---- what other algorithms use, too ----------------------------------------------------------------------
+
+
+def identity(like: Value, n: int) -> Value:
+    """Unit matrices of order n for each matrix of `like`, in its dtype."""
+    shape = (*like.shape[:-2], n, n)
+    rows = iota_along(like, shape, len(shape) - 2)
+    columns = iota_along(like, shape, len(shape) - 1)
+    return convert(compare(rows, "EQ", columns), like.dtype)
+
+
+def largest(x: Value, axes: int) -> Value:
+    """The largest magnitude over the last axes; 0 of none."""
+    places = tuple(range(x.rank - axes, x.rank))
+    if 0 in x.shape[x.rank - axes :]:
+        return reduce_sum(abs_(x), places)
+    return emit(ReduceMax(places), abs_(x))
+
+
+def emit_max(x: Value, y: Value) -> Value:
+    """The larger of two."""
+    return select(compare(x, "GE", y), x, y)
+
+
+def as_dtype_of(like: Value, x: Value) -> Value:
+    """A real x as complex where `like` is."""
+    return complex_(x, zeros(x)) if like.dtype.is_complex else x

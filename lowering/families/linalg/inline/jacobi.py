@@ -1,0 +1,298 @@
+"""Eigenvalues and singular values by Jacobi rotations, half of all pairs at once.
+
+Rows and columns are split into two halves; pair k is (k, k + n / 2). After each round of rotations the
+halves are dealt again as in a tournament, so that n - 1 rounds, one sweep, meet every pair once.
+
+Source: Golub and Van Loan, Matrix Computations, 4th ed., sections 8.5 and 8.6.3; Brent and Luk (1985),
+doi:10.1137/0906007, for the order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lowering.families.linalg.inline.householder import as_dtype_of, householder, identity, largest
+from lowering.families.linalg.inline.values import (
+    block,
+    loop,
+    loop_while,
+    values_of,
+    written,
+)
+from lowering.families.linalg.matrix import hermitian
+from lowering.writer import Writer
+from tenferro.extension.algebra import (
+    Value,
+    abs_,
+    broadcast,
+    compare,
+    conj,
+    emit,
+    emit_all,
+    full,
+    iota_along,
+    is_zero,
+    logical_and,
+    real,
+    reduce_sum,
+    scalar,
+    select,
+    slice_along,
+    take_along,
+    transpose,
+    zeros,
+)
+from tenferro.extension.ops import Concatenate, ExtractDiag, ReduceMax, ReduceOr, Sort, Sqrt
+from tenferro.types import DType
+
+__all__ = ["eigh", "svd"]
+
+SWEEPS = 30
+"""More than any matrix needs: convergence is quadratic after the first few."""
+EPSILON = {DType.F32: 2.0**-23, DType.F64: 2.0**-52}
+
+
+def eigh(op: Any, w: Writer, a: Any) -> Any:
+    """Eigenvalues ascending, and eigenvectors as columns."""
+    (x,) = values_of(w, hermitian(w, a))
+    return written(hermitian_eigen(x))
+
+
+def svd(op: Any, w: Writer, a: Any) -> Any:
+    """U, s and V^H, s descending; all of both when `op.full`."""
+    (x,) = values_of(w, a)
+    if x.shape[-2] >= x.shape[-1]:
+        u, s, v = tall_svd(x, op.full)
+        return written((u, s, flipped(v)))
+    u, s, v = tall_svd(flipped(x), op.full)
+    return written((v, s, flipped(u)))
+
+
+# ---- rotations ---------------------------------------------------------------------------------------
+
+
+def rotation(p: Value, q: Value, off: Value) -> tuple[Value, Value, Value]:
+    """c, s and the phase that make [[p, off], [conj(off), q]] diagonal.
+
+    The columns (c, -s conj(phase)) and (s, c conj(phase)) are its eigenvectors.
+    """
+    size = abs_(off)
+    none = is_zero(size)
+    safe = select(none, 1, size)
+    phase = select(none, 1, off / as_dtype_of(off, safe))
+    ratio = (q - p) / (2 * safe)
+    steep = abs_(ratio) + emit(Sqrt(), 1 + ratio * ratio)
+    t = select(compare(ratio, "GE", 0), 1 / steep, -1 / steep)
+    t = select(none, 0, t)
+    c = 1 / emit(Sqrt(), 1 + t * t)
+    return as_dtype_of(off, c), as_dtype_of(off, t * c), phase
+
+
+def halves(x: Value, axis: int) -> tuple[Value, Value]:
+    """The first and the second half along an axis."""
+    middle = x.shape[axis] // 2
+    return slice_along(x, axis, 0, middle), slice_along(x, axis, middle, 2 * middle)
+
+
+def rotated(x: Value, axis: int, c: Value, s: Value, phase: Value) -> Value:
+    """The rotation of each pair along an axis, dealt for the next round."""
+    first, second = halves(x, axis)
+    places = (*range(x.rank - 2), axis)
+    c, s, phase = (broadcast(part, first, places) for part in (c, s, phase))
+    return dealt(c * first - s * phase * second, s * first + c * phase * second, axis)
+
+
+def dealt(first: Value, second: Value, axis: int) -> Value:
+    """A tournament's next round: the first player stays, all others move on by one chair."""
+    n = first.shape[axis]
+    if n == 1:
+        return emit(Concatenate(axis, 2), first, second)
+
+    def part(x: Value, start: int, limit: int) -> Value:
+        return slice_along(x, axis, start, limit)
+
+    chairs = [
+        part(first, 0, 1),
+        part(second, 0, 1),
+        *([part(first, 1, n - 1)] if n > 2 else []),
+        part(second, 1, n),
+        part(first, n - 1, n),
+    ]
+    return emit(Concatenate(axis, len(chairs)), *chairs)
+
+
+# ---- Hermitian eigenproblem ------------------------------------------------------------------------------
+
+
+def hermitian_eigen(a: Value) -> tuple[Value, Value]:
+    """Rotate from both sides until what is off the diagonal is rounding error."""
+    n = a.shape[-1]
+    rank = a.rank
+    if 0 in a.shape:
+        return reduce_sum(real(a), (rank - 1,)), a
+    unit, scale = scaled(a)
+    a, even = padded(unit)
+    v = identity(a, even)
+    tolerance = EPSILON[real(a).dtype] ** 2
+
+    def turn(i: Value, a: Value, v: Value) -> tuple[Value, Value]:
+        top, bottom = halves(a, rank - 2)
+        (upper, corner), (_, lower) = halves(top, rank - 1), halves(bottom, rank - 1)
+        p, off, q = (emit(ExtractDiag(rank - 2, rank - 1), part) for part in (upper, corner, lower))
+        c, s, phase = rotation(real(p), real(q), off)
+        a = rotated(a, rank - 2, c, s, phase)
+        a = rotated(a, rank - 1, c, s, conj(phase))
+        return a, rotated(v, rank - 1, c, s, conj(phase))
+
+    def again(sweep: Value, a: Value, v: Value) -> Value:
+        rows, columns = (iota_along(a, a.shape, axis) for axis in (rank - 2, rank - 1))
+        squared = abs_(a) * abs_(a)
+        total = reduce_sum(squared, (rank - 2, rank - 1))
+        outside = select(compare(rows, "EQ", columns), 0, squared)
+        rest = reduce_sum(outside, (rank - 2, rank - 1))
+        return unfinished(sweep, compare(rest, "GT", total * tolerance))
+
+    _, a, v = loop_while(
+        "sweep",
+        again,
+        lambda sweep, a, v: (sweep + 1, *loop("rotate", max(even - 1, 1), turn, a, v)),
+        scalar(a, 0, DType.I64),
+        a,
+        v,
+    )
+    values = real(emit(ExtractDiag(rank - 2, rank - 1), a))
+    if even > n:
+        values = select(is_padding(v), largest_number(values), values)
+    values, order = sorted_with_order(values)
+    v = columns_in(v, order)
+    values = slice_along(values, rank - 2, 0, n)
+    return values * broadcast(scale, values, range(rank - 2)), block(v, (0, n), (0, n))
+
+
+# ---- singular values -----------------------------------------------------------------------------------
+
+
+def tall_svd(a: Value, everything: bool) -> tuple[Value, Value, Value]:
+    """Rotate columns until they are orthogonal; their lengths are the singular values.
+
+    U comes by QR of the columns, which completes a basis where singular values vanish.
+    """
+    m, n = a.shape[-2:]
+    rank = a.rank
+    lead = range(rank - 2)
+    if 0 in a.shape:
+        u, _ = householder(a, everything)
+        return u, reduce_sum(real(a), (rank - 2,)), identity(a, n)
+    g, scale = scaled(a)
+    g, even = padded_columns(g)
+    v = identity(g, even)
+    tolerance = EPSILON[real(g).dtype] * max(m, 10)
+    start = full(scale, 1)
+
+    def turn(i: Value, g: Value, v: Value, worst: Value) -> tuple[Value, Value, Value]:
+        left, right = halves(g, rank - 1)
+        p, q = (reduce_sum(abs_(x) * abs_(x), (rank - 2,)) for x in (left, right))
+        off = reduce_sum(conj(left) * right, (rank - 2,))
+        product = emit(Sqrt(), p) * emit(Sqrt(), q)
+        cosine = abs_(off) / select(is_zero(product), 1, product)
+        worst = emit(ReduceMax((rank - 2,)), with_one_more(cosine, worst))
+        c, s, phase = rotation(p, q, off)
+        g = rotated(g, rank - 1, c, s, conj(phase))
+        return g, rotated(v, rank - 1, c, s, conj(phase)), worst
+
+    _, g, v, _ = loop_while(
+        "sweep",
+        lambda sweep, g, v, worst: unfinished(sweep, compare(worst, "GT", tolerance)),
+        lambda sweep, g, v, worst: (
+            sweep + 1,
+            *loop("rotate", max(even - 1, 1), turn, g, v, zeros(worst)),
+        ),
+        scalar(g, 0, DType.I64),
+        g,
+        v,
+        start,
+    )
+    s = emit(Sqrt(), reduce_sum(abs_(g) * abs_(g), (rank - 2,)))
+    key = -s
+    if even > n:
+        key = select(is_padding(v), largest_number(key), key)
+    key, order = sorted_with_order(key)
+    g, v = (columns_in(x, order) for x in (g, v))
+    s = slice_along(-key, rank - 2, 0, n)
+    u, r = householder(block(g, (0, m), (0, n)), everything)
+    signs = real(emit(ExtractDiag(rank - 2, rank - 1), block(r, (0, n), (0, n))))
+    signs = as_dtype_of(u, select(compare(signs, "LT", 0), full(signs, -1), full(signs, 1)))
+    first = block(u, (0, m), (0, n)) * broadcast(signs, block(u, (0, m), (0, n)), (*lead, rank - 1))
+    if u.shape[-1] > n:
+        first = emit(Concatenate(rank - 1, 2), first, block(u, (0, m), (n, u.shape[-1])))
+    return first, s * broadcast(scale, s, lead), block(v, (0, n), (0, n))
+
+
+# ---- shapes and scales -----------------------------------------------------------------------------------
+
+
+def flipped(x: Value) -> Value:
+    """The conjugate transpose."""
+    return conj(transpose(x, (*range(x.rank - 2), x.rank - 1, x.rank - 2)))
+
+
+def scaled(x: Value) -> tuple[Value, Value]:
+    """X over its largest magnitude, so that squares neither overflow nor vanish, and that magnitude."""
+    most = largest(x, 2)
+    scale = select(is_zero(most), 1, most)
+    return x / as_dtype_of(x, broadcast(scale, real(x), range(x.rank - 2))), scale
+
+
+def padded(a: Value) -> tuple[Value, int]:
+    """A square matrix of even order, with a row and column of zeros where it was odd."""
+    n = a.shape[-1]
+    if n % 2 == 0:
+        return a, n
+    wide, even = padded_columns(a)
+    last = zeros(block(wide, (0, 1), (0, even)))
+    return emit(Concatenate(a.rank - 2, 2), wide, last), even
+
+
+def padded_columns(a: Value) -> tuple[Value, int]:
+    """An even number of columns, the last one zeros where it was odd."""
+    m, n = a.shape[-2:]
+    if n % 2 == 0:
+        return a, n
+    return emit(Concatenate(a.rank - 1, 2), a, zeros(block(a, (0, m), (0, 1)))), n + 1
+
+
+def is_padding(v: Value) -> Value:
+    """Which vector is the one of the row that was added: rotations never mix it."""
+    n = v.shape[-1]
+    last = block(v, (n - 1, n), (0, n))
+    return compare(reduce_sum(abs_(last), (v.rank - 2,)), "GT", 0.5)
+
+
+def largest_number(like: Value) -> Value:
+    """Infinity, which sorts behind every number."""
+    return full(like, float("inf"))
+
+
+def sorted_with_order(x: Value) -> tuple[Value, Value]:
+    """Ascending along the last axis, and where each element was."""
+    axis = x.rank - 1
+    values, order = emit_all(Sort(axis, True, 2), x, iota_along(x, x.shape, axis))
+    return values, order
+
+
+def columns_in(x: Value, order: Value) -> Value:
+    """The columns of each matrix in that order."""
+    indices = broadcast(order, iota_along(x, x.shape, 0), (*range(x.rank - 2), x.rank - 1))
+    return take_along(x, indices, x.rank - 1)
+
+
+def with_one_more(x: Value, last: Value) -> Value:
+    """One element added along the last axis."""
+    column = broadcast(last, slice_along(x, x.rank - 1, 0, 1), range(x.rank - 1))
+    return emit(Concatenate(x.rank - 1, 2), x, column)
+
+
+def unfinished(sweep: Value, doubts: Value) -> Value:
+    """Whether some matrix of the batch has not converged, and sweeps are left."""
+    some = emit(ReduceOr(tuple(range(doubts.rank))), doubts) if doubts.rank else doubts
+    return logical_and(some, compare(sweep, "LT", SWEEPS))

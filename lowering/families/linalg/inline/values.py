@@ -1,0 +1,118 @@
+"""Algorithms in the algebra of rules, written as StableHLO: ops through their emitters, and loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lowering import writer
+from lowering.writer import Writer
+from tenferro.extension.algebra import Value, compare, emit, reshape, scalar
+from tenferro.extension.ops import DotGeneral, DynamicSlice, Slice
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["block", "column", "dot", "loop", "loop_while", "row", "values_of", "written"]
+
+
+class WriterEmitter:
+    """Where the ops of an algorithm go: through their emitters into a writer."""
+
+    def __init__(self, w: Writer) -> None:
+        self.writer = w
+
+    def emit_all(self, op: Any, *inputs: writer.Value) -> tuple[writer.Value, ...]:
+        """The statements of `op`."""
+        from lowering.emit import EMITTERS  # because the emitters' table is above the families
+
+        w, before = self.writer, self.writer.result_types
+        w.result_types = op.infer(*[x.spec for x in inputs])
+        made = EMITTERS[type(op)](op, w, *inputs)
+        w.result_types = before
+        return (made,) if isinstance(made, writer.Value) else tuple(made)
+
+    def type_of(self, value: writer.Value) -> TensorSpec:
+        """Shape and dtype."""
+        return value.spec
+
+    def scalar(self, number: Any, dtype: DType) -> writer.Value:
+        """A rank-0 constant."""
+        return self.writer.scalar(number, dtype)
+
+    def witness(self, value: writer.Value) -> writer.Value:
+        """The value itself, since shapes are static."""
+        return value
+
+
+def values_of(w: Writer, *handles: writer.Value) -> list[Any]:
+    """Values of the algebra over what a writer has written."""
+    emitter = WriterEmitter(w)
+    return [Value(emitter, handle) for handle in handles]
+
+
+def written(values: Sequence[Value]) -> tuple[writer.Value, ...]:
+    """What the writer knows them as."""
+    return tuple([value.handle for value in values])
+
+
+def loop_while(
+    name: str,
+    condition: Callable[..., Value],
+    body: Callable[..., Sequence[Value]],
+    *state: Value,
+) -> list[Any]:
+    """`body(*state)` while `condition(*state)`."""
+    w = state[0].emitter.writer
+    made = w.while_loop(
+        name,
+        lambda inner, *handles: condition(*values_of(inner, *handles)).handle,
+        lambda inner, *handles: written(body(*values_of(inner, *handles))),
+        *written(state),
+    )
+    return values_of(w, *made)
+
+
+def loop(name: str, count: int, body: Callable[..., Sequence[Value]], *state: Value) -> list[Any]:
+    """`body(i, *state)` for i in 0, .., count - 1."""
+    start = scalar(state[0], 0, DType.I64)
+    _, *made = loop_while(
+        name,
+        lambda i, *values: compare(i, "LT", count),
+        lambda i, *values: (i + 1, *body(i, *values)),
+        start,
+        *state,
+    )
+    return made
+
+
+# ---- matrices ----------------------------------------------------------------------------------------
+
+
+def dot(x: Value, y: Value) -> Value:
+    """The product of matrices, in full precision."""
+    batch = tuple(range(x.rank - 2))
+    return emit(DotGeneral((x.rank - 1,), (x.rank - 2,), batch, batch, "highest"), x, y)
+
+
+def block(x: Value, rows: tuple[int, int], columns: tuple[int, int]) -> Value:
+    """Some rows and columns of each matrix, from (first, past the last)."""
+    lead = x.shape[:-2]
+    starts = (*[0] * len(lead), rows[0], columns[0])
+    limits = (*lead, rows[1], columns[1])
+    return emit(Slice(starts, limits, (1,) * x.rank), x)
+
+
+def column(x: Value, i: Value) -> Value:
+    """The i-th column of each matrix."""
+    return _taken(x, i, x.rank - 1)
+
+
+def row(x: Value, i: Value) -> Value:
+    """The i-th row of each matrix."""
+    return _taken(x, i, x.rank - 2)
+
+
+def _taken(x: Value, i: Value, axis: int) -> Value:
+    sizes = [1 if place == axis else extent for place, extent in enumerate(x.shape)]
+    starts = [i if place == axis else i * 0 for place in range(x.rank)]
+    piece = emit(DynamicSlice(tuple(sizes)), x, *starts)
+    return reshape(piece, [extent for place, extent in enumerate(x.shape) if place != axis])

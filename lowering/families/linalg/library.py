@@ -1,0 +1,226 @@
+"""Matrix functions by the platform's library: LAPACK on the CPU, cuSOLVER or hipSOLVER on a GPU.
+
+Handlers are typed-FFI custom calls. They want matrices column-major, which the layouts say; batch axes
+lead. Failures come back as `info`, and become NaN.
+
+Source: jaxlib's handlers, `lapack_<type><routine>_ffi` and `cusolver_<routine>_ffi`, with the flags
+that JAX gives them; StableHLO spec #custom_call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lowering.families.linalg.inline import pivots_to_permutation
+from lowering.families.linalg.matrix import (
+    COMPLEX,
+    REAL,
+    cut,
+    hermitian,
+    or_nan,
+    parts,
+    solve_by,
+    spec,
+    triangle,
+    triangular,
+    widened,
+)
+from lowering.writer import Value, Writer, signature
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["RULES", "triangular_solve"]
+
+PREFIX = {DType.F32: "s", DType.F64: "d", DType.C32: "c", DType.C64: "z"}
+VENDOR = {"cuda": "cu", "rocm": "hip"}
+INFO = DType.I32
+
+LAPACK_FLAGS = {
+    "potrf": {"uplo": "L"},
+    "syevd": {"mode": "V", "uplo": "L"},
+    "gesdd": {"mode": "S"},
+    "gesdd_full": {"mode": "A"},
+    "geev": {"compute_left": "N", "compute_right": "V"},
+}
+GPU_FLAGS = {
+    "potrf": "lower = true",
+    "syevd": "algorithm = 0 : ui8, lower = true",
+    "gesvd": "compute_uv = true, full_matrices = false, transposed = false",
+    "gesvd_full": "compute_uv = true, full_matrices = true, transposed = false",
+    "gesvd_wide": "compute_uv = true, full_matrices = false, transposed = true",
+    "gesvd_full_wide": "compute_uv = true, full_matrices = true, transposed = true",
+    "geev": 'left = false, magma = "auto", right = true',
+}
+
+
+# ---- custom calls ----------------------------------------------------------------------------------
+
+
+def layout(kind: str, rank: int) -> str:
+    """Minor to major: matrices ("m") column-major behind their batch, all else ("v") row-major."""
+    order = list(range(rank - 1, -1, -1))
+    if kind == "m":
+        order = [rank - 2, rank - 1, *range(rank - 3, -1, -1)]
+    return f"dense<{order if rank else ''}> : tensor<{rank}xindex>"
+
+
+def target(w: Writer, routine: str, dtype: DType) -> tuple[str, str]:
+    """The handler's name on this platform, and its flags; a suffix of `routine` chooses these."""
+    name = routine.partition("_")[0]
+    if w.platform in VENDOR:
+        vendor = VENDOR[w.platform]
+        handler = f"{vendor}solver_{name}_ffi"
+        if name == "geev":
+            handler = f"{vendor}hybrid_eig_{'comp' if dtype.is_complex else 'real'}"
+        return handler, GPU_FLAGS.get(routine, "")
+    if dtype.is_complex:
+        name = {"orgqr": "ungqr", "syevd": "heevd"}.get(name, name)
+    flags = LAPACK_FLAGS.get(routine, {})
+    shown = ", ".join(f"{key} = {ord(flag)} : ui8" for key, flag in flags.items())
+    return f"lapack_{PREFIX[dtype]}{name}_ffi", shown
+
+
+def call(
+    w: Writer,
+    routine: str,
+    operands: Sequence[Value],
+    operand_kinds: str,
+    results: Sequence[TensorSpec],
+    result_kinds: str,
+    in_place: bool = True,
+) -> tuple[Value, ...]:
+    """One handler; `in_place` says that the first result overwrites the first operand."""
+    name, flags = target(w, routine, operands[0].dtype)
+    return custom_call(w, name, flags, operands, operand_kinds, results, result_kinds, in_place)
+
+
+def custom_call(
+    w: Writer,
+    name: str,
+    flags: str,
+    operands: Sequence[Value],
+    operand_kinds: str,
+    results: Sequence[TensorSpec],
+    result_kinds: str,
+    in_place: bool,
+) -> tuple[Value, ...]:
+    """The statement."""
+    places = "[0]" if len(results) > 1 else "[]"
+    alias = (
+        ", output_operand_aliases = [#stablehlo.output_operand_alias<output_tuple_indices = "
+        f"{places}, operand_index = 0, operand_tuple_indices = []>]"
+        if in_place
+        else ""
+    )
+    given = ", ".join(layout(kind, x.rank) for kind, x in zip(operand_kinds, operands, strict=True))
+    made = ", ".join(
+        layout(kind, len(y.shape)) for kind, y in zip(result_kinds, results, strict=True)
+    )
+    tail = (
+        f") {{api_version = 4 : i32, backend_config = {{{flags}}}, operand_layouts = [{given}], "
+        f"result_layouts = [{made}]{alias}}} : {signature(operands, results)}"
+    )
+    return w.statement(f"stablehlo.custom_call @{name}(", operands, tail, results)
+
+
+# ---- factorisations ----------------------------------------------------------------------------------
+
+
+def cholesky(op: Any, w: Writer, a: Value) -> Value:
+    """Potrf."""
+    batch, _, _ = parts(a)
+    a = hermitian(w, a)
+    low, info = call(w, "potrf", (a,), "m", (a.spec, spec(INFO, *batch)), "mv")
+    return triangle(w, or_nan(w, info, low), lower=True)
+
+
+def qr(op: Any, w: Writer, a: Value) -> tuple[Value, Value]:
+    """geqrf, then orgqr on as many columns as Q has."""
+    batch, m, n = parts(a)
+    k = min(m, n)
+    width = m if op.full else k
+    packed, tau = call(w, "geqrf", (a,), "m", (a.spec, spec(a.dtype, *batch, k)), "mv")
+    r = triangle(w, cut(w, packed, width, n), lower=False)
+    reflectors = cut(w, packed, m, min(n, width))
+    if width > n:
+        reflectors = widened(w, reflectors, width)
+    (q,) = call(w, "orgqr", (reflectors, tau), "mv", (reflectors.spec,), "m")
+    return q, r
+
+
+def svd(op: Any, w: Writer, a: Value) -> tuple[Value, Value, Value]:
+    """Gesdd by LAPACK, gesvd on a GPU, which factorises the transpose of a wide matrix."""
+    batch, m, n = parts(a)
+    k = min(m, n)
+    rows, columns = (m, n) if op.full else (k, k)
+    left, right = spec(a.dtype, *batch, m, rows), spec(a.dtype, *batch, columns, n)
+    s, info = spec(REAL.get(a.dtype, a.dtype), *batch, k), spec(INFO, *batch)
+    full = "_full" if op.full else ""
+    if w.platform not in VENDOR:
+        results = (a.spec, s, left, right, info)
+        _, s, u, vh, info = call(w, f"gesdd{full}", (a,), "m", results, "mvmmv")
+    elif m >= n:
+        results = (a.spec, s, left, right, info)
+        _, s, u, vh, info = call(w, f"gesvd{full}", (a,), "m", results, "mvmmv")
+    else:
+        # Row-major, which is the transpose to a routine that reads columns.
+        results = (a.spec, s, right, left, info)
+        _, s, vh, u, info = call(w, f"gesvd{full}_wide", (a,), "v", results, "vvvvv")
+    return or_nan(w, info, u), or_nan(w, info, s), or_nan(w, info, vh)
+
+
+def eigh(op: Any, w: Writer, a: Value) -> tuple[Value, Value]:
+    """Syevd or heevd."""
+    batch, n, _ = parts(a)
+    a = hermitian(w, a)
+    results = (a.spec, spec(REAL.get(a.dtype, a.dtype), *batch, n), spec(INFO, *batch))
+    v, values, info = call(w, "syevd", (a,), "m", results, "mvv")
+    return or_nan(w, info, values), or_nan(w, info, v)
+
+
+def eig(op: Any, w: Writer, a: Value) -> tuple[Value, Value]:
+    """geev; a real matrix's eigenvalues come in two parts."""
+    batch, n, _ = parts(a)
+    wide = COMPLEX.get(a.dtype, a.dtype)
+    vectors, value, info = spec(wide, *batch, n, n), spec(a.dtype, *batch, n), spec(INFO, *batch)
+    if a.dtype.is_complex:
+        results = (value, vectors, vectors, info)
+        values, _, v, info = call(w, "geev", (a,), "m", results, "vmmv", in_place=False)
+    else:
+        results = (value, value, vectors, vectors, info)
+        re, im, _, v, info = call(w, "geev", (a,), "m", results, "vvmmv", in_place=False)
+        values = w.op("complex", re, im, result=spec(wide, *batch, n))
+    return or_nan(w, info, values), or_nan(w, info, v)
+
+
+def lu(op: Any, w: Writer, a: Value) -> tuple[Value, Value]:
+    """getrf, and its row swaps as a permutation."""
+    batch, m, n = parts(a)
+    results = (a.spec, spec(INFO, *batch, min(m, n)), spec(INFO, *batch))
+    packed, pivots, _ = call(w, "getrf", (a,), "m", results, "mvv")
+    swaps = w.op("subtract", pivots, w.full(1, pivots.spec), result=pivots.spec)
+    if w.platform in VENDOR:
+        name = f"{VENDOR[w.platform]}_lu_pivots_to_permutation"
+        made = (spec(INFO, *batch, m),)
+        (perm,) = custom_call(w, name, "", (swaps,), "v", made, "v", in_place=False)
+        return packed, w.convert(perm, DType.I64)
+    return packed, pivots_to_permutation(w, w.convert(swaps, DType.I64), m)
+
+
+# ---- solves ------------------------------------------------------------------------------------------
+
+
+def triangular_solve(op: Any, w: Writer, a: Value, b: Value) -> Value:
+    """One statement, on every platform."""
+    return triangular(w, a, b, op.lower, op.unit_diagonal, op.transpose)
+
+
+RULES = {
+    "tenferro.cholesky.v1": cholesky,
+    "tenferro.qr.v1": qr,
+    "tenferro.svd.v1": svd,
+    "tenferro.eigh.v1": eigh,
+    "tenferro.eig.v1": eig,
+    "tenferro.lu.v1": lu,
+    "tenferro.solve.v1": solve_by(lu),
+}

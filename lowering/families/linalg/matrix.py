@@ -1,0 +1,179 @@
+"""What lowerings of matrix functions share: corners, triangles, adjoints, permuted rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lowering.writer import Value, Writer, signature
+from tenferro.errors import UnsupportedError
+from tenferro.types import DType, TensorSpec
+
+__all__ = [
+    "COMPLEX",
+    "REAL",
+    "adjoint",
+    "cut",
+    "hermitian",
+    "or_nan",
+    "parts",
+    "permuted",
+    "solve_by",
+    "spec",
+    "triangle",
+    "triangular",
+    "widened",
+    "without_complex128_on_tpu",
+]
+
+REAL = {DType.C32: DType.F32, DType.C64: DType.F64}
+COMPLEX = {DType.F32: DType.C32, DType.F64: DType.C64}
+
+
+def spec(dtype: DType, *shape: int) -> TensorSpec:
+    """A type."""
+    return TensorSpec.of(tuple(shape), dtype)
+
+
+def parts(a: Value) -> tuple[tuple[int, ...], int, int]:
+    """Batch shape, rows and columns."""
+    return a.shape[:-2], a.shape[-2], a.shape[-1]
+
+
+def cut(w: Writer, x: Value, rows: int, columns: int) -> Value:
+    """The upper left corner of each matrix."""
+    batch, m, n = parts(x)
+    if (m, n) == (rows, columns):
+        return x
+    bounds = ", ".join([f"0:{k}" for k in (*batch, rows, columns)])
+    result = spec(x.dtype, *batch, rows, columns)
+    (value,) = w.statement(
+        "stablehlo.slice ", (x,), f" [{bounds}] : {signature((x,), (result,))}", (result,)
+    )
+    return value
+
+
+def triangle(w: Writer, x: Value, lower: bool) -> Value:
+    """One triangle with the diagonal, zeros on the other side."""
+    rank = x.rank
+    rows, columns = w.iota(x.shape, rank - 2), w.iota(x.shape, rank - 1)
+    keep = w.compare("GE" if lower else "LE", rows, columns)
+    return w.select(keep, x, w.full(0, x.spec))
+
+
+def or_nan(w: Writer, info: Value, x: Value) -> Value:
+    """X where the routine succeeded, NaN for a matrix where it did not."""
+    fine = w.compare("EQ", info, w.full(0, info.spec))
+    fine = w.broadcast(fine, x.shape, tuple(range(info.rank)))
+    return w.select(fine, x, w.full(np.nan, x.spec))
+
+
+def hermitian(w: Writer, a: Value) -> Value:
+    """(a + a^H) / 2, exactly a where it is Hermitian."""
+    total = w.op("add", a, adjoint(w, a), result=a.spec)
+    return w.op("multiply", total, w.full(0.5, a.spec), result=a.spec)
+
+
+def adjoint(w: Writer, a: Value) -> Value:
+    """a^H."""
+    rank = a.rank
+    a = w.transpose(a, (*range(rank - 2), rank - 1, rank - 2))
+    return conjugate(w, a) if a.dtype.is_complex else a
+
+
+def widened(w: Writer, x: Value, columns: int) -> Value:
+    """Zero columns added on the right, up to so many."""
+    batch, m, n = parts(x)
+    edges = [0] * len(batch)
+    return w.op(
+        "pad",
+        x,
+        w.scalar(0, x.dtype),
+        result=spec(x.dtype, *batch, m, columns),
+        low=[*edges, 0, 0],
+        high=[*edges, 0, columns - n],
+        interior=[*edges, 0, 0],
+    )
+
+
+def conjugate(w: Writer, x: Value) -> Value:
+    """The complex conjugate."""
+    part = TensorSpec.of(x.shape, REAL[x.dtype])
+    re, im = w.op("real", x, result=part), w.op("imag", x, result=part)
+    return w.op("complex", re, w.op("negate", im, result=part), result=x.spec)
+
+
+def permuted(w: Writer, perm: Value, b: Value) -> Value:
+    """The rows of each matrix in the order of `perm`: a gather."""
+    batch, _, columns = parts(b)
+    rank = len(batch)
+    lead = list(range(rank))
+    numbers = (
+        f"offset_dims = [{rank + 1}], collapsed_slice_dims = [{rank}], "
+        + (
+            f"operand_batching_dims = {lead}, start_indices_batching_dims = {lead}, "
+            if rank
+            else ""
+        )
+        + f"start_index_map = [{rank}], index_vector_dim = {rank + 1}"
+    )
+    sizes = ", ".join(map(str, [*([1] * rank), 1, columns]))
+    (value,) = w.generic(
+        "gather",
+        (b, perm),
+        (b.spec,),
+        {
+            "dimension_numbers": f"#stablehlo.gather<{numbers}>",
+            "indices_are_sorted": "false",
+            "slice_sizes": f"array<i64: {sizes}>",
+        },
+    )
+    return value
+
+
+TRANSPOSE = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}
+
+
+def triangular(
+    w: Writer, a: Value, b: Value, lower: bool, unit_diagonal: bool, transpose: str = "N"
+) -> Value:
+    """`stablehlo.triangular_solve`."""
+    attributes = {
+        "left_side": "true",
+        "lower": str(lower).lower(),
+        "transpose_a": f"#stablehlo<transpose {TRANSPOSE[transpose]}>",
+        "unit_diagonal": str(unit_diagonal).lower(),
+    }
+    (value,) = w.generic("triangular_solve", (a, b), (b.spec,), attributes)
+    return value
+
+
+def solve_by(factorise: Any) -> Any:
+    """Solve by some LU, its permutation, and two triangular solves."""
+
+    def solve(op: Any, w: Writer, a: Value, b: Value) -> Value:
+        if op.transpose == "C":
+            a = adjoint(w, a)
+        elif op.transpose == "T":
+            a = w.transpose(a, (*range(a.rank - 2), a.rank - 1, a.rank - 2))
+        packed, perm = factorise(op, w, a)
+        right = triangular(w, packed, permuted(w, perm, b), lower=True, unit_diagonal=True)
+        return triangular(w, packed, right, lower=False, unit_diagonal=False)
+
+    return solve
+
+
+def without_complex128_on_tpu(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """The rule, refusing complex128 on TPU, whose compiler ends the process over it."""
+
+    def checked(op: Any, w: Writer, a: Value, *more: Value) -> Any:
+        if w.platform == "tpu" and a.dtype is DType.C64:
+            raise UnsupportedError(
+                f"{type(op).__name__}: {a.spec} on tpu: its compiler has no complex128 linear algebra; "
+                "use complex64, or run it on cpu or cuda"
+            )
+        return rule(op, w, a, *more)
+
+    return checked

@@ -1,0 +1,98 @@
+"""Matrix functions on TPU: its own calls where their precision is the dtype's, else plain StableHLO.
+
+complex128 is refused here, because the TPU compiler ends the process over it.
+
+Source: the calls that JAX writes for TPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lowering.families.linalg import inline
+from lowering.families.linalg.library import triangular_solve
+from lowering.families.linalg.matrix import (
+    REAL,
+    cut,
+    hermitian,
+    parts,
+    solve_by,
+    spec,
+    triangle,
+    widened,
+    without_complex128_on_tpu,
+)
+from lowering.writer import Value, Writer, signature
+from tenferro.errors import UnsupportedError
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["RULES"]
+
+SINGLE = (DType.F32, DType.C32)
+
+
+def call(
+    w: Writer, name: str, operands: Sequence[Value], results: Sequence[TensorSpec], config: str = ""
+) -> tuple[Value, ...]:
+    """One of the compiler's own calls."""
+    version = "api_version = 2 : i32, " if name == "LuDecomposition" else ""
+    tail = f') {{{version}backend_config = "{config}"}} : {signature(operands, results)}'
+    return w.statement(f"stablehlo.custom_call @{name}(", operands, tail, results)
+
+
+def qr(op: Any, w: Writer, a: Value) -> tuple[Value, Value]:
+    """Householder reflectors, then their product."""
+    batch, m, n = parts(a)
+    k = min(m, n)
+    width = m if op.full else k
+    packed, tau = call(w, "Qr", (a,), (a.spec, spec(a.dtype, *batch, k)))
+    reflectors = cut(w, packed, m, min(n, width))
+    if width > n:
+        reflectors = widened(w, reflectors, width)
+    name = "ProductOfElementaryHouseholderReflectors"
+    (q,) = call(w, name, (reflectors, tau), (reflectors.spec,))
+    return q, triangle(w, cut(w, packed, width, n), lower=False)
+
+
+def eigh(op: Any, w: Writer, a: Value) -> tuple[Value, Value]:
+    """Lower, sorted, at most 100 sweeps to 1e-6; in double precision by our own Jacobi sweeps."""
+    if a.dtype not in SINGLE:
+        return inline.eigh(op, w, a)
+    batch, n, _ = parts(a)
+    results = (a.spec, spec(REAL.get(a.dtype, a.dtype), *batch, n))
+    v, values = call(w, "Eigh", (hermitian(w, a),), results, "1,1,100,1e-6")
+    return values, v
+
+
+def lu(op: Any, w: Writer, a: Value) -> tuple[Value, Value]:
+    """In double precision by our own loop."""
+    if a.dtype not in SINGLE:
+        return inline.lu(op, w, a)
+    batch, m, n = parts(a)
+    results = (a.spec, spec(DType.I32, *batch, min(m, n)), spec(DType.I32, *batch, m))
+    packed, _, perm = call(w, "LuDecomposition", (a,), results)
+    return packed, w.convert(perm, DType.I64)
+
+
+def eig(op: Any, w: Writer, a: Value) -> Any:
+    """No platform but the CPU and GPUs has one."""
+    raise UnsupportedError(
+        f"Eig: {a.spec} on tpu: no routine for general matrices there; use eigh for a Hermitian one, or "
+        "run it on cpu or cuda"
+    )
+
+
+RULES = {
+    family_id: without_complex128_on_tpu(rule)
+    for family_id, rule in {
+        "tenferro.cholesky.v1": inline.cholesky,
+        "tenferro.qr.v1": qr,
+        "tenferro.svd.v1": inline.svd,
+        "tenferro.eigh.v1": eigh,
+        "tenferro.eig.v1": eig,
+        "tenferro.lu.v1": lu,
+        "tenferro.solve.v1": solve_by(lu),
+        "tenferro.triangular_solve.v1": triangular_solve,
+    }.items()
+}
