@@ -106,6 +106,10 @@ class BackendFailureError(TenferroError, RuntimeError):
     """A kernel, an extension's execution, or PJRT failed."""
 
 
+class DegenerateSpectrumError(BackendFailureError, ArithmeticError):
+    """Vectors were to be differentiated where singular values or eigenvalues coincide."""
+
+
 class PlatformUnavailableError(TenferroError, RuntimeError):
     """The platform asked for is not on this machine; names those that are."""
 

@@ -9,6 +9,7 @@ Source: Array API standard 2024.12, extension "linalg"; NumPy's and scipy's modu
 from __future__ import annotations
 
 import builtins
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -18,6 +19,8 @@ import numpy as np
 from tenferro.api.axes import normalize_axes
 from tenferro.api.contraction import einsum
 from tenferro.api.creation import tril, triu
+from tenferro.api.custom import custom_jvp
+from tenferro.api.determinant import determinant, sign_of_pivots
 from tenferro.api.elementwise import (
     abs,
     add,
@@ -210,10 +213,14 @@ def svd(x: Any, /, *, full_matrices: bool = True, degenerate: str = "zero") -> S
         full_matrices: square U and V^H, or only as many vectors as singular values.
         degenerate: the derivative of vectors whose singular values coincide is undefined: "zero"
             leaves the rotation within the subspace out, which is right for functions of the values,
-            and of projectors on whole subspaces; "nan" keeps the division by zero.
+            and of projectors on whole subspaces; "nan" keeps the division by zero; "raise" is an
+            error when it runs, natively only. Values coincide when they are 64 roundings of the
+            largest apart, or fewer: factorisations do not tell these apart.
 
     Raises:
         InvalidConfigError: another `degenerate`.
+        DegenerateSpectrumError: values that coincide, when a derivative of the vectors is run with
+            "raise".
     """
     _check_degenerate("svd", degenerate)
     return SVDResult(*apply(fam.Svd(bool(full_matrices), degenerate), _matrix("svd", x)))
@@ -268,8 +275,9 @@ def lu(x: Any, /) -> tuple[Any, Any, Any]:
 
 
 def _check_degenerate(name: str, degenerate: str) -> None:
-    if degenerate not in ("zero", "nan"):
-        raise InvalidConfigError(f'{name}: degenerate is "zero" or "nan", got {degenerate!r}')
+    if degenerate not in fam.DEGENERATE:
+        known = ", ".join(f'"{choice}"' for choice in fam.DEGENERATE)
+        raise InvalidConfigError(f"{name}: degenerate is one of {known}, got {degenerate!r}")
 
 
 # ---- solving ---------------------------------------------------------------------------------------
@@ -332,12 +340,34 @@ def inv(x: Any, /) -> Any:
 
 
 def pinv(x: Any, /, *, rtol: Any = None) -> Any:
-    """The Moore-Penrose inverse; singular values below rtol times the largest count as zero."""
-    x = _matrix("pinv", x)
+    """The Moore-Penrose inverse; singular values below rtol times the largest count as zero.
+
+    The derivative is that along matrices of the same rank, which is where there is one.
+    """
+    return _pinv(_matrix("pinv", x), rtol)
+
+
+@functools.partial(custom_jvp, nondiff_argnums=(1,))
+def _pinv(x: Any, rtol: Any) -> Any:
     u, s, vh = svd(x, full_matrices=False)
     keep = greater(s, _cutoff(x, s, rtol))
     inverse = where(keep, divide(1.0, where(keep, s, 1.0)), 0.0)
     return matmul(_scaled_columns(_adjoint(vh), convert(inverse, spec_of(x).dtype)), _adjoint(u))
+
+
+@_pinv.defjvp
+def _pinv_jvp(rtol: Any, primals: Any, tangents: Any) -> Any:
+    """-P A_dot P + P P^H A_dot^H (1 - A P) + (1 - P A) A_dot^H P^H P, by Golub and Pereyra (1973),
+    doi:10.1137/0710036.
+    """
+    (a,), (a_dot,) = primals, tangents
+    p = _pinv(a, rtol)
+    ph, ah_dot = _adjoint(p), _adjoint(a_dot)
+    inside = matmul(p, matmul(a_dot, p))
+    rows, columns = matmul(p, matmul(ph, ah_dot)), matmul(matmul(ah_dot, ph), p)
+    rest = subtract(rows, matmul(matmul(rows, a), p))
+    other = subtract(columns, matmul(p, matmul(a, columns)))
+    return p, add(subtract(rest, inside), other)
 
 
 def _cutoff(x: Any, s: Any, rtol: Any) -> Any:
@@ -370,24 +400,13 @@ def slogdet(x: Any, /) -> SlogdetResult:
     x = _square("slogdet", x)
     packed, perm = apply(fam.Lu(), x)
     pivots = diagonal(packed)
-    phase = multiply(_permutation_sign(perm, pivots), prod(sign(pivots), axis=-1))
+    phase = multiply(sign_of_pivots(perm, pivots), prod(sign(pivots), axis=-1))
     return SlogdetResult(phase, sum(log(abs(pivots)), axis=-1))
 
 
 def det(x: Any, /) -> Any:
-    """The determinant, by LU."""
-    x = _square("det", x)
-    packed, perm = apply(fam.Lu(), x)
-    pivots = diagonal(packed)
-    return multiply(_permutation_sign(perm, pivots), prod(pivots, axis=-1))
-
-
-def _permutation_sign(perm: Any, like: Any) -> Any:
-    """1 or -1: the parity of the number of pairs out of order."""
-    earlier, later = expand_dims(perm, axis=-1), expand_dims(perm, axis=-2)
-    above = triu(convert(greater(earlier, later), DType.I64), k=1)
-    odd = not_equal(sum(above, axis=(-2, -1)) % 2, 0)
-    return convert(where(odd, -1, 1), spec_of(like).dtype)
+    """The determinant, by LU. Its first and second derivatives hold for singular matrices, too."""
+    return determinant(_square("det", x))
 
 
 def matrix_rank(x: Any, /, *, rtol: Any = None) -> Any:

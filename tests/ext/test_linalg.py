@@ -279,3 +279,88 @@ def test_symbolic_batches_and_orders() -> None:
         value, gradient = program.run(x)
         np.testing.assert_allclose(value, np.linalg.inv(x).sum())
         np.testing.assert_allclose(gradient, tnf.grad(lambda x: tnf.sum(la.inv(x)))(x), rtol=1e-9)
+
+
+def singular(rank: int, dtype: str) -> Any:
+    return random(4, rank, dtype=dtype) @ random(rank, 4, dtype=dtype, seed=1)
+
+
+@both_kinds
+@pytest.mark.parametrize("rank", [0, 1, 2, 3, 4])
+def test_determinants_of_singular_matrices_have_derivatives(rank: int, dtype: str) -> None:
+    x = singular(rank, dtype)
+    gradient = tnf.grad(lambda x: tnf.real(la.det(x)))(x)
+    expected = np.array(
+        [
+            [(-1) ** (i + j) * np.linalg.det(np.delete(np.delete(x, i, 0), j, 1)) for j in range(4)]
+            for i in range(4)
+        ]
+    )
+    np.testing.assert_allclose(gradient, expected.conj(), atol=1e-12)
+    tnf.check_grads(la.det, (x,), order=2, executor=XlaExecutor("cpu"))
+
+
+@both_kinds
+@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (4, 4)])
+def test_pseudoinverse_along_matrices_of_one_rank(shape: tuple[int, int], dtype: str) -> None:
+    left, right = random(shape[0], 2, dtype=dtype), random(2, shape[1], dtype=dtype, seed=1)
+    b = random(shape[0], 2, dtype=dtype, seed=2)
+    tnf.check_grads(lambda a, c: la.pinv(a @ c), (left, right), order=2, rtol=1e-6)
+    tnf.check_grads(lambda a, c: la.lstsq(a @ c, b).x, (left, right), order=2, rtol=1e-6)
+
+
+def repeated(dtype: str, values: Any = (3.0, 3.0, 3.0, -1.0, -1.0)) -> Any:
+    q, _ = np.linalg.qr(random(5, 5, dtype=dtype))
+    return q * np.array(values) @ q.conj().T
+
+
+@both_kinds
+def test_observables_that_are_smooth_where_values_repeat(dtype: str) -> None:
+    """Rounding splits the values by a hair, which must not be divided by."""
+    x = repeated(dtype)
+    direction = symmetric(random(5, 5, dtype=dtype, seed=4))
+
+    def trace_of_function(x: Any) -> Any:
+        return tnf.sum(tnf.sin(la.eigvalsh(x)))
+
+    def projector(x: Any) -> Any:
+        v = la.eigh(x).eigenvectors[:, 2:]
+        return v @ adjoint(v)
+
+    def left_projector(x: Any) -> Any:
+        u = la.svd(x).U[:, :3]
+        return u @ adjoint(u)
+
+    def by_differences(fn: Any) -> Any:
+        h = 1e-5
+        return (fn(x + h * direction) - fn(x - h * direction)) / (2 * h)
+
+    for fn in (trace_of_function, projector, left_projector):
+        for executor in (
+            tnf.GraphExecutor(),
+            XlaExecutor("cpu"),
+            XlaExecutor("cpu", linalg="inline"),
+        ):
+            program = tnf.compile(lambda x, v, fn=fn: tnf.jvp(fn, (x,), (v,))[1], x, direction)
+            found = executor.run(program, x, direction)
+            np.testing.assert_allclose(found, by_differences(fn), atol=1e-8)
+
+
+def test_degenerate_can_be_an_error_or_nan() -> None:
+    eye = np.eye(3)
+
+    def loss(x: Any, degenerate: str) -> Any:
+        return tnf.sum(la.eigh(x, degenerate=degenerate).eigenvectors ** 3)
+
+    with pytest.raises(errors.DegenerateSpectrumError, match="coincide at 1") as caught:
+        tnf.grad(loss)(eye, "raise")
+    assert "test_linalg.py" in str(caught.value)
+    with pytest.raises(errors.DegenerateSpectrumError):
+        tnf.grad(lambda x: tnf.sum(la.svd(x, degenerate="raise").U ** 3))(eye)
+    assert not np.isfinite(tnf.grad(loss)(eye, "nan")).all()
+    assert np.isfinite(tnf.grad(loss)(eye, "zero")).all()
+    x = np.diag([1.0, 2.0, 3.0]) + 0.1
+    np.testing.assert_array_equal(tnf.grad(loss)(x, "raise"), tnf.grad(loss)(x, "zero"))
+    program = tnf.compile(lambda x: tnf.grad(loss)(x, "raise"), x)
+    with pytest.raises(errors.UnsupportedError, match="natively only"):
+        XlaExecutor("cpu").run(program, x)

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from lowering.extensions import register_extension_lowering
 from lowering.families.linalg import inline, library, tpu
+from lowering.writer import Value, Writer
+from tenferro.errors import UnsupportedError
 
 __all__ = ["register"]
+
+
+def distinct(op: Any, w: Writer, values: Value) -> Any:
+    """An error that depends on data cannot be raised from a device."""
+    raise UnsupportedError(
+        f'Distinct: {values.spec}: degenerate="raise" runs natively only; use "zero", or "nan" and look '
+        "at the result"
+    )
 
 
 def register() -> None:
@@ -17,4 +29,5 @@ def register() -> None:
         register_extension_lowering(family_id, rule, "tpu")
     for family_id, rule in inline.RULES.items():
         register_extension_lowering(family_id, rule, "inline")
+    register_extension_lowering("tenferro.distinct.v1", distinct)
     register_extension_lowering("tenferro.triangular_solve.v1", library.triangular_solve)

@@ -15,8 +15,11 @@ from tenferro.extension import ExtensionOp, extension_family
 from tenferro.types import DType
 
 __all__ = [
+    "DEGENERATE",
     "FAMILIES",
+    "SAME",
     "Cholesky",
+    "Distinct",
     "Eig",
     "Eigh",
     "Lu",
@@ -29,6 +32,11 @@ __all__ = [
 ACCEPTED = (DType.F32, DType.F64, DType.C32, DType.C64)
 REAL = {DType.C32: DType.F32, DType.C64: DType.F64}
 COMPLEX = {DType.F32: DType.C32, DType.F64: DType.C64}
+
+DEGENERATE = ("zero", "nan", "raise")
+"""What the derivative of vectors can be where values coincide; see `Svd`."""
+SAME = 64
+"""Values this many roundings of the largest apart are one value: factorisations do not tell them apart."""
 
 
 def matrix(
@@ -102,7 +110,7 @@ class Svd(ExtensionOp):
 
     `degenerate` says what the derivative of the vectors is where singular values coincide: "zero"
     leaves the rotation within the subspace out, which is right for functions of the values, and of
-    projectors on whole subspaces; "nan" keeps the division by zero.
+    projectors on whole subspaces; "nan" keeps the division by zero; "raise" is an error when it runs.
     """
 
     full: bool = False
@@ -201,4 +209,23 @@ class Solve(Solver):
     transpose: str = "N"
 
 
-FAMILIES: tuple[type[Any], ...] = (Cholesky, Qr, Svd, Eigh, Eig, Lu, TriangularSolve, Solve)
+@extension_family("tenferro", "distinct", version=1)
+@dataclass(frozen=True)
+class Distinct(ExtensionOp):
+    """Its input, values in a row, of which no two may coincide; natively only, where it is an error."""
+
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        return [(input_dtypes[0], input_shapes[0])]
+
+
+FAMILIES: tuple[type[Any], ...] = (
+    Cholesky,
+    Qr,
+    Svd,
+    Eigh,
+    Eig,
+    Lu,
+    TriangularSolve,
+    Solve,
+    Distinct,
+)

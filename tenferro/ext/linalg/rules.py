@@ -125,10 +125,6 @@ def from_right(builder: RuleBuilder, b: Value, a: Value, **options: Any) -> Valu
     return swapped(triangular(builder, a, swapped(b), transpose="T", **options))
 
 
-SAME = 64
-"""Values this many roundings of the largest apart are one value: factorisations do not tell them apart."""
-
-
 def reciprocal_differences(values: Value, like: Value, degenerate: str) -> Value:
     """F[i, j] = 1 / (values[j] - values[i]), 0 on the diagonal, and 0 where they coincide.
 
@@ -141,10 +137,15 @@ def reciprocal_differences(values: Value, like: Value, degenerate: str) -> Value
     if degenerate != "nan":
         size = abs_(difference)
         epsilon = float(np.finfo(values.dtype.real.dtype).eps)
-        largest = emit(ReduceMax((values.rank - 1,)), abs_(values)) * (SAME * epsilon)
+        largest = emit(ReduceMax((values.rank - 1,)), abs_(values)) * (fam.SAME * epsilon)
         near = compare(size, "LE", broadcast(largest, size, range(values.rank - 1)))
         none = logical_or(none, near)
     return select(none, 0, 1 / select(none, 1, difference))
+
+
+def distinct(builder: RuleBuilder, op: Any, values: Value) -> Value:
+    """The values, checked when they are there if `op` says so."""
+    return builder.apply(fam.Distinct(), values) if op.degenerate == "raise" else values
 
 
 def along_rows(values: Value, like: Value) -> Value:
@@ -226,7 +227,7 @@ class EighRule(ExtensionAdRule):
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         (w, v), (a_dot,) = outputs, tangents
         g = matmul(adjoint(v), matmul(hermitian(a_dot), v))
-        f = as_dtype(reciprocal_differences(w, v, op.degenerate), v)
+        f = as_dtype(reciprocal_differences(distinct(builder, op, w), v, op.degenerate), v)
         return real(diagonal(g)), matmul(v, f * g)
 
 
@@ -265,7 +266,9 @@ class SvdRule(ExtensionAdRule):
         s_dot = real(diagonal(g))
         scale = as_dtype(s, g)
         total = along_rows(s, g) + along_columns(s, g)
-        f = reciprocal_differences(s, g, op.degenerate) / select(is_zero(total), 1, total)
+        f = reciprocal_differences(distinct(builder, op, s), g, op.degenerate) / select(
+            is_zero(total), 1, total
+        )
         f = as_dtype(f, g)
         x = f * (columns(g, scale) + rows(scale, gh))
         y = f * (rows(scale, g) + columns(gh, scale))
@@ -374,6 +377,18 @@ class TriangularSolveRule(SolverRule):
         return tril(a_dot, -off) if op.lower else triu(a_dot, off)
 
 
+class DistinctRule(ExtensionAdRule):
+    """The identity; what was checked once need not be again."""
+
+    family_id = fam.Distinct.family_id
+
+    def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
+        return tangents[0]
+
+    def batch_rule(self, op: Any, builder: Any, inputs: Any, batched: Any) -> Any:
+        return builder.apply(op, inputs[0])
+
+
 def rule_set() -> ExtensionRuleSet:
     """The rules of all linalg families."""
     return ExtensionRuleSet(
@@ -386,5 +401,6 @@ def rule_set() -> ExtensionRuleSet:
             LuRule(),
             SolveRule(),
             TriangularSolveRule(),
+            DistinctRule(),
         ]
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tenferro.errors import DegenerateSpectrumError
 from tenferro.ext.linalg import families as fam
 from tenferro.extension import ExtensionCaches, ExtensionRuntime
 
@@ -117,6 +118,26 @@ def solve(op: fam.Solve, a: Array, b: Array) -> Array:
     return each_matrix(one, a, b)[0]
 
 
+def distinct(op: fam.Distinct, values: Array) -> Array:
+    """The values themselves.
+
+    Raises:
+        DegenerateSpectrumError: two that are a few roundings of the largest apart.
+    """
+    ordered = np.sort(values, axis=-1)
+    gap = np.abs(np.diff(ordered, axis=-1))
+    largest = np.max(np.abs(values), axis=-1, keepdims=True, initial=0)
+    near = gap <= fam.SAME * np.finfo(values.dtype).eps * largest
+    if near.any():
+        place = tuple(int(i) for i in np.argwhere(near)[0])
+        value = ordered[place]
+        raise DegenerateSpectrumError(
+            f"{op.family_id}: two values coincide at {value:.17g}; the vectors have no derivative there: "
+            'use degenerate="zero" for a function of the values or of projectors on whole subspaces'
+        )
+    return values
+
+
 KERNELS: dict[type[Any], Callable[..., Any]] = {
     fam.Cholesky: cholesky,
     fam.Qr: lambda op, a: tuple(np.linalg.qr(a, "complete" if op.full else "reduced")),
@@ -126,6 +147,7 @@ KERNELS: dict[type[Any], Callable[..., Any]] = {
     fam.Lu: lu,
     fam.TriangularSolve: triangular_solve,
     fam.Solve: solve,
+    fam.Distinct: distinct,
 }
 
 

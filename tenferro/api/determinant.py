@@ -1,0 +1,112 @@
+"""Determinants, with derivatives that hold for singular matrices, too.
+
+The usual det(A) A^-T does not exist there, although the determinant is a polynomial. The derivative is
+the adjugate's transpose; it and its own derivative are written by the singular values, as products that
+leave one or two of them out, and divide by none.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tenferro.api.creation import ones_like, tril, triu
+from tenferro.api.custom import custom_jvp
+from tenferro.api.elementwise import add, conj, greater, multiply, not_equal, sign, subtract, where
+from tenferro.api.linear import matmul
+from tenferro.api.manipulation import diagonal, expand_dims, flip, matrix_transpose
+from tenferro.api.promotion import broadcast_to, convert
+from tenferro.api.reductions import cumulative_prod, prod, sum
+from tenferro.exec.dispatch import spec_of
+from tenferro.ext.linalg import families as fam
+from tenferro.extension import apply
+from tenferro.types import DType
+
+__all__ = ["adjugate", "determinant", "sign_of_pivots"]
+
+
+@custom_jvp
+def determinant(x: Any) -> Any:
+    """By LU with partial pivoting."""
+    packed, perm = apply(fam.Lu(), x)
+    pivots = diagonal(packed)
+    return multiply(sign_of_pivots(perm, pivots), prod(pivots, axis=-1))
+
+
+@determinant.defjvp
+def _determinant_jvp(primals: Any, tangents: Any) -> Any:
+    """Jacobi's formula: tr(adj(A) A_dot)."""
+    (x,), (x_dot,) = primals, tangents
+    products = multiply(matrix_transpose(adjugate(x)), x_dot)
+    return determinant(x), sum(products, axis=(-2, -1))
+
+
+def sign_of_pivots(perm: Any, like: Any) -> Any:
+    """1 or -1: the parity of the number of pairs out of order."""
+    earlier, later = expand_dims(perm, axis=-1), expand_dims(perm, axis=-2)
+    above = triu(convert(greater(earlier, later), DType.I64), k=1)
+    odd = not_equal(sum(above, axis=(-2, -1)) % 2, 0)
+    return convert(where(odd, -1, 1), spec_of(like).dtype)
+
+
+@custom_jvp
+def adjugate(x: Any) -> Any:
+    """The transpose of the cofactors: with A = U S V^H, det(U V^H) V adj(S) U^H.
+
+    adj(S) is diagonal; element i is the product of all other singular values.
+    """
+    phase, u, s, vh = _factors(x)
+    left, right = _products_before(s), _products_after(s)
+    others = convert(multiply(left, right), spec_of(x).dtype)
+    scaled = multiply(_adjoint(vh), expand_dims(others, axis=-2))
+    return multiply(phase, matmul(scaled, _adjoint(u)))
+
+
+@adjugate.defjvp
+def _adjugate_jvp(primals: Any, tangents: Any) -> Any:
+    """With B = U^H A_dot V and E[i, j] the product of all singular values but i and j, E[i, i] = 0:
+
+    det(U V^H) V (diag(E diag B) - E o B) U^H, because det(S + B) has no other terms of that order.
+    """
+    (x,), (x_dot,) = primals, tangents
+    phase, u, s, vh = _factors(x)
+    v = _adjoint(vh)
+    b = matmul(_adjoint(u), matmul(x_dot, v))
+    e = convert(_products_without_two(s), spec_of(x).dtype)
+    along = sum(multiply(e, expand_dims(diagonal(b), axis=-2)), axis=-1, keepdims=True)
+    inner = subtract(multiply(along, _identity(b)), multiply(e, b))
+    return adjugate(x), multiply(phase, matmul(matmul(v, inner), _adjoint(u)))
+
+
+def _factors(x: Any) -> tuple[Any, Any, Any, Any]:
+    u, s, vh = apply(fam.Svd(), x)
+    packed, perm = apply(fam.Lu(), matmul(u, vh))
+    pivots = diagonal(packed)
+    phase = multiply(sign_of_pivots(perm, pivots), prod(sign(pivots), axis=-1))
+    return expand_dims(phase, axis=(-2, -1)), u, s, vh
+
+
+def _products_before(s: Any) -> Any:
+    """The product of the elements before each one."""
+    return cumulative_prod(s, axis=-1, include_initial=True)[..., :-1]
+
+
+def _products_after(s: Any) -> Any:
+    return flip(_products_before(flip(s, axis=-1)), axis=-1)
+
+
+def _products_without_two(s: Any) -> Any:
+    """Those before i, between i and j, and after j, for i < j; symmetric, zero on the diagonal."""
+    wide = broadcast_to(expand_dims(s, axis=-2), (*s.shape, s.shape[-1]))
+    between = _products_before(add(triu(wide, k=1), tril(ones_like(wide))))
+    before = expand_dims(_products_before(s), axis=-1)
+    after = expand_dims(_products_after(s), axis=-2)
+    upper = triu(multiply(before, multiply(between, after)), k=1)
+    return add(upper, matrix_transpose(upper))
+
+
+def _identity(like: Any) -> Any:
+    return tril(triu(ones_like(like)))
+
+
+def _adjoint(x: Any) -> Any:
+    return conj(matrix_transpose(x))
