@@ -11,9 +11,9 @@ export OPENBLAS_NUM_THREADS = 1
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml examples/tropical/pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[xla,test,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[xla,test,dev]' -e examples/tropical
 	touch $(STAMP)
 
 demo: $(STAMP) ## trace, differentiate, run natively, export StableHLO, run through PJRT, compare

@@ -34,6 +34,7 @@ from tenferro.extension.registration import install_default_families
 from tenferro.graph import GraphBuilder
 from tenferro.ops import STD_OPS, StdTensorOp
 from tenferro.program import GraphProgram, install_native_executor
+from tenferro.program import native_executor as default_executor
 from tenferro.types import DType, TensorSpec
 
 if TYPE_CHECKING:
@@ -107,6 +108,7 @@ __all__ = [
     "compile",
     "custom_jvp",
     "custom_vjp",
+    "default_executor",
     "errors",
     "extension",
     "fft",

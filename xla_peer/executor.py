@@ -31,6 +31,7 @@ class XlaExecutor:
         device: number of the device on that platform.
         precision: of dots whose op does not say; "highest" keeps float32 in float32.
         linalg: "library" for the platform's own routines, or "inline" for plain StableHLO.
+        extensions: "expand" or "composite"; see `lowering.lower_to_stablehlo`.
         cache_size: how many executables are kept.
 
     Intermediate results keep the precision of their dtype (XLA's excess precision is off), so that
@@ -53,11 +54,13 @@ class XlaExecutor:
         *,
         precision: str = "highest",
         linalg: str = "library",
+        extensions: str = "expand",
         cache_size: int = 256,
     ) -> None:
         self.platform = platform
         self.precision = precision
         self.linalg = linalg
+        self.extensions = extensions
         self._client = pjrt.client(platform)
         devices = self._client.local_devices()
         if isinstance(device, bool) or not 0 <= device < len(devices):
@@ -91,6 +94,7 @@ class XlaExecutor:
             static,
             self.platform if known else "cpu",
             self.precision,
+            extensions=self.extensions,
             linalg=self.linalg if known else "inline",
         )
         options = {"xla_allow_excess_precision": False}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
+from importlib import metadata
 from typing import Any, Protocol
 
 from tenferro.errors import DuplicateFamilyError, RegistrationError
@@ -65,6 +66,9 @@ class OpFactory:
         return self.cls(**payload)
 
 
+ENTRY_POINTS = "tenferro.extensions"
+"""The group under which packages offer their families."""
+
 _FACTORIES: dict[str, ExtensionFactory] = {}
 _LOCK = threading.Lock()
 
@@ -102,9 +106,44 @@ def register_extension(factory: Any) -> None:
 
 
 def lookup_extension_factory(family_id: str) -> ExtensionFactory | None:
-    """The factory of a family, or None."""
+    """The factory of a family, or None; if it is not known yet, installed packages are asked.
+
+    Raises:
+        RegistrationError: what a package offers under the entry-point group is no family.
+    """
     with _LOCK:
-        return _known().get(family_id)
+        found = _known().get(family_id)
+    if found is None:
+        _discover()
+        with _LOCK:
+            found = _known().get(family_id)
+    return found
+
+
+def _discover() -> None:
+    """Take what installed packages offer: a dataclass, a factory, a list of these, or a function."""
+    for point in metadata.entry_points(group=ENTRY_POINTS):
+        try:
+            offered = point.load()
+            for factory in offered if isinstance(offered, list | tuple) else [offered]:
+                if isinstance(factory, type) or hasattr(factory, "family_id"):
+                    _register_once(factory)
+                else:
+                    factory()
+        except DuplicateFamilyError:
+            continue  # because the function has been called before
+        except Exception as error:
+            raise RegistrationError(
+                f"entry point {point.name!r} ({point.value}) of the group {ENTRY_POINTS}: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+
+
+def _register_once(factory: Any) -> None:
+    with _LOCK:
+        known = factory.family_id in _known()
+    if not known:
+        register_extension(factory)
 
 
 def registered_families() -> list[str]:

@@ -17,7 +17,6 @@ import tempfile
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +25,12 @@ import numpy as np
 from tenferro.dims import DimExpr, Guard, SymDim, parse_dim
 from tenferro.errors import (
     InvalidConfigError,
-    RegistrationError,
     TenferroError,
     UnsupportedError,
 )
 from tenferro.extension.extension_op import ExtensionOp, check_family_id, major_version
 from tenferro.extension.registration import (
     lookup_extension_factory,
-    register_extension,
     registered_families,
 )
 from tenferro.graph import Graph, SourceLine
@@ -47,7 +44,6 @@ __all__ = ["MissingExtension", "load", "save"]
 
 FORMAT = "tenferro-program"
 VERSION = 1
-ENTRY_POINTS = "tenferro.extensions"
 LARGEST_FILE = 16 << 30
 """Bytes that a file may unpack to."""
 MOST_MEMBERS = 1_000_000
@@ -314,9 +310,6 @@ def _loaded_constant(entry: Mapping[str, Any], archive: zipfile.ZipFile) -> Cons
 def _loaded_extension(entry: Mapping[str, Any], payload: dict[str, Any], skip: bool) -> Any:
     family_id = check_family_id(entry["extension"])
     factory = lookup_extension_factory(family_id)
-    if factory is None:
-        _discover()
-        factory = lookup_extension_factory(family_id)
     if factory is not None:
         return factory.instantiate(payload)
     stem = family_id.rpartition(".v")[0]
@@ -335,16 +328,6 @@ def _loaded_extension(entry: Mapping[str, Any], payload: dict[str, Any], skip: b
     return MissingExtension(
         family_id, json.dumps(entry["payload"]), types, len(entry["inputs"]), len(types)
     )
-
-
-def _discover() -> None:
-    """Call what installed packages offer under the entry-point group, for families not seen yet."""
-    for point in metadata.entry_points(group=ENTRY_POINTS):
-        found = point.load()
-        try:
-            register_extension(found) if isinstance(found, type) else found()
-        except RegistrationError:
-            continue  # because it is registered already
 
 
 def _loaded(value: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tenferro.ext import fft, linalg
+from tenferro.ext import einsum, fft, linalg
 from tenferro.extension import ExtensionRuleSet, check_extension
 from tests.extension.test_contract import Scale, ScaleRule, X
 from xla_peer import XlaExecutor
@@ -16,7 +16,8 @@ RULES = ExtensionRuleSet([ScaleRule()])
 
 
 def test_a_right_op_passes_everywhere() -> None:
-    report = check_extension(Scale(3.0), [X], rules=RULES, executor=XlaExecutor("cpu"))
+    executors = [XlaExecutor("cpu"), XlaExecutor("cpu", extensions="composite")]
+    report = check_extension(Scale(3.0), [X], rules=RULES, executor=executors, analytic=True)
     assert report.ok, str(report)
     assert [check.ok for check in report.checks].count(None) == 1
 
@@ -34,6 +35,9 @@ SAMPLES: list[tuple[Any, tuple[Any, ...]]] = [
     (linalg.families.TriangularSolve(), (general(3, 3) + 4 * np.eye(3), general(3, 2))),
     (linalg.families.Eigh(), (np.diag([1.0, 2.0, 5.0]),)),
     (linalg.families.Svd(), (general(4, 3),)),
+    (linalg.families.Eig(), (general(3, 3),)),
+    (linalg.families.Svd(full=True), (general(2, 3, 4),)),
+    (einsum.Einsum(("ij", "jk", "ki"), "kk"), (general(2, 3), general(3, 4), general(4, 2))),
     (fft.families.Fft("rfft", (4, 5)), (general(2, 4, 5),)),
     (fft.families.Fft("irfft", (6,)), (general(2, 4) + 1j * general(2, 4),)),
 ]
@@ -41,13 +45,13 @@ SAMPLES: list[tuple[Any, tuple[Any, ...]]] = [
 
 @pytest.mark.parametrize(("op", "inputs"), SAMPLES, ids=lambda x: str(x)[:30])
 def test_our_own_families_pass(op: Any, inputs: Any) -> None:
-    runtimes = {r.family_id: r for r in (*linalg.runtimes(), *fft.runtimes())}
+    runtimes = {r.family_id: r for r in (*linalg.runtimes(), *fft.runtimes(), *einsum.runtimes())}
     report = check_extension(
         op,
         inputs,
-        rules=linalg.rule_set() + fft.rule_set(),
+        rules=linalg.rule_set() + fft.rule_set() + einsum.rule_set(),
         runtime=runtimes[op.family_id],
-        executor=XlaExecutor("cpu"),
+        executor=[XlaExecutor("cpu"), XlaExecutor("cpu", extensions="composite")],
     )
     failed = [check for check in report.checks if check.ok is False]
     symbols = [check for check in failed if "symbols" in check.law]
@@ -110,6 +114,17 @@ class Unruled(ScaleRule):
         )
 
 
+class Careless(Scale):
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        assert input_shapes[0][0] is not None
+        return [(input_dtypes[0], input_shapes[0])]
+
+
+class AlmostRight(ScaleRule):
+    def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
+        return builder.apply(op, tangents[0]) * (1 + 1e-9)
+
+
 class UnruledOp(Scale):
     family_id = "tenferro-tests.unruled.v1"
 
@@ -124,14 +139,42 @@ class UnruledOp(Scale):
         (Writes(1.0), None, "execution gives"),
         (Collapses(1.0), None, "symbols"),
         (WrongExpansion(2.0), None, "expansion"),
+        (Careless(2.0), None, "refused"),
         (Scale(2.0), WrongSign(), "tangents"),
+        (Scale(2.0), AlmostRight(), "tangents"),
         (Scale(2.0), WrongAdjoint(), "cotangents"),
         (Scale(2.0), Unruled(), "only what has rules"),
     ],
 )
 def test_each_planted_fault_is_named(op: Any, rule: Any, law: str) -> None:
     rules = None if rule is None else ExtensionRuleSet([rule])
-    report = check_extension(op, [X.copy()], rules=rules)
+    report = check_extension(op, [X.copy()], rules=rules, analytic=True)
     assert not report.ok
     assert any(law in check.law for check in report.checks if check.ok is False), str(report)
     assert "BREAKS" in str(report)
+
+
+class WrongFromTheThird(Scale):
+    def lower_to_standard_ops(
+        self, builder: Any, inputs: Any, input_dtypes: Any, input_shapes: Any
+    ) -> Any:
+        if input_shapes[0][0] > 2:
+            return [inputs[0]]
+        return super().lower_to_standard_ops(builder, inputs, input_dtypes, input_shapes)
+
+
+def test_the_example_is_the_smallest() -> None:
+    x = np.ones((8, 5))
+    report = check_extension(WrongExpansion(2.0), [x])
+    (failed,) = [check for check in report.checks if check.ok is False]
+    assert failed.example == "f64[1,1] = [[1.0]]"
+    assert "for f64[1,1] = [[1.0]]" in str(report)
+    report = check_extension(WrongFromTheThird(2.0), [x])
+    (failed,) = [check for check in report.checks if check.ok is False]
+    assert failed.example.startswith("f64[4,1] = ")
+
+
+def test_the_fixture_fails_with_the_report(assert_extension: Any) -> None:
+    assert_extension(Scale(2.0), [X], rules=RULES)
+    with pytest.raises(AssertionError, match=r"BREAKS(.|\n)*FAILED +the expansion"):
+        assert_extension(WrongExpansion(2.0), [X])

@@ -202,3 +202,36 @@ def test_what_cannot_be_saved_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(errors.UnsupportedError, match=r"unsaved\.v1"):
         tnf.save(program, tmp_path / "file")
     assert not list(tmp_path.iterdir())
+
+
+class Point:
+    """What an installed package offers."""
+
+    name, value = "theirs", "their_package:families"
+
+    def __init__(self, offered: Any) -> None:
+        self.offered = offered
+
+    def load(self) -> Any:
+        if isinstance(self.offered, Exception):
+            raise self.offered
+        return self.offered
+
+
+@extension_family("tenferro-tests", "offered", version=1)
+@dataclass(frozen=True)
+class Offered(ExtensionOp):
+    pass
+
+
+def test_what_packages_offer(monkeypatch: Any) -> None:
+    from tenferro.extension import lookup_extension_factory, registration
+
+    offers: list[Any] = [[Offered]]
+    monkeypatch.setattr(registration.metadata, "entry_points", lambda group: map(Point, offers))
+    assert lookup_extension_factory("tenferro-tests.other.v1") is None
+    assert lookup_extension_factory(Offered.family_id) is not None
+    for broken in (3, ImportError("no such module"), [int]):
+        offers[:] = [broken]
+        with pytest.raises(errors.RegistrationError, match=r"'theirs' .their_package:families"):
+            lookup_extension_factory("tenferro-tests.other.v1")

@@ -180,6 +180,8 @@ class Solver(ExtensionOp):
             raise DTypeError(
                 f"{name}: x0 and x1 must have one dtype, got {dtype}, {input_dtypes[1]}"
             )
+        if len(input_shapes[1]) < 2:
+            raise ShapeError(f"{name}: x1 needs two axes, got shape {tuple(input_shapes[1])}")
         *other, rows, _ = input_shapes[1]
         if tuple(other) != batch or rows != n:
             raise ShapeError(

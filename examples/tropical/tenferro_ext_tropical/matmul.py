@@ -1,0 +1,124 @@
+"""The product of matrices in a tropical algebra, fused: no tensor of all combinations is made natively.
+
+Source: seed 000, section 14 (a fused tropical product as an extension).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import tenferro as tnf
+from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
+from tenferro.extension import (
+    ExtensionOp,
+    ExtensionRuntime,
+    HostReferenceRuntime,
+    apply,
+    extension_family,
+)
+from tenferro.extension.ops import (
+    Add,
+    ArgMax,
+    ArgMin,
+    BroadcastInDim,
+    Multiply,
+    ReduceMax,
+    ReduceMin,
+)
+from tenferro_ext_tropical.algebras import ALGEBRAS, MAX_PLUS, Algebra
+
+__all__ = ["FAMILIES", "FusedMatmul", "install", "matmul", "runtimes"]
+
+
+@extension_family("tenferro-ext-tropical", "fused_matmul", version=1)
+@dataclass(frozen=True)
+class FusedMatmul(ExtensionOp):
+    """y[.., m, n] = plus over k of x1[.., m, k] times x2[.., k, n], and the first k that gives it.
+
+    Attributes:
+        algebra: "max_plus", "min_plus" or "max_times".
+    """
+
+    algebra: str = "max_plus"
+    input_count = 2
+    output_count = 2
+
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        if self.algebra not in ALGEBRAS:
+            raise InvalidConfigError(
+                f"FusedMatmul: algebra is one of {', '.join(ALGEBRAS)}, got {self.algebra!r}"
+            )
+        (dtype, other), (left, right) = input_dtypes, map(tuple, input_shapes)
+        if dtype is not other or not dtype.is_float:
+            raise DTypeError(f"FusedMatmul: needs floats of one dtype, got {dtype} and {other}")
+        if len(left) < 2 or len(left) != len(right):
+            raise ShapeError(f"FusedMatmul: needs matrices of one rank, got {left} and {right}")
+        if left[:-2] != right[:-2] or left[-1] != right[-2]:
+            raise ShapeError(
+                f"FusedMatmul: batch axes and the inner extent must agree, got {left} and {right}"
+            )
+        if isinstance(left[-1], int) and left[-1] == 0:
+            raise ShapeError(f"FusedMatmul: nothing to choose from in {left} and {right}")
+        shape = (*left[:-1], right[-1])
+        return [(dtype, shape), (tnf.DType.I64, shape)]
+
+    def eager_execute(self, inputs: Any) -> Any:
+        """One sweep over k, keeping the best so far; NaN wins, as it does in a maximum."""
+        x1, x2 = inputs
+        combine = np.multiply if self.algebra == "max_times" else np.add
+        better = np.less if self.algebra == "min_plus" else np.greater
+        best = winner = None
+        with np.errstate(all="ignore"):
+            for k in range(x1.shape[-1]):
+                here = combine(x1[..., :, k, None], x2[..., k, None, :])
+                if best is None or winner is None:
+                    best, winner = here, np.zeros(here.shape, np.int64)
+                    continue
+                wins = (better(here, best) | np.isnan(here)) & ~np.isnan(best)
+                np.copyto(best, here, where=wins)
+                np.copyto(winner, k, where=wins)
+        return [best, winner]
+
+    def lower_to_standard_ops(
+        self, builder: Any, inputs: Any, input_dtypes: Any, input_shapes: Any
+    ) -> Any:
+        """All combinations [.., m, k, n], reduced over k."""
+        left, right = map(tuple, input_shapes)
+        batch = len(left) - 2
+        shape = (*left, right[-1])
+        x1 = builder.emit(BroadcastInDim(shape, tuple(range(batch + 2))), inputs[0])
+        x2 = builder.emit(BroadcastInDim(shape, (*range(batch), batch + 1, batch + 2)), inputs[1])
+        every = builder.emit(Multiply() if self.algebra == "max_times" else Add(), x1, x2)
+        reduce, find = (ReduceMin, ArgMin) if self.algebra == "min_plus" else (ReduceMax, ArgMax)
+        return builder.emit(reduce((batch + 1,)), every), builder.emit(find(batch + 1), every)
+
+
+def matmul(x1: Any, x2: Any, algebra: Algebra = MAX_PLUS) -> Any:
+    """The product of matrices on the last two axes; leading axes are equal.
+
+    On arrays it runs on the default executor, where `install` has registered it.
+
+    >>> install()
+    >>> matmul(np.array([[0.0, 5.0]]), np.array([[1.0], [2.0]]))
+    array([[7.]])
+    """
+    return apply(FusedMatmul(algebra.name), x1, x2)[0]
+
+
+FAMILIES = [FusedMatmul]
+
+
+def runtimes() -> list[ExtensionRuntime]:
+    """What executes the family natively."""
+    return [HostReferenceRuntime(FusedMatmul.family_id)]
+
+
+def install() -> None:
+    """Let the default executor run the family, so that calls on arrays work."""
+    registry = tnf.default_executor().extensions
+    for runtime in runtimes():
+        if runtime.family_id not in registry:
+            registry.register(runtime)

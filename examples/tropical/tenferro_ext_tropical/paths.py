@@ -1,0 +1,33 @@
+"""Shortest paths: powers of a matrix of lengths in the min-plus algebra."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tenferro as tnf
+from tenferro_ext_tropical.algebras import MIN_PLUS
+from tenferro_ext_tropical.matmul import matmul
+
+__all__ = ["shortest_paths"]
+
+
+def shortest_paths(lengths: Any) -> Any:
+    """The length of the shortest path between any two nodes; infinity where there is none.
+
+    lengths[i, j] is the length of the edge from i to j, infinity where there is none. Its gradient
+    says which edges a path takes. Squares the matrix log2(n) times; needs cycles to be no shorter
+    than nothing.
+
+    >>> import numpy as np
+    >>> from tenferro_ext_tropical import install
+    >>> install()
+    >>> shortest_paths(np.array([[0.0, 1.0, 9.0], [9.0, 0.0, 1.0], [9.0, 9.0, 0.0]]))[0]
+    array([0., 1., 2.])
+    """
+    n = lengths.shape[-1]
+    at_once = tnf.where(tnf.eye(n, dtype=lengths.dtype) > 0, 0.0, lengths)
+    reached = 1
+    while reached < n - 1:
+        at_once = matmul(at_once, at_once, MIN_PLUS)
+        reached *= 2
+    return at_once

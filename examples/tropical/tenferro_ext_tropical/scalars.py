@@ -1,0 +1,89 @@
+"""Tensors with tropical operators, composed of standard functions; only `@` is fused.
+
+>>> x = MaxPlus(np.array([1.0, 5.0]))
+>>> (x + MaxPlus(3.0)).value, (x * MaxPlus(3.0)).value
+(array([3., 5.]), array([4., 8.]))
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+import tenferro as tnf
+from tenferro_ext_tropical.algebras import MAX_PLUS, MAX_TIMES, MIN_PLUS, Algebra
+from tenferro_ext_tropical.matmul import matmul
+
+__all__ = ["MaxPlus", "MaxTimes", "MinPlus"]
+
+
+class Tropical:
+    """A tensor, an array or a number, of which + and * are those of an algebra."""
+
+    algebra: ClassVar[Algebra]
+
+    def __init__(self, value: Any) -> None:
+        self.value = value if hasattr(value, "dtype") else np.asarray(value, dtype=np.float64)
+
+    def _with(self, function: Any, other: Any) -> Any:
+        if type(other) is not type(self):
+            return NotImplemented
+        return type(self)(function(self.value, other.value))
+
+    def __add__(self, other: Any) -> Any:
+        return self._with(self.algebra.choose, other)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._with(self.algebra.combine, other)
+
+    def __matmul__(self, other: Any) -> Any:
+        return self._with(lambda a, b: matmul(a, b, self.algebra), other)
+
+    def __pow__(self, count: int) -> Any:
+        """The product of `count` of them: a multiple, or for max_times a power."""
+        scaled = tnf.pow if self.algebra is MAX_TIMES else tnf.multiply
+        return type(self)(scaled(self.value, float(count)))
+
+    def __getitem__(self, index: Any) -> Any:
+        return type(self)(self.value[index])
+
+    def sum(self, axis: Any = None) -> Any:
+        """Plus over axes."""
+        return type(self)(self.algebra.reduce(self.value, axis=axis))
+
+    @classmethod
+    def zero(cls) -> Any:
+        """What plus leaves alone."""
+        return cls(cls.algebra.zero)
+
+    @classmethod
+    def one(cls) -> Any:
+        """What times leaves alone."""
+        return cls(cls.algebra.one)
+
+    @classmethod
+    def eye(cls, n: int) -> Any:
+        """The unit matrix: ones on the diagonal, zeros elsewhere."""
+        return cls(np.where(np.eye(n, dtype=bool), cls.algebra.one, cls.algebra.zero))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.value})"
+
+
+class MaxPlus(Tropical):
+    """+ is the maximum, * the sum."""
+
+    algebra = MAX_PLUS
+
+
+class MinPlus(Tropical):
+    """+ is the minimum, * the sum."""
+
+    algebra = MIN_PLUS
+
+
+class MaxTimes(Tropical):
+    """+ is the maximum, * the product; of numbers that are not negative."""
+
+    algebra = MAX_TIMES

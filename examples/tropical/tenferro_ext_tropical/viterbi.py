@@ -1,0 +1,37 @@
+"""The most likely sequence of hidden states: a chain of max-plus products.
+
+Source: Viterbi (1967), doi:10.1109/TIT.1967.1054010.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import tenferro as tnf
+from tenferro_ext_tropical.matmul import matmul, runtimes
+from tenferro_ext_tropical.rules import rule_set
+
+__all__ = ["best_score", "best_sequence"]
+
+
+def best_score(start: Any, step: Any, seen: Any) -> Any:
+    """The largest of all sums start[z0] + seen[0, z0] + step[z0, z1] + seen[1, z1] + ..
+
+    Logarithms of probabilities: of the first state, of a step between two states, and of what was seen
+    at each time in each state.
+    """
+    score = tnf.reshape(start + seen[0], (1, -1))
+    for time in range(1, seen.shape[0]):
+        score = matmul(score, step) + seen[time]
+    return tnf.max(score)
+
+
+def best_sequence(start: Any, step: Any, seen: Any) -> list[int]:
+    """The states of the best sequence: where the score's derivative with respect to `seen` is one."""
+    context = tnf.AdContext(rule_set())
+    gradient = tnf.grad(best_score, argnums=2, context=context)
+    program = tnf.compile(gradient, start, step, seen)
+    taken = tnf.GraphExecutor(runtimes=runtimes()).run(program, start, step, seen)
+    return [int(state) for state in np.argmax(taken, axis=1)]
