@@ -15,6 +15,7 @@ __all__ = [
     "BackendFailureError",
     "ConcretizationError",
     "DTypeError",
+    "DegenerateSpectrumError",
     "DuplicateFamilyError",
     "ExtensionLoweringError",
     "GradientMismatchError",
