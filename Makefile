@@ -36,10 +36,12 @@ types: $(STAMP) ## strict types
 sweep: $(STAMP) ## long sweeps
 	$(BIN)/python -m pytest -n 2 -m sweep
 
-bench: $(STAMP) ## how tracing, running and lowering grow with the number of ops
+bench: $(STAMP) ## import, tracing, running, lowering, dispatch and compile caching
 	$(BIN)/python benchmarks/import_time.py
 	$(BIN)/python benchmarks/graph_scale.py
 	$(BIN)/python benchmarks/checkpoint_memory.py
+	$(BIN)/python benchmarks/dispatch.py
+	$(BIN)/python benchmarks/compile_cache.py
 
 coverage: $(STAMP) ## write docs/coverage.md
 	$(BIN)/python tools/coverage.py

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lowering.writer import Value, Writer
@@ -16,14 +16,16 @@ __all__ = ["Emitters", "emit_instructions"]
 Emitters = Mapping[type[StdTensorOp], Any]
 
 
-def emit_instructions(view: LoweringView, writer: Writer, emitters: Emitters) -> list[Value]:
-    """Write the statements of a program whose inputs are the writer's arguments; gives the outputs.
+def emit_instructions(
+    view: LoweringView, writer: Writer, emitters: Emitters, inputs: Sequence[Value] | None = None
+) -> list[Value]:
+    """Write the statements of a program on `inputs`, the writer's arguments; gives the outputs.
 
     Raises:
         NonStaticShapeError: an extent that the data decide.
         UnsupportedError: an op that StableHLO cannot express.
     """
-    values: list[Any] = [*writer.arguments]
+    values: list[Any] = [*(writer.arguments if inputs is None else inputs)]
     values += [None] * (len(view.types) - len(values))
     for instruction in view.instructions:
         _emit(instruction, view, writer, values, emitters)

@@ -10,11 +10,12 @@ from lowering.emission import Emitters, emit_instructions
 from lowering.emit import EMITTERS
 from lowering.extensions import lowering_of
 from lowering.module import StableHloModule
-from lowering.writer import Writer
+from lowering.writer import Value, Writer
 from tenferro.dims import is_static
 from tenferro.errors import InvalidConfigError, NonStaticShapeError
 from tenferro.ops.extension import Extension
 from tenferro.program import GraphProgram, LoweringView, expand_extensions
+from tenferro.types import TensorSpec
 
 __all__ = ["PLATFORMS", "PRECISIONS", "lower_to_stablehlo"]
 
@@ -30,6 +31,9 @@ def lower_to_stablehlo(
     specs: Sequence[Any] | None = None,
     extensions: str = "expand",
     linalg: str = "library",
+    input_orders: Sequence[str] = (),
+    output_orders: Sequence[str] = (),
+    donate: Sequence[str] = (),
 ) -> StableHloModule:
     """The program as a StableHLO module; needs no jaxlib.
 
@@ -44,6 +48,9 @@ def lower_to_stablehlo(
             the expansion as its decomposition.
         linalg: "library" calls what the platform has (LAPACK, cuSOLVER, the TPU's own); "inline"
             writes plain StableHLO, for a compiler that knows no custom call.
+        input_orders, output_orders: "C" or "F" for each leaf; none is all "C". A tensor in F order
+            is passed as its transpose, row-major, which the compiler folds into what reads it.
+        donate: names of inputs whose memory may be taken for results.
 
     Raises:
         NonStaticShapeError: an extent that is symbolic, or that the data decide.
@@ -81,12 +88,18 @@ def lower_to_stablehlo(
     program = program if wrapped else expanded
     view = program.lowering_view()
     _require_static_inputs(view)
-    writer = Writer([view.types[slot] for slot in view.input_slots], precision, platform, linalg)
+    specs_in = [view.types[slot] for slot in view.input_slots]
+    orders_in = _orders("input_orders", input_orders, len(specs_in))
+    orders_out = _orders("output_orders", output_orders, len(view.output_slots))
+    donated = _positions(donate, view.input_names)
+    passed = [_passed(spec, order) for spec, order in zip(specs_in, orders_in, strict=True)]
+    writer = Writer(passed, precision, platform, linalg)
+    inputs = _turned(writer, writer.arguments, orders_in)
     emitters: Emitters = {**EMITTERS, Extension: emit_composite} if wrapped else EMITTERS
-    outputs = emit_instructions(view, writer, emitters)
+    outputs = _turned(writer, emit_instructions(view, writer, emitters, inputs), orders_out)
     return StableHloModule(
-        text=writer.print(outputs, "main", locations=True),
-        plain_text=writer.print(outputs, "main", locations=False),
+        text=writer.print(outputs, "main", True, donated),
+        plain_text=writer.print(outputs, "main", False, donated),
         platform=platform,
         input_specs=program.input_specs,
         output_specs=program.output_specs,
@@ -103,3 +116,28 @@ def _require_static_inputs(view: LoweringView) -> None:
                     f"input {name}: axis {axis} has the symbolic extent {extent}; give concrete "
                     "specs=, one per input, to specialise the program"
                 )
+
+
+def _orders(name: str, orders: Sequence[str], count: int) -> list[str]:
+    if orders and (len(orders) != count or not set(orders) <= {"C", "F"}):
+        raise InvalidConfigError(f'{name}: "C" or "F" for each of {count} leaves, got {orders!r}')
+    return list(orders) or ["C"] * count
+
+
+def _positions(names: Sequence[str], known: Sequence[str]) -> list[int]:
+    for name in names:
+        if name not in known:
+            raise InvalidConfigError(f"donate: no input is named {name!r}; they are {list(known)}")
+    return [known.index(name) for name in names]
+
+
+def _passed(spec: TensorSpec, order: str) -> TensorSpec:
+    return spec if order == "C" else TensorSpec.of(spec.shape[::-1], spec.dtype)
+
+
+def _turned(writer: Writer, values: Sequence[Value], orders: Sequence[str]) -> list[Value]:
+    """Values whose order is "F" with their axes reversed."""
+    return [
+        writer.transpose(value, range(value.rank)[::-1]) if order == "F" else value
+        for value, order in zip(values, orders, strict=True)
+    ]

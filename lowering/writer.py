@@ -323,14 +323,21 @@ class Writer:
 
     # ---- printing ----------------------------------------------------------------------------
 
-    def print(self, outputs: Sequence[Value], name: str, locations: bool) -> str:
-        """The module's text, statements that nothing needs left out."""
+    def print(
+        self, outputs: Sequence[Value], name: str, locations: bool, donated: Sequence[int] = ()
+    ) -> str:
+        """The module's text, statements that nothing needs left out.
+
+        The memory of `donated` arguments may be taken for results.
+        """
         kept = self._needed(outputs)
         places: dict[Any, int] = {}
         return "\n".join(
             [
                 f"module @{name} {{",
-                *self._function("public @main", kept, outputs, places if locations else None),
+                *self._function(
+                    "public @main", kept, outputs, places if locations else None, donated
+                ),
                 *self._called(kept),
                 "}",
                 *(
@@ -351,6 +358,7 @@ class Writer:
         kept: Sequence[int],
         outputs: Sequence[Value],
         places: dict[Any, int] | None,
+        donated: Sequence[int] = (),
     ) -> list[str]:
         """The lines of one function; user lines go to `places`, unless there is no such thing."""
         names = {-1 - index: f"%arg{index}" for index in range(len(self.arguments))}
@@ -380,6 +388,7 @@ class Writer:
             )
         takes = ", ".join(
             f"%arg{index}: {tensor_type(argument.spec)}"
+            + (" {jax.buffer_donor = true}" if index in donated else "")
             for index, argument in enumerate(self.arguments)
         )
         gives = ", ".join(tensor_type(output.spec) for output in outputs)

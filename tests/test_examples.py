@@ -18,7 +18,9 @@ def test_example(name: str) -> None:
     subprocess.run([sys.executable, ROOT / "examples" / name], check=True, capture_output=True)
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/extensions.md"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "docs/extensions.md", "docs/xla.md", "examples/tropical/README.md"]
+)
 def test_code_in_the_documents(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(), re.DOTALL)
     assert blocks

@@ -1,6 +1,17 @@
 """The XLA peer: programs through StableHLO and PJRT, and the question whether both paths agree."""
 
+from xla_peer.aligned import empty
+from xla_peer.compile_cache import CompileCache, CompileCacheStats
+from xla_peer.executable import Executable
 from xla_peer.executor import XlaExecutor
 from xla_peer.parity import ParityReport, check_parity
 
-__all__ = ["ParityReport", "XlaExecutor", "check_parity"]
+__all__ = [
+    "CompileCache",
+    "CompileCacheStats",
+    "Executable",
+    "ParityReport",
+    "XlaExecutor",
+    "check_parity",
+    "empty",
+]

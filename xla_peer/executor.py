@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 
 from lowering import PLATFORMS, StableHloModule, lower_to_stablehlo
-from tenferro.errors import InvalidConfigError
+from tenferro.errors import BackendFailureError, InvalidConfigError, NonStaticShapeError
 from tenferro.program import BoundedCache, CacheStats, GraphProgram
+from tenferro.types import TensorSpec
 from xla_peer import pjrt
+from xla_peer.compile_cache import CompileCache, CompileCacheStats
+from xla_peer.executable import Executable
 
-__all__ = ["XlaExecutor"]
+__all__ = ["CACHE_VARIABLE", "XlaExecutor"]
 
-
-@dataclass(frozen=True)
-class Compiled:
-    """An executable and the module it was made from."""
-
-    module: StableHloModule
-    executable: Any
+CACHE_VARIABLE = "TENFERRO_CACHE_DIR"
+"""Where executables are kept if `cache_dir` is not given."""
 
 
 class XlaExecutor:
@@ -32,14 +32,23 @@ class XlaExecutor:
         precision: of dots whose op does not say; "highest" keeps float32 in float32.
         linalg: "library" for the platform's own routines, or "inline" for plain StableHLO.
         extensions: "expand" or "composite"; see `lowering.lower_to_stablehlo`.
-        cache_size: how many executables are kept.
+        order: memory order of what `run` returns: "C", "F", or "A", which is F where all arrays that
+            come in are F-ordered, and else C. Either order enters and leaves without a transposing copy.
+        optimization_level: XLA's backend level, 0 to 3; None is its default.
+        options: XLA's debug options by name.
+        cache_size: how many executables are kept in memory.
+        cache_dir: a folder that keeps executables for later processes; None takes the environment
+            variable TENFERRO_CACHE_DIR, and "" none. It holds native code: see `CompileCache`.
+        cache_bytes: how much the folder may hold.
 
     Intermediate results keep the precision of their dtype (XLA's excess precision is off), so that
     results can be compared with the native ones.
 
+    One executor may be used from many threads; a program is compiled once.
+
     Raises:
         PlatformUnavailableError: names the platforms there are.
-        InvalidConfigError: no such device.
+        InvalidConfigError: no such device; an option out of range; a folder that cannot be used.
 
     >>> import numpy as np, tenferro as tnf
     >>> program = tnf.compile(lambda x: x + x, tnf.TensorSpec((2,), "float64"))
@@ -55,12 +64,26 @@ class XlaExecutor:
         precision: str = "highest",
         linalg: str = "library",
         extensions: str = "expand",
+        order: Literal["C", "F", "A"] = "A",
+        optimization_level: int | None = None,
+        options: Mapping[str, bool | int | str] | None = None,
         cache_size: int = 256,
+        cache_dir: str | os.PathLike[str] | None = None,
+        cache_bytes: int = 1 << 30,
     ) -> None:
+        if order not in ("C", "F", "A"):
+            raise InvalidConfigError(f'XlaExecutor: order is "C", "F" or "A", got {order!r}')
+        if optimization_level not in (None, 0, 1, 2, 3):
+            raise InvalidConfigError(
+                f"XlaExecutor: optimization_level is 0 to 3, got {optimization_level!r}"
+            )
         self.platform = platform
         self.precision = precision
         self.linalg = linalg
         self.extensions = extensions
+        self.order = order
+        self.optimization_level = optimization_level
+        self.options = {"xla_allow_excess_precision": False, **(options or {})}
         self._client = pjrt.client(platform)
         devices = self._client.local_devices()
         if isinstance(device, bool) or not 0 <= device < len(devices):
@@ -68,7 +91,11 @@ class XlaExecutor:
                 f"device {device} of platform {platform!r}: there are {len(devices)}"
             )
         self.device = devices[device]
-        self._compiled: BoundedCache[Compiled] = BoundedCache(cache_size)
+        self._compiled: BoundedCache[Executable] = BoundedCache(cache_size)
+        folder = os.environ.get(CACHE_VARIABLE, "") if cache_dir is None else cache_dir
+        self.compile_cache = CompileCache(folder, cache_bytes) if folder else None
+
+    # ---- running -----------------------------------------------------------------------------
 
     def run(self, program: GraphProgram, *arrays: Any) -> Any:
         """NumPy in, NumPy out: the tree the program's function returns, of fresh arrays.
@@ -79,15 +106,95 @@ class XlaExecutor:
             BackendFailureError: XLA could not compile or run it.
         """
         leaves = program.check_arguments(arrays)
-        compiled = self._executable(program, tuple([np.shape(leaf) for leaf in leaves]))
-        buffers = [pjrt.put(leaf, self.device) for leaf in leaves]
-        results = pjrt.execute(compiled.executable, buffers)
-        return program.pack([pjrt.to_numpy(result) for result in results])
+        orders = [_order(leaf) for leaf in leaves]
+        out = self._out_order(leaves, orders)
+        key = (program, tuple([leaf.shape for leaf in leaves]), tuple(orders), out, ())
+        executable = self._executable(*key)
+        passed = [
+            leaf.T if order == "F" else np.asarray(leaf, order="C")
+            for leaf, order in zip(leaves, orders, strict=True)
+        ]
+        with pjrt.wide_dtypes():
+            results = executable.from_host(*passed)
+        made = [pjrt.to_numpy(result) for result in results]
+        return program.pack([result.T for result in made] if out == "F" else made)
 
-    def _executable(self, program: GraphProgram, shapes: tuple[Any, ...]) -> Compiled:
-        return self._compiled.get((program, shapes), lambda: self._compile(program, shapes))
+    def _out_order(self, leaves: Sequence[Any], orders: Sequence[str]) -> str:
+        if self.order != "A":
+            return self.order
+        if "F" not in orders:
+            return "C"
+        row_major = any(
+            order == "C" and leaf.ndim > 1 and not leaf.flags.f_contiguous
+            for leaf, order in zip(leaves, orders, strict=True)
+        )
+        return "C" if row_major else "F"
 
-    def _compile(self, program: GraphProgram, shapes: tuple[Any, ...]) -> Compiled:
+    def compile(self, program: GraphProgram, *specs: Any, donate: Sequence[str] = ()) -> Executable:
+        """The program on this device, for device arrays of its own types, or of `specs`.
+
+        Args:
+            specs: concrete specs, or arrays, one per input; of a program with symbols.
+            donate: names of inputs whose memory is taken for results. An array given for one is gone
+                after the call.
+
+        Raises:
+            NonStaticShapeError: symbols that no spec binds.
+            InvalidConfigError: no input of a name in `donate`.
+        """
+        static = program.specialize_to(specs) if specs else program
+        shapes = tuple([spec.shape for spec in static.input_specs])
+        orders = ("C",) * len(shapes)
+        if not static.is_static:
+            raise NonStaticShapeError(
+                f"compile: {program.name} has symbolic extents; give specs or arrays, one per input"
+            )
+        return self._executable(program, shapes, orders, "C", tuple(donate))
+
+    def put(self, array: Any, *, copy: bool = True) -> Any:
+        """An array on this device.
+
+        Args:
+            copy: False lets a CPU device share memory that `xla_peer.empty` made. What is written to
+                such an array later is seen by programs that read it: do not, until they are done.
+
+        Raises:
+            DTypeError: what is no array, or of a dtype that tenferro does not have.
+        """
+        from tenferro.exec.dispatch import as_operand
+
+        return pjrt.put(as_operand(array), self.device, copy)
+
+    def get(self, array: Any) -> np.ndarray[Any, Any]:
+        """A device array as a fresh NumPy array, when it is there.
+
+        `numpy.asarray(array)` is a read-only view instead, without a copy on the CPU.
+        """
+        return pjrt.to_numpy(array)
+
+    # ---- compiling ---------------------------------------------------------------------------
+
+    def _executable(
+        self,
+        program: GraphProgram,
+        shapes: tuple[Any, ...],
+        orders: tuple[str, ...],
+        out: str,
+        donate: tuple[str, ...],
+    ) -> Executable:
+        return self._compiled.get(
+            (program, shapes, orders, out, donate),
+            lambda: self._compile(program, shapes, orders, out, donate),
+        )
+
+    def _compile(
+        self,
+        program: GraphProgram,
+        shapes: tuple[Any, ...],
+        orders: tuple[str, ...],
+        out: str,
+        donate: tuple[str, ...],
+    ) -> Executable:
         static = program.specialize(program.bind(shapes))
         known = self.platform in PLATFORMS
         module = lower_to_stablehlo(
@@ -96,16 +203,71 @@ class XlaExecutor:
             self.precision,
             extensions=self.extensions,
             linalg=self.linalg if known else "inline",
+            input_orders=orders,
+            output_orders=(out,) * len(static.output_specs),
+            donate=donate,
         )
-        options = {"xla_allow_excess_precision": False}
-        return Compiled(
-            module, pjrt.compile_module(self._client, self.device, module.text, options)
+        specs = static.output_specs
+        if out == "F":
+            specs = tuple([TensorSpec.of(spec.shape[::-1], spec.dtype) for spec in specs])
+        return Executable(module, self._loaded(module), static, self.device, donate, specs)
+
+    def _loaded(self, module: StableHloModule) -> Any:
+        """Compiled now, or by an earlier process."""
+        options = pjrt.compile_options(
+            self._client, self.device, self.options, self.optimization_level
         )
+        cache = self.compile_cache
+        if cache is None:
+            return self._built(module, options)
+        identity = pjrt.cache_identity(self._client, self.device, options)
+        key = cache.key([module.plain_text.encode(), *identity])
+        found = cache.load(key)
+        if found is not None:
+            try:
+                pjrt.prepare(module.text)
+                return pjrt.deserialized(self._client, self.device, found, options)
+            except BackendFailureError:
+                cache.reject(key)
+        built = self._built(module, options)
+        cache.store(key, pjrt.serialized(self._client, built))
+        return built
+
+    def _built(self, module: StableHloModule, options: Any) -> Any:
+        try:
+            return pjrt.compile_module(self._client, self.device, module.text, options)
+        except BackendFailureError as error:
+            raise error.at(_blamed_line(module.text, str(error))) from error.__cause__
+
+    # ---- caches ------------------------------------------------------------------------------
 
     def cache_stats(self) -> CacheStats:
-        """What the cache of executables has done."""
+        """What the cache of executables in memory has done."""
         return self._compiled.stats()
 
+    def compile_cache_stats(self) -> CompileCacheStats | None:
+        """What the folder of executables has done; None without one."""
+        return None if self.compile_cache is None else self.compile_cache.stats()
+
     def cache_clear(self) -> None:
-        """Forget every executable."""
+        """Forget every executable in memory; the folder has a `clear` of its own."""
         self._compiled.clear()
+
+
+def _order(array: Any) -> str:
+    """F for an array that is dense column-major and not also row-major, else C."""
+    flags = array.flags
+    return "F" if flags.f_contiguous and not flags.c_contiguous else "C"
+
+
+def _blamed_line(text: str, message: str) -> str:
+    """The user's line of the first statement that a message of XLA's names."""
+    names = re.findall(r"[\w.]{4,}", message)
+    places = dict(re.findall(r'^(#loc\d+) = loc\("(.*)":\d+:0\)$', text, re.MULTILINE))
+    numbers = dict(re.findall(r'^(#loc\d+) = loc\(".*":(\d+):0\)$', text, re.MULTILINE))
+    for line in text.splitlines():
+        place = re.search(r"loc\((#loc\d+)\)$", line)
+        target = re.search(r"custom_call @(\w+)", line)
+        if place is not None and target is not None and target[1] in names:
+            return f"{places.get(place[1], '')}:{numbers.get(place[1], '')}"
+    return ""

@@ -5,21 +5,32 @@ Each function says which call it relies on, so that a new jaxlib is one file to 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from tenferro.errors import BackendFailureError, PlatformUnavailableError
+from tenferro.errors import BackendFailureError, InvalidConfigError, PlatformUnavailableError
+from tenferro.types import TensorSpec
+from xla_peer.aligned import empty
 
 __all__ = [
     "available_platforms",
+    "cache_identity",
     "client",
     "compile_module",
-    "execute",
+    "compile_options",
+    "deserialized",
+    "fast_call",
     "initialize_lapack",
+    "is_device_array",
+    "prepare",
     "put",
+    "serialized",
     "to_numpy",
+    "wide_dtypes",
 ]
 
 _INSTALL = {
@@ -30,6 +41,7 @@ _INSTALL = {
 }
 
 
+@cache
 def _jax() -> Any:
     try:
         import jax
@@ -39,7 +51,7 @@ def _jax() -> Any:
     return jax, backend
 
 
-def client(platform: str) -> Any:
+def client(name: str) -> Any:
     """Jax's own PJRT client of that platform, so that arrays can be shared with jax.
 
     Relies on jax.extend.backend.get_backend.
@@ -49,13 +61,11 @@ def client(platform: str) -> Any:
     """
     _, backend = _jax()
     try:
-        found = backend.get_backend(platform)
+        found = backend.get_backend(name)
     except (RuntimeError, AssertionError) as error:
-        hint = _INSTALL.get(
-            platform, "install its PJRT plugin, and see that JAX_PLATFORMS allows it"
-        )
+        hint = _INSTALL.get(name, "install its PJRT plugin, and see that JAX_PLATFORMS allows it")
         raise PlatformUnavailableError(
-            f"platform {platform!r} is not available; available: {available_platforms()}; "
+            f"platform {name!r} is not available; available: {available_platforms()}; "
             f"{hint}. PJRT says: {error}"
         ) from None
     return found
@@ -80,46 +90,131 @@ def initialize_lapack() -> None:
     _lapack.initialize()
 
 
-def compile_module(
-    pjrt_client: Any, device: Any, text: str | bytes, options: Mapping[str, bool | int | str]
+def compile_options(
+    pjrt_client: Any, device: Any, options: Mapping[str, bool | int | str], level: int | None
 ) -> Any:
-    """Compile StableHLO for one device, with XLA debug options by name.
+    """Options for one device: XLA debug options by name, and an optimisation level from 0 to 3.
 
-    Relies on jax.extend.backend.get_compile_options and Client.compile_and_load.
-
-    Raises:
-        BackendFailureError: XLA refused the module or an option.
+    Relies on jax.extend.backend.get_compile_options.
     """
     _, backend = _jax()
-    if "lapack_" in (text if isinstance(text, str) else ""):
-        initialize_lapack()
-    compile_options = backend.get_compile_options(
-        num_replicas=1, num_partitions=1, backend=pjrt_client
+    assignment = np.array([[device.id]], np.int32)
+    made = backend.get_compile_options(
+        num_replicas=1, num_partitions=1, device_assignment=assignment, backend=pjrt_client
     )
-    compile_options.env_option_overrides = list(options.items())
+    given = dict(options)
+    if level is not None:
+        given["xla_backend_optimization_level"] = level
+    made.env_option_overrides = list(given.items())
+    return made
+
+
+def compile_module(pjrt_client: Any, device: Any, text: str, options: Any) -> Any:
+    """Compile StableHLO for one device.
+
+    Relies on Client.compile_and_load.
+
+    Raises:
+        InvalidConfigError: an option that XLA does not know.
+        BackendFailureError: XLA refused the module.
+    """
+    prepare(text)
     try:
-        return pjrt_client.compile_and_load(text, [device], compile_options)
+        return pjrt_client.compile_and_load(text, [device], options)
     except Exception as error:
+        if "compile option" in str(error) or "option" in str(error).lower()[:60]:
+            raise InvalidConfigError(f"options: {error}") from None
         raise BackendFailureError(f"XLA could not compile the module: {error}") from error
 
 
-def put(array: np.ndarray[Any, Any], device: Any) -> Any:
+def prepare(text: str) -> None:
+    """What must be in place before a module is compiled, loaded or run."""
+    if "lapack_" in text:
+        initialize_lapack()
+
+
+def serialized(pjrt_client: Any, executable: Any) -> bytes:
+    """An executable as bytes, which hold native code.
+
+    Relies on Client.serialize_executable.
+    """
+    return bytes(pjrt_client.serialize_executable(executable))
+
+
+def deserialized(pjrt_client: Any, device: Any, blob: bytes, options: Any) -> Any:
+    """The executable in bytes that this machine has written itself.
+
+    Relies on Client.deserialize_executable.
+
+    Raises:
+        BackendFailureError: bytes that PJRT does not take.
+    """
+    from jaxlib import _jax as jaxlib_private  # pyright: ignore[reportAttributeAccessIssue]  # because it ships no stubs
+
+    try:
+        devices = jaxlib_private.DeviceList((device,))
+        return pjrt_client.deserialize_executable(blob, devices, options)
+    except Exception as error:
+        raise BackendFailureError(f"PJRT could not load the executable: {error}") from error
+
+
+def cache_identity(pjrt_client: Any, device: Any, options: Any) -> list[bytes]:
+    """All that decides an executable beside its text: options, platform, device, jaxlib, CPU.
+
+    Relies on CompileOptions.SerializeAsString.
+    """
+    from jaxlib import version
+
+    parts = (
+        pjrt_client.platform,
+        pjrt_client.platform_version,
+        getattr(device, "device_kind", ""),
+        str(device.id),
+        version.__version__,
+        platform.machine(),
+        _cpu_features(),
+    )
+    return [options.SerializeAsString(), *[part.encode() for part in parts]]
+
+
+def _cpu_features() -> str:
+    try:
+        with open("/proc/cpuinfo") as lines:
+            return next((line for line in lines if line.startswith(("flags", "Features"))), "")
+    except OSError:
+        return platform.processor()
+
+
+def put(array: np.ndarray[Any, Any], device: Any, copy: bool = True) -> Any:
     """A NumPy array on the device, in its own dtype whatever jax_enable_x64 says.
 
-    Relies on jaxlib._jax.batched_device_put, jax.core.ShapedArray and SingleDeviceSharding.
+    XLA shares aligned memory, and copies other memory some time after this returns; so a copy is made
+    here unless the caller vouches that nobody writes to the array. Relies on jaxlib._jax.batched_device_put,
+    HostBufferSemantics, jax.core.ShapedArray and SingleDeviceSharding.
     """
     jax, _ = _jax()
     from jaxlib import _jax as jaxlib_private  # pyright: ignore[reportAttributeAccessIssue]  # because it ships no stubs
 
-    dense = np.array(array, order="C", copy=None)
+    if copy:
+        dense = empty(array.shape, array.dtype)
+        dense[...] = array
+    else:
+        dense = np.array(array, order="C", copy=None)
     aval = jax.core.ShapedArray(dense.shape, dense.dtype)
     sharding = jax.sharding.SingleDeviceSharding(device)
-    with _wide_dtypes(jax):
+    with wide_dtypes():
         return jaxlib_private.batched_device_put(aval, sharding, [dense], [device])
 
 
-def _wide_dtypes(jax: Any) -> Any:
+def is_device_array(value: Any) -> bool:
+    """Whether it is an array of PJRT's."""
+    jax, _ = _jax()
+    return isinstance(value, jax.Array)
+
+
+def wide_dtypes() -> Any:
     """64-bit dtypes allowed in this thread while the context lasts; the user's setting stays."""
+    jax, _ = _jax()
     if hasattr(jax, "enable_x64"):
         return jax.enable_x64(True)
     from jax.experimental import enable_x64  # pyright: ignore[reportAttributeAccessIssue]  # because only older jax has it
@@ -127,16 +222,60 @@ def _wide_dtypes(jax: Any) -> Any:
     return enable_x64()
 
 
-def execute(executable: Any, buffers: Sequence[Any]) -> list[Any]:
-    """Run on device arrays; PJRT checks only how many bytes they have, so the caller must have.
+def fast_call(
+    loaded: Any,
+    device: Any,
+    outputs: Sequence[TensorSpec],
+    check: Callable[[Sequence[Any]], None],
+) -> Callable[..., Any]:
+    """A function from leaves to a tuple of device arrays, dispatched in C++ as jax.jit does it.
 
-    Relies on LoadedExecutable.execute_sharded.
+    What is new by its types or devices goes to `check` first, which raises; PJRT itself looks at the
+    number of bytes alone. Relies on jaxlib._jax.pjit, MeshExecutableFastpathData, JitGlobalCppCacheKeys,
+    cc_shard_arg, dispatch_registry, array_result_handler and LoadedExecutable.execute_sharded.
     """
-    try:
-        results = executable.execute_sharded(list(buffers))
-        return [shards[0] for shards in results.disassemble_into_single_device_arrays()]
-    except Exception as error:
-        raise BackendFailureError(f"PJRT could not run the program: {error}") from error
+    jax, _ = _jax()
+    from jax._src import tree_util
+    from jax._src.interpreters import pxla
+    from jaxlib import _jax as jaxlib_private  # pyright: ignore[reportAttributeAccessIssue]  # because it ships no stubs
+
+    sharding = jax.sharding.SingleDeviceSharding(device)
+    avals = [jax.core.ShapedArray(spec.shape, spec.dtype.dtype) for spec in outputs]
+    count = len(avals)
+    handlers = [jaxlib_private.array_result_handler(aval, sharding, True, True) for aval in avals]
+
+    def first_time(*leaves: Any) -> Any:
+        check(leaves)
+        buffers = [x if isinstance(x, jax.Array) else put(x, device, False) for x in leaves]
+        try:
+            results = tuple(loaded.execute_sharded(buffers).consume_with_handlers(handlers))
+        except Exception as error:
+            raise BackendFailureError(f"PJRT could not run the program: {error}") from error
+        tree = tree_util.tree_structure(results)
+        n = len(leaves)
+        data = pxla.MeshExecutableFastpathData(
+            loaded,
+            tree,
+            [sharding] * n,
+            [sharding] * count,
+            avals,
+            [True] * count,
+            [True] * n,
+            [None] * n,
+            [],
+        )
+        return results, data, False
+
+    return jaxlib_private.pjit(
+        "tenferro",
+        None,
+        first_time,
+        [],
+        [],
+        pxla.JitGlobalCppCacheKeys(),
+        tree_util.dispatch_registry,
+        pxla.cc_shard_arg,
+    )
 
 
 def to_numpy(array: Any) -> np.ndarray[Any, Any]:

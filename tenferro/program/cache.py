@@ -35,7 +35,7 @@ class CacheStats:
 class BoundedCache(Generic[Value]):
     """Least recently used goes first; safe from many threads.
 
-    Two threads that miss on one key at once both compute; the first to finish is kept.
+    Of several threads that miss on one key at once, one computes and the others wait for it.
 
     >>> cache = BoundedCache(capacity=1)
     >>> cache.get("a", lambda: 1), cache.get("a", lambda: 2), cache.get("b", lambda: 3)
@@ -47,7 +47,7 @@ class BoundedCache(Generic[Value]):
         InvalidConfigError: a capacity below 1.
     """
 
-    __slots__ = ("_entries", "_evictions", "_hits", "_lock", "_misses", "capacity")
+    __slots__ = ("_entries", "_evictions", "_hits", "_lock", "_making", "_misses", "capacity")
 
     def __init__(self, capacity: int = 256) -> None:
         if capacity < 1:
@@ -55,6 +55,7 @@ class BoundedCache(Generic[Value]):
         self.capacity = capacity
         self._entries: OrderedDict[Hashable, Value] = OrderedDict()
         self._lock = threading.Lock()
+        self._making: dict[Hashable, threading.RLock] = {}
         self._hits = self._misses = self._evictions = 0
 
     def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
@@ -64,15 +65,26 @@ class BoundedCache(Generic[Value]):
                 self._hits += 1
                 self._entries.move_to_end(key)
                 return self._entries[key]
-            self._misses += 1
-        made = make()
-        with self._lock:
-            value = self._entries.setdefault(key, made)
-            self._entries.move_to_end(key)
-            while len(self._entries) > self.capacity:
-                self._entries.popitem(last=False)
-                self._evictions += 1
-        return value
+            making = self._making.setdefault(key, threading.RLock())
+        with making:
+            with self._lock:
+                if key in self._entries:  # because another thread has made it meanwhile
+                    self._hits += 1
+                    return self._entries[key]
+                self._misses += 1
+            try:
+                value = make()
+            except BaseException:
+                with self._lock:
+                    self._making.pop(key, None)
+                raise
+            with self._lock:
+                self._making.pop(key, None)
+                self._entries[key] = value
+                while len(self._entries) > self.capacity:
+                    self._entries.popitem(last=False)
+                    self._evictions += 1
+            return value
 
     def entries(self) -> list[Value]:
         """What is kept now, least recently used first."""

@@ -1,0 +1,44 @@
+"""Host memory that PJRT takes over without a copy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from tenferro.errors import InvalidConfigError, ShapeError
+from tenferro.types import DType
+
+__all__ = ["ALIGNMENT", "empty"]
+
+ALIGNMENT = 64
+"""Bytes; XLA copies what starts elsewhere, and NumPy's own allocations do."""
+
+
+def empty(
+    shape: int | Sequence[int], dtype: Any = "float64", order: Literal["C", "F"] = "C"
+) -> np.ndarray[Any, Any]:
+    """An uninitialised array whose memory begins at a multiple of 64 bytes.
+
+    Such an array, dense in C or F order, enters PJRT on the CPU without a copy. It is then shared:
+    see `XlaExecutor.put` for what writing to it later means.
+
+    Raises:
+        ShapeError: a negative extent.
+        InvalidConfigError: another order.
+
+    >>> empty((2, 3), "float32", "F").flags.f_contiguous
+    True
+    """
+    if order not in ("C", "F"):
+        raise InvalidConfigError(f'empty: order is "C" or "F", got {order!r}')
+    extents = (shape,) if isinstance(shape, int) else tuple(shape)
+    if any(extent < 0 for extent in extents):
+        raise ShapeError(f"empty: extents are at least 0, got {extents}")
+    kind = DType.of(dtype).dtype
+    size = math.prod(extents) * kind.itemsize
+    raw = np.empty(size + ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % ALIGNMENT
+    return raw[start : start + size].view(kind).reshape(extents, order=order)

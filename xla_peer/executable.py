@@ -1,0 +1,161 @@
+"""`Executable`: a compiled program on one device, called on device arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lowering import StableHloModule
+from tenferro.errors import (
+    ArityError,
+    BackendFailureError,
+    DTypeError,
+    InvalidConfigError,
+    ShapeError,
+    TenferroError,
+)
+from tenferro.program import GraphProgram
+from tenferro.types import TensorSpec, TreeDef, flatten, unflatten
+from xla_peer import pjrt
+
+__all__ = ["Executable"]
+
+
+class Executable:
+    """What `XlaExecutor.compile` gives: device arrays in, device arrays out, at once.
+
+    Results are `jax.Array`s: they have `block_until_ready`, `__array__`, `__dlpack__`, and errors of a
+    running program surface when their elements are asked for.
+
+    Attributes:
+        module: the StableHLO it was made from.
+        input_specs, output_specs, input_names, output_names: of the leaves, in order.
+        from_host: leaves in, a tuple of leaves out, unchecked: the caller vouches for what it gives,
+            which may be NumPy arrays, row-major.
+
+    >>> import numpy as np, tenferro as tnf
+    >>> from xla_peer import XlaExecutor
+    >>> xla = XlaExecutor("cpu")
+    >>> double = xla.compile(tnf.compile(lambda x: x + x, tnf.TensorSpec((2,), "float64")))
+    >>> y = double(xla.put(np.array([1.0, 2.0])))
+    >>> xla.get(double(y))
+    array([4., 8.])
+    """
+
+    def __init__(
+        self,
+        module: StableHloModule,
+        loaded: Any,
+        program: GraphProgram,
+        device: Any,
+        donate: Sequence[str],
+        passed_outputs: Sequence[TensorSpec],
+    ) -> None:
+        self.module = module
+        self.input_specs = module.input_specs
+        self.output_specs = module.output_specs
+        self.input_names = module.input_names
+        self.output_names = module.output_names
+        self.donate = tuple(donate)
+        self.device = device
+        self._loaded = loaded
+        self._in_tree: TreeDef = program.in_tree
+        self._out_tree: TreeDef = program.out_tree
+        self._takes_leaves = self._in_tree == flatten(tuple(range(len(self.input_specs))))[1]
+        self._gives_a_leaf = self._out_tree == flatten(0)[1]
+        self._call = pjrt.fast_call(loaded, device, passed_outputs, self._check)
+        self.from_host = pjrt.fast_call(loaded, device, passed_outputs, lambda leaves: None)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """The tree that the program's function returns, of device arrays.
+
+        Raises:
+            ArityError, ShapeError, DTypeError: arguments that do not fit, by name.
+            InvalidConfigError: an argument that is no device array, lies on another device, or was
+                donated before.
+            BackendFailureError: PJRT refused to run it.
+        """
+        leaves = arguments if self._takes_leaves else self._flattened(arguments)
+        try:
+            results = self._call(*leaves)
+        except TenferroError:
+            raise
+        except Exception as error:
+            self._check(leaves)
+            raise BackendFailureError(f"PJRT could not run the program: {error}") from error
+        return results[0] if self._gives_a_leaf else unflatten(self._out_tree, results)
+
+    def _flattened(self, arguments: tuple[Any, ...]) -> list[Any]:
+        leaves, tree = flatten(arguments)
+        if tree != self._in_tree:
+            raise ArityError(
+                f"takes {len(self.input_specs)} arrays ({', '.join(self.input_names)}) in the structure "
+                f"{self._in_tree}, got {tree}"
+            )
+        return leaves
+
+    def _check(self, leaves: Sequence[Any]) -> None:
+        """Each leaf against its name and type, where the dispatch has not seen its like."""
+        if self._takes_leaves:
+            self._flattened(tuple(leaves))
+        for leaf, name, spec in zip(leaves, self.input_names, self.input_specs, strict=True):
+            self._check_leaf(leaf, name, spec)
+
+    def _check_leaf(self, leaf: Any, name: str, spec: TensorSpec) -> None:
+        if not pjrt.is_device_array(leaf):
+            raise InvalidConfigError(
+                f"{name}: expected a device array of {spec}, got {type(leaf).__name__}; use put"
+            )
+        if leaf.is_deleted():
+            raise InvalidConfigError(
+                f"{name}: this device array is gone; it was donated to a call, or deleted"
+            )
+        found = TensorSpec(leaf.shape, leaf.dtype)
+        if found.dtype is not spec.dtype:
+            raise DTypeError(f"{name}: expected {spec}, got {found}")
+        if found.shape != spec.shape:
+            raise ShapeError(f"{name}: expected {spec}, got {found}")
+        if leaf.devices() != {self.device}:
+            raise InvalidConfigError(
+                f"{name}: expected an array on {self.device}, got one on "
+                f"{sorted(map(str, leaf.devices()))}"
+            )
+
+    @property
+    def text(self) -> str:
+        """The StableHLO."""
+        return self.module.text
+
+    def cost_analysis(self) -> dict[str, float]:
+        """XLA's estimate: "flops", "transcendentals", "bytes accessed", and more."""
+        found = self._loaded.cost_analysis()
+        found = found[0] if isinstance(found, list | tuple) else found
+        return {name: float(value) for name, value in found.items()}
+
+    def memory_analysis(self) -> dict[str, int]:
+        """Bytes: "argument", "output", "temporary", "alias", "generated_code"."""
+        found = self._loaded.get_compiled_memory_stats()
+        names = {
+            "argument": "argument_size_in_bytes",
+            "output": "output_size_in_bytes",
+            "temporary": "temp_size_in_bytes",
+            "alias": "alias_size_in_bytes",
+            "generated_code": "generated_code_size_in_bytes",
+        }
+        return {name: int(getattr(found, attribute)) for name, attribute in names.items()}
+
+    def optimized_hlo(self) -> str:
+        """What XLA made of it, as HLO text.
+
+        Raises:
+            BackendFailureError: the platform does not tell.
+        """
+        modules = self._loaded.hlo_modules()
+        if not modules:
+            raise BackendFailureError("optimized_hlo: this platform does not show its modules")
+        return modules[0].to_string()
+
+    def __repr__(self) -> str:
+        takes = ", ".join(map(str, self.input_specs))
+        gives = ", ".join(map(str, self.output_specs))
+        return f"<Executable on {self.device}: ({takes}) -> ({gives})>"
