@@ -30,6 +30,8 @@ class Executable:
     Attributes:
         module: the StableHLO it was made from.
         input_specs, output_specs, input_names, output_names: of the leaves, in order.
+        wide: whether an input has a dtype that jax narrows unless told otherwise.
+        gives_a_leaf: whether the result is one array and no tree.
         from_host: leaves in, a tuple of leaves out, unchecked: the caller vouches for what it gives,
             which may be NumPy arrays, row-major.
 
@@ -61,8 +63,9 @@ class Executable:
         self._loaded = loaded
         self._in_tree: TreeDef = program.in_tree
         self._out_tree: TreeDef = program.out_tree
+        self.wide = any(spec.dtype.itemsize == 8 for spec in self.input_specs)
         self._takes_leaves = self._in_tree == flatten(tuple(range(len(self.input_specs))))[1]
-        self._gives_a_leaf = self._out_tree == flatten(0)[1]
+        self.gives_a_leaf = self._out_tree == flatten(0)[1]
         self._call = pjrt.fast_call(loaded, device, passed_outputs, self._check)
         self.from_host = pjrt.fast_call(loaded, device, passed_outputs, lambda leaves: None)
 
@@ -83,7 +86,7 @@ class Executable:
         except Exception as error:
             self._check(leaves)
             raise BackendFailureError(f"PJRT could not run the program: {error}") from error
-        return results[0] if self._gives_a_leaf else unflatten(self._out_tree, results)
+        return results[0] if self.gives_a_leaf else unflatten(self._out_tree, results)
 
     def _flattened(self, arguments: tuple[Any, ...]) -> list[Any]:
         leaves, tree = flatten(arguments)

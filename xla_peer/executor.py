@@ -92,6 +92,7 @@ class XlaExecutor:
             )
         self.device = devices[device]
         self._compiled: BoundedCache[Executable] = BoundedCache(cache_size)
+        self._plans: BoundedCache[Any] = BoundedCache(cache_size)
         folder = os.environ.get(CACHE_VARIABLE, "") if cache_dir is None else cache_dir
         self.compile_cache = CompileCache(folder, cache_bytes) if folder else None
 
@@ -105,19 +106,42 @@ class XlaExecutor:
             NonStaticShapeError: an extent that the data decide.
             BackendFailureError: XLA could not compile or run it.
         """
+        for x in arrays:
+            if type(x) is not np.ndarray:
+                leaves = program.check_arguments(arrays)
+                break
+        else:
+            leaves = arrays
+        # What has come before, by program, shapes, dtypes and strides, has been checked.
+        seen = [(x.shape, x.dtype, x.flags.c_contiguous or x.strides) for x in leaves]
+        plan = self._plans.get((program, tuple(seen)), lambda: self._plan(program, arrays))
+        executable, orders, out = plan
+        if orders is not None:
+            leaves = [
+                leaf.T if order == "F" else np.asarray(leaf, order="C")
+                for leaf, order in zip(leaves, orders, strict=True)
+            ]
+        if executable.wide:
+            with pjrt.wide_dtypes():
+                results = executable.from_host(*leaves)
+        else:
+            results = executable.from_host(*leaves)
+        made = [np.array(result) for result in results]
+        if out == "F":
+            made = [result.T for result in made]
+        return made[0] if executable.gives_a_leaf else program.pack(made)
+
+    def _plan(
+        self, program: GraphProgram, arrays: tuple[Any, ...]
+    ) -> tuple[Executable, list[str] | None, str]:
+        """The executable for such arguments; how they are passed, None as they are; the results' order."""
         leaves = program.check_arguments(arrays)
         orders = [_order(leaf) for leaf in leaves]
         out = self._out_order(leaves, orders)
-        key = (program, tuple([leaf.shape for leaf in leaves]), tuple(orders), out, ())
-        executable = self._executable(*key)
-        passed = [
-            leaf.T if order == "F" else np.asarray(leaf, order="C")
-            for leaf, order in zip(leaves, orders, strict=True)
-        ]
-        with pjrt.wide_dtypes():
-            results = executable.from_host(*passed)
-        made = [pjrt.to_numpy(result) for result in results]
-        return program.pack([result.T for result in made] if out == "F" else made)
+        shapes = tuple([leaf.shape for leaf in leaves])
+        executable = self._executable(program, shapes, tuple(orders), out, ())
+        as_they_are = all(leaf.flags.c_contiguous for leaf in leaves)
+        return executable, None if as_they_are else orders, out
 
     def _out_order(self, leaves: Sequence[Any], orders: Sequence[str]) -> str:
         if self.order != "A":
@@ -251,6 +275,7 @@ class XlaExecutor:
 
     def cache_clear(self) -> None:
         """Forget every executable in memory; the folder has a `clear` of its own."""
+        self._plans.clear()
         self._compiled.clear()
 
 

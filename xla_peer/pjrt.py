@@ -280,4 +280,4 @@ def fast_call(
 
 def to_numpy(array: Any) -> np.ndarray[Any, Any]:
     """A device array as a fresh, writeable NumPy array."""
-    return np.array(np.asarray(array))
+    return np.array(array)

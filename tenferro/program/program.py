@@ -155,12 +155,12 @@ class GraphProgram:
 
     # ---- what it takes and gives -------------------------------------------------------------
 
-    @property
+    @cached_property
     def input_specs(self) -> tuple[TensorSpec, ...]:
         """Types of the inputs, in the order of the leaves of the arguments."""
         return tuple(self.types[slot] for slot in self.input_slots)
 
-    @property
+    @cached_property
     def output_specs(self) -> tuple[TensorSpec, ...]:
         """Types of the outputs, in the order of the leaves of the result."""
         return tuple(self.types[slot] for slot in self.output_slots)

@@ -25,7 +25,7 @@ from tenferro.extension import (
     register_extension,
 )
 from tenferro.extension.ops import BroadcastInDim, Multiply
-from xla_peer import XlaExecutor, pjrt
+from xla_peer import XlaExecutor
 
 X = np.arange(1.0, 4.0)
 
@@ -355,10 +355,8 @@ def test_composites_keep_identity_and_payload() -> None:
     assert 'family_id = "tenferro-tests.wrapped.v4", factor = 3.0 : f64' in text
     assert "axes = [1 : i64, 2 : i64]" in text
     assert "version = 4 : i32" in text
-    peer = XlaExecutor("cpu")
-    whole = pjrt.compile_module(peer._client, peer.device, module.text, {})
-    (result,) = pjrt.execute(whole, [pjrt.put(X, peer.device)])
-    np.testing.assert_array_equal(pjrt.to_numpy(result), peer.run(made, X))
+    whole = XlaExecutor("cpu", extensions="composite").run(made, X)
+    np.testing.assert_array_equal(whole, XlaExecutor("cpu").run(made, X))
     both = tnf.compile(lambda x: (tnf.linalg.qr(x)[1], tnf.linalg.det(x)), np.eye(3))
     lowering.lower_to_stablehlo(both, extensions="composite").verify()
     with pytest.raises(errors.InvalidConfigError, match="composite"):
