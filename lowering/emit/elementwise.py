@@ -137,7 +137,10 @@ def clamp(op: Clamp, w: Writer, x: Value, lower: Value, upper: Value) -> Value:
 
 
 def convert(op: Convert, w: Writer, x: Value) -> Value:
-    """By way of the real part from complex; of float32 where bfloat16 is at one end."""
+    """By way of the real part from complex; of float32 where bfloat16 is at one end.
+
+    To complex it is written as the two parts: the TPU compiler ends the process over the conversion.
+    """
     to = op.to
     if x.dtype.is_complex and not to.is_complex:
         if to.is_bool:
@@ -145,6 +148,9 @@ def convert(op: Convert, w: Writer, x: Value) -> Value:
         x = w.op("real", x, result=TensorSpec.of(x.shape, x.dtype.real))
     if DType.BF16 in (x.dtype, to):
         x = w.convert(x, DType.F32) if not x.dtype.is_bool and not x.dtype.is_complex else x
+    if to.is_complex and not x.dtype.is_complex:
+        part = w.convert(x, to.real)
+        return w.op("complex", part, w.full(0, part.spec), result=TensorSpec.of(x.shape, to))
     return w.convert(x, to)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from lowering.extensions import register_extension_lowering
 from lowering.families.linalg import inline, library, tpu
+from lowering.families.linalg.matrix import without_complex128_on_tpu
 from lowering.writer import Value, Writer
 from tenferro.errors import UnsupportedError
 
@@ -30,4 +31,5 @@ def register() -> None:
     for family_id, rule in inline.RULES.items():
         register_extension_lowering(family_id, rule, "inline")
     register_extension_lowering("tenferro.distinct.v1", distinct)
-    register_extension_lowering("tenferro.triangular_solve.v1", library.triangular_solve)
+    solve = without_complex128_on_tpu(library.triangular_solve)
+    register_extension_lowering("tenferro.triangular_solve.v1", solve)

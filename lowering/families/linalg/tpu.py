@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from lowering.families.linalg import inline
-from lowering.families.linalg.library import triangular_solve
 from lowering.families.linalg.matrix import (
     REAL,
     cut,
@@ -93,6 +92,5 @@ RULES = {
         "tenferro.eig.v1": eig,
         "tenferro.lu.v1": lu,
         "tenferro.solve.v1": solve_by(lu),
-        "tenferro.triangular_solve.v1": triangular_solve,
     }.items()
 }

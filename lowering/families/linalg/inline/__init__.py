@@ -49,11 +49,14 @@ def eig(op: Any, w: Writer, a: Value) -> Any:
 
 
 RULES = {
-    "tenferro.cholesky.v1": without_complex128_on_tpu(cholesky),
-    "tenferro.qr.v1": qr,
-    "tenferro.svd.v1": svd,
-    "tenferro.eigh.v1": eigh,
-    "tenferro.eig.v1": eig,
-    "tenferro.lu.v1": without_complex128_on_tpu(lu),
-    "tenferro.solve.v1": without_complex128_on_tpu(solve_by(lu)),
+    family_id: without_complex128_on_tpu(rule)
+    for family_id, rule in {
+        "tenferro.cholesky.v1": cholesky,
+        "tenferro.qr.v1": qr,
+        "tenferro.svd.v1": svd,
+        "tenferro.eigh.v1": eigh,
+        "tenferro.eig.v1": eig,
+        "tenferro.lu.v1": lu,
+        "tenferro.solve.v1": solve_by(lu),
+    }.items()
 }
