@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from lowering import PLATFORMS, StableHloModule, lower_to_stablehlo
 from tenferro.errors import BackendFailureError, InvalidConfigError, NonStaticShapeError
+from tenferro.exec.dispatch import as_operand
 from tenferro.program import BoundedCache, CacheStats, GraphProgram
 from tenferro.types import TensorSpec
 from xla_peer import pjrt
@@ -21,6 +22,15 @@ __all__ = ["CACHE_VARIABLE", "XlaExecutor"]
 
 CACHE_VARIABLE = "TENFERRO_CACHE_DIR"
 """Where executables are kept if `cache_dir` is not given."""
+
+
+class Variant(NamedTuple):
+    """What an executable of a program is made for."""
+
+    shapes: tuple[Any, ...]
+    orders: tuple[str, ...]
+    out: str = "C"
+    donate: tuple[str, ...] = ()
 
 
 class XlaExecutor:
@@ -139,7 +149,7 @@ class XlaExecutor:
         orders = [_order(leaf) for leaf in leaves]
         out = self._out_order(leaves, orders)
         shapes = tuple([leaf.shape for leaf in leaves])
-        executable = self._executable(program, shapes, tuple(orders), out, ())
+        executable = self._executable(program, Variant(shapes, tuple(orders), out))
         as_they_are = all(leaf.flags.c_contiguous for leaf in leaves)
         return executable, None if as_they_are else orders, out
 
@@ -173,7 +183,7 @@ class XlaExecutor:
             raise NonStaticShapeError(
                 f"compile: {program.name} has symbolic extents; give specs or arrays, one per input"
             )
-        return self._executable(program, shapes, orders, "C", tuple(donate))
+        return self._executable(program, Variant(shapes, orders, donate=tuple(donate)))
 
     def put(self, array: Any, *, copy: bool = True) -> Any:
         """An array on this device.
@@ -185,8 +195,6 @@ class XlaExecutor:
         Raises:
             DTypeError: what is no array, or of a dtype that tenferro does not have.
         """
-        from tenferro.exec.dispatch import as_operand
-
         return pjrt.put(as_operand(array), self.device, copy)
 
     def get(self, array: Any) -> np.ndarray[Any, Any]:
@@ -194,31 +202,15 @@ class XlaExecutor:
 
         `numpy.asarray(array)` is a read-only view instead, without a copy on the CPU.
         """
-        return pjrt.to_numpy(array)
+        return np.array(array)
 
     # ---- compiling ---------------------------------------------------------------------------
 
-    def _executable(
-        self,
-        program: GraphProgram,
-        shapes: tuple[Any, ...],
-        orders: tuple[str, ...],
-        out: str,
-        donate: tuple[str, ...],
-    ) -> Executable:
-        return self._compiled.get(
-            (program, shapes, orders, out, donate),
-            lambda: self._compile(program, shapes, orders, out, donate),
-        )
+    def _executable(self, program: GraphProgram, variant: Variant) -> Executable:
+        return self._compiled.get((program, variant), lambda: self._compile(program, variant))
 
-    def _compile(
-        self,
-        program: GraphProgram,
-        shapes: tuple[Any, ...],
-        orders: tuple[str, ...],
-        out: str,
-        donate: tuple[str, ...],
-    ) -> Executable:
+    def _compile(self, program: GraphProgram, variant: Variant) -> Executable:
+        shapes, orders, out, donate = variant
         static = program.specialize(program.bind(shapes))
         known = self.platform in PLATFORMS
         module = lower_to_stablehlo(
@@ -288,11 +280,15 @@ def _order(array: Any) -> str:
 def _blamed_line(text: str, message: str) -> str:
     """The user's line of the first statement that a message of XLA's names."""
     names = re.findall(r"[\w.]{4,}", message)
-    places = dict(re.findall(r'^(#loc\d+) = loc\("(.*)":\d+:0\)$', text, re.MULTILINE))
-    numbers = dict(re.findall(r'^(#loc\d+) = loc\(".*":(\d+):0\)$', text, re.MULTILINE))
+    places = {
+        name: f"{file}:{line}"
+        for name, file, line in re.findall(
+            r'^(#loc\d+) = loc\("(.*)":(\d+):0\)$', text, re.MULTILINE
+        )
+    }
     for line in text.splitlines():
         place = re.search(r"loc\((#loc\d+)\)$", line)
         target = re.search(r"custom_call @(\w+)", line)
         if place is not None and target is not None and target[1] in names:
-            return f"{places.get(place[1], '')}:{numbers.get(place[1], '')}"
+            return places.get(place[1], "")
     return ""

@@ -29,7 +29,6 @@ __all__ = [
     "prepare",
     "put",
     "serialized",
-    "to_numpy",
     "wide_dtypes",
 ]
 
@@ -276,8 +275,3 @@ def fast_call(
         tree_util.dispatch_registry,
         pxla.cc_shard_arg,
     )
-
-
-def to_numpy(array: Any) -> np.ndarray[Any, Any]:
-    """A device array as a fresh, writeable NumPy array."""
-    return np.array(array)

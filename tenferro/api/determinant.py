@@ -21,7 +21,7 @@ from tenferro.ext.linalg import families as fam
 from tenferro.extension import apply
 from tenferro.types import DType
 
-__all__ = ["adjugate", "determinant", "sign_of_pivots"]
+__all__ = ["adjoint", "adjugate", "determinant", "sign_of_pivots"]
 
 
 @custom_jvp
@@ -57,8 +57,8 @@ def adjugate(x: Any) -> Any:
     phase, u, s, vh = _factors(x)
     left, right = _products_before(s), _products_after(s)
     others = convert(multiply(left, right), spec_of(x).dtype)
-    scaled = multiply(_adjoint(vh), expand_dims(others, axis=-2))
-    return multiply(phase, matmul(scaled, _adjoint(u)))
+    scaled = multiply(adjoint(vh), expand_dims(others, axis=-2))
+    return multiply(phase, matmul(scaled, adjoint(u)))
 
 
 @adjugate.defjvp
@@ -69,12 +69,12 @@ def _adjugate_jvp(primals: Any, tangents: Any) -> Any:
     """
     (x,), (x_dot,) = primals, tangents
     phase, u, s, vh = _factors(x)
-    v = _adjoint(vh)
-    b = matmul(_adjoint(u), matmul(x_dot, v))
+    v = adjoint(vh)
+    b = matmul(adjoint(u), matmul(x_dot, v))
     e = convert(_products_without_two(s), spec_of(x).dtype)
     along = sum(multiply(e, expand_dims(diagonal(b), axis=-2)), axis=-1, keepdims=True)
     inner = subtract(multiply(along, _identity(b)), multiply(e, b))
-    return adjugate(x), multiply(phase, matmul(matmul(v, inner), _adjoint(u)))
+    return adjugate(x), multiply(phase, matmul(matmul(v, inner), adjoint(u)))
 
 
 def _factors(x: Any) -> tuple[Any, Any, Any, Any]:
@@ -108,5 +108,6 @@ def _identity(like: Any) -> Any:
     return tril(triu(ones_like(like)))
 
 
-def _adjoint(x: Any) -> Any:
-    return conj(matrix_transpose(x))
+def adjoint(x: Any) -> Any:
+    """The conjugate transpose."""
+    return conj(matrix_transpose(x)) if spec_of(x).dtype.is_complex else matrix_transpose(x)

@@ -20,7 +20,7 @@ from tenferro.api.axes import normalize_axes
 from tenferro.api.contraction import einsum
 from tenferro.api.creation import tril, triu
 from tenferro.api.custom import custom_jvp
-from tenferro.api.determinant import determinant, sign_of_pivots
+from tenferro.api.determinant import adjoint, determinant, sign_of_pivots
 from tenferro.api.elementwise import (
     abs,
     add,
@@ -156,10 +156,6 @@ def _square(name: str, x: Any) -> Any:
     return x
 
 
-def _adjoint(x: Any) -> Any:
-    return conj(matrix_transpose(x)) if spec_of(x).dtype.is_complex else matrix_transpose(x)
-
-
 def _identity(like: Any, n: int | None = None) -> Any:
     """Unit matrices of the batch, order and dtype of `like`."""
     n = like.shape[-1] if n is None else n
@@ -191,7 +187,7 @@ def cholesky(x: Any, /, *, upper: bool = False) -> Any:
            [1., 2.]])
     """
     low = apply(fam.Cholesky(), _square("cholesky", x))
-    return _adjoint(low) if upper else low
+    return adjoint(low) if upper else low
 
 
 def qr(x: Any, /, *, mode: str = "reduced") -> Any:
@@ -352,7 +348,7 @@ def _pinv(x: Any, rtol: Any) -> Any:
     u, s, vh = svd(x, full_matrices=False)
     keep = greater(s, _cutoff(x, s, rtol))
     inverse = where(keep, divide(1.0, where(keep, s, 1.0)), 0.0)
-    return matmul(_scaled_columns(_adjoint(vh), convert(inverse, spec_of(x).dtype)), _adjoint(u))
+    return matmul(_scaled_columns(adjoint(vh), convert(inverse, spec_of(x).dtype)), adjoint(u))
 
 
 @_pinv.defjvp
@@ -362,7 +358,7 @@ def _pinv_jvp(rtol: Any, primals: Any, tangents: Any) -> Any:
     """
     (a,), (a_dot,) = primals, tangents
     p = _pinv(a, rtol)
-    ph, ah_dot = _adjoint(p), _adjoint(a_dot)
+    ph, ah_dot = adjoint(p), adjoint(a_dot)
     inside = matmul(p, matmul(a_dot, p))
     rows, columns = matmul(p, matmul(ph, ah_dot)), matmul(matmul(ah_dot, ph), p)
     rest = subtract(rows, matmul(matmul(rows, a), p))

@@ -16,6 +16,7 @@ from tenferro.extension.algebra import (
     compare,
     convert,
     emit,
+    lead_all,
     reduce_sum,
     take_along,
 )
@@ -51,12 +52,7 @@ class ProductRule(ExtensionAdRule):
         return add(first, second), None
 
     def batch_rule(self, op: Any, builder: Any, inputs: Any, batched: Any) -> Any:
-        size = inputs[batched.index(True)].shape[0]
-        whole = [
-            x if has else emit(BroadcastInDim((size, *x.shape), tuple(range(1, x.rank + 1))), x)
-            for x, has in zip(inputs, batched, strict=True)
-        ]
-        return builder.apply(op, *whole)
+        return builder.apply(op, *lead_all(inputs, batched))
 
 
 class SharedRule(ProductRule):

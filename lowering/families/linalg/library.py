@@ -16,15 +16,14 @@ from lowering.families.linalg.inline import pivots_to_permutation
 from lowering.families.linalg.matrix import (
     COMPLEX,
     REAL,
-    cut,
     hermitian,
     or_nan,
     parts,
+    qr_by,
     solve_by,
     spec,
     triangle,
     triangular,
-    widened,
 )
 from lowering.writer import Value, Writer, signature
 from tenferro.types import DType, TensorSpec
@@ -134,18 +133,15 @@ def cholesky(op: Any, w: Writer, a: Value) -> Value:
     return triangle(w, or_nan(w, info, low), lower=True)
 
 
-def qr(op: Any, w: Writer, a: Value) -> tuple[Value, Value]:
-    """geqrf, then orgqr on as many columns as Q has."""
-    batch, m, n = parts(a)
-    k = min(m, n)
-    width = m if op.full else k
-    packed, tau = call(w, "geqrf", (a,), "m", (a.spec, spec(a.dtype, *batch, k)), "mv")
-    r = triangle(w, cut(w, packed, width, n), lower=False)
-    reflectors = cut(w, packed, m, min(n, width))
-    if width > n:
-        reflectors = widened(w, reflectors, width)
-    (q,) = call(w, "orgqr", (reflectors, tau), "mv", (reflectors.spec,), "m")
-    return q, r
+def reflectors(w: Writer, a: Value, tau: TensorSpec) -> tuple[Value, ...]:
+    """Geqrf."""
+    return call(w, "geqrf", (a,), "m", (a.spec, tau), "mv")
+
+
+def product(w: Writer, packed: Value, tau: Value) -> Value:
+    """Orgqr."""
+    (q,) = call(w, "orgqr", (packed, tau), "mv", (packed.spec,), "m")
+    return q
 
 
 def svd(op: Any, w: Writer, a: Value) -> tuple[Value, Value, Value]:
@@ -217,7 +213,7 @@ def triangular_solve(op: Any, w: Writer, a: Value, b: Value) -> Value:
 
 RULES = {
     "tenferro.cholesky.v1": cholesky,
-    "tenferro.qr.v1": qr,
+    "tenferro.qr.v1": qr_by(reflectors, product),
     "tenferro.svd.v1": svd,
     "tenferro.eigh.v1": eigh,
     "tenferro.eig.v1": eig,

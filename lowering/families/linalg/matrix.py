@@ -20,6 +20,7 @@ __all__ = [
     "or_nan",
     "parts",
     "permuted",
+    "qr_by",
     "solve_by",
     "spec",
     "triangle",
@@ -148,6 +149,21 @@ def triangular(
     }
     (value,) = w.generic("triangular_solve", (a, b), (b.spec,), attributes)
     return value
+
+
+def qr_by(reflectors: Callable[..., Any], product: Callable[..., Value]) -> Callable[..., Any]:
+    """QR by packed Householder reflectors, and their product on as many columns as Q has."""
+
+    def qr(op: Any, w: Writer, a: Value) -> tuple[Value, Value]:
+        batch, m, n = parts(a)
+        k = min(m, n)
+        width = m if op.full else k
+        packed, tau = reflectors(w, a, spec(a.dtype, *batch, k))
+        kept = cut(w, packed, m, min(n, width))
+        q = product(w, widened(w, kept, width) if width > n else kept, tau)
+        return q, triangle(w, cut(w, packed, width, n), lower=False)
+
+    return qr
 
 
 def solve_by(factorise: Any) -> Any:

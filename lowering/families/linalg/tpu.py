@@ -13,13 +13,11 @@ from typing import Any
 from lowering.families.linalg import inline
 from lowering.families.linalg.matrix import (
     REAL,
-    cut,
     hermitian,
     parts,
+    qr_by,
     solve_by,
     spec,
-    triangle,
-    widened,
     without_complex128_on_tpu,
 )
 from lowering.writer import Value, Writer, signature
@@ -40,18 +38,16 @@ def call(
     return w.statement(f"stablehlo.custom_call @{name}(", operands, tail, results)
 
 
-def qr(op: Any, w: Writer, a: Value) -> tuple[Value, Value]:
-    """Householder reflectors, then their product."""
-    batch, m, n = parts(a)
-    k = min(m, n)
-    width = m if op.full else k
-    packed, tau = call(w, "Qr", (a,), (a.spec, spec(a.dtype, *batch, k)))
-    reflectors = cut(w, packed, m, min(n, width))
-    if width > n:
-        reflectors = widened(w, reflectors, width)
+def reflectors(w: Writer, a: Value, tau: TensorSpec) -> tuple[Value, ...]:
+    """As geqrf gives them."""
+    return call(w, "Qr", (a,), (a.spec, tau))
+
+
+def product(w: Writer, packed: Value, tau: Value) -> Value:
+    """As orgqr."""
     name = "ProductOfElementaryHouseholderReflectors"
-    (q,) = call(w, name, (reflectors, tau), (reflectors.spec,))
-    return q, triangle(w, cut(w, packed, width, n), lower=False)
+    (q,) = call(w, name, (packed, tau), (packed.spec,))
+    return q
 
 
 def eigh(op: Any, w: Writer, a: Value) -> tuple[Value, Value]:
@@ -86,7 +82,7 @@ RULES = {
     family_id: without_complex128_on_tpu(rule)
     for family_id, rule in {
         "tenferro.cholesky.v1": inline.cholesky,
-        "tenferro.qr.v1": qr,
+        "tenferro.qr.v1": qr_by(reflectors, product),
         "tenferro.svd.v1": inline.svd,
         "tenferro.eigh.v1": eigh,
         "tenferro.eig.v1": eig,
