@@ -14,7 +14,6 @@ from tenferro.errors import (
     ShapeError,
     TenferroError,
 )
-from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec, TreeDef, flatten, unflatten
 from xla_peer import pjrt
 
@@ -48,7 +47,8 @@ class Executable:
         self,
         module: StableHloModule,
         loaded: Any,
-        program: GraphProgram,
+        in_tree: TreeDef,
+        out_tree: TreeDef,
         device: Any,
         donate: Sequence[str],
         passed_outputs: Sequence[TensorSpec],
@@ -61,8 +61,8 @@ class Executable:
         self.donate = tuple(donate)
         self.device = device
         self._loaded = loaded
-        self._in_tree: TreeDef = program.in_tree
-        self._out_tree: TreeDef = program.out_tree
+        self._in_tree: TreeDef = in_tree
+        self._out_tree: TreeDef = out_tree
         self.wide = any(spec.dtype.itemsize == 8 for spec in self.input_specs)
         self._takes_leaves = self._in_tree == flatten(tuple(range(len(self.input_specs))))[1]
         self.gives_a_leaf = self._out_tree == flatten(0)[1]

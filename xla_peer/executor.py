@@ -226,7 +226,9 @@ class XlaExecutor:
         specs = static.output_specs
         if out == "F":
             specs = tuple([TensorSpec.of(spec.shape[::-1], spec.dtype) for spec in specs])
-        return Executable(module, self._loaded(module), static, self.device, donate, specs)
+        loaded = self._loaded(module)
+        trees = static.in_tree, static.out_tree
+        return Executable(module, loaded, *trees, self.device, donate, specs)
 
     def _loaded(self, module: StableHloModule) -> Any:
         """Compiled now, or by an earlier process."""

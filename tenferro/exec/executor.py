@@ -8,11 +8,14 @@ from typing import Any, Literal
 import numpy as np
 
 from tenferro.errors import InvalidConfigError
+from tenferro.exec.dispatch import is_traced
 from tenferro.exec.exec_program import ExecProgram, Pass, compile_std_to_exec
 from tenferro.exec.extensions import ExtensionRegistry, ExtensionRuntime
+from tenferro.exec.replay import replay
 from tenferro.exec.run import run_instructions
 from tenferro.passes import NATIVE_PASSES
 from tenferro.program import BoundedCache, CacheStats, GraphProgram
+from tenferro.types import flatten
 
 __all__ = ["GraphExecutor"]
 
@@ -66,10 +69,16 @@ class GraphExecutor:
     def run(self, program: GraphProgram, *arrays: Any) -> Any:
         """The tree the program's function returns, of fresh NumPy arrays.
 
+        Given tensors of a trace, the program is written into it, and tensors come back: programs can
+        be called from functions that are traced or differentiated.
+
         Raises:
             ArityError, DTypeError, ShapeError, GuardError: arguments that do not fit.
             BackendFailureError: a kernel failed, with op and user line.
         """
+        for x in arrays:
+            if type(x) is not np.ndarray and any(map(is_traced, flatten(arrays)[0])):
+                return replay(program, arrays)
         leaves = program.check_arguments(arrays)
         exec_program = self._exec_program(program, tuple([leaf.shape for leaf in leaves]))
         outputs = self.run_exec(exec_program, leaves)

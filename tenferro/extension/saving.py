@@ -9,7 +9,6 @@ Source: seed 000, section 11.
 
 from __future__ import annotations
 
-import collections
 import io
 import json
 import os
@@ -38,7 +37,7 @@ from tenferro.ops import STD_OPS, StdTensorOp
 from tenferro.ops.extension import Extension
 from tenferro.ops.source import Constant
 from tenferro.program import GraphProgram
-from tenferro.types import DType, TensorSpec, flatten, unflatten
+from tenferro.types import DType, TensorSpec, load_tree, save_tree
 
 __all__ = ["MissingExtension", "load", "save"]
 
@@ -112,8 +111,8 @@ def save(program: GraphProgram, path: Any) -> None:
         "input_names": program.input_names,
         "output_names": program.output_names,
         "outputs": program.output_slots,
-        "in_tree": _saved_tree(unflatten(program.in_tree, range(len(program.input_slots)))),
-        "out_tree": _saved_tree(unflatten(program.out_tree, range(len(program.output_slots)))),
+        "in_tree": save_tree(program.in_tree),
+        "out_tree": save_tree(program.out_tree),
         "guards": [
             [str(guard.lhs), guard.relation, str(guard.rhs), guard.reason, guard.source]
             for guard in program.guards
@@ -184,26 +183,6 @@ def _saved(value: Any, op: str) -> Any:
     )
 
 
-def _saved_tree(tree: Any) -> Any:
-    if tree is None or isinstance(tree, int):
-        return tree
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        named: Any = tree
-        return {
-            "namedtuple": type(tree).__name__,
-            "fields": list(named._fields),
-            "items": [_saved_tree(item) for item in tree],
-        }
-    if type(tree) in (tuple, list):
-        return {type(tree).__name__: [_saved_tree(item) for item in tree]}
-    if type(tree) is dict and all(isinstance(key, str) for key in tree):
-        return {"dict": [[key, _saved_tree(item)] for key, item in tree.items()]}
-    raise UnsupportedError(
-        f"save: arguments and results are saved in tuples, lists, named tuples and dicts with text "
-        f"for keys, got {type(tree).__name__}"
-    )
-
-
 # ---- reading -----------------------------------------------------------------------------------------
 
 
@@ -263,10 +242,8 @@ def _load(archive: zipfile.ZipFile, skip: bool) -> GraphProgram:
         made = graph.add(op, tuple(values[slot] for slot in entry["inputs"]), place)
         values.extend(made)
     outputs = [values[slot] for slot in document["outputs"]]
-    in_leaves, in_tree = flatten(_loaded_tree(document["in_tree"]))
-    out_leaves, out_tree = flatten(_loaded_tree(document["out_tree"]))
-    if in_leaves != list(range(len(document["inputs"]))) or out_leaves != list(range(len(outputs))):
-        raise InvalidConfigError("load: the trees do not number the inputs and outputs in order")
+    in_tree = load_tree(document["in_tree"], len(document["inputs"]))
+    out_tree = load_tree(document["out_tree"], len(outputs))
     return GraphProgram.from_graph(
         graph,
         outputs,
@@ -348,19 +325,3 @@ def _loaded(value: Any) -> Any:
         dim: Any = parse_dim(text)
         return dim.substitute(lambda leaf: DimExpr.input_axis(leaf.input, leaf.axis))
     raise InvalidConfigError(f"load: unknown value {kind!r}")
-
-
-def _loaded_tree(tree: Any) -> Any:
-    if tree is None or isinstance(tree, int):
-        return tree
-    if "namedtuple" in tree:
-        make: Any = collections.namedtuple  # because the fields are data
-        cls = make(tree["namedtuple"], tree["fields"])
-        return cls(*[_loaded_tree(item) for item in tree["items"]])
-    ((kind, items),) = tree.items()
-    if kind == "dict":
-        return {str(key): _loaded_tree(item) for key, item in items}
-    if kind not in ("tuple", "list"):
-        raise InvalidConfigError(f"load: unknown tree {kind!r}")
-    found = [_loaded_tree(item) for item in items]
-    return tuple(found) if kind == "tuple" else found

@@ -1,7 +1,17 @@
 """What values are: element types, tensor types, and the trees that functions take and return."""
 
 from tenferro.types.dtype import DType
+from tenferro.types.saved_tree import load_tree, save_tree
 from tenferro.types.spec import TensorSpec
 from tenferro.types.tree import TreeDef, flatten, leaf_paths, unflatten
 
-__all__ = ["DType", "TensorSpec", "TreeDef", "flatten", "leaf_paths", "unflatten"]
+__all__ = [
+    "DType",
+    "TensorSpec",
+    "TreeDef",
+    "flatten",
+    "leaf_paths",
+    "load_tree",
+    "save_tree",
+    "unflatten",
+]

@@ -1,0 +1,38 @@
+"""Programs on tensors whose elements are not known yet: each instruction is applied to them again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tenferro.errors import ArityError, DTypeError, TenferroError
+from tenferro.exec.dispatch import apply_all, as_operand, spec_of
+from tenferro.program import GraphProgram
+from tenferro.types import flatten
+
+__all__ = ["replay"]
+
+
+def replay(program: GraphProgram, arguments: tuple[Any, ...]) -> Any:
+    """The tree the program's function returns, of tensors of the trace that `arguments` belong to.
+
+    Raises:
+        ArityError, ShapeError, DTypeError, GuardError: arguments that do not fit.
+    """
+    leaves, tree = flatten(arguments)
+    if tree != program.in_tree:
+        raise ArityError(f"arguments must have the structure {program.in_tree}, got {tree}")
+    operands = [as_operand(leaf) for leaf in leaves]
+    specs = [spec_of(operand) for operand in operands]
+    for name, wanted, found in zip(program.input_names, program.input_specs, specs, strict=True):
+        if found.dtype is not wanted.dtype:
+            raise DTypeError(f"{name}: expected {wanted}, got {found}")
+    bound = program.specialize(program.bind([spec.shape for spec in specs]))
+    values: list[Any] = [*operands, *[None] * (bound.n_slots - len(operands))]
+    for instruction in bound.instructions:
+        try:
+            made = apply_all(instruction.op, *[values[slot] for slot in instruction.inputs])
+        except TenferroError as error:
+            raise error.at(str(instruction.source) if instruction.source else None) from None
+        for slot, value in zip(instruction.outputs, made, strict=True):
+            values[slot] = value
+    return program.pack([values[slot] for slot in program.output_slots])
