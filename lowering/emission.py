@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lowering.writer import Value, Writer
-from tenferro.dims import is_static
-from tenferro.errors import NonStaticShapeError, TenferroError
+from tenferro.dims import is_exact
+from tenferro.errors import ConcretizationError, NonStaticShapeError, TenferroError
 from tenferro.ops import StdTensorOp
 from tenferro.program import Instruction, LoweringView
 
@@ -39,12 +39,11 @@ def _emit(
     values: list[Any],
     emitters: Emitters,
 ) -> None:
-    op = instruction.op
     writer.source = instruction.source
     writer.result_types = tuple(view.types[slot] for slot in instruction.outputs)
     try:
-        _require_static(instruction, view)
-        result = emitters[type(op)](op, writer, *[values[slot] for slot in instruction.inputs])
+        _require_exact(instruction, view)
+        result = _emitted(instruction, writer, values, emitters)
     except TenferroError as error:
         raise error.at(str(instruction.source) if instruction.source else None) from None
     made = (result,) if isinstance(result, Value) else result
@@ -52,10 +51,28 @@ def _emit(
         values[slot] = value
 
 
-def _require_static(instruction: Instruction, view: LoweringView) -> None:
+def _emitted(
+    instruction: Instruction, writer: Writer, values: Sequence[Any], emitters: Emitters
+) -> Any:
+    """What the op's emitter writes; one that computes with extents may find that they are symbols."""
+    op = instruction.op
+    operands = [values[slot] for slot in instruction.inputs]
+    symbolic = [x.spec for x in operands if not x.spec.is_static]
+    if not symbolic:
+        return emitters[type(op)](op, writer, *operands)
+    try:
+        return emitters[type(op)](op, writer, *operands)
+    except (TypeError, ConcretizationError) as error:
+        raise NonStaticShapeError(
+            f"{op.name}: has no StableHLO for symbolic extents, here of {', '.join(map(str, symbolic))}; "
+            "give concrete specs"
+        ) from error
+
+
+def _require_exact(instruction: Instruction, view: LoweringView) -> None:
     for index, slot in enumerate(instruction.outputs):
         for axis, extent in enumerate(view.types[slot].shape):
-            if not is_static(extent):
+            if not is_exact(extent):
                 raise NonStaticShapeError(
                     f"{instruction.op.name}: axis {axis} of output {index} has extent {extent}, "
                     "which the data decide, and StableHLO text needs a number; run it natively, or "

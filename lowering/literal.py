@@ -13,7 +13,7 @@ import numpy as np
 
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["LONGEST_LIST", "dense"]
+__all__ = ["LONGEST_LIST", "dense", "quoted"]
 
 LONGEST_LIST = 32
 """Constants of more elements are written as one hexadecimal string."""
@@ -40,6 +40,19 @@ def dense(array: Any) -> str:
         little = array if sys.byteorder == "little" else array.byteswap()
         return f'dense<"0x{little.tobytes().hex().upper()}">'
     return f"dense<{_nested(array, DType.of(array.dtype))}>"
+
+
+def quoted(text: str) -> str:
+    r"""A string attribute: what is not printable ASCII by its bytes.
+
+    >>> print(quoted('say "hi"'))
+    "say \22hi\22"
+    """
+    shown = [
+        chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:02X}"
+        for byte in text.encode()
+    ]
+    return f'"{"".join(shown)}"'
 
 
 def is_splat(array: Any) -> bool:

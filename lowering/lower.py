@@ -9,6 +9,8 @@ from lowering.composite import emit_composite
 from lowering.emission import Emitters, emit_instructions
 from lowering.emit import EMITTERS
 from lowering.extensions import lowering_of
+from lowering.extents import Extents
+from lowering.literal import quoted
 from lowering.module import StableHloModule
 from lowering.writer import Value, Writer
 from tenferro.dims import is_static
@@ -34,6 +36,8 @@ def lower_to_stablehlo(
     input_orders: Sequence[str] = (),
     output_orders: Sequence[str] = (),
     donate: Sequence[str] = (),
+    symbolic: bool = False,
+    annotate: bool = False,
 ) -> StableHloModule:
     """The program as a StableHLO module; needs no jaxlib.
 
@@ -51,6 +55,9 @@ def lower_to_stablehlo(
         input_orders, output_orders: "C" or "F" for each leaf; none is all "C". A tensor in F order
             is passed as its transpose, row-major, which the compiler folds into what reads it.
         donate: names of inputs whose memory may be taken for results.
+        symbolic: keep symbolic extents: the module takes all shapes that fit, and asserts that they
+            do. It is for tools that refine shapes before they compile; see `StableHloModule.refined`.
+        annotate: write the names of inputs and outputs, as `jax.arg_info` and `jax.result_info`.
 
     Raises:
         NonStaticShapeError: an extent that is symbolic, or that the data decide.
@@ -87,24 +94,38 @@ def lower_to_stablehlo(
     )  # also where composites wrap them, so that all that cannot be lowered are listed
     program = program if wrapped else expanded
     view = program.lowering_view()
-    _require_static_inputs(view)
+    if not symbolic:
+        _require_static_inputs(view)
     specs_in = [view.types[slot] for slot in view.input_slots]
     orders_in = _orders("input_orders", input_orders, len(specs_in))
     orders_out = _orders("output_orders", output_orders, len(view.output_slots))
-    donated = _positions(donate, view.input_names)
+    _require_known(donate, view.input_names)
     passed = [_passed(spec, order) for spec, order in zip(specs_in, orders_in, strict=True)]
     writer = Writer(passed, precision, platform, linalg)
+    if symbolic:
+        writer.extents = Extents(writer)
+        writer.extents.assert_inputs(view.input_names)
+        writer.extents.assert_guards(view.guards)
     inputs = _turned(writer, writer.arguments, orders_in)
     emitters: Emitters = {**EMITTERS, Extension: emit_composite} if wrapped else EMITTERS
     outputs = _turned(writer, emit_instructions(view, writer, emitters, inputs), orders_out)
+    taken = [
+        ", ".join(
+            [f"jax.arg_info = {quoted(name)}"] * annotate
+            + ["jax.buffer_donor = true"] * (name in donate)
+        )
+        for name in view.input_names
+    ]
+    given = [f"jax.result_info = {quoted(name)}" for name in view.output_names] if annotate else ()
     return StableHloModule(
-        text=writer.print(outputs, "main", True, donated),
-        plain_text=writer.print(outputs, "main", False, donated),
+        text=writer.print(outputs, "main", True, taken, given),
+        plain_text=writer.print(outputs, "main", False, taken, given),
         platform=platform,
         input_specs=program.input_specs,
         output_specs=program.output_specs,
         input_names=view.input_names,
         output_names=view.output_names,
+        guards=view.guards if symbolic else (),
     )
 
 
@@ -124,11 +145,10 @@ def _orders(name: str, orders: Sequence[str], count: int) -> list[str]:
     return list(orders) or ["C"] * count
 
 
-def _positions(names: Sequence[str], known: Sequence[str]) -> list[int]:
+def _require_known(names: Sequence[str], known: Sequence[str]) -> None:
     for name in names:
         if name not in known:
             raise InvalidConfigError(f"donate: no input is named {name!r}; they are {list(known)}")
-    return [known.index(name) for name in names]
 
 
 def _passed(spec: TensorSpec, order: str) -> TensorSpec:

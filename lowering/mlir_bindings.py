@@ -6,6 +6,7 @@ The imports are inside functions, because writing text needs none of them.
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -13,11 +14,17 @@ from tenferro.errors import InvalidConfigError, TenferroError
 
 __all__ = [
     "MlirDiagnosticError",
+    "ShapeAssertionError",
+    "artifact_version",
     "bytecode",
     "deserialize_portable_artifact",
     "legalize_chlo",
+    "main_type",
     "parse_and_verify",
     "portable_artifact",
+    "refined",
+    "string_attribute",
+    "version_window",
 ]
 
 WINDOWS = ("week4", "week12", "minimum", "current")
@@ -105,7 +112,7 @@ def portable_artifact(text: str | bytes, target_version: str | None = None) -> b
         InvalidConfigError: a version that this jaxlib does not write.
     """
     stablehlo = _jaxlib()[5]
-    version = _version(stablehlo, "week12" if target_version is None else target_version)
+    version = artifact_version(target_version)
     text = text if isinstance(text, str) else str(_parsed(text))
     _parsed(text)
     try:
@@ -117,7 +124,10 @@ def portable_artifact(text: str | bytes, target_version: str | None = None) -> b
         ) from None
 
 
-def _version(stablehlo: Any, name: str) -> str:
+def artifact_version(name: str | None) -> str:
+    """The version of StableHLO that a window stands for; a version is itself."""
+    stablehlo = _jaxlib()[5]
+    name = "week12" if name is None else name
     if name == "current":
         return stablehlo.get_current_version()
     if name == "minimum":
@@ -138,11 +148,20 @@ def deserialize_portable_artifact(artifact: bytes) -> str:
     ir, stablehlo = _jaxlib()[0], _jaxlib()[5]
     if not artifact.startswith(b"ML\xefR"):  # because MLIR would read other bytes as text
         raise MlirDiagnosticError([("the bytes are no MLIR bytecode", "artifact")])
-    try:
-        with _context() as context:
+    found: list[tuple[str, str]] = []
+
+    def note(diagnostic: Any) -> bool:
+        found.append((diagnostic.message, str(diagnostic.location)))
+        return True
+
+    with _context() as context:
+        handler = context.attach_diagnostic_handler(note)
+        try:
             return str(stablehlo.deserialize_portable_artifact(context, artifact))
-    except (ir.MLIRError, ValueError, RuntimeError) as error:
-        raise MlirDiagnosticError([(str(error), "artifact")]) from None
+        except (ir.MLIRError, ValueError, RuntimeError) as error:
+            raise MlirDiagnosticError(found or [(str(error), "artifact")]) from None
+        finally:
+            handler.detach()
 
 
 @cache
@@ -159,3 +178,63 @@ def legalize_chlo(text: str) -> str:
         pipeline = "builtin.module(func.func(chlo-legalize-to-stablehlo),canonicalize,cse)"
         passmanager.PassManager.parse(pipeline).run(module.operation)
         return str(module)
+
+
+def refined(text: str, types: Sequence[str]) -> str:
+    """A module with symbolic extents for arguments of these types, every shape a number.
+
+    Raises:
+        ShapeAssertionError: an assertion of the module does not hold.
+        MlirDiagnosticError: shapes that contradict each other.
+    """
+    _register_passes()
+    ir, passmanager = _jaxlib()[0], _jaxlib()[1]
+    module = _parsed(text)
+    pipeline = (
+        f"builtin.module(stablehlo-refine-arguments{{types={','.join(types)}}},stablehlo-refine-shapes,"
+        "func.func(stablehlo-check-shape-assertions{enable-shape-assertions=true},"
+        "stablehlo-canonicalize-dynamism),canonicalize,cse)"
+    )
+    try:
+        with _context():
+            passmanager.PassManager.parse(pipeline).run(module.operation)
+            return str(module)
+    except ir.MLIRError as error:
+        found = [(item.message, str(item.location)) for item in error.error_diagnostics]
+        for message, _ in found:
+            if "assertion" in message or "custom_call @shape_assertion" in message:
+                raise ShapeAssertionError(message) from None
+        raise MlirDiagnosticError(found) from None
+
+
+class ShapeAssertionError(TenferroError, ValueError):
+    """A shape that a module with symbolic extents refuses."""
+
+
+def string_attribute(text: str | bytes, name: str) -> str | None:
+    """A string attribute of a module; None where it has no such attribute."""
+    ir = _jaxlib()[0]
+    module = _parsed(text)
+    with _context():
+        attributes = module.operation.attributes
+        return ir.StringAttr(attributes[name]).value if name in attributes else None
+
+
+def main_type(text: str | bytes) -> str:
+    """The type of the function `main`; empty where there is none."""
+    ir = _jaxlib()[0]
+    module = _parsed(text)
+    with _context():
+        for op in module.body.operations:
+            if (
+                "sym_name" in op.attributes
+                and ir.StringAttr(op.attributes["sym_name"]).value == "main"
+            ):
+                return str(ir.TypeAttr(op.attributes["function_type"]).value)
+    return ""
+
+
+def version_window() -> tuple[str, str]:
+    """The oldest and the newest version of StableHLO that artifacts are read and written in."""
+    stablehlo = _jaxlib()[5]
+    return stablehlo.get_minimum_version(), stablehlo.get_current_version()

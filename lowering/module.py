@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from lowering import mlir_bindings
+from lowering.literal import quoted
+from lowering.types import tensor_type
+from tenferro.dims import Guard, is_static
+from tenferro.errors import NonStaticShapeError
+from tenferro.program import bind_symbols
 from tenferro.types import TensorSpec
 
 __all__ = ["StableHloModule"]
@@ -25,6 +32,55 @@ class StableHloModule:
     output_specs: tuple[TensorSpec, ...]
     input_names: tuple[str, ...]
     output_names: tuple[str, ...]
+    guards: tuple[Guard, ...] = ()
+
+    @property
+    def is_static(self) -> bool:
+        """Whether every extent of the inputs is a number."""
+        return all(spec.is_static for spec in self.input_specs)
+
+    def refined(self, shapes: Sequence[Sequence[int]]) -> StableHloModule:
+        """A module with symbolic extents for inputs of these shapes; a static one as it is.
+
+        Raises:
+            ShapeError, GuardError: shapes that do not fit.
+            ShapeAssertionError, MlirDiagnosticError: shapes that the text itself refuses.
+        """
+        bindings = bind_symbols(self.input_specs, self.input_names, shapes)
+        for guard in self.guards:
+            guard.check(bindings)
+        if self.is_static:
+            return self
+        specs = [
+            TensorSpec.of(tuple(shape), spec.dtype)
+            for shape, spec in zip(shapes, self.input_specs, strict=True)
+        ]
+        text = mlir_bindings.refined(self.text, [tensor_type(spec) for spec in specs])
+        outputs = [_evaluated(spec, bindings) for spec in self.output_specs]
+        return replace(
+            self,
+            text=text,
+            plain_text=text,
+            input_specs=tuple(specs),
+            output_specs=tuple(outputs),
+            guards=(),
+        )
+
+    def signature(self) -> str:
+        """The type of `main`, as MLIR writes it."""
+        taken, given = (
+            ", ".join(map(tensor_type, specs)) for specs in (self.input_specs, self.output_specs)
+        )
+        return f"({taken}) -> {given if len(self.output_specs) == 1 else f'({given})'}"
+
+    def with_attributes(self, attributes: Mapping[str, str]) -> StableHloModule:
+        """The module with string attributes of that name."""
+        shown = ", ".join(f"{name} = {quoted(value)}" for name, value in attributes.items())
+        texts = [
+            text.replace(" {\n", f" attributes {{{shown}}} {{\n", 1)
+            for text in (self.text, self.plain_text)
+        ]
+        return replace(self, text=texts[0], plain_text=texts[1])
 
     @property
     def fingerprint(self) -> str:
@@ -52,3 +108,10 @@ class StableHloModule:
 
     def __str__(self) -> str:
         return self.plain_text
+
+
+def _evaluated(spec: TensorSpec, bindings: Mapping[Any, int]) -> TensorSpec:
+    extents = [n if is_static(n) else n.evaluate(bindings) for n in spec.shape]
+    if not all(map(is_static, extents)):
+        raise NonStaticShapeError(f"an output is {spec}, and no input determines its extents")
+    return TensorSpec.of(tuple(extents), spec.dtype)

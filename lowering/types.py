@@ -40,12 +40,13 @@ def element_type(dtype: DType) -> str:
 
 
 def tensor_type(spec: TensorSpec) -> str:
-    """The tensor type's name; every extent must be a number.
+    """The tensor type's name; an extent that is no number is written as a question mark.
 
-    >>> tensor_type(TensorSpec((2, 3), "float64")), tensor_type(TensorSpec((), "bool"))
-    ('tensor<2x3xf64>', 'tensor<i1>')
+    >>> tensor_type(TensorSpec((2, "n"), "float64")), tensor_type(TensorSpec((), "bool"))
+    ('tensor<2x?xf64>', 'tensor<i1>')
     """
-    return f"tensor<{''.join(f'{extent}x' for extent in spec.shape)}{_ELEMENT[spec.dtype]}>"
+    extents = [f"{n}x" if isinstance(n, int) else "?x" for n in spec.shape]
+    return f"tensor<{''.join(extents)}{_ELEMENT[spec.dtype]}>"
 
 
 def integers(values: Iterable[int]) -> str:

@@ -13,8 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from lowering.extents import Extents
 from lowering.literal import LONGEST_LIST, dense, is_splat
 from lowering.types import element_type, integers, tensor_type
+from tenferro.dims import is_static
+from tenferro.errors import NonStaticShapeError
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["Value", "Writer", "region", "signature"]
@@ -79,7 +82,9 @@ class Writer:
         self._constants: dict[tuple[TensorSpec, bytes], Value] = {}
         self._transposes: dict[Value, tuple[Value, tuple[int, ...]]] = {}
         self._reshapes: dict[Value, Value] = {}
+        self._effects: list[int] = []
         self.arguments = [Value(-1 - index, 0, spec) for index, spec in enumerate(inputs)]
+        self.extents: Extents | None = None
 
     @property
     def result(self) -> TensorSpec:
@@ -102,6 +107,11 @@ class Writer:
             Statement(head, tuple(operands), joint, tail, len(results), self.source)
         )
         return tuple(Value(number, index, spec) for index, spec in enumerate(results))
+
+    def effect(self, head: str, operands: Sequence[Value], tail: str) -> None:
+        """A statement without results that is kept although nothing needs it."""
+        self.statement(head, operands, tail, ())
+        self._effects.append(len(self.statements) - 1)
 
     def op(
         self, name: str, *operands: Value, result: TensorSpec | None = None, **attributes: Any
@@ -194,6 +204,28 @@ class Writer:
             f"{', '.join(tensor_type(value.spec) for value in results)} }}"
         )
 
+    # ---- extents that are no numbers ---------------------------------------------------------
+
+    def shape(self, shape: Sequence[Any]) -> Value:
+        """A shape as a vector of int64.
+
+        Raises:
+            NonStaticShapeError: a symbol where a function of its own cannot know it.
+        """
+        if self.extents is None and not all(map(is_static, shape)):
+            raise NonStaticShapeError(
+                f"StableHLO needs numbers for the extents {tuple(shape)} here; give concrete specs"
+            )
+        return (
+            self.constant(shape, DType.I64) if self.extents is None else self.extents.shape(shape)
+        )
+
+    def extent(self, extent: Any) -> Value:
+        """An extent as a scalar of int64."""
+        if is_static(extent):
+            return self.scalar(extent, DType.I64)
+        return self.reshape(self.shape((extent,)), ())
+
     # ---- constants ---------------------------------------------------------------------------
 
     def constant(self, array: Any, dtype: DType | None = None) -> Value:
@@ -216,6 +248,8 @@ class Writer:
 
     def full(self, number: Any, like: TensorSpec) -> Value:
         """A constant of that type with every element `number`."""
+        if not like.is_static:
+            return self.broadcast(self.scalar(number, like.dtype), like.shape, ())
         return self.constant(np.full(like.shape, number, like.dtype.dtype))
 
     def scalar(self, number: Any, dtype: DType) -> Value:
@@ -260,7 +294,12 @@ class Writer:
         base = self._reshapes.get(x, x)
         if base.shape == shape:
             return base
-        value = self.op("reshape", base, result=TensorSpec.of(shape, x.dtype))
+        spec = TensorSpec.of(shape, x.dtype)
+        value = (
+            self.op("reshape", base, result=spec)
+            if spec.is_static
+            else self.op("dynamic_reshape", base, self.shape(shape), result=spec)
+        )
         self._reshapes[value] = base
         return value
 
@@ -269,7 +308,11 @@ class Writer:
         shape, dims = tuple(shape), tuple(dims)
         if shape == x.shape and dims == tuple(range(x.rank)):
             return x
-        return self.op("broadcast_in_dim", x, result=TensorSpec.of(shape, x.dtype), dims=dims)
+        spec = TensorSpec.of(shape, x.dtype)
+        if spec.is_static:
+            return self.op("broadcast_in_dim", x, result=spec, dims=dims)
+        name = "dynamic_broadcast_in_dim"
+        return self.op(name, x, self.shape(shape), result=spec, dims=dims)
 
     def compare(self, direction: str, lhs: Value, rhs: Value) -> Value:
         """The predicate `lhs direction rhs`, with the comparison type its dtype calls for."""
@@ -294,6 +337,8 @@ class Writer:
     def iota(self, shape: Sequence[int], axis: int, dtype: DType = DType.I64) -> Value:
         """Counts along one axis."""
         spec = TensorSpec.of(tuple(shape), dtype)
+        if not spec.is_static:
+            return self.op("dynamic_iota", self.shape(shape), result=spec, dim=axis)
         (value,) = self.statement(
             f"stablehlo.iota dim = {axis}", (), f" : {tensor_type(spec)}", (spec,)
         )
@@ -324,11 +369,16 @@ class Writer:
     # ---- printing ----------------------------------------------------------------------------
 
     def print(
-        self, outputs: Sequence[Value], name: str, locations: bool, donated: Sequence[int] = ()
+        self,
+        outputs: Sequence[Value],
+        name: str,
+        locations: bool,
+        taken: Sequence[str] = (),
+        given: Sequence[str] = (),
     ) -> str:
         """The module's text, statements that nothing needs left out.
 
-        The memory of `donated` arguments may be taken for results.
+        `taken` and `given` are attributes of the arguments and the results, or nothing.
         """
         kept = self._needed(outputs)
         places: dict[Any, int] = {}
@@ -336,7 +386,7 @@ class Writer:
             [
                 f"module @{name} {{",
                 *self._function(
-                    "public @main", kept, outputs, places if locations else None, donated
+                    "public @main", kept, outputs, places if locations else None, taken, given
                 ),
                 *self._called(kept),
                 "}",
@@ -358,7 +408,8 @@ class Writer:
         kept: Sequence[int],
         outputs: Sequence[Value],
         places: dict[Any, int] | None,
-        donated: Sequence[int] = (),
+        taken: Sequence[str] = (),
+        given: Sequence[str] = (),
     ) -> list[str]:
         """The lines of one function; user lines go to `places`, unless there is no such thing."""
         names = {-1 - index: f"%arg{index}" for index in range(len(self.arguments))}
@@ -378,30 +429,32 @@ class Writer:
         for number in kept:
             statement = self.statements[number]
             result = f"%{len(names) - len(self.arguments)}"
-            names[number] = result
             widths[number] = statement.results
-            many = f":{statement.results}" if statement.results > 1 else ""
+            if statement.results:
+                names[number] = result
             operands = statement.joint.join([use(operand) for operand in statement.operands])
             lines.append(
-                f"    {result}{many} = {statement.head}{operands}{statement.tail}"
+                f"    {_assigned(result, statement.results)}{statement.head}{operands}{statement.tail}"
                 f"{located(statement.source)}"
             )
         takes = ", ".join(
-            f"%arg{index}: {tensor_type(argument.spec)}"
-            + (" {jax.buffer_donor = true}" if index in donated else "")
+            f"%arg{index}: {_typed(argument, taken, index)}"
             for index, argument in enumerate(self.arguments)
         )
-        gives = ", ".join(tensor_type(output.spec) for output in outputs)
+        types = ", ".join(tensor_type(output.spec) for output in outputs)
+        gives = ", ".join(_typed(output, given, index) for index, output in enumerate(outputs))
         returned = ", ".join(use(output) for output in outputs)
         return [
             f"  func.func {head}({takes}) -> ({gives}) {{",
             *lines,
-            f"    return {returned} : {gives}" if outputs else "    return",
+            f"    return {returned} : {types}" if outputs else "    return",
             "  }",
         ]
 
     def _needed(self, outputs: Sequence[Value]) -> list[int]:
         needed = bytearray(len(self.statements))
+        for number in self._effects:
+            needed[number] = 1
         for output in outputs:
             if output.statement >= 0:
                 needed[output.statement] = 1
@@ -428,11 +481,24 @@ class Writer:
         return [text.rstrip("\n") for symbol, text in self.functions.items() if symbol in wanted]
 
 
+def _assigned(name: str, results: int) -> str:
+    """`%0 = `, `%0:2 = `, or nothing for a statement without results."""
+    if not results:
+        return ""
+    return f"{name} = " if results == 1 else f"{name}:{results} = "
+
+
 def signature(operands: Sequence[Value], results: Sequence[TensorSpec]) -> str:
     """`(types) -> types`."""
     taken = ", ".join(tensor_type(operand.spec) for operand in operands)
     given = ", ".join(tensor_type(result) for result in results)
     return f"({taken}) -> {given if len(results) == 1 else f'({given})'}"
+
+
+def _typed(value: Value, attributes: Sequence[str], index: int) -> str:
+    """The value's type, and its attributes where it has any."""
+    shown = attributes[index] if index < len(attributes) else ""
+    return f"{tensor_type(value.spec)} {{{shown}}}" if shown else tensor_type(value.spec)
 
 
 def comparison_type(dtype: DType) -> str:

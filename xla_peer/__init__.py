@@ -1,12 +1,15 @@
 """The XLA peer: programs through StableHLO and PJRT, and the question whether both paths agree."""
 
 from xla_peer.aligned import empty
+from xla_peer.artifact import Artifact
 from xla_peer.compile_cache import CompileCache, CompileCacheStats
 from xla_peer.executable import Executable
 from xla_peer.executor import XlaExecutor
+from xla_peer.export import export, load
 from xla_peer.parity import ParityReport, check_parity
 
 __all__ = [
+    "Artifact",
     "CompileCache",
     "CompileCacheStats",
     "Executable",
@@ -14,4 +17,6 @@ __all__ = [
     "XlaExecutor",
     "check_parity",
     "empty",
+    "export",
+    "load",
 ]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-import tempfile
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tenferro.errors import InvalidConfigError
+from tenferro.files import replacing
 
 __all__ = ["CompileCache", "CompileCacheStats"]
 
@@ -106,16 +106,11 @@ class CompileCache:
 
     def store(self, key: str, executable: bytes) -> None:
         """Keep an executable; what the disk refuses is counted."""
-        name = ""
         try:
-            with tempfile.NamedTemporaryFile(dir=self.folder, delete=False) as file:
-                name = file.name
+            with replacing(self._path(key)) as file:
                 file.write(MAGIC + _digest(executable) + executable)
-            os.replace(name, self._path(key))
         except OSError:
             self._count("failed_writes")
-            if name:
-                Path(name).unlink(missing_ok=True)
             return
         self._evict()
 

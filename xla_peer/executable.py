@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from lowering import StableHloModule
 from tenferro.errors import (
     ArityError,
@@ -52,11 +54,13 @@ class Executable:
         device: Any,
         donate: Sequence[str],
         passed_outputs: Sequence[TensorSpec],
+        constants: Sequence[Any] = (),
     ) -> None:
         self.module = module
-        self.input_specs = module.input_specs
+        taken = len(module.input_specs) - len(constants)
+        self.input_specs = module.input_specs[:taken]
         self.output_specs = module.output_specs
-        self.input_names = module.input_names
+        self.input_names = module.input_names[:taken]
         self.output_names = module.output_names
         self.donate = tuple(donate)
         self.device = device
@@ -66,6 +70,7 @@ class Executable:
         self.wide = any(spec.dtype.itemsize == 8 for spec in self.input_specs)
         self._takes_leaves = self._in_tree == flatten(tuple(range(len(self.input_specs))))[1]
         self.gives_a_leaf = self._out_tree == flatten(0)[1]
+        self._constants = tuple([pjrt.put(array, device) for array in constants])
         self._call = pjrt.fast_call(loaded, device, passed_outputs, self._check)
         self.from_host = pjrt.fast_call(loaded, device, passed_outputs, lambda leaves: None)
 
@@ -80,13 +85,22 @@ class Executable:
         """
         leaves = arguments if self._takes_leaves else self._flattened(arguments)
         try:
-            results = self._call(*leaves)
+            results = self._call(*leaves, *self._constants)
         except TenferroError:
             raise
         except Exception as error:
-            self._check(leaves)
+            self._check((*leaves, *self._constants))
             raise BackendFailureError(f"PJRT could not run the program: {error}") from error
         return results[0] if self.gives_a_leaf else unflatten(self._out_tree, results)
+
+    def run_leaves(self, leaves: Sequence[Any]) -> list[Any]:
+        """Fresh NumPy arrays from NumPy arrays, row-major and of the right types: it does not check."""
+        if self.wide:
+            with pjrt.wide_dtypes():
+                results = self.from_host(*leaves, *self._constants)
+        else:
+            results = self.from_host(*leaves, *self._constants)
+        return [np.array(result) for result in results]
 
     def _flattened(self, arguments: tuple[Any, ...]) -> list[Any]:
         leaves, tree = flatten(arguments)
@@ -99,6 +113,7 @@ class Executable:
 
     def _check(self, leaves: Sequence[Any]) -> None:
         """Each leaf against its name and type, where the dispatch has not seen its like."""
+        leaves = leaves[: len(leaves) - len(self._constants)]
         if self._takes_leaves:
             self._flattened(tuple(leaves))
         for leaf, name, spec in zip(leaves, self.input_names, self.input_specs, strict=True):

@@ -13,7 +13,7 @@ from lowering import PLATFORMS, StableHloModule, lower_to_stablehlo
 from tenferro.errors import BackendFailureError, InvalidConfigError, NonStaticShapeError
 from tenferro.exec.dispatch import as_operand
 from tenferro.program import BoundedCache, CacheStats, GraphProgram
-from tenferro.types import TensorSpec
+from tenferro.types import TensorSpec, TreeDef, flatten
 from xla_peer import pjrt
 from xla_peer.compile_cache import CompileCache, CompileCacheStats
 from xla_peer.executable import Executable
@@ -131,12 +131,7 @@ class XlaExecutor:
                 leaf.T if order == "F" else np.asarray(leaf, order="C")
                 for leaf, order in zip(leaves, orders, strict=True)
             ]
-        if executable.wide:
-            with pjrt.wide_dtypes():
-                results = executable.from_host(*leaves)
-        else:
-            results = executable.from_host(*leaves)
-        made = [np.array(result) for result in results]
+        made = executable.run_leaves(leaves)
         if out == "F":
             made = [result.T for result in made]
         return made[0] if executable.gives_a_leaf else program.pack(made)
@@ -184,6 +179,35 @@ class XlaExecutor:
                 f"compile: {program.name} has symbolic extents; give specs or arrays, one per input"
             )
         return self._executable(program, Variant(shapes, orders, donate=tuple(donate)))
+
+    def compile_module(
+        self,
+        module: StableHloModule,
+        in_tree: TreeDef | None = None,
+        out_tree: TreeDef | None = None,
+        constants: Sequence[Any] = (),
+    ) -> Executable:
+        """A module on this device; not kept in memory, but in `cache_dir`.
+
+        Args:
+            in_tree, out_tree: structures of arguments and result; by default one argument per input,
+                and a tuple.
+            constants: arrays for the last inputs.
+
+        Raises:
+            NonStaticShapeError: the module has symbolic extents; `StableHloModule.refined` binds them.
+            BackendFailureError: XLA refused it.
+        """
+        if not module.is_static:
+            raise NonStaticShapeError("compile_module: the module has symbolic extents; refine it")
+        taken = len(module.input_specs) - len(constants)
+        if in_tree is None:
+            in_tree = flatten(tuple(range(taken)))[1]
+        if out_tree is None:
+            out_tree = flatten(tuple(range(len(module.output_specs))))[1]
+        loaded = self._loaded(module)
+        specs = module.output_specs
+        return Executable(module, loaded, in_tree, out_tree, self.device, (), specs, constants)
 
     def put(self, array: Any, *, copy: bool = True) -> Any:
         """An array on this device.

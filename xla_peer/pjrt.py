@@ -26,6 +26,7 @@ __all__ = [
     "fast_call",
     "initialize_lapack",
     "is_device_array",
+    "jaxlib_version",
     "prepare",
     "put",
     "serialized",
@@ -157,19 +158,24 @@ def deserialized(pjrt_client: Any, device: Any, blob: bytes, options: Any) -> An
         raise BackendFailureError(f"PJRT could not load the executable: {error}") from error
 
 
+def jaxlib_version() -> str:
+    """The version of jaxlib."""
+    from jaxlib import version
+
+    return version.__version__
+
+
 def cache_identity(pjrt_client: Any, device: Any, options: Any) -> list[bytes]:
     """All that decides an executable beside its text: options, platform, device, jaxlib, CPU.
 
     Relies on CompileOptions.SerializeAsString.
     """
-    from jaxlib import version
-
     parts = (
         pjrt_client.platform,
         pjrt_client.platform_version,
         getattr(device, "device_kind", ""),
         str(device.id),
-        version.__version__,
+        jaxlib_version(),
         platform.machine(),
         _cpu_features(),
     )

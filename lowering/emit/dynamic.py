@@ -7,6 +7,7 @@ from typing import NoReturn
 from lowering.emit.emitter import EmitterRows
 from lowering.emit.structural import emit_pad
 from lowering.writer import Value, Writer
+from tenferro.dims import is_static
 from tenferro.errors import NonStaticShapeError
 from tenferro.ops.dynamic import DynamicTruncate, PadToMatch
 
@@ -24,7 +25,7 @@ def dynamic_truncate(op: DynamicTruncate, w: Writer, x: Value, size: Value) -> N
 def pad_to_match(op: PadToMatch, w: Writer, x: Value, reference: Value) -> Value:
     """Zeros at the end; nothing where the extents agree."""
     missing = w.result.shape[op.axis] - x.shape[op.axis]
-    if not missing:
+    if is_static(missing) and not missing:
         return x
     none = (0,) * x.rank
     high = tuple(missing if axis == op.axis else 0 for axis in range(x.rank))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lowering.emit.emitter import EmitterRows
 from lowering.types import element_type, integers
 from lowering.writer import Value, Writer, signature
+from tenferro.dims import is_static
 from tenferro.ops.indexing import (
     DynamicSlice,
     DynamicUpdateSlice,
@@ -27,17 +28,17 @@ def gather(op: Gather, w: Writer, x: Value, indices: Value) -> Value:
         start_indices_batching_dims=op.start_indices_batching_dims,
         start_index_map=op.start_index_map,
     )
-    (value,) = w.generic(
-        "gather",
-        (x, indices),
-        (w.result,),
-        {
-            "dimension_numbers": f"#stablehlo.gather<{numbers}index_vector_dim = {op.index_vector_dim}>",
-            "indices_are_sorted": str(op.indices_are_sorted).lower(),
-            "slice_sizes": f"array<i64: {', '.join(map(str, sizes))}>" if sizes else "array<i64>",
-        },
+    attributes = {
+        "dimension_numbers": f"#stablehlo.gather<{numbers}index_vector_dim = {op.index_vector_dim}>",
+        "indices_are_sorted": str(op.indices_are_sorted).lower(),
+    }
+    if not all(map(is_static, sizes)):
+        operands = (x, indices, w.shape(sizes))
+        return w.generic("dynamic_gather", operands, (w.result,), attributes)[0]
+    attributes["slice_sizes"] = (
+        f"array<i64: {', '.join(map(str, sizes))}>" if sizes else "array<i64>"
     )
-    return value
+    return w.generic("gather", (x, indices), (w.result,), attributes)[0]
 
 
 def _fields(**lists: tuple[int, ...]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from lowering.emit.emitter import EmitterRows
 from tenferro.ops.source import Constant, Iota, ShapeOf
-from tenferro.types import DType
 
 __all__ = ["ROWS"]
 
@@ -12,5 +11,5 @@ __all__ = ["ROWS"]
 ROWS: EmitterRows = {
     Constant: lambda op, w: w.constant(op.array),
     Iota: lambda op, w: w.iota(w.result.shape, op.axis, op.dtype),
-    ShapeOf: lambda op, w, x: w.scalar(x.shape[op.axis], DType.I64),
+    ShapeOf: lambda op, w, x: w.extent(x.shape[op.axis]),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lowering.emit.emitter import EmitterRows
 from lowering.types import integers, tensor_type
 from lowering.writer import Value, Writer, signature
+from tenferro.dims import is_static
 from tenferro.ops.structural import (
     BroadcastInDim,
     Concatenate,
@@ -38,8 +39,11 @@ def reshape(op: Reshape, w: Writer, x: Value) -> Value:
 
 
 def slice_(op: Slice, w: Writer, x: Value) -> Value:
-    """`stablehlo.slice %x [start:limit:stride, ..]`."""
+    """`stablehlo.slice %x [start:limit:stride, ..]`; a whole axis may have any extent."""
     starts, limits = op.resolved("starts", (x.shape,)), op.resolved("limits", (x.shape,))
+    if not all(map(is_static, (*starts, *limits))):
+        bounds = [w.shape(starts), w.shape(limits), w.shape(op.strides)]
+        return w.op("real_dynamic_slice", x, *bounds)
     ranges = ", ".join(
         f"{start}:{limit}" + (f":{stride}" if stride != 1 else "")
         for start, limit, stride in zip(starts, limits, op.strides, strict=True)
@@ -60,7 +64,16 @@ def emit_pad(
     interior: tuple[int, ...],
 ) -> Value:
     """`stablehlo.pad`."""
+    if not all(map(is_static, (*low, *high))):
+        amounts = [w.shape(low), w.shape(high), w.shape(interior)]
+        return w.op("dynamic_pad", x, value, *amounts, result=result)
     return w.op("pad", x, value, result=result, low=low, high=high, interior=interior)
+
+
+def pad(op: Pad, w: Writer, x: Value, value: Value) -> Value:
+    """`stablehlo.pad`."""
+    low, high = op.resolved("low", (x.shape,)), op.resolved("high", (x.shape,))
+    return emit_pad(w, x, value, w.result, low, high, op.interior)
 
 
 def reverse(op: Reverse, w: Writer, x: Value) -> Value:
@@ -159,7 +172,7 @@ ROWS: EmitterRows = {
     Reshape: reshape,
     BroadcastInDim: lambda op, w, x: w.broadcast(x, w.result.shape, op.dims),
     Slice: slice_,
-    Pad: lambda op, w, x, value: emit_pad(w, x, value, w.result, op.low, op.high, op.interior),
+    Pad: pad,
     Concatenate: concatenate,
     Reverse: reverse,
     ExtractDiag: extract_diag,

@@ -1,22 +1,25 @@
 """Creation functions of the Array API.
 
 The standard's creation functions take no tensor, so on their own they run at once and give NumPy
-arrays, which become constants where a trace meets them. A symbolic extent needs a graph to stand
-in: give `like=`, a traced tensor.
+arrays, which become constants where a trace meets them. With a symbolic extent they give a tensor of
+the trace that is under way, or of the one that `like=`, a traced tensor, belongs to.
 
 Source: Array API standard 2024.12, section "Creation functions".
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tenferro.api.promotion import broadcast_to, convert
-from tenferro.dims import is_static
+from tenferro.api.tracing import current_builder
+from tenferro.dims import SymDim, dim_max, is_static
 from tenferro.errors import InvalidConfigError, NonStaticShapeError
 from tenferro.exec.dispatch import apply, as_operand, is_traced, spec_of
+from tenferro.graph import GraphBuilder
 from tenferro.ops.source import Iota, ShapeOf
 from tenferro.ops.structural import BroadcastInDim, Tril, Triu
 from tenferro.types import DType, TensorSpec
@@ -57,7 +60,7 @@ def full(shape: Any, fill_value: Any, *, dtype: Any = None, like: Any = None) ->
 
     Raises:
         ShapeError: a negative extent, or one that is no integer.
-        NonStaticShapeError: a symbolic extent and no `like`.
+        NonStaticShapeError: a symbolic extent, outside a trace and without `like`.
 
     >>> full((2, 2), 7)
     array([[7, 7],
@@ -70,13 +73,28 @@ def full(shape: Any, fill_value: Any, *, dtype: Any = None, like: Any = None) ->
     shape = TensorSpec(shape, spec_of(value).dtype).shape
     if all(map(is_static, shape)) and like is None and not is_traced(value):
         return np.full(shape, value)
-    if is_traced(value) or like is None:
-        if not is_traced(value):
-            raise NonStaticShapeError(
-                f"full: shape {shape} is symbolic; give like=, a traced tensor of its graph"
-            )
+    if is_traced(value):
         return broadcast_to(value, shape)
-    return broadcast_to(_join(value, like), shape)
+    if like is not None:
+        return broadcast_to(_join(value, like), shape)
+    return broadcast_to(_in_trace("full", shape, lambda builder: builder.constant(value)), shape)
+
+
+def _in_trace(name: str, shape: tuple[Any, ...], make: Callable[[GraphBuilder], int]) -> Any:
+    """A tensor of the trace under way, which what has symbolic extents becomes part of."""
+    from tenferro.api.tensor import TracedTensor  # because tensors have methods made of these
+
+    builder = current_builder()
+    if builder is None:
+        raise NonStaticShapeError(
+            f"{name}: shape {shape} is symbolic, and no trace is under way; give like=, a traced tensor"
+        )
+    return TracedTensor(builder, make(builder))
+
+
+def _counts(name: str, shape: tuple[Any, ...], axis: int) -> Any:
+    """Counts along one axis of a symbolic shape."""
+    return _in_trace(name, shape, lambda builder: builder.emit(Iota(shape, axis, DType.I64)))
 
 
 def _join(value: Any, like: Any) -> Any:
@@ -128,6 +146,14 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None)
         start, stop = 0, start
     if step == 0:
         raise InvalidConfigError(f"arange: step is not zero, got arange({start}, {stop}, {step})")
+    if isinstance(stop, SymDim):
+        if not isinstance(start, int) or not isinstance(step, int) or step < 0:
+            raise NonStaticShapeError(
+                f"arange: up to the symbolic extent {stop}, start is an integer and step a positive "
+                f"one, got {start} and {step}"
+            )
+        counts = _counts("arange", (dim_max((stop - start + step - 1) // step, 0),), 0)
+        return convert(counts * step + start, DType.I64 if dtype is None else DType.of(dtype))
     array = np.arange(start, stop, step)
     return array if dtype is None else array.astype(DType.of(dtype).dtype)
 
@@ -146,8 +172,13 @@ def linspace(
     return array if dtype is None else array.astype(DType.of(dtype).dtype)
 
 
-def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None) -> Any:
+def eye(n_rows: Any, n_cols: Any = None, /, *, k: int = 0, dtype: Any = None) -> Any:
     """Ones on diagonal k and zeros elsewhere."""
+    if isinstance(n_rows, SymDim) or isinstance(n_cols, SymDim):
+        shape = (n_rows, n_rows if n_cols is None else n_cols)
+        rows = _counts("eye", shape, 0)
+        ones_where = rows + k == _counts("eye", shape, 1)
+        return convert(ones_where, DType.F64 if dtype is None else DType.of(dtype))
     return np.eye(n_rows, n_cols, k, dtype=DType.of(np.float64 if dtype is None else dtype).dtype)
 
 

@@ -11,12 +11,9 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,6 +29,7 @@ from tenferro.extension.registration import (
     lookup_extension_factory,
     registered_families,
 )
+from tenferro.files import replacing
 from tenferro.graph import Graph, SourceLine
 from tenferro.ops import STD_OPS, StdTensorOp
 from tenferro.ops.extension import Extension
@@ -119,20 +117,13 @@ def save(program: GraphProgram, path: Any) -> None:
         ],
         "instructions": instructions,
     }
-    target = Path(path)
-    handle, beside = tempfile.mkstemp(prefix=target.name, suffix=".part", dir=target.parent)
-    try:
-        with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as archive:
-            # A fixed date, so that the same program is the same file.
-            _write(archive, "program.json", json.dumps(document, separators=(",", ":")).encode())
-            for number, array in enumerate(constants):
-                buffer = io.BytesIO()
-                np.save(buffer, array, allow_pickle=False)
-                _write(archive, f"constants/{number}.npy", buffer.getvalue())
-        os.replace(beside, target)
-    except BaseException:
-        Path(beside).unlink(missing_ok=True)
-        raise
+    with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
+        # A fixed date, so that the same program is the same file.
+        _write(archive, "program.json", json.dumps(document, separators=(",", ":")).encode())
+        for number, array in enumerate(constants):
+            buffer = io.BytesIO()
+            np.save(buffer, array, allow_pickle=False)
+            _write(archive, f"constants/{number}.npy", buffer.getvalue())
 
 
 def _write(archive: zipfile.ZipFile, name: str, content: bytes) -> None:

@@ -1,7 +1,9 @@
 """Programs: the frozen form between graphs and executors."""
 
+from tenferro.program.arguments import bind_symbols, check_arguments
 from tenferro.program.cache import BoundedCache, CacheStats, ExtensionCacheKey, ExtensionCaches
 from tenferro.program.expand import expand_extensions, expansion_of
+from tenferro.program.hoist import hoist_constants
 from tenferro.program.native import Executor, install_native_executor, native_executor
 from tenferro.program.program import GraphProgram, Instruction, LoweringView
 
@@ -14,8 +16,11 @@ __all__ = [
     "GraphProgram",
     "Instruction",
     "LoweringView",
+    "bind_symbols",
+    "check_arguments",
     "expand_extensions",
     "expansion_of",
+    "hoist_constants",
     "install_native_executor",
     "native_executor",
 ]

@@ -1,0 +1,168 @@
+"""Extents that a module computes: symbols read off its arguments, shapes as tensors, and assertions.
+
+Source: StableHLO spec, "dynamic_reshape" and its kin; StableHLO's document on dynamism, for
+`shape_assertion`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from tenferro.dims import Guard, InputAxis, SymDim, is_static
+from tenferro.dims.polynomial import Operation
+from tenferro.errors import NonStaticShapeError
+from tenferro.types import DType, TensorSpec
+
+if TYPE_CHECKING:
+    from lowering.writer import Value, Writer
+
+__all__ = ["Extents"]
+
+_OPERATIONS = {"//": "_divide", "%": "_modulo", "min": "_minimum", "max": "_maximum"}
+_I64 = TensorSpec.of((), DType.I64)
+_I32 = TensorSpec.of((), DType.I32)
+
+
+class Extents:
+    """The symbolic extents of a function's arguments, as scalars of int64.
+
+    Each symbol is the extent of the first axis that is that symbol and nothing more.
+
+    Raises:
+        NonStaticShapeError: a symbol that no axis is.
+    """
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._places: dict[Any, tuple[Value, int]] = {}
+        self._known: dict[Any, Value] = {}
+        specs = [argument.spec for argument in writer.arguments]
+        for index, (argument, spec) in enumerate(zip(writer.arguments, specs, strict=True)):
+            for axis, extent in enumerate(spec.shape):
+                if isinstance(extent, SymDim) and (leaf := extent.as_leaf()) is not None:
+                    self._places.setdefault(leaf, (argument, axis))
+                self._places.setdefault(InputAxis(index, axis), (argument, axis))
+
+    def value(self, extent: Any) -> Value:
+        """The extent as a scalar of int64."""
+        if is_static(extent):
+            return self._writer.scalar(extent, DType.I64)
+        for operation in extent.operations:
+            if operation not in self._known:
+                sides = self.value(operation.lhs), self.value(operation.rhs)
+                self._known[operation] = getattr(self, _OPERATIONS[operation.kind])(*sides)
+        if extent not in self._known:
+            terms = [self._term(monomial, factor) for monomial, factor in extent.terms]
+            self._known[extent] = reduce(self._add, terms)
+        return self._known[extent]
+
+    def _term(self, monomial: Any, factor: int) -> Value:
+        atoms = [atom for atom, power in monomial for _ in range(power)]
+        values = [self._known[a] if isinstance(a, Operation) else self._leaf(a) for a in atoms]
+        if factor != 1 or not values:
+            values.append(self.value(factor))
+        return reduce(self._multiply, values)
+
+    def _leaf(self, leaf: Any) -> Value:
+        if leaf not in self._places:
+            raise NonStaticShapeError(
+                f"no axis of an input is the symbol {leaf} and nothing more, so the module cannot "
+                "know it; give concrete specs"
+            )
+        return self.measured(*self._places[leaf])
+
+    def measured(self, x: Value, axis: int) -> Value:
+        """The extent of an axis of an argument when the module runs."""
+        w = self._writer
+        key = (x, axis)
+        if key not in self._known:
+            size = w.op("get_dimension_size", x, result=_I32, dim=axis)
+            self._known[key] = w.convert(size, DType.I64)
+        return self._known[key]
+
+    def _op(self, name: str, lhs: Value, rhs: Value) -> Value:
+        return self._writer.op(name, lhs, rhs, result=_I64)
+
+    def _add(self, lhs: Value, rhs: Value) -> Value:
+        return self._op("add", lhs, rhs)
+
+    def _multiply(self, lhs: Value, rhs: Value) -> Value:
+        return self._op("multiply", lhs, rhs)
+
+    def _minimum(self, lhs: Value, rhs: Value) -> Value:
+        return self._op("minimum", lhs, rhs)
+
+    def _maximum(self, lhs: Value, rhs: Value) -> Value:
+        return self._op("maximum", lhs, rhs)
+
+    def _modulo(self, lhs: Value, rhs: Value) -> Value:
+        """Of a positive rhs; never negative, as in Python."""
+        return self._op("remainder", self._add(self._op("remainder", lhs, rhs), rhs), rhs)
+
+    def _divide(self, lhs: Value, rhs: Value) -> Value:
+        """Rounded down, as in Python."""
+        return self._op("divide", self._op("subtract", lhs, self._modulo(lhs, rhs)), rhs)
+
+    def shape(self, shape: Sequence[Any]) -> Value:
+        """The shape as a vector of int64."""
+        w = self._writer
+        if all(map(is_static, shape)):
+            return w.constant(shape, DType.I64)
+        shape = tuple(shape)
+        if shape not in self._known:
+            parts = [self._entry(extent) for extent in shape]
+            whole = TensorSpec.of((len(parts),), DType.I64)
+            joined = (
+                w.op("concatenate", *parts, result=whole, dim=0) if len(parts) > 1 else parts[0]
+            )
+            self._known[shape] = joined
+        return self._known[shape]
+
+    def _entry(self, extent: Any) -> Value:
+        """The extent as a vector of one element."""
+        if is_static(extent):
+            return self._writer.constant([extent], DType.I64)
+        return self._writer.reshape(self.value(extent), (1,))
+
+    # ---- assertions --------------------------------------------------------------------------
+
+    def assert_inputs(self, names: Sequence[str]) -> None:
+        """Each axis of each argument has the extent its spec says."""
+        for argument, name in zip(self._writer.arguments, names, strict=True):
+            shape: tuple[Any, ...] = argument.shape
+            for axis, extent in enumerate(shape):
+                if is_static(extent) or self._places.get(extent.as_leaf()) == (argument, axis):
+                    continue
+                self._assert(
+                    "EQ",
+                    self.measured(argument, axis),
+                    self.value(extent),
+                    f"{name}: axis {axis} must have extent {extent} = {{1}}, got {{0}}",
+                )
+
+    def assert_guards(self, guards: Iterable[Guard]) -> None:
+        """What tracing could not decide holds."""
+        for guard in guards:
+            lhs, rhs = self.value(guard.lhs), self.value(guard.rhs)
+            words = f"{guard.reason} needs {guard.lhs} {guard.relation} {guard.rhs}, got {{0}} and {{1}}"
+            if guard.relation == "is 1 or":
+                one = self._writer.compare("EQ", lhs, self.value(1))
+                same = self._writer.compare("EQ", lhs, rhs)
+                flag = TensorSpec.of((), DType.Bool)
+                self._check(self._writer.op("or", one, same, result=flag), lhs, rhs, words)
+            else:
+                self._assert({"==": "EQ", ">=": "GE"}[guard.relation], lhs, rhs, words)
+
+    def _assert(self, direction: str, lhs: Value, rhs: Value, message: str) -> None:
+        self._check(self._writer.compare(direction, lhs, rhs), lhs, rhs, message)
+
+    def _check(self, holds: Value, lhs: Value, rhs: Value, message: str) -> None:
+        text = message.replace("\\", "\\\\").replace('"', "'")
+        self._writer.effect(
+            "stablehlo.custom_call @shape_assertion(",
+            (holds, lhs, rhs),
+            f') {{api_version = 2 : i32, error_message = "{text}", has_side_effect = true}} : '
+            "(tensor<i1>, tensor<i64>, tensor<i64>) -> ()",
+        )

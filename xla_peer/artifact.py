@@ -1,0 +1,179 @@
+"""`Artifact`: a StableHLO module that says what it takes and gives, in memory or in a file."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from lowering import StableHloModule
+from tenferro.errors import InvalidConfigError, NonStaticShapeError
+from tenferro.files import replacing
+from tenferro.program import BoundedCache, check_arguments
+from tenferro.types import DType, flatten, unflatten
+from xla_peer.executable import Executable
+from xla_peer.executor import XlaExecutor
+from xla_peer.manifest import Manifest
+
+__all__ = ["SUFFIXES", "Artifact", "constants_path", "digest_of", "stored"]
+
+SUFFIXES = (".mlir", ".mlirbc")
+
+
+class Artifact:
+    """What `export` makes and `load` reads.
+
+    Attributes:
+        manifest: names, types, structure, platforms and versions.
+        module: the StableHLO, constants as its last arguments.
+        bytecode: the module as a portable artifact, which is what a `.mlirbc` file holds.
+        constants: arrays by name.
+
+    >>> import numpy as np, tenferro as tnf, xla_peer
+    >>> artifact = xla_peer.export(lambda x: {"twice": x + x}, tnf.TensorSpec(("n",), "float64"))
+    >>> artifact.run(np.arange(3.0)), artifact
+    ({'twice': array([0., 2., 4.])}, <Artifact <lambda> for cpu: (x: f64[n]) -> (result['twice']: f64[n])>)
+    """
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        module: StableHloModule,
+        bytecode: bytes,
+        constants: Mapping[str, Any],
+    ) -> None:
+        self.manifest = manifest
+        self.module = module
+        self.bytecode = bytecode
+        self.constants = dict(constants)
+        self._executables: BoundedCache[Executable] = BoundedCache(64)
+
+    @property
+    def text(self) -> str:
+        """The StableHLO."""
+        return self.module.plain_text
+
+    @cached_property
+    def _default_executor(self) -> XlaExecutor:
+        platforms = self.manifest.platforms
+        return XlaExecutor("cpu" if "cpu" in platforms else platforms[0])
+
+    def compile(self, executor: XlaExecutor | None = None, *specs: Any) -> Executable:
+        """The artifact on a device, for device arrays.
+
+        Args:
+            executor: whose device; by default the CPU if it was exported for that, else the first of
+                its platforms.
+            specs: concrete specs or arrays, one per input, where the artifact has symbolic extents.
+
+        Raises:
+            InvalidConfigError: it was not exported for the executor's platform.
+            ShapeError, GuardError: specs that do not fit.
+            NonStaticShapeError: symbolic extents, and no specs.
+        """
+        if not specs and not self.module.is_static:
+            raise NonStaticShapeError(
+                f"compile: {self.manifest.name} has symbolic extents; give specs or arrays, one per input"
+            )
+        chosen = specs or [spec for _, spec in self.manifest.inputs]
+        return self._compiled(executor or self._default_executor, [tuple(s.shape) for s in chosen])
+
+    def _compiled(self, executor: XlaExecutor, shapes: Sequence[tuple[int, ...]]) -> Executable:
+        if executor.platform not in self.manifest.platforms:
+            raise InvalidConfigError(
+                f"{self.manifest.name} was exported for {', '.join(self.manifest.platforms)}, not for "
+                f"{executor.platform}; export it with platforms=({executor.platform!r}, ..)"
+            )
+        return self._executables.get(
+            (executor, tuple(shapes)), lambda: self._build(executor, shapes)
+        )
+
+    def _build(self, executor: XlaExecutor, shapes: Sequence[tuple[int, ...]]) -> Executable:
+        extra = [constant.spec.shape for constant in self.manifest.constants]
+        return executor.compile_module(
+            self.module.refined([*shapes, *extra]),
+            self.manifest.in_tree,
+            self.manifest.out_tree,
+            list(self.constants.values()),
+        )
+
+    def run(self, *arrays: Any, executor: XlaExecutor | None = None) -> Any:
+        """NumPy in, NumPy out: the tree that the exported function returned.
+
+        Raises:
+            ArityError, DTypeError, ShapeError, GuardError: arguments that do not fit.
+            InvalidConfigError: it was not exported for the executor's platform.
+        """
+        names, specs = zip(*self.manifest.inputs, strict=True) if self.manifest.inputs else ((), ())
+        leaves = check_arguments(self.manifest.in_tree, specs, names, arrays)
+        executable = self._compiled(
+            executor or self._default_executor, [leaf.shape for leaf in leaves]
+        )
+        results = executable.run_leaves([np.asarray(leaf, order="C") for leaf in leaves])
+        return unflatten(self.manifest.out_tree, results)
+
+    def call(self, *buffers: Any, executor: XlaExecutor | None = None) -> Any:
+        """Device arrays in, device arrays out; the tree that the exported function returned."""
+        shapes = [leaf.shape for leaf in flatten(buffers)[0]]
+        return self._compiled(executor or self._default_executor, shapes)(*buffers)
+
+    def save(self, path: Any) -> None:
+        """Write it: `.mlir` is text, `.mlirbc` a portable artifact, both with the manifest inside.
+
+        Constants that the module takes as arguments go to a file of their own beside it, which is
+        written first.
+
+        Raises:
+            InvalidConfigError: another suffix.
+            OSError: a folder that is not there, a full disk.
+        """
+        suffix = suffix_of(path)
+        if self.constants:
+            with replacing(constants_path(path)) as file:
+                np.savez(file, **{name: stored(array) for name, array in self.constants.items()})
+        with replacing(path) as file:
+            file.write(self.module.plain_text.encode() if suffix == ".mlir" else self.bytecode)
+
+    def __repr__(self) -> str:
+        takes, gives = (
+            ", ".join(f"{name}: {spec}" for name, spec in part)
+            for part in (self.manifest.inputs, self.manifest.outputs)
+        )
+        platforms = ", ".join(self.manifest.platforms)
+        return f"<Artifact {self.manifest.name} for {platforms}: ({takes}) -> ({gives})>"
+
+
+def suffix_of(path: Any) -> str:
+    """`.mlir` or `.mlirbc`.
+
+    Raises:
+        InvalidConfigError: another one.
+    """
+    suffix = next((s for s in SUFFIXES if str(path).endswith(s)), None)
+    if suffix is None:
+        raise InvalidConfigError(
+            f"path: {path} ends neither in .mlir, for text, nor in .mlirbc, for a portable artifact"
+        )
+    return suffix
+
+
+def constants_path(path: Any) -> str:
+    """Where the constants of the artifact at `path` lie.
+
+    >>> constants_path("model.mlirbc")
+    'model.mlirbc.constants.npz'
+    """
+    return f"{path}.constants.npz"
+
+
+def stored(array: Any) -> Any:
+    """The array as NumPy's files can hold it: bfloat16 by its bits."""
+    return array.view(np.uint16) if DType.of(array.dtype) is DType.BF16 else array
+
+
+def digest_of(array: Any) -> str:
+    """SHA-256 of the elements, row-major."""
+    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()

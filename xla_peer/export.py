@@ -1,0 +1,234 @@
+"""`export` and `load`: programs as StableHLO files that other tools read too."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tenferro
+from lowering import PLATFORMS, StableHloModule, lower_to_stablehlo, mlir_bindings
+from tenferro.errors import DTypeError, InvalidConfigError, TenferroError
+from tenferro.program import GraphProgram, hoist_constants
+from tenferro.types import DType, TensorSpec
+from xla_peer import pjrt
+from xla_peer.artifact import Artifact, constants_path, digest_of, suffix_of
+from xla_peer.manifest import ATTRIBUTE, Constant, Manifest
+
+__all__ = ["as_program", "export", "load", "module_for"]
+
+LARGEST_CONSTANT = 1 << 16
+"""Bytes; what is larger is kept out of the text."""
+
+
+def export(
+    fn_or_program: GraphProgram | Callable[..., Any],
+    *specs: Any,
+    platforms: Sequence[str] = ("cpu",),
+    target: str = "week12",
+    path: Any = None,
+    precision: str = "highest",
+    linalg: str = "auto",
+    largest_constant: int = LARGEST_CONSTANT,
+) -> Artifact:
+    """A program as a portable StableHLO artifact, with its names, structure and versions inside.
+
+    Args:
+        fn_or_program: a program, or a function to trace on `specs`.
+        specs: of a function, one tree of specs per argument; of a program with symbols, concrete
+            specs, one per input, or none: symbolic extents are exported as such, with assertions.
+        platforms: any of "cpu", "cuda", "rocm", "tpu".
+        target: the StableHLO version that readers have: "week4", "week12", "minimum", "current", or
+            a version such as "1.8.0". A `.mlir` file is text of the current one.
+        path: where to write it: `.mlir` for text, `.mlirbc` for a portable artifact.
+        precision: of dots; see `lowering.lower_to_stablehlo`.
+        linalg: "library" calls the platform's routines; "inline" writes plain StableHLO; "auto" is
+            "library" wherever one text serves all the platforms, else "inline".
+        largest_constant: bytes; larger constants become arguments that the artifact brings along.
+
+    Raises:
+        InvalidConfigError: an unknown platform, target or suffix; platforms that need texts of their
+            own.
+        UnsupportedError, NonStaticShapeError: what StableHLO cannot express.
+
+    >>> import numpy as np, tenferro as tnf
+    >>> artifact = export(lambda x, y: x @ y, np.ones((2, 3)), np.ones((3, 4)), platforms=("cpu", "tpu"))
+    >>> artifact.manifest.outputs
+    (('result', f64[2,4]),)
+
+    Source: StableHLO spec, "Portable artifacts"; seed 002, section VIII.
+    """
+    if path is not None:
+        suffix_of(path)
+    program = as_program(fn_or_program, specs)
+    hoisted, constants = hoist_constants(program, largest_constant)
+    module, chosen = module_for(hoisted, platforms, precision, linalg)
+    inputs = zip(program.input_names, program.input_specs, strict=True)
+    outputs = zip(program.output_names, program.output_specs, strict=True)
+    manifest = Manifest(
+        name=program.name,
+        platforms=tuple(platforms),
+        linalg=chosen,
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+        in_tree=program.in_tree,
+        out_tree=program.out_tree,
+        constants=tuple(
+            Constant(name, TensorSpec.of(array.shape, DType.of(array.dtype)), digest_of(array))
+            for name, array in constants.items()
+        ),
+        guards=program.guards,
+        versions={
+            "stablehlo": mlir_bindings.artifact_version(target),
+            "tenferro": tenferro.__version__,
+            "jaxlib": pjrt.jaxlib_version(),
+        },
+    )
+    described = module.with_attributes({ATTRIBUTE: manifest.to_json()})
+    bytecode = described.portable_artifact(target)
+    artifact = Artifact(manifest, described, bytecode, constants)
+    if path is not None:
+        artifact.save(path)
+    return artifact
+
+
+def as_program(fn_or_program: Any, specs: Sequence[Any]) -> GraphProgram:
+    """The program itself, specialised to specs if there are any, or a function's."""
+    if not isinstance(fn_or_program, GraphProgram):
+        return tenferro.compile(fn_or_program, *specs)
+    return fn_or_program.specialize_to(specs) if specs else fn_or_program
+
+
+def module_for(
+    program: GraphProgram, platforms: Sequence[str], precision: str, linalg: str
+) -> tuple[StableHloModule, str]:
+    """One module for all the platforms, and whether its linear algebra is "library" or "inline".
+
+    Raises:
+        InvalidConfigError: no platform, an unknown one, or a family that writes another text for each.
+    """
+    if isinstance(platforms, str) or not platforms or not set(platforms) <= set(PLATFORMS):
+        raise InvalidConfigError(f"platforms: a tuple of some of {PLATFORMS}, got {platforms!r}")
+    for choice in ("library", "inline") if linalg == "auto" else (linalg,):
+        modules = [
+            lower_to_stablehlo(
+                program,
+                platform,
+                precision,
+                linalg=choice,
+                symbolic=not program.is_static,
+                annotate=True,
+            )
+            for platform in platforms
+        ]
+        if len({module.plain_text for module in modules}) == 1:
+            return modules[0], choice
+    raise InvalidConfigError(
+        f"export: {', '.join(platforms)} need texts of their own; export one artifact for each, or "
+        'with linalg="inline"'
+    )
+
+
+def load(path: Any) -> Artifact:
+    """The artifact in a file that `export` wrote.
+
+    Raises:
+        FileNotFoundError: the file, or the constants beside it, are not there.
+        InvalidConfigError: a file that is none of ours, cut short, written for a later version, or
+            whose constants are not the ones it was written with.
+    """
+    suffix = suffix_of(path)
+    content = Path(path).read_bytes()
+    try:
+        text, bytecode = (
+            _from_bytecode(path, content) if suffix == ".mlirbc" else _from_text(content)
+        )
+        found = mlir_bindings.string_attribute(text, ATTRIBUTE)
+    except (mlir_bindings.MlirDiagnosticError, UnicodeDecodeError) as error:
+        raise InvalidConfigError(f"load: {path} is cut short or no StableHLO: {error}") from None
+    if found is None:
+        raise InvalidConfigError(
+            f"load: {path} is StableHLO, but not written by tenferro: it has no {ATTRIBUTE}"
+        )
+    manifest = Manifest.from_json(found)
+    named = [*manifest.inputs, *((item.name, item.spec) for item in manifest.constants)]
+    module = StableHloModule(
+        text=text,
+        plain_text=text,
+        platform=manifest.platforms[0],
+        input_specs=tuple([spec for _, spec in named]),
+        output_specs=tuple([spec for _, spec in manifest.outputs]),
+        input_names=tuple([name for name, _ in named]),
+        output_names=tuple([name for name, _ in manifest.outputs]),
+        guards=manifest.guards,
+    )
+    _require_types(path, module)
+    return Artifact(manifest, module, bytecode, _constants(path, manifest))
+
+
+def _from_bytecode(path: Any, content: bytes) -> tuple[str, bytes]:
+    written = re.match(rb"ML\xefR.StableHLO_v(\d+)\.(\d+)\.(\d+)\x00", content, re.DOTALL)
+    if written is not None:
+        oldest, newest = mlir_bindings.version_window()
+        version = tuple(map(int, written.groups()))
+        if not _numbers(oldest) <= version <= _numbers(newest):
+            raise InvalidConfigError(
+                f"load: {path} is written for StableHLO {'.'.join(map(str, version))}, this jaxlib "
+                f"reads {oldest} to {newest}; upgrade jaxlib, or export with a lower target"
+            )
+    return mlir_bindings.deserialize_portable_artifact(content), content
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
+def _from_text(content: bytes) -> tuple[str, bytes]:
+    text = content.decode()
+    mlir_bindings.parse_and_verify(text)
+    return text, mlir_bindings.portable_artifact(text)
+
+
+def _require_types(path: Any, module: StableHloModule) -> None:
+    """The module takes and gives what the manifest says."""
+    declared = module.signature()
+    found = mlir_bindings.main_type(module.text)
+    if declared != found:
+        raise InvalidConfigError(f"load: {path}: the manifest says {declared}, main is {found}")
+
+
+def _constants(path: Any, manifest: Manifest) -> dict[str, Any]:
+    if not manifest.constants:
+        return {}
+    place = constants_path(path)
+    expected = sum(_bytes(item.spec) + 4096 for item in manifest.constants)
+    try:
+        with zipfile.ZipFile(place) as archive:
+            total = sum(member.file_size for member in archive.infolist())
+        if total > expected:
+            raise InvalidConfigError(f"load: {place} unpacks to {total} bytes, at most {expected}")
+        with np.load(place, allow_pickle=False) as file:
+            return {item.name: _constant(file[item.name], item) for item in manifest.constants}
+    except (TenferroError, FileNotFoundError):
+        raise
+    except Exception as error:
+        raise InvalidConfigError(f"load: {place} does not hold the constants: {error!r}") from error
+
+
+def _bytes(spec: TensorSpec) -> int:
+    return int(np.prod(spec.shape, dtype=object)) * spec.dtype.itemsize
+
+
+def _constant(array: Any, item: Constant) -> Any:
+    wanted = item.spec
+    is_bits = wanted.dtype is DType.BF16 and array.dtype == np.uint16
+    found = array.view(wanted.dtype.dtype) if is_bits else array
+    if found.dtype != wanted.dtype.dtype or found.shape != wanted.shape:
+        raise DTypeError(f"load: {item.name} is {array.dtype}{list(array.shape)}, not {wanted}")
+    if digest_of(found) != item.digest:
+        raise InvalidConfigError(f"load: {item.name} is not the one this was exported with")
+    return found

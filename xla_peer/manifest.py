@@ -1,0 +1,130 @@
+"""`Manifest`: what an artifact says of itself, as JSON inside the module."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tenferro.dims import Guard, parse_dim
+from tenferro.errors import InvalidConfigError, TenferroError
+from tenferro.types import TensorSpec, TreeDef, load_tree, save_tree
+
+__all__ = ["ATTRIBUTE", "Constant", "Manifest"]
+
+ATTRIBUTE = "tenferro.manifest"
+"""The attribute of the module that holds it."""
+FORMAT = "tenferro-artifact"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Constant:
+    """An argument that the artifact brings along: its name, type, and the SHA-256 of its bytes."""
+
+    name: str
+    spec: TensorSpec
+    digest: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Names, types and structure of an artifact, and what it was made by and for.
+
+    Attributes:
+        name: of the function.
+        platforms: it was lowered for these.
+        linalg: "library" where it calls routines of its platform, else "inline".
+        inputs, outputs: (name, type) of each leaf, constants not among them.
+        in_tree, out_tree: the structures of arguments and result.
+        constants: arguments that follow the inputs.
+        guards: what symbolic extents must satisfy.
+        versions: of StableHLO, tenferro and jaxlib, by name.
+    """
+
+    name: str
+    platforms: tuple[str, ...]
+    linalg: str
+    inputs: tuple[tuple[str, TensorSpec], ...]
+    outputs: tuple[tuple[str, TensorSpec], ...]
+    in_tree: TreeDef
+    out_tree: TreeDef
+    constants: tuple[Constant, ...]
+    guards: tuple[Guard, ...]
+    versions: Mapping[str, str]
+
+    def to_json(self) -> str:
+        """The document.
+
+        Raises:
+            UnsupportedError: a container that JSON cannot describe.
+        """
+        document = {
+            "format": FORMAT,
+            "version": VERSION,
+            "name": self.name,
+            "platforms": self.platforms,
+            "linalg": self.linalg,
+            "inputs": [[name, str(spec)] for name, spec in self.inputs],
+            "outputs": [[name, str(spec)] for name, spec in self.outputs],
+            "in_tree": save_tree(self.in_tree),
+            "out_tree": save_tree(self.out_tree),
+            "constants": [[item.name, str(item.spec), item.digest] for item in self.constants],
+            "guards": [
+                [str(guard.lhs), guard.relation, str(guard.rhs), guard.reason, guard.source]
+                for guard in self.guards
+            ],
+            "versions": dict(self.versions),
+        }
+        return json.dumps(document, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Manifest:
+        """The manifest of a document.
+
+        Raises:
+            InvalidConfigError: no such document, or one of a later version.
+        """
+        try:
+            document = json.loads(text)
+            if document["format"] != FORMAT:
+                raise InvalidConfigError(
+                    f"artifact: format {document['format']!r}, expected {FORMAT!r}"
+                )
+            if document["version"] != VERSION:
+                raise InvalidConfigError(
+                    f"artifact: written in format {document['version']!r} by tenferro "
+                    f"{document.get('versions', {}).get('tenferro', '?')}, this one reads {VERSION}; "
+                    "upgrade tenferro"
+                )
+            return cls._read(document)
+        except TenferroError:
+            raise
+        except Exception as error:
+            raise InvalidConfigError(f"artifact: the manifest is malformed: {error!r}") from error
+
+    @classmethod
+    def _read(cls, document: Mapping[str, Any]) -> Manifest:
+        inputs, outputs = (
+            tuple((str(name), TensorSpec.parse(spec)) for name, spec in document[part])
+            for part in ("inputs", "outputs")
+        )
+        return cls(
+            name=str(document["name"]),
+            platforms=tuple(map(str, document["platforms"])),
+            linalg=str(document["linalg"]),
+            inputs=inputs,
+            outputs=outputs,
+            in_tree=load_tree(document["in_tree"], len(inputs)),
+            out_tree=load_tree(document["out_tree"], len(outputs)),
+            constants=tuple(
+                Constant(str(name), TensorSpec.parse(spec), str(digest))
+                for name, spec, digest in document["constants"]
+            ),
+            guards=tuple(
+                Guard(parse_dim(lhs), str(relation), parse_dim(rhs), str(reason), source)
+                for lhs, relation, rhs, reason, source in document["guards"]
+            ),
+            versions={str(key): str(value) for key, value in document["versions"].items()},
+        )
