@@ -1,20 +1,23 @@
-"""Batch: a linear function of one tensor as a function of many at once, along a leading axis.
+"""Batch: a function of one tensor as a function of many at once, along a leading axis.
 
 Law: slice i of each result is the function of slice i. It turns a pushforward or a pullback into the
-matrix of it, by applying it to all unit tensors.
+matrix of it, by applying it to all unit tensors; and a program into one of batches.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tenferro.ad.algebra import Value
+from tenferro.ad.algebra import Value, lead
+from tenferro.ad.context import AdContext
 from tenferro.ad.graph_emitter import GraphEmitter
 from tenferro.ad.linearize import missing_rule
 from tenferro.graph import Mark, Opaque
 from tenferro.ops.structural import OptimizationBarrier
+from tenferro.program import GraphProgram
+from tenferro.types import TensorSpec
 
-__all__ = ["batch"]
+__all__ = ["batch", "batch_program"]
 
 
 def batch(
@@ -23,16 +26,25 @@ def batch(
     inputs: Mapping[int, int],
     outputs: Sequence[int | None],
 ) -> list[int | None]:
-    """The outputs with a leading axis, given such values for the linear `inputs`.
+    """The outputs with a leading axis, given such values for `inputs`.
 
     None stays None, and so does an output that depends on none of them.
 
     Args:
-        start: the number of nodes there were when the linear inputs were made.
+        start: the number of nodes there were when the inputs were made.
 
     Raises:
-        ADRuleUnsupportedError: an op in the linear region without a batch rule.
+        ADRuleUnsupportedError: an op without a batch rule.
+        UnsupportedError: an op whose batch rule does not cover operands that all differ.
     """
+    batched, _ = _sweep(emitter, start, inputs)
+    return [None if value is None else batched.get(value) for value in outputs]
+
+
+def _sweep(
+    emitter: GraphEmitter, start: int, inputs: Mapping[int, int]
+) -> tuple[dict[int, int], dict[int, int]]:
+    """Values that got a leading axis, and values made again without one."""
     graph = emitter.graph
     stop = len(graph.nodes)
     batched: dict[int, int] = dict(inputs)  # value -> value with the leading axis
@@ -64,4 +76,41 @@ def batch(
             values: tuple[Value, ...] = rule.batch(op, emitter.values(handles), mask)
             batched.update({v: x.handle for v, x in zip(node.outputs, values, strict=True)})
     emitter.source = None
-    return [None if value is None else batched.get(value) for value in outputs]
+    return batched, again
+
+
+def batch_program(
+    program: GraphProgram, batched: Sequence[bool], size: object, context: AdContext
+) -> GraphProgram:
+    """The program of `size` slices at once: inputs in `batched`, and all outputs, get a leading axis.
+
+    Raises:
+        ADRuleUnsupportedError, UnsupportedError: an op without a batch rule for such operands.
+    """
+    graph, values = program.to_graph()
+    emitter = context.emitter(graph)
+    shared = [values[slot] for slot in program.input_slots]
+    leading = [
+        graph.add_input(TensorSpec.of((size, *graph.types[value].shape), graph.types[value].dtype))
+        if here
+        else value
+        for value, here in zip(shared, batched, strict=True)
+    ]
+    given = {value: new for value, new in zip(shared, leading, strict=True) if value != new}
+    outputs = [values[slot] for slot in program.output_slots]
+    many, one = _sweep(emitter, 0, given)
+    results = [
+        many[value] if value in many else lead(Value(emitter, one.get(value, value)), size).handle
+        for value in outputs
+    ]
+    return GraphProgram.from_graph(
+        graph,
+        results,
+        name=f"batch_{program.name}",
+        inputs=leading,
+        in_tree=program.in_tree,
+        out_tree=program.out_tree,
+        input_names=program.input_names,
+        output_names=program.output_names,
+        guards=graph.guards.guards,
+    )

@@ -14,7 +14,7 @@ multiplication by c multiplies by conj(c).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tenferro.ad.algebra import Value, add, broadcast, emit_all, zeros
@@ -26,6 +26,7 @@ __all__ = [
     "AdRule",
     "Tangents",
     "bilinear",
+    "batched_by",
     "elementwise_batch",
     "inactive",
     "jointly_linear",
@@ -106,6 +107,14 @@ def elementwise_batch(op: StdTensorOp, inputs: Values, batched: tuple[bool, ...]
             for x, is_batched in zip(inputs, batched, strict=True)
         ],
     )
+
+
+def batched_by(batch: BatchRule, rows: AdRows) -> dict[type[StdTensorOp], AdRule]:
+    """The rows, with `batch` for those that have no batch rule."""
+    return {
+        card: rule if rule.batch is not None else replace(rule, batch=batch)
+        for card, rule in rows.items()
+    }
 
 
 def linear(transpose: Callable[..., Value | None], batch: BatchRule = elementwise_batch) -> AdRule:

@@ -24,7 +24,16 @@ from tenferro.ad.algebra import (
     sin,
     sinh,
 )
-from tenferro.ad.rule import AdRows, AdRule, Tangents, Values, jvp_only, partials
+from tenferro.ad.rule import (
+    AdRows,
+    AdRule,
+    Tangents,
+    Values,
+    batched_by,
+    elementwise_batch,
+    jvp_only,
+    partials,
+)
 from tenferro.ops import StdTensorOp
 from tenferro.ops import analytic as ops
 
@@ -71,34 +80,37 @@ def reciprocal_root(x: Value) -> Value:
     return rsqrt(1 - x) * rsqrt(1 + x)
 
 
-ROWS: AdRows = {
-    ops.Exp: partials(lambda x, y: y),
-    ops.Expm1: partials(lambda x, y: exp(x)),
-    ops.Log: over("x"),
-    ops.Log1p: over("1 + x"),
-    ops.Sqrt: partials(lambda x, y: 0.5 / y),
-    ops.Rsqrt: partials(lambda x, y: -0.5 * y / x),
-    ops.Cbrt: partials(lambda x, y: 1 / (3 * y * y)),
-    ops.Sin: partials(lambda x, y: cos(x)),
-    ops.Cos: partials(lambda x, y: -sin(x)),
-    ops.Tan: partials(lambda x, y: 1 + y * y),
-    ops.Tanh: partials(lambda x, y: (1 / cosh(x)) * (1 / cosh(x))),
-    ops.Logistic: partials(lambda x, y: y * emit(ops.Logistic(), -x)),
-    ops.Atan2: partials(atan2_by_y, atan2_by_x),
-    ops.Asin: partials(lambda x, y: reciprocal_root(x)),
-    ops.Acos: partials(lambda x, y: -reciprocal_root(x)),
-    ops.Atan: partials(lambda x, y: 1 / (1 + x * x)),
-    ops.Sinh: partials(lambda x, y: cosh(x)),
-    ops.Cosh: partials(lambda x, y: sinh(x)),
-    ops.Asinh: partials(lambda x, y: 1 / cosh(y)),
-    ops.Acosh: partials(lambda x, y: rsqrt(x - 1) * rsqrt(x + 1)),
-    ops.Atanh: partials(lambda x, y: 1 / ((1 - x) * (1 + x))),
-    ops.Erf: partials(lambda x, y: 2 / math.sqrt(math.pi) * exp(-x * x)),
-    ops.Erfc: partials(lambda x, y: -2 / math.sqrt(math.pi) * exp(-x * x)),
-    ops.ErfInv: partials(lambda x, y: math.sqrt(math.pi) / 2 * exp(y * y)),
-    ops.Lgamma: partials(lambda x, y: emit(ops.Digamma(), x)),
-    ops.Digamma: partials(lambda x, y: emit(ops.Polygamma(1), x)),
-    ops.Polygamma: jvp_only(
-        lambda op, xs, ys, dots: (emit(ops.Polygamma(op.order + 1), *xs) * dots[0],)
-    ),
-}
+ROWS: AdRows = batched_by(
+    elementwise_batch,
+    {
+        ops.Exp: partials(lambda x, y: y),
+        ops.Expm1: partials(lambda x, y: exp(x)),
+        ops.Log: over("x"),
+        ops.Log1p: over("1 + x"),
+        ops.Sqrt: partials(lambda x, y: 0.5 / y),
+        ops.Rsqrt: partials(lambda x, y: -0.5 * y / x),
+        ops.Cbrt: partials(lambda x, y: 1 / (3 * y * y)),
+        ops.Sin: partials(lambda x, y: cos(x)),
+        ops.Cos: partials(lambda x, y: -sin(x)),
+        ops.Tan: partials(lambda x, y: 1 + y * y),
+        ops.Tanh: partials(lambda x, y: (1 / cosh(x)) * (1 / cosh(x))),
+        ops.Logistic: partials(lambda x, y: y * emit(ops.Logistic(), -x)),
+        ops.Atan2: partials(atan2_by_y, atan2_by_x),
+        ops.Asin: partials(lambda x, y: reciprocal_root(x)),
+        ops.Acos: partials(lambda x, y: -reciprocal_root(x)),
+        ops.Atan: partials(lambda x, y: 1 / (1 + x * x)),
+        ops.Sinh: partials(lambda x, y: cosh(x)),
+        ops.Cosh: partials(lambda x, y: sinh(x)),
+        ops.Asinh: partials(lambda x, y: 1 / cosh(y)),
+        ops.Acosh: partials(lambda x, y: rsqrt(x - 1) * rsqrt(x + 1)),
+        ops.Atanh: partials(lambda x, y: 1 / ((1 - x) * (1 + x))),
+        ops.Erf: partials(lambda x, y: 2 / math.sqrt(math.pi) * exp(-x * x)),
+        ops.Erfc: partials(lambda x, y: -2 / math.sqrt(math.pi) * exp(-x * x)),
+        ops.ErfInv: partials(lambda x, y: math.sqrt(math.pi) / 2 * exp(y * y)),
+        ops.Lgamma: partials(lambda x, y: emit(ops.Digamma(), x)),
+        ops.Digamma: partials(lambda x, y: emit(ops.Polygamma(1), x)),
+        ops.Polygamma: jvp_only(
+            lambda op, xs, ys, dots: (emit(ops.Polygamma(op.order + 1), *xs) * dots[0],)
+        ),
+    },
+)

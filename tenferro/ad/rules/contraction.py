@@ -13,6 +13,7 @@ from typing import Any
 from tenferro.ad.algebra import Value, conj, convert, emit, reshape, reverse, transpose
 from tenferro.ad.rule import AdRows, Values, bilinear
 from tenferro.ad.rules.structural import inverse, shifted
+from tenferro.errors import UnsupportedError
 from tenferro.ops import contraction as ops
 
 __all__ = ["ROWS"]
@@ -200,6 +201,8 @@ def convolution_rhs_transpose(op: ops.Convolution, x: Value, kernel: Value, y_ba
 def convolution_batch(op: ops.Convolution, inputs: Values, batched: tuple[bool, ...]) -> Values:
     """The leading axis joins the batch of x, or the output features of the kernel."""
     x, kernel = inputs
+    if all(batched):
+        raise UnsupportedError(f"{op.name}: has no batch rule for a kernel of each its own")
     if batched[0]:
         size, rest = x.shape[0], x.shape[1 + op.input_batch] // op.batch_group_count
         merged = _merge_leading(x, op.input_batch, op.batch_group_count)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tenferro.ad.algebra import Value, emit, emit_all, zeros
+from tenferro.ad.algebra import Value, emit, emit_all, lead_all, zeros
 from tenferro.ad.rule import AdRows, Values, linear
 from tenferro.ops import dynamic as ops
 from tenferro.ops.source import ShapeOf
@@ -31,10 +31,12 @@ def truncate_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values
 
 
 def pad_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """The reference gets a leading axis too, because ranks must agree."""
+    """Both get a leading axis, because ranks must agree."""
     x, reference = inputs
-    shape = (1, *reference.shape)
-    reference = emit(BroadcastInDim(shape, tuple(range(1, len(shape)))), reference)
+    if batched[0] and not batched[1]:
+        shape = (1, *reference.shape)
+        reference = emit(BroadcastInDim(shape, tuple(range(1, len(shape)))), reference)
+    x, reference = (x, reference) if batched[0] else lead_all(inputs, batched)
     return emit_all(replace(op, axis=op.axis + 1), x, reference)
 
 

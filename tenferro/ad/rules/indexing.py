@@ -31,6 +31,7 @@ from tenferro.ad.algebra import (
 )
 from tenferro.ad.rule import AdRows, AdRule, Tangents, Values, jointly_linear, linear
 from tenferro.ad.rules.structural import shifted
+from tenferro.errors import UnsupportedError
 from tenferro.ops import indexing as ops
 from tenferro.ops.elementwise import Clamp
 from tenferro.ops.reduction import ReduceAnd
@@ -73,16 +74,36 @@ def gather_transpose(op: Any, x: Value, indices: Value, y_bar: Value) -> Value:
 
 
 def gather_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """The leading axis is a window axis, taken whole."""
+    """Of x, a window axis, taken whole; of indices, one more index; of both, a batching axis."""
     x, indices = inputs
-    sizes = op.resolved("slice_sizes", (x.shape[1:], indices.shape))
+    if batched == (True, False):
+        sizes = op.resolved("slice_sizes", (x.shape[1:], indices.shape))
+        moved = replace(
+            op,
+            offset_dims=(0, *shifted(op.offset_dims)),
+            collapsed_slice_dims=shifted(op.collapsed_slice_dims),
+            operand_batching_dims=shifted(op.operand_batching_dims),
+            start_index_map=shifted(op.start_index_map),
+            slice_sizes=(x.shape[0], *sizes),
+        )
+        return emit_all(moved, x, indices)
     moved = replace(
         op,
-        offset_dims=(0, *shifted(op.offset_dims)),
+        offset_dims=shifted(op.offset_dims),
+        start_indices_batching_dims=shifted(op.start_indices_batching_dims),
+        index_vector_dim=op.index_vector_dim + 1,
+    )
+    if not batched[0]:
+        return emit_all(moved, x, indices)
+    sizes = op.resolved("slice_sizes", (x.shape[1:], indices.shape[1:]))
+    moved = replace(
+        moved,
         collapsed_slice_dims=shifted(op.collapsed_slice_dims),
-        operand_batching_dims=shifted(op.operand_batching_dims),
+        operand_batching_dims=(0, *shifted(op.operand_batching_dims)),
+        start_indices_batching_dims=(0, *moved.start_indices_batching_dims),
         start_index_map=shifted(op.start_index_map),
-        slice_sizes=(x.shape[0], *sizes),
+        slice_sizes=(1, *sizes),
+        indices_are_sorted=False,
     )
     return emit_all(moved, x, indices)
 
@@ -220,15 +241,25 @@ def of_windows_that_fit(op: ops.Scatter, y_bar: Value, indices: Value, updates: 
 
 
 def scatter_batch(op: ops.Scatter, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """The leading axis is a window axis, written whole."""
-    indices = inputs[1]
-    x, updates = lead_all(inputs[::2], batched[::2])
+    """A window axis, written whole; with indices of their own, a batching axis."""
+    x, updates = lead_all(inputs[::2], batched[::2]) if any(batched[::2]) else inputs[::2]
     moved = replace(
         op,
-        update_window_dims=(0, *shifted(op.update_window_dims)),
         inserted_window_dims=shifted(op.inserted_window_dims),
         input_batching_dims=shifted(op.input_batching_dims),
         scatter_dims_to_operand_dims=shifted(op.scatter_dims_to_operand_dims),
+    )
+    if not batched[1]:
+        moved = replace(moved, update_window_dims=(0, *shifted(op.update_window_dims)))
+        return emit_all(moved, x, inputs[1], updates)
+    x, indices, updates = lead_all(inputs, batched)
+    moved = replace(
+        moved,
+        update_window_dims=shifted(op.update_window_dims),
+        input_batching_dims=(0, *moved.input_batching_dims),
+        scatter_indices_batching_dims=(0, *shifted(op.scatter_indices_batching_dims)),
+        index_vector_dim=op.index_vector_dim + 1,
+        indices_are_sorted=False,
     )
     return emit_all(moved, x, indices, updates)
 
@@ -242,6 +273,12 @@ def origin(start: Value | None, like: Value) -> Value:
     return scalar(like, 0, dtype)
 
 
+def require_shared_starts(op: Any, batched: tuple[bool, ...]) -> None:
+    """Windows that start elsewhere in each slice have no rule."""
+    if any(batched):
+        raise UnsupportedError(f"{op.name}: has no batch rule for starts that differ; use Gather")
+
+
 def dynamic_slice_transpose(op: ops.DynamicSlice, x: Value, *rest: Value) -> Value:
     """Write the cotangent into zeros at the same place."""
     *starts, y_bar = rest
@@ -250,6 +287,7 @@ def dynamic_slice_transpose(op: ops.DynamicSlice, x: Value, *rest: Value) -> Val
 
 def dynamic_slice_batch(op: ops.DynamicSlice, inputs: Values, batched: tuple[bool, ...]) -> Values:
     """All of the leading axis."""
+    require_shared_starts(op, batched[1:])
     x, *starts = inputs
     sizes = op.resolved("sizes", (x.shape[1:],))
     first = origin(starts[0] if starts else None, x)
@@ -271,6 +309,7 @@ def update_slice_batch(
     op: ops.DynamicUpdateSlice, inputs: Values, batched: tuple[bool, ...]
 ) -> Values:
     """All of the leading axis."""
+    require_shared_starts(op, batched[2:])
     starts = inputs[2:]
     x, update = lead_all(inputs[:2], batched[:2])
     first = origin(starts[0] if starts else None, x)

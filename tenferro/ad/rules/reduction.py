@@ -17,6 +17,7 @@ from tenferro.ad.algebra import (
     full,
     iota,
     iota_along,
+    lead_all,
     logical_and,
     reduce_sum,
     reshape,
@@ -26,7 +27,7 @@ from tenferro.ad.algebra import (
     slice_along,
     transpose,
 )
-from tenferro.ad.rule import AdRows, Tangents, Values, inactive, jvp_only, linear
+from tenferro.ad.rule import AdRows, Tangents, Values, batched_by, inactive, jvp_only, linear
 from tenferro.ad.rules.structural import shifted
 from tenferro.ops import reduction as ops
 from tenferro.ops.indexing import Gather
@@ -49,8 +50,13 @@ def reduce_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
 
 
 def scan_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """The same axis, behind the leading one."""
-    return emit_all(replace(op, axis=op.axis + 1), *inputs)
+    """The same axis, behind the leading one, which all operands have."""
+    return emit_all(replace(op, axis=op.axis + 1), *lead_all(inputs, batched))
+
+
+def last_axis_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
+    """The op itself, which is about the last axis."""
+    return emit_all(op, *inputs)
 
 
 # ---- extrema: the mean over all winners -------------------------------------------------------------
@@ -241,23 +247,42 @@ INDEX = inactive("an index does not vary continuously")
 BITS = inactive("integer and bool tensors do not vary continuously")
 EXTREMUM = jvp_only(reduce_extremum_jvp)
 
+
+def over_axes(rows: AdRows) -> AdRows:
+    """Ops with a payload `axes`."""
+    return batched_by(reduce_batch, rows)
+
+
+def along_axis(rows: AdRows) -> AdRows:
+    """Ops with a payload `axis`."""
+    return batched_by(scan_batch, rows)
+
+
 ROWS: AdRows = {
-    ops.ReduceSum: linear(
-        lambda op, x, y_bar: broadcast(y_bar, x, others(x.rank, op.axes)), reduce_batch
+    **over_axes(
+        {
+            ops.ReduceSum: linear(
+                lambda op, x, y_bar: broadcast(y_bar, x, others(x.rank, op.axes)), reduce_batch
+            ),
+            ops.ReduceProd: jvp_only(reduce_prod_jvp),
+            ops.ReduceMax: EXTREMUM,
+            ops.ReduceMin: EXTREMUM,
+            ops.ReduceAnd: BITS,
+            ops.ReduceOr: BITS,
+        }
     ),
-    ops.ReduceProd: jvp_only(reduce_prod_jvp),
-    ops.ReduceMax: EXTREMUM,
-    ops.ReduceMin: EXTREMUM,
-    ops.ReduceAnd: BITS,
-    ops.ReduceOr: BITS,
-    ops.ArgMax: INDEX,
-    ops.ArgMin: INDEX,
-    ops.CumSum: linear(
-        lambda op, x, y_bar: emit(replace(op, reverse=not op.reverse), y_bar), scan_batch
+    **along_axis(
+        {
+            ops.ArgMax: INDEX,
+            ops.ArgMin: INDEX,
+            ops.CumSum: linear(
+                lambda op, x, y_bar: emit(replace(op, reverse=not op.reverse), y_bar), scan_batch
+            ),
+            ops.CumProd: scanned(cumprod_jvp),
+            ops.CumMax: cumulative_extremum_jvp("GT", ops.CumMax, float("-inf")),
+            ops.CumMin: cumulative_extremum_jvp("LT", ops.CumMin, float("inf")),
+            ops.Sort: jvp_only(sort_jvp),
+        }
     ),
-    ops.CumProd: scanned(cumprod_jvp),
-    ops.CumMax: cumulative_extremum_jvp("GT", ops.CumMax, float("-inf")),
-    ops.CumMin: cumulative_extremum_jvp("LT", ops.CumMin, float("inf")),
-    ops.Sort: jvp_only(sort_jvp),
-    ops.TopK: jvp_only(top_k_jvp),
+    ops.TopK: replace(jvp_only(top_k_jvp), batch=last_axis_batch),
 }

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from tenferro.ad.rule import AdRows, inactive
+from dataclasses import replace
+
+from tenferro.ad.algebra import emit, lead
+from tenferro.ad.rule import AdRows, Values, inactive
 from tenferro.ops import source as ops
 
 __all__ = ["ROWS"]
 
+
+def extent_batch(op: ops.ShapeOf, inputs: Values, batched: tuple[bool, ...]) -> Values:
+    """The same extent for each."""
+    (x,) = inputs
+    return (lead(emit(ops.ShapeOf(op.axis + 1), x), x.shape[0]),)
+
+
 ROWS: AdRows = {
     ops.Constant: inactive("a constant"),
     ops.Iota: inactive("a constant"),
-    ops.ShapeOf: inactive("an extent depends on no element"),
+    ops.ShapeOf: replace(inactive("an extent depends on no element"), batch=extent_batch),
 }

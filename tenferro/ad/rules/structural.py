@@ -13,6 +13,7 @@ from tenferro.ad.algebra import (
     emit_all,
     full,
     is_zero,
+    lead,
     lead_all,
     reduce_sum,
     reshape,
@@ -27,6 +28,7 @@ from tenferro.dims import is_static
 from tenferro.errors import ADRuleUnsupportedError
 from tenferro.ops import StdTensorOp
 from tenferro.ops import structural as ops
+from tenferro.types import DType
 
 __all__ = ["ROWS", "shifted"]
 
@@ -133,8 +135,15 @@ def pad_transpose(op: ops.Pad, x: Value, fill: Value, y_bar: Value) -> Value:
 
 
 def pad_batch(op: ops.Pad, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """None of the leading axis; the padding value is a known zero."""
-    return emit_all(ops.Pad((0, *op.low), (0, *op.high), (0, *op.interior)), *inputs)
+    """None of the leading axis; where each slice has a padding value of its own, it is selected."""
+    moved = ops.Pad((0, *op.low), (0, *op.high), (0, *op.interior))
+    x, value = inputs
+    if not batched[1]:
+        return emit_all(moved, x, value)
+    x = x if batched[0] else lead(x, value.shape[0])
+    y = emit(moved, x, scalar(x, 0))
+    inside = emit(moved, full(x, True, DType.Bool), scalar(x, False, DType.Bool))
+    return (select(inside, y, broadcast(value, y, (0,))),)
 
 
 def concatenate_transpose(

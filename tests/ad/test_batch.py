@@ -1,0 +1,95 @@
+"""Batching: slice i of a batched program's result is the program's result on slice i."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from tenferro import errors
+from tenferro.ad import AdContext, batch_program
+from tenferro.exec.dispatch import apply_all
+from tenferro.types import DType
+from tests.samples import SAMPLES
+from tests.samples.sample import OpSample
+
+PER_OP = 8
+COVERED = [
+    sample
+    for samples in SAMPLES.values()
+    for sample in samples[:: max(1, len(samples) // PER_OP)]
+    if sample.inputs and sample.op.name != "DynamicTruncate"
+]
+"""DynamicTruncate of a size that differs would give slices of different extents."""
+SHARED_STARTS = {"DynamicSlice", "DynamicUpdateSlice"}
+
+
+def masks(sample: OpSample) -> list[tuple[bool, ...]]:
+    count = len(sample.inputs)
+    singles = [tuple(i == j for i in range(count)) for j in range(count)]
+    found = [*singles, (True,) * count]
+    if sample.op.name in SHARED_STARTS:
+        data = 1 if sample.op.name == "DynamicSlice" else 2
+        found = [mask for mask in singles if not any(mask[data:])]
+    if sample.op.name == "Convolution":
+        found = singles
+    return list(dict.fromkeys(found))
+
+
+def variants(x: Any) -> Any:
+    """Three slices that differ wherever x has elements that do."""
+    flat = x.reshape(-1)
+    return np.stack([x, flat[::-1].reshape(x.shape), np.roll(flat, 1).reshape(x.shape)])
+
+
+@pytest.mark.parametrize("sample", COVERED, ids=str)
+def test_each_slice(sample: OpSample) -> None:
+    program = tnf.compile(lambda *xs: apply_all(sample.op, *xs), *sample.inputs)
+    for mask in masks(sample):
+        batched = batch_program(program, mask, 3, AdContext())
+        given = [variants(x) if here else x for x, here in zip(sample.inputs, mask, strict=True)]
+        found = batched.run(*given)
+        for index in range(3):
+            slices = [x[index] if here else x for x, here in zip(given, mask, strict=True)]
+            for y, expected in zip(found, program.run(*slices), strict=True):
+                dtype = DType.of(expected.dtype)
+                assert y.dtype == expected.dtype
+                assert y[index].shape == expected.shape
+                rtol = (
+                    4 * float(np.finfo(dtype.real.dtype).eps)
+                    if dtype in (DType.F32, DType.F64)
+                    else 0
+                )
+                if dtype.is_inexact and not rtol:
+                    rtol = 2e-2 if dtype.bits <= 16 else 1e-5 if dtype is DType.C32 else 1e-13
+                np.testing.assert_allclose(
+                    y[index].astype(
+                        complex if dtype.is_complex else float if dtype.is_float else dtype.dtype
+                    ),
+                    expected.astype(
+                        complex if dtype.is_complex else float if dtype.is_float else dtype.dtype
+                    ),
+                    rtol=rtol * 8,
+                    atol=rtol * 8,
+                )
+
+
+def test_what_depends_on_no_batched_input_is_repeated() -> None:
+    program = tnf.compile(lambda x, y: (x, tnf.sin(x), y), np.ones(2), np.ones(3))
+    x, sin, y = batch_program(program, (False, True), 4, AdContext()).run(
+        np.ones(2), np.ones((4, 3))
+    )
+    assert x.shape == sin.shape == (4, 2)
+    assert y.shape == (4, 3)
+
+
+def test_windows_that_start_elsewhere_are_refused() -> None:
+    program = tnf.compile(
+        lambda x, i: apply_all(tnf.ops.indexing.DynamicSlice((2,)), x, i)[0],
+        np.ones(5),
+        np.int64(1),
+    )
+    with pytest.raises(errors.UnsupportedError, match="DynamicSlice"):
+        batch_program(program, (False, True), 3, AdContext())
