@@ -27,6 +27,7 @@ from tenferro.api.autodiff import (
 from tenferro.api.compile import GraphCompiler, compile, jit
 from tenferro.api.custom import checkpoint, custom_jvp, custom_vjp, stop_gradient
 from tenferro.api.tensor import TracedTensor
+from tenferro.api.vmap import vmap
 from tenferro.dims import DimExpr, SymDim
 from tenferro.exec import GraphExecutor
 from tenferro.exec.extensions import install_default_runtimes
@@ -124,6 +125,7 @@ __all__ = [
     "linearize",
     "save",
     "stop_gradient",
+    "vmap",
     "value_and_grad",
     "vjp",
     *_surface,  # pyright: ignore[reportUnsupportedDunderAll]  # because it is a literal list there

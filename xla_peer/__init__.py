@@ -6,6 +6,8 @@ from xla_peer.compile_cache import CompileCache, CompileCacheStats
 from xla_peer.executable import Executable
 from xla_peer.executor import XlaExecutor
 from xla_peer.export import export, load
+from xla_peer.inside_jax import JaxFunction, to_jax
+from xla_peer.jax_export import export_for_jax
 from xla_peer.parity import ParityReport, check_parity
 
 __all__ = [
@@ -13,10 +15,13 @@ __all__ = [
     "CompileCache",
     "CompileCacheStats",
     "Executable",
+    "JaxFunction",
     "ParityReport",
     "XlaExecutor",
     "check_parity",
     "empty",
     "export",
+    "export_for_jax",
     "load",
+    "to_jax",
 ]

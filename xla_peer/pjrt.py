@@ -27,6 +27,8 @@ __all__ = [
     "initialize_lapack",
     "is_device_array",
     "jaxlib_version",
+    "merge_module",
+    "modules",
     "prepare",
     "put",
     "serialized",
@@ -42,7 +44,12 @@ _INSTALL = {
 
 
 @cache
-def _jax() -> Any:
+def modules() -> Any:
+    """Jax, and jax.extend.backend.
+
+    Raises:
+        PlatformUnavailableError: jax is not installed.
+    """
     try:
         import jax
         from jax.extend import backend
@@ -59,7 +66,7 @@ def client(name: str) -> Any:
     Raises:
         PlatformUnavailableError: names the platforms there are, and how to install the missing one.
     """
-    _, backend = _jax()
+    _, backend = modules()
     try:
         found = backend.get_backend(name)
     except (RuntimeError, AssertionError) as error:
@@ -73,7 +80,7 @@ def client(name: str) -> Any:
 
 def available_platforms() -> list[str]:
     """The platforms jax finds here."""
-    _, backend = _jax()
+    _, backend = modules()
     try:
         return sorted(backend.backends())
     except (RuntimeError, AssertionError):
@@ -97,7 +104,7 @@ def compile_options(
 
     Relies on jax.extend.backend.get_compile_options.
     """
-    _, backend = _jax()
+    _, backend = modules()
     assignment = np.array([[device.id]], np.int32)
     made = backend.get_compile_options(
         num_replicas=1, num_partitions=1, device_assignment=assignment, backend=pjrt_client
@@ -197,7 +204,7 @@ def put(array: np.ndarray[Any, Any], device: Any, copy: bool = True) -> Any:
     here unless the caller vouches that nobody writes to the array. Relies on jaxlib._jax.batched_device_put,
     HostBufferSemantics, jax.core.ShapedArray and SingleDeviceSharding.
     """
-    jax, _ = _jax()
+    jax, _ = modules()
     from jaxlib import _jax as jaxlib_private  # pyright: ignore[reportAttributeAccessIssue]  # because it ships no stubs
 
     if copy:
@@ -213,13 +220,31 @@ def put(array: np.ndarray[Any, Any], device: Any, copy: bool = True) -> Any:
 
 def is_device_array(value: Any) -> bool:
     """Whether it is an array of PJRT's."""
-    jax, _ = _jax()
+    jax, _ = modules()
     return isinstance(value, jax.Array)
+
+
+def merge_module(context: Any, text: str, operands: Any) -> Any:
+    """Add a module to the one that jax is lowering, and call it; gives the results.
+
+    Relies on jax.interpreters.mlir's merge_mlir_modules, and on jax.extend.mlir.
+    """
+    from jax.extend.mlir import ir
+    from jax.extend.mlir.dialects import func
+    from jax.interpreters import mlir
+
+    whole = context.module_context
+    module = ir.Module.parse(text)
+    (main,) = [f for f in module.body.operations if str(f.attributes["sym_name"]) == '"main"']
+    types = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value).results
+    name = mlir.merge_mlir_modules(whole.module, "tenferro", module, dst_symtab=whole.symbol_table)
+    call = func.CallOp(types, ir.FlatSymbolRefAttr.get(name), list(operands))
+    return list(call.results)
 
 
 def wide_dtypes() -> Any:
     """64-bit dtypes allowed in this thread while the context lasts; the user's setting stays."""
-    jax, _ = _jax()
+    jax, _ = modules()
     if hasattr(jax, "enable_x64"):
         return jax.enable_x64(True)
     from jax.experimental import enable_x64  # pyright: ignore[reportAttributeAccessIssue]  # because only older jax has it
@@ -239,7 +264,7 @@ def fast_call(
     number of bytes alone. Relies on jaxlib._jax.pjit, MeshExecutableFastpathData, JitGlobalCppCacheKeys,
     cc_shard_arg, dispatch_registry, array_result_handler and LoadedExecutable.execute_sharded.
     """
-    jax, _ = _jax()
+    jax, _ = modules()
     from jax._src import tree_util
     from jax._src.interpreters import pxla
     from jaxlib import _jax as jaxlib_private  # pyright: ignore[reportAttributeAccessIssue]  # because it ships no stubs

@@ -17,7 +17,7 @@ from tenferro.ops.structural import OptimizationBarrier
 from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec
 
-__all__ = ["batch", "batch_program"]
+__all__ = ["batch", "batch_all", "batch_program"]
 
 
 def batch(
@@ -39,6 +39,21 @@ def batch(
     """
     batched, _ = _sweep(emitter, start, inputs)
     return [None if value is None else batched.get(value) for value in outputs]
+
+
+def batch_all(
+    emitter: GraphEmitter,
+    start: int,
+    inputs: Mapping[int, int],
+    outputs: Sequence[int],
+    size: object,
+) -> list[int]:
+    """As `batch`; an output that depends on no input is repeated `size` times."""
+    many, one = _sweep(emitter, start, inputs)
+    return [
+        many[value] if value in many else lead(Value(emitter, one.get(value, value)), size).handle
+        for value in outputs
+    ]
 
 
 def _sweep(

@@ -3,7 +3,7 @@
 from tenferro.types.dtype import DType
 from tenferro.types.saved_tree import load_tree, save_tree
 from tenferro.types.spec import TensorSpec
-from tenferro.types.tree import TreeDef, flatten, leaf_paths, unflatten
+from tenferro.types.tree import TreeDef, flatten, leaf_paths, prefix_leaves, unflatten
 
 __all__ = [
     "DType",
@@ -12,6 +12,7 @@ __all__ = [
     "flatten",
     "leaf_paths",
     "load_tree",
+    "prefix_leaves",
     "save_tree",
     "unflatten",
 ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 if TYPE_CHECKING:
     import optree
 
-__all__ = ["TreeDef", "flatten", "leaf_paths", "unflatten"]
+__all__ = ["TreeDef", "flatten", "leaf_paths", "prefix_leaves", "unflatten"]
 
 TreeDef: TypeAlias = "optree.PyTreeSpec"
 
@@ -44,3 +44,19 @@ def leaf_paths(tree: Any) -> list[str]:
 
     accessors = optree.tree_accessors(tree)
     return [accessor.codify("") for accessor in accessors]
+
+
+def prefix_leaves(prefix: Any, full: Any) -> list[Any]:
+    """For each leaf of `full`, the entry of `prefix` that stands above it; None may be an entry.
+
+    Raises:
+        ValueError: a tree that is no prefix.
+
+    >>> prefix_leaves((0, None), ({"a": 1, "b": 2}, 3))
+    [0, 0, None]
+    """
+    import optree
+
+    entries = optree.broadcast_prefix(prefix, full, none_is_leaf=True)
+    leaves = optree.tree_leaves(full, none_is_leaf=True)
+    return [entry for entry, leaf in zip(entries, leaves, strict=True) if leaf is not None]

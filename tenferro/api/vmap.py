@@ -1,0 +1,165 @@
+"""`vmap`: a function of one slice as a function of a batch."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from tenferro.ad import AdContext, batch_all
+from tenferro.api.axes import normalize_axis
+from tenferro.api.compile import GraphCompiler, output_value
+from tenferro.api.manipulation import moveaxis
+from tenferro.api.tensor import TracedTensor, value_in
+from tenferro.api.tracing import current_builder, tracing
+from tenferro.errors import ArityError, InvalidConfigError, ShapeError
+from tenferro.exec.dispatch import as_operand, is_traced, spec_of
+from tenferro.program import BoundedCache, CacheStats, GraphProgram
+from tenferro.types import TensorSpec, flatten, leaf_paths, prefix_leaves, unflatten
+
+__all__ = ["vmap"]
+
+
+def vmap(
+    fn: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, *, cache_size: int = 256
+) -> Any:
+    """`fn` over a batch: result i is `fn` of slice i, computed for all at once.
+
+    Args:
+        in_axes: the axis of the batch in each argument; None for an argument that all slices share.
+            A number is for all, a tuple has one entry per argument, and an entry may be a tree that is
+            a prefix of the argument's.
+        out_axes: where the axis goes in each result, likewise a prefix of the result.
+        cache_size: how many programs are kept, least recently used dropped first.
+
+    Raises:
+        ShapeError: batches of different sizes, or an axis that is not there.
+        InvalidConfigError: no argument has a batch; an axis that is neither a number nor None.
+        UnsupportedError: an op without a rule for such operands.
+
+    >>> import numpy as np
+    >>> vmap(lambda x, y: x @ y)(np.arange(6.0).reshape(2, 3), np.ones((2, 3)))
+    array([ 3., 12.])
+    >>> vmap(lambda x, y: x + y, in_axes=(1, None))(np.ones((2, 3)), np.arange(2.0)).shape
+    (3, 2)
+    """
+    if not callable(fn):
+        raise InvalidConfigError(f"vmap: expected a function, got {fn!r:.60}")
+    return _Mapped(fn, in_axes, out_axes, cache_size)
+
+
+class _Mapped:
+    """A function with its batched programs; see `vmap`."""
+
+    def __init__(self, fn: Callable[..., Any], in_axes: Any, out_axes: Any, size: int) -> None:
+        functools.update_wrapper(self, fn)
+        self._fn = fn
+        self._in_axes = in_axes
+        self._out_axes = out_axes
+        self._compiler = GraphCompiler()
+        self._context = AdContext()
+        self._programs: BoundedCache[GraphProgram] = BoundedCache(size)
+
+    def __call__(self, *args: Any) -> Any:
+        leaves, tree = flatten(args)
+        operands = [as_operand(leaf) for leaf in leaves]
+        axes = _prefix("in_axes", self._in_axes, args)
+        names = leaf_paths(args)
+        axes = [
+            None if axis is None else normalize_axis("vmap", axis, len(x.shape))
+            for axis, x in zip(axes, operands, strict=True)
+        ]
+        size = _size(operands, axes, names)
+        moved = [
+            x if axis in (None, 0) else moveaxis(x, axis, 0)
+            for x, axis in zip(operands, axes, strict=True)
+        ]
+        specs = [
+            spec if axis is None else TensorSpec.of(spec.shape[1:], spec.dtype)
+            for spec, axis in zip(map(spec_of, moved), axes, strict=True)
+        ]
+        builder = current_builder() or next((x.builder for x in moved if is_traced(x)), None)
+        if builder is not None:
+            return self._placed(self._written(builder, moved, specs, axes, tree, size))
+        key = (tree, tuple(axes), size, tuple([(spec.shape, spec.dtype) for spec in specs]))
+        program = self._programs.get(key, lambda: self._program(moved, specs, axes, tree, size))
+        return self._placed(program.run(*moved))
+
+    def _program(self, moved: Any, specs: Any, axes: Any, tree: Any, size: Any) -> GraphProgram:
+        def written(*tensors: Any) -> Any:
+            return self._written(tensors[0].builder, tensors, specs, axes, tree, size)
+
+        return self._compiler.compile(written, *moved)
+
+    def _written(
+        self, builder: Any, moved: Any, specs: Any, axes: Any, tree: Any, size: Any
+    ) -> Any:
+        """`fn` of one slice, written into the graph, and all slices made from that."""
+        graph = builder.graph
+        start = len(graph.nodes)
+        slices = [
+            x if axis is None else TracedTensor(builder, graph.add_stand_in(spec))
+            for x, spec, axis in zip(moved, specs, axes, strict=True)
+        ]
+        given = {
+            one.value: value_in(builder, x)
+            for one, x, axis in zip(slices, moved, axes, strict=True)
+            if axis is not None
+        }
+        with tracing(builder):
+            result = self._fn(*unflatten(tree, slices))
+        leaves, out_tree = flatten(result)
+        outputs = [
+            output_value(builder, leaf, path)
+            for leaf, path in zip(leaves, leaf_paths(result), strict=True)
+        ]
+        made = batch_all(self._context.emitter(graph), start, given, outputs, size)
+        return unflatten(out_tree, [TracedTensor(builder, value) for value in made])
+
+    def _placed(self, result: Any) -> Any:
+        if self._out_axes == 0:
+            return result
+        leaves, tree = flatten(result)
+        axes = _prefix("out_axes", self._out_axes, result)
+        if None in axes:
+            raise InvalidConfigError(
+                "vmap: every result has the axis of the batch; out_axes has None"
+            )
+        return unflatten(tree, [moveaxis(y, 0, axis) for y, axis in zip(leaves, axes, strict=True)])
+
+    def cache_stats(self) -> CacheStats:
+        """What the cache of batched programs has done."""
+        return self._programs.stats()
+
+    def cache_clear(self) -> None:
+        """Forget every batched program."""
+        self._programs.clear()
+
+
+def _prefix(name: str, prefix: Any, full: Any) -> list[Any]:
+    """An axis for each leaf."""
+    prefix = tuple(prefix) if isinstance(prefix, list) else prefix
+    try:
+        axes = prefix_leaves(prefix, full)
+    except ValueError as error:
+        raise ArityError(f"vmap: {name} {prefix!r} is no prefix of the tree: {error}") from None
+    for axis in axes:
+        if axis is not None and (isinstance(axis, bool) or not isinstance(axis, int)):
+            raise InvalidConfigError(f"vmap: {name} are numbers and None, got {axis!r}")
+    return axes
+
+
+def _size(operands: list[Any], axes: list[Any], names: list[str]) -> Any:
+    sizes = {
+        name: x.shape[axis]
+        for x, axis, name in zip(operands, axes, names, strict=True)
+        if axis is not None
+    }
+    if not sizes:
+        raise InvalidConfigError(
+            "vmap: no argument has an axis to map over; in_axes has None alone"
+        )
+    first = next(iter(sizes.values()))
+    if any(size != first for size in sizes.values()):
+        raise ShapeError(f"vmap: the batches have different sizes: {sizes}")
+    return first

@@ -1,0 +1,92 @@
+"""`vmap`: as a loop over slices, in every place where functions go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from tenferro import errors
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((4, 3))
+Y = RNG.standard_normal((4, 3, 2))
+
+
+def norm_of(p: Any, x: Any) -> Any:
+    return {"s": tnf.sum(tnf.exp(x) * p["w"]), "m": tnf.max(x) + p["b"]}
+
+
+def test_as_a_loop() -> None:
+    p = {"w": RNG.standard_normal((4, 3)), "b": np.float64(2.0)}
+    mapped = tnf.vmap(norm_of, in_axes=({"w": 0, "b": None}, 0))
+    found = mapped(p, X)
+    for i in range(4):
+        expected = norm_of({"w": p["w"][i], "b": 2.0}, X[i])
+        np.testing.assert_allclose(found["s"][i], expected["s"])
+        np.testing.assert_allclose(found["m"][i], expected["m"])
+    assert mapped(p, X)["s"].shape == (4,)
+    assert mapped.cache_stats().misses == 1
+
+
+@pytest.mark.parametrize("in_axis", [0, 1, -1])
+@pytest.mark.parametrize("out_axis", [0, 1, -1])
+def test_axes(in_axis: int, out_axis: int) -> None:
+    found = tnf.vmap(lambda x: tnf.cumulative_sum(x * 2), in_axis, out_axis)(X)
+    slices = np.moveaxis(X, in_axis, 0)
+    expected = np.moveaxis(np.stack([np.cumsum(s * 2) for s in slices]), 0, out_axis)
+    np.testing.assert_allclose(found, expected)
+
+
+def test_nested_differentiated_and_traced() -> None:
+    pairwise = tnf.vmap(tnf.vmap(lambda x, y: tnf.sum((x - y) ** 2), (None, 0)), (0, None))
+    expected = ((X[:, None] - X[None]) ** 2).sum(-1)
+    np.testing.assert_allclose(pairwise(X, X), expected)
+    np.testing.assert_allclose(tnf.jit(pairwise)(X, X), expected)
+    per_row = tnf.vmap(tnf.grad(lambda x: tnf.sum(x**3)))
+    np.testing.assert_allclose(per_row(X), 3 * X**2)
+    through = tnf.grad(lambda x: tnf.sum(tnf.vmap(lambda r: tnf.sum(r) ** 2)(x)))
+    np.testing.assert_allclose(through(X), np.repeat(2 * X.sum(1)[:, None], 3, 1))
+    np.testing.assert_allclose(
+        tnf.vmap(tnf.linalg.inv)(Y[:, :2] @ Y[:, :2].swapaxes(1, 2)),
+        np.linalg.inv(Y[:, :2] @ Y[:, :2].swapaxes(1, 2)),
+    )
+
+
+def test_what_a_function_closes_over() -> None:
+    def f(x: Any, index: Any) -> Any:
+        return tnf.vmap(lambda i: tnf.take(x, i, axis=0))(index)
+
+    index = np.array([2, 0, 3])
+    np.testing.assert_array_equal(tnf.jit(f)(X, index), X[index])
+    np.testing.assert_array_equal(f(X, index), X[index])
+
+
+def test_symbolic_batches() -> None:
+    program = tnf.compile(tnf.vmap(lambda x: x / tnf.sum(x)), tnf.TensorSpec(("n", 3), "f8"))
+    np.testing.assert_allclose(program.run(X), X / X.sum(1, keepdims=True))
+
+
+def test_results_that_depend_on_no_slice() -> None:
+    a, b = tnf.vmap(lambda x: (1.0, tnf.ones(2)))(X)
+    assert a.shape == (4,)
+    assert b.shape == (4, 2)
+
+
+@pytest.mark.parametrize(
+    ("in_axes", "args", "error"),
+    [
+        (0, (X, Y[:3]), errors.ShapeError),
+        ((0,), (X, X), errors.ArityError),
+        (None, (X, X), errors.InvalidConfigError),
+        ((5, 0), (X, X), errors.ShapeError),
+        ((0, "x"), (X, X), errors.InvalidConfigError),
+        ((True, 0), (X, X), errors.InvalidConfigError),
+        (0, (np.float64(1.0), X), errors.ShapeError),
+    ],
+)
+def test_what_does_not_fit(in_axes: Any, args: Any, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        tnf.vmap(lambda *xs: xs, in_axes)(*args)

@@ -1,0 +1,276 @@
+"""`to_jax`: a program as a function of jax's, under jit, jvp, grad, vmap and their compositions.
+
+One primitive stands for "this program, on these arrays". Its derivatives are primitives of the same
+kind on derived programs, so every transformation of jax's can be applied again to the result. Programs
+are written into the module that jax is lowering, and XLA fuses them with what is around.
+
+jax's convention for complex cotangents is the transpose, tenferro's the adjoint:
+J^T ct = conj(J^H conj(ct)).
+
+Relies on jax.extend.core.Primitive, and on jax.interpreters' ad, batching and mlir.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import tenferro as tnf
+from lowering import PLATFORMS
+from tenferro.ad import AdContext, batch_program
+from tenferro.errors import DTypeError, InvalidConfigError, UnsupportedError
+from tenferro.program import BoundedCache, CacheStats, GraphProgram
+from tenferro.types import DType, flatten, unflatten
+from xla_peer import pjrt
+from xla_peer.export import module_for
+
+__all__ = ["JaxFunction", "to_jax"]
+
+
+def to_jax(program: Any, *, precision: str = "highest", linalg: str = "auto") -> Any:
+    """The program as a function of jax arrays and tracers.
+
+    It takes and gives the trees of the program. It can be jitted (and fuses with the code around it),
+    differentiated to any order by tenferro's rules, and mapped by jax.vmap: at once where every op has
+    a batch rule, else slice by slice.
+
+    Args:
+        program: with symbols, it is specialised to the shapes it meets.
+        precision, linalg: see `xla_peer.export`.
+
+    Raises:
+        ArityError, DTypeError, ShapeError, GuardError: arguments that do not fit. 64-bit programs need
+            `jax.config.update("jax_enable_x64", True)`.
+
+    >>> import jax, numpy as np, tenferro as tnf
+    >>> norm = to_jax(tnf.compile(lambda x: tnf.sum(x * x), tnf.TensorSpec(("n",), "float32")))
+    >>> jax.jit(jax.grad(norm))(np.array([1.0, 2.0], "float32"))
+    Array([2., 4.], dtype=float32)
+    """
+    if not isinstance(program, GraphProgram):
+        raise InvalidConfigError(f"to_jax: expected a program, got {program!r:.60}; use compile")
+    return JaxFunction(program, precision, linalg)
+
+
+class JaxFunction:
+    """A program as a function of jax's, and the owner of the programs derived from it."""
+
+    def __init__(
+        self, program: GraphProgram, precision: str = "highest", linalg: str = "auto"
+    ) -> None:
+        self.program = program
+        self.precision = precision
+        self.linalg = linalg
+        self._derived: BoundedCache[Any] = BoundedCache(256)
+        self._context = AdContext()
+
+    def __call__(self, *args: Any) -> Any:
+        """The tree that the program's function returns."""
+        jax, _ = pjrt.modules()
+        leaves, tree = flatten(args)
+        if tree != self.program.in_tree:
+            self.program.check_arguments(args)  # because it says what is wrong
+        leaves = [jax.numpy.asarray(leaf) for leaf in leaves]
+        for leaf, name, spec in zip(
+            leaves, self.program.input_names, self.program.input_specs, strict=True
+        ):
+            if DType.of(leaf.dtype) is not spec.dtype:
+                wide = spec.dtype.bits == 64 or spec.dtype is DType.C64
+                hint = ""
+                if wide and not jax.config.jax_enable_x64:
+                    hint = '; jax.config.update("jax_enable_x64", True) keeps 64 bits'
+                raise DTypeError(
+                    f"{name}: expected {spec}, got {leaf.dtype}{list(leaf.shape)}{hint}"
+                )
+        program = self._specialized(tuple([leaf.shape for leaf in leaves]))
+        results = _primitive().bind(*leaves, owner=self, program=program)
+        return unflatten(self.program.out_tree, results)
+
+    def cache_stats(self) -> CacheStats:
+        """What the cache of derived programs has done."""
+        return self._derived.stats()
+
+    def cache_clear(self) -> None:
+        """Forget every derived program."""
+        self._derived.clear()
+
+    # ---- derived programs ----------------------------------------------------------------------
+
+    def _specialized(self, shapes: tuple[Any, ...]) -> GraphProgram:
+        def make() -> GraphProgram:
+            return _flat(self.program.specialize(self.program.bind(shapes)))
+
+        return self._derived.get(("specialized", shapes), make)
+
+    def compiled(self, program: GraphProgram) -> Any:
+        """The program jitted, for calls outside of any jit."""
+        jax, _ = pjrt.modules()
+
+        def call(*leaves: Any) -> Any:
+            return _primitive().bind(*leaves, owner=self, program=program)
+
+        return self._derived.get(("compiled", program), lambda: jax.jit(call))
+
+    def module(self, program: GraphProgram, platforms: Sequence[str]) -> str:
+        """The program as StableHLO for these platforms."""
+        named = tuple(name if name in PLATFORMS else "cpu" for name in platforms)
+
+        def make() -> str:
+            return module_for(program, named, self.precision, self.linalg)[0].plain_text
+
+        return self._derived.get(("module", program, named), make)
+
+    def tangents(self, program: GraphProgram, active: tuple[bool, ...]) -> GraphProgram:
+        """(xs, x_dots of the active ones) to the y_dots of the outputs that vary."""
+
+        def fn(*given: Any) -> Any:
+            xs, dots = list(given[: len(active)]), given[len(active) :]
+            places = [place for place, here in enumerate(active) if here]
+
+            def of_active(*chosen: Any) -> Any:
+                for place, x in zip(places, chosen, strict=True):
+                    xs[place] = x
+                return tuple([y for y in program.run(*xs) if y.dtype.is_inexact])
+
+            return tnf.jvp(of_active, tuple([xs[p] for p in places]), dots, context=self._context)[
+                1
+            ]
+
+        specs = program.input_specs
+        chosen = [spec for spec, here in zip(specs, active, strict=True) if here]
+        return self._derived.get(
+            ("tangents", program, active), lambda: _flat(tnf.compile(fn, *specs, *chosen))
+        )
+
+    def transposed(
+        self, program: GraphProgram, linear: tuple[bool, ...], given: tuple[bool, ...]
+    ) -> GraphProgram:
+        """(xs that are not linear, cotangents of the outputs in `given`) to those of the linear ones."""
+
+        def fn(*known: Any) -> Any:
+            fixed = iter(known)
+            xs = [None if here else next(fixed) for here in linear]
+            bars = list(fixed)
+
+            def of_linear(*chosen: Any) -> Any:
+                free = iter(chosen)
+                ys = program.run(*[next(free) if x is None else x for x in xs])
+                return tuple([y for y, here in zip(ys, given, strict=True) if here])
+
+            zeros = [
+                tnf.zeros(spec.shape, dtype=spec.dtype)
+                for spec, here in zip(program.input_specs, linear, strict=True)
+                if here
+            ]
+            _, pull = tnf.vjp(of_linear, *zeros, context=self._context)
+            return tuple([tnf.conj(x) for x in pull(tuple([tnf.conj(y) for y in bars]))])
+
+        specs = [s for s, here in zip(program.input_specs, linear, strict=True) if not here]
+        specs += [s for s, here in zip(program.output_specs, given, strict=True) if here]
+        return self._derived.get(
+            ("transposed", program, linear, given), lambda: _flat(tnf.compile(fn, *specs))
+        )
+
+    def batched(
+        self, program: GraphProgram, mask: tuple[bool, ...], size: int
+    ) -> GraphProgram | None:
+        """The program of `size` slices at once; None where an op has no batch rule."""
+
+        def make() -> GraphProgram | None:
+            try:
+                return batch_program(program, mask, size, self._context)
+            except UnsupportedError:
+                return None
+
+        return self._derived.get(("batched", program, mask, size), make)
+
+
+def _flat(program: GraphProgram) -> GraphProgram:
+    """The program with tuples for trees."""
+    from dataclasses import replace
+
+    return replace(
+        program,
+        in_tree=flatten(tuple(range(len(program.input_slots))))[1],
+        out_tree=flatten(tuple(range(len(program.output_slots))))[1],
+    )
+
+
+@cache
+def _primitive() -> Any:
+    """The primitive, with its rules; jax keeps primitives by identity, so there is one."""
+    jax, _ = pjrt.modules()
+    from jax.extend.core import Primitive
+    from jax.interpreters import ad, batching, mlir
+
+    primitive = Primitive("tenferro_program")
+    primitive.multiple_results = True
+
+    def evaluate(*leaves: Any, owner: JaxFunction, program: GraphProgram) -> Any:
+        return owner.compiled(program)(*leaves)
+
+    def abstract(*avals: Any, owner: JaxFunction, program: GraphProgram) -> Any:
+        return [jax.core.ShapedArray(spec.shape, spec.dtype.dtype) for spec in program.output_specs]
+
+    def lower(context: Any, *operands: Any, owner: JaxFunction, program: GraphProgram) -> Any:
+        text = owner.module(program, context.module_context.platforms)
+        pjrt.prepare(text)
+        return pjrt.merge_module(context, text, operands)
+
+    def jvp(primals: Any, tangents: Any, *, owner: JaxFunction, program: GraphProgram) -> Any:
+        results = primitive.bind(*primals, owner=owner, program=program)
+        active = tuple([type(x_dot) is not ad.Zero for x_dot in tangents])
+        derived = owner.tangents(program, active)
+        dots = [ad.instantiate_zeros(x_dot) for x_dot in tangents if type(x_dot) is not ad.Zero]
+        made = iter(primitive.bind(*primals, *dots, owner=owner, program=derived))
+        y_dots = [
+            next(made)
+            if spec.dtype.is_inexact
+            else ad.Zero(jax.core.ShapedArray(spec.shape, jax.dtypes.float0))
+            for spec in program.output_specs
+        ]
+        return results, y_dots
+
+    def transpose(bars: Any, *operands: Any, owner: JaxFunction, program: GraphProgram) -> Any:
+        linear = tuple([ad.is_undefined_primal(x) for x in operands])
+        given = tuple([type(y_bar) is not ad.Zero for y_bar in bars])
+        if not any(given):
+            return [
+                ad.Zero(x.aval) if here else None for x, here in zip(operands, linear, strict=True)
+            ]
+        derived = owner.transposed(program, linear, given)
+        known = [x for x, here in zip(operands, linear, strict=True) if not here]
+        y_bars = [y_bar for y_bar, here in zip(bars, given, strict=True) if here]
+        made = iter(primitive.bind(*known, *y_bars, owner=owner, program=derived))
+        return [next(made) if here else None for here in linear]
+
+    def batch(operands: Any, axes: Any, *, owner: JaxFunction, program: GraphProgram) -> Any:
+        mask = tuple([axis is not None for axis in axes])
+        moved = [
+            jax.numpy.moveaxis(x, axis, 0) if here else x
+            for x, axis, here in zip(operands, axes, mask, strict=True)
+        ]
+        size = moved[mask.index(True)].shape[0]
+        derived = owner.batched(program, mask, size)
+        if derived is not None:
+            results = primitive.bind(*moved, owner=owner, program=derived)
+        else:
+            results = by_slice(moved, mask, owner, program)
+        return results, [0] * len(results)
+
+    def by_slice(moved: Any, mask: Any, owner: JaxFunction, program: GraphProgram) -> Any:
+        def one(slices: Any) -> Any:
+            here = iter(slices)
+            xs = [next(here) if own else x for x, own in zip(moved, mask, strict=True)]
+            return primitive.bind(*xs, owner=owner, program=program)
+
+        return jax.lax.map(one, [x for x, own in zip(moved, mask, strict=True) if own])
+
+    primitive.def_impl(evaluate)
+    primitive.def_abstract_eval(abstract)
+    ad.primitive_jvps[primitive] = jvp
+    ad.primitive_transposes[primitive] = transpose
+    batching.primitive_batchers[primitive] = batch
+    mlir.register_lowering(primitive, lower)
+    return primitive

@@ -1,0 +1,72 @@
+"""`export_for_jax`: programs as bytes that `jax.export.deserialize` reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lowering import PLATFORMS
+from tenferro.errors import InvalidConfigError, NonStaticShapeError
+from tenferro.files import replacing
+from tenferro.program import GraphProgram
+from tenferro.types import unflatten
+from xla_peer import pjrt
+from xla_peer.export import as_program
+from xla_peer.inside_jax import to_jax
+
+__all__ = ["export_for_jax"]
+
+
+def export_for_jax(
+    fn_or_program: GraphProgram | Callable[..., Any],
+    *specs: Any,
+    platforms: Sequence[str] = ("cpu",),
+    vjp_order: int = 1,
+    path: Any = None,
+    precision: str = "highest",
+    linalg: str = "auto",
+) -> bytes:
+    """A program for programs in jax that have no tenferro: jax's serialisation, gradients included.
+
+    `jax.export.deserialize(bytes).call` takes and gives the program's trees, and can be jitted and
+    differentiated `vjp_order` times, in jax's convention.
+
+    Args:
+        fn_or_program, specs, platforms, precision, linalg: see `xla_peer.export`.
+        vjp_order: how many derivatives go along.
+        path: where to write it; ".jax" is a good suffix.
+
+    Raises:
+        NonStaticShapeError: symbolic extents; `xla_peer.export` keeps those.
+        InvalidConfigError: an unknown platform, or a negative order.
+
+    >>> import jax, numpy as np, tenferro as tnf
+    >>> content = export_for_jax(lambda x: tnf.sum(x * x), tnf.TensorSpec((2,), "float32"))
+    >>> square = jax.export.deserialize(bytearray(content)).call
+    >>> jax.grad(square)(np.array([1.0, 2.0], "float32"))
+    Array([2., 4.], dtype=float32)
+
+    Source: jax.export.
+    """
+    if isinstance(platforms, str) or not platforms or not set(platforms) <= set(PLATFORMS):
+        raise InvalidConfigError(f"platforms: a tuple of some of {PLATFORMS}, got {platforms!r}")
+    if isinstance(vjp_order, bool) or vjp_order < 0:
+        raise InvalidConfigError(f"vjp_order: how many derivatives go along, got {vjp_order!r}")
+    program = as_program(fn_or_program, specs)
+    if not program.is_static:
+        raise NonStaticShapeError(
+            f"export_for_jax: {program.name} has symbolic extents; give concrete specs, or use "
+            "xla_peer.export, which keeps them"
+        )
+    jax, _ = pjrt.modules()
+    from jax import export
+
+    with pjrt.wide_dtypes():
+        avals = [jax.ShapeDtypeStruct(spec.shape, spec.dtype.dtype) for spec in program.input_specs]
+        function = jax.jit(to_jax(program, precision=precision, linalg=linalg))
+        exported = export.export(function, platforms=platforms)(*unflatten(program.in_tree, avals))
+        content = bytes(exported.serialize(vjp_order=vjp_order))
+    if path is not None:
+        with replacing(path) as file:
+            file.write(content)
+    return content
