@@ -20,6 +20,7 @@ demo: $(STAMP) ## trace, differentiate, run natively, export StableHLO, run thro
 	$(BIN)/python examples/demo.py
 	$(BIN)/python examples/digits.py
 	$(BIN)/python examples/train_digits.py
+	$(BIN)/python examples/sharded.py
 
 test: $(STAMP) ## run the test suite
 	$(BIN)/python -m pytest -n 2

@@ -7,9 +7,12 @@ from lowering import families
 from lowering.extensions import register_extension_lowering
 from lowering.lower import PLATFORMS, lower_to_stablehlo
 from lowering.module import StableHloModule
+from lowering.sharding import Partitioning, PartitionSpec
 
 __all__ = [
     "PLATFORMS",
+    "PartitionSpec",
+    "Partitioning",
     "StableHloModule",
     "families",
     "lower_to_stablehlo",

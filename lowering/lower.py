@@ -12,6 +12,7 @@ from lowering.extensions import lowering_of
 from lowering.extents import Extents
 from lowering.literal import quoted
 from lowering.module import StableHloModule
+from lowering.sharding import Partitioning, PartitionSpec, mesh_declaration, sharding_attribute
 from lowering.writer import Value, Writer
 from tenferro.dims import is_static
 from tenferro.errors import InvalidConfigError, NonStaticShapeError
@@ -38,6 +39,7 @@ def lower_to_stablehlo(
     donate: Sequence[str] = (),
     symbolic: bool = False,
     annotate: bool = False,
+    partitioning: Partitioning | None = None,
 ) -> StableHloModule:
     """The program as a StableHLO module; needs no jaxlib.
 
@@ -58,6 +60,8 @@ def lower_to_stablehlo(
         symbolic: keep symbolic extents: the module takes all shapes that fit, and asserts that they
             do. It is for tools that refine shapes before they compile; see `StableHloModule.refined`.
         annotate: write the names of inputs and outputs, as `jax.arg_info` and `jax.result_info`.
+        partitioning: a mesh, and how inputs and outputs are cut over it, written in Shardy; XLA's
+            partitioner makes one program per device of it.
 
     Raises:
         NonStaticShapeError: an extent that is symbolic, or that the data decide.
@@ -109,17 +113,24 @@ def lower_to_stablehlo(
     inputs = _turned(writer, writer.arguments, orders_in)
     emitters: Emitters = {**EMITTERS, Extension: emit_composite} if wrapped else EMITTERS
     outputs = _turned(writer, emit_instructions(view, writer, emitters, inputs), orders_out)
-    taken = [
-        ", ".join(
-            [f"jax.arg_info = {quoted(name)}"] * annotate
-            + ["jax.buffer_donor = true"] * (name in donate)
-        )
-        for name in view.input_names
-    ]
-    given = [f"jax.result_info = {quoted(name)}" for name in view.output_names] if annotate else ()
+    head, taken, given = "", [""] * len(passed), [""] * len(outputs)
+    if annotate:
+        taken = [f"jax.arg_info = {quoted(name)}" for name in view.input_names]
+        given = [f"jax.result_info = {quoted(name)}" for name in view.output_names]
+    if donate:
+        mark = "jax.buffer_donor = true"
+        taken = [
+            _joined(text, mark if name in donate else "")
+            for text, name in zip(taken, view.input_names, strict=True)
+        ]
+    if partitioning is not None:
+        head = mesh_declaration(partitioning.mesh)
+        taken = _sharded(view.input_names, specs_in, partitioning, partitioning.inputs, taken)
+        specs_out = [view.types[slot] for slot in view.output_slots]
+        given = _sharded(view.output_names, specs_out, partitioning, partitioning.outputs, given)
     return StableHloModule(
-        text=writer.print(outputs, "main", True, taken, given),
-        plain_text=writer.print(outputs, "main", False, taken, given),
+        text=writer.print(outputs, "main", True, taken, given, head),
+        plain_text=writer.print(outputs, "main", False, taken, given, head),
         platform=platform,
         input_specs=program.input_specs,
         output_specs=program.output_specs,
@@ -143,6 +154,27 @@ def _orders(name: str, orders: Sequence[str], count: int) -> list[str]:
     if orders and (len(orders) != count or not set(orders) <= {"C", "F"}):
         raise InvalidConfigError(f'{name}: "C" or "F" for each of {count} leaves, got {orders!r}')
     return list(orders) or ["C"] * count
+
+
+def _joined(*attributes: str) -> str:
+    return ", ".join(text for text in attributes if text)
+
+
+def _sharded(
+    names: Sequence[str],
+    types: Sequence[TensorSpec],
+    partitioning: Partitioning,
+    specs: Sequence[PartitionSpec],
+    attributes: Sequence[str],
+) -> list[str]:
+    """The attributes of leaves, with how each is cut."""
+    mesh = dict(partitioning.mesh)
+    for name, found, spec in zip(names, types, specs, strict=True):
+        spec.extents(found.shape, mesh, name)
+    return [
+        _joined(text, sharding_attribute(spec, found.rank))
+        for text, spec, found in zip(attributes, specs, types, strict=True)
+    ]
 
 
 def _require_known(names: Sequence[str], known: Sequence[str]) -> None:

@@ -48,19 +48,19 @@ def _jaxlib() -> Any:
     try:
         from jaxlib.mlir import ir, passmanager
         from jaxlib.mlir._mlir_libs import _jax_mlir_ext
-        from jaxlib.mlir.dialects import chlo, func, stablehlo
+        from jaxlib.mlir.dialects import chlo, func, sdy, stablehlo
     except ImportError as error:
         raise ImportError(
             "parsing, verifying and serialising StableHLO needs jaxlib: "
             "pip install 'tenferro[xla]'; the text itself does not"
         ) from error
-    return ir, passmanager, _jax_mlir_ext, chlo, func, stablehlo
+    return ir, passmanager, _jax_mlir_ext, chlo, func, stablehlo, sdy
 
 
 @cache
 def _context() -> Any:
     """One context per process, with the dialects that modules use."""
-    ir, _, extension, chlo, _, stablehlo = _jaxlib()
+    ir, _, extension, chlo, _, stablehlo, sdy = _jaxlib()
     registry = ir.DialectRegistry()
     extension.register_dialects(registry)
     context = ir.Context()
@@ -68,6 +68,7 @@ def _context() -> Any:
     context.load_all_available_dialects()
     chlo.register_dialect(context)
     stablehlo.register_dialect(context)
+    sdy.register_dialect(context)
     return context
 
 
@@ -113,15 +114,25 @@ def portable_artifact(text: str | bytes, target_version: str | None = None) -> b
     """
     stablehlo = _jaxlib()[5]
     version = artifact_version(target_version)
-    text = text if isinstance(text, str) else str(_parsed(text))
-    _parsed(text)
+    module = _parsed(text)
     try:
-        return bytes(stablehlo.serialize_portable_artifact_str(text, version))
+        with _context():
+            if "sdy.mesh" in str(module):
+                return _mixed_artifact(module, version)
+            # It turns the module into VHLO in place, which is why it gets one of its own.
+            return bytes(stablehlo.serialize_portable_artifact(module, version))
     except Exception as error:
         raise InvalidConfigError(
             f"target_version {version}: this jaxlib writes versions "
             f"{stablehlo.get_minimum_version()} to {stablehlo.get_current_version()}: {error}"
         ) from None
+
+
+def _mixed_artifact(module: Any, version: str) -> bytes:
+    """StableHLO in its versioned form, Shardy, which has none, as it is."""
+    from jaxlib import _jax  # pyright: ignore[reportAttributeAccessIssue]  # because it ships no stubs
+
+    return bytes(_jax.mlir.serialize_portable_artifact(module, version, True))
 
 
 def artifact_version(name: str | None) -> str:

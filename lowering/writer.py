@@ -375,16 +375,19 @@ class Writer:
         locations: bool,
         taken: Sequence[str] = (),
         given: Sequence[str] = (),
+        head: str = "",
     ) -> str:
         """The module's text, statements that nothing needs left out.
 
-        `taken` and `given` are attributes of the arguments and the results, or nothing.
+        `taken` and `given` are attributes of the arguments and the results, or nothing; `head` is what
+        comes before the function.
         """
         kept = self._needed(outputs)
         places: dict[Any, int] = {}
         return "\n".join(
             [
                 f"module @{name} {{",
+                *([f"  {head}"] if head else []),
                 *self._function(
                     "public @main", kept, outputs, places if locations else None, taken, given
                 ),

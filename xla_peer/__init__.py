@@ -1,5 +1,6 @@
 """The XLA peer: programs through StableHLO and PJRT, and the question whether both paths agree."""
 
+from lowering import PartitionSpec
 from xla_peer.aligned import empty
 from xla_peer.artifact import Artifact
 from xla_peer.compile_cache import CompileCache, CompileCacheStats
@@ -8,6 +9,7 @@ from xla_peer.executor import XlaExecutor
 from xla_peer.export import export, load
 from xla_peer.inside_jax import JaxFunction, to_jax
 from xla_peer.jax_export import export_for_jax
+from xla_peer.mesh import Mesh, PartitionedProgram, partition
 from xla_peer.parity import ParityReport, check_parity
 
 __all__ = [
@@ -16,12 +18,16 @@ __all__ = [
     "CompileCacheStats",
     "Executable",
     "JaxFunction",
+    "Mesh",
     "ParityReport",
+    "PartitionSpec",
+    "PartitionedProgram",
     "XlaExecutor",
     "check_parity",
     "empty",
     "export",
     "export_for_jax",
     "load",
+    "partition",
     "to_jax",
 ]

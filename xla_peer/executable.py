@@ -51,7 +51,8 @@ class Executable:
         loaded: Any,
         in_tree: TreeDef,
         out_tree: TreeDef,
-        device: Any,
+        in_shardings: Sequence[Any],
+        out_shardings: Sequence[Any],
         donate: Sequence[str],
         passed_outputs: Sequence[TensorSpec],
         constants: Sequence[Any] = (),
@@ -63,16 +64,24 @@ class Executable:
         self.input_names = module.input_names[:taken]
         self.output_names = module.output_names
         self.donate = tuple(donate)
-        self.device = device
+        self._shardings = list(in_shardings)
+        self._is_cut = any(len(sharding.device_set) > 1 for sharding in in_shardings)
+        self._where = [*in_shardings, *out_shardings][:1]
         self._loaded = loaded
         self._in_tree: TreeDef = in_tree
         self._out_tree: TreeDef = out_tree
         self.wide = any(spec.dtype.itemsize == 8 for spec in self.input_specs)
         self._takes_leaves = self._in_tree == flatten(tuple(range(len(self.input_specs))))[1]
         self.gives_a_leaf = self._out_tree == flatten(0)[1]
-        self._constants = tuple([pjrt.put(array, device) for array in constants])
-        self._call = pjrt.fast_call(loaded, device, passed_outputs, self._check)
-        self.from_host = pjrt.fast_call(loaded, device, passed_outputs, lambda leaves: None)
+        self._constants = tuple(
+            [
+                pjrt.placed(array, sharding)
+                for array, sharding in zip(constants, self._shardings[taken:], strict=True)
+            ]
+        )
+        where = self._shardings, out_shardings
+        self._call = pjrt.fast_call(loaded, *where, passed_outputs, self._check)
+        self.from_host = pjrt.fast_call(loaded, *where, passed_outputs, lambda leaves: None)
 
     def __call__(self, *arguments: Any) -> Any:
         """The tree that the program's function returns, of device arrays.
@@ -84,14 +93,21 @@ class Executable:
             BackendFailureError: PJRT refused to run it.
         """
         leaves = arguments if self._takes_leaves else self._flattened(arguments)
+        results = self.on_leaves(leaves)
+        return results[0] if self.gives_a_leaf else unflatten(self._out_tree, results)
+
+    def on_leaves(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
+        """The leaves of the result, given the leaves of the arguments."""
+        if self._is_cut and any(map(pjrt.is_gone, leaves)):
+            # Over several devices PJRT ends the process where it would raise on one.
+            self._check((*leaves, *self._constants))
         try:
-            results = self._call(*leaves, *self._constants)
+            return self._call(*leaves, *self._constants)
         except TenferroError:
             raise
         except Exception as error:
             self._check((*leaves, *self._constants))
             raise BackendFailureError(f"PJRT could not run the program: {error}") from error
-        return results[0] if self.gives_a_leaf else unflatten(self._out_tree, results)
 
     def run_leaves(self, leaves: Sequence[Any]) -> list[Any]:
         """Fresh NumPy arrays from NumPy arrays, row-major and of the right types: it does not check."""
@@ -116,10 +132,12 @@ class Executable:
         leaves = leaves[: len(leaves) - len(self._constants)]
         if self._takes_leaves:
             self._flattened(tuple(leaves))
-        for leaf, name, spec in zip(leaves, self.input_names, self.input_specs, strict=True):
-            self._check_leaf(leaf, name, spec)
+        places = self._shardings[: len(leaves)]
+        named = zip(leaves, self.input_names, self.input_specs, places, strict=True)
+        for leaf, name, spec, sharding in named:
+            self._check_leaf(leaf, name, spec, sharding)
 
-    def _check_leaf(self, leaf: Any, name: str, spec: TensorSpec) -> None:
+    def _check_leaf(self, leaf: Any, name: str, spec: TensorSpec, sharding: Any) -> None:
         if not pjrt.is_device_array(leaf):
             raise InvalidConfigError(
                 f"{name}: expected a device array of {spec}, got {type(leaf).__name__}; use put"
@@ -133,10 +151,9 @@ class Executable:
             raise DTypeError(f"{name}: expected {spec}, got {found}")
         if found.shape != spec.shape:
             raise ShapeError(f"{name}: expected {spec}, got {found}")
-        if leaf.devices() != {self.device}:
+        if not leaf.sharding.is_equivalent_to(sharding, leaf.ndim):
             raise InvalidConfigError(
-                f"{name}: expected an array on {self.device}, got one on "
-                f"{sorted(map(str, leaf.devices()))}"
+                f"{name}: expected an array on {_place(sharding)}, got one on {_place(leaf.sharding)}"
             )
 
     @property
@@ -176,4 +193,10 @@ class Executable:
     def __repr__(self) -> str:
         takes = ", ".join(map(str, self.input_specs))
         gives = ", ".join(map(str, self.output_specs))
-        return f"<Executable on {self.device}: ({takes}) -> ({gives})>"
+        return f"<Executable on {', '.join(map(_place, self._where)) or 'no device'}: ({takes}) -> ({gives})>"
+
+
+def _place(sharding: Any) -> str:
+    """The devices, and how an array is cut over several."""
+    devices = sorted(map(str, sharding.device_set))
+    return devices[0] if len(devices) == 1 else str(sharding)

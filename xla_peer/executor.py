@@ -17,6 +17,7 @@ from tenferro.types import TensorSpec, TreeDef, flatten
 from xla_peer import pjrt
 from xla_peer.compile_cache import CompileCache, CompileCacheStats
 from xla_peer.executable import Executable
+from xla_peer.mesh import PartitionedProgram
 
 __all__ = ["CACHE_VARIABLE", "XlaExecutor"]
 
@@ -31,6 +32,7 @@ class Variant(NamedTuple):
     orders: tuple[str, ...]
     out: str = "C"
     donate: tuple[str, ...] = ()
+    cut: PartitionedProgram | None = None
 
 
 class XlaExecutor:
@@ -108,14 +110,18 @@ class XlaExecutor:
 
     # ---- running -----------------------------------------------------------------------------
 
-    def run(self, program: GraphProgram, *arrays: Any) -> Any:
+    def run(self, program: GraphProgram | PartitionedProgram, *arrays: Any) -> Any:
         """NumPy in, NumPy out: the tree the program's function returns, of fresh arrays.
+
+        A partitioned program runs on all devices of its mesh.
 
         Raises:
             ArityError, DTypeError, ShapeError, GuardError: arguments that do not fit.
             NonStaticShapeError: an extent that the data decide.
             BackendFailureError: XLA could not compile or run it.
         """
+        if isinstance(program, PartitionedProgram):
+            return self._run_partitioned(program, arrays)
         for x in arrays:
             if type(x) is not np.ndarray:
                 leaves = program.check_arguments(arrays)
@@ -135,6 +141,12 @@ class XlaExecutor:
         if out == "F":
             made = [result.T for result in made]
         return made[0] if executable.gives_a_leaf else program.pack(made)
+
+    def _run_partitioned(self, cut: PartitionedProgram, arrays: tuple[Any, ...]) -> Any:
+        leaves = cut.program.check_arguments(arrays)
+        executable = self.compile(cut, *leaves)
+        placed = [cut.mesh.put(x, spec) for x, spec in zip(leaves, cut.in_specs, strict=True)]
+        return cut.program.pack([np.array(y) for y in executable.on_leaves(placed)])
 
     def _plan(
         self, program: GraphProgram, arrays: tuple[Any, ...]
@@ -159,7 +171,12 @@ class XlaExecutor:
         )
         return "C" if row_major else "F"
 
-    def compile(self, program: GraphProgram, *specs: Any, donate: Sequence[str] = ()) -> Executable:
+    def compile(
+        self,
+        program: GraphProgram | PartitionedProgram,
+        *specs: Any,
+        donate: Sequence[str] = (),
+    ) -> Executable:
         """The program on this device, for device arrays of its own types, or of `specs`.
 
         Args:
@@ -171,6 +188,13 @@ class XlaExecutor:
             NonStaticShapeError: symbols that no spec binds.
             InvalidConfigError: no input of a name in `donate`.
         """
+        cut = program if isinstance(program, PartitionedProgram) else None
+        if isinstance(program, PartitionedProgram):
+            if program.mesh.platform != self._client.platform:
+                raise InvalidConfigError(
+                    f"compile: {program.mesh} is not of this executor's platform, {self.platform}"
+                )
+            program = program.program
         static = program.specialize_to(specs) if specs else program
         shapes = tuple([spec.shape for spec in static.input_specs])
         orders = ("C",) * len(shapes)
@@ -178,7 +202,7 @@ class XlaExecutor:
             raise NonStaticShapeError(
                 f"compile: {program.name} has symbolic extents; give specs or arrays, one per input"
             )
-        return self._executable(program, Variant(shapes, orders, donate=tuple(donate)))
+        return self._executable(program, Variant(shapes, orders, donate=tuple(donate), cut=cut))
 
     def compile_module(
         self,
@@ -205,9 +229,9 @@ class XlaExecutor:
             in_tree = flatten(tuple(range(taken)))[1]
         if out_tree is None:
             out_tree = flatten(tuple(range(len(module.output_specs))))[1]
-        loaded = self._loaded(module)
-        specs = module.output_specs
-        return Executable(module, loaded, in_tree, out_tree, self.device, (), specs, constants)
+        loaded = self._loaded(module, [self.device])
+        places, specs = self._places(module), module.output_specs
+        return Executable(module, loaded, in_tree, out_tree, *places, (), specs, constants)
 
     def put(self, array: Any, *, copy: bool = True) -> Any:
         """An array on this device.
@@ -234,7 +258,7 @@ class XlaExecutor:
         return self._compiled.get((program, variant), lambda: self._compile(program, variant))
 
     def _compile(self, program: GraphProgram, variant: Variant) -> Executable:
-        shapes, orders, out, donate = variant
+        shapes, orders, out, donate, cut = variant
         static = program.specialize(program.bind(shapes))
         known = self.platform in PLATFORMS
         module = lower_to_stablehlo(
@@ -246,38 +270,49 @@ class XlaExecutor:
             input_orders=orders,
             output_orders=(out,) * len(static.output_specs),
             donate=donate,
+            partitioning=None if cut is None else cut.partitioning,
         )
         specs = static.output_specs
         if out == "F":
             specs = tuple([TensorSpec.of(spec.shape[::-1], spec.dtype) for spec in specs])
-        loaded = self._loaded(module)
         trees = static.in_tree, static.out_tree
-        return Executable(module, loaded, *trees, self.device, donate, specs)
-
-    def _loaded(self, module: StableHloModule) -> Any:
-        """Compiled now, or by an earlier process."""
-        options = pjrt.compile_options(
-            self._client, self.device, self.options, self.optimization_level
+        if cut is None:
+            loaded = self._loaded(module, [self.device])
+            return Executable(module, loaded, *trees, *self._places(module), donate, specs)
+        loaded = self._loaded(module, list(cut.mesh.devices.flat))
+        places = (
+            [cut.mesh.sharding(spec) for spec in cut.in_specs],
+            [cut.mesh.sharding(spec) for spec in cut.out_specs],
         )
+        return Executable(module, loaded, *trees, *places, donate, specs)
+
+    def _places(self, module: StableHloModule) -> tuple[list[Any], list[Any]]:
+        """This device for every input and output."""
+        here = pjrt.on_one(self.device)
+        return [here] * len(module.input_specs), [here] * len(module.output_specs)
+
+    def _loaded(self, module: StableHloModule, devices: Sequence[Any]) -> Any:
+        """Compiled now, or by an earlier process."""
+        options = pjrt.compile_options(self._client, devices, self.options, self.optimization_level)
         cache = self.compile_cache
         if cache is None:
-            return self._built(module, options)
-        identity = pjrt.cache_identity(self._client, self.device, options)
+            return self._built(module, devices, options)
+        identity = pjrt.cache_identity(self._client, devices, options)
         key = cache.key([module.plain_text.encode(), *identity])
         found = cache.load(key)
         if found is not None:
             try:
                 pjrt.prepare(module.text)
-                return pjrt.deserialized(self._client, self.device, found, options)
+                return pjrt.deserialized(self._client, devices, found, options)
             except BackendFailureError:
                 cache.reject(key)
-        built = self._built(module, options)
+        built = self._built(module, devices, options)
         cache.store(key, pjrt.serialized(self._client, built))
         return built
 
-    def _built(self, module: StableHloModule, options: Any) -> Any:
+    def _built(self, module: StableHloModule, devices: Sequence[Any], options: Any) -> Any:
         try:
-            return pjrt.compile_module(self._client, self.device, module.text, options)
+            return pjrt.compile_module(self._client, devices, module.text, options)
         except BackendFailureError as error:
             raise error.at(_blamed_line(module.text, str(error))) from error.__cause__
 

@@ -26,11 +26,16 @@ __all__ = [
     "fast_call",
     "initialize_lapack",
     "is_device_array",
+    "is_gone",
     "jaxlib_version",
     "merge_module",
     "modules",
+    "named_sharding",
+    "on_one",
+    "placed",
     "prepare",
     "put",
+    "put_sharded",
     "serialized",
     "wide_dtypes",
 ]
@@ -98,17 +103,27 @@ def initialize_lapack() -> None:
 
 
 def compile_options(
-    pjrt_client: Any, device: Any, options: Mapping[str, bool | int | str], level: int | None
+    pjrt_client: Any,
+    devices: Sequence[Any],
+    options: Mapping[str, bool | int | str],
+    level: int | None,
 ) -> Any:
-    """Options for one device: XLA debug options by name, and an optimisation level from 0 to 3.
+    """Options for one program over these devices: XLA debug options by name, and a level from 0 to 3.
 
-    Relies on jax.extend.backend.get_compile_options.
+    Relies on jax.extend.backend.get_compile_options, and ExecutableBuildOptions' partitioner switches.
     """
     _, backend = modules()
-    assignment = np.array([[device.id]], np.int32)
+    assignment = np.array([[device.id for device in devices]], np.int32)
     made = backend.get_compile_options(
-        num_replicas=1, num_partitions=1, device_assignment=assignment, backend=pjrt_client
+        num_replicas=1,
+        num_partitions=len(devices),
+        device_assignment=assignment,
+        backend=pjrt_client,
     )
+    if len(devices) > 1:
+        build = made.executable_build_options
+        build.use_spmd_partitioning = True
+        build.use_shardy_partitioner = True
     given = dict(options)
     if level is not None:
         given["xla_backend_optimization_level"] = level
@@ -116,8 +131,8 @@ def compile_options(
     return made
 
 
-def compile_module(pjrt_client: Any, device: Any, text: str, options: Any) -> Any:
-    """Compile StableHLO for one device.
+def compile_module(pjrt_client: Any, devices: Sequence[Any], text: str, options: Any) -> Any:
+    """Compile StableHLO for these devices.
 
     Relies on Client.compile_and_load.
 
@@ -127,7 +142,7 @@ def compile_module(pjrt_client: Any, device: Any, text: str, options: Any) -> An
     """
     prepare(text)
     try:
-        return pjrt_client.compile_and_load(text, [device], options)
+        return pjrt_client.compile_and_load(text, list(devices), options)
     except Exception as error:
         if "compile option" in str(error) or "option" in str(error).lower()[:60]:
             raise InvalidConfigError(f"options: {error}") from None
@@ -148,7 +163,7 @@ def serialized(pjrt_client: Any, executable: Any) -> bytes:
     return bytes(pjrt_client.serialize_executable(executable))
 
 
-def deserialized(pjrt_client: Any, device: Any, blob: bytes, options: Any) -> Any:
+def deserialized(pjrt_client: Any, devices: Sequence[Any], blob: bytes, options: Any) -> Any:
     """The executable in bytes that this machine has written itself.
 
     Relies on Client.deserialize_executable.
@@ -159,8 +174,8 @@ def deserialized(pjrt_client: Any, device: Any, blob: bytes, options: Any) -> An
     from jaxlib import _jax as jaxlib_private  # pyright: ignore[reportAttributeAccessIssue]  # because it ships no stubs
 
     try:
-        devices = jaxlib_private.DeviceList((device,))
-        return pjrt_client.deserialize_executable(blob, devices, options)
+        chosen = jaxlib_private.DeviceList(tuple(devices))
+        return pjrt_client.deserialize_executable(blob, chosen, options)
     except Exception as error:
         raise BackendFailureError(f"PJRT could not load the executable: {error}") from error
 
@@ -172,7 +187,7 @@ def jaxlib_version() -> str:
     return version.__version__
 
 
-def cache_identity(pjrt_client: Any, device: Any, options: Any) -> list[bytes]:
+def cache_identity(pjrt_client: Any, devices: Sequence[Any], options: Any) -> list[bytes]:
     """All that decides an executable beside its text: options, platform, device, jaxlib, CPU.
 
     Relies on CompileOptions.SerializeAsString.
@@ -180,8 +195,8 @@ def cache_identity(pjrt_client: Any, device: Any, options: Any) -> list[bytes]:
     parts = (
         pjrt_client.platform,
         pjrt_client.platform_version,
-        getattr(device, "device_kind", ""),
-        str(device.id),
+        getattr(devices[0], "device_kind", ""),
+        ",".join(str(device.id) for device in devices),
         jaxlib_version(),
         platform.machine(),
         _cpu_features(),
@@ -218,6 +233,39 @@ def put(array: np.ndarray[Any, Any], device: Any, copy: bool = True) -> Any:
         return jaxlib_private.batched_device_put(aval, sharding, [dense], [device])
 
 
+def placed(array: np.ndarray[Any, Any], sharding: Any, copy: bool = True) -> Any:
+    """A NumPy array where a sharding wants it."""
+    devices = sharding.device_set
+    if len(devices) > 1:
+        return put_sharded(array, sharding)
+    (device,) = devices
+    return put(array, device, copy)
+
+
+def on_one(device: Any) -> Any:
+    """The placement of arrays that lie on one device."""
+    jax, _ = modules()
+    return jax.sharding.SingleDeviceSharding(device)
+
+
+def named_sharding(devices: Any, names: Sequence[str], entries: Sequence[tuple[str, ...]]) -> Any:
+    """The placement of arrays that are cut over a grid of devices."""
+    jax, _ = modules()
+    mesh = jax.sharding.Mesh(devices, tuple(names))
+    return jax.sharding.NamedSharding(
+        mesh, jax.sharding.PartitionSpec(*[e or None for e in entries])
+    )
+
+
+def put_sharded(array: np.ndarray[Any, Any], sharding: Any) -> Any:
+    """A NumPy array cut over devices, of which this process may have only some."""
+    jax, _ = modules()
+    with wide_dtypes():
+        return jax.make_array_from_callback(
+            array.shape, sharding, lambda index: array[index].copy()
+        )
+
+
 def is_device_array(value: Any) -> bool:
     """Whether it is an array of PJRT's."""
     jax, _ = modules()
@@ -242,6 +290,11 @@ def merge_module(context: Any, text: str, operands: Any) -> Any:
     return list(call.results)
 
 
+def is_gone(value: Any) -> bool:
+    """Whether it is a device array whose memory was donated or deleted."""
+    return is_device_array(value) and value.is_deleted()
+
+
 def wide_dtypes() -> Any:
     """64-bit dtypes allowed in this thread while the context lasts; the user's setting stays."""
     jax, _ = modules()
@@ -254,7 +307,8 @@ def wide_dtypes() -> Any:
 
 def fast_call(
     loaded: Any,
-    device: Any,
+    in_shardings: Sequence[Any],
+    out_shardings: Sequence[Any],
     outputs: Sequence[TensorSpec],
     check: Callable[[Sequence[Any]], None],
 ) -> Callable[..., Any]:
@@ -269,14 +323,19 @@ def fast_call(
     from jax._src.interpreters import pxla
     from jaxlib import _jax as jaxlib_private  # pyright: ignore[reportAttributeAccessIssue]  # because it ships no stubs
 
-    sharding = jax.sharding.SingleDeviceSharding(device)
     avals = [jax.core.ShapedArray(spec.shape, spec.dtype.dtype) for spec in outputs]
     count = len(avals)
-    handlers = [jaxlib_private.array_result_handler(aval, sharding, True, True) for aval in avals]
+    handlers = [
+        jaxlib_private.array_result_handler(aval, sharding, True, True)
+        for aval, sharding in zip(avals, out_shardings, strict=True)
+    ]
 
     def first_time(*leaves: Any) -> Any:
         check(leaves)
-        buffers = [x if isinstance(x, jax.Array) else put(x, device, False) for x in leaves]
+        buffers = [
+            x if isinstance(x, jax.Array) else placed(x, sharding, copy=False)
+            for x, sharding in zip(leaves, in_shardings, strict=True)
+        ]
         try:
             results = tuple(loaded.execute_sharded(buffers).consume_with_handlers(handlers))
         except Exception as error:
@@ -286,8 +345,8 @@ def fast_call(
         data = pxla.MeshExecutableFastpathData(
             loaded,
             tree,
-            [sharding] * n,
-            [sharding] * count,
+            list(in_shardings),
+            list(out_shardings),
             avals,
             [True] * count,
             [True] * n,

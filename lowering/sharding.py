@@ -1,0 +1,113 @@
+"""How a program is cut over a mesh of devices: partition specs, and their text in Shardy.
+
+Source: Shardy's documentation of `sdy.mesh` and `sdy.sharding`; jax.sharding.PartitionSpec.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tenferro.errors import InvalidConfigError, ShapeError
+
+__all__ = ["PartitionSpec", "Partitioning", "mesh_declaration", "sharding_attribute"]
+
+
+class PartitionSpec:
+    """For each axis of a tensor, the mesh axes it is cut along: None, a name, or several names.
+
+    Axes beyond the last entry are whole; `PartitionSpec()` gives every device the whole tensor.
+
+    >>> PartitionSpec("x", None, ("y", "z"))
+    PartitionSpec('x', None, ('y', 'z'))
+
+    Raises:
+        InvalidConfigError: an entry that is none of these, or a mesh axis named twice.
+    """
+
+    __slots__ = ("entries",)
+
+    entries: tuple[tuple[str, ...], ...]
+
+    def __init__(self, *entries: Any) -> None:
+        self.entries = tuple(_names(entry) for entry in entries)
+        named = [name for names in self.entries for name in names]
+        if len(set(named)) < len(named):
+            raise InvalidConfigError(f"{self}: a mesh axis cuts one axis of a tensor only")
+
+    def extents(self, shape: Sequence[Any], mesh: Mapping[str, int], name: str) -> tuple[Any, ...]:
+        """The shape of the piece that each device has.
+
+        Raises:
+            InvalidConfigError: a name that the mesh does not have.
+            ShapeError: more entries than axes, or an extent that cannot be cut evenly.
+        """
+        if len(self.entries) > len(shape):
+            raise ShapeError(f"{name}: {self} has {len(self.entries)} entries for shape {shape}")
+        found = list(shape)
+        for axis, names in enumerate(self.entries):
+            unknown = [each for each in names if each not in mesh]
+            if unknown:
+                raise InvalidConfigError(
+                    f"{name}: {self}: the mesh has {dict(mesh)}, no {unknown[0]!r}"
+                )
+            parts = math.prod(mesh[each] for each in names)
+            if isinstance(found[axis], int):
+                if found[axis] % parts:
+                    raise ShapeError(
+                        f"{name}: axis {axis} of extent {found[axis]} cannot be cut into {parts} equal "
+                        f"parts, as {self} asks; pad it"
+                    )
+                found[axis] //= parts
+        return tuple(found)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PartitionSpec) and self.entries == other.entries
+
+    def __hash__(self) -> int:
+        return hash(self.entries)
+
+    def __repr__(self) -> str:
+        shown = [names[0] if len(names) == 1 else names or None for names in self.entries]
+        return f"PartitionSpec({', '.join(map(repr, shown))})"
+
+
+def _names(entry: Any) -> tuple[str, ...]:
+    names = () if entry is None else (entry,) if isinstance(entry, str) else entry
+    if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
+        raise InvalidConfigError(
+            f"PartitionSpec: an entry is None, a name, or a tuple of names, got {entry!r}"
+        )
+    return names
+
+
+@dataclass(frozen=True)
+class Partitioning:
+    """The axes of a mesh with their sizes, and a spec for each leaf of the arguments and the result."""
+
+    mesh: tuple[tuple[str, int], ...]
+    inputs: tuple[PartitionSpec, ...]
+    outputs: tuple[PartitionSpec, ...]
+
+
+def mesh_declaration(mesh: Sequence[tuple[str, int]]) -> str:
+    """`sdy.mesh`.
+
+    >>> mesh_declaration((("x", 4), ("y", 2)))
+    'sdy.mesh @mesh = <["x"=4, "y"=2]>'
+    """
+    axes = [f'"{name}"={size}' for name, size in mesh]
+    return f"sdy.mesh @mesh = <[{', '.join(axes)}]>"
+
+
+def sharding_attribute(spec: PartitionSpec, rank: int) -> str:
+    """`sdy.sharding` of a tensor of that rank.
+
+    >>> sharding_attribute(PartitionSpec("x"), 2)
+    'sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>'
+    """
+    entries = [*spec.entries, *[()] * (rank - len(spec.entries))]
+    shown = ["{" + ", ".join(f'"{name}"' for name in names) + "}" for names in entries]
+    return f"sdy.sharding = #sdy.sharding<@mesh, [{', '.join(shown)}]>"

@@ -1,0 +1,194 @@
+"""Run by tests in a process of its own, because devices are counted once per process.
+
+Eight virtual CPU devices: each check prints its name, and the last line says that all passed.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+
+import jax
+import numpy as np
+import pytest
+
+import tenferro as tnf
+import xla_peer
+from tenferro import errors
+from xla_peer import Mesh, PartitionSpec, XlaExecutor, partition
+
+P = PartitionSpec
+RNG = np.random.default_rng(0)
+
+
+def refused(error: type[Exception], words: str, call: Callable[[], object]) -> None:
+    with pytest.raises(error, match=re.escape(words)):
+        call()
+
+
+def a_sharded_product_reduces_once() -> None:
+    mesh = Mesh({"x": 4, "y": 2})
+    a, b = RNG.standard_normal((64, 32)), RNG.standard_normal((32, 16))
+    program = tnf.compile(lambda a, b: tnf.tanh(a @ b), a, b)
+    cut = partition(program, mesh, (P("x", "y"), P("y")), P("x"))
+    xla = XlaExecutor("cpu")
+    expected = np.tanh(a @ b)
+    np.testing.assert_allclose(xla.run(cut, a, b), expected, rtol=1e-12)
+    exe = xla.compile(cut)
+    assert "all-reduce" in exe.optimized_hlo()
+    assert "sdy.mesh" in exe.text
+    y = exe(*cut.put(a, b))
+    assert {shard.data.shape for shard in y.addressable_shards} == {(16, 16)}
+    np.testing.assert_allclose(np.asarray(y), expected, rtol=1e-12)
+    again = exe(*cut.put(a, b))
+    np.testing.assert_array_equal(np.asarray(again), np.asarray(y))
+    exe.module.verify()
+    assert exe.module.portable_artifact()
+
+
+def every_spec_gives_what_one_device_gives() -> None:
+    mesh = Mesh({"x": 2, "y": 2, "z": 2})
+    x = RNG.standard_normal((8, 4, 2))
+
+    def fn(x):
+        s = tnf.softmax(x, axis=0)
+        return {"s": s, "i": tnf.argmax(x, axis=1), "c": tnf.cumulative_sum(x, axis=0),
+                "g": tnf.grad(lambda x: tnf.sum(tnf.sort(x, axis=0) ** 3))(x),
+                "r": tnf.roll(x, 3, axis=0)}  # fmt: skip
+
+    program = tnf.compile(fn, x)
+    xla = XlaExecutor("cpu")
+    expected = xla.run(program, x)
+    for spec in [
+        P(),
+        P("x"),
+        P(None, "x"),
+        P(("x", "y", "z")),
+        P("z", "y", "x"),
+        P(("y", "x"), None, "z"),
+    ]:
+        for out in (None, {"s": spec, "i": P(), "c": P("x"), "g": P(None, "y"), "r": P("z")}):
+            found = xla.run(partition(program, mesh, spec, out), x)
+            for name, y in expected.items():
+                np.testing.assert_allclose(found[name], y, rtol=1e-12, atol=1e-13)
+
+
+def a_training_step_is_data_parallel() -> None:
+    mesh = Mesh({"batch": 8})
+    params = {"w": RNG.standard_normal((5, 3)), "b": np.zeros(3)}
+    x, y = RNG.standard_normal((32, 5)), RNG.standard_normal((32, 3))
+
+    def step(p, x, y):
+        loss, g = tnf.value_and_grad(lambda p: tnf.mean((tnf.tanh(x @ p["w"] + p["b"]) - y) ** 2))(
+            p
+        )
+        return loss, {name: p[name] - 0.1 * g[name] for name in p}
+
+    program = tnf.compile(step, params, x, y)
+    cut = partition(program, mesh, (P(), P("batch"), P("batch")))
+    xla = XlaExecutor("cpu")
+    one, many = xla.run(program, params, x, y), xla.run(cut, params, x, y)
+    np.testing.assert_allclose(one[0], many[0], rtol=1e-12)
+    np.testing.assert_allclose(one[1]["w"], many[1]["w"], rtol=1e-11)
+    assert "all-reduce" in xla.compile(cut).optimized_hlo()
+
+
+def symbols_are_bound_per_shape() -> None:
+    mesh = Mesh({"x": 8})
+    program = tnf.compile(lambda x: tnf.sum(x * x), tnf.TensorSpec(("n",), "f4"))
+    cut = partition(program, mesh, P("x"))
+    xla = XlaExecutor("cpu")
+    for n in (8, 16):
+        x = np.arange(n, dtype="f4")
+        np.testing.assert_allclose(xla.run(cut, x), (x * x).sum())
+    refused(errors.ShapeError, "cannot be cut into 8", lambda: xla.run(cut, np.ones(9, "f4")))
+
+
+def linear_algebra_is_right_where_it_cannot_be_cut() -> None:
+    mesh = Mesh({"x": 8})
+    a = RNG.standard_normal((16, 4, 4))
+    program = tnf.compile(
+        lambda a: tnf.linalg.qr(a)[1] ** 2 + tnf.abs(tnf.linalg.det(a))[:, None, None], a
+    )
+    xla = XlaExecutor("cpu")
+    np.testing.assert_allclose(
+        xla.run(partition(program, mesh, P("x"), P("x")), a),
+        xla.run(program, a),
+        rtol=1e-10,
+        atol=1e-12,
+    )
+
+
+def donation_and_misuse() -> None:
+    mesh = Mesh({"x": 8})
+    x = RNG.standard_normal((16, 3))
+    program = tnf.compile(lambda x: x * 2, x)
+    cut = partition(program, mesh, P("x"), P("x"))
+    xla = XlaExecutor("cpu")
+    exe = xla.compile(cut, donate=("x",))
+    (placed,) = cut.put(x)
+    np.testing.assert_array_equal(np.asarray(exe(placed)), x * 2)
+    refused(errors.InvalidConfigError, "donated", lambda: exe(placed))
+    plain = xla.compile(cut)
+    refused(errors.InvalidConfigError, "expected an array on", lambda: plain(xla.put(x)))
+    refused(errors.InvalidConfigError, "expected an array on", lambda: plain(mesh.put(x, P(None))))
+    refused(errors.ShapeError, "16", lambda: plain(mesh.put(np.ones((8, 3)), P("x"))))
+    refused(errors.ShapeError, "axis 1 of extent 3", lambda: partition(program, mesh, P(None, "x")))
+    refused(errors.InvalidConfigError, "no 'y'", lambda: partition(program, mesh, P("y")))
+    refused(errors.ShapeError, "3 entries", lambda: partition(program, mesh, P(None, None, "x")))
+    refused(errors.InvalidConfigError, "cuts one axis", lambda: P("x", "x"))
+    refused(errors.InvalidConfigError, "a name", lambda: P(3))
+    refused(errors.InvalidConfigError, "16 places", lambda: Mesh({"x": 16}))
+    refused(errors.ArityError, "prefix", lambda: partition(program, mesh, (P(), P())))
+    refused(
+        errors.InvalidConfigError, "holds PartitionSpecs", lambda: partition(program, mesh, "x")
+    )
+    devices = np.array(jax.devices()).reshape(4, 2)
+    assert Mesh(devices, ("x", "y")) == Mesh({"x": 4, "y": 2})
+    refused(errors.InvalidConfigError, "names 1 axes", lambda: Mesh(devices, ("x",)))
+
+
+def executables_come_back_from_disk(folder: str) -> None:
+    mesh = Mesh({"x": 8})
+    x = RNG.standard_normal((16, 3))
+    program = tnf.compile(lambda x: tnf.sum(tnf.exp(x), axis=0), x)
+    for hits in (0, 1):
+        xla = XlaExecutor("cpu", cache_dir=folder)
+        found = xla.run(partition(program, mesh, P("x")), x)
+        np.testing.assert_allclose(found, np.exp(x).sum(0), rtol=1e-12)
+        assert xla.compile_cache_stats().hits == hits
+
+
+def other_devices() -> None:
+    x = RNG.standard_normal(3)
+    program = tnf.compile(lambda x: x + 1, x)
+    first, last = XlaExecutor("cpu", 0), XlaExecutor("cpu", 7)
+    np.testing.assert_array_equal(first.run(program, x), last.run(program, x))
+    refused(
+        errors.InvalidConfigError,
+        "expected an array on",
+        lambda: last.compile(program)(first.put(x)),
+    )
+    assert xla_peer.XlaExecutor("cpu", 7).put(x).devices() == {jax.devices()[7]}
+
+
+def main() -> None:
+    jax.config.update("jax_num_cpu_devices", 8)
+    for check in (
+        a_sharded_product_reduces_once,
+        every_spec_gives_what_one_device_gives,
+        a_training_step_is_data_parallel,
+        symbols_are_bound_per_shape,
+        linear_algebra_is_right_where_it_cannot_be_cut,
+        donation_and_misuse,
+        lambda: executables_come_back_from_disk(sys.argv[1]),
+        other_devices,
+    ):
+        check()
+        print(check.__name__, flush=True)
+    print("all passed")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,190 @@
+"""`Mesh`: devices in a grid whose axes have names; and programs cut over one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lowering import Partitioning, PartitionSpec
+from tenferro.errors import ArityError, InvalidConfigError
+from tenferro.exec.dispatch import as_operand
+from tenferro.program import GraphProgram
+from tenferro.types import prefix_leaves, unflatten
+from xla_peer import pjrt
+
+__all__ = ["Mesh", "PartitionedProgram", "partition"]
+
+
+class Mesh:
+    """Devices in a grid; a `PartitionSpec` cuts tensors along its axes.
+
+    Args:
+        devices: the size of each axis by name, filled with the platform's devices in order; or an
+            array of devices, as jax.sharding.Mesh takes it.
+        axis_names: of an array of devices.
+        platform: whose devices, where sizes are given.
+
+    `jax.config.update("jax_num_cpu_devices", 8)` before first use makes eight devices of one CPU.
+
+    Raises:
+        InvalidConfigError: fewer devices than the mesh has places; names that do not fit.
+        PlatformUnavailableError: names the platforms there are.
+
+    >>> Mesh({"x": 1, "y": 1})
+    Mesh(x=1, y=1 on cpu)
+    """
+
+    def __init__(
+        self,
+        devices: Mapping[str, int] | Any,
+        axis_names: Sequence[str] | None = None,
+        *,
+        platform: str = "cpu",
+    ) -> None:
+        if isinstance(devices, Mapping):
+            sizes = {str(name): int(size) for name, size in devices.items()}
+            self.devices = _grid(sizes, platform)
+        else:
+            self.devices = np.array(devices, dtype=object)
+            names = tuple(axis_names or ())
+            if len(names) != self.devices.ndim:
+                raise InvalidConfigError(
+                    f"Mesh: {names} names {len(names)} axes of a grid of shape {self.devices.shape}"
+                )
+            sizes = dict(zip(names, self.devices.shape, strict=True))
+        if not self.devices.size:
+            raise InvalidConfigError(f"Mesh: no device in {sizes}")
+        self.shape = sizes
+        self.axis_names = tuple(sizes)
+        self.platform: str = self.devices.flat[0].client.platform
+
+    @property
+    def size(self) -> int:
+        """The number of devices."""
+        return self.devices.size
+
+    def sharding(self, spec: PartitionSpec) -> Any:
+        """The jax.sharding.NamedSharding of that spec."""
+        return pjrt.named_sharding(self.devices, self.axis_names, spec.entries)
+
+    def put(self, array: Any, spec: PartitionSpec | None = None) -> Any:
+        """An array cut over the mesh, or, without a spec, whole on each device.
+
+        Raises:
+            ShapeError, InvalidConfigError: a spec that does not fit.
+        """
+        spec = PartitionSpec() if spec is None else spec
+        operand = as_operand(array)
+        spec.extents(operand.shape, self.shape, "put")
+        return pjrt.put_sharded(operand, self.sharding(spec))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Mesh) and self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+    def _identity(self) -> Any:
+        return tuple(self.shape.items()), tuple(self.devices.flat)
+
+    def __repr__(self) -> str:
+        axes = ", ".join(f"{name}={size}" for name, size in self.shape.items())
+        return f"Mesh({axes} on {self.platform})"
+
+
+def _grid(sizes: Mapping[str, int], platform: str) -> Any:
+    wanted = math.prod(sizes.values())
+    found = pjrt.client(platform).devices()
+    if wanted > len(found) or min(sizes.values(), default=1) < 1:
+        hint = '; jax.config.update("jax_num_cpu_devices", n) before first use makes more'
+        raise InvalidConfigError(
+            f"Mesh: {dict(sizes)} has {wanted} places, platform {platform!r} has {len(found)} devices"
+            + (hint if platform == "cpu" else "")
+        )
+    grid = np.empty(wanted, dtype=object)
+    grid[:] = found[:wanted]
+    return grid.reshape(tuple(sizes.values()))
+
+
+@dataclass(frozen=True)
+class PartitionedProgram:
+    """A program with a mesh, and a spec for each leaf of its arguments and its result.
+
+    `XlaExecutor.run` and `XlaExecutor.compile` take it where they take a program; see `partition`.
+    """
+
+    program: GraphProgram
+    mesh: Mesh
+    in_specs: tuple[PartitionSpec, ...]
+    out_specs: tuple[PartitionSpec, ...]
+
+    @property
+    def partitioning(self) -> Partitioning:
+        """What is written down in the module."""
+        return Partitioning(tuple(self.mesh.shape.items()), self.in_specs, self.out_specs)
+
+    def put(self, *arrays: Any) -> tuple[Any, ...]:
+        """The arguments as arrays cut over the mesh, in the program's trees.
+
+        Raises:
+            ArityError, DTypeError, ShapeError: arguments that do not fit.
+        """
+        leaves = self.program.check_arguments(arrays)
+        placed = [self.mesh.put(x, spec) for x, spec in zip(leaves, self.in_specs, strict=True)]
+        return unflatten(self.program.in_tree, placed)
+
+
+def partition(
+    program: GraphProgram, mesh: Mesh, in_specs: Any = None, out_specs: Any = None
+) -> PartitionedProgram:
+    """The program cut over a mesh: XLA's partitioner makes one program per device, and the collectives.
+
+    Args:
+        in_specs: a `PartitionSpec` for all arguments, or a tuple with one entry per argument, where an
+            entry may be a tree that is a prefix of the argument; None is whole on each device.
+        out_specs: likewise for the result.
+
+    Raises:
+        ArityError: specs that are no prefix of the trees.
+        ShapeError: an extent that cannot be cut evenly.
+        InvalidConfigError: a mesh axis that is not there.
+
+    >>> import numpy as np, tenferro as tnf
+    >>> from xla_peer import XlaExecutor
+    >>> program = tnf.compile(lambda x: tnf.sum(x), np.ones(4))
+    >>> cut = partition(program, Mesh({"batch": 1}), PartitionSpec("batch"))
+    >>> XlaExecutor("cpu").run(cut, np.arange(4.0))
+    array(6.)
+    """
+    arguments = unflatten(program.in_tree, range(len(program.input_specs)))
+    result = unflatten(program.out_tree, range(len(program.output_specs)))
+    cut = PartitionedProgram(
+        program,
+        mesh,
+        _specs("in_specs", in_specs, arguments),
+        _specs("out_specs", out_specs, result),
+    )
+    named = zip(
+        (*program.input_names, *program.output_names),
+        (*program.input_specs, *program.output_specs),
+        (*cut.in_specs, *cut.out_specs),
+        strict=True,
+    )
+    for name, found, spec in named:
+        spec.extents(found.shape, mesh.shape, name)
+    return cut
+
+
+def _specs(name: str, prefix: Any, tree: Any) -> tuple[PartitionSpec, ...]:
+    try:
+        found = prefix_leaves(prefix, tree)
+    except ValueError as error:
+        raise ArityError(f"partition: {name} is no prefix of the tree: {error}") from None
+    for entry in found:
+        if entry is not None and not isinstance(entry, PartitionSpec):
+            raise InvalidConfigError(f"partition: {name} holds PartitionSpecs, got {entry!r}")
+    return tuple(PartitionSpec() if entry is None else entry for entry in found)
