@@ -4,9 +4,10 @@ from lowering import PartitionSpec
 from xla_peer.aligned import empty
 from xla_peer.artifact import Artifact
 from xla_peer.compile_cache import CompileCache, CompileCacheStats
+from xla_peer.diagnosis import DoctorReport, doctor
 from xla_peer.executable import Executable
 from xla_peer.executor import XlaExecutor
-from xla_peer.export import export, load
+from xla_peer.exporting import export, load
 from xla_peer.inside_jax import JaxFunction, to_jax
 from xla_peer.jax_export import export_for_jax
 from xla_peer.mesh import Mesh, PartitionedProgram, partition
@@ -16,6 +17,7 @@ __all__ = [
     "Artifact",
     "CompileCache",
     "CompileCacheStats",
+    "DoctorReport",
     "Executable",
     "JaxFunction",
     "Mesh",
@@ -24,6 +26,7 @@ __all__ = [
     "PartitionedProgram",
     "XlaExecutor",
     "check_parity",
+    "doctor",
     "empty",
     "export",
     "export_for_jax",

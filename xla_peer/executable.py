@@ -151,6 +151,11 @@ class Executable:
             raise DTypeError(f"{name}: expected {spec}, got {found}")
         if found.shape != spec.shape:
             raise ShapeError(f"{name}: expected {spec}, got {found}")
+        if not pjrt.is_row_major(leaf):
+            raise InvalidConfigError(
+                f"{name}: this device array is laid out {leaf.format.layout}, and programs take row-major "
+                "ones; put(numpy.asarray(array)) makes one"
+            )
         if not leaf.sharding.is_equivalent_to(sharding, leaf.ndim):
             raise InvalidConfigError(
                 f"{name}: expected an array on {_place(sharding)}, got one on {_place(leaf.sharding)}"

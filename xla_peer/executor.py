@@ -39,7 +39,7 @@ class XlaExecutor:
     """Lowers a program to StableHLO, compiles it once per shapes, and runs it on one device.
 
     Args:
-        platform: "cpu", "cuda", "rocm", "tpu", or the name of a PJRT plugin.
+        platform: "cpu", "cuda", "rocm", "tpu", the name of a PJRT plugin, or the path of one.
         device: number of the device on that platform.
         precision: of dots whose op does not say; "highest" keeps float32 in float32.
         linalg: "library" for the platform's own routines, or "inline" for plain StableHLO.
@@ -237,12 +237,20 @@ class XlaExecutor:
         """An array on this device.
 
         Args:
-            copy: False lets a CPU device share memory that `xla_peer.empty` made. What is written to
-                such an array later is seen by programs that read it: do not, until they are done.
+            array: a NumPy array or what becomes one, a device array, or anything with `__dlpack__`.
+            copy: False lets a CPU device share memory that `xla_peer.empty` or another DLPack producer
+                made. What is written to such an array later is seen by programs that read it: do not,
+                until they are done. A device array that is here already is never copied, because
+                nobody can write to it.
 
         Raises:
             DTypeError: what is no array, or of a dtype that tenferro does not have.
+            BackendFailureError: a DLPack producer whose memory PJRT does not take.
         """
+        if pjrt.is_device_array(array):
+            return pjrt.moved(array, self.device)
+        if hasattr(array, "__dlpack__") and not isinstance(array, np.ndarray | np.generic):
+            return pjrt.put_dlpack(array, self.device, copy)
         return pjrt.put(as_operand(array), self.device, copy)
 
     def get(self, array: Any) -> np.ndarray[Any, Any]:

@@ -23,7 +23,7 @@ from tenferro.errors import DTypeError, InvalidConfigError, UnsupportedError
 from tenferro.program import BoundedCache, CacheStats, GraphProgram
 from tenferro.types import DType, flatten, unflatten
 from xla_peer import pjrt
-from xla_peer.export import module_for
+from xla_peer.exporting import module_for
 
 __all__ = ["JaxFunction", "to_jax"]
 

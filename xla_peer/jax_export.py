@@ -11,7 +11,7 @@ from tenferro.files import replacing
 from tenferro.program import GraphProgram
 from tenferro.types import unflatten
 from xla_peer import pjrt
-from xla_peer.export import as_program
+from xla_peer.exporting import as_program
 from xla_peer.inside_jax import to_jax
 
 __all__ = ["export_for_jax"]

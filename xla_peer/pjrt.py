@@ -5,6 +5,7 @@ Each function says which call it relies on, so that a new jaxlib is one file to 
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -27,14 +28,17 @@ __all__ = [
     "initialize_lapack",
     "is_device_array",
     "is_gone",
+    "is_row_major",
     "jaxlib_version",
     "merge_module",
     "modules",
+    "moved",
     "named_sharding",
     "on_one",
     "placed",
     "prepare",
     "put",
+    "put_dlpack",
     "put_sharded",
     "serialized",
     "wide_dtypes",
@@ -64,13 +68,18 @@ def modules() -> Any:
 
 
 def client(name: str) -> Any:
-    """Jax's own PJRT client of that platform, so that arrays can be shared with jax.
+    """Jax's own PJRT client of that platform, so that arrays can be shared with jax; or a plugin's.
 
     Relies on jax.extend.backend.get_backend.
+
+    Args:
+        name: a platform that jax knows, or the path of a PJRT plugin.
 
     Raises:
         PlatformUnavailableError: names the platforms there are, and how to install the missing one.
     """
+    if os.path.sep in name:
+        return _plugin_client(os.path.abspath(name))
     _, backend = modules()
     try:
         found = backend.get_backend(name)
@@ -78,9 +87,29 @@ def client(name: str) -> Any:
         hint = _INSTALL.get(name, "install its PJRT plugin, and see that JAX_PLATFORMS allows it")
         raise PlatformUnavailableError(
             f"platform {name!r} is not available; available: {available_platforms()}; "
-            f"{hint}. PJRT says: {error}"
+            f"{hint}. PJRT says: {str(error) or 'it started no device'}"
         ) from None
     return found
+
+
+@cache  # because a plugin is loaded once per process
+def _plugin_client(path: str) -> Any:
+    """The client of a PJRT plugin in a shared library.
+
+    Relies on xla_client's load_pjrt_plugin_dynamically, initialize_pjrt_plugin and make_c_api_client.
+    """
+    modules()
+    from jaxlib import xla_client
+
+    if not os.path.isfile(path):
+        raise PlatformUnavailableError(f"plugin {path}: there is no such file")
+    name = os.path.basename(path).partition(".")[0]
+    try:
+        xla_client.load_pjrt_plugin_dynamically(name, path)
+        xla_client.initialize_pjrt_plugin(name)
+        return xla_client.make_c_api_client(name, {})
+    except Exception as error:
+        raise PlatformUnavailableError(f"plugin {path}: PJRT says: {error}") from None
 
 
 def available_platforms() -> list[str]:
@@ -231,6 +260,46 @@ def put(array: np.ndarray[Any, Any], device: Any, copy: bool = True) -> Any:
     sharding = jax.sharding.SingleDeviceSharding(device)
     with wide_dtypes():
         return jaxlib_private.batched_device_put(aval, sharding, [dense], [device])
+
+
+def moved(array: Any, device: Any) -> Any:
+    """A device array on that device; itself where it is."""
+    jax, _ = modules()
+    if array.devices() == {device}:
+        return array
+    with wide_dtypes():
+        return jax.device_put(array, device)
+
+
+def put_dlpack(producer: Any, device: Any, copy: bool) -> Any:
+    """What any DLPack producer holds, on the device; shared where it can be and `copy` is false.
+
+    Relies on jax.dlpack.from_dlpack.
+
+    Raises:
+        BackendFailureError: memory that PJRT does not take, such as strided one.
+    """
+    jax, _ = modules()
+    try:
+        with wide_dtypes():
+            taken = jax.dlpack.from_dlpack(producer)
+    except Exception as error:
+        raise BackendFailureError(
+            f"put: PJRT does not take this {type(producer).__name__} by DLPack: {error}"
+        ) from None
+    (source,) = taken.devices()
+    if source.platform == "cpu" and (copy or not is_row_major(taken)):
+        return put(np.asarray(taken), device)  # copied now, and not some time later
+    return moved(taken, device)
+
+
+def is_row_major(array: Any) -> bool:
+    """Whether a device array lies as programs take it; another layout would be read wrongly.
+
+    Relies on jax.Array.format.
+    """
+    layout = array.format.layout
+    return layout is None or tuple(layout.major_to_minor) == tuple(range(array.ndim))
 
 
 def placed(array: np.ndarray[Any, Any], sharding: Any, copy: bool = True) -> Any:

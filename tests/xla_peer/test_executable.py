@@ -11,7 +11,7 @@ import pytest
 import tenferro as tnf
 import xla_peer
 from tenferro import errors
-from xla_peer import XlaExecutor
+from xla_peer import XlaExecutor, pjrt
 
 jax = pytest.importorskip("jax")
 
@@ -246,3 +246,70 @@ def test_wide_dtypes_whatever_jax_is_set_to(xla: XlaExecutor) -> None:
             for _ in range(2):
                 np.testing.assert_array_equal(xla.run(program, x), x * (1 + 1e-12))
                 assert xla.compile(program)(xla.put(x)).dtype == np.float64
+
+
+# ---- DLPack ------------------------------------------------------------------------------------------
+
+
+class Producer:
+    """Memory that is not NumPy's, as far as anyone can tell."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self._array.__dlpack_device__()
+
+
+@pytest.mark.parametrize("dtype", [d for d in tnf.DType if d is not tnf.DType.BF16], ids=str)
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("copy", [True, False])
+def test_dlpack_in_and_out(dtype: Any, order: Any, copy: bool, xla: XlaExecutor) -> None:
+    x = xla_peer.empty((2, 3), dtype, order)
+    x[...] = np.arange(6).reshape(2, 3)
+    placed = xla.put(Producer(x), copy=copy)
+    assert placed.devices() == {xla.device}
+    assert placed.dtype == x.dtype
+    np.testing.assert_array_equal(np.asarray(placed), x)
+    twice = xla.compile(tnf.compile(lambda x: tnf.flip(x), x))(placed)
+    np.testing.assert_array_equal(np.from_dlpack(twice), np.flip(x))
+    np.testing.assert_array_equal(np.asarray(xla.put(Producer(twice))), np.flip(x))
+
+
+def test_dlpack_of_bfloat16_between_devices(xla: XlaExecutor) -> None:
+    x = np.arange(6).astype(tnf.DType.BF16.dtype)
+    placed = xla.put(x)
+    again = xla.put(Producer(placed))
+    assert again.dtype == x.dtype
+    assert np.asarray(again).tobytes() == x.tobytes()
+    assert xla.put(placed) is placed
+
+
+def test_shared_memory_is_shared_and_copied_memory_is_not(xla: XlaExecutor) -> None:
+    x = xla_peer.empty((4,), "float64")
+    x[...] = 1.0
+    shared, own = xla.put(Producer(x), copy=False), xla.put(Producer(x))
+    x[...] = 2.0
+    np.testing.assert_array_equal(np.asarray(shared), np.full(4, 2.0))
+    np.testing.assert_array_equal(np.asarray(own), np.ones(4))
+
+
+def test_dlpack_that_is_not_dense(xla: XlaExecutor) -> None:
+    x = np.arange(6.0)[::2]
+    with pytest.raises(errors.BackendFailureError, match="Producer"):
+        xla.put(Producer(x), copy=False)
+
+
+def test_a_column_major_device_array_is_refused(xla: XlaExecutor) -> None:
+    x = xla_peer.empty((2, 3), "float64", "F")
+    x[...] = np.arange(6.0).reshape(2, 3)
+    with pjrt.wide_dtypes():
+        foreign = jax.dlpack.from_dlpack(x)
+    exe = xla.compile(tnf.compile(lambda x: x + 1, x))
+    exe(xla.put(x))
+    with pytest.raises(errors.InvalidConfigError, match="row-major"):
+        exe(foreign)
+    np.testing.assert_array_equal(np.asarray(exe(xla.put(np.asarray(foreign)))), x + 1)

@@ -1,0 +1,173 @@
+"""`python -m xla_peer doctor`: which platforms work here, which do not, and what would make them."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform as machine
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import tenferro
+from lowering import mlir_bindings
+
+__all__ = ["DoctorReport", "PlatformReport", "doctor"]
+
+PACKAGES = ("numpy", "scipy", "ml_dtypes", "optree", "opt_einsum", "jax", "jaxlib")
+PLUGINS = {
+    "cuda": ("jax-cuda12-plugin", "jax-cuda13-plugin"),
+    "rocm": ("jax-rocm60-plugin", "jax-rocm7-plugin"),
+    "tpu": ("libtpu",),
+}
+"""The packages of which one brings the platform."""
+COMMANDS = {
+    "cpu": "pip install 'tenferro[xla]'",
+    "cuda": "pip install 'tenferro[cuda13]' (or cuda12)",
+    "rocm": "pip install 'jax[rocm]'",
+    "tpu": "pip install 'tenferro[tpu]'",
+}
+HARDWARE = {
+    "cuda": ("/dev/nvidia0", "an NVIDIA device"),
+    "rocm": ("/dev/kfd", "an AMD device"),
+    "tpu": ("/dev/accel0", "a TPU"),
+}
+VARIABLES = (
+    "JAX_PLATFORMS",
+    "XLA_FLAGS",
+    "JAX_ENABLE_X64",
+    "JAX_COMPILATION_CACHE_DIR",
+    "TENFERRO_CACHE_DIR",
+    "PJRT_NAMES_AND_LIBRARY_PATHS",
+    "CUDA_VISIBLE_DEVICES",
+    "LD_LIBRARY_PATH",
+)
+SECONDS = 120
+"""How long a platform may take to answer."""
+
+
+@dataclass(frozen=True)
+class PlatformReport:
+    """What one platform said.
+
+    Attributes:
+        status: "works", "fails" where its plugin is installed, or "missing".
+        devices: as PJRT names them.
+        version: of the platform.
+        packages: that bring it, with versions.
+        advice: what is wrong, and the command that mends it.
+    """
+
+    name: str
+    status: str
+    devices: tuple[str, ...] = ()
+    version: str = ""
+    packages: tuple[str, ...] = ()
+    advice: str = ""
+
+    def __str__(self) -> str:
+        version = [self.version] if self.version not in ("", self.name) else []
+        words = ", ".join([*self.devices, *self.packages, *version, *self.advice.splitlines()])
+        return f"{self.name:<6} {self.status:<8} {words}".rstrip()
+
+
+@dataclass(frozen=True)
+class DoctorReport:
+    """What `doctor` found; `print` it, or take `to_dict()`.
+
+    `ok` says that a platform works and no installed one fails.
+    """
+
+    versions: dict[str, str]
+    stablehlo: tuple[str, str] | None
+    environment: dict[str, str]
+    platforms: tuple[PlatformReport, ...] = field(default=())
+
+    @property
+    def ok(self) -> bool:
+        """A platform works, and no installed one fails."""
+        states = [found.status for found in self.platforms]
+        return "works" in states and "fails" not in states
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as JSON can hold it."""
+        return {**asdict(self), "ok": self.ok}
+
+    def __str__(self) -> str:
+        lines = ["  ".join(f"{name} {version}" for name, version in self.versions.items())]
+        if self.stablehlo is not None:
+            lines.append(f"StableHLO artifacts: {self.stablehlo[0]} to {self.stablehlo[1]}")
+        lines += [f"{name}={value}" for name, value in self.environment.items()]
+        lines += [str(found) for found in self.platforms]
+        return "\n".join(lines)
+
+
+def doctor(platforms: Iterable[str] = ()) -> DoctorReport:
+    """Try platforms, each in a process of its own, and say what is missing.
+
+    Args:
+        platforms: names, or paths of PJRT plugins; none is all that are known or installed.
+
+    >>> doctor(["cpu"]).platforms[0].status
+    'works'
+    """
+    names = list(platforms) or ["cpu", *PLUGINS, *_others()]
+    versions = {"tenferro": tenferro.__version__, "Python": machine.python_version()}
+    versions |= {name: version for name in PACKAGES if (version := _version(name))}
+    try:
+        window = mlir_bindings.version_window()
+    except ImportError:
+        window = None
+    return DoctorReport(
+        versions=versions,
+        stablehlo=window,
+        environment={name: os.environ[name] for name in VARIABLES if name in os.environ},
+        platforms=tuple(_examined(name) for name in names),
+    )
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _others() -> list[str]:
+    """Plugins that others have installed, or that the environment names."""
+    found = {point.name for point in importlib.metadata.entry_points(group="jax_plugins")}
+    named = os.environ.get("PJRT_NAMES_AND_LIBRARY_PATHS", "")
+    found |= {entry.partition(":")[0] for entry in named.split(",") if ":" in entry}
+    return sorted(name for name in found if not name.startswith(("cuda", "rocm", "xla_", "libtpu")))
+
+
+def _examined(name: str) -> PlatformReport:
+    wanted = ("jaxlib",) if name == "cpu" else PLUGINS.get(name, ())
+    packages = tuple(f"{package} {found}" for package in wanted if (found := _version(package)))
+    if wanted and not packages:
+        path, words = HARDWARE.get(name, ("", ""))
+        here = f"{words} is here, and no plugin for it; " if path and Path(path).exists() else ""
+        return PlatformReport(name, "missing", advice=f"{here}{COMMANDS[name]}")
+    answer = _asked(name)
+    if "error" in answer or not answer.get("runs"):
+        advice = answer.get("error", "a program gave wrong numbers")
+        return PlatformReport(name, "fails", packages=packages, advice=advice)
+    return PlatformReport(name, "works", tuple(answer["devices"]), answer["version"], packages)
+
+
+def _asked(name: str) -> dict[str, Any]:
+    """What the probe says, or how it ended."""
+    command = [sys.executable, "-m", "xla_peer.probe", name]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        return {"error": f"gave no answer in {SECONDS} s"}
+    try:
+        return json.loads(done.stdout.strip().splitlines()[-1])
+    except (IndexError, ValueError):
+        last = "\n".join(done.stderr.strip().splitlines()[-3:])
+        return {"error": f"the process ended with status {done.returncode}: {last}"}
