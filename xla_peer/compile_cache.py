@@ -11,6 +11,7 @@ import hashlib
 import os
 import stat
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ __all__ = ["CompileCache", "CompileCacheStats"]
 
 MAGIC = b"tenferro-executable-1\n"
 SUFFIX = ".xla"
+STALE_SECONDS = 3600
+"""Unfinished files older than this are of processes that ended while they wrote."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +146,15 @@ class CompileCache:
                     found.append((Path(entry.path), about.st_mtime, about.st_size))
         return sorted(found, key=lambda entry: entry[1])
 
+    def _sweep(self) -> None:
+        """Remove what processes left that ended while they wrote."""
+        with suppress(OSError):  # because it may have vanished
+            for path in self.folder.glob("*.part"):
+                if _is_stale(path):
+                    path.unlink(missing_ok=True)
+
     def _evict(self) -> None:
+        self._sweep()
         entries = self._entries()
         total = sum(size for _, _, size in entries)
         for path, _, size in entries[:-1]:
@@ -152,6 +163,12 @@ class CompileCache:
             path.unlink(missing_ok=True)
             total -= size
             self._count("evictions")
+
+
+def _is_stale(path: Path) -> bool:
+    with suppress(OSError):  # because another process may have been first
+        return time.time() - path.stat().st_mtime > STALE_SECONDS
+    return False
 
 
 def _digest(body: bytes) -> bytes:

@@ -17,7 +17,7 @@ from tenferro.errors import (
     TenferroError,
 )
 from tenferro.types import TensorSpec, TreeDef, flatten, unflatten
-from xla_peer import pjrt
+from xla_peer import forking, pjrt
 
 __all__ = ["Executable"]
 
@@ -82,6 +82,11 @@ class Executable:
         where = self._shardings, out_shardings
         self._call = pjrt.fast_call(loaded, *where, passed_outputs, self._check)
         self.from_host = pjrt.fast_call(loaded, *where, passed_outputs, lambda leaves: None)
+        forking.watch(self)
+
+    def abandon(self) -> None:
+        """Refuse to run, in a process that was forked from the one it was made in."""
+        self._call = self.from_host = forking.refuse
 
     def __call__(self, *arguments: Any) -> Any:
         """The tree that the program's function returns, of device arrays.

@@ -14,7 +14,7 @@ from tenferro.errors import BackendFailureError, InvalidConfigError, NonStaticSh
 from tenferro.exec.dispatch import as_operand
 from tenferro.program import BoundedCache, CacheStats, GraphProgram
 from tenferro.types import TensorSpec, TreeDef, flatten
-from xla_peer import pjrt
+from xla_peer import forking, pjrt
 from xla_peer.compile_cache import CompileCache, CompileCacheStats
 from xla_peer.executable import Executable
 from xla_peer.mesh import PartitionedProgram
@@ -107,6 +107,12 @@ class XlaExecutor:
         self._plans: BoundedCache[Any] = BoundedCache(cache_size)
         folder = os.environ.get(CACHE_VARIABLE, "") if cache_dir is None else cache_dir
         self.compile_cache = CompileCache(folder, cache_bytes) if folder else None
+        forking.watch(self)
+
+    def abandon(self) -> None:
+        """Forget what belongs to the parent, in a process forked from the one it was made in."""
+        size = self._compiled.stats().capacity
+        self._compiled, self._plans = BoundedCache(size), BoundedCache(size)
 
     # ---- running -----------------------------------------------------------------------------
 
@@ -247,6 +253,7 @@ class XlaExecutor:
             DTypeError: what is no array, or of a dtype that tenferro does not have.
             BackendFailureError: a DLPack producer whose memory PJRT does not take.
         """
+        forking.require_own_client()
         if pjrt.is_device_array(array):
             return pjrt.moved(array, self.device)
         if hasattr(array, "__dlpack__") and not isinstance(array, np.ndarray | np.generic):
@@ -301,6 +308,7 @@ class XlaExecutor:
 
     def _loaded(self, module: StableHloModule, devices: Sequence[Any]) -> Any:
         """Compiled now, or by an earlier process."""
+        forking.require_own_client()
         options = pjrt.compile_options(self._client, devices, self.options, self.optimization_level)
         cache = self.compile_cache
         if cache is None:
@@ -347,17 +355,27 @@ def _order(array: Any) -> str:
 
 
 def _blamed_line(text: str, message: str) -> str:
-    """The user's line of the first statement that a message of XLA's names."""
-    names = re.findall(r"[\w.]{4,}", message)
+    """The user's line that a message of XLA's is about, if it can be told.
+
+    XLA names a place, or a custom call's target, or an instruction such as `%fft.3`.
+    """
+    place = re.search(r'source_file="([^"]*)" source_line=(\d+)|loc\("([^"]*)":(\d+):', message)
+    if place is not None:
+        file, line = (place[1], place[2]) if place[1] is not None else (place[3], place[4])
+        return f"{file}:{line}"
+    names = set(re.findall(r"[\w.]{4,}", message))
+    named = {name.replace("-", "_") for name in re.findall(r"%([a-z-]+)(?:\.\d+)? =", message)}
     places = {
         name: f"{file}:{line}"
         for name, file, line in re.findall(
             r'^(#loc\d+) = loc\("(.*)":(\d+):0\)$', text, re.MULTILINE
         )
     }
-    for line in text.splitlines():
-        place = re.search(r"loc\((#loc\d+)\)$", line)
-        target = re.search(r"custom_call @(\w+)", line)
-        if place is not None and target is not None and target[1] in names:
-            return places.get(place[1], "")
+    for statement in text.splitlines():
+        known = re.search(r"loc\((#loc\d+)\)$", statement)
+        target = re.search(r"custom_call @(\w+)", statement)
+        op = re.search(r'= "?stablehlo\.(\w+)', statement)
+        blamed = (target is not None and target[1] in names) or (op is not None and op[1] in named)
+        if known is not None and blamed:
+            return places.get(known[1], "")
     return ""

@@ -16,6 +16,7 @@ import numpy as np
 from tenferro.errors import BackendFailureError, InvalidConfigError, PlatformUnavailableError
 from tenferro.types import TensorSpec
 from xla_peer.aligned import empty
+from xla_peer.forking import require_own_client
 
 __all__ = [
     "available_platforms",
@@ -78,6 +79,7 @@ def client(name: str) -> Any:
     Raises:
         PlatformUnavailableError: names the platforms there are, and how to install the missing one.
     """
+    require_own_client()
     if os.path.sep in name:
         return _plugin_client(os.path.abspath(name))
     _, backend = modules()

@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -112,7 +113,7 @@ def test_a_folder_that_vanishes_or_cannot_be_written(tmp_path: Path, monkeypatch
         raise OSError(28, "No space left on device")
 
     other = XlaExecutor("cpu", cache_dir=folder)
-    monkeypatch.setattr("xla_peer.compile_cache.os.replace", full)
+    monkeypatch.setattr("tenferro.files.os.replace", full)
     np.testing.assert_allclose(other.run(PROGRAM, X), EXPECTED)
     assert other.compile_cache_stats().failed_writes == 1
     assert list(folder.iterdir()) == []
@@ -139,3 +140,52 @@ def test_writers_at_once(tmp_path: Path) -> None:
     assert sum(s.rejected + s.failed_writes for s in stats) == 0
     assert len(entries(tmp_path)) == 1
     assert [path.name for path in tmp_path.iterdir()] == [entries(tmp_path)[0].name]
+
+
+def test_two_executors_share_a_folder_and_not_their_devices_memory(tmp_path: Path) -> None:
+    one, two = XlaExecutor("cpu", cache_dir=tmp_path), XlaExecutor("cpu", cache_dir=tmp_path)
+    y = two.compile(PROGRAM)(one.put(X))
+    np.testing.assert_allclose(
+        np.asarray(one.compile(PROGRAM)(two.put(np.asarray(X)))), np.asarray(y)
+    )
+    assert one.compile_cache_stats().hits + two.compile_cache_stats().hits == 1
+
+
+KILLED = """
+import sys, numpy as np, tenferro as tnf
+from xla_peer import XlaExecutor
+xla = XlaExecutor("cpu", cache_dir=sys.argv[1])
+for n in range(1, 500):
+    xla.run(tnf.compile(lambda x: x * n, np.ones(3)), np.ones(3))
+    print(n, flush=True)
+"""
+
+
+def test_processes_that_are_killed_while_they_write(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        child = subprocess.Popen(
+            [sys.executable, "-c", KILLED, tmp_path], stdout=subprocess.PIPE, text=True
+        )
+        assert child.stdout is not None
+        child.stdout.readline()
+        time.sleep(rng.uniform(0, 0.3))
+        child.kill()
+        child.communicate()
+    xla = XlaExecutor("cpu", cache_dir=tmp_path)
+    for n in range(1, 6):
+        found = xla.run(tnf.compile(lambda x, n=n: x * n, np.ones(3)), np.ones(3))
+        np.testing.assert_array_equal(found, np.full(3, float(n)))
+    assert xla.compile_cache_stats().rejected == 0
+    assert xla.compile_cache_stats().hits > 0
+
+
+def test_what_killed_processes_leave_is_removed(tmp_path: Path) -> None:
+    cache = CompileCache(tmp_path)
+    old, new = tmp_path / "abc.part", tmp_path / "def.part"
+    for path in (old, new):
+        path.write_bytes(b"half")
+    os.utime(old, (0, 0))
+    cache.store("key", b"executable")
+    assert not old.exists()
+    assert new.exists()

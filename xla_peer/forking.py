@@ -1,0 +1,68 @@
+"""What `os.fork` does to a peer: PJRT's threads do not follow into the child, where a call would hang.
+
+Executors and executables that were made before are errors there, and so are new ones while jax's client
+is the parent's. `multiprocessing` with the "spawn" or "forkserver" method has none of this.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, NoReturn, Protocol
+from weakref import WeakSet
+
+from tenferro.errors import PlatformUnavailableError
+
+__all__ = ["forked", "refuse", "require_own_client", "watch"]
+
+
+class Forkable(Protocol):
+    """What has something to forget in a child."""
+
+    def abandon(self) -> None:
+        """Called in the child."""
+        ...
+
+
+_living: WeakSet[Any] = WeakSet()
+_inherited: list[str] = []
+
+
+def watch(owner: Forkable) -> None:
+    """Call `owner.abandon()` in every child that is forked while it lives."""
+    _living.add(owner)
+
+
+def forked() -> bool:
+    """Whether this process was forked from one that had a client of PJRT's."""
+    return bool(_inherited)
+
+
+def require_own_client() -> None:
+    """Refuse to use a client that is the parent's.
+
+    Raises:
+        PlatformUnavailableError: this process was forked after jax had started its client.
+    """
+    if forked():
+        refuse()
+
+
+def refuse(*arguments: Any) -> NoReturn:
+    """Stands in for every call in a child."""
+    raise PlatformUnavailableError(
+        "this process was forked from one in which PJRT was running, and PJRT's threads are not here; "
+        'fork before the first XlaExecutor, or start processes with multiprocessing\'s "spawn"'
+    )
+
+
+def _in_child() -> None:
+    bridge = sys.modules.get("jax._src.xla_bridge")
+    started = getattr(bridge, "backends_are_initialized", None)
+    if len(_living) or (started is not None and started()):
+        _inherited.append("client")
+    for owner in list(_living):
+        owner.abandon()
+
+
+os.register_at_fork(after_in_child=_in_child)
