@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export OPENBLAS_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types sweep platforms bench coverage clean
+.PHONY: help demo test oldest lint types sweep platforms bench coverage clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -24,6 +24,14 @@ demo: $(STAMP) ## trace, differentiate, run natively, export StableHLO, run thro
 
 test: $(STAMP) ## run the test suite
 	$(BIN)/python -m pytest -n 2
+
+OLDEST := .venv-oldest
+
+oldest: ## run what touches jaxlib with the oldest jaxlib that is supported, in an environment of its own
+	test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check \
+		'jax==0.8.0' 'jaxlib==0.8.0' -e '.[xla,test]' -e examples/tropical
+	$(OLDEST)/bin/python -m pytest -n 2 tests/xla_peer tests/lowering/test_linalg.py tests/lowering/test_traps.py
 
 lint: $(STAMP) ## style and import contracts
 	$(BIN)/ruff check .
@@ -53,4 +61,4 @@ coverage: $(STAMP) ## write docs/coverage.md
 	$(BIN)/python tools/coverage.py
 
 clean: ## remove what was installed and built
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(OLDEST) build dist *.egg-info .pytest_cache .ruff_cache .import_linter_cache

@@ -44,7 +44,7 @@ class StableHloModule:
 
         Raises:
             ShapeError, GuardError: shapes that do not fit.
-            ShapeAssertionError, MlirDiagnosticError: shapes that the text itself refuses.
+            MlirDiagnosticError: shapes that the text itself refuses.
         """
         bindings = bind_symbols(self.input_specs, self.input_names, shapes)
         for guard in self.guards:

@@ -24,7 +24,7 @@ def export_for_jax(
     vjp_order: int = 1,
     path: Any = None,
     precision: str = "highest",
-    linalg: str = "auto",
+    linalg: str = "inline",
 ) -> bytes:
     """A program for programs in jax that have no tenferro: jax's serialisation, gradients included.
 
@@ -32,7 +32,10 @@ def export_for_jax(
     differentiated `vjp_order` times, in jax's convention.
 
     Args:
-        fn_or_program, specs, platforms, precision, linalg: see `xla_peer.export`.
+        fn_or_program, specs, platforms, precision: see `xla_peer.export`.
+        linalg: "inline" writes plain StableHLO. "library" calls the platform's routines, which is
+            faster; on CPU a process with jax before 0.9 then crashes, unless it has lowered linear
+            algebra of its own before.
         vjp_order: how many derivatives go along.
         path: where to write it; ".jax" is a good suffix.
 

@@ -5,6 +5,7 @@ Eight virtual CPU devices: each check prints its name, and the last line says th
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
 from collections.abc import Callable
@@ -44,7 +45,8 @@ def a_sharded_product_reduces_once() -> None:
     again = exe(*cut.put(a, b))
     np.testing.assert_array_equal(np.asarray(again), np.asarray(y))
     exe.module.verify()
-    assert exe.module.portable_artifact()
+    with contextlib.suppress(errors.UnsupportedError):  # of older jaxlibs
+        assert exe.module.portable_artifact()
 
 
 def every_spec_gives_what_one_device_gives() -> None:
