@@ -1,7 +1,7 @@
 """What a call through the XLA peer costs, beside jax.jit: `python benchmarks/dispatch.py`.
 
 The program adds up its float32[8] inputs. Microseconds per call, the median of 25 blocks of 200 calls; the
-ratio is to jax.jit with inputs of the same kind, in the same process.
+ratio is to jax.jit with inputs of the same kind, in the same process, and the two take turns.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from xla_peer import XlaExecutor
 BLOCKS, CALLS = 25, 200
 
 
-def microseconds(call: Callable[[], Any]) -> float:
-    """Of one call."""
-    times = []
+def microseconds(*calls: Callable[[], Any]) -> list[float]:
+    """Of one call of each; their blocks take turns."""
+    times: list[list[float]] = [[] for _ in calls]
     for _ in range(BLOCKS):
-        start = time.perf_counter()
-        for _ in range(CALLS):
-            call()
-        times.append((time.perf_counter() - start) / CALLS)
-    return 1e6 * statistics.median(times)
+        for call, found in zip(calls, times, strict=True):
+            start = time.perf_counter()
+            for _ in range(CALLS):
+                call()
+            found.append((time.perf_counter() - start) / CALLS)
+    return [1e6 * statistics.median(found) for found in times]
 
 
 def main() -> None:
@@ -55,7 +56,7 @@ def main() -> None:
             ),
         }
         for kind, (jitted, ours) in rows.items():
-            a, b = microseconds(jitted), microseconds(ours)
+            a, b = microseconds(jitted, ours)
             print(f"{count:<8}{kind:<18}{a:>9.1f}{b:>9.1f}{b / a:>8.2f}")
 
 

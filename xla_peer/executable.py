@@ -33,8 +33,8 @@ class Executable:
         input_specs, output_specs, input_names, output_names: of the leaves, in order.
         wide: whether an input has a dtype that jax narrows unless told otherwise.
         gives_a_leaf: whether the result is one array and no tree.
-        from_host: leaves in, a tuple of leaves out, unchecked: the caller vouches for what it gives,
-            which may be NumPy arrays, row-major.
+        from_host: leaves in, a tuple of leaves out, or the leaf that the result is; unchecked: the caller
+            vouches for what it gives, which may be NumPy arrays, row-major.
 
     >>> import numpy as np, tenferro as tnf
     >>> from xla_peer import XlaExecutor
@@ -71,7 +71,6 @@ class Executable:
         self._in_tree: TreeDef = in_tree
         self._out_tree: TreeDef = out_tree
         self.wide = any(spec.dtype.itemsize == 8 for spec in self.input_specs)
-        self._takes_leaves = self._in_tree == flatten(tuple(range(len(self.input_specs))))[1]
         self.gives_a_leaf = self._out_tree == flatten(0)[1]
         self._constants = tuple(
             [
@@ -80,13 +79,22 @@ class Executable:
             ]
         )
         where = self._shardings, out_shardings
-        self._call = pjrt.fast_call(loaded, *where, passed_outputs, self._check)
-        self.from_host = pjrt.fast_call(loaded, *where, passed_outputs, lambda leaves: None)
+        pack = _only if self.gives_a_leaf else tuple
+        self.from_host = pjrt.fast_call(loaded, *where, passed_outputs, pack=pack)
+        self._call = pjrt.fast_call(loaded, *where, passed_outputs, self._checked)
+        plain = not (self._is_cut or self._constants or self.donate)
+        if plain and pjrt.knows_trees(in_tree, out_tree):
+            # Python looks for __call__ on the class, and one more frame would be a tenth of a call.
+            call = pjrt.fast_call(loaded, *where, passed_outputs, self._leaves, self._packed)
+            own: Any = type("Executable", (Executable,), {"__call__": staticmethod(call)})
+            self.__class__ = own
         forking.watch(self)
 
     def abandon(self) -> None:
         """Refuse to run, in a process that was forked from the one it was made in."""
         self._call = self.from_host = forking.refuse
+        if type(self) is not Executable:
+            self.__class__ = Executable
 
     def __call__(self, *arguments: Any) -> Any:
         """The tree that the program's function returns, of device arrays.
@@ -97,22 +105,31 @@ class Executable:
                 donated before.
             BackendFailureError: PJRT refused to run it.
         """
-        leaves = arguments if self._takes_leaves else self._flattened(arguments)
-        results = self.on_leaves(leaves)
+        return self._packed(self.on_leaves(self._flattened(arguments)))
+
+    def _packed(self, results: Sequence[Any]) -> Any:
         return results[0] if self.gives_a_leaf else unflatten(self._out_tree, results)
+
+    def _leaves(self, arguments: tuple[Any, ...]) -> Sequence[Any]:
+        """The leaves of arguments whose like has not been seen, checked."""
+        return self._checked(self._flattened(arguments))
 
     def on_leaves(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
         """The leaves of the result, given the leaves of the arguments."""
         if self._is_cut and any(map(pjrt.is_gone, leaves)):
             # Over several devices PJRT ends the process where it would raise on one.
-            self._check((*leaves, *self._constants))
+            self._checked(leaves)
         try:
-            return self._call(*leaves, *self._constants)
+            results = self._call(*leaves, *self._constants)
         except TenferroError:
             raise
         except Exception as error:
-            self._check((*leaves, *self._constants))
+            self._checked(leaves)
             raise BackendFailureError(f"PJRT could not run the program: {error}") from error
+        for leaf, name in zip(leaves, self.input_names, strict=True):
+            if name in self.donate:
+                leaf.delete()  # because jax itself does not know, and says less when it finds out
+        return results
 
     def run_leaves(self, leaves: Sequence[Any]) -> list[Any]:
         """Fresh NumPy arrays from NumPy arrays, row-major and of the right types: it does not check."""
@@ -121,7 +138,7 @@ class Executable:
                 results = self.from_host(*leaves, *self._constants)
         else:
             results = self.from_host(*leaves, *self._constants)
-        return [np.array(result) for result in results]
+        return [np.array(result) for result in ([results] if self.gives_a_leaf else results)]
 
     def _flattened(self, arguments: tuple[Any, ...]) -> list[Any]:
         leaves, tree = flatten(arguments)
@@ -132,15 +149,13 @@ class Executable:
             )
         return leaves
 
-    def _check(self, leaves: Sequence[Any]) -> None:
+    def _checked(self, leaves: Sequence[Any]) -> Sequence[Any]:
         """Each leaf against its name and type, where the dispatch has not seen its like."""
-        leaves = leaves[: len(leaves) - len(self._constants)]
-        if self._takes_leaves:
-            self._flattened(tuple(leaves))
-        places = self._shardings[: len(leaves)]
-        named = zip(leaves, self.input_names, self.input_specs, places, strict=True)
+        given = leaves[: len(self.input_specs)]
+        named = zip(given, self.input_names, self.input_specs, self._shardings, strict=False)
         for leaf, name, spec, sharding in named:
             self._check_leaf(leaf, name, spec, sharding)
+        return leaves
 
     def _check_leaf(self, leaf: Any, name: str, spec: TensorSpec, sharding: Any) -> None:
         if not pjrt.is_device_array(leaf):
@@ -204,6 +219,11 @@ class Executable:
         takes = ", ".join(map(str, self.input_specs))
         gives = ", ".join(map(str, self.output_specs))
         return f"<Executable on {', '.join(map(_place, self._where)) or 'no device'}: ({takes}) -> ({gives})>"
+
+
+def _only(results: Sequence[Any]) -> Any:
+    (result,) = results
+    return result
 
 
 def _place(sharding: Any) -> str:

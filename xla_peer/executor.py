@@ -35,6 +35,20 @@ class Variant(NamedTuple):
     cut: PartitionedProgram | None = None
 
 
+class Plan(NamedTuple):
+    """What a program was last run on, and how.
+
+    `seen` is whether the arguments were arrays and no trees, and (shape, dtype, strides) of each leaf;
+    `orders` is None where they are passed as they are.
+    """
+
+    seen: list[Any]
+    executable: Executable
+    orders: list[str] | None
+    out: str
+    only: Any
+
+
 class XlaExecutor:
     """Lowers a program to StableHLO, compiles it once per shapes, and runs it on one device.
 
@@ -104,15 +118,15 @@ class XlaExecutor:
             )
         self.device = devices[device]
         self._compiled: BoundedCache[Executable] = BoundedCache(cache_size)
-        self._plans: BoundedCache[Any] = BoundedCache(cache_size)
+        self._latest: dict[GraphProgram, Plan] = {}
         folder = os.environ.get(CACHE_VARIABLE, "") if cache_dir is None else cache_dir
         self.compile_cache = CompileCache(folder, cache_bytes) if folder else None
         forking.watch(self)
 
     def abandon(self) -> None:
         """Forget what belongs to the parent, in a process forked from the one it was made in."""
-        size = self._compiled.stats().capacity
-        self._compiled, self._plans = BoundedCache(size), BoundedCache(size)
+        self._compiled = BoundedCache(self._compiled.capacity)
+        self._latest = {}
 
     # ---- running -----------------------------------------------------------------------------
 
@@ -128,25 +142,28 @@ class XlaExecutor:
         """
         if isinstance(program, PartitionedProgram):
             return self._run_partitioned(program, arrays)
+        plain = True
+        leaves: Sequence[Any] = arrays
         for x in arrays:
             if type(x) is not np.ndarray:
-                leaves = program.check_arguments(arrays)
+                plain, leaves = False, program.check_arguments(arrays)
                 break
-        else:
-            leaves = arrays
-        # What has come before, by program, shapes, dtypes and strides, has been checked.
-        seen = [(x.shape, x.dtype, x.flags.c_contiguous or x.strides) for x in leaves]
-        plan = self._plans.get((program, tuple(seen)), lambda: self._plan(program, arrays))
-        executable, orders, out = plan
-        if orders is not None:
+        seen = [plain, *[(x.shape, x.dtype, x.strides) for x in leaves]]
+        # What came last has been checked; comparing with it is cheaper than hashing.
+        plan = self._latest.get(program)
+        if plan is None or plan.seen != seen:
+            plan = self._plan(program, arrays, seen)
+        if plan.only is not None:
+            return np.array(plan.only(*leaves))
+        if plan.orders is not None:
             leaves = [
                 leaf.T if order == "F" else np.asarray(leaf, order="C")
-                for leaf, order in zip(leaves, orders, strict=True)
+                for leaf, order in zip(leaves, plan.orders, strict=True)
             ]
-        made = executable.run_leaves(leaves)
-        if out == "F":
+        made = plan.executable.run_leaves(leaves)
+        if plan.out == "F":
             made = [result.T for result in made]
-        return made[0] if executable.gives_a_leaf else program.pack(made)
+        return made[0] if plan.executable.gives_a_leaf else program.pack(made)
 
     def _run_partitioned(self, cut: PartitionedProgram, arrays: tuple[Any, ...]) -> Any:
         leaves = cut.program.check_arguments(arrays)
@@ -154,17 +171,21 @@ class XlaExecutor:
         placed = [cut.mesh.put(x, spec) for x, spec in zip(leaves, cut.in_specs, strict=True)]
         return cut.program.pack([np.array(y) for y in executable.on_leaves(placed)])
 
-    def _plan(
-        self, program: GraphProgram, arrays: tuple[Any, ...]
-    ) -> tuple[Executable, list[str] | None, str]:
-        """The executable for such arguments; how they are passed, None as they are; the results' order."""
+    def _plan(self, program: GraphProgram, arrays: tuple[Any, ...], seen: list[Any]) -> Plan:
+        """How such arguments are run."""
         leaves = program.check_arguments(arrays)
         orders = [_order(leaf) for leaf in leaves]
         out = self._out_order(leaves, orders)
         shapes = tuple([leaf.shape for leaf in leaves])
         executable = self._executable(program, Variant(shapes, tuple(orders), out))
         as_they_are = all(leaf.flags.c_contiguous for leaf in leaves)
-        return executable, None if as_they_are else orders, out
+        simple = as_they_are and out == "C" and executable.gives_a_leaf and not executable.wide
+        only = executable.from_host if simple else None
+        plan = Plan(seen, executable, None if as_they_are else orders, out, only)
+        if len(self._latest) >= self._compiled.capacity:
+            self._latest.clear()
+        self._latest[program] = plan
+        return plan
 
     def _out_order(self, leaves: Sequence[Any], orders: Sequence[str]) -> str:
         if self.order != "A":
@@ -344,7 +365,7 @@ class XlaExecutor:
 
     def cache_clear(self) -> None:
         """Forget every executable in memory; the folder has a `clear` of its own."""
-        self._plans.clear()
+        self._latest.clear()
         self._compiled.clear()
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tenferro.errors import BackendFailureError, InvalidConfigError, PlatformUnavailableError
-from tenferro.types import TensorSpec
+from tenferro.types import TensorSpec, TreeDef, unflatten
 from xla_peer.aligned import empty
 from xla_peer.forking import require_own_client
 
@@ -31,6 +31,7 @@ __all__ = [
     "is_gone",
     "is_row_major",
     "jaxlib_version",
+    "knows_trees",
     "merge_module",
     "modules",
     "moved",
@@ -376,17 +377,29 @@ def wide_dtypes() -> Any:
     return enable_x64()
 
 
+def knows_trees(*trees: TreeDef) -> bool:
+    """Whether jax takes these trees apart in the same order."""
+    jax, _ = modules()
+    for tree in trees:
+        numbers = list(range(tree.num_leaves))
+        if jax.tree_util.tree_leaves(unflatten(tree, numbers)) != numbers:
+            return False
+    return True
+
+
 def fast_call(
     loaded: Any,
     in_shardings: Sequence[Any],
     out_shardings: Sequence[Any],
     outputs: Sequence[TensorSpec],
-    check: Callable[[Sequence[Any]], None],
+    leaves_of: Callable[[tuple[Any, ...]], Sequence[Any]] = lambda arguments: arguments,
+    pack: Callable[[Sequence[Any]], Any] = tuple,
 ) -> Callable[..., Any]:
-    """A function from leaves to a tuple of device arrays, dispatched in C++ as jax.jit does it.
+    """A function from arrays to device arrays, dispatched in C++ as jax.jit does it.
 
-    What is new by its types or devices goes to `check` first, which raises; PJRT itself looks at the
-    number of bytes alone. Relies on jaxlib._jax.pjit, MeshExecutableFastpathData, JitGlobalCppCacheKeys,
+    Arguments that are new by their trees, types or devices go to `leaves_of` first, which raises if
+    they do not fit: PJRT itself looks at the number of bytes alone. `pack` makes the result's tree; both
+    trees must be in the order of jax's. Relies on jaxlib._jax.pjit, MeshExecutableFastpathData, JitGlobalCppCacheKeys,
     cc_shard_arg, dispatch_registry, array_result_handler and LoadedExecutable.execute_sharded.
     """
     jax, _ = modules()
@@ -401,16 +414,17 @@ def fast_call(
         for aval, sharding in zip(avals, out_shardings, strict=True)
     ]
 
-    def first_time(*leaves: Any) -> Any:
-        check(leaves)
+    def first_time(*arguments: Any) -> Any:
+        leaves = leaves_of(arguments)
         buffers = [
             x if isinstance(x, jax.Array) else placed(x, sharding, copy=False)
             for x, sharding in zip(leaves, in_shardings, strict=True)
         ]
         try:
-            results = tuple(loaded.execute_sharded(buffers).consume_with_handlers(handlers))
+            made = loaded.execute_sharded(buffers).consume_with_handlers(handlers)
         except Exception as error:
             raise BackendFailureError(f"PJRT could not run the program: {error}") from error
+        results = pack(made)
         tree = tree_util.tree_structure(results)
         n = len(leaves)
         data = pxla.MeshExecutableFastpathData(

@@ -32,6 +32,9 @@ class CacheStats:
     capacity: int
 
 
+_ABSENT: Any = object()
+
+
 class BoundedCache(Generic[Value]):
     """Least recently used goes first; safe from many threads.
 
@@ -61,10 +64,11 @@ class BoundedCache(Generic[Value]):
     def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
         """The entry of `key`, made now if there is none."""
         with self._lock:
-            if key in self._entries:
+            found = self._entries.get(key, _ABSENT)
+            if found is not _ABSENT:
                 self._hits += 1
                 self._entries.move_to_end(key)
-                return self._entries[key]
+                return found  # pyright: ignore[reportReturnType]  # because it is no absent one
             making = self._making.setdefault(key, threading.RLock())
         with making:
             with self._lock:

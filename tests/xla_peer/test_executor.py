@@ -115,3 +115,26 @@ def test_parity_of_a_function_with_several_dtypes() -> None:
     )
     assert report.ok, str(report)
     assert [output.allowed for output in report.outputs] == [0, 64, 0]
+
+
+def test_what_was_checked_once_is_not_mistaken_for_another_structure(xla: XlaExecutor) -> None:
+    x = np.arange(3.0)
+    tree = tnf.compile(lambda p: p["a"] * 2, {"a": x})
+    for _ in range(2):
+        np.testing.assert_array_equal(xla.run(tree, {"a": x}), x * 2)
+    with pytest.raises(errors.ArityError):
+        xla.run(tree, x)
+    flat = tnf.compile(lambda x: x * 2, x)
+    for _ in range(2):
+        np.testing.assert_array_equal(xla.run(flat, x), x * 2)
+    with pytest.raises(errors.ArityError):
+        xla.run(flat, {"a": x})
+    with pytest.raises(errors.DTypeError):
+        xla.run(flat, x.astype("f4"))
+    np.testing.assert_array_equal(xla.run(flat, x[::-1]), x[::-1] * 2)
+
+
+def test_shapes_that_take_turns(xla: XlaExecutor) -> None:
+    program = tnf.compile(lambda x: tnf.sum(x), tnf.TensorSpec(("n",), "f4"))
+    for n in (3, 5, 3, 5, 3):
+        assert xla.run(program, np.ones(n, "f4")) == n
