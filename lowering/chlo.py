@@ -6,11 +6,15 @@ jaxlib. `python tools/chlo_templates.py` writes them anew.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib import resources
+from typing import Any
 
 __all__ = ["chlo_function"]
+
+_CONSTANT = re.compile(r"(%\w+) = stablehlo\.constant (dense<.*>) : tensor<SHAPE(.*)>")
 
 
 @lru_cache(maxsize=64)
@@ -19,17 +23,44 @@ def _template(file: str) -> str:
 
 
 def chlo_function(
-    name: str, element: str, shape: Sequence[int], symbol: str, operands: int = 1
+    name: str, element: str, shape: Sequence[Any], symbol: str, operands: int = 1
 ) -> str:
     """`func.func private @symbol` that computes chlo.`name` on tensors of that type.
+
+    Where an extent is symbolic, the first arguments are the extents, which constants are repeated to.
 
     >>> print(chlo_function("erf", "f64", (2,), "erf_0").splitlines()[0])
       func.func private @erf_0(%arg0: tensor<2xf64>) -> tensor<2xf64> {
     """
     file = f"{name}_{element.strip('>').replace('<', '_')}.mlir"
-    extents = "".join(f"{extent}x" for extent in shape)
-    body = _template(file).split("\n", 1)[1].replace("SHAPE", extents)
-    kind = f"tensor<{extents}{element}>"
+    is_static = all(isinstance(extent, int) for extent in shape)
+    extents = "".join(f"{extent}x" if isinstance(extent, int) else "?x" for extent in shape)
+    body = _template(file).split("\n", 1)[1]
+    takes = [f"%arg{index}: tensor<{extents}{element}>" for index in range(operands)]
+    if not is_static:
+        # StableHLO's refinement takes leading scalars for extents, and looks for no others.
+        takes = [f"%n{axis}: tensor<i64>" for axis in range(len(shape))] + takes
+        body = _shape_vector(len(shape)) + _CONSTANT.sub(
+            r"\1_one = stablehlo.constant \2 : tensor<\3>\n"
+            r"\1 = stablehlo.dynamic_broadcast_in_dim \1_one, %shape, dims = [] : "
+            rf"(tensor<\3>, tensor<{len(shape)}xi64>) -> tensor<SHAPE\3>",
+            body,
+        )
+    body = body.replace("SHAPE", extents)
     lines = "\n".join(f"    {line}" for line in body.strip().splitlines())
-    takes = ", ".join(f"%arg{index}: {kind}" for index in range(operands))
-    return f"  func.func private @{symbol}({takes}) -> {kind} {{\n{lines}\n  }}\n"
+    head = f"func.func private @{symbol}({', '.join(takes)}) -> tensor<{extents}{element}>"
+    return f"  {head} {{\n{lines}\n  }}\n"
+
+
+def _shape_vector(rank: int) -> str:
+    """Lines that put the extents %n0, %n1, .. into %shape."""
+    lines = [
+        f"%s{axis} = stablehlo.reshape %n{axis} : (tensor<i64>) -> tensor<1xi64>"
+        for axis in range(rank)
+    ]
+    parts = ", ".join(f"%s{axis}" for axis in range(rank))
+    types = ", ".join(["tensor<1xi64>"] * rank)
+    lines.append(
+        f"%shape = stablehlo.concatenate {parts}, dim = 0 : ({types}) -> tensor<{rank}xi64>"
+    )
+    return "\n".join(lines) + "\n"

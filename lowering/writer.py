@@ -314,6 +314,27 @@ class Writer:
         name = "dynamic_broadcast_in_dim"
         return self.op(name, x, self.shape(shape), result=spec, dims=dims)
 
+    def slice(
+        self,
+        x: Value,
+        starts: Sequence[Any],
+        limits: Sequence[Any],
+        strides: Sequence[int],
+        result: TensorSpec,
+    ) -> Value:
+        """`stablehlo.slice %x [start:limit:stride, ..]`; with symbols, `real_dynamic_slice`."""
+        if not all(map(is_static, (*starts, *limits))):
+            bounds = [self.shape(starts), self.shape(limits), self.shape(strides)]
+            return self.op("real_dynamic_slice", x, *bounds, result=result)
+        ranges = ", ".join(
+            f"{start}:{limit}" + (f":{stride}" if stride != 1 else "")
+            for start, limit, stride in zip(starts, limits, strides, strict=True)
+        )
+        (value,) = self.statement(
+            "stablehlo.slice ", (x,), f" [{ranges}] : {signature((x,), (result,))}", (result,)
+        )
+        return value
+
     def compare(self, direction: str, lhs: Value, rhs: Value) -> Value:
         """The predicate `lhs direction rhs`, with the comparison type its dtype calls for."""
         kind = comparison_type(lhs.dtype)

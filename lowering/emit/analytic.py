@@ -37,7 +37,7 @@ from tenferro.ops.analytic import (
     Tan,
     Tanh,
 )
-from tenferro.types import DType, TensorSpec
+from tenferro.types import DType
 
 __all__ = ["ROWS"]
 
@@ -62,29 +62,29 @@ def direct(name: str) -> Emitter:
 
 def expanded(name: str) -> Emitter:
     """A call of a private function that holds the expansion of the CHLO op."""
+    return widened(lambda op, w, x: call(name, w, x))
 
-    def emit(op: Any, w: Writer, x: Value) -> Value:
-        element = element_type(x.dtype)
-        extents = "x".join(map(str, x.shape))
-        symbol = f"{name}_{x.dtype.short}_{extents}".rstrip("_")
-        spec = TensorSpec.of(x.shape, x.dtype)
-        return w.call(symbol, (x,), spec, lambda: chlo_function(name, element, x.shape, symbol))
 
-    return widened(emit)
+def call(name: str, w: Writer, *operands: Value) -> Value:
+    """A call of the expansion of chlo.`name` on tensors of one type."""
+    spec = operands[-1].spec
+    element, shape = element_type(spec.dtype), spec.shape
+    if spec.is_static:
+        extents = "x".join(map(str, shape))
+        symbol = f"{name}_{spec.dtype.short}_{extents}".rstrip("_")
+        given = operands
+    else:
+        # One function per call, because refining the shapes of one gives it the shape of its caller.
+        symbol = f"{name}_{spec.dtype.short}_of_{len(w.functions)}"
+        given = (*map(w.extent, shape), *operands)
+    return w.call(
+        symbol, given, spec, lambda: chlo_function(name, element, shape, symbol, len(operands))
+    )
 
 
 def polygamma(op: Polygamma, w: Writer, x: Value) -> Value:
     """A call of the expansion of chlo.polygamma, whose first operand is the order."""
-    element = element_type(x.dtype)
-    extents = "x".join(map(str, x.shape))
-    symbol = f"polygamma_{x.dtype.short}_{extents}".rstrip("_")
-    order = w.full(op.order, x.spec)
-    return w.call(
-        symbol,
-        (order, x),
-        TensorSpec.of(x.shape, x.dtype),
-        lambda: chlo_function("polygamma", element, x.shape, symbol, operands=2),
-    )
+    return call("polygamma", w, w.full(op.order, x.spec), x)
 
 
 ROWS: EmitterRows = {

@@ -248,15 +248,7 @@ def top_k(op: TopK, w: Writer, x: Value) -> tuple[Value, Value]:
 
 def _first(w: Writer, x: Value, count: int) -> Value:
     limits = (*x.shape[:-1], count)
-    ranges = ", ".join(f"0:{limit}" for limit in limits)
-    spec = TensorSpec.of(limits, x.dtype)
-    (value,) = w.statement(
-        "stablehlo.slice ",
-        (x,),
-        f" [{ranges}] : ({w.tensor_type(x.spec)}) -> {w.tensor_type(spec)}",
-        (spec,),
-    )
-    return value
+    return w.slice(x, (0,) * x.rank, limits, (1,) * x.rank, TensorSpec.of(limits, x.dtype))
 
 
 ROWS: EmitterRows = {

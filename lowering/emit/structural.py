@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lowering.emit.emitter import EmitterRows
 from lowering.types import integers, tensor_type
-from lowering.writer import Value, Writer, signature
+from lowering.writer import Value, Writer
 from tenferro.dims import is_static
 from tenferro.ops.structural import (
     BroadcastInDim,
@@ -41,17 +41,7 @@ def reshape(op: Reshape, w: Writer, x: Value) -> Value:
 def slice_(op: Slice, w: Writer, x: Value) -> Value:
     """`stablehlo.slice %x [start:limit:stride, ..]`; a whole axis may have any extent."""
     starts, limits = op.resolved("starts", (x.shape,)), op.resolved("limits", (x.shape,))
-    if not all(map(is_static, (*starts, *limits))):
-        bounds = [w.shape(starts), w.shape(limits), w.shape(op.strides)]
-        return w.op("real_dynamic_slice", x, *bounds)
-    ranges = ", ".join(
-        f"{start}:{limit}" + (f":{stride}" if stride != 1 else "")
-        for start, limit, stride in zip(starts, limits, op.strides, strict=True)
-    )
-    (value,) = w.statement(
-        "stablehlo.slice ", (x,), f" [{ranges}] : {signature((x,), (w.result,))}", (w.result,)
-    )
-    return value
+    return w.slice(x, starts, limits, op.strides, w.result)
 
 
 def emit_pad(

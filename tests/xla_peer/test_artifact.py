@@ -125,6 +125,36 @@ def test_guards_are_checked_and_written() -> None:
         artifact.run(np.ones(3), np.ones(4))
 
 
+def test_other_tools_find_the_assertions_too() -> None:
+    """By StableHLO's own pass, where the jaxlib has it."""
+    ir = pytest.importorskip("jaxlib.mlir.ir")
+    from jaxlib.mlir import passmanager
+
+    module = xla_peer.export(
+        lambda x, y: tnf.concat([x + 1, x], axis=0) * y,
+        tnf.TensorSpec(("n",), "f8"),
+        tnf.TensorSpec(("m",), "f8"),
+    ).module
+    mlir_bindings.legalize_chlo("module {}")  # registers StableHLO's passes
+    for extents, holds in [((3, 6), True), ((3, 5), False)]:
+        types = ",".join(f"tensor<{n}xf64>" for n in extents)
+        pipeline = (
+            f"builtin.module(stablehlo-refine-arguments{{types={types}}},stablehlo-refine-shapes,"
+            "func.func(stablehlo-check-shape-assertions{enable-shape-assertions=true}))"
+        )
+        with mlir_bindings._context():
+            parsed = ir.Module.parse(module.text)
+            try:
+                passes = passmanager.PassManager.parse(pipeline)
+            except ValueError:
+                pytest.skip("this jaxlib does not have the pass")
+            if holds:
+                passes.run(parsed.operation)
+            else:
+                with pytest.raises(ir.MLIRError):
+                    passes.run(parsed.operation)
+
+
 @pytest.mark.parametrize(
     ("fn", "specs", "sizes"),
     [

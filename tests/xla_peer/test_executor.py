@@ -138,3 +138,29 @@ def test_shapes_that_take_turns(xla: XlaExecutor) -> None:
     program = tnf.compile(lambda x: tnf.sum(x), tnf.TensorSpec(("n",), "f4"))
     for n in (3, 5, 3, 5, 3):
         assert xla.run(program, np.ones(n, "f4")) == n
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        (
+            '%fft.3 = c128[4] fft(..), metadata={source_file="/home/u/a.py" source_line=7}',
+            "/home/u/a.py:7",
+        ),
+        ('error: loc("model.py":12:0): something is wrong', "model.py:12"),
+        ("No registered implementation for custom call to nobody_has_this for Host", "user.py:3"),
+        ("UNIMPLEMENTED: in %dynamic-slice.7 = f64[2] dynamic-slice(..)", "user.py:5"),
+        ("INTERNAL: no words about any place", ""),
+    ],
+)
+def test_xlas_words_are_traced_to_the_users_line(message: str, line: str) -> None:
+    from xla_peer.executor import _blamed_line
+
+    text = """module @main {
+    %0 = stablehlo.custom_call @nobody_has_this(%arg0) : (tensor<2xf64>) -> tensor<2xf64> loc(#loc0)
+    %1 = stablehlo.dynamic_slice %0, %2, sizes = [2] : (tensor<4xf64>, tensor<i64>) -> tensor<2xf64> loc(#loc1)
+}
+#loc0 = loc("user.py":3:0)
+#loc1 = loc("user.py":5:0)
+"""
+    assert _blamed_line(text, message) == line

@@ -1,0 +1,65 @@
+"""Every op with symbolic extents: exported as such and right for its sample, or refused by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenferro as tnf
+import xla_peer
+from tenferro import errors
+from tenferro.exec.dispatch import apply_all
+from tenferro.types import DType
+from tests.samples import SAMPLES
+from tests.samples.sample import OpSample
+
+PER_OP = 3
+CHOSEN = [
+    sample
+    for samples in SAMPLES.values()
+    for sample in [s for s in samples if s.inputs and s.xla and any(x.ndim for x in s.inputs)][::7][
+        :PER_OP
+    ]
+]
+REFUSED = {"CumSum", "CumProd", "CumMax", "CumMin"}
+"""Windows have sizes that StableHLO wants as numbers."""
+
+
+def symbols(sample: OpSample) -> list[tnf.TensorSpec]:
+    """Each extent as a symbol; equal extents share one, because most ops need them to be equal."""
+    return [
+        tnf.TensorSpec([f"n{extent}" for extent in x.shape], DType.of(x.dtype))
+        for x in sample.inputs
+    ]
+
+
+@pytest.mark.parametrize("sample", CHOSEN, ids=str)
+def test_symbolic(sample: OpSample) -> None:
+    def fn(*xs: Any) -> Any:
+        return apply_all(sample.op, *xs)
+
+    try:
+        program = tnf.compile(fn, *symbols(sample))
+    except errors.TenferroError as error:
+        pytest.skip(f"needs numbers already to be traced: {type(error).__name__}")
+    try:
+        artifact = xla_peer.export(program)
+    except errors.NonStaticShapeError:
+        assert sample.op.name in REFUSED
+        return
+    found = artifact.run(*sample.inputs)
+    for y, expected in zip(found, program.run(*sample.inputs), strict=True):
+        assert y.shape == expected.shape
+        assert y.dtype == expected.dtype
+        if DType.of(y.dtype).is_inexact:
+            wide = complex if DType.of(y.dtype).is_complex else float
+            eps = (
+                64 * float(np.finfo(DType.of(y.dtype).real.dtype).eps)
+                if y.dtype.itemsize > 2
+                else 0.05
+            )
+            np.testing.assert_allclose(y.astype(wide), expected.astype(wide), rtol=eps, atol=eps)
+        else:
+            np.testing.assert_array_equal(y, expected)
