@@ -19,7 +19,16 @@ def test_example(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["README.md", "docs/extensions.md", "docs/xla.md", "examples/tropical/README.md"]
+    "name",
+    [
+        "README.md",
+        "docs/artifacts.md",
+        "docs/extensions.md",
+        "docs/jax.md",
+        "docs/sharding.md",
+        "docs/xla.md",
+        "examples/tropical/README.md",
+    ],
 )
 def test_code_in_the_documents(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(), re.DOTALL)
