@@ -41,7 +41,7 @@ def main() -> None:
     print(f"digits: {len(labels)} images that the weights were not fitted to")
     print(f"native  {accuracy(native, labels):.4f} right")
     print(f"PJRT    {accuracy(peer, labels):.4f} right\n")
-    print(check_parity(program, weights, images, executor=xla, ulps=256))
+    print(check_parity(program, weights, images, executor=xla))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lowering.fatal import refuse_what_is_fatal
 from lowering.writer import Value, Writer
 from tenferro.dims import is_exact
 from tenferro.errors import ConcretizationError, NonStaticShapeError, TenferroError
@@ -43,6 +44,8 @@ def _emit(
     writer.result_types = tuple(view.types[slot] for slot in instruction.outputs)
     try:
         _require_exact(instruction, view)
+        used = [view.types[slot] for slot in (*instruction.inputs, *instruction.outputs)]
+        refuse_what_is_fatal(instruction.op, writer.platform, used)
         result = _emitted(instruction, writer, values, emitters)
     except TenferroError as error:
         raise error.at(str(instruction.source) if instruction.source else None) from None

@@ -17,6 +17,7 @@ __all__ = [
     "artifact_version",
     "bytecode",
     "deserialize_portable_artifact",
+    "evaluate",
     "legalize_chlo",
     "main_type",
     "parse_and_verify",
@@ -233,6 +234,28 @@ def string_attribute(text: str | bytes, name: str) -> str | None:
     with _context():
         attributes = module.operation.attributes
         return ir.StringAttr(attributes[name]).value if name in attributes else None
+
+
+def evaluate(text: str, inputs: Sequence[Any]) -> list[Any]:
+    """The results of `main` by StableHLO's reference interpreter, which may end the process.
+
+    Inputs and outputs are arrays of integers and of float32 and float64.
+    """
+    import numpy as np
+
+    ir, _, _, _, _, stablehlo, _ = _jaxlib()
+    with _context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        found = stablehlo.eval_module(module, [_dense(ir, x) for x in inputs])
+        shapes = [tuple(ir.RankedTensorType(item.type).shape) for item in found]
+        return [np.array(item).reshape(shape) for item, shape in zip(found, shapes, strict=True)]
+
+
+def _dense(ir: Any, x: Any) -> Any:
+    if x.dtype.kind != "u":
+        return ir.DenseElementsAttr.get(x)
+    element = ir.IntegerType.get_unsigned(8 * x.dtype.itemsize)
+    return ir.DenseElementsAttr.get(x, type=ir.RankedTensorType.get(list(x.shape), element))
 
 
 def main_type(text: str | bytes) -> str:

@@ -25,6 +25,7 @@ def test_example(name: str) -> None:
         "docs/artifacts.md",
         "docs/extensions.md",
         "docs/jax.md",
+        "docs/parity.md",
         "docs/sharding.md",
         "docs/xla.md",
         "examples/tropical/README.md",

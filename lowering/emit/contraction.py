@@ -5,6 +5,7 @@ from __future__ import annotations
 from lowering.emit.emitter import EmitterRows
 from lowering.types import integers
 from lowering.writer import Value, Writer, signature
+from tenferro.errors import UnsupportedError
 from tenferro.ops.contraction import Convolution, DotGeneral
 from tenferro.types import DType, TensorSpec
 
@@ -39,12 +40,40 @@ def dot_general(op: DotGeneral, w: Writer, lhs: Value, rhs: Value) -> Value:
 
 
 def convolution(op: Convolution, w: Writer, x: Value, kernel: Value) -> Value:
-    """`stablehlo.convolution`; narrow integers in int32, because XLA's CPU path saturates int8."""
+    """`stablehlo.convolution`; narrow integers in int32, because XLA's CPU path saturates int8.
+
+    On a GPU, whose library has real convolutions only, a complex one is made of four.
+    """
+    if w.platform in ("cuda", "rocm"):
+        if x.dtype.is_complex:
+            return _complex_convolution(op, w, x, kernel)
+        if not x.dtype.is_float:
+            raise UnsupportedError(
+                f"Convolution: {x.spec} on {w.platform}: its library convolves floats only; convert to "
+                "float64, which is exact up to 2**53"
+            )
+    return _convolution(op, w, x, kernel, w.result)
+
+
+def _complex_convolution(op: Convolution, w: Writer, x: Value, kernel: Value) -> Value:
+    """(a + ib)(c + id) = (ac - bd) + i(ad + bc)."""
+    real = TensorSpec.of(w.result.shape, w.result.dtype.real)
+
+    def parts(z: Value) -> list[Value]:
+        spec = TensorSpec.of(z.shape, z.dtype.real)
+        return [w.op(name, z, result=spec) for name in ("real", "imag")]
+
+    (a, b), (c, d) = parts(x), parts(kernel)
+    ac, bd, ad, bc = (_convolution(op, w, *pair, real) for pair in ((a, c), (b, d), (a, d), (b, c)))
+    return w.op("complex", w.op("subtract", ac, bd, result=real), w.op("add", ad, bc, result=real))
+
+
+def _convolution(op: Convolution, w: Writer, x: Value, kernel: Value, result: TensorSpec) -> Value:
     narrow = x.dtype.is_integer and x.dtype.bits < 32
     work = DType.I32 if narrow else x.dtype.accumulator
     if narrow:
         x, kernel = w.convert(x, work), w.convert(kernel, work)
-    spec = TensorSpec.of(w.result.shape, work)
+    spec = TensorSpec.of(result.shape, work)
     windows = ", ".join(
         [
             f"stride = {integers(op.window_strides)}",
@@ -67,7 +96,7 @@ def convolution(op: Convolution, w: Writer, x: Value, kernel: Value) -> Value:
         f": {signature((x, kernel), (spec,))}",
         (spec,),
     )
-    return w.convert(value, w.result.dtype)
+    return w.convert(value, result.dtype)
 
 
 def _dimension_numbers(op: Convolution) -> str:

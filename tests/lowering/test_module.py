@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import pytest
 import lowering
 import tenferro as tnf
 from lowering import mlir_bindings
+from tenferro import errors
 
 CODE = """
 import lowering, numpy as np, sys, tenferro as tnf
@@ -124,3 +126,34 @@ def test_large_constants_are_compact() -> None:
     assert 'dense<"0x' in module.text
     assert len(module.text) < 2.2 * 8 * 10_000
     module.verify()
+
+
+@pytest.mark.parametrize(
+    "fn", [tnf.sin, tnf.abs, lambda z: z / z, lambda z: tnf.cumulative_sum(z) ** z]
+)
+def test_what_ends_the_tpu_compiler_is_refused_with_the_users_line(fn: Any) -> None:
+    program = tnf.compile(fn, tnf.TensorSpec((3,), "complex128"))
+    lowering.lower_to_stablehlo(program, "cpu")
+    lowering.lower_to_stablehlo(tnf.compile(fn, tnf.TensorSpec((3,), "complex64")), "tpu")
+    with pytest.raises(errors.UnsupportedError, match=r"(?s)c128\[3\] on tpu.*test_module"):
+        lowering.lower_to_stablehlo(program, "tpu")
+
+
+def test_complex_convolutions_for_gpus_are_four_real_ones() -> None:
+    from tenferro.exec.dispatch import apply_all
+    from tenferro.ops.contraction import Convolution
+    from tests.samples import SAMPLES
+    from xla_peer import XlaExecutor
+
+    xla = XlaExecutor("cpu")
+    for sample in SAMPLES[Convolution]:
+        program = tnf.compile(lambda *xs, op=sample.op: apply_all(op, *xs), *sample.inputs)
+        kind = sample.inputs[0].dtype.kind
+        if kind in "biu":
+            with pytest.raises(errors.UnsupportedError, match="Convolution"):
+                lowering.lower_to_stablehlo(program, "cuda")
+        elif kind == "c":
+            module = lowering.lower_to_stablehlo(program, "cuda")
+            assert module.text.count("stablehlo.convolution") == 4
+            (found,) = xla.compile_module(module)(*map(xla.put, sample.inputs))
+            np.testing.assert_allclose(found, sample.expected[0], rtol=2e-5)

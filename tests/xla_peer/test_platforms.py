@@ -40,9 +40,20 @@ FAMILIES: dict[str, tuple[Any, int, tuple[int, ...]]] = {
     "triangular solve": (fam.TriangularSolve(), 2, (5, 5)),
 }
 
-# The TPU compiler ends the process over complex128 in many ops; that of CUDA has them all.
-COMMON = {"bool", "i32", "f32", "f64", "bf16", "c64"}
-DTYPES = {"tpu": COMMON, "cuda": COMMON | {"c128"}}
+DTYPES = {"bool", "i32", "f32", "f64", "bf16", "c64", "c128"}
+REFUSED = {
+    "tpu": ("BitcastConvert c64", "Convert c64"),
+    "cuda": ("Convolution i32", "Convolution bool"),
+}
+"""What we refuse ourselves, beside complex128 on TPU."""
+SAYS_NO = {"tpu": {"ReducePrecision f64"}, "cuda": set[str]()}
+"""What a compiler refuses by an error of its own; so does TPU's much in complex128. Only ending the process
+is a failure there."""
+
+
+def may_refuse(platform: str, name: str) -> bool:
+    """Whether an error of the compiler's is none of ours."""
+    return name in SAYS_NO[platform] or (platform == "tpu" and "c128" in name)
 
 
 def lowers(sample: Any) -> bool:
@@ -63,14 +74,20 @@ def dtype_of(sample: Any) -> str:
 def modules(platform: str) -> dict[str, str]:
     """All samples of each op and dtype, and each linear algebra family both ways."""
     texts: dict[str, str] = {}
+    refused: list[str] = []
     for card, samples in SAMPLES.items():
         for dtype, group in itertools.groupby(
             sorted(filter(lowers, samples), key=dtype_of), key=dtype_of
         ):
-            if dtype not in DTYPES[platform]:
+            if dtype not in DTYPES:
                 continue
             program = program_of(list(group), constants=False)
-            texts[f"{card.__name__} {dtype}"] = lower_to_stablehlo(program, platform).text
+            try:
+                module = lower_to_stablehlo(program, platform)
+            except errors.UnsupportedError as error:
+                refused.append(f"{card.__name__} {dtype}: {error}")
+                continue
+            texts[f"{card.__name__} {dtype}"] = module.text
     for name, (op, count, shape) in FAMILIES.items():
         for dtype in ("float32", "float64", "complex64", "complex128"):
             arrays = [np.ones(shape, dtype)] * count
@@ -81,6 +98,7 @@ def modules(platform: str) -> dict[str, str]:
                 except errors.UnsupportedError:
                     continue
                 texts[f"{name} {dtype} {linalg}"] = module.text
+    assert all("c128" in line or line.startswith(REFUSED[platform]) for line in refused), refused
     return texts
 
 
@@ -88,12 +106,14 @@ def modules(platform: str) -> dict[str, str]:
 @pytest.mark.parametrize("platform", ["tpu", "cuda"])
 def test_everything_compiles(platform: str) -> None:
     texts = modules(platform)
-    assert {name.split()[1] for name in texts} >= DTYPES[platform]
+    assert {name.split()[1] for name in texts} >= DTYPES
     failed: dict[str, str] = {}
     left = dict(texts)
     while left:
         found, words = compiled(platform, left)
-        failed |= {name: error for name, error in found.items() if error}
+        failed |= {
+            name: error for name, error in found.items() if error and not may_refuse(platform, name)
+        }
         left = {name: text for name, text in left.items() if name not in found}
         if left:
             culprit = next(iter(left))

@@ -1,0 +1,244 @@
+"""The parity check: what agrees, what rounding explains, and planted faults found and named."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import lowering.lower
+import tenferro as tnf
+import tenferro.exec.exec_program as native
+from lowering.emit import EMITTERS
+from tenferro import errors
+from tenferro.exec.kernels import KERNELS
+from tenferro.ops.analytic import Sin, Tanh
+from tenferro.ops.contraction import DotGeneral
+from tenferro.ops.elementwise import Multiply
+from tenferro.types import DType
+from xla_peer import XlaExecutor, check_parity
+from xla_peer.parity.comparison import Tolerance, compare
+from xla_peer.parity.interpreter import interpreted
+
+RNG = np.random.default_rng(0)
+X, W = RNG.standard_normal((6, 4)), RNG.standard_normal((4, 4))
+
+
+def network(x: Any, w: Any) -> Any:
+    h = x
+    for _ in range(6):
+        h = tnf.tanh(h @ w) + tnf.sin(h) * 0.5
+    return {"h": h, "p": tnf.softmax(h), "i": tnf.argmax(h, axis=1)}
+
+
+# ---- what agrees -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "complex128", "bfloat16", "float16"])
+def test_programs_agree_and_the_bound_is_near(dtype: str) -> None:
+    kind = tnf.DType.of(dtype)
+
+    def fn(x: Any, w: Any) -> Any:
+        h = tnf.tanh(x @ w) * 0.5 + x
+        return tnf.exp(h) / (2 + h * h), tnf.sum(h, axis=0)
+
+    report = check_parity(fn, X.astype(kind.dtype), W.astype(kind.dtype))
+    assert report.ok, str(report)
+    assert all(output.allowed < 1e6 for output in report.outputs)
+
+
+def test_gradients_are_compared() -> None:
+    report = check_parity(network, X, W, grad=True)
+    assert report.ok, str(report)
+    names = {output.name for output in report.outputs}
+    assert {"result['gradient']['x']", "result['value']['i']"} <= names
+
+
+def test_cancellation_is_explained_and_nothing_more() -> None:
+    big = np.array([1e16, 1.0, -1e16, 3.0] * 50)
+    report = check_parity(lambda x: tnf.sum(x), big)
+    assert report.ok, str(report)
+    exact = check_parity(lambda x: x * 2 + 1, big)
+    assert exact.ok
+    assert exact.outputs[0].allowed < 50
+
+
+def test_an_index_that_rounding_tips_over_is_unstable() -> None:
+    x = np.array([[1.0, 3.0]])
+
+    def fn(x: Any) -> Any:
+        y = tnf.exp(tnf.log(x[:, :1]) * 1.0)
+        return tnf.argmax(tnf.concat([y, x[:, :1]], axis=1), axis=1)
+
+    report = check_parity(fn, x)
+    assert report.ok
+    assert report.outputs[0].unstable in (0, 1)
+
+
+def test_user_tolerances() -> None:
+    class Off(XlaExecutor):
+        def run(self, program: Any, *arrays: Any) -> Any:
+            return super().run(program, *arrays) * (1 + 1e-6)
+
+    fn, executor = lambda x: x + 1.0, Off()
+    assert not check_parity(fn, X, executor=executor, locate=False).ok
+    assert check_parity(fn, X, executor=executor, rtol=1e-5).ok
+    assert check_parity(fn, X, executor=executor, atol=1e-4).ok
+    assert check_parity(fn, X, executor=executor, ulps=1e11).ok
+    assert not check_parity(fn, X, executor=executor, ulps=1, locate=False).ok
+    with pytest.raises(errors.InvalidConfigError, match="rtol"):
+        check_parity(fn, X, rtol=-1)
+
+
+# ---- comparing ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "complex128"])
+def test_ways_to_differ(dtype: str) -> None:
+    kind = DType.of(dtype).dtype
+    tiny = float(ml_dtypes.finfo(DType.of(dtype).real.dtype).smallest_subnormal)
+    a = np.array([1.0, np.nan, np.inf, np.nan, 0.0, tiny, np.inf], kind)
+    b = np.array([1.0, np.nan, np.inf, 2.0, -0.0, 0.0, -np.inf], kind)
+    found = compare("y", a, b, [], Tolerance())
+    assert (found.nan, found.flushed) == (1, 1)
+    assert found.zero_sign >= 1
+    assert found.outside == 2
+    assert found.worst in ((3,), (6,))
+    assert compare("y", a, a, [], Tolerance()).ok
+
+
+def test_integers_and_bools_are_equal_or_not() -> None:
+    a = np.array([1, 2, 3])
+    assert compare("y", a, a, [], None).ok
+    found = compare("y", a, np.array([1, 2, 4]), [], None)
+    assert (found.outside, found.worst, found.native, found.xla) == (1, (2,), 3, 4)
+    assert compare("y", a, np.array([1, 2, 4]), [a, np.array([1, 2, 4])], None).ok
+    assert compare("y", a[:0], a[:0], [], None).ok
+    assert not compare("y", np.array(True), np.array(False), [], None).ok
+
+
+# ---- planted faults ----------------------------------------------------------------------------------
+
+
+def plant_emitter(monkeypatch: pytest.MonkeyPatch, card: Any, rule: Any) -> None:
+    monkeypatch.setattr(lowering.lower, "EMITTERS", {**EMITTERS, card: rule})
+
+
+def test_a_wrong_emitter_is_found_and_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    plant_emitter(monkeypatch, Sin, lambda op, w, x: w.op("cosine", x, result=x.spec))
+    report = check_parity(network, X, W)
+    assert not report.ok
+    found = report.first_divergence
+    assert found is not None
+    assert found.op.startswith("Sin")
+    assert "test_parity.py" in found.line
+    assert "in network" in found.line
+    assert found.verdict == "the reference interpreter agrees with PJRT: native is alone"
+    assert len(found.program.instructions) == 1
+    place = found.save(tmp_path / "repro")
+    assert sorted(path.name for path in place.iterdir()) == [
+        "repro.mlir", "repro.npz", "repro.py", "repro.tenferro",
+    ]  # fmt: skip
+    assert "cosine" in (place / "repro.mlir").read_text()
+    assert len((place / "repro.py").read_text().splitlines()) == 4
+    done = subprocess.run(
+        [sys.executable, "repro.py"], cwd=place, capture_output=True, text=True, check=True
+    )
+    assert "Sin: native and cpu agree" in done.stdout  # because nothing is planted there
+
+
+def test_a_wrong_kernel_is_found_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = {**KERNELS, Tanh: lambda op, x: np.tanh(x) * (1 + 1e-9)}
+    monkeypatch.setattr(native, "KERNELS", wrong)
+    report = check_parity(network, X, W, interpreter=True)
+    found = report.first_divergence
+    assert found is not None
+    assert found.op.startswith("Tanh")
+    assert found.verdict == "the reference interpreter agrees with PJRT: native is alone"
+    assert report.interpreter == "the reference interpreter agrees with PJRT: native is alone"
+
+
+def test_a_change_of_precision_is_found_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def rounded(op: Any, w: Any, lhs: Any, rhs: Any) -> Any:
+        narrow = [w.convert(w.convert(x, DType.BF16), x.dtype) for x in (lhs, rhs)]
+        return EMITTERS[DotGeneral](op, w, *narrow)
+
+    plant_emitter(monkeypatch, DotGeneral, rounded)
+    report = check_parity(network, X.astype("f4"), W.astype("f4"))
+    assert report.first_divergence is not None
+    assert report.first_divergence.op.startswith("DotGeneral")
+
+
+def test_a_fault_of_a_few_ulps_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def off(op: Any, w: Any, x: Any, y: Any) -> Any:
+        z = w.op("multiply", x, y, result=x.spec)
+        return w.op("multiply", z, w.full(1 + 2.0**-44, x.spec), result=x.spec)
+
+    plant_emitter(monkeypatch, Multiply, off)
+    report = check_parity(lambda x: (x + 1.0) * (x - 2.0), X)
+    assert report.first_divergence is not None
+    assert report.first_divergence.op.startswith("Multiply")
+
+
+def test_a_fault_in_gradients_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tenferro.ops.analytic import Cos
+
+    plant_emitter(monkeypatch, Cos, lambda op, w, x: w.op("sine", x, result=x.spec))
+    assert check_parity(lambda x: tnf.sin(x), X).ok
+    report = check_parity(lambda x: tnf.sin(x), X, grad=True)
+    assert report.first_divergence is not None
+    assert report.first_divergence.op.startswith("Cos")
+
+
+# ---- the interpreter ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", list(tnf.DType), ids=str)
+def test_the_interpreter_in_every_dtype(dtype: Any) -> None:
+    x = np.arange(6).reshape(2, 3).astype(dtype.dtype)
+    program = tnf.compile(lambda x: (tnf.flip(x, axis=1), x == x), x)
+    found = interpreted(program, [x])
+    assert not isinstance(found, str), found
+    assert found[0].dtype == dtype.dtype
+    np.testing.assert_array_equal(found[0].astype(complex), x[:, ::-1].astype(complex))
+    assert found[1].all()
+
+
+def test_what_the_interpreter_does_not_do_is_said() -> None:
+    program = tnf.compile(lambda x: x @ x, np.ones((400, 400)))
+    assert "elements" in str(interpreted(program, [np.ones((400, 400))]))
+
+
+# ---- reports -------------------------------------------------------------------------------------------
+
+
+def test_reports_for_every_reader(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    plant_emitter(monkeypatch, Sin, lambda op, w, x: w.op("cosine", x, result=x.spec))
+    report = check_parity(network, X, W)
+    assert json.loads(json.dumps(report.to_dict()))["first_divergence"]["op"].startswith("Sin")
+    page = report.to_html()
+    assert page == report._repr_html_()
+    assert "DISAGREE" in page
+    assert "&#x27;h&#x27;" in page  # escaped
+    report.print()
+    shown = capsys.readouterr().out
+    assert "DISAGREE" in shown
+    assert "they part at Sin" in shown
+    assert "beyond what rounding explains" in shown
+
+
+def test_several_dtypes() -> None:
+    x = np.linspace(-2, 2, 12).reshape(3, 4)
+    report = check_parity(
+        lambda x: {"i": tnf.argmax(x, axis=1), "b": x > 0, "f": tnf.tanh(x) @ x.T}, x
+    )
+    assert report.ok, str(report)
+    assert [output.allowed == 0 for output in report.outputs] == [True, False, True]

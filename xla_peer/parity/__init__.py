@@ -1,0 +1,17 @@
+"""Do both paths agree? Comparing, finding the first op that parts, and a third opinion."""
+
+from xla_peer.parity.check import check_parity
+from xla_peer.parity.comparison import OutputParity, Tolerance
+from xla_peer.parity.divergence import Divergence
+from xla_peer.parity.report import ParityReport
+from xla_peer.parity.rounding import ROUNDING, Rounding
+
+__all__ = [
+    "ROUNDING",
+    "Divergence",
+    "OutputParity",
+    "ParityReport",
+    "Rounding",
+    "Tolerance",
+    "check_parity",
+]

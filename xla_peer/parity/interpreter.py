@@ -1,0 +1,111 @@
+"""StableHLO's reference interpreter as a third opinion, in a process of its own, because it may end it.
+
+    python -m xla_peer.parity.interpreter FOLDER
+
+reads `module.mlir` and `inputs.npz` there, and writes `outputs.npz`. The interpreter shares no code with
+XLA or NumPy; it has no custom calls, and ends its process over results that are complex, which are
+therefore given as their two parts.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tenferro as tnf
+from lowering import lower_to_stablehlo, mlir_bindings
+from tenferro.errors import TenferroError
+from tenferro.exec.dispatch import apply
+from tenferro.ops.elementwise import Complex
+from tenferro.program import GraphProgram
+from tenferro.types import DType, flatten, unflatten
+
+__all__ = ["LARGEST", "interpreted"]
+
+LARGEST = 100_000
+"""Elements of all values together; the interpreter takes its time."""
+SECONDS = 60
+
+
+def interpreted(program: GraphProgram, leaves: Sequence[Any]) -> list[Any] | str:
+    """The outputs by the reference interpreter, or why it has none."""
+    static = program.specialize(program.bind([leaf.shape for leaf in leaves]))
+    size = sum(int(np.prod(spec.shape)) for spec in static.types)
+    if size > LARGEST:
+        return f"{size} elements in all, and it is asked for at most {LARGEST}"
+    plain = [part for leaf in leaves for part in _plain(leaf)]
+    try:
+        program = tnf.compile(lambda *xs: _outputs(static, leaves, xs), *plain)
+        text = lower_to_stablehlo(program, linalg="inline").plain_text
+    except TenferroError as error:
+        return str(error).splitlines()[0]
+    found = _asked(text, plain)
+    if isinstance(found, str):
+        return found
+    rest = iter(found)
+    return [_as(spec.dtype, rest) for spec in static.output_specs]
+
+
+def _plain(x: Any) -> list[Any]:
+    """X in dtypes that the interpreter takes and gives: complex numbers in parts, narrow floats wider."""
+    dtype = DType.of(x.dtype)
+    if dtype.is_complex:
+        return [tnf.real(x), tnf.imag(x)]
+    if dtype.is_bool:
+        return [tnf.astype(x, np.uint8)]
+    return [tnf.astype(x, np.float32) if dtype in (DType.F16, DType.BF16) else x]
+
+
+def _outputs(program: GraphProgram, leaves: Sequence[Any], plain: Sequence[Any]) -> list[Any]:
+    """The program between conversions from plain dtypes and to them."""
+    rest = iter(plain)
+    inputs = [_as(DType.of(leaf.dtype), rest) for leaf in leaves]
+    results, _ = flatten(program.run(*unflatten(program.in_tree, inputs)))
+    return [part for y in results for part in _plain(y)]
+
+
+def _as(dtype: DType, parts: Iterator[Any]) -> Any:
+    """What `_plain` took apart."""
+    if dtype.is_complex:
+        return apply(Complex(), next(parts), next(parts))
+    return tnf.astype(next(parts), dtype)
+
+
+def _asked(text: str, leaves: Sequence[Any]) -> list[Any] | str:
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        (place / "module.mlir").write_text(text)
+        dense: dict[str, Any] = {f"x{i}": np.asarray(x, order="C") for i, x in enumerate(leaves)}
+        np.savez(place / "inputs.npz", **dense)
+        command = [sys.executable, "-m", "xla_peer.parity.interpreter", folder]
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=SECONDS, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return f"gave no answer in {SECONDS} s"
+        if done.returncode:
+            words = done.stderr.strip().splitlines()
+            return f"ended with status {done.returncode}: {words[-1] if words else 'no words'}"
+        with np.load(place / "outputs.npz", allow_pickle=False) as file:
+            return [file[f"y{i}"] for i in range(len(file.files))]
+
+
+def main(folder: str) -> None:
+    """The child: evaluate the module in that folder."""
+    place = Path(folder)
+    text = (place / "module.mlir").read_text()
+    with np.load(place / "inputs.npz", allow_pickle=False) as file:
+        inputs = [file[f"x{i}"] for i in range(len(file.files))]
+    outputs = mlir_bindings.evaluate(text, inputs)
+    np.savez(place / "outputs.npz", **{f"y{i}": y for i, y in enumerate(outputs)})
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

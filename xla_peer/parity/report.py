@@ -1,0 +1,125 @@
+"""`ParityReport`: what `check_parity` found, for a terminal, a notebook, and programs."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass, field
+from typing import Any
+
+from xla_peer.parity.comparison import OutputParity
+from xla_peer.parity.divergence import Divergence
+
+__all__ = ["ParityReport"]
+
+HEADER = ("output", "type", "max ulps", "median", "allowed", "max abs", "max rel", "notes")
+
+
+@dataclass(frozen=True)
+class ParityReport:
+    """All outputs of one run on both paths; `print(report)` shows a table.
+
+    Attributes:
+        program: its name.
+        platform: of the peer.
+        outputs: one comparison per output.
+        interpreter: what StableHLO's reference interpreter says: "agrees with both", with "native" or
+            "PJRT" alone, "agrees with neither", or why it was not asked.
+        first_divergence: the first op whose inputs agree and whose output does not; None where all agree.
+    """
+
+    program: str
+    platform: str
+    outputs: tuple[OutputParity, ...]
+    interpreter: str = ""
+    first_divergence: Divergence | None = field(default=None)
+
+    @property
+    def ok(self) -> bool:
+        """Every output agrees."""
+        return all(output.ok for output in self.outputs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        first = self.first_divergence
+        return {
+            "ok": self.ok,
+            "program": self.program,
+            "platform": self.platform,
+            "interpreter": self.interpreter,
+            "outputs": [output.to_dict() for output in self.outputs],
+            "first_divergence": None if first is None else first.to_dict(),
+        }
+
+    def _verdict(self) -> str:
+        return f"{self.program}: native and {self.platform} {'agree' if self.ok else 'DISAGREE'}"
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        return [
+            (
+                output.name,
+                str(output.spec),
+                f"{output.max_ulps:.3g}",
+                f"{output.median_ulps:.3g}",
+                f"{output.allowed:.3g}",
+                f"{output.max_abs:.2g}",
+                f"{output.max_rel:.2g}",
+                _notes(output),
+            )
+            for output in self.outputs
+        ]
+
+    def __str__(self) -> str:
+        rows = [HEADER, *self._rows()]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(HEADER))]
+        lines = [self._verdict()]
+        for row in rows:
+            cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+            lines.append("  ".join(cells).rstrip())
+        if self.interpreter:
+            lines.append(f"interpreter: {self.interpreter}")
+        if self.first_divergence is not None:
+            lines.append(str(self.first_divergence))
+        return "\n".join(lines)
+
+    def print(self) -> None:
+        """Print it."""
+        print(self)
+
+    def to_html(self) -> str:
+        """A table, complete in itself."""
+        rows = [
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
+            for row in self._rows()
+        ]
+        head = "".join(f"<th>{cell}</th>" for cell in HEADER)
+        colour = "#1a7f37" if self.ok else "#b42318"
+        below = [f"interpreter: {self.interpreter}"] * bool(self.interpreter)
+        below += [str(self.first_divergence)] * (self.first_divergence is not None)
+        return (
+            '<div style="font-family: ui-monospace, monospace; font-size: 13px">'
+            f'<p style="color: {colour}; font-weight: 600">{html.escape(self._verdict())}</p>'
+            '<table style="border-collapse: collapse; text-align: left" cellpadding="4">'
+            f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+            + "".join(f"<pre>{html.escape(text)}</pre>" for text in below)
+            + "</div>"
+        )
+
+    _repr_html_ = to_html
+
+
+def _notes(output: OutputParity) -> str:
+    found = [
+        f"{count} {word}"
+        for count, word in (
+            (output.outside, "beyond what rounding explains"),
+            (output.nan, "NaN on one path"),
+            (output.inf, "infinite on one path"),
+            (output.zero_sign, "zeros of different sign"),
+            (output.flushed, "subnormals flushed"),
+            (output.unstable, "may change with rounding"),
+        )
+        if count
+    ]
+    if not output.ok:
+        found.append(f"worst at {list(output.worst or ())}: {output.native!r} | {output.xla!r}")
+    return ", ".join(found) or "ok"

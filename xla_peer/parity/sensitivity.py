@@ -1,0 +1,61 @@
+"""How far results may be apart when every op rounds a little differently.
+
+The program is run op by op, natively, a few times over; each time every op's operands and results are
+moved by as many units in the last place as its row of `ROUNDING` allows, up or down at random. How far the
+outputs move is what rounding may do to them: cancellation, ill conditioning and comparisons that tip over
+are all in it. It is a first-order estimate from samples, and not a proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tenferro.exec.dispatch import apply_all
+from tenferro.program import GraphProgram
+from tenferro.types import DType, TensorSpec
+from xla_peer.parity.rounding import ROUNDING
+
+__all__ = ["RUNS", "moved_outputs"]
+
+RUNS = 4
+
+
+def moved_outputs(program: GraphProgram, leaves: Sequence[Any]) -> list[list[Any]]:
+    """The outputs of a run as it is, and of `RUNS` that round in ways of their own; always the same."""
+    shapes = [leaf.shape for leaf in leaves]
+    static = program.specialize(program.bind(shapes))
+    generators = [None, *map(np.random.default_rng, range(RUNS))]
+    return [_moved_run(static, leaves, generator) for generator in generators]
+
+
+def _moved_run(program: GraphProgram, leaves: Sequence[Any], rng: Any) -> list[Any]:
+    values: list[Any] = [*leaves, *[None] * (program.n_slots - len(leaves))]
+    for instruction in program.instructions:
+        op, rounding = instruction.op, ROUNDING[type(instruction.op)]
+        operands = [values[slot] for slot in instruction.inputs]
+        if rounding.terms is not None:
+            specs = tuple([TensorSpec.of(x.shape, DType.of(x.dtype)) for x in operands])
+            ulps = rounding.inputs(op, specs)
+            operands = [_moved(x, ulps, rng) for x in operands]
+        for slot, y in zip(instruction.outputs, apply_all(op, *operands), strict=True):
+            values[slot] = _moved(y, rounding.output(y.dtype.kind == "c"), rng)
+        for slot, last in zip(instruction.inputs, instruction.last_use, strict=True):
+            if last:
+                values[slot] = None
+    return [values[slot] for slot in program.output_slots]
+
+
+def _moved(x: Any, ulps: float, rng: Any) -> Any:
+    """X with each element up or down by that many ulps; as it is without `rng`, or of integers."""
+    if rng is None or not ulps or x.dtype.kind in "biu" or not x.size:
+        return x
+    real = np.empty(0, x.dtype).real.dtype
+    step = ulps * float(ml_dtypes.finfo(real).eps)
+    signs = rng.choice((-step, step), x.shape)
+    wide = x if x.dtype.itemsize > 2 else x.astype(np.float32)
+    with np.errstate(all="ignore"):
+        return (wide + wide * signs.astype(np.empty(0, wide.dtype).real.dtype)).astype(x.dtype)
