@@ -23,6 +23,7 @@ __all__ = [
     "InvalidConfigError",
     "MalformedFamilyIdError",
     "MissingCellError",
+    "NonFiniteError",
     "NonStaticShapeError",
     "OutOfBoundsError",
     "PlatformUnavailableError",
@@ -109,6 +110,10 @@ class BackendFailureError(TenferroError, RuntimeError):
 
 class DegenerateSpectrumError(BackendFailureError, ArithmeticError):
     """Vectors were to be differentiated where singular values or eigenvalues coincide."""
+
+
+class NonFiniteError(BackendFailureError, ArithmeticError):
+    """An op made a NaN or an infinity of operands that had none, under `check_finite`."""
 
 
 class PlatformUnavailableError(TenferroError, RuntimeError):

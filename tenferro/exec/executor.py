@@ -28,6 +28,8 @@ class GraphExecutor:
             "K", whatever order the kernel produced, without the last copy.
         threads: threads a segment may use; None takes the machine's cores.
         segmented: execute by segments, or one instruction at a time; results are the same.
+        check_finite: stop at the first op that makes a NaN where no operand has one, or an infinity where
+            all are finite, in gradients too; the error names op, element, operands and your line.
         passes: the native passes; None takes `tenferro.passes.NATIVE_PASSES`.
         cache_size: how many specialised programs are kept.
         runtimes: of extension families, beside those that come with the package.
@@ -49,6 +51,7 @@ class GraphExecutor:
         threads: int | None = None,
         *,
         segmented: bool = True,
+        check_finite: bool = False,
         passes: Sequence[Pass] | None = None,
         cache_size: int = 256,
         runtimes: Iterable[ExtensionRuntime] = (),
@@ -60,6 +63,7 @@ class GraphExecutor:
         self.order = order
         self.threads = threads
         self.segmented = segmented
+        self.check_finite = check_finite
         self.passes = tuple(NATIVE_PASSES if passes is None else passes)
         self.extensions = ExtensionRegistry()
         for runtime in runtimes:
@@ -75,6 +79,7 @@ class GraphExecutor:
         Raises:
             ArityError, DTypeError, ShapeError, GuardError: arguments that do not fit.
             BackendFailureError: a kernel failed, with op and user line.
+            NonFiniteError: under `check_finite`.
         """
         for x in arrays:
             if type(x) is not np.ndarray and any(map(is_traced, flatten(arrays)[0])):
@@ -107,7 +112,7 @@ class GraphExecutor:
 
     def run_exec(self, program: ExecProgram, leaves: Sequence[Any]) -> list[Any]:
         """Execute the IR on arrays that fit it; results as the kernels left them."""
-        return run_instructions(program, leaves, self.segmented)
+        return run_instructions(program, leaves, self.segmented, self.check_finite)
 
     def cache_stats(self) -> CacheStats:
         """What the cache of specialised programs has done."""

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.errors import BackendFailureError, TenferroError
+from tenferro.errors import BackendFailureError, NonFiniteError, TenferroError
 from tenferro.exec.exec_program import ExecInstruction, ExecProgram
+from tenferro.exec.finite import strange
 
 __all__ = ["run_instructions"]
 
@@ -16,18 +17,25 @@ Slots = list[Any]
 
 
 def run_instructions(
-    program: ExecProgram, leaves: Sequence[Any], segmented: bool = True
+    program: ExecProgram,
+    leaves: Sequence[Any],
+    segmented: bool = True,
+    check_finite: bool = False,
 ) -> list[Any]:
     """Execute the IR on arrays that fit it; results as the kernels left them.
 
     Raises:
         BackendFailureError: a kernel failed, with op and user line.
+        NonFiniteError: under `check_finite`, an op made what is not finite of what was.
     """
     slots: Slots = [None] * program.n_slots
     for slot, leaf in zip(program.input_slots, leaves, strict=True):
         slots[slot] = leaf
     with np.errstate(all="ignore"):
-        if segmented:
+        if check_finite:
+            for instruction in program.instructions:
+                _execute_checked(instruction, slots)
+        elif segmented:
             for segment in program.segments:
                 _execute(program.instructions[segment.start : segment.stop], slots)
         else:
@@ -54,6 +62,18 @@ def _execute(instructions: Sequence[ExecInstruction], slots: Slots) -> None:
         else:
             for slot, array in zip(instruction.output_slots, result, strict=True):
                 slots[slot] = np.asarray(array)
+
+
+def _execute_checked(instruction: ExecInstruction, slots: Slots) -> None:
+    """Run one kernel, and look at what it made."""
+    operands = [slots[slot] for slot in instruction.input_slots]
+    _execute((instruction,), slots)
+    for slot in instruction.output_slots:
+        made = strange(slots[slot], operands)
+        if made is not None:
+            raise NonFiniteError(f"{instruction.op.name}: {made}").at(
+                str(instruction.source) if instruction.source else None
+            )
 
 
 def _failure(instruction: ExecInstruction, error: Exception) -> TenferroError:

@@ -15,7 +15,7 @@ from tenferro.types import DType
 from tests.samples import SAMPLES
 from tests.samples.sample import OpSample
 
-PER_OP = 8
+PER_OP = 5
 COVERED = [
     sample
     for samples in SAMPLES.values()

@@ -1,0 +1,31 @@
+"""What is not finite, and was: the words for `check_finite`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+__all__ = ["strange"]
+
+
+def strange(y: Any, operands: Sequence[Any]) -> str | None:
+    """What is wrong with an op's result: NaN where no operand has one, infinity where all are finite.
+
+    >>> strange(np.array([0.0, -np.inf]), [np.array([1.0, 0.0])])
+    'made -inf at [1] of 0.0; 1 of 2 elements'
+    """
+    if y.dtype.kind in "biu" or np.isfinite(y).all():
+        return None
+    floats = [x for x in operands if x.dtype.kind not in "biu"]
+    bad = ~np.isfinite(y)
+    if not all(np.isfinite(x).all() for x in floats):
+        bad = np.isnan(y)
+        if not bad.any() or any(np.isnan(x).any() for x in floats):
+            return None
+    place = tuple(map(int, np.unravel_index(int(np.argmax(bad)), y.shape)))
+    given = [str(x[place]) for x in operands if x.shape == y.shape]
+    of = f" of {', '.join(given)}" if given else ""
+    count = f"{np.count_nonzero(bad)} of {y.size} elements"
+    return f"made {y[place]} at {list(place)}{of}; {count}"
