@@ -18,7 +18,15 @@ from tenferro.ops.extension import Extension
 from tenferro.program import native_executor
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["apply", "apply_all", "as_operand", "is_traced", "spec_of", "stop_gradient"]
+__all__ = [
+    "apply",
+    "apply_all",
+    "as_operand",
+    "is_traced",
+    "kernel_of",
+    "spec_of",
+    "stop_gradient",
+]
 
 PYTHON_SCALARS = (bool, int, float, complex)
 
@@ -49,12 +57,12 @@ def apply_all(op: StdTensorOp, *operands: Any) -> tuple[Any, ...]:
     arrays = [np.asarray(operand) for operand in operands]
     types = op.infer(*[spec_of(array) for array in arrays], guards=GuardLog())
     with np.errstate(all="ignore"):
-        result = _kernel(op)(op, *arrays)
+        result = kernel_of(op)(op, *arrays)
     return (np.asarray(result),) if len(types) == 1 else tuple(map(np.asarray, result))
 
 
-def _kernel(op: StdTensorOp) -> Any:
-    """An extension runs by the default executor's runtime of its family."""
+def kernel_of(op: StdTensorOp) -> Any:
+    """What runs the op at once: an extension, by the default executor's runtime of its family."""
     if isinstance(op, Extension):
         return native_executor().extensions.kernel(op)
     return KERNELS[type(op)]
