@@ -32,7 +32,7 @@ oldest: ## run what touches jaxlib with the oldest jaxlib that is supported, in 
 	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check \
 		'jax==0.8.0' 'jaxlib==0.8.0' -e '.[xla,test]' -e examples/tropical
 	$(OLDEST)/bin/python -m pytest -n 2 $(addprefix tests/xla_peer/test_,executable.py executor.py compile_cache.py \
-		artifact.py inside_jax.py jax_export.py sharding.py forking.py)
+		artifact.py inside_jax.py jax_export.py sharding.py)
 
 lint: $(STAMP) ## style and import contracts
 	$(BIN)/ruff check .

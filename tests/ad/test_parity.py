@@ -20,15 +20,15 @@ HOST_ONLY = (dynamic.DynamicTruncate, dynamic.PadToMatch)
 """Ops whose results have extents that only the data decide."""
 
 
-def by_op() -> dict[str, list[Case]]:
+def by_op(per_dtype: int) -> dict[str, list[Case]]:
     groups: dict[str, list[Case]] = {}
-    for case in cases(FLOATS, 2):
+    for case in cases(FLOATS, per_dtype):
         if type(case.sample.op) not in HOST_ONLY and case.sample.xla:
             groups.setdefault(case.sample.op.name, []).append(case)
     return groups
 
 
-GROUPS = by_op()
+GROUPS, MORE = by_op(1), by_op(4)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,16 @@ def derivatives(case: Case) -> Any:
 
 @pytest.mark.parametrize("name", GROUPS)
 def test_derivatives_agree_on_both_peers(name: str, xla: XlaExecutor) -> None:
-    group = GROUPS[name]
+    agree(GROUPS[name], xla)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", MORE)
+def test_more_derivatives_agree_on_both_peers(name: str, xla: XlaExecutor) -> None:
+    agree(MORE[name], xla)
+
+
+def agree(group: list[Case], xla: XlaExecutor) -> None:
     arguments = []
     for case in group:
         directions = tuple(direction_like(x, 1) for x in case.primals)
