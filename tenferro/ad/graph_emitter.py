@@ -47,6 +47,11 @@ class GraphEmitter:
         """The context's rules of extension families."""
         return self._extension_rules()
 
+    def derive(self, index: int) -> None:
+        """Lay what follows to the line of that node, as its derivative."""
+        source = self.graph.sources[index]
+        self.source = None if source is None else source.of(self.graph.nodes[index].op.name)
+
     def emit_all(self, op: StdTensorOp, *inputs: int) -> tuple[int, ...]:
         """The outputs of `op` on these values."""
         return self.graph.add(op, inputs, self.source)

@@ -50,7 +50,7 @@ def linearize(
         active = [dots.get(value) for value in node.inputs]
         if all([dot is None for dot in active]):
             continue
-        emitter.source = graph.sources[index]
+        emitter.derive(index)
         try:
             made = _tangents(emitter, node, active, mode)
         except TenferroError as error:

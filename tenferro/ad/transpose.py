@@ -57,7 +57,7 @@ def transpose(
         y_bars = [bars.pop(value, None) for value in node.outputs]
         if all([y_bar is None for y_bar in y_bars]):
             continue
-        emitter.source = graph.sources[index]
+        emitter.derive(index)
         mask = tuple([bool(linear[value]) for value in node.inputs])
         values = emitter.values(node.inputs)
         op = node.op

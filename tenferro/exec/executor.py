@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from tenferro.exec.run import run_instructions
 from tenferro.passes import NATIVE_PASSES
 from tenferro.program import BoundedCache, CacheStats, GraphProgram
 from tenferro.types import flatten
+
+if TYPE_CHECKING:
+    from tenferro.program.profile import Profile
 
 __all__ = ["GraphExecutor"]
 
@@ -88,6 +91,18 @@ class GraphExecutor:
         exec_program = self._exec_program(program, tuple([leaf.shape for leaf in leaves]))
         outputs = self.run_exec(exec_program, leaves)
         return program.pack(_finish(outputs, leaves, self.order))
+
+    def profile(self, program: GraphProgram, *arrays: Any, runs: int = 5) -> Profile:
+        """Time and memory of each instruction; see `GraphProgram.profile`."""
+        from tenferro.exec.profiling import measure  # because few runs are profiled
+
+        if isinstance(runs, bool) or runs < 1:
+            raise InvalidConfigError(f"profile: runs is at least 1, got {runs!r}")
+        leaves = program.check_arguments(arrays)
+        static = program.specialize(program.bind([leaf.shape for leaf in leaves]))
+        for rewrite in self.passes:
+            static = rewrite(static)
+        return measure(static, compile_std_to_exec(static, (), self.extensions), leaves, runs)
 
     def compile(self, program: GraphProgram, *specs: Any) -> ExecProgram:
         """The execution IR for inputs of these shapes (specs or arrays); kept in the cache."""

@@ -11,7 +11,7 @@ from tenferro.errors import BackendFailureError, NonFiniteError, TenferroError
 from tenferro.exec.exec_program import ExecInstruction, ExecProgram
 from tenferro.exec.finite import strange
 
-__all__ = ["run_instructions"]
+__all__ = ["execute", "run_instructions"]
 
 Slots = list[Any]
 
@@ -37,14 +37,14 @@ def run_instructions(
                 _execute_checked(instruction, slots)
         elif segmented:
             for segment in program.segments:
-                _execute(program.instructions[segment.start : segment.stop], slots)
+                execute(program.instructions[segment.start : segment.stop], slots)
         else:
             for instruction in program.instructions:
-                _execute((instruction,), slots)
+                execute((instruction,), slots)
     return [slots[slot] for slot in program.output_slots]
 
 
-def _execute(instructions: Sequence[ExecInstruction], slots: Slots) -> None:
+def execute(instructions: Sequence[ExecInstruction], slots: Slots) -> None:
     """Run kernels in order, dropping each buffer at its last use."""
     for instruction in instructions:
         inputs = instruction.input_slots
@@ -67,7 +67,7 @@ def _execute(instructions: Sequence[ExecInstruction], slots: Slots) -> None:
 def _execute_checked(instruction: ExecInstruction, slots: Slots) -> None:
     """Run one kernel, and look at what it made."""
     operands = [slots[slot] for slot in instruction.input_slots]
-    _execute((instruction,), slots)
+    execute((instruction,), slots)
     for slot in instruction.output_slots:
         made = strange(slots[slot], operands)
         if made is not None:

@@ -20,16 +20,31 @@ _OURS = (_PACKAGE, *_PEERS)
 class SourceLine(NamedTuple):
     """A place in a file.
 
+    Attributes:
+        derivative_of: the name of the op whose derivative asked for the node; empty for the user's own.
+
     >>> print(SourceLine("model.py", 12, "loss"))
     model.py:12 in loss
+    >>> print(SourceLine("model.py", 12, "loss").of("Sqrt"))
+    model.py:12 in loss, in the derivative of Sqrt
     """
 
     file: str
     line: int
     function: str
+    derivative_of: str = ""
+
+    def of(self, op_name: str) -> SourceLine:
+        """The same place, for what the derivative of that op needs; the first such op stays."""
+        if self.derivative_of:
+            return self
+        return SourceLine(self.file, self.line, self.function, op_name)
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line} in {self.function}"
+        place = f"{self.file}:{self.line} in {self.function}"
+        return (
+            f"{place}, in the derivative of {self.derivative_of}" if self.derivative_of else place
+        )
 
 
 class CallerFinder:

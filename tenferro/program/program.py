@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tenferro.dims import Guard, SymDim, is_exact
 from tenferro.errors import ArityError, InvalidConfigError, NonStaticShapeError
@@ -13,8 +13,11 @@ from tenferro.graph import Graph, Mark, Opaque, SourceLine
 from tenferro.ops import StdTensorOp
 from tenferro.ops.source import Constant
 from tenferro.program.arguments import bind_symbols, check_arguments
-from tenferro.program.native import native_run
+from tenferro.program.native import native_executor, native_run
 from tenferro.types import TensorSpec, TreeDef, unflatten
+
+if TYPE_CHECKING:
+    from tenferro.program.profile import Profile
 
 __all__ = ["GraphProgram", "Instruction", "LoweringView"]
 
@@ -279,6 +282,45 @@ class GraphProgram:
             digest.update(payload)
         return digest.hexdigest()
 
+    def profile(self, *arrays: Any, runs: int = 5) -> Profile:
+        """Run natively, and tell time and memory of each instruction.
+
+        Times in seconds, the median of `runs`; memory in bytes. `print` shows the slowest instructions
+        and memory over time, `to_html()` the graph with both.
+
+        Raises:
+            ArityError, ShapeError, DTypeError, GuardError: as `run`.
+            InvalidConfigError: fewer than one run.
+        """
+        return native_executor().profile(self, *arrays, runs=runs)
+
+    # ---- pictures ----------------------------------------------------------------------------
+
+    def to_dot(self) -> str:
+        """The graph in Graphviz's language: `dot -Tsvg` draws it.
+
+        >>> import tenferro as tnf
+        >>> program = tnf.compile(lambda x: x + x, tnf.TensorSpec((2,), "f8"))
+        >>> program.to_dot().splitlines()[0]
+        'digraph "<lambda>" {'
+        """
+        from tenferro.program.drawing import to_dot  # because few programs are drawn
+
+        return to_dot(self)
+
+    def to_html(self) -> str:
+        """The graph as a page for a browser, complete in itself: types on every box, runs of ops of one
+        line or function folded, your line where you hover.
+        """
+        from tenferro.program.drawing import to_html  # because few programs are drawn
+
+        return to_html(self)
+
+    def _repr_html_(self) -> str:
+        from tenferro.program.drawing.page import as_frame  # because few programs are drawn
+
+        return as_frame(self.to_html())
+
     # ---- printing ----------------------------------------------------------------------------
 
     def __str__(self) -> str:
@@ -297,7 +339,7 @@ class GraphProgram:
             drafts.append((f"  {made} = {instruction.op}{taken}", instruction.source))
         width = min(max((len(text) for text, _ in drafts), default=0), 72)
         for text, source in drafts:
-            place = f"  # {source.file.rpartition('/')[2]}:{source.line}" if source else ""
+            place = f"  # {_short(source)}" if source else ""
             lines.append(f"{text:<{width}}{place}" if place else text)
         gives = ", ".join(
             f"%{slot}: {spec}"
@@ -310,6 +352,11 @@ class GraphProgram:
             f"<GraphProgram {self.name}: {len(self.input_slots)} inputs, "
             f"{len(self.instructions)} instructions, {len(self.output_slots)} outputs>"
         )
+
+
+def _short(source: SourceLine) -> str:
+    place = f"{source.file.rpartition('/')[2]}:{source.line}"
+    return f"{place}, derivative of {source.derivative_of}" if source.derivative_of else place
 
 
 def _with_last_use(

@@ -1,0 +1,178 @@
+"""`Profile`: where a native run spends time and memory, instruction by instruction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from tenferro.program.drawing.page import as_frame, to_html
+
+if TYPE_CHECKING:
+    from tenferro.program.program import GraphProgram
+
+__all__ = ["InstructionProfile", "Profile"]
+
+BARS = " ▁▂▃▄▅▆▇█"
+
+
+@dataclass(frozen=True)
+class InstructionProfile:
+    """One instruction of a native run.
+
+    Attributes:
+        op: with payload.
+        types: of its outputs.
+        source: the user's line, or "".
+        seconds: median over the runs.
+        made_bytes: of memory that it allocated; a view allocates none.
+        moved_bytes: of operands and results together.
+        live_bytes: of all arrays alive while it runs: arguments, operands and results included.
+    """
+
+    op: str
+    types: str
+    source: str
+    seconds: float
+    made_bytes: int
+    moved_bytes: int
+    live_bytes: int
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A native run, instruction by instruction; `print(profile)` shows the slowest.
+
+    Attributes:
+        program: as it ran: specialised to the arguments, after the native passes.
+        instructions: in the order they ran.
+        runs: how many were timed.
+    """
+
+    program: GraphProgram
+    instructions: tuple[InstructionProfile, ...]
+    runs: int
+
+    @property
+    def seconds(self) -> float:
+        """Of all instructions together, without the executor's own work."""
+        return sum(row.seconds for row in self.instructions)
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most that was alive at once, arguments included."""
+        return max((row.live_bytes for row in self.instructions), default=0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return {
+            "program": self.program.name,
+            "runs": self.runs,
+            "seconds": self.seconds,
+            "peak_bytes": self.peak_bytes,
+            "instructions": [
+                {
+                    "op": row.op,
+                    "types": row.types,
+                    "source": row.source,
+                    "seconds": row.seconds,
+                    "made_bytes": row.made_bytes,
+                    "moved_bytes": row.moved_bytes,
+                    "live_bytes": row.live_bytes,
+                }
+                for row in self.instructions
+            ],
+        }
+
+    def __str__(self) -> str:
+        return self.table()
+
+    def table(self, most: int = 20) -> str:
+        """The slowest instructions, and memory over time."""
+        rows = [("share", "time", "GB/s", "made", "op", "line")]
+        slowest = sorted(self.instructions, key=lambda row: -row.seconds)[:most]
+        for row in slowest:
+            share = row.seconds / self.seconds if self.seconds else 0.0
+            speed = row.moved_bytes / row.seconds / 1e9 if row.seconds else 0.0
+            op = row.op if len(row.op) <= 40 else row.op[:38] + ".."
+            place = row.source.rpartition("/")[2]
+            rows.append(
+                (
+                    f"{share:.1%}",
+                    shown_seconds(row.seconds),
+                    f"{speed:.2g}",
+                    shown_bytes(row.made_bytes),
+                    f"{op} -> {row.types}",
+                    place,
+                )
+            )
+        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+        lines = [
+            f"{self.program.name}: {len(self.instructions)} instructions, "
+            f"{shown_seconds(self.seconds)}, median of {self.runs} runs; "
+            f"at most {shown_bytes(self.peak_bytes)} alive"
+        ]
+        for row in rows:
+            cells = [
+                cell.rjust(width) if i < 4 else cell.ljust(width)
+                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ]
+            lines.append("  ".join(cells).rstrip())
+        hidden = len(self.instructions) - len(slowest)
+        if hidden > 0:
+            lines.append(f".. and {hidden} faster ones")
+        lines.append(f"memory |{self.memory_timeline()}|")
+        return "\n".join(lines)
+
+    def memory_timeline(self, width: int = 72) -> str:
+        """Bytes alive over the run as a line of bars, each the most within its part.
+
+        >>> import numpy as np, tenferro as tnf
+        >>> profile = tnf.compile(lambda x: tnf.sum(x + 1), np.ones(8)).profile(np.ones(8))
+        >>> len(profile.memory_timeline()) == len(profile.instructions)
+        True
+        """
+        live = [row.live_bytes for row in self.instructions]
+        columns = min(width, len(live))
+        edges = [len(live) * i // columns for i in range(columns + 1)] if columns else [0]
+        heights = [max(live[a:b]) for a, b in pairwise(edges)]
+        top = self.peak_bytes or 1
+        return "".join(BARS[(8 * height + top - 1) // top] for height in heights)
+
+    def to_html(self) -> str:
+        """The page of the program as it ran, with times, and memory over time below."""
+        rows = self.instructions
+        return to_html(
+            self.program,
+            [row.seconds for row in rows],
+            [row.made_bytes for row in rows],
+            [row.live_bytes for row in rows],
+        )
+
+    def _repr_html_(self) -> str:
+        return as_frame(self.to_html(), 680)
+
+
+def shown_seconds(seconds: float) -> str:
+    """A duration in the unit that fits.
+
+    >>> shown_seconds(2.5e-5), shown_seconds(0.25), shown_seconds(3)
+    ('25.0 us', '250 ms', '3.00 s')
+    """
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.1f} us"
+    return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+def shown_bytes(count: int) -> str:
+    """A number of bytes in the unit that fits.
+
+    >>> shown_bytes(0), shown_bytes(1536), shown_bytes(3 << 20)
+    ('0 B', '1.5 KiB', '3.0 MiB')
+    """
+    size = float(count)
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GiB"

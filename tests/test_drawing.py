@@ -1,0 +1,134 @@
+"""Programs as pictures, and where a run spends time and memory."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from tenferro import errors
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-sync",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--virtual-time-budget=4000",
+]
+
+
+def step(w: Any, x: Any) -> Any:
+    h = x
+    for _ in range(3):
+        h = tnf.tanh(h @ w) * 0.5
+    return tnf.sum(h * h)
+
+
+W, X = np.ones((8, 8)), np.ones((16, 8))
+PROGRAM = tnf.compile(tnf.value_and_grad(step), W, X)
+
+
+def dom(page: str, folder: Path) -> str:
+    """What a browser makes of the page."""
+    (folder / "page.html").write_text(page)
+    command = [str(BROWSER), *FLAGS, f"--user-data-dir={folder / 'profile'}", "--dump-dom"]
+    done = subprocess.run(
+        [*command, str(folder / "page.html")], capture_output=True, text=True, timeout=120
+    )
+    return done.stdout
+
+
+def test_dot_has_a_node_for_every_box_and_an_arrow_for_every_operand() -> None:
+    program = tnf.compile(lambda x, y: (x + y) * 2.0, np.ones(2), np.ones(2))
+    text = program.to_dot()
+    assert text.count("fillcolor") == 2 + 2 + 1
+    assert text.count("->") == 2 + 1 + 1
+    assert "(·, 2.0)" in text
+    assert text.count("{") == text.count("}") == 1
+
+
+def test_dot_escapes_what_names_may_hold() -> None:
+    program = tnf.compile(lambda x: {'a"b\\': -x}, np.ones(2), name='q"')
+    quoted = re.findall(r'"(?:[^"\\]|\\.)*"', program.to_dot())
+    assert '"q\\""' in quoted
+    assert any('a\\"b' in text for text in quoted)
+
+
+def test_the_page_is_complete_in_itself_and_safe() -> None:
+    program = tnf.compile(lambda x: {"</script><b>": -x}, np.ones(2), name="<i>")
+    page = program.to_html()
+    assert page.count("</script>") == 1
+    assert "<i>" not in page
+    assert not re.search(r"(src|href)\s*=|@import|url\(|fetch\(", page)
+    assert "srcdoc" in program._repr_html_()
+
+
+@pytest.mark.skipif(BROWSER is None, reason="chromium is not installed")
+def test_a_browser_draws_it(tmp_path: Path) -> None:
+    drawn = dom(PROGRAM.to_html(), tmp_path)
+    assert 'data-drawn="yes"' in drawn
+    assert drawn.count('class="folded"') >= 2
+    assert "result[1]" in drawn
+    assert "in step" not in drawn  # because nothing is hovered over
+    small = dom(
+        tnf.compile(lambda x: tnf.sin(x), np.ones(2)).profile(np.ones(2)).to_html(), tmp_path
+    )
+    assert small.count("<rect") == 3 + 1
+    assert "memory alive after each op" in small
+    assert "f64[2]" in small
+
+
+@pytest.mark.skipif(BROWSER is None, reason="chromium is not installed")
+def test_a_browser_draws_programs_without_ops_and_large_ones(tmp_path: Path) -> None:
+    assert 'data-drawn="yes"' in dom(tnf.compile(lambda x: x, np.ones(2)).to_html(), tmp_path)
+    assert 'data-drawn="yes"' in dom(tnf.compile(lambda: np.ones(2)).to_html(), tmp_path)
+
+    def long(x: Any) -> Any:
+        for _ in range(4000):
+            x = tnf.sin(x)
+        return x
+
+    assert 'data-drawn="yes"' in dom(tnf.compile(long, np.ones(2)).to_html(), tmp_path)
+
+
+def test_a_profile_counts_every_instruction_and_its_memory() -> None:
+    x = np.ones((64, 32))
+    program = tnf.compile(lambda x: tnf.sum(tnf.exp(x).T * 2.0), x)
+    profile = program.profile(x, runs=3)
+    assert len(profile.instructions) == len(profile.program.instructions)
+    assert profile.runs == 3
+    assert all(row.seconds > 0 for row in profile.instructions)
+    by_name = {row.op.partition("(")[0]: row for row in profile.instructions}
+    assert by_name["Exp"].made_bytes == x.nbytes
+    assert by_name["Exp"].moved_bytes == 2 * x.nbytes
+    assert by_name["Transpose"].made_bytes == 0
+    assert profile.peak_bytes >= 3 * x.nbytes
+    assert profile.peak_bytes < 3 * x.nbytes + 64
+    assert "test_drawing.py" in str(profile)
+    assert profile.to_dict()["peak_bytes"] == profile.peak_bytes
+
+
+def test_profiles_of_gradients_name_the_forward_op() -> None:
+    assert "derivative of Tanh" in PROGRAM.profile(W, X, runs=1).table(100)
+    assert "derivative of DotGeneral" in str(PROGRAM)
+
+
+def test_profiles_of_wrong_input() -> None:
+    with pytest.raises(errors.ArityError):
+        PROGRAM.profile(W)
+    with pytest.raises(errors.InvalidConfigError, match="runs"):
+        PROGRAM.profile(W, X, runs=0)
+    empty = tnf.compile(lambda x: x, np.ones(2)).profile(np.ones(2))
+    assert (empty.seconds, empty.peak_bytes) == (0, 0)
+    assert "0 instructions" in str(empty)
