@@ -17,7 +17,7 @@ from scipy import integrate
 import tenferro as tnf
 
 WIDTH = 10
-STEPS = 60
+STEPS = 30
 
 
 def free_energy(beta: Any, width: int = WIDTH, steps: int = STEPS) -> Any:
