@@ -12,6 +12,7 @@ from xla_peer.inside_jax import JaxFunction, to_jax
 from xla_peer.jax_export import export_for_jax
 from xla_peer.mesh import Mesh, PartitionedProgram, partition
 from xla_peer.parity import ParityReport, check_parity
+from xla_peer.verification import Verification, verify
 
 __all__ = [
     "Artifact",
@@ -24,6 +25,7 @@ __all__ = [
     "ParityReport",
     "PartitionSpec",
     "PartitionedProgram",
+    "Verification",
     "XlaExecutor",
     "check_parity",
     "doctor",
@@ -33,4 +35,5 @@ __all__ = [
     "load",
     "partition",
     "to_jax",
+    "verify",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -13,14 +12,14 @@ from lowering import StableHloModule
 from tenferro.errors import InvalidConfigError, NonStaticShapeError
 from tenferro.files import replacing
 from tenferro.program import BoundedCache, check_arguments
-from tenferro.types import DType, flatten, unflatten
+from tenferro.types import flatten, unflatten
 from xla_peer.executable import Executable
 from xla_peer.executor import XlaExecutor
 from xla_peer.manifest import Manifest
+from xla_peer.storage import constants_path, gradient_path, stored, suffix_of
+from xla_peer.vectors import TestVector, read_vectors, vectors_path
 
-__all__ = ["SUFFIXES", "Artifact", "constants_path", "digest_of", "stored"]
-
-SUFFIXES = (".mlir", ".mlirbc")
+__all__ = ["Artifact"]
 
 
 class Artifact:
@@ -31,6 +30,8 @@ class Artifact:
         module: the StableHLO, constants as its last arguments.
         bytecode: the module as a portable artifact, which is what a `.mlirbc` file holds.
         constants: arrays by name.
+        gradient: an artifact that takes the inputs and cotangents of the float outputs, and gives
+            cotangents of the float inputs; None where it was exported without.
 
     >>> import numpy as np, tenferro as tnf, xla_peer
     >>> artifact = xla_peer.export(lambda x: {"twice": x + x}, tnf.TensorSpec(("n",), "float64"))
@@ -44,17 +45,43 @@ class Artifact:
         module: StableHloModule,
         bytecode: bytes,
         constants: Mapping[str, Any],
+        vectors_file: bytes = b"",
+        gradient: Artifact | None = None,
     ) -> None:
         self.manifest = manifest
         self.module = module
         self.bytecode = bytecode
         self.constants = dict(constants)
+        self.gradient = gradient
+        self._vectors_file = vectors_file
         self._executables: BoundedCache[Executable] = BoundedCache(64)
 
     @property
     def text(self) -> str:
         """The StableHLO."""
         return self.module.plain_text
+
+    @cached_property
+    def vectors(self) -> tuple[TestVector, ...]:
+        """The test vectors it was exported with; see `xla_peer.verify`.
+
+        Raises:
+            InvalidConfigError: a file of vectors that is malformed.
+        """
+        return self._read_vectors()[0]
+
+    @cached_property
+    def vectors_about(self) -> dict[str, Any]:
+        """The seed the vectors were drawn with, and the versions that computed them."""
+        return self._read_vectors()[1]
+
+    def _read_vectors(self) -> tuple[tuple[TestVector, ...], dict[str, Any]]:
+        if not self._vectors_file:
+            return (), {}
+        inputs, outputs = (
+            [spec for _, spec in part] for part in (self.manifest.inputs, self.manifest.outputs)
+        )
+        return read_vectors(self._vectors_file, inputs, outputs)
 
     @cached_property
     def _default_executor(self) -> XlaExecutor:
@@ -123,8 +150,8 @@ class Artifact:
     def save(self, path: Any) -> None:
         """Write it: `.mlir` is text, `.mlirbc` a portable artifact, both with the manifest inside.
 
-        Constants that the module takes as arguments go to a file of their own beside it, which is
-        written first.
+        Constants that the module takes as arguments, test vectors and the gradient go to files of their
+        own beside it, which are written first.
 
         Raises:
             InvalidConfigError: another suffix.
@@ -134,6 +161,11 @@ class Artifact:
         if self.constants:
             with replacing(constants_path(path)) as file:
                 np.savez(file, **{name: stored(array) for name, array in self.constants.items()})
+        if self._vectors_file:
+            with replacing(vectors_path(path)) as file:
+                file.write(self._vectors_file)
+        if self.gradient is not None:
+            self.gradient.save(gradient_path(path))
         with replacing(path) as file:
             file.write(self.module.plain_text.encode() if suffix == ".mlir" else self.bytecode)
 
@@ -144,36 +176,3 @@ class Artifact:
         )
         platforms = ", ".join(self.manifest.platforms)
         return f"<Artifact {self.manifest.name} for {platforms}: ({takes}) -> ({gives})>"
-
-
-def suffix_of(path: Any) -> str:
-    """`.mlir` or `.mlirbc`.
-
-    Raises:
-        InvalidConfigError: another one.
-    """
-    suffix = next((s for s in SUFFIXES if str(path).endswith(s)), None)
-    if suffix is None:
-        raise InvalidConfigError(
-            f"path: {path} ends neither in .mlir, for text, nor in .mlirbc, for a portable artifact"
-        )
-    return suffix
-
-
-def constants_path(path: Any) -> str:
-    """Where the constants of the artifact at `path` lie.
-
-    >>> constants_path("model.mlirbc")
-    'model.mlirbc.constants.npz'
-    """
-    return f"{path}.constants.npz"
-
-
-def stored(array: Any) -> Any:
-    """The array as NumPy's files can hold it: bfloat16 by its bits."""
-    return array.view(np.uint16) if DType.of(array.dtype) is DType.BF16 else array
-
-
-def digest_of(array: Any) -> str:
-    """SHA-256 of the elements, row-major."""
-    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import zipfile
 from collections.abc import Callable, Sequence
@@ -14,10 +15,13 @@ import tenferro
 from lowering import PLATFORMS, StableHloModule, lower_to_stablehlo, mlir_bindings
 from tenferro.errors import DTypeError, InvalidConfigError, TenferroError
 from tenferro.program import GraphProgram, hoist_constants
-from tenferro.types import DType, TensorSpec
+from tenferro.types import DType, TensorSpec, flatten, unflatten
 from xla_peer import pjrt
-from xla_peer.artifact import Artifact, constants_path, digest_of, suffix_of
+from xla_peer.artifact import Artifact
 from xla_peer.manifest import ATTRIBUTE, Constant, Manifest
+from xla_peer.sampling import random_array, random_arrays
+from xla_peer.storage import constants_path, digest_of, gradient_path, suffix_of
+from xla_peer.vectors import vectors_of, vectors_path, write_vectors
 
 __all__ = ["as_program", "export", "load", "module_for"]
 
@@ -34,6 +38,9 @@ def export(
     precision: str = "highest",
     linalg: str = "auto",
     largest_constant: int = LARGEST_CONSTANT,
+    vectors: int | Sequence[Sequence[Any]] = 0,
+    gradient: bool = False,
+    seed: int = 0,
 ) -> Artifact:
     """A program as a portable StableHLO artifact, with its names, structure and versions inside.
 
@@ -49,10 +56,14 @@ def export(
         linalg: "library" calls the platform's routines; "inline" writes plain StableHLO; "auto" is
             "library" wherever one text serves all the platforms, else "inline".
         largest_constant: bytes; larger constants become arguments that the artifact brings along.
+        vectors: test vectors that the artifact carries, so that `xla_peer.verify` can prove it anywhere:
+            how many, of random arguments; or the arguments, a tuple for each.
+        gradient: export the derivative beside it, and carry vectors of that too.
+        seed: of random arguments and cotangents.
 
     Raises:
         InvalidConfigError: an unknown platform, target or suffix; platforms that need texts of their
-            own.
+            own; a gradient of what has no float inputs or outputs.
         UnsupportedError, NonStaticShapeError: what StableHLO cannot express.
 
     >>> import numpy as np, tenferro as tnf
@@ -65,6 +76,28 @@ def export(
     if path is not None:
         suffix_of(path)
     program = as_program(fn_or_program, specs)
+    versions = {
+        "stablehlo": mlir_bindings.artifact_version(target),
+        "tenferro": tenferro.__version__,
+        "jaxlib": pjrt.jaxlib_version(),
+        "numpy": np.__version__,
+    }
+    generator = np.random.default_rng(seed)
+    cases = _cases(program, vectors, generator)
+    vectors_file = write_vectors(vectors_of(program, cases), seed, versions) if cases else b""
+    beside = None
+    if gradient:
+        pulled, pulled_cases = _pulled(program, cases, generator)
+        beside = export(
+            pulled,
+            platforms=platforms,
+            target=target,
+            precision=precision,
+            linalg=linalg,
+            largest_constant=largest_constant,
+            vectors=pulled_cases,
+            seed=seed,
+        )
     hoisted, constants = hoist_constants(program, largest_constant)
     module, chosen = module_for(hoisted, platforms, precision, linalg)
     inputs = zip(program.input_names, program.input_specs, strict=True)
@@ -82,18 +115,62 @@ def export(
             for name, array in constants.items()
         ),
         guards=program.guards,
-        versions={
-            "stablehlo": mlir_bindings.artifact_version(target),
-            "tenferro": tenferro.__version__,
-            "jaxlib": pjrt.jaxlib_version(),
-        },
+        versions=versions,
+        vectors=hashlib.sha256(vectors_file).hexdigest() if cases else "",
+        has_gradient=gradient,
     )
     described = module.with_attributes({ATTRIBUTE: manifest.to_json()})
     bytecode = described.portable_artifact(target)
-    artifact = Artifact(manifest, described, bytecode, constants)
+    artifact = Artifact(manifest, described, bytecode, constants, vectors_file, beside)
     if path is not None:
         artifact.save(path)
     return artifact
+
+
+def _cases(
+    program: GraphProgram, vectors: int | Sequence[Sequence[Any]], generator: np.random.Generator
+) -> list[list[Any]]:
+    """The leaves of each case's arguments."""
+    if isinstance(vectors, int):
+        if isinstance(vectors, bool) or vectors < 0:
+            raise InvalidConfigError(f"export: vectors is at least 0, got {vectors!r}")
+        return [random_arrays(program, generator) for _ in range(vectors)]
+    return [program.check_arguments(tuple(arguments)) for arguments in vectors]
+
+
+def _pulled(
+    program: GraphProgram, cases: Sequence[Sequence[Any]], generator: np.random.Generator
+) -> tuple[GraphProgram, list[list[Any]]]:
+    """The program of the inputs and cotangents of float outputs that gives cotangents of float inputs, and
+    arguments for it.
+    """
+    active = [i for i, spec in enumerate(program.input_specs) if spec.dtype.is_inexact]
+    seeded = [spec for spec in program.output_specs if spec.dtype.is_inexact]
+    if not active or not seeded:
+        what = "outputs" if active else "inputs"
+        raise InvalidConfigError(f"export: {program.name} has no gradient: it has no float {what}")
+    count = len(program.input_specs)
+
+    def pull(*leaves: Any) -> tuple[Any, ...]:
+        values = list(leaves[:count])
+
+        def floats(*chosen: Any) -> tuple[Any, ...]:
+            for place, x in zip(active, chosen, strict=True):
+                values[place] = x
+            made, _ = flatten(program.run(*unflatten(program.in_tree, values)))
+            return tuple([y for y in made if DType.of(y.dtype).is_inexact])
+
+        _, pulling = tenferro.vjp(floats, *[leaves[place] for place in active])
+        return pulling(tuple(leaves[count:]))
+
+    pulled = tenferro.compile(pull, *program.input_specs, *seeded, name=f"{program.name}_gradient")
+    found: list[list[Any]] = []
+    for given in cases:
+        outputs, _ = flatten(program.run(*unflatten(program.in_tree, given)))
+        types = [TensorSpec.of(y.shape, DType.of(y.dtype)) for y in outputs]
+        bars = [random_array(spec, generator) for spec in types if spec.dtype.is_inexact]
+        found.append([*given, *bars])
+    return pulled, found
 
 
 def as_program(fn_or_program: Any, specs: Sequence[Any]) -> GraphProgram:
@@ -137,7 +214,7 @@ def load(path: Any) -> Artifact:
     """The artifact in a file that `export` wrote.
 
     Raises:
-        FileNotFoundError: the file, or the constants beside it, are not there.
+        FileNotFoundError: the file, or what belongs to it beside it, is not there.
         InvalidConfigError: a file that is none of ours, cut short, written for a later version, or
             whose constants are not the ones it was written with.
     """
@@ -167,7 +244,19 @@ def load(path: Any) -> Artifact:
         guards=manifest.guards,
     )
     _require_types(path, module)
-    return Artifact(manifest, module, bytecode, _constants(path, manifest))
+    gradient = load(gradient_path(path)) if manifest.has_gradient else None
+    vectors_file = _vectors(path, manifest)
+    return Artifact(manifest, module, bytecode, _constants(path, manifest), vectors_file, gradient)
+
+
+def _vectors(path: Any, manifest: Manifest) -> bytes:
+    if not manifest.vectors:
+        return b""
+    place = vectors_path(path)
+    content = Path(place).read_bytes()
+    if hashlib.sha256(content).hexdigest() != manifest.vectors:
+        raise InvalidConfigError(f"load: {place} is not the file this was exported with")
+    return content
 
 
 def _from_bytecode(path: Any, content: bytes) -> tuple[str, bytes]:

@@ -41,6 +41,8 @@ class Manifest:
         constants: arguments that follow the inputs.
         guards: what symbolic extents must satisfy.
         versions: of StableHLO, tenferro and jaxlib, by name.
+        vectors: SHA-256 of the file of test vectors; "" where there is none.
+        has_gradient: an artifact of the derivative lies beside it.
     """
 
     name: str
@@ -53,6 +55,8 @@ class Manifest:
     constants: tuple[Constant, ...]
     guards: tuple[Guard, ...]
     versions: Mapping[str, str]
+    vectors: str = ""
+    has_gradient: bool = False
 
     def to_json(self) -> str:
         """The document.
@@ -76,6 +80,8 @@ class Manifest:
                 for guard in self.guards
             ],
             "versions": dict(self.versions),
+            "vectors": self.vectors,
+            "has_gradient": self.has_gradient,
         }
         return json.dumps(document, separators=(",", ":"))
 
@@ -127,4 +133,6 @@ class Manifest:
                 for lhs, relation, rhs, reason, source in document["guards"]
             ),
             versions={str(key): str(value) for key, value in document["versions"].items()},
+            vectors=str(document.get("vectors", "")),
+            has_gradient=bool(document.get("has_gradient", False)),
         )

@@ -18,7 +18,7 @@ import tenferro as tnf
 import xla_peer
 from lowering import mlir_bindings
 from tenferro import errors
-from xla_peer.artifact import constants_path
+from xla_peer.storage import constants_path
 
 Point = namedtuple("Point", "x y")  # because plain named tuples are what users have
 

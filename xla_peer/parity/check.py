@@ -12,13 +12,13 @@ from tenferro.errors import InvalidConfigError
 from tenferro.program import GraphProgram
 from tenferro.types import flatten, unflatten
 from xla_peer.executor import XlaExecutor
-from xla_peer.parity.comparison import OutputParity, Tolerance, compare
+from xla_peer.parity.comparison import OutputParity, Tolerance, compare, explained, granted
 from xla_peer.parity.divergence import first_divergence
 from xla_peer.parity.interpreter import interpreted
 from xla_peer.parity.report import ParityReport
 from xla_peer.parity.sensitivity import moved_outputs
 
-__all__ = ["check_parity"]
+__all__ = ["check_parity", "limits"]
 
 
 def check_parity(
@@ -72,11 +72,8 @@ def check_parity(
         arguments = unflatten(part.in_tree, given)
         native, _ = flatten(part.run(*arguments))
         other, _ = flatten(peer.run(part, *arguments))
-        moved = moved_outputs(part, given) if tolerance is None else []
-        return tuple(
-            compare(name, a, b, [run[i] for run in moved], tolerance)
-            for i, (name, a, b) in enumerate(zip(part.output_names, native, other, strict=True))
-        )
+        allowed = limits(part, given, native, tolerance)
+        return tuple(map(compare, part.output_names, native, other, allowed))
 
     def judged(part: GraphProgram, given: Sequence[Any]) -> str:
         return _opinion(part, given, peer, tolerance)
@@ -93,6 +90,20 @@ def check_parity(
         interpreter=judged(static, leaves) if asked else "",
         first_divergence=parted,
     )
+
+
+def limits(
+    program: GraphProgram,
+    leaves: Sequence[Any],
+    outputs: Sequence[Any],
+    tolerance: Tolerance | None = None,
+) -> list[Any]:
+    """How far each element of each output may be apart."""
+    arrays = list(map(np.asarray, outputs))
+    if tolerance is not None:
+        return [granted(y, tolerance) for y in arrays]
+    moved = moved_outputs(program, leaves)
+    return [explained(y, [run[i] for run in moved]) for i, y in enumerate(arrays)]
 
 
 def _tolerance(ulps: float | None, rtol: float | None, atol: float | None) -> Tolerance | None:
@@ -113,17 +124,16 @@ def _opinion(
     if isinstance(third, str):
         return f"the reference interpreter has no opinion: {third}"
     arguments = unflatten(program.in_tree, leaves)
-    moved = moved_outputs(program, leaves) if tolerance is None else []
     sides = {
         "native": flatten(program.run(*arguments))[0],
         "PJRT": flatten(peer.run(program, *arguments))[0],
     }
+    allowed = limits(program, leaves, sides["native"], tolerance)
     with_side = [
         name
         for name, results in sides.items()
         if all(
-            compare("", y, z, [run[i] for run in moved], tolerance).ok
-            for i, (y, z) in enumerate(zip(results, third, strict=True))
+            compare("", y, z, limit).ok for y, z, limit in zip(results, third, allowed, strict=True)
         )
     ]
     if len(with_side) == 1:

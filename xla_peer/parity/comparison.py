@@ -12,7 +12,7 @@ import numpy as np
 from tenferro.types import DType, TensorSpec
 from xla_peer.parity.ulps import spacing, ulps_apart
 
-__all__ = ["OutputParity", "Tolerance", "compare"]
+__all__ = ["OutputParity", "Tolerance", "compare", "explained", "granted"]
 
 SAFETY = 8.0
 """How many times what was seen to move may be apart."""
@@ -75,15 +75,12 @@ class OutputParity:
 
 
 @np.errstate(all="ignore")
-def compare(
-    name: str, native: Any, xla: Any, moved: Sequence[Any], tolerance: Tolerance | None
-) -> OutputParity:
+def compare(name: str, native: Any, xla: Any, limit: Any) -> OutputParity:
     """One output, native against another.
 
     Args:
-        moved: the same output of a run op by op, and of runs that rounded differently; see
-            `sensitivity`.
-        tolerance: in place of what these explain.
+        limit: how far apart each element may be; infinite where it may change altogether. See
+            `explained` and `granted`.
     """
     native, xla = np.asarray(native), np.asarray(xla)
     dtype = DType.of(native.dtype)
@@ -92,15 +89,8 @@ def compare(
     apart[flushed] = 0.0
     if dtype.is_inexact:
         distance = np.abs(_wide(xla) - _wide(native))
-        limit, unstable = (
-            _explained(native, moved) if tolerance is None else _given(native, tolerance)
-        )
     else:
         distance = np.where(xla == native, 0.0, np.inf)
-        unstable = np.zeros(native.shape, bool)
-        for other in moved[1:]:
-            unstable |= other != moved[0]
-        limit = np.where(unstable, np.inf, 0.0)
     with np.errstate(all="ignore"):
         inside = (apart == 0) | (distance <= limit) | np.isinf(limit)
         beyond = np.where(inside, 0.0, np.where(np.isnan(distance), np.inf, distance / limit))
@@ -125,7 +115,7 @@ def compare(
         inf=_differ(np.isinf, native, xla, dtype),
         zero_sign=_zero_signs(native, xla, dtype),
         flushed=int(np.count_nonzero(flushed)),
-        unstable=int(np.count_nonzero(unstable)),
+        unstable=int(np.count_nonzero(np.isinf(limit))),
     )
 
 
@@ -133,8 +123,18 @@ def _wide(x: Any) -> Any:
     return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
 
 
-def _explained(native: Any, moved: Sequence[Any]) -> tuple[Any, Any]:
-    """How far apart each element may be, and which may be anything."""
+def explained(native: Any, moved: Sequence[Any]) -> Any:
+    """How far each element may be apart because of rounding; infinite where that may change it altogether.
+
+    Args:
+        moved: the same output of a run op by op, and of runs that rounded differently; see
+            `sensitivity`.
+    """
+    if native.dtype.kind in "biu":
+        limit = np.zeros(native.shape)
+        for other in moved[1:]:
+            limit[other != moved[0]] = np.inf
+        return limit
     least = LEAST_ULPS * spacing(native)
     with np.errstate(all="ignore"):
         spread = np.zeros(native.shape)
@@ -147,15 +147,17 @@ def _explained(native: Any, moved: Sequence[Any]) -> tuple[Any, Any]:
         usual = (
             float(np.median(shares)) * np.where(np.isfinite(size), size, 0) if shares.size else 0.0
         )
-        limit = SAFETY * np.maximum(spread, usual) + least
-    return limit, np.isinf(limit)
+        return SAFETY * np.maximum(spread, usual) + least
 
 
-def _given(native: Any, tolerance: Tolerance) -> tuple[Any, Any]:
+def granted(native: Any, tolerance: Tolerance) -> Any:
+    """How far each element may be apart because the user says so; integers and bools not at all."""
+    if native.dtype.kind in "biu":
+        return np.zeros(native.shape)
     size = np.abs(_wide(native))
     size = np.where(np.isfinite(size), size, 0.0)
     limits = (tolerance.ulps * spacing(native), tolerance.rtol * size, tolerance.atol + 0 * size)
-    return np.maximum.reduce(limits), np.zeros(native.shape, bool)
+    return np.maximum.reduce(limits)
 
 
 def _flushed(native: Any, xla: Any) -> Any:

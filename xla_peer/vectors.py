@@ -1,0 +1,121 @@
+"""Test vectors: inputs, the results native execution gave, and how far others may be apart, in a file of their own.
+
+They let an artifact be proved again on another machine, platform or version; see `xla_peer.verify`.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tenferro.errors import InvalidConfigError, TenferroError
+from tenferro.program import GraphProgram
+from tenferro.types import DType, TensorSpec, flatten, unflatten
+from xla_peer.parity.check import limits
+from xla_peer.storage import stored
+
+__all__ = ["TestVector", "read_vectors", "vectors_of", "vectors_path", "write_vectors"]
+
+LARGEST = 1 << 31
+"""Bytes that a file of vectors may unpack to."""
+
+
+@dataclass(frozen=True)
+class TestVector:
+    """One case.
+
+    Attributes:
+        inputs: a leaf each.
+        outputs: what native execution gave.
+        limits: how far each element may be apart; infinite where rounding may change it altogether.
+    """
+
+    __test__ = False  # because pytest collects what is named so
+
+    inputs: tuple[Any, ...]
+    outputs: tuple[Any, ...]
+    limits: tuple[Any, ...]
+
+
+def vectors_of(program: GraphProgram, cases: Sequence[Sequence[Any]]) -> tuple[TestVector, ...]:
+    """One vector per case, a case being the leaves of the arguments."""
+    found: list[TestVector] = []
+    for given in cases:
+        arguments = unflatten(program.in_tree, given)
+        leaves = program.check_arguments(arguments)
+        outputs, _ = flatten(program.run(*arguments))
+        allowed = limits(program, leaves, outputs)
+        found.append(TestVector(tuple(leaves), tuple(outputs), tuple(allowed)))
+    return tuple(found)
+
+
+def write_vectors(vectors: Sequence[TestVector], seed: int, versions: Any) -> bytes:
+    """The content of a file of vectors."""
+    arrays: dict[str, Any] = {}
+    for number, vector in enumerate(vectors):
+        for part in ("inputs", "outputs", "limits"):
+            for place, array in enumerate(getattr(vector, part)):
+                arrays[f"{number}.{part}.{place}"] = stored(np.asarray(array))
+    arrays["about"] = np.array(
+        json.dumps({"cases": len(vectors), "seed": seed, "versions": dict(versions)})
+    )
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def read_vectors(
+    content: bytes, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
+) -> tuple[tuple[TestVector, ...], dict[str, Any]]:
+    """The vectors of a file, and what it says of them.
+
+    Raises:
+        InvalidConfigError: a file that holds none, or others.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            total = sum(member.file_size for member in archive.infolist())
+        if total > LARGEST:
+            raise InvalidConfigError(f"vectors: unpack to {total} bytes, at most {LARGEST}")
+        with np.load(io.BytesIO(content), allow_pickle=False) as file:
+            about = json.loads(str(file["about"]))
+            vectors = tuple(
+                TestVector(
+                    _leaves(file, number, "inputs", inputs),
+                    _leaves(file, number, "outputs", outputs),
+                    tuple([file[f"{number}.limits.{i}"] for i in range(len(outputs))]),
+                )
+                for number in range(int(about["cases"]))
+            )
+    except TenferroError:
+        raise
+    except Exception as error:
+        raise InvalidConfigError(f"vectors: the file holds none: {error!r}") from error
+    return vectors, about
+
+
+def _leaves(file: Any, number: int, part: str, specs: Sequence[TensorSpec]) -> tuple[Any, ...]:
+    found: list[Any] = []
+    for place, spec in enumerate(specs):
+        array = file[f"{number}.{part}.{place}"]
+        if spec.dtype is DType.BF16 and array.dtype == np.uint16:
+            array = array.view(spec.dtype.dtype)
+        if array.dtype != spec.dtype.dtype or array.ndim != spec.rank:
+            raise InvalidConfigError(f"vectors: {part} {place} is {array.dtype}{list(array.shape)}")
+        found.append(array)
+    return tuple(found)
+
+
+def vectors_path(path: Any) -> str:
+    """Where the vectors of the artifact at `path` lie.
+
+    >>> vectors_path("model.mlirbc")
+    'model.mlirbc.vectors.npz'
+    """
+    return f"{path}.vectors.npz"

@@ -1,0 +1,125 @@
+"""`verify`: prove an artifact again, anywhere, by the test vectors that it carries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import tenferro
+from tenferro.errors import InvalidConfigError
+from tenferro.types import flatten, unflatten
+from xla_peer import pjrt
+from xla_peer.artifact import Artifact
+from xla_peer.executor import XlaExecutor
+from xla_peer.exporting import load
+from xla_peer.parity.comparison import compare
+from xla_peer.parity.report import ParityReport
+
+__all__ = ["Verification", "verify"]
+
+
+@dataclass(frozen=True)
+class Verification:
+    """One report per test vector; `print(verification)` shows them.
+
+    Attributes:
+        name: of the artifact.
+        platform: it was run on.
+        reports: one per vector, native results of then against the platform's of now.
+        versions: what computed the vectors.
+        now: what runs here.
+    """
+
+    name: str
+    platform: str
+    reports: tuple[ParityReport, ...]
+    versions: dict[str, str]
+    now: dict[str, str]
+
+    @property
+    def ok(self) -> bool:
+        """Every output of every vector agrees."""
+        return all(report.ok for report in self.reports)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return {
+            "ok": self.ok,
+            "name": self.name,
+            "platform": self.platform,
+            "versions": self.versions,
+            "now": self.now,
+            "reports": [report.to_dict() for report in self.reports],
+        }
+
+    def __str__(self) -> str:
+        good = sum(report.ok for report in self.reports)
+        lines = [
+            f"{self.name}: {good} of {len(self.reports)} test vectors agree on {self.platform}"
+        ]
+        lines += [str(report) for report in self.reports if not report.ok]
+        if self.versions != self.now:
+            lines.append(f"computed by {_listed(self.versions)}; here {_listed(self.now)}")
+        return "\n".join(lines)
+
+
+def verify(
+    artifact: Any, platform: str | None = None, *, executor: XlaExecutor | None = None
+) -> Verification:
+    """Run every test vector of an artifact, and of its gradient, and compare.
+
+    Args:
+        artifact: an `Artifact`, or the path of one.
+        platform: where to run it; by default the CPU if it was exported for that, else the first of
+            its platforms.
+        executor: in place of a platform.
+
+    Raises:
+        InvalidConfigError: an artifact without vectors, or not exported for the platform.
+        PlatformUnavailableError: the platform is not here.
+
+    >>> import numpy as np, xla_peer
+    >>> exported = xla_peer.export(lambda x: {"y": x * x}, np.ones(3), vectors=2, gradient=True)
+    >>> print(verify(exported))
+    <lambda>: 4 of 4 test vectors agree on cpu
+    """
+    whole = artifact if isinstance(artifact, Artifact) else load(artifact)
+    if not whole.vectors:
+        raise InvalidConfigError(
+            f"verify: {whole.manifest.name} carries no test vectors; export it with vectors=3"
+        )
+    platforms = whole.manifest.platforms
+    chosen = platform or ("cpu" if "cpu" in platforms else platforms[0])
+    peer = XlaExecutor(chosen) if executor is None else executor
+    parts = [whole] if whole.gradient is None else [whole, whole.gradient]
+    reports = [report for part in parts for report in _reports(part, peer)]
+    about = whole.vectors_about["versions"]
+    now = {name: version for name, version in _versions().items() if name in about}
+    kept = {name: version for name, version in about.items() if name in now}
+    return Verification(whole.manifest.name, peer.platform, tuple(reports), kept, now)
+
+
+def _reports(artifact: Artifact, executor: XlaExecutor) -> list[ParityReport]:
+    manifest, found = artifact.manifest, []
+    for number, vector in enumerate(artifact.vectors):
+        made, _ = flatten(
+            artifact.run(*unflatten(manifest.in_tree, vector.inputs), executor=executor)
+        )
+        names = [name for name, _ in manifest.outputs]
+        outputs = tuple(map(compare, names, vector.outputs, made, vector.limits))
+        found.append(ParityReport(f"{manifest.name}, vector {number}", executor.platform, outputs))
+    return found
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "tenferro": tenferro.__version__,
+        "jaxlib": pjrt.jaxlib_version(),
+        "numpy": np.__version__,
+    }
+
+
+def _listed(versions: dict[str, str]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
