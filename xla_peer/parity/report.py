@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import html
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from xla_peer.parity.comparison import OutputParity
 from xla_peer.parity.divergence import Divergence
 
 __all__ = ["ParityReport"]
-
-HEADER = ("output", "type", "max ulps", "median", "allowed", "max abs", "max rel", "notes")
 
 
 @dataclass(frozen=True)
@@ -26,6 +24,10 @@ class ParityReport:
             "PJRT" alone, "agrees with neither", or why it was not asked.
         first_divergence: the first op whose inputs agree and whose output does not; None where all agree.
     """
+
+    HEADER: ClassVar = (
+        "output", "type", "max ulps", "median", "allowed", "max abs", "max rel", "notes",
+    )  # fmt: skip
 
     program: str
     platform: str
@@ -50,10 +52,13 @@ class ParityReport:
             "first_divergence": None if first is None else first.to_dict(),
         }
 
-    def _verdict(self) -> str:
+    @property
+    def verdict(self) -> str:
+        """In one line."""
         return f"{self.program}: native and {self.platform} {'agree' if self.ok else 'DISAGREE'}"
 
-    def _rows(self) -> list[tuple[str, ...]]:
+    def rows(self) -> list[tuple[str, ...]]:
+        """The table, below `HEADER`."""
         return [
             (
                 output.name,
@@ -69,17 +74,18 @@ class ParityReport:
         ]
 
     def __str__(self) -> str:
-        rows = [HEADER, *self._rows()]
-        widths = [max(len(row[i]) for row in rows) for i in range(len(HEADER))]
-        lines = [self._verdict()]
+        rows = [self.HEADER, *self.rows()]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(self.HEADER))]
+        lines = [self.verdict]
         for row in rows:
             cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
             lines.append("  ".join(cells).rstrip())
-        if self.interpreter:
-            lines.append(f"interpreter: {self.interpreter}")
-        if self.first_divergence is not None:
-            lines.append(str(self.first_divergence))
-        return "\n".join(lines)
+        return "\n".join([*lines, *self.below()])
+
+    def below(self) -> list[str]:
+        """What is said below the table."""
+        found = [f"interpreter: {self.interpreter}"] * bool(self.interpreter)
+        return found + [str(self.first_divergence)] * (self.first_divergence is not None)
 
     def print(self) -> None:
         """Print it."""
@@ -89,18 +95,16 @@ class ParityReport:
         """A table, complete in itself."""
         rows = [
             "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
-            for row in self._rows()
+            for row in self.rows()
         ]
-        head = "".join(f"<th>{cell}</th>" for cell in HEADER)
+        head = "".join(f"<th>{cell}</th>" for cell in self.HEADER)
         colour = "#1a7f37" if self.ok else "#b42318"
-        below = [f"interpreter: {self.interpreter}"] * bool(self.interpreter)
-        below += [str(self.first_divergence)] * (self.first_divergence is not None)
         return (
             '<div style="font-family: ui-monospace, monospace; font-size: 13px">'
-            f'<p style="color: {colour}; font-weight: 600">{html.escape(self._verdict())}</p>'
+            f'<p style="color: {colour}; font-weight: 600">{html.escape(self.verdict)}</p>'
             '<table style="border-collapse: collapse; text-align: left" cellpadding="4">'
             f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-            + "".join(f"<pre>{html.escape(text)}</pre>" for text in below)
+            + "".join(f"<pre>{html.escape(text)}</pre>" for text in self.below())
             + "</div>"
         )
 

@@ -1,0 +1,230 @@
+"""The command line, in its own process and out of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import tenferro as tnf
+from xla_peer.cli import app
+
+MODEL = """
+import tenferro as tnf
+
+def loss(w, x):
+    return tnf.sum(tnf.tanh(x @ w) ** 2)
+
+def layer(x, w):
+    h = tnf.tanh(x @ w)
+    return {"h": h, "best": tnf.argmax(h, axis=1)}
+
+def scaled(params, x, power=2):
+    return tnf.sum(params["w"] @ x) * params["b"] ** power
+
+def bad(x):
+    return x.nothing
+
+def log(x):
+    return tnf.log(x)
+
+program = tnf.compile(loss, tnf.TensorSpec((3, 4), "f8"), tnf.TensorSpec(("n", 3), "f8"))
+"""
+COMMANDS = ("run", "export", "verify", "parity", "grad", "inspect", "fuzz", "bench", "doctor", "coverage")  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "model.py").write_text(MODEL)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def call(*words: str, status: int = 0) -> str:
+    done = CliRunner().invoke(app, list(words), catch_exceptions=False)
+    assert done.exit_code == status, done.output
+    return done.output
+
+
+def document(*words: str, status: int = 0) -> Any:
+    return json.loads(call(*words, "--json", status=status))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command: str) -> None:
+    assert "--json" in call(command, "--help")
+    assert command in call("--help")
+
+
+def test_run_by_position_by_name_and_from_files(folder: Path) -> None:
+    x, w = np.ones((2, 3)), np.full((3, 4), 0.1)
+    np.save("x.npy", x)
+    np.savez("all.npz", w=w, x=x)
+    np.savez("order.npz", first=x, second=w)
+    expected = np.tanh(x @ w)
+    np.save("w.npy", w)
+    for words in (["x.npy", "w.npy"], ["w=w.npy", "x.npy"], ["all.npz"], ["order.npz"]):
+        found = document("run", "model.py:layer", *words)["outputs"]
+        np.testing.assert_allclose(found[1]["values"], expected)
+    call("run", "model.py:layer", "all.npz", "--platform", "cpu", "-o", "out.npz")
+    with np.load("out.npz") as file:
+        np.testing.assert_allclose(file["result['h']"], expected)
+    np.savez("params.npz", w=w, b=np.array(3.0))
+    found = document("run", "model.py:scaled", "params=params.npz", "4xf64")
+    assert found["outputs"][0]["shape"] == []
+
+
+def test_run_programs_and_artifacts(folder: Path) -> None:
+    tnf.save(tnf.compile(lambda x: x + 1, np.ones(2)), "p.tnf")
+    assert "f64[2]" in call("run", "p.tnf")
+    assert "f64[]" in call("run", "model.py:program")
+    said = call("export", "model.py:layer", "nx3xf64", "3x4xf64", "-o", "m.mlirbc", "--vectors", "2",
+                "--gradient", "--platform", "cpu,cuda")  # fmt: skip
+    assert "f64[n,3]" in said
+    assert "m.gradient.mlirbc.vectors.npz" in said
+    assert "4 of 4 test vectors agree on cpu" in call("verify", "m.mlirbc")
+    assert document("verify", "m.mlirbc")["ok"] is True
+    assert "f64[5,4]" in call("run", "m.mlirbc", "5x3xf64", "3x4xf64")
+    assert "stablehlo" in call("inspect", "m.mlirbc")
+
+
+def test_random_inputs_are_the_same_for_one_seed() -> None:
+    first, again, other = (
+        document("run", "model.py:loss", "3x4xf64", "2x3xf64", "--seed", seed) for seed in "001"
+    )
+    assert first == again != other
+
+
+def test_parity_agrees_and_disagrees(folder: Path) -> None:
+    said = call("parity", "model.py:loss", "3x4xf32", "2x3xf32", "--grad", "--html", "p.html")
+    assert "agree" in said
+    assert "DISAGREE" not in said
+    assert "<table" in (folder / "p.html").read_text()
+    assert document("parity", "model.py:loss", "3x4xf32", "2x3xf32")["ok"] is True
+    call("parity", "model.py:loss", "3x4xf32", "2x3xf32", "--ulps", "0", "--repro", "r", status=1)
+
+
+def test_grad_gives_value_gradients_and_a_check() -> None:
+    found = document("grad", "model.py:loss", "3x4xf64", "2x3xf64", "--check")
+    assert [item["name"] for item in found["outputs"]] == ["value", "d/dw", "d/dx"]
+    only = document(
+        "grad", "model.py:loss", "3x4xf64", "2x3xf64", "--argnums", "1", "--platform", "cpu"
+    )
+    np.testing.assert_allclose(only["outputs"][1]["values"], found["outputs"][2]["values"])
+
+
+def test_inspect_shows_every_stage(folder: Path) -> None:
+    said = call(
+        "inspect", "model.py:loss", "3x4xf64", "2x3xf64", "--html", "i.html", "--dot", "i.dot"
+    )
+    for part in (
+        "program loss",
+        "clean_up",
+        "native instructions",
+        "stablehlo.tanh",
+        "HloModule",
+        "flops",
+    ):
+        assert part in said
+    assert "srcdoc" in (folder / "i.html").read_text()
+    assert (folder / "i.dot").read_text().startswith("digraph")
+    assert "memory |" in call("inspect", "model.py:loss", "3x4xf64", "2x3xf64", "--show", "profile")
+    assert "HloModule" not in call(
+        "inspect", "model.py:loss", "3x4xf64", "2x3xf64", "--show", "passes"
+    )
+
+
+def test_bench_coverage_and_doctor() -> None:
+    rows = document("bench", "model.py:loss", "3x4xf64", "2x3xf64", "--seconds", "0.05")
+    assert [row["contestant"] for row in rows] == ["native", "PJRT cpu", "PJRT cpu, on device"]
+    assert all(row["least"] <= row["median"] <= row["most"] for row in rows)
+    assert len(document("coverage")) == len(tnf.STD_OPS)
+    assert "bf16" in call("coverage", "tanh")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["run", "model.py:loss", "3x4xf64"], "no value for x"),
+        (["run", "model.py:loss", "3x4xf64", "2x3xf64", "1.0"], "takes 2 inputs"),
+        (["run", "model.py:nothing"], "it has loss"),
+        (["run", "nowhere.py:loss"], "not there"),
+        (["run", "nowhere.mlir"], "not there"),
+        (["run", "model"], "no target"),
+        (["run", "model.py:loss", "3x4xf64", "y=2x3xf64"], "no input 'y'"),
+        (["run", "model.py:loss", "w=3x4xf64", "w=3x4xf64"], "given twice"),
+        (["run", "model.py:loss", "3x4xf64", "nx3xf64"], "give numbers"),
+        (["run", "model.py:loss", "3x4xf64", "__import__('os')"], "is no input"),
+        (["run", "model.py:loss", "3x4xf64", "none.npy"], "none.npy"),
+        (["run", "model.py:loss", "3x4xf64", "model.npz"], "no arrays"),
+        (["run", "model.py:loss", "3x4xf64", "2x4xf64"], "must agree"),
+        (["run", "model.py:bad", "3xf64"], "nothing"),
+        (["run", "model.py:log", "-1.0xf64"], "is no input"),
+        (["run", "model.py:log", "0.0", "--check-finite"], "made -inf"),
+        (["run", "model.py:log", "1.0", "--platform", "abacus"], "abacus"),
+        (["run", "model.py:log", "1.0", "-o", "x.txt"], ".npz"),
+        (["export", "model.py:log", "f64", "-o", "x.txt"], ".mlir"),
+        (["grad", "model.py:log", "3"], "no float input"),
+        (["verify", "model.py"], "ends neither"),
+        (["coverage", "nothing"], "no op"),
+    ],
+)  # fmt: skip
+def test_misuse_is_told_and_ends_with_two(words: list[str], said: str, folder: Path) -> None:
+    (folder / "model.npz").write_bytes(b"PK not a zip")
+    assert said in call(*words, status=2)
+    error = document(*words, status=2)
+    assert set(error) == {"error", "kind"}
+
+
+def test_usage_errors_end_with_two() -> None:
+    assert "Missing argument" in call("run", status=2)
+    assert "No such command" in call("nothing", status=2)
+
+
+def command(*words: str) -> list[str]:
+    return [sys.executable, "-m", "xla_peer.cli", *words]
+
+
+def test_a_process_prints_plain_text_and_nothing_else() -> None:
+    done = subprocess.run(
+        command("run", "model.py:loss", "3x4xf64", "2x3xf64", "--platform", "cpu"),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0
+    assert "\x1b" not in done.stdout
+    assert done.stderr == ""
+
+
+def test_an_interruption_leaves_nothing_behind(folder: Path) -> None:
+    (folder / "slow.py").write_text(
+        textwrap.dedent("""
+            import time, pathlib
+            def f(x):
+                pathlib.Path("begun").touch()
+                time.sleep(60)
+                return x
+        """)
+    )
+    process = subprocess.Popen(
+        command("export", "slow.py:f", "3xf64", "-o", "out.mlir"), stderr=subprocess.PIPE, text=True
+    )
+    for _ in range(600):
+        if (folder / "begun").exists():
+            break
+        time.sleep(0.05)
+    os.kill(process.pid, 2)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted" in said
+    left = {path.name for path in folder.iterdir()} - {"__pycache__"}
+    assert left == {"begun", "model.py", "slow.py"}

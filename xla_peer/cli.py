@@ -1,0 +1,521 @@
+"""The command line: `tenferro run | export | verify | parity | grad | inspect | fuzz | bench | doctor | coverage`.
+
+Exit status: 0 where all is well, 1 where results disagree or a platform fails, 2 for misuse and for what
+is refused, 130 when interrupted. Everything is written beside and renamed, so that an interruption leaves
+no half of a file.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import traceback
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+
+import tenferro as tnf
+import xla_peer
+from tenferro.errors import InvalidConfigError, TenferroError
+from tenferro.files import replacing
+from tenferro.program.profile import shown_seconds
+from tenferro.types import flatten, leaf_paths
+from xla_peer.storage import stored
+
+try:
+    import typer
+
+    from xla_peer.command_line.output import Output, as_json, summary
+except ModuleNotFoundError as missing:  # pragma: no cover
+    raise SystemExit(
+        f"tenferro: the command line needs {missing.name}: pip install 'tenferro[cli]'"
+    ) from None
+
+from xla_peer.command_line.target import Target, find_target
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="tenferro",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Programs of tensors: run them on NumPy or through PJRT, export them, and see whether both agree.",
+    epilog="A target is file.py:function, a program in a .tnf file, or StableHLO in a .mlir or .mlirbc file. "
+    "An input is a .npy or .npz file, a type such as 2x3xf64 for random numbers, or a number; "
+    "name=input chooses by name.",
+)
+
+TargetName = Annotated[
+    str, typer.Argument(metavar="TARGET", help="file.py:function, .tnf, .mlir", show_default=False)
+]
+Inputs = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="INPUT..", help=".npy, .npz, 2x3xf64, 0.5, name=INPUT", show_default=False
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Seed = Annotated[int, typer.Option(help="Of random inputs.")]
+Platform = Annotated[str, typer.Option(help="cpu, cuda, rocm, tpu, or the path of a PJRT plugin.")]
+
+
+NEGATIVE = {"ignore_unknown_options": True}
+"""So that -1.0 is a number; a misspelt option is then refused as no input."""
+
+
+class DisagreementError(Exception):
+    """Results disagree: the exit status is 1."""
+
+
+@contextmanager
+def reporting(json: bool) -> Generator[Output]:
+    """What every command runs in: errors become words and an exit status."""
+    output = Output(json)
+    try:
+        yield output
+    except DisagreementError:
+        raise typer.Exit(1) from None
+    except (TenferroError, OSError) as error:
+        output.fail(error)
+        raise typer.Exit(2) from None
+    except (typer.Exit, typer.Abort):
+        raise
+    except Exception as error:  # because the target's own code may raise anything
+        out = str(error) or type(error).__name__
+        if not json:
+            traceback.print_exc()
+        output.fail(InvalidConfigError(f"{type(error).__name__}: {out}"))
+        raise typer.Exit(2) from None
+    except KeyboardInterrupt:
+        output.fail(KeyboardInterrupt("interrupted; nothing is left half-written"))
+        raise typer.Exit(130) from None
+
+
+def _named(results: Any) -> list[tuple[str, Any]]:
+    """Leaves of a result by name."""
+    leaves, _ = flatten(results)
+    return [(f"result{path}", leaf) for path, leaf in zip(leaf_paths(results), leaves, strict=True)]
+
+
+def _show(output: Output, named: list[tuple[str, Any]]) -> None:
+    output.table(
+        ("name", "type", "value"),
+        [(name, str(tnf.TensorSpec(y.shape, y.dtype)), summary(y)) for name, y in named],
+    )
+
+
+def _write(path: str, content: bytes) -> None:
+    with replacing(path) as file:
+        file.write(content)
+
+
+def _write_arrays(path: str, named: list[tuple[str, Any]]) -> None:
+    """One array to .npy, several by name to .npz."""
+    buffer = io.BytesIO()
+    if path.endswith(".npy") and len(named) == 1:
+        np.save(buffer, stored(np.asarray(named[0][1])))
+    elif path.endswith(".npz"):
+        np.savez(buffer, **{name: stored(np.asarray(y)) for name, y in named})
+    else:
+        raise InvalidConfigError(
+            f"--output {path}: a .npz file, or a .npy file for the one result; there are {len(named)}"
+        )
+    _write(path, buffer.getvalue())
+
+
+def _run(found: Target, arguments: list[Any], platform: str, check_finite: bool) -> Any:
+    if found.artifact is not None:
+        executor = None if platform == "native" else xla_peer.XlaExecutor(platform)
+        return found.artifact.run(*arguments, executor=executor)
+    program = found.compiled(arguments)
+    if platform == "native":
+        return tnf.GraphExecutor(check_finite=check_finite).run(program, *arguments)
+    return xla_peer.XlaExecutor(platform).run(program, *arguments)
+
+
+@app.command(context_settings=NEGATIVE)
+def run(
+    target: TargetName,
+    inputs: Inputs = None,
+    platform: Annotated[str, typer.Option(help="native, or a platform of PJRT.")] = "native",
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", help="Write the results: .npz, or .npy.")
+    ] = None,
+    check_finite: Annotated[
+        bool,
+        typer.Option(
+            "--check-finite", help="Natively: stop at the first op that makes NaN or infinity."
+        ),
+    ] = False,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Run a target, natively unless a platform is given; StableHLO always runs through PJRT."""
+    with reporting(json) as out:
+        found = find_target(target)
+        arguments = found.arguments(inputs or (), seed)
+        named = _named(_run(found, arguments, platform, check_finite))
+        if output is not None:
+            _write_arrays(output, named)
+        _show(out, named)
+        out.document({"outputs": [as_json(name, y) for name, y in named]})
+
+
+@app.command(context_settings=NEGATIVE)
+def export(
+    target: TargetName,
+    inputs: Inputs = None,
+    output: Annotated[
+        str,
+        typer.Option("-o", "--output", help="Path: .mlir is text, .mlirbc a portable artifact."),
+    ] = "program.mlir",
+    platform: Annotated[str, typer.Option(help="Platforms, with commas between.")] = "cpu",
+    stablehlo: Annotated[
+        str, typer.Option(help="Version that readers have: week4, week12, minimum, current, 1.8.0.")
+    ] = "week12",
+    precision: Annotated[str, typer.Option(help="Of dots: highest, high, default.")] = "highest",
+    linalg: Annotated[str, typer.Option(help="auto, library, inline.")] = "auto",
+    vectors: Annotated[int, typer.Option(help="Test vectors to carry, for `tenferro verify`.")] = 0,
+    gradient: Annotated[
+        bool, typer.Option("--gradient", help="Export the derivative beside it.")
+    ] = False,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Export to StableHLO. Types such as nx3xf64 keep n symbolic."""
+    with reporting(json) as out:
+        found = find_target(target)
+        given = found.arguments(inputs or (), seed, keep_types=True)
+        made = xla_peer.export(
+            found.callable(given) if found.function is not None else found.compiled(given),
+            *given,
+            platforms=tuple(platform.split(",")),
+            target=stablehlo,
+            path=output,
+            precision=precision,
+            linalg=linalg,
+            vectors=vectors,
+            gradient=gradient,
+            seed=seed,
+        )
+        files = sorted(
+            str(path)
+            for path in Path(output).parent.iterdir()
+            if path.name.startswith((Path(output).name, f"{Path(output).stem}.gradient"))
+        )
+        out.say(repr(made)[1:-1])
+        for path in files:
+            out.say(f"wrote {path}, {Path(path).stat().st_size} bytes")
+        manifest = made.manifest
+        out.document(
+            {
+                "name": manifest.name,
+                "platforms": manifest.platforms,
+                "inputs": [[name, str(spec)] for name, spec in manifest.inputs],
+                "outputs": [[name, str(spec)] for name, spec in manifest.outputs],
+                "files": files,
+            }
+        )
+
+
+@app.command()
+def verify(
+    artifact: Annotated[
+        str, typer.Argument(metavar="ARTIFACT", help=".mlir or .mlirbc", show_default=False)
+    ],
+    platform: Annotated[
+        str | None, typer.Option(help="Where to run it; one that it was exported for.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Prove an artifact again by the test vectors that it carries."""
+    with reporting(json) as out:
+        found = xla_peer.verify(artifact, platform)
+        out.verdict(found.ok, str(found))
+        out.document(found.to_dict())
+        _require(found.ok)
+
+
+@app.command(context_settings=NEGATIVE)
+def parity(
+    target: TargetName,
+    inputs: Inputs = None,
+    platform: Platform = "cpu",
+    grad: Annotated[bool, typer.Option("--grad", help="Compare gradients too.")] = False,
+    ulps: Annotated[
+        float | None, typer.Option(help="Allowed, in place of what rounding explains.")
+    ] = None,
+    rtol: Annotated[float | None, typer.Option(help="Allowed relative to each element.")] = None,
+    atol: Annotated[float | None, typer.Option(help="Allowed in absolute terms.")] = None,
+    interpreter: Annotated[
+        bool, typer.Option("--interpreter", help="Ask StableHLO's reference interpreter too.")
+    ] = False,
+    html: Annotated[str | None, typer.Option(help="Write the report as a page.")] = None,
+    repro: Annotated[
+        str | None, typer.Option(help="Where they part, write a reproduction to this folder.")
+    ] = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Compare native execution with PJRT, element by element."""
+    with reporting(json) as out:
+        found = find_target(target)
+        arguments = found.arguments(inputs or (), seed)
+        program = found.compiled(arguments)
+        report = xla_peer.check_parity(
+            program,
+            *arguments,
+            executor=xla_peer.XlaExecutor(platform),
+            grad=grad,
+            ulps=ulps,
+            rtol=rtol,
+            atol=atol,
+            interpreter=interpreter or None,
+        )
+        if html is not None:
+            _write(html, report.to_html().encode())
+        if repro is not None and report.first_divergence is not None:
+            report.first_divergence.save(repro)
+        out.verdict(report.ok, report.verdict)
+        out.table(report.HEADER, report.rows())
+        for line in report.below():
+            out.say(line)
+        out.document(report.to_dict())
+        _require(report.ok)
+
+
+@app.command(context_settings=NEGATIVE)
+def grad(
+    target: TargetName,
+    inputs: Inputs = None,
+    argnums: Annotated[
+        str,
+        typer.Option(
+            help="Arguments to differentiate by, with commas between; all float ones by default."
+        ),
+    ] = "",
+    platform: Annotated[str, typer.Option(help="native, or a platform of PJRT.")] = "native",
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", help="Write value and gradients to a .npz file.")
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Check the derivatives numerically, to second order.")
+    ] = False,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Value and gradient of a function that gives one real number."""
+    with reporting(json) as out:
+        found = find_target(target)
+        arguments = found.arguments(inputs or (), seed)
+        function = found.callable(arguments)
+        chosen = _argnums(argnums, arguments)
+        program = tnf.compile(tnf.value_and_grad(function, argnums=chosen), *arguments)
+        executor = tnf.GraphExecutor() if platform == "native" else xla_peer.XlaExecutor(platform)
+        value, gradients = executor.run(program, *arguments)
+        named = [("value", np.asarray(value))]
+        for number, gradient in zip(chosen, gradients, strict=True):
+            name = found.names[number] if number < len(found.names) else f"x{number}"
+            leaves, paths = flatten(gradient)[0], leaf_paths(gradient)
+            named += [(f"d/d{name}{path}", y) for path, y in zip(paths, leaves, strict=True)]
+        if output is not None:
+            _write_arrays(output, named)
+        _show(out, named)
+        message = _checked(function, arguments) if check else ""
+        if check:
+            out.verdict(
+                not message, message or "the derivatives agree with differences, to second order"
+            )
+        out.document({"outputs": [as_json(*item) for item in named], "check": message or None})
+        _require(not message)
+
+
+def _argnums(text: str, arguments: list[Any]) -> tuple[int, ...]:
+    if text:
+        try:
+            return tuple(int(word) for word in text.split(","))
+        except ValueError:
+            raise InvalidConfigError(f"--argnums {text}: numbers with commas between") from None
+    found = [
+        number
+        for number, argument in enumerate(arguments)
+        if all(tnf.DType.of(np.asarray(leaf).dtype).is_inexact for leaf in flatten(argument)[0])
+    ]
+    if not found:
+        raise InvalidConfigError("grad: there is no float input to differentiate by")
+    return tuple(found)
+
+
+def _checked(function: Callable[..., Any], arguments: list[Any]) -> str:
+    try:
+        tnf.check_grads(function, tuple(arguments), order=2)
+    except AssertionError as error:
+        return str(error)
+    return ""
+
+
+class Stage(StrEnum):
+    """What `inspect` can show."""
+
+    everything = "all"
+    program = "program"
+    passes = "passes"
+    native = "native"
+    stablehlo = "stablehlo"
+    hlo = "hlo"
+    cost = "cost"
+    profile = "profile"
+
+
+@app.command(context_settings=NEGATIVE)
+def inspect(
+    target: TargetName,
+    inputs: Inputs = None,
+    show: Annotated[Stage, typer.Option(help="One stage, or all.")] = Stage.everything,
+    platform: Platform = "cpu",
+    html: Annotated[
+        str | None, typer.Option(help="Write all stages side by side, with the graph, as a page.")
+    ] = None,
+    dot: Annotated[str | None, typer.Option(help="Write the graph for Graphviz.")] = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Show a program at every stage: as traced, the passes, native instructions, StableHLO, optimised HLO."""
+    from xla_peer.command_line.inspection import inspect_program
+
+    with reporting(json) as out:
+        found = find_target(target)
+        if found.artifact is not None:
+            out.say(found.artifact.text)
+            out.document(
+                {"name": found.artifact.manifest.name, "stages": {"StableHLO": found.artifact.text}}
+            )
+            return
+        arguments = found.arguments(inputs or (), seed)
+        program = found.compiled(arguments)
+        if dot is not None:
+            _write(dot, program.to_dot().encode())
+        if show is Stage.profile:
+            profile = program.profile(*arguments)
+            out.say(profile)
+            out.document(profile.to_dict())
+            return
+        seen = inspect_program(program, arguments, platform)
+        if html is not None:
+            _write(html, seen.to_html().encode())
+        wanted = list(Stage)[1:] if show is Stage.everything else [show]
+        order = (Stage.program, Stage.native, Stage.stablehlo, Stage.hlo)
+        texts = dict(zip(order, seen.stages, strict=True))
+        for stage in wanted:
+            if stage in texts:
+                out.heading(texts[stage][0])
+                out.say(texts[stage][1])
+            elif stage is Stage.passes:
+                out.heading("native passes")
+                rows = [(row.name, str(row.before), str(row.after)) for row in seen.passes]
+                out.table(("pass", "ops before", "after"), rows)
+            elif stage is Stage.cost:
+                out.heading("cost and memory")
+                out.table(("what", "amount"), seen.facts())
+        out.document(seen.to_dict())
+
+
+@app.command(context_settings=NEGATIVE)
+def bench(
+    target: TargetName,
+    inputs: Inputs = None,
+    platform: Platform = "cpu",
+    seconds: Annotated[
+        float, typer.Option(help="Time to spend, once everything is compiled.")
+    ] = 2.0,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Time a program natively and through PJRT, interleaved in one process."""
+    from xla_peer.command_line.timing import bench as measured
+
+    with reporting(json) as out:
+        found = find_target(target)
+        arguments = found.arguments(inputs or (), seed)
+        program = found.compiled(arguments)
+        with out.progress("running", seconds) as progress:
+            rows = measured(program, arguments, platform, seconds, progress)
+        out.table(
+            ("", "first result", "median", "least", "most", "runs", "to native"),
+            [
+                (
+                    row.contestant,
+                    shown_seconds(row.first),
+                    shown_seconds(row.median),
+                    shown_seconds(row.least),
+                    shown_seconds(row.most),
+                    str(row.runs),
+                    f"{row.median / rows[0].median:.2f}",
+                )
+                for row in rows
+            ],
+        )
+        out.document([row.to_dict() for row in rows])
+
+
+@app.command()
+def doctor(
+    platforms: Annotated[
+        list[str] | None,
+        typer.Argument(help="Names, or paths of PJRT plugins; none is all.", show_default=False),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Say which platforms work here, and what would make the others."""
+    with reporting(json) as out:
+        report = xla_peer.doctor(platforms or ())
+        out.say(report)
+        out.document(report.to_dict())
+        _require(report.ok)
+
+
+@app.command()
+def coverage(
+    op: Annotated[
+        str | None, typer.Argument(help="One op; none is all.", show_default=False)
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Say which op takes which dtypes, and which derivatives it has."""
+    from xla_peer.command_line.support import supported
+
+    with reporting(json) as out:
+        rows = [row for row in supported() if op is None or row.op.lower() == op.lower()]
+        if not rows:
+            raise InvalidConfigError(f"coverage: there is no op {op!r}")
+        out.table(
+            ("op", "family", "dtypes", "tangent", "transpose"),
+            [
+                (row.op, row.family, " ".join(row.dtypes), row.tangent, row.transpose)
+                for row in rows
+            ],
+        )
+        out.document([row.to_dict() for row in rows])
+
+
+def _require(good: bool) -> None:
+    if not good:
+        raise DisagreementError
+
+
+def main() -> None:
+    """The entry point."""
+    # XLA tells of every client it makes; warnings and errors still come through.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+    app()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,156 @@
+"""Arguments as they are written on a command line.
+
+2x3xf64          random numbers of that type; `f64` is a scalar, `nx3xf64` has a symbolic extent
+x.npy            the array of a file
+data.npz         its arrays, by name where the target has such names, else in their order
+w=3x4xf32        for the input of that name; an archive becomes a dict of arrays
+0.5              a number
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tenferro.errors import ArityError, InvalidConfigError
+from tenferro.types import DType, TensorSpec, flatten, unflatten
+from xla_peer.sampling import random_array
+
+__all__ = ["Given", "filled", "matched", "parse_type", "read_inputs"]
+
+DTYPES = {name: dtype for dtype in DType for name in (dtype.value, dtype.short)}
+EXTENT = re.compile(r"\d+|[a-wyzA-Z_][a-wyzA-Z_0-9]*")
+
+
+@dataclass(frozen=True)
+class Given:
+    """Values in their order, and values by name: arrays, types, numbers, dicts of arrays."""
+
+    positional: tuple[Any, ...]
+    named: dict[str, Any]
+
+    def __bool__(self) -> bool:
+        return bool(self.positional or self.named)
+
+
+def read_inputs(tokens: Sequence[str], names: Sequence[str]) -> Given:
+    """What the tokens say, for a target whose inputs have these names.
+
+    Raises:
+        InvalidConfigError: a token that means nothing, a file that holds no arrays, a name given twice
+            or that the target does not have.
+        FileNotFoundError: a file that is not there.
+    """
+    positional: list[Any] = []
+    named: dict[str, Any] = {}
+    for token in tokens:
+        name, equals, rest = token.partition("=")
+        if equals and name in names:
+            _put(named, name, _value(rest))
+        elif equals and not Path(token).exists():
+            known = ", ".join(names) or "none"
+            raise InvalidConfigError(f"{token}: there is no input {name!r}; the inputs are {known}")
+        else:
+            value = _value(token)
+            if isinstance(value, dict) and set(value) <= set(names):
+                for key, array in value.items():
+                    _put(named, key, array)
+            else:
+                positional += list(value.values()) if isinstance(value, dict) else [value]
+    return Given(tuple(positional), named)
+
+
+def matched(given: Given, names: Sequence[str], what: str) -> list[Any]:
+    """One value per name.
+
+    Raises:
+        ArityError: too many, or too few; names those that are missing.
+    """
+    rest = [name for name in names if name not in given.named]
+    if len(given.positional) > len(rest):
+        raise ArityError(
+            f"{what} takes {len(names)} inputs ({', '.join(names)}), got "
+            f"{len(given.positional) + len(given.named)}"
+        )
+    missing = rest[len(given.positional) :]
+    if missing:
+        raise ArityError(
+            f"{what}: no value for {', '.join(missing)}; give a file, a number or a type, such as "
+            f"{missing[0]}=2x3xf64"
+        )
+    values = dict(zip(rest, given.positional, strict=True)) | given.named
+    return [values[name] for name in names]
+
+
+def filled(values: Sequence[Any], generator: np.random.Generator) -> list[Any]:
+    """The values with random arrays in place of types.
+
+    Raises:
+        InvalidConfigError: a type with a symbolic extent.
+    """
+    leaves, tree = flatten(list(values))
+    for place, leaf in enumerate(leaves):
+        if isinstance(leaf, TensorSpec):
+            if not leaf.is_static:
+                raise InvalidConfigError(f"{leaf}: give numbers for its extents")
+            leaves[place] = random_array(leaf, generator)
+    return unflatten(tree, leaves)
+
+
+def parse_type(text: str) -> TensorSpec | None:
+    """The type that a token says, or None.
+
+    >>> parse_type("2x3xf64"), parse_type("bool"), parse_type("nx4xcomplex128"), parse_type("x.npy")
+    (f64[2,3], bool[], c128[n,4], None)
+    """
+    for name in sorted(DTYPES, key=len, reverse=True):
+        if text == name:
+            return TensorSpec((), DTYPES[name])
+        if text.endswith(f"x{name}"):
+            extents = text[: -len(name) - 1].split("x")
+            if all(EXTENT.fullmatch(extent) for extent in extents):
+                shape = [int(e) if e.isdigit() else e for e in extents]
+                return TensorSpec(shape, DTYPES[name])
+    return None
+
+
+def _put(named: dict[str, Any], name: str, value: Any) -> None:
+    if name in named:
+        raise InvalidConfigError(f"{name} is given twice")
+    named[name] = value
+
+
+def _value(token: str) -> Any:
+    if token.endswith((".npy", ".npz")):
+        return _read(token)
+    found = parse_type(token)
+    if found is not None:
+        return found
+    try:
+        number = ast.literal_eval(token)
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        number = None
+    if not isinstance(number, bool | int | float | complex):
+        raise InvalidConfigError(
+            f"{token!r} is no input: expected a .npy or .npz file, a type such as 2x3xf64, or a number"
+        )
+    return np.asarray(number)
+
+
+def _read(path: str) -> Any:
+    try:
+        found = np.load(path, allow_pickle=False)
+        if isinstance(found, np.ndarray):
+            return found
+        with found as archive:
+            return {name: archive[name] for name in archive.files}
+    except FileNotFoundError:
+        raise
+    except Exception as error:
+        raise InvalidConfigError(f"{path} holds no arrays: {error}") from None

@@ -1,0 +1,131 @@
+"""`tenferro inspect`: one program at every stage, side by side, with cost and memory."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import tenferro as tnf
+from lowering import lower_to_stablehlo
+from tenferro.passes import NATIVE_PASSES
+from tenferro.program import GraphProgram
+from tenferro.program.drawing.page import as_frame
+from tenferro.program.profile import shown_bytes
+from xla_peer.executor import XlaExecutor
+
+__all__ = ["Inspection", "PassResult", "inspect_program"]
+
+STYLE = """body { font: 13px/1.45 system-ui, sans-serif; margin: 16px; color: #1f2328; background: #fff; }
+h1 { font: 600 16px ui-monospace, monospace; } h2 { font-size: 13px; margin: 0 0 6px; }
+.stages { display: flex; gap: 12px; } .stages > section { flex: 1; min-width: 0; }
+pre { font: 11.5px/1.45 ui-monospace, monospace; background: #f6f8fa; border: 1px solid #d0d7de; border-radius: 6px;
+  padding: 8px; margin: 0; overflow: auto; max-height: 62vh; }
+table { border-collapse: collapse; margin: 10px 0 14px; } td, th { text-align: left; padding: 2px 16px 2px 0; }
+@media (prefers-color-scheme: dark) { body { color: #e6edf3; background: #0d1117; } pre { background: #161b22; border-color: #30363d; } }
+"""
+
+
+@dataclass(frozen=True)
+class PassResult:
+    """What one native pass did to the number of instructions."""
+
+    name: str
+    before: int
+    after: int
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """A program at every stage.
+
+    Attributes:
+        stages: title and text, from the traced program to what XLA made of it.
+        passes: the native passes, in their order.
+        cost: XLA's estimate, by its names.
+        memory: of the executable, bytes by kind.
+        native_peak: bytes alive at once when it ran natively.
+        graph: the page of the program.
+    """
+
+    name: str
+    stages: tuple[tuple[str, str], ...]
+    passes: tuple[PassResult, ...]
+    cost: dict[str, float]
+    memory: dict[str, int]
+    native_peak: int
+    graph: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return {
+            "name": self.name,
+            "stages": dict(self.stages),
+            "passes": [asdict(row) for row in self.passes],
+            "cost": self.cost,
+            "memory": self.memory,
+            "native_peak_bytes": self.native_peak,
+        }
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Cost and memory, for people."""
+        counted = {"flops", "transcendentals", "bytes accessed"}
+        found = [(name, f"{value:.6g}") for name, value in self.cost.items() if name in counted]
+        found += [
+            (f"{name.replace('_', ' ')} memory", shown_bytes(size))
+            for name, size in self.memory.items()
+        ]
+        return [*found, ("peak memory, native", shown_bytes(self.native_peak))]
+
+    def to_html(self) -> str:
+        """All stages side by side, and the graph below; complete in itself."""
+        stages = "".join(
+            f"<section><h2>{html.escape(title)}</h2><pre>{html.escape(text)}</pre></section>"
+            for title, text in self.stages
+        )
+        rows = "".join(
+            f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>"
+            for name, value in self.facts()
+        )
+        return (
+            '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+            f"<title>{html.escape(self.name)}</title><style>{STYLE}</style></head><body>"
+            f"<h1>{html.escape(self.name)}</h1><div class=stages>{stages}</div>"
+            f"<table>{rows}</table>{as_frame(self.graph, 640)}</body></html>"
+        )
+
+
+def inspect_program(
+    program: GraphProgram, arguments: Sequence[Any], platform: str = "cpu"
+) -> Inspection:
+    """Every stage of a program for these arguments.
+
+    Raises:
+        what lowering and compiling it raise.
+    """
+    leaves = program.check_arguments(tuple(arguments))
+    static = program.specialize(program.bind([leaf.shape for leaf in leaves]))
+    rows: list[PassResult] = []
+    passed = static
+    for rewrite in NATIVE_PASSES:
+        before, passed = len(passed.instructions), rewrite(passed)
+        name = getattr(rewrite, "__name__", type(rewrite).__name__)
+        rows.append(PassResult(name, before, len(passed.instructions)))
+    executable = XlaExecutor(platform).compile(static, *leaves)
+    profile = program.profile(*arguments, runs=1)
+    native = str(tnf.GraphExecutor().compile(program, *leaves))
+    return Inspection(
+        name=program.name,
+        stages=(
+            (f"program, {len(program.instructions)} ops", str(program)),
+            (f"native instructions, {len(passed.instructions)}", native),
+            ("StableHLO", lower_to_stablehlo(static, platform).text),
+            (f"HLO for {platform}, optimised", executable.optimized_hlo()),
+        ),
+        passes=tuple(rows),
+        cost=executable.cost_analysis(),
+        memory=executable.memory_analysis(),
+        native_peak=profile.peak_bytes,
+        graph=profile.to_html(),
+    )

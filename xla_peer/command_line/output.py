@@ -1,0 +1,135 @@
+"""What commands print: tables on a terminal, plain text elsewhere, JSON where it is asked for."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+from tenferro.types import DType
+
+__all__ = ["Output", "as_json", "summary"]
+
+MOST_VALUES = 1000
+"""Elements of an array that JSON shows."""
+
+
+class Output:
+    """Where a command prints.
+
+    Args:
+        as_json: one JSON document, and nothing else.
+    """
+
+    def __init__(self, as_json: bool = False) -> None:
+        self.as_json = as_json
+        self.console = Console(highlight=False, soft_wrap=True)
+        self.errors = Console(stderr=True, highlight=False, soft_wrap=True)
+
+    def document(self, found: Any) -> None:
+        """The JSON document, where JSON is asked for."""
+        if self.as_json:
+            print(json.dumps(found, indent=2, allow_nan=False, default=str))
+
+    def say(self, text: Any = "") -> None:
+        """A line of plain text, unless JSON is asked for."""
+        if not self.as_json:
+            self.console.print(str(text), markup=False)
+
+    def verdict(self, good: bool, text: str) -> None:
+        """A line that is green or red on a terminal."""
+        if not self.as_json:
+            self.console.print(text, markup=False, style="green" if good else "bold red")
+
+    def heading(self, text: str) -> None:
+        """A line above a part."""
+        if not self.as_json:
+            self.console.print(f"\n{text}", markup=False, style="bold")
+
+    def table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Columns below a header; what is too long for a terminal wraps there, and nothing of it is lost."""
+        if self.as_json:
+            return
+        widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+        for row in (header, *rows):
+            cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+            style = "bold" if row is header else None
+            self.console.print("  ".join(cells).rstrip(), markup=False, style=style)
+
+    def fail(self, error: BaseException) -> None:
+        """An error, as a person or a program reads it."""
+        text = str(error) or type(error).__name__
+        if self.as_json:
+            print(json.dumps({"error": text, "kind": type(error).__name__}, indent=2))
+        else:
+            self.errors.print(f"tenferro: {text}", markup=False, style="red")
+
+    @contextmanager
+    def progress(self, what: str, total: float) -> Generator[Any]:
+        """A bar on a terminal's error stream; calling what it gives moves it on."""
+        if self.as_json or not self.errors.is_terminal:
+            yield lambda done, note="": None
+            return
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[note]}"),
+        )
+        with Progress(*columns, console=self.errors, transient=True) as bar:
+            task = bar.add_task(what, total=total, note="")
+            yield lambda done, note="": bar.update(task, completed=done, note=note)
+
+
+def summary(array: Any) -> str:
+    """An array in few words.
+
+    >>> summary(np.arange(3.0)), summary(np.zeros((100, 100)))
+    ('[0. 1. 2.]', 'from 0 to 0, mean 0')
+    """
+    array = np.asarray(array)
+    if array.size <= 16:
+        return np.array2string(array, precision=6, separator=" ").replace("\n", "")
+    if array.dtype == bool:
+        return f"{np.count_nonzero(array)} of {array.size} true"
+    wide = np.abs(array) if array.dtype.kind == "c" else array.astype(np.float64)
+    of = "absolute values " if array.dtype.kind == "c" else ""
+    finite = wide[np.isfinite(wide)]
+    if not finite.size:
+        return "no finite element"
+    lost = f"; {wide.size - finite.size} not finite" if finite.size < wide.size else ""
+    return f"{of}from {finite.min():g} to {finite.max():g}, mean {finite.mean():g}{lost}"
+
+
+def as_json(name: str, array: Any) -> dict[str, Any]:
+    """An array as JSON holds it; its elements where they are few.
+
+    >>> as_json("y", np.array([1.0, np.nan]))
+    {'name': 'y', 'dtype': 'float64', 'shape': [2], 'values': [1.0, 'nan']}
+    """
+    array = np.asarray(array)
+    found: dict[str, Any] = {
+        "name": name,
+        "dtype": DType.of(array.dtype).value,
+        "shape": list(array.shape),
+    }
+    if array.size <= MOST_VALUES:
+        found["values"] = _plain(
+            array.tolist() if array.dtype.kind in "biufc" else array.astype(float).tolist()
+        )
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, complex):
+        return [_plain(value.real), _plain(value.imag)]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,158 @@
+"""What a command works on: `file.py:function`, a program in a `.tnf` file, or an artifact in a `.mlir` file."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tenferro as tnf
+from tenferro.errors import InvalidConfigError, TenferroError, UnsupportedError
+from tenferro.program import GraphProgram
+from tenferro.types import unflatten
+from xla_peer.artifact import Artifact
+from xla_peer.command_line.inputs import Given, filled, matched, read_inputs
+from xla_peer.exporting import load
+from xla_peer.sampling import random_arrays
+from xla_peer.storage import SUFFIXES
+
+__all__ = ["Target", "find_target"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A function, a program or an artifact, and the names of its inputs.
+
+    Attributes:
+        name: as it was written.
+        names: of parameters, or of leaves where those are known.
+    """
+
+    name: str
+    names: tuple[str, ...]
+    function: Callable[..., Any] | None = None
+    program: GraphProgram | None = None
+    artifact: Artifact | None = None
+
+    def arguments(self, tokens: Sequence[str], seed: int, keep_types: bool = False) -> list[Any]:
+        """Arguments from a command line; random ones where a program knows its types and none are given.
+
+        Args:
+            keep_types: leave types as they are.
+
+        Raises:
+            ArityError, InvalidConfigError: tokens that do not fit.
+        """
+        given = read_inputs(tokens, self.names)
+        generator = np.random.default_rng(seed)
+        if self.function is not None:
+            values = matched(given, self.names, self.name)
+            return values if keep_types else filled(values, generator)
+        if keep_types and not given:
+            return []
+        leaves = self._leaves(given, generator)
+        tree = self.program.in_tree if self.program is not None else self._manifest.in_tree
+        return list(unflatten(tree, leaves)) if not keep_types else leaves
+
+    def _leaves(self, given: Given, generator: np.random.Generator) -> list[Any]:
+        if given:
+            return filled(matched(given, self.names, self.name), generator)
+        if self.program is not None:
+            return random_arrays(self.program, generator)
+        specs = [spec for _, spec in self._manifest.inputs]
+        return filled(specs, generator)
+
+    @property
+    def _manifest(self) -> Any:
+        assert self.artifact is not None
+        return self.artifact.manifest
+
+    def compiled(self, arguments: Sequence[Any]) -> GraphProgram:
+        """The program, of a function for these arguments.
+
+        Raises:
+            UnsupportedError: an artifact: its program is StableHLO by now.
+        """
+        if self.program is not None:
+            return self.program
+        if self.function is None:
+            raise UnsupportedError(
+                f"{self.name} is StableHLO, and this needs the program it was made from: give the "
+                "function, or a .tnf file"
+            )
+        return tnf.compile(self.function, *arguments)
+
+    def callable(self, arguments: Sequence[Any]) -> Callable[..., Any]:
+        """A function of the arguments that can be traced."""
+        return self.function if self.function is not None else self.compiled(arguments)
+
+
+def find_target(text: str) -> Target:
+    """The target that a command line names.
+
+    Raises:
+        InvalidConfigError: what is no target; a file without such a function.
+        FileNotFoundError: a file that is not there.
+    """
+    path, colon, name = text.rpartition(":")
+    if colon and path.endswith(".py"):
+        return _function(text, Path(path), name)
+    if not text.endswith((".tnf", *SUFFIXES)):
+        raise InvalidConfigError(
+            f"{text!r} is no target: expected file.py:function, a program in a .tnf file, or StableHLO "
+            "in a .mlir or .mlirbc file"
+        )
+    if not Path(text).exists():
+        raise FileNotFoundError(f"{text} is not there")
+    if text.endswith(".tnf"):
+        program = tnf.load(text)
+        return Target(text, program.input_names, program=program)
+    artifact = load(text)
+    names = tuple([name for name, _ in artifact.manifest.inputs])
+    return Target(text, names, artifact=artifact)
+
+
+def _function(text: str, path: Path, name: str) -> Target:
+    if not path.exists():
+        raise FileNotFoundError(f"{path} is not there")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.resolve().parent))  # because it may import its neighbours
+    sys.modules[path.stem] = module
+    try:
+        spec.loader.exec_module(module)
+    except TenferroError:
+        raise
+    except Exception as error:
+        raise InvalidConfigError(f"{path} fails: {type(error).__name__}: {error}") from error
+    found = getattr(module, name, None)
+    if isinstance(found, GraphProgram):
+        return Target(text, found.input_names, program=found)
+    if not callable(found):
+        functions = [
+            key
+            for key, value in vars(module).items()
+            if callable(value) and getattr(value, "__module__", None) == module.__name__
+        ]
+        raise InvalidConfigError(
+            f"{path} has no function {name!r}; it has {', '.join(functions) or 'none'}"
+        )
+    return Target(text, _parameters(found), function=found)
+
+
+def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Names of the parameters that need a value."""
+    return tuple(
+        parameter.name
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.default is parameter.empty
+        and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    )
