@@ -427,6 +427,39 @@ def inspect(
         out.document(seen.to_dict())
 
 
+@app.command()
+def fuzz(
+    minutes: Annotated[float | None, typer.Option(help="How long.")] = None,
+    programs: Annotated[int | None, typer.Option(help="How many, in place of minutes.")] = None,
+    start: Annotated[int, typer.Option(help="Number of the first program.")] = 0,
+    folder: Annotated[
+        str, typer.Option("-o", "--output", help="Where reproductions are written.")
+    ] = "fuzz-findings",
+    platform: Platform = "cpu",
+    seed: Annotated[int, typer.Option(help="Names the stream of programs.")] = 0,
+    json: Json = False,
+) -> None:
+    """Run random programs on both paths until they part; 10 minutes unless told otherwise."""
+    from xla_peer.fuzz import fuzz as campaign
+
+    with reporting(json) as out:
+        if minutes is None and programs is None:
+            minutes = 10.0
+        with out.progress("fuzzing", 1.0) as progress:
+            report = campaign(
+                minutes,
+                programs=programs,
+                seed=seed,
+                start=start,
+                executor=xla_peer.XlaExecutor(platform, cache_size=8),
+                folder=folder,
+                progress=progress,
+            )
+        out.verdict(report.ok, str(report))
+        out.document(report.to_dict())
+        _require(report.ok)
+
+
 @app.command(context_settings=NEGATIVE)
 def bench(
     target: TargetName,

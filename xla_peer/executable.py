@@ -70,7 +70,7 @@ class Executable:
         self._loaded = loaded
         self._in_tree: TreeDef = in_tree
         self._out_tree: TreeDef = out_tree
-        self.wide = any(spec.dtype.itemsize == 8 for spec in self.input_specs)
+        self.wide = any(spec.dtype.itemsize >= 8 for spec in self.input_specs)
         self.gives_a_leaf = self._out_tree == flatten(0)[1]
         self._constants = tuple(
             [

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
+
+import numpy as np
 
 from lowering.chlo import chlo_function
 from lowering.emit.emitter import Emitter, EmitterRows
@@ -83,8 +86,20 @@ def call(name: str, w: Writer, *operands: Value) -> Value:
 
 
 def polygamma(op: Polygamma, w: Writer, x: Value) -> Value:
-    """A call of the expansion of chlo.polygamma, whose first operand is the order."""
-    return call("polygamma", w, w.full(op.order, x.spec), x)
+    """A call of the expansion of chlo.polygamma, whose first operand is the order.
+
+    Its powers of x underflow long before the result does; where x is large, that is (n-1)! / x^n.
+    """
+    n = op.order
+    y = call("polygamma", w, w.full(n, x.spec), x)
+    if n == 0:
+        return y
+    inverse = w.op("divide", w.full(1, x.spec), x, result=x.spec)
+    tail = w.full((-1) ** (n + 1) * float(math.factorial(n - 1)), x.spec)
+    for _ in range(n):
+        tail = w.op("multiply", tail, inverse, result=x.spec)
+    large = 4 / float(np.finfo(x.dtype.dtype).eps)
+    return w.select(w.compare("GT", x, w.full(large, x.spec)), tail, y)
 
 
 ROWS: EmitterRows = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lowering.emit.emitter import EmitterRows
 from lowering.types import element_type, integers
 from lowering.writer import Value, Writer, signature
@@ -13,7 +15,7 @@ from tenferro.ops.indexing import (
     GatherDynamicSliceSizes,
     Scatter,
 )
-from tenferro.types import DType
+from tenferro.types import DType, TensorSpec
 
 __all__ = ["ROWS"]
 
@@ -47,7 +49,30 @@ def _fields(**lists: tuple[int, ...]) -> str:
 
 
 def scatter(op: Scatter, w: Writer, x: Value, indices: Value, updates: Value) -> Value:
-    """`stablehlo.scatter` with the combiner as its region."""
+    """`stablehlo.scatter` with the combiner as its region.
+
+    XLA fails over updates that choose no axis, all of one place; they get an axis of extent 1.
+    """
+    if not op.scatter_dims_to_operand_dims:
+        shape = x.shape
+        x = w.reshape(x, (1, *shape))
+        vector = [1 if a == op.index_vector_dim else e for a, e in enumerate(indices.shape)]
+        indices = w.full(0, TensorSpec.of(tuple(vector), indices.dtype))
+        (value,) = _scatter(_with_leading_axis(op), w, x, indices, updates)
+        return w.reshape(value, shape)
+    return _scatter(op, w, x, indices, updates)[0]
+
+
+def _with_leading_axis(op: Scatter) -> Scatter:
+    return replace(
+        op,
+        inserted_window_dims=(0, *[axis + 1 for axis in op.inserted_window_dims]),
+        input_batching_dims=tuple([axis + 1 for axis in op.input_batching_dims]),
+        scatter_dims_to_operand_dims=(0,),
+    )
+
+
+def _scatter(op: Scatter, w: Writer, x: Value, indices: Value, updates: Value) -> tuple[Value, ...]:
     numbers = _fields(
         update_window_dims=op.update_window_dims,
         inserted_window_dims=op.inserted_window_dims,
@@ -55,10 +80,10 @@ def scatter(op: Scatter, w: Writer, x: Value, indices: Value, updates: Value) ->
         scatter_indices_batching_dims=op.scatter_indices_batching_dims,
         scatter_dims_to_operand_dims=op.scatter_dims_to_operand_dims,
     )
-    (value,) = w.generic(
+    return w.generic(
         "scatter",
         (x, indices, updates),
-        (w.result,),
+        (x.spec,),
         {
             "indices_are_sorted": str(op.indices_are_sorted).lower(),
             "scatter_dimension_numbers": f"#stablehlo.scatter<{numbers}"
@@ -67,7 +92,6 @@ def scatter(op: Scatter, w: Writer, x: Value, indices: Value, updates: Value) ->
         },
         _combiner(op.combiner, x.dtype),
     )
-    return value
 
 
 def _combiner(name: str, dtype: DType) -> str:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import mpmath
 import numpy as np
 
@@ -74,8 +75,15 @@ SPECIAL: dict[Any, dict[float, float]] = {
     ops.Erf: {0.0: 0.0, math.inf: 1.0, -math.inf: -1.0},
     ops.Erfc: {0.0: 1.0, math.inf: 0.0, -math.inf: 2.0},
     ops.ErfInv: {0.0: 0.0, 1.0: math.inf, -1.0: -math.inf, 2.0: math.nan},
-    ops.Lgamma: {1.0: 0.0, 2.0: 0.0, 0.0: math.inf, math.inf: math.inf, -1.0: math.inf},
-    ops.Digamma: {math.inf: math.inf, -1.0: math.nan},
+    ops.Lgamma: {
+        1.0: 0.0,
+        2.0: 0.0,
+        0.0: math.inf,
+        math.inf: math.inf,
+        -math.inf: math.inf,
+        -1.0: math.inf,
+    },
+    ops.Digamma: {math.inf: math.inf, -1.0: math.nan, 0.0: math.nan},
 }
 
 
@@ -177,6 +185,26 @@ def polygamma_samples() -> list[OpSample]:
                     xla_ulps=512,
                     because="Hurwitz zeta by Euler-Maclaurin summation",
                     label=f"{dtype.short}-{order}",
+                )
+            )
+            pole = math.inf if order % 2 else math.nan
+            far = float(ml_dtypes.finfo(dtype.dtype).max) / 4
+            special = {
+                0.0: pole, -1.0: pole, -2.0: pole, math.nan: math.nan,
+                math.inf: (-1.0) ** (order + 1) * 0.0 if order else math.inf,
+            }  # fmt: skip
+            x = np.array([-0.0, *special, far]).astype(dtype.dtype)
+            distant = float(mpmath.psi(order, float(x[-1])))
+            y = np.array([pole, *special.values(), distant]).astype(dtype.dtype)
+            samples.append(
+                OpSample(
+                    ops.Polygamma(order),
+                    (x,),
+                    (y,),
+                    ulps=4,
+                    xla_ulps=4,
+                    because="Hurwitz zeta by Euler-Maclaurin summation",
+                    label=f"special-{dtype.short}-{order}",
                 )
             )
     return samples

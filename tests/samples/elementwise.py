@@ -443,6 +443,9 @@ def reduce_precision_samples() -> list[OpSample]:
                     label=f"e{exponent_bits}m{mantissa_bits}-{dtype.short}",
                 )
             )
+        scalar = np.array(1.1875).astype(dtype.dtype)
+        rounded = np.array(1.25).astype(dtype.dtype)
+        samples.append(OpSample(ops.ReducePrecision(4, 3), (scalar,), (rounded,)))
     return samples
 
 

@@ -235,6 +235,18 @@ def scattered(op: Any, x: Array, index: Array, updates: Array, label: str) -> Op
 
 SCATTERS: list[tuple[str, tuple[int, ...], Any, tuple[int, ...], dict[str, Any]]] = [
     (
+        "no axis",
+        (2,),
+        [[], [], []],
+        (3, 2),
+        {
+            "update_window_dims": (1,),
+            "inserted_window_dims": (),
+            "scatter_dims_to_operand_dims": (),
+            "index_vector_dim": 1,
+        },
+    ),
+    (
         "rows",
         (5, 3),
         [[0], [4], [9], [-1]],
@@ -309,7 +321,7 @@ def scatters() -> list[OpSample]:
                         f"{label}-{combiner}-{dtype.short}",
                     )
                 )
-    _, shape, _, _, fields = SCATTERS[0]
+    _, shape, _, _, fields = SCATTERS[1]
     numbers = {"input_batching_dims": (), "scatter_indices_batching_dims": ()} | fields
     x, updates = ordinary_values(shape, DType.I64, 1), ordinary_values((3, 3), DType.I64, 2)
     for combiner in ("add", "multiply", "min", "max"):

@@ -42,7 +42,7 @@ def check_parity(
         fn_or_program: a function is traced on the arrays' shapes and dtypes.
         executor: where to run the other path; the CPU by default.
         grad: compare the gradients too, of the real part of the sum of the outputs, each weighted by
-            numbers around one.
+            numbers around one; a program without float inputs or outputs has none.
         ulps, rtol, atol: what is allowed in place of what rounding explains; any of those given suffices.
         interpreter: ask StableHLO's reference interpreter for a third opinion, in a process of its own;
             by default where the paths disagree and the program is small.
@@ -148,6 +148,8 @@ def _with_gradient(program: GraphProgram, arrays: tuple[Any, ...]) -> GraphProgr
     active = [i for i, leaf in enumerate(leaves) if leaf.dtype.kind not in "biu"]
     seeds = np.random.default_rng(0)
     shapes = program.specialize(program.bind([leaf.shape for leaf in leaves])).output_specs
+    if not active or not any(spec.dtype.is_inexact for spec in shapes):
+        return program
     bars = [
         seeds.uniform(0.5, 1.5, spec.shape).astype(spec.dtype.dtype)
         for spec in shapes

@@ -84,7 +84,7 @@ def compare(name: str, native: Any, xla: Any, limit: Any) -> OutputParity:
     """
     native, xla = np.asarray(native), np.asarray(xla)
     dtype = DType.of(native.dtype)
-    apart = ulps_apart(xla, native)
+    apart = np.array(ulps_apart(xla, native))
     flushed = _flushed(native, xla)
     apart[flushed] = 0.0
     if dtype.is_inexact:

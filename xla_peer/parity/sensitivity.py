@@ -20,7 +20,7 @@ from tenferro.program import GraphProgram
 from tenferro.types import DType, TensorSpec
 from xla_peer.parity.rounding import ROUNDING
 
-__all__ = ["RUNS", "moved_outputs"]
+__all__ = ["RUNS", "moved_outputs", "subnormal"]
 
 RUNS = 4
 
@@ -53,7 +53,7 @@ class _Moving:
 
     def __call__(self, x: Any, ulps: float) -> Any:
         if self.generator is None and not self.tiny.met:
-            self.tiny.met = bool(_subnormal(x).any())
+            self.tiny.met = bool(subnormal(x).any())
         return _moved(x, ulps, self.generator)
 
 
@@ -61,22 +61,23 @@ class _Flushing:
     """Subnormal values to zero."""
 
     def __call__(self, x: Any, ulps: float) -> Any:
-        small = _subnormal(x)
+        small = subnormal(x)
         return _flushed(x, small) if small.any() else x
 
 
-def _subnormal(x: Any) -> Any:
+def subnormal(x: Any) -> Any:
+    """Which elements are subnormal; of complex numbers, in either part."""
     if x.dtype.kind in "biu":
         return np.zeros((), bool)
     if x.dtype.kind == "c":
-        return _subnormal(x.real) | _subnormal(x.imag)
+        return subnormal(x.real) | subnormal(x.imag)
     return (np.abs(x) < ml_dtypes.finfo(x.dtype).smallest_normal) & (x != 0)
 
 
 def _flushed(x: Any, small: Any) -> Any:
     if x.dtype.kind != "c":
         return np.where(small, np.copysign(np.zeros((), x.dtype), x), x).astype(x.dtype)
-    parts = [_flushed(part, _subnormal(part)) for part in (x.real, x.imag)]
+    parts = [_flushed(part, subnormal(part)) for part in (x.real, x.imag)]
     found = np.empty_like(x)
     found.real, found.imag = parts
     return found
@@ -91,11 +92,11 @@ def _moved_run(program: GraphProgram, leaves: Sequence[Any], change: Any) -> lis
         if rounding.terms is not None:
             specs = tuple([TensorSpec.of(x.shape, DType.of(x.dtype)) for x in operands])
             ulps = rounding.inputs(op, specs)
-            operands = [change(x, ulps) for x in operands]
+            operands = [np.asarray(change(x, ulps)) for x in operands]
         result = kernel_of(op)(op, *operands)
         made = (result,) if len(instruction.outputs) == 1 else result
         for slot, y in zip(instruction.outputs, map(np.asarray, made), strict=True):
-            values[slot] = change(y, rounding.output(y.dtype.kind == "c"))
+            values[slot] = np.asarray(change(y, rounding.output(y.dtype.kind == "c")))
         for slot, last in zip(instruction.inputs, instruction.last_use, strict=True):
             if last:
                 values[slot] = None

@@ -88,11 +88,33 @@ def logistic(x: Array) -> Array:
     return 1 / (1 + np.exp(-x))
 
 
-def polygamma(op: Polygamma, x: Array) -> Array:
-    """By scipy's Hurwitz zeta function."""
+def lgamma(x: Array) -> Array:
+    """scipy's, but infinite at minus infinity too, as C99 says."""
     from scipy import special as functions  # because importing scipy takes long
 
-    return in_float32(lambda x: functions.polygamma(op.order, x).astype(x.dtype))(x)
+    return np.where(np.isinf(x), np.inf, functions.gammaln(x)).astype(x.dtype)
+
+
+def digamma(x: Array) -> Array:
+    """scipy's, but NaN at 0 as at the other poles, from whose two sides it goes to either infinity."""
+    from scipy import special as functions  # because importing scipy takes long
+
+    return np.where(x == 0, np.nan, functions.digamma(x)).astype(x.dtype)
+
+
+def polygamma(op: Polygamma, x: Array) -> Array:
+    """By scipy's Hurwitz zeta function; at the poles NaN where both sides differ."""
+    from scipy import special as functions  # because importing scipy takes long
+
+    if op.order == 0:
+        return low(digamma)(op, x)
+
+    def values(x: Array) -> Array:
+        y = functions.polygamma(op.order, x)
+        poles = (x <= 0) & (x == np.floor(x)) & (op.order % 2 == 0)
+        return np.where(poles, np.nan, y).astype(x.dtype)
+
+    return in_float32(values)(x)
 
 
 ROWS: KernelRows = {
@@ -120,7 +142,7 @@ ROWS: KernelRows = {
     Erf: special("erf"),
     Erfc: special("erfc"),
     ErfInv: special("erfinv"),
-    Lgamma: special("gammaln"),
-    Digamma: special("digamma"),
+    Lgamma: low(lgamma),
+    Digamma: low(digamma),
     Polygamma: polygamma,
 }

@@ -183,7 +183,7 @@ def reduce_precision(op: ReducePrecision, x: Array) -> Array:
     width = 8 * x.dtype.itemsize
     mantissa, exponent = {32: (23, 8), 64: (52, 11)}[width]
     integer = np.dtype(f"u{x.dtype.itemsize}").type
-    bits = np.ascontiguousarray(x).view(integer)
+    bits = np.asarray(x, order="C").view(integer)  # which keeps rank 0, unlike ascontiguousarray
     if op.mantissa_bits < mantissa:
         cut = mantissa - op.mantissa_bits
         last = (bits >> integer(cut)) & integer(1)

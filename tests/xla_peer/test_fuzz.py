@@ -1,0 +1,181 @@
+"""The fuzzer: its stream, what it finds, how it shrinks, and the reasons it knows."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import lowering.lower
+import tenferro as tnf
+from lowering.emit import EMITTERS
+from tenferro import errors
+from tenferro.graph import Graph
+from tenferro.ops import analytic as an
+from tenferro.ops import elementwise as el
+from tenferro.ops import reduction as re
+from tenferro.program import GraphProgram
+from tenferro.types import flatten
+from xla_peer.cli import app
+from xla_peer.fuzz import EXPLANATIONS, fuzz, random_case
+from xla_peer.fuzz.explanations import explain
+from xla_peer.fuzz.program import CARDS, Case
+from xla_peer.fuzz.shrinking import shrunk
+from xla_peer.parity import check_parity
+
+CASES = [random_case(0, number) for number in range(400)]
+
+
+def test_the_stream_has_every_op_and_dtype_and_values_of_every_kind() -> None:
+    steps = [step for case in CASES for step in case.program.instructions]
+    assert {step.op.name for step in steps} >= {card.__name__ for card in CARDS}
+    types = {spec.dtype for case in CASES for spec in case.program.types}
+    assert types == set(tnf.DType)
+    floats = [x for case in CASES for x in case.leaves if x.dtype.kind == "f"]
+    assert any(np.isnan(x).any() for x in floats)
+    assert any((np.signbit(x) & (x == 0)).any() for x in floats)
+    assert any(step.op.name == "Constant" for step in steps)
+    assert any(case.leaves for case in CASES)
+    assert {0, 1, 2, 3} <= {spec.rank for case in CASES for spec in case.program.types}
+
+
+def test_native_results_are_of_the_declared_types() -> None:
+    for case in CASES[:200]:
+        for y, spec in zip(
+            flatten(case.program.run(*case.leaves))[0], case.program.output_specs, strict=True
+        ):
+            assert (y.shape, y.dtype) == (spec.shape, spec.dtype.dtype), case.program
+
+
+def test_a_case_is_the_same_in_every_process() -> None:
+    code = "from xla_peer.fuzz import random_case; print(random_case(3, 5).program.fingerprint)"
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        for _ in range(2)
+    }
+    assert said == {random_case(3, 5).program.fingerprint}
+
+
+def test_both_paths_agree_on_a_short_stream() -> None:
+    report = fuzz(programs=12, seed=2)
+    assert report.ok, str(report)
+    assert (report.programs, report.interpreted) == (12, 1)
+    assert report.gradients >= 3
+    assert "no unexplained divergence" in str(report)
+
+
+def test_a_planted_fault_is_found_shrunk_and_saved(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    wrong = {el.Maximum: lambda op, w, x, y: w.op("minimum", x, y, result=x.spec)}
+    monkeypatch.setattr(lowering.lower, "EMITTERS", {**EMITTERS, **wrong})
+    guilty = [
+        number
+        for number, case in enumerate(CASES)
+        if any(step.op.name == "Maximum" for step in case.program.instructions)
+    ]
+    report = fuzz(programs=guilty[2] - guilty[0] + 1, start=guilty[0], folder=tmp_path)
+    assert not report.ok
+    (group, *_) = report.unexplained
+    assert group.op == "Maximum"
+    assert "native is alone" in group.told or "PJRT is alone" in group.told
+    assert {"repro.py", "repro.mlir"} <= {path.name for path in Path(group.folder).iterdir()}
+    assert json.loads(json.dumps(report.to_dict()))["ok"] is False
+
+
+def test_errors_are_findings(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(op: Any, w: Any, *operands: Any) -> Any:
+        raise RuntimeError("emitter is broken")
+
+    rows = dict.fromkeys([card for card in EMITTERS if card.__name__ != "Constant"], broken)
+    monkeypatch.setattr(lowering.lower, "EMITTERS", {**EMITTERS, **rows})
+    report = fuzz(programs=1)
+    assert not report.ok
+    assert "emitter is broken" in str(report)
+
+
+def test_shrinking_cuts_the_program_and_plains_the_arrays() -> None:
+    graph = Graph()
+    x = graph.add_input(tnf.TensorSpec((4, 3), "float64"))
+    (a,) = graph.add(an.Sin(), (x,))
+    (b,) = graph.add(an.Exp(), (a,))
+    (y,) = graph.add(re.ReduceSum((0,)), (b,))
+    case = Case(GraphProgram.from_graph(graph, [y]), (np.full((4, 3), 0.25),))
+
+    def parts(candidate: Case) -> bool:
+        last = candidate.program.instructions[-1].op
+        return isinstance(last, re.ReduceSum) and candidate.leaves[0].reshape(-1)[7] != 1
+
+    found = shrunk(case, parts)
+    assert [step.op.name for step in found.program.instructions] == ["ReduceSum"]
+    assert np.count_nonzero(found.leaves[0] != 1) == 1
+
+
+# ---- reasons ---------------------------------------------------------------------------------------
+
+
+def reason_of(fn: Any, *arrays: Any) -> str:
+    report = check_parity(fn, *arrays, interpreter=False)
+    assert not report.ok
+    assert report.first_divergence is not None
+    known = explain(report.first_divergence)
+    return known.name if known else ""
+
+
+def test_each_reason_has_an_example() -> None:
+    big = 1e308
+    examples = {
+        "complex numbers that are not finite": lambda: reason_of(
+            lambda z: tnf.sign(z), np.array([complex(0.0, np.inf)])
+        ),
+        "branch cuts of complex functions": lambda: reason_of(
+            lambda z: tnf.sqrt(z), np.array([complex(-2.0, -0.0)])
+        ),
+        "partial results that overflow": lambda: reason_of(
+            lambda x: tnf.cumulative_sum(x), np.array([big, big, -big, -big] * 8)
+        ),
+        "subnormal numbers on the way": lambda: reason_of(
+            lambda y, x: tnf.atan2(y, x), np.array([1e-308, 1.0]), np.array([-0.25, 1.0])
+        ),
+        "algebra rewritten by XLA": lambda: reason_of(
+            lambda x: tnf.exp(x) * tnf.exp(-x), np.array([800.0, 1.0])
+        ),
+    }
+    for name, example in examples.items():
+        assert example() == name
+
+
+def test_a_wrong_result_has_no_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = {an.Sin: lambda op, w, x: w.op("cosine", x, result=x.spec)}
+    monkeypatch.setattr(lowering.lower, "EMITTERS", {**EMITTERS, **wrong})
+    for dtype in ("float32", "complex128"):
+        x = np.array([0.3, 0.4]).astype(dtype)
+        assert reason_of(lambda x: tnf.sin(x) * 2, x) == ""
+
+
+def test_the_reasons_are_told_in_the_documents() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "numerics.md").read_text()
+    for known in EXPLANATIONS:
+        assert known.reason in page, known.name
+
+
+# ---- misuse ----------------------------------------------------------------------------------------
+
+
+def test_misuse_and_the_command() -> None:
+    with pytest.raises(errors.InvalidConfigError, match="minutes"):
+        fuzz()
+    with pytest.raises(errors.InvalidConfigError, match="at least 0"):
+        fuzz(-1.0)
+    assert fuzz(programs=0).ok
+    done = CliRunner().invoke(app, ["fuzz", "--programs", "3", "--seed", "4"])
+    assert done.exit_code == 0
+    assert "3 programs" in done.output

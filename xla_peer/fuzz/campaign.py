@@ -1,0 +1,264 @@
+"""`fuzz`: random programs on both paths for some minutes, and what came of it."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tenferro.errors import ADRuleUnsupportedError, InvalidConfigError, TenferroError
+from xla_peer.executor import XlaExecutor
+from xla_peer.fuzz.explanations import explain
+from xla_peer.fuzz.program import Case, random_case
+from xla_peer.fuzz.shrinking import shrunk
+from xla_peer.parity.check import check_parity
+from xla_peer.parity.divergence import Divergence
+from xla_peer.parity.report import ParityReport
+
+__all__ = ["FuzzReport", "Group", "fuzz"]
+
+GRADIENT_EVERY = 3
+INTERPRETER_EVERY = 20
+"""How often a program is differentiated, and how often the reference interpreter is asked, unasked."""
+
+
+@dataclass
+class Group:
+    """Programs that part on one op in one dtype, for one reason.
+
+    Attributes:
+        op, dtype: where they part; or the kind of the error that was raised.
+        reason: the name of an explanation, or "" where there is none.
+        numbers: of the cases.
+        told: the first of them, shrunk, in words.
+        folder: where its reproduction lies.
+    """
+
+    op: str
+    dtype: str
+    reason: str
+    numbers: list[int] = field(default_factory=list)
+    told: str = ""
+    folder: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return {
+            "op": self.op,
+            "dtype": self.dtype,
+            "reason": self.reason,
+            "cases": len(self.numbers),
+            "numbers": self.numbers,
+            "told": self.told,
+            "folder": self.folder,
+        }
+
+
+@dataclass
+class FuzzReport:
+    """What came of a campaign; `print(report)` shows it.
+
+    Attributes:
+        seed: names the stream of cases.
+        programs: how many were run.
+        gradients: how many of them were differentiated.
+        interpreted: how many the reference interpreter ran too.
+        ops, dtypes: how often each occurred.
+        groups: where the paths parted, or something failed.
+    """
+
+    seed: int
+    seconds: float = 0.0
+    programs: int = 0
+    gradients: int = 0
+    interpreted: int = 0
+    ops: Counter[str] = field(default_factory=Counter)
+    dtypes: Counter[str] = field(default_factory=Counter)
+    groups: list[Group] = field(default_factory=list)
+
+    @property
+    def unexplained(self) -> list[Group]:
+        """Groups without a reason."""
+        return [group for group in self.groups if not group.reason]
+
+    @property
+    def ok(self) -> bool:
+        """Every divergence is explained."""
+        return not self.unexplained
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return {
+            "ok": self.ok,
+            "seed": self.seed,
+            "seconds": round(self.seconds, 1),
+            "programs": self.programs,
+            "gradients": self.gradients,
+            "interpreted": self.interpreted,
+            "ops": dict(self.ops),
+            "dtypes": dict(self.dtypes),
+            "groups": [group.to_dict() for group in self.groups],
+        }
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.programs} programs in {self.seconds:.0f} s from seed {self.seed}: {self.ops.total()} "
+            f"ops of {len(self.ops)} kinds in {len(self.dtypes)} dtypes; {self.gradients} with gradients, "
+            f"{self.interpreted} through the reference interpreter too"
+        ]
+        reasons = Counter[str]()
+        for group in self.groups:
+            if group.reason:
+                reasons[group.reason] += len(group.numbers)
+        lines += [f"explained, {count}: {reason}" for reason, count in reasons.most_common()]
+        for group in self.unexplained:
+            lines.append(
+                f"UNEXPLAINED, {len(group.numbers)}: {group.op} {group.dtype}, first in case "
+                f"{group.numbers[0]}"
+            )
+            lines += [f"  {line}" for line in group.told.splitlines()]
+            lines += [f"  reproduction: {group.folder}"] * bool(group.folder)
+        if self.ok:
+            lines.append("no unexplained divergence")
+        return "\n".join(lines)
+
+
+def fuzz(
+    minutes: float | None = None,
+    *,
+    programs: int | None = None,
+    seed: int = 0,
+    start: int = 0,
+    executor: Any = None,
+    folder: Any = None,
+    progress: Callable[[float, str], None] = lambda done, note: None,
+) -> FuzzReport:
+    """Run random programs natively and through PJRT, every third with gradients, until they part.
+
+    Args:
+        minutes: how long; or
+        programs: how many.
+        seed: names the stream of programs, the same on every machine with the same NumPy.
+        start: the number of the first.
+        executor: the other path; the CPU by default.
+        folder: where reproductions of unexplained divergences are written.
+        progress: called with the share that is done, and a note.
+
+    An interruption ends it early, with what was found until then.
+
+    Raises:
+        InvalidConfigError: neither minutes nor programs, or less than none of them.
+
+    >>> report = fuzz(programs=2, seed=1)
+    >>> report.programs
+    2
+    """
+    if (minutes is None and programs is None) or (minutes or 0) < 0 or (programs or 0) < 0:
+        raise InvalidConfigError("fuzz: give minutes or programs, at least 0")
+    peer = XlaExecutor(cache_size=8) if executor is None else executor
+    report, groups = FuzzReport(seed), dict[tuple[str, str, str], Group]()
+    began, number = time.perf_counter(), start
+    while True:
+        report.seconds = time.perf_counter() - began
+        done = _share(report, minutes, programs)
+        if done >= 1:
+            break
+        progress(done, f"{report.programs} programs, {len(groups)} groups")
+        try:
+            case = random_case(seed, number)
+            found = _examined(case, number, peer, report)
+            if found is not None:
+                _note(found, case, number, peer, groups, folder)
+        except KeyboardInterrupt:
+            break  # because what has been found is worth telling
+        number += 1
+    report.groups = sorted(groups.values(), key=lambda group: (group.reason, -len(group.numbers)))
+    return report
+
+
+def _share(report: FuzzReport, minutes: float | None, programs: int | None) -> float:
+    by_time = 0.0 if minutes is None else report.seconds / max(60 * minutes, 1e-9)
+    by_count = 0.0 if programs is None else report.programs / max(programs, 1)
+    return max(by_time, by_count, 1.0 if programs == 0 else 0.0)
+
+
+def _examined(
+    case: Case, number: int, peer: Any, report: FuzzReport
+) -> ParityReport | Exception | None:
+    """What is wrong with a case; None where both paths agree."""
+    report.programs += 1
+    for step in case.program.instructions:
+        report.ops[step.op.name] += 1
+        for slot in (*step.inputs, *step.outputs):
+            report.dtypes[case.program.types[slot].dtype.value] += 1
+    wants_gradient = number % GRADIENT_EVERY == 0
+    interpreter = number % INTERPRETER_EVERY == 0
+    report.interpreted += interpreter
+    try:
+        try:
+            report.gradients += wants_gradient
+            found = _checked(case, peer, wants_gradient, interpreter)
+        except ADRuleUnsupportedError:  # because some ops refuse to be differentiated
+            report.gradients -= 1
+            found = _checked(case, peer, False, interpreter)
+    except Exception as error:  # because whatever it is, it is a finding
+        return error
+    return None if found.ok else found
+
+
+def _checked(case: Case, peer: Any, grad: bool, interpreter: bool) -> ParityReport:
+    return check_parity(
+        case.program, *case.leaves, executor=peer, grad=grad, interpreter=interpreter
+    )
+
+
+def _note(
+    found: ParityReport | Exception,
+    case: Case,
+    number: int,
+    peer: Any,
+    groups: dict[tuple[str, str, str], Group],
+    folder: Any,
+) -> None:
+    """Put a finding into its group; the first without a reason is shrunk and told."""
+    divergence = None if isinstance(found, Exception) else found.first_divergence
+    if isinstance(found, Exception):
+        key = (type(found).__name__, str(found).partition("\n")[0][:80], "")
+    elif divergence is None:
+        key = ("no single op", "", "")
+    else:
+        known = explain(divergence)
+        dtype = divergence.output.spec.dtype
+        key = (divergence.op.partition("(")[0].strip(), dtype.value, known.name if known else "")
+    group = groups.setdefault(key, Group(*key))
+    group.numbers.append(number)
+    if group.reason or len(group.numbers) > 1:
+        return
+    group.told = str(found)
+    if divergence is not None:
+        divergence = _smallest(divergence, peer)
+        group.told = str(divergence)
+        if folder is not None:
+            place = Path(folder) / f"{key[0]}-{key[1]}-{number}"
+            group.folder = str(divergence.save(place))
+
+
+def _smallest(divergence: Divergence, peer: Any) -> Divergence:
+    """The divergence on a smaller program and plainer arrays."""
+
+    def parting(case: Case) -> Divergence | None:
+        found = check_parity(case.program, *case.leaves, executor=peer, interpreter=False)
+        return found.first_divergence
+
+    def parts(case: Case) -> bool:
+        found = parting(case)
+        return found is not None and explain(found) is None
+
+    try:
+        case = shrunk(Case(divergence.program, divergence.leaves), parts)
+        return parting(case) or divergence
+    except TenferroError:
+        return divergence

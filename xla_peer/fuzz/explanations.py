@@ -1,0 +1,157 @@
+"""Why both paths may part and neither be wrong: what the fuzzer has found, and the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tenferro.ops import StdTensorOp
+from tenferro.ops import contraction as co
+from tenferro.ops import elementwise as el
+from tenferro.ops import indexing as ix
+from tenferro.ops import reduction as re
+from tenferro.types import flatten
+from xla_peer.executor import XlaExecutor
+from xla_peer.parity.check import check_parity
+from xla_peer.parity.divergence import Divergence, prefix
+from xla_peer.parity.sensitivity import subnormal
+
+__all__ = ["EXPLANATIONS", "Explanation", "Parting", "explain"]
+
+SUMS = (
+    re.ReduceSum, re.ReduceProd, re.CumSum, re.CumProd, co.DotGeneral, co.Convolution, ix.Scatter,
+)  # fmt: skip
+REWRITES_OFF = {"xla_disable_hlo_passes": "algsimp"}
+"""XLA's option that switches its algebraic rewrites off."""
+
+
+@dataclass(frozen=True)
+class Parting:
+    """A divergence, and what is asked about it."""
+
+    divergence: Divergence
+
+    @property
+    def op(self) -> StdTensorOp:
+        """The op on which the paths part: the last of the program."""
+        return self.divergence.program.instructions[-1].op
+
+    @property
+    def is_complex(self) -> bool:
+        """An operand or the result is complex."""
+        program = self.divergence.program
+        slots = (*program.instructions[-1].inputs, *program.instructions[-1].outputs)
+        return any(program.types[slot].dtype.is_complex for slot in slots)
+
+    @cached_property
+    def operands(self) -> list[Any]:
+        """The values the op had natively."""
+        program = self.divergence.program
+        slots = list(dict.fromkeys(program.instructions[-1].inputs))
+        found, _ = flatten(prefix(program, slots).run(*self.divergence.leaves))
+        return list(map(np.asarray, found))
+
+    @property
+    def results(self) -> tuple[Any, Any]:
+        """Native and PJRT's value of the worst element."""
+        output = self.divergence.output
+        return output.native, output.xla
+
+    @property
+    def has_special_result(self) -> bool:
+        """One of the two is NaN or infinite."""
+        return not all(np.isfinite(np.asarray(y).astype(complex)) for y in self.results)
+
+    def agrees_without_rewrites(self) -> bool:
+        """The paths agree when XLA does not rewrite algebra."""
+        plain = XlaExecutor(options=REWRITES_OFF)
+        found = self.divergence
+        arguments = (found.program, *found.leaves)
+        return check_parity(*arguments, executor=plain, interpreter=False, locate=False).ok
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One reason, and how it is recognised."""
+
+    name: str
+    reason: str
+    applies: Callable[[Parting], bool]
+
+
+def _special(x: Any) -> bool:
+    return x.dtype.kind not in "biu" and not np.isfinite(x.astype(complex)).all()
+
+
+def _mirrored(parting: Parting) -> bool:
+    """The same up to the signs of the real and the imaginary part, or of an angle."""
+    a, b = (complex(y) for y in parting.results)
+    near = 1e-3 * (abs(a) + abs(b))
+    return abs(abs(a.real) - abs(b.real)) <= near and abs(abs(a.imag) - abs(b.imag)) <= near
+
+
+def _meets_subnormals(parting: Parting) -> bool:
+    """An operand is subnormal at the worst element; or one side is zero there, and the other within a few
+    powers of two of the smallest normal number.
+    """
+    place, spec = parting.divergence.output.worst, parting.divergence.output.spec
+    for x in parting.operands:
+        if x.shape == spec.shape and subnormal(x[place]).any():
+            return True
+    dtype = parting.divergence.output.spec.dtype
+    if not dtype.is_inexact:
+        return False
+    smallest = float(ml_dtypes.finfo(dtype.real.dtype).smallest_normal)
+    sizes = sorted(abs(complex(y)) for y in parting.results)
+    return sizes[0] == 0 and sizes[1] < 64 * smallest
+
+
+EXPLANATIONS = (
+    Explanation(
+        "bits of NaN",
+        "NaN has many bit patterns and either sign, and no operation promises which one it gives; "
+        "BitcastConvert shows it.",
+        lambda p: isinstance(p.op, el.BitcastConvert) and any(map(_special, p.operands)),
+    ),
+    Explanation(
+        "complex numbers that are not finite",
+        "Infinity times a complex number is NaN + NaN i by the formula and an infinity by C99's annex G, "
+        "which NumPy follows in some functions and XLA in others; overflow of a part leads there too.",
+        lambda p: p.is_complex and p.has_special_result,
+    ),
+    Explanation(
+        "branch cuts of complex functions",
+        "On a cut the sign of a zero says from which side it is approached. XLA forms sums and products "
+        "on the way in which that sign is lost.",
+        lambda p: p.is_complex and _mirrored(p),
+    ),
+    Explanation(
+        "partial results that overflow",
+        "A sum or product in another order may overflow on the way where this one does not, and then "
+        "meet the opposite infinity or a zero.",
+        lambda p: isinstance(p.op, SUMS) and p.has_special_result,
+    ),
+    Explanation(
+        "subnormal numbers on the way",
+        "XLA runs the CPU with subnormal numbers flushed to zero, also within an operation that is "
+        "computed in several steps, and sometimes their sign goes too.",
+        _meets_subnormals,
+    ),
+    Explanation(
+        "algebra rewritten by XLA",
+        "XLA's algebraic simplifier takes exp(a) exp(b) for exp(a + b), log(x^y) for y log x and the "
+        "like, which differs where one form overflows; with it switched off both paths agree.",
+        lambda p: len(p.divergence.program.instructions) > 1 and p.agrees_without_rewrites(),
+    ),
+)
+
+
+def explain(divergence: Divergence) -> Explanation | None:
+    """The first reason that applies; None where none does."""
+    parting = Parting(divergence)
+    return next((known for known in EXPLANATIONS if known.applies(parting)), None)

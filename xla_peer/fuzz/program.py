@@ -1,0 +1,62 @@
+"""A random program with arrays to run it on, the same for one seed and number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tenferro.errors import TenferroError
+from tenferro.ops import STD_OPS
+from tenferro.program import GraphProgram
+from xla_peer.fuzz.pool import Pool
+from xla_peer.fuzz.proposals import PROPOSALS, NotProposed
+
+__all__ = ["Case", "random_case"]
+
+CARDS = [card for card in STD_OPS if not isinstance(PROPOSALS[card], NotProposed)]
+LARGEST = 4096
+"""Elements of one value."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program, and the leaves of its arguments."""
+
+    program: GraphProgram
+    leaves: tuple[Any, ...]
+
+
+def random_case(seed: int, number: int, most_ops: int = 12) -> Case:
+    """Case `number` of the stream that `seed` names."""
+    rng = np.random.default_rng([seed, number])
+    pool = Pool(rng)
+    wanted = pool.integer(1, most_ops)
+    made = 0
+    while made < wanted:
+        card: Any = pool.choice(CARDS)
+        propose: Any = PROPOSALS[card]
+        before = len(pool.graph.types)
+        try:
+            op, operands = propose(card, pool)
+            pool.add(op, operands)
+        except (TenferroError, LookupError):
+            continue  # because a card may refuse what was drawn, which is its right
+        if any(pool.spec(v).size > LARGEST for v in range(before, len(pool.graph.types))):
+            pool.values = [v for v in pool.values if pool.spec(v).size <= LARGEST]
+        made += 1
+    outputs = _results(pool)
+    program = GraphProgram.from_graph(
+        pool.graph,
+        outputs,
+        name=f"fuzz_{seed}_{number}",
+        inputs=[value for value, _ in pool.parameters],
+    )
+    return Case(program, tuple([array for _, array in pool.parameters]))
+
+
+def _results(pool: Pool) -> list[int]:
+    """What nothing else takes, so that every op counts."""
+    taken = {value for node in pool.graph.nodes for value in node.inputs}
+    return [value for value in pool.values if value not in taken] or pool.values[-1:]

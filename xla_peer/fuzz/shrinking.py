@@ -1,0 +1,100 @@
+"""Smaller programs and plainer arrays on which the paths still part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tenferro.errors import TenferroError
+from tenferro.graph import Graph
+from tenferro.program import GraphProgram
+from tenferro.types import DType, TensorSpec, flatten
+from xla_peer.fuzz.program import Case
+from xla_peer.parity.divergence import prefix
+
+__all__ = ["shrunk"]
+
+TRIES = 80
+
+
+def shrunk(case: Case, parts: Callable[[Case], bool]) -> Case:
+    """A case on which `parts` still holds, and that none of a few steps makes smaller.
+
+    Values in the middle become parameters, from the last to the first; then elements become 1, half of
+    an array at a time.
+    """
+    tries = [TRIES]
+
+    def holds(candidate: Case) -> bool:
+        tries[0] -= 1
+        try:
+            return tries[0] >= 0 and parts(candidate)
+        except TenferroError:
+            return False
+
+    slots = [slot for step in case.program.instructions for slot in step.outputs]
+    for _ in range(len(slots)):
+        smaller = next(filter(holds, _cuts(case)), None)
+        if smaller is None:
+            break
+        case = smaller
+    for place in range(len(case.leaves)):
+        case = _plainer(case, place, holds)
+    return case
+
+
+def _cuts(case: Case) -> Any:
+    """The case with one value computed beforehand, for each value that is no output."""
+    outputs = set(case.program.output_slots)
+    for step in reversed(case.program.instructions):
+        if step.inputs and not outputs & set(step.outputs):
+            yield _cut(case, step.outputs)
+
+
+def _cut(case: Case, slots: Sequence[int]) -> Case:
+    program = case.program
+    values, _ = flatten(prefix(program, slots).run(*case.leaves))
+    graph, known, leaves, inputs = Graph(), {}, [], []
+
+    def parameter(slot: int, array: Any) -> None:
+        known[slot] = graph.add_input(TensorSpec.of(array.shape, DType.of(array.dtype)))
+        inputs.append(known[slot])
+        leaves.append(array)
+
+    for slot, leaf in zip(program.input_slots, case.leaves, strict=True):
+        parameter(slot, leaf)
+    for slot, value in zip(slots, map(np.asarray, values), strict=True):
+        parameter(slot, value)
+    for step in program.instructions:
+        if step.outputs[0] not in known:
+            made = graph.add(step.op, tuple([known[slot] for slot in step.inputs]), step.source)
+            known.update(zip(step.outputs, made, strict=True))
+    outputs = [known[slot] for slot in program.output_slots]
+    taken = {value for node in graph.nodes for value in node.inputs} | set(outputs)
+    kept = [(v, leaf) for v, leaf in zip(inputs, leaves, strict=True) if v in taken]
+    smaller = GraphProgram.from_graph(
+        graph, outputs, name=program.name, inputs=[v for v, _ in kept], guards=()
+    )
+    return Case(smaller, tuple([leaf for _, leaf in kept]))
+
+
+def _plainer(case: Case, place: int, holds: Callable[[Case], bool]) -> Case:
+    """The leaf with ones wherever that changes nothing, by halves."""
+    ranges = [(0, case.leaves[place].size)]
+    while ranges:
+        start, stop = ranges.pop()
+        flat = case.leaves[place].reshape(-1).copy()
+        if stop <= start or (flat[start:stop] == 1).all():
+            continue
+        flat[start:stop] = 1
+        leaves = list(case.leaves)
+        leaves[place] = flat.reshape(case.leaves[place].shape)
+        candidate = Case(case.program, tuple(leaves))
+        if holds(candidate):
+            case = candidate
+        elif stop - start > 1:
+            middle = (start + stop) // 2
+            ranges += [(start, middle), (middle, stop)]
+    return case
