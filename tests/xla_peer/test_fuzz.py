@@ -140,7 +140,7 @@ def test_each_reason_has_an_example() -> None:
             lambda z: tnf.sqrt(z), np.array([complex(-2.0, -0.0)])
         ),
         "partial results that overflow": lambda: reason_of(
-            lambda x: tnf.cumulative_sum(x), np.array([big, big, -big, -big] * 8)
+            lambda x: tnf.sum(x), np.array([big, -big] * 128)
         ),
         "subnormal numbers on the way": lambda: reason_of(
             lambda y, x: tnf.atan2(y, x), np.array([1e-308, 1.0]), np.array([-0.25, 1.0])
