@@ -1,28 +1,154 @@
-"""Fixtures for the tests of packages that extend tenferro, found by pytest where tenferro is installed.
+"""A pytest plugin, found wherever tenferro is installed: fixtures that check parity, gradients and extensions.
 
-`assert_extension` takes what `tenferro.extension.check_extension` takes, and fails with its report:
+    def test_layer(assert_parity, check_grads):
+        assert_parity(layer, x, w, grad=True)     # native against PJRT, within what rounding explains
+        check_grads(layer, (x, w), order=2)       # against differences, in forward and reverse mode
 
     def test_entropy(assert_extension):
         assert_extension(Entropy(), [p], rules=rules, runtime=runtime)
+
+`--tenferro-platform cuda` runs the same tests on another platform, and a summary line says how many checks
+there were and how near the nearest came to what was allowed.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-__all__ = ["assert_extension"]
+__all__ = ["assert_extension", "assert_parity", "check_grads", "tenferro_executor"]
+
+
+@dataclass
+class Tally:
+    """What the fixtures did in this run.
+
+    Attributes:
+        parity, grads, extensions: how many checks.
+        platform: of parity checks.
+        worst: largest distance seen, as a share of what was allowed, and where.
+    """
+
+    platform: str
+    parity: int = 0
+    grads: int = 0
+    extensions: int = 0
+    worst: tuple[float, str] = (0.0, "")
+
+    def line(self) -> str:
+        """The summary line; empty when nothing was checked."""
+        counts = {"parity": self.parity, "gradient": self.grads, "extension": self.extensions}
+        said = ", ".join(
+            f"{count} {what} check{'s' if count > 1 else ''}"
+            for what, count in counts.items()
+            if count
+        )
+        if self.parity:
+            said += f" on {self.platform}"
+        share, place = self.worst
+        if said and place:
+            said += f"; the nearest to its bound was {place}, at {share:.0%}"
+        return said
+
+
+TALLY = pytest.StashKey[Tally]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--tenferro-platform`."""
+    parser.getgroup("tenferro").addoption(
+        "--tenferro-platform",
+        default="cpu",
+        metavar="PLATFORM",
+        help="where assert_parity and check_grads run the other path: cpu, cuda, rocm, tpu, or the path "
+        "of a PJRT plugin (default: cpu)",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A tally for this run."""
+    config.stash[TALLY] = Tally(str(config.getoption("--tenferro-platform")))
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """The summary line, where the fixtures were used."""
+    line = config.stash[TALLY].line()
+    if line:
+        terminalreporter.write_line(f"tenferro: {line}")
+
+
+@pytest.fixture(scope="session")
+def tenferro_executor(pytestconfig: pytest.Config) -> Any:
+    """The `XlaExecutor` of `--tenferro-platform`; the tests that use it are skipped where jaxlib is missing."""
+    pytest.importorskip("jaxlib", reason="parity needs jaxlib: pip install 'tenferro[xla]'")
+    # By name, because the package of the peer is above this one, and optional.
+    peer = importlib.import_module("xla_peer")
+    return peer.XlaExecutor(pytestconfig.stash[TALLY].platform)
 
 
 @pytest.fixture
-def assert_extension() -> Callable[..., None]:
-    """A function that fails, with the report, unless an op keeps the contract of extensions."""
+def assert_parity(request: pytest.FixtureRequest, tenferro_executor: Any) -> Callable[..., None]:
+    """A function that fails, with the report, unless both paths agree.
+
+    It takes what `xla_peer.check_parity` takes; on failure a reproduction is written to `tmp_path`.
+    """
+    peer, tally = importlib.import_module("xla_peer"), request.config.stash[TALLY]
+
+    def check(fn_or_program: Any, *arrays: Any, **options: Any) -> None:
+        __tracebackhide__ = True
+        report = peer.check_parity(
+            fn_or_program, *arrays, **{"executor": tenferro_executor, **options}
+        )
+        tally.parity += 1
+        for output in report.outputs:
+            if output.allowed and output.max_ulps / output.allowed > tally.worst[0]:
+                share = output.max_ulps / output.allowed
+                tally.worst = (share, f"{output.name} in {request.node.nodeid}")
+        if not report.ok:
+            message = f"\n{report}"
+            if report.first_divergence is not None:
+                place = request.getfixturevalue("tmp_path") / "divergence"
+                message += f"\nreproduction: {report.first_divergence.save(place)}"
+            pytest.fail(message, pytrace=False)
+
+    return check
+
+
+@pytest.fixture
+def check_grads(request: pytest.FixtureRequest) -> Callable[..., None]:
+    """A function that fails unless derivatives are right; it takes what `tenferro.check_grads` takes.
+
+    With another `--tenferro-platform` than cpu, the derivatives are run there too.
+    """
+    import tenferro as tnf  # because a run without it should not load it
+
+    tally = request.config.stash[TALLY]
+
+    def check(fn: Any, args: tuple[Any, ...], **options: Any) -> None:
+        __tracebackhide__ = True
+        if tally.platform != "cpu":
+            options.setdefault("executor", request.getfixturevalue("tenferro_executor"))
+        tnf.check_grads(fn, args, **options)
+        tally.grads += 1
+
+    return check
+
+
+@pytest.fixture
+def assert_extension(request: pytest.FixtureRequest) -> Callable[..., None]:
+    """A function that fails, with the report, unless an op keeps the contract of extensions.
+
+    It takes what `tenferro.extension.check_extension` takes.
+    """
     from tenferro.extension import check_extension  # because a run without it should not load it
 
     def check(op: Any, sample_inputs: Any, **options: Any) -> None:
         report = check_extension(op, sample_inputs, **options)
+        request.config.stash[TALLY].extensions += 1
         assert report.ok, f"\n{report}"
 
     return check
