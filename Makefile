@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export OPENBLAS_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test oldest lint types sweep platforms bench coverage clean
+.PHONY: help demo test oldest lint types sweep platforms bench coverage docs pictures fuzz clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -57,6 +57,15 @@ bench: $(STAMP) ## import, tracing, running, lowering, dispatch and compile cach
 	$(BIN)/python benchmarks/checkpoint_memory.py
 	$(BIN)/python benchmarks/dispatch.py
 	$(BIN)/python benchmarks/compile_cache.py
+
+docs: $(STAMP) ## build the site into build/docs; a warning is an error
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/docs
+
+pictures: $(STAMP) ## draw docs/images anew, with Chromium
+	$(BIN)/python tools/pictures.py
+
+fuzz: $(STAMP) ## ten minutes of random programs on both paths
+	$(BIN)/tenferro fuzz --minutes 10
 
 coverage: $(STAMP) ## write docs/coverage.md
 	$(BIN)/python tools/coverage.py

@@ -75,6 +75,9 @@ def _convolution(op: Convolution, w: Writer, x: Value, kernel: Value, result: Te
     work = DType.I32 if narrow else x.dtype.accumulator
     if narrow:
         x, kernel = w.convert(x, work), w.convert(kernel, work)
+    if x.dtype.is_integer:
+        # XLA folds constants in double precision, and saturates.
+        (x,) = w.generic("optimization_barrier", (x,), (x.spec,), {})
     spec = TensorSpec.of(result.shape, work)
     windows = ", ".join(
         [

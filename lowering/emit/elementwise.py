@@ -164,14 +164,17 @@ def conj(op: Conj, w: Writer, x: Value) -> Value:
 
 
 def reduce_precision(op: ReducePrecision, w: Writer, x: Value) -> Value:
-    """stablehlo.reduce_precision; its format is not the common one."""
+    """stablehlo.reduce_precision; its format is not the common one.
+
+    Without mantissa bits XLA makes infinities of NaN, which are put back.
+    """
     (value,) = w.statement(
         "stablehlo.reduce_precision ",
         (x,),
         f", format = e{op.exponent_bits}m{op.mantissa_bits} : {w.tensor_type(x.spec)}",
         (x.spec,),
     )
-    return value
+    return value if op.mantissa_bits else w.select(w.compare("NE", x, x), x, value)
 
 
 maximum = on_bool("or", direct("maximum"))

@@ -240,3 +240,11 @@ def test_acosh_is_accurate_where_its_square_overflows() -> None:
         (lambda x: tnf.atan2(x, 1e200), 1e200, 0.5e-200),
     ):
         assert tnf.grad(fn)(x) == pytest.approx(expected, rel=1e-12)
+
+
+def test_sorting_nothing_has_a_derivative() -> None:
+    x = np.zeros((3, 0))
+    y, y_dot = tnf.jvp(lambda x: tnf.sort(x, axis=1), (x,), (x,))
+    assert y.shape == y_dot.shape == (3, 0)
+    (x_bar,) = tnf.vjp(lambda x: tnf.sort(x, axis=1), x)[1](x)
+    assert x_bar.shape == (3, 0)

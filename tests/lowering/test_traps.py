@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
 
 import lowering
 import tenferro as tnf
-from xla_peer import check_parity
+from tenferro.graph import GraphBuilder
+from tenferro.ops.contraction import Convolution
+from tenferro.program import GraphProgram
+from xla_peer import XlaExecutor, check_parity
 
 
 def text(fn: object, *arrays: np.ndarray) -> str:
@@ -105,3 +109,31 @@ def test_a_symbolic_program_asks_for_specs() -> None:
         lowering.lower_to_stablehlo(program)
     module = lowering.lower_to_stablehlo(program, specs=[np.ones(3)])
     assert "tensor<3xf64>" in module.text
+
+
+SLIDING = Convolution(
+    window_strides=(1,), padding=((0, 0),), lhs_dilation=(1,), rhs_dilation=(1,),
+    window_reversal=(False,), input_batch=0, input_feature=1, input_spatial=(2,),
+    kernel_output_feature=0, kernel_input_feature=1, kernel_spatial=(2,),
+    output_batch=0, output_feature=1, output_spatial=(2,),
+)  # fmt: skip
+
+
+def convolved(x: Any, kernel: Any) -> GraphProgram:
+    builder = GraphBuilder()
+    values = [builder.constant(x), builder.constant(kernel)]
+    return GraphProgram.from_graph(builder.graph, list(builder.emit_all(SLIDING, *values)))
+
+
+def test_constant_integer_convolutions_are_not_folded_in_double_precision() -> None:
+    x = np.array([-(2**31), 2**31 - 2, 0, -9, 7])
+    constants = [a.astype(np.int32).reshape(1, 1, -1) for a in (x, np.array([3, -5]))]
+    (found,) = XlaExecutor("cpu").run(convolved(*constants))
+    expected = (3 * x[:-1] - 5 * x[1:]).astype(np.int32)
+    np.testing.assert_array_equal(found.reshape(-1), expected)
+
+
+def test_windows_over_nothing_give_zeros() -> None:
+    program = convolved(np.ones((2, 0, 5)), np.ones((3, 0, 2)))
+    for found in (program.run()[0], XlaExecutor("cpu").run(program)[0]):
+        np.testing.assert_array_equal(found, np.zeros((2, 3, 4)))

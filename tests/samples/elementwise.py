@@ -432,7 +432,7 @@ def reduce_precision_samples() -> list[OpSample]:
         info = ml_dtypes.finfo(dtype.dtype)
         values = [1.0, 1.0625, 1.1875, -3.3, 0.0, -0.0, np.inf, np.nan, 100.0, 300.0, 1e-3, 60000.0]
         x = np.array(values).astype(dtype.dtype)
-        for exponent_bits, mantissa_bits in ((5, 2), (4, 3), (3, 4)):
+        for exponent_bits, mantissa_bits in ((5, 2), (4, 3), (3, 4), (4, 0)):
             assert mantissa_bits <= info.nmant
             expected = each(dtype, lambda a, e=exponent_bits, m=mantissa_bits: reduced(a, e, m), x)
             samples.append(

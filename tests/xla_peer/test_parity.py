@@ -244,6 +244,15 @@ def test_several_dtypes() -> None:
     assert [output.allowed == 0 for output in report.outputs] == [True, False, True]
 
 
+def test_the_sign_of_a_zero_that_a_sum_makes_explains_what_follows_from_it() -> None:
+    x = np.array([-0.0, -0.0])
+    report = check_parity(
+        lambda x, y: tnf.atan2(tnf.cumulative_sum(x), y), x, np.array([-1.0, 2.0])
+    )
+    assert report.ok, str(report)
+    assert check_parity(lambda x: 1 / x, x).outputs[0].allowed < 100
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "complex128"])
 def test_flushed_subnormals_explain_what_follows_from_them(dtype: str) -> None:
     kind = DType.of(dtype)

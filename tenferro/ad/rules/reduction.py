@@ -230,6 +230,8 @@ def take_along(x: Value, indices: Value, axis: int) -> Value:
 
 def sort_jvp(op: ops.Sort, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
     """Each tangent in the order of the keys."""
+    if inputs[0].shape[op.axis] == 0:
+        return tangents  # because there is nothing to order, and nothing to gather from
     order = emit_all(
         replace(op, count=op.count + 1, stable=True), *inputs, iota(inputs[0], op.axis)
     )[-1]

@@ -1,0 +1,181 @@
+"""Writes what the site reads off the code: the op catalogue and the reference of every public name."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import shutil
+import textwrap
+from pathlib import Path
+from typing import Any
+
+MODULES = (
+    "tenferro",
+    "tenferro.linalg",
+    "tenferro.fft",
+    "tenferro.extension",
+    "tenferro.errors",
+    "tenferro.program",
+    "lowering",
+    "xla_peer",
+    "xla_peer.parity",
+    "xla_peer.fuzz",
+    "tenferro.pytest_plugin",
+)
+SECTION = re.compile(r"^(Args|Attributes|Raises|Returns|Source|Law):(.*)$")
+FACT = re.compile(r"^(Shapes|Dtypes|Identity|AD|Lowers|Errors|Source):\s*(.*)$")
+FAMILIES = {
+    "source": "Where values come from",
+    "elementwise": "Element by element, exact",
+    "analytic": "Element by element, transcendental",
+    "structural": "Moving elements",
+    "reduction": "Folding axes",
+    "contraction": "Products over axes",
+    "indexing": "By indices",
+    "dynamic": "Extents that data decide",
+}
+
+
+def write(folder: Path) -> None:
+    """All pages, anew."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for name in MODULES:
+        (folder / f"{name}.md").write_text(module_page(name), "utf-8")
+    for family, title in FAMILIES.items():
+        (folder / f"ops_{family}.md").write_text(family_page(family, title), "utf-8")
+
+
+def module_page(name: str) -> str:
+    """Every public name of a module."""
+    module = importlib.import_module(name)
+    lines = [f"# {name}", "", markdown(inspect.getdoc(module) or ""), ""]
+    for public in sorted(module.__all__, key=str.lower):
+        found = getattr(module, public)
+        if inspect.ismodule(found):
+            lines += [f"## {public}", "", f"The module `{found.__name__}`.", ""]
+            continue
+        lines += entry(f"{name}.{public}", found, "##")
+        if inspect.isclass(found):
+            for member, value in sorted(vars(found).items()):
+                lines += member_entry(member, value)
+    return "\n".join(lines)
+
+
+def entry(name: str, found: Any, level: str) -> list[str]:
+    """A heading, the signature, and what the docstring says."""
+    title = name.rpartition(".")[2]
+    lines = [f"{level} {title}", ""]
+    if callable(found):
+        lines += ["```text", signature(name, found), "```", ""]
+    own = found if callable(found) or inspect.isclass(found) else type(found)
+    text = inspect.getdoc(found) if callable(found) else f"A value of type `{own.__name__}`."
+    return [*lines, markdown(text or ""), ""]
+
+
+def member_entry(name: str, value: Any) -> list[str]:
+    """A public method or property."""
+    if isinstance(value, staticmethod | classmethod):
+        value = value.__func__
+    if isinstance(value, property):
+        value = value.fget
+    if name.startswith("_") or not inspect.isfunction(value) or not value.__doc__:
+        return []
+    return [
+        "```text",
+        signature(name, value),
+        "```",
+        "",
+        ":::{div} member",
+        "",
+        markdown(inspect.getdoc(value) or ""),
+        "",
+        ":::",
+        "",
+    ]
+
+
+def signature(name: str, found: Any) -> str:
+    """As one writes a call."""
+    try:
+        parts = inspect.signature(found)
+    except (TypeError, ValueError):
+        return name
+    shown = [
+        str(p.replace(annotation=p.empty)) for p in parts.parameters.values() if p.name != "self"
+    ]
+    text = f"{name}({', '.join(re.sub(r' at 0x[0-9a-f]+', '', part) for part in shown)})"
+    return "\n".join(textwrap.wrap(text, 96, subsequent_indent="    "))
+
+
+def family_page(family: str, title: str) -> str:
+    """The cards of a family, in their order."""
+    module = importlib.import_module(f"tenferro.ops.{family}")
+    lines = [f"# {title}", "", markdown(inspect.getdoc(module) or ""), ""]
+    for card in module.CARDS:
+        lines += [f"## {card.__name__}", "", markdown(inspect.getdoc(card) or ""), ""]
+    return "\n".join(lines)
+
+
+def markdown(docstring: str) -> str:
+    """A docstring as MyST reads it: sections as lists, cards' facts as a table, examples as code."""
+    blocks: list[str] = []
+    facts: list[list[str]] = []
+    lines = docstring.splitlines()
+    while lines:
+        line = lines.pop(0)
+        section, fact = SECTION.match(line), FACT.match(line)
+        if line.startswith(">>>"):
+            code = [line]
+            while lines and lines[0].strip():
+                code.append(lines.pop(0))
+            blocks += ["", "```pycon", *code, "```", ""]
+        elif fact and (fact[1] != "Source" or facts):
+            value = fact[2]
+            while lines and lines[0].startswith("      "):
+                value += " " + lines.pop(0).strip()
+            facts.append([fact[1], value])
+        elif section and not section[2]:
+            inner: list[str] = []
+            while lines and (not lines[0].strip() or lines[0].startswith("    ")):
+                inner.append(lines.pop(0)[4:])
+            blocks += ["", f"**{section[1]}**", "", *items(inner), ""]
+        elif line.startswith("    "):
+            code = [line[4:]]
+            while lines and (
+                lines[0].startswith("    ")
+                or (not lines[0].strip() and lines[1:] and lines[1].startswith("    "))
+            ):
+                code.append(lines.pop(0)[4:])
+            blocks += ["", "```text", *code, "```", ""]
+        else:
+            blocks.append(escaped(line))
+    if facts:
+        blocks += ["", "| | |", "| --- | --- |"]
+        blocks += [
+            f"| {name} | {escaped(value).replace('|', chr(92) + '|')} |" for name, value in facts
+        ]
+    return "\n".join(blocks).strip()
+
+
+def items(lines: list[str]) -> list[str]:
+    """`name: meaning` with lines that go on, as a list; other text as it is."""
+    found: list[str] = []
+    for line in lines:
+        if line.startswith("    ") and found:
+            found[-1] += " " + escaped(line.strip())
+        elif line.strip():
+            name, colon, meaning = line.partition(":")
+            named = colon and len(name) < 60 and not name.startswith(">>>")
+            found.append(f"- `{name}`: {escaped(meaning.strip())}" if named else escaped(line))
+    return found
+
+
+def escaped(text: str) -> str:
+    """Text whose signs mean themselves, outside of backticks."""
+    parts = text.split("`")
+    return "`".join(
+        re.sub(r"([*_<>\[\]{}$])", r"\\\1", part) if place % 2 == 0 else part
+        for place, part in enumerate(parts)
+    )

@@ -1,0 +1,57 @@
+"""Draw docs/images: the pages of docs/seeing.md's program and a parity report, as a browser shows them.
+
+python tools/pictures.py
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+IMAGES = ROOT / "docs" / "images"
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-sync",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--hide-scrollbars",
+    "--virtual-time-budget=4000",
+]
+
+
+def shot(page: str, name: str, width: int, height: int) -> None:
+    """Write one picture."""
+    browser = shutil.which("chromium") or shutil.which("chromium-browser")
+    if browser is None:
+        raise SystemExit("pictures: chromium is not installed")
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "page.html"
+        source.write_text(page, "utf-8")
+        options = [f"--user-data-dir={folder}/profile", f"--window-size={width},{height}"]
+        target = [f"--screenshot={IMAGES / name}", str(source)]
+        subprocess.run([browser, *FLAGS, *options, *target], check=True, capture_output=True)
+    print(f"{name}: {(IMAGES / name).stat().st_size} bytes")
+
+
+def main() -> None:
+    IMAGES.mkdir(exist_ok=True)
+    code = re.findall(r"```python\n(.*?)```", (ROOT / "docs/seeing.md").read_text(), re.DOTALL)
+    names: dict[str, Any] = {}
+    for block in code[:1]:
+        exec(compile(block, "seeing.md", "exec"), names)
+    step, w, x = names["step"], names["w"], names["x"]
+    shot(step.to_html(), "program.png", 980, 760)
+    shot(step.profile(w, x).to_html(), "profile.png", 980, 760)
+
+
+if __name__ == "__main__":
+    main()
