@@ -49,7 +49,10 @@ def write(folder: Path) -> None:
 
 def module_page(name: str) -> str:
     """Every public name of a module."""
-    module = importlib.import_module(name)
+    package, _, attribute = name.rpartition(".")
+    # Some modules are attributes of the package that lie elsewhere.
+    parent = importlib.import_module(package) if package else None
+    module = getattr(parent, attribute, None) or importlib.import_module(name)
     lines = [f"# {name}", "", markdown(inspect.getdoc(module) or ""), ""]
     for public in sorted(module.__all__, key=str.lower):
         found = getattr(module, public)
@@ -87,7 +90,7 @@ def member_entry(name: str, value: Any) -> list[str]:
         signature(name, value),
         "```",
         "",
-        ":::{div} member",
+        ":::{container} member",
         "",
         markdown(inspect.getdoc(value) or ""),
         "",

@@ -1,0 +1,128 @@
+"""First result and steady state of gradient programs: natively, through PJRT, and by jax.jit, in one process.
+
+python benchmarks/overview.py            prints the table
+python benchmarks/overview.py --write    puts it into README.md
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import tenferro as tnf
+from tenferro.program.profile import shown_seconds
+from xla_peer import XlaExecutor
+
+README = Path(__file__).resolve().parent.parent / "README.md"
+RNG = np.random.default_rng(0)
+SECONDS = 1.5
+
+
+def scalars(n: Any, x: Any) -> Any:
+    """A hundred ops on one number."""
+    for _ in range(50):
+        x = n.sin(x) * 1.01
+    return x
+
+
+def layers(n: Any, w: Any, x: Any) -> Any:
+    """Four dense layers, 256 rows of 128."""
+    for _ in range(4):
+        x = n.tanh(x @ w)
+    return n.sum(x * x)
+
+
+def chain(n: Any, w: Any) -> Any:
+    """A product of thirty matrices of 32 by 32."""
+    y = w
+    for _ in range(29):
+        y = y @ w
+    return n.sum(y)
+
+
+def float32(*shape: int) -> Any:
+    return (RNG.standard_normal(shape) / 12).astype(np.float32)
+
+
+CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "100 scalar ops": (scalars, (np.float32(0.5),)),
+    "4 dense layers, 256 x 128": (layers, (float32(128, 128), float32(256, 128))),
+    "30 matrix products, 32 x 32": (chain, (float32(32, 32),)),
+}
+
+
+def contestants(fn: Any, args: tuple[Any, ...]) -> dict[str, Callable[[], Callable[[], Any]]]:
+    """How each makes itself ready; what it gives runs once."""
+
+    def native() -> Callable[[], Any]:
+        program = tnf.compile(tnf.value_and_grad(lambda *xs: fn(tnf, *xs)), *args)
+        executor = tnf.GraphExecutor()
+        return lambda: executor.run(program, *args)
+
+    def peer() -> Callable[[], Any]:
+        program = tnf.compile(tnf.value_and_grad(lambda *xs: fn(tnf, *xs)), *args)
+        executor = XlaExecutor("cpu")
+        return lambda: executor.run(program, *args)
+
+    def jitted() -> Callable[[], Any]:
+        function = jax.jit(jax.value_and_grad(lambda *xs: fn(jnp, *xs)))
+        return lambda: jax.tree.map(np.asarray, function(*args))
+
+    return {"native": native, "PJRT": peer, "jax.jit": jitted}
+
+
+def measured(fn: Any, args: tuple[Any, ...]) -> dict[str, tuple[float, float]]:
+    """First result, tracing and compiling included, and the median of interleaved later runs."""
+    runs: dict[str, Callable[[], Any]] = {}
+    first: dict[str, float] = {}
+    for name, ready in contestants(fn, args).items():
+        start = time.perf_counter()
+        runs[name] = ready()
+        runs[name]()
+        first[name] = time.perf_counter() - start
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    stop = time.perf_counter() + SECONDS
+    while time.perf_counter() < stop:
+        for name, run in runs.items():
+            start = time.perf_counter()
+            run()
+            times[name].append(time.perf_counter() - start)
+    return {name: (first[name], statistics.median(times[name])) for name in runs}
+
+
+def table() -> str:
+    """The table, in Markdown."""
+    jax.jit(lambda x: x + 1)(np.ones(2))  # so that nobody pays for starting jax
+    XlaExecutor("cpu")
+    names = ["native", "PJRT", "jax.jit"]
+    lines = [
+        "| value and gradient, float32 | "
+        + " | ".join(f"{name}, first" for name in names)
+        + " | "
+        + " | ".join(f"{name}, then" for name in names)
+        + " |",
+        "| --- |" + " --- |" * 6,
+    ]
+    for title, (fn, args) in CASES.items():
+        found = measured(fn, args)
+        cells = [shown_seconds(found[name][part]) for part in (0, 1) for name in names]
+        lines.append(f"| {title} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    found = table()
+    print(found)
+    if "--write" in sys.argv:
+        marked = re.compile(r"(<!-- overview -->\n).*?(<!-- end -->)", re.DOTALL)
+        text = marked.sub(lambda m: f"{m[1]}{found}\n{m[2]}", README.read_text())
+        README.write_text(text)
