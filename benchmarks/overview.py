@@ -50,6 +50,7 @@ def chain(n: Any, w: Any) -> Any:
 
 
 def float32(*shape: int) -> Any:
+    """Random numbers of moderate size."""
     return (RNG.standard_normal(shape) / 12).astype(np.float32)
 
 

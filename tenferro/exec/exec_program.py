@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from tenferro.dims import ShapeExtent, extent_of
@@ -14,6 +15,7 @@ from tenferro.errors import TenferroError
 from tenferro.exec.extensions import ExtensionRegistry
 from tenferro.exec.kernels import KERNELS, Kernel
 from tenferro.exec.segments import Segment, segment_instructions
+from tenferro.exec.straight_line import StraightLine, straight_line
 from tenferro.graph import SourceLine
 from tenferro.ops import StdTensorOp
 from tenferro.ops.extension import Extension
@@ -68,6 +70,12 @@ class ExecProgram:
     output_slots: tuple[int, ...]
     n_slots: int
     segments: tuple[Segment, ...]
+    input_types: tuple[TensorSpec, ...]
+
+    @cached_property
+    def straight_line(self) -> StraightLine:
+        """The program as generated Python, compiled when first asked for."""
+        return straight_line(self)
 
     def __str__(self) -> str:
         lines = []
@@ -117,6 +125,7 @@ def compile_std_to_exec(
         output_slots=program.output_slots,
         n_slots=program.n_slots,
         segments=segment_instructions([instruction.op for instruction in instructions]),
+        input_types=program.input_specs,
     )
 
 

@@ -30,7 +30,7 @@ class GraphExecutor:
         order: memory order of the results: "F" (dense column-major), "C" (dense row-major), or
             "K", whatever order the kernel produced, without the last copy.
         threads: threads a segment may use; None takes the machine's cores.
-        segmented: execute by segments, or one instruction at a time; results are the same.
+        segmented: run programs as generated Python, or one instruction at a time; results are the same.
         check_finite: stop at the first op that makes a NaN where no operand has one, or an infinity where
             all are finite, in gradients too; the error names op, element, operands and your line.
         passes: the native passes; None takes `tenferro.passes.NATIVE_PASSES`.
@@ -71,6 +71,7 @@ class GraphExecutor:
         self.extensions = ExtensionRegistry()
         for runtime in runtimes:
             self.register_runtime(runtime)
+        self._generates = segmented and not check_finite
         self._compiled: BoundedCache[ExecProgram] = BoundedCache(cache_size)
 
     def run(self, program: GraphProgram, *arrays: Any) -> Any:
@@ -90,7 +91,8 @@ class GraphExecutor:
         leaves = program.check_arguments(arrays)
         exec_program = self._exec_program(program, tuple([leaf.shape for leaf in leaves]))
         outputs = self.run_exec(exec_program, leaves)
-        return program.pack(_finish(outputs, leaves, self.order))
+        shared = exec_program.straight_line.shared if self._generates else (True,) * len(outputs)
+        return program.pack(_finish(outputs, leaves, self.order, shared))
 
     def profile(self, program: GraphProgram, *arrays: Any, runs: int = 5) -> Profile:
         """Time and memory of each instruction; see `GraphProgram.profile`."""
@@ -129,6 +131,10 @@ class GraphExecutor:
         """Execute the IR on arrays that fit it; results as the kernels left them."""
         return run_instructions(program, leaves, self.segmented, self.check_finite)
 
+    def source(self, program: GraphProgram, *specs: Any) -> str:
+        """The Python that runs the program for inputs of these shapes; see `GraphProgram.source`."""
+        return self.compile(program, *specs).straight_line.source
+
     def cache_stats(self) -> CacheStats:
         """What the cache of specialised programs has done."""
         return self._compiled.stats()
@@ -138,11 +144,16 @@ class GraphExecutor:
         self._compiled.clear()
 
 
-def _finish(outputs: list[Any], leaves: Sequence[Any], order: Any) -> list[Any]:
+def _finish(
+    outputs: list[Any], leaves: Sequence[Any], order: Any, may_share: Sequence[bool]
+) -> list[Any]:
     """Results in the order asked for, each with memory of its own."""
     finished: list[Any] = []
-    for output in outputs:
+    for output, asked in zip(outputs, may_share, strict=True):
         array = np.asarray(output, order=order)
+        if not asked:
+            finished.append(array)
+            continue
         shared = not array.flags.writeable or any(
             np.may_share_memory(array, other) for other in (*leaves, *finished)
         )

@@ -1,4 +1,4 @@
-"""The loop of the native executor: kernels in order, each buffer dropped at its last use."""
+"""Running execution IR: as generated Python, or one kernel after the other."""
 
 from __future__ import annotations
 
@@ -28,6 +28,9 @@ def run_instructions(
         BackendFailureError: a kernel failed, with op and user line.
         NonFiniteError: under `check_finite`, an op made what is not finite of what was.
     """
+    if segmented and not check_finite:
+        with np.errstate(all="ignore"):
+            return _run_straight(program, leaves)
     slots: Slots = [None] * program.n_slots
     for slot, leaf in zip(program.input_slots, leaves, strict=True):
         slots[slot] = leaf
@@ -35,13 +38,26 @@ def run_instructions(
         if check_finite:
             for instruction in program.instructions:
                 _execute_checked(instruction, slots)
-        elif segmented:
-            for segment in program.segments:
-                execute(program.instructions[segment.start : segment.stop], slots)
         else:
             for instruction in program.instructions:
                 execute((instruction,), slots)
     return [slots[slot] for slot in program.output_slots]
+
+
+def _run_straight(program: ExecProgram, leaves: Sequence[Any]) -> list[Any]:
+    """Run the generated functions; what fails is laid to the user's line."""
+    line = program.straight_line
+    try:
+        return line.run(leaves)
+    except Exception as error:
+        index = line.failed(error.__traceback__)
+        if index is None:
+            raise
+        instruction = program.instructions[index]
+        if isinstance(error, TenferroError):
+            place = str(instruction.source) if instruction.source else None
+            raise error.at(place) from None
+        raise _failure(instruction, error) from error
 
 
 def execute(instructions: Sequence[ExecInstruction], slots: Slots) -> None:

@@ -294,6 +294,20 @@ class GraphProgram:
         """
         return native_executor().profile(self, *arrays, runs=runs)
 
+    def source(self, *specs: Any) -> str:
+        """The Python that is generated to run it natively on inputs of these shapes, or of its own.
+
+        >>> import numpy as np, tenferro as tnf
+        >>> program = tnf.compile(lambda x: tnf.exp(x + 1.0) * 2.0, np.ones(3))
+        >>> print(program.source())
+        def run_0(v0):
+            v3 = add(v0, c2); del v0
+            v4 = exp(v3, out=v3); del v3
+            v7 = multiply(v4, c6, out=v4); del v4
+            return [v7]
+        """
+        return native_executor().source(self, *specs)
+
     # ---- pictures ----------------------------------------------------------------------------
 
     def to_dot(self) -> str:

@@ -145,7 +145,7 @@ def test_a_wrong_emitter_is_found_and_named(
     assert len(found.program.instructions) == 1
     place = found.save(tmp_path / "repro")
     assert sorted(path.name for path in place.iterdir()) == [
-        "repro.mlir", "repro.npz", "repro.py", "repro.tenferro",
+        "repro.mlir", "repro.npz", "repro.py", "repro.tnf",
     ]  # fmt: skip
     assert "cosine" in (place / "repro.mlir").read_text()
     assert len((place / "repro.py").read_text().splitlines()) == 4

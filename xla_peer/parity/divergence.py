@@ -26,7 +26,7 @@ __all__ = ["Divergence", "first_divergence", "prefix"]
 
 SCRIPT = """import numpy as np, tenferro as tnf, xla_peer
 inputs = [value for _, value in sorted(np.load("repro.npz").items())]
-program = tnf.load("repro.tenferro")
+program = tnf.load("repro.tnf")
 print(xla_peer.check_parity(program, *inputs))
 """
 
@@ -66,14 +66,14 @@ class Divergence:
         }
 
     def save(self, folder: Any) -> Path:
-        """Write a reproduction: `repro.mlir`, `repro.npz`, `repro.tenferro`, and `repro.py`, four lines.
+        """Write a reproduction: `repro.mlir`, `repro.npz`, `repro.tnf`, and `repro.py`, four lines.
 
         Raises:
             OSError: the folder cannot be made or written.
         """
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
-        save(self.program, place / "repro.tenferro")
+        save(self.program, place / "repro.tnf")
         buffer = io.BytesIO()
         np.savez(buffer, **{f"x{i:03}": leaf for i, leaf in enumerate(self.leaves)})
         files = {

@@ -11,10 +11,17 @@ from tenferro.exec.kernels import (
     source,
     structural,
 )
-from tenferro.exec.kernels.kernel import Kernel
+from tenferro.exec.kernels.kernel import Kernel, bound
 from tenferro.ops import ALL_OPS, Column
+from tenferro.ops import dynamic as dy
+from tenferro.ops import elementwise as el
+from tenferro.ops import indexing as ix
+from tenferro.ops import reduction as re
+from tenferro.ops import source as so
+from tenferro.ops import structural as st
+from tenferro.ops.extension import Extension
 
-__all__ = ["KERNELS", "Kernel"]
+__all__ = ["KERNELS", "MAY_VIEW", "Kernel", "bound"]
 
 KERNELS: Column[Kernel] = Column(
     "kernel",
@@ -29,3 +36,14 @@ KERNELS: Column[Kernel] = Column(
     dynamic.ROWS,
     extension.ROWS,
 )
+
+MAY_VIEW = frozenset({
+    so.Constant, so.Iota, el.Conj, el.Real, el.Imag, el.BitcastConvert,
+    st.Transpose, st.Reshape, st.BroadcastInDim, st.Slice, st.Reverse, st.ExtractDiag,
+    st.OptimizationBarrier,
+    re.ReduceSum, re.ReduceProd, re.ReduceMax, re.ReduceMin, re.ReduceAnd, re.ReduceOr,
+    ix.Gather, ix.GatherDynamicSliceSizes, ix.DynamicSlice, dy.DynamicTruncate, dy.PadToMatch,
+    Extension,
+})  # fmt: skip
+"""Ops whose kernels may give views of their operands, or memory that is not to be written; all others give
+memory that is theirs alone."""

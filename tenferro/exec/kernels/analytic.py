@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tenferro.exec.kernels.elementwise import compose
-from tenferro.exec.kernels.kernel import Array, Kernel, KernelRows, in_float32, unary
+from tenferro.exec.kernels.kernel import Array, Kernel, KernelRows, OfArrays, in_float32
 from tenferro.ops.analytic import (
     Acos,
     Acosh,
@@ -44,7 +44,7 @@ __all__ = ["ROWS"]
 
 def low(function: Callable[..., Any]) -> Kernel:
     """A kernel that computes float16 and bfloat16 in float32."""
-    return unary(in_float32(function))
+    return OfArrays(function, low=True)
 
 
 def special(name: str) -> Kernel:

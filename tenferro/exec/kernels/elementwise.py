@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import operator
-
 import numpy as np
 
-from tenferro.exec.kernels.kernel import Array, KernelRows, in_float32, unary
+from tenferro.exec.kernels.kernel import Array, ByPayload, KernelRows, OfArrays, in_float32, unary
 from tenferro.ops.elementwise import (
     Abs,
     Add,
@@ -253,12 +251,12 @@ def compose(x: Array, y: Array) -> Array:
 
 
 COMPARISONS = {
-    "EQ": operator.eq,
-    "NE": operator.ne,
-    "LT": operator.lt,
-    "LE": operator.le,
-    "GT": operator.gt,
-    "GE": operator.ge,
+    "EQ": np.equal,
+    "NE": np.not_equal,
+    "LT": np.less,
+    "LE": np.less_equal,
+    "GT": np.greater,
+    "GE": np.greater_equal,
 }
 
 ROWS: KernelRows = {
@@ -274,8 +272,8 @@ ROWS: KernelRows = {
     Abs: unary(np.abs),
     Sign: unary(sign),
     Clamp: lambda op, x, lower, upper: minimum(maximum(x, lower), upper),
-    Compare: lambda op, x, y: COMPARISONS[op.direction](x, y),
-    Select: lambda op, pred, on_true, on_false: np.where(pred, on_true, on_false),
+    Compare: ByPayload(lambda op: COMPARISONS[op.direction]),
+    Select: unary(np.where),
     And: unary(np.bitwise_and),
     Or: unary(np.bitwise_or),
     Xor: unary(np.bitwise_xor),
@@ -285,10 +283,10 @@ ROWS: KernelRows = {
     ShiftRightLogical: unary(shift_right_logical),
     PopulationCount: unary(population_count),
     CountLeadingZeros: unary(count_leading_zeros),
-    Floor: unary(in_float32(np.floor)),
-    Ceil: unary(in_float32(np.ceil)),
-    RoundNearestEven: unary(in_float32(np.rint)),
-    RoundNearestAfz: unary(in_float32(round_away)),
+    Floor: OfArrays(np.floor, low=True),
+    Ceil: OfArrays(np.ceil, low=True),
+    RoundNearestEven: OfArrays(np.rint, low=True),
+    RoundNearestAfz: OfArrays(round_away, low=True),
     IsFinite: unary(np.isfinite),
     Convert: convert,
     BitcastConvert: bitcast_convert,

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tenferro.ops import StdTensorOp
-from tenferro.types import DType
+from tenferro.types import DType, TensorSpec
 from tenferro.types.dtype import BFLOAT16
 
-__all__ = ["Array", "Kernel", "KernelRows", "in_float32", "unary"]
+__all__ = ["Array", "ByPayload", "Kernel", "KernelRows", "OfArrays", "bound", "in_float32", "unary"]
 
 Array = np.ndarray[Any, Any]
 
@@ -42,6 +43,48 @@ def in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
     return computed
 
 
+class OfArrays:
+    """A kernel that needs nothing of the payload: `function` of the arrays.
+
+    Where the types are known, the function stands for the kernel, and a ufunc can write into a buffer.
+    """
+
+    __slots__ = ("_any", "_function")
+
+    def __init__(self, function: Callable[..., Any], low: bool = False) -> None:
+        self._function = function
+        self._any = in_float32(function) if low else function
+
+    def __call__(self, op: Any, *arrays: Any) -> Any:
+        return self._any(*arrays)
+
+    def bind(self, op: Any, inputs: tuple[TensorSpec, ...]) -> Callable[..., Any]:
+        """What runs for inputs of these types."""
+        return self._any if inputs[0].dtype.dtype in _LOW else self._function
+
+
+class ByPayload:
+    """A kernel whose function of the arrays the payload chooses, once."""
+
+    __slots__ = ("_choose",)
+
+    def __init__(self, choose: Callable[[Any], Callable[..., Any]]) -> None:
+        self._choose = choose
+
+    def __call__(self, op: Any, *arrays: Any) -> Any:
+        return self._choose(op)(*arrays)
+
+    def bind(self, op: Any, inputs: tuple[TensorSpec, ...]) -> Callable[..., Any]:
+        """What runs for inputs of these types."""
+        return self._choose(op)
+
+
 def unary(function: Callable[..., Any]) -> Kernel:
     """A kernel that needs nothing of the payload: `function` of the arrays."""
-    return lambda op, *arrays: function(*arrays)
+    return OfArrays(function)
+
+
+def bound(kernel: Kernel, op: StdTensorOp, inputs: tuple[TensorSpec, ...]) -> Callable[..., Any]:
+    """The kernel as a function of arrays of these types: a ufunc where it is just that."""
+    bind = getattr(kernel, "bind", None)
+    return partial(kernel, op) if bind is None else bind(op, inputs)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from operator import methodcaller
+
 import numpy as np
 
-from tenferro.exec.kernels.kernel import Array, KernelRows
+from tenferro.exec.kernels.kernel import Array, ByPayload, KernelRows
 from tenferro.ops.structural import (
     BroadcastInDim,
     Concatenate,
@@ -87,7 +89,7 @@ def triangle(x: Array, k: int, lower: bool) -> Array:
 
 
 ROWS: KernelRows = {
-    Transpose: lambda op, x: x.transpose(op.perm),
+    Transpose: ByPayload(lambda op: methodcaller("transpose", op.perm)),
     Reshape: lambda op, x: x.reshape(op.resolved("shape", (x.shape,)), order="F"),
     BroadcastInDim: broadcast_in_dim,
     Slice: slice_,

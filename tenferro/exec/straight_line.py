@@ -1,0 +1,309 @@
+"""A program as one Python function: locals for slots, buffers written again where they die.
+
+An interpreter's loop costs several times what NumPy's own call does on small arrays. The function that is
+generated here has one line per instruction, with the kernel's own function called by name; `del` at the
+last use lets NumPy take the memory again at once. Programs that are too long for one function are cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tenferro.exec.kernels import MAY_VIEW, bound
+from tenferro.ops.extension import Extension
+from tenferro.ops.source import Constant
+from tenferro.ops.structural import BroadcastInDim
+from tenferro.types import TensorSpec
+
+if TYPE_CHECKING:
+    from tenferro.exec.exec_program import ExecInstruction, ExecProgram
+
+__all__ = ["StraightLine", "straight_line"]
+
+LONGEST = 1000
+"""Instructions of one function; Python compiles several of this size faster than a long one."""
+LARGEST_FOLDED = 1 << 16
+"""Elements of a value that is computed once, when the program is compiled."""
+FOREIGN = -1
+"""Owns the memory of arguments and constants."""
+FREE = (Constant, BroadcastInDim)
+"""Ops that take no memory, however large the result."""
+
+
+@dataclass(frozen=True)
+class StraightLine:
+    """The generated functions, run one after the other.
+
+    Attributes:
+        parts: each takes the values it needs and gives those that later ones need.
+        source: of all of them.
+        shared: for each output, whether its memory may be another's: an argument's, a constant's or that
+            of another output.
+    """
+
+    parts: tuple[Part, ...]
+    source: str
+    shared: tuple[bool, ...]
+    input_slots: tuple[int, ...]
+    output_slots: tuple[int, ...]
+    known: dict[int, Any]
+
+    def run(self, leaves: Sequence[Any]) -> list[Any]:
+        """Results as the kernels left them.
+
+        Raises:
+            whatever a kernel raises; `failed` tells at which instruction.
+        """
+        if len(self.parts) == 1:
+            return self.parts[0].function(*leaves)
+        values = dict(zip(self.input_slots, leaves, strict=True)) | self.known
+        for part in self.parts:
+            found = part.function(*[values[slot] for slot in part.takes])
+            for slot in part.drops:
+                del values[slot]
+            values.update(zip(part.gives, found, strict=True))
+        return [values[slot] for slot in self.output_slots]
+
+    def failed(self, traceback: TracebackType | None) -> int | None:
+        """The number of the instruction at which an exception was raised."""
+        files = {part.file: part for part in self.parts}
+        while traceback is not None:
+            part = files.get(traceback.tb_frame.f_code.co_filename)
+            if part is not None:
+                return part.instructions[traceback.tb_lineno]
+            traceback = traceback.tb_next
+        return None
+
+
+@dataclass(frozen=True)
+class Part:
+    """One generated function.
+
+    Attributes:
+        takes, gives: slots.
+        drops: slots of values that nothing needs afterwards.
+        instructions: by the line of the function.
+    """
+
+    function: Callable[..., Any]
+    file: str
+    source: str
+    takes: tuple[int, ...]
+    gives: tuple[int, ...]
+    drops: tuple[int, ...]
+    instructions: dict[int, int]
+
+
+def straight_line(program: ExecProgram) -> StraightLine:
+    """Generate and compile the functions of a program."""
+    writer = _Writer(program)
+    count = len(program.instructions)
+    cuts = [*range(0, max(count, 1), LONGEST), max(count, 1)]
+    whole = len(cuts) == 2
+    parts = tuple([writer.part(a, min(b, count), whole) for a, b in pairwise(cuts)])
+    return StraightLine(
+        parts=parts,
+        source="\n\n".join(part.source for part in parts),
+        shared=writer.shared(),
+        input_slots=program.input_slots,
+        output_slots=program.output_slots,
+        known=writer.known,
+    )
+
+
+class _Writer:
+    """What is known of the slots while the program is written down."""
+
+    def __init__(self, program: ExecProgram) -> None:
+        self.program = program
+        self.known: dict[int, Any] = {}
+        self.names: dict[str, Any] = {"asarray": np.asarray}
+        self.functions: dict[Any, str] = {}
+        self.specs: list[TensorSpec | None] = [None] * program.n_slots
+        for slot, spec in zip(program.input_slots, program.input_types, strict=True):
+            self.specs[slot] = spec
+        for step in program.instructions:
+            for slot, spec in zip(step.output_slots, step.output_types, strict=True):
+                self.specs[slot] = spec
+        self.bound = [self._bound(step) for step in program.instructions]
+        self.folded = [self._fold(i) for i in range(len(program.instructions))]
+        self.last_read = self._last_reads()
+        # For a slot, whose memory it may be: slots that made some, or FOREIGN; absent is foreign too.
+        # For a slot that made memory, how many living slots may look at it.
+        self.owners: dict[int, tuple[int, ...]] = {}
+        self.lookers: dict[int, int] = {}
+        self.scalar_ok = self._scalars()
+
+    def _bound(self, step: ExecInstruction) -> Callable[..., Any]:
+        inputs = tuple([self.specs[slot] for slot in step.input_slots])
+        return bound(step.kernel, step.op, inputs)  # pyright: ignore[reportArgumentType]  # because every slot has been written
+
+    def _fold(self, index: int) -> bool:
+        """Compute it now, where every operand is known and the result is small or a view."""
+        step = self.program.instructions[index]
+        if not all(slot in self.known for slot in step.input_slots):
+            return False
+        small = all(spec.size <= LARGEST_FOLDED for spec in step.output_types)
+        if isinstance(step.op, Extension) or not (small or isinstance(step.op, FREE)):
+            return False
+        with np.errstate(all="ignore"):
+            found = self.bound[index](*[self.known[slot] for slot in step.input_slots])
+        made = (found,) if len(step.output_slots) == 1 else found
+        for slot, value in zip(step.output_slots, made, strict=True):
+            array = np.asarray(value)
+            array.flags.writeable = False
+            self.known[slot] = array
+        return True
+
+    def _last_reads(self) -> dict[int, int]:
+        """The last instruction that reads each slot, those folded aside; never for outputs."""
+        found: dict[int, int] = {}
+        for index, step in enumerate(self.program.instructions):
+            if not self.folded[index]:
+                found.update(dict.fromkeys(step.input_slots, index))
+        for slot in self.program.output_slots:
+            found[slot] = len(self.program.instructions)
+        return found
+
+    def _scalars(self) -> set[int]:
+        """Rank-0 slots that only ufuncs read: they may be NumPy scalars, which are faster there."""
+        found = {
+            slot for slot, spec in enumerate(self.specs) if spec is not None and not spec.shape
+        }
+        found -= set(self.program.output_slots)
+        for step, function, folded in zip(
+            self.program.instructions, self.bound, self.folded, strict=True
+        ):
+            if not folded and not isinstance(function, np.ufunc):
+                found -= set(step.input_slots)
+        return found
+
+    def part(self, start: int, stop: int, whole: bool) -> Part:
+        """The function of some instructions; of the whole program, it takes the arguments."""
+        steps = range(start, stop)
+        made = {
+            slot
+            for i in steps
+            if not self.folded[i]
+            for slot in self.program.instructions[i].output_slots
+        }
+        read = {
+            slot
+            for i in steps
+            if not self.folded[i]
+            for slot in self.program.instructions[i].input_slots
+        }
+        taken = sorted(slot for slot in read - made if slot not in self.known)
+        takes = self.program.input_slots if whole else tuple(taken)
+        gives = (
+            self.program.output_slots
+            if whole
+            else tuple(sorted(slot for slot in made if self.last_read.get(slot, -1) >= stop))
+        )
+        if not whole:
+            self.lookers = {}  # because the caller holds what it hands over
+            self.owners = {}
+        lines = [f"def run_{start}({', '.join(f'v{slot}' for slot in takes)}):"]
+        places: dict[int, int] = {}
+        for index in steps:
+            if not self.folded[index]:
+                lines.append(f"    {self._line(index)}")
+                places[len(lines)] = index
+        given = ", ".join(self._name(slot) for slot in gives)
+        lines.append(f"    return [{given}]")
+        source = "\n".join(lines)
+        file = f"<tenferro program {id(self.program):x}, from {start}>"
+        exec(compile(source, file, "exec"), self.names)
+        drops = tuple(slot for slot in taken if self.last_read.get(slot, -1) < stop)
+        return Part(
+            self.names[f"run_{start}"], file, source, tuple(takes), tuple(gives), drops, places
+        )
+
+    def _line(self, index: int) -> str:
+        """One instruction: the call, and the names that die with it."""
+        step, function = self.program.instructions[index], self.bound[index]
+        dying = [
+            slot
+            for slot in dict.fromkeys(step.input_slots)
+            if self.last_read[slot] == index and slot not in self.known
+        ]
+        arguments = [self._name(slot) for slot in step.input_slots]
+        is_ufunc = isinstance(function, np.ufunc)
+        buffer = self._buffer(step, dying) if is_ufunc else None
+        if buffer is not None:
+            arguments.append(f"out=v{buffer}")
+        self._own(step, is_ufunc, buffer)
+        call = f"{self._function(function, step.op.name)}({', '.join(arguments)})"
+        target = ", ".join(f"v{slot}" for slot in step.output_slots)
+        if len(step.output_slots) == 1:
+            (slot,) = step.output_slots
+            spec = self.specs[slot]
+            if spec is not None and not spec.shape and slot not in self.scalar_ok:
+                call = f"asarray({call})"
+        unread = [slot for slot in step.output_slots if slot not in self.last_read]
+        for slot in [*dying, *unread]:
+            self._die(slot)
+        gone = ", ".join(f"v{slot}" for slot in [*dying, *unread])
+        return f"{target} = {call}" + (f"; del {gone}" if gone else "")
+
+    def _name(self, slot: int) -> str:
+        if slot not in self.known:
+            return f"v{slot}"
+        self.names[f"c{slot}"] = self.known[slot]
+        return f"c{slot}"
+
+    def _function(self, function: Any, name: str) -> str:
+        key = function if isinstance(function, np.ufunc) else id(function)
+        if key not in self.functions:
+            known = getattr(function, "__name__", name) if isinstance(function, np.ufunc) else name
+            self.functions[key] = (
+                known if known not in self.names else f"{known}_{len(self.functions)}"
+            )
+            self.names[self.functions[key]] = function
+        return self.functions[key]
+
+    # ---- whose memory is whose -----------------------------------------------------------------
+
+    def _buffer(self, step: ExecInstruction, dying: Iterable[int]) -> int | None:
+        """A dying operand of the result's type whose memory nobody else looks at."""
+        (output,) = step.output_types
+        if not output.shape:
+            return None
+        for slot in dying:
+            alone = self.owners.get(slot) == (slot,) and self.lookers[slot] == 1
+            if alone and self.specs[slot] == output:
+                return slot
+        return None
+
+    def _own(self, step: ExecInstruction, is_ufunc: bool, buffer: int | None) -> None:
+        """Note whose memory the results are."""
+        for slot in step.output_slots:
+            if is_ufunc or type(step.op) not in MAY_VIEW:
+                # A buffer that is written again is owned by the slot that it is now known by.
+                self.owners[slot] = (slot,)
+                self.lookers[slot] = 1
+            else:
+                owners = {o for s in step.input_slots for o in self.owners.get(s, (FOREIGN,))}
+                self.owners[slot] = tuple(sorted(owners))
+                for owner in owners - {FOREIGN}:
+                    self.lookers[owner] += 1
+
+    def _die(self, slot: int) -> None:
+        for owner in self.owners.get(slot, ()):
+            if owner != FOREIGN:
+                self.lookers[owner] -= 1
+
+    def shared(self) -> tuple[bool, ...]:
+        """Which outputs may share memory with an argument, a constant or another output."""
+        outputs = self.program.output_slots
+        found: list[bool] = []
+        for slot in outputs:
+            alone = self.owners.get(slot) == (slot,) and self.lookers.get(slot) == 1
+            found.append(not alone or outputs.count(slot) > 1)
+        return tuple(found)

@@ -1,0 +1,121 @@
+"""Programs as generated Python: the same results, errors at the user's line, and nobody's memory written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from tenferro import errors
+from tenferro.exec import straight_line
+from tenferro.exec.kernels import KERNELS, MAY_VIEW
+from tenferro.types import flatten
+from tests.samples import SAMPLES
+from xla_peer.fuzz import random_case
+
+LOOP = tnf.GraphExecutor(segmented=False)
+X = np.linspace(0.1, 1.0, 12).reshape(3, 4)
+
+
+def same(a: Any, b: Any) -> None:
+    for y, z in zip(flatten(a)[0], flatten(b)[0], strict=True):
+        assert (y.dtype, y.shape) == (z.dtype, z.shape)
+        assert y.tobytes() == z.tobytes()
+
+
+@pytest.mark.parametrize("longest", [1000, 3])
+def test_random_programs_give_what_the_loop_gives(
+    longest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(straight_line, "LONGEST", longest)
+    for number in range(300):
+        case = random_case(5, number)
+        before = [leaf.copy() for leaf in case.leaves]
+        executor = tnf.GraphExecutor()
+        first = executor.run(case.program, *case.leaves)
+        same(first, LOOP.run(case.program, *case.leaves))
+        same(first, executor.run(case.program, *case.leaves))
+        for leaf, kept in zip(case.leaves, before, strict=True):
+            assert leaf.tobytes() == kept.tobytes()
+        results = flatten(first)[0]
+        for i, y in enumerate(results):
+            assert y.flags.writeable
+            assert not any(np.may_share_memory(y, z) for z in (*case.leaves, *results[:i]))
+
+
+def test_buffers_are_written_again_only_where_nobody_looks() -> None:
+    source = tnf.compile(lambda x: tnf.exp(tnf.sin(x)) * 2.0, X).source()
+    assert source.count("out=") == 2
+    kept = tnf.compile(lambda x: (tnf.sin(x), tnf.exp(tnf.sin(x))), X)
+    assert "out=" not in kept.source()
+    same(kept.run(X), (np.sin(X), np.exp(np.sin(X))))
+
+    def viewed(x: Any) -> Any:
+        y = tnf.sin(x)
+        z = y.T
+        return tnf.exp(y), z
+
+    same(tnf.compile(viewed, X).run(X), (np.exp(np.sin(X)), np.sin(X).T))
+    assert "out=" not in tnf.compile(lambda x: x + 1.0, X).source()
+
+
+@pytest.mark.parametrize("card", [card for card in SAMPLES if card not in MAY_VIEW])
+def test_kernels_give_memory_of_their_own_unless_they_say_so(card: Any) -> None:
+    for sample in SAMPLES[card]:
+        inputs = [x.copy() for x in sample.inputs]
+        with np.errstate(all="ignore"):
+            found = KERNELS[card](sample.op, *inputs)
+        for y in found if isinstance(found, tuple) else (found,):
+            y = np.asarray(y)
+            assert not any(np.may_share_memory(y, x) for x in inputs), sample
+            assert y.flags.writeable or not y.shape, sample
+
+
+def test_constants_are_computed_once_and_never_given_away() -> None:
+    program = tnf.compile(lambda x: (x * (tnf.ones((3, 4)) + 1.0), tnf.full((2,), 3.0)), X)
+    assert program.source().count("\n    ") == 2
+    first = program.run(X)
+    first[1][:] = 0
+    same(program.run(X)[1], np.full(2, 3.0))
+
+
+def test_errors_name_the_line_in_long_programs_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(straight_line, "LONGEST", 4)
+
+    def fn(x: Any) -> Any:
+        for _ in range(10):
+            x = tnf.sin(x)
+        return tnf.linalg.cholesky(x)  # the line that fails
+
+    program = tnf.compile(fn, np.ones((2, 2)))
+    with pytest.raises(errors.TenferroError) as caught:
+        program.run(-np.eye(2))
+    place = next(line for line in str(caught.value).splitlines() if "test_straight_line" in line)
+    lines = Path(__file__).read_text().splitlines()
+    number = int(place.rpartition(".py:")[2].split()[0])
+    assert "the line that fails" in lines[number - 1]
+
+
+def test_a_long_program_is_cut_and_small_recursion_limits_do_not_matter() -> None:
+    def fn(x: Any) -> Any:
+        y = x
+        for _ in range(3000):
+            y = y + x
+        return y
+
+    program = tnf.compile(fn, np.ones(2))
+    assert program.source().count("def run_") >= 3
+    np.testing.assert_array_equal(program.run(np.ones(2)), [3001.0, 3001.0])
+
+
+def test_scalars_stay_arrays_where_people_see_them() -> None:
+    program = tnf.compile(
+        lambda x: (tnf.sin(x) * 2.0, tnf.reshape(tnf.cos(x), (1,))), np.float64(1)
+    )
+    a, b = program.run(np.float64(1.0))
+    assert type(a) is np.ndarray
+    assert a.shape == ()
+    assert b.shape == (1,)
