@@ -6,10 +6,10 @@ STAMP := $(VENV)/.installed
 export OPENBLAS_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test oldest lint types sweep platforms bench coverage docs pictures fuzz clean
+.PHONY: help demo test oldest oldest-environment lint types sweep platforms bench coverage docs pictures fuzz clean
 
 help: ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 $(STAMP): pyproject.toml examples/tropical/pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -23,14 +23,16 @@ demo: $(STAMP) ## trace, differentiate, run natively, export StableHLO, run thro
 	$(BIN)/python examples/sharded.py
 
 test: $(STAMP) ## run the test suite
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 OLDEST := .venv-oldest
 
-oldest: ## run what touches jaxlib with the oldest jaxlib that is supported, in an environment of its own
+oldest-environment: ## install the oldest jaxlib that is supported
 	test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check \
 		'jax==0.8.0' 'jaxlib==0.8.0' -e '.[xla,test]' -e examples/tropical
+
+oldest: oldest-environment ## run what touches jaxlib with the oldest jaxlib that is supported, in an environment of its own
 	$(OLDEST)/bin/python -m pytest -n 2 $(addprefix tests/xla_peer/test_,executable.py executor.py compile_cache.py \
 		artifact.py inside_jax.py jax_export.py sharding.py)
 

@@ -7,6 +7,7 @@ last use lets NumPy take the memory again at once. Programs that are too long fo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -261,7 +262,10 @@ class _Writer:
     def _function(self, function: Any, name: str) -> str:
         key = function if isinstance(function, np.ufunc) else id(function)
         if key not in self.functions:
-            known = getattr(function, "__name__", name) if isinstance(function, np.ufunc) else name
+            plain = re.sub(r"\W", "_", name)  # because families have dots in their names
+            known = (
+                getattr(function, "__name__", plain) if isinstance(function, np.ufunc) else plain
+            )
             self.functions[key] = (
                 known if known not in self.names else f"{known}_{len(self.functions)}"
             )

@@ -24,7 +24,14 @@ from xla_peer import XlaExecutor
 BATCH = 60
 
 BATCHES = [
-    pytest.param(rows[start : start + BATCH], id=f"{card.__name__}-{start // BATCH}")
+    pytest.param(
+        rows[start : start + BATCH],
+        constants,
+        id=f"{'constants' if constants else 'parameters'}-{card.__name__}-{start // BATCH}",
+        # Folding is asked of every op, and of every sample in the sweep.
+        marks=[pytest.mark.sweep] if constants and start else [],
+    )
+    for constants in (False, True)
     for card, samples in SAMPLES.items()
     for rows in [[sample for sample in samples if sample.xla]]
     for start in range(0, len(rows), BATCH)
@@ -66,8 +73,7 @@ def flushed(result: Any, expected: Any) -> Any:
         return (result == 0) & (expected != 0) & (np.abs(expected) < smallest)
 
 
-@pytest.mark.parametrize("samples", BATCHES)
-@pytest.mark.parametrize("constants", [False, True], ids=["parameters", "constants"])
+@pytest.mark.parametrize(("samples", "constants"), BATCHES)
 def test_xla_agrees_with_native(
     samples: list[OpSample], constants: bool, executor: XlaExecutor
 ) -> None:
