@@ -59,6 +59,8 @@ bench: $(STAMP) ## import, tracing, running, lowering, dispatch and compile cach
 	$(BIN)/python benchmarks/checkpoint_memory.py
 	$(BIN)/python benchmarks/dispatch.py
 	$(BIN)/python benchmarks/compile_cache.py
+	$(BIN)/python benchmarks/straight_line.py
+	$(BIN)/python benchmarks/overview.py
 
 docs: $(STAMP) ## build the site into build/docs; a warning is an error
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/docs

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import traceback
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import tenferro as tnf
 from tenferro import errors
 from tenferro.exec import straight_line
 from tenferro.exec.kernels import KERNELS, MAY_VIEW
+from tenferro.extension import ExtensionOp, HostReferenceRuntime, apply, extension_family
 from tenferro.types import flatten
 from tests.samples import SAMPLES
 from xla_peer.fuzz import random_case
@@ -35,6 +38,7 @@ def test_random_programs_give_what_the_loop_gives(
         case = random_case(5, number)
         before = [leaf.copy() for leaf in case.leaves]
         executor = tnf.GraphExecutor()
+        executor.run(case.program, *case.leaves)  # which is by the loop, as every first run
         first = executor.run(case.program, *case.leaves)
         same(first, LOOP.run(case.program, *case.leaves))
         same(first, executor.run(case.program, *case.leaves))
@@ -82,20 +86,40 @@ def test_constants_are_computed_once_and_never_given_away() -> None:
     same(program.run(X)[1], np.full(2, 3.0))
 
 
-def test_errors_name_the_line_in_long_programs_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(straight_line, "LONGEST", 4)
+@extension_family("tenferro-tests", "worn", version=1)
+@dataclass(frozen=True)
+class WornOut(ExtensionOp):
+    """y = x, until it fails."""
+
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        return [(input_dtypes[0], input_shapes[0])]
+
+    def eager_execute(self, inputs: Any) -> Any:
+        if inputs[0].min() < 0:
+            raise RuntimeError("worn out")
+        return [inputs[0] * 1]
+
+
+@pytest.mark.parametrize("longest", [1000, 4])
+def test_errors_name_the_line(longest: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(straight_line, "LONGEST", longest)
 
     def fn(x: Any) -> Any:
         for _ in range(10):
             x = tnf.sin(x)
-        return tnf.linalg.cholesky(x)  # the line that fails
+        return apply(WornOut(), x)[0] + 1.0  # the line that fails
 
-    program = tnf.compile(fn, np.ones((2, 2)))
-    with pytest.raises(errors.TenferroError) as caught:
-        program.run(-np.eye(2))
+    executor = tnf.GraphExecutor(runtimes=[HostReferenceRuntime(WornOut.family_id)])
+    program = tnf.compile(fn, np.ones(2))
+    executor.run(program, np.ones(2))
+    executor.run(program, np.ones(2))
+    with pytest.raises(errors.BackendFailureError, match="RuntimeError: worn out") as caught:
+        executor.run(program, -np.ones(2))
+    frames = traceback.extract_tb(caught.tb)
+    assert any(frame.filename.startswith("<tenferro program") for frame in frames)
     place = next(line for line in str(caught.value).splitlines() if "test_straight_line" in line)
-    lines = Path(__file__).read_text().splitlines()
     number = int(place.rpartition(".py:")[2].split()[0])
+    lines = Path(__file__).read_text().splitlines()
     assert "the line that fails" in lines[number - 1]
 
 

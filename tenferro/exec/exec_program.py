@@ -6,7 +6,7 @@ Source: seed 002, sections II to V.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -71,6 +71,18 @@ class ExecProgram:
     n_slots: int
     segments: tuple[Segment, ...]
     input_types: tuple[TensorSpec, ...]
+    runs: list[None] = field(default_factory=list, repr=False)
+
+    @property
+    def generated(self) -> StraightLine | None:
+        """The generated Python, once there is any."""
+        return self.__dict__.get("straight_line")
+
+    def is_worth_generating(self) -> bool:
+        """From the second run on: to generate and compile takes longer than the loop takes once."""
+        if len(self.runs) < 2:
+            self.runs.append(None)
+        return len(self.runs) == 2
 
     @cached_property
     def straight_line(self) -> StraightLine:

@@ -91,7 +91,8 @@ class GraphExecutor:
         leaves = program.check_arguments(arrays)
         exec_program = self._exec_program(program, tuple([leaf.shape for leaf in leaves]))
         outputs = self.run_exec(exec_program, leaves)
-        shared = exec_program.straight_line.shared if self._generates else (True,) * len(outputs)
+        line = exec_program.generated if self._generates else None
+        shared = (True,) * len(outputs) if line is None else line.shared
         return program.pack(_finish(outputs, leaves, self.order, shared))
 
     def profile(self, program: GraphProgram, *arrays: Any, runs: int = 5) -> Profile:

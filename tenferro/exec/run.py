@@ -28,7 +28,7 @@ def run_instructions(
         BackendFailureError: a kernel failed, with op and user line.
         NonFiniteError: under `check_finite`, an op made what is not finite of what was.
     """
-    if segmented and not check_finite:
+    if segmented and not check_finite and program.is_worth_generating():
         with np.errstate(all="ignore"):
             return _run_straight(program, leaves)
     slots: Slots = [None] * program.n_slots

@@ -118,6 +118,11 @@ def straight_line(program: ExecProgram) -> StraightLine:
     )
 
 
+def _is_elementwise(function: Any) -> bool:
+    """A ufunc of elements, which takes scalars and a buffer; np.matmul is one of matrices."""
+    return isinstance(function, np.ufunc) and function.signature is None
+
+
 class _Writer:
     """What is known of the slots while the program is written down."""
 
@@ -181,7 +186,7 @@ class _Writer:
         for step, function, folded in zip(
             self.program.instructions, self.bound, self.folded, strict=True
         ):
-            if not folded and not isinstance(function, np.ufunc):
+            if not folded and not _is_elementwise(function):
                 found -= set(step.input_slots)
         return found
 
@@ -235,7 +240,7 @@ class _Writer:
             if self.last_read[slot] == index and slot not in self.known
         ]
         arguments = [self._name(slot) for slot in step.input_slots]
-        is_ufunc = isinstance(function, np.ufunc)
+        is_ufunc = _is_elementwise(function)
         buffer = self._buffer(step, dying) if is_ufunc else None
         if buffer is not None:
             arguments.append(f"out=v{buffer}")
@@ -256,7 +261,8 @@ class _Writer:
     def _name(self, slot: int) -> str:
         if slot not in self.known:
             return f"v{slot}"
-        self.names[f"c{slot}"] = self.known[slot]
+        value = self.known[slot]
+        self.names[f"c{slot}"] = value[()] if slot in self.scalar_ok else value
         return f"c{slot}"
 
     def _function(self, function: Any, name: str) -> str:

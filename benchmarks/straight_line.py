@@ -1,0 +1,89 @@
+"""Programs as generated Python against the same NumPy calls by hand, and against the interpreting loop.
+
+python benchmarks/straight_line.py            prints the table
+python benchmarks/straight_line.py --write    puts it into docs/performance.md
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tenferro as tnf
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
+ROUNDS = 300
+
+
+def chain(n: Any, x: Any) -> Any:
+    """A thousand ops, additions and products by turns."""
+    y = x
+    for _ in range(500):
+        y = n.multiply(n.add(y, x), x)
+    return y
+
+
+def scalars(n: Any, x: Any) -> Any:
+    """A hundred ops on one number."""
+    for _ in range(50):
+        x = n.multiply(n.sin(x), x)
+    return x
+
+
+CASES: dict[str, tuple[Callable[..., Any], Any]] = {
+    "1,000 ops on float64[8]": (chain, np.full(8, 0.9)),
+    "1,000 ops on float64[1000]": (chain, np.full(1000, 0.9)),
+    "100 ops on one float64": (scalars, np.float64(0.3)),
+}
+
+
+def medians(contestants: dict[str, Callable[[], Any]]) -> dict[str, float]:
+    """Seconds of each, interleaved."""
+    times: dict[str, list[float]] = {name: [] for name in contestants}
+    for name in contestants:
+        contestants[name]()
+        contestants[name]()  # because the second run generates
+    for _ in range(ROUNDS):
+        for name, run in contestants.items():
+            start = time.perf_counter()
+            run()
+            times[name].append(time.perf_counter() - start)
+    return {name: statistics.median(found) for name, found in times.items()}
+
+
+def table() -> str:
+    """The table, in Markdown."""
+    lines = [
+        "| | NumPy by hand | generated, ratio | loop, ratio |",
+        "| --- | --- | --- | --- |",
+    ]
+    for title, (fn, x) in CASES.items():
+        program = tnf.compile(lambda x, fn=fn: fn(tnf, x), x)
+        generated, loop = tnf.GraphExecutor(), tnf.GraphExecutor(segmented=False)
+        found = medians(
+            {
+                "hand": lambda fn=fn, x=x: fn(np, x),
+                "generated": lambda program=program, x=x: generated.run(program, x),
+                "loop": lambda program=program, x=x: loop.run(program, x),
+            }
+        )
+        hand = found["hand"]
+        lines.append(
+            f"| {title} | {hand * 1e6:.0f} us | {found['generated'] / hand:.2f} | {found['loop'] / hand:.2f} |"
+        )
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    found = table()
+    print(found)
+    if "--write" in sys.argv:
+        marked = re.compile(r"(<!-- straight line -->\n).*?(<!-- end -->)", re.DOTALL)
+        PAGE.write_text(marked.sub(lambda m: f"{m[1]}{found}\n{m[2]}", PAGE.read_text()))
