@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,7 @@ import pytest
 
 import tenferro as tnf
 from tenferro import errors
-from tenferro.exec import straight_line
+from tenferro.exec import fusion, straight_line
 from tenferro.exec.kernels import KERNELS, MAY_VIEW
 from tenferro.extension import ExtensionOp, HostReferenceRuntime, apply, extension_family
 from tenferro.types import flatten
@@ -143,3 +146,125 @@ def test_scalars_stay_arrays_where_people_see_them() -> None:
     assert type(a) is np.ndarray
     assert a.shape == ()
     assert b.shape == (1,)
+
+
+# ---- groups, tile by tile ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tiny_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fusion, "SMALLEST", 1)
+    monkeypatch.setattr(fusion, "TILE_BYTES", 48)
+    monkeypatch.setattr(fusion, "ALONE", 0)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.usefixtures("tiny_tiles")
+def test_groups_give_what_the_loop_gives(threads: int) -> None:
+    groups = 0
+    for number in range(300):
+        case = random_case(6, number, most_ops=20)
+        executor = tnf.GraphExecutor(threads=threads)
+        executor.run(case.program, *case.leaves)
+        found = executor.run(case.program, *case.leaves)
+        same(found, LOOP.run(case.program, *case.leaves))
+        groups += executor.source(case.program).count("def tiles_")
+    assert groups > 100
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex128", "bfloat16"])
+def test_any_layout_and_tail(dtype: str) -> None:
+    kind = tnf.DType.of(dtype)
+    rng = np.random.default_rng(0)
+    a, b, c = (rng.uniform(-2, 2, (307, 701)).astype(kind.dtype) for _ in range(3))
+
+    def fn(a: Any, b: Any, c: Any) -> Any:
+        t = a * b + c
+        t = tnf.where(tnf.real(t) > 0, tnf.exp(-t * t) + a, c * 2.0)
+        return tnf.sqrt(tnf.abs(t) + 1.0), tnf.sum(t, axis=0)
+
+    program = tnf.compile(fn, a, b, c)
+    executor = tnf.GraphExecutor(order="K", threads=2)
+    loop = tnf.GraphExecutor(order="K", segmented=False)
+    row = np.broadcast_to(a[0], a.shape)
+    one = np.broadcast_to(a[0, 0], a.shape)
+    column = np.asfortranarray(a)
+    for given in (
+        (a, b, c),
+        (column, np.asfortranarray(b), np.asfortranarray(c)),
+        (a, np.asfortranarray(b), c),
+        (a[::-1], b, c[:, ::-1]),
+        (row, b, one),
+        (column, row, np.asfortranarray(c)),
+        (one, one, one),
+    ):
+        executor.run(program, *given)
+        found, expected = executor.run(program, *given), loop.run(program, *given)
+        for y, z in zip(found, expected, strict=True):
+            # Contiguous and strided loops of NumPy's may round transcendental functions differently.
+            close = 0 if dtype == "float64" else 1e-2 if kind.itemsize == 2 else 1e-5
+            np.testing.assert_allclose(
+                y.astype(complex), z.astype(complex), rtol=max(close, 1e-13), atol=1e-12
+            )
+    assert "def tiles_" in executor.source(program)
+
+
+def test_a_group_may_be_long_flat_or_wide() -> None:
+    for shape in ((300_000,), (1, 300_000), (300_000, 1), (2, 150_000), (3, 5, 20_000)):
+        x = np.random.default_rng(0).standard_normal(shape)
+        program = tnf.compile(lambda x: tnf.sin(x) * 2.0 + x, x)
+        executor = tnf.GraphExecutor(order="K", threads=2)
+        for given in (x, np.asfortranarray(x), np.broadcast_to(x[:1], shape)):
+            executor.run(program, given)
+            np.testing.assert_allclose(executor.run(program, given), np.sin(given) * 2.0 + given)
+
+
+def test_errors_in_threads_name_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.ones((512, 512))
+    program = tnf.compile(lambda x: tnf.erf(tnf.sin(x)) + 1.0, x)
+    executor = tnf.GraphExecutor(threads=2)
+    executor.run(program, x)
+    executor.run(program, x)
+    line = executor.compile(program, x).generated
+    assert line is not None
+    function = next(
+        value
+        for name, value in line.parts[0].function.__globals__.items()
+        if name.startswith("tiles_")
+    )
+
+    def broken(*arrays: Any) -> Any:
+        raise MemoryError("no room")
+
+    names = function.tiles.__globals__
+    monkeypatch.setitem(names, next(name for name in names if name.startswith("erf")), broken)
+    with pytest.raises(errors.BackendFailureError, match=r"Erf.*MemoryError: no room"):
+        executor.run(program, x)
+
+
+def test_many_threads_share_one_executor() -> None:
+    x = np.random.default_rng(0).standard_normal((700, 700))
+    program = tnf.compile(lambda x: tnf.exp(tnf.sin(x)) * 2.0, x)
+    executor = tnf.GraphExecutor(order="K")
+    executor.run(program, x)
+    expected = executor.run(program, x)
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: executor.run(program, x), range(24)):
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_a_forked_process_has_threads_of_its_own() -> None:
+    code = """
+import os, numpy as np, tenferro as tnf
+x = np.ones((700, 700))
+program = tnf.compile(lambda x: tnf.exp(tnf.sin(x)) * 2.0, x)
+executor = tnf.GraphExecutor(threads=2)
+for _ in range(2):
+    expected = executor.run(program, x)
+child = os.fork()
+if child == 0:
+    os._exit(0 if np.array_equal(executor.run(program, x), expected) else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "0", done.stderr

@@ -13,6 +13,7 @@ from typing import Any
 from tenferro.dims import ShapeExtent, extent_of
 from tenferro.errors import TenferroError
 from tenferro.exec.extensions import ExtensionRegistry
+from tenferro.exec.fusion import Workers
 from tenferro.exec.kernels import KERNELS, Kernel
 from tenferro.exec.segments import Segment, segment_instructions
 from tenferro.exec.straight_line import StraightLine, straight_line
@@ -71,6 +72,7 @@ class ExecProgram:
     n_slots: int
     segments: tuple[Segment, ...]
     input_types: tuple[TensorSpec, ...]
+    workers: Workers = field(default_factory=lambda: Workers(1), repr=False)
     runs: list[None] = field(default_factory=list, repr=False)
 
     @property
@@ -110,8 +112,12 @@ def compile_std_to_exec(
     program: GraphProgram,
     passes: Sequence[Pass] = (),
     extensions: ExtensionRegistry | None = None,
+    workers: Workers | None = None,
 ) -> ExecProgram:
     """Run the passes on a static program and bind each instruction to its kernel.
+
+    Args:
+        workers: threads for groups of elementwise instructions; one by default.
 
     Raises:
         UnsupportedError: an extension whose family has no runtime in `extensions`.
@@ -138,6 +144,7 @@ def compile_std_to_exec(
         n_slots=program.n_slots,
         segments=segment_instructions([instruction.op for instruction in instructions]),
         input_types=program.input_specs,
+        workers=Workers(1) if workers is None else workers,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from tenferro.errors import InvalidConfigError
 from tenferro.exec.dispatch import is_traced
 from tenferro.exec.exec_program import ExecProgram, Pass, compile_std_to_exec
 from tenferro.exec.extensions import ExtensionRegistry, ExtensionRuntime
+from tenferro.exec.fusion import Workers
 from tenferro.exec.replay import replay
 from tenferro.exec.run import run_instructions
 from tenferro.passes import NATIVE_PASSES
@@ -23,13 +24,30 @@ if TYPE_CHECKING:
 __all__ = ["GraphExecutor"]
 
 
+class Latest(NamedTuple):
+    """What a program was last run on: shapes and dtypes of its arguments, each of them an array."""
+
+    types: list[tuple[tuple[int, ...], Any]]
+    exec_program: ExecProgram
+
+    def fits(self, arrays: tuple[Any, ...]) -> bool:
+        """The arrays are of these types."""
+        if len(arrays) != len(self.types):
+            return False
+        for x, (shape, dtype) in zip(arrays, self.types):  # noqa: B905  # because the lengths are equal
+            if type(x) is not np.ndarray or x.shape != shape or x.dtype != dtype:
+                return False
+        return True
+
+
 class GraphExecutor:
     """Runs a `GraphProgram` natively: specialise to the shapes, apply the passes, call the kernels.
 
     Args:
         order: memory order of the results: "F" (dense column-major), "C" (dense row-major), or
             "K", whatever order the kernel produced, without the last copy.
-        threads: threads a segment may use; None takes the machine's cores.
+        threads: how many work at once on large elementwise groups; None takes the machine's cores. Results do
+            not depend on it.
         segmented: run programs as generated Python, or one instruction at a time; results are the same.
         check_finite: stop at the first op that makes a NaN where no operand has one, or an infinity where
             all are finite, in gradients too; the error names op, element, operands and your line.
@@ -71,8 +89,10 @@ class GraphExecutor:
         self.extensions = ExtensionRegistry()
         for runtime in runtimes:
             self.register_runtime(runtime)
+        self.workers = Workers(threads)
         self._generates = segmented and not check_finite
         self._compiled: BoundedCache[ExecProgram] = BoundedCache(cache_size)
+        self._latest: dict[GraphProgram, Latest] = {}
 
     def run(self, program: GraphProgram, *arrays: Any) -> Any:
         """The tree the program's function returns, of fresh NumPy arrays.
@@ -85,15 +105,29 @@ class GraphExecutor:
             BackendFailureError: a kernel failed, with op and user line.
             NonFiniteError: under `check_finite`.
         """
-        for x in arrays:
-            if type(x) is not np.ndarray and any(map(is_traced, flatten(arrays)[0])):
-                return replay(program, arrays)
-        leaves = program.check_arguments(arrays)
-        exec_program = self._exec_program(program, tuple([leaf.shape for leaf in leaves]))
+        # What came last has been checked; comparing with it is cheaper than checking again.
+        latest = self._latest.get(program)
+        if latest is not None and latest.fits(arrays):
+            leaves, exec_program = arrays, latest.exec_program
+        else:
+            for x in arrays:
+                if type(x) is not np.ndarray and any(map(is_traced, flatten(arrays)[0])):
+                    return replay(program, arrays)
+            leaves = program.check_arguments(arrays)
+            exec_program = self._exec_program(program, tuple([leaf.shape for leaf in leaves]))
+            self._remember(program, arrays, exec_program)
         outputs = self.run_exec(exec_program, leaves)
         line = exec_program.generated if self._generates else None
         shared = (True,) * len(outputs) if line is None else line.shared
-        return program.pack(_finish(outputs, leaves, self.order, shared))
+        results = _finish(outputs, leaves, self.order, shared)
+        return results[0] if program.gives_a_leaf else program.pack(results)
+
+    def _remember(self, program: GraphProgram, arrays: Any, exec_program: ExecProgram) -> None:
+        if all([type(x) is np.ndarray for x in arrays]):
+            if len(self._latest) >= self._compiled.capacity:
+                self._latest.clear()
+            types = [(x.shape, x.dtype) for x in arrays]
+            self._latest[program] = Latest(types, exec_program)
 
     def profile(self, program: GraphProgram, *arrays: Any, runs: int = 5) -> Profile:
         """Time and memory of each instruction; see `GraphProgram.profile`."""
@@ -116,7 +150,7 @@ class GraphExecutor:
         return self._compiled.get(
             (program, shapes),
             lambda: compile_std_to_exec(
-                program.specialize(program.bind(shapes)), self.passes, self.extensions
+                program.specialize(program.bind(shapes)), self.passes, self.extensions, self.workers
             ),
         )
 
@@ -142,6 +176,7 @@ class GraphExecutor:
 
     def cache_clear(self) -> None:
         """Forget every specialised program."""
+        self._latest.clear()
         self._compiled.clear()
 
 

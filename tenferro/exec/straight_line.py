@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tenferro.exec.fusion import Group, fused, grouped
 from tenferro.exec.kernels import MAY_VIEW, bound
 from tenferro.ops.extension import Extension
 from tenferro.ops.source import Constant
@@ -46,6 +47,7 @@ class StraightLine:
         source: of all of them.
         shared: for each output, whether its memory may be another's: an argument's, a constant's or that
             of another output.
+        places: numbers of instructions, by the file and line of generated code.
     """
 
     parts: tuple[Part, ...]
@@ -54,6 +56,7 @@ class StraightLine:
     input_slots: tuple[int, ...]
     output_slots: tuple[int, ...]
     known: dict[int, Any]
+    places: dict[str, dict[int, int]]
 
     def run(self, leaves: Sequence[Any]) -> list[Any]:
         """Results as the kernels left them.
@@ -73,13 +76,13 @@ class StraightLine:
 
     def failed(self, traceback: TracebackType | None) -> int | None:
         """The number of the instruction at which an exception was raised."""
-        files = {part.file: part for part in self.parts}
+        found = None
         while traceback is not None:
-            part = files.get(traceback.tb_frame.f_code.co_filename)
-            if part is not None:
-                return part.instructions[traceback.tb_lineno]
+            places = self.places.get(traceback.tb_frame.f_code.co_filename)
+            if places is not None:
+                found = places[traceback.tb_lineno]
             traceback = traceback.tb_next
-        return None
+        return found
 
 
 @dataclass(frozen=True)
@@ -89,32 +92,30 @@ class Part:
     Attributes:
         takes, gives: slots.
         drops: slots of values that nothing needs afterwards.
-        instructions: by the line of the function.
     """
 
     function: Callable[..., Any]
-    file: str
     source: str
     takes: tuple[int, ...]
     gives: tuple[int, ...]
     drops: tuple[int, ...]
-    instructions: dict[int, int]
 
 
 def straight_line(program: ExecProgram) -> StraightLine:
     """Generate and compile the functions of a program."""
     writer = _Writer(program)
-    count = len(program.instructions)
+    count = len(writer.units)
     cuts = [*range(0, max(count, 1), LONGEST), max(count, 1)]
     whole = len(cuts) == 2
     parts = tuple([writer.part(a, min(b, count), whole) for a, b in pairwise(cuts)])
     return StraightLine(
         parts=parts,
-        source="\n\n".join(part.source for part in parts),
+        source="\n\n".join([*[part.source for part in parts], *writer.tiles]),
         shared=writer.shared(),
         input_slots=program.input_slots,
         output_slots=program.output_slots,
         known=writer.known,
+        places=writer.places,
     )
 
 
@@ -139,6 +140,9 @@ class _Writer:
                 self.specs[slot] = spec
         self.bound = [self._bound(step) for step in program.instructions]
         self.folded = [self._fold(i) for i in range(len(program.instructions))]
+        self.units = list(grouped(program, self.folded))
+        self.places: dict[str, dict[int, int]] = {}
+        self.tiles: list[str] = []
         self.last_read = self._last_reads()
         # For a slot, whose memory it may be: slots that made some, or FOREIGN; absent is foreign too.
         # For a slot that made memory, how many living slots may look at it.
@@ -168,14 +172,23 @@ class _Writer:
         return True
 
     def _last_reads(self) -> dict[int, int]:
-        """The last instruction that reads each slot, those folded aside; never for outputs."""
+        """The last unit that reads each slot; never for outputs."""
         found: dict[int, int] = {}
-        for index, step in enumerate(self.program.instructions):
-            if not self.folded[index]:
-                found.update(dict.fromkeys(step.input_slots, index))
+        for position, unit in enumerate(self.units):
+            found.update(dict.fromkeys(self._reads(unit), position))
         for slot in self.program.output_slots:
-            found[slot] = len(self.program.instructions)
+            found[slot] = len(self.units)
         return found
+
+    def _reads(self, unit: int | Group) -> tuple[int, ...]:
+        return (
+            unit.takes if isinstance(unit, Group) else self.program.instructions[unit].input_slots
+        )
+
+    def _makes(self, unit: int | Group) -> tuple[int, ...]:
+        return (
+            unit.gives if isinstance(unit, Group) else self.program.instructions[unit].output_slots
+        )
 
     def _scalars(self) -> set[int]:
         """Rank-0 slots that only ufuncs read: they may be NumPy scalars, which are faster there."""
@@ -191,20 +204,10 @@ class _Writer:
         return found
 
     def part(self, start: int, stop: int, whole: bool) -> Part:
-        """The function of some instructions; of the whole program, it takes the arguments."""
-        steps = range(start, stop)
-        made = {
-            slot
-            for i in steps
-            if not self.folded[i]
-            for slot in self.program.instructions[i].output_slots
-        }
-        read = {
-            slot
-            for i in steps
-            if not self.folded[i]
-            for slot in self.program.instructions[i].input_slots
-        }
+        """The function of some units; of the whole program, it takes the arguments."""
+        units = self.units[start:stop]
+        made = {slot for unit in units for slot in self._makes(unit)}
+        read = {slot for unit in units for slot in self._reads(unit)}
         taken = sorted(slot for slot in read - made if slot not in self.known)
         takes = self.program.input_slots if whole else tuple(taken)
         gives = (
@@ -216,29 +219,59 @@ class _Writer:
             self.lookers = {}  # because the caller holds what it hands over
             self.owners = {}
         lines = [f"def run_{start}({', '.join(f'v{slot}' for slot in takes)}):"]
+        # Arguments that are numbers to ufuncs, as numbers.
+        lines += [
+            f"    v{slot} = v{slot}[()]"
+            for slot in takes
+            if slot in self.scalar_ok and slot in self.program.input_slots
+        ]
         places: dict[int, int] = {}
-        for index in steps:
-            if not self.folded[index]:
-                lines.append(f"    {self._line(index)}")
-                places[len(lines)] = index
+        for position, unit in enumerate(units, start):
+            is_group = isinstance(unit, Group)
+            write = self._group_line if is_group else self._line
+            lines.append(f"    {write(position)}")
+            places[len(lines)] = unit.instructions[0] if is_group else unit
         given = ", ".join(self._name(slot) for slot in gives)
         lines.append(f"    return [{given}]")
         source = "\n".join(lines)
         file = f"<tenferro program {id(self.program):x}, from {start}>"
         exec(compile(source, file, "exec"), self.names)
+        self.places[file] = places
         drops = tuple(slot for slot in taken if self.last_read.get(slot, -1) < stop)
-        return Part(
-            self.names[f"run_{start}"], file, source, tuple(takes), tuple(gives), drops, places
-        )
+        return Part(self.names[f"run_{start}"], source, tuple(takes), tuple(gives), drops)
 
-    def _line(self, index: int) -> str:
-        """One instruction: the call, and the names that die with it."""
-        step, function = self.program.instructions[index], self.bound[index]
-        dying = [
+    def _dying(self, position: int) -> list[int]:
+        """Slots that this unit is the last to read."""
+        return [
             slot
-            for slot in dict.fromkeys(step.input_slots)
-            if self.last_read[slot] == index and slot not in self.known
+            for slot in dict.fromkeys(self._reads(self.units[position]))
+            if self.last_read[slot] == position and slot not in self.known
         ]
+
+    def _group_line(self, position: int) -> str:
+        """A group: one call."""
+        group: Any = self.units[position]
+        function, takes = fused(self.program, group, self.bound, self.known, self.program.workers)
+        self.places[function.file] = function.places
+        name = f"tiles_{group.instructions[0]}"
+        self.tiles.append(function.source.replace("def tiles(", f"def {name}("))
+        self.names[name] = function
+        dying = self._dying(position)
+        for slot in group.gives:
+            self.owners[slot] = (slot,)
+            self.lookers[slot] = 1
+        for slot in dying:
+            self._die(slot)
+        arguments = ", ".join([self._name(slot) for slot in takes])
+        target = ", ".join(f"v{slot}" for slot in group.gives)
+        gone = ", ".join(f"v{slot}" for slot in dying)
+        return f"{target} = {name}({arguments})" + (f"; del {gone}" if gone else "")
+
+    def _line(self, position: int) -> str:
+        """One instruction: the call, and the names that die with it."""
+        index: Any = self.units[position]
+        step, function = self.program.instructions[index], self.bound[index]
+        dying = self._dying(position)
         arguments = [self._name(slot) for slot in step.input_slots]
         is_ufunc = _is_elementwise(function)
         buffer = self._buffer(step, dying) if is_ufunc else None

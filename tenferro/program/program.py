@@ -14,7 +14,7 @@ from tenferro.ops import StdTensorOp
 from tenferro.ops.source import Constant
 from tenferro.program.arguments import bind_symbols, check_arguments
 from tenferro.program.native import native_executor, native_run
-from tenferro.types import TensorSpec, TreeDef, unflatten
+from tenferro.types import TensorSpec, TreeDef, flatten, unflatten
 
 if TYPE_CHECKING:
     from tenferro.program.profile import Profile
@@ -167,6 +167,11 @@ class GraphProgram:
     def output_specs(self) -> tuple[TensorSpec, ...]:
         """Types of the outputs, in the order of the leaves of the result."""
         return tuple(self.types[slot] for slot in self.output_slots)
+
+    @cached_property
+    def gives_a_leaf(self) -> bool:
+        """True when the result is one array, in no container."""
+        return self.out_tree == flatten(0)[1]
 
     @property
     def n_slots(self) -> int:

@@ -61,7 +61,7 @@ QUIET = settings(
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
-XLA = XlaExecutor("cpu")
+XLA = XlaExecutor("cpu", optimization_level=0)
 
 
 def composed(namespace: Any, steps: list[Any]) -> Any:

@@ -20,20 +20,24 @@ HOST_ONLY = (dynamic.DynamicTruncate, dynamic.PadToMatch)
 """Ops whose results have extents that only the data decide."""
 
 
-def by_op(per_dtype: int) -> dict[str, list[Case]]:
+def by_op(dtypes: Any, per_dtype: int) -> dict[str, list[Case]]:
     groups: dict[str, list[Case]] = {}
-    for case in cases(FLOATS, per_dtype):
+    for case in cases(dtypes, per_dtype):
         if type(case.sample.op) not in HOST_ONLY and case.sample.xla:
             groups.setdefault(case.sample.op.name, []).append(case)
     return groups
 
 
-GROUPS, MORE = by_op(1), by_op(4)
+GROUPS, MORE = by_op({DType.F32, DType.BF16, DType.C64}, 1), by_op(FLOATS, 4)
 
 
-@pytest.fixture(scope="module")
-def xla() -> XlaExecutor:
-    return XlaExecutor("cpu")
+LEVELS = [0, pytest.param(None, marks=pytest.mark.sweep)]
+"""XLA's own passes are the same at level 0, and LLVM's take most of the time; the sweep has both."""
+
+
+@pytest.fixture(scope="module", params=LEVELS)
+def xla(request: pytest.FixtureRequest) -> XlaExecutor:
+    return XlaExecutor("cpu", optimization_level=request.param)
 
 
 def derivatives(case: Case) -> Any:

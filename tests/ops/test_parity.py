@@ -38,9 +38,13 @@ BATCHES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def executor() -> XlaExecutor:
-    return XlaExecutor("cpu")
+LEVELS = [0, pytest.param(None, marks=pytest.mark.sweep)]
+"""XLA's own passes are the same at level 0, and LLVM's take most of the time; the sweep has both."""
+
+
+@pytest.fixture(scope="module", params=LEVELS)
+def executor(request: pytest.FixtureRequest) -> XlaExecutor:
+    return XlaExecutor("cpu", optimization_level=request.param)
 
 
 def program_of(samples: list[OpSample], constants: bool) -> GraphProgram:
