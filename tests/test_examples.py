@@ -9,7 +9,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-EXAMPLES = sorted(path.name for path in (ROOT / "examples").glob("*.py"))
+LONG = ("heat_capacity.py", "sharded.py", "tensor_networks.py", "train_digits.py")
+EXAMPLES = [
+    pytest.param(path.name, marks=[pytest.mark.sweep] if path.name in LONG else [])
+    for path in sorted((ROOT / "examples").glob("*.py"))
+]
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -25,19 +25,20 @@ __all__ = ["GraphExecutor"]
 
 
 class Latest(NamedTuple):
-    """What a program was last run on: shapes and dtypes of its arguments, each of them an array."""
+    """What a program was last run on: shapes and dtypes of its arguments, each an array or NumPy scalar."""
 
-    types: list[tuple[tuple[int, ...], Any]]
+    types: list[tuple[type, tuple[int, ...], Any]]
     exec_program: ExecProgram
+    has_scalars: bool
 
-    def fits(self, arrays: tuple[Any, ...]) -> bool:
-        """The arrays are of these types."""
+    def leaves(self, arrays: tuple[Any, ...]) -> Sequence[Any] | None:
+        """The arguments as arrays, if they are of these types."""
         if len(arrays) != len(self.types):
-            return False
-        for x, (shape, dtype) in zip(arrays, self.types):  # noqa: B905  # because the lengths are equal
-            if type(x) is not np.ndarray or x.shape != shape or x.dtype != dtype:
-                return False
-        return True
+            return None
+        for x, (kind, shape, dtype) in zip(arrays, self.types):  # noqa: B905  # because the lengths are equal
+            if type(x) is not kind or x.shape != shape or x.dtype != dtype:
+                return None
+        return list(map(np.asarray, arrays)) if self.has_scalars else arrays
 
 
 class GraphExecutor:
@@ -107,8 +108,10 @@ class GraphExecutor:
         """
         # What came last has been checked; comparing with it is cheaper than checking again.
         latest = self._latest.get(program)
-        if latest is not None and latest.fits(arrays):
-            leaves, exec_program = arrays, latest.exec_program
+        leaves = None if latest is None else latest.leaves(arrays)
+        if latest is not None and leaves is not None:
+            exec_program = latest.exec_program
+            self._compiled.count_hit()
         else:
             for x in arrays:
                 if type(x) is not np.ndarray and any(map(is_traced, flatten(arrays)[0])):
@@ -123,11 +126,12 @@ class GraphExecutor:
         return results[0] if program.gives_a_leaf else program.pack(results)
 
     def _remember(self, program: GraphProgram, arrays: Any, exec_program: ExecProgram) -> None:
-        if all([type(x) is np.ndarray for x in arrays]):
+        if all([type(x) is np.ndarray or isinstance(x, np.generic) for x in arrays]):
             if len(self._latest) >= self._compiled.capacity:
                 self._latest.clear()
-            types = [(x.shape, x.dtype) for x in arrays]
-            self._latest[program] = Latest(types, exec_program)
+            types = [(type(x), x.shape, x.dtype) for x in arrays]
+            has_scalars = any(isinstance(x, np.generic) for x in arrays)
+            self._latest[program] = Latest(types, exec_program, has_scalars)
 
     def profile(self, program: GraphProgram, *arrays: Any, runs: int = 5) -> Profile:
         """Time and memory of each instruction; see `GraphProgram.profile`."""

@@ -90,6 +90,10 @@ class BoundedCache(Generic[Value]):
                     self._evictions += 1
             return value
 
+    def count_hit(self) -> None:
+        """Count a hit of an owner who had the entry at hand."""
+        self._hits += 1
+
     def entries(self) -> list[Value]:
         """What is kept now, least recently used first."""
         with self._lock:

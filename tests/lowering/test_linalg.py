@@ -144,7 +144,16 @@ def hard_matrices() -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("name", hard_matrices())
+HARDEST = ("zero", "repeated", "graded", "huge")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name in HARDEST else [pytest.mark.sweep])
+        for name in hard_matrices()
+    ],
+)
 def test_inline_where_it_is_hard(name: str) -> None:
     a = hard_matrices()[name]
     scale = np.abs(a).max() or 1.0

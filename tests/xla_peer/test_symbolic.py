@@ -15,7 +15,7 @@ from tenferro.types import DType
 from tests.samples import SAMPLES
 from tests.samples.sample import OpSample
 
-PER_OP = 2
+PER_OP = 1
 CHOSEN = [
     sample
     for samples in SAMPLES.values()
