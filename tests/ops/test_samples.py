@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-import pytest
 
 from tenferro.exec.kernels import KERNELS
 from tenferro.types import DType, TensorSpec
-from tests.samples import ALL
 from tests.samples.closeness import assert_close
+from tests.samples.each import each_sample
 from tests.samples.sample import OpSample
-
-each_sample = pytest.mark.parametrize("sample", ALL, ids=str)
 
 
 def specs(arrays: tuple[np.ndarray, ...]) -> list[TensorSpec]:
@@ -29,8 +28,12 @@ def test_inferred_types_are_those_of_the_definition(sample: OpSample) -> None:
 
 
 @each_sample
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_kernel_gives_the_definition(sample: OpSample, order: str) -> None:
+def test_kernel_gives_the_definition(sample: OpSample) -> None:
+    for order in ("C", "F"):
+        gives_the_definition(sample, order)
+
+
+def gives_the_definition(sample: OpSample, order: Any) -> None:
     inputs = [np.asarray(x, order=order) for x in sample.inputs]
     kept = [x.copy() for x in inputs]
     with np.errstate(all="ignore"):

@@ -6,16 +6,15 @@ the way must hold for them.
 
 from __future__ import annotations
 
-import pytest
-
 from tenferro.dims import GuardLog, Symbol, SymDim, UpperBound
 from tenferro.ops import STD_OPS
 from tenferro.types import TensorSpec
 from tests.samples import ALL
+from tests.samples.each import each_sample
 from tests.samples.sample import OpSample
 
 
-@pytest.mark.parametrize("sample", ALL, ids=str)
+@each_sample
 def test_inference_with_a_symbol_for_each_extent(sample: OpSample) -> None:
     bindings = {}
     specs = []
