@@ -6,8 +6,6 @@ python benchmarks/overview.py --write    puts it into README.md
 
 from __future__ import annotations
 
-import re
-import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -17,6 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from interleaved import medians, put_into
 
 import tenferro as tnf
 from tenferro.program.profile import shown_seconds
@@ -90,14 +89,8 @@ def measured(fn: Any, args: tuple[Any, ...]) -> dict[str, tuple[float, float]]:
         runs[name] = ready()
         runs[name]()
         first[name] = time.perf_counter() - start
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    stop = time.perf_counter() + SECONDS
-    while time.perf_counter() < stop:
-        for name, run in runs.items():
-            start = time.perf_counter()
-            run()
-            times[name].append(time.perf_counter() - start)
-    return {name: (first[name], statistics.median(times[name])) for name in runs}
+    later = medians(runs, SECONDS)
+    return {name: (first[name], later[name]) for name in runs}
 
 
 def table() -> str:
@@ -124,6 +117,4 @@ if __name__ == "__main__":
     found = table()
     print(found)
     if "--write" in sys.argv:
-        marked = re.compile(r"(<!-- overview -->\n).*?(<!-- end -->)", re.DOTALL)
-        text = marked.sub(lambda m: f"{m[1]}{found}\n{m[2]}", README.read_text())
-        README.write_text(text)
+        put_into(README, "overview", found)

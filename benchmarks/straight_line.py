@@ -6,15 +6,13 @@ python benchmarks/straight_line.py --write    puts it into docs/performance.md
 
 from __future__ import annotations
 
-import re
-import statistics
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from interleaved import medians, put_into
 
 import tenferro as tnf
 
@@ -62,21 +60,6 @@ CASES: dict[str, tuple[Callable[..., Any], Any]] = {
 }
 
 
-def medians(contestants: dict[str, Callable[[], Any]]) -> dict[str, float]:
-    """Seconds of each, interleaved."""
-    times: dict[str, list[float]] = {name: [] for name in contestants}
-    for name in contestants:
-        contestants[name]()
-        contestants[name]()  # because the second run generates
-    stop = time.perf_counter() + SECONDS
-    while time.perf_counter() < stop:
-        for name, run in contestants.items():
-            start = time.perf_counter()
-            run()
-            times[name].append(time.perf_counter() - start)
-    return {name: statistics.median(found) for name, found in times.items()}
-
-
 def table() -> str:
     """The table, in Markdown."""
     lines = [
@@ -86,13 +69,14 @@ def table() -> str:
     for title, (fn, x) in CASES.items():
         program = tnf.compile(lambda x, fn=fn: fn(tnf, x), x)
         generated, loop = tnf.GraphExecutor("K"), tnf.GraphExecutor("K", segmented=False)
-        found = medians(
-            {
-                "hand": lambda fn=fn, x=x: fn(np, x),
-                "generated": lambda program=program, x=x: generated.run(program, x),
-                "loop": lambda program=program, x=x: loop.run(program, x),
-            }
-        )
+        runs: dict[str, Callable[[], Any]] = {
+            "hand": lambda fn=fn, x=x: fn(np, x),
+            "generated": lambda program=program, x=x: generated.run(program, x),
+            "loop": lambda program=program, x=x: loop.run(program, x),
+        }
+        for run in [*runs.values()] * 2:  # because the second run generates
+            run()
+        found = medians(runs, SECONDS)
         hand = found["hand"]
         lines.append(
             f"| {title} | {hand * 1e6:.0f} us | {found['generated'] / hand:.2f} | {found['loop'] / hand:.2f} |"
@@ -104,5 +88,4 @@ if __name__ == "__main__":
     found = table()
     print(found)
     if "--write" in sys.argv:
-        marked = re.compile(r"(<!-- straight line -->\n).*?(<!-- end -->)", re.DOTALL)
-        PAGE.write_text(marked.sub(lambda m: f"{m[1]}{found}\n{m[2]}", PAGE.read_text()))
+        put_into(PAGE, "straight line", found)

@@ -47,12 +47,16 @@ def write(folder: Path) -> None:
         (folder / f"ops_{family}.md").write_text(family_page(family, title), "utf-8")
 
 
+def module_named(name: str) -> Any:
+    """The module; some are attributes of a package and lie elsewhere."""
+    package, _, attribute = name.rpartition(".")
+    parent = importlib.import_module(package) if package else None
+    return getattr(parent, attribute, None) or importlib.import_module(name)
+
+
 def module_page(name: str) -> str:
     """Every public name of a module."""
-    package, _, attribute = name.rpartition(".")
-    # Some modules are attributes of the package that lie elsewhere.
-    parent = importlib.import_module(package) if package else None
-    module = getattr(parent, attribute, None) or importlib.import_module(name)
+    module = module_named(name)
     lines = [f"# {name}", "", markdown(inspect.getdoc(module) or ""), ""]
     for public in sorted(module.__all__, key=str.lower):
         found = getattr(module, public)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import re
 import shlex
@@ -65,9 +64,7 @@ def test_the_library_in_small_has_less_than_300_lines_of_code() -> None:
 
 @pytest.mark.parametrize("name", reference.MODULES)
 def test_every_public_name_is_documented(name: str) -> None:
-    package, _, attribute = name.rpartition(".")
-    parent = importlib.import_module(package) if package else None
-    module = getattr(parent, attribute, None) or importlib.import_module(name)
+    module = reference.module_named(name)
     for public in module.__all__:
         found = getattr(module, public)
         if callable(found):

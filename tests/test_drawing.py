@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +11,7 @@ import pytest
 
 import tenferro as tnf
 from tenferro import errors
-
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-sync",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--virtual-time-budget=4000",
-]
+from tools.browser import BROWSER, shown
 
 
 def step(w: Any, x: Any) -> Any:
@@ -41,12 +27,7 @@ PROGRAM = tnf.compile(tnf.value_and_grad(step), W, X)
 
 def dom(page: str, folder: Path) -> str:
     """What a browser makes of the page."""
-    (folder / "page.html").write_text(page)
-    command = [str(BROWSER), *FLAGS, f"--user-data-dir={folder / 'profile'}", "--dump-dom"]
-    done = subprocess.run(
-        [*command, str(folder / "page.html")], capture_output=True, text=True, timeout=120
-    )
-    return done.stdout
+    return shown(page, folder, "--dump-dom")
 
 
 def test_dot_has_a_node_for_every_box_and_an_arrow_for_every_operand() -> None:

@@ -6,39 +6,23 @@ python tools/pictures.py
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from browser import BROWSER, shown
+
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-sync",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--hide-scrollbars",
-    "--virtual-time-budget=4000",
-]
 
 
 def shot(page: str, name: str, width: int, height: int) -> None:
     """Write one picture."""
-    browser = shutil.which("chromium") or shutil.which("chromium-browser")
-    if browser is None:
+    if BROWSER is None:
         raise SystemExit("pictures: chromium is not installed")
     with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder) / "page.html"
-        source.write_text(page, "utf-8")
-        options = [f"--user-data-dir={folder}/profile", f"--window-size={width},{height}"]
-        target = [f"--screenshot={IMAGES / name}", str(source)]
-        subprocess.run([browser, *FLAGS, *options, *target], check=True, capture_output=True)
+        size, target = f"--window-size={width},{height}", f"--screenshot={IMAGES / name}"
+        shown(page, Path(folder), size, target)
     print(f"{name}: {(IMAGES / name).stat().st_size} bytes")
 
 

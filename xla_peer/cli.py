@@ -130,14 +130,25 @@ def _write_arrays(path: str, named: list[tuple[str, Any]]) -> None:
     _write(path, buffer.getvalue())
 
 
+def _opened(target: str, inputs: list[str] | None, seed: int) -> tuple[Target, list[Any]]:
+    """A target, and the arguments for it."""
+    found = find_target(target)
+    return found, found.arguments(inputs or (), seed)
+
+
+def _executor(platform: str, check_finite: bool = False) -> Any:
+    """The native executor, or PJRT's of a platform."""
+    if platform == "native":
+        return tnf.GraphExecutor(check_finite=check_finite)
+    return xla_peer.XlaExecutor(platform)
+
+
 def _run(found: Target, arguments: list[Any], platform: str, check_finite: bool) -> Any:
     if found.artifact is not None:
         executor = None if platform == "native" else xla_peer.XlaExecutor(platform)
         return found.artifact.run(*arguments, executor=executor)
-    program = found.compiled(arguments)
-    if platform == "native":
-        return tnf.GraphExecutor(check_finite=check_finite).run(program, *arguments)
-    return xla_peer.XlaExecutor(platform).run(program, *arguments)
+    executor = _executor(platform, check_finite=check_finite)
+    return executor.run(found.compiled(arguments), *arguments)
 
 
 @app.command(context_settings=NEGATIVE)
@@ -159,8 +170,7 @@ def run(
 ) -> None:
     """Run a target, natively unless a platform is given; StableHLO always runs through PJRT."""
     with reporting(json) as out:
-        found = find_target(target)
-        arguments = found.arguments(inputs or (), seed)
+        found, arguments = _opened(target, inputs, seed)
         named = _named(_run(found, arguments, platform, check_finite))
         if output is not None:
             _write_arrays(output, named)
@@ -194,7 +204,7 @@ def export(
         found = find_target(target)
         given = found.arguments(inputs or (), seed, keep_types=True)
         made = xla_peer.export(
-            found.callable(given) if found.function is not None else found.compiled(given),
+            found.callable(given),
             *given,
             platforms=tuple(platform.split(",")),
             target=stablehlo,
@@ -266,8 +276,7 @@ def parity(
 ) -> None:
     """Compare native execution with PJRT, element by element."""
     with reporting(json) as out:
-        found = find_target(target)
-        arguments = found.arguments(inputs or (), seed)
+        found, arguments = _opened(target, inputs, seed)
         program = found.compiled(arguments)
         report = xla_peer.check_parity(
             program,
@@ -313,13 +322,11 @@ def grad(
 ) -> None:
     """Value and gradient of a function that gives one real number."""
     with reporting(json) as out:
-        found = find_target(target)
-        arguments = found.arguments(inputs or (), seed)
+        found, arguments = _opened(target, inputs, seed)
         function = found.callable(arguments)
         chosen = _argnums(argnums, arguments)
         program = tnf.compile(tnf.value_and_grad(function, argnums=chosen), *arguments)
-        executor = tnf.GraphExecutor() if platform == "native" else xla_peer.XlaExecutor(platform)
-        value, gradients = executor.run(program, *arguments)
+        value, gradients = _executor(platform).run(program, *arguments)
         named = [("value", np.asarray(value))]
         for number, gradient in zip(chosen, gradients, strict=True):
             name = found.names[number] if number < len(found.names) else f"x{number}"
@@ -475,8 +482,7 @@ def bench(
     from xla_peer.command_line.timing import bench as measured
 
     with reporting(json) as out:
-        found = find_target(target)
-        arguments = found.arguments(inputs or (), seed)
+        found, arguments = _opened(target, inputs, seed)
         program = found.compiled(arguments)
         with out.progress("running", seconds) as progress:
             rows = measured(program, arguments, platform, seconds, progress)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,19 @@ from lowering import PLATFORMS, StableHloModule, lower_to_stablehlo, mlir_bindin
 from tenferro.errors import DTypeError, InvalidConfigError, TenferroError
 from tenferro.program import GraphProgram, hoist_constants
 from tenferro.types import DType, TensorSpec, flatten, unflatten
-from xla_peer import pjrt
 from xla_peer.artifact import Artifact
 from xla_peer.manifest import ATTRIBUTE, Constant, Manifest
+from xla_peer.pullback import active, float_vjp
 from xla_peer.sampling import random_array, random_arrays
-from xla_peer.storage import constants_path, digest_of, gradient_path, suffix_of
+from xla_peer.storage import (
+    archived,
+    constants_path,
+    digest_of,
+    gradient_path,
+    installed_versions,
+    restored,
+    suffix_of,
+)
 from xla_peer.vectors import vectors_of, vectors_path, write_vectors
 
 __all__ = ["as_program", "export", "load", "module_for"]
@@ -78,9 +85,7 @@ def export(
     program = as_program(fn_or_program, specs)
     versions = {
         "stablehlo": mlir_bindings.artifact_version(target),
-        "tenferro": tenferro.__version__,
-        "jaxlib": pjrt.jaxlib_version(),
-        "numpy": np.__version__,
+        **installed_versions(),
     }
     generator = np.random.default_rng(seed)
     cases = _cases(program, vectors, generator)
@@ -144,23 +149,15 @@ def _pulled(
     """The program of the inputs and cotangents of float outputs that gives cotangents of float inputs, and
     arguments for it.
     """
-    active = [i for i, spec in enumerate(program.input_specs) if spec.dtype.is_inexact]
-    seeded = [spec for spec in program.output_specs if spec.dtype.is_inexact]
-    if not active or not seeded:
-        what = "outputs" if active else "inputs"
+    seeded = [program.output_specs[number] for number in active(program.output_specs)]
+    has_inputs = bool(active(program.input_specs))
+    if not has_inputs or not seeded:
+        what = "outputs" if has_inputs else "inputs"
         raise InvalidConfigError(f"export: {program.name} has no gradient: it has no float {what}")
     count = len(program.input_specs)
 
     def pull(*leaves: Any) -> tuple[Any, ...]:
-        values = list(leaves[:count])
-
-        def floats(*chosen: Any) -> tuple[Any, ...]:
-            for place, x in zip(active, chosen, strict=True):
-                values[place] = x
-            made, _ = flatten(program.run(*unflatten(program.in_tree, values)))
-            return tuple([y for y in made if DType.of(y.dtype).is_inexact])
-
-        _, pulling = tenferro.vjp(floats, *[leaves[place] for place in active])
+        _, pulling = float_vjp(program, leaves[:count])
         return pulling(tuple(leaves[count:]))
 
     pulled = tenferro.compile(pull, *program.input_specs, *seeded, name=f"{program.name}_gradient")
@@ -296,11 +293,7 @@ def _constants(path: Any, manifest: Manifest) -> dict[str, Any]:
     place = constants_path(path)
     expected = sum(_bytes(item.spec) + 4096 for item in manifest.constants)
     try:
-        with zipfile.ZipFile(place) as archive:
-            total = sum(member.file_size for member in archive.infolist())
-        if total > expected:
-            raise InvalidConfigError(f"load: {place} unpacks to {total} bytes, at most {expected}")
-        with np.load(place, allow_pickle=False) as file:
+        with archived(place, expected, f"load: {place}") as file:
             return {item.name: _constant(file[item.name], item) for item in manifest.constants}
     except (TenferroError, FileNotFoundError):
         raise
@@ -314,8 +307,7 @@ def _bytes(spec: TensorSpec) -> int:
 
 def _constant(array: Any, item: Constant) -> Any:
     wanted = item.spec
-    is_bits = wanted.dtype is DType.BF16 and array.dtype == np.uint16
-    found = array.view(wanted.dtype.dtype) if is_bits else array
+    found = restored(array, wanted.dtype)
     if found.dtype != wanted.dtype.dtype or found.shape != wanted.shape:
         raise DTypeError(f"load: {item.name} is {array.dtype}{list(array.shape)}, not {wanted}")
     if digest_of(found) != item.digest:

@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 import hashlib
+import zipfile
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import tenferro
 from tenferro.errors import InvalidConfigError
 from tenferro.types import DType
+from xla_peer import pjrt
 
-__all__ = ["SUFFIXES", "constants_path", "digest_of", "gradient_path", "stored", "suffix_of"]
+__all__ = [
+    "SUFFIXES",
+    "archived",
+    "constants_path",
+    "digest_of",
+    "gradient_path",
+    "installed_versions",
+    "restored",
+    "stored",
+    "suffix_of",
+]
 
 SUFFIXES = (".mlir", ".mlirbc")
 
@@ -42,6 +57,37 @@ def constants_path(path: Any) -> str:
 def stored(array: Any) -> Any:
     """The array as NumPy's files can hold it: bfloat16 by its bits."""
     return array.view(np.uint16) if DType.of(array.dtype) is DType.BF16 else array
+
+
+def restored(array: Any, dtype: DType) -> Any:
+    """What `stored` took: bits as the bfloat16 they are."""
+    is_bits = dtype is DType.BF16 and array.dtype == np.uint16
+    return array.view(dtype.dtype) if is_bits else array
+
+
+@contextmanager
+def archived(source: Any, largest: int, what: str) -> Generator[Any]:
+    """The arrays of an archive that unpacks to no more than `largest` bytes; nothing is unpickled.
+
+    Raises:
+        InvalidConfigError: it would unpack to more.
+        whatever zipfile and NumPy raise over a file that is no archive.
+    """
+    with zipfile.ZipFile(source) as archive:
+        total = sum(member.file_size for member in archive.infolist())
+    if total > largest:
+        raise InvalidConfigError(f"{what} unpacks to {total} bytes, at most {largest}")
+    with np.load(source, allow_pickle=False) as file:
+        yield file
+
+
+def installed_versions() -> dict[str, str]:
+    """Of what computes: tenferro, jaxlib and NumPy."""
+    return {
+        "tenferro": tenferro.__version__,
+        "jaxlib": pjrt.jaxlib_version(),
+        "numpy": np.__version__,
+    }
 
 
 def digest_of(array: Any) -> str:

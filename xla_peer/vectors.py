@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import json
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,9 +15,9 @@ import numpy as np
 
 from tenferro.errors import InvalidConfigError, TenferroError
 from tenferro.program import GraphProgram
-from tenferro.types import DType, TensorSpec, flatten, unflatten
+from tenferro.types import TensorSpec, flatten, unflatten
 from xla_peer.parity.check import limits
-from xla_peer.storage import stored
+from xla_peer.storage import archived, restored, stored
 
 __all__ = ["TestVector", "read_vectors", "vectors_of", "vectors_path", "write_vectors"]
 
@@ -79,11 +78,7 @@ def read_vectors(
         InvalidConfigError: a file that holds none, or others.
     """
     try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            total = sum(member.file_size for member in archive.infolist())
-        if total > LARGEST:
-            raise InvalidConfigError(f"vectors: unpack to {total} bytes, at most {LARGEST}")
-        with np.load(io.BytesIO(content), allow_pickle=False) as file:
+        with archived(io.BytesIO(content), LARGEST, "vectors: the file") as file:
             about = json.loads(str(file["about"]))
             vectors = tuple(
                 TestVector(
@@ -103,9 +98,7 @@ def read_vectors(
 def _leaves(file: Any, number: int, part: str, specs: Sequence[TensorSpec]) -> tuple[Any, ...]:
     found: list[Any] = []
     for place, spec in enumerate(specs):
-        array = file[f"{number}.{part}.{place}"]
-        if spec.dtype is DType.BF16 and array.dtype == np.uint16:
-            array = array.view(spec.dtype.dtype)
+        array = restored(file[f"{number}.{part}.{place}"], spec.dtype)
         if array.dtype != spec.dtype.dtype or array.ndim != spec.rank:
             raise InvalidConfigError(f"vectors: {part} {place} is {array.dtype}{list(array.shape)}")
         found.append(array)

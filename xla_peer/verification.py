@@ -5,17 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-import tenferro
 from tenferro.errors import InvalidConfigError
 from tenferro.types import flatten, unflatten
-from xla_peer import pjrt
 from xla_peer.artifact import Artifact
 from xla_peer.executor import XlaExecutor
 from xla_peer.exporting import load
 from xla_peer.parity.comparison import compare
 from xla_peer.parity.report import ParityReport
+from xla_peer.storage import installed_versions
 
 __all__ = ["Verification", "verify"]
 
@@ -96,7 +93,7 @@ def verify(
     parts = [whole] if whole.gradient is None else [whole, whole.gradient]
     reports = [report for part in parts for report in _reports(part, peer)]
     about = whole.vectors_about["versions"]
-    now = {name: version for name, version in _versions().items() if name in about}
+    now = {name: version for name, version in installed_versions().items() if name in about}
     kept = {name: version for name, version in about.items() if name in now}
     return Verification(whole.manifest.name, peer.platform, tuple(reports), kept, now)
 
@@ -111,14 +108,6 @@ def _reports(artifact: Artifact, executor: XlaExecutor) -> list[ParityReport]:
         outputs = tuple(map(compare, names, vector.outputs, made, vector.limits))
         found.append(ParityReport(f"{manifest.name}, vector {number}", executor.platform, outputs))
     return found
-
-
-def _versions() -> dict[str, str]:
-    return {
-        "tenferro": tenferro.__version__,
-        "jaxlib": pjrt.jaxlib_version(),
-        "numpy": np.__version__,
-    }
 
 
 def _listed(versions: dict[str, str]) -> str:

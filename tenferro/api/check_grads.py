@@ -31,6 +31,7 @@ from tenferro.ops import reduction as red
 from tenferro.ops.extension import Extension
 from tenferro.ops.source import Constant
 from tenferro.program import GraphProgram
+from tenferro.table import aligned
 from tenferro.types import DType, flatten, leaf_paths, unflatten
 
 __all__ = ["GradientCheck", "GradientReport", "check_grads"]
@@ -85,11 +86,8 @@ class GradientReport:
             )
             for check in self.checks
         ]
-        widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
         verdict = "are right" if self.ok else "are WRONG"
-        lines = [f"{self.function}: derivatives {verdict}"]
-        for row in (header, *rows):
-            lines.append("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip())
+        lines = [f"{self.function}: derivatives {verdict}", *aligned([header, *rows])]
         lines += sorted({check.note for check in self.checks if check.note})
         return "\n".join([*lines, self.culprit] if self.culprit else lines)
 

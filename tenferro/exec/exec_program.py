@@ -5,9 +5,10 @@ Source: seed 002, sections II to V.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain, repeat
 from typing import Any
 
 from tenferro.dims import ShapeExtent, extent_of
@@ -73,7 +74,7 @@ class ExecProgram:
     segments: tuple[Segment, ...]
     input_types: tuple[TensorSpec, ...]
     workers: Workers = field(default_factory=lambda: Workers(1), repr=False)
-    runs: list[None] = field(default_factory=list, repr=False)
+    _later: Iterator[bool] = field(default_factory=lambda: chain([False], repeat(True)), repr=False)
 
     @property
     def generated(self) -> StraightLine | None:
@@ -82,9 +83,7 @@ class ExecProgram:
 
     def is_worth_generating(self) -> bool:
         """From the second run on: to generate and compile takes longer than the loop takes once."""
-        if len(self.runs) < 2:
-            self.runs.append(None)
-        return len(self.runs) == 2
+        return next(self._later)
 
     @cached_property
     def straight_line(self) -> StraightLine:

@@ -320,7 +320,7 @@ class _TileWriter:
             step = self.program.instructions[index]
             (slot,) = step.output_slots
             function = self.functions[index]
-            function = INTO_A_BUFFER.get(function, function) if _hashable(function) else function
+            function = INTO_A_BUFFER.get(function, function)
             takes_out = isinstance(function, np.ufunc) or function is select
             name = self._named(function, index)
             arguments = [self._name(s) for s in step.input_slots]
@@ -364,7 +364,3 @@ class _TileWriter:
         name = f"{self.program.instructions[index].op.name.lower()}_{index}"
         self.names[name] = function
         return name
-
-
-def _hashable(function: Any) -> bool:
-    return isinstance(function, np.ufunc) or function is np.where

@@ -34,7 +34,7 @@ def measure(
                 alive = _owners([*leaves, *slots]) if turn == runs else {}
                 before = _owners(taken)
                 start = time.perf_counter()
-                execute((instruction,), slots)
+                execute(instruction, slots)
                 seconds = time.perf_counter() - start
                 if turn:
                     spent.append(seconds)

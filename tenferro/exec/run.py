@@ -35,12 +35,9 @@ def run_instructions(
     for slot, leaf in zip(program.input_slots, leaves, strict=True):
         slots[slot] = leaf
     with np.errstate(all="ignore"):
-        if check_finite:
-            for instruction in program.instructions:
-                _execute_checked(instruction, slots)
-        else:
-            for instruction in program.instructions:
-                execute((instruction,), slots)
+        step = _execute_checked if check_finite else execute
+        for instruction in program.instructions:
+            step(instruction, slots)
     return [slots[slot] for slot in program.output_slots]
 
 
@@ -60,30 +57,29 @@ def _run_straight(program: ExecProgram, leaves: Sequence[Any]) -> list[Any]:
         raise _failure(instruction, error) from error
 
 
-def execute(instructions: Sequence[ExecInstruction], slots: Slots) -> None:
-    """Run kernels in order, dropping each buffer at its last use."""
-    for instruction in instructions:
-        inputs = instruction.input_slots
-        try:
-            result = instruction.kernel(instruction.op, *[slots[slot] for slot in inputs])
-        except TenferroError as error:
-            raise error.at(str(instruction.source) if instruction.source else None) from None
-        except Exception as error:
-            raise _failure(instruction, error) from error
-        for slot, last in zip(inputs, instruction.last_use, strict=True):
-            if last:
-                slots[slot] = None
-        if len(instruction.output_slots) == 1:
-            slots[instruction.output_slots[0]] = np.asarray(result)
-        else:
-            for slot, array in zip(instruction.output_slots, result, strict=True):
-                slots[slot] = np.asarray(array)
+def execute(instruction: ExecInstruction, slots: Slots) -> None:
+    """Run one kernel, and drop each buffer at its last use."""
+    inputs = instruction.input_slots
+    try:
+        result = instruction.kernel(instruction.op, *[slots[slot] for slot in inputs])
+    except TenferroError as error:
+        raise error.at(str(instruction.source) if instruction.source else None) from None
+    except Exception as error:
+        raise _failure(instruction, error) from error
+    for slot, last in zip(inputs, instruction.last_use, strict=True):
+        if last:
+            slots[slot] = None
+    if len(instruction.output_slots) == 1:
+        slots[instruction.output_slots[0]] = np.asarray(result)
+    else:
+        for slot, array in zip(instruction.output_slots, result, strict=True):
+            slots[slot] = np.asarray(array)
 
 
 def _execute_checked(instruction: ExecInstruction, slots: Slots) -> None:
     """Run one kernel, and look at what it made."""
     operands = [slots[slot] for slot in instruction.input_slots]
-    execute((instruction,), slots)
+    execute(instruction, slots)
     for slot in instruction.output_slots:
         made = strange(slots[slot], operands)
         if made is not None:

@@ -8,6 +8,7 @@ last use lets NumPy take the memory again at once. Programs that are too long fo
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -132,6 +133,7 @@ class _Writer:
         self.known: dict[int, Any] = {}
         self.names: dict[str, Any] = {"asarray": np.asarray}
         self.functions: dict[Any, str] = {}
+        self.inputs = set(program.input_slots)
         self.specs: list[TensorSpec | None] = [None] * program.n_slots
         for slot, spec in zip(program.input_slots, program.input_types, strict=True):
             self.specs[slot] = spec
@@ -223,7 +225,7 @@ class _Writer:
         lines += [
             f"    v{slot} = v{slot}[()]"
             for slot in takes
-            if slot in self.scalar_ok and slot in self.program.input_slots
+            if slot in self.scalar_ok and slot in self.inputs
         ]
         places: dict[int, int] = {}
         for position, unit in enumerate(units, start):
@@ -345,8 +347,9 @@ class _Writer:
     def shared(self) -> tuple[bool, ...]:
         """Which outputs may share memory with an argument, a constant or another output."""
         outputs = self.program.output_slots
+        times = Counter(outputs)
         found: list[bool] = []
         for slot in outputs:
             alone = self.owners.get(slot) == (slot,) and self.lookers.get(slot) == 1
-            found.append(not alone or outputs.count(slot) > 1)
+            found.append(not alone or times[slot] > 1)
         return tuple(found)

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from tenferro.program.drawing.page import as_frame, to_html
+from tenferro.table import aligned
 
 if TYPE_CHECKING:
     from tenferro.program.program import GraphProgram
@@ -106,18 +107,12 @@ class Profile:
                     place,
                 )
             )
-        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
         lines = [
             f"{self.program.name}: {len(self.instructions)} instructions, "
             f"{shown_seconds(self.seconds)}, median of {self.runs} runs; "
             f"at most {shown_bytes(self.peak_bytes)} alive"
         ]
-        for row in rows:
-            cells = [
-                cell.rjust(width) if i < 4 else cell.ljust(width)
-                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ]
-            lines.append("  ".join(cells).rstrip())
+        lines += aligned(rows, right=4)
         hidden = len(self.instructions) - len(slowest)
         if hidden > 0:
             lines.append(f".. and {hidden} faster ones")

@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import tenferro as tnf
-from lowering import lower_to_stablehlo
 from tenferro.passes import NATIVE_PASSES
 from tenferro.program import GraphProgram
 from tenferro.program.drawing.page import as_frame
@@ -120,7 +119,7 @@ def inspect_program(
         stages=(
             (f"program, {len(program.instructions)} ops", str(program)),
             (f"native instructions, {len(passed.instructions)}", native),
-            ("StableHLO", lower_to_stablehlo(static, platform).text),
+            ("StableHLO", executable.text),
             (f"HLO for {platform}, optimised", executable.optimized_hlo()),
         ),
         passes=tuple(rows),

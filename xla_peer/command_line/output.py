@@ -12,6 +12,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
+from tenferro.table import aligned
 from tenferro.types import DType
 
 __all__ = ["Output", "as_json", "summary"]
@@ -56,11 +57,10 @@ class Output:
         """Columns below a header; what is too long for a terminal wraps there, and nothing of it is lost."""
         if self.as_json:
             return
-        widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-        for row in (header, *rows):
-            cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-            style = "bold" if row is header else None
-            self.console.print("  ".join(cells).rstrip(), markup=False, style=style)
+        head, *lines = aligned([header, *rows])
+        self.console.print(head, markup=False, style="bold")
+        for line in lines:
+            self.console.print(line, markup=False)
 
     def fail(self, error: BaseException) -> None:
         """An error, as a person or a program reads it."""

@@ -17,6 +17,7 @@ from xla_peer.parity.divergence import first_divergence
 from xla_peer.parity.interpreter import interpreted
 from xla_peer.parity.report import ParityReport
 from xla_peer.parity.sensitivity import moved_outputs
+from xla_peer.pullback import active, float_vjp
 
 __all__ = ["check_parity", "limits"]
 
@@ -145,30 +146,18 @@ def _opinion(
 def _with_gradient(program: GraphProgram, arrays: tuple[Any, ...]) -> GraphProgram:
     """The program's result, and the gradient with respect to every float argument."""
     leaves = program.check_arguments(arrays)
-    active = [i for i, leaf in enumerate(leaves) if leaf.dtype.kind not in "biu"]
+    chosen = active(program.input_specs)
     seeds = np.random.default_rng(0)
-    shapes = program.specialize(program.bind([leaf.shape for leaf in leaves])).output_specs
-    if not active or not any(spec.dtype.is_inexact for spec in shapes):
+    specs = program.specialize(program.bind([leaf.shape for leaf in leaves])).output_specs
+    seeded = [specs[number] for number in active(specs)]
+    if not chosen or not seeded:
         return program
-    bars = [
-        seeds.uniform(0.5, 1.5, spec.shape).astype(spec.dtype.dtype)
-        for spec in shapes
-        if spec.dtype.is_inexact
-    ]
+    bars = [seeds.uniform(0.5, 1.5, spec.shape).astype(spec.dtype.dtype) for spec in seeded]
 
     def fn(*arguments: Any) -> Any:
-        values, tree = flatten(arguments)
-
-        def of_active(*chosen: Any) -> Any:
-            for i, x in zip(active, chosen, strict=True):
-                values[i] = x
-            results, _ = flatten(program.run(*unflatten(tree, values)))
-            floats = tuple([y for y in results if tnf.DType.of(y.dtype).is_inexact])
-            return floats, tuple(results)
-
-        _, pull, results = tnf.vjp(of_active, *[values[i] for i in active], has_aux=True)
-        names = program.input_names
-        gradient = {names[i]: x_bar for i, x_bar in zip(active, pull(tuple(bars)), strict=True)}
+        results, pull = float_vjp(program, flatten(arguments)[0])
+        names = [program.input_names[number] for number in chosen]
+        gradient = dict(zip(names, pull(tuple(bars)), strict=True))
         return {"value": unflatten(program.out_tree, results), "gradient": gradient}
 
     return tnf.compile(fn, *unflatten(program.in_tree, leaves), name=program.name)

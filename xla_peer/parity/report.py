@@ -6,6 +6,7 @@ import html
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from tenferro.table import aligned
 from xla_peer.parity.comparison import OutputParity
 from xla_peer.parity.divergence import Divergence
 
@@ -74,12 +75,7 @@ class ParityReport:
         ]
 
     def __str__(self) -> str:
-        rows = [self.HEADER, *self.rows()]
-        widths = [max(len(row[i]) for row in rows) for i in range(len(self.HEADER))]
-        lines = [self.verdict]
-        for row in rows:
-            cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-            lines.append("  ".join(cells).rstrip())
+        lines = [self.verdict, *aligned([self.HEADER, *self.rows()])]
         return "\n".join([*lines, *self.below()])
 
     def below(self) -> list[str]:

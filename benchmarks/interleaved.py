@@ -1,0 +1,28 @@
+"""What benchmarks share: contestants that take turns, and tables in pages."""
+
+from __future__ import annotations
+
+import re
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+def medians(contestants: dict[str, Callable[[], Any]], seconds: float) -> dict[str, float]:
+    """Seconds of one run of each; they take turns for so long."""
+    times: dict[str, list[float]] = {name: [] for name in contestants}
+    stop = time.perf_counter() + seconds
+    while time.perf_counter() < stop:
+        for name, run in contestants.items():
+            start = time.perf_counter()
+            run()
+            times[name].append(time.perf_counter() - start)
+    return {name: statistics.median(found) for name, found in times.items()}
+
+
+def put_into(page: Path, mark: str, table: str) -> None:
+    """Replace what stands between `<!-- mark -->` and `<!-- end -->`."""
+    between = re.compile(rf"(<!-- {re.escape(mark)} -->\n).*?(<!-- end -->)", re.DOTALL)
+    page.write_text(between.sub(lambda m: f"{m[1]}{table}\n{m[2]}", page.read_text()))

@@ -1,0 +1,33 @@
+"""The derivative of a program from its float inputs to its float outputs, whatever else it takes and gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tenferro as tnf
+from tenferro.program import GraphProgram
+from tenferro.types import DType, TensorSpec, flatten, unflatten
+
+__all__ = ["active", "float_vjp"]
+
+
+def active(specs: Sequence[TensorSpec]) -> list[int]:
+    """The numbers of the float and complex ones."""
+    return [number for number, spec in enumerate(specs) if spec.dtype.is_inexact]
+
+
+def float_vjp(
+    program: GraphProgram, leaves: Sequence[Any]
+) -> tuple[list[Any], Callable[..., tuple[Any, ...]]]:
+    """The leaves of the result, and the pullback: of cotangents of the float ones to those of float inputs."""
+    chosen, values = active(program.input_specs), list(leaves)
+
+    def of_floats(*floats: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        for number, x in zip(chosen, floats, strict=True):
+            values[number] = x
+        results, _ = flatten(program.run(*unflatten(program.in_tree, values)))
+        return tuple([y for y in results if DType.of(y.dtype).is_inexact]), tuple(results)
+
+    _, pull, results = tnf.vjp(of_floats, *[values[number] for number in chosen], has_aux=True)
+    return list(results), pull
