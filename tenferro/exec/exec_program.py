@@ -14,10 +14,10 @@ from typing import Any
 from tenferro.dims import ShapeExtent, extent_of
 from tenferro.errors import TenferroError
 from tenferro.exec.extensions import ExtensionRegistry
-from tenferro.exec.fusion import Workers
 from tenferro.exec.kernels import KERNELS, Kernel
 from tenferro.exec.segments import Segment, segment_instructions
 from tenferro.exec.straight_line import StraightLine, straight_line
+from tenferro.exec.workers import Workers
 from tenferro.graph import SourceLine
 from tenferro.ops import StdTensorOp
 from tenferro.ops.extension import Extension

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from tenferro.errors import InvalidConfigError
+from tenferro.exec.copying import dense
 from tenferro.exec.dispatch import is_traced
 from tenferro.exec.exec_program import ExecProgram, Pass, compile_std_to_exec
 from tenferro.exec.extensions import ExtensionRegistry, ExtensionRuntime
-from tenferro.exec.fusion import Workers
 from tenferro.exec.replay import replay
 from tenferro.exec.run import run_instructions
+from tenferro.exec.workers import Workers
 from tenferro.passes import NATIVE_PASSES
 from tenferro.program import BoundedCache, CacheStats, GraphProgram
 from tenferro.types import flatten
@@ -82,7 +83,7 @@ class GraphExecutor:
             raise InvalidConfigError(f'GraphExecutor: order is "F", "C" or "K", got {order!r}')
         if threads is not None and (isinstance(threads, bool) or threads < 1):
             raise InvalidConfigError(f"GraphExecutor: threads is at least 1, got {threads!r}")
-        self.order = order
+        self.order: Literal["F", "C", "K"] = order
         self.threads = threads
         self.segmented = segmented
         self.check_finite = check_finite
@@ -122,7 +123,7 @@ class GraphExecutor:
         outputs = self.run_exec(exec_program, leaves)
         line = exec_program.generated if self._generates else None
         shared = (True,) * len(outputs) if line is None else line.shared
-        results = _finish(outputs, leaves, self.order, shared)
+        results = self._finish(outputs, leaves, shared)
         return results[0] if program.gives_a_leaf else program.pack(results)
 
     def _remember(self, program: GraphProgram, arrays: Any, exec_program: ExecProgram) -> None:
@@ -170,6 +171,24 @@ class GraphExecutor:
         """Execute the IR on arrays that fit it; results as the kernels left them."""
         return run_instructions(program, leaves, self.segmented, self.check_finite)
 
+    def _finish(
+        self, outputs: list[Any], leaves: Sequence[Any], may_share: Sequence[bool]
+    ) -> list[Any]:
+        """Results in the order asked for, each with memory of its own."""
+        finished: list[Any] = []
+        order = self.order
+        for output, asked in zip(outputs, may_share, strict=True):
+            array = np.asarray(output)
+            if order != "K" and not array.flags[f"{order}_CONTIGUOUS"]:
+                array = dense(array, order, self.workers)
+            elif asked and (
+                not array.flags.writeable
+                or any(np.may_share_memory(array, other) for other in (*leaves, *finished))
+            ):
+                array = np.array(array, order=order, copy=True)
+            finished.append(array)
+        return finished
+
     def source(self, program: GraphProgram, *specs: Any) -> str:
         """The Python that runs the program for inputs of these shapes; see `GraphProgram.source`."""
         return self.compile(program, *specs).straight_line.source
@@ -182,20 +201,3 @@ class GraphExecutor:
         """Forget every specialised program."""
         self._latest.clear()
         self._compiled.clear()
-
-
-def _finish(
-    outputs: list[Any], leaves: Sequence[Any], order: Any, may_share: Sequence[bool]
-) -> list[Any]:
-    """Results in the order asked for, each with memory of its own."""
-    finished: list[Any] = []
-    for output, asked in zip(outputs, may_share, strict=True):
-        array = np.asarray(output, order=order)
-        if not asked:
-            finished.append(array)
-            continue
-        shared = not array.flags.writeable or any(
-            np.may_share_memory(array, other) for other in (*leaves, *finished)
-        )
-        finished.append(np.array(array, order=order, copy=True) if shared else array)
-    return finished

@@ -7,26 +7,21 @@ depend on tiles or threads.
 
 from __future__ import annotations
 
-import os
-import threading
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tenferro.exec.workers import Workers
 from tenferro.ops import analytic as an
 from tenferro.ops import elementwise as el
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
-
     from tenferro.exec.exec_program import ExecProgram
 
-__all__ = ["ELEMENTWISE", "Group", "Workers", "grouped"]
+__all__ = ["ELEMENTWISE", "Group", "grouped"]
 
 ELEMENTWISE = frozenset({*el.CARDS, *an.CARDS} - {el.BitcastConvert})
 SMALLEST = 1 << 16
@@ -35,64 +30,6 @@ TILE_BYTES = 1 << 18
 """Of one operand's tile: a handful of them lie in a core's cache."""
 ALONE = 1 << 17
 """Elements below which one thread does it all."""
-
-
-class Workers:
-    """A pool of threads that is made when first needed.
-
-    Args:
-        threads: how many work at once; None takes the machine's cores.
-    """
-
-    def __init__(self, threads: int | None) -> None:
-        self.count = _cores() if threads is None else threads
-        self._lock = threading.Lock()
-        self._pool: ThreadPoolExecutor | None = None
-
-    def share(self, work: Callable[[int, int], None], rows: int, step: int, alone: bool) -> None:
-        """Call work(start, stop) on parts of `rows` that are multiples of `step`, all at once."""
-        tiles = -(-rows // step)
-        count = 1 if alone else min(self.count, tiles)
-        if count <= 1:
-            work(0, rows)
-            return
-        cuts = [min(rows, step * (tiles * i // count)) for i in range(count + 1)]
-        pool = self._threads()
-        futures: list[Future[None]] = [pool.submit(work, a, b) for a, b in pairwise(cuts[1:])]
-        try:
-            work(cuts[0], cuts[1])
-        finally:
-            for future in futures:
-                future.exception()  # so that nothing writes to a result after this returns
-        for future in futures:
-            future.result()
-
-    def _threads(self) -> ThreadPoolExecutor:
-        with self._lock:
-            if self._pool is None:
-                from concurrent.futures import ThreadPoolExecutor  # because importing it takes long
-
-                self._pool = ThreadPoolExecutor(max(self.count - 1, 1), "tenferro")
-                if hasattr(os, "register_at_fork"):
-                    mine = weakref.ref(self)
-                    os.register_at_fork(after_in_child=lambda: _abandon(mine()))
-            return self._pool
-
-    def abandon(self) -> None:
-        """Forget the threads of the parent, in a process that was forked."""
-        self._pool = None
-
-
-def _cores() -> int:
-    """Those that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _abandon(workers: Workers | None) -> None:
-    if workers is not None:
-        workers.abandon()
 
 
 @dataclass(frozen=True)

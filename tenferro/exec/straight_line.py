@@ -154,7 +154,7 @@ class _Writer:
 
     def _bound(self, step: ExecInstruction) -> Callable[..., Any]:
         inputs = tuple([self.specs[slot] for slot in step.input_slots])
-        return bound(step.kernel, step.op, inputs)  # pyright: ignore[reportArgumentType]  # because every slot has been written
+        return bound(step.kernel, step.op, inputs, self.program.workers)  # pyright: ignore[reportArgumentType]  # because every slot has been written
 
     def _fold(self, index: int) -> bool:
         """Compute it now, where every operand is known and the result is small or a view."""

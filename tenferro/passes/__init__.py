@@ -18,6 +18,6 @@ NATIVE_PASSES: tuple[Callable[[GraphProgram], GraphProgram], ...] = (
     clean_up,
     sort_dot_dimensions,
     fold_transposes,
-    decompose_dots,
 )
-"""What the native path applies, in this order."""
+"""What the native path applies, in this order; its kernel of DotGeneral merges axes by itself, because it
+sees their strides. `decompose_dots` is for backends that have batched products only."""

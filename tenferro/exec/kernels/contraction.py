@@ -1,68 +1,19 @@
-"""Kernels of the contraction family: one batched matrix product each, by BLAS where it has the dtype."""
+"""Kernels of the contraction family: matrix products, by BLAS where it has the dtype."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
 
+from tenferro.exec.kernels.dot_general import DotGeneralKernel
 from tenferro.exec.kernels.kernel import Array, KernelRows
 from tenferro.exec.kernels.structural import pad
 from tenferro.ops.contraction import Convolution, DotGeneral
-from tenferro.types import DType, TensorSpec
+from tenferro.types import DType
 
 __all__ = ["ROWS"]
-
-
-def dot_general(op: DotGeneral, lhs: Array, rhs: Array) -> Array:
-    """Merge the axes of each group, multiply the matrices, and split the groups again."""
-    lhs_free, rhs_free = op.lhs_free(lhs.ndim), op.rhs_free(rhs.ndim)
-    batch_shape = tuple(lhs.shape[axis] for axis in op.lhs_batch)
-    shape = (
-        *batch_shape,
-        *(lhs.shape[axis] for axis in lhs_free),
-        *(rhs.shape[axis] for axis in rhs_free),
-    )
-    out = lhs.dtype if op.accumulate_dtype is None else op.accumulate_dtype.dtype
-    work = DType.of(out).accumulator.dtype
-    contracted = prod(lhs.shape[axis] for axis in op.lhs_contracting)
-    a = lhs.transpose(*op.lhs_batch, *lhs_free, *op.lhs_contracting).astype(work, copy=False)
-    b = rhs.transpose(*op.rhs_batch, *op.rhs_contracting, *rhs_free).astype(work, copy=False)
-    m, n = prod(lhs.shape[axis] for axis in lhs_free), prod(rhs.shape[axis] for axis in rhs_free)
-    a = a.reshape(prod(batch_shape), m, contracted)
-    b = b.reshape(prod(batch_shape), contracted, n)
-    return np.matmul(a, b).astype(out, copy=False).reshape(shape)
-
-
-class ContractionKernel:
-    """`dot_general`, with axes and shapes worked out beforehand where the types are known."""
-
-    def __call__(self, op: DotGeneral, lhs: Array, rhs: Array) -> Array:
-        return dot_general(op, lhs, rhs)
-
-    def bind(self, op: DotGeneral, inputs: tuple[TensorSpec, ...]) -> Callable[..., Any]:
-        """A plain matrix product is `np.matmul`, of transposed views where need be."""
-        lhs, rhs = inputs
-        out = lhs.dtype if op.accumulate_dtype is None else op.accumulate_dtype
-        direct = out is lhs.dtype and out.accumulator is out
-        if not (direct and lhs.rank == rhs.rank == 2 and len(op.lhs_contracting) == 1):
-            return partial(dot_general, op)
-        if op.lhs_batch:
-            return partial(dot_general, op)
-        turned = op.lhs_contracting == (0,), op.rhs_contracting == (1,)
-        return PRODUCTS[turned]
-
-
-PRODUCTS: dict[tuple[bool, bool], Callable[..., Any]] = {
-    (False, False): np.matmul,
-    (True, False): lambda a, b: np.matmul(a.T, b),
-    (False, True): lambda a, b: np.matmul(a, b.T),
-    (True, True): lambda a, b: np.matmul(a.T, b.T),
-}
-"""Products of matrices, by whether the left one and the right one are transposed; BLAS reads either way."""
 
 
 def convolution(op: Convolution, x: Array, kernel: Array) -> Array:
@@ -127,4 +78,4 @@ def _grouped(op: Convolution, windows: Array, w: Array) -> Array:
     return np.concatenate(parts, axis=1)
 
 
-ROWS: KernelRows = {DotGeneral: ContractionKernel(), Convolution: convolution}
+ROWS: KernelRows = {DotGeneral: DotGeneralKernel(), Convolution: convolution}

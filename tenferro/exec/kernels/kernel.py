@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tenferro.exec.workers import Workers
 from tenferro.ops import StdTensorOp
 from tenferro.types import DType, TensorSpec
 from tenferro.types.dtype import BFLOAT16
@@ -58,7 +59,9 @@ class OfArrays:
     def __call__(self, op: Any, *arrays: Any) -> Any:
         return self._any(*arrays)
 
-    def bind(self, op: Any, inputs: tuple[TensorSpec, ...]) -> Callable[..., Any]:
+    def bind(
+        self, op: Any, inputs: tuple[TensorSpec, ...], workers: Workers | None = None
+    ) -> Callable[..., Any]:
         """What runs for inputs of these types."""
         return self._any if inputs[0].dtype.dtype in _LOW else self._function
 
@@ -74,7 +77,9 @@ class ByPayload:
     def __call__(self, op: Any, *arrays: Any) -> Any:
         return self._choose(op)(*arrays)
 
-    def bind(self, op: Any, inputs: tuple[TensorSpec, ...]) -> Callable[..., Any]:
+    def bind(
+        self, op: Any, inputs: tuple[TensorSpec, ...], workers: Workers | None = None
+    ) -> Callable[..., Any]:
         """What runs for inputs of these types."""
         return self._choose(op)
 
@@ -84,7 +89,13 @@ def unary(function: Callable[..., Any]) -> Kernel:
     return OfArrays(function)
 
 
-def bound(kernel: Kernel, op: StdTensorOp, inputs: tuple[TensorSpec, ...]) -> Callable[..., Any]:
-    """The kernel as a function of arrays of these types: a ufunc where it is just that."""
+def bound(
+    kernel: Kernel, op: StdTensorOp, inputs: tuple[TensorSpec, ...], workers: Workers | None = None
+) -> Callable[..., Any]:
+    """The kernel as a function of arrays of these types: a ufunc where it is just that.
+
+    Args:
+        workers: threads for large arrays.
+    """
     bind = getattr(kernel, "bind", None)
-    return partial(kernel, op) if bind is None else bind(op, inputs)
+    return partial(kernel, op) if bind is None else bind(op, inputs, workers)

@@ -1,0 +1,116 @@
+"""The suite: every case by every contestant, in one process, taking turns.
+
+python benchmarks/suite                        all cases
+python benchmarks/suite --only chain           those whose name or group holds the word
+python benchmarks/suite --against jax.jit      only native and these
+python benchmarks/suite --write                also build/suite.json, docs/images/suite.png and the table
+                                               in docs/performance.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+# One thread of BLAS for everyone: NumPy's own on a busy machine waits for its fellows.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("JAX_ENABLE_X64", "1")
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from cases import CASES, Case
+from contestants import CONTESTANTS  # because the environment comes first
+from report import write
+
+from tenferro.program.profile import shown_seconds
+
+SECONDS = 2.0
+"""Of turns for one case."""
+FEWEST = 5
+"""Turns of one case."""
+
+
+def measure(case: Case, names: list[str]) -> dict[str, dict[str, float]]:
+    """First result, median and spread (the quartiles' distance) of each contestant, in seconds."""
+    args = case.args()
+    runs: dict[str, Any] = {}
+    found: dict[str, dict[str, float]] = {}
+    for name in names:
+        start = time.perf_counter()
+        run = None if name in case.without else CONTESTANTS[name](case, args)
+        if run is None:
+            continue
+        run()
+        found[name] = {"first": time.perf_counter() - start}
+        runs[name] = run
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for run in runs.values():
+        run()
+    stop, turns = time.perf_counter() + SECONDS, 0
+    while turns < FEWEST or time.perf_counter() < stop:
+        turns += 1
+        for name, run in runs.items():
+            # Short runs several times, so that a turn is long enough to be timed.
+            start, many = time.perf_counter(), 0
+            while (spent := time.perf_counter() - start) < 2e-3 or not many:
+                run()
+                many += 1
+            spent = time.perf_counter() - start
+            times[name].append(spent / many)
+    for name, spent in times.items():
+        quarters = statistics.quantiles(spent, n=4)
+        found[name] |= {"median": statistics.median(spent), "spread": quarters[2] - quarters[0]}
+    return found
+
+
+def main() -> None:
+    """Measure what was asked for."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--only", default="")
+    parser.add_argument("--against", nargs="*")
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    names = list(CONTESTANTS) if options.against is None else ["native", *options.against]
+    warnings.simplefilter("ignore")
+    warm_up(names)
+    results: list[dict[str, Any]] = []
+    for case in CASES:
+        if options.only not in f"{case.group}: {case.name}":
+            continue
+        found = measure(case, names)
+        results.append({"group": case.group, "case": case.name, "times": found})
+        print(line(case, found), flush=True)
+    if options.write:
+        write(results)
+
+
+def warm_up(names: list[str]) -> None:
+    """Nobody pays for starting a library."""
+    import numpy as np
+
+    tiny = Case("chains", "warm up", lambda n, x: x + x, lambda: (np.ones(2),))
+    for name in names:
+        run = CONTESTANTS[name](tiny, tiny.args())
+        if run is not None:
+            run()
+
+
+def line(case: Case, found: dict[str, dict[str, float]]) -> str:
+    """For the terminal: times, and how native compares."""
+    native = found["native"]
+    parts = [f"{case.name:34s}"]
+    for name, times in found.items():
+        ratio = f" ({native['median'] / times['median']:.2f})" if name != "native" else ""
+        parts.append(
+            f"{name} {shown_seconds(times['first'])} {shown_seconds(times['median'])}{ratio}"
+        )
+    return "  ".join(parts)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,307 @@
+"""What is measured: functions of a namespace `n` that speaks NumPy, and their arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+__all__ = ["CASES", "Case"]
+
+RNG = np.random.default_rng(0)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row of the table.
+
+    Attributes:
+        fn: `fn(n, *args)`; one that is differentiated gives a scalar.
+        args: makes the arguments, anew for each run of the suite.
+        gradient: whether the gradient in every argument is wanted as well.
+        without: contestants that have no way to do it.
+    """
+
+    group: str
+    name: str
+    fn: Callable[..., Any]
+    args: Callable[[], tuple[Any, ...]]
+    gradient: bool = False
+    without: tuple[str, ...] = ()
+
+
+def normal(*shape: int, dtype: Any = np.float64, scale: float = 1.0) -> Any:
+    """Random numbers."""
+    return np.asarray(RNG.standard_normal(shape) * scale, dtype)
+
+
+def uniform(*shape: int, low: float = 0.5, high: float = 1.5, dtype: Any = np.float64) -> Any:
+    """Random numbers away from zero."""
+    return RNG.uniform(low, high, shape).astype(dtype)
+
+
+def arithmetic(n: Any, x: Any, y: Any, z: Any) -> Any:
+    """Twelve sums, differences and products of three arrays."""
+    a = x * y + z
+    b = a - x * z
+    c = b * a + y
+    d = c * x - b
+    e = d + a * y
+    return e * c - z
+
+
+def transcendental(n: Any, x: Any, y: Any, z: Any) -> Any:
+    """Twelve ops, five of them from the mathematical library."""
+    a = n.exp(x * 0.1) + n.tanh(y)
+    b = n.log(a + z) * x
+    c = n.sqrt(a * a + b * b)
+    return c / (a + y)
+
+
+def black_scholes(n: Any, s: Any, k: Any, t: Any, r: Any, v: Any) -> Any:
+    """The price of calls, summed; its gradient holds delta, strike, theta, rho and vega."""
+    root = v * n.sqrt(t)
+    d1 = (n.log(s / k) + (r + 0.5 * v * v) * t) / root
+    d2 = d1 - root
+    half = 0.7071067811865476
+    return n.sum(
+        s * 0.5 * (1.0 + n.erf(d1 * half)) - k * n.exp(-r * t) * 0.5 * (1.0 + n.erf(d2 * half))
+    )
+
+
+def softmax(n: Any, x: Any) -> Any:
+    """Along rows."""
+    e = n.exp(x - n.max(x, axis=1, keepdims=True))
+    return e / n.sum(e, axis=1, keepdims=True)
+
+
+def logsumexp(n: Any, x: Any) -> Any:
+    """Along rows."""
+    m = n.max(x, axis=1, keepdims=True)
+    return n.log(n.sum(n.exp(x - m), axis=1)) + m[:, 0]
+
+
+def layer_norm(n: Any, x: Any, g: Any, b: Any) -> Any:
+    """Along rows."""
+    d = x - n.mean(x, axis=1, keepdims=True)
+    return d / n.sqrt(n.mean(d * d, axis=1, keepdims=True) + 1e-5) * g + b
+
+
+def summed(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A scalar of it: the sum of squares."""
+
+    def loss(n: Any, *args: Any) -> Any:
+        y = fn(n, *args)
+        return n.sum(y * y)
+
+    return loss
+
+
+def perceptron(n: Any, w1: Any, w2: Any, w3: Any, b1: Any, b2: Any, b3: Any, x: Any, y: Any) -> Any:
+    """Cross entropy of 784-512-512-10 layers on 256 pictures, labels one-hot."""
+    h = n.maximum(x @ w1 + b1, 0)
+    h = n.maximum(h @ w2 + b2, 0)
+    z = h @ w3 + b3
+    z = z - n.max(z, axis=1, keepdims=True)
+    return n.sum(y * (n.log(n.sum(n.exp(z), axis=1, keepdims=True)) - z)) / 256
+
+
+def perceptron_args(dtype: Any) -> tuple[Any, ...]:
+    """Weights, biases, pictures, labels."""
+    labels = np.eye(10, dtype=dtype)[RNG.integers(0, 10, 256)]
+    return (
+        normal(784, 512, dtype=dtype, scale=0.04),
+        normal(512, 512, dtype=dtype, scale=0.04),
+        normal(512, 10, dtype=dtype, scale=0.04),
+        normal(512, dtype=dtype),
+        normal(512, dtype=dtype),
+        normal(10, dtype=dtype),
+        normal(256, 784, dtype=dtype),
+        labels,
+    )
+
+
+def chain(n: Any, *matrices: Any) -> Any:
+    """The sum of a product of matrices, left to right."""
+    y = matrices[0]
+    for w in matrices[1:]:
+        y = y @ w
+    return n.sum(y)
+
+
+def overlap(n: Any, *tensors: Any) -> Any:
+    """<a|b> of two matrix product states, site by site."""
+    bras, kets = tensors[: len(tensors) // 2], tensors[len(tensors) // 2 :]
+    e = n.einsum("apb,apc->bc", bras[0], kets[0])
+    for a, b in zip(bras[1:], kets[1:], strict=True):
+        e = n.einsum("bc,cpd->bpd", e, b)
+        e = n.einsum("bpa,bpd->ad", a, e)
+    return n.sum(e)
+
+
+def states(sites: int, bond: int) -> tuple[Any, ...]:
+    """Two matrix product states with two values per site."""
+    ends = [1, *[bond] * (sites - 1), 1]
+    one = [normal(a, 2, b, scale=bond**-0.5) for a, b in pairwise(ends)]
+    return (*one, *[normal(*t.shape, scale=bond**-0.5) for t in one])
+
+
+MERA = "bcik,aijo,jkpq,opqghf,ghnm,cmel,adnf,bdel->"
+"""One layer of a ternary network: energy of a three-site term."""
+
+
+def mera(n: Any, *tensors: Any) -> Any:
+    """A network of eight tensors, by the same path for all."""
+    return n.einsum(MERA, *tensors, optimize=True)
+
+
+def mera_args(extent: int) -> tuple[Any, ...]:
+    """Tensors of that network, every label of one extent."""
+    inputs = MERA.split("->", maxsplit=1)[0].split(",")
+    return tuple([normal(*[extent] * len(labels), scale=0.2) for labels in inputs])
+
+
+def batched(n: Any, x: Any, y: Any) -> Any:
+    """The sum of squares of batched products."""
+    z = x @ y
+    return n.sum(z * z)
+
+
+def svd(n: Any, x: Any) -> Any:
+    """A function of singular values and vectors that their signs do not change."""
+    u, s, vh = n.linalg.svd(x, full_matrices=False)
+    return n.sum((u * n.sqrt(s)) @ vh)
+
+
+def qr(n: Any, x: Any) -> Any:
+    """A function of both factors."""
+    q, r = n.linalg.qr(x)
+    return n.sum(q * x) + n.sum(r * r)
+
+
+def eigh(n: Any, x: Any) -> Any:
+    """A function of eigenvalues and vectors that their signs do not change."""
+    w, v = n.linalg.eigh(x + n.matrix_transpose(x))
+    return n.sum((v * n.tanh(w)) @ n.matrix_transpose(v))
+
+
+def solve(n: Any, a: Any, b: Any) -> Any:
+    """The sum of the solution."""
+    return n.sum(n.linalg.solve(a, b))
+
+
+def cholesky(n: Any, x: Any) -> Any:
+    """The sum of the factor of x x^T + 256."""
+    eye = np.eye(256)
+    return n.sum(n.linalg.cholesky(x @ n.matrix_transpose(x) + n.asarray(256 * eye)))
+
+
+def recurrent(n: Any, w: Any, u: Any, b: Any, h: Any, *xs: Any) -> Any:
+    """Fifty steps, unrolled."""
+    for x in xs:
+        h = n.tanh(h @ w + x @ u + b)
+    return n.sum(h * h)
+
+
+def scalars(n: Any, x: Any) -> Any:
+    """A hundred ops on one number."""
+    for _ in range(50):
+        x = n.sin(x) * 1.01
+    return x
+
+
+def max_plus(n: Any, x: Any, y: Any) -> Any:
+    """The product of matrices where sums are maxima and products are sums."""
+    return n.max(x[:, :, None] + y[None, :, :], axis=1)
+
+
+REVERSED = tuple(range(11, -1, -1))
+ROTATED = (6, 7, 8, 9, 10, 11, 0, 1, 2, 3, 4, 5)
+SHUFFLED = (3, 7, 0, 11, 5, 1, 9, 2, 10, 6, 4, 8)
+
+
+def transposed(perm: tuple[int, ...]) -> Callable[..., Any]:
+    """A copy in another order of axes: one added, so that no view will do."""
+    return lambda n, x: n.transpose(x, perm) + 1.0
+
+
+def rank_twelve() -> tuple[Any, ...]:
+    """Extents 2, 3 and 4 in turn, a million and a half of elements."""
+    return (normal(2, 4, 3, 4, 4, 3, 3, 4, 4, 4, 3, 4),)
+
+
+def steps() -> tuple[Any, ...]:
+    """Weights, state and inputs: 32 rows of 64 and 16 numbers."""
+    xs = [normal(32, 16) for _ in range(50)]
+    return (normal(64, 64, scale=0.1), normal(16, 64, scale=0.1), normal(64), normal(32, 64), *xs)
+
+
+def _cases() -> list[Case]:
+    cases: list[Case] = []
+    for size in (1_000, 100_000, 4_000_000):
+        for fn in (arithmetic, transcendental):
+            make = lambda size=size: tuple([uniform(size) for _ in range(3)])
+            cases.append(
+                Case("chains", f"{fn.__name__} chain, {size:.0e}".replace("e+0", "e"), fn, make)
+            )
+    prices = lambda: (
+        *[uniform(1_000_000, low=80, high=120) for _ in range(2)],
+        *[uniform(1_000_000, low=a, high=b) for a, b in ((0.5, 2), (0.01, 0.05), (0.1, 0.4))],
+    )
+    cases.append(
+        Case("chains", "Black-Scholes with greeks, 1e6", black_scholes, prices, True, ("PyTensor",))
+    )
+    for fn, many in ((softmax, 1), (logsumexp, 1), (layer_norm, 3)):
+        make = lambda many=many: (
+            normal(4096, 1024, dtype=np.float32),
+            *[normal(1024, dtype=np.float32) for _ in range(many - 1)],
+        )
+        name = fn.__name__.replace("_", " ")
+        cases.append(Case("rows", f"{name}, 4096 x 1024", fn, make))
+        cases.append(Case("rows", f"{name}, gradient", summed(fn), make, True))
+    for dtype in (np.float32, np.float64):
+        make = lambda dtype=dtype: perceptron_args(dtype)
+        cases.append(Case("networks", f"training step, {dtype.__name__}", perceptron, make, True))
+    cases += [
+        Case("networks", "RNN of 50 steps, gradient", recurrent, steps, True),
+        Case("small", "100 scalar ops", scalars, lambda: (np.float64(0.5),)),
+        Case("contractions", "chain of 100 matrices of 64", chain,
+             lambda: tuple([normal(64, 64, scale=0.125) for _ in range(100)])),
+        Case("contractions", "chain of 100, gradient", chain,
+             lambda: tuple([normal(64, 64, scale=0.125) for _ in range(100)]), True),
+        Case("contractions", "MPS overlap, 200 tensors", overlap, lambda: states(100, 32)),
+        Case("contractions", "MPS overlap, gradient", overlap, lambda: states(100, 32), True),
+        Case("contractions", "MERA energy, extent 8", mera, lambda: mera_args(8)),
+        Case("contractions", "MERA energy, gradient", mera, lambda: mera_args(8), True),
+        Case("contractions", "1024 products of 8 x 8", lambda n, x, y: x @ y,
+             lambda: (normal(1024, 8, 8), normal(1024, 8, 8))),
+        Case("contractions", "1024 products of 8 x 8, gradient", batched,
+             lambda: (normal(1024, 8, 8), normal(1024, 8, 8)), True),
+        Case("contractions", "32 products of 64 x 64", lambda n, x, y: x @ y,
+             lambda: (normal(32, 64, 64), normal(32, 64, 64))),
+        Case("contractions", "32 products of 64 x 64, gradient", batched,
+             lambda: (normal(32, 64, 64), normal(32, 64, 64)), True),
+        Case("contractions", "one product of 1024", lambda n, x, y: x @ y,
+             lambda: (normal(1024, 1024), normal(1024, 1024))),
+        Case("contractions", "max-plus product, 256", max_plus,
+             lambda: (normal(256, 256), normal(256, 256))),
+    ]  # fmt: skip
+    for fn in (svd, qr, eigh):
+        make = lambda: (normal(256, 256),)
+        cases.append(Case("linear algebra", f"{fn.__name__} of 256", fn, make))
+        cases.append(Case("linear algebra", f"{fn.__name__}, gradient", fn, make, True))
+    for gradient in (False, True):
+        end = ", gradient" if gradient else " of 256"
+        cases.append(Case("linear algebra", f"solve{end}", solve,
+                          lambda: (normal(256, 256) + 16 * np.eye(256), normal(256, 8)), gradient))  # fmt: skip
+        cases.append(Case("linear algebra", f"cholesky{end}", cholesky,
+                          lambda: (normal(256, 256),), gradient))  # fmt: skip
+    for name, perm in (("reversed", REVERSED), ("rotated", ROTATED), ("shuffled", SHUFFLED)):
+        cases.append(Case("transposes", f"twelve axes {name}", transposed(perm), rank_twelve))
+    return cases
+
+
+CASES = _cases()

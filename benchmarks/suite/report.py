@@ -1,0 +1,86 @@
+"""What the suite writes: results as JSON, a table in the documents, and a plot."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+from interleaved import put_into  # noqa: E402  # because the path comes first
+
+from tenferro.program.profile import shown_seconds  # noqa: E402
+
+__all__ = ["write"]
+
+Result = dict[str, Any]
+
+
+def write(results: list[Result]) -> None:
+    """All three."""
+    names = list(dict.fromkeys(name for result in results for name in result["times"]))
+    (ROOT / "build").mkdir(exist_ok=True)
+    about = {"machine": platform.machine(), "cores": os.cpu_count(), "numpy": np.__version__}
+    (ROOT / "build" / "suite.json").write_text(
+        json.dumps({"about": about, "results": results}, indent=1)
+    )
+    put_into(ROOT / "docs" / "performance.md", "suite", table(results, names))
+    plot(results, names, ROOT / "docs" / "images" / "suite.png")
+
+
+def table(results: list[Result], names: list[str]) -> str:
+    """Medians; in brackets native's as a ratio to it; below, first results."""
+    lines = [
+        "| case | " + " | ".join(names) + " | first: native | first: jax.jit |",
+        "| --- |" + " --- |" * (len(names) + 2),
+    ]
+    for result in results:
+        times = result["times"]
+        native = times["native"]["median"]
+        cells: list[str] = []
+        for name in names:
+            if name not in times:
+                cells.append("")
+                continue
+            median = times[name]["median"]
+            ratio = "" if name == "native" else f" ({native / median:.2f})"
+            cells.append(shown_seconds(median) + ratio)
+        firsts = [
+            shown_seconds(times[name]["first"]) if name in times else ""
+            for name in ("native", "jax.jit")
+        ]
+        lines.append(f"| {result['case']} | " + " | ".join([*cells, *firsts]) + " |")
+    return "\n".join(lines)
+
+
+def plot(results: list[Result], names: list[str], path: Path) -> None:
+    """For each case, how long the others take where native takes one."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(8, 0.27 * len(results) + 1.4))
+    places = range(len(results), 0, -1)
+    for name, mark in zip([n for n in names if n != "native"], "osD^v", strict=False):
+        found = [
+            (r["times"][name]["median"] / r["times"]["native"]["median"], y)
+            for r, y in zip(results, places, strict=True)
+            if name in r["times"]
+        ]
+        axes.scatter(*zip(*found, strict=True), s=22, marker=mark, label=name, zorder=3)
+    axes.axvline(1, color="black", linewidth=1)
+    axes.set_xscale("log")
+    axes.set_yticks(list(places), [r["case"] for r in results], fontsize=8)
+    axes.set_xlabel("time over native time: right of the line, native is faster")
+    axes.grid(axis="x", alpha=0.4)
+    axes.legend(fontsize=8, loc="lower right")
+    figure.tight_layout()
+    figure.savefig(path, dpi=130)

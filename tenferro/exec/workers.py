@@ -1,0 +1,85 @@
+"""The threads that an executor works with."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+__all__ = ["Workers"]
+
+
+class Workers:
+    """A pool of threads that is made when first needed.
+
+    Args:
+        threads: how many work at once; None takes the machine's cores.
+    """
+
+    def __init__(self, threads: int | None) -> None:
+        self.count = _cores() if threads is None else threads
+        self._blas_threads: int | None = None
+        self._lock = threading.Lock()
+        self._pool: ThreadPoolExecutor | None = None
+
+    def share(self, work: Callable[[int, int], None], rows: int, step: int, alone: bool) -> None:
+        """Call work(start, stop) on parts of `rows` that are multiples of `step`, all at once."""
+        tiles = -(-rows // step)
+        count = 1 if alone else min(self.count, tiles)
+        if count <= 1:
+            work(0, rows)
+            return
+        cuts = [min(rows, step * (tiles * i // count)) for i in range(count + 1)]
+        pool = self._threads()
+        futures: list[Future[None]] = [pool.submit(work, a, b) for a, b in pairwise(cuts[1:])]
+        try:
+            work(cuts[0], cuts[1])
+        finally:
+            for future in futures:
+                future.exception()  # so that nothing writes to a result after this returns
+        for future in futures:
+            future.result()
+
+    def blas_is_threaded(self) -> bool:
+        """Whether NumPy's BLAS shares its work among threads by itself, as it does unless told otherwise."""
+        if self._blas_threads is None:
+            from threadpoolctl import threadpool_info  # because few programs have large products
+
+            counts = [
+                pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"
+            ]
+            self._blas_threads = max(counts, default=1)
+        return self._blas_threads > 1
+
+    def _threads(self) -> ThreadPoolExecutor:
+        with self._lock:
+            if self._pool is None:
+                from concurrent.futures import ThreadPoolExecutor  # because importing it takes long
+
+                self._pool = ThreadPoolExecutor(max(self.count - 1, 1), "tenferro")
+                if hasattr(os, "register_at_fork"):
+                    mine = weakref.ref(self)
+                    os.register_at_fork(after_in_child=lambda: _abandon(mine()))
+            return self._pool
+
+    def abandon(self) -> None:
+        """Forget the threads of the parent, in a process that was forked."""
+        self._pool = None
+
+
+def _cores() -> int:
+    """Those that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _abandon(workers: Workers | None) -> None:
+    if workers is not None:
+        workers.abandon()

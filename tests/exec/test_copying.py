@@ -1,0 +1,56 @@
+"""Copies into another order: the same elements, whichever way the blocks are cut."""
+
+import numpy as np
+import pytest
+
+from tenferro.exec import copying
+from tenferro.exec.copying import dense
+from tenferro.exec.workers import Workers
+
+SHAPES = [
+    (2,) * 12,
+    (3, 5, 2, 7, 2, 3, 4),
+    (40, 70),
+    (130, 3, 129),
+    (2, 3000),
+    (3000, 2),
+    (17, 1, 19, 1, 23),
+    (1100, 2, 3),
+    (5,),
+    (0, 4),
+    (),
+]
+
+
+@pytest.fixture
+def small_caches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that small arrays are cut into blocks."""
+    monkeypatch.setattr(copying, "SMALLEST", 0)
+    monkeypatch.setattr(copying, "NEAR", 1)
+
+
+@pytest.mark.usefixtures("small_caches")
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_any_permutation_is_copied(shape: tuple[int, ...], order: str) -> None:
+    rng = np.random.default_rng(0)
+    workers = Workers(2)
+    for dtype in ("float64", "int8", "complex128"):
+        x = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
+        for perm in [tuple(range(x.ndim))[::-1], *[rng.permutation(x.ndim) for _ in range(4)]]:
+            view = x.transpose(perm)
+            if view.ndim and rng.random() < 0.5:
+                view = np.flip(view, rng.integers(view.ndim))
+            found = dense(view, order, workers)
+            assert found.flags.c_contiguous if order == "C" else found.flags.f_contiguous
+            assert found.dtype == view.dtype
+            assert not np.may_share_memory(found, x)
+            assert np.array_equal(found, view)
+
+
+@pytest.mark.usefixtures("small_caches")
+def test_repeated_elements_and_gaps_are_copied() -> None:
+    x = np.arange(6000.0).reshape(60, 100)
+    for view in (np.broadcast_to(x[:, :1, None], (60, 100, 30)), x[::3, ::7], x[::-2, ::-1].T):
+        for order in ("C", "F"):
+            assert np.array_equal(dense(view, order), view)

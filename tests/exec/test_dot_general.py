@@ -1,0 +1,120 @@
+"""The kernel of DotGeneral against einsum, over groups of axes, orders in memory and dtypes."""
+
+import random
+
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from tenferro.exec.kernels import dot_general
+from tenferro.exec.kernels.dot_general import DotGeneralKernel
+from tenferro.exec.workers import Workers
+from tenferro.ops.contraction import DotGeneral
+from tenferro.types import TensorSpec
+
+KERNEL = DotGeneralKernel()
+
+
+def laid_out(pick: random.Random, shape: list[int], dtype: str) -> np.ndarray:
+    """Small whole numbers in some order, perhaps reversed, repeated, or with gaps."""
+    perm = pick.sample(range(len(shape)), len(shape))
+    rng = np.random.default_rng(pick.randrange(1 << 30))
+    x = rng.integers(-3, 4, [shape[p] for p in perm]).astype(dtype).transpose(np.argsort(perm))
+    kind = pick.random()
+    if not shape or kind > 0.4:
+        return x
+    axis = pick.randrange(len(shape))
+    if kind < 0.2:
+        return np.flip(x, axis)
+    if kind < 0.3 and shape[axis]:
+        return np.broadcast_to(x.take([0], axis), x.shape)
+    wide = np.zeros([2 * n for n in shape], dtype)
+    view = wide[(slice(None, None, 2),) * len(shape)]
+    view[...] = x
+    return view
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_any_contraction_is_einsum(seed: int) -> None:
+    pick = random.Random(seed)
+    for _ in range(150):
+        counts = {group: pick.choice([0, 0, 1, 1, 2, 3]) for group in "bmnk"}
+        size = {
+            (group, i): pick.choice([0, 1, 2, 3, 5] if pick.random() < 0.1 else [1, 2, 3, 4])
+            for group, count in counts.items()
+            for i in range(count)
+        }
+        if ("b", 0) in size and pick.random() < 0.2:
+            size["b", 0] = 100
+        lhs = pick.sample([a for a in size if a[0] in "bmk"], sum(a[0] in "bmk" for a in size))
+        rhs = pick.sample([a for a in size if a[0] in "bnk"], sum(a[0] in "bnk" for a in size))
+        batch = [a for a in size if a[0] == "b"]
+        terms = pick.sample([a for a in size if a[0] == "k"], counts["k"])
+        op = DotGeneral(
+            tuple(map(lhs.index, terms)),
+            tuple(map(rhs.index, terms)),
+            tuple(map(lhs.index, batch)),
+            tuple(map(rhs.index, batch)),
+        )
+        dtype = pick.choice(["f8", "c16", "f4", "i1", "i8"])
+        x = laid_out(pick, [size[a] for a in lhs], dtype)
+        y = laid_out(pick, [size[a] for a in rhs], dtype)
+        label = {axis: i for i, axis in enumerate(size)}
+        out = [*batch, *[a for a in lhs if a[0] == "m"], *[a for a in rhs if a[0] == "n"]]
+        want = np.einsum(
+            x.astype("c16"),
+            [label[a] for a in lhs],
+            y.astype("c16"),
+            [label[a] for a in rhs],
+            [label[a] for a in out],
+        )
+        found = KERNEL(op, x, y)
+        assert found.shape == want.shape
+        assert found.dtype == x.dtype
+        exact = want if dtype == "c16" else want.real
+        assert np.array_equal(found, exact.astype("i8").astype(dtype) if dtype[0] == "i" else exact)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16"])
+def test_narrow_integers_wrap_as_they_do_one_by_one(dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    info = np.iinfo(dtype)
+    x = rng.integers(info.min, info.max, (30, 40), endpoint=True).astype(dtype)
+    y = rng.integers(info.min, info.max, (40, 20), endpoint=True).astype(dtype)
+    found = KERNEL(DotGeneral((1,), (0,)), x, y)
+    exact = x.astype(object) @ y.astype(object)
+    wrapped = (exact - info.min) % (info.max - info.min + 1) + info.min
+    assert found.dtype == x.dtype
+    assert np.array_equal(found, wrapped)
+
+
+def test_pieces_of_large_products_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dot_general, "LARGE", 1)
+    monkeypatch.setattr(dot_general, "PIECE", 16)
+    monkeypatch.setattr(Workers, "blas_is_threaded", lambda _: False)
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((70, 90)), rng.standard_normal((90, 50))
+    op = DotGeneral((1,), (0,))
+    specs = (TensorSpec(x.shape, "float64"), TensorSpec(y.shape, "float64"))
+    found = [KERNEL.bind(op, specs, Workers(count))(x, y) for count in (1, 2, 3)]
+    assert np.allclose(found[0], x @ y)
+    assert all(np.array_equal(found[0], other) for other in found[1:])
+    turned = KERNEL.bind(op, specs, Workers(2))(np.asfortranarray(x), np.asfortranarray(y))
+    assert turned.flags.f_contiguous
+    assert np.allclose(turned, x @ y)
+
+
+def test_a_program_may_be_run_on_arrays_of_many_layouts() -> None:
+    program = tnf.compile(
+        lambda x, y: tnf.einsum("abcd,dcef->abef", x, y),
+        tnf.TensorSpec((2, 3, 4, 5), "float64"),
+        tnf.TensorSpec((5, 4, 3, 2), "float64"),
+    )
+    executor = tnf.GraphExecutor()
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        perm, other = rng.permutation(4), rng.permutation(4)
+        x = np.empty(np.array((2, 3, 4, 5))[perm]).transpose(np.argsort(perm))
+        y = np.empty(np.array((5, 4, 3, 2))[other]).transpose(np.argsort(other))
+        x[...], y[...] = rng.standard_normal(x.shape), rng.standard_normal(y.shape)
+        assert np.allclose(executor.run(program, x, y), np.einsum("abcd,dcef->abef", x, y))
