@@ -15,7 +15,7 @@ import pytest
 
 import tenferro as tnf
 from tenferro import errors
-from tenferro.exec import fusion, straight_line
+from tenferro.exec import fusion, grouping, straight_line
 from tenferro.exec.kernels import KERNELS, MAY_VIEW
 from tenferro.extension import ExtensionOp, HostReferenceRuntime, apply, extension_family
 from tenferro.types import flatten
@@ -153,7 +153,7 @@ def test_scalars_stay_arrays_where_people_see_them() -> None:
 
 @pytest.fixture
 def tiny_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fusion, "SMALLEST", 1)
+    monkeypatch.setattr(grouping, "SMALLEST", 1)
     monkeypatch.setattr(fusion, "TILE_BYTES", 48)
     monkeypatch.setattr(fusion, "ALONE", 0)
 
@@ -202,9 +202,11 @@ def test_any_layout_and_tail(dtype: str) -> None:
         found, expected = executor.run(program, *given), loop.run(program, *given)
         for y, z in zip(found, expected, strict=True):
             # Contiguous and strided loops of NumPy's may round transcendental functions differently.
-            close = 0 if dtype == "float64" else 1e-2 if kind.itemsize == 2 else 1e-5
+            # A sum over rows is formed of sums of tiles, in another order than NumPy's.
+            close = 1e-13 if kind.itemsize >= 8 else 1e-2 if kind.itemsize == 2 else 1e-5
+            size = float(np.abs(z.astype(complex)).max())
             np.testing.assert_allclose(
-                y.astype(complex), z.astype(complex), rtol=max(close, 1e-13), atol=1e-12
+                y.astype(complex), z.astype(complex), rtol=close, atol=close * size
             )
     assert "def tiles_" in executor.source(program)
 
@@ -233,10 +235,11 @@ def test_errors_in_threads_name_the_line(monkeypatch: pytest.MonkeyPatch) -> Non
         if name.startswith("tiles_")
     )
 
-    def broken(*arrays: Any) -> Any:
+    def broken(*arrays: Any, **out: Any) -> Any:
         raise MemoryError("no room")
 
-    names = function.tiles.__globals__
+    (tiles,) = function._functions.values()
+    names = tiles.__globals__
     monkeypatch.setitem(names, next(name for name in names if name.startswith("erf")), broken)
     with pytest.raises(errors.BackendFailureError, match=r"Erf.*MemoryError: no room"):
         executor.run(program, x)

@@ -14,6 +14,7 @@ from typing import Any
 from tenferro.dims import ShapeExtent, extent_of
 from tenferro.errors import TenferroError
 from tenferro.exec.extensions import ExtensionRegistry
+from tenferro.exec.grouping import SMALLEST
 from tenferro.exec.kernels import KERNELS, Kernel
 from tenferro.exec.segments import Segment, segment_instructions
 from tenferro.exec.straight_line import StraightLine, straight_line
@@ -74,6 +75,7 @@ class ExecProgram:
     segments: tuple[Segment, ...]
     input_types: tuple[TensorSpec, ...]
     workers: Workers = field(default_factory=lambda: Workers(1), repr=False)
+    order: str = "K"
     _later: Iterator[bool] = field(default_factory=lambda: chain([False], repeat(True)), repr=False)
 
     @property
@@ -82,8 +84,16 @@ class ExecProgram:
         return self.__dict__.get("straight_line")
 
     def is_worth_generating(self) -> bool:
-        """From the second run on: to generate and compile takes longer than the loop takes once."""
-        return next(self._later)
+        """From the second run on, because to generate and compile takes longer than the loop takes once;
+        where arrays are large enough for groups, at once.
+        """
+        return next(self._later) or self._has_large_arrays
+
+    @cached_property
+    def _has_large_arrays(self) -> bool:
+        return any(
+            spec.size >= SMALLEST for step in self.instructions for spec in step.output_types
+        )
 
     @cached_property
     def straight_line(self) -> StraightLine:
@@ -112,11 +122,13 @@ def compile_std_to_exec(
     passes: Sequence[Pass] = (),
     extensions: ExtensionRegistry | None = None,
     workers: Workers | None = None,
+    order: str = "K",
 ) -> ExecProgram:
     """Run the passes on a static program and bind each instruction to its kernel.
 
     Args:
         workers: threads for groups of elementwise instructions; one by default.
+        order: of results, if they can be written so; "K" asks for none.
 
     Raises:
         UnsupportedError: an extension whose family has no runtime in `extensions`.
@@ -144,6 +156,7 @@ def compile_std_to_exec(
         segments=segment_instructions([instruction.op for instruction in instructions]),
         input_types=program.input_specs,
         workers=Workers(1) if workers is None else workers,
+        order=order,
     )
 
 

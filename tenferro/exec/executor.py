@@ -155,7 +155,11 @@ class GraphExecutor:
         return self._compiled.get(
             (program, shapes),
             lambda: compile_std_to_exec(
-                program.specialize(program.bind(shapes)), self.passes, self.extensions, self.workers
+                program.specialize(program.bind(shapes)),
+                self.passes,
+                self.extensions,
+                self.workers,
+                self.order,
             ),
         )
 
@@ -179,7 +183,8 @@ class GraphExecutor:
         order = self.order
         for output, asked in zip(outputs, may_share, strict=True):
             array = np.asarray(output)
-            if order != "K" and not array.flags[f"{order}_CONTIGUOUS"]:
+            flags = array.flags
+            if order != "K" and not (flags.f_contiguous if order == "F" else flags.c_contiguous):
                 array = dense(array, order, self.workers)
             elif asked and (
                 not array.flags.writeable

@@ -1,31 +1,30 @@
-"""Elementwise groups, tile by tile: values in the middle stay in cache and are never whole arrays.
+"""Groups, tile by tile: values in the middle stay in cache and are never whole arrays.
 
-A group is a run of elementwise instructions over one shape. It becomes one generated function of tiles,
-which threads call on parts of their own; a ufunc releases Python's lock. What an element becomes does not
-depend on tiles or threads.
+A group becomes one generated function of tiles, which threads call on parts of their own; a ufunc releases
+Python's lock. What a row becomes does not depend on tiles or threads. A reduction over rows is the
+reduction of each tile's, in the order of the tiles, whose size the shapes alone decide.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tenferro.exec.grouping import ELEMENTWISE, LONGEST_ROW, REDUCTIONS, Group
+from tenferro.exec.kernels import INTO_A_BUFFER, MAY_VIEW, bound
 from tenferro.exec.workers import Workers
-from tenferro.ops import analytic as an
-from tenferro.ops import elementwise as el
+from tenferro.ops.structural import BroadcastInDim, Reshape
+from tenferro.types import TensorSpec
 
 if TYPE_CHECKING:
-    from tenferro.exec.exec_program import ExecProgram
+    from tenferro.exec.exec_program import ExecInstruction, ExecProgram
 
-__all__ = ["ELEMENTWISE", "Group", "grouped"]
+__all__ = ["Fused", "fused"]
 
-ELEMENTWISE = frozenset({*el.CARDS, *an.CARDS} - {el.BitcastConvert})
-SMALLEST = 1 << 16
-"""Elements of a shape whose instructions are worth grouping."""
 TILE_BYTES = 1 << 18
 """Of one operand's tile: a handful of them lie in a core's cache."""
 ALONE = 1 << 17
@@ -33,109 +32,82 @@ ALONE = 1 << 17
 
 
 @dataclass(frozen=True)
-class Group:
-    """Instructions that run tile by tile.
-
-    Attributes:
-        instructions: their numbers.
-        takes, gives: slots from outside, and those that are needed outside.
-        shape: of every value in the group.
-    """
-
-    instructions: tuple[int, ...]
-    takes: tuple[int, ...]
-    gives: tuple[int, ...]
-    shape: tuple[int, ...]
-
-
-def grouped(program: ExecProgram, skipped: Sequence[bool]) -> Iterator[int | Group]:
-    """The instructions in an order that keeps what depends on what, elementwise runs as groups.
-
-    An instruction that needs nothing of the run before it goes ahead of it, so that runs are long.
-    """
-    readers: dict[int, list[int]] = {}
-    for index, step in enumerate(program.instructions):
-        for slot in step.input_slots:
-            readers.setdefault(slot, []).append(index)
-    for slot in program.output_slots:
-        readers.setdefault(slot, []).append(-1)
-    run: list[int] = []
-    made: dict[int, None] = {}
-    shape: tuple[Any, ...] = ()
-
-    def flushed() -> Iterator[int | Group]:
-        if len(run) > 1:
-            inside = set(run)
-            taken = dict.fromkeys(s for i in run for s in program.instructions[i].input_slots)
-            yield Group(
-                tuple(run),
-                tuple([slot for slot in taken if slot not in made]),
-                tuple([s for s in made if not inside.issuperset(readers.get(s, ()))]),
-                shape,
-            )
-        else:
-            yield from run
-        run.clear()
-        made.clear()
-
-    for index, step in enumerate(program.instructions):
-        if skipped[index]:
-            continue
-        first = step.output_types[0]
-        fits = type(step.op) in ELEMENTWISE and first.size >= SMALLEST
-        joins = fits and (not run or first.shape == shape)
-        if not joins and not made.keys().isdisjoint(step.input_slots):
-            yield from flushed()
-            joins = fits
-        if joins:
-            shape = first.shape
-            run.append(index)
-            made.update(dict.fromkeys(step.output_slots))
-        else:
-            yield index
-    yield from flushed()
-
-
-@dataclass(frozen=True)
 class Fused:
     """A group as a function of whole arrays.
 
     Attributes:
-        tiles: generated; works on rows from one number to another.
-        source: of `tiles`.
-        file: its name in tracebacks.
-        places: numbers of instructions by the line of `tiles`.
-        dtypes: of the results.
+        source: of `tiles(i, j, tile, scratch.., operands.., results.., shares..)`.
+        function: of tiles, for values whose leading axes are so many; with True, what is wanted column-major
+            is written through scratch.
+        scratch, gives, totals: types of buffers, results, and reductions over rows.
+        columns: whether each result is wanted column-major.
+        folds: combine the shares of each total.
     """
 
-    tiles: Callable[..., None]
+    group: Group
     source: str
-    file: str
-    places: dict[int, int]
-    shape: tuple[int, ...]
-    dtypes: tuple[Any, ...]
+    function: Callable[[int, bool], Callable[..., None]]
+    scratch: dict[bool, tuple[TensorSpec, ...]]
+    gives: tuple[TensorSpec, ...]
+    totals: tuple[TensorSpec, ...]
+    columns: tuple[bool, ...]
+    folds: tuple[Callable[[Any], Any], ...]
     widest: int
     workers: Workers
+    _functions: dict[tuple[int, bool], Callable[..., None]] = field(default_factory=dict)
 
     def __call__(self, *arrays: Any) -> Any:
-        turned = sum(map(_is_column_major, arrays)) > sum(map(_is_row_major, arrays))
-        shape = self.shape[::-1] if turned else self.shape
-        results = [np.empty(shape, dtype) for dtype in self.dtypes]
-        views = [x.T if turned else x for x in arrays]
-        outs = results
-        flat = [_flat(x) for x in views]
-        if all(x is not None for x in flat):
-            views, outs = flat, [y.reshape(-1) for y in results]
-        rows, rest = outs[0].shape[0], outs[0].shape[1:]
-        step = max(1, TILE_BYTES // self.widest // max(prod(rest), 1))
+        layout, turns = self._layout(arrays)
+        shape = layout.shape(self.group.shape)
+        step = max(1, TILE_BYTES // self.widest // max(prod(shape[1:]), 1))
+        results = [
+            np.empty(spec.shape, spec.dtype.dtype, "F" if turns and column else layout.order)
+            for spec, column in zip(self.gives, self.columns, strict=True)
+        ]
+        count = -(-shape[0] // step)
+        shares = [np.empty((count, *spec.shape), spec.dtype.dtype) for spec in self.totals]
+        taken = [layout.view(x) for x in arrays]
+        written = [layout.view(y) for y in results]
+        tiles = self._functions.get((layout.lead, turns))
+        if tiles is None:
+            tiles = self._functions[layout.lead, turns] = self.function(layout.lead, turns)
+        scratch_types = [
+            ((step, *layout.shape(spec.shape)[1:]), spec.dtype.dtype)
+            for spec in self.scratch[turns]
+        ]
 
         def work(start: int, stop: int) -> None:
+            scratch = [np.empty(shape, dtype, layout.scratch) for shape, dtype in scratch_types]
             with np.errstate(all="ignore"):
-                self.tiles(start, stop, step, rest, *views, *outs)
+                for i in range(start, stop, step):
+                    j = min(i + step, stop)
+                    if j - i < step:
+                        scratch = [s[: j - i] for s in scratch]
+                    tiles(i, j, i // step, *scratch, *taken, *written, *shares)
 
-        self.workers.share(work, rows, step, outs[0].size < ALONE)
-        given = [y.T for y in results] if turned else results
+        self.workers.share(work, shape[0], step, prod(shape) < ALONE)
+        found = [fold(share) for fold, share in zip(self.folds, shares, strict=True)]
+        given = [*results, *found]
         return given[0] if len(given) == 1 else given
+
+    def _layout(self, arrays: Sequence[Any]) -> tuple[Layout, bool]:
+        """How the arrays are walked: by memory where they agree, else along their leading axis.
+
+        And whether results that are wanted column-major are turned tile by tile.
+        """
+        group = self.group
+        lead, rank = group.lead, len(group.shape)
+        columns = sum(map(_is_column_major, arrays)) > sum(map(_is_row_major, arrays))
+        turns = any(self.columns) and not columns and prod(group.shape[1:]) <= LONGEST_ROW
+        if lead == rank and not turns:
+            inner = Turned(rank) if columns else Layout(rank)
+            flat = Flat(inner)
+            return (flat if all([flat.fits(x) for x in arrays]) else inner), False
+        if columns:
+            return Columns(lead), False
+        merged = Merged(lead)
+        fits = lead > 1 and not turns and all([merged.fits(x) for x in arrays])
+        return (merged if fits else Layout(lead)), turns
 
 
 def _is_row_major(x: Any) -> bool:
@@ -146,158 +118,331 @@ def _is_column_major(x: Any) -> bool:
     return x.flags.f_contiguous and not x.flags.c_contiguous
 
 
-def _flat(x: Any) -> Any:
-    """One axis over the elements of x in row-major order, without a copy; None where there is none."""
-    if x.flags.c_contiguous:
-        return x.reshape(-1)
-    if not any(x.strides):
+class Layout:
+    """Arrays as they are, tiled along the first axis.
+
+    Args:
+        lead: how many leading axes the views have.
+
+    Attributes:
+        order, scratch: of results and of scratch.
+    """
+
+    order: Any = "C"
+    scratch: Any = "C"
+
+    def __init__(self, lead: int) -> None:
+        self.lead = lead
+
+    def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Of the view of an array of this shape."""
+        return shape
+
+    def view(self, x: Any) -> Any:
+        """Of an array; it shares its memory."""
+        return x
+
+
+class Columns(Layout):
+    """Column-major arrays, tiled along the first axis, where rows must stay whole."""
+
+    order = "F"
+    scratch = "F"
+
+
+class Turned(Layout):
+    """Column-major arrays, their axes in the other order."""
+
+    order = "F"
+
+    def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return shape[::-1]
+
+    def view(self, x: Any) -> Any:
+        return x.T
+
+
+class Flat(Layout):
+    """Elements one after the other, in the order of memory.
+
+    Args:
+        inner: the layout in which they are so.
+    """
+
+    def __init__(self, inner: Layout) -> None:
+        super().__init__(1)
+        self.inner = inner
+        self.order = inner.order
+
+    def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return (prod(shape),)
+
+    def fits(self, x: Any) -> bool:
+        """Whether the elements are so, or all the same one."""
+        return self.inner.view(x).flags.c_contiguous or not any(x.strides)
+
+    def view(self, x: Any) -> Any:
+        x = self.inner.view(x)
+        if x.flags.c_contiguous:
+            return x.reshape(-1)
         return np.broadcast_to(x[(0,) * x.ndim], (x.size,))
-    return None
 
 
-def select(pred: Any, on_true: Any, on_false: Any, out: Any) -> Any:
-    """np.where into a buffer."""
-    np.copyto(out, on_false)
-    np.copyto(out, on_true, where=pred)
-    return out
+class Merged(Layout):
+    """Row-major arrays with their leading axes as one."""
 
+    def __init__(self, count: int) -> None:
+        super().__init__(1)
+        self.count = count
 
-INTO_A_BUFFER: dict[Any, Callable[..., Any]] = {np.where: select}
-"""Functions with the same meaning that take `out`."""
+    def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return (prod(shape[: self.count]), *shape[self.count :])
+
+    def fits(self, x: Any) -> bool:
+        """Whether the leading axes step as one."""
+        steps = [*zip(x.strides, x.strides[1:], x.shape[1:], strict=False)]
+        return all([outer == inner * n for outer, inner, n in steps[: self.count - 1]])
+
+    def view(self, x: Any) -> Any:
+        return x.reshape(self.shape(x.shape))
 
 
 def fused(
     program: ExecProgram,
     group: Group,
     functions: Sequence[Callable[..., Any]],
+    specs: Sequence[Any],
     known: dict[int, Any],
-    workers: Workers,
+    columns: Collection[int],
+    places: dict[str, dict[int, int]],
 ) -> tuple[Fused, tuple[int, ...]]:
     """The function of a group, and the slots that it takes.
 
     Args:
         functions: of every instruction of the program.
+        specs: types of all slots.
         known: values of slots that constants decide.
+        columns: slots that are wanted column-major.
+        places: is told the numbers of instructions, by the file and line of generated code.
     """
-    writer = _TileWriter(program, group, functions, known)
-    source = writer.write()
-    file = f"<tenferro tiles {id(program):x}, {group.instructions[0]}>"
-    exec(compile(source, file, "exec"), writer.names)
-    dtypes = [writer.dtypes[slot] for slot in group.gives]
+    steps = [program.instructions[index] for index in group.instructions]
+    turned = {slot for slot in group.gives if slot in columns and specs[slot].rank > 1}
+    writers = {
+        turns: _TileWriter(program, group, functions, specs, known) for turns in (False, True)
+    }
+    sources = {turns: writer.write(turned if turns else ()) for turns, writer in writers.items()}
+
+    def function(lead: int, turns: bool) -> Callable[..., None]:
+        names = writers[turns].names(lead)
+        file = f"<tenferro tiles {id(program):x}, {group.instructions[0]}, {lead}, {turns}>"
+        places[file] = writers[turns].places
+        exec(compile(sources[turns], file, "exec"), names)
+        return names["tiles"]
+
     found = Fused(
-        tiles=writer.names["tiles"],
-        source=source,
-        file=file,
-        places=writer.places,
-        shape=group.shape,
-        dtypes=tuple(dtypes),
-        widest=max(dtype.itemsize for dtype in writer.dtypes.values()),
-        workers=workers,
+        group=group,
+        source=sources[False],
+        function=function,
+        scratch={turns: tuple(writer.scratch) for turns, writer in writers.items()},
+        gives=tuple([specs[slot] for slot in group.gives]),
+        totals=tuple([specs[slot] for slot in group.totals]),
+        columns=tuple([slot in turned for slot in group.gives]),
+        folds=tuple([_fold(step, specs) for step in steps if step.output_slots[0] in group.totals]),
+        widest=max(specs[slot].dtype.itemsize for step in steps for slot in step.output_slots),
+        workers=program.workers,
     )
-    return found, tuple(writer.takes)
+    return found, tuple(writers[False].takes)
+
+
+def _fold(step: ExecInstruction, specs: Sequence[Any]) -> Callable[[Any], Any]:
+    """What combines the shares of a total: the reduction itself, over the first axis."""
+    y: TensorSpec = specs[step.output_slots[0]]
+    op: Any = replace(step.op, axes=(0,))
+    fold = bound(step.kernel, op, (TensorSpec((1, *y.shape), y.dtype),))
+    return lambda shares: np.asarray(fold(shares))
 
 
 class _TileWriter:
-    """Writes the loop over tiles; scratch is used again where a value dies."""
+    """Writes what happens to one tile; scratch is used again where a value dies."""
 
     def __init__(
         self,
         program: ExecProgram,
         group: Group,
         functions: Sequence[Callable[..., Any]],
+        specs: Sequence[Any],
         known: dict[int, Any],
     ) -> None:
-        self.program, self.group, self.functions = program, group, functions
-        self.names: dict[str, Any] = {"empty": np.empty}
-        self.scalars = {s for s in group.takes if s in known and not any(known[s].strides)}
-        for slot in self.scalars:
-            array = known[slot]
-            self.names[f"c{slot}"] = array[(0,) * array.ndim]
-        self.takes = [slot for slot in group.takes if slot not in self.scalars]
-        self.dtypes: dict[int, Any] = {}
+        self.group, self.specs = group, specs
+        self.steps = [program.instructions[index] for index in group.instructions]
+        self.functions = [functions[index] for index in group.instructions]
+        moved = {
+            s for step in self.steps if type(step.op) not in ELEMENTWISE for s in step.input_slots
+        }
+        scalars = {s for s in group.takes if s in known and not any(known[s].strides)} - moved
+        self.scalars = {slot: known[slot][(0,) * known[slot].ndim] for slot in scalars}
+        self.takes = [slot for slot in group.takes if slot not in scalars]
+        self.scratch: list[TensorSpec] = []
         self.places: dict[int, int] = {}
         self.last: dict[int, int] = {}
-        for index in group.instructions:
-            step = program.instructions[index]
-            self.dtypes[step.output_slots[0]] = step.output_types[0].dtype.dtype
-            self.last.update(dict.fromkeys(step.input_slots, index))
+        # Slots whose tile has extents of one where the value repeats itself.
+        self.thin: set[int] = set()
+        # The slot whose memory a view of a tile is.
+        self.root: dict[int, int] = {}
+        for number, step in enumerate(self.steps):
+            if type(step.op) in MAY_VIEW and not isinstance(step.op, REDUCTIONS):
+                (slot,) = step.input_slots
+                self.root[step.output_slots[0]] = self.root.get(slot, slot)
+            self.last.update(dict.fromkeys(self._roots(step.input_slots), number))
 
-    def write(self) -> str:
-        body, scratch = self._body()
-        given = ", ".join(
-            ["start", "stop", "step", "rest", *[f"v{s}" for s in self.takes],
-             *[f"o{s}" for s in self.group.gives]]
-        )  # fmt: skip
+    def write(self, turned: Collection[int]) -> str:
+        """The function's source.
+
+        Args:
+            turned: results that are column-major where all else is row-major.
+        """
+        self.turned = turned
+        body = self._body()
+        given = ", ".join([
+            "i", "j", "tile",
+            *[f"s{number}" for number in range(len(self.scratch))],
+            *[f"v{s}" for s in self.takes],
+            *[f"o{s}" for s in self.group.gives],
+            *[f"t{s}" for s in self.group.totals],
+        ])  # fmt: skip
         lines = [f"def tiles({given}):"]
-        for number, dtype in enumerate(scratch):
-            self.names[f"d{number}"] = dtype
-            lines.append(f"    s{number} = empty((step, *rest), d{number})")
-        lines.append("    for i in range(start, stop, step):")
-        lines.append("        j = min(i + step, stop)")
-        if scratch:
-            lines.append("        if j - i < step:")
-            lines += [
-                f"            s{number} = s{number}[: j - i]" for number in range(len(scratch))
-            ]
-        lines += [f"        v{slot}_ = v{slot}[i:j]" for slot in self.takes]
-        lines += [f"        o{slot}_ = o{slot}[i:j]" for slot in self.group.gives]
-        for index, line in body:
-            lines.append(f"        {line}")
-            self.places[len(lines)] = index
+        lines += [f"    v{slot} = v{slot}[i:j]" for slot in self.takes]
+        lines += [f"    o{slot} = o{slot}[i:j]" for slot in self.group.gives]
+        for number, line in body:
+            lines.append(f"    {line}")
+            self.places[len(lines)] = self.group.instructions[number]
         return "\n".join(lines)
 
-    def _body(self) -> tuple[list[tuple[int, str]], list[Any]]:
-        """A line per instruction, and the dtypes of the scratch they need."""
+    def _body(self) -> list[tuple[int, str]]:
         lines: list[tuple[int, str]] = []
-        scratch: list[Any] = []
         free: list[int] = []
         held: dict[int, int] = {}
-        given = set(self.group.gives)
-        for index in self.group.instructions:
-            step = self.program.instructions[index]
-            (slot,) = step.output_slots
-            function = self.functions[index]
-            function = INTO_A_BUFFER.get(function, function)
-            takes_out = isinstance(function, np.ufunc) or function is select
-            name = self._named(function, index)
-            arguments = [self._name(s) for s in step.input_slots]
-            # A select writes its result before it has read all of its operands.
-            if function is not select:
-                self._release(step.input_slots, index, held, free)
-            if takes_out and slot in given:
-                target = f"o{slot}_"
-            elif takes_out:
-                number = next((n for n in free if scratch[n] == self.dtypes[slot]), None)
-                if number is None:
-                    number = len(scratch)
-                    scratch.append(self.dtypes[slot])
-                else:
-                    free.remove(number)
-                held[slot] = number
-                target = f"s{number}"
+        for number, step in enumerate(self.steps):
+            if type(step.op) in ELEMENTWISE:
+                made = self._elementwise(number, step, held, free)
             else:
-                target = ""
-            if function is select:
-                self._release(step.input_slots, index, held, free)
-            if target:
-                lines.append((index, f"v{slot}_ = {name}({', '.join(arguments)}, out={target})"))
+                made = self._other(number, step)
+                self._release(step.input_slots, number, held, free)
+            lines += [(number, line) for line in made]
+        return lines
+
+    def _elementwise(
+        self, number: int, step: ExecInstruction, held: dict[int, int], free: list[int]
+    ) -> list[str]:
+        """A line that writes into a result or scratch where the function can."""
+        (slot,) = step.output_slots
+        function = self.functions[number]
+        name = self._name(number)
+        reads_first = isinstance(function, np.ufunc)
+        if not (reads_first or function in INTO_A_BUFFER):
+            operands = [self._whole(s) for s in step.input_slots]
+            self._release(step.input_slots, number, held, free)
+            lines = [f"v{slot} = {name}({', '.join(operands)})"]
+            if slot in self.group.gives:
+                lines.append(f"o{slot}[...] = v{slot}")
+            return lines
+        operands = [self._operand(s) for s in step.input_slots]
+        if reads_first:
+            self._release(step.input_slots, number, held, free)
+        if slot in self.group.gives and slot not in self.turned:
+            target = f"o{slot}"
+        else:
+            spec = self.specs[slot]
+            buffer = next((n for n in free if self.scratch[n] == spec), None)
+            if buffer is None:
+                buffer = len(self.scratch)
+                self.scratch.append(spec)
             else:
-                lines.append((index, f"v{slot}_ = {name}({', '.join(arguments)})"))
-                if slot in given:
-                    lines.append((index, f"o{slot}_[...] = v{slot}_"))
-        return lines, scratch
+                free.remove(buffer)
+            held[slot] = buffer
+            target = f"s{buffer}"
+        if not reads_first:
+            self._release(step.input_slots, number, held, free)
+        lines = [f"v{slot} = {name}({', '.join(operands)}, out={target})"]
+        if slot in self.turned:
+            lines.append(f"o{slot}[...] = v{slot}")
+        return lines
+
+    def _other(self, number: int, step: ExecInstruction) -> list[str]:
+        """A reduction, or a view of a tile."""
+        (slot,) = step.output_slots
+        call = f"{self._name(number)}({self._whole(step.input_slots[0])})"
+        if isinstance(step.op, BroadcastInDim):
+            self.thin.add(slot)
+        if slot in self.group.totals:
+            return [f"t{slot}[tile] = {call}"]
+        lines = [f"v{slot} = {call}"]
+        if slot in self.group.gives:
+            lines.append(f"o{slot}[...] = v{slot}")
+        return lines
 
     def _release(
-        self, slots: Sequence[int], index: int, held: dict[int, int], free: list[int]
+        self, slots: Sequence[int], number: int, held: dict[int, int], free: list[int]
     ) -> None:
-        for slot in dict.fromkeys(slots):
-            if self.last[slot] == index and slot in held:
+        for slot in self._roots(slots):
+            if self.last[slot] == number and slot in held:
                 free.append(held.pop(slot))
 
-    def _name(self, slot: int) -> str:
-        return f"c{slot}" if slot in self.scalars else f"v{slot}_"
+    def _roots(self, slots: Sequence[int]) -> dict[int, None]:
+        return dict.fromkeys([self.root.get(slot, slot) for slot in slots])
 
-    def _named(self, function: Any, index: int) -> str:
-        name = f"{self.program.instructions[index].op.name.lower()}_{index}"
-        self.names[name] = function
-        return name
+    def _operand(self, slot: int) -> str:
+        return f"c{slot}" if slot in self.scalars else f"v{slot}"
+
+    def _whole(self, slot: int) -> str:
+        """The operand with every element there, if only as a view."""
+        return f"whole_{slot}(v{slot}, j - i)" if slot in self.thin else self._operand(slot)
+
+    def _name(self, number: int) -> str:
+        return f"{self.steps[number].op.name.lower()}_{self.group.instructions[number]}"
+
+    def names(self, lead: int) -> dict[str, Any]:
+        """What the source calls, where the leading axes of tiles are so many."""
+        found: dict[str, Any] = {f"c{slot}": value for slot, value in self.scalars.items()}
+        found |= {f"whole_{slot}": self._widened(slot, lead) for slot in self.thin}
+        for number, step in enumerate(self.steps):
+            function = self.functions[number]
+            found[self._name(number)] = (
+                INTO_A_BUFFER.get(function, function)
+                if type(step.op) in ELEMENTWISE
+                else self._of_tiles(step, lead)
+            )
+        return found
+
+    def _tail(self, slot: int, lead: int) -> tuple[int, ...]:
+        """Extents of a slot's tile after the first."""
+        merged = self.group.lead - lead + 1
+        return self.specs[slot].shape[merged:]
+
+    def _widened(self, slot: int, lead: int) -> Callable[..., Any]:
+        tail = self._tail(slot, lead)
+        return lambda x, rows: np.broadcast_to(x, (rows, *tail))
+
+    def _of_tiles(self, step: ExecInstruction, lead: int) -> Callable[..., Any]:
+        """The function of an op that moves or folds axes, with its axes counted in a tile."""
+        op: Any = step.op
+        all_lead = self.group.lead
+        (slot,) = step.input_slots
+        y = step.output_types[0]
+        if isinstance(op, REDUCTIONS):
+            first = tuple(range(lead)) if 0 in op.axes else ()
+            axes = (*first, *[axis - all_lead + lead for axis in op.axes if axis >= all_lead])
+            shape = (1, *self._tail(slot, lead))
+            return bound(
+                step.kernel, replace(op, axes=axes), (TensorSpec(shape, self.specs[slot].dtype),)
+            )
+        if isinstance(op, Reshape):
+            tail = y.shape[all_lead:]
+            return lambda x: x.reshape((*x.shape[:lead], *tail), order="F")
+        assert isinstance(op, BroadcastInDim)
+        rank = self.specs[slot].rank
+        order = sorted(range(all_lead, rank), key=op.dims.__getitem__)
+        perm = (*range(lead), *[axis - all_lead + lead for axis in order])
+        extents = {op.dims[axis]: self.specs[slot].shape[axis] for axis in order}
+        aligned = tuple([extents.get(axis, 1) for axis in range(all_lead, y.rank)])
+        return lambda x: x.transpose(perm).reshape((*x.shape[:lead], *aligned))

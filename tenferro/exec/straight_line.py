@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tenferro.exec.fusion import Group, fused, grouped
+from tenferro.exec.fusion import fused
+from tenferro.exec.grouping import Group, grouped
 from tenferro.exec.kernels import MAY_VIEW, bound
 from tenferro.ops.extension import Extension
 from tenferro.ops.source import Constant
@@ -140,9 +141,10 @@ class _Writer:
         for step in program.instructions:
             for slot, spec in zip(step.output_slots, step.output_types, strict=True):
                 self.specs[slot] = spec
+        self.columns = set(program.output_slots) if program.order == "F" else set[int]()
         self.bound = [self._bound(step) for step in program.instructions]
         self.folded = [self._fold(i) for i in range(len(program.instructions))]
-        self.units = list(grouped(program, self.folded))
+        self.units = list(grouped(program, self.specs, self.folded))
         self.places: dict[str, dict[int, int]] = {}
         self.tiles: list[str] = []
         self.last_read = self._last_reads()
@@ -154,7 +156,8 @@ class _Writer:
 
     def _bound(self, step: ExecInstruction) -> Callable[..., Any]:
         inputs = tuple([self.specs[slot] for slot in step.input_slots])
-        return bound(step.kernel, step.op, inputs, self.program.workers)  # pyright: ignore[reportArgumentType]  # because every slot has been written
+        columns = not self.columns.isdisjoint(step.output_slots)
+        return bound(step.kernel, step.op, inputs, self.program.workers, columns)  # pyright: ignore[reportArgumentType]  # because every slot has been written
 
     def _fold(self, index: int) -> bool:
         """Compute it now, where every operand is known and the result is small or a view."""
@@ -189,7 +192,7 @@ class _Writer:
 
     def _makes(self, unit: int | Group) -> tuple[int, ...]:
         return (
-            unit.gives if isinstance(unit, Group) else self.program.instructions[unit].output_slots
+            unit.makes if isinstance(unit, Group) else self.program.instructions[unit].output_slots
         )
 
     def _scalars(self) -> set[int]:
@@ -253,19 +256,20 @@ class _Writer:
     def _group_line(self, position: int) -> str:
         """A group: one call."""
         group: Any = self.units[position]
-        function, takes = fused(self.program, group, self.bound, self.known, self.program.workers)
-        self.places[function.file] = function.places
+        function, takes = fused(
+            self.program, group, self.bound, self.specs, self.known, self.columns, self.places
+        )
         name = f"tiles_{group.instructions[0]}"
         self.tiles.append(function.source.replace("def tiles(", f"def {name}("))
         self.names[name] = function
         dying = self._dying(position)
-        for slot in group.gives:
+        for slot in group.makes:
             self.owners[slot] = (slot,)
             self.lookers[slot] = 1
         for slot in dying:
             self._die(slot)
         arguments = ", ".join([self._name(slot) for slot in takes])
-        target = ", ".join(f"v{slot}" for slot in group.gives)
+        target = ", ".join(f"v{slot}" for slot in group.makes)
         gone = ", ".join(f"v{slot}" for slot in dying)
         return f"{target} = {name}({arguments})" + (f"; del {gone}" if gone else "")
 

@@ -11,6 +11,7 @@ from tenferro.exec.kernels import (
     source,
     structural,
 )
+from tenferro.exec.kernels.buffered import INTO_A_BUFFER
 from tenferro.exec.kernels.kernel import Kernel, bound
 from tenferro.ops import ALL_OPS, Column
 from tenferro.ops import dynamic as dy
@@ -21,7 +22,7 @@ from tenferro.ops import source as so
 from tenferro.ops import structural as st
 from tenferro.ops.extension import Extension
 
-__all__ = ["KERNELS", "MAY_VIEW", "Kernel", "bound"]
+__all__ = ["INTO_A_BUFFER", "KERNELS", "MAY_VIEW", "Kernel", "bound"]
 
 KERNELS: Column[Kernel] = Column(
     "kernel",

@@ -39,23 +39,23 @@ from tenferro.ops.analytic import (
     Tanh,
 )
 
-__all__ = ["ROWS"]
+__all__ = ["ROWS", "logistic", "rsqrt"]
 
 
-def low(function: Callable[..., Any]) -> Kernel:
-    """A kernel that computes float16 and bfloat16 in float32."""
-    return OfArrays(function, low=True)
+def low(function: Callable[..., Any], floats: Any = None) -> Kernel:
+    """A kernel that computes float16 and bfloat16 in float32; for the other floats it is this ufunc."""
+    return OfArrays(function, low=True, floats=None if floats is None else lambda: floats)
 
 
 def special(name: str) -> Kernel:
     """A kernel that is a function of scipy.special."""
 
-    def function(*arrays: Array) -> Array:
+    def ufunc() -> Callable[..., Any]:
         from scipy import special as functions  # because importing scipy takes long
 
-        return getattr(functions, name)(*arrays)
+        return getattr(functions, name)
 
-    return low(function)
+    return OfArrays(lambda *arrays: ufunc()(*arrays), low=True, floats=ufunc)
 
 
 def log1p(x: Array) -> Array:
@@ -119,9 +119,9 @@ def polygamma(op: Polygamma, x: Array) -> Array:
 
 ROWS: KernelRows = {
     Exp: low(np.exp),
-    Expm1: low(expm1),
+    Expm1: low(expm1, np.expm1),
     Log: low(np.log),
-    Log1p: low(log1p),
+    Log1p: low(log1p, np.log1p),
     Sqrt: low(np.sqrt),
     Rsqrt: low(rsqrt),
     Cbrt: low(np.cbrt),

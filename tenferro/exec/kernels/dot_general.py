@@ -50,12 +50,16 @@ class DotGeneralKernel:
         return self.bind(op, specs)(lhs, rhs)
 
     def bind(
-        self, op: DotGeneral, inputs: tuple[TensorSpec, ...], workers: Workers | None = None
+        self,
+        op: DotGeneral,
+        inputs: tuple[TensorSpec, ...],
+        workers: Workers | None = None,
+        columns: bool = False,
     ) -> Callable[..., Any]:
         """A plain matrix product is `np.matmul`, of transposed views where need be."""
         lhs, rhs = inputs
         out = lhs.dtype if op.accumulate_dtype is None else op.accumulate_dtype
-        contraction = Contraction(op, lhs.shape, rhs.shape, workers)
+        contraction = Contraction(op, lhs.shape, rhs.shape, workers, columns)
         if lhs.dtype.is_integer and out.is_integer:
             float_dtype = exact_float(lhs.dtype, contraction.sizes)
             if float_dtype is not None:
@@ -96,13 +100,18 @@ class Contraction:
     """
 
     def __init__(
-        self, op: DotGeneral, lhs: Sequence[int], rhs: Sequence[int], workers: Workers | None
+        self,
+        op: DotGeneral,
+        lhs: Sequence[int],
+        rhs: Sequence[int],
+        workers: Workers | None,
+        columns: bool,
     ) -> None:
         self.lhs_shape, self.rhs_shape = tuple(lhs), tuple(rhs)
         self.batch = op.lhs_batch, op.rhs_batch
         self.terms = op.lhs_contracting, op.rhs_contracting
         self.rows, self.columns = op.lhs_free(len(lhs)), op.rhs_free(len(rhs))
-        self.workers = workers
+        self.workers, self.wants_columns = workers, columns
         self.sizes = tuple(
             prod(shape[axis] for axis in axes)
             for shape, axes in ((lhs, self.rows), (rhs, self.columns), (lhs, self.terms[0]))
@@ -126,7 +135,7 @@ class Contraction:
             return None
         if prod(self.sizes) >= LARGE or self.sizes[2] == 1:
             return None
-        return PRODUCTS[self.terms[0] == (0,), self.terms[1] == (1,)]
+        return PRODUCTS[self.terms[0] == (0,), self.terms[1] == (1,), self.wants_columns]
 
     def _plan(self, lhs: Array, rhs: Array) -> Product:
         if self.sizes[2] == 1:
@@ -151,7 +160,8 @@ class Contraction:
             *[count + place[-1 - axis] for axis in self.columns],
         )
         given = None if perm == tuple(range(len(perm))) else perm
-        product = self._matmul(left.is_column_major and right.is_column_major)
+        both = left.is_column_major and right.is_column_major
+        product = self._matmul(both or (self.wants_columns and not self.batch_shape))
         return partial(_run, left, right, product, shape, given)
 
     def _matmul(self, turned: bool) -> Product:
@@ -336,10 +346,15 @@ def _turned_shared(workers: Workers | None, a: Array, b: Array) -> Array:
     return _shared(workers, b.T, a.T).T
 
 
-PRODUCTS: dict[tuple[bool, bool], Product] = {
-    (False, False): np.matmul,
-    (True, False): lambda a, b: np.matmul(a.T, b),
-    (False, True): lambda a, b: np.matmul(a, b.T),
-    (True, True): lambda a, b: np.matmul(a.T, b.T),
+PRODUCTS: dict[tuple[bool, bool, bool], Product] = {
+    (False, False, False): np.matmul,
+    (True, False, False): lambda a, b: np.matmul(a.T, b),
+    (False, True, False): lambda a, b: np.matmul(a, b.T),
+    (True, True, False): lambda a, b: np.matmul(a.T, b.T),
+    (False, False, True): lambda a, b: np.matmul(b.T, a.T).T,
+    (True, False, True): lambda a, b: np.matmul(b.T, a).T,
+    (False, True, True): lambda a, b: np.matmul(b, a.T).T,
+    (True, True, True): lambda a, b: np.matmul(b, a).T,
 }
-"""Products of matrices, by whether the left one and the right one are transposed; BLAS reads either way."""
+"""Products of matrices, by whether the left one, the right one and the result are transposed; BLAS reads and
+writes either way."""

@@ -48,22 +48,40 @@ class OfArrays:
     """A kernel that needs nothing of the payload: `function` of the arrays.
 
     Where the types are known, the function stands for the kernel, and a ufunc can write into a buffer.
+
+    Args:
+        low: whether float16 and bfloat16 are computed in float32.
+        floats: gives the ufunc that is the function for float32 and float64, where the function itself is
+            none.
     """
 
-    __slots__ = ("_any", "_function")
+    __slots__ = ("_any", "_floats", "_function")
 
-    def __init__(self, function: Callable[..., Any], low: bool = False) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        low: bool = False,
+        floats: Callable[[], Callable[..., Any]] | None = None,
+    ) -> None:
         self._function = function
         self._any = in_float32(function) if low else function
+        self._floats = floats
 
     def __call__(self, op: Any, *arrays: Any) -> Any:
         return self._any(*arrays)
 
     def bind(
-        self, op: Any, inputs: tuple[TensorSpec, ...], workers: Workers | None = None
+        self,
+        op: Any,
+        inputs: tuple[TensorSpec, ...],
+        workers: Workers | None = None,
+        columns: bool = False,
     ) -> Callable[..., Any]:
         """What runs for inputs of these types."""
-        return self._any if inputs[0].dtype.dtype in _LOW else self._function
+        dtype = inputs[0].dtype
+        if dtype.dtype in _LOW:
+            return self._any
+        return self._floats() if self._floats and dtype.is_float else self._function
 
 
 class ByPayload:
@@ -78,24 +96,33 @@ class ByPayload:
         return self._choose(op)(*arrays)
 
     def bind(
-        self, op: Any, inputs: tuple[TensorSpec, ...], workers: Workers | None = None
+        self,
+        op: Any,
+        inputs: tuple[TensorSpec, ...],
+        workers: Workers | None = None,
+        columns: bool = False,
     ) -> Callable[..., Any]:
         """What runs for inputs of these types."""
         return self._choose(op)
 
 
-def unary(function: Callable[..., Any]) -> Kernel:
-    """A kernel that needs nothing of the payload: `function` of the arrays."""
-    return OfArrays(function)
+def unary(function: Callable[..., Any], floats: Any = None) -> Kernel:
+    """A kernel that needs nothing of the payload: `function` of the arrays, for floats this ufunc."""
+    return OfArrays(function, floats=None if floats is None else lambda: floats)
 
 
 def bound(
-    kernel: Kernel, op: StdTensorOp, inputs: tuple[TensorSpec, ...], workers: Workers | None = None
+    kernel: Kernel,
+    op: StdTensorOp,
+    inputs: tuple[TensorSpec, ...],
+    workers: Workers | None = None,
+    columns: bool = False,
 ) -> Callable[..., Any]:
     """The kernel as a function of arrays of these types: a ufunc where it is just that.
 
     Args:
         workers: threads for large arrays.
+        columns: whether a column-major result is wanted, where it costs nothing.
     """
     bind = getattr(kernel, "bind", None)
-    return partial(kernel, op) if bind is None else bind(op, inputs, workers)
+    return partial(kernel, op) if bind is None else bind(op, inputs, workers, columns)

@@ -1,0 +1,78 @@
+"""Functions that are no ufuncs, with the same results written into a buffer.
+
+They write before they have read all of their operands, so that the buffer is none of those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tenferro.exec.kernels.analytic import logistic, rsqrt
+from tenferro.exec.kernels.elementwise import maximum, minimum
+
+__all__ = ["INTO_A_BUFFER"]
+
+
+def select_into(pred: Any, on_true: Any, on_false: Any, out: Any) -> Any:
+    """np.where."""
+    np.copyto(out, on_false)
+    np.copyto(out, on_true, where=pred)
+    return out
+
+
+def rsqrt_into(x: Any, out: Any) -> Any:
+    """One over the square root."""
+    np.sqrt(x, out=out)
+    return np.divide(1, out, out=out)
+
+
+def logistic_into(x: Any, out: Any) -> Any:
+    """1 / (1 + e^-x)."""
+    np.negative(x, out=out)
+    np.exp(out, out=out)
+    np.add(1, out, out=out)
+    return np.divide(1, out, out=out)
+
+
+def maximum_into(x: Any, y: Any, out: Any) -> Any:
+    """0.0 above -0.0."""
+    np.maximum(x, y, out=out)
+    number = _number(x, y)
+    if number is not None and number == 0 and not np.signbit(number):
+        np.add(out, number, out=out)
+    elif _may_be_zero(out, number):
+        np.copyto(out, maximum(x, y))
+    return out
+
+
+def minimum_into(x: Any, y: Any, out: Any) -> Any:
+    """-0.0 below 0.0."""
+    np.minimum(x, y, out=out)
+    if _may_be_zero(out, _number(x, y)):
+        np.copyto(out, minimum(x, y))
+    return out
+
+
+def _number(x: Any, y: Any) -> Any:
+    """The operand that is one number, if either is."""
+    return x if isinstance(x, np.generic) else y if isinstance(y, np.generic) else None
+
+
+def _may_be_zero(out: Any, number: Any) -> bool:
+    """Whether zeros of both signs may have met: never in integers, nor against any other number."""
+    if out.dtype.kind in "biu":
+        return False
+    return not out.all() if number is None else bool(number == 0)
+
+
+INTO_A_BUFFER: Mapping[Any, Callable[..., Any]] = {
+    np.where: select_into,
+    rsqrt: rsqrt_into,
+    logistic: logistic_into,
+    maximum: maximum_into,
+    minimum: minimum_into,
+}
+"""By the function as `bound` gives it."""

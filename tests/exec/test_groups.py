@@ -1,0 +1,131 @@
+"""Groups with reductions and repeated rows give what one instruction after the other gives."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from tenferro.exec import fusion, grouping
+from tenferro.types import flatten
+
+LOOP = tnf.GraphExecutor(segmented=False)
+RNG = np.random.default_rng(0)
+
+
+def softmax(x: Any) -> Any:
+    """Along the last axis."""
+    e = tnf.exp(x - tnf.max(x, axis=-1, keepdims=True))
+    return e / tnf.sum(e, axis=-1, keepdims=True)
+
+
+def attention(x: Any, mask: Any) -> Any:
+    """Softmax of what a mask that repeats itself lets through."""
+    return softmax(tnf.where(mask, x, -1e9))
+
+
+def layer_norm(x: Any, g: Any, b: Any) -> Any:
+    """Two reductions, numbers that repeat along rows and rows that repeat."""
+    d = x - tnf.mean(x, axis=-1, keepdims=True)
+    return d * tnf.rsqrt(tnf.mean(d * d, axis=-1, keepdims=True) + 1e-5) * g + b
+
+
+def totals(x: Any, y: Any) -> Any:
+    """Reductions over everything, over leading and over inner axes, and what is kept."""
+    z = x * y + 1.0
+    return z, tnf.sum(z), tnf.max(z, axis=0), tnf.sum(tnf.sin(z), axis=(0, 1)), tnf.prod(z, axis=1)
+
+
+def repeated(x: Any) -> Any:
+    """A repeated number that is needed outside, selected by, compared with and reduced again."""
+    m = tnf.broadcast_to(tnf.sum(x, axis=-1, keepdims=True), x.shape)
+    chosen = tnf.where(m > 0, m, x)
+    return m, chosen, tnf.sum(m, axis=-1), tnf.divide(m, m + 2.0), tnf.maximum(m, x)
+
+
+def loss(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """The gradient of a scalar of it."""
+    return tnf.grad(lambda *xs: sum(tnf.sum(tnf.sin(y)) for y in flatten(fn(*xs))[0]))
+
+
+def normal(*shape: int) -> Any:
+    """Random numbers."""
+    return RNG.standard_normal(shape)
+
+
+CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "softmax": (softmax, (normal(23, 17),)),
+    "softmax of three axes": (softmax, (normal(5, 7, 11),)),
+    "attention": (attention, (normal(3, 4, 6, 6), np.tri(6, dtype=bool))),
+    "layer norm": (layer_norm, (normal(23, 17), normal(17), normal(17))),
+    "layer norm of three axes": (layer_norm, (normal(5, 7, 11), normal(11), normal(7, 11))),
+    "totals": (totals, (normal(9, 7, 5), normal(9, 7, 5))),
+    "repeated": (repeated, (normal(23, 17),)),
+}
+CASES |= {f"{name}, gradient": (loss(fn), args) for name, (fn, args) in CASES.items()}
+
+
+@pytest.mark.parametrize("tile", [64, 1024, 1 << 18])
+@pytest.mark.parametrize("name", CASES)
+def test_groups_of_rows(name: str, tile: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grouping, "SMALLEST", 16)
+    monkeypatch.setattr(fusion, "TILE_BYTES", tile)
+    monkeypatch.setattr(fusion, "ALONE", 0)
+    fn, args = CASES[name]
+    program = tnf.compile(fn, *args)
+    expected = flatten(LOOP.run(program, *args))[0]
+    for order in ("F", "C", "K"):
+        executor = tnf.GraphExecutor(order, threads=2)
+        executor.run(program, *args)
+        for given in (args, tuple([np.asfortranarray(x) for x in args]), _gaps(args)):
+            found = flatten(executor.run(program, *given))[0]
+            for y, z in zip(found, expected, strict=True):
+                assert (y.dtype, y.shape) == (z.dtype, z.shape)
+                np.testing.assert_allclose(y, z, rtol=1e-11, atol=1e-11)
+                assert order == "K" or y.flags[f"{order}_CONTIGUOUS"]
+        assert "def tiles_" in executor.source(program)
+
+
+def _gaps(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The same arrays as views of larger ones."""
+    found: list[Any] = []
+    for x in args:
+        wide = np.zeros([2 * n for n in x.shape], x.dtype)
+        view = wide[(slice(None, None, 2),) * x.ndim]
+        view[...] = x
+        found.append(view)
+    return tuple(found)
+
+
+def test_a_softmax_is_one_group() -> None:
+    x = normal(512, 256)
+    program = tnf.compile(softmax, x)
+    executor = tnf.GraphExecutor()
+    executor.run(program, x)
+    assert executor.source(program).count("\n    v") <= 12
+    assert len(executor.compile(program, x).straight_line.parts[0].source.splitlines()) == 3
+
+
+def test_results_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fusion, "ALONE", 0)
+    x, y = normal(700, 301), normal(700, 301)
+    for fn in (totals_of_two, loss(softmax_of_product)):
+        program = tnf.compile(fn, x, y)
+        found = [
+            flatten(tnf.GraphExecutor(threads=count).run(program, x, y))[0] for count in (1, 2, 5)
+        ]
+        again = tnf.GraphExecutor(threads=2)
+        found += [flatten(again.run(program, x, y))[0] for _ in range(3)]
+        for other in found[1:]:
+            assert all(a.tobytes() == b.tobytes() for a, b in zip(found[0], other, strict=True))
+
+
+def totals_of_two(x: Any, y: Any) -> Any:
+    """Sums of products."""
+    return tnf.sum(x * y), tnf.sum(x * y, axis=0), tnf.sum(x * y, axis=1)
+
+
+def softmax_of_product(x: Any, y: Any) -> Any:
+    """Along rows."""
+    return softmax(x * y)
