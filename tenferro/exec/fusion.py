@@ -25,8 +25,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Fused", "fused"]
 
-TILE_BYTES = 1 << 18
-"""Of one operand's tile: a handful of them lie in a core's cache."""
+TILE_BYTES = 1 << 19
+"""Of one array's tile, at most: below, the calls cost more than the work, the more so on threads."""
+CACHE_BYTES = 3 << 19
+"""Of all the tiles that are worked on at once."""
+TURNED_ROWS = 128
+"""Of a tile that is turned: so many neighbours are written to each column."""
+PAGE = 1 << 12
+"""Bytes of a row, or a multiple, that make all rows fall into the same places of a cache."""
 ALONE = 1 << 17
 """Elements below which one thread does it all."""
 
@@ -59,7 +65,11 @@ class Fused:
     def __call__(self, *arrays: Any) -> Any:
         layout, turns = self._layout(arrays)
         shape = layout.shape(self.group.shape)
-        step = max(1, TILE_BYTES // self.widest // max(prod(shape[1:]), 1))
+        row = self.widest * max(prod(shape[1:]), 1)
+        arrays_at_once = len(arrays) + len(self.gives) + len(self.scratch[turns])
+        step = max(1, min(TILE_BYTES, max(TILE_BYTES // 2, CACHE_BYTES // arrays_at_once)) // row)
+        if turns:
+            step = max(step, min(TURNED_ROWS, 4 * TILE_BYTES // row))
         results = [
             np.empty(spec.shape, spec.dtype.dtype, "F" if turns and column else layout.order)
             for spec, column in zip(self.gives, self.columns, strict=True)
@@ -77,7 +87,7 @@ class Fused:
         ]
 
         def work(start: int, stop: int) -> None:
-            scratch = [np.empty(shape, dtype, layout.scratch) for shape, dtype in scratch_types]
+            scratch = [_scratch(shape, dtype, layout, turns) for shape, dtype in scratch_types]
             with np.errstate(all="ignore"):
                 for i in range(start, stop, step):
                     j = min(i + step, stop)
@@ -108,6 +118,14 @@ class Fused:
         merged = Merged(lead)
         fits = lead > 1 and not turns and all([merged.fits(x) for x in arrays])
         return (merged if fits else Layout(lead)), turns
+
+
+def _scratch(shape: tuple[int, ...], dtype: Any, layout: Layout, turns: bool) -> Any:
+    """A buffer; one that is turned has gaps between its rows where they would displace each other."""
+    if turns and prod(shape[1:]) * dtype.itemsize % PAGE == 0 and len(shape) > 1:
+        wide = np.empty((*shape[:-1], shape[-1] + 64 // dtype.itemsize), dtype)
+        return wide[..., : shape[-1]]
+    return np.empty(shape, dtype, layout.scratch)
 
 
 def _is_row_major(x: Any) -> bool:

@@ -37,7 +37,7 @@ VIEWS = (BroadcastInDim, Reshape)
 """Ops that take no memory: one whose result is needed outside is done there once more."""
 SMALLEST = 1 << 16
 """Elements of a shape whose instructions are worth grouping."""
-LONGEST_ROW = 1 << 15
+LONGEST_ROW = 1 << 16
 """Elements of a row, where rows stay whole."""
 
 

@@ -26,8 +26,10 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["DotGeneralKernel"]
 
 PIECE = 256
-"""Rows of a product that is shared by threads. Its pieces are the same for any number of threads."""
-LARGE = 1 << 26
+"""Rows, at least, of the pieces that threads share: each packs the other operand once more."""
+MOST_PIECES = 8
+"""Of one product. They are the same for any number of threads."""
+LARGE = 1 << 25
 """Multiplications of a product that is worth sharing."""
 TINY = 4
 """Extent up to which many products of matrices with the batch fastest are sums of products of vectors."""
@@ -133,7 +135,7 @@ class Contraction:
         matrices = len(self.lhs_shape) == len(self.rhs_shape) == 2
         if not matrices or self.batch[0] or len(self.terms[0]) != 1:
             return None
-        if prod(self.sizes) >= LARGE or self.sizes[2] == 1:
+        if self.sizes[2] == 1 or prod(self.sizes) >= LARGE:
             return None
         return PRODUCTS[self.terms[0] == (0,), self.terms[1] == (1,), self.wants_columns]
 
@@ -167,7 +169,7 @@ class Contraction:
     def _matmul(self, turned: bool) -> Product:
         """By BLAS: the transposed product where both operands lie so, shared where it is large."""
         m, n, k = self.sizes
-        if not self.batch_shape and m * n * k >= LARGE:
+        if not self.batch_shape and m * n * k >= LARGE and max(m, n) >= 2 * PIECE:
             return partial(_turned_shared if turned else _shared, self.workers)
         return _turned if turned else np.matmul
 
@@ -327,18 +329,24 @@ def _turned(a: Array, b: Array) -> Array:
 
 
 def _shared(workers: Workers | None, a: Array, b: Array) -> Array:
-    """A large product, in pieces of rows that threads share where BLAS itself has one."""
+    """A large product, in pieces that threads share where BLAS itself has one."""
     out = np.empty((a.shape[0], b.shape[1]), a.dtype)
+    by_rows = a.shape[0] >= b.shape[1]
+    extent = max(out.shape)
+    piece = -(-extent // min(MOST_PIECES, extent // PIECE))
 
     def work(start: int, stop: int) -> None:
-        for i in range(start, stop, PIECE):
-            j = min(i + PIECE, stop)
-            np.matmul(a[i:j], b, out=out[i:j])
+        for i in range(start, stop, piece):
+            j = min(i + piece, stop)
+            if by_rows:
+                np.matmul(a[i:j], b, out=out[i:j])
+            else:
+                np.matmul(a, b[:, i:j], out=out[:, i:j])
 
     if workers is None:
-        work(0, a.shape[0])
+        work(0, extent)
     else:
-        workers.share(work, a.shape[0], PIECE, alone=workers.blas_is_threaded())
+        workers.share(work, extent, piece, alone=workers.blas_is_threaded())
     return out
 
 
