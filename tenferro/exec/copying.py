@@ -37,11 +37,15 @@ LONG = 1024
 Order = Literal["C", "F"]
 
 
-def dense(x: Any, order: Order, workers: Workers | None = None) -> Any:
-    """A new array with the elements of x, in "C" or "F" order."""
-    if x.nbytes < SMALLEST:
+def dense(x: Any, order: Order, workers: Workers | None = None, into: Any = None) -> Any:
+    """A new array with the elements of x, in "C" or "F" order.
+
+    Args:
+        into: bytes to write it to.
+    """
+    if x.nbytes < SMALLEST and into is None:
         return np.array(x, order=order, copy=True)
-    out = np.empty(x.shape, x.dtype, order)
+    out = np.ndarray(x.shape, x.dtype, into, order=order)
     copy_into(out, x, workers)
     return out
 

@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, repeat
-from typing import Any
+from typing import Any, Literal
 
 from tenferro.dims import ShapeExtent, extent_of
 from tenferro.errors import TenferroError
 from tenferro.exec.extensions import ExtensionRegistry
 from tenferro.exec.grouping import SMALLEST
 from tenferro.exec.kernels import KERNELS, Kernel
+from tenferro.exec.memory import Arena
 from tenferro.exec.segments import Segment, segment_instructions
 from tenferro.exec.straight_line import StraightLine, straight_line
 from tenferro.exec.workers import Workers
@@ -25,7 +26,7 @@ from tenferro.ops.extension import Extension
 from tenferro.program import GraphProgram, Instruction
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["ExecInstruction", "ExecProgram", "Pass", "compile_std_to_exec"]
+__all__ = ["ExecInstruction", "ExecProgram", "Pass", "Resources", "compile_std_to_exec"]
 
 Pass = Callable[[GraphProgram], GraphProgram]
 """A pure function from program to program that keeps its meaning."""
@@ -61,6 +62,21 @@ class ExecInstruction:
         )
 
 
+@dataclass(frozen=True)
+class Resources:
+    """What an executor lends to the programs that it runs.
+
+    Attributes:
+        workers: threads for large arrays.
+        arena: memory for values in the middle.
+        order: of results, where they can be written so; "K" asks for none.
+    """
+
+    workers: Workers = field(default_factory=lambda: Workers(1))
+    arena: Arena = field(default_factory=lambda: Arena(0))
+    order: Literal["F", "C", "K"] = "K"
+
+
 @dataclass(frozen=True, eq=False)
 class ExecProgram:
     """A program specialised to concrete input shapes, after the native passes.
@@ -74,8 +90,7 @@ class ExecProgram:
     n_slots: int
     segments: tuple[Segment, ...]
     input_types: tuple[TensorSpec, ...]
-    workers: Workers = field(default_factory=lambda: Workers(1), repr=False)
-    order: str = "K"
+    resources: Resources
     _later: Iterator[bool] = field(default_factory=lambda: chain([False], repeat(True)), repr=False)
 
     @property
@@ -121,14 +136,12 @@ def compile_std_to_exec(
     program: GraphProgram,
     passes: Sequence[Pass] = (),
     extensions: ExtensionRegistry | None = None,
-    workers: Workers | None = None,
-    order: str = "K",
+    resources: Resources | None = None,
 ) -> ExecProgram:
     """Run the passes on a static program and bind each instruction to its kernel.
 
     Args:
-        workers: threads for groups of elementwise instructions; one by default.
-        order: of results, if they can be written so; "K" asks for none.
+        resources: of the executor; one thread and no arena by default.
 
     Raises:
         UnsupportedError: an extension whose family has no runtime in `extensions`.
@@ -155,8 +168,7 @@ def compile_std_to_exec(
         n_slots=program.n_slots,
         segments=segment_instructions([instruction.op for instruction in instructions]),
         input_types=program.input_specs,
-        workers=Workers(1) if workers is None else workers,
-        order=order,
+        resources=Resources() if resources is None else resources,
     )
 
 

@@ -10,13 +10,15 @@ import numpy as np
 from tenferro.errors import InvalidConfigError
 from tenferro.exec.copying import dense
 from tenferro.exec.dispatch import is_traced
-from tenferro.exec.exec_program import ExecProgram, Pass, compile_std_to_exec
+from tenferro.exec.exec_program import ExecProgram, Pass, Resources, compile_std_to_exec
 from tenferro.exec.extensions import ExtensionRegistry, ExtensionRuntime
+from tenferro.exec.memory import Arena
 from tenferro.exec.replay import replay
 from tenferro.exec.run import run_instructions
 from tenferro.exec.workers import Workers
 from tenferro.passes import NATIVE_PASSES
 from tenferro.program import BoundedCache, CacheStats, GraphProgram
+from tenferro.program.memory_plan import MemoryPlan
 from tenferro.types import flatten
 
 if TYPE_CHECKING:
@@ -55,6 +57,7 @@ class GraphExecutor:
             all are finite, in gradients too; the error names op, element, operands and your line.
         passes: the native passes; None takes `tenferro.passes.NATIVE_PASSES`.
         cache_size: how many specialised programs are kept.
+        arena_bytes: how much memory of values in the middle of programs is kept for the next run.
         runtimes: of extension families, beside those that come with the package.
 
     Results never share memory with an argument, a constant, or each other.
@@ -77,6 +80,7 @@ class GraphExecutor:
         check_finite: bool = False,
         passes: Sequence[Pass] | None = None,
         cache_size: int = 256,
+        arena_bytes: int = 1 << 30,
         runtimes: Iterable[ExtensionRuntime] = (),
     ) -> None:
         if order not in ("F", "C", "K"):
@@ -92,6 +96,8 @@ class GraphExecutor:
         for runtime in runtimes:
             self.register_runtime(runtime)
         self.workers = Workers(threads)
+        self.arena = Arena(arena_bytes)
+        self._resources = Resources(self.workers, self.arena, order)
         self._generates = segmented and not check_finite
         self._compiled: BoundedCache[ExecProgram] = BoundedCache(cache_size)
         self._latest: dict[GraphProgram, Latest] = {}
@@ -158,8 +164,7 @@ class GraphExecutor:
                 program.specialize(program.bind(shapes)),
                 self.passes,
                 self.extensions,
-                self.workers,
-                self.order,
+                self._resources,
             ),
         )
 
@@ -198,11 +203,16 @@ class GraphExecutor:
         """The Python that runs the program for inputs of these shapes; see `GraphProgram.source`."""
         return self.compile(program, *specs).straight_line.source
 
+    def memory_plan(self, program: GraphProgram, *specs: Any) -> MemoryPlan:
+        """Where values in the middle live; see `GraphProgram.memory_plan`."""
+        return self.compile(program, *specs).straight_line.memory
+
     def cache_stats(self) -> CacheStats:
         """What the cache of specialised programs has done."""
         return self._compiled.stats()
 
     def cache_clear(self) -> None:
-        """Forget every specialised program."""
+        """Forget every specialised program, and let go of the arena."""
         self._latest.clear()
         self._compiled.clear()
+        self.arena.clear()

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tenferro.exec.grouping import ELEMENTWISE, LONGEST_ROW, REDUCTIONS, Group
-from tenferro.exec.kernels import INTO_A_BUFFER, MAY_VIEW, bound
-from tenferro.exec.workers import Workers
+from tenferro.exec.kernels import INTO_A_BUFFER, bound, may_view
+from tenferro.exec.workers import ALIGNMENT, Workers
 from tenferro.ops.structural import BroadcastInDim, Reshape
 from tenferro.types import TensorSpec
 
@@ -62,7 +63,12 @@ class Fused:
     workers: Workers
     _functions: dict[tuple[int, bool], Callable[..., None]] = field(default_factory=dict)
 
-    def __call__(self, *arrays: Any) -> Any:
+    def __call__(self, *arrays: Any, into: Sequence[Any] | None = None) -> Any:
+        """The results.
+
+        Args:
+            into: for each result the bytes that it is written to, or None for memory of its own.
+        """
         layout, turns = self._layout(arrays)
         shape = layout.shape(self.group.shape)
         row = self.widest * max(prod(shape[1:]), 1)
@@ -71,8 +77,15 @@ class Fused:
         if turns:
             step = max(step, min(TURNED_ROWS, 4 * TILE_BYTES // row))
         results = [
-            np.empty(spec.shape, spec.dtype.dtype, "F" if turns and column else layout.order)
-            for spec, column in zip(self.gives, self.columns, strict=True)
+            np.ndarray(
+                spec.shape,
+                spec.dtype.dtype,
+                place,
+                order="F" if turns and column else layout.order,
+            )
+            for spec, column, place in zip(
+                self.gives, self.columns, into or repeat(None), strict=False
+            )
         ]
         count = -(-shape[0] // step)
         shares = [np.empty((count, *spec.shape), spec.dtype.dtype) for spec in self.totals]
@@ -81,13 +94,14 @@ class Fused:
         tiles = self._functions.get((layout.lead, turns))
         if tiles is None:
             tiles = self._functions[layout.lead, turns] = self.function(layout.lead, turns)
-        scratch_types = [
-            ((step, *layout.shape(spec.shape)[1:]), spec.dtype.dtype)
+        buffers = [
+            _Buffer((step, *layout.shape(spec.shape)[1:]), spec.dtype.dtype, layout.scratch, turns)
             for spec in self.scratch[turns]
         ]
 
         def work(start: int, stop: int) -> None:
-            scratch = [_scratch(shape, dtype, layout, turns) for shape, dtype in scratch_types]
+            pieces = self.workers.scratch([buffer.size for buffer in buffers])
+            scratch = [buffer.of(piece) for buffer, piece in zip(buffers, pieces, strict=True)]
             with np.errstate(all="ignore"):
                 for i in range(start, stop, step):
                     j = min(i + step, stop)
@@ -120,12 +134,19 @@ class Fused:
         return (merged if fits else Layout(lead)), turns
 
 
-def _scratch(shape: tuple[int, ...], dtype: Any, layout: Layout, turns: bool) -> Any:
-    """A buffer; one that is turned has gaps between its rows where they would displace each other."""
-    if turns and prod(shape[1:]) * dtype.itemsize % PAGE == 0 and len(shape) > 1:
-        wide = np.empty((*shape[:-1], shape[-1] + 64 // dtype.itemsize), dtype)
-        return wide[..., : shape[-1]]
-    return np.empty(shape, dtype, layout.scratch)
+class _Buffer:
+    """Scratch for tiles; if they are turned, with gaps between rows that would displace each other."""
+
+    def __init__(self, shape: Sequence[int], dtype: Any, order: Any, turns: bool) -> None:
+        *outer, last = shape
+        collides = turns and outer and prod(shape[1:]) * dtype.itemsize % PAGE == 0
+        self.last, gap = last, ALIGNMENT // dtype.itemsize if collides else 0
+        self.shape, self.dtype, self.order = (*outer, last + gap), dtype, order
+        self.size = prod(self.shape) * dtype.itemsize
+
+    def of(self, piece: Any) -> Any:
+        """The array in these bytes."""
+        return np.ndarray(self.shape, self.dtype, piece, order=self.order)[..., : self.last]
 
 
 def _is_row_major(x: Any) -> bool:
@@ -267,7 +288,7 @@ def fused(
         columns=tuple([slot in turned for slot in group.gives]),
         folds=tuple([_fold(step, specs) for step in steps if step.output_slots[0] in group.totals]),
         widest=max(specs[slot].dtype.itemsize for step in steps for slot in step.output_slots),
-        workers=program.workers,
+        workers=program.resources.workers,
     )
     return found, tuple(writers[False].takes)
 
@@ -308,7 +329,7 @@ class _TileWriter:
         # The slot whose memory a view of a tile is.
         self.root: dict[int, int] = {}
         for number, step in enumerate(self.steps):
-            if type(step.op) in MAY_VIEW and not isinstance(step.op, REDUCTIONS):
+            if may_view(step.op):
                 (slot,) = step.input_slots
                 self.root[step.output_slots[0]] = self.root.get(slot, slot)
             self.last.update(dict.fromkeys(self._roots(step.input_slots), number))

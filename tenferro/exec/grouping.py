@@ -174,7 +174,7 @@ class _Run:
         return spec.rank >= self.lead and spec.shape[: self.lead] == self.shape[: self.lead]
 
     def finish(self) -> Iterator[int | Group]:
-        """The group; a single instruction by itself; views that are needed outside once more."""
+        """The group, and once more the views that are needed outside; a single reduction by itself."""
         steps = self.program.instructions
         mine, kept = set(self.instructions), set[int]()
         given: set[int] = set()
@@ -194,7 +194,7 @@ class _Run:
             if inside or slot in given:
                 kept.add(index)
         order = [index for index in self.instructions if index in kept]
-        if len(order) < 2:
+        if len(order) < 2 and not (order and type(steps[order[0]].op) in ELEMENTWISE):
             yield from order
         else:
             made = {steps[index].output_slots[0]: None for index in order}

@@ -44,8 +44,10 @@ def run_instructions(
 def _run_straight(program: ExecProgram, leaves: Sequence[Any]) -> list[Any]:
     """Run the generated functions; what fails is laid to the user's line."""
     line = program.straight_line
+    arena = program.resources.arena
+    piece = arena.take(line.memory.size) if line.memory.size else None
     try:
-        return line.run(leaves)
+        return line.run(leaves, piece)
     except Exception as error:
         index = line.failed(error.__traceback__)
         if index is None:
@@ -55,6 +57,9 @@ def _run_straight(program: ExecProgram, leaves: Sequence[Any]) -> list[Any]:
             place = str(instruction.source) if instruction.source else None
             raise error.at(place) from None
         raise _failure(instruction, error) from error
+    finally:
+        if piece is not None:
+            arena.give(piece)
 
 
 def execute(instruction: ExecInstruction, slots: Slots) -> None:

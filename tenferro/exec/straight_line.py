@@ -19,10 +19,13 @@ import numpy as np
 
 from tenferro.exec.fusion import fused
 from tenferro.exec.grouping import Group, grouped
-from tenferro.exec.kernels import MAY_VIEW, bound
+from tenferro.exec.kernels import bound, may_view
+from tenferro.exec.kernels.dot_general import Contraction
+from tenferro.exec.memory import plan_memory
 from tenferro.ops.extension import Extension
 from tenferro.ops.source import Constant
 from tenferro.ops.structural import BroadcastInDim
+from tenferro.program.memory_plan import Block, MemoryPlan
 from tenferro.types import TensorSpec
 
 if TYPE_CHECKING:
@@ -34,6 +37,8 @@ LONGEST = 1000
 """Instructions of one function; Python compiles several of this size faster than a long one."""
 LARGEST_FOLDED = 1 << 16
 """Elements of a value that is computed once, when the program is compiled."""
+SMALLEST_BLOCK = 1 << 17
+"""Bytes of a value that is given a place; smaller ones stay with the process when they are freed."""
 FOREIGN = -1
 """Owns the memory of arguments and constants."""
 FREE = (Constant, BroadcastInDim)
@@ -50,6 +55,7 @@ class StraightLine:
         shared: for each output, whether its memory may be another's: an argument's, a constant's or that
             of another output.
         places: numbers of instructions, by the file and line of generated code.
+        memory: where values in the middle live.
     """
 
     parts: tuple[Part, ...]
@@ -59,18 +65,23 @@ class StraightLine:
     output_slots: tuple[int, ...]
     known: dict[int, Any]
     places: dict[str, dict[int, int]]
+    memory: MemoryPlan
 
-    def run(self, leaves: Sequence[Any]) -> list[Any]:
+    def run(self, leaves: Sequence[Any], piece: Any = None) -> list[Any]:
         """Results as the kernels left them.
+
+        Args:
+            piece: memory of the plan's size, if that is not zero.
 
         Raises:
             whatever a kernel raises; `failed` tells at which instruction.
         """
+        first = () if piece is None else (piece,)
         if len(self.parts) == 1:
-            return self.parts[0].function(*leaves)
+            return self.parts[0].function(*first, *leaves)
         values = dict(zip(self.input_slots, leaves, strict=True)) | self.known
         for part in self.parts:
-            found = part.function(*[values[slot] for slot in part.takes])
+            found = part.function(*first, *[values[slot] for slot in part.takes])
             for slot in part.drops:
                 del values[slot]
             values.update(zip(part.gives, found, strict=True))
@@ -118,6 +129,7 @@ def straight_line(program: ExecProgram) -> StraightLine:
         output_slots=program.output_slots,
         known=writer.known,
         places=writer.places,
+        memory=writer.memory,
     )
 
 
@@ -141,7 +153,7 @@ class _Writer:
         for step in program.instructions:
             for slot, spec in zip(step.output_slots, step.output_types, strict=True):
                 self.specs[slot] = spec
-        self.columns = set(program.output_slots) if program.order == "F" else set[int]()
+        self.columns = set(program.output_slots) if program.resources.order == "F" else set[int]()
         self.bound = [self._bound(step) for step in program.instructions]
         self.folded = [self._fold(i) for i in range(len(program.instructions))]
         self.units = list(grouped(program, self.specs, self.folded))
@@ -153,11 +165,13 @@ class _Writer:
         self.owners: dict[int, tuple[int, ...]] = {}
         self.lookers: dict[int, int] = {}
         self.scalar_ok = self._scalars()
+        self.memory = self._plan()
+        self.blocks = {block.slot: block for block in self.memory.blocks}
 
     def _bound(self, step: ExecInstruction) -> Callable[..., Any]:
         inputs = tuple([self.specs[slot] for slot in step.input_slots])
         columns = not self.columns.isdisjoint(step.output_slots)
-        return bound(step.kernel, step.op, inputs, self.program.workers, columns)  # pyright: ignore[reportArgumentType]  # because every slot has been written
+        return bound(step.kernel, step.op, inputs, self.program.resources.workers, columns)  # pyright: ignore[reportArgumentType]  # because every slot has been written
 
     def _fold(self, index: int) -> bool:
         """Compute it now, where every operand is known and the result is small or a view."""
@@ -223,7 +237,8 @@ class _Writer:
         if not whole:
             self.lookers = {}  # because the caller holds what it hands over
             self.owners = {}
-        lines = [f"def run_{start}({', '.join(f'v{slot}' for slot in takes)}):"]
+        parameters = [*(["arena"] if self.blocks else []), *[f"v{slot}" for slot in takes]]
+        lines = [f"def run_{start}({', '.join(parameters)}):"]
         # Arguments that are numbers to ufuncs, as numbers.
         lines += [
             f"    v{slot} = v{slot}[()]"
@@ -269,6 +284,9 @@ class _Writer:
         for slot in dying:
             self._die(slot)
         arguments = ", ".join([self._name(slot) for slot in takes])
+        if any(slot in self.blocks for slot in group.gives):
+            places = [self._place(slot) if slot in self.blocks else "None" for slot in group.gives]
+            arguments += f", into=[{', '.join(places)}]"
         target = ", ".join(f"v{slot}" for slot in group.makes)
         gone = ", ".join(f"v{slot}" for slot in dying)
         return f"{target} = {name}({arguments})" + (f"; del {gone}" if gone else "")
@@ -283,6 +301,8 @@ class _Writer:
         buffer = self._buffer(step, dying) if is_ufunc else None
         if buffer is not None:
             arguments.append(f"out=v{buffer}")
+        if step.output_slots[0] in self.blocks:
+            arguments.append(f"into={self._place(step.output_slots[0])}")
         self._own(step, is_ufunc, buffer)
         call = f"{self._function(function, step.op.name)}({', '.join(arguments)})"
         target = ", ".join(f"v{slot}" for slot in step.output_slots)
@@ -317,6 +337,47 @@ class _Writer:
             self.names[self.functions[key]] = function
         return self.functions[key]
 
+    # ---- memory for values in the middle -------------------------------------------------------
+
+    def _plan(self) -> MemoryPlan:
+        """Places for large values that stay inside, and that their makers can write into a place."""
+        roots: dict[int, set[int]] = {}
+        spans: dict[int, tuple[int, int]] = {}
+        leaving: set[int] = set()
+        for position, unit in enumerate(self.units):
+            read = {root for slot in self._reads(unit) for root in roots.get(slot, ())}
+            spans |= {root: (spans[root][0], position) for root in read}
+            placed = self._placeable(unit)
+            for slot in self._makes(unit):
+                spec: Any = self.specs[slot]
+                if slot in placed and spec.size * spec.dtype.itemsize >= SMALLEST_BLOCK:
+                    roots[slot] = {slot}
+                    spans[slot] = (position, position)
+                elif not isinstance(unit, Group) and may_view(self.program.instructions[unit].op):
+                    roots[slot] = read
+            if not isinstance(unit, Group) and isinstance(
+                self.program.instructions[unit].op, Extension
+            ):
+                leaving |= read  # because a runtime may keep what it is given
+        for slot in self.program.output_slots:
+            leaving |= roots.get(slot, set())
+        return plan_memory([
+            Block(slot, self.specs[slot].size * self.specs[slot].dtype.itemsize, *span)  # pyright: ignore[reportOptionalMemberAccess]  # because every slot has been written
+            for slot, span in spans.items()
+            if slot not in leaving
+        ])  # fmt: skip
+
+    def _placeable(self, unit: int | Group) -> tuple[int, ...]:
+        """Slots whose maker takes `into`."""
+        if isinstance(unit, Group):
+            return unit.gives
+        takes = isinstance(self.bound[unit], Contraction)
+        return self.program.instructions[unit].output_slots if takes else ()
+
+    def _place(self, slot: int) -> str:
+        block = self.blocks[slot]
+        return f"arena[{block.offset}:{block.offset + block.size}]"
+
     # ---- whose memory is whose -----------------------------------------------------------------
 
     def _buffer(self, step: ExecInstruction, dying: Iterable[int]) -> int | None:
@@ -326,14 +387,14 @@ class _Writer:
             return None
         for slot in dying:
             alone = self.owners.get(slot) == (slot,) and self.lookers[slot] == 1
-            if alone and self.specs[slot] == output:
+            if alone and slot not in self.blocks and self.specs[slot] == output:
                 return slot
         return None
 
     def _own(self, step: ExecInstruction, is_ufunc: bool, buffer: int | None) -> None:
         """Note whose memory the results are."""
         for slot in step.output_slots:
-            if is_ufunc or type(step.op) not in MAY_VIEW:
+            if is_ufunc or not may_view(step.op):
                 # A buffer that is written again is owned by the slot that it is now known by.
                 self.owners[slot] = (slot,)
                 self.lookers[slot] = 1

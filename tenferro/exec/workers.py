@@ -5,14 +5,21 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable
-from itertools import pairwise
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
-__all__ = ["Workers"]
+__all__ = ["ALIGNMENT", "Workers"]
+
+ALIGNMENT = 64
+"""Bytes: a line of the cache."""
+LARGEST_SCRATCH = 1 << 26
+"""Bytes that a thread keeps."""
 
 
 class Workers:
@@ -27,6 +34,7 @@ class Workers:
         self._blas_threads: int | None = None
         self._lock = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None
+        self._local = threading.local()
 
     def share(self, work: Callable[[int, int], None], rows: int, step: int, alone: bool) -> None:
         """Call work(start, stop) on parts of `rows` that are multiples of `step`, all at once."""
@@ -45,6 +53,18 @@ class Workers:
                 future.exception()  # so that nothing writes to a result after this returns
         for future in futures:
             future.result()
+
+    def scratch(self, sizes: Sequence[int]) -> list[Any]:
+        """Arrays of so many bytes each, which are this thread's until it asks again."""
+        rooms = [-(-size // ALIGNMENT) * ALIGNMENT for size in sizes]
+        piece = getattr(self._local, "piece", None)
+        if piece is None or piece.size < sum(rooms):
+            piece = np.empty(sum(rooms) + ALIGNMENT, np.uint8)
+            piece = piece[-piece.ctypes.data % ALIGNMENT :]
+            if piece.size <= LARGEST_SCRATCH:
+                self._local.piece = piece
+        ends = list(accumulate(rooms, initial=0))
+        return [piece[start : start + size] for start, size in zip(ends, sizes, strict=False)]
 
     def blas_is_threaded(self) -> bool:
         """Whether NumPy's BLAS shares its work among threads by itself, as it does unless told otherwise."""

@@ -17,6 +17,7 @@ from tenferro.program.native import native_executor, native_run
 from tenferro.types import TensorSpec, TreeDef, flatten, unflatten
 
 if TYPE_CHECKING:
+    from tenferro.program.memory_plan import MemoryPlan
     from tenferro.program.profile import Profile
 
 __all__ = ["GraphProgram", "Instruction", "LoweringView"]
@@ -312,6 +313,22 @@ class GraphProgram:
             return [v7]
         """
         return native_executor().source(self, *specs)
+
+    def memory_plan(self, *specs: Any) -> MemoryPlan:
+        """Where large values in the middle live when it is run natively on inputs of these shapes.
+
+        Printed, it lists each value's bytes, its place in the executor's arena, and the first and the last
+        line of `source()` that need it. `size` is the arena's, `bound` the most that is needed at once.
+
+        >>> import numpy as np, tenferro as tnf
+        >>> program = tnf.compile(lambda x: tnf.sum((x @ x) @ x), np.ones((200, 200)))
+        >>> print(program.memory_plan())
+        2 values in 625.0 KiB; 625.0 KiB are needed at once
+        slot    bytes   offset  from  to
+          %1  320,000        0     0   1
+          %2  320,000  320,000     1   2
+        """
+        return native_executor().memory_plan(self, *specs)
 
     # ---- pictures ----------------------------------------------------------------------------
 

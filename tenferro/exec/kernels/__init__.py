@@ -13,7 +13,7 @@ from tenferro.exec.kernels import (
 )
 from tenferro.exec.kernels.buffered import INTO_A_BUFFER
 from tenferro.exec.kernels.kernel import Kernel, bound
-from tenferro.ops import ALL_OPS, Column
+from tenferro.ops import ALL_OPS, Column, StdTensorOp
 from tenferro.ops import dynamic as dy
 from tenferro.ops import elementwise as el
 from tenferro.ops import indexing as ix
@@ -22,7 +22,7 @@ from tenferro.ops import source as so
 from tenferro.ops import structural as st
 from tenferro.ops.extension import Extension
 
-__all__ = ["INTO_A_BUFFER", "KERNELS", "MAY_VIEW", "Kernel", "bound"]
+__all__ = ["INTO_A_BUFFER", "KERNELS", "Kernel", "bound", "may_view"]
 
 KERNELS: Column[Kernel] = Column(
     "kernel",
@@ -38,7 +38,16 @@ KERNELS: Column[Kernel] = Column(
     extension.ROWS,
 )
 
-MAY_VIEW = frozenset({
+
+def may_view(op: StdTensorOp) -> bool:
+    """Whether the kernel may give a view of an operand, or memory that is not to be written.
+
+    All others give memory that is theirs alone. A reduction gives its operand where it has no axes.
+    """
+    return type(op) in _VIEWS and not (isinstance(op, re.Reduction) and op.axes)
+
+
+_VIEWS = frozenset({
     so.Constant, so.Iota, el.Conj, el.Real, el.Imag, el.BitcastConvert,
     st.Transpose, st.Reshape, st.BroadcastInDim, st.Slice, st.Reverse, st.ExtractDiag,
     st.OptimizationBarrier,
@@ -46,5 +55,3 @@ MAY_VIEW = frozenset({
     ix.Gather, ix.GatherDynamicSliceSizes, ix.DynamicSlice, dy.DynamicTruncate, dy.PadToMatch,
     Extension,
 })  # fmt: skip
-"""Ops whose kernels may give views of their operands, or memory that is not to be written; all others give
-memory that is theirs alone."""

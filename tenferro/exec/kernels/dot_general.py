@@ -35,10 +35,14 @@ TINY = 4
 """Extent up to which many products of matrices with the batch fastest are sums of products of vectors."""
 SMALLEST_IN_FLOATS = 1 << 12
 """Multiplications of integers that are worth converting."""
+SMALLEST_SCRATCH = 1 << 17
+"""Bytes of copies that are worth memory which stays."""
+LARGE_RESULT = 1 << 14
+"""Elements of a result that is worth a place in planned memory."""
 PLANS = 8
 """Kept for one instruction: programs are run on arrays of one layout, nearly always."""
 Axes = tuple[int, ...]
-Product = Callable[[Array, Array], Array]
+Product = Callable[..., Array]
 
 
 class DotGeneralKernel:
@@ -121,21 +125,27 @@ class Contraction:
         self.batch_shape = tuple(lhs[axis] for axis in op.lhs_batch)
         self._plans: dict[tuple[Axes, Axes], Product] = {}
 
-    def __call__(self, lhs: Array, rhs: Array) -> Array:
+    def __call__(self, lhs: Array, rhs: Array, into: Any = None) -> Array:
+        """The product.
+
+        Args:
+            into: bytes that it is written to.
+        """
         strides = lhs.strides, rhs.strides
         product = self._plans.get(strides)
         if product is None:
             if len(self._plans) >= PLANS:
                 self._plans.clear()
             product = self._plans[strides] = self._plan(lhs, rhs)
-        return product(lhs, rhs)
+        return product(lhs, rhs, into)
 
     def plain(self) -> Product | None:
-        """The product of two matrices that is too small to share."""
+        """The product of two matrices that is too small to share, or to have a place for its result."""
         matrices = len(self.lhs_shape) == len(self.rhs_shape) == 2
         if not matrices or self.batch[0] or len(self.terms[0]) != 1:
             return None
-        if self.sizes[2] == 1 or prod(self.sizes) >= LARGE:
+        large = self.sizes[0] * self.sizes[1] >= LARGE_RESULT or prod(self.sizes) >= LARGE
+        if self.sizes[2] == 1 or large:
             return None
         return PRODUCTS[self.terms[0] == (0,), self.terms[1] == (1,), self.wants_columns]
 
@@ -164,14 +174,35 @@ class Contraction:
         given = None if perm == tuple(range(len(perm))) else perm
         both = left.is_column_major and right.is_column_major
         product = self._matmul(both or (self.wants_columns and not self.batch_shape))
-        return partial(_run, left, right, product, shape, given)
+        return partial(self._multiply, left, right, product, shape, given)
+
+    def _multiply(
+        self,
+        left: _Matrix,
+        right: _Matrix,
+        product: Product,
+        shape: Axes,
+        perm: Axes | None,
+        lhs: Array,
+        rhs: Array,
+        into: Any,
+    ) -> Array:
+        """Copy what has to be copied, multiply, and split the axes again."""
+        pieces: Any = (None, None)
+        if self.workers is not None and left.room + right.room >= SMALLEST_SCRATCH:
+            pieces = self.workers.scratch((left.room, right.room))
+        out = None
+        if into is not None:
+            out = np.ndarray((*self.batch_shape, *self.sizes[:2]), lhs.dtype, into)
+        found = product(left(lhs, pieces[0]), right(rhs, pieces[1]), out).reshape(shape)
+        return found if perm is None else found.transpose(perm)
 
     def _matmul(self, turned: bool) -> Product:
         """By BLAS: the transposed product where both operands lie so, shared where it is large."""
         m, n, k = self.sizes
         if not self.batch_shape and m * n * k >= LARGE and max(m, n) >= 2 * PIECE:
             return partial(_turned_shared if turned else _shared, self.workers)
-        return _turned if turned else np.matmul
+        return _turned if turned else _plain
 
     def _is_batch_fastest(self, lhs: Array, rhs: Array) -> bool:
         """Tiny matrices, one after the other element by element."""
@@ -197,9 +228,13 @@ class Contraction:
         rank = len(self.batch_shape) + len(self.rows) + len(self.columns)
         first = (*[slice(None)] * rank, *[0] * len(self.terms[0]))
 
-        def product(lhs: Array, rhs: Array) -> Array:
+        def product(lhs: Array, rhs: Array, into: Any) -> Array:
             a, b = self._aligned(lhs, rhs)
-            return np.multiply(a[first], b[first])
+            a, b = a[first], b[first]
+            out = None
+            if into is not None:
+                out = np.ndarray(np.broadcast_shapes(a.shape, b.shape), a.dtype, into)
+            return np.multiply(a, b, out=out)
 
         return product
 
@@ -209,7 +244,7 @@ class Contraction:
         every = (slice(None),) * rank
         places = list(np.ndindex(*[self.lhs_shape[axis] for axis in self.terms[0]]))
 
-        def product(lhs: Array, rhs: Array) -> Array:
+        def product(lhs: Array, rhs: Array, into: Any) -> Array:
             a, b = self._aligned(lhs, rhs)
             if not places:
                 return np.zeros(np.broadcast_shapes(a.shape[:rank], b.shape[:rank]), a.dtype)
@@ -265,6 +300,7 @@ class _Matrix:
     """An operand as an array [batch.., rows, columns]: a view of it, or of a copy in the same order.
 
     Attributes:
+        room: bytes of the copy.
         is_column_major: rows are nearer to each other than columns.
     """
 
@@ -277,6 +313,7 @@ class _Matrix:
         down, across = _step(x, rows), _step(x, columns)
         m, n = self.shape[-2:]
         self.strides: tuple[int, ...] | None = None
+        self.room = 0
         if (
             down is not None
             and across is not None
@@ -291,13 +328,14 @@ class _Matrix:
         self.perm = (*batch, *columns, *rows) if self.is_column_major else (*batch, *rows, *columns)
         self.copied = (*self.shape[:-2], n, m) if self.is_column_major else self.shape
         self.is_whole = False
+        self.room = x.nbytes
 
-    def __call__(self, x: Array) -> Array:
+    def __call__(self, x: Array, piece: Any = None) -> Array:
         if self.is_whole:
             return x
         if self.strides is not None:
             return as_strided(x, self.shape, self.strides)
-        found = dense(x.transpose(self.perm), "C").reshape(self.copied)
+        found = dense(x.transpose(self.perm), "C", into=piece).reshape(self.copied)
         return found.swapaxes(-1, -2) if self.is_column_major else found
 
 
@@ -310,27 +348,22 @@ def _is_readable(steps: tuple[int, int], shape: tuple[int, int], itemsize: int) 
     return False
 
 
-def _run(
-    left: _Matrix,
-    right: _Matrix,
-    product: Product,
-    shape: Axes,
-    perm: Axes | None,
-    lhs: Array,
-    rhs: Array,
-) -> Array:
-    found = product(left(lhs), right(rhs)).reshape(shape)
-    return found if perm is None else found.transpose(perm)
+def _plain(a: Array, b: Array, out: Array | None) -> Array:
+    return np.matmul(a, b, out=out)
 
 
-def _turned(a: Array, b: Array) -> Array:
+def _turned(a: Array, b: Array, out: Array | None) -> Array:
     """The product with rows nearer to each other than columns."""
-    return np.matmul(b.swapaxes(-1, -2), a.swapaxes(-1, -2)).swapaxes(-1, -2)
+    a, b = b.swapaxes(-1, -2), a.swapaxes(-1, -2)
+    if out is not None:
+        out = out.reshape((*out.shape[:-2], a.shape[-2], b.shape[-1]))
+    return np.matmul(a, b, out=out).swapaxes(-1, -2)
 
 
-def _shared(workers: Workers | None, a: Array, b: Array) -> Array:
+def _shared(workers: Workers | None, a: Array, b: Array, out: Array | None = None) -> Array:
     """A large product, in pieces that threads share where BLAS itself has one."""
-    out = np.empty((a.shape[0], b.shape[1]), a.dtype)
+    shape = a.shape[0], b.shape[1]
+    out = np.empty(shape, a.dtype) if out is None else out.reshape(shape)
     by_rows = a.shape[0] >= b.shape[1]
     extent = max(out.shape)
     piece = -(-extent // min(MOST_PIECES, extent // PIECE))
@@ -350,8 +383,8 @@ def _shared(workers: Workers | None, a: Array, b: Array) -> Array:
     return out
 
 
-def _turned_shared(workers: Workers | None, a: Array, b: Array) -> Array:
-    return _shared(workers, b.T, a.T).T
+def _turned_shared(workers: Workers | None, a: Array, b: Array, out: Array | None) -> Array:
+    return _shared(workers, b.T, a.T, out).T
 
 
 PRODUCTS: dict[tuple[bool, bool, bool], Product] = {

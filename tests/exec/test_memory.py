@@ -1,0 +1,151 @@
+"""Planned memory: places do not overlap, results never lie in it, and what is kept is bounded."""
+
+import random
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from tenferro import errors
+from tenferro.exec import fusion, grouping, straight_line
+from tenferro.exec.kernels import dot_general
+from tenferro.exec.memory import Arena, plan_memory
+from tenferro.program.memory_plan import Block
+from tenferro.types import flatten
+from xla_peer.fuzz.program import random_case
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 30, 400, 2000])
+def test_places_that_are_needed_at_once_do_not_overlap(count: int) -> None:
+    pick = random.Random(count)
+    wanted: list[Block] = []
+    for slot in range(count):
+        first = pick.randrange(max(count, 1))
+        wanted.append(Block(slot, pick.randrange(1, 5000), first, first + pick.randrange(20)))
+    plan = plan_memory(wanted)
+    assert sorted(block.slot for block in plan.blocks) == list(range(count))
+    ends: list[Block] = []
+    for block in plan.blocks:
+        assert block.offset % 64 == 0
+        assert block.offset + block.size <= plan.size
+        ends = [other for other in ends if other.last >= block.first]
+        for other in ends:
+            assert (
+                block.offset + block.size <= other.offset
+                or other.offset + other.size <= block.offset
+            )
+        ends.append(block)
+    alive = [
+        sum(-(-b.size // 64) * 64 for b in wanted if b.first <= when <= b.last)
+        for when in range(count + 20)
+    ]
+    assert plan.bound == max(alive, default=0)
+    assert plan.bound <= plan.size <= max(1.5 * plan.bound, 1)
+
+
+def test_a_chain_needs_no_more_than_what_lives_at_once() -> None:
+    plan = plan_memory([Block(slot, 1000 * 64, slot, slot + 1) for slot in range(50)])
+    assert plan.size == plan.bound == 2 * 1000 * 64
+    assert "50 values" in str(plan)
+
+
+@pytest.fixture
+def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that every group and contraction has a place for its results."""
+    monkeypatch.setattr(straight_line, "SMALLEST_BLOCK", 1)
+    monkeypatch.setattr(grouping, "SMALLEST", 1)
+    monkeypatch.setattr(fusion, "ALONE", 0)
+    monkeypatch.setattr(dot_general, "LARGE_RESULT", 0)
+    monkeypatch.setattr(dot_general, "SMALLEST_SCRATCH", 0)
+
+
+@pytest.mark.usefixtures("everything_is_large")
+def test_random_programs_and_their_results_stay_apart() -> None:
+    placed = 0
+    loop = tnf.GraphExecutor(segmented=False)
+    for number in range(300):
+        case = random_case(7, number, most_ops=20)
+        executor = tnf.GraphExecutor(threads=2)
+        first = flatten(executor.run(case.program, *case.leaves))[0]
+        copies = [y.copy() for y in first]
+        second = flatten(executor.run(case.program, *case.leaves))[0]
+        wanted = flatten(loop.run(case.program, *case.leaves))[0]
+        for y, copy, again, z in zip(first, copies, second, wanted, strict=True):
+            assert y.tobytes() == copy.tobytes(), "a result changed when the program ran again"
+            assert (again.dtype, again.shape) == (z.dtype, z.shape)
+            assert again.tobytes() == z.tobytes()
+        placed += len(executor.memory_plan(case.program).blocks)
+    assert placed > 100
+
+
+@pytest.mark.usefixtures("everything_is_large")
+def test_views_of_what_has_a_place_keep_it() -> None:
+    def fn(x: Any) -> Any:
+        y = (x @ x).T
+        z = tnf.sin(x @ x) + 1.0
+        w = tnf.reshape(z, (-1,))[::2]
+        return y, w, tnf.sum(z, axis=()), y @ z, tnf.cumulative_sum(y[::-1], axis=0)
+
+    x = np.random.default_rng(0).standard_normal((20, 20))
+    program = tnf.compile(fn, x)
+    executor = tnf.GraphExecutor()
+    wanted = tnf.GraphExecutor(segmented=False).run(program, x)
+    for _ in range(3):
+        for y, z in zip(executor.run(program, x), wanted, strict=True):
+            np.testing.assert_allclose(y, z, rtol=1e-13)
+            assert y.base is None or not y.base.flags.owndata or y.base.nbytes <= 2 * y.nbytes
+
+
+def products(x: Any) -> Any:
+    """Values in the middle that are worth a place."""
+    return tnf.sum(tnf.exp(x @ x) @ x)
+
+
+def test_the_arena_is_used_again_is_bounded_and_can_be_cleared() -> None:
+    x = np.random.default_rng(0).standard_normal((200, 200)) / 200
+    program = tnf.compile(products, x)
+    executor = tnf.GraphExecutor()
+    for _ in range(4):
+        executor.run(program, x)
+    stats = executor.arena.stats()
+    assert (stats.made, stats.reused) == (1, 2)
+    assert stats.held >= program.memory_plan().size
+    executor.cache_clear()
+    assert executor.arena.stats().held == 0
+    small = tnf.GraphExecutor(arena_bytes=1000)
+    assert [small.run(program, x) for _ in range(3)] == [executor.run(program, x)] * 3
+    assert small.arena.stats().held == 0
+    with pytest.raises(errors.InvalidConfigError, match="at least 0"):
+        tnf.GraphExecutor(arena_bytes=-1)
+
+
+def test_runs_at_the_same_time_have_pieces_of_their_own() -> None:
+    rng = np.random.default_rng(0)
+    x = [rng.standard_normal((150, 150)) / 150 for _ in range(4)]
+    program = tnf.compile(products, x[0])
+    executor = tnf.GraphExecutor()
+    executor.run(program, x[0])
+    wanted = [executor.run(program, y) for y in x]
+    wrong: list[int] = []
+
+    def work(k: int) -> None:
+        wrong.extend(k for _ in range(60) if executor.run(program, x[k]) != wanted[k])
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_an_arena_keeps_what_fits() -> None:
+    arena = Arena(5000)
+    pieces = [arena.take(size) for size in (1000, 2000, 4000)]
+    assert all(piece.ctypes.data % 64 == 0 for piece in pieces)
+    for piece in pieces:
+        arena.give(piece)
+    assert arena.stats().held == 4000
+    assert arena.take(100) is pieces[2]
