@@ -20,6 +20,8 @@ __all__ = ["copy_into", "dense"]
 
 SMALLEST = 1 << 22
 """Bytes below which the caches hold both arrays, and any order is as good."""
+SHARED = 1 << 20
+"""Bytes whose copy is worth sharing among threads."""
 NEAR = 1024
 """Lines of the source that stay in cache, and pages whose addresses do, until their next element is read."""
 RUN_BYTES = 1024
@@ -43,7 +45,7 @@ def dense(x: Any, order: Order, workers: Workers | None = None, into: Any = None
     Args:
         into: bytes to write it to.
     """
-    if x.nbytes < SMALLEST and into is None:
+    if x.nbytes < SHARED and into is None:
         return np.array(x, order=order, copy=True)
     out = np.ndarray(x.shape, x.dtype, into, order=order)
     copy_into(out, x, workers)
@@ -61,7 +63,7 @@ def copy_into(out: Any, x: Any, workers: Workers | None = None) -> None:
         or not source.strides[slow]
         or (prod(source.shape[slow + 1 :]) <= NEAR and source.shape[fast] >= SHORT)
     ):
-        np.copyto(out, x)
+        _by_numpy(target, source, workers)
     elif (
         min(source.shape[fast], source.shape[slow]) >= SHORT
         and source.shape[slow] * min(source.shape[fast], STRIP) >= PIECE
@@ -70,9 +72,21 @@ def copy_into(out: Any, x: Any, workers: Workers | None = None) -> None:
     elif source.shape[slow] >= LONG:
         _by_lines(target, source, fast, slow)
     elif source.shape[fast] >= LONG or prod(source.shape[slow + 1 :]) <= NEAR:
-        np.copyto(out, x)
+        _by_numpy(target, source, workers)
     else:
         _by_blocks(target, source)
+
+
+def _by_numpy(target: Any, source: Any, workers: Workers | None) -> None:
+    """In the order of the result, its slowest axis shared among threads."""
+    if workers is None or source.nbytes < SHARED or not source.ndim:
+        np.copyto(target, source)
+        return
+
+    def work(first: int, last: int) -> None:
+        np.copyto(target[first:last], source[first:last])
+
+    workers.share(work, source.shape[0], 1, alone=False)
 
 
 def _fastest(x: Any) -> int:

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 from math import prod
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from tenferro.exec.copying import dense
 from tenferro.exec.kernels.kernel import Array
@@ -29,7 +29,7 @@ PIECE = 256
 """Rows, at least, of the pieces that threads share: each packs the other operand once more."""
 MOST_PIECES = 8
 """Of one product. They are the same for any number of threads."""
-LARGE = 1 << 25
+LARGE = 1 << 23
 """Multiplications of a product that is worth sharing."""
 TINY = 4
 """Extent up to which many products of matrices with the batch fastest are sums of products of vectors."""
@@ -174,6 +174,9 @@ class Contraction:
         given = None if perm == tuple(range(len(perm))) else perm
         both = left.is_column_major and right.is_column_major
         product = self._matmul(both or (self.wants_columns and not self.batch_shape))
+        size = prod(shape)
+        if size < LARGE_RESULT and left.room + right.room < SMALLEST_SCRATCH:
+            return _small(left.reader(), right.reader(), product, shape, given)
         return partial(self._multiply, left, right, product, shape, given)
 
     def _multiply(
@@ -194,7 +197,9 @@ class Contraction:
         out = None
         if into is not None:
             out = np.ndarray((*self.batch_shape, *self.sizes[:2]), lhs.dtype, into)
-        found = product(left(lhs, pieces[0]), right(rhs, pieces[1]), out).reshape(shape)
+        a = left.copied(lhs, pieces[0], self.workers)
+        b = right.copied(rhs, pieces[1], self.workers)
+        found = product(a, b, out).reshape(shape)
         return found if perm is None else found.transpose(perm)
 
     def _matmul(self, turned: bool) -> Product:
@@ -312,31 +317,44 @@ class _Matrix:
         )
         down, across = _step(x, rows), _step(x, columns)
         m, n = self.shape[-2:]
-        self.strides: tuple[int, ...] | None = None
-        self.room = 0
+        self.room, self.rank_of_rows, self.given = 0, len(rows), x.shape
+        self.perm = (*batch, *rows, *columns)
         if (
             down is not None
             and across is not None
             and _is_readable((down, across), (m, n), x.itemsize)
         ):
-            self.strides = (*[x.strides[axis] for axis in batch], down, across)
             self.is_column_major = down < across
-            self.is_whole = x.shape == self.shape and x.strides == self.strides
             return
-        fastest = _fastest(x)
-        self.is_column_major = fastest in rows
-        self.perm = (*batch, *columns, *rows) if self.is_column_major else (*batch, *rows, *columns)
-        self.copied = (*self.shape[:-2], n, m) if self.is_column_major else self.shape
-        self.is_whole = False
+        self.is_column_major = _fastest(x) in rows
         self.room = x.nbytes
 
-    def __call__(self, x: Array, piece: Any = None) -> Array:
-        if self.is_whole:
-            return x
-        if self.strides is not None:
-            return as_strided(x, self.shape, self.strides)
-        found = dense(x.transpose(self.perm), "C", into=piece).reshape(self.copied)
-        return found.swapaxes(-1, -2) if self.is_column_major else found
+    def reader(self) -> Callable[[Array], Array]:
+        """What gives the matrix; a copy is small."""
+        shape, perm = self.shape, self.perm
+        in_order = perm == tuple(range(len(perm)))
+        if not self.room or not self.is_column_major:
+            if in_order and self.given == shape:
+                return lambda x: x
+            return (
+                methodcaller("reshape", shape)
+                if in_order
+                else lambda x: x.transpose(perm).reshape(shape)
+            )
+        return lambda x: self.copied(x, None)
+
+    def copied(self, x: Array, piece: Any, workers: Workers | None = None) -> Array:
+        """The matrix, a copy in these bytes."""
+        x = x.transpose(self.perm)
+        if not self.room:
+            return x.reshape(self.shape)
+        if not self.is_column_major:
+            return dense(x, "C", workers, into=piece).reshape(self.shape)
+        count = len(self.shape) - 2
+        rows = self.rank_of_rows
+        turned = (*range(count), *range(count + rows, x.ndim), *range(count, count + rows))
+        found = dense(x.transpose(turned), "C", workers, into=piece)
+        return found.reshape((*self.shape[:-2], *self.shape[:-3:-1])).swapaxes(-1, -2)
 
 
 def _is_readable(steps: tuple[int, int], shape: tuple[int, int], itemsize: int) -> bool:
@@ -346,6 +364,23 @@ def _is_readable(steps: tuple[int, int], shape: tuple[int, int], itemsize: int) 
         if nearest and (shape[far] == 1 or steps[far] >= itemsize * shape[near]):
             return True
     return False
+
+
+def _small(
+    left: Callable[[Array], Array],
+    right: Callable[[Array], Array],
+    product: Product,
+    shape: Axes,
+    perm: Axes | None,
+) -> Product:
+    """A product whose calls cost as much as its work."""
+
+    def multiply(lhs: Array, rhs: Array, into: Any = None) -> Array:
+        return product(left(lhs), right(rhs), None).reshape(shape)
+
+    if perm is None:
+        return multiply
+    return lambda lhs, rhs, into=None: multiply(lhs, rhs).transpose(perm)
 
 
 def _plain(a: Array, b: Array, out: Array | None) -> Array:
