@@ -77,12 +77,7 @@ class Fused:
         if turns:
             step = max(step, min(TURNED_ROWS, 4 * TILE_BYTES // row))
         results = [
-            np.ndarray(
-                spec.shape,
-                spec.dtype.dtype,
-                place,
-                order="F" if turns and column else layout.order,
-            )
+            (COLUMNS if turns and column else layout).empty(spec.shape, spec.dtype.dtype, place)
             for spec, column, place in zip(
                 self.gives, self.columns, into or repeat(None), strict=False
             )
@@ -121,13 +116,14 @@ class Fused:
         """
         group = self.group
         lead, rank = group.lead, len(group.shape)
-        columns = sum(map(_is_column_major, arrays)) > sum(map(_is_row_major, arrays))
-        turns = any(self.columns) and not columns and prod(group.shape[1:]) <= LONGEST_ROW
+        perm = _common_order(arrays, rank)
+        is_rows = perm == tuple(range(rank))
+        turns = any(self.columns) and is_rows and prod(group.shape[1:]) <= LONGEST_ROW
         if lead == rank and not turns:
-            inner = Turned(rank) if columns else Layout(rank)
+            inner = Layout(rank) if is_rows else Permuted(perm)
             flat = Flat(inner)
             return (flat if all([flat.fits(x) for x in arrays]) else inner), False
-        if columns:
+        if perm == tuple(range(rank))[::-1] and not is_rows:
             return Columns(lead), False
         merged = Merged(lead)
         fits = lead > 1 and not turns and all([merged.fits(x) for x in arrays])
@@ -149,12 +145,19 @@ class _Buffer:
         return np.ndarray(self.shape, self.dtype, piece, order=self.order)[..., : self.last]
 
 
-def _is_row_major(x: Any) -> bool:
-    return x.flags.c_contiguous and not x.flags.f_contiguous
-
-
-def _is_column_major(x: Any) -> bool:
-    return x.flags.f_contiguous and not x.flags.c_contiguous
+def _common_order(arrays: Sequence[Any], rank: int) -> tuple[int, ...]:
+    """The order of axes in which most arrays lie in memory, slowest first; rows where none prevails."""
+    rows = tuple(range(rank))
+    found: dict[tuple[int, ...], int] = {rows: 0}
+    for x in arrays:
+        if x.ndim < rank or not any(x.strides) or (x.flags.c_contiguous and x.flags.f_contiguous):
+            continue
+        strides = x.strides
+        order = (
+            rows if x.flags.c_contiguous else tuple(sorted(rows, key=lambda i: -abs(strides[i])))
+        )
+        found[order] = found.get(order, 0) + 1
+    return max(found, key=lambda order: found[order])
 
 
 class Layout:
@@ -164,10 +167,9 @@ class Layout:
         lead: how many leading axes the views have.
 
     Attributes:
-        order, scratch: of results and of scratch.
+        scratch: order of scratch.
     """
 
-    order: Any = "C"
     scratch: Any = "C"
 
     def __init__(self, lead: int) -> None:
@@ -181,24 +183,39 @@ class Layout:
         """Of an array; it shares its memory."""
         return x
 
+    def empty(self, shape: tuple[int, ...], dtype: Any, place: Any) -> Any:
+        """A new array whose view lies in order, in these bytes or in memory of its own."""
+        return np.ndarray(shape, dtype, place)
+
 
 class Columns(Layout):
     """Column-major arrays, tiled along the first axis, where rows must stay whole."""
 
-    order = "F"
     scratch = "F"
 
+    def empty(self, shape: tuple[int, ...], dtype: Any, place: Any) -> Any:
+        return np.ndarray(shape, dtype, place, order="F")
 
-class Turned(Layout):
-    """Column-major arrays, their axes in the other order."""
 
-    order = "F"
+COLUMNS = Columns(0)
+
+
+class Permuted(Layout):
+    """Arrays whose axes lie in another order, slowest first."""
+
+    def __init__(self, perm: tuple[int, ...]) -> None:
+        super().__init__(len(perm))
+        self.perm = perm
+        self.inverse = sorted(range(len(perm)), key=perm.__getitem__)
 
     def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        return shape[::-1]
+        return tuple([shape[axis] for axis in self.perm])
 
     def view(self, x: Any) -> Any:
-        return x.T
+        return x.transpose(self.perm)
+
+    def empty(self, shape: tuple[int, ...], dtype: Any, place: Any) -> Any:
+        return np.ndarray(self.shape(shape), dtype, place).transpose(self.inverse)
 
 
 class Flat(Layout):
@@ -211,7 +228,6 @@ class Flat(Layout):
     def __init__(self, inner: Layout) -> None:
         super().__init__(1)
         self.inner = inner
-        self.order = inner.order
 
     def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         return (prod(shape),)
@@ -225,6 +241,9 @@ class Flat(Layout):
         if x.flags.c_contiguous:
             return x.reshape(-1)
         return np.broadcast_to(x[(0,) * x.ndim], (x.size,))
+
+    def empty(self, shape: tuple[int, ...], dtype: Any, place: Any) -> Any:
+        return self.inner.empty(shape, dtype, place)
 
 
 class Merged(Layout):
