@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export OPENBLAS_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test oldest oldest-environment lint types sweep platforms bench coverage docs pictures fuzz clean
+.PHONY: help demo test oldest oldest-environment lint types sweep platforms bench suite coverage docs pictures fuzz clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -60,7 +60,11 @@ bench: $(STAMP) ## import, tracing, running, lowering, dispatch and compile cach
 	$(BIN)/python benchmarks/dispatch.py
 	$(BIN)/python benchmarks/compile_cache.py
 	$(BIN)/python benchmarks/straight_line.py
+	$(BIN)/python benchmarks/copies.py
 	$(BIN)/python benchmarks/overview.py
+
+suite: $(STAMP) ## every benchmark against NumPy, jax, and where installed torch, autograd and PyTensor
+	$(BIN)/python benchmarks/suite --write
 
 docs: $(STAMP) ## build the site into build/docs; a warning is an error
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/docs

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, repeat
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from tenferro.dims import ShapeExtent, extent_of
 from tenferro.errors import TenferroError
@@ -17,7 +17,6 @@ from tenferro.exec.extensions import ExtensionRegistry
 from tenferro.exec.grouping import SMALLEST
 from tenferro.exec.kernels import KERNELS, Kernel
 from tenferro.exec.memory import Arena
-from tenferro.exec.segments import Segment, segment_instructions
 from tenferro.exec.straight_line import StraightLine, straight_line
 from tenferro.exec.workers import Workers
 from tenferro.graph import SourceLine
@@ -32,8 +31,7 @@ Pass = Callable[[GraphProgram], GraphProgram]
 """A pure function from program to program that keeps its meaning."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExecInstruction:
+class ExecInstruction(NamedTuple):
     """One kernel call; `last_use[i]` frees input i afterwards."""
 
     op: StdTensorOp
@@ -81,14 +79,13 @@ class Resources:
 class ExecProgram:
     """A program specialised to concrete input shapes, after the native passes.
 
-    Every slot is written once. `segments` groups the instructions for segmented execution.
+    Every slot is written once.
     """
 
     instructions: tuple[ExecInstruction, ...]
     input_slots: tuple[int, ...]
     output_slots: tuple[int, ...]
     n_slots: int
-    segments: tuple[Segment, ...]
     input_types: tuple[TensorSpec, ...]
     resources: Resources
     _later: Iterator[bool] = field(default_factory=lambda: chain([False], repeat(True)), repr=False)
@@ -107,7 +104,9 @@ class ExecProgram:
     @cached_property
     def _has_large_arrays(self) -> bool:
         return any(
-            spec.size >= SMALLEST for step in self.instructions for spec in step.output_types
+            spec.is_static and spec.size >= SMALLEST
+            for step in self.instructions
+            for spec in step.output_types
         )
 
     @cached_property
@@ -166,7 +165,6 @@ def compile_std_to_exec(
         input_slots=program.input_slots,
         output_slots=program.output_slots,
         n_slots=program.n_slots,
-        segments=segment_instructions([instruction.op for instruction in instructions]),
         input_types=program.input_specs,
         resources=Resources() if resources is None else resources,
     )

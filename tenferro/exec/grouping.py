@@ -35,6 +35,7 @@ REDUCTIONS = (
 )
 VIEWS = (BroadcastInDim, Reshape)
 """Ops that take no memory: one whose result is needed outside is done there once more."""
+GROUPED = ELEMENTWISE | {*REDUCTIONS, *VIEWS}
 SMALLEST = 1 << 16
 """Elements of a shape whose instructions are worth grouping."""
 LONGEST_ROW = 1 << 16
@@ -110,7 +111,9 @@ class _Run:
     def take(self, index: int) -> bool:
         """Take the instruction in, if it fits."""
         step = self.program.instructions[index]
-        if not self.totals.isdisjoint(step.input_slots):
+        if type(step.op) not in GROUPED or not self.totals.isdisjoint(step.input_slots):
+            return False
+        if not all([self.specs[s].is_static for s in (*step.input_slots, *step.output_slots)]):
             return False
         lead = self._lead(step)
         if lead is None:

@@ -178,7 +178,7 @@ class _Writer:
         step = self.program.instructions[index]
         if not all(slot in self.known for slot in step.input_slots):
             return False
-        small = all(spec.size <= LARGEST_FOLDED for spec in step.output_types)
+        small = all([spec.is_static and spec.size <= LARGEST_FOLDED for spec in step.output_types])
         if isinstance(step.op, Extension) or not (small or isinstance(step.op, FREE)):
             return False
         with np.errstate(all="ignore"):
@@ -341,6 +341,8 @@ class _Writer:
 
     def _plan(self) -> MemoryPlan:
         """Places for large values that stay inside, and that their makers can write into a place."""
+        if not any([self._placeable(unit) for unit in self.units]):
+            return plan_memory(())
         roots: dict[int, set[int]] = {}
         spans: dict[int, tuple[int, int]] = {}
         leaving: set[int] = set()
@@ -350,7 +352,7 @@ class _Writer:
             placed = self._placeable(unit)
             for slot in self._makes(unit):
                 spec: Any = self.specs[slot]
-                if slot in placed and spec.size * spec.dtype.itemsize >= SMALLEST_BLOCK:
+                if slot in placed and spec.is_static and spec.nbytes >= SMALLEST_BLOCK:
                     roots[slot] = {slot}
                     spans[slot] = (position, position)
                 elif not isinstance(unit, Group) and may_view(self.program.instructions[unit].op):
@@ -362,7 +364,7 @@ class _Writer:
         for slot in self.program.output_slots:
             leaving |= roots.get(slot, set())
         return plan_memory([
-            Block(slot, self.specs[slot].size * self.specs[slot].dtype.itemsize, *span)  # pyright: ignore[reportOptionalMemberAccess]  # because every slot has been written
+            Block(slot, self.specs[slot].nbytes, *span)  # pyright: ignore[reportOptionalMemberAccess]  # because every slot has been written
             for slot, span in spans.items()
             if slot not in leaving
         ])  # fmt: skip

@@ -22,6 +22,11 @@ from tenferro.ops.indexing import (
 
 __all__ = ["ROWS"]
 
+SMALLEST_SUMS = 1 << 12
+"""Elements of updates that are worth a product with a sparse matrix."""
+SUMMED = "fdFD"
+"""Dtypes that such products have."""
+
 
 def gather(op: Gather, x: Array, indices: Array) -> Array:
     """Clamp the starts so that windows fit, then read all windows at once."""
@@ -124,6 +129,10 @@ COMBINE: Mapping[str, np.ufunc] = {
 def scatter(op: Scatter, x: Array, indices: Array, updates: Array) -> Array:
     """Drop the windows that do not fit, then combine all others in row-major order of the updates."""
     starts, batch = _starts(indices, op.index_vector_dim)
+    if op.combiner == "add" and updates.size >= SMALLEST_SUMS and x.dtype.char in SUMMED:
+        axis = _scattered_axis(op, x, updates)
+        if axis is not None:
+            return _summed(x, starts[0], updates, axis, len(batch))
     rank = updates.ndim
     update_window = sorted(op.update_window_dims)
     batch_axes = [axis for axis in range(rank) if axis not in update_window]
@@ -163,6 +172,45 @@ def scatter(op: Scatter, x: Array, indices: Array, updates: Array) -> Array:
     target = result.reshape(-1)
     _combine(op.combiner, target, flat, values)
     return target.reshape(x.shape)
+
+
+def _scattered_axis(op: Scatter, x: Array, updates: Array) -> int | None:
+    """The axis added to, when each update is a whole layer of x across it, batch axes in its place."""
+    if (
+        len(op.scatter_dims_to_operand_dims) != 1
+        or op.input_batching_dims
+        or op.inserted_window_dims != op.scatter_dims_to_operand_dims
+    ):
+        return None
+    (axis,) = op.inserted_window_dims
+    window = sorted(op.update_window_dims)
+    rest = [n for i, n in enumerate(x.shape) if i != axis]
+    batch = updates.ndim - len(window)
+    placed = window == [*range(axis), *range(axis + batch, updates.ndim)]
+    return axis if placed and rest == [updates.shape[i] for i in window] else None
+
+
+def _summed(x: Array, starts: Array, updates: Array, axis: int, batch: int) -> Array:
+    """X plus the sums of the layers that go to each place, by a product with a matrix of zeros and ones.
+
+    The matrix has one 1 per update, so the product adds the updates one after the other.
+    """
+    n = x.shape[axis]
+    places = starts.reshape(-1)
+    layers = np.moveaxis(updates.reshape(*x.shape[:axis], -1, *x.shape[axis + 1 :]), axis, 0)
+    inside = (places >= 0) & (places < n)
+    if not inside.all():
+        places, layers = places[inside], layers[inside]
+    if x.ndim == 1 and x.dtype == np.float64:
+        return x + np.bincount(places, layers, n)
+    from scipy import sparse  # because importing scipy takes long
+
+    matrix = sparse.csc_array(
+        (np.ones(len(places), x.dtype), places, np.arange(len(places) + 1)), (n, len(places))
+    )
+    rest = layers.shape[1:]
+    sums = matrix @ layers.reshape(len(places), -1)
+    return x + np.moveaxis(sums.reshape(n, *rest), 0, axis)
 
 
 def _combine(combiner: str, target: Array, flat: Array, values: Array) -> None:

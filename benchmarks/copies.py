@@ -1,0 +1,55 @@
+"""Copies into another order of axes, against NumPy's.
+
+python benchmarks/copies.py            prints the table
+python benchmarks/copies.py --write    puts it into docs/performance.md
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from interleaved import medians, put_into
+
+from tenferro.exec.copying import dense
+from tenferro.exec.workers import Workers
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
+SECONDS = 1.0
+CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], Any]] = {
+    "4096 x 1024 turned, float32": ((4096, 1024), (1, 0), np.float32),
+    "2048 x 2048 turned, float64": ((2048, 2048), (1, 0), np.float64),
+    "100 x 110 x 120 rotated": ((100, 110, 120), (2, 0, 1), np.float64),
+    "six axes of 10 to 15 shuffled": ((10, 11, 12, 13, 14, 15), (5, 3, 1, 4, 2, 0), np.float64),
+    "20 axes of 2 reversed": ((2,) * 20, tuple(range(19, -1, -1)), np.float64),
+    "2 x 1,000,000 turned": ((2, 1_000_000), (1, 0), np.float64),
+}
+
+
+def table() -> str:
+    """In copies of the same bytes in order."""
+    workers = Workers(None)
+    lines = ["| | NumPy, in plain copies | here |", "| --- | --- | --- |"]
+    for name, (shape, perm, dtype) in CASES.items():
+        x = np.random.default_rng(0).standard_normal(shape).astype(dtype)
+        view = x.transpose(perm)
+        found = medians(
+            {
+                "plain": x.copy,
+                "numpy": lambda view=view: np.ascontiguousarray(view),
+                "here": lambda view=view: dense(view, "C", workers),
+            },
+            SECONDS,
+        )
+        cells = [f"{found[who] / found['plain']:.1f}" for who in ("numpy", "here")]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    found = table()
+    print(found)
+    if "--write" in sys.argv:
+        put_into(PAGE, "copies", found)
