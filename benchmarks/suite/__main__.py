@@ -29,7 +29,7 @@ from report import write
 
 from tenferro.program.profile import shown_seconds
 
-SECONDS = 2.0
+SECONDS = 1.5
 """Of turns for one case."""
 FEWEST = 5
 """Turns of one case."""

@@ -1,0 +1,24 @@
+"""A pytest plugin under which every array is large: groups, tiles, threads and places everywhere.
+
+python -m pytest -p tests.exec.everything_large tests/ad tests/ops
+"""
+
+import pytest
+
+from tenferro.exec import fusion, grouping, straight_line
+from tenferro.exec.exec_program import ExecProgram
+from tenferro.exec.kernels import dot_general
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure() -> None:
+    """Before anything runs."""
+    grouping.SMALLEST = 1
+    fusion.ALONE = 0
+    fusion.TILE_BYTES = 256
+    straight_line.SMALLEST_BLOCK = 1
+    dot_general.LARGE = 1
+    dot_general.PIECE = 2
+    dot_general.LARGE_RESULT = 1
+    dot_general.SMALLEST_SCRATCH = 1
+    ExecProgram.is_worth_generating = lambda _: True  # type: ignore[method-assign]
