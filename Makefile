@@ -47,6 +47,7 @@ types: $(STAMP) ## strict types
 
 sweep: $(STAMP) ## long sweeps
 	$(BIN)/python -m pytest -n 2 -m sweep
+	$(BIN)/python -m pytest -n 2 -p tests.exec.everything_large tests/ops tests/ad tests/ext tests/api
 
 platforms: $(STAMP) ## compile every op for TPU and CUDA, without having one; fetches 1.2 GB of compilers
 	test -d .platforms/libtpu || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \

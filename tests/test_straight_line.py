@@ -81,6 +81,18 @@ def test_kernels_give_memory_of_their_own_unless_they_say_so(card: Any) -> None:
             assert y.flags.writeable or not y.shape, sample
 
 
+@pytest.mark.parametrize("card", [card for card in SAMPLES if card in grouping.ELEMENTWISE])
+def test_elementwise_kernels_take_numbers_in_place_of_arrays(card: Any) -> None:
+    for sample in SAMPLES[card]:
+        inputs = [np.asarray(x) for x in sample.inputs]
+        for place in range(len(inputs)) if len(inputs) > 1 and inputs[0].size else ():
+            number = inputs[place].reshape(-1)[0]
+            whole = [*inputs[:place], np.full_like(inputs[place], number), *inputs[place + 1 :]]
+            some = [*inputs[:place], number, *inputs[place + 1 :]]
+            with np.errstate(all="ignore"):
+                same(KERNELS[card](sample.op, *some), KERNELS[card](sample.op, *whole))
+
+
 def test_constants_are_computed_once_and_never_given_away() -> None:
     program = tnf.compile(lambda x: (x * (tnf.ones((3, 4)) + 1.0), tnf.full((2,), 3.0)), X)
     assert program.source().count("\n    ") == 2

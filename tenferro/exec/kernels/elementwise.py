@@ -245,7 +245,7 @@ def bitcast_convert(op: BitcastConvert, x: Array) -> Array:
 
 def compose(x: Array, y: Array) -> Array:
     """Set the parts, because x + 1j * y loses infinities and signs of zero."""
-    result = np.empty(x.shape, DType.of(x.dtype).complex.dtype)
+    result = np.empty(np.broadcast_shapes(x.shape, y.shape), DType.of(x.dtype).complex.dtype)
     result.real, result.imag = x, y
     return result
 
