@@ -1,0 +1,44 @@
+"""Functions that write into a buffer give what they give without one, bit for bit."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tenferro.exec.kernels.buffered import INTO_A_BUFFER
+from tenferro.types import DType
+
+RNG = np.random.default_rng(0)
+STRANGE = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 1e-40]
+
+
+def some(dtype: DType, shape: tuple[int, ...]) -> Any:
+    """Elements of which many are strange."""
+    if dtype.is_bool:
+        return RNG.random(shape) < 0.5
+    if not dtype.is_inexact:
+        return RNG.integers(0, 100, shape).astype(dtype.dtype)
+    return RNG.choice([*STRANGE, *RNG.standard_normal(8)], shape).astype(dtype.dtype)
+
+
+@pytest.mark.parametrize("dtype", list(DType), ids=str)
+@pytest.mark.parametrize("function", INTO_A_BUFFER, ids=lambda f: f.__name__)
+def test_the_same_bits(function: Any, dtype: DType) -> None:
+    count = {"where": 2, "maximum": 2, "minimum": 2}.get(function.__name__, 1)
+    if (dtype.is_complex and function.__name__ in ("maximum", "minimum")) or (
+        count == 1 and dtype not in (DType.F32, DType.F64)
+    ):
+        pytest.skip("has no such operands")
+    for shape in ((7, 11), (300,), (0, 3), ()):
+        values = [some(dtype, shape) for _ in range(count)]
+        for number in range(-1, count if count > 1 else 0):
+            given = [v if i != number or not v.size else v.flat[0] for i, v in enumerate(values)]
+            if function is np.where:
+                given = [RNG.random(shape) < 0.5, *given]
+            for order in ("C", "F"):
+                out = np.empty(shape, dtype.dtype, order)
+                with np.errstate(all="ignore"):
+                    wanted = np.asarray(function(*given))
+                    found = INTO_A_BUFFER[function](*given, out=out)
+                assert found is out
+                assert found.tobytes() == np.broadcast_to(wanted, shape).tobytes()
