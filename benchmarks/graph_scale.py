@@ -1,15 +1,23 @@
-"""Seconds to trace, compile, run, lower and differentiate chains of ops: `python benchmarks/graph_scale.py`."""
+"""Seconds to trace, compile, run, lower and differentiate chains of ops.
+
+python benchmarks/graph_scale.py            prints the table
+python benchmarks/graph_scale.py --write    puts it into docs/performance.md
+"""
 
 from __future__ import annotations
 
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from interleaved import put_into
 
 import lowering
 import tenferro as tnf
 
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
 SIZES = (10_000, 100_000)
 
 
@@ -43,9 +51,20 @@ def measure(length: int) -> dict[str, float]:
     return {stage: marks[i + 1] - marks[i] for i, stage in enumerate(stages)}
 
 
-if __name__ == "__main__":
-    print("| ops | trace s | compile s | run s | lower s | trace, linearise and transpose s |")
-    print("| --- | --- | --- | --- | --- | --- |")
+def table() -> str:
+    """One line per size."""
+    lines = [
+        "| ops | trace s | compile s | run s | lower s | trace, linearise and transpose s |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
     for size in SIZES:
-        found = measure(size)
-        print(f"| {size:,} | " + " | ".join(f"{seconds:.2f}" for seconds in found.values()) + " |")
+        cells = [f"{seconds:.2f}" for seconds in measure(size).values()]
+        lines.append(f"| {size:,} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    found = table()
+    print(found)
+    if "--write" in sys.argv:
+        put_into(PAGE, "graphs", found)
