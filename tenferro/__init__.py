@@ -41,10 +41,13 @@ from tenferro.types import DType, TensorSpec
 if TYPE_CHECKING:
     from tenferro.api import fft, linalg
     from tenferro.api.check_grads import check_grads
+    from tenferro.api.eager import EagerRuntime, EagerTensor
     from tenferro.extension.saving import load, save
 
 # What takes long to import is imported when it is first used.
 _LATER = {
+    "EagerRuntime": ("tenferro.api.eager", "EagerRuntime"),
+    "EagerTensor": ("tenferro.api.eager", "EagerTensor"),
     "check_grads": ("tenferro.api.check_grads", "check_grads"),
     "fft": ("tenferro.api.fft", None),
     "linalg": ("tenferro.api.linalg", None),
@@ -94,6 +97,8 @@ __all__ = [
     "AdContext",
     "DType",
     "DimExpr",
+    "EagerRuntime",
+    "EagerTensor",
     "ExtensionAdRule",
     "ExtensionRuleSet",
     "GraphBuilder",

@@ -126,7 +126,7 @@ def _read(arguments: Sequence[Any]) -> tuple[Any, list[Any], ExtensionCaches | N
 def _caches(tensors: Sequence[Any]) -> ExtensionCaches | None:
     for tensor in tensors:
         if is_traced(tensor):
-            return tensor.builder.caches
+            return tensor.caches
     return native_executor().extensions.caches
 
 

@@ -15,7 +15,13 @@ from tenferro.ad.algebra import zeros
 from tenferro.api.compile import output_value
 from tenferro.api.tensor import TracedTensor, value_in
 from tenferro.api.tracing import current_builder, tracing
-from tenferro.errors import ADRuleUnsupportedError, ArityError, InvalidConfigError, ShapeError
+from tenferro.errors import (
+    ADRuleUnsupportedError,
+    ArityError,
+    InvalidConfigError,
+    ShapeError,
+    UnsupportedError,
+)
 from tenferro.exec.dispatch import as_operand, spec_of
 from tenferro.exec.dispatch import stop_gradient as stopped
 from tenferro.graph import Alias, GraphBuilder, Mark, Opaque
@@ -230,6 +236,11 @@ class _CustomFunction:
         args = _positional(self.fn, args, kwargs)
         call = _MarkedCall.of(self.fn, args, {}, self.static)
         if call is None:
+            if any(getattr(x, "is_tracked", False) for x in flatten(args)[0]):
+                raise UnsupportedError(
+                    f"{self.name}: {self.shown} on tracked eager tensors would lose its rule; "
+                    "differentiate it by tnf.grad or tnf.vjp, which trace it"
+                )
             return self.fn(*args)
         return call.marked(self._mark(call), (*call.inputs, *call.closed_over()))
 

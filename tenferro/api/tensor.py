@@ -6,8 +6,8 @@ from typing import Any, NoReturn
 
 from tenferro.api.operators import Operators
 from tenferro.errors import ConcretizationError, InvalidConfigError
-from tenferro.exec.dispatch import as_operand
-from tenferro.graph import GraphBuilder, StopGradient
+from tenferro.exec.dispatch import as_operand, is_traced
+from tenferro.graph import ArgumentBuilder, GraphBuilder, StopGradient
 from tenferro.ops import StdTensorOp
 from tenferro.types import DType, TensorSpec
 
@@ -48,6 +48,11 @@ class TracedTensor(Operators):
     def emit(self, op: StdTensorOp) -> TracedTensor:
         """An op without operands, in this tensor's graph."""
         return TracedTensor(self.builder, self.builder.emit(op))
+
+    @property
+    def caches(self) -> Any:
+        """Where extensions keep plans while tracing."""
+        return self.builder.caches
 
     # ---- type --------------------------------------------------------------------------------
 
@@ -129,4 +134,7 @@ def value_in(builder: GraphBuilder, operand: Any) -> int:
                 "instead of keeping them"
             )
         return operand.value
-    return builder.lift(as_operand(operand))
+    operand = as_operand(operand)
+    if is_traced(operand) and not isinstance(builder, ArgumentBuilder):
+        operand = operand.__tenferro_constant__()
+    return builder.lift(operand)

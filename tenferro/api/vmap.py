@@ -13,7 +13,7 @@ from tenferro.api.manipulation import moveaxis
 from tenferro.api.tensor import TracedTensor, value_in
 from tenferro.api.tracing import current_builder, tracing
 from tenferro.errors import ArityError, InvalidConfigError, ShapeError
-from tenferro.exec.dispatch import as_operand, is_traced, spec_of
+from tenferro.exec.dispatch import as_operand, spec_of
 from tenferro.program import BoundedCache, CacheStats, GraphProgram
 from tenferro.types import TensorSpec, flatten, leaf_paths, prefix_leaves, unflatten
 
@@ -78,7 +78,9 @@ class _Mapped:
             spec if axis is None else TensorSpec.of(spec.shape[1:], spec.dtype)
             for spec, axis in zip(map(spec_of, moved), axes, strict=True)
         ]
-        builder = current_builder() or next((x.builder for x in moved if is_traced(x)), None)
+        builder = current_builder() or next(
+            (x.builder for x in moved if isinstance(x, TracedTensor)), None
+        )
         if builder is not None:
             return self._placed(self._written(builder, moved, specs, axes, tree, size))
         key = (tree, tuple(axes), size, tuple([(spec.shape, spec.dtype) for spec in specs]))

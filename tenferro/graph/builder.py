@@ -94,8 +94,10 @@ class ArgumentBuilder(GraphBuilder):
         self.arguments: dict[int, tuple[int, Any]] = {}
 
     def lift(self, array: Any) -> int:
-        """An array met while tracing: an input, once per array; a single number is a constant."""
-        if array.size <= 1:
+        """An array or an eager tensor met while tracing: an input, once each; a single number in an array
+        is a constant.
+        """
+        if isinstance(array, np.ndarray) and array.size <= 1:
             return super().lift(array)
         if id(array) not in self.arguments:
             value = self.graph.add_input(TensorSpec(array.shape, array.dtype))

@@ -1,0 +1,160 @@
+"""The tape: what ran, in order, and the derivative of what ran.
+
+A record knows the op and its operands; tensors know the record that made them, so that what nothing needs
+is forgotten with the last tensor. For `backward` the records are written into a graph, differentiated by
+the rules that traces use, and the program is run on the values that the tape still holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tenferro.ad import AdContext, linearize, transpose
+from tenferro.ad.algebra import Value, zeros
+from tenferro.graph import Graph, SourceLine
+from tenferro.ops import StdTensorOp
+from tenferro.program import GraphProgram
+from tenferro.types import TensorSpec
+
+if TYPE_CHECKING:
+    from tenferro.api.eager.tensor import EagerTensor
+
+__all__ = ["Record", "Tape"]
+
+
+class Record:
+    """One op that ran on tensors of which at least one is tracked.
+
+    Attributes:
+        number: larger than that of every record whose results are operands here.
+        source: the user's line.
+    """
+
+    __slots__ = ("number", "op", "operands", "outputs", "source")
+
+    def __init__(
+        self,
+        number: int,
+        op: StdTensorOp,
+        operands: tuple[Any, ...],
+        outputs: tuple[Any, ...],
+        source: SourceLine | None,
+    ) -> None:
+        self.number = number
+        self.op = op
+        self.operands = operands
+        self.outputs = outputs
+        self.source = source
+
+
+class _Derivative(NamedTuple):
+    """A program for cotangents, and which of the tape's values it is run on."""
+
+    program: GraphProgram
+    takes: tuple[int, ...]
+
+
+class Tape:
+    """The records that led to a tensor, in the order in which they ran.
+
+    Attributes:
+        records: oldest first.
+        values: arrays: of what no record made, then the results of each record.
+        variables: places in `values` of the tensors that cotangents are wanted of.
+    """
+
+    def __init__(self, result: EagerTensor) -> None:
+        self.records = _records(result)
+        place: dict[Any, int] = {}
+        self.values: list[Any] = []
+        self.variables: list[int] = []
+        self.leaves: list[EagerTensor] = []
+        lines: list[Any] = []
+
+        def placed(key: Any, array: Any) -> int:
+            if key not in place:
+                place[key] = len(self.values)
+                self.values.append(array)
+            return place[key]
+
+        made = {id(record) for record in self.records}
+        operands: list[list[int]] = []
+        for record in self.records:
+            taken: list[int] = []
+            for x in record.operands:
+                from_tape = x.record is not None and id(x.record) in made
+                key = (id(x.record), x.position) if from_tape else id(x)
+                is_new = key not in place
+                taken.append(placed(key, x.array))
+                if is_new and x.is_variable:
+                    self.variables.append(place[key])
+                    self.leaves.append(x)
+            operands.append(taken)
+            for position, array in enumerate(record.outputs):
+                placed((id(record), position), array)
+        self.result = place[id(result.record), result.position]
+        specs = [TensorSpec(value.shape, value.dtype) for value in self.values]
+        for record, taken in zip(self.records, operands, strict=True):
+            first = place[id(record), 0]
+            lines.append((record.op, tuple(taken), first, len(record.outputs)))
+        self.specs = specs
+        self.lines = tuple(lines)
+
+    @property
+    def key(self) -> Any:
+        """What decides the derivative: ops and types, not the values."""
+        return (self.lines, tuple(self.specs), tuple(self.variables), self.result)
+
+    def derivative(self, context: AdContext) -> _Derivative:
+        """The program that gives the variables' cotangents, made by the context's rules."""
+        graph = Graph()
+        found: list[int] = [-1] * len(self.values)
+        made = {place for _, _, first, count in self.lines for place in range(first, first + count)}
+        for place, spec in enumerate(self.specs):
+            if place not in made:
+                found[place] = graph.add_input(spec)
+        for record, (op, taken, first, count) in zip(self.records, self.lines, strict=True):
+            outputs = graph.add(op, tuple([found[place] for place in taken]), record.source)
+            found[first : first + count] = outputs
+        y = found[self.result]
+        y_bar = graph.add_stand_in(graph.types[y])
+        emitter = context.emitter(graph)
+        dots = {found[place]: graph.add_stand_in(self.specs[place]) for place in self.variables}
+        start = len(graph.nodes)
+        (y_dot,) = linearize(emitter, 0, [y], dots, "reverse")
+        given = [] if y_dot is None else [(y_dot, y_bar)]
+        bars = transpose(emitter, start, list(dots.values()), given)
+        outputs = [
+            zeros(Value(emitter, found[place])).handle if bar is None else bar
+            for place, bar in zip(self.variables, bars, strict=True)
+        ]
+        return _without_unread(graph, outputs, y_bar, found)
+
+
+def _without_unread(
+    graph: Graph, outputs: Sequence[int], y_bar: int, found: Sequence[int]
+) -> _Derivative:
+    """The program on those values of the tape that it reads, and on the cotangent."""
+    places: dict[int, int] = {}
+    for place, value in enumerate(found):
+        places.setdefault(value, place)
+    everything = [*places, y_bar]
+    whole = GraphProgram.from_graph(graph, outputs, inputs=everything)
+    read = {slot for step in whole.instructions for slot in step.inputs} | {*whole.output_slots}
+    inputs = [value for slot, value in enumerate(everything[:-1]) if slot in read]
+    program = GraphProgram.from_graph(graph, outputs, inputs=[*inputs, y_bar], name="backward")
+    return _Derivative(program, tuple([places[value] for value in inputs]))
+
+
+def _records(result: EagerTensor) -> list[Record]:
+    """Everything that led to a tensor, oldest first."""
+    found: dict[int, Record] = {}
+    waiting = [result.record]
+    while waiting:
+        record = waiting.pop()
+        if record is None or record.number in found:
+            continue
+        found[record.number] = record
+        waiting += [x.record for x in record.operands]
+    return [found[number] for number in sorted(found)]

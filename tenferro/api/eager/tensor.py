@@ -1,0 +1,230 @@
+"""`EagerTensor`: an array whose operations run at once, and that may be differentiated."""
+
+from __future__ import annotations
+
+import copy as copying
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tenferro.api.operators import Operators
+from tenferro.errors import InvalidConfigError
+from tenferro.ops import StdTensorOp
+from tenferro.types import DType, TensorSpec
+
+if TYPE_CHECKING:
+    from tenferro.api.eager.runtime import EagerRuntime
+    from tenferro.api.eager.tape import Record
+
+__all__ = ["EagerTensor"]
+
+
+class EagerTensor(Operators):
+    """A value of an `EagerRuntime`. It does not change; made by a runtime, or by operations.
+
+    Attributes:
+        grad: of a variable, the sum of the cotangents that `backward` brought; None before.
+        is_variable: whether derivatives are wanted of it.
+
+    >>> import tenferro as tnf
+    >>> rt = tnf.EagerRuntime()
+    >>> x = rt.variable([1.0, 2.0])
+    >>> y = tnf.sum(x * x)
+    >>> y.backward()
+    >>> y, x.grad
+    (EagerTensor(5.), EagerTensor([2., 4.]))
+    """
+
+    __slots__ = ("__weakref__", "array", "grad", "is_variable", "position", "record", "runtime")
+
+    runtime: EagerRuntime
+    array: Any
+    record: Record | None
+    position: int
+    is_variable: bool
+    grad: EagerTensor | None
+
+    def __init__(
+        self,
+        runtime: EagerRuntime,
+        array: Any,
+        record: Record | None = None,
+        position: int = 0,
+        is_variable: bool = False,
+    ) -> None:
+        self.runtime = runtime
+        self.array = array
+        self.record = record
+        self.position = position
+        self.is_variable = is_variable
+        self.grad = None
+
+    @staticmethod
+    def __tenferro_apply__(op: StdTensorOp, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Run `op` at once; beside tensors of a trace, it is written into the trace."""
+        runtime: Any = None
+        for x in operands:
+            if type(x) is EagerTensor:
+                if runtime is not None and x.runtime is not runtime:
+                    raise InvalidConfigError(f"{op.name}: operands belong to two EagerRuntimes")
+                runtime = x.runtime
+            elif (handler := getattr(type(x), "__tenferro_apply__", None)) is not None:
+                return handler(op, operands)
+        return runtime.apply(op, operands)
+
+    def __tenferro_stop__(self) -> EagerTensor:
+        """This tensor, as a constant to differentiation."""
+        return self.detach()
+
+    def __tenferro_constant__(self) -> Any:
+        """The elements as a constant of a trace.
+
+        Raises:
+            InvalidConfigError: the tensor is tracked, and its gradient would be lost.
+        """
+        if self.is_tracked:
+            raise InvalidConfigError(
+                f"a tracked eager tensor {self.spec} would be a constant of this trace, and its gradient "
+                "lost; pass it as an argument, or detach() it"
+            )
+        return self.array
+
+    def lift(self, value: Any) -> EagerTensor:
+        """An array as a constant of this tensor's runtime."""
+        return self.runtime.constant(value)
+
+    def emit(self, op: StdTensorOp) -> EagerTensor:
+        """An op without operands."""
+        return self.runtime.apply(op, ())[0]
+
+    @property
+    def caches(self) -> Any:
+        """Where extensions keep plans."""
+        return self.runtime.executor.extensions.caches
+
+    # ---- derivatives -------------------------------------------------------------------------
+
+    @property
+    def is_tracked(self) -> bool:
+        """Whether it depends on a variable, or is one."""
+        return self.is_variable or self.record is not None
+
+    def backward(self, seed: Any = None) -> None:
+        """Add to the `grad` of every variable that led here its cotangent.
+
+        Args:
+            seed: the cotangent of this tensor, of its shape and dtype; 1 for a real scalar.
+
+        Raises:
+            InvalidConfigError: no variable led here.
+            ShapeError, DTypeError: no seed for what is no real scalar, or one that does not fit.
+            ADRuleUnsupportedError: an op on the way has no derivative, with your line.
+
+        >>> import tenferro as tnf
+        >>> x = tnf.EagerRuntime().variable([1.0, 2.0])
+        >>> (x * x).backward(seed=[1.0, 10.0])
+        >>> x.grad
+        EagerTensor([ 2., 40.])
+        """
+        self.runtime.backward(self, seed)
+
+    def clear_grad(self) -> None:
+        """Forget `grad`."""
+        self.grad = None
+
+    def detach(self) -> EagerTensor:
+        """The same elements, as a constant."""
+        return EagerTensor(self.runtime, self.array)
+
+    # ---- type --------------------------------------------------------------------------------
+
+    @property
+    def spec(self) -> TensorSpec:
+        """Shape and dtype together."""
+        return TensorSpec.of(self.array.shape, DType.of(self.array.dtype))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents."""
+        return self.array.shape
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        return DType.of(self.array.dtype)
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return self.array.ndim
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self.array.size
+
+    @property
+    def device(self) -> str:
+        """Where the elements are: "cpu"."""
+        return "cpu"
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    # ---- elements ----------------------------------------------------------------------------
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        view = self.array.view()
+        view.flags.writeable = False
+        return np.asarray(view, dtype=dtype, copy=copy)
+
+    def numpy(self) -> Any:
+        """The elements as a NumPy array that cannot be written to."""
+        return self.__array__()
+
+    def item(self) -> Any:
+        """The only element, as a Python number."""
+        return self.array.item()
+
+    def tolist(self) -> Any:
+        """The elements as nested lists."""
+        return self.array.tolist()
+
+    def __bool__(self) -> bool:
+        return bool(self.array)
+
+    def __int__(self) -> int:
+        return int(self.array)
+
+    def __index__(self) -> int:
+        return self.array.__index__()
+
+    def __float__(self) -> float:
+        return float(self.array)
+
+    def __complex__(self) -> complex:
+        return complex(self.array)
+
+    def __repr__(self) -> str:
+        return f"EagerTensor{repr(self.array).removeprefix('array')}"
+
+    def __str__(self) -> str:
+        return str(self.array)
+
+    def __format__(self, form: str) -> str:
+        return format(self.array, form)
+
+    # ---- exchange ----------------------------------------------------------------------------
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self.array.__dlpack_device__()
+
+    def __copy__(self) -> EagerTensor:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> EagerTensor:
+        runtime = copying.deepcopy(self.runtime, memo)
+        return EagerTensor(runtime, self.array.copy(), is_variable=self.is_variable)

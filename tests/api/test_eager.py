@@ -1,0 +1,196 @@
+"""Eager tensors: the values and gradients of traces, over every op, and what people do with them."""
+
+import copy
+import gc
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from tenferro import errors
+from tenferro.exec.dispatch import apply_all
+from tenferro.types import DType
+from tests.ad.cases import Case, cases
+from tests.samples import SAMPLES
+
+RT = tnf.EagerRuntime()
+
+
+@pytest.mark.parametrize("card", SAMPLES)
+def test_values_are_those_of_arrays(card: Any) -> None:
+    for sample in SAMPLES[card]:
+        given = [RT.constant(x) for x in sample.inputs]
+        if not given:
+            continue
+        for y, z in zip(
+            apply_all(sample.op, *given), apply_all(sample.op, *sample.inputs), strict=True
+        ):
+            assert type(y) is tnf.EagerTensor
+            assert not y.is_tracked
+            assert (y.dtype, y.shape) == (DType.of(z.dtype), z.shape)
+            assert y.numpy().tobytes() == z.tobytes()
+
+
+CASES = cases({DType.F64, DType.C64}, 1)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_gradients_are_those_of_traces(case: Case) -> None:
+    xs = [RT.variable(x) for x in case.primals]
+    ys = case.fn(*xs)
+    rng = np.random.default_rng(0)
+    seeds = [rng.standard_normal(y.shape).astype(y.dtype.dtype) for y in ys]
+    _, pull = tnf.vjp(case.fn, *case.primals)
+    wanted = pull(tuple(seeds))
+    for y, seed in zip(ys, seeds, strict=True):
+        if y.is_tracked:
+            y.backward(seed)
+    for x, bar in zip(xs, wanted, strict=True):
+        found = np.zeros_like(bar) if x.grad is None else x.grad.numpy()
+        assert found.dtype == bar.dtype
+        np.testing.assert_allclose(found, bar, rtol=1e-12, atol=1e-12)
+
+
+def test_gradients_add_up_until_they_are_cleared() -> None:
+    x = RT.variable([1.0, 2.0])
+    for _ in range(2):
+        tnf.sum(x * x).backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [4.0, 8.0]
+    assert not x.grad.is_tracked
+    x.clear_grad()
+    assert x.grad is None
+    x.backward(seed=[1.0, 1.0])
+    assert x.grad.tolist() == [1.0, 1.0]
+
+
+def test_nothing_is_noted_while_nothing_is_tracked() -> None:
+    x = RT.constant([1.0, 2.0])
+    y = tnf.exp(x) * 2.0
+    assert y.record is None
+    v = RT.variable([1.0, 2.0])
+    assert (v * x).is_tracked
+    assert not (v.detach() * x).is_tracked
+    assert not tnf.stop_gradient(v * x).is_tracked
+    assert not (v > 1.0).is_tracked
+    with pytest.raises(errors.InvalidConfigError, match="no variable led"):
+        tnf.sum(y).backward()
+
+
+def test_the_tape_goes_with_the_tensors() -> None:
+    x = RT.variable(np.ones(3))
+    y = x * 2.0
+    z = tnf.sum(y)
+    middle, result = weakref.ref(y), weakref.ref(z)
+    del y
+    z.backward()
+    assert middle() is not None  # because backward may be asked for again
+    del z
+    gc.collect()
+    assert middle() is result() is None
+
+
+def test_a_loop_of_steps_makes_one_program() -> None:
+    rt = tnf.EagerRuntime()
+    w = rt.variable(np.zeros(3))
+    x, target = np.eye(3), np.array([1.0, 2.0, 3.0])
+    for _ in range(50):
+        tnf.sum((rt.constant(x) @ w - target) ** 2).backward()
+        w = rt.variable(w.numpy() - 0.1 * w.grad.numpy())
+    assert np.allclose(w.numpy(), target, atol=1e-3)
+    assert rt.cache_stats().misses == 1
+    assert rt.cache_stats().hits == 49
+    rt.cache_clear()
+    assert rt.cache_stats().entries == 0
+
+
+def test_transforms_of_eager_tensors_are_noted_in_turn() -> None:
+    x = RT.variable([1.0, 2.0])
+    g = tnf.grad(lambda a: tnf.sum(a**3))(x)
+    assert g.tolist() == [3.0, 12.0]
+    tnf.sum(g).backward()
+    assert x.grad.tolist() == [6.0, 12.0]
+    w = RT.variable(2.0)
+    closed = tnf.grad(lambda a: tnf.sum(tnf.sin(w * a)))(np.array([0.5, 1.5]))
+    tnf.sum(closed).backward()
+    a = np.array([0.5, 1.5])
+    assert np.allclose(w.grad.numpy(), np.sum(np.cos(2 * a) - 2 * a * np.sin(2 * a)))
+    y, pull = tnf.vjp(lambda a: a * a, x)
+    assert y.tolist() == [1.0, 4.0]
+    assert pull(x)[0].tolist() == [2.0, 8.0]
+    assert tnf.jit(lambda a: a * 2)(x).is_tracked
+    assert tnf.vmap(lambda a: a * a)(x).tolist() == [1.0, 4.0]
+
+
+def test_a_trace_does_not_swallow_gradients() -> None:
+    w = RT.variable([1.0, 2.0])
+    with pytest.raises(errors.InvalidConfigError, match="its gradient lost"):
+        tnf.compile(lambda a: a * w, np.ones(2))
+    fixed = tnf.compile(lambda a: a * w.detach(), np.ones(2))
+    assert fixed.run(np.ones(2)).tolist() == [1.0, 2.0]
+
+    @tnf.custom_jvp
+    def own(a: Any) -> Any:
+        return a * a
+
+    own.defjvp(lambda primals, tangents: (own(*primals), 7.0 * tangents[0]))
+    with pytest.raises(errors.UnsupportedError, match="tracked eager tensors"):
+        own(w)
+    assert tnf.vjp(own, w)[1](w)[0].tolist() == [7.0, 14.0]
+
+
+def test_long_chains_need_no_stack() -> None:
+    x = y = RT.variable([1.0])
+    for _ in range(20_000):
+        y = y * 1.0001
+    tnf.sum(y).backward()
+    assert np.allclose(x.grad.numpy(), 1.0001**20_000)
+    del y
+    gc.collect()
+
+
+def test_seeds_must_fit() -> None:
+    x = RT.variable([1.0, 2.0])
+    with pytest.raises(errors.ShapeError, match="no real scalar"):
+        (x * x).backward()
+    with pytest.raises(errors.ShapeError, match="must be f64"):
+        (x * x).backward(np.ones(3))
+    with pytest.raises(errors.DTypeError, match="must be f64"):
+        (x * x).backward(np.ones(2, np.float32))
+    with pytest.raises(errors.DTypeError, match="no real scalar"):
+        tnf.sum(x * 1j).backward()
+    with pytest.raises(errors.DTypeError, match="no derivatives"):
+        RT.variable([1, 2])
+    other = tnf.EagerRuntime().variable([1.0, 2.0])
+    with pytest.raises(errors.InvalidConfigError, match="two EagerRuntimes"):
+        x + other
+
+
+def test_extensions_run_and_are_differentiated() -> None:
+    a = RT.variable([[2.0, 1.0], [1.0, 3.0]])
+    tnf.linalg.slogdet(a)[1].backward()
+    np.testing.assert_allclose(a.grad.numpy(), np.linalg.inv(a.numpy()).T)
+    b = RT.variable(np.ones((2, 2)))
+    tnf.sum(tnf.einsum("ij,jk,kl->il", b, b, b)).backward()
+    assert b.grad.shape == (2, 2)
+
+
+def test_tensors_are_values() -> None:
+    given = np.array([1.0, 2.0])
+    x = RT.variable(given)
+    given[0] = 5.0
+    assert x.tolist() == [1.0, 2.0]
+    assert not np.asarray(x).flags.writeable
+    assert np.array(x).flags.writeable
+    with pytest.raises(errors.UnsupportedError, match="do not change"):
+        x[0] = 3.0
+    assert copy.copy(x) is x
+    assert np.from_dlpack(RT.constant([1.0])).tolist() == [1.0]
+    assert (float(x[1]), int(RT.constant(3)), bool(RT.constant(1.0)), len(x)) == (2.0, 3, True, 2)
+    assert [10, 20, 30][RT.constant(1)] == 20
+    assert f"{RT.constant(2.5):.2f}" == "2.50"
+    assert (repr(x), str(x)) == ("EagerTensor([1., 2.])", "[1. 2.]")
+    assert isinstance(np.exp(x), tnf.EagerTensor)
+    assert isinstance(np.ones(2) * x, tnf.EagerTensor)
