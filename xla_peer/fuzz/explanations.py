@@ -98,7 +98,7 @@ def _mirrored(parting: Parting) -> bool:
 
 def _meets_subnormals(parting: Parting) -> bool:
     """An operand is subnormal at the worst element; or one side is zero there, and the other within a few
-    powers of two of the smallest normal number.
+    powers of two of the smallest normal number, or a complex power, whose factors may be subnormal.
     """
     place, spec = parting.divergence.output.worst, parting.divergence.output.spec
     for x in parting.operands:
@@ -109,7 +109,8 @@ def _meets_subnormals(parting: Parting) -> bool:
         return False
     smallest = float(ml_dtypes.finfo(dtype.real.dtype).smallest_normal)
     sizes = sorted(abs(complex(y)) for y in parting.results)
-    return sizes[0] == 0 and sizes[1] < 64 * smallest
+    may_meet = sizes[1] < 64 * smallest or (isinstance(parting.op, el.Power) and parting.is_complex)
+    return sizes[0] == 0 and may_meet
 
 
 EXPLANATIONS = (
