@@ -20,13 +20,17 @@ from tenferro.types import flatten
 from xla_peer.executor import XlaExecutor
 from xla_peer.parity.check import check_parity
 from xla_peer.parity.divergence import Divergence, prefix
-from xla_peer.parity.sensitivity import subnormal
+from xla_peer.parity.sensitivity import moved_outputs, subnormal
 
 __all__ = ["EXPLANATIONS", "Explanation", "Parting", "explain"]
 
 SUMS = (
     re.ReduceSum, re.ReduceProd, re.CumSum, re.CumProd, co.DotGeneral, co.Convolution, ix.Scatter,
 )  # fmt: skip
+LOOKS = 32
+"""Runs with roundings of their own, to see whether a choice can tip over that the few runs of every check
+left where it was.
+"""
 REWRITES_OFF = {"xla_disable_hlo_passes": "algsimp"}
 """XLA's option that switches its algebraic rewrites off."""
 
@@ -74,6 +78,17 @@ class Parting:
         found = self.divergence
         arguments = (found.program, *found.leaves)
         return check_parity(*arguments, executor=plain, interpreter=False, locate=False).ok
+
+    def tips_over(self) -> bool:
+        """The worst element is a choice (an index, a bool, a count), and rounding a little differently on
+        the way here makes another.
+        """
+        found, output = self.divergence, self.divergence.output
+        if output.spec.dtype.is_inexact:
+            return False
+        place = found.program.output_names.index(output.name)
+        moved = moved_outputs(found.program, found.leaves, LOOKS)
+        return any(bool(run[place][output.worst] != output.native) for run in moved)
 
 
 @dataclass(frozen=True)
@@ -149,6 +164,12 @@ EXPLANATIONS = (
         "CHLO's zeta function begins its asymptotic series nine terms up, which is not enough below -9; "
         "the native result is right there.",
         lambda p: isinstance(p.op, an.Polygamma) and bool((p.operands[0] < -8).any()),
+    ),
+    Explanation(
+        "choices that rounding tips over",
+        "Where two candidates are as good as equal, the last bit of what led to them decides an index or a "
+        "comparison; the check rounds a few ways, and here a rarer one is needed.",
+        Parting.tips_over,
     ),
     Explanation(
         "algebra rewritten by XLA",

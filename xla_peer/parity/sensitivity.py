@@ -37,21 +37,23 @@ GIVES_EITHER_ZERO = (
 )  # fmt: skip
 
 
-def moved_outputs(program: GraphProgram, leaves: Sequence[Any]) -> list[list[Any]]:
-    """The outputs of a run as it is, of `RUNS` that round in ways of their own, of one that flushes
+def moved_outputs(
+    program: GraphProgram, leaves: Sequence[Any], runs: int = RUNS
+) -> list[list[Any]]:
+    """The outputs of a run as it is, of so many that round in ways of their own, of one that flushes
     subnormal numbers and one that turns zeros, where there are any; always the same.
     """
     shapes = [leaf.shape for leaf in leaves]
     static = program.specialize(program.bind(shapes))
     plain = Plain()
-    changes: list[Plain] = [plain, *[Moved(np.random.default_rng(seed)) for seed in range(RUNS)]]
+    changes: list[Plain] = [plain, *[Moved(np.random.default_rng(seed)) for seed in range(runs)]]
     with np.errstate(all="ignore"):
-        runs = [_run(static, leaves, change) for change in changes]
+        found = [_run(static, leaves, change) for change in changes]
         if plain.met_subnormals:
-            runs.append(_run(static, leaves, Flushed()))
+            found.append(_run(static, leaves, Flushed()))
         if any(isinstance(step.op, TELLS_ZEROS_APART) for step in static.instructions):
-            runs.append(_run(static, leaves, Turned()))
-        return runs
+            found.append(_run(static, leaves, Turned()))
+        return found
 
 
 class Plain:
