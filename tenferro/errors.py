@@ -15,6 +15,7 @@ __all__ = [
     "BackendFailureError",
     "ConcretizationError",
     "DTypeError",
+    "DataDependentShapeError",
     "DegenerateSpectrumError",
     "DuplicateFamilyError",
     "ExtensionLoweringError",
@@ -94,6 +95,10 @@ class ArityError(InvalidConfigError, TypeError):
 
 class UnsupportedError(TenferroError, NotImplementedError):
     """Well-formed, but there is no rule for it here; the message says what would help."""
+
+
+class DataDependentShapeError(UnsupportedError, ConcretizationError):
+    """A result's shape depends on elements that a trace does not have yet."""
 
 
 class ADRuleUnsupportedError(UnsupportedError):

@@ -46,7 +46,7 @@ TRACED: dict[str, Case] = {
     "index": (lambda x: x[5], (VECTOR,), errors.OutOfBoundsError, ["5", "axis 0", "extent 3"]),
     "too many indices": (lambda x: x[0, 0], (VECTOR,), errors.OutOfBoundsError, ["2 indices"]),
     "float index": (lambda x: x[1.0], (VECTOR,), errors.DTypeError, ["index"]),
-    "mask": (lambda x: x[x > 0], (VECTOR,), errors.UnsupportedError, ["where("]),
+    "mask": (lambda x: x[x > 0], (VECTOR,), errors.DataDependentShapeError, ["where("]),
     "two dots": (lambda x: x[..., ...], (VECTOR,), errors.InvalidConfigError, ["Ellipsis"]),
     "dtype": (
         lambda x: tnf.bitwise_and(x, x),

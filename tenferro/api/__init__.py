@@ -12,6 +12,7 @@ from tenferro.api.creation import (
     empty,
     empty_like,
     eye,
+    from_dlpack,
     full,
     full_like,
     linspace,
@@ -24,6 +25,7 @@ from tenferro.api.creation import (
     zeros,
     zeros_like,
 )
+from tenferro.api.data_types import can_cast, finfo, iinfo, isdtype
 from tenferro.api.elementwise import (
     abs,
     acos,
@@ -84,6 +86,7 @@ from tenferro.api.elementwise import (
     minimum,
     multiply,
     negative,
+    nextafter,
     not_equal,
     polygamma,
     positive,
@@ -109,6 +112,7 @@ from tenferro.api.indexing import (
     take,
     take_along_axis,
 )
+from tenferro.api.inspection import __array_namespace_info__
 from tenferro.api.linear import (
     dot_general,
     matmul,
@@ -143,7 +147,7 @@ from tenferro.api.manipulation import (
     transpose,
     unstack,
 )
-from tenferro.api.promotion import result_type
+from tenferro.api.promotion import broadcast_shapes, result_type
 from tenferro.api.reductions import (
     all,
     any,
@@ -167,7 +171,17 @@ from tenferro.api.searching import (
     sort,
     top_k,
 )
+from tenferro.api.sets import (
+    isin,
+    nonzero,
+    unique_all,
+    unique_counts,
+    unique_inverse,
+    unique_values,
+)
 from tenferro.types import DType
+
+__array_api_version__ = "2024.12"
 
 bool = DType.Bool
 int8, int16, int32, int64 = DType.I8, DType.I16, DType.I32, DType.I64
@@ -177,12 +191,14 @@ complex64, complex128 = DType.C32, DType.C64
 e, inf, nan, newaxis, pi = math.e, math.inf, math.nan, None, math.pi
 
 __all__ = [
+    "__array_api_version__",
+    "__array_namespace_info__",
     "abs",
     "acos",
     "acosh",
     "add",
-    "angle",
     "all",
+    "angle",
     "any",
     "arange",
     "argmax",
@@ -205,7 +221,9 @@ __all__ = [
     "bitwise_xor",
     "bool",
     "broadcast_arrays",
+    "broadcast_shapes",
     "broadcast_to",
+    "can_cast",
     "cbrt",
     "ceil",
     "clip",
@@ -239,6 +257,7 @@ __all__ = [
     "expand_dims",
     "expm1",
     "eye",
+    "finfo",
     "flip",
     "float16",
     "float32",
@@ -246,18 +265,22 @@ __all__ = [
     "floor",
     "floor_divide",
     "fmod",
+    "from_dlpack",
     "full",
     "full_like",
     "greater",
     "greater_equal",
     "hypot",
+    "iinfo",
     "imag",
     "inf",
     "int16",
     "int32",
     "int64",
     "int8",
+    "isdtype",
     "isfinite",
+    "isin",
     "isinf",
     "isnan",
     "less",
@@ -289,6 +312,8 @@ __all__ = [
     "nan",
     "negative",
     "newaxis",
+    "nextafter",
+    "nonzero",
     "not_equal",
     "ones",
     "ones_like",
@@ -343,6 +368,10 @@ __all__ = [
     "uint32",
     "uint64",
     "uint8",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
     "unstack",
     "var",
     "vecdot",

@@ -1,8 +1,10 @@
 """Creation functions of the Array API.
 
 The standard's creation functions take no tensor, so on their own they run at once and give NumPy
-arrays, which become constants where a trace meets them. With a symbolic extent they give a tensor of
-the trace that is under way, or of the one that `like=`, a traced tensor, belongs to.
+arrays, which become constants where a trace meets them. With `like=` they give what it lifts arrays to: a
+tensor of the trace that a traced tensor belongs to, or of an `EagerRuntime`. With a symbolic extent they
+give a tensor of the trace that is under way. There is one device, "cpu": where programs run is decided
+when they run.
 
 Source: Array API standard 2024.12, section "Creation functions".
 """
@@ -14,7 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.api.promotion import broadcast_to, convert
+from tenferro.api.device import check_device
+from tenferro.api.manipulation import stack
+from tenferro.api.promotion import broadcast_to, convert, result_type
 from tenferro.api.tracing import current_builder
 from tenferro.dims import SymDim, dim_max, is_static
 from tenferro.errors import InvalidConfigError, NonStaticShapeError
@@ -30,6 +34,7 @@ __all__ = [
     "empty",
     "empty_like",
     "eye",
+    "from_dlpack",
     "full",
     "full_like",
     "linspace",
@@ -44,19 +49,82 @@ __all__ = [
 ]
 
 
-def asarray(obj: Any, /, *, dtype: Any = None, copy: bool | None = None) -> Any:
-    """Obj as an array, or the tensor it is, in `dtype` if given."""
-    x = as_operand(obj)
-    if dtype is not None:
-        x = convert(x, DType.of(dtype))
+def asarray(
+    obj: Any,
+    /,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    copy: bool | None = None,
+    like: Any = None,
+) -> Any:
+    """Obj as an array, or the tensor it is, in `dtype` if given.
+
+    Args:
+        obj: an array, a tensor, a number, or nested sequences of numbers, some of which may be tensors.
+        copy: True for elements of its own, False to refuse rather than copy.
+
+    Raises:
+        InvalidConfigError: copy=False, where another dtype or a sequence needs one.
+
+    >>> asarray([[1, 2], [3, 4]], dtype="float32")
+    array([[1., 2.],
+           [3., 4.]], dtype=float32)
+    """
+    check_device("asarray", device)
+    x = stacked(obj) if isinstance(obj, list | tuple) else as_operand(obj)
+    wanted = spec_of(x).dtype if dtype is None else DType.of(dtype)
+    is_same = spec_of(x).dtype is wanted
+    if copy is False and not ((is_same and isinstance(obj, np.ndarray | np.generic)) or x is obj):
+        raise InvalidConfigError(
+            f"asarray: {type(obj).__name__} as {wanted} needs a copy, and copy=False"
+        )
+    if not is_same:
+        x = convert(x, wanted)
+    if like is not None and not is_traced(x):
+        return like.lift(x) if copy is not False else like.adopt(x)
     return np.array(x) if copy and not is_traced(x) else x
 
 
-def full(shape: Any, fill_value: Any, *, dtype: Any = None, like: Any = None) -> Any:
+def stacked(sequence: Any) -> Any:
+    """Nested sequences as one tensor, where some of their elements are tensors."""
+    if not any(map(_has_tensor, sequence)):
+        return as_operand(sequence)
+    rows = [stacked(row) if isinstance(row, list | tuple) else row for row in sequence]
+    dtype = result_type(*rows)
+    return stack([convert(row, dtype) for row in rows])
+
+
+def _has_tensor(entry: Any) -> bool:
+    if isinstance(entry, list | tuple):
+        return any(map(_has_tensor, entry))
+    return is_traced(entry)
+
+
+def from_dlpack(
+    x: Any, /, *, device: Any = None, copy: bool | None = None, like: Any = None
+) -> Any:
+    """The elements of any array that has `__dlpack__`, shared where they can be.
+
+    Raises:
+        BufferError: elements that NumPy cannot reach, such as those on a GPU; or copy=False, where a copy
+            is needed.
+
+    >>> from_dlpack(np.arange(3.0))
+    array([0., 1., 2.])
+    """
+    check_device("from_dlpack", device)
+    array = np.from_dlpack(x, copy=copy)
+    return array if like is None else like.adopt(array)
+
+
+def full(
+    shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, like: Any = None
+) -> Any:
     """A tensor of that shape with every element `fill_value`.
 
     Args:
-        like: a traced tensor whose graph the result joins; needed for symbolic extents.
+        like: a tensor whose trace or runtime the result joins; in place of a trace under way.
 
     Raises:
         ShapeError: a negative extent, or one that is no integer.
@@ -66,6 +134,7 @@ def full(shape: Any, fill_value: Any, *, dtype: Any = None, like: Any = None) ->
     array([[7, 7],
            [7, 7]])
     """
+    check_device("full", device)
     shape = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
     value = as_operand(fill_value)
     if dtype is not None:
@@ -73,9 +142,7 @@ def full(shape: Any, fill_value: Any, *, dtype: Any = None, like: Any = None) ->
     shape = TensorSpec(shape, spec_of(value).dtype).shape
     if all(map(is_static, shape)) and like is None and not is_traced(value):
         return np.full(shape, value)
-    if is_traced(value):
-        return broadcast_to(value, shape)
-    if like is not None:
+    if is_traced(value) or like is not None:
         return broadcast_to(_join(value, like), shape)
     return broadcast_to(_in_trace("full", shape, lambda builder: builder.constant(value)), shape)
 
@@ -98,50 +165,58 @@ def _counts(name: str, shape: tuple[Any, ...], axis: int) -> Any:
 
 
 def _join(value: Any, like: Any) -> Any:
-    """A constant as a traced tensor of the graph of `like`."""
-    return like.lift(value) if is_traced(like) else value
+    """A constant as a tensor of the trace or the runtime of `like`."""
+    return value if like is None or is_traced(value) else like.lift(value)
 
 
-def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None) -> Any:
+def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
     """A tensor of x's shape, and dtype unless given, with every element `fill_value`."""
     x = as_operand(x)
-    return full(
-        x.shape,
-        fill_value,
-        dtype=spec_of(x).dtype if dtype is None else dtype,
-        like=x if is_traced(x) else None,
-    )
+    dtype = spec_of(x).dtype if dtype is None else dtype
+    return full(x.shape, fill_value, dtype=dtype, device=device, like=x if is_traced(x) else None)
 
 
-def zeros(shape: Any, *, dtype: Any = None, like: Any = None) -> Any:
+def zeros(shape: Any, *, dtype: Any = None, device: Any = None, like: Any = None) -> Any:
     """A tensor of zeros, float64 by default."""
-    return full(shape, 0.0, dtype=DType.F64 if dtype is None else dtype, like=like)
+    dtype = DType.F64 if dtype is None else dtype
+    return full(shape, 0.0, dtype=dtype, device=device, like=like)
 
 
-def ones(shape: Any, *, dtype: Any = None, like: Any = None) -> Any:
+def ones(shape: Any, *, dtype: Any = None, device: Any = None, like: Any = None) -> Any:
     """A tensor of ones, float64 by default."""
-    return full(shape, 1.0, dtype=DType.F64 if dtype is None else dtype, like=like)
+    dtype = DType.F64 if dtype is None else dtype
+    return full(shape, 1.0, dtype=dtype, device=device, like=like)
 
 
-def zeros_like(x: Any, /, *, dtype: Any = None) -> Any:
+def zeros_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
     """Zeros of x's shape and dtype."""
-    return full_like(x, 0, dtype=dtype)
+    return full_like(x, 0, dtype=dtype, device=device)
 
 
-def ones_like(x: Any, /, *, dtype: Any = None) -> Any:
+def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
     """Ones of x's shape and dtype."""
-    return full_like(x, 1, dtype=dtype)
+    return full_like(x, 1, dtype=dtype, device=device)
 
 
 empty, empty_like = zeros, zeros_like
 
 
-def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None) -> Any:
+def arange(
+    start: Any,
+    /,
+    stop: Any = None,
+    step: Any = 1,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    like: Any = None,
+) -> Any:
     """start, start + step, .. below stop, as NumPy's.
 
     Raises:
         InvalidConfigError: a step of zero.
     """
+    check_device("arange", device)
     if stop is None:
         start, stop = 0, start
     if step == 0:
@@ -155,31 +230,51 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None)
         counts = _counts("arange", (dim_max((stop - start + step - 1) // step, 0),), 0)
         return convert(counts * step + start, DType.I64 if dtype is None else DType.of(dtype))
     array = np.arange(start, stop, step)
-    return array if dtype is None else array.astype(DType.of(dtype).dtype)
+    return _join(array if dtype is None else array.astype(DType.of(dtype).dtype), like)
 
 
 def linspace(
-    start: Any, stop: Any, /, num: int, *, dtype: Any = None, endpoint: bool = True
+    start: Any,
+    stop: Any,
+    /,
+    num: int,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    endpoint: bool = True,
+    like: Any = None,
 ) -> Any:
     """Num numbers from start to stop, evenly spaced.
 
     Raises:
         InvalidConfigError: a negative number of points.
     """
+    check_device("linspace", device)
     if num < 0:
         raise InvalidConfigError(f"linspace: num is at least 0, got {num}")
     array = np.linspace(start, stop, num, endpoint=endpoint)
-    return array if dtype is None else array.astype(DType.of(dtype).dtype)
+    return _join(array if dtype is None else array.astype(DType.of(dtype).dtype), like)
 
 
-def eye(n_rows: Any, n_cols: Any = None, /, *, k: int = 0, dtype: Any = None) -> Any:
+def eye(
+    n_rows: Any,
+    n_cols: Any = None,
+    /,
+    *,
+    k: int = 0,
+    dtype: Any = None,
+    device: Any = None,
+    like: Any = None,
+) -> Any:
     """Ones on diagonal k and zeros elsewhere."""
+    check_device("eye", device)
     if isinstance(n_rows, SymDim) or isinstance(n_cols, SymDim):
         shape = (n_rows, n_rows if n_cols is None else n_cols)
         rows = _counts("eye", shape, 0)
         ones_where = rows + k == _counts("eye", shape, 1)
         return convert(ones_where, DType.F64 if dtype is None else DType.of(dtype))
-    return np.eye(n_rows, n_cols, k, dtype=DType.of(np.float64 if dtype is None else dtype).dtype)
+    dtype = DType.of(np.float64 if dtype is None else dtype).dtype
+    return _join(np.eye(n_rows, n_cols, k, dtype=dtype), like)
 
 
 def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Any]:

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from tenferro.api.promotion import broadcast_arrays, convert, inexact_dtype, promote, result_type
 from tenferro.errors import DTypeError
 from tenferro.exec.dispatch import apply, as_operand, spec_of
@@ -78,6 +80,7 @@ __all__ = [
     "minimum",
     "multiply",
     "negative",
+    "nextafter",
     "not_equal",
     "polygamma",
     "positive",
@@ -340,8 +343,42 @@ def signbit(x: Any, /) -> Any:
     dtype = spec_of(x).dtype
     if not dtype.is_float:
         return less(x, 0)
-    bits = {2: DType.I16, 4: DType.I32, 8: DType.I64}[dtype.itemsize]
-    return less(apply(ops.BitcastConvert(bits), x), 0)
+    return less(_bits(x), 0)
+
+
+def _bits(x: Any) -> Any:
+    """A float's bits as a signed integer."""
+    width = {2: DType.I16, 4: DType.I32, 8: DType.I64}[spec_of(x).dtype.itemsize]
+    return apply(ops.BitcastConvert(width), x)
+
+
+def nextafter(x1: Any, x2: Any, /) -> Any:
+    """The next number after x1 towards x2; x2 where they are equal, NaN where either is.
+
+    Bits are counted, so that subnormal numbers are met also where arithmetic flushes them.
+
+    Dtypes: real floats, in the common dtype; integers in the float NumPy takes.
+
+    Raises:
+        DTypeError, ShapeError: complex operands, or ones that do not broadcast.
+
+    >>> nextafter(np.float32(1), np.float32(2)) - 1
+    np.float32(1.1920929e-07)
+    """
+    dtype = inexact_dtype(result_type(x1, x2))
+    if dtype.is_complex:
+        raise DTypeError(f"nextafter: complex numbers have no order, got {dtype}")
+    lhs, rhs = promote(x1, x2, dtype=dtype)
+    start, end = _bits(lhs), _bits(rhs)
+    # Counted from zero in either direction: the bits of negative numbers run the other way.
+    lowest = np.iinfo(spec_of(start).dtype.dtype).min
+    here = where(less(start, 0), subtract(lowest, start), start)
+    there = where(less(end, 0), subtract(lowest, end), end)
+    place = add(here, where(less(here, there), 1, -1))
+    is_negative = logical_or(less(place, 0), logical_and(equal(place, 0), less(start, 0)))
+    moved = apply(ops.BitcastConvert(dtype), where(is_negative, subtract(lowest, place), place))
+    result = where(equal(here, there), rhs, moved)
+    return where(logical_or(isnan(lhs), isnan(rhs)), add(lhs, rhs), result)
 
 
 # ---- analytic ------------------------------------------------------------------------------------

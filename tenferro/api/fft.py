@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tenferro.api.axes import normalize_axis
+from tenferro.api.creation import asarray
 from tenferro.api.elementwise import conj, multiply
 from tenferro.api.manipulation import moveaxis, pad, permute_dims, roll, slice_axis
 from tenferro.api.promotion import convert
@@ -227,16 +228,18 @@ def ihfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backw
     return conj(rfft(x, n=n, axis=axis, norm=OPPOSITE.get(norm, norm)))
 
 
-def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None) -> Any:
+def fftfreq(
+    n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None, like: Any = None
+) -> Any:
     """The frequencies of `fft`'s elements, in cycles per unit of the sample spacing d."""
-    array = np.fft.fftfreq(n, d)
-    return array if dtype is None else array.astype(DType.of(dtype).dtype)
+    return asarray(np.fft.fftfreq(n, d), dtype=dtype, device=device, like=like)
 
 
-def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None) -> Any:
+def rfftfreq(
+    n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None, like: Any = None
+) -> Any:
     """The frequencies of `rfft`'s elements."""
-    array = np.fft.rfftfreq(n, d)
-    return array if dtype is None else array.astype(DType.of(dtype).dtype)
+    return asarray(np.fft.rfftfreq(n, d), dtype=dtype, device=device, like=like)
 
 
 def _shifted(x: Any, axes: Any, sign: int) -> Any:

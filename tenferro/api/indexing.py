@@ -1,6 +1,6 @@
 """Indexing: x[...] with integers, slices, None, Ellipsis and integer arrays; `take`.
 
-Basic indexing is `Slice`, `Reverse` and `Reshape`; integer arrays are one `Gather`. Static indices
+Basic indexing is `Slice`, `Reverse` and `Reshape`; integer arrays, and masks, are one `Gather`. Static indices
 are checked against known extents; indices in arrays are clamped, as StableHLO clamps them, after
 negative ones have been counted from the end.
 
@@ -28,25 +28,44 @@ from tenferro.errors import (
     OutOfBoundsError,
     UnsupportedError,
 )
-from tenferro.exec.dispatch import apply, as_operand, is_traced, spec_of
+from tenferro.exec.dispatch import apply, as_operand, elements, is_traced, spec_of
 from tenferro.ops.indexing import Gather
 from tenferro.ops.structural import Slice
 from tenferro.types import DType
 
-__all__ = ["getitem", "take", "take_along_axis"]
+__all__ = [
+    "expanded",
+    "from_start",
+    "getitem",
+    "is_array",
+    "pieces",
+    "position",
+    "slice_bounds",
+    "take",
+    "take_along_axis",
+]
 
 
 def getitem(x: Any, index: Any) -> Any:
     """x[index], by NumPy's rules.
 
+    A mask stands for the indices of its true elements, as many vectors as it has axes.
+
     Raises:
-        OutOfBoundsError: a static integer outside its axis, or more indices than axes.
-        UnsupportedError: a boolean mask, whose result's shape depends on the data.
+        OutOfBoundsError: a static integer outside its axis, more indices than axes, or a mask of another
+            shape than the axes it is on.
+        DataDependentShapeError: a mask that belongs to a trace: how many elements it takes depends on
+            the data.
         InvalidConfigError: anything else that is no index.
     """
     x = as_operand(x)
-    entries = _expanded(x, index if isinstance(index, tuple) else (index,))
-    arrays = [entry for entry in entries if _is_array(entry)]
+    if isinstance(index, tuple):
+        entries = expanded(x, index)
+    elif _is_rank_0_mask(index):
+        return _taken_or_not(x, index)
+    else:
+        entries = expanded(x, (index,))
+    arrays = [entry for entry in entries if is_array(entry)]
     x, kept, new_axes, array_axes = _basic(x, entries)
     if arrays:
         return _advanced(x, entries, arrays, array_axes)
@@ -56,32 +75,84 @@ def getitem(x: Any, index: Any) -> Any:
     return reshape(x, shape)
 
 
-def _is_array(entry: Any) -> bool:
+def is_array(entry: Any) -> bool:
+    """True for arrays, masks and bools; False for integers, slices, None and Ellipsis."""
     return not (
         entry is None or entry is Ellipsis or isinstance(entry, slice | int | np.integer)
     ) or (isinstance(entry, bool))
 
 
-def _expanded(x: Any, index: tuple[Any, ...]) -> list[Any]:
-    """The index with `...` written out, one entry per axis besides the None's."""
+def _is_rank_0_mask(index: Any) -> bool:
+    is_bool = isinstance(index, bool | np.bool_)
+    return is_bool or (is_array(index) and getattr(index, "shape", None) == () and _is_mask(index))
+
+
+def _is_mask(entry: Any) -> bool:
+    return spec_of(as_operand(entry)).dtype.is_bool
+
+
+def _taken_or_not(x: Any, mask: Any) -> Any:
+    """x[True] is x with a new first axis of extent 1, x[False] of extent 0."""
+    count = int(elements(as_operand(mask), *MASK))
+    return take(expand_dims(x, axis=0), np.zeros(count, np.int64), axis=0)
+
+
+def expanded(x: Any, index: tuple[Any, ...]) -> list[Any]:
+    """The index with `...` written out and masks as vectors of indices, one entry per axis besides the
+    None's.
+    """
     entries: list[Any] = []
+    masks: list[tuple[int, Any]] = []
     for entry in index:
         if isinstance(entry, list):
             entry = np.asarray(entry, np.int64 if not entry else None)
-        if _is_array(entry):
+        if is_array(entry):
             entry = as_operand(entry)
             dtype = spec_of(entry).dtype
             if dtype.is_bool:
-                raise UnsupportedError(
-                    "indexing with a boolean mask gives a shape that depends on the data; "
-                    "use where(mask, x, other), or multiply by the mask"
-                )
+                masks.append((len(entries), entry))
+                entries += _where_true(entry)
+                continue
             if not dtype.is_integer:
                 raise DTypeError(
-                    f"indexing: an index is an integer, slice, None, Ellipsis or "
-                    f"integer array, got {entry!r:.60}"
+                    f"indexing: an index is an integer, slice, None, Ellipsis, "
+                    f"integer array or mask, got {entry!r:.60}"
                 )
         entries.append(entry)
+    entries = _written_out(x, entries)
+    for place, mask in masks:
+        _require_mask_fits(x, entries, place, mask)
+    return entries
+
+
+MASK = (
+    "indexing with a boolean mask",
+    "how many elements it takes depends on the data; use where(mask, x, other), or multiply by the mask",
+)
+"""What is asked of a mask's elements, and what to do where they are not known."""
+
+
+def _where_true(mask: Any) -> list[Any]:
+    """The indices of a mask's true elements, one vector for each of its axes."""
+    if not mask.shape:
+        raise UnsupportedError(
+            "indexing: a mask of rank 0 stands alone, as x[True]; it is not combined with other indices"
+        )
+    found = np.nonzero(elements(mask, *MASK))
+    return [indices.astype(np.int64, copy=False) for indices in found]
+
+
+def _require_mask_fits(x: Any, entries: list[Any], place: int, mask: Any) -> None:
+    axis = sum([entry is not None for entry in entries[:place]])
+    under = tuple(x.shape[axis : axis + len(mask.shape)])
+    if under != tuple(mask.shape):
+        raise OutOfBoundsError(
+            f"indexing: a mask of shape {tuple(mask.shape)} lies on axes of shape {under} of {spec_of(x)}"
+        )
+
+
+def _written_out(x: Any, entries: list[Any]) -> list[Any]:
+    """One entry per axis besides the None's."""
     dots = sum(entry is Ellipsis for entry in entries)
     if dots > 1:
         raise InvalidConfigError("indexing: an index has at most one Ellipsis")
@@ -116,13 +187,13 @@ def _basic(x: Any, entries: list[Any]) -> tuple[Any, set[int], list[int], list[i
             continue
         extent = x.shape[axis]
         if isinstance(entry, slice):
-            start, limit, stride = _slice_bounds(entry, extent, axis)
+            start, limit, stride = slice_bounds(entry, extent, axis)
             if stride < 0:
                 reverse.append(axis)
                 start, limit, stride = _backwards(start, limit, -stride)
             kept.add(axis)
         elif isinstance(entry, int | np.integer):
-            start = _position(int(entry), extent, axis)
+            start = position(int(entry), extent, axis)
             limit, stride = start + 1, 1
         else:
             start, limit, stride = 0, extent, 1
@@ -137,7 +208,7 @@ def _basic(x: Any, entries: list[Any]) -> tuple[Any, set[int], list[int], list[i
     return (flip(x, axis=tuple(reverse)) if reverse else x), kept, new_axes, array_axes
 
 
-def _position(index: int, extent: Any, axis: int) -> int:
+def position(index: int, extent: Any, axis: int) -> int:
     """An integer index from 0, checked where the extent is known."""
     if is_static(extent):
         if not -extent <= index < extent:
@@ -150,7 +221,7 @@ def _position(index: int, extent: Any, axis: int) -> int:
     return index
 
 
-def _slice_bounds(entry: slice, extent: Any, axis: int) -> tuple[Any, Any, int]:
+def slice_bounds(entry: slice, extent: Any, axis: int) -> tuple[Any, Any, int]:
     """Start, limit and stride with negative ones counted from the end."""
     try:
         stride = 1 if entry.step is None else operator.index(entry.step)
@@ -193,7 +264,7 @@ def _backwards(start: Any, limit: Any, stride: int) -> tuple[Any, Any, int]:
 def _advanced(x: Any, entries: list[Any], arrays: list[Any], array_axes: list[int]) -> Any:
     """Integer arrays: broadcast together, gathered at once, placed as NumPy places them."""
     rank = len(x.shape)
-    indices = [_from_start(array, x, axis) for array, axis in zip(arrays, array_axes, strict=True)]
+    indices = [from_start(array, x, axis) for array, axis in zip(arrays, array_axes, strict=True)]
     indices = broadcast_arrays(*indices)
     shape = tuple(indices[0].shape)
     stacked = concat([expand_dims(index, axis=len(shape)) for index in indices], axis=-1)
@@ -216,35 +287,18 @@ def _advanced(x: Any, entries: list[Any], arrays: list[Any], array_axes: list[in
 
 
 def _placed(gathered: Any, entries: list[Any], window: list[int], count: int) -> Any:
-    """Move the arrays' axes to where NumPy puts them, drop integers' axes, add None's.
-
-    Integers count as arrays here: when they and the arrays stand together the new axes stay there,
-    otherwise they come first.
-    """
-    kinds = ["n" if e is None else "s" if isinstance(e, slice) else "i" for e in entries]
-    first, last = kinds.index("i"), len(kinds) - 1 - kinds[::-1].index("i")
-    together = all(kind == "i" for kind in kinds[first : last + 1])
+    """Move the arrays' axes to where NumPy puts them, drop integers' axes, add None's."""
     axis_of = iter(range(len(entries)))
-    source_axes = {i: next(axis_of) for i, kind in enumerate(kinds) if kind != "n"}
-    pieces: list[tuple[str, int]] = []
-    for i, kind in enumerate(kinds):
-        if together and i == first:
-            pieces.append(("a", 0))
-        if kind == "n":
-            pieces.append(("n", 0))
-        elif kind == "s":
-            pieces.append(("w", window.index(source_axes[i])))
-    if not together:
-        pieces.insert(0, ("a", 0))
+    axes = [-1 if entry is None else next(axis_of) for entry in entries]
     order: list[int] = []
     shape: list[Any] = []
-    for kind, number in pieces:
-        if kind == "a":
+    for kind, entry in pieces(entries):
+        if kind == "arrays":
             order += range(count)
             shape += gathered.shape[:count]
-        elif kind == "w":
-            order.append(count + number)
-            shape.append(gathered.shape[count + number])
+        elif kind == "slice":
+            order.append(count + window.index(axes[entry]))
+            shape.append(gathered.shape[order[-1]])
         else:
             shape.append(1)
     left = [axis for axis in range(len(gathered.shape)) if axis not in order]
@@ -252,7 +306,24 @@ def _placed(gathered: Any, entries: list[Any], window: list[int], count: int) ->
     return reshape(moved, tuple(shape))
 
 
-def _from_start(index: Any, x: Any, axis: int) -> Any:
+def pieces(entries: list[Any]) -> list[tuple[str, int]]:
+    """Where the result's axes come from, in order: "arrays" once for all that index arrays make, "new" for
+    a None, "slice" for a slice, with the place of the entry.
+
+    Integers count as arrays here: when they and the arrays stand together the new axes stay there,
+    otherwise they come first, as in NumPy.
+    """
+    kinds = ["new" if e is None else "slice" if isinstance(e, slice) else "array" for e in entries]
+    found = [(kind, i) for i, kind in enumerate(kinds) if kind != "array"]
+    if not any(map(is_array, entries)):
+        return found
+    first, last = kinds.index("array"), len(kinds) - 1 - kinds[::-1].index("array")
+    together = all(kind == "array" for kind in kinds[first : last + 1])
+    found.insert(first if together else 0, ("arrays", first))
+    return found
+
+
+def from_start(index: Any, x: Any, axis: int) -> Any:
     """Indices with negative ones counted from the end; concrete ones checked."""
     index = as_operand(index)
     extent = x.shape[axis]
@@ -301,7 +372,7 @@ def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Any:
             shape[i] = indices.shape[i]
     x = broadcast_to(x, tuple(shape))
     shape[axis] = indices.shape[axis]
-    index = broadcast_to(_from_start(indices, x, axis), tuple(shape))
+    index = broadcast_to(from_start(indices, x, axis), tuple(shape))
     batch = tuple(i for i in range(rank) if i != axis)
     return apply(
         Gather(

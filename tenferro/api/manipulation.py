@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tenferro.api.axes import normalize_axes, normalize_axis
+from tenferro.api.device import check_device
 from tenferro.api.promotion import broadcast_arrays, broadcast_to, convert, result_type
 from tenferro.dims import is_static, product
 from tenferro.errors import AxisError, InvalidConfigError, NonStaticShapeError, ShapeError
@@ -45,8 +46,9 @@ __all__ = [
 ]
 
 
-def astype(x: Any, dtype: Any, /, *, copy: bool = True) -> Any:
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
     """X in another dtype: float to integer truncates and saturates, NaN becomes 0."""
+    check_device("astype", device)
     x = as_operand(x)
     result = convert(x, DType.of(dtype))
     return result.copy() if copy and result is x and hasattr(x, "copy") else result
@@ -164,7 +166,7 @@ def moveaxis(x: Any, source: Any, destination: Any, /) -> Any:
     return permute_dims(x, perm)
 
 
-def expand_dims(x: Any, /, *, axis: Any = 0) -> Any:
+def expand_dims(x: Any, /, axis: Any = 0) -> Any:
     """X with new axes of extent 1 at `axis` of the result."""
     x = as_operand(x)
     count = len(axis) if isinstance(axis, tuple | list) else 1

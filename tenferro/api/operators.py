@@ -9,7 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from tenferro.api import elementwise, indexing, linear, manipulation, reductions, searching
-from tenferro.errors import UnsupportedError
+from tenferro.api.device import DEVICE, check_device
+from tenferro.api.inspection import check_version
+from tenferro.api.updates import At
+from tenferro.errors import InvalidConfigError, UnsupportedError
 
 __all__ = ["Operators"]
 
@@ -142,8 +145,13 @@ class Operators:
 
     def __setitem__(self, index: Any, value: Any) -> None:
         raise UnsupportedError(
-            "tensors are values and do not change; build the new one, for example with where()"
+            "tensors are values and do not change; x.at[index].set(values) gives the new one"
         )
+
+    @property
+    def at(self) -> At:
+        """`x.at[index].set(values)`, `add`, `multiply`, `min`, `max`: a new tensor with elements changed."""
+        return At(self)
 
     def __iter__(self) -> Any:
         return iter(manipulation.unstack(self))
@@ -231,8 +239,31 @@ class Operators:
     # ---- NumPy's protocols -------------------------------------------------------------------
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        """The module whose functions take this tensor."""
+        """The module whose functions take this tensor.
+
+        Raises:
+            InvalidConfigError: a version of the standard that it does not follow.
+        """
+        check_version(api_version)
         return _namespace()
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
+        """This tensor; there is one device.
+
+        Raises:
+            InvalidConfigError: another device, or a stream.
+        """
+        check_device("to_device", device)
+        if stream is not None:
+            raise InvalidConfigError(
+                f"to_device: the device {device!r} has no streams, got {stream!r}"
+            )
+        return self
+
+    @property
+    def device(self) -> str:
+        """The one device: where programs run is decided when they run."""
+        return DEVICE
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         """`np.exp(tensor)` is `tenferro.exp(tensor)`."""

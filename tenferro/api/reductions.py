@@ -24,7 +24,7 @@ from tenferro.api.elementwise import (
 from tenferro.api.manipulation import concat, reshape, slice_axis
 from tenferro.api.promotion import broadcast_to, convert
 from tenferro.dims import is_static
-from tenferro.errors import DTypeError, ShapeError
+from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
 from tenferro.exec.dispatch import apply, as_operand, is_traced, spec_of
 from tenferro.ops import reduction as ops
 from tenferro.types import DType
@@ -217,10 +217,21 @@ def cumulative_prod(
     return _scan(ops.CumProd, "cumulative_prod", x, axis, dtype, 1, include_initial)
 
 
-def diff(x: Any, /, *, axis: int = -1, n: int = 1) -> Any:
-    """Differences of neighbours along `axis`, taken n times."""
+def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Any:
+    """Differences of neighbours along `axis`, taken n times.
+
+    Args:
+        prepend, append: what stands before and after x along `axis` first.
+
+    Raises:
+        InvalidConfigError: a negative n.
+    """
+    if n < 0:
+        raise InvalidConfigError(f"diff: n is at least 0, got {n}")
     x = as_operand(x)
     axis = normalize_axis("diff", axis, len(x.shape))
+    pieces = [as_operand(piece) for piece in (prepend, x, append) if piece is not None]
+    x = concat(pieces, axis=axis) if len(pieces) > 1 else x
     for _ in range(n):
         later = slice_axis(x, axis, 1, x.shape[axis])
         earlier = slice_axis(x, axis, 0, x.shape[axis] - 1)

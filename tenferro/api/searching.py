@@ -10,18 +10,24 @@ from typing import Any
 import numpy as np
 
 from tenferro.api.axes import normalize_axis
+from tenferro.api.creation import full_like
 from tenferro.api.elementwise import (
+    add,
     greater,
     greater_equal,
     isnan,
+    less_equal,
     logical_and,
     logical_not,
     logical_or,
+    minimum,
+    where,
 )
 from tenferro.api.indexing import take
 from tenferro.api.manipulation import astype, expand_dims, flip, moveaxis, ravel, reshape
-from tenferro.api.promotion import broadcast_to, promote
+from tenferro.api.promotion import broadcast_to, convert, result_type
 from tenferro.api.reductions import sum as sum_over
+from tenferro.dims import is_static
 from tenferro.errors import InvalidConfigError, ShapeError
 from tenferro.exec.dispatch import apply, apply_all, as_operand, is_traced, spec_of
 from tenferro.ops import reduction as ops
@@ -100,13 +106,38 @@ def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None)
         raise ShapeError(f"searchsorted: x1 must be a vector, got {spec_of(vector)}")
     if sorter is not None:
         vector = take(vector, sorter, axis=0)
-    values = as_operand(x2)
-    rank = len(values.shape)
-    wide = expand_dims(values, axis=rank)
-    line = broadcast_to(vector, (*values.shape, vector.shape[0]))
-    value, element = promote(wide, line)
-    # NaN sorts last: a number is before it, and it is before nothing.
+    dtype = result_type(vector, x2)
+    vector, values = convert(vector, dtype), convert(x2, dtype)
+    extent = vector.shape[0]
+    if is_static(extent) and extent > FEW:
+        return _bisected(vector, values, side)
+    line = broadcast_to(vector, (*values.shape, extent))
+    wide = broadcast_to(expand_dims(values, axis=len(values.shape)), line.shape)
+    return sum_over(astype(_is_before(line, wide, side), np.int64), axis=-1)
+
+
+FEW = 32
+"""Elements that are compared with every value; more are searched by bisection."""
+
+
+def _is_before(element: Any, value: Any, side: str) -> Any:
+    """Whether an element of the vector stays before the value: NaN sorts last."""
     before = greater(value, element) if side == "left" else greater_equal(value, element)
-    number = logical_not(isnan(element))
-    after = logical_and(isnan(value), number) if side == "left" else isnan(value)
-    return sum_over(astype(logical_or(before, after), np.int64), axis=-1)
+    if not spec_of(value).dtype.is_inexact:
+        return before
+    after = logical_and(isnan(value), logical_not(isnan(element)))
+    return logical_or(before, after if side == "left" else isnan(value))
+
+
+def _bisected(vector: Any, values: Any, side: str) -> Any:
+    """How many elements are before each value, bit by bit from the highest."""
+    extent = vector.shape[0]
+    count = full_like(values, 0, dtype=DType.I64)
+    for bit in reversed(range(extent.bit_length())):
+        more = add(count, 1 << bit)
+        last = minimum(more, extent)
+        fits = logical_and(
+            less_equal(more, extent), _is_before(take(vector, last - 1, axis=0), values, side)
+        )
+        count = where(fits, more, count)
+    return count

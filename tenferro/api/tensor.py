@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from tenferro.api.operators import Operators
-from tenferro.errors import ConcretizationError, InvalidConfigError
+from tenferro.errors import ConcretizationError, DataDependentShapeError, InvalidConfigError
 from tenferro.exec.dispatch import as_operand, is_traced
 from tenferro.graph import ArgumentBuilder, GraphBuilder, StopGradient
 from tenferro.ops import StdTensorOp
@@ -93,6 +93,12 @@ class TracedTensor(Operators):
 
     def _refuse(self, asked: str, hint: str) -> NoReturn:
         raise ConcretizationError(
+            f"{asked} needs the elements of {self.spec}, which are not known while tracing; {hint}"
+        )
+
+    def __tenferro_elements__(self, asked: str, hint: str) -> NoReturn:
+        """Refused, for what needs the elements to know the shape of its result."""
+        raise DataDependentShapeError(
             f"{asked} needs the elements of {self.spec}, which are not known while tracing; {hint}"
         )
 

@@ -22,6 +22,7 @@ __all__ = [
     "apply",
     "apply_all",
     "as_operand",
+    "elements",
     "is_traced",
     "kernel_of",
     "spec_of",
@@ -89,6 +90,15 @@ def as_operand(value: Any) -> Any:
     except (DTypeError, ValueError, TypeError) as error:
         raise DTypeError(f"{type(value).__name__} {value!r:.60} is no tensor: {error}") from None
     return array
+
+
+def elements(operand: Any, asked: str, hint: str) -> Any:
+    """An array as it is, an eager tensor's array.
+
+    Raises:
+        DataDependentShapeError: a tensor of a trace, which has none yet: what was asked, and what helps.
+    """
+    return operand.__tenferro_elements__(asked, hint) if is_traced(operand) else operand
 
 
 def spec_of(operand: Any) -> TensorSpec:

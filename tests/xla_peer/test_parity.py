@@ -21,9 +21,10 @@ from tenferro.exec.kernels import KERNELS
 from tenferro.ops.analytic import Sin, Tanh
 from tenferro.ops.contraction import DotGeneral
 from tenferro.ops.elementwise import Multiply
-from tenferro.types import DType
+from tenferro.types import DType, flatten
 from xla_peer import XlaExecutor, check_parity
 from xla_peer.parity.comparison import Tolerance, compare, explained, granted
+from xla_peer.parity.divergence import first_divergence
 from xla_peer.parity.interpreter import interpreted
 
 RNG = np.random.default_rng(0)
@@ -196,6 +197,25 @@ def test_a_fault_in_gradients_only(monkeypatch: pytest.MonkeyPatch) -> None:
     report = check_parity(lambda x: tnf.sin(x), X, grad=True)
     assert report.first_divergence is not None
     assert report.first_divergence.op.startswith("Cos")
+
+
+def test_what_parts_only_in_the_whole_program() -> None:
+    program = tnf.compile(lambda x: (tnf.sin(x), tnf.tanh(tnf.sin(x))), X)
+
+    def compared(candidate: Any, leaves: Any) -> Any:
+        outputs = flatten(candidate.run(*leaves))[0]
+        whole = len(candidate.instructions) == 2 and len(outputs) == 2
+        limit = granted(outputs[-1], Tolerance())
+        shifted = [y + (whole and i == 1) for i, y in enumerate(outputs)]
+        return tuple([
+            compare(name, y, z, limit)
+            for name, y, z in zip(candidate.output_names, outputs, shifted, strict=True)
+        ])  # fmt: skip
+
+    found = first_divergence(program, [X], compared, lambda *_: "")
+    assert found is not None
+    assert found.op == "Tanh (f64[6,4]) -> f64[6,4], and only within the whole program"
+    assert found.program is program
 
 
 # ---- the interpreter ---------------------------------------------------------------------------------

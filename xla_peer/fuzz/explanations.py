@@ -16,10 +16,11 @@ from tenferro.ops import contraction as co
 from tenferro.ops import elementwise as el
 from tenferro.ops import indexing as ix
 from tenferro.ops import reduction as re
+from tenferro.program import Instruction
 from tenferro.types import flatten
 from xla_peer.executor import XlaExecutor
 from xla_peer.parity.check import check_parity
-from xla_peer.parity.divergence import Divergence, prefix
+from xla_peer.parity.divergence import Divergence, maker, prefix
 from xla_peer.parity.sensitivity import moved_outputs, subnormal
 
 __all__ = ["EXPLANATIONS", "Explanation", "Parting", "explain"]
@@ -41,23 +42,30 @@ class Parting:
 
     divergence: Divergence
 
+    @cached_property
+    def step(self) -> Instruction:
+        """The instruction on which the paths part."""
+        found = maker(self.divergence.program, self.divergence.output)
+        assert found is not None
+        return found
+
     @property
     def op(self) -> StdTensorOp:
-        """The op on which the paths part: the last of the program."""
-        return self.divergence.program.instructions[-1].op
+        """Its op."""
+        return self.step.op
 
     @property
     def is_complex(self) -> bool:
         """An operand or the result is complex."""
         program = self.divergence.program
-        slots = (*program.instructions[-1].inputs, *program.instructions[-1].outputs)
+        slots = (*self.step.inputs, *self.step.outputs)
         return any(program.types[slot].dtype.is_complex for slot in slots)
 
     @cached_property
     def operands(self) -> list[Any]:
         """The values the op had natively."""
         program = self.divergence.program
-        slots = list(dict.fromkeys(program.instructions[-1].inputs))
+        slots = list(dict.fromkeys(self.step.inputs))
         found, _ = flatten(prefix(program, slots).run(*self.divergence.leaves))
         return list(map(np.asarray, found))
 
@@ -112,12 +120,13 @@ def _mirrored(parting: Parting) -> bool:
 
 
 def _meets_subnormals(parting: Parting) -> bool:
-    """An operand is subnormal at the worst element; or one side is zero there, and the other within a few
-    powers of two of the smallest normal number, or a complex power, whose factors may be subnormal.
+    """An operand is subnormal at the worst element, or for complex numbers, whose parts are halved and
+    squared on the way, about as small; or one side is zero there, and the other within a few powers of two
+    of the smallest normal number, or a complex power, whose factors may be subnormal.
     """
     place, spec = parting.divergence.output.worst, parting.divergence.output.spec
     for x in parting.operands:
-        if x.shape == spec.shape and subnormal(x[place]).any():
+        if x.shape == spec.shape and subnormal(x[place] / (4 if parting.is_complex else 1)).any():
             return True
     dtype = parting.divergence.output.spec.dtype
     if not dtype.is_inexact:

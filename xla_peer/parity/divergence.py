@@ -18,7 +18,7 @@ from lowering import lower_to_stablehlo
 from tenferro.extension.saving import save
 from tenferro.files import replacing
 from tenferro.graph import Graph
-from tenferro.program import GraphProgram
+from tenferro.program import GraphProgram, Instruction
 from tenferro.types import flatten
 from xla_peer.parity.comparison import OutputParity
 
@@ -40,7 +40,8 @@ class Divergence:
         line: the user's, where it is known.
         output: the comparison of the op's own output.
         verdict: who is alone, by the reference interpreter; or why it was not asked.
-        program: ends with the op; the op alone, on the values it had, where that is enough to part.
+        program: the op alone, on the values it had, where that is enough to part; else what leads to it, or
+            the whole.
         leaves: its arguments.
     """
 
@@ -106,34 +107,45 @@ Judged = Callable[[GraphProgram, Sequence[Any]], str]
 def first_divergence(
     program: GraphProgram, leaves: Sequence[Any], compared: Compared, judged: Judged
 ) -> Divergence | None:
-    """The first op that parts; None where each does well on its own.
+    """The first op that parts; where each does well on its own, the one whose output parts in the whole
+    program.
 
     Args:
         program: with numbers for extents, whose paths disagree.
     """
     found = _bisected(program, leaves, compared)
-    if found is None:
-        return None
-    instruction = program.instructions[found]
-    whole = prefix(program, instruction.outputs)
-    alone, values = _alone(program, found, leaves)
-    for candidate, arguments in ((alone, values), (whole, leaves)):
+    candidates = [(program, leaves)]
+    if found is not None:
+        whole = prefix(program, program.instructions[found].outputs)
+        candidates = [_alone(program, found, leaves), (whole, leaves)]
+    for candidate, arguments in candidates:
         outputs = compared(candidate, arguments)
         worst = next((output for output in outputs if not output.ok), None)
         if worst is not None:
             break
     else:
         return None
-    types = ", ".join(str(program.types[slot]) for slot in instruction.inputs)
-    made = ", ".join(str(program.types[slot]) for slot in instruction.outputs)
+    instruction = maker(candidate, worst)
+    if instruction is None:
+        return None
+    types = ", ".join(str(candidate.types[slot]) for slot in instruction.inputs)
+    made = ", ".join(str(candidate.types[slot]) for slot in instruction.outputs)
+    where = "" if found is not None else ", and only within the whole program"
     return Divergence(
-        op=f"{instruction.op} ({types}) -> {made}",
+        op=f"{instruction.op} ({types}) -> {made}{where}",
         line=str(instruction.source or ""),
         output=worst,
         verdict=judged(candidate, arguments),
         program=candidate,
         leaves=tuple(arguments),
     )
+
+
+def maker(program: GraphProgram, output: OutputParity) -> Instruction | None:
+    """The instruction that made an output; None for one that is an argument."""
+    slot = program.output_slots[program.output_names.index(output.name)]
+    made = (step for step in program.instructions if slot in step.outputs)
+    return next(made, None)
 
 
 def _bisected(program: GraphProgram, leaves: Sequence[Any], compared: Compared) -> int | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +29,9 @@ from tenferro.ops import StdTensorOp
 from tenferro.ops.extension import Extension
 from tenferro.program import CacheStats
 from tenferro.types import DType, TensorSpec
+
+if TYPE_CHECKING:
+    from tenferro.api.eager.namespace import EagerNamespace
 
 __all__ = ["EagerRuntime"]
 
@@ -78,6 +82,19 @@ class EagerRuntime:
     def constant(self, array: Any) -> EagerTensor:
         """A copy of an array, of which no derivatives are wanted."""
         return EagerTensor(self, self._copied(array))
+
+    lift = constant
+
+    def adopt(self, array: Any) -> EagerTensor:
+        """An array as a constant, without a copy: it changes with the array."""
+        return EagerTensor(self, array)
+
+    @cached_property
+    def namespace(self) -> EagerNamespace:
+        """The Array API: `tenferro`, whose creation functions give tensors of this runtime."""
+        from tenferro.api.eager.namespace import EagerNamespace  # because it is made of the package
+
+        return EagerNamespace(self)
 
     def _copied(self, array: Any) -> Any:
         operand = as_operand(array.array if type(array) is EagerTensor else array)

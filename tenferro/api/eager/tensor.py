@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tenferro.api.inspection import check_version
 from tenferro.api.operators import Operators
 from tenferro.errors import InvalidConfigError
 from tenferro.ops import StdTensorOp
@@ -89,6 +90,19 @@ class EagerTensor(Operators):
             )
         return self.array
 
+    def __tenferro_elements__(self, asked: str, hint: str) -> Any:
+        """The elements, for what needs them to know the shape of its result."""
+        return self.array
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """The namespace of its runtime: `tenferro`, creating tensors like this one.
+
+        Raises:
+            InvalidConfigError: a version of the standard that it does not follow.
+        """
+        check_version(api_version)
+        return self.runtime.namespace
+
     def lift(self, value: Any) -> EagerTensor:
         """An array as a constant of this tensor's runtime."""
         return self.runtime.constant(value)
@@ -162,11 +176,6 @@ class EagerTensor(Operators):
     def size(self) -> int:
         """Number of elements."""
         return self.array.size
-
-    @property
-    def device(self) -> str:
-        """Where the elements are: "cpu"."""
-        return "cpu"
 
     def __len__(self) -> int:
         return len(self.array)

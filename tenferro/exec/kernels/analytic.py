@@ -58,6 +58,13 @@ def special(name: str) -> Kernel:
     return OfArrays(lambda *arrays: ufunc()(*arrays), low=True, floats=ufunc)
 
 
+def erfinv(x: Array) -> Array:
+    """SciPy's gives 0 for -0; the function is odd."""
+    from scipy import special as functions  # because importing scipy takes long
+
+    return np.copysign(functions.erfinv(x), x)
+
+
 def log1p(x: Array) -> Array:
     """Complex: log|1 + z| from |1 + z|^2 - 1 = a (2 + a) + b^2, which is accurate near 0."""
     if x.dtype.kind != "c":
@@ -141,7 +148,7 @@ ROWS: KernelRows = {
     Atanh: low(np.arctanh),
     Erf: special("erf"),
     Erfc: special("erfc"),
-    ErfInv: special("erfinv"),
+    ErfInv: low(erfinv),
     Lgamma: low(lgamma),
     Digamma: low(digamma),
     Polygamma: polygamma,

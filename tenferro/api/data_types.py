@@ -1,0 +1,142 @@
+"""Data type functions of the Array API: what dtypes are, hold and become.
+
+Source: Array API standard 2024.12, section "Data type functions".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+
+from tenferro.api.promotion import promote_dtypes
+from tenferro.errors import DTypeError, InvalidConfigError
+from tenferro.exec.dispatch import as_operand, spec_of
+from tenferro.types import DType
+
+__all__ = ["FInfo", "IInfo", "can_cast", "finfo", "iinfo", "isdtype"]
+
+
+@dataclass(frozen=True)
+class FInfo:
+    """Limits of a float dtype; of a complex one, those of its parts.
+
+    Attributes:
+        bits: of storage.
+        eps: the distance from 1 to the next larger number.
+        max, min: the largest and the most negative finite number.
+        smallest_normal: the smallest positive number of full precision.
+        dtype: of the numbers described.
+    """
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: DType
+
+
+@dataclass(frozen=True)
+class IInfo:
+    """Limits of an integer dtype: bits of storage, largest and smallest number."""
+
+    bits: int
+    max: int
+    min: int
+    dtype: DType
+
+
+def _dtype_of(given: Any) -> DType:
+    """The dtype itself, or that of an array or tensor."""
+    has_elements = hasattr(given, "shape") and hasattr(given, "dtype")
+    return spec_of(as_operand(given)).dtype if has_elements else DType.of(given)
+
+
+def finfo(type: Any, /) -> FInfo:  # because the standard calls it so
+    """The limits of a float or complex dtype, or of an array's.
+
+    Raises:
+        DTypeError: another kind of dtype.
+
+    >>> finfo("float32").eps, finfo("complex128").dtype
+    (1.1920928955078125e-07, DType.F64)
+    """
+    dtype = _dtype_of(type)
+    if not dtype.is_inexact:
+        raise DTypeError(f"finfo: {dtype} is no float or complex dtype; see iinfo")
+    limits = ml_dtypes.finfo(dtype.real.dtype)
+    return FInfo(
+        bits=int(limits.bits),
+        eps=float(limits.eps),
+        max=float(limits.max),
+        min=float(limits.min),
+        smallest_normal=float(limits.smallest_normal),
+        dtype=dtype.real,
+    )
+
+
+def iinfo(type: Any, /) -> IInfo:  # because the standard calls it so
+    """The limits of an integer dtype, or of an array's.
+
+    Raises:
+        DTypeError: another kind of dtype.
+
+    >>> iinfo("uint8").max
+    255
+    """
+    dtype = _dtype_of(type)
+    if not dtype.is_integer:
+        raise DTypeError(f"iinfo: {dtype} is no integer dtype; see finfo")
+    limits = ml_dtypes.iinfo(dtype.dtype)
+    return IInfo(limits.bits, int(limits.max), int(limits.min), dtype)
+
+
+_KINDS = {
+    "bool": "b",
+    "signed integer": "i",
+    "unsigned integer": "u",
+    "integral": "iu",
+    "real floating": "f",
+    "complex floating": "c",
+    "numeric": "iufc",
+}
+
+
+def isdtype(dtype: Any, kind: Any) -> bool:
+    """Whether a dtype is the given one, or of the kind named, or any of a tuple of these.
+
+    Args:
+        kind: a dtype, "bool", "signed integer", "unsigned integer", "integral", "real floating",
+            "complex floating", "numeric", or a tuple of these.
+
+    Raises:
+        InvalidConfigError: another name.
+
+    >>> isdtype("float32", ("integral", "real floating")), isdtype("int8", "int16")
+    (True, False)
+    """
+    dtype = DType.of(dtype)
+    return any([_is_kind(dtype, one) for one in (kind if isinstance(kind, tuple) else (kind,))])
+
+
+def _is_kind(dtype: DType, kind: Any) -> bool:
+    if isinstance(kind, str) and kind in _KINDS:
+        return dtype.kind in _KINDS[kind]
+    try:
+        return dtype is DType.of(kind)
+    except DTypeError:
+        raise InvalidConfigError(
+            f"isdtype: kind is a dtype or one of {', '.join(_KINDS)}; got {kind!r:.60}"
+        ) from None
+
+
+def can_cast(from_: Any, to: Any, /) -> bool:
+    """Whether a dtype, or an array's, promotes to another: every operation between both gives the other.
+
+    >>> can_cast("int32", "float64"), can_cast("int64", "int32")
+    (True, False)
+    """
+    wanted = DType.of(to)
+    return promote_dtypes(_dtype_of(from_), wanted) is wanted

@@ -1,0 +1,19 @@
+"""The device of the standard: there is one, because where programs run is decided when they run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tenferro.errors import InvalidConfigError
+
+__all__ = ["DEVICE", "check_device"]
+
+DEVICE = "cpu"
+
+
+def check_device(name: str, device: Any) -> None:
+    """Raises InvalidConfigError unless `device` is None or the one there is."""
+    if device is not None and device != DEVICE:
+        raise InvalidConfigError(
+            f'{name}: arrays are on the device "{DEVICE}", got {device!r}; an executor takes a program elsewhere'
+        )

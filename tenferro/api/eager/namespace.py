@@ -1,0 +1,62 @@
+"""The Array API over the tensors of one runtime: `x.__array_namespace__()`."""
+
+from __future__ import annotations
+
+import functools
+from types import ModuleType
+from typing import Any
+
+import tenferro
+from tenferro.api import creation
+
+__all__ = ["EagerNamespace"]
+
+_CREATED = (
+    "arange", "asarray", "empty", "eye", "from_dlpack", "full", "linspace", "ones", "zeros",
+)  # fmt: skip
+_FREQUENCIES = ("fftfreq", "rfftfreq")
+
+
+class EagerNamespace(ModuleType):
+    """`tenferro`, whose creation functions give tensors of a runtime instead of NumPy arrays.
+
+    Libraries written against the Array API standard ask an array for its namespace, and create others in
+    it; here these are tensors of the same runtime.
+
+    >>> rt = tenferro.EagerRuntime()
+    >>> xp = rt.namespace
+    >>> xp.linspace(0, 1, 3) + xp.ones(3)
+    EagerTensor([1. , 1.5, 2. ])
+
+    Source: Array API standard 2024.12, `__array_namespace__`.
+    """
+
+    def __init__(self, runtime: Any) -> None:
+        super().__init__("tenferro", tenferro.__doc__)
+        self.__path__ = list(tenferro.__path__)
+        self.__all__ = list(tenferro.__all__)
+        for name in _CREATED:
+            setattr(self, name, _created(getattr(creation, name), runtime))
+        self.fft = ModuleType("tenferro.fft", tenferro.fft.__doc__)
+        self.fft.__dict__.update(
+            {name: getattr(tenferro.fft, name) for name in tenferro.fft.__all__}
+        )
+        for name in _FREQUENCIES:
+            setattr(self.fft, name, _created(getattr(tenferro.fft, name), runtime))
+
+    def __getattr__(self, name: str) -> Any:
+        """What the package has."""
+        return getattr(tenferro, name)
+
+    def __dir__(self) -> list[str]:
+        return dir(tenferro)
+
+
+def _created(function: Any, runtime: Any) -> Any:
+    """The creation function, whose result belongs to the runtime."""
+
+    @functools.wraps(function)
+    def of_runtime(*args: Any, **options: Any) -> Any:
+        return function(*args, like=runtime, **options)
+
+    return of_runtime

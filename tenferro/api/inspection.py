@@ -1,0 +1,75 @@
+"""What a library may ask of the namespace.
+
+Source: Array API standard 2024.12, section "Inspection".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tenferro.api.data_types import isdtype
+from tenferro.api.device import DEVICE, check_device
+from tenferro.errors import InvalidConfigError
+from tenferro.types import DType
+
+__all__ = ["API_VERSIONS", "ArrayNamespaceInfo", "__array_namespace_info__", "check_version"]
+
+API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
+"""Versions of the standard that the namespace follows."""
+
+
+def check_version(api_version: str | None) -> None:
+    """Raises InvalidConfigError for a version of the standard that the namespace does not follow."""
+    if api_version is not None and api_version not in API_VERSIONS:
+        raise InvalidConfigError(
+            f"the Array API version {api_version!r} is not one of {', '.join(API_VERSIONS)}"
+        )
+
+
+class ArrayNamespaceInfo:
+    """Capabilities, devices and dtypes.
+
+    >>> import tenferro as tnf
+    >>> info = tnf.__array_namespace_info__()
+    >>> info.default_device(), info.default_dtypes()["real floating"]
+    ('cpu', DType.F64)
+    """
+
+    def capabilities(self) -> dict[str, Any]:
+        """Masks and shapes that depend on data work where elements are known: not in traces."""
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": None}
+
+    def default_device(self) -> str:
+        """The one device."""
+        return DEVICE
+
+    def devices(self) -> list[str]:
+        """All devices."""
+        return [DEVICE]
+
+    def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
+        """The dtypes of numbers, where none is asked for."""
+        check_device("default_dtypes", device)
+        return {
+            "real floating": DType.F64,
+            "complex floating": DType.C64,
+            "integral": DType.I64,
+            "indexing": DType.I64,
+        }
+
+    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, DType]:
+        """The standard's dtypes by name, of a kind as `isdtype` takes it; float16 and bfloat16 are ours
+        beside them.
+        """
+        check_device("dtypes", device)
+        ours = (DType.F16, DType.BF16)
+        return {
+            dtype.value: dtype
+            for dtype in DType
+            if dtype not in ours and (kind is None or isdtype(dtype, kind))
+        }
+
+
+def __array_namespace_info__() -> ArrayNamespaceInfo:  # noqa: N807  # because the standard calls it so
+    """What a library may ask of the namespace."""
+    return ArrayNamespaceInfo()

@@ -1,0 +1,150 @@
+"""Set functions, and others whose result's shape depends on the data: they need the elements.
+
+Arrays and eager tensors have elements; a trace has none yet, and these are an error there. Values are
+gathered by indices, so that derivatives of eager tensors pass.
+
+Source: Array API standard 2024.12, sections "Set functions" and "Searching functions".
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tenferro.api.elementwise import equal, logical_not, minimum
+from tenferro.api.indexing import take
+from tenferro.api.manipulation import expand_dims, ravel
+from tenferro.api.promotion import convert, result_type
+from tenferro.api.reductions import any as any_of
+from tenferro.api.searching import FEW, searchsorted, sort
+from tenferro.dims import is_static
+from tenferro.errors import InvalidConfigError, ShapeError
+from tenferro.exec.dispatch import as_operand, elements, is_traced, spec_of
+
+__all__ = [
+    "UniqueAllResult",
+    "UniqueCountsResult",
+    "UniqueInverseResult",
+    "isin",
+    "nonzero",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
+]
+
+
+class UniqueAllResult(NamedTuple):
+    """Distinct values in ascending order, where each is first, which of them each element is, and how often."""
+
+    values: Any
+    indices: Any
+    inverse_indices: Any
+    counts: Any
+
+
+class UniqueCountsResult(NamedTuple):
+    """Distinct values in ascending order, and how often each occurs."""
+
+    values: Any
+    counts: Any
+
+
+class UniqueInverseResult(NamedTuple):
+    """Distinct values in ascending order, and which of them each element is."""
+
+    values: Any
+    inverse_indices: Any
+
+
+def nonzero(x: Any, /) -> tuple[Any, ...]:
+    """The indices of elements that are not zero, one int64 vector for each axis, in row-major order.
+
+    Raises:
+        ShapeError: x has rank 0.
+        DataDependentShapeError: x belongs to a trace.
+
+    >>> nonzero(np.array([[0, 3], [5, 0]]))
+    (array([0, 1]), array([1, 0]))
+    """
+    x = as_operand(x)
+    if not x.shape:
+        raise ShapeError(f"nonzero: {spec_of(x)} has no axes")
+    found = np.nonzero(elements(x, "nonzero", "use where(x != 0, y, z)"))
+    return tuple([_beside(x, indices) for indices in found])
+
+
+def unique_all(x: Any, /) -> UniqueAllResult:
+    """The distinct elements of x, and where they are. A NaN is distinct from every other.
+
+    Raises:
+        DataDependentShapeError: x belongs to a trace.
+
+    >>> unique_all(np.array([2.0, 1.0, 2.0])).counts
+    array([1, 2])
+    """
+    x = as_operand(x)
+    array = elements(x, "unique", "make it of the results of the run")
+    _, indices, inverse, counts = np.unique(
+        array, return_index=True, return_inverse=True, return_counts=True, equal_nan=False
+    )
+    values = take(ravel(x), _beside(x, indices.astype(np.int64)), axis=0)
+    places = inverse.reshape(array.shape).astype(np.int64)
+    return UniqueAllResult(
+        values,
+        _beside(x, indices.astype(np.int64)),
+        _beside(x, places),
+        _beside(x, counts.astype(np.int64)),
+    )
+
+
+def unique_counts(x: Any, /) -> UniqueCountsResult:
+    """The distinct elements of x, and how often each occurs; see `unique_all`."""
+    found = unique_all(x)
+    return UniqueCountsResult(found.values, found.counts)
+
+
+def unique_inverse(x: Any, /) -> UniqueInverseResult:
+    """The distinct elements of x, and which of them each element is; see `unique_all`."""
+    found = unique_all(x)
+    return UniqueInverseResult(found.values, found.inverse_indices)
+
+
+def unique_values(x: Any, /) -> Any:
+    """The distinct elements of x in ascending order; see `unique_all`."""
+    return unique_all(x).values
+
+
+def _beside(x: Any, array: Any) -> Any:
+    """An array as a constant of the same kind as x."""
+    return x.lift(array) if is_traced(x) else array
+
+
+def isin(
+    x1: Any, x2: Any, /, *, assume_unique: bool = False, invert: bool = False, kind: Any = None
+) -> Any:
+    """Whether each element of x1 equals some element of x2; NaN equals none.
+
+    Args:
+        assume_unique, kind: NumPy's hints; they change nothing here.
+        invert: whether it equals none instead.
+
+    Raises:
+        InvalidConfigError: a `kind` that NumPy does not have.
+
+    >>> isin(np.array([1, 2, 3]), np.array([3, 1]))
+    array([ True, False,  True])
+    """
+    if kind not in (None, "sort", "table"):
+        raise InvalidConfigError(f'isin: kind is None, "sort" or "table", got {kind!r}')
+    dtype = result_type(x1, x2)
+    x, known = convert(x1, dtype), ravel(convert(x2, dtype))
+    extent = known.shape[0]
+    if dtype.is_complex or not is_static(extent) or extent <= FEW:
+        found = any_of(equal(expand_dims(x, axis=len(x.shape)), known), axis=-1)
+    else:
+        ordered = sort(known)
+        nearest = minimum(searchsorted(ordered, x), extent - 1)
+        found = equal(take(ordered, nearest, axis=0), x)
+    return logical_not(found) if invert else found

@@ -1,0 +1,221 @@
+"""`x.at[index].set(values)`: a new tensor with some elements changed.
+
+Every index that reads also writes. What slices with step 1 take is a window; arrays, masks and other
+steps make the positions of the windows; all of it is one `Scatter`.
+
+Source: JAX's `jax.numpy.ndarray.at`; seed 004, section IV.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tenferro.api.elementwise import divide, pow
+from tenferro.api.indexing import (
+    expanded,
+    from_start,
+    getitem,
+    is_array,
+    pieces,
+    position,
+    slice_bounds,
+)
+from tenferro.api.manipulation import concat, expand_dims, reshape
+from tenferro.api.promotion import broadcast_arrays, broadcast_to, convert, result_type
+from tenferro.dims import DimExpr
+from tenferro.errors import DTypeError, NonStaticShapeError
+from tenferro.exec.dispatch import apply, as_operand, spec_of
+from tenferro.ops.indexing import Scatter
+from tenferro.types import DType
+
+__all__ = ["At", "IndexedUpdates"]
+
+
+class At:
+    """The `at` of a tensor, to be indexed."""
+
+    __slots__ = ("_x",)
+
+    def __init__(self, x: Any) -> None:
+        self._x = x
+
+    def __getitem__(self, index: Any) -> IndexedUpdates:
+        return IndexedUpdates(self._x, index)
+
+    def __repr__(self) -> str:
+        return f"{self._x!r}.at"
+
+
+class IndexedUpdates:
+    """The elements of x at an index, to be changed; x itself stays as it is.
+
+    Values broadcast to x[index], and promote to x's dtype. Where an index names one element more than
+    once, `add`, `multiply`, `min` and `max` take all its values, and `set` natively the last. Concrete
+    indices outside x are refused; traced ones are dropped.
+
+    Raises:
+        DTypeError: values that x's dtype does not hold; convert one or the other.
+        ShapeError, OutOfBoundsError, InvalidConfigError: values that do not broadcast; what indexing refuses.
+
+    >>> import tenferro as tnf
+    >>> tnf.compile(lambda x: x.at[1:].add(10.0), np.zeros(3)).run(np.arange(3.0))
+    array([ 0., 11., 12.])
+    """
+
+    __slots__ = ("_index", "_x")
+
+    def __init__(self, x: Any, index: Any) -> None:
+        self._x = x
+        self._index = index
+
+    def get(self) -> Any:
+        """x[index]."""
+        return getitem(self._x, self._index)
+
+    def set(self, values: Any) -> Any:
+        """X with x[index] = values."""
+        return _updated(self._x, self._index, values, "set")
+
+    def add(self, values: Any) -> Any:
+        """X with x[index] += values, all of them where elements are named more than once."""
+        return _updated(self._x, self._index, values, "add")
+
+    def subtract(self, values: Any) -> Any:
+        """X with x[index] -= values, all of them where elements are named more than once."""
+        return _updated(self._x, self._index, -as_operand(values), "add")
+
+    def multiply(self, values: Any) -> Any:
+        """X with x[index] *= values, all of them where elements are named more than once."""
+        return _updated(self._x, self._index, values, "multiply")
+
+    def divide(self, values: Any) -> Any:
+        """X with x[index] /= values, one of them where elements are named more than once."""
+        return self.set(divide(self.get(), values))
+
+    def power(self, values: Any) -> Any:
+        """X with x[index] **= values, one of them where elements are named more than once."""
+        return self.set(pow(self.get(), values))
+
+    def min(self, values: Any) -> Any:
+        """X with the smaller of x[index] and values there."""
+        return _updated(self._x, self._index, values, "min")
+
+    def max(self, values: Any) -> Any:
+        """X with the larger of x[index] and values there."""
+        return _updated(self._x, self._index, values, "max")
+
+
+def _updated(x: Any, index: Any, values: Any, combiner: str) -> Any:
+    """X with the values combined into x[index]."""
+    x = as_operand(x)
+    places = _places(x, expanded(x, index if isinstance(index, tuple) else (index,)))
+    op = Scatter(
+        update_window_dims=places.windows,
+        inserted_window_dims=tuple([axis for axis in places.starts if axis not in places.along]),
+        input_batching_dims=(),
+        scatter_indices_batching_dims=(),
+        scatter_dims_to_operand_dims=tuple(places.starts),
+        index_vector_dim=len(places.outer),
+        combiner=combiner,
+    )
+    return apply(op, x, _vectors(places), broadcast_to(_in_dtype_of(x, values), places.shape))
+
+
+def _in_dtype_of(x: Any, values: Any) -> Any:
+    dtype, common = spec_of(x).dtype, result_type(x, values)
+    if common is not dtype:
+        raise DTypeError(
+            f"at: values of {spec_of(as_operand(values))} do not fit {spec_of(x)} without a loss; "
+            f"convert them with astype, or x to {common}"
+        )
+    return convert(values, dtype)
+
+
+class _Places(NamedTuple):
+    """Where the elements of x[index] are in x.
+
+    Attributes:
+        shape: of x[index].
+        windows: axes of x[index] that run along an axis of x, one by one.
+        along: the axes of x that these run along.
+        outer: extents of the other axes of x[index].
+        starts: by axis of x, where windows begin: numbers, or arrays that broadcast to `outer`.
+    """
+
+    shape: tuple[Any, ...]
+    windows: tuple[int, ...]
+    along: frozenset[int]
+    outer: tuple[Any, ...]
+    starts: dict[int, Any]
+
+
+def _places(x: Any, entries: list[Any]) -> _Places:
+    axes = _axes(entries)
+    arrays = {axes[i]: entry for i, entry in enumerate(entries) if is_array(entry)}
+    starts = [from_start(array, x, axis) for axis, array in arrays.items()]
+    starts_of = dict(zip(arrays, broadcast_arrays(*starts), strict=True))
+    block = tuple(next(iter(starts_of.values())).shape) if starts_of else ()
+    shape: list[Any] = []
+    windows: list[int] = []
+    along: set[int] = set()
+    placed: dict[int, int] = {}
+    for kind, i in pieces(entries):
+        axis = axes[i]
+        if kind == "arrays":
+            placed |= dict.fromkeys(arrays, len(shape))
+            shape += block
+        elif kind == "new":
+            shape.append(1)
+        else:
+            start, limit, step = slice_bounds(entries[i], x.shape[axis], axis)
+            if step == 1:
+                windows.append(len(shape))
+                along.add(axis)
+                shape.append(limit - start)
+            else:
+                placed[axis] = len(shape)
+                start = np.arange(start, limit, step)
+                shape.append(len(start))
+            starts_of[axis] = start
+    outer = [place for place in range(len(shape)) if place not in windows]
+    for axis, place in placed.items():
+        start = starts_of[axis]
+        inner = len(outer) - outer.index(place) - len(start.shape) if start.shape else 0
+        starts_of[axis] = reshape(start, (*start.shape, *[1] * inner))
+    for axis, entry in zip(axes, entries, strict=True):
+        if entry is not None and axis not in starts_of:
+            starts_of[axis] = position(int(entry), x.shape[axis], axis)
+    return _Places(
+        tuple(shape),
+        tuple(windows),
+        frozenset(along),
+        tuple([shape[place] for place in outer]),
+        {axis: s for axis, s in sorted(starts_of.items()) if axis not in along or not _is_zero(s)},
+    )
+
+
+def _is_zero(start: Any) -> bool:
+    return isinstance(start, int) and start == 0
+
+
+def _axes(entries: list[Any]) -> list[int]:
+    """For each entry the axis of x that it is on; for a None, the one that follows."""
+    found: list[int] = []
+    axis = 0
+    for entry in entries:
+        found.append(axis)
+        axis += entry is not None
+    return found
+
+
+def _vectors(places: _Places) -> Any:
+    """Where every window begins, along a last axis."""
+    wide: list[Any] = []
+    for start in places.starts.values():
+        if isinstance(start, DimExpr):
+            raise NonStaticShapeError(f"at: a window cannot begin at the symbolic extent {start}")
+        full = broadcast_to(convert(as_operand(start), DType.I64), places.outer)
+        wide.append(expand_dims(full, axis=len(places.outer)))
+    return concat(wide, axis=-1) if wide else np.zeros((*places.outer, 0), np.int64)
