@@ -136,7 +136,6 @@ from tenferro.api.manipulation import (
     pad,
     permute_dims,
     ravel,
-    repeat,
     reshape,
     roll,
     split,
@@ -174,6 +173,7 @@ from tenferro.api.searching import (
 from tenferro.api.sets import (
     isin,
     nonzero,
+    repeat,
     unique_all,
     unique_counts,
     unique_inverse,

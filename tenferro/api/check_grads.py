@@ -29,6 +29,7 @@ from tenferro.ops import StdTensorOp
 from tenferro.ops import elementwise as el
 from tenferro.ops import reduction as red
 from tenferro.ops.extension import Extension
+from tenferro.ops.indexing import Scatter
 from tenferro.ops.source import Constant
 from tenferro.program import GraphProgram
 from tenferro.table import aligned
@@ -313,9 +314,15 @@ def _is_analytic(program: GraphProgram) -> bool:
     inputs = [program.types[slot].dtype for slot in program.input_slots]
     return not any(dtype.is_complex for dtype in inputs) and all(
         isinstance(i.op, Constant)
-        or (DType.C64 in type(i.op).accepts and not isinstance(i.op, NOT_HOLOMORPHIC))
+        or (DType.C64 in type(i.op).accepts and not _is_no_function_of_z(i.op))
         for i in program.instructions
     )
+
+
+def _is_no_function_of_z(op: StdTensorOp) -> bool:
+    """The op takes complex numbers in ways that are not holomorphic, or compares."""
+    compares = isinstance(op, Scatter) and op.combiner in ("min", "max")
+    return compares or isinstance(op, NOT_HOLOMORPHIC)
 
 
 def _run_as(

@@ -217,7 +217,9 @@ def floor_divide(x1: Any, x2: Any, /) -> Any:
     quotient = divide(subtract(lhs, left_over), rhs)
     nearest = apply(ops.RoundNearestEven(), quotient)
     exact = where(equal(quotient, 0), multiply(0.0, divide(lhs, rhs)), nearest)
-    return where(equal(rhs, 0), divide(lhs, rhs), exact)
+    # Only an infinite x2 is a remainder itself: that of a number on the other side of zero.
+    below = where(equal(left_over, rhs), -1.0, exact)
+    return where(equal(rhs, 0), divide(lhs, rhs), below)
 
 
 def remainder(x1: Any, x2: Any, /) -> Any:
@@ -374,7 +376,8 @@ def nextafter(x1: Any, x2: Any, /) -> Any:
     lowest = np.iinfo(spec_of(start).dtype.dtype).min
     here = where(less(start, 0), subtract(lowest, start), start)
     there = where(less(end, 0), subtract(lowest, end), end)
-    place = add(here, where(less(here, there), 1, -1))
+    step = where(less(here, there), *np.array([1, -1], spec_of(here).dtype.dtype))
+    place = add(here, step)
     is_negative = logical_or(less(place, 0), logical_and(equal(place, 0), less(start, 0)))
     moved = apply(ops.BitcastConvert(dtype), where(is_negative, subtract(lowest, place), place))
     result = where(equal(here, there), rhs, moved)
@@ -417,12 +420,20 @@ def atan2(x1: Any, x2: Any, /) -> Any:
 
 def log2(x: Any, /) -> Any:
     """The logarithm of x to base 2."""
-    return multiply(log(x), 1.4426950408889634)
+    return _scaled(log(x), 1.4426950408889634)
 
 
 def log10(x: Any, /) -> Any:
     """The logarithm of x to base 10."""
-    return multiply(log(x), 0.4342944819032518)
+    return _scaled(log(x), 0.4342944819032518)
+
+
+def _scaled(x: Any, factor: float) -> Any:
+    """X times a real number; complex numbers part by part, so that infinite parts stay apart."""
+    if not spec_of(x).dtype.is_complex:
+        return multiply(x, factor)
+    parts = (apply(part(), x) for part in (ops.Real, ops.Imag))
+    return apply(ops.Complex(), *[multiply(part, factor) for part in parts])
 
 
 def exp2(x: Any, /) -> Any:

@@ -267,9 +267,13 @@ def _advanced(x: Any, entries: list[Any], arrays: list[Any], array_axes: list[in
     indices = [from_start(array, x, axis) for array, axis in zip(arrays, array_axes, strict=True)]
     indices = broadcast_arrays(*indices)
     shape = tuple(indices[0].shape)
+    window = [axis for axis in range(rank) if axis not in array_axes]
+    if 0 in shape and any(x.shape[axis] == 0 for axis in array_axes):
+        # No window fits an axis without elements, and none is asked for.
+        empty = reshape(x, (*shape, *[x.shape[axis] for axis in window]))
+        return _placed(empty, entries, window, len(shape))
     stacked = concat([expand_dims(index, axis=len(shape)) for index in indices], axis=-1)
     slices = tuple(1 if axis in array_axes else extent for axis, extent in enumerate(x.shape))
-    window = [axis for axis in range(rank) if axis not in array_axes]
     gathered = apply(
         Gather(
             offset_dims=tuple(range(len(shape), len(shape) + len(window))),

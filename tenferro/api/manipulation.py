@@ -33,7 +33,6 @@ __all__ = [
     "pad",
     "permute_dims",
     "ravel",
-    "repeat",
     "reshape",
     "roll",
     "split",
@@ -296,19 +295,6 @@ def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Any:
             ]
             x = concat(parts, axis=i)
     return x
-
-
-def repeat(x: Any, repeats: int, /, *, axis: int | None = None) -> Any:
-    """Each element of x `repeats` times along `axis`; x flattened first when axis is None."""
-    x = as_operand(x)
-    if axis is None:
-        x, axis = ravel(x), 0
-    axis = normalize_axis("repeat", axis, len(x.shape))
-    repeats = operator.index(repeats)
-    wide = expand_dims(x, axis=axis + 1)
-    shape = (*x.shape[: axis + 1], repeats, *x.shape[axis + 1 :])
-    merged = (*x.shape[:axis], x.shape[axis] * repeats, *x.shape[axis + 1 :])
-    return reshape(broadcast_to(wide, shape), merged)
 
 
 def tile(x: Any, repetitions: Any, /) -> Any:

@@ -12,14 +12,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tenferro.api.axes import normalize_axis
 from tenferro.api.elementwise import equal, logical_not, minimum
 from tenferro.api.indexing import take
-from tenferro.api.manipulation import expand_dims, ravel
-from tenferro.api.promotion import convert, result_type
+from tenferro.api.manipulation import expand_dims, ravel, reshape
+from tenferro.api.promotion import broadcast_to, convert, result_type
 from tenferro.api.reductions import any as any_of
 from tenferro.api.searching import FEW, searchsorted, sort
-from tenferro.dims import is_static
-from tenferro.errors import InvalidConfigError, ShapeError
+from tenferro.dims import DimExpr, is_static
+from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
 from tenferro.exec.dispatch import as_operand, elements, is_traced, spec_of
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "UniqueInverseResult",
     "isin",
     "nonzero",
+    "repeat",
     "unique_all",
     "unique_counts",
     "unique_inverse",
@@ -119,6 +121,47 @@ def unique_values(x: Any, /) -> Any:
 def _beside(x: Any, array: Any) -> Any:
     """An array as a constant of the same kind as x."""
     return x.lift(array) if is_traced(x) else array
+
+
+def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Any:
+    """Each element of x `repeats` times along `axis`; x flattened first when axis is None.
+
+    Args:
+        repeats: one number, or a vector of one for each place along `axis`.
+
+    Raises:
+        InvalidConfigError: a negative number.
+        ShapeError: a vector that does not fit the axis.
+        DataDependentShapeError: a vector that belongs to a trace.
+
+    >>> repeat(np.array([1, 2, 3]), np.array([2, 0, 1]))
+    array([1, 1, 3])
+    """
+    x = as_operand(x)
+    if axis is None:
+        x, axis = ravel(x), 0
+    axis = normalize_axis("repeat", axis, len(x.shape))
+    extent = x.shape[axis]
+    if isinstance(repeats, int | DimExpr):
+        if isinstance(repeats, int) and repeats < 0:
+            raise InvalidConfigError(f"repeat: repeats is at least 0, got {repeats}")
+        wide = expand_dims(x, axis=axis + 1)
+        shape = (*x.shape[: axis + 1], repeats, *x.shape[axis + 1 :])
+        merged = (*x.shape[:axis], extent * repeats, *x.shape[axis + 1 :])
+        return reshape(broadcast_to(wide, shape), merged)
+    counts = as_operand(repeats)
+    if not spec_of(counts).dtype.is_integer:
+        raise DTypeError(f"repeat: repeats are integers, got {spec_of(counts)}")
+    if len(counts.shape) > 1 or (counts.shape and counts.shape[0] not in (1, extent)):
+        raise ShapeError(
+            f"repeat: repeats {spec_of(counts)} do not fit axis {axis} of {spec_of(x)}"
+        )
+    numbers = elements(counts, "repeat", "give the numbers as a NumPy array")
+    if (numbers < 0).any():
+        raise InvalidConfigError(f"repeat: repeats are at least 0, got {numbers.min()}")
+    if not counts.shape or counts.shape[0] != extent:
+        return repeat(x, int(numbers.reshape(())), axis=axis)
+    return take(x, np.repeat(np.arange(extent), numbers), axis=axis)
 
 
 def isin(

@@ -1,0 +1,229 @@
+"""Reading and writing by index, beside NumPy: at once, traced and eager, with gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from tenferro import errors
+from xla_peer import XlaExecutor
+
+RT = tnf.EagerRuntime()
+XLA = XlaExecutor()
+X = np.arange(60.0).reshape(3, 4, 5)
+MASK = X[:, :, 0] % 15 == 5
+ROWS, COLUMNS = np.array([2, 0, -1]), np.array([[1], [3]])
+
+STATIC: dict[str, Any] = {
+    "number": 1,
+    "numbers": (0, -1, 2),
+    "slice": slice(1, None),
+    "slices": (slice(None), slice(1, 3), slice(0, 4)),
+    "steps": (slice(None, None, 2), slice(3, None, -1), slice(4, 0, -2)),
+    "number and slice": (slice(1, 3), 2),
+    "new axes": (None, 1, None, slice(2)),
+    "dots": (..., 2),
+    "everything": ...,
+    "nothing": (),
+    "empty slice": slice(2, 2),
+    "rows": ROWS,
+    "rows of an axis": (slice(None), ROWS),
+    "two arrays": (ROWS, np.array([1, 1, 3])),
+    "broadcast arrays": (ROWS, COLUMNS),
+    "arrays apart": (ROWS, slice(1, 4), np.array([0, 4, 2])),
+    "array and number": (ROWS, 1),
+    "array and number apart": (1, slice(None, None, 2), ROWS),
+    "array and step": (slice(None, None, -1), ROWS, slice(1, 5, 2)),
+    "array, new axis": (ROWS, None, slice(0, 2)),
+    "empty array": np.zeros(0, int),
+    "list": [0, 2],
+}
+MASKS: dict[str, Any] = {
+    "mask": X > 20,
+    "mask of two axes": MASK,
+    "mask and slice": (MASK, slice(1, 3)),
+    "slice and mask": (slice(0, 2), np.array([True, False, False, True])),
+    "mask and array": (np.array([True, False, True]), np.array([1, 3])),
+    "none": np.zeros((3, 4, 5), bool),
+    "list of bools": [True, False, True],
+}
+EVERY = {**STATIC, **MASKS}
+
+
+def count(y: Any) -> Any:
+    """Distinct numbers in the shape of y, so that every place is told from every other."""
+    return 100.0 + np.arange(y.size).reshape(y.shape)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_reading(name: str) -> None:
+    index, wanted = EVERY[name], X[EVERY[name]]
+    for y in (
+        RT.constant(X)[index],
+        tnf.compile(lambda x: x[index], X).run(X),
+        XLA.run(tnf.compile(lambda x: x[index], X), X),
+    ):
+        assert y.shape == wanted.shape
+        np.testing.assert_array_equal(np.asarray(y), wanted)
+
+
+@pytest.mark.parametrize("name", ["mask", "mask of two axes", "slice and mask"])
+def test_masks_that_are_tensors(name: str) -> None:
+    index = EVERY[name] if isinstance(EVERY[name], tuple) else (EVERY[name],)
+    tensors = tuple(RT.constant(e) if isinstance(e, np.ndarray) else e for e in index)
+    np.testing.assert_array_equal(RT.constant(X)[tensors], X[index])
+    with pytest.raises(errors.DataDependentShapeError, match="mask"):
+        tnf.compile(lambda x: x[x > 1], X)
+
+
+def test_rank_0_masks() -> None:
+    x = RT.constant(X)
+    assert x[True].shape == (1, *X.shape)
+    assert x[np.False_].shape == (0, *X.shape)
+    assert x[tnf.sum(x) > 0].shape == (1, *X.shape)
+    with pytest.raises(errors.UnsupportedError, match="rank 0"):
+        x[True, 0]
+
+
+def test_masks_that_do_not_fit() -> None:
+    with pytest.raises(errors.OutOfBoundsError, match="mask"):
+        RT.constant(X)[np.array([True, False])]
+
+
+UPDATES = {
+    "set": lambda x, i, v: x.__setitem__(i, v),
+    "add": lambda x, i, v: np.add.at(x, i, v),
+    "subtract": lambda x, i, v: np.subtract.at(x, i, v),
+    "multiply": lambda x, i, v: np.multiply.at(x, i, v),
+    "min": lambda x, i, v: np.minimum.at(x, i, v),
+    "max": lambda x, i, v: np.maximum.at(x, i, v),
+}
+
+
+@pytest.mark.parametrize("kind", UPDATES)
+@pytest.mark.parametrize("name", EVERY)
+def test_writing(name: str, kind: str) -> None:
+    index = EVERY[name]
+    values = count(X[index]) - 110
+    wanted = X.copy()
+    UPDATES[kind](wanted, index, values)
+
+    def updated(x: Any, v: Any) -> Any:
+        return getattr(x.at[index], kind)(v)
+
+    program = tnf.compile(updated, X, values)
+    for y in (
+        updated(RT.constant(X), RT.constant(values)),
+        program.run(X, values),
+        XLA.run(program, X, values),
+    ):
+        np.testing.assert_array_equal(np.asarray(y), wanted)
+
+
+def test_values_broadcast_and_numbers_are_weak() -> None:
+    x = RT.constant(X.astype("float32"))
+    assert x.at[1].set(2).dtype == np.float32
+    np.testing.assert_array_equal(x.at[:, 1].set(np.arange(5, dtype="f4"))[2, 1], np.arange(5))
+    np.testing.assert_array_equal(x.at[0, 0, 0].divide(4.0).at[0, 0, 1].power(2)[0, 0, :2], [0, 1])
+    assert float(x.at[2, 3, 4].get()) == 59
+    with pytest.raises(errors.DTypeError, match="astype"):
+        x.at[0].set(X[0])
+    with pytest.raises(errors.ShapeError):
+        x.at[0].set(np.zeros((2, 2), "f4"))
+    with pytest.raises(errors.OutOfBoundsError):
+        x.at[5].set(0.0)
+
+
+@pytest.mark.parametrize("name", ["slices", "steps", "two arrays", "arrays apart", "new axes"])
+@pytest.mark.parametrize("kind", ["set", "add", "multiply", "min", "max"])
+def test_gradients_of_writing(name: str, kind: str) -> None:
+    index = EVERY[name]
+    values = np.random.default_rng(0).uniform(1, 60, X[index].shape)
+    x = X + 0.5
+    tnf.check_grads(lambda x, v: getattr(x.at[index], kind)(v), (x, values), order=1)
+    a, v = RT.variable(x), RT.variable(values)
+    tnf.sum(getattr(a.at[index], kind)(v) ** 2).backward()
+    wanted = tnf.grad(lambda x, v: tnf.sum(getattr(x.at[index], kind)(v) ** 2), argnums=(0, 1))(
+        x, values
+    )
+    for found, bar in zip((a.grad, v.grad), wanted, strict=True):
+        np.testing.assert_allclose(np.asarray(found), bar)
+
+
+def test_gradients_through_masks() -> None:
+    x = RT.variable(X)
+    tnf.sum(x[X > 30] ** 2).backward()
+    np.testing.assert_array_equal(np.asarray(x.grad), np.where(X > 30, 2 * X, 0))
+
+
+def test_traced_indices_count_from_the_end_and_are_dropped_outside() -> None:
+    program = tnf.compile(lambda x, i: x.at[i].set(0.0), np.ones(4), np.zeros(3, int))
+    for peer in (tnf.GraphExecutor(), XLA):
+        np.testing.assert_array_equal(
+            peer.run(program, np.ones(4), np.array([-1, 1, 9])), [1, 0, 1, 0]
+        )
+
+
+def test_updates_of_symbolic_extents() -> None:
+    program = tnf.compile(lambda x: x.at[1:, ::2].add(1.0), tnf.TensorSpec(("n", 4), "float64"))
+    wanted = np.zeros((3, 4))
+    wanted[1:, ::2] += 1
+    np.testing.assert_array_equal(program.run(np.zeros((3, 4))), wanted)
+
+
+# ---- neighbours ----------------------------------------------------------------------------------
+
+
+def test_repeats_by_place() -> None:
+    counts = np.array([2, 0, 1, 3])
+    for x in (X, RT.constant(X)):
+        np.testing.assert_array_equal(tnf.repeat(x, counts, axis=1), np.repeat(X, counts, axis=1))
+        np.testing.assert_array_equal(tnf.repeat(x, [3], axis=0), np.repeat(X, 3, axis=0))
+    with pytest.raises(errors.ShapeError):
+        tnf.repeat(X, np.array([1, 2]), axis=1)
+    with pytest.raises(errors.InvalidConfigError):
+        tnf.repeat(X, np.array([1, -2, 0]), axis=0)
+    with pytest.raises(errors.DataDependentShapeError):
+        tnf.compile(lambda n: tnf.repeat(X, n, axis=1), counts)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int32", "uint8"])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_searching_long_vectors(dtype: str, side: str) -> None:
+    rng = np.random.default_rng(0)
+    vector = np.sort((rng.normal(size=300) * 50).astype(dtype))
+    values = np.concatenate([vector[::7], (rng.normal(size=40) * 60).astype(dtype)])
+    if vector.dtype.kind == "f":
+        vector[-3:] = np.nan
+        values = np.concatenate([values, np.array([np.nan, np.inf, -np.inf], dtype)])
+    wanted = np.searchsorted(vector, values, side=side)
+    program = tnf.compile(lambda v, x: tnf.searchsorted(v, x, side=side), vector, values)
+    for y in (tnf.searchsorted(vector, values, side=side), XLA.run(program, vector, values)):
+        np.testing.assert_array_equal(y, wanted)
+    np.testing.assert_array_equal(tnf.isin(values, vector), np.isin(values, vector))
+    np.testing.assert_array_equal(tnf.isin(values, vector[:9]), np.isin(values, vector[:9]))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_the_next_number(dtype: str) -> None:
+    kind = tnf.DType.of(dtype).dtype
+    limits = tnf.finfo(dtype)
+    tiny = limits.smallest_normal * limits.eps
+    with np.errstate(all="ignore"):
+        x = np.array(
+            [0, -0.0, tiny, -tiny, 1, -1, 2, limits.max, limits.min, np.inf, -np.inf, np.nan]
+        )
+        x = x.astype(kind)
+        y = x[:, None]
+        bits = np.dtype(f"i{kind.itemsize}")
+        wanted = np.nextafter(x, y)
+    program = tnf.compile(tnf.nextafter, x, y)
+    for found in (tnf.nextafter(x, y), XLA.run(program, x, y)):
+        # NumPy's of float16 keeps the first of two zeros.
+        alike = np.isnan(wanted) if dtype != "float16" else np.isnan(wanted) | (x == 0) & (y == 0)
+        is_same = (found.view(bits) == wanted.view(bits)) | alike
+        assert (np.isnan(found) == np.isnan(wanted)).all()
+        assert is_same.all()
