@@ -39,7 +39,7 @@ from tenferro.program import native_executor as default_executor
 from tenferro.types import DType, TensorSpec
 
 if TYPE_CHECKING:
-    from tenferro.api import fft, linalg
+    from tenferro.api import fft, linalg, random
     from tenferro.api.check_grads import check_grads
     from tenferro.api.eager import EagerRuntime, EagerTensor
     from tenferro.extension.saving import load, save
@@ -51,6 +51,7 @@ _LATER = {
     "check_grads": ("tenferro.api.check_grads", "check_grads"),
     "fft": ("tenferro.api.fft", None),
     "linalg": ("tenferro.api.linalg", None),
+    "random": ("tenferro.api.random", None),
     "load": ("tenferro.extension.saving", "load"),
     "save": ("tenferro.extension.saving", "save"),
 }
@@ -68,21 +69,22 @@ def __getattr__(name: str) -> Any:
 
 
 def _families() -> list[Any]:
-    from tenferro.ext import einsum, fft, linalg
+    from tenferro.ext import einsum, fft, linalg, random
 
-    return [*linalg.families.FAMILIES, *fft.families.FAMILIES, *einsum.families.FAMILIES]
+    packages = (linalg, fft, einsum, random)
+    return [family for package in packages for family in package.families.FAMILIES]
 
 
 def _runtimes() -> list[extension.ExtensionRuntime]:
-    from tenferro.ext import einsum, fft, linalg
+    from tenferro.ext import einsum, fft, linalg, random
 
-    return [*linalg.runtimes(), *fft.runtimes(), *einsum.runtimes()]
+    return [runtime for package in (linalg, fft, einsum, random) for runtime in package.runtimes()]
 
 
 def _rule_sets() -> list[ExtensionRuleSet]:
-    from tenferro.ext import einsum, fft, linalg
+    from tenferro.ext import einsum, fft, linalg, random
 
-    return [linalg.rule_set(), fft.rule_set(), einsum.rule_set()]
+    return [package.rule_set() for package in (linalg, fft, einsum, random)]
 
 
 install_default_families(_families)
@@ -128,6 +130,7 @@ __all__ = [
     "linalg",
     "load",
     "linearize",
+    "random",
     "save",
     "stop_gradient",
     "vmap",

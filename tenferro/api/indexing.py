@@ -377,6 +377,8 @@ def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Any:
     x = broadcast_to(x, tuple(shape))
     shape[axis] = indices.shape[axis]
     index = broadcast_to(from_start(indices, x, axis), tuple(shape))
+    if 0 in x.shape and 0 in shape:
+        return reshape(x, tuple(shape))  # because there is no window to gather
     batch = tuple(i for i in range(rank) if i != axis)
     return apply(
         Gather(

@@ -166,3 +166,16 @@ def test_derivatives_to_second_order(name: str, fn: Any, count: int, dtype: str)
             x = generator.uniform(0.2, 0.9, (3, 4)) + (1.2 if name == "acosh" else 0)
         args.append(x)
     tnf.check_grads(fn, tuple(args), order=2, rtol=1e-7)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (2, 0, 3)])
+def test_order_without_elements(shape: tuple[int, ...]) -> None:
+    x = np.zeros(shape)
+    for axis in range(len(shape)):
+        gradient = tnf.grad(lambda x, a=axis: tnf.sum(tnf.sort(x, axis=a)))(x)
+        assert gradient.shape == shape
+        index = np.zeros([0 if i == axis else n for i, n in enumerate(shape)], int)
+        found = tnf.grad(lambda x, i=index, a=axis: tnf.sum(tnf.take_along_axis(x, i, axis=a)))(x)
+        assert found.shape == shape
+    last = min(1, shape[-1])
+    assert tnf.grad(lambda x: tnf.sum(tnf.top_k(x, last)[0]))(x).shape == shape

@@ -230,7 +230,7 @@ def take_along(x: Value, indices: Value, axis: int) -> Value:
 
 def sort_jvp(op: ops.Sort, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
     """Each tangent in the order of the keys."""
-    if inputs[0].shape[op.axis] == 0:
+    if 0 in inputs[0].shape:
         return tangents  # because there is nothing to order, and nothing to gather from
     order = emit_all(
         replace(op, count=op.count + 1, stable=True), *inputs, iota(inputs[0], op.axis)
@@ -242,6 +242,8 @@ def top_k_jvp(op: ops.TopK, inputs: Values, outputs: Values, tangents: Tangents)
     """The tangents of the elements chosen."""
     (x_dot,) = tangents
     assert x_dot is not None
+    if 0 in outputs[1].shape:
+        return (None, None)  # because there is nothing to gather
     return (take_along(x_dot, outputs[1], x_dot.rank - 1), None)
 
 

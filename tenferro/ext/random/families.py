@@ -1,0 +1,98 @@
+"""Threefry-2x32: a keyed bijection of pairs of 32-bit words, whose images of a count are random bits.
+
+With t = 5 groups of four rounds, key words k0, k1 and k2 = k0 ^ k1 ^ 0x1BD11BDA: the key is added before
+the first group, and after group g the words k_(g+1), k_(g+2) + g + 1, indices modulo 3; each round is
+x0 += x1; x1 = rotl(x1, r) ^ x0.
+
+Source: Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011), whose
+known-answer vectors the tests hold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tenferro.errors import DTypeError, ShapeError
+from tenferro.extension import ExtensionOp, extension_family
+from tenferro.extension.ops import (
+    Add,
+    BroadcastInDim,
+    Or,
+    Reshape,
+    ShiftLeft,
+    ShiftRightLogical,
+    Slice,
+    Xor,
+)
+from tenferro.types import DType
+
+__all__ = ["FAMILIES", "PARITY", "ROTATIONS", "Threefry2x32"]
+
+ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+"""Of the rounds of even and of odd groups."""
+PARITY = 0x1BD11BDA
+GROUPS = 5
+
+
+@extension_family("tenferro", "threefry2x32", version=1)
+@dataclass(frozen=True)
+class Threefry2x32(ExtensionOp):
+    """(y0, y1) = threefry(key, (x0, x1)), elementwise.
+
+    The key is uint32[B.., 2], the words are uint32 of one shape [B.., S..]: a key for each of the leading
+    axes.
+    """
+
+    input_count = 3
+    output_count = 2
+
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        if any(dtype is not DType.U32 for dtype in input_dtypes):
+            raise DTypeError(
+                f"Threefry2x32: takes a key and two words, uint32, got {', '.join(map(str, input_dtypes))}"
+            )
+        key, x0, x1 = map(tuple, input_shapes)
+        batch = key[:-1]
+        if not key or key[-1] != 2 or x0 != x1 or x0[: len(batch)] != batch:
+            raise ShapeError(
+                f"Threefry2x32: takes a key [B.., 2] and words of one shape [B.., S..], got {key}, {x0}, {x1}"
+            )
+        return [(DType.U32, x0), (DType.U32, x1)]
+
+    def lower_to_standard_ops(
+        self, builder: Any, inputs: Any, input_dtypes: Any, input_shapes: Any
+    ) -> Any:
+        key, x0, x1 = inputs
+        batch, shape = tuple(input_shapes[0][:-1]), tuple(input_shapes[1])
+        lead = tuple(range(len(batch)))
+
+        def word(number: int) -> Any:
+            return builder.emit(BroadcastInDim(batch, ()), builder.constant(number, DType.U32))
+
+        def spread(of_key: Any) -> Any:
+            return builder.emit(BroadcastInDim(shape, lead), of_key)
+
+        def key_word(place: int) -> Any:
+            start, limit = (0,) * len(batch), (*batch, place + 1)
+            taken = builder.emit(Slice((*start, place), limit, (1,) * len(limit)), key)
+            return builder.emit(Reshape(batch), taken)
+
+        k0, k1 = key_word(0), key_word(1)
+        k2 = builder.emit(Xor(), builder.emit(Xor(), k0, k1), word(PARITY))
+        keys = (k0, k1, k2)
+        x0 = builder.emit(Add(), x0, spread(k0))
+        x1 = builder.emit(Add(), x1, spread(k1))
+        for group in range(GROUPS):
+            for rotation in ROTATIONS[group % 2]:
+                x0 = builder.emit(Add(), x0, x1)
+                high = builder.emit(ShiftLeft(), x1, spread(word(rotation)))
+                low = builder.emit(ShiftRightLogical(), x1, spread(word(32 - rotation)))
+                x1 = builder.emit(Xor(), builder.emit(Or(), high, low), x0)
+            x0 = builder.emit(Add(), x0, spread(keys[(group + 1) % 3]))
+            late = builder.emit(Add(), keys[(group + 2) % 3], word(group + 1))
+            x1 = builder.emit(Add(), x1, spread(late))
+        return x0, x1
+
+
+FAMILIES: tuple[type[Any], ...] = (Threefry2x32,)
