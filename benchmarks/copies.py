@@ -6,12 +6,11 @@ python benchmarks/copies.py --write    puts it into docs/performance.md
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from interleaved import medians, put_into
+from interleaved import medians, show
 
 from tenferro.exec.copying import dense
 from tenferro.exec.workers import Workers
@@ -49,7 +48,4 @@ def table() -> str:
 
 
 if __name__ == "__main__":
-    found = table()
-    print(found)
-    if "--write" in sys.argv:
-        put_into(PAGE, "copies", found)
+    show(table(), PAGE, "copies")

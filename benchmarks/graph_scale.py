@@ -6,13 +6,12 @@ python benchmarks/graph_scale.py --write    puts it into docs/performance.md
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from interleaved import put_into
+from interleaved import show
 
 import lowering
 import tenferro as tnf
@@ -64,7 +63,4 @@ def table() -> str:
 
 
 if __name__ == "__main__":
-    found = table()
-    print(found)
-    if "--write" in sys.argv:
-        put_into(PAGE, "graphs", found)
+    show(table(), PAGE, "graphs")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,13 @@ def medians(contestants: dict[str, Callable[[], Any]], seconds: float) -> dict[s
             run()
             times[name].append(time.perf_counter() - start)
     return {name: statistics.median(found) for name, found in times.items()}
+
+
+def show(table: str, page: Path, mark: str) -> None:
+    """Print a table, and with `--write` on the command line put it into a page."""
+    print(table)
+    if "--write" in sys.argv:
+        put_into(page, mark, table)
 
 
 def put_into(page: Path, mark: str, table: str) -> None:

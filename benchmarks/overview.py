@@ -6,7 +6,6 @@ python benchmarks/overview.py --write    puts it into README.md
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from interleaved import medians, put_into
+from interleaved import medians, show
 
 import tenferro as tnf
 from tenferro.program.profile import shown_seconds
@@ -114,7 +113,4 @@ def table() -> str:
 
 
 if __name__ == "__main__":
-    found = table()
-    print(found)
-    if "--write" in sys.argv:
-        put_into(README, "overview", found)
+    show(table(), README, "overview")

@@ -6,13 +6,12 @@ python benchmarks/straight_line.py --write    puts it into docs/performance.md
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from interleaved import medians, put_into
+from interleaved import medians, show
 
 import tenferro as tnf
 
@@ -85,7 +84,4 @@ def table() -> str:
 
 
 if __name__ == "__main__":
-    found = table()
-    print(found)
-    if "--write" in sys.argv:
-        put_into(PAGE, "straight line", found)
+    show(table(), PAGE, "straight line")

@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from tenferro.api import elementwise, indexing, linear, manipulation, reductions, searching
+from tenferro.api import (
+    elementwise,
+    indexing,
+    linear,
+    manipulation,
+    reductions,
+    searching,
+)
 from tenferro.api.device import DEVICE, check_device
 from tenferro.api.inspection import check_version
 from tenferro.api.updates import At
@@ -21,6 +28,9 @@ class Operators:
     """The Array API's operators, the methods people reach for, and NumPy functions by name."""
 
     __slots__ = ()
+
+    spec: Any
+    """Shape and dtype together."""
 
     # ---- arithmetic --------------------------------------------------------------------------
 
@@ -235,6 +245,16 @@ class Operators:
     def argmin(self, axis: Any = None, keepdims: bool = False) -> Any:
         """The index of the first smallest element."""
         return searching.argmin(self, axis=axis, keepdims=keepdims)
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return self.spec.rank
+
+    @property
+    def size(self) -> Any:
+        """Number of elements."""
+        return self.spec.size
 
     # ---- NumPy's protocols -------------------------------------------------------------------
 

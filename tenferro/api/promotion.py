@@ -32,6 +32,7 @@ __all__ = [
 
 _DEFAULT = {"b": DType.Bool, "i": DType.I64, "f": DType.F64, "c": DType.C64}
 _RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
+_WEAK = {bool: 0, int: 1, float: 2, complex: 3}
 
 
 def promote_dtypes(first: DType, second: DType) -> DType:
@@ -108,12 +109,34 @@ def promote(*operands: Any, dtype: DType | None = None) -> list[Any]:
         ShapeError: shapes that do not broadcast.
         DTypeError: a Python integer outside the range of the common dtype.
     """
-    if dtype is None:
-        first = getattr(operands[0], "spec", None)
-        if first is not None and all(getattr(x, "spec", None) == first for x in operands):
-            return list(operands)
+    if dtype is None and len(operands) == 2:
+        # What comes most often: two tensors of one type, or a tensor and a number of its kind.
+        lhs, rhs = operands
+        if type(lhs) is type(rhs) is np.ndarray:
+            return _promoted_arrays(lhs, rhs)
+        own, other = getattr(lhs, "spec", None), getattr(rhs, "spec", None)
+        if own is not None:
+            if own == other:
+                return [lhs, rhs]
+            if other is None and _is_weak_beside(rhs, own.dtype):
+                return [lhs, lhs.__tenferro_number__(rhs)]
+        elif other is not None and _is_weak_beside(lhs, other.dtype):
+            return [rhs.__tenferro_number__(lhs), rhs]
     common = result_type(*operands) if dtype is None else dtype
     return broadcast_arrays(*(convert(operand, common) for operand in operands))
+
+
+def _promoted_arrays(lhs: Any, rhs: Any) -> list[Any]:
+    if lhs.dtype != rhs.dtype:
+        common = result_type(lhs, rhs)
+        lhs, rhs = convert(lhs, common), convert(rhs, common)
+    return [lhs, rhs] if lhs.shape == rhs.shape else broadcast_arrays(lhs, rhs)
+
+
+def _is_weak_beside(x: Any, dtype: DType) -> bool:
+    """A Python number that takes the dtype as it is."""
+    kind = _WEAK.get(type(x))
+    return kind is not None and kind <= _RANK[dtype.kind]
 
 
 def inexact_dtype(dtype: DType) -> DType:

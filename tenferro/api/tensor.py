@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from tenferro.api.operators import Operators
+from tenferro.api.promotion import broadcast_to, convert
 from tenferro.errors import ConcretizationError, DataDependentShapeError, InvalidConfigError
 from tenferro.exec.dispatch import as_operand, is_traced
 from tenferro.graph import ArgumentBuilder, GraphBuilder, StopGradient
@@ -45,6 +46,11 @@ class TracedTensor(Operators):
         """An array as a constant of this tensor's graph."""
         return TracedTensor(self.builder, value_in(self.builder, value))
 
+    def __tenferro_number__(self, value: Any) -> TracedTensor:
+        """A Python number in this tensor's dtype and shape."""
+        spec = self.spec
+        return broadcast_to(self.lift(convert(value, spec.dtype)), spec.shape)
+
     def emit(self, op: StdTensorOp) -> TracedTensor:
         """An op without operands, in this tensor's graph."""
         return TracedTensor(self.builder, self.builder.emit(op))
@@ -70,16 +76,6 @@ class TracedTensor(Operators):
     def dtype(self) -> DType:
         """Element type."""
         return self.spec.dtype
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes."""
-        return self.spec.rank
-
-    @property
-    def size(self) -> Any:
-        """Number of elements."""
-        return self.spec.size
 
     def __len__(self) -> int:
         if not self.shape:

@@ -11,8 +11,11 @@ from typing import Any
 import numpy as np
 
 from tenferro.dims import GuardLog
-from tenferro.errors import ArityError, DTypeError
-from tenferro.exec.kernels import KERNELS
+from tenferro.errors import ArityError, DTypeError, TenferroError
+from tenferro.exec.extensions import ExtensionRegistry
+from tenferro.exec.kernels import KERNELS, Kernel
+from tenferro.exec.quiet import QUIET
+from tenferro.graph import SourceLine
 from tenferro.ops import StdTensorOp
 from tenferro.ops.extension import Extension
 from tenferro.program import native_executor
@@ -57,16 +60,32 @@ def apply_all(op: StdTensorOp, *operands: Any) -> tuple[Any, ...]:
             return handler(op, operands)
     arrays = [np.asarray(operand) for operand in operands]
     types = op.infer(*[spec_of(array) for array in arrays], guards=GuardLog())
-    with np.errstate(all="ignore"):
-        result = kernel_of(op)(op, *arrays)
+    if isinstance(op, Extension):
+        with np.errstate(all="ignore"):
+            result = kernel_of(op)(op, *arrays)
+    else:
+        result = QUIET.run(KERNELS[type(op)], op, *arrays)
     return (np.asarray(result),) if len(types) == 1 else tuple(map(np.asarray, result))
 
 
-def kernel_of(op: StdTensorOp) -> Any:
-    """What runs the op at once: an extension, by the default executor's runtime of its family."""
-    if isinstance(op, Extension):
-        return native_executor().extensions.kernel(op)
-    return KERNELS[type(op)]
+def kernel_of(
+    op: StdTensorOp, registry: ExtensionRegistry | None = None, source: SourceLine | None = None
+) -> Kernel:
+    """What runs an op on arrays; an extension, by its family's runtime in a registry.
+
+    Args:
+        registry: the default executor's, unless given.
+        source: your line, for the error.
+
+    Raises:
+        UnsupportedError: an extension without a runtime.
+    """
+    if not isinstance(op, Extension):
+        return KERNELS[type(op)]
+    try:
+        return (native_executor().extensions if registry is None else registry).kernel(op)
+    except TenferroError as error:
+        raise error.at(str(source or "")) from None
 
 
 def is_traced(operand: Any) -> bool:

@@ -12,17 +12,16 @@ from itertools import chain, repeat
 from typing import Any, Literal, NamedTuple
 
 from tenferro.dims import ShapeExtent, extent_of
-from tenferro.errors import TenferroError
+from tenferro.exec.dispatch import kernel_of
 from tenferro.exec.extensions import ExtensionRegistry
 from tenferro.exec.grouping import SMALLEST
-from tenferro.exec.kernels import KERNELS, Kernel
+from tenferro.exec.kernels import Kernel
 from tenferro.exec.memory import Arena
 from tenferro.exec.straight_line import StraightLine, straight_line
 from tenferro.exec.workers import Workers
 from tenferro.graph import SourceLine
 from tenferro.ops import StdTensorOp
-from tenferro.ops.extension import Extension
-from tenferro.program import GraphProgram, Instruction
+from tenferro.program import GraphProgram
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["ExecInstruction", "ExecProgram", "Pass", "Resources", "compile_std_to_exec"]
@@ -151,7 +150,7 @@ def compile_std_to_exec(
     instructions = tuple(
         ExecInstruction(
             op=instruction.op,
-            kernel=_kernel(instruction, registry),
+            kernel=kernel_of(instruction.op, registry, instruction.source),
             input_slots=instruction.inputs,
             output_slots=instruction.outputs,
             output_types=tuple(program.types[slot] for slot in instruction.outputs),
@@ -168,13 +167,3 @@ def compile_std_to_exec(
         input_types=program.input_specs,
         resources=Resources() if resources is None else resources,
     )
-
-
-def _kernel(instruction: Instruction, registry: ExtensionRegistry) -> Kernel:
-    op = instruction.op
-    if not isinstance(op, Extension):
-        return KERNELS[type(op)]
-    try:
-        return registry.kernel(op)
-    except TenferroError as error:
-        raise error.at(str(instruction.source or "")) from None

@@ -10,8 +10,10 @@ import numpy as np
 from tenferro.errors import BackendFailureError, NonFiniteError, TenferroError
 from tenferro.exec.exec_program import ExecInstruction, ExecProgram
 from tenferro.exec.finite import strange
+from tenferro.ops import StdTensorOp
+from tenferro.types import TensorSpec
 
-__all__ = ["execute", "run_instructions"]
+__all__ = ["execute", "failure", "run_instructions"]
 
 Slots = list[Any]
 
@@ -94,8 +96,13 @@ def _execute_checked(instruction: ExecInstruction, slots: Slots) -> None:
 
 
 def _failure(instruction: ExecInstruction, error: Exception) -> TenferroError:
-    types = ", ".join(map(str, instruction.output_types))
-    failure = BackendFailureError(
-        f"{instruction.op.name}: the kernel for {types} failed: {type(error).__name__}: {error}"
+    found = failure(instruction.op, instruction.output_types, error)
+    return found.at(str(instruction.source) if instruction.source else None)
+
+
+def failure(op: StdTensorOp, types: Sequence[TensorSpec], error: Exception) -> BackendFailureError:
+    """What is raised where a kernel failed."""
+    made = ", ".join(map(str, types))
+    return BackendFailureError(
+        f"{op.name}: the kernel for {made} failed: {type(error).__name__}: {error}"
     )
-    return failure.at(str(instruction.source) if instruction.source else None)

@@ -90,6 +90,12 @@ class BoundedCache(Generic[Value]):
                     self._evictions += 1
             return value
 
+    def find(self, key: Hashable) -> Value | None:
+        """The entry of `key` as it is at hand: None if there is none, and its age stays."""
+        found = self._entries.get(key)
+        self._hits += found is not None
+        return found
+
     def count_hit(self) -> None:
         """Count a hit of an owner who had the entry at hand."""
         self._hits += 1

@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import pickle
 import weakref
 from typing import Any
 
@@ -194,3 +195,57 @@ def test_tensors_are_values() -> None:
     assert (repr(x), str(x)) == ("EagerTensor([1., 2.])", "[1. 2.]")
     assert isinstance(np.exp(x), tnf.EagerTensor)
     assert isinstance(np.ones(2) * x, tnf.EagerTensor)
+
+
+def test_copies_and_pickles() -> None:
+    rt = tnf.EagerRuntime()
+    x, c = rt.variable([1.0, 2.0]), rt.constant(np.arange(3, dtype="int8"))
+    again = copy.deepcopy(x)
+    assert again is not x
+    assert again.runtime is rt
+    assert again.is_variable
+    tnf.sum(again * x).backward()
+    assert again.grad.tolist() == [1.0, 2.0]
+    first, second, both = pickle.loads(pickle.dumps((x, c, x)))
+    assert first is both
+    assert first.runtime is second.runtime is not rt
+    assert (first.tolist(), first.is_variable) == ([1.0, 2.0], True)
+    assert (second.tolist(), second.dtype) == ([0, 1, 2], tnf.int8)
+    assert (first * second[0]).is_tracked
+    for attempt in (copy.deepcopy, pickle.dumps):
+        with pytest.raises(errors.InvalidConfigError, match="detach"):
+            attempt(x * 2.0)
+        attempt((x * 2.0).detach())
+    own = tnf.EagerRuntime(tnf.AdContext())
+    with pytest.raises(errors.InvalidConfigError, match="of its own"):
+        pickle.dumps(own.constant(1.0))
+
+
+def test_numbers_beside_tensors_keep_their_sign_and_kind() -> None:
+    x = RT.constant(np.array([1.0, -1.0], np.float32))
+    zeros = [x / 0.0, x / -0.0, x * True, x * 1, x * 1.0]
+    assert [y.tolist() for y in zeros[:2]] == [[np.inf, -np.inf], [-np.inf, np.inf]]
+    assert {y.dtype for y in zeros} == {tnf.float32}
+    assert (RT.constant([True]) * True).dtype == tnf.bool
+    assert (RT.constant([True]) * 1).dtype == tnf.int64
+    assert np.isnan((x * float("nan")).numpy()).all()
+    with pytest.raises(errors.DTypeError, match="fit"):
+        RT.constant(np.array([1], np.int8)) + 1000
+
+
+def test_plans_are_kept_counted_and_dropped() -> None:
+    rt = tnf.EagerRuntime()
+    x = rt.constant(np.ones(3))
+    for _ in range(5):
+        tnf.exp(x)
+    stats = rt.plan_stats()
+    assert (stats.entries, stats.hits, stats.misses) == (1, 4, 1)
+    rt.cache_clear()
+    assert rt.plan_stats().entries == 0
+
+
+def test_warnings_stay_as_they_were() -> None:
+    x = RT.constant([-1.0, 0.0])
+    assert np.isnan(tnf.log(x).numpy()[0])
+    with pytest.warns(RuntimeWarning):
+        np.log(np.array([-1.0]))

@@ -2,38 +2,80 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from functools import cached_property
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from tenferro.ad import AdContext
 from tenferro.api.eager.tape import Record, Tape
 from tenferro.api.eager.tensor import EagerTensor
+from tenferro.api.promotion import convert
 from tenferro.dims import GuardLog
 from tenferro.errors import (
-    BackendFailureError,
     DTypeError,
     InvalidConfigError,
     ShapeError,
     TenferroError,
 )
 from tenferro.exec import GraphExecutor
-from tenferro.exec.dispatch import as_operand, spec_of
+from tenferro.exec.dispatch import as_operand, kernel_of, spec_of
 from tenferro.exec.extensions import ExtensionRuntime
-from tenferro.exec.kernels import KERNELS
+from tenferro.exec.kernels import bound
+from tenferro.exec.quiet import QUIET
+from tenferro.exec.run import failure
 from tenferro.graph.source_line import CallerFinder
 from tenferro.ops import StdTensorOp
 from tenferro.ops.extension import Extension
-from tenferro.program import CacheStats
+from tenferro.program import BoundedCache, CacheStats
 from tenferro.types import DType, TensorSpec
 
 if TYPE_CHECKING:
     from tenferro.api.eager.namespace import EagerNamespace
 
 __all__ = ["EagerRuntime"]
+
+
+PLANS = 4096
+"""How many ops on types have their kernels and result types kept, and how many numbers."""
+
+
+class _Plan(NamedTuple):
+    """An op on arrays of known types.
+
+    Attributes:
+        types: of the results; where the data decide an extent, a bound.
+        specs: the same where they are exact; None for what the array itself must tell.
+    """
+
+    op: StdTensorOp
+    run: Any
+    types: tuple[TensorSpec, ...]
+    specs: tuple[TensorSpec | None, ...]
+    is_inexact: bool
+
+    def outputs(self, arrays: list[Any]) -> tuple[Any, ...]:
+        """What the kernel makes of the arrays.
+
+        Raises:
+            BackendFailureError: the kernel failed.
+        """
+        try:
+            if isinstance(self.op, Extension):
+                with np.errstate(all="ignore"):
+                    result = self.run(*arrays)
+            else:
+                result = QUIET.run(self.run, *arrays)
+        except TenferroError:
+            raise
+        except Exception as error:
+            raise failure(self.op, self.types, error) from error
+        if type(result) is np.ndarray:
+            return (result,)
+        return (np.asarray(result),) if len(self.types) == 1 else tuple(map(np.asarray, result))
 
 
 class EagerRuntime:
@@ -59,10 +101,27 @@ class EagerRuntime:
     def __init__(
         self, ad: AdContext | None = None, *, runtimes: Iterable[ExtensionRuntime] = ()
     ) -> None:
+        own = tuple(runtimes)
         self.ad = AdContext() if ad is None else ad
-        self.executor = GraphExecutor("K", runtimes=runtimes)
+        self.executor = GraphExecutor("K", runtimes=own)
+        self._is_plain = ad is None and not own
+        self._plans: BoundedCache[_Plan] = BoundedCache(PLANS)
+        self._numbers: BoundedCache[EagerTensor] = BoundedCache(PLANS)
         self._number = count()
         self._find_caller = CallerFinder()
+
+    def __reduce__(self) -> Any:
+        """A runtime anew, with the extensions of the package.
+
+        Raises:
+            InvalidConfigError: an AdContext or extension runtimes of its own, which are not pickled.
+        """
+        if not self._is_plain:
+            raise InvalidConfigError(
+                "an EagerRuntime with an AdContext or extension runtimes of its own is not pickled; "
+                "pickle x.numpy(), and give it to such a runtime"
+            )
+        return EagerRuntime, ()
 
     # ---- tensors -----------------------------------------------------------------------------
 
@@ -112,37 +171,59 @@ class EagerRuntime:
             ArityError, ShapeError, DTypeError: what the op's card refuses.
             BackendFailureError: the kernel failed.
         """
-        arrays = [x.array if type(x) is EagerTensor else np.asarray(x) for x in operands]
-        types = op.infer(*[spec_of(array) for array in arrays], guards=GuardLog())
-        found = self._run(op, arrays, types)
-        if not any([type(x) is EagerTensor and x.is_tracked for x in operands]):
-            return tuple([EagerTensor(self, array) for array in found])
+        arrays: list[Any] = []
+        key: list[Any] = [type(op), op]
+        is_tracked = False
+        for x in operands:
+            if type(x) is EagerTensor:
+                array = x.array
+                if x.record is not None or x.is_variable:
+                    is_tracked = True
+            else:
+                array = np.asarray(x)
+            arrays.append(array)
+            key += (array.dtype, array.shape)
+        named = tuple(key)
+        plan = self._plans.find(named)
+        if plan is None:
+            plan = self._plans.get(named, lambda: self._planned(op, arrays))
+        found = plan.outputs(arrays)
+        if not (is_tracked and plan.is_inexact):
+            return tuple([EagerTensor(self, y, spec) for y, spec in zip(found, plan.specs)])  # noqa: B905  # because the lengths are equal
         noted = tuple([
             x if type(x) is EagerTensor else EagerTensor(self, array)
             for x, array in zip(operands, arrays, strict=True)
         ])  # fmt: skip
         record = Record(next(self._number), op, noted, found, self._find_caller())
         return tuple([
-            EagerTensor(self, array, record if spec.dtype.is_inexact else None, position)
-            for position, (array, spec) in enumerate(zip(found, types, strict=True))
+            EagerTensor(self, array, spec, record if kind.dtype.is_inexact else None, position)
+            for position, (array, spec, kind) in enumerate(
+                zip(found, plan.specs, plan.types, strict=True)
+            )
         ])  # fmt: skip
 
-    def _run(
-        self, op: StdTensorOp, arrays: list[Any], types: tuple[TensorSpec, ...]
-    ) -> tuple[Any, ...]:
-        is_extension = isinstance(op, Extension)
-        kernel: Any = self.executor.extensions.kernel(op) if is_extension else KERNELS[type(op)]
-        try:
-            with np.errstate(all="ignore"):
-                result = kernel(op, *arrays)
-        except TenferroError:
-            raise
-        except Exception as error:
-            raise BackendFailureError(
-                f"{op.name}: the kernel for {', '.join(map(str, types))} failed: "
-                f"{type(error).__name__}: {error}"
-            ) from error
-        return (np.asarray(result),) if len(types) == 1 else tuple(map(np.asarray, result))
+    def _planned(self, op: StdTensorOp, arrays: list[Any]) -> _Plan:
+        inputs = tuple(map(spec_of, arrays))
+        types = op.infer(*inputs, guards=GuardLog())
+        kernel = kernel_of(op, self.executor.extensions)
+        run = bound(kernel, op, inputs, self.executor.workers)
+        specs = tuple([spec if spec.is_static else None for spec in types])
+        return _Plan(op, run, types, specs, any([spec.dtype.is_inexact for spec in types]))
+
+    def number(self, value: Any, spec: TensorSpec) -> EagerTensor:
+        """A constant with every element equal to a Python number; kept for when it comes again.
+
+        Raises:
+            DTypeError: an integer outside the range of the dtype.
+        """
+        sign = math.copysign(1.0, value) if type(value) is float else 0.0
+        return self._numbers.get(
+            (type(value), value, sign, spec), lambda: self._repeated(value, spec)
+        )
+
+    def _repeated(self, value: Any, spec: TensorSpec) -> EagerTensor:
+        array = np.broadcast_to(convert(value, spec.dtype), spec.shape)
+        return EagerTensor(self, array, spec)
 
     def register_runtime(self, runtime: ExtensionRuntime, *, replace: bool = False) -> None:
         """Execute an extension family by this runtime.
@@ -151,6 +232,8 @@ class EagerRuntime:
             DuplicateFamilyError: the family has one already, and `replace` is not set.
         """
         self.executor.register_runtime(runtime, replace=replace)
+        self._is_plain = False
+        self._plans.clear()
 
     # ---- derivatives -------------------------------------------------------------------------
 
@@ -194,7 +277,13 @@ class EagerRuntime:
         """What the cache of backward programs has done."""
         return self.ad.cache_stats()
 
+    def plan_stats(self) -> CacheStats:
+        """What the cache of kernels by op and types has done."""
+        return self._plans.stats()
+
     def cache_clear(self) -> None:
-        """Forget every backward program, and what ran them."""
+        """Forget every backward program, what ran them, and every plan."""
         self.ad.cache_clear()
         self.executor.cache_clear()
+        self._plans.clear()
+        self._numbers.clear()

@@ -66,39 +66,29 @@ class Tape:
 
     def __init__(self, result: EagerTensor) -> None:
         self.records = _records(result)
-        place: dict[Any, int] = {}
         self.values: list[Any] = []
         self.variables: list[int] = []
         self.leaves: list[EagerTensor] = []
+        place: dict[Any, int] = {}
         lines: list[Any] = []
-
-        def placed(key: Any, array: Any) -> int:
-            if key not in place:
-                place[key] = len(self.values)
-                self.values.append(array)
-            return place[key]
-
-        made = {id(record) for record in self.records}
-        operands: list[list[int]] = []
         for record in self.records:
             taken: list[int] = []
             for x in record.operands:
-                from_tape = x.record is not None and id(x.record) in made
-                key = (id(x.record), x.position) if from_tape else id(x)
-                is_new = key not in place
-                taken.append(placed(key, x.array))
-                if is_new and x.is_variable:
-                    self.variables.append(place[key])
-                    self.leaves.append(x)
-            operands.append(taken)
+                key = id(x) if x.record is None else (id(x.record), x.position)
+                if key not in place:
+                    place[key] = len(self.values)
+                    self.values.append(x.array)
+                    if x.is_variable:
+                        self.variables.append(place[key])
+                        self.leaves.append(x)
+                taken.append(place[key])
+            first = len(self.values)
             for position, array in enumerate(record.outputs):
-                placed((id(record), position), array)
+                place[id(record), position] = first + position
+                self.values.append(array)
+            lines.append((type(record.op), record.op, tuple(taken), first, len(record.outputs)))
         self.result = place[id(result.record), result.position]
-        specs = [TensorSpec(value.shape, value.dtype) for value in self.values]
-        for record, taken in zip(self.records, operands, strict=True):
-            first = place[id(record), 0]
-            lines.append((record.op, tuple(taken), first, len(record.outputs)))
-        self.specs = specs
+        self.specs = [TensorSpec(value.shape, value.dtype) for value in self.values]
         self.lines = tuple(lines)
 
     @property
@@ -110,11 +100,11 @@ class Tape:
         """The program that gives the variables' cotangents, made by the context's rules."""
         graph = Graph()
         found: list[int] = [-1] * len(self.values)
-        made = {place for _, _, first, count in self.lines for place in range(first, first + count)}
+        made = {place for *_, first, count in self.lines for place in range(first, first + count)}
         for place, spec in enumerate(self.specs):
             if place not in made:
                 found[place] = graph.add_input(spec)
-        for record, (op, taken, first, count) in zip(self.records, self.lines, strict=True):
+        for record, (_, op, taken, first, count) in zip(self.records, self.lines, strict=True):
             outputs = graph.add(op, tuple([found[place] for place in taken]), record.source)
             found[first : first + count] = outputs
         y = found[self.result]

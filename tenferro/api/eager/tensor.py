@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy as copying
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +25,7 @@ class EagerTensor(Operators):
     Attributes:
         grad: of a variable, the sum of the cotangents that `backward` brought; None before.
         is_variable: whether derivatives are wanted of it.
+        spec: shape and dtype together.
 
     >>> import tenferro as tnf
     >>> rt = tnf.EagerRuntime()
@@ -36,10 +36,20 @@ class EagerTensor(Operators):
     (EagerTensor(5.), EagerTensor([2., 4.]))
     """
 
-    __slots__ = ("__weakref__", "array", "grad", "is_variable", "position", "record", "runtime")
+    __slots__ = (
+        "__weakref__",
+        "array",
+        "grad",
+        "is_variable",
+        "position",
+        "record",
+        "runtime",
+        "spec",
+    )
 
     runtime: EagerRuntime
     array: Any
+    spec: TensorSpec
     record: Record | None
     position: int
     is_variable: bool
@@ -49,12 +59,14 @@ class EagerTensor(Operators):
         self,
         runtime: EagerRuntime,
         array: Any,
+        spec: TensorSpec | None = None,
         record: Record | None = None,
         position: int = 0,
         is_variable: bool = False,
     ) -> None:
         self.runtime = runtime
         self.array = array
+        self.spec = TensorSpec.of(array.shape, DType.of(array.dtype)) if spec is None else spec
         self.record = record
         self.position = position
         self.is_variable = is_variable
@@ -66,9 +78,10 @@ class EagerTensor(Operators):
         runtime: Any = None
         for x in operands:
             if type(x) is EagerTensor:
-                if runtime is not None and x.runtime is not runtime:
-                    raise InvalidConfigError(f"{op.name}: operands belong to two EagerRuntimes")
-                runtime = x.runtime
+                if x.runtime is not runtime:
+                    if runtime is not None:
+                        raise InvalidConfigError(f"{op.name}: operands belong to two EagerRuntimes")
+                    runtime = x.runtime
             elif (handler := getattr(type(x), "__tenferro_apply__", None)) is not None:
                 return handler(op, operands)
         return runtime.apply(op, operands)
@@ -106,6 +119,10 @@ class EagerTensor(Operators):
     def lift(self, value: Any) -> EagerTensor:
         """An array as a constant of this tensor's runtime."""
         return self.runtime.constant(value)
+
+    def __tenferro_number__(self, value: Any) -> EagerTensor:
+        """A Python number in this tensor's dtype and shape."""
+        return self.runtime.number(value, self.spec)
 
     def emit(self, op: StdTensorOp) -> EagerTensor:
         """An op without operands."""
@@ -153,11 +170,6 @@ class EagerTensor(Operators):
     # ---- type --------------------------------------------------------------------------------
 
     @property
-    def spec(self) -> TensorSpec:
-        """Shape and dtype together."""
-        return TensorSpec.of(self.array.shape, DType.of(self.array.dtype))
-
-    @property
     def shape(self) -> tuple[int, ...]:
         """Extents."""
         return self.array.shape
@@ -165,17 +177,7 @@ class EagerTensor(Operators):
     @property
     def dtype(self) -> DType:
         """Element type."""
-        return DType.of(self.array.dtype)
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes."""
-        return self.array.ndim
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return self.array.size
+        return self.spec.dtype
 
     def __len__(self) -> int:
         return len(self.array)
@@ -235,5 +237,29 @@ class EagerTensor(Operators):
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> EagerTensor:
-        runtime = copying.deepcopy(self.runtime, memo)
-        return EagerTensor(runtime, self.array.copy(), is_variable=self.is_variable)
+        """The elements again, in the same runtime; a variable stays one.
+
+        Raises:
+            InvalidConfigError: operations led to the tensor, which a copy would not know.
+        """
+        return EagerTensor(self.runtime, self._alone("copied").copy(), is_variable=self.is_variable)
+
+    def __reduce__(self) -> Any:
+        """Pickled with its runtime, which tensors pickled together share.
+
+        Raises:
+            InvalidConfigError: operations led to the tensor, which a copy would not know.
+        """
+        return _restored, (self.runtime, self._alone("pickled"), self.is_variable)
+
+    def _alone(self, how: str) -> Any:
+        if self.record is not None:
+            raise InvalidConfigError(
+                f"a tensor that operations on variables led to is not {how}, for their gradients would "
+                "be lost; detach() it first"
+            )
+        return self.array
+
+
+def _restored(runtime: EagerRuntime, array: Any, is_variable: bool) -> EagerTensor:
+    return EagerTensor(runtime, array, is_variable=is_variable)

@@ -1,0 +1,91 @@
+"""What an eager operation costs beyond the NumPy call, beside torch and autograd.
+
+python benchmarks/eager.py            prints the table
+python benchmarks/eager.py --write    puts it into docs/performance.md
+
+Each contestant runs a hundred operations on float64[8]; the cost of one, less that of the NumPy call, in
+microseconds and in calls of np.add on the same arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import autograd
+import autograd.numpy as anp
+import numpy as np
+import torch
+from interleaved import medians, show
+
+import tenferro as tnf
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
+SECONDS = 4.0
+COUNT = 100
+RT = tnf.EagerRuntime()
+
+OPS: dict[str, Callable[[Any, Any], Any]] = {
+    "x + y": lambda n, x: x + x,
+    "x * 2.0": lambda n, x: x * 2.0,
+    "exp(x)": lambda n, x: n.exp(x),
+    "sum(x)": lambda n, x: n.sum(x),
+    "reshape(x, (2, 4))": lambda n, x: n.reshape(x, (2, 4)),
+    "x[2:6]": lambda n, x: x[2:6],
+}
+
+
+def repeated(op: Callable[[Any, Any], Any], n: Any, x: Any) -> Callable[[], None]:
+    """A hundred times the operation, results thrown away."""
+
+    def run() -> None:
+        for _ in range(COUNT):
+            op(n, x)
+
+    return run
+
+
+def recorded(op: Callable[[Any, Any], Any]) -> Callable[[], None]:
+    """The same under autograd's trace."""
+
+    def scalar(x: Any) -> Any:
+        for _ in range(COUNT):
+            op(anp, x)
+        return anp.sum(x)
+
+    return lambda: autograd.make_vjp(scalar)(np.ones(8))
+
+
+def table() -> str:
+    """One line per operation."""
+    x = np.ones(8)
+    add = medians({"add": repeated(lambda n, x: n.add(x, x), np, x)}, 1.0)["add"]
+    names = ("tenferro", "torch", "tenferro, tracked", "torch, tracked", "autograd, tracked")
+    lines = [
+        "| operation | " + " | ".join(names) + " |",
+        "| --- |" + " --- |" * len(names),
+    ]
+    for title, op in OPS.items():
+        tracked = torch.ones(8, dtype=torch.float64, requires_grad=True)
+        found = medians(
+            {
+                "numpy": repeated(op, np, x),
+                "tenferro": repeated(op, tnf, RT.constant(x)),
+                "torch": repeated(op, torch, torch.ones(8, dtype=torch.float64)),
+                "tenferro, tracked": repeated(op, tnf, RT.variable(x)),
+                "torch, tracked": repeated(op, torch, tracked),
+                "autograd, tracked": recorded(op),
+            },
+            SECONDS,
+        )
+        over = {name: (found[name] - found["numpy"]) for name in names}
+        cells = [
+            f"{seconds / COUNT * 1e6:.1f} us, {seconds / add:.0f}" for seconds in over.values()
+        ]
+        lines.append(f"| `{title}` | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    show(table(), PAGE, "eager")
