@@ -22,7 +22,7 @@ from tenferro.api.promotion import broadcast_to, convert, result_type
 from tenferro.api.tracing import current_builder
 from tenferro.dims import SymDim, dim_max, is_static
 from tenferro.errors import InvalidConfigError, NonStaticShapeError
-from tenferro.exec.dispatch import apply, as_operand, is_traced, spec_of
+from tenferro.exec.dispatch import apply, as_operand, copied, is_traced, spec_of
 from tenferro.graph import GraphBuilder
 from tenferro.ops.source import Iota, ShapeOf
 from tenferro.ops.structural import BroadcastInDim, Tril, Triu
@@ -75,7 +75,8 @@ def asarray(
     x = stacked(obj) if isinstance(obj, list | tuple) else as_operand(obj)
     wanted = spec_of(x).dtype if dtype is None else DType.of(dtype)
     is_same = spec_of(x).dtype is wanted
-    if copy is False and not ((is_same and isinstance(obj, np.ndarray | np.generic)) or x is obj):
+    shares = x is obj or isinstance(obj, np.generic)
+    if copy is False and not (is_same and shares):
         raise InvalidConfigError(
             f"asarray: {type(obj).__name__} as {wanted} needs a copy, and copy=False"
         )
@@ -83,7 +84,7 @@ def asarray(
         x = convert(x, wanted)
     if like is not None and not is_traced(x):
         return like.lift(x) if copy is not False else like.adopt(x)
-    return np.array(x) if copy and not is_traced(x) else x
+    return copied(x) if copy and x is obj else x
 
 
 def stacked(sequence: Any) -> Any:

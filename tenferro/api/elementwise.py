@@ -15,7 +15,7 @@ import numpy as np
 
 from tenferro.api.promotion import broadcast_arrays, convert, inexact_dtype, promote, result_type
 from tenferro.errors import DTypeError
-from tenferro.exec.dispatch import apply, as_operand, spec_of
+from tenferro.exec.dispatch import apply, as_operand, copied, spec_of
 from tenferro.ops import StdTensorOp, analytic
 from tenferro.ops import elementwise as ops
 from tenferro.types import DType
@@ -273,7 +273,7 @@ def positive(x: Any, /) -> Any:
     x = as_operand(x)
     if spec_of(x).dtype.is_bool:
         raise DTypeError("positive: bool has no sign")
-    return x
+    return copied(x)
 
 
 def square(x: Any, /) -> Any:
@@ -290,7 +290,7 @@ def reciprocal(x: Any, /) -> Any:
 def abs(x: Any, /) -> Any:
     """|x|; of a complex number its modulus, in the real dtype."""
     x = as_operand(x)
-    return x if spec_of(x).dtype.is_bool else apply(ops.Abs(), x)
+    return copied(x) if spec_of(x).dtype.is_bool else apply(ops.Abs(), x)
 
 
 def sign(x: Any, /) -> Any:
@@ -305,6 +305,8 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:
         DTypeError: a bound that x's dtype cannot hold.
     """
     x = as_operand(x)
+    if min is max is None:
+        return copied(x)
     dtype = spec_of(x).dtype
     for bound in (min, max):
         if bound is not None and result_type(x, bound) is not dtype:
@@ -450,7 +452,7 @@ def _rounding(name: str, op: StdTensorOp, formula: str) -> Any:
     @_documented(name, formula, "real; integers and bool come back as they are")
     def function(x: Any, /) -> Any:
         x = as_operand(x)
-        return x if not spec_of(x).dtype.is_inexact else apply(op, x)
+        return apply(op, x) if spec_of(x).dtype.is_inexact else copied(x)
 
     return function
 
@@ -465,14 +467,14 @@ def round(x: Any, /) -> Any:
     dtype = spec_of(x).dtype
     if dtype.is_complex:
         return apply(ops.Complex(), round(real(x)), round(imag(x)))
-    return apply(ops.RoundNearestEven(), x) if dtype.is_float else x
+    return apply(ops.RoundNearestEven(), x) if dtype.is_float else copied(x)
 
 
 def trunc(x: Any, /) -> Any:
     """X rounded towards zero."""
     x = as_operand(x)
     if not spec_of(x).dtype.is_inexact:
-        return x
+        return copied(x)
     return where(signbit(x), apply(ops.Ceil(), x), apply(ops.Floor(), x))
 
 
@@ -482,7 +484,7 @@ def trunc(x: Any, /) -> Any:
 def conj(x: Any, /) -> Any:
     """The complex conjugate; a real x itself."""
     x = as_operand(x)
-    return apply(ops.Conj(), x) if spec_of(x).dtype.is_complex else x
+    return apply(ops.Conj(), x) if spec_of(x).dtype.is_complex else copied(x)
 
 
 def real(x: Any, /) -> Any:

@@ -26,7 +26,6 @@ from tenferro.errors import (
     InvalidConfigError,
     NonStaticShapeError,
     OutOfBoundsError,
-    UnsupportedError,
 )
 from tenferro.exec.dispatch import apply, as_operand, elements, is_traced, spec_of
 from tenferro.ops.indexing import Gather
@@ -58,13 +57,7 @@ def getitem(x: Any, index: Any) -> Any:
             the data.
         InvalidConfigError: anything else that is no index.
     """
-    x = as_operand(x)
-    if isinstance(index, tuple):
-        entries = expanded(x, index)
-    elif _is_rank_0_mask(index):
-        return _taken_or_not(x, index)
-    else:
-        entries = expanded(x, (index,))
+    x, entries = expanded(as_operand(x), index)
     arrays = [entry for entry in entries if is_array(entry)]
     x, kept, new_axes, array_axes = _basic(x, entries)
     if arrays:
@@ -91,16 +84,41 @@ def _is_mask(entry: Any) -> bool:
     return spec_of(as_operand(entry)).dtype.is_bool
 
 
-def _taken_or_not(x: Any, mask: Any) -> Any:
-    """x[True] is x with a new first axis of extent 1, x[False] of extent 0."""
-    count = int(elements(as_operand(mask), *MASK))
-    return take(expand_dims(x, axis=0), np.zeros(count, np.int64), axis=0)
-
-
-def expanded(x: Any, index: tuple[Any, ...]) -> list[Any]:
-    """The index with `...` written out and masks as vectors of indices, one entry per axis besides the
-    None's.
+def _with_axes_for_masks(x: Any, index: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+    """A mask of rank 0 takes a new axis of extent 1, or nothing of it: x[True] has a first axis of extent 1,
+    x[False] of extent 0.
     """
+    for place, entry in enumerate(index):
+        if _is_rank_0_mask(entry):
+            before, after = index[:place], index[place + 1 :]
+            is_late = any(other is Ellipsis for other in before)
+            axis = -1 - sum(map(_axes_of, after)) if is_late else sum(map(_axes_of, before))
+            count = int(elements(as_operand(entry), *MASK))
+            index = (*before, np.zeros(count, np.int64), *after)
+            x = expand_dims(x, axis=axis)
+    return x, index
+
+
+def _axes_of(entry: Any) -> int:
+    """How many axes of x an entry is for."""
+    if entry is None or entry is Ellipsis or _is_rank_0_mask(entry):
+        return 0
+    return (
+        len(np.shape(entry) if isinstance(entry, list) else entry.shape) if _has_mask(entry) else 1
+    )
+
+
+def _has_mask(entry: Any) -> bool:
+    if not (isinstance(entry, list) or is_array(entry)):
+        return False
+    return _is_mask(np.asarray(entry) if isinstance(entry, list) else entry)
+
+
+def expanded(x: Any, index: Any) -> tuple[Any, list[Any]]:
+    """The index with `...` written out and masks as vectors of indices, one entry per axis besides the
+    None's; and x with an axis for each mask of rank 0.
+    """
+    x, index = _with_axes_for_masks(x, index if isinstance(index, tuple) else (index,))
     entries: list[Any] = []
     masks: list[tuple[int, Any]] = []
     for entry in index:
@@ -122,7 +140,7 @@ def expanded(x: Any, index: tuple[Any, ...]) -> list[Any]:
     entries = _written_out(x, entries)
     for place, mask in masks:
         _require_mask_fits(x, entries, place, mask)
-    return entries
+    return x, entries
 
 
 MASK = (
@@ -134,10 +152,6 @@ MASK = (
 
 def _where_true(mask: Any) -> list[Any]:
     """The indices of a mask's true elements, one vector for each of its axes."""
-    if not mask.shape:
-        raise UnsupportedError(
-            "indexing: a mask of rank 0 stands alone, as x[True]; it is not combined with other indices"
-        )
     found = np.nonzero(elements(mask, *MASK))
     return [indices.astype(np.int64, copy=False) for indices in found]
 

@@ -15,7 +15,7 @@ from tenferro.api.device import check_device
 from tenferro.api.promotion import broadcast_arrays, broadcast_to, convert, result_type
 from tenferro.dims import is_static, product
 from tenferro.errors import AxisError, InvalidConfigError, NonStaticShapeError, ShapeError
-from tenferro.exec.dispatch import apply, as_operand, spec_of
+from tenferro.exec.dispatch import apply, as_operand, copied, spec_of
 from tenferro.ops import structural as ops
 from tenferro.types import DType
 
@@ -50,7 +50,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> A
     check_device("astype", device)
     x = as_operand(x)
     result = convert(x, DType.of(dtype))
-    return result.copy() if copy and result is x and hasattr(x, "copy") else result
+    return copied(result) if copy and result is x else result
 
 
 def reshape(x: Any, /, shape: Any, *, order: str = "C", copy: bool | None = None) -> Any:

@@ -164,6 +164,8 @@ class Operators:
         return At(self)
 
     def __iter__(self) -> Any:
+        if not self.ndim:
+            raise TypeError("iteration over a tensor of rank 0")
         return iter(manipulation.unstack(self))
 
     @property

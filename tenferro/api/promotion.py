@@ -199,7 +199,7 @@ def broadcast_to(x: Any, shape: Sequence[Any]) -> Any:
         NonStaticShapeError: an extent that depends on the data.
     """
     x = as_operand(x)
-    shape = tuple(shape)
+    shape = tuple([int(extent) if isinstance(extent, np.integer) else extent for extent in shape])
     if x.shape == shape:
         return x
     if not all(is_exact(extent) for extent in shape):

@@ -109,8 +109,9 @@ class IndexedUpdates:
 
 def _updated(x: Any, index: Any, values: Any, combiner: str) -> Any:
     """X with the values combined into x[index]."""
-    x = as_operand(x)
-    places = _places(x, expanded(x, index if isinstance(index, tuple) else (index,)))
+    given = as_operand(x)
+    x, entries = expanded(given, index)
+    places = _places(x, entries)
     op = Scatter(
         update_window_dims=places.windows,
         inserted_window_dims=tuple([axis for axis in places.starts if axis not in places.along]),
@@ -120,7 +121,8 @@ def _updated(x: Any, index: Any, values: Any, combiner: str) -> Any:
         index_vector_dim=len(places.outer),
         combiner=combiner,
     )
-    return apply(op, x, _vectors(x, places), _repeated(x, _in_dtype_of(x, values), places.shape))
+    values = _repeated(x, _in_dtype_of(x, values), places.shape)
+    return reshape(apply(op, x, _vectors(x, places), values), given.shape)
 
 
 def _repeated(x: Any, y: Any, shape: tuple[Any, ...]) -> Any:

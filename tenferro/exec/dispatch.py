@@ -25,6 +25,7 @@ __all__ = [
     "apply",
     "apply_all",
     "as_operand",
+    "copied",
     "elements",
     "is_traced",
     "kernel_of",
@@ -124,6 +125,11 @@ def spec_of(operand: Any) -> TensorSpec:
     """Shape and dtype of an array or a tensor."""
     spec = getattr(operand, "spec", None)
     return spec if spec is not None else TensorSpec.of(operand.shape, DType.of(operand.dtype))
+
+
+def copied(x: Any) -> Any:
+    """The same elements as an array or eager tensor of their own; a tensor of a trace is a value, and stays."""
+    return x.copy() if hasattr(x, "copy") else x
 
 
 def stop_gradient(x: Any) -> Any:

@@ -6,6 +6,7 @@ import inspect
 import itertools
 from typing import Any
 
+import array_api_compat
 import array_api_strict as strict
 import numpy as np
 import pytest
@@ -413,3 +414,160 @@ def test_every_argument_is_there(module: str, where: str) -> None:
                 name,
                 key,
             )
+
+
+# ---- the array object ----------------------------------------------------------------------------
+
+OPERATORS: dict[str, Any] = {
+    "+": lambda x, y: x + y, "-": lambda x, y: x - y, "*": lambda x, y: x * y, "/": lambda x, y: x / y,
+    "//": lambda x, y: x // y, "%": lambda x, y: x % y, "**": lambda x, y: x**y, "@": lambda x, y: x @ y,
+    "&": lambda x, y: x & y, "|": lambda x, y: x | y, "^": lambda x, y: x ^ y, "<<": lambda x, y: x << y,
+    ">>": lambda x, y: x >> y, "==": lambda x, y: x == y, "!=": lambda x, y: x != y,
+    "<": lambda x, y: x < y, "<=": lambda x, y: x <= y, ">": lambda x, y: x > y, ">=": lambda x, y: x >= y,
+}  # fmt: skip
+KINDS = {
+    "/": (F,),
+    "@": (S, K[:, :3]),
+    "&": (K, B),
+    "|": (K, B),
+    "^": (K, B),
+    "<<": (U,),
+    ">>": (U,),
+}
+NUMBERS_ON = {"&": 3, "|": 3, "^": 5, "<<": 2, ">>": 1}
+
+
+@pytest.mark.parametrize("symbol", OPERATORS)
+def test_operators(symbol: str) -> None:
+    op = OPERATORS[symbol]
+    for array in KINDS.get(symbol, (F, U)):
+        second = array if symbol in ("<<", ">>") or array.dtype.kind != "f" else array + 5
+        pairs = [(array, second)]
+        if symbol != "@" and array.dtype.kind != "b":
+            pairs.append((array, NUMBERS_ON.get(symbol, 2)))
+            pairs.append((NUMBERS_ON.get(symbol, 2), array))
+        for x, y in pairs:
+            if symbol in ("//", "%", "**", "<<", ">>") and array.dtype.kind == "u":
+                x, y = (np.minimum(z, 5) + 1 if isinstance(z, np.ndarray) else z for z in (x, y))
+                x, y = (z.astype("u1") if isinstance(z, np.ndarray) else z for z in (x, y))
+            with np.errstate(all="ignore"):
+                wanted = op(
+                    *(strict.asarray(z) if isinstance(z, np.ndarray) else z for z in (x, y))
+                )
+            found = op(*(RT.constant(z) if isinstance(z, np.ndarray) else z for z in (x, y)))
+            assert type(found) is tnf.EagerTensor
+            same(found, wanted, 1000)
+
+
+def test_operators_in_place_bind_anew() -> None:
+    x = y = RT.constant(F)
+    x += 1
+    x *= y
+    assert x is not y
+    np.testing.assert_array_equal(x, (F + 1) * F)
+
+
+def test_attributes_and_methods() -> None:
+    x = RT.constant(F)
+    assert (x.ndim, x.shape, x.size, x.device, x.dtype) == (3, F.shape, F.size, "cpu", tnf.float64)
+    np.testing.assert_array_equal(x.mT, F.swapaxes(1, 2))
+    np.testing.assert_array_equal(x[0].T, F[0].T)
+    assert x.to_device("cpu") is x
+    for wrong in (lambda: x.to_device("gpu"), lambda: x.to_device("cpu", stream=1)):
+        with pytest.raises(tnf.errors.InvalidConfigError):
+            wrong()
+    assert abs(-x).tolist() == abs(F).tolist()
+    assert (+x).tolist() == F.tolist()
+    assert [float(RT.constant(2)), int(RT.constant(2.5)), complex(RT.constant(1j))] == [2.0, 2, 1j]
+    assert bool(RT.constant(0)) is False
+    assert RT.constant(3).__index__() == 3
+    with pytest.raises(TypeError):
+        RT.constant(3.0).__index__()
+    with pytest.raises(TypeError):
+        hash(x)
+    with pytest.raises(TypeError, match="rank 0"):
+        iter(RT.constant(1.0))
+
+
+def test_namespaces() -> None:
+    x = RT.variable(F)
+    xp = x.__array_namespace__(api_version="2024.12")
+    assert xp is RT.namespace is array_api_compat.array_namespace(x, RT.constant(1))
+    assert (xp.__name__, xp.__array_api_version__) == ("tenferro", "2024.12")
+    assert xp.sin is tnf.sin
+    assert array_api_compat.is_array_api_obj(x)
+    assert array_api_compat.size(x) == F.size
+    assert array_api_compat.device(x) == "cpu"
+    with pytest.raises(tnf.errors.InvalidConfigError, match=r"1999\.12"):
+        x.__array_namespace__(api_version="1999.12")
+    traced = tnf.compile(lambda x: x.__array_namespace__().sin(x), F)
+    np.testing.assert_array_equal(traced.run(F), np.sin(F))
+    mixed = xp.asarray([x[0, 0, 0], 2.0])
+    assert mixed.is_tracked
+
+
+@pytest.mark.parametrize("where", NAMESPACES)
+def test_inspection(where: str) -> None:
+    info, wanted = (n.__array_namespace_info__() for n in (NAMESPACES[where], strict))
+    assert set(info.capabilities()) == set(wanted.capabilities())
+    assert info.devices() == [info.default_device()]
+    for kind in (None, "bool", "integral", ("real floating", "complex floating")):
+        found = info.dtypes(kind=kind)
+        assert set(found) == set(wanted.dtypes(kind=kind))
+        assert all(dtype == name for name, dtype in found.items())
+    assert set(info.default_dtypes()) == set(wanted.default_dtypes())
+    with pytest.raises(tnf.errors.InvalidConfigError):
+        info.dtypes(device="gpu")
+
+
+def test_exchange() -> None:
+    x = RT.constant(F)
+    for copy in (None, True, False):
+        np.testing.assert_array_equal(np.from_dlpack(x, copy=copy), F)
+    given = F.copy()
+    shared = RT.namespace.from_dlpack(given)
+    given[...] = 0
+    assert shared.tolist() == given.tolist()
+    assert x.__dlpack_device__() == given.__dlpack_device__()
+    xp = RT.namespace
+    assert xp.asarray(x, copy=False) is x
+    assert xp.asarray(x, copy=True) is not x
+    assert np.shares_memory(xp.asarray(given, copy=False).array, given)
+    assert not np.shares_memory(xp.asarray(given).array, given)
+    for refused in (
+        lambda: xp.asarray([1.0], copy=False),
+        lambda: xp.asarray(x, dtype="f4", copy=False),
+    ):
+        with pytest.raises(ValueError, match="copy"):
+            refused()
+
+
+def test_bad_arguments() -> None:
+    xp = RT.namespace
+    for wrong, kind in (
+        (lambda: xp.finfo(xp.int8), TypeError),
+        (lambda: xp.iinfo(xp.float32), TypeError),
+        (lambda: xp.isdtype(xp.int8, "numbers"), ValueError),
+        (lambda: xp.zeros(3, device="gpu"), ValueError),
+        (lambda: xp.nonzero(xp.asarray(1)), ValueError),
+        (lambda: xp.diff(xp.ones(3), n=-1), ValueError),
+        (lambda: xp.concat([]), ValueError),
+        (lambda: xp.nextafter(xp.ones(2, dtype=xp.complex64), xp.ones(2)), TypeError),
+    ):
+        with pytest.raises(kind):
+            wrong()
+
+
+@pytest.mark.parametrize(
+    "name", ["nonzero", "unique_all", "unique_counts", "unique_inverse", "unique_values"]
+)
+def test_shapes_that_depend_on_data_are_refused_in_traces(name: str) -> None:
+    with pytest.raises(tnf.errors.DataDependentShapeError):
+        tnf.compile(lambda x: getattr(tnf, name)(x), F)
+
+
+def test_gradients_pass_through_sets() -> None:
+    x = RT.variable([3.0, 1.0, 3.0])
+    values = tnf.unique_values(x)
+    tnf.sum(values * RT.constant([1.0, 10.0])).backward()
+    assert x.grad.tolist() == [10.0, 1.0, 0.0]

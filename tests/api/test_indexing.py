@@ -79,13 +79,26 @@ def test_masks_that_are_tensors(name: str) -> None:
         tnf.compile(lambda x: x[x > 1], X)
 
 
-def test_rank_0_masks() -> None:
+@pytest.mark.parametrize("mask", [True, False])
+def test_rank_0_masks(mask: bool) -> None:
     x = RT.constant(X)
-    assert x[True].shape == (1, *X.shape)
-    assert x[np.False_].shape == (0, *X.shape)
-    assert x[tnf.sum(x) > 0].shape == (1, *X.shape)
-    with pytest.raises(errors.UnsupportedError, match="rank 0"):
-        x[True, 0]
+    indices: list[Any] = [
+        mask,
+        np.bool_(mask),
+        (mask, 1),
+        (..., mask),
+        (slice(2), mask, [3]),
+        (..., mask, 2),
+    ]
+    for index in indices:
+        wanted = X[index]
+        assert x[index].shape == wanted.shape
+        np.testing.assert_array_equal(x[index], wanted)
+        changed = X.copy()
+        changed[index] = 7.0
+        np.testing.assert_array_equal(x.at[index].set(7.0), changed)
+    tensor = tnf.sum(x) > (0 if mask else 1e9)
+    assert x[tensor].shape == X[mask].shape
 
 
 def test_masks_that_do_not_fit() -> None:

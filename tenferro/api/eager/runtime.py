@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tenferro.ad import AdContext
-from tenferro.api.eager.tape import Record, Tape
+from tenferro.api.eager.tape import Operand, Record, Tape
 from tenferro.api.eager.tensor import EagerTensor
 from tenferro.api.promotion import convert
 from tenferro.dims import GuardLog
@@ -191,7 +191,9 @@ class EagerRuntime:
         if not (is_tracked and plan.is_inexact):
             return tuple([EagerTensor(self, y, spec) for y, spec in zip(found, plan.specs)])  # noqa: B905  # because the lengths are equal
         noted = tuple([
-            x if type(x) is EagerTensor else EagerTensor(self, array)
+            Operand(array, x.record, x.position, x if x.is_variable else None)
+            if type(x) is EagerTensor
+            else Operand(array, None, 0, None)
             for x, array in zip(operands, arrays, strict=True)
         ])  # fmt: skip
         record = Record(next(self._number), op, noted, found, self._find_caller())

@@ -20,7 +20,21 @@ from tenferro.types import TensorSpec
 if TYPE_CHECKING:
     from tenferro.api.eager.tensor import EagerTensor
 
-__all__ = ["Record", "Tape"]
+__all__ = ["Operand", "Record", "Tape"]
+
+
+class Operand(NamedTuple):
+    """What an op took: the tensor itself may be assigned to afterwards.
+
+    Attributes:
+        record, position: the op that made it, and which of the results it is; None for what was given.
+        variable: the tensor, where derivatives are wanted of it.
+    """
+
+    array: Any
+    record: Record | None
+    position: int
+    variable: EagerTensor | None
 
 
 class Record:
@@ -37,7 +51,7 @@ class Record:
         self,
         number: int,
         op: StdTensorOp,
-        operands: tuple[Any, ...],
+        operands: tuple[Operand, ...],
         outputs: tuple[Any, ...],
         source: SourceLine | None,
     ) -> None:
@@ -74,13 +88,13 @@ class Tape:
         for record in self.records:
             taken: list[int] = []
             for x in record.operands:
-                key = id(x) if x.record is None else (id(x.record), x.position)
+                key = id(x.array) if x.record is None else (id(x.record), x.position)
                 if key not in place:
                     place[key] = len(self.values)
                     self.values.append(x.array)
-                    if x.is_variable:
+                    if x.variable is not None:
                         self.variables.append(place[key])
-                        self.leaves.append(x)
+                        self.leaves.append(x.variable)
                 taken.append(place[key])
             first = len(self.values)
             for position, array in enumerate(record.outputs):

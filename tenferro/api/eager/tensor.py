@@ -10,6 +10,7 @@ from tenferro.api.inspection import check_version
 from tenferro.api.operators import Operators
 from tenferro.errors import InvalidConfigError
 from tenferro.ops import StdTensorOp
+from tenferro.ops.structural import Reshape
 from tenferro.types import DType, TensorSpec
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ __all__ = ["EagerTensor"]
 
 
 class EagerTensor(Operators):
-    """A value of an `EagerRuntime`. It does not change; made by a runtime, or by operations.
+    """A value of an `EagerRuntime`, made by it or by operations. Only assignment to an index changes it.
 
     Attributes:
         grad: of a variable, the sum of the cotangents that `backward` brought; None before.
@@ -85,6 +86,23 @@ class EagerTensor(Operators):
             elif (handler := getattr(type(x), "__tenferro_apply__", None)) is not None:
                 return handler(op, operands)
         return runtime.apply(op, operands)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Give this tensor the value of `self.at[index].set(value)`.
+
+        What was computed from it before, slices too, stays as it is, and so do its derivatives.
+
+        Raises:
+            InvalidConfigError: a variable, whose derivatives could no longer be asked for.
+            DTypeError, ShapeError, OutOfBoundsError: what `at` refuses.
+        """
+        if self.is_variable:
+            raise InvalidConfigError(
+                "a variable is not assigned to, for its gradient would be that of another value; "
+                "x.at[index].set(values) gives a new tensor"
+            )
+        new = self.at[index].set(value)
+        self.array, self.record, self.position = new.array, new.record, new.position
 
     def __tenferro_stop__(self) -> EagerTensor:
         """This tensor, as a constant to differentiation."""
@@ -163,6 +181,12 @@ class EagerTensor(Operators):
         """Forget `grad`."""
         self.grad = None
 
+    def copy(self) -> EagerTensor:
+        """The same value as a tensor of its own, which may be assigned to; tracked as this one is."""
+        if self.is_variable:
+            return self.runtime.apply(Reshape(self.shape), (self,))[0]
+        return EagerTensor(self.runtime, self.array, self.spec, self.record, self.position)
+
     def detach(self) -> EagerTensor:
         """The same elements, as a constant."""
         return EagerTensor(self.runtime, self.array)
@@ -233,8 +257,7 @@ class EagerTensor(Operators):
     def __dlpack_device__(self) -> Any:
         return self.array.__dlpack_device__()
 
-    def __copy__(self) -> EagerTensor:
-        return self
+    __copy__ = copy
 
     def __deepcopy__(self, memo: dict[int, Any]) -> EagerTensor:
         """The elements again, in the same runtime; a variable stays one.
