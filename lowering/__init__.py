@@ -5,6 +5,7 @@ Sees programs, never graphs, derivative rules or kernels. Text needs no jaxlib.
 
 from lowering import families
 from lowering.extensions import register_extension_lowering
+from lowering.importing import import_stablehlo
 from lowering.lower import PLATFORMS, lower_to_stablehlo
 from lowering.module import StableHloModule
 from lowering.sharding import Partitioning, PartitionSpec
@@ -15,6 +16,7 @@ __all__ = [
     "Partitioning",
     "StableHloModule",
     "families",
+    "import_stablehlo",
     "lower_to_stablehlo",
     "register_extension_lowering",
 ]

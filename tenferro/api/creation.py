@@ -21,7 +21,7 @@ from tenferro.api.manipulation import stack
 from tenferro.api.promotion import broadcast_to, convert, result_type
 from tenferro.api.tracing import current_builder
 from tenferro.dims import SymDim, dim_max, is_static
-from tenferro.errors import InvalidConfigError, NonStaticShapeError
+from tenferro.errors import DTypeError, InvalidConfigError, NonStaticShapeError
 from tenferro.exec.dispatch import apply, as_operand, copied, is_traced, spec_of
 from tenferro.graph import GraphBuilder
 from tenferro.ops.source import Iota, ShapeOf
@@ -72,7 +72,7 @@ def asarray(
            [3., 4.]], dtype=float32)
     """
     check_device("asarray", device)
-    x = stacked(obj) if isinstance(obj, list | tuple) else as_operand(obj)
+    x = _from_python(obj, dtype) if _is_python(obj) else as_operand(obj)
     wanted = spec_of(x).dtype if dtype is None else DType.of(dtype)
     is_same = spec_of(x).dtype is wanted
     shares = x is obj or isinstance(obj, np.generic)
@@ -87,13 +87,23 @@ def asarray(
     return copied(x) if copy and x is obj else x
 
 
-def stacked(sequence: Any) -> Any:
-    """Nested sequences as one tensor, where some of their elements are tensors."""
-    if not any(map(_has_tensor, sequence)):
-        return as_operand(sequence)
-    rows = [stacked(row) if isinstance(row, list | tuple) else row for row in sequence]
-    dtype = result_type(*rows)
-    return stack([convert(row, dtype) for row in rows])
+def _is_python(obj: Any) -> bool:
+    return isinstance(obj, list | tuple | bool | int | float | complex)
+
+
+def _from_python(obj: Any, dtype: Any) -> Any:
+    """Python numbers, and nested sequences of them, in a dtype; some of them may be tensors."""
+    if _has_tensor(obj):
+        rows = [_from_python(row, dtype) if isinstance(row, list | tuple) else row for row in obj]
+        common = result_type(*rows)
+        return stack([convert(row, common) for row in rows])
+    if dtype is None:
+        return as_operand(obj)
+    kind = DType.of(dtype)
+    try:
+        return np.asarray(obj, kind.dtype)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise DTypeError(f"asarray: {obj!r:.60} is no {kind} tensor: {error}") from None
 
 
 def _has_tensor(entry: Any) -> bool:

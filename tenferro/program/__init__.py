@@ -1,6 +1,7 @@
 """Programs: the frozen form between graphs and executors."""
 
 from tenferro.program.arguments import bind_symbols, check_arguments
+from tenferro.program.builder import ProgramBuilder
 from tenferro.program.cache import BoundedCache, CacheStats, ExtensionCacheKey, ExtensionCaches
 from tenferro.program.expand import expand_extensions, expansion_of
 from tenferro.program.hoist import hoist_constants
@@ -14,6 +15,7 @@ __all__ = [
     "ExtensionCacheKey",
     "ExtensionCaches",
     "GraphProgram",
+    "ProgramBuilder",
     "Instruction",
     "LoweringView",
     "bind_symbols",

@@ -1,0 +1,98 @@
+"""`import_stablehlo`: modules that others wrote, as programs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from lowering import mlir_bindings
+from lowering.module_tree import ForeignType, Function, ModuleTree
+from lowering.read import READERS, Reader
+from tenferro.errors import InvalidConfigError, NonStaticShapeError, UnsupportedError
+from tenferro.program import GraphProgram
+from tenferro.types import TensorSpec, flatten
+
+__all__ = ["import_stablehlo"]
+
+
+def import_stablehlo(module: Any, *, function: str = "main") -> GraphProgram:
+    """A StableHLO module as a program: it runs natively, is differentiated, compared and lowered again.
+
+    Args:
+        module: text; bytecode or a portable artifact; a `StableHloModule`; or a path to a file of these.
+        function: whose name the program takes, unless it is "main".
+
+    Raises:
+        MlirDiagnosticError: what is no module, with MLIR's messages and places.
+        UnsupportedError: operations or types that have no counterpart, with their places.
+        NonStaticShapeError: extents that are not known.
+        FileNotFoundError: a path without a file.
+
+    >>> program = import_stablehlo('''
+    ... func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+    ...   %y = stablehlo.add %x, %x : tensor<3xf32>
+    ...   return %y : tensor<3xf32>
+    ... }''')
+    >>> import numpy as np
+    >>> program.run(np.ones(3, "f4"))
+    array([2., 2., 2.], dtype=float32)
+
+    Source: the StableHLO specification.
+    """
+    tree = mlir_bindings.module_tree(_contents(module))
+    entry = _entry(tree, function)
+    reader = Reader(tree, READERS)
+    inputs = [reader.builder.input(_static(entry, spec)) for spec in entry.body.types]
+    outputs = reader.block(entry.body, inputs, {})
+    name = tree.name if function == "main" and tree.name else entry.name
+    options: dict[str, Any] = {"name": name, "inputs": inputs}
+    if all(entry.argument_names):
+        options["input_names"] = entry.argument_names
+    if all(entry.result_names):
+        options["output_names"] = entry.result_names
+    if len(outputs) == 1:
+        options["out_tree"] = flatten(0)[1]
+    return reader.builder.finish(outputs, **options)
+
+
+def _contents(module: Any) -> str | bytes:
+    text = getattr(module, "text", None)
+    if isinstance(text, str):
+        return text
+    if isinstance(module, bytes):
+        return module
+    if isinstance(module, os.PathLike) or (isinstance(module, str) and _is_path(module)):
+        return _decoded(Path(module).read_bytes())
+    if isinstance(module, str):
+        return module
+    raise InvalidConfigError(
+        f"import_stablehlo: takes text, bytes, a module or a path, got {type(module).__name__}"
+    )
+
+
+def _is_path(text: str) -> bool:
+    return "\n" not in text and "{" not in text and text.endswith((".mlir", ".mlirbc", ".txt"))
+
+
+def _decoded(data: bytes) -> str | bytes:
+    return data if data.startswith(b"ML\xefR") else data.decode()
+
+
+def _entry(tree: ModuleTree, name: str) -> Function:
+    if name in tree.functions:
+        return tree.functions[name]
+    if len(tree.functions) == 1 and name == "main":
+        return next(iter(tree.functions.values()))
+    known = ", ".join(f"@{other}" for other in tree.functions) or "none"
+    raise InvalidConfigError(f"import_stablehlo: no function @{name}; the module has {known}")
+
+
+def _static(function: Function, spec: TensorSpec | ForeignType) -> TensorSpec:
+    if isinstance(spec, TensorSpec):
+        return spec
+    if "?" in spec.text:
+        raise NonStaticShapeError(
+            f"@{function.name}: an argument of type {spec} has unknown extents"
+        )
+    raise UnsupportedError(f"@{function.name}: an argument of type {spec}")

@@ -1,0 +1,79 @@
+"""A StableHLO module as plain data: functions of blocks of operations over numbered values.
+
+Nothing of MLIR is left in it: types are `TensorSpec`s, attributes are numbers, strings, tuples, dictionaries
+and arrays. Value numbers are unique within a function, regions included, so that a region may use what its
+surroundings define.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tenferro.types import TensorSpec
+
+__all__ = ["Block", "ForeignType", "Function", "ModuleTree", "Operation"]
+
+
+@dataclass(frozen=True)
+class ForeignType:
+    """A type that is no tensor of our dtypes: as MLIR prints it."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+Type = TensorSpec | ForeignType
+
+
+@dataclass(slots=True)
+class Operation:
+    """One operation.
+
+    Attributes:
+        name: with its dialect, such as "stablehlo.add".
+        operands, results: value numbers.
+        types: of the results.
+        attributes: by name; defaults that the text leaves out are absent.
+        regions: one block each.
+        location: file and line as MLIR prints them.
+    """
+
+    name: str
+    operands: tuple[int, ...]
+    results: tuple[int, ...]
+    types: tuple[Type, ...]
+    attributes: dict[str, Any]
+    regions: tuple[Block, ...]
+    location: str
+
+
+@dataclass(slots=True)
+class Block:
+    """Arguments, and operations of which the last gives the results."""
+
+    arguments: tuple[int, ...]
+    types: tuple[Type, ...]
+    operations: list[Operation]
+
+
+@dataclass(slots=True)
+class Function:
+    """A function: its body, and what is known of the names of arguments and results."""
+
+    name: str
+    body: Block
+    result_types: tuple[Type, ...]
+    argument_names: tuple[str, ...]
+    result_names: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class ModuleTree:
+    """The functions by name, and the module's own attributes."""
+
+    name: str
+    functions: dict[str, Function] = field(default_factory=dict)
+    attributes: dict[str, Any] = field(default_factory=dict)

@@ -1,0 +1,16 @@
+"""Readers: by name of operation, what it is in our ops; cut into files as the emitters are."""
+
+from lowering.read import contraction, control, elementwise, indexing, reduction, structural
+from lowering.read.reader import Read, Reader, ReadRows
+
+__all__ = ["READERS", "Read", "Reader"]
+
+READERS: ReadRows = {
+    **elementwise.ROWS,
+    **structural.ROWS,
+    **reduction.ROWS,
+    **contraction.ROWS,
+    **indexing.ROWS,
+    **control.ROWS,
+}
+"""Every operation that is read."""

@@ -1,0 +1,184 @@
+"""Readers of contractions, convolutions, transforms and solves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lowering.module_tree import Operation
+from lowering.read.reader import Reader, ReadRows
+from tenferro.ext.fft.families import Fft
+from tenferro.ext.linalg.families import Cholesky, TriangularSolve
+from tenferro.extension import ExtensionOp
+from tenferro.ops.contraction import Convolution, DotGeneral
+from tenferro.ops.elementwise import Select
+from tenferro.ops.extension import Extension
+from tenferro.ops.source import Iota
+from tenferro.ops.structural import Tril, Triu
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["ROWS", "extension"]
+
+
+def extension(r: Reader, op: ExtensionOp, *operands: int) -> tuple[int, ...]:
+    """The outputs of an extension's op."""
+    return r.emit_all(Extension(op), *operands)
+
+
+def _result(operation: Operation) -> TensorSpec:
+    spec = operation.types[0]
+    assert isinstance(spec, TensorSpec)
+    return spec
+
+
+def _precision(operation: Operation) -> str | None:
+    """What both operands ask for; None where nothing is said."""
+    asked = operation.attributes.get("precision_config") or ()
+    return str(asked[0]).lower() if asked and len(set(asked)) == 1 else None
+
+
+def dot_general(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    numbers = operation.attributes["dot_dimension_numbers"]
+    return _dot(
+        r,
+        operation,
+        operands,
+        numbers["lhs_contracting_dimensions"],
+        numbers["rhs_contracting_dimensions"],
+        numbers["lhs_batching_dimensions"],
+        numbers["rhs_batching_dimensions"],
+    )
+
+
+def dot(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    rank = len(r.spec(operands[0]).shape)
+    return _dot(r, operation, operands, (rank - 1,), (0,), (), ())
+
+
+def _dot(r: Reader, operation: Operation, operands: Sequence[int], *axes: Sequence[int]) -> int:
+    lhs, rhs = operands
+    wanted = _result(operation).dtype
+    common = _common(r.spec(lhs).dtype, r.spec(rhs).dtype, wanted)
+    op = DotGeneral(*map(tuple, axes), precision=_precision(operation))
+    return r.convert(r.emit(op, r.convert(lhs, common), r.convert(rhs, common)), wanted)
+
+
+def _common(lhs: DType, rhs: DType, wanted: DType) -> DType:
+    """The dtype of the product: the operands', or the result's where that is wider."""
+    if lhs is rhs and lhs.itemsize >= wanted.itemsize:
+        return lhs
+    return wanted
+
+
+def convolution(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    a, wanted = operation.attributes, _result(operation).dtype
+    numbers = a["dimension_numbers"]
+    rank = len(numbers["input_spatial_dimensions"])
+    ones = (1,) * rank
+    padding = a.get("padding")
+    pairs = ((0, 0),) * rank if padding is None else np.asarray(padding).reshape(rank, 2).tolist()
+    reversal = a.get("window_reversal")
+    op = Convolution(
+        window_strides=tuple(a.get("window_strides") or ones),
+        padding=tuple(map(tuple, pairs)),
+        lhs_dilation=tuple(a.get("lhs_dilation") or ones),
+        rhs_dilation=tuple(a.get("rhs_dilation") or ones),
+        window_reversal=(False,) * rank if reversal is None else tuple(map(bool, reversal)),
+        input_batch=numbers["input_batch_dimension"],
+        input_feature=numbers["input_feature_dimension"],
+        input_spatial=numbers["input_spatial_dimensions"],
+        kernel_input_feature=numbers["kernel_input_feature_dimension"],
+        kernel_output_feature=numbers["kernel_output_feature_dimension"],
+        kernel_spatial=numbers["kernel_spatial_dimensions"],
+        output_batch=numbers["output_batch_dimension"],
+        output_feature=numbers["output_feature_dimension"],
+        output_spatial=numbers["output_spatial_dimensions"],
+        feature_group_count=a["feature_group_count"],
+        batch_group_count=a["batch_group_count"],
+        precision=_precision(operation),
+    )
+    lhs, rhs = operands
+    common = _common(r.spec(lhs).dtype, r.spec(rhs).dtype, wanted)
+    return r.convert(r.emit(op, r.convert(lhs, common), r.convert(rhs, common)), wanted)
+
+
+def fft(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    a = operation.attributes
+    (y,) = extension(r, Fft(a["fft_type"].lower(), tuple(a["fft_length"])), *operands)
+    return y
+
+
+def cholesky(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    """Only one triangle is read: the other is its mirror image."""
+    (x,) = operands
+    is_lower = operation.attributes.get("lower", False)
+    spec = r.spec(x)
+    rank = len(spec.shape)
+    swap = (*range(rank - 2), rank - 1, rank - 2)
+    lower = x if is_lower else adjoint(r, x)
+    (factor,) = extension(r, Cholesky(), mirrored(r, lower))
+    return (
+        factor
+        if is_lower
+        else adjoint(r, factor)
+        if spec.dtype.is_complex
+        else r.transpose(factor, swap)
+    )
+
+
+def adjoint(r: Reader, x: int) -> int:
+    """The conjugate of the last two axes swapped."""
+    from tenferro.ops.elementwise import Conj
+
+    spec = r.spec(x)
+    rank = len(spec.shape)
+    turned = r.transpose(x, (*range(rank - 2), rank - 1, rank - 2))
+    return r.emit(Conj(), turned) if spec.dtype.is_complex else turned
+
+
+def mirrored(r: Reader, x: int) -> int:
+    """The Hermitian matrix whose lower triangle is that of x."""
+    spec = r.spec(x)
+    shape = spec.shape
+    rank = len(shape)
+    rows = r.emit(Iota(shape, rank - 2, DType.I64))
+    columns = r.emit(Iota(shape, rank - 1, DType.I64))
+    from tenferro.ops.elementwise import Compare
+
+    below = r.emit(Compare("GE"), rows, columns)
+    return r.emit(Select(), below, x, adjoint(r, x))
+
+
+def triangular_solve(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    a, b = operands
+    options = operation.attributes
+    kind = {"NO_TRANSPOSE": "N", "TRANSPOSE": "T", "ADJOINT": "C"}[options["transpose_a"]]
+    lower, unit = options["lower"], options["unit_diagonal"]
+    triangle: Any = Tril(0) if lower else Triu(0)
+    a = r.emit(triangle, a)
+    if options["left_side"]:
+        (x,) = extension(r, TriangularSolve(lower=lower, unit_diagonal=unit, transpose=kind), a, b)
+        return x
+    # x op(a) = b is op(a)^T x^T = b^T.
+    rank = len(r.spec(b).shape)
+    swap = (*range(rank - 2), rank - 1, rank - 2)
+    turned = {"N": "T", "T": "N", "C": "N"}[kind]
+    if kind == "C":
+        from tenferro.ops.elementwise import Conj
+
+        a = r.emit(Conj(), a) if r.spec(a).dtype.is_complex else a
+    op = TriangularSolve(lower=lower, unit_diagonal=unit, transpose=turned)
+    (x,) = extension(r, op, a, r.transpose(b, swap))
+    return r.transpose(x, swap)
+
+
+ROWS: ReadRows = {
+    "stablehlo.cholesky": cholesky,
+    "stablehlo.convolution": convolution,
+    "stablehlo.dot": dot,
+    "stablehlo.dot_general": dot_general,
+    "stablehlo.fft": fft,
+    "stablehlo.triangular_solve": triangular_solve,
+}

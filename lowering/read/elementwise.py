@@ -1,0 +1,235 @@
+"""Readers of the elementwise and the analytic family, CHLO's functions with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lowering.module_tree import Operation
+from lowering.read.reader import Read, Reader, ReadRows
+from tenferro.errors import UnsupportedError
+from tenferro.ops import StdTensorOp, analytic
+from tenferro.ops import elementwise as el
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["ROWS"]
+
+
+def plain(op: StdTensorOp) -> Read:
+    """The op that means the same."""
+    return lambda r, operation, operands: r.emit(op, *operands)
+
+
+def in_float32(op: StdTensorOp) -> Read:
+    """The same; float16 and bfloat16 as our ops compute them, in float32."""
+    return plain(op)
+
+
+def convert(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    return r.convert(operands[0], _result_dtype(operation))
+
+
+def bitcast(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    return r.emit(el.BitcastConvert(_result_dtype(operation)), *operands)
+
+
+def _result_dtype(operation: Operation) -> DType:
+    spec = operation.types[0]
+    assert isinstance(spec, TensorSpec)
+    return spec.dtype
+
+
+def compare(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    direction = operation.attributes["comparison_direction"]
+    if operation.attributes.get("compare_type") == "TOTALORDER":
+        return total_order(r, direction, *operands)
+    return r.emit(el.Compare(direction), *operands)
+
+
+def total_order(r: Reader, direction: str, lhs: int, rhs: int) -> int:
+    """-NaN < -inf < .. < -0 < 0 < .. < inf < NaN: integers that stand in the same order are compared."""
+    ordered = [_in_order(r, x) for x in (lhs, rhs)]
+    return r.emit(el.Compare(direction), *ordered)
+
+
+def _in_order(r: Reader, x: int) -> int:
+    spec = r.spec(x)
+    if not spec.dtype.is_float:
+        return x
+    word = {2: DType.I16, 4: DType.I32, 8: DType.I64}[spec.dtype.itemsize]
+    bits = r.emit(el.BitcastConvert(word), x)
+    like = r.spec(bits)
+    sign = r.emit(el.ShiftRightArithmetic(), bits, r.full(8 * word.itemsize - 1, like))
+    magnitude = r.full((1 << (8 * word.itemsize - 1)) - 1, like)
+    return r.emit(el.Xor(), bits, r.emit(el.And(), sign, magnitude))
+
+
+def select(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    predicate, *rest = operands
+    return r.emit(el.Select(), r.spread(predicate, r.spec(rest[0]).shape), *rest)
+
+
+def clamp(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    low, x, high = operands
+    shape = r.spec(x).shape
+    return r.emit(el.Clamp(), x, r.spread(low, shape), r.spread(high, shape))
+
+
+def part(op: StdTensorOp) -> Read:
+    """The real or imaginary part; of real numbers themselves, or zero."""
+
+    def read(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+        (x,) = operands
+        if r.spec(x).dtype.is_complex:
+            return r.emit(op, x)
+        return x if isinstance(op, el.Real) else r.full(0, r.spec(x))
+
+    return read
+
+
+def on_bool(op: StdTensorOp, instead: StdTensorOp) -> Read:
+    """Arithmetic, which on bool is logic."""
+
+    def read(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+        is_bool = r.spec(operands[0]).dtype.is_bool
+        return r.emit(instead if is_bool else op, *operands)
+
+    return read
+
+
+def reduce_precision(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    a = operation.attributes
+    return r.emit(el.ReducePrecision(a["exponent_bits"], a["mantissa_bits"]), *operands)
+
+
+def polygamma(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    order = r.known(operands[0])
+    if order is None or order.size != 1 or order != int(order) or order < 0:
+        raise UnsupportedError("chlo.polygamma: its order is a constant natural number here")
+    return r.emit(analytic.Polygamma(int(order)), operands[1])
+
+
+def next_after(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    """Bits counted from zero in either direction; see `tenferro.nextafter`."""
+    x, y = operands
+    spec = r.spec(x)
+    word = {2: DType.I16, 4: DType.I32, 8: DType.I64}[spec.dtype.itemsize]
+    start, end = (r.emit(el.BitcastConvert(word), v) for v in (x, y))
+    like = r.spec(start)
+    lowest, zero = r.full(-(1 << (8 * word.itemsize - 1)), like), r.full(0, like)
+
+    def is_less(a: int, b: int) -> int:
+        return r.emit(el.Compare("LT"), a, b)
+
+    def mirrored(a: int, when: int) -> int:
+        return r.emit(el.Select(), when, r.emit(el.Subtract(), lowest, a), a)
+
+    here, there = mirrored(start, is_less(start, zero)), mirrored(end, is_less(end, zero))
+    step = r.emit(el.Select(), is_less(here, there), r.full(1, like), r.full(-1, like))
+    place = r.emit(el.Add(), here, step)
+    at_zero = r.emit(el.And(), r.emit(el.Compare("EQ"), place, zero), is_less(start, zero))
+    negative = r.emit(el.Or(), is_less(place, zero), at_zero)
+    moved = r.emit(el.BitcastConvert(spec.dtype), mirrored(place, negative))
+    same = r.emit(el.Compare("EQ"), here, there)
+    found = r.emit(el.Select(), same, y, moved)
+    odd = r.emit(el.Or(), *[r.emit(el.Compare("NE"), v, v) for v in (x, y)])
+    return r.emit(el.Select(), odd, r.emit(el.Add(), x, y), found)
+
+
+def constant_predicate(kind: str) -> Read:
+    """chlo.is_inf and its relations."""
+
+    def read(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+        (x,) = operands
+        like = r.spec(x)
+        infinite = {"is_pos_inf": [float("inf")], "is_neg_inf": [float("-inf")]}.get(
+            kind, [float("inf"), float("-inf")]
+        )
+        found = [r.emit(el.Compare("EQ"), x, r.full(value, like)) for value in infinite]
+        return found[0] if len(found) == 1 else r.emit(el.Or(), *found)
+
+    return read
+
+
+def conj(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    (x,) = operands
+    return r.emit(el.Conj(), x) if r.spec(x).dtype.is_complex else x
+
+
+_STABLEHLO: dict[str, Any] = {
+    "abs": plain(el.Abs()),
+    "add": on_bool(el.Add(), el.Or()),
+    "and": plain(el.And()),
+    "atan2": plain(analytic.Atan2()),
+    "bitcast_convert": bitcast,
+    "cbrt": plain(analytic.Cbrt()),
+    "ceil": plain(el.Ceil()),
+    "clamp": clamp,
+    "compare": compare,
+    "complex": plain(el.Complex()),
+    "convert": convert,
+    "cosine": plain(analytic.Cos()),
+    "count_leading_zeros": plain(el.CountLeadingZeros()),
+    "divide": plain(el.Divide()),
+    "exponential": plain(analytic.Exp()),
+    "exponential_minus_one": plain(analytic.Expm1()),
+    "floor": plain(el.Floor()),
+    "imag": part(el.Imag()),
+    "is_finite": plain(el.IsFinite()),
+    "log": plain(analytic.Log()),
+    "log_plus_one": plain(analytic.Log1p()),
+    "logistic": plain(analytic.Logistic()),
+    "maximum": on_bool(el.Maximum(), el.Or()),
+    "minimum": on_bool(el.Minimum(), el.And()),
+    "multiply": on_bool(el.Multiply(), el.And()),
+    "negate": plain(el.Negate()),
+    "not": plain(el.Not()),
+    "or": plain(el.Or()),
+    "popcnt": plain(el.PopulationCount()),
+    "power": plain(el.Power()),
+    "real": part(el.Real()),
+    "reduce_precision": reduce_precision,
+    "remainder": plain(el.Remainder()),
+    "round_nearest_afz": plain(el.RoundNearestAfz()),
+    "round_nearest_even": plain(el.RoundNearestEven()),
+    "rsqrt": plain(analytic.Rsqrt()),
+    "select": select,
+    "shift_left": plain(el.ShiftLeft()),
+    "shift_right_arithmetic": plain(el.ShiftRightArithmetic()),
+    "shift_right_logical": plain(el.ShiftRightLogical()),
+    "sign": plain(el.Sign()),
+    "sine": plain(analytic.Sin()),
+    "sqrt": plain(analytic.Sqrt()),
+    "subtract": plain(el.Subtract()),
+    "tan": plain(analytic.Tan()),
+    "tanh": plain(analytic.Tanh()),
+    "xor": plain(el.Xor()),
+}
+_CHLO: dict[str, Any] = {
+    "acos": plain(analytic.Acos()),
+    "acosh": plain(analytic.Acosh()),
+    "asin": plain(analytic.Asin()),
+    "asinh": plain(analytic.Asinh()),
+    "atan": plain(analytic.Atan()),
+    "atanh": plain(analytic.Atanh()),
+    "conj": conj,
+    "cosh": plain(analytic.Cosh()),
+    "digamma": plain(analytic.Digamma()),
+    "erf": plain(analytic.Erf()),
+    "erfc": plain(analytic.Erfc()),
+    "erf_inv": plain(analytic.ErfInv()),
+    "is_inf": constant_predicate("is_inf"),
+    "is_neg_inf": constant_predicate("is_neg_inf"),
+    "is_pos_inf": constant_predicate("is_pos_inf"),
+    "lgamma": plain(analytic.Lgamma()),
+    "next_after": next_after,
+    "polygamma": polygamma,
+    "sinh": plain(analytic.Sinh()),
+    "square": lambda r, operation, operands: r.emit(el.Multiply(), operands[0], operands[0]),
+    "tan": plain(analytic.Tan()),
+}
+
+ROWS: ReadRows = {
+    **{f"stablehlo.{name}": read for name, read in _STABLEHLO.items()},
+    **{f"chlo.{name}": read for name, read in _CHLO.items()},
+}

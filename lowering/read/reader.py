@@ -1,0 +1,218 @@
+"""`Reader`: what the readers of operations write our ops with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from lowering.module_tree import Block, ForeignType, Function, ModuleTree, Operation
+from tenferro.errors import InvalidConfigError, TenferroError, UnsupportedError
+from tenferro.ops import StdTensorOp
+from tenferro.ops.elementwise import Convert
+from tenferro.ops.structural import BroadcastInDim, Reshape, Slice, Transpose
+from tenferro.program import ProgramBuilder
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["Read", "ReadRows", "Reader", "located"]
+
+Read = Callable[["Reader", Operation, Sequence[int]], "int | Sequence[int]"]
+"""Writes an operation on these values, and gives its results."""
+ReadRows = Mapping[str, Read]
+
+DEEPEST_CALL = 128
+MOST_OPS = 2_000_000
+
+_PLACE = re.compile(r'"([^"]*)":(\d+):\d+')
+
+
+class Reader:
+    """A module on its way into a program.
+
+    Args:
+        tree: the module.
+        readers: by name of operation.
+    """
+
+    def __init__(self, tree: ModuleTree, readers: ReadRows) -> None:
+        self.tree = tree
+        self.readers = readers
+        self.builder = ProgramBuilder()
+        self._depth = 0
+
+    # ---- functions and blocks ----------------------------------------------------------------
+
+    def call(self, name: str, operands: Sequence[int]) -> list[int]:
+        """The results of a function of the module on these values.
+
+        Raises:
+            InvalidConfigError: no such function, or calls nested too deep.
+        """
+        function = self.tree.functions.get(name)
+        if function is None:
+            raise InvalidConfigError(f"the module has no function @{name}")
+        if self._depth >= DEEPEST_CALL:
+            raise InvalidConfigError(f"@{name}: calls are nested more than {DEEPEST_CALL} deep")
+        self._depth += 1
+        try:
+            return self.block(function.body, operands, {})
+        finally:
+            self._depth -= 1
+
+    def block(self, block: Block, arguments: Sequence[int], outer: Mapping[int, int]) -> list[int]:
+        """What a block gives: on these values, and on what its surroundings define."""
+        values = dict(outer)
+        values.update(zip(block.arguments, arguments, strict=True))
+        for operation in block.operations[:-1]:
+            made = self.operation(operation, values)
+            values.update(zip(operation.results, made, strict=True))
+        return [values[value] for value in block.operations[-1].operands]
+
+    def operation(self, operation: Operation, values: Mapping[int, int]) -> Sequence[int]:
+        """Write one operation, and check that its results have the types that it declares.
+
+        Raises:
+            UnsupportedError: an operation without a reader, or of a type that is not ours.
+        """
+        read = self.readers.get(operation.name)
+        if read is None:
+            raise UnsupportedError(f"{operation.name}: there is no reader for it").at(
+                located(operation)
+            )
+        for declared in operation.types:
+            if isinstance(declared, ForeignType) and "token" not in declared.text:
+                raise UnsupportedError(f"{operation.name}: results of type {declared}").at(
+                    located(operation)
+                )
+        if len(self.builder) > MOST_OPS:
+            raise InvalidConfigError(f"the module has more than {MOST_OPS} operations")
+        try:
+            operands = [values[value] for value in operation.operands]
+            self._values = values
+            found = read(self, operation, operands)
+        except TenferroError as error:
+            raise error.at(located(operation)) from None
+        made = (found,) if isinstance(found, int) else tuple(found)
+        for value, declared in zip(made, operation.types, strict=True):
+            if isinstance(declared, TensorSpec) and self.spec(value) != declared:
+                raise InvalidConfigError(
+                    f"{operation.name}: read as {self.spec(value)}, and declared as {declared}"
+                ).at(located(operation))
+        return made
+
+    @property
+    def surroundings(self) -> Mapping[int, int]:
+        """The values that regions of the operation under way may use."""
+        return self._values
+
+    # ---- writing -----------------------------------------------------------------------------
+
+    def emit_all(self, op: StdTensorOp, *values: int) -> tuple[int, ...]:
+        """The outputs of an op."""
+        return self.builder.add(op, *values)
+
+    def emit(self, op: StdTensorOp, *values: int) -> int:
+        """The one output of an op."""
+        (made,) = self.builder.add(op, *values)
+        return made
+
+    def spec(self, value: int) -> TensorSpec:
+        """Shape and dtype."""
+        return self.builder.type_of(value)
+
+    def known(self, value: int) -> Any:
+        """The elements of a constant; None of what is computed."""
+        return self.builder.known(value)
+
+    def constant(self, array: Any, dtype: DType | None = None) -> int:
+        """A constant; what repeats one element is that, repeated."""
+        array = np.asarray(array, None if dtype is None else dtype.dtype)
+        if array.ndim and array.size > 1 and not any(array.strides):
+            scalar = self.builder.constant(array.reshape(-1)[0])
+            return self.emit(BroadcastInDim(array.shape, ()), scalar)
+        return self.builder.constant(np.ascontiguousarray(array).reshape(array.shape))
+
+    def full(self, value: Any, like: TensorSpec) -> int:
+        """A number repeated to a type."""
+        scalar = self.builder.constant(np.asarray(value, like.dtype.dtype))
+        return self.spread(scalar, like.shape)
+
+    def spread(self, value: int, shape: Sequence[int]) -> int:
+        """A scalar repeated to a shape."""
+        shape = tuple(shape)
+        if self.spec(value).shape == shape:
+            return value
+        return self.emit(BroadcastInDim(shape, ()), value)
+
+    def convert(self, value: int, dtype: DType) -> int:
+        """The value in a dtype."""
+        return value if self.spec(value).dtype is dtype else self.emit(Convert(dtype), value)
+
+    def transpose(self, value: int, perm: Sequence[int]) -> int:
+        """The axes in another order."""
+        perm = tuple(perm)
+        return value if perm == tuple(range(len(perm))) else self.emit(Transpose(perm), value)
+
+    def reshape(self, value: int, shape: Sequence[int]) -> int:
+        """The elements in row-major order in another shape: ours is column-major."""
+        shape = tuple(shape)
+        given = self.spec(value).shape
+        if given == shape:
+            return value
+        turned = self.transpose(value, range(len(given))[::-1])
+        return self.transpose(self.emit(Reshape(shape[::-1]), turned), range(len(shape))[::-1])
+
+    def slice(self, value: int, axis: int, start: int, limit: int, stride: int = 1) -> int:
+        """Elements of one axis."""
+        shape = self.spec(value).shape
+        if (start, limit, stride) == (0, shape[axis], 1):
+            return value
+        starts = [start if i == axis else 0 for i in range(len(shape))]
+        limits = [limit if i == axis else extent for i, extent in enumerate(shape)]
+        strides = [stride if i == axis else 1 for i in range(len(shape))]
+        return self.emit(Slice(tuple(starts), tuple(limits), tuple(strides)), value)
+
+    # ---- regions on whole tensors ----------------------------------------------------------------
+
+    def lifted(self, block: Block, arguments: Sequence[int]) -> list[int]:
+        """A region on scalars, applied to every element of tensors of one shape.
+
+        Raises:
+            UnsupportedError: a region that does more than compute elements from elements.
+        """
+        shape = self.spec(arguments[0]).shape
+        values: dict[int, int] = {**self.surroundings}
+        values.update(zip(block.arguments, arguments, strict=True))
+        for operation in block.operations[:-1]:
+            made = self._lifted(operation, values, shape)
+            values.update(zip(operation.results, made, strict=True))
+        return [self.spread(values[value], shape) for value in block.operations[-1].operands]
+
+    def _lifted(
+        self, operation: Operation, values: Mapping[int, int], shape: tuple[int, ...]
+    ) -> Sequence[int]:
+        if operation.name == "func.call":
+            function: Function = self.tree.functions[operation.attributes["callee"]]
+            inside = [self.spread(values[value], shape) for value in operation.operands]
+            return self.lifted(function.body, inside)
+        is_elementwise = not operation.regions and all(
+            isinstance(spec, TensorSpec) and not spec.shape for spec in operation.types
+        )
+        read = self.readers.get(operation.name)
+        if not is_elementwise or read is None:
+            raise UnsupportedError(f"a region with {operation.name}").at(located(operation))
+        operands = [values[value] for value in operation.operands]
+        if any(self.spec(value).shape for value in operands):
+            operands = [self.spread(value, shape) for value in operands]
+        found = read(self, operation, operands)
+        return (found,) if isinstance(found, int) else tuple(found)
+
+
+def located(operation: Operation) -> str:
+    """The file and line that a location names; as it is where it names none."""
+    match = _PLACE.search(operation.location)
+    if match is not None:
+        return f"{match[1]}:{match[2]}"
+    return "" if operation.location == "unknown" else operation.location

@@ -1,0 +1,303 @@
+"""Readers of reductions, windows and sorts.
+
+A region of one operation that we have a reduction for is that reduction. Any other region, which computes
+elements from elements and is associative, is applied to whole tensors: neighbours are combined, then
+neighbours of these, in log2(n) steps; windows of w elements by halves, quarters, .. of windows. Order is
+kept, so that the region need not commute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from lowering.module_tree import Block, Operation
+from lowering.read.comparators import sorted_by
+from lowering.read.reader import Reader, ReadRows
+from lowering.read.regions import known_combiner
+from tenferro.errors import UnsupportedError
+from tenferro.ops import StdTensorOp
+from tenferro.ops import elementwise as el
+from tenferro.ops import reduction as re
+from tenferro.ops import structural as st
+from tenferro.ops.indexing import Scatter
+from tenferro.types import DType
+
+__all__ = ["ROWS"]
+
+Values = list[int]
+Combine = Callable[[Values, Values], Values]
+
+REDUCTIONS: dict[str, Any] = {
+    "add": re.ReduceSum,
+    "multiply": re.ReduceProd,
+    "maximum": re.ReduceMax,
+    "minimum": re.ReduceMin,
+}
+LOGICAL: dict[str, Any] = {
+    "and": re.ReduceAnd, "multiply": re.ReduceAnd, "minimum": re.ReduceAnd,
+    "or": re.ReduceOr, "add": re.ReduceOr, "maximum": re.ReduceOr,
+}  # fmt: skip
+SCANS: dict[str, Any] = {
+    "add": re.CumSum,
+    "multiply": re.CumProd,
+    "maximum": re.CumMax,
+    "minimum": re.CumMin,
+}
+PAIRS: dict[str, StdTensorOp] = {
+    "add": el.Add(), "multiply": el.Multiply(), "maximum": el.Maximum(), "minimum": el.Minimum(),
+    "and": el.And(), "or": el.Or(), "xor": el.Xor(),
+}  # fmt: skip
+ON_BOOL = {"add": "or", "maximum": "or", "multiply": "and", "minimum": "and"}
+
+
+def is_identity(name: str, value: Any) -> bool:
+    """Whether combining with a known scalar changes nothing."""
+    if value is None or value.size != 1:
+        return False
+    one, kind = value.reshape(-1)[0], value.dtype.kind
+    if name in ("add", "or", "xor"):
+        return bool(one == 0)
+    if name == "multiply":
+        return bool(one == 1)
+    if name == "and":
+        return bool(one == (True if kind == "b" else np.array(-1).astype(value.dtype)))
+    if kind == "b":
+        return bool(one) is (name == "minimum")
+    if kind in "iu":
+        limits = np.iinfo(value.dtype)
+        return bool(one == (limits.min if name == "maximum" else limits.max))
+    return bool(one == (-np.inf if name == "maximum" else np.inf))
+
+
+def _name_of(r: Reader, block: Block, values: Sequence[int]) -> str | None:
+    """The one operation of a region on one pair."""
+    names = known_combiner(block) if len(values) == 1 else None
+    if names is None or names[0] == "set":
+        return None
+    is_bool = r.spec(values[0]).dtype.is_bool
+    return ON_BOOL.get(names[0], names[0]) if is_bool else names[0]
+
+
+def _combine(r: Reader, block: Block, values: Sequence[int]) -> Combine:
+    """The region on whole tensors."""
+    name = _name_of(r, block, values)
+    if name is not None:
+        return lambda xs, ys: [r.emit(PAIRS[name], xs[0], ys[0])]
+    return lambda xs, ys: r.lifted(block, [*xs, *ys])
+
+
+def reduce(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
+    count = len(operands) // 2
+    xs, starts = list(operands[:count]), list(operands[count:])
+    axes = tuple(operation.attributes["dimensions"])
+    block = operation.regions[0]
+    name = _name_of(r, block, xs)
+    if name is not None:
+        is_bool = r.spec(xs[0]).dtype.is_bool
+        card = (LOGICAL if is_bool else REDUCTIONS).get(name)
+        if card is not None:
+            y = r.emit(card(axes), xs[0]) if axes else xs[0]
+            return [_started(r, name, starts[0], y)]
+    return _reduced(r, xs, starts, axes, _combine(r, block, xs))
+
+
+def _started(r: Reader, name: str, start: int, y: int) -> int:
+    """A reduction that begins at a value."""
+    if is_identity(name, r.known(start)):
+        return y
+    return r.emit(PAIRS[name], r.spread(start, r.spec(y).shape), y)
+
+
+def _reduced(
+    r: Reader, xs: Values, starts: Values, axes: tuple[int, ...], combine: Combine
+) -> Values:
+    shape = r.spec(xs[0]).shape
+    kept = [axis for axis in range(len(shape)) if axis not in axes]
+    rest = tuple([shape[axis] for axis in kept])
+    length = int(np.prod([shape[axis] for axis in axes], dtype=np.int64))
+    flat = [r.reshape(r.transpose(x, (*kept, *axes)), (*rest, length)) for x in xs]
+    initial = [r.spread(start, rest) for start in starts]
+    if not length:
+        return initial
+    axis = len(rest)
+    while length > 1:
+        even = [r.slice(x, axis, 0, length - length % 2, 2) for x in flat]
+        odd = [r.slice(x, axis, 1, length - length % 2, 2) for x in flat]
+        paired = combine(even, odd)
+        if length % 2:
+            last = [r.slice(x, axis, length - 1, length) for x in flat]
+            join = st.Concatenate(axis, 2)
+            paired = [r.emit(join, a, b) for a, b in zip(paired, last, strict=True)]
+        flat, length = paired, (length + 1) // 2
+    return combine(initial, [r.reshape(x, rest) for x in flat])
+
+
+# ---- windows -----------------------------------------------------------------------------------------
+
+
+class Windows:
+    """The numbers of a window operation, with their defaults."""
+
+    def __init__(self, operation: Operation) -> None:
+        a = operation.attributes
+        self.sizes = tuple(a["window_dimensions"])
+        ones = (1,) * len(self.sizes)
+        self.strides = tuple(a.get("window_strides") or ones)
+        self.base = tuple(a.get("base_dilations") or ones)
+        self.dilations = tuple(a.get("window_dilations") or ones)
+        padding = a.get("padding")
+        pairs = (
+            [(0, 0)] * len(ones) if padding is None else np.asarray(padding).reshape(-1, 2).tolist()
+        )
+        self.low = tuple([int(low) for low, _ in pairs])
+        self.high = tuple([int(high) for _, high in pairs])
+
+    def padded(self, r: Reader, x: int, start: int) -> int:
+        """X with the value around and between its elements."""
+        interior = tuple([dilation - 1 for dilation in self.base])
+        if not any((*self.low, *self.high, *interior)):
+            return x
+        return r.emit(st.Pad(self.low, self.high, interior), x, start)
+
+    def scan(self, shape: tuple[int, ...]) -> tuple[int, bool] | None:
+        """The axis, and whether backwards, where every window is all up to an element."""
+        wide = [axis for axis, size in enumerate(self.sizes) if size != 1]
+        ones = (1,) * len(shape)
+        if len(wide) != 1 or not self.strides == self.base == self.dilations == ones:
+            return None
+        (axis,) = wide
+        extent = shape[axis]
+        for reverse in (False, True):
+            low, high = (0, extent - 1) if reverse else (extent - 1, 0)
+            wanted = tuple([(low, high) if i == axis else (0, 0) for i in range(len(shape))])
+            if (
+                self.sizes[axis] == extent
+                and tuple(zip(self.low, self.high, strict=True)) == wanted
+            ):
+                return axis, reverse
+        return None
+
+
+def reduce_window(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
+    count = len(operands) // 2
+    xs, starts = list(operands[:count]), list(operands[count:])
+    windows, block = Windows(operation), operation.regions[0]
+    name = _name_of(r, block, xs)
+    if name in SCANS and not r.spec(xs[0]).dtype.is_bool:
+        scan = windows.scan(r.spec(xs[0]).shape)
+        if scan is not None and is_identity(name, r.known(starts[0])):
+            return [r.emit(SCANS[name](*scan), xs[0])]
+    combine = _combine(r, block, xs)
+    found = _windowed(
+        r, [windows.padded(r, x, s) for x, s in zip(xs, starts, strict=True)], windows, combine
+    )
+    if name is not None:
+        return [_started(r, name, starts[0], found[0])]
+    initial = [r.spread(start, r.spec(found[0]).shape) for start in starts]
+    return combine(initial, found)
+
+
+def _windowed(r: Reader, xs: Values, windows: Windows, combine: Combine) -> Values:
+    """Every window's elements combined, one axis after the other."""
+    for axis, size in enumerate(windows.sizes):
+        xs = _along(r, xs, axis, size, windows.strides[axis], windows.dilations[axis], combine)
+    return xs
+
+
+def _along(
+    r: Reader, xs: Values, axis: int, size: int, stride: int, dilation: int, combine: Combine
+) -> Values:
+    extent = r.spec(xs[0]).shape[axis]
+    count = max(0, (extent - (size - 1) * dilation - 1) // stride + 1)
+    if size == 0 or count == 0:
+        return [r.slice(x, axis, 0, 0) for x in xs]
+    reach = (count - 1) * stride + 1
+    if size <= 2 * size.bit_length():
+        # Few elements: each is a slice with the stride.
+        parts = [
+            [r.slice(x, axis, k * dilation, k * dilation + reach, stride) for x in xs]
+            for k in range(size)
+        ]
+        found = parts[0]
+        for part in parts[1:]:
+            found = combine(found, part)
+        return found
+    # Many: windows of 1, 2, 4, .. elements at every place, of which the size is made, left to right.
+    power, length, done = list(xs), 1, 0
+    found: Values | None = None
+    for bit in range(size.bit_length()):
+        if size >> bit & 1:
+            offset = (size - done - length) * dilation
+            part = [r.slice(x, axis, offset, offset + reach, stride) for x in power]
+            found = part if found is None else combine(part, found)
+            done += length
+        if size >> (bit + 1):
+            n = r.spec(power[0]).shape[axis]
+            shift = length * dilation
+            first = [r.slice(x, axis, 0, n - shift) for x in power]
+            second = [r.slice(x, axis, shift, n) for x in power]
+            power, length = combine(first, second), 2 * length
+    assert found is not None
+    return found
+
+
+def select_and_scatter(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    """In each window the element that the first region selects takes the window's source; sources of one
+    element are combined by the second region.
+    """
+    x, source, start = operands
+    windows = Windows(operation)
+    select, scatter = operation.regions
+    spec = r.spec(x)
+    size = int(np.prod(spec.shape, dtype=np.int64))
+    places = r.constant(np.arange(size, dtype=np.int64).reshape(spec.shape))
+    nowhere = r.constant(np.int64(-1))
+    filled = r.constant(np.zeros((), spec.dtype.dtype))
+
+    def combine(a: Values, b: Values) -> Values:
+        (keeps,) = r.lifted(select, [a[0], b[0]])
+        outside = r.full(-1, r.spec(a[1]))
+        first, second = (r.emit(el.Compare("NE"), v[1], outside) for v in (a, b))
+        keeps = r.emit(el.And(), first, r.emit(el.Or(), keeps, r.emit(el.Not(), second)))
+        return [r.emit(el.Select(), keeps, p, q) for p, q in zip(a, b, strict=True)]
+
+    padded = [windows.padded(r, x, filled), windows.padded(r, places, nowhere)]
+    _, chosen = _windowed(r, padded, windows, combine)
+    names = known_combiner(scatter)
+    if names not in (("add",), ("multiply",), ("maximum",), ("minimum",)):
+        raise UnsupportedError("select_and_scatter whose second region is more than one operation")
+    flat = r.reshape(r.spread(start, spec.shape), (size,))
+    count = int(np.prod(r.spec(source).shape, dtype=np.int64))
+    combiner = {"maximum": "max", "minimum": "min"}.get(names[0], names[0])
+    op = Scatter((), (0,), (), (), (0,), 1, combiner)
+    indices = r.reshape(chosen, (count, 1))
+    return r.reshape(r.emit(op, flat, indices, r.reshape(source, (count,))), spec.shape)
+
+
+# ---- order -------------------------------------------------------------------------------------------
+
+
+def sort(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
+    rank = len(r.spec(operands[0]).shape)
+    axis = int(operation.attributes.get("dimension", -1)) % max(rank, 1)
+    stable = bool(operation.attributes.get("is_stable", False))
+    if not rank or 0 in r.spec(operands[0]).shape:
+        return list(operands)
+    return sorted_by(r, operation.regions[0], list(operands), axis, stable)
+
+
+def top_k(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
+    values, places = r.emit_all(re.TopK(int(operation.attributes["k"])), *operands)
+    return [values, r.convert(places, DType.I32)]
+
+
+ROWS: ReadRows = {
+    "chlo.top_k": top_k,
+    "stablehlo.reduce": reduce,
+    "stablehlo.reduce_window": reduce_window,
+    "stablehlo.select_and_scatter": select_and_scatter,
+    "stablehlo.sort": sort,
+}

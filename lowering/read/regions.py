@@ -1,0 +1,35 @@
+"""What regions of reductions, scatters and sorts mean."""
+
+from __future__ import annotations
+
+from lowering.module_tree import Block
+
+__all__ = ["known_combiner"]
+
+COMMUTATIVE = frozenset({"add", "multiply", "maximum", "minimum", "and", "or", "xor"})
+
+
+def known_combiner(block: Block) -> tuple[str, ...] | None:
+    """For each pair of a region's arguments the operation that combines it, "set" for what takes the second;
+    None for a region that does anything else.
+    """
+    count = len(block.arguments) // 2
+    firsts, seconds = block.arguments[:count], block.arguments[count:]
+    made = {
+        operation.results[0]: operation for operation in block.operations[:-1] if operation.results
+    }
+    names: list[str] = []
+    for place, result in enumerate(block.operations[-1].operands):
+        pair = (firsts[place], seconds[place])
+        if result == pair[1]:
+            names.append("set")
+            continue
+        operation = made.get(result)
+        if operation is None or set(operation.operands) != set(pair) or operation.regions:
+            return None
+        name = operation.name.removeprefix("stablehlo.")
+        if name not in COMMUTATIVE:
+            return None
+        names.append(name)
+    is_all = len(block.operations) - 1 == sum(name != "set" for name in names)
+    return tuple(names) if is_all else None

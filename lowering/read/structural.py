@@ -1,0 +1,103 @@
+"""Readers of the structural family and of constants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lowering.module_tree import Operation
+from lowering.read.reader import Reader, ReadRows
+from tenferro.errors import UnsupportedError
+from tenferro.ops import structural as st
+from tenferro.ops.source import Iota
+from tenferro.types import TensorSpec
+
+__all__ = ["ROWS"]
+
+
+def constant(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    value = operation.attributes["value"]
+    if value is None or isinstance(value, str):
+        raise UnsupportedError(f"a constant of type {operation.types[0]}")
+    return r.constant(value)
+
+
+def iota(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    spec = operation.types[0]
+    assert isinstance(spec, TensorSpec)
+    return r.emit(Iota(spec.shape, operation.attributes["iota_dimension"], spec.dtype))
+
+
+def transpose(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    return r.transpose(operands[0], operation.attributes["permutation"])
+
+
+def reshape(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    return r.reshape(operands[0], _shape(operation))
+
+
+def broadcast_in_dim(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    shape, dims = _shape(operation), tuple(operation.attributes["broadcast_dimensions"])
+    return r.emit(st.BroadcastInDim(shape, dims), operands[0])
+
+
+def broadcast(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    shape, rank = _shape(operation), len(r.spec(operands[0]).shape)
+    dims = tuple(range(len(shape) - rank, len(shape)))
+    return r.emit(st.BroadcastInDim(shape, dims), operands[0])
+
+
+def slice_(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    a = operation.attributes
+    op = st.Slice(tuple(a["start_indices"]), tuple(a["limit_indices"]), tuple(a["strides"]))
+    return r.emit(op, operands[0])
+
+
+def pad(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    a = operation.attributes
+    sides = (a["edge_padding_low"], a["edge_padding_high"], a["interior_padding"])
+    return r.emit(st.Pad(*map(tuple, sides)), *operands)
+
+
+def concatenate(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    if len(operands) == 1:
+        return operands[0]
+    return r.emit(st.Concatenate(operation.attributes["dimension"], len(operands)), *operands)
+
+
+def reverse(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    axes = tuple(operation.attributes["dimensions"])
+    return r.emit(st.Reverse(axes), operands[0]) if axes else operands[0]
+
+
+def barrier(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
+    return r.emit_all(st.OptimizationBarrier(len(operands)), *operands) if operands else ()
+
+
+def dimension_size(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    extent = r.spec(operands[0]).shape[operation.attributes["dimension"]]
+    spec = operation.types[0]
+    assert isinstance(spec, TensorSpec)
+    return r.constant(extent, spec.dtype)
+
+
+def _shape(operation: Operation) -> tuple[int, ...]:
+    spec = operation.types[0]
+    assert isinstance(spec, TensorSpec)
+    return spec.shape
+
+
+ROWS: ReadRows = {
+    "stablehlo.broadcast": broadcast,
+    "stablehlo.broadcast_in_dim": broadcast_in_dim,
+    "stablehlo.concatenate": concatenate,
+    "stablehlo.constant": constant,
+    "chlo.constant": constant,
+    "stablehlo.get_dimension_size": dimension_size,
+    "stablehlo.iota": iota,
+    "stablehlo.optimization_barrier": barrier,
+    "stablehlo.pad": pad,
+    "stablehlo.reshape": reshape,
+    "stablehlo.reverse": reverse,
+    "stablehlo.slice": slice_,
+    "stablehlo.transpose": transpose,
+}
