@@ -15,6 +15,18 @@ from tenferro.types import TensorSpec, flatten
 
 __all__ = ["import_stablehlo"]
 
+CANONICALIZED = frozenset(
+    f"stablehlo.{name}"
+    for name in (
+        "cross-replica-sum", "dynamic_broadcast_in_dim", "dynamic_conv", "dynamic_gather", "dynamic_iota",
+        "dynamic_pad", "dynamic_reshape", "einsum", "real_dynamic_slice", "torch_index_select",
+        "unary_einsum",
+    )
+)  # fmt: skip
+"""What StableHLO's own passes write in other operations: shapes as operands, which must be constants, and
+what is deprecated.
+"""
+
 
 def import_stablehlo(module: Any, *, function: str = "main") -> GraphProgram:
     """A StableHLO module as a program: it runs natively, is differentiated, compared and lowered again.
@@ -40,7 +52,11 @@ def import_stablehlo(module: Any, *, function: str = "main") -> GraphProgram:
 
     Source: the StableHLO specification.
     """
-    tree = mlir_bindings.module_tree(_contents(module))
+    contents = _contents(module)
+    tree = mlir_bindings.module_tree(contents)
+    names = tree.operation_names()
+    if names & CANONICALIZED or any(n.startswith("chlo.") and n not in READERS for n in names):
+        tree = mlir_bindings.module_tree(mlir_bindings.canonical(contents))
     entry = _entry(tree, function)
     reader = Reader(tree, READERS)
     inputs = [reader.builder.input(_static(entry, spec)) for spec in entry.body.types]

@@ -19,6 +19,7 @@ __all__ = [
     "MlirDiagnosticError",
     "artifact_version",
     "bytecode",
+    "canonical",
     "deserialize_portable_artifact",
     "evaluate",
     "legalize_chlo",
@@ -190,6 +191,29 @@ def deserialize_portable_artifact(artifact: bytes) -> str:
 @cache
 def _register_passes() -> None:
     _jaxlib()[5].register_stablehlo_passes()
+
+
+def canonical(text: str | bytes) -> str:
+    """The text without CHLO, deprecated operations, and shapes as operands where these are constants.
+
+    Raises:
+        MlirDiagnosticError: what a pass refuses.
+    """
+    _register_passes()
+    ir, passmanager = _jaxlib()[0], _jaxlib()[1]
+    module = _parsed(text)
+    pipeline = (
+        "builtin.module(func.func(chlo-legalize-to-stablehlo,stablehlo-legalize-deprecated-ops{fail-on-unused=false},"
+        "stablehlo-canonicalize-dynamism),canonicalize)"
+    )
+    try:
+        with _context():
+            passmanager.PassManager.parse(pipeline).run(module.operation)
+            return str(module)
+    except ir.MLIRError as error:
+        raise MlirDiagnosticError(
+            [(item.message, str(item.location)) for item in error.error_diagnostics]
+        ) from None
 
 
 def legalize_chlo(text: str) -> str:

@@ -7,6 +7,7 @@ surroundings define.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,3 +78,15 @@ class ModuleTree:
     name: str
     functions: dict[str, Function] = field(default_factory=dict)
     attributes: dict[str, Any] = field(default_factory=dict)
+
+    def operations(self) -> Iterator[Operation]:
+        """Every operation, those in regions too."""
+        waiting = [function.body for function in self.functions.values()]
+        while waiting:
+            for operation in waiting.pop().operations:
+                yield operation
+                waiting += operation.regions
+
+    def operation_names(self) -> set[str]:
+        """Which operations there are."""
+        return {operation.name for operation in self.operations()}

@@ -1,6 +1,15 @@
 """Readers: by name of operation, what it is in our ops; cut into files as the emitters are."""
 
-from lowering.read import contraction, control, elementwise, indexing, reduction, structural
+from lowering.read import (
+    contraction,
+    control,
+    elementwise,
+    indexing,
+    normalization,
+    random,
+    reduction,
+    structural,
+)
 from lowering.read.reader import Read, Reader, ReadRows
 
 __all__ = ["READERS", "Read", "Reader"]
@@ -12,5 +21,7 @@ READERS: ReadRows = {
     **contraction.ROWS,
     **indexing.ROWS,
     **control.ROWS,
+    **normalization.ROWS,
+    **random.ROWS,
 }
 """Every operation that is read."""

@@ -96,30 +96,26 @@ def _lexicographic(r: Reader, block: Block, specs: list[TensorSpec]) -> tuple[bo
         return None
     constants = _constants(block)
     for keys in range(1, len(specs) + 1):
+        # What follows the keys varies too, because the order must not depend on it.
         pools = [_standings(spec.dtype, constants) for spec in specs[:keys]]
-        if np.prod([len(pool) ** 2 for pool in pools]) > MOST_TRIALS:
+        pools += [np.array([0, 1]).astype(spec.dtype.dtype) for spec in specs[keys:]]
+        if np.prod([float(len(pool)) ** 2 for pool in pools]) > MOST_TRIALS:
             return None
         grids = np.meshgrid(*[pool for pool in pools for _ in (0, 1)], indexing="ij")
-        pairs = [(grids[2 * k].ravel(), grids[2 * k + 1].ravel()) for k in range(keys)]
-        found = _answers(r, block, specs, pairs)
+        pairs = [(grids[2 * k].ravel(), grids[2 * k + 1].ravel()) for k in range(len(specs))]
+        found = _answers(r, block, pairs)
         if found is None:
             return None
         for order in itertools.product((False, True), repeat=keys):
-            if _agrees(found, pairs, order):
+            if _agrees(found, pairs[:keys], order):
                 return order
     return None
 
 
-def _answers(r: Reader, block: Block, specs: list[TensorSpec], pairs: list[Any]) -> Any:
-    """What the comparator says of pairs; operands after the keys are 0."""
+def _answers(r: Reader, block: Block, pairs: list[Any]) -> Any:
+    """What the comparator says of pairs of every operand."""
     scratch = Reader(r.tree, r.readers)
-    scratch._values = {}
-    count = len(pairs[0][0])
-    arguments: list[int] = []
-    for place, spec in enumerate(specs):
-        for side in (0, 1):
-            values = pairs[place][side] if place < len(pairs) else np.zeros(count, spec.dtype.dtype)
-            arguments.append(scratch.constant(values))
+    arguments = [scratch.constant(values) for pair in pairs for values in pair]
     try:
         (answer,) = scratch.lifted(block, arguments)
     except (KeyError, UnsupportedError):

@@ -13,7 +13,7 @@ from tenferro.ext.fft.families import Fft
 from tenferro.ext.linalg.families import Cholesky, TriangularSolve
 from tenferro.extension import ExtensionOp
 from tenferro.ops.contraction import Convolution, DotGeneral
-from tenferro.ops.elementwise import Select
+from tenferro.ops.elementwise import Compare, Conj, Select
 from tenferro.ops.extension import Extension
 from tenferro.ops.source import Iota
 from tenferro.ops.structural import Tril, Triu
@@ -60,9 +60,19 @@ def dot(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 def _dot(r: Reader, operation: Operation, operands: Sequence[int], *axes: Sequence[int]) -> int:
     lhs, rhs = operands
     wanted = _result(operation).dtype
+    if r.spec(lhs).dtype.is_bool:
+        # Products of truth values: whether any pair is true.
+        counted = [r.convert(x, DType.I32) for x in operands]
+        total = r.emit(_product(axes, None), *counted)
+        return r.convert(r.emit(Compare("NE"), total, r.full(0, r.spec(total))), wanted)
     common = _common(r.spec(lhs).dtype, r.spec(rhs).dtype, wanted)
-    op = DotGeneral(*map(tuple, axes), precision=_precision(operation))
+    op = _product(axes, _precision(operation))
     return r.convert(r.emit(op, r.convert(lhs, common), r.convert(rhs, common)), wanted)
+
+
+def _product(axes: Sequence[Sequence[int]], precision: str | None) -> DotGeneral:
+    contracting, others, batch, others_batch = map(tuple, axes)
+    return DotGeneral(contracting, others, batch, others_batch, precision)
 
 
 def _common(lhs: DType, rhs: DType, wanted: DType) -> DType:
@@ -130,8 +140,6 @@ def cholesky(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 def adjoint(r: Reader, x: int) -> int:
     """The conjugate of the last two axes swapped."""
-    from tenferro.ops.elementwise import Conj
-
     spec = r.spec(x)
     rank = len(spec.shape)
     turned = r.transpose(x, (*range(rank - 2), rank - 1, rank - 2))
@@ -145,14 +153,17 @@ def mirrored(r: Reader, x: int) -> int:
     rank = len(shape)
     rows = r.emit(Iota(shape, rank - 2, DType.I64))
     columns = r.emit(Iota(shape, rank - 1, DType.I64))
-    from tenferro.ops.elementwise import Compare
-
     below = r.emit(Compare("GE"), rows, columns)
     return r.emit(Select(), below, x, adjoint(r, x))
 
 
 def triangular_solve(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    a, b = operands
+    dtype = r.spec(operands[0]).dtype
+    a, b = (r.convert(x, dtype.accumulator) for x in operands)
+    return r.convert(_triangular_solve(r, operation, a, b), dtype)
+
+
+def _triangular_solve(r: Reader, operation: Operation, a: int, b: int) -> int:
     options = operation.attributes
     kind = {"NO_TRANSPOSE": "N", "TRANSPOSE": "T", "ADJOINT": "C"}[options["transpose_a"]]
     lower, unit = options["lower"], options["unit_diagonal"]
@@ -166,8 +177,6 @@ def triangular_solve(r: Reader, operation: Operation, operands: Sequence[int]) -
     swap = (*range(rank - 2), rank - 1, rank - 2)
     turned = {"N": "T", "T": "N", "C": "N"}[kind]
     if kind == "C":
-        from tenferro.ops.elementwise import Conj
-
         a = r.emit(Conj(), a) if r.spec(a).dtype.is_complex else a
     op = TriangularSolve(lower=lower, unit_diagonal=unit, transpose=turned)
     (x,) = extension(r, op, a, r.transpose(b, swap))

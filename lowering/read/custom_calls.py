@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lowering.module_tree import Operation
+from lowering.read.comparators import sorted_by
 from lowering.read.reader import Reader, ReadRows
 from tenferro.ops import reduction as re
 from tenferro.types import DType
@@ -30,7 +31,18 @@ def top_k(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[
     return [values, r.convert(places, DType.I32)]
 
 
+def approx_top_k(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
+    """Exactly the first k in the order of the comparator: pairs of operands, then what fills them."""
+    options = operation.attributes.get("mhlo.backend_config") or {}
+    k, axis = int(options["top_k"]), int(options["reduction_dim"])
+    comparator = r.tree.functions[operation.attributes["called_computations"][0]]
+    values = list(operands[: len(operands) // 2])
+    made = sorted_by(r, comparator.body, values, axis, True)
+    return [r.slice(x, axis, 0, k) for x in made]
+
+
 CUSTOM_CALLS: ReadRows = {
+    "ApproxTopK": approx_top_k,
     "Sharding": same,
     "SPMDFullToShardShape": same,
     "SPMDShardToFullShape": same,

@@ -30,7 +30,10 @@ def convert(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def bitcast(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    return r.emit(el.BitcastConvert(_result_dtype(operation)), *operands)
+    to = _result_dtype(operation)
+    return (
+        operands[0] if r.spec(operands[0]).dtype is to else r.emit(el.BitcastConvert(to), *operands)
+    )
 
 
 def _result_dtype(operation: Operation) -> DType:

@@ -41,6 +41,7 @@ class Reader:
         self.readers = readers
         self.builder = ProgramBuilder()
         self._depth = 0
+        self._values: Mapping[int, int] = {}
 
     # ---- functions and blocks ----------------------------------------------------------------
 

@@ -182,10 +182,21 @@ class Windows:
 
 
 def reduce_window(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
+    xs, block = operands[: len(operands) // 2], operation.regions[0]
+    name = _name_of(r, block, xs)
+    dtype = r.spec(xs[0]).dtype
+    if name in ("add", "multiply") and dtype.accumulator is not dtype:
+        wide = [r.convert(value, dtype.accumulator) for value in operands]
+        return [r.convert(y, dtype) for y in _window(r, operation, wide, name)]
+    return _window(r, operation, operands, name)
+
+
+def _window(
+    r: Reader, operation: Operation, operands: Sequence[int], name: str | None
+) -> Sequence[int]:
     count = len(operands) // 2
     xs, starts = list(operands[:count]), list(operands[count:])
     windows, block = Windows(operation), operation.regions[0]
-    name = _name_of(r, block, xs)
     if name in SCANS and not r.spec(xs[0]).dtype.is_bool:
         scan = windows.scan(r.spec(xs[0]).shape)
         if scan is not None and is_identity(name, r.known(starts[0])):
@@ -201,8 +212,10 @@ def reduce_window(r: Reader, operation: Operation, operands: Sequence[int]) -> S
 
 
 def _windowed(r: Reader, xs: Values, windows: Windows, combine: Combine) -> Values:
-    """Every window's elements combined, one axis after the other."""
-    for axis, size in enumerate(windows.sizes):
+    """Every window's elements combined, one axis after the other: the last first, which keeps row-major
+    order.
+    """
+    for axis, size in reversed(list(enumerate(windows.sizes))):
         xs = _along(r, xs, axis, size, windows.strides[axis], windows.dilations[axis], combine)
     return xs
 

@@ -1,0 +1,85 @@
+"""Readers of batch normalisation, by its formulas; sums are over every axis but that of the features.
+
+Source: StableHLO spec #batch_norm_inference, #batch_norm_training, #batch_norm_grad.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lowering.module_tree import Operation
+from lowering.read.reader import Reader, ReadRows
+from tenferro.ops import elementwise as el
+from tenferro.ops.analytic import Sqrt
+from tenferro.ops.reduction import ReduceSum
+from tenferro.ops.structural import BroadcastInDim
+
+__all__ = ["ROWS"]
+
+
+class Features:
+    """Arithmetic between a tensor and numbers of each feature."""
+
+    def __init__(self, r: Reader, operation: Operation, x: int) -> None:
+        self.r = r
+        self.shape = r.spec(x).shape
+        self.axis = operation.attributes["feature_index"]
+        self.epsilon = operation.attributes["epsilon"]
+        self.rest = tuple([axis for axis in range(len(self.shape)) if axis != self.axis])
+
+    def spread(self, value: int) -> int:
+        return self.r.emit(BroadcastInDim(self.shape, (self.axis,)), value)
+
+    def mean(self, x: int) -> int:
+        total = self.r.emit(ReduceSum(self.rest), x)
+        count = 1
+        for axis in self.rest:
+            count *= self.shape[axis]
+        return self.r.emit(el.Divide(), total, self.r.full(count, self.r.spec(total)))
+
+    def deviation(self, variance: int) -> int:
+        """sqrt(variance + epsilon), for every element."""
+        shifted = self.r.emit(el.Add(), variance, self.r.full(self.epsilon, self.r.spec(variance)))
+        return self.spread(self.r.emit(Sqrt(), shifted))
+
+
+def _normalized(f: Features, x: int, scale: int, offset: int, mean: int, variance: int) -> int:
+    r = f.r
+    centered = r.emit(el.Subtract(), x, f.spread(mean))
+    normal = r.emit(el.Divide(), centered, f.deviation(variance))
+    return r.emit(el.Add(), r.emit(el.Multiply(), f.spread(scale), normal), f.spread(offset))
+
+
+def inference(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    x, scale, offset, mean, variance = operands
+    return _normalized(Features(r, operation, x), x, scale, offset, mean, variance)
+
+
+def training(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
+    x, scale, offset = operands
+    f = Features(r, operation, x)
+    mean = f.mean(x)
+    centered = r.emit(el.Subtract(), x, f.spread(mean))
+    variance = f.mean(r.emit(el.Multiply(), centered, centered))
+    return [_normalized(f, x, scale, offset, mean, variance), mean, variance]
+
+
+def gradient(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
+    x, scale, mean, variance, y_bar = operands
+    f = Features(r, operation, x)
+    deviation = f.deviation(variance)
+    normal = r.emit(el.Divide(), r.emit(el.Subtract(), x, f.spread(mean)), deviation)
+    scale_bar = r.emit(ReduceSum(f.rest), r.emit(el.Multiply(), y_bar, normal))
+    offset_bar = r.emit(ReduceSum(f.rest), y_bar)
+    of_mean = r.emit(el.Subtract(), y_bar, f.spread(f.mean(y_bar)))
+    along = f.spread(f.mean(r.emit(el.Multiply(), y_bar, normal)))
+    left = r.emit(el.Subtract(), of_mean, r.emit(el.Multiply(), normal, along))
+    factor = r.emit(el.Divide(), f.spread(scale), deviation)
+    return [r.emit(el.Multiply(), factor, left), scale_bar, offset_bar]
+
+
+ROWS: ReadRows = {
+    "stablehlo.batch_norm_grad": gradient,
+    "stablehlo.batch_norm_inference": inference,
+    "stablehlo.batch_norm_training": training,
+}
