@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from lowering.module_tree import Block, ForeignType, Function, ModuleTree, Operation
+from lowering.read.expansions import expanded_op
 from tenferro.errors import InvalidConfigError, TenferroError, UnsupportedError
 from tenferro.ops import StdTensorOp
 from tenferro.ops.elementwise import Convert
 from tenferro.ops.structural import BroadcastInDim, Reshape, Slice, Transpose
-from tenferro.program import ProgramBuilder
+from tenferro.program import ProgramBuilder, SourceLine
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["Read", "ReadRows", "Reader", "located"]
@@ -42,6 +43,8 @@ class Reader:
         self.builder = ProgramBuilder()
         self._depth = 0
         self._values: Mapping[int, int] = {}
+        self._expansions: dict[str, StdTensorOp | None] = {}
+        self._source: SourceLine | None = None
 
     # ---- functions and blocks ----------------------------------------------------------------
 
@@ -54,6 +57,11 @@ class Reader:
         function = self.tree.functions.get(name)
         if function is None:
             raise InvalidConfigError(f"the module has no function @{name}")
+        if name not in self._expansions:
+            self._expansions[name] = expanded_op(function)
+        op = self._expansions[name]
+        if op is not None:
+            return [self.emit(op, *operands)]
         if self._depth >= DEEPEST_CALL:
             raise InvalidConfigError(f"@{name}: calls are nested more than {DEEPEST_CALL} deep")
         self._depth += 1
@@ -92,6 +100,7 @@ class Reader:
         try:
             operands = [values[value] for value in operation.operands]
             self._values = values
+            self._source = source_of(operation)
             found = read(self, operation, operands)
         except TenferroError as error:
             raise error.at(located(operation)) from None
@@ -112,11 +121,11 @@ class Reader:
 
     def emit_all(self, op: StdTensorOp, *values: int) -> tuple[int, ...]:
         """The outputs of an op."""
-        return self.builder.add(op, *values)
+        return self.builder.add(op, *values, source=self._source)
 
     def emit(self, op: StdTensorOp, *values: int) -> int:
         """The one output of an op."""
-        (made,) = self.builder.add(op, *values)
+        (made,) = self.builder.add(op, *values, source=self._source)
         return made
 
     def spec(self, value: int) -> TensorSpec:
@@ -209,6 +218,12 @@ class Reader:
             operands = [self.spread(value, shape) for value in operands]
         found = read(self, operation, operands)
         return (found,) if isinstance(found, int) else tuple(found)
+
+
+def source_of(operation: Operation) -> SourceLine | None:
+    """The line that a location names."""
+    match = _PLACE.search(operation.location)
+    return None if match is None else SourceLine(match[1], int(match[2]), "")
 
 
 def located(operation: Operation) -> str:

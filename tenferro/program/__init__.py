@@ -1,5 +1,6 @@
 """Programs: the frozen form between graphs and executors."""
 
+from tenferro.graph import SourceLine
 from tenferro.program.arguments import bind_symbols, check_arguments
 from tenferro.program.builder import ProgramBuilder
 from tenferro.program.cache import BoundedCache, CacheStats, ExtensionCacheKey, ExtensionCaches
@@ -16,6 +17,7 @@ __all__ = [
     "ExtensionCaches",
     "GraphProgram",
     "ProgramBuilder",
+    "SourceLine",
     "Instruction",
     "LoweringView",
     "bind_symbols",
