@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lowering import mlir_bindings
+from lowering.guarded import text_of_bytecode
 from lowering.module_tree import ForeignType, Function, ModuleTree
 from lowering.read import READERS, Reader
 from tenferro.errors import InvalidConfigError, NonStaticShapeError, UnsupportedError
@@ -32,7 +33,8 @@ def import_stablehlo(module: Any, *, function: str = "main") -> GraphProgram:
     """A StableHLO module as a program: it runs natively, is differentiated, compared and lowered again.
 
     Args:
-        module: text; bytecode or a portable artifact; a `StableHloModule`; or a path to a file of these.
+        module: text; bytecode or a portable artifact; what `jax.export` serialises; a `StableHloModule`; or
+            a path to a file of these.
         function: whose name the program takes, unless it is "main".
 
     Raises:
@@ -72,12 +74,12 @@ def import_stablehlo(module: Any, *, function: str = "main") -> GraphProgram:
     return reader.builder.finish(outputs, **options)
 
 
-def _contents(module: Any) -> str | bytes:
+def _contents(module: Any) -> str:
     text = getattr(module, "text", None)
     if isinstance(text, str):
         return text
-    if isinstance(module, bytes):
-        return module
+    if isinstance(module, bytes | bytearray | memoryview):
+        return _decoded(bytes(module))
     if isinstance(module, os.PathLike) or (isinstance(module, str) and _is_path(module)):
         return _decoded(Path(module).read_bytes())
     if isinstance(module, str):
@@ -88,11 +90,28 @@ def _contents(module: Any) -> str | bytes:
 
 
 def _is_path(text: str) -> bool:
-    return "\n" not in text and "{" not in text and text.endswith((".mlir", ".mlirbc", ".txt"))
+    return "\n" not in text and "{" not in text and text.endswith((".mlir", ".mlirbc", ".jax"))
 
 
-def _decoded(data: bytes) -> str | bytes:
-    return data if data.startswith(b"ML\xefR") else data.decode()
+MAGIC = b"ML\xefR"
+"""How MLIR's bytecode begins."""
+
+
+def _decoded(data: bytes) -> str:
+    """Text or bytecode; what `jax.export` serialises has the bytecode inside, after its length."""
+    if data.startswith(MAGIC):
+        return text_of_bytecode(data)
+    place = data.find(MAGIC, 4)
+    if place > 0:
+        length = int.from_bytes(data[place - 4 : place], "little")
+        if 0 < length <= len(data) - place:
+            return text_of_bytecode(data[place : place + length])
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise mlir_bindings.MlirDiagnosticError(
+            [(f"neither text nor bytecode: {error}", "bytes")]
+        ) from None
 
 
 def _entry(tree: ModuleTree, name: str) -> Function:

@@ -29,6 +29,7 @@ __all__ = [
     "portable_artifact",
     "refined",
     "string_attribute",
+    "text_of",
     "version_window",
 ]
 
@@ -193,7 +194,7 @@ def _register_passes() -> None:
     _jaxlib()[5].register_stablehlo_passes()
 
 
-def canonical(text: str | bytes) -> str:
+def canonical(text: str) -> str:
     """The text without CHLO, deprecated operations, and shapes as operands where these are constants.
 
     Raises:
@@ -309,18 +310,28 @@ def version_window() -> tuple[str, str]:
 # ---- modules as plain data -------------------------------------------------------------------------
 
 
-def module_tree(text: str | bytes) -> ModuleTree:
-    """The module as plain data; portable artifacts are read as the dialects they hold.
+def text_of(data: bytes) -> str:
+    """The text of bytecode or of a portable artifact. Malformed bytes may end the process.
+
+    Raises:
+        MlirDiagnosticError: with MLIR's messages and places.
+    """
+    if b"StableHLO_v" in data[:64]:
+        return deserialize_portable_artifact(data)
+    module = _parsed(data)
+    with _context():
+        return str(module)
+
+
+def module_tree(text: str) -> ModuleTree:
+    """The module as plain data.
 
     Raises:
         MlirDiagnosticError: with MLIR's messages and places.
         InvalidConfigError: nested deeper than a reader may follow.
     """
     ir = _jaxlib()[0]
-    if isinstance(text, bytes) and text.startswith(b"ML\xefR"):
-        text = _readable(text)
-    else:
-        require_shallow(text)
+    require_shallow(text)
     module = _parsed(text)
     with _context():
         attributes = _attributes(ir, module.operation.attributes)
@@ -332,21 +343,15 @@ def module_tree(text: str | bytes) -> ModuleTree:
     return tree
 
 
-def _readable(artifact: bytes) -> str | bytes:
-    """Bytecode as it is; of a portable artifact the text."""
-    return deserialize_portable_artifact(artifact) if b"StableHLO_v" in artifact[:64] else artifact
-
-
 DEEPEST = 256
 """How deep brackets may stand in brackets: the parser calls itself for each."""
 
 
-def require_shallow(text: str | bytes) -> None:
+def require_shallow(text: str) -> None:
     """Raises InvalidConfigError for brackets nested deeper than `DEEPEST`."""
     import numpy as np
 
-    data = text.encode() if isinstance(text, str) else text
-    letters = np.frombuffer(data, np.uint8)
+    letters = np.frombuffer(text.encode(), np.uint8)
     for opening, closing in ("()", "[]", "{}", "<>"):
         steps = (letters == ord(opening)).astype(np.int8)
         ends = letters == ord(closing)

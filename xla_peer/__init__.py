@@ -8,6 +8,7 @@ from xla_peer.diagnosis import DoctorReport, doctor
 from xla_peer.executable import Executable
 from xla_peer.executor import XlaExecutor
 from xla_peer.exporting import export, load
+from xla_peer.from_jax import from_jax
 from xla_peer.inside_jax import JaxFunction, to_jax
 from xla_peer.jax_export import export_for_jax
 from xla_peer.mesh import Mesh, PartitionedProgram, partition
@@ -32,6 +33,7 @@ __all__ = [
     "empty",
     "export",
     "export_for_jax",
+    "from_jax",
     "load",
     "partition",
     "to_jax",

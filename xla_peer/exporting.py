@@ -226,7 +226,8 @@ def load(path: Any) -> Artifact:
         raise InvalidConfigError(f"load: {path} is cut short or no StableHLO: {error}") from None
     if found is None:
         raise InvalidConfigError(
-            f"load: {path} is StableHLO, but not written by tenferro: it has no {ATTRIBUTE}"
+            f"load: {path} is StableHLO, but not written by tenferro: it has no {ATTRIBUTE}; "
+            "lowering.import_stablehlo reads it as a program"
         )
     manifest = Manifest.from_json(found)
     named = [*manifest.inputs, *((item.name, item.spec) for item in manifest.constants)]

@@ -140,13 +140,13 @@ class Reader:
         """A constant; what repeats one element is that, repeated."""
         array = np.asarray(array, None if dtype is None else dtype.dtype)
         if array.ndim and array.size > 1 and not any(array.strides):
-            scalar = self.builder.constant(array.reshape(-1)[0])
+            scalar = self.builder.constant(array.reshape(-1)[0], self._source)
             return self.emit(BroadcastInDim(array.shape, ()), scalar)
-        return self.builder.constant(np.ascontiguousarray(array).reshape(array.shape))
+        return self.builder.constant(np.ascontiguousarray(array).reshape(array.shape), self._source)
 
     def full(self, value: Any, like: TensorSpec) -> int:
         """A number repeated to a type."""
-        scalar = self.builder.constant(np.asarray(value, like.dtype.dtype))
+        scalar = self.builder.constant(np.asarray(value, like.dtype.dtype), self._source)
         return self.spread(scalar, like.shape)
 
     def spread(self, value: int, shape: Sequence[int]) -> int:
@@ -223,7 +223,9 @@ class Reader:
 def source_of(operation: Operation) -> SourceLine | None:
     """The line that a location names."""
     match = _PLACE.search(operation.location)
-    return None if match is None else SourceLine(match[1], int(match[2]), "")
+    if match is None:
+        return None
+    return SourceLine("<stablehlo>" if match[1] == "-" else match[1], int(match[2]), "")
 
 
 def located(operation: Operation) -> str:

@@ -35,10 +35,10 @@ class ProgramBuilder:
         """A value that whoever runs the program gives."""
         return self._graph.add_input(spec)
 
-    def constant(self, array: Any) -> int:
+    def constant(self, array: Any, source: SourceLine | None = None) -> int:
         """A value that the program holds."""
         array = np.asarray(array)
-        (value,) = self._graph.add(Constant.of(array), ())
+        (value,) = self._graph.add(Constant.of(array), (), source)
         self._constants[value] = array
         return value
 

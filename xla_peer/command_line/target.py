@@ -6,19 +6,21 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import tenferro as tnf
+from lowering import import_stablehlo
 from tenferro.errors import InvalidConfigError, TenferroError, UnsupportedError
 from tenferro.program import GraphProgram
 from tenferro.types import unflatten
 from xla_peer.artifact import Artifact
 from xla_peer.command_line.inputs import Given, filled, matched, read_inputs
 from xla_peer.exporting import load
+from xla_peer.manifest import ATTRIBUTE
 from xla_peer.sampling import random_arrays
 from xla_peer.storage import SUFFIXES
 
@@ -74,19 +76,30 @@ class Target:
         return self.artifact.manifest
 
     def compiled(self, arguments: Sequence[Any]) -> GraphProgram:
-        """The program, of a function for these arguments.
+        """The program: of a function for these arguments, of an artifact read back.
 
         Raises:
-            UnsupportedError: an artifact: its program is StableHLO by now.
+            UnsupportedError: an artifact with constants beside it, or with symbolic extents.
         """
         if self.program is not None:
             return self.program
-        if self.function is None:
+        if self.function is not None:
+            return tnf.compile(self.function, *arguments)
+        manifest = self._manifest
+        is_static = all(spec.is_static for _, spec in manifest.inputs)
+        if manifest.constants or not is_static:
             raise UnsupportedError(
-                f"{self.name} is StableHLO, and this needs the program it was made from: give the "
-                "function, or a .tnf file"
+                f"{self.name} has constants beside it or symbolic extents, and is not read back as a "
+                "program; give the function, or a .tnf file"
             )
-        return tnf.compile(self.function, *arguments)
+        assert self.artifact is not None
+        return replace(
+            import_stablehlo(self.artifact.module.text),
+            in_tree=manifest.in_tree,
+            out_tree=manifest.out_tree,
+            input_names=tuple([name for name, _ in manifest.inputs]),
+            output_names=tuple([name for name, _ in manifest.outputs]),
+        )
 
     def callable(self, arguments: Sequence[Any]) -> Callable[..., Any]:
         """A function of the arguments that can be traced."""
@@ -112,6 +125,9 @@ def find_target(text: str) -> Target:
         raise FileNotFoundError(f"{text} is not there")
     if text.endswith(".tnf"):
         program = tnf.load(text)
+        return Target(text, program.input_names, program=program)
+    if ATTRIBUTE.encode() not in Path(text).read_bytes():
+        program = import_stablehlo(Path(text))  # because others have written it
         return Target(text, program.input_names, program=program)
     artifact = load(text)
     names = tuple([name for name, _ in artifact.manifest.inputs])

@@ -1,0 +1,54 @@
+"""`from_jax`: what jax lowers a function to, as a program of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from lowering import import_stablehlo
+from tenferro.program import GraphProgram
+from tenferro.types import DType, flatten, leaf_paths, unflatten
+
+__all__ = ["from_jax"]
+
+
+def from_jax(fn: Callable[..., Any], *specs: Any) -> GraphProgram:
+    """A function written for jax as a program: it runs on NumPy, is differentiated by tenferro's rules,
+    compared and exported.
+
+    Args:
+        fn: traced and lowered by jax, for the CPU.
+        specs: for each argument a tree of arrays, `TensorSpec`s or `jax.ShapeDtypeStruct`s.
+
+    Raises:
+        UnsupportedError: jax lowers it to operations that have no counterpart, with their places.
+
+    >>> import jax.numpy as jnp
+    >>> program = from_jax(lambda x: {"norm": jnp.sqrt(jnp.sum(x * x))}, np.ones(2, "float32"))
+    >>> program.run(np.array([3.0, 4.0], "float32"))
+    {'norm': array(5., dtype=float32)}
+    """
+    import jax  # because importing it takes long
+
+    leaves, in_tree = flatten(specs)
+    shapes = [
+        jax.ShapeDtypeStruct(tuple(leaf.shape), DType.of(leaf.dtype).dtype) for leaf in leaves
+    ]
+    is_wide = any(shape.dtype.itemsize == 8 and shape.dtype != np.complex64 for shape in shapes)
+    with jax.enable_x64(is_wide or bool(jax.config.read("jax_enable_x64"))):
+        arguments = unflatten(in_tree, shapes)
+        lowered = jax.jit(fn, keep_unused=True).lower(*arguments)
+        _, out_tree = flatten(lowered.out_info)
+        text = lowered.as_text()
+    return replace(
+        import_stablehlo(text),
+        name=getattr(fn, "__name__", "main"),
+        in_tree=in_tree,
+        out_tree=out_tree,
+        input_names=tuple(
+            [f"x{i}{path}" for i, tree in enumerate(specs) for path in leaf_paths(tree)]
+        ),
+    )
