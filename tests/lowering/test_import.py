@@ -66,8 +66,8 @@ def test_what_we_write_comes_back(card: Any) -> None:
 
 
 def statements(text: str) -> set[str]:
-    """Which operations there are."""
-    return set(re.findall(r"stablehlo\.\w+", text))
+    """Which operations there are, besides transposes, which reshapes bring."""
+    return set(re.findall(r"stablehlo\.\w+", text)) - {"stablehlo.transpose"}
 
 
 def test_gradients_come_back() -> None:
