@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +42,7 @@ x = rng.normal(size=(32, 8)).astype("f4")
 labels = np.argmax(x[:, :3], axis=1)
 
 
-def loss(weights, x):
+def loss(weights: Any, x: Any) -> Any:
     """The mean negative log-likelihood."""
     return -tnf.mean(tnf.take_along_axis(model(*weights, x), labels[:, None], axis=1))
 
