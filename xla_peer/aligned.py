@@ -9,12 +9,10 @@ from typing import Any, Literal
 import numpy as np
 
 from tenferro.errors import InvalidConfigError, ShapeError
+from tenferro.exec.aligned import ALIGNMENT, aligned_bytes
 from tenferro.types import DType
 
 __all__ = ["ALIGNMENT", "empty"]
-
-ALIGNMENT = 64
-"""Bytes; XLA copies what starts elsewhere, and NumPy's own allocations do."""
 
 
 def empty(
@@ -39,6 +37,4 @@ def empty(
         raise ShapeError(f"empty: extents are at least 0, got {extents}")
     kind = DType.of(dtype).dtype
     size = math.prod(extents) * kind.itemsize
-    raw = np.empty(size + ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % ALIGNMENT
-    return raw[start : start + size].view(kind).reshape(extents, order=order)
+    return aligned_bytes(size).view(kind).reshape(extents, order=order)

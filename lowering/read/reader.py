@@ -136,6 +136,10 @@ class Reader:
         """The elements of a constant; None of what is computed."""
         return self.builder.known(value)
 
+    def evaluated(self, value: int) -> Any:
+        """The elements of what depends on no argument; None of what does."""
+        return self.builder.evaluated(value)
+
     def constant(self, array: Any, dtype: DType | None = None) -> int:
         """A constant; what repeats one element is that, repeated."""
         array = np.asarray(array, None if dtype is None else dtype.dtype)

@@ -14,9 +14,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tenferro.exec.workers import Workers
+from tenferro.exec.workers import Workers, shared
 
-__all__ = ["copy_into", "dense"]
+__all__ = ["copy_into", "dense", "fastest_axis"]
 
 SMALLEST = 1 << 22
 """Bytes below which the caches hold both arrays, and any order is as good."""
@@ -55,7 +55,7 @@ def dense(x: Any, order: Order, workers: Workers | None = None, into: Any = None
 def copy_into(out: Any, x: Any, workers: Workers | None = None) -> None:
     """Write x into an array of the same shape and dtype that shares no memory with it."""
     source, target = _merged(x, out)
-    fast, slow = _fastest(target), _fastest(source)
+    fast, slow = fastest_axis(target), fastest_axis(source)
     if (
         x.nbytes < SMALLEST
         or source.ndim < 2
@@ -79,17 +79,17 @@ def copy_into(out: Any, x: Any, workers: Workers | None = None) -> None:
 
 def _by_numpy(target: Any, source: Any, workers: Workers | None) -> None:
     """In the order of the result, its slowest axis shared among threads."""
-    if workers is None or source.nbytes < SHARED or not source.ndim:
+    if source.nbytes < SHARED or not source.ndim:
         np.copyto(target, source)
         return
 
     def work(first: int, last: int) -> None:
         np.copyto(target[first:last], source[first:last])
 
-    workers.share(work, source.shape[0], 1, alone=False)
+    shared(workers, work, source.shape[0])
 
 
-def _fastest(x: Any) -> int:
+def fastest_axis(x: Any) -> int:
     """The axis along which neighbours are nearest."""
     return min(range(x.ndim), key=lambda axis: abs(x.strides[axis]) or x.nbytes + 1, default=0)
 
@@ -132,10 +132,7 @@ def _by_strips(target: Any, source: Any, fast: int, slow: int, workers: Workers 
         for place in places[first:last]:
             target[place] = source[place]
 
-    if workers is None:
-        work(0, len(places))
-    else:
-        workers.share(work, len(places), 1, alone=False)
+    shared(workers, work, len(places))
 
 
 def _by_lines(target: Any, source: Any, fast: int, slow: int) -> None:

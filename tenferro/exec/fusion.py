@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tenferro.exec.aligned import ALIGNMENT
 from tenferro.exec.grouping import ELEMENTWISE, LONGEST_ROW, REDUCTIONS, Group
 from tenferro.exec.kernels import INTO_A_BUFFER, bound, may_view
-from tenferro.exec.workers import ALIGNMENT, Workers
+from tenferro.exec.workers import Workers
 from tenferro.ops.structural import BroadcastInDim, Reshape
 from tenferro.types import TensorSpec
 
@@ -286,7 +287,8 @@ def fused(
     steps = [program.instructions[index] for index in group.instructions]
     turned = {slot for slot in group.gives if slot in columns and specs[slot].rank > 1}
     writers = {
-        turns: _TileWriter(program, group, functions, specs, known) for turns in (False, True)
+        turns: _TileWriter(program, group, functions, specs, known)
+        for turns in ((False, True) if turned else (False,))
     }
     sources = {turns: writer.write(turned if turns else ()) for turns, writer in writers.items()}
 

@@ -13,10 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from tenferro.errors import InvalidConfigError
-from tenferro.exec.workers import ALIGNMENT
+from tenferro.exec.aligned import aligned_bytes, rounded
 from tenferro.program.memory_plan import Block, MemoryPlan
 
 __all__ = ["Arena", "ArenaStats", "plan_memory"]
@@ -39,7 +37,7 @@ def _size(blocks: list[Block]) -> int:
 
 
 def _room(block: Block) -> int:
-    return -(-block.size // ALIGNMENT) * ALIGNMENT
+    return rounded(block.size)
 
 
 def _bound(blocks: list[Block]) -> int:
@@ -157,8 +155,7 @@ class Arena:
                 self._reused += 1
                 return piece
             self._made += 1
-        piece = np.empty(size + ALIGNMENT, np.uint8)
-        return piece[-piece.ctypes.data % ALIGNMENT :][:size]
+        return aligned_bytes(size)
 
     def give(self, piece: Any) -> None:
         """Back, once nothing looks at it any more; smaller pieces go first where all are too many."""

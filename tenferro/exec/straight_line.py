@@ -133,6 +133,12 @@ def straight_line(program: ExecProgram) -> StraightLine:
     )
 
 
+def _statement(makes: Sequence[int], call: str, dying: Sequence[int]) -> str:
+    """The call's results in locals, and the locals that go with it."""
+    target, gone = (", ".join([f"v{slot}" for slot in slots]) for slots in (makes, dying))
+    return f"{target} = {call}" + (f"; del {gone}" if gone else "")
+
+
 def _is_elementwise(function: Any) -> bool:
     """A ufunc of elements, which takes scalars and a buffer; np.matmul is one of matrices."""
     return isinstance(function, np.ufunc) and function.signature is None
@@ -287,9 +293,7 @@ class _Writer:
         if any(slot in self.blocks for slot in group.gives):
             places = [self._place(slot) if slot in self.blocks else "None" for slot in group.gives]
             arguments += f", into=[{', '.join(places)}]"
-        target = ", ".join(f"v{slot}" for slot in group.makes)
-        gone = ", ".join(f"v{slot}" for slot in dying)
-        return f"{target} = {name}({arguments})" + (f"; del {gone}" if gone else "")
+        return _statement(group.makes, f"{name}({arguments})", dying)
 
     def _line(self, position: int) -> str:
         """One instruction: the call, and the names that die with it."""
@@ -305,7 +309,6 @@ class _Writer:
             arguments.append(f"into={self._place(step.output_slots[0])}")
         self._own(step, is_ufunc, buffer)
         call = f"{self._function(function, step.op.name)}({', '.join(arguments)})"
-        target = ", ".join(f"v{slot}" for slot in step.output_slots)
         if len(step.output_slots) == 1:
             (slot,) = step.output_slots
             spec = self.specs[slot]
@@ -314,8 +317,7 @@ class _Writer:
         unread = [slot for slot in step.output_slots if slot not in self.last_read]
         for slot in [*dying, *unread]:
             self._die(slot)
-        gone = ", ".join(f"v{slot}" for slot in [*dying, *unread])
-        return f"{target} = {call}" + (f"; del {gone}" if gone else "")
+        return _statement(step.output_slots, call, [*dying, *unread])
 
     def _name(self, slot: int) -> str:
         if slot not in self.known:

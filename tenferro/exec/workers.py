@@ -9,15 +9,13 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from tenferro.exec.aligned import aligned_bytes, rounded
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
-__all__ = ["ALIGNMENT", "Workers"]
+__all__ = ["Workers", "shared"]
 
-ALIGNMENT = 64
-"""Bytes: a line of the cache."""
 LARGEST_SCRATCH = 1 << 26
 """Bytes that a thread keeps."""
 
@@ -56,11 +54,10 @@ class Workers:
 
     def scratch(self, sizes: Sequence[int]) -> list[Any]:
         """Arrays of so many bytes each, which are this thread's until it asks again."""
-        rooms = [-(-size // ALIGNMENT) * ALIGNMENT for size in sizes]
+        rooms = list(map(rounded, sizes))
         piece = getattr(self._local, "piece", None)
         if piece is None or piece.size < sum(rooms):
-            piece = np.empty(sum(rooms) + ALIGNMENT, np.uint8)
-            piece = piece[-piece.ctypes.data % ALIGNMENT :]
+            piece = aligned_bytes(sum(rooms))
             if piece.size <= LARGEST_SCRATCH:
                 self._local.piece = piece
         ends = list(accumulate(rooms, initial=0))
@@ -91,6 +88,16 @@ class Workers:
     def abandon(self) -> None:
         """Forget the threads of the parent, in a process that was forked."""
         self._pool = None
+
+
+def shared(
+    workers: Workers | None, work: Callable[[int, int], None], rows: int, step: int = 1
+) -> None:
+    """Call work(start, stop) on parts of `rows`, by the threads there are."""
+    if workers is None:
+        work(0, rows)
+    else:
+        workers.share(work, rows, step, alone=False)
 
 
 def _cores() -> int:

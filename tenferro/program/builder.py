@@ -30,6 +30,7 @@ class ProgramBuilder:
     def __init__(self) -> None:
         self._graph = Graph()
         self._constants: dict[int, Any] = {}
+        self._makers: dict[int, tuple[StdTensorOp, tuple[int, ...], tuple[int, ...]]] = {}
 
     def input(self, spec: TensorSpec) -> int:
         """A value that whoever runs the program gives."""
@@ -54,7 +55,39 @@ class ProgramBuilder:
         Raises:
             ArityError, ShapeError, DTypeError: what the op's card refuses.
         """
-        return self._graph.add(op, values, source)
+        made = self._graph.add(op, values, source)
+        for value in made:
+            self._makers[value] = (op, values, made)
+        return made
+
+    def evaluated(self, value: int) -> Any:
+        """The elements of what depends on no input, computed natively; None of what does.
+
+        Results are kept, so that a loop's counter costs what its last step costs.
+        """
+        needed: dict[int, None] = {}
+        waiting = [value]
+        while waiting:
+            one = waiting.pop()
+            if one in self._constants or one in needed:
+                continue
+            if one not in self._makers:
+                return None
+            needed[one] = None
+            waiting += self._makers[one][1]
+        if value not in needed:
+            return self._constants[value]
+        small = ProgramBuilder()
+        known: dict[int, int] = {}
+        for one in sorted(needed):  # because values are numbered in the order they are made
+            op, operands, made = self._makers[one]
+            for operand in operands:
+                if operand not in known:
+                    known[operand] = small.constant(self._constants[operand])
+            known.update(zip(made, small.add(op, *[known[x] for x in operands]), strict=True))
+        found = small.finish([known[one] for one in needed]).run()
+        self._constants.update(zip(needed, map(np.asarray, found), strict=True))
+        return self._constants[value]
 
     def type_of(self, value: int) -> TensorSpec:
         """Shape and dtype."""

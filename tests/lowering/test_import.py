@@ -113,6 +113,13 @@ def test_paths_and_blobs(tmp_path: Path) -> None:
 # ---- JAX -----------------------------------------------------------------------------------------
 
 JAX_CALLS: dict[str, Any] = {
+    "loop": lambda x, y: jax.lax.fori_loop(0, 5, lambda i, c: jnp.sin(c) + i, x),
+    "scan": lambda x, y: jax.lax.scan(lambda c, v: (c * 0.5 + v, c @ y), x[0], x),
+    "choice": lambda x, y: (
+        jax.lax.cond(x.sum() > 0, jnp.sin, jnp.cos, y),
+        jax.lax.switch(jnp.int32(y[0, 0]), [lambda v: v, lambda v: v + 1, lambda v: -v], x),
+    ),
+    "random": lambda x, y: jax.random.normal(jax.random.PRNGKey(3), (4,)) + x,
     "softmax": lambda x, y: jax.nn.softmax(x @ y),
     "layer norm": lambda x, y: (x - x.mean(-1, keepdims=True)) / (x.std(-1, keepdims=True) + 1e-5),
     "cumulative": lambda x, y: (jnp.cumsum(x, 0), jnp.cumprod(y, 1), jax.lax.cummax(x, 1, reverse=True)),
@@ -191,7 +198,7 @@ for harness in harnesses.all_harnesses[start::step]:
 """
 # Any order of what compares equal is right.
 UNSTABLE = ("isstable_False", "top_k_sort_inf_nan")
-KNOWN = ("stablehlo.while", "a scatter whose region", "whose second region", "custom_call @lapack", "Clamp: x0 is complex")  # fmt: skip
+KNOWN = ("while: its condition", "a scatter whose region", "whose second region", "custom_call @lapack", "Clamp: x0 is complex")  # fmt: skip
 
 
 def harness_failures(start: int, step: int) -> tuple[int, list[str]]:
@@ -264,6 +271,15 @@ REFUSED: dict[str, tuple[str, type[Exception], str]] = {
         "%y = stablehlo.convert %x : (tensor<3xf32>) -> tensor<3xf8E4M3FN> %0 = stablehlo.convert %y : (tensor<3xf8E4M3FN>) -> tensor<3xf32>",
         errors.UnsupportedError,
         "f8E4M3FN",
+    ),
+    "a loop that depends on data": (
+        "%c = stablehlo.constant dense<1.0> : tensor<f32> %r = stablehlo.constant dense<0> : tensor<1xi32> "
+        "%s = stablehlo.slice %x [0:1] : (tensor<3xf32>) -> tensor<1xf32> %t = stablehlo.reshape %s : (tensor<1xf32>) -> tensor<f32> "
+        "%w = stablehlo.while(%i = %t) : tensor<f32> cond { %p = stablehlo.compare LT, %i, %c : (tensor<f32>, tensor<f32>) -> tensor<i1> stablehlo.return %p : tensor<i1> } "
+        "do { %n = stablehlo.add %i, %c : tensor<f32> stablehlo.return %n : tensor<f32> } "
+        "%0 = stablehlo.broadcast_in_dim %w, dims = [] : (tensor<f32>) -> tensor<3xf32>",
+        errors.UnsupportedError,
+        "condition",
     ),
     "state": (
         "%l = stablehlo.constant dense<0.0> : tensor<f32> %h = stablehlo.constant dense<1.0> : tensor<f32> %s = stablehlo.constant dense<3> : tensor<1xi64> "

@@ -218,7 +218,7 @@ def test_an_interruption_leaves_nothing_behind(folder: Path) -> None:
     process = subprocess.Popen(
         command("export", "slow.py:f", "3xf64", "-o", "out.mlir"), stderr=subprocess.PIPE, text=True
     )
-    for _ in range(600):
+    for _ in range(2400):
         if (folder / "begun").exists():
             break
         time.sleep(0.05)

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.exec.copying import dense
+from tenferro.exec.copying import dense, fastest_axis
 from tenferro.exec.kernels.kernel import Array
-from tenferro.exec.workers import Workers
+from tenferro.exec.workers import Workers, shared
 from tenferro.ops.contraction import DotGeneral
 from tenferro.types import DType, TensorSpec
 
@@ -214,7 +214,7 @@ class Contraction:
         if not self.batch_shape or max(self.sizes) > TINY or prod(self.batch_shape) < 64:
             return False
         return all(
-            len(x.strides) > 0 and _fastest(x) in axes
+            len(x.strides) > 0 and fastest_axis(x) in axes
             for x, axes in zip((lhs, rhs), self.batch, strict=True)
         )
 
@@ -279,10 +279,6 @@ class Contraction:
         return max(orders, key=kept)
 
 
-def _fastest(x: Array) -> int:
-    return min(range(x.ndim), key=lambda axis: abs(x.strides[axis]) or x.nbytes + 1)
-
-
 def _order(x: Array, axes: Axes) -> Axes:
     """The order in which they are one axis, if there is any; else as given."""
     if _step(x, axes) is None:
@@ -326,7 +322,7 @@ class _Matrix:
         ):
             self.is_column_major = down < across
             return
-        self.is_column_major = _fastest(x) in rows
+        self.is_column_major = fastest_axis(x) in rows
         self.room = x.nbytes
 
     def reader(self) -> Callable[[Array], Array]:
@@ -411,10 +407,8 @@ def _shared(workers: Workers | None, a: Array, b: Array, out: Array | None = Non
             else:
                 np.matmul(a, b[:, i:j], out=out[:, i:j])
 
-    if workers is None:
-        work(0, extent)
-    else:
-        workers.share(work, extent, piece, alone=workers.blas_is_threaded())
+    # A BLAS with threads of its own has shared the work already.
+    shared(None if workers is None or workers.blas_is_threaded() else workers, work, extent, piece)
     return out
 
 
