@@ -8,6 +8,7 @@ from typing import Any
 
 from lowering import mlir_bindings
 from lowering.guarded import text_of_bytecode
+from lowering.mlir_tree import module_tree
 from lowering.module_tree import ForeignType, Function, ModuleTree
 from lowering.read import READERS, Reader
 from tenferro.errors import InvalidConfigError, NonStaticShapeError, UnsupportedError
@@ -55,10 +56,10 @@ def import_stablehlo(module: Any, *, function: str = "main") -> GraphProgram:
     Source: the StableHLO specification.
     """
     contents = _contents(module)
-    tree = mlir_bindings.module_tree(contents)
+    tree = module_tree(contents)
     names = tree.operation_names()
     if names & CANONICALIZED or any(n.startswith("chlo.") and n not in READERS for n in names):
-        tree = mlir_bindings.module_tree(mlir_bindings.canonical(contents))
+        tree = module_tree(mlir_bindings.canonical(contents))
     entry = _entry(tree, function)
     reader = Reader(tree, READERS)
     inputs = [reader.builder.input(_static(entry, spec)) for spec in entry.body.types]

@@ -20,11 +20,6 @@ def plain(op: StdTensorOp) -> Read:
     return lambda r, operation, operands: r.emit(op, *operands)
 
 
-def in_float32(op: StdTensorOp) -> Read:
-    """The same; float16 and bfloat16 as our ops compute them, in float32."""
-    return plain(op)
-
-
 def convert(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     return r.convert(operands[0], _result_dtype(operation))
 
@@ -139,7 +134,7 @@ def next_after(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     return r.emit(el.Select(), odd, r.emit(el.Add(), x, y), found)
 
 
-def constant_predicate(kind: str) -> Read:
+def infinite(kind: str) -> Read:
     """chlo.is_inf and its relations."""
 
     def read(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
@@ -221,9 +216,9 @@ _CHLO: dict[str, Any] = {
     "erf": plain(analytic.Erf()),
     "erfc": plain(analytic.Erfc()),
     "erf_inv": plain(analytic.ErfInv()),
-    "is_inf": constant_predicate("is_inf"),
-    "is_neg_inf": constant_predicate("is_neg_inf"),
-    "is_pos_inf": constant_predicate("is_pos_inf"),
+    "is_inf": infinite("is_inf"),
+    "is_neg_inf": infinite("is_neg_inf"),
+    "is_pos_inf": infinite("is_pos_inf"),
     "lgamma": plain(analytic.Lgamma()),
     "next_after": next_after,
     "polygamma": polygamma,

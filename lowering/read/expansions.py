@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from lowering import mlir_bindings
 from lowering.chlo import chlo_function
+from lowering.mlir_tree import module_tree
 from lowering.module_tree import Block, Function
 from lowering.types import element_type
 from tenferro.ops import StdTensorOp, analytic
@@ -38,7 +38,7 @@ def expanded_op(function: Function) -> StdTensorOp | None:
     if not isinstance(spec, TensorSpec):
         return None
     text = chlo_function(named[1], element_type(spec.dtype), spec.shape, function.name)
-    tree = mlir_bindings.module_tree(f"module {{\n{text}}}\n")
+    tree = module_tree(f"module {{\n{text}}}\n")
     is_ours = same_body(tree.functions[function.name].body, function.body)
     return OPS[named[1]] if is_ours else None
 

@@ -16,7 +16,8 @@ import pytest
 import tenferro as tnf
 import xla_peer
 from lowering import import_stablehlo, lower_to_stablehlo
-from lowering.mlir_bindings import DEEPEST, MlirDiagnosticError
+from lowering.mlir_bindings import MlirDiagnosticError
+from lowering.mlir_tree import DEEPEST
 from tenferro import errors
 from tenferro.exec.dispatch import apply_all
 from tests.samples import SAMPLES

@@ -79,7 +79,7 @@ def main(platform: str, wheels: str) -> None:
             options.env_option_overrides = [("xla_gpu_autotune_level", 0)]
         error = ""
         try:
-            with mlir_bindings._context():
+            with mlir_bindings.context():
                 module = ir.Module.parse(text)
             devices[0].client.compile(
                 module,

@@ -142,7 +142,7 @@ def test_other_tools_find_the_assertions_too() -> None:
             f"builtin.module(stablehlo-refine-arguments{{types={types}}},stablehlo-refine-shapes,"
             "func.func(stablehlo-check-shape-assertions{enable-shape-assertions=true}))"
         )
-        with mlir_bindings._context():
+        with mlir_bindings.context():
             parsed = ir.Module.parse(module.text)
             try:
                 passes = passmanager.PassManager.parse(pipeline)
