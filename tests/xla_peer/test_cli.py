@@ -216,13 +216,16 @@ def test_an_interruption_leaves_nothing_behind(folder: Path) -> None:
                 return x
         """)
     )
-    process = subprocess.Popen(
-        command("export", "slow.py:f", "3xf64", "-o", "out.mlir"),
-        stderr=subprocess.PIPE,
-        text=True,
-        # A shell's background jobs ignore interrupts, and so would their children.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
+    # A shell's background jobs ignore interrupts, and so would their children.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        process = subprocess.Popen(
+            command("export", "slow.py:f", "3xf64", "-o", "out.mlir"),
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
     for _ in range(600):
         if (folder / "begun").exists():
             break
