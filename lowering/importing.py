@@ -94,15 +94,11 @@ def _is_path(text: str) -> bool:
     return "\n" not in text and "{" not in text and text.endswith((".mlir", ".mlirbc", ".jax"))
 
 
-MAGIC = b"ML\xefR"
-"""How MLIR's bytecode begins."""
-
-
 def _decoded(data: bytes) -> str:
     """Text or bytecode; what `jax.export` serialises has the bytecode inside, after its length."""
-    if data.startswith(MAGIC):
+    if data.startswith(mlir_bindings.MAGIC):
         return text_of_bytecode(data)
-    place = data.find(MAGIC, 4)
+    place = data.find(mlir_bindings.MAGIC, 4)
     if place > 0:
         length = int.from_bytes(data[place - 4 : place], "little")
         if 0 < length <= len(data) - place:

@@ -13,6 +13,7 @@ from typing import Any
 from tenferro.errors import InvalidConfigError, TenferroError, UnsupportedError
 
 __all__ = [
+    "MAGIC",
     "MlirDiagnosticError",
     "artifact_version",
     "bytecode",
@@ -32,6 +33,8 @@ __all__ = [
     "version_window",
 ]
 
+MAGIC = b"ML\xefR"
+"""How MLIR's bytecode begins."""
 WINDOWS = ("week4", "week12", "minimum", "current")
 
 
@@ -88,9 +91,14 @@ def parsed(text: str | bytes) -> Any:
         with context():
             return ir.Module.parse(text)
     except ir.MLIRError as error:
-        raise MlirDiagnosticError(
-            [(item.message, str(item.location)) for item in error.error_diagnostics]
-        ) from None
+        raise _refused(error) from None
+
+
+def _refused(error: Any) -> MlirDiagnosticError:
+    """MLIR's error as ours."""
+    return MlirDiagnosticError(
+        [(item.message, str(item.location)) for item in error.error_diagnostics]
+    )
 
 
 def parse_and_verify(text: str | bytes) -> None:
@@ -175,7 +183,7 @@ def deserialize_portable_artifact(artifact: bytes) -> str:
         MlirDiagnosticError: bytes that are none, or of a version too new.
     """
     ir, stablehlo = jaxlib_modules()[0], jaxlib_modules()[5]
-    if not artifact.startswith(b"ML\xefR"):  # because MLIR would read other bytes as text
+    if not artifact.startswith(MAGIC):  # because MLIR would read other bytes as text
         raise MlirDiagnosticError([("the bytes are no MLIR bytecode", "artifact")])
     found: list[tuple[str, str]] = []
 
@@ -198,38 +206,41 @@ def _register_passes() -> None:
     jaxlib_modules()[5].register_stablehlo_passes()
 
 
+def _rewritten(text: str, pipeline: str) -> str:
+    """The text after passes.
+
+    Raises:
+        MlirDiagnosticError: what a pass refuses.
+    """
+    _register_passes()
+    ir, passmanager = jaxlib_modules()[:2]
+    module = parsed(text)
+    try:
+        with context():
+            passmanager.PassManager.parse(pipeline).run(module.operation)
+            return str(module)
+    except ir.MLIRError as error:
+        raise _refused(error) from None
+
+
 def canonical(text: str) -> str:
     """The text without CHLO, deprecated operations, and shapes as operands where these are constants.
 
     Raises:
         MlirDiagnosticError: what a pass refuses.
     """
-    _register_passes()
-    ir, passmanager = jaxlib_modules()[0], jaxlib_modules()[1]
-    module = parsed(text)
     pipeline = (
         "builtin.module(func.func(chlo-legalize-to-stablehlo,stablehlo-legalize-deprecated-ops{fail-on-unused=false},"
         "stablehlo-canonicalize-dynamism),canonicalize)"
     )
-    try:
-        with context():
-            passmanager.PassManager.parse(pipeline).run(module.operation)
-            return str(module)
-    except ir.MLIRError as error:
-        raise MlirDiagnosticError(
-            [(item.message, str(item.location)) for item in error.error_diagnostics]
-        ) from None
+    return _rewritten(text, pipeline)
 
 
 def legalize_chlo(text: str) -> str:
     """The text with CHLO ops expanded into StableHLO."""
-    _register_passes()
-    passmanager = jaxlib_modules()[1]
-    module = parsed(text)
-    with context():
-        pipeline = "builtin.module(func.func(chlo-legalize-to-stablehlo),canonicalize,cse)"
-        passmanager.PassManager.parse(pipeline).run(module.operation)
-        return str(module)
+    return _rewritten(
+        text, "builtin.module(func.func(chlo-legalize-to-stablehlo),canonicalize,cse)"
+    )
 
 
 def refined(text: str, types: Sequence[str]) -> str:
@@ -240,24 +251,14 @@ def refined(text: str, types: Sequence[str]) -> str:
     Raises:
         MlirDiagnosticError: shapes that contradict each other.
     """
-    _register_passes()
-    ir, passmanager = jaxlib_modules()[0], jaxlib_modules()[1]
     kept = [
         line for line in text.splitlines() if "stablehlo.custom_call @shape_assertion" not in line
     ]
-    module = parsed("\n".join(kept))
     pipeline = (
         f"builtin.module(stablehlo-refine-arguments{{types={','.join(types)}}},stablehlo-refine-shapes,"
         "func.func(stablehlo-canonicalize-dynamism),canonicalize,cse)"
     )
-    try:
-        with context():
-            passmanager.PassManager.parse(pipeline).run(module.operation)
-            return str(module)
-    except ir.MLIRError as error:
-        raise MlirDiagnosticError(
-            [(item.message, str(item.location)) for item in error.error_diagnostics]
-        ) from None
+    return _rewritten("\n".join(kept), pipeline)
 
 
 def string_attribute(text: str | bytes, name: str) -> str | None:

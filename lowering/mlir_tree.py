@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from lowering.mlir_bindings import context, jaxlib_modules, parsed
 from lowering.module_tree import Block, ForeignType, Function, ModuleTree, Operation
+from lowering.types import element_type
 from tenferro.errors import InvalidConfigError, UnsupportedError
 from tenferro.types import DType, TensorSpec
 
@@ -121,25 +121,14 @@ def _names(attributes: Any, known: Sequence[str], count: int) -> tuple[str, ...]
     return tuple(found) if len(found) == count else ("",) * count
 
 
-@cache
-def _element_types() -> dict[str, DType]:
-    short = {
-        "i1": DType.Bool,
-        "f16": DType.F16,
-        "bf16": DType.BF16,
-        "f32": DType.F32,
-        "f64": DType.F64,
-    }
-    signed = {f"i{n}": DType.of(f"int{n}") for n in (8, 16, 32, 64)}
-    unsigned = {f"ui{n}": DType.of(f"uint{n}") for n in (8, 16, 32, 64)}
-    return {**short, **signed, **unsigned, "complex<f32>": DType.C32, "complex<f64>": DType.C64}
+_ELEMENTS = {element_type(dtype): dtype for dtype in DType}
 
 
 def _type(ir: Any, found: Any) -> Any:
     """A `TensorSpec`, or what MLIR prints."""
     if isinstance(found, ir.RankedTensorType):
         ranked = ir.RankedTensorType(found)
-        dtype = _element_types().get(str(ranked.element_type))
+        dtype = _ELEMENTS.get(str(ranked.element_type))
         if dtype is not None and ranked.has_static_shape:
             return TensorSpec.of(tuple(ranked.shape), dtype)
     return ForeignType(str(found))

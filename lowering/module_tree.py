@@ -50,6 +50,13 @@ class Operation:
     regions: tuple[Block, ...]
     location: str
 
+    @property
+    def spec(self) -> TensorSpec:
+        """The type of the first result, where foreign ones are refused."""
+        found = self.types[0]
+        assert isinstance(found, TensorSpec)
+        return found
+
 
 @dataclass(slots=True)
 class Block:

@@ -17,7 +17,7 @@ from tenferro.ops.elementwise import Compare, Conj, Select
 from tenferro.ops.extension import Extension
 from tenferro.ops.source import Iota
 from tenferro.ops.structural import Tril, Triu
-from tenferro.types import DType, TensorSpec
+from tenferro.types import DType
 
 __all__ = ["ROWS", "extension"]
 
@@ -25,12 +25,6 @@ __all__ = ["ROWS", "extension"]
 def extension(r: Reader, op: ExtensionOp, *operands: int) -> tuple[int, ...]:
     """The outputs of an extension's op."""
     return r.emit_all(Extension(op), *operands)
-
-
-def _result(operation: Operation) -> TensorSpec:
-    spec = operation.types[0]
-    assert isinstance(spec, TensorSpec)
-    return spec
 
 
 def _precision(operation: Operation) -> str | None:
@@ -59,7 +53,7 @@ def dot(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 def _dot(r: Reader, operation: Operation, operands: Sequence[int], *axes: Sequence[int]) -> int:
     lhs, rhs = operands
-    wanted = _result(operation).dtype
+    wanted = operation.spec.dtype
     if r.spec(lhs).dtype.is_bool:
         # Products of truth values: whether any pair is true.
         counted = [r.convert(x, DType.I32) for x in operands]
@@ -83,7 +77,7 @@ def _common(lhs: DType, rhs: DType, wanted: DType) -> DType:
 
 
 def convolution(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    a, wanted = operation.attributes, _result(operation).dtype
+    a, wanted = operation.attributes, operation.spec.dtype
     numbers = a["dimension_numbers"]
     rank = len(numbers["input_spatial_dimensions"])
     ones = (1,) * rank
@@ -124,26 +118,24 @@ def cholesky(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     """Only one triangle is read: the other is its mirror image."""
     (x,) = operands
     is_lower = operation.attributes.get("lower", False)
-    spec = r.spec(x)
-    rank = len(spec.shape)
-    swap = (*range(rank - 2), rank - 1, rank - 2)
-    lower = x if is_lower else adjoint(r, x)
-    (factor,) = extension(r, Cholesky(), mirrored(r, lower))
-    return (
-        factor
-        if is_lower
-        else adjoint(r, factor)
-        if spec.dtype.is_complex
-        else r.transpose(factor, swap)
-    )
+    (factor,) = extension(r, Cholesky(), mirrored(r, x if is_lower else adjoint(r, x)))
+    return factor if is_lower else adjoint(r, factor)
+
+
+def swapped(r: Reader, x: int) -> int:
+    """The last two axes exchanged."""
+    rank = len(r.spec(x).shape)
+    return r.transpose(x, (*range(rank - 2), rank - 1, rank - 2))
+
+
+def conjugate(r: Reader, x: int) -> int:
+    """The complex conjugate; real numbers as they are."""
+    return r.emit(Conj(), x) if r.spec(x).dtype.is_complex else x
 
 
 def adjoint(r: Reader, x: int) -> int:
     """The conjugate of the last two axes swapped."""
-    spec = r.spec(x)
-    rank = len(spec.shape)
-    turned = r.transpose(x, (*range(rank - 2), rank - 1, rank - 2))
-    return r.emit(Conj(), turned) if spec.dtype.is_complex else turned
+    return conjugate(r, swapped(r, x))
 
 
 def mirrored(r: Reader, x: int) -> int:
@@ -173,14 +165,11 @@ def _triangular_solve(r: Reader, operation: Operation, a: int, b: int) -> int:
         (x,) = extension(r, TriangularSolve(lower=lower, unit_diagonal=unit, transpose=kind), a, b)
         return x
     # x op(a) = b is op(a)^T x^T = b^T.
-    rank = len(r.spec(b).shape)
-    swap = (*range(rank - 2), rank - 1, rank - 2)
     turned = {"N": "T", "T": "N", "C": "N"}[kind]
-    if kind == "C":
-        a = r.emit(Conj(), a) if r.spec(a).dtype.is_complex else a
+    a = conjugate(r, a) if kind == "C" else a
     op = TriangularSolve(lower=lower, unit_diagonal=unit, transpose=turned)
-    (x,) = extension(r, op, a, r.transpose(b, swap))
-    return r.transpose(x, swap)
+    (x,) = extension(r, op, a, swapped(r, b))
+    return swapped(r, x)
 
 
 ROWS: ReadRows = {

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from lowering.module_tree import Operation
 from lowering.read.comparators import sorted_by
 from lowering.read.reader import Reader, ReadRows
-from tenferro.ops import reduction as re
-from tenferro.types import DType
+from lowering.read.reduction import top_k
 
 __all__ = ["CUSTOM_CALLS"]
 
@@ -21,14 +20,6 @@ def same(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[i
 def checked(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
     """Checks of the reference interpreter's tests, which give nothing."""
     return []
-
-
-def top_k(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    k = r.spec(operands[0]).shape[-1]
-    for declared in operation.types[:1]:
-        k = declared.shape[-1]  # type: ignore[union-attr]  # because foreign types were refused before
-    values, places = r.emit_all(re.TopK(k), operands[0])
-    return [values, r.convert(places, DType.I32)]
 
 
 def approx_top_k(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:

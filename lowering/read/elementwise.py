@@ -10,7 +10,7 @@ from lowering.read.reader import Read, Reader, ReadRows
 from tenferro.errors import UnsupportedError
 from tenferro.ops import StdTensorOp, analytic
 from tenferro.ops import elementwise as el
-from tenferro.types import DType, TensorSpec
+from tenferro.types import DType
 
 __all__ = ["ROWS"]
 
@@ -21,20 +21,14 @@ def plain(op: StdTensorOp) -> Read:
 
 
 def convert(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    return r.convert(operands[0], _result_dtype(operation))
+    return r.convert(operands[0], operation.spec.dtype)
 
 
 def bitcast(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    to = _result_dtype(operation)
+    to = operation.spec.dtype
     return (
         operands[0] if r.spec(operands[0]).dtype is to else r.emit(el.BitcastConvert(to), *operands)
     )
-
-
-def _result_dtype(operation: Operation) -> DType:
-    spec = operation.types[0]
-    assert isinstance(spec, TensorSpec)
-    return spec.dtype
 
 
 def compare(r: Reader, operation: Operation, operands: Sequence[int]) -> int:

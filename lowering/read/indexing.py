@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from lowering.module_tree import Operation
 from lowering.read.reader import Reader, ReadRows
-from lowering.read.regions import known_combiner
+from lowering.read.regions import ON_BOOL, SCATTERS, known_combiner
 from tenferro.errors import UnsupportedError
 from tenferro.ops import indexing as ix
 
@@ -28,8 +28,7 @@ def gather(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     return r.emit(op, *operands)
 
 
-COMBINERS = {"add": "add", "multiply": "multiply", "minimum": "min", "maximum": "max", "set": "set"}
-ON_BOOL = {"or": "add", "and": "multiply", "add": "add", "multiply": "multiply", "maximum": "add", "minimum": "multiply", "set": "set"}  # fmt: skip
+ON_TRUTH = {"or": "add", "and": "multiply", "set": "set"}
 
 
 def scatter(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
@@ -42,7 +41,8 @@ def scatter(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequenc
         raise UnsupportedError("a scatter whose region is more than one operation")
     made: list[int] = []
     for x, update, name in zip(inputs, updates, names, strict=True):
-        known = ON_BOOL if r.spec(x).dtype.is_bool else COMBINERS
+        is_bool = r.spec(x).dtype.is_bool
+        known, name = (ON_TRUTH, ON_BOOL.get(name, name)) if is_bool else (SCATTERS, name)
         if name not in known:
             raise UnsupportedError(f"a scatter by {name} of {r.spec(x).dtype}")
         op = ix.Scatter(

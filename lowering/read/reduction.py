@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from lowering.emit.reduction import identity
 from lowering.module_tree import Block, Operation
 from lowering.read.comparators import sorted_by
 from lowering.read.reader import Reader, ReadRows
-from lowering.read.regions import known_combiner
+from lowering.read.regions import ON_BOOL, SCATTERS, known_combiner
 from tenferro.errors import UnsupportedError
 from tenferro.ops import StdTensorOp
 from tenferro.ops import elementwise as el
@@ -25,7 +26,7 @@ from tenferro.ops import structural as st
 from tenferro.ops.indexing import Scatter
 from tenferro.types import DType
 
-__all__ = ["ROWS"]
+__all__ = ["ROWS", "top_k"]
 
 Values = list[int]
 Combine = Callable[[Values, Values], Values]
@@ -36,10 +37,7 @@ REDUCTIONS: dict[str, Any] = {
     "maximum": re.ReduceMax,
     "minimum": re.ReduceMin,
 }
-LOGICAL: dict[str, Any] = {
-    "and": re.ReduceAnd, "multiply": re.ReduceAnd, "minimum": re.ReduceAnd,
-    "or": re.ReduceOr, "add": re.ReduceOr, "maximum": re.ReduceOr,
-}  # fmt: skip
+LOGICAL: dict[str, Any] = {"and": re.ReduceAnd, "or": re.ReduceOr}
 SCANS: dict[str, Any] = {
     "add": re.CumSum,
     "multiply": re.CumProd,
@@ -50,26 +48,13 @@ PAIRS: dict[str, StdTensorOp] = {
     "add": el.Add(), "multiply": el.Multiply(), "maximum": el.Maximum(), "minimum": el.Minimum(),
     "and": el.And(), "or": el.Or(), "xor": el.Xor(),
 }  # fmt: skip
-ON_BOOL = {"add": "or", "maximum": "or", "multiply": "and", "minimum": "and"}
 
 
 def is_identity(name: str, value: Any) -> bool:
     """Whether combining with a known scalar changes nothing."""
     if value is None or value.size != 1:
         return False
-    one, kind = value.reshape(-1)[0], value.dtype.kind
-    if name in ("add", "or", "xor"):
-        return bool(one == 0)
-    if name == "multiply":
-        return bool(one == 1)
-    if name == "and":
-        return bool(one == (True if kind == "b" else np.array(-1).astype(value.dtype)))
-    if kind == "b":
-        return bool(one) is (name == "minimum")
-    if kind in "iu":
-        limits = np.iinfo(value.dtype)
-        return bool(one == (limits.min if name == "maximum" else limits.max))
-    return bool(one == (-np.inf if name == "maximum" else np.inf))
+    return bool(value.reshape(-1)[0] == identity(name, DType.of(value.dtype)))
 
 
 def _name_of(r: Reader, block: Block, values: Sequence[int]) -> str | None:
@@ -197,7 +182,7 @@ def _window(
     count = len(operands) // 2
     xs, starts = list(operands[:count]), list(operands[count:])
     windows, block = Windows(operation), operation.regions[0]
-    if name in SCANS and not r.spec(xs[0]).dtype.is_bool:
+    if name in SCANS:
         scan = windows.scan(r.spec(xs[0]).shape)
         if scan is not None and is_identity(name, r.known(starts[0])):
             return [r.emit(SCANS[name](*scan), xs[0])]
@@ -284,8 +269,7 @@ def select_and_scatter(r: Reader, operation: Operation, operands: Sequence[int])
         raise UnsupportedError("select_and_scatter whose second region is more than one operation")
     flat = r.reshape(r.spread(start, spec.shape), (size,))
     count = int(np.prod(r.spec(source).shape, dtype=np.int64))
-    combiner = {"maximum": "max", "minimum": "min"}.get(names[0], names[0])
-    op = Scatter((), (0,), (), (), (0,), 1, combiner)
+    op = Scatter((), (0,), (), (), (0,), 1, SCATTERS[names[0]])
     indices = r.reshape(chosen, (count, 1))
     return r.reshape(r.emit(op, flat, indices, r.reshape(source, (count,))), spec.shape)
 
@@ -303,7 +287,8 @@ def sort(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[i
 
 
 def top_k(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    values, places = r.emit_all(re.TopK(int(operation.attributes["k"])), *operands)
+    """The largest elements, as many as the result has, and their places."""
+    values, places = r.emit_all(re.TopK(operation.spec.shape[-1]), *operands)
     return [values, r.convert(places, DType.I32)]
 
 

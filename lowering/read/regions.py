@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from lowering.module_tree import Block
 
-__all__ = ["known_combiner"]
+__all__ = ["ON_BOOL", "SCATTERS", "known_combiner"]
 
+ON_BOOL = {"add": "or", "maximum": "or", "multiply": "and", "minimum": "and"}
+"""What arithmetic is on truth values."""
+SCATTERS = {"add": "add", "multiply": "multiply", "minimum": "min", "maximum": "max", "set": "set"}
+"""The combiners of `Scatter` by operation."""
 COMMUTATIVE = frozenset({"add", "multiply", "maximum", "minimum", "and", "or", "xor"})
 
 

@@ -9,7 +9,6 @@ from lowering.read.reader import Reader, ReadRows
 from tenferro.errors import UnsupportedError
 from tenferro.ops import structural as st
 from tenferro.ops.source import Iota
-from tenferro.types import TensorSpec
 
 __all__ = ["ROWS"]
 
@@ -22,8 +21,7 @@ def constant(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def iota(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    spec = operation.types[0]
-    assert isinstance(spec, TensorSpec)
+    spec = operation.spec
     return r.emit(Iota(spec.shape, operation.attributes["iota_dimension"], spec.dtype))
 
 
@@ -32,16 +30,16 @@ def transpose(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def reshape(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    return r.reshape(operands[0], _shape(operation))
+    return r.reshape(operands[0], operation.spec.shape)
 
 
 def broadcast_in_dim(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    shape, dims = _shape(operation), tuple(operation.attributes["broadcast_dimensions"])
+    shape, dims = operation.spec.shape, tuple(operation.attributes["broadcast_dimensions"])
     return r.emit(st.BroadcastInDim(shape, dims), operands[0])
 
 
 def broadcast(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    shape, rank = _shape(operation), len(r.spec(operands[0]).shape)
+    shape, rank = operation.spec.shape, len(r.spec(operands[0]).shape)
     dims = tuple(range(len(shape) - rank, len(shape)))
     return r.emit(st.BroadcastInDim(shape, dims), operands[0])
 
@@ -75,15 +73,7 @@ def barrier(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequenc
 
 def dimension_size(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     extent = r.spec(operands[0]).shape[operation.attributes["dimension"]]
-    spec = operation.types[0]
-    assert isinstance(spec, TensorSpec)
-    return r.constant(extent, spec.dtype)
-
-
-def _shape(operation: Operation) -> tuple[int, ...]:
-    spec = operation.types[0]
-    assert isinstance(spec, TensorSpec)
-    return spec.shape
+    return r.constant(extent, operation.spec.dtype)
 
 
 ROWS: ReadRows = {

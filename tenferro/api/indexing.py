@@ -33,6 +33,7 @@ from tenferro.ops.structural import Slice
 from tenferro.types import DType
 
 __all__ = [
+    "axes_of",
     "expanded",
     "from_start",
     "getitem",
@@ -306,8 +307,7 @@ def _advanced(x: Any, entries: list[Any], arrays: list[Any], array_axes: list[in
 
 def _placed(gathered: Any, entries: list[Any], window: list[int], count: int) -> Any:
     """Move the arrays' axes to where NumPy puts them, drop integers' axes, add None's."""
-    axis_of = iter(range(len(entries)))
-    axes = [-1 if entry is None else next(axis_of) for entry in entries]
+    axes = axes_of(entries)
     order: list[int] = []
     shape: list[Any] = []
     for kind, entry in pieces(entries):
@@ -322,6 +322,16 @@ def _placed(gathered: Any, entries: list[Any], window: list[int], count: int) ->
     left = [axis for axis in range(len(gathered.shape)) if axis not in order]
     moved = moveaxis(gathered, [*order, *left], list(range(len(order) + len(left))))
     return reshape(moved, tuple(shape))
+
+
+def axes_of(entries: list[Any]) -> list[int]:
+    """For each entry the axis of x that it is on; for a None, the one that follows."""
+    found: list[int] = []
+    axis = 0
+    for entry in entries:
+        found.append(axis)
+        axis += entry is not None
+    return found
 
 
 def pieces(entries: list[Any]) -> list[tuple[str, int]]:

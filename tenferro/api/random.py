@@ -29,6 +29,7 @@ import numpy as np
 from tenferro.api.axes import normalize_axis
 from tenferro.api.creation import asarray, full
 from tenferro.api.custom import custom_jvp
+from tenferro.api.data_types import finfo
 from tenferro.api.elementwise import (
     add,
     bitwise_or,
@@ -60,7 +61,7 @@ from tenferro.api.reductions import cumulative_sum
 from tenferro.api.searching import argmax, searchsorted, top_k
 from tenferro.dims import is_static, product
 from tenferro.errors import ADRuleUnsupportedError, DTypeError, InvalidConfigError, ShapeError
-from tenferro.exec.dispatch import apply, apply_all, as_operand, is_traced, spec_of
+from tenferro.exec.dispatch import apply, apply_all, apply_beside, as_operand, is_traced, spec_of
 from tenferro.ext.random.families import Threefry2x32
 from tenferro.extension import apply as apply_extension
 from tenferro.ops.elementwise import BitcastConvert
@@ -177,19 +178,14 @@ def _words(name: str, key: Any, shape: tuple[Any, ...]) -> tuple[Any, Any]:
     k = _checked(name, key)
     size = product(shape)
     if is_static(size) and size < 2**32:
-        low = _counts(k, int(size), DType.U32)
+        low = apply_beside(k, Iota((int(size),), 0, DType.U32))
         high = broadcast_to(asarray(np.uint32(0), like=k if is_traced(k) else None), (int(size),))
     else:
-        counts = _counts(k, size, DType.U64)
+        counts = apply_beside(k, Iota((size,), 0, DType.U64))
         low = convert(fmod(counts, np.uint64(2**32)), DType.U32)
         high = convert(bitwise_right_shift(counts, np.uint64(32)), DType.U32)
     y0, y1 = _threefry(k, high, low)
     return reshape(y0, shape), reshape(y1, shape)
-
-
-def _counts(key: Any, size: Any, dtype: DType) -> Any:
-    op = Iota((size,), 0, dtype)
-    return key.emit(op) if is_traced(key) else apply(op)
 
 
 def bits(key: Any, shape: Any = (), dtype: Any = "uint32") -> Any:
@@ -302,8 +298,8 @@ def exponential(key: Any, shape: Any = (), dtype: Any = "float64") -> Any:
 def gumbel(key: Any, shape: Any = (), dtype: Any = "float64") -> Any:
     """Numbers from the Gumbel distribution: -log(-log(u)), u in (0, 1)."""
     kind = _float_dtype("gumbel", dtype)
-    tiny = np.finfo(kind.dtype).tiny if kind is not DType.BF16 else 2.0**-126
-    return negative(log(negative(log(uniform(key, shape, kind, float(tiny), 1.0)))))
+    tiny = finfo(kind).smallest_normal
+    return negative(log(negative(log(uniform(key, shape, kind, tiny, 1.0)))))
 
 
 ROUNDS = 12

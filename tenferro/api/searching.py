@@ -29,7 +29,7 @@ from tenferro.api.promotion import broadcast_to, convert, result_type
 from tenferro.api.reductions import sum as sum_over
 from tenferro.dims import is_static
 from tenferro.errors import InvalidConfigError, ShapeError
-from tenferro.exec.dispatch import apply, apply_all, as_operand, is_traced, spec_of
+from tenferro.exec.dispatch import apply, apply_all, apply_beside, as_operand, spec_of
 from tenferro.ops import reduction as ops
 from tenferro.ops.source import Iota
 from tenferro.types import DType
@@ -81,7 +81,7 @@ def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool
 def _places(x: Any, axis: int) -> Any:
     """Each element's index along `axis`."""
     count = Iota(x.shape, axis, DType.I64)
-    return x.emit(count) if is_traced(x) else apply(count)
+    return apply_beside(x, count)
 
 
 def top_k(x: Any, k: int, /, *, axis: int = -1) -> tuple[Any, Any]:

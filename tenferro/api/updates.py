@@ -14,6 +14,7 @@ import numpy as np
 
 from tenferro.api.elementwise import divide, pow
 from tenferro.api.indexing import (
+    axes_of,
     expanded,
     from_start,
     getitem,
@@ -160,7 +161,7 @@ class _Places(NamedTuple):
 
 
 def _places(x: Any, entries: list[Any]) -> _Places:
-    axes = _axes(entries)
+    axes = axes_of(entries)
     arrays = {axes[i]: entry for i, entry in enumerate(entries) if is_array(entry)}
     starts = [from_start(array, x, axis) for axis, array in arrays.items()]
     starts_of = dict(zip(arrays, broadcast_arrays(*starts), strict=True))
@@ -206,16 +207,6 @@ def _places(x: Any, entries: list[Any]) -> _Places:
 
 def _is_zero(start: Any) -> bool:
     return isinstance(start, int) and start == 0
-
-
-def _axes(entries: list[Any]) -> list[int]:
-    """For each entry the axis of x that it is on; for a None, the one that follows."""
-    found: list[int] = []
-    axis = 0
-    for entry in entries:
-        found.append(axis)
-        axis += entry is not None
-    return found
 
 
 def _vectors(x: Any, places: _Places) -> Any:

@@ -24,6 +24,7 @@ from tenferro.types import DType, TensorSpec
 __all__ = [
     "apply",
     "apply_all",
+    "apply_beside",
     "as_operand",
     "copied",
     "elements",
@@ -67,6 +68,11 @@ def apply_all(op: StdTensorOp, *operands: Any) -> tuple[Any, ...]:
     else:
         result = QUIET.run(KERNELS[type(op)], op, *arrays)
     return (np.asarray(result),) if len(types) == 1 else tuple(map(np.asarray, result))
+
+
+def apply_beside(x: Any, op: StdTensorOp) -> Any:
+    """The output of an op without operands: in the trace or the runtime of x, or an array beside one."""
+    return x.emit(op) if is_traced(x) else apply(op)
 
 
 def kernel_of(
