@@ -26,6 +26,7 @@ def emit_instructions(
         NonStaticShapeError: an extent that the data decide.
         UnsupportedError: an op that StableHLO cannot express.
     """
+    writer.emitters = emitters
     values: list[Any] = [*(writer.arguments if inputs is None else inputs)]
     values += [None] * (len(view.types) - len(values))
     for instruction in view.instructions:

@@ -6,7 +6,7 @@ Source: StableHLO spec, "dynamic_reshape" and its kin; StableHLO's document on d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -30,14 +30,18 @@ class Extents:
 
     Each symbol is the extent of the first axis that is that symbol and nothing more.
 
+    Args:
+        known: symbols that a caller passes as scalars.
+
     Raises:
         NonStaticShapeError: a symbol that no axis is.
     """
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: Writer, known: Mapping[Any, Value] | None = None) -> None:
         self._writer = writer
         self._places: dict[Any, tuple[Value, int]] = {}
         self._known: dict[Any, Value] = {}
+        self._given = dict(known or {})
         specs = [argument.spec for argument in writer.arguments]
         for index, (argument, spec) in enumerate(zip(writer.arguments, specs, strict=True)):
             for axis, extent in enumerate(spec.shape):
@@ -60,12 +64,20 @@ class Extents:
 
     def _term(self, monomial: Any, factor: int) -> Value:
         atoms = [atom for atom, power in monomial for _ in range(power)]
-        values = [self._known[a] if isinstance(a, Operation) else self._leaf(a) for a in atoms]
+        values = [self._known[a] if isinstance(a, Operation) else self.leaf(a) for a in atoms]
         if factor != 1 or not values:
             values.append(self.value(factor))
         return reduce(self._multiply, values)
 
-    def _leaf(self, leaf: Any) -> Value:
+    @property
+    def symbols(self) -> list[Any]:
+        """What can be told."""
+        return list({**self._given, **self._places})
+
+    def leaf(self, leaf: Any) -> Value:
+        """One symbol as a scalar of int64."""
+        if leaf in self._given:
+            return self._given[leaf]
         if leaf not in self._places:
             raise NonStaticShapeError(
                 f"no axis of an input is the symbol {leaf} and nothing more, so the module cannot "

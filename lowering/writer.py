@@ -51,7 +51,10 @@ class Value:
 
 @dataclass(slots=True)
 class Statement:
-    """`results = head operand joint operand .. tail`."""
+    """`results = head operand joint operand .. tail`.
+
+    In the tail, `«i»` stands for the name of `captured[i]`: what a region uses of its surroundings.
+    """
 
     head: str
     operands: tuple[Value, ...]
@@ -59,6 +62,12 @@ class Statement:
     tail: str
     results: int
     source: Any
+    captured: tuple[Value, ...] = ()
+
+    @property
+    def reads(self) -> tuple[Value, ...]:
+        """Every value it needs."""
+        return self.operands + self.captured
 
 
 class Writer:
@@ -85,6 +94,7 @@ class Writer:
         self._effects: list[int] = []
         self.arguments = [Value(-1 - index, 0, spec) for index, spec in enumerate(inputs)]
         self.extents: Extents | None = None
+        self.emitters: Any = None
 
     @property
     def result(self) -> TensorSpec:
@@ -100,11 +110,14 @@ class Writer:
         tail: str,
         results: Sequence[TensorSpec],
         joint: str = ", ",
+        captured: Sequence[Value] = (),
     ) -> tuple[Value, ...]:
         """`%r = head %a, %b tail`: the one way a statement comes to be."""
         number = len(self.statements)
         self.statements.append(
-            Statement(head, tuple(operands), joint, tail, len(results), self.source)
+            Statement(
+                head, tuple(operands), joint, tail, len(results), self.source, tuple(captured)
+            )
         )
         return tuple(Value(number, index, spec) for index, spec in enumerate(results))
 
@@ -134,8 +147,12 @@ class Writer:
         results: Sequence[TensorSpec],
         attributes: Mapping[str, str],
         *regions: str,
+        captured: Sequence[Value] = (),
     ) -> tuple[Value, ...]:
-        """`"stablehlo.name"(%a) <{key = value}> ({region}) : (types) -> types`, the form every op has."""
+        """`"stablehlo.name"(%a) <{key = value}> ({region}) : (types) -> types`, the form every op has.
+
+        Regions name what they use of their surroundings `«i»`, by its place in `captured`.
+        """
         shown = ", ".join(f"{key} = {value}" for key, value in attributes.items())
         properties = f" <{{{shown}}}>" if shown else ""
         bodies = f" ({', '.join(regions)})" if regions else ""
@@ -144,6 +161,7 @@ class Writer:
             operands,
             f"){properties}{bodies} : {signature(operands, results)}",
             results,
+            captured=captured,
         )
 
     def call(
@@ -163,6 +181,7 @@ class Writer:
         """A writer of a private function of the same module."""
         writer = Writer(specs, self.precision, self.platform, self.linalg)
         writer.functions, writer.symbols = self.functions, self.symbols
+        writer.emitters = self.emitters
         return writer
 
     def define(self, symbol: str, outputs: Sequence[Value], inner: Writer) -> str:
@@ -192,17 +211,30 @@ class Writer:
     ) -> str:
         inner = self.inner(specs)
         results = write(inner, *inner.arguments)
-        symbol = self.define(name, results, inner)
-        taken = ", ".join(f"%a{i}: {tensor_type(spec)}" for i, spec in enumerate(specs))
-        given = ", ".join(f"%a{i}" for i in range(len(specs)))
+        return self.calling(self.define(name, results, inner), inner, results)
+
+    def calling(
+        self, symbol: str, inner: Writer, results: Sequence[Value], captured: int = 0
+    ) -> str:
+        """A region that calls a private function, and gives what it gives.
+
+        Args:
+            captured: how many of the function's arguments, the first, come from the surroundings; the rest
+                are those of the region.
+        """
+        own = [value.spec for value in inner.arguments[captured:]]
+        taken = ", ".join(f"%a{i}: {tensor_type(spec)}" for i, spec in enumerate(own))
+        given = ", ".join([f"«{i}»" for i in range(captured)] + [f"%a{i}" for i in range(len(own))])
         types = signature(inner.arguments, [value.spec for value in results])
         count = len(results)
         made = ", ".join("%r" if count == 1 else f"%r#{i}" for i in range(count))
-        return (
-            f"{{ ^bb0({taken}): %r{'' if count == 1 else f':{count}'} = "
-            f"func.call @{symbol}({given}) : {types} stablehlo.return {made} : "
-            f"{', '.join(tensor_type(value.spec) for value in results)} }}"
-        )
+        shown = ", ".join(tensor_type(value.spec) for value in results)
+        lines = [
+            *([f"    ^bb0({taken}):"] if own else []),
+            f"      %r{'' if count == 1 else f':{count}'} = func.call @{symbol}({given}) : {types}",
+            f"      stablehlo.return {made} : {shown}",
+        ]
+        return "\n".join(["{", *lines, "    }"])
 
     # ---- extents that are no numbers ---------------------------------------------------------
 
@@ -457,8 +489,11 @@ class Writer:
             if statement.results:
                 names[number] = result
             operands = statement.joint.join([use(operand) for operand in statement.operands])
+            tail = statement.tail
+            for place, value in enumerate(statement.captured):
+                tail = tail.replace(f"«{place}»", use(value))
             lines.append(
-                f"    {_assigned(result, statement.results)}{statement.head}{operands}{statement.tail}"
+                f"    {_assigned(result, statement.results)}{statement.head}{operands}{tail}"
                 f"{located(statement.source)}"
             )
         takes = ", ".join(
@@ -486,7 +521,7 @@ class Writer:
         for number in range(len(self.statements) - 1, -1, -1):
             if needed[number]:
                 kept.append(number)
-                for operand in self.statements[number].operands:
+                for operand in self.statements[number].reads:
                     if operand.statement >= 0:
                         needed[operand.statement] = 1
         return kept[::-1]

@@ -25,6 +25,15 @@ from tenferro.api.autodiff import (
     vjp,
 )
 from tenferro.api.compile import GraphCompiler, compile, jit
+from tenferro.api.control import (
+    associative_scan,
+    cond,
+    fori_loop,
+    map,
+    scan,
+    switch,
+    while_loop,
+)
 from tenferro.api.custom import checkpoint, custom_jvp, custom_vjp, stop_gradient
 from tenferro.api.tensor import TracedTensor
 from tenferro.api.vmap import vmap
@@ -133,6 +142,13 @@ __all__ = [
     "random",
     "save",
     "stop_gradient",
+    "associative_scan",
+    "cond",
+    "fori_loop",
+    "map",
+    "scan",
+    "switch",
+    "while_loop",
     "vmap",
     "value_and_grad",
     "vjp",

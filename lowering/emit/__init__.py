@@ -3,6 +3,7 @@
 from lowering.emit import (
     analytic,
     contraction,
+    control,
     dynamic,
     elementwise,
     extension,
@@ -27,5 +28,6 @@ EMITTERS: Column[Emitter] = Column(
     contraction.ROWS,
     indexing.ROWS,
     dynamic.ROWS,
+    control.ROWS,
     extension.ROWS,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from lowering.emit.emitter import EmitterRows
@@ -17,7 +18,7 @@ from tenferro.ops.indexing import (
 )
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["ROWS"]
+__all__ = ["ROWS", "dynamic_slice_at", "dynamic_update_at"]
 
 
 def gather(op: Gather, w: Writer, x: Value, indices: Value) -> Value:
@@ -116,8 +117,10 @@ def dynamic_update_slice(
     op: DynamicUpdateSlice, w: Writer, x: Value, update: Value, *starts: Value
 ) -> Value:
     """`stablehlo.dynamic_update_slice`; of a scalar, the update."""
-    if not starts:
-        return update
+    return _updated(w, x, update, starts) if starts else update
+
+
+def _updated(w: Writer, x: Value, update: Value, starts: Sequence[Value]) -> Value:
     (value,) = w.statement(
         "stablehlo.dynamic_update_slice ",
         (x, update, *starts),
@@ -125,6 +128,34 @@ def dynamic_update_slice(
         (x.spec,),
     )
     return value
+
+
+def dynamic_slice_at(w: Writer, x: Value, index: Value) -> Value:
+    """x[index], along the leading axis."""
+    rest = x.shape[1:]
+    result = TensorSpec.of(rest, x.dtype)
+    if all(map(is_static, rest)):
+        zero = w.scalar(0, index.dtype)
+        sizes = (1, *rest)
+        cut = TensorSpec.of(sizes, x.dtype)
+        starts = (index, *[zero] * len(rest))
+        return w.reshape(w.op("dynamic_slice", x, *starts, result=cut, sizes=sizes), rest)
+    numbers = _fields(
+        offset_dims=tuple(range(len(rest))), collapsed_slice_dims=(0,), start_index_map=(0,)
+    )
+    attributes = {
+        "dimension_numbers": f"#stablehlo.gather<{numbers}index_vector_dim = 0>",
+        "indices_are_sorted": "true",
+    }
+    operands = (x, w.reshape(index, (1,)), w.shape((1, *rest)))
+    return w.generic("dynamic_gather", operands, (result,), attributes)[0]
+
+
+def dynamic_update_at(w: Writer, x: Value, update: Value, index: Value) -> Value:
+    """X with x[index] = update, along the leading axis."""
+    zero = w.scalar(0, index.dtype)
+    row = w.reshape(update, (1, *update.shape))
+    return _updated(w, x, row, (index, *[zero] * update.rank))
 
 
 ROWS: EmitterRows = {

@@ -8,6 +8,7 @@ from tenferro.ad.batch import batch, batch_all, batch_program
 from tenferro.ad.checkpoint import Checkpoint
 from tenferro.ad.context import AdContext
 from tenferro.ad.graph_emitter import GraphEmitter
+from tenferro.ad.inside import residuals
 from tenferro.ad.linearize import linearize
 from tenferro.ad.region import Region, region_of
 from tenferro.ad.transpose import transpose
@@ -22,5 +23,6 @@ __all__ = [
     "batch_program",
     "linearize",
     "region_of",
+    "residuals",
     "transpose",
 ]

@@ -7,9 +7,9 @@ matrix of it, by applying it to all unit tensors; and a program into one of batc
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from tenferro.ad.algebra import Value, lead
-from tenferro.ad.context import AdContext
 from tenferro.ad.graph_emitter import GraphEmitter
 from tenferro.ad.linearize import missing_rule
 from tenferro.graph import Mark, Opaque
@@ -17,7 +17,10 @@ from tenferro.ops.structural import OptimizationBarrier
 from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec
 
-__all__ = ["batch", "batch_all", "batch_program"]
+if TYPE_CHECKING:
+    from tenferro.ad.context import AdContext
+
+__all__ = ["batch", "batch_all", "batch_program", "batch_some"]
 
 
 def batch(
@@ -54,6 +57,27 @@ def batch_all(
         many[value] if value in many else lead(Value(emitter, one.get(value, value)), size).handle
         for value in outputs
     ]
+
+
+def batch_some(
+    emitter: GraphEmitter,
+    start: int,
+    inputs: Mapping[int, int],
+    outputs: Sequence[int],
+    size: object,
+    wanted: Sequence[bool],
+) -> tuple[list[int], list[bool]]:
+    """As `batch_all`, but only `wanted` outputs are repeated; and which have the leading axis now."""
+    many, one = _sweep(emitter, start, inputs)
+    made: list[int] = []
+    for value, is_wanted in zip(outputs, wanted, strict=True):
+        if value in many:
+            made.append(many[value])
+        else:
+            alone = one.get(value, value)
+            made.append(lead(Value(emitter, alone), size).handle if is_wanted else alone)
+    has = [v in many or w for v, w in zip(outputs, wanted, strict=True)]
+    return made, has
 
 
 def _sweep(

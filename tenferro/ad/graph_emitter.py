@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -25,9 +25,12 @@ class GraphEmitter:
         rules: the AD column.
         source: the user's line that new nodes are laid to.
         primal_of: for a tangent, the value it is the tangent of: it exists, and has its shape.
+        mode: what the sweep under way is for: "forward", or "reverse" when its result is transposed.
+        index: the node whose derivative is being written.
     """
 
-    __slots__ = ("_extension_rules", "_scalars", "graph", "primal_of", "rules", "source")
+    __slots__ = ("_extension_rules", "_scalars", "graph", "index", "mode", "primal_of", "rules",
+                 "source")  # fmt: skip
 
     def __init__(
         self,
@@ -40,6 +43,8 @@ class GraphEmitter:
         self._extension_rules = extension_rules
         self.source: SourceLine | None = None
         self.primal_of: dict[int, int] = {}
+        self.mode: Literal["forward", "reverse"] = "forward"
+        self.index = -1
         self._scalars: dict[tuple[str, DType], int] = {}
 
     @property
@@ -49,8 +54,20 @@ class GraphEmitter:
 
     def derive(self, index: int) -> None:
         """Lay what follows to the line of that node, as its derivative."""
+        self.index = index
         source = self.graph.sources[index]
         self.source = None if source is None else source.of(self.graph.nodes[index].op.name)
+
+    def inner(self, graph: Graph) -> GraphEmitter:
+        """An emitter by the same rules, of another graph: the body of a loop or a branch."""
+        emitter = GraphEmitter(graph, self.rules, self._extension_rules)
+        emitter.source = self.source
+        emitter.mode = self.mode
+        return emitter
+
+    def extend(self, op: StdTensorOp) -> tuple[int, ...]:
+        """The outputs of the node being differentiated, when it is made to give what `op` gives."""
+        return self.graph.extend(self.index, op)
 
     def emit_all(self, op: StdTensorOp, *inputs: int) -> tuple[int, ...]:
         """The outputs of `op` on these values."""

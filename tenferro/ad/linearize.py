@@ -37,6 +37,7 @@ def linearize(
         ADRuleUnsupportedError: an active op without a rule, with the user's line.
     """
     graph = emitter.graph
+    emitter.mode = mode
     outputs = list(outputs)
     stop = len(graph.nodes)
     needed = _needed(graph, start, stop, outputs, mode)

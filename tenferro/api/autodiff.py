@@ -13,7 +13,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tenferro.ad import AdContext, batch, transpose
+from tenferro.ad import AdContext, batch, residuals, transpose
 from tenferro.ad import linearize as linearize_graph
 from tenferro.ad.algebra import (
     Value,
@@ -31,7 +31,7 @@ from tenferro.api.stage import Stage
 from tenferro.api.tensor import TracedTensor, value_in
 from tenferro.api.tracing import tracing
 from tenferro.errors import ArityError, InvalidConfigError
-from tenferro.graph import Alias, Graph
+from tenferro.graph import Alias
 from tenferro.ops.structural import BroadcastInDim
 from tenferro.program import CacheStats, GraphProgram
 from tenferro.types import flatten, unflatten
@@ -330,11 +330,11 @@ def _linear_part(
 
     stand_ins = [stage.graph.add_stand_in(stage.type_of(value)) for value in like]
     results = linear(stand_ins)
-    residuals = _residuals(stage, stand_ins, results)
-    forward = stage.run(None, lambda: ([], [*stage.outputs, *aux, *residuals]))
+    kept_back = residuals(stage.graph, stage.graph.inputs, stand_ins, results)
+    forward = stage.run(None, lambda: ([], [*stage.outputs, *aux, *kept_back]))
     kept = forward[n + len(aux) :]
     backward = GraphProgram.from_graph(
-        stage.graph, results, inputs=[*residuals, *stand_ins], name=stage.name
+        stage.graph, results, inputs=[*kept_back, *stand_ins], name=stage.name
     )
 
     def run(given: Sequence[Any]) -> list[Any]:
@@ -345,43 +345,6 @@ def _linear_part(
         return list(backward.run(*kept, *given))
 
     return packed(forward), run
-
-
-def _residuals(stage: Stage, stand_ins: Sequence[int], results: Sequence[int]) -> list[int]:
-    """The values that the linear part takes from the rest, by one sweep forward and one backward.
-
-    What depends on no argument, such as a constant, is made again rather than kept.
-    """
-    graph: Graph = stage.graph
-    computed = bytearray(len(graph.types))
-    linear = bytearray(len(graph.types))
-    for value in graph.inputs:
-        computed[value] = 1
-    for value in stand_ins:
-        linear[value] = 1
-    for node in graph.nodes:
-        if any([linear[value] for value in node.inputs]):
-            for value in node.outputs:
-                linear[value] = 1
-        elif any([computed[value] for value in node.inputs]):
-            for value in node.outputs:
-                computed[value] = 1
-    needed = bytearray(len(graph.types))
-    residuals: dict[int, None] = {}
-
-    def need(value: int) -> None:
-        if computed[value] and not linear[value]:
-            residuals[value] = None
-        else:
-            needed[value] = 1
-
-    for value in results:
-        need(value)
-    for node in reversed(graph.nodes):
-        if any([needed[value] for value in node.outputs]):
-            for value in node.inputs:
-                need(value)
-    return list(residuals)
 
 
 # ---- matrices ------------------------------------------------------------------------------------

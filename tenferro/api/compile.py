@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.api.tensor import TracedTensor
+from tenferro.api.tensor import TracedTensor, value_in
 from tenferro.api.tracing import tracing
 from tenferro.dims import SymDim
 from tenferro.errors import DTypeError, InvalidConfigError, TenferroError
 from tenferro.exec import ExecProgram, GraphExecutor
 from tenferro.exec.dispatch import is_traced
-from tenferro.graph import Graph, GraphBuilder, line_of
+from tenferro.graph import BodyBuilder, Graph, GraphBuilder, line_of
 from tenferro.program import BoundedCache, CacheStats, Executor, ExtensionCaches, GraphProgram
 from tenferro.types import DType, TensorSpec, flatten, leaf_paths, unflatten
 
@@ -198,10 +198,12 @@ def _as_array(leaf: Any, path: str) -> Any:
 
 def output_value(builder: GraphBuilder, leaf: Any, path: str) -> int:
     """The value of a leaf of what a traced function returned."""
-    if isinstance(leaf, TracedTensor):
+    if isinstance(leaf, TracedTensor) and not isinstance(builder, BodyBuilder):
         if leaf.builder.graph is not builder.graph:
             raise InvalidConfigError(f"result{path} belongs to another trace")
         return leaf.value
+    if is_traced(leaf):
+        return value_in(builder, leaf)
     if isinstance(leaf, SymDim):
         raise DTypeError(f"result{path} is the extent {leaf}; use tenferro.shape_of to return it")
     return builder.lift(_as_array(leaf, f"result{path}"))

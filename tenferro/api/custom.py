@@ -124,7 +124,7 @@ class _MarkedCall:
         """The call, if a trace is under way or an argument belongs to one."""
         leaves = flatten((args, kwargs))[0]
         traced = next((x for x in leaves if isinstance(x, TracedTensor)), None)
-        builder = current_builder() if traced is None else traced.builder
+        builder = current_builder() or (None if traced is None else traced.builder)
         return None if builder is None else cls(builder, fn, args, kwargs, static)
 
     def marked(self, mark: Mark, inputs: Sequence[int]) -> Any:

@@ -108,7 +108,7 @@ class Stage:
         self.names: list[str] = [leaf for _, _, names in self.parts for leaf in names]
         everything = flatten((args, kwargs))[0]
         traced = next((x for x in everything if isinstance(x, TracedTensor)), None)
-        builder = current_builder() if traced is None else traced.builder
+        builder = current_builder() or (None if traced is None else traced.builder)
         self.concrete = builder is None
         self.builder: GraphBuilder = ArgumentBuilder(Graph()) if builder is None else builder
         if builder is None:

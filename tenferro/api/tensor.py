@@ -6,9 +6,10 @@ from typing import Any, NoReturn
 
 from tenferro.api.operators import Operators
 from tenferro.api.promotion import broadcast_to, convert
+from tenferro.api.tracing import current_builder
 from tenferro.errors import ConcretizationError, DataDependentShapeError, InvalidConfigError
 from tenferro.exec.dispatch import as_operand, is_traced
-from tenferro.graph import ArgumentBuilder, GraphBuilder, StopGradient
+from tenferro.graph import ArgumentBuilder, BodyBuilder, GraphBuilder, StopGradient
 from tenferro.ops import StdTensorOp
 from tenferro.types import DType, TensorSpec
 
@@ -33,7 +34,9 @@ class TracedTensor(Operators):
     @staticmethod
     def __tenferro_apply__(op: StdTensorOp, operands: tuple[Any, ...]) -> tuple[Any, ...]:
         """Append `op` to the graph of the traced operands, arrays becoming constants."""
-        builder = next(x.builder for x in operands if isinstance(x, TracedTensor))
+        builder = current_builder() or next(
+            x.builder for x in operands if isinstance(x, TracedTensor)
+        )
         values = [value_in(builder, operand) for operand in operands]
         return tuple(TracedTensor(builder, value) for value in builder.emit_all(op, *values))
 
@@ -131,12 +134,15 @@ def value_in(builder: GraphBuilder, operand: Any) -> int:
     """The value of a tensor of this trace, or of an array lifted into it."""
     if isinstance(operand, TracedTensor):
         if operand.builder.graph is not builder.graph:
+            if isinstance(builder, BodyBuilder):
+                key = (id(operand.builder.graph), operand.value)
+                return builder.capture(key, operand, operand.spec)
             raise InvalidConfigError(
                 f"{operand!r} belongs to another trace; return tensors from a traced function "
                 "instead of keeping them"
             )
         return operand.value
     operand = as_operand(operand)
-    if is_traced(operand) and not isinstance(builder, ArgumentBuilder):
+    if is_traced(operand) and not isinstance(builder, ArgumentBuilder | BodyBuilder):
         operand = operand.__tenferro_constant__()
     return builder.lift(operand)

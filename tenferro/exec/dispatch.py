@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 
 from tenferro.dims import GuardLog
-from tenferro.errors import ArityError, DTypeError, TenferroError
-from tenferro.exec.extensions import ExtensionRegistry
-from tenferro.exec.kernels import KERNELS, Kernel
+from tenferro.errors import ArityError, DTypeError
+from tenferro.exec.kernels import KERNELS
 from tenferro.exec.quiet import QUIET
-from tenferro.graph import SourceLine
 from tenferro.ops import StdTensorOp
+from tenferro.ops.control import ControlOp
 from tenferro.ops.extension import Extension
 from tenferro.program import native_executor
 from tenferro.types import DType, TensorSpec
@@ -29,7 +28,6 @@ __all__ = [
     "copied",
     "elements",
     "is_traced",
-    "kernel_of",
     "spec_of",
     "stop_gradient",
 ]
@@ -62,9 +60,9 @@ def apply_all(op: StdTensorOp, *operands: Any) -> tuple[Any, ...]:
             return handler(op, operands)
     arrays = [np.asarray(operand) for operand in operands]
     types = op.infer(*[spec_of(array) for array in arrays], guards=GuardLog())
-    if isinstance(op, Extension):
+    if isinstance(op, Extension | ControlOp):
         with np.errstate(all="ignore"):
-            result = kernel_of(op)(op, *arrays)
+            result = native_executor().kernel(op)(op, *arrays)
     else:
         result = QUIET.run(KERNELS[type(op)], op, *arrays)
     return (np.asarray(result),) if len(types) == 1 else tuple(map(np.asarray, result))
@@ -73,26 +71,6 @@ def apply_all(op: StdTensorOp, *operands: Any) -> tuple[Any, ...]:
 def apply_beside(x: Any, op: StdTensorOp) -> Any:
     """The output of an op without operands: in the trace or the runtime of x, or an array beside one."""
     return x.emit(op) if is_traced(x) else apply(op)
-
-
-def kernel_of(
-    op: StdTensorOp, registry: ExtensionRegistry | None = None, source: SourceLine | None = None
-) -> Kernel:
-    """What runs an op on arrays; an extension, by its family's runtime in a registry.
-
-    Args:
-        registry: the default executor's, unless given.
-        source: your line, for the error.
-
-    Raises:
-        UnsupportedError: an extension without a runtime.
-    """
-    if not isinstance(op, Extension):
-        return KERNELS[type(op)]
-    try:
-        return (native_executor().extensions if registry is None else registry).kernel(op)
-    except TenferroError as error:
-        raise error.at(str(source or "")) from None
 
 
 def is_traced(operand: Any) -> bool:

@@ -6,25 +6,35 @@ Source: seed 002, sections II to V.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from itertools import chain, repeat
 from typing import Any, Literal, NamedTuple
 
 from tenferro.dims import ShapeExtent, extent_of
-from tenferro.exec.dispatch import kernel_of
+from tenferro.errors import TenferroError
 from tenferro.exec.extensions import ExtensionRegistry
 from tenferro.exec.grouping import SMALLEST
-from tenferro.exec.kernels import Kernel
+from tenferro.exec.kernels import KERNELS, Kernel
 from tenferro.exec.memory import Arena
+from tenferro.exec.run import run_instructions
 from tenferro.exec.straight_line import StraightLine, straight_line
 from tenferro.exec.workers import Workers
 from tenferro.graph import SourceLine
 from tenferro.ops import StdTensorOp
+from tenferro.ops.control import ControlOp
+from tenferro.ops.extension import Extension
 from tenferro.program import GraphProgram
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["ExecInstruction", "ExecProgram", "Pass", "Resources", "compile_std_to_exec"]
+__all__ = [
+    "ExecInstruction",
+    "ExecProgram",
+    "Pass",
+    "Resources",
+    "compile_std_to_exec",
+    "kernel_of",
+]
 
 Pass = Callable[[GraphProgram], GraphProgram]
 """A pure function from program to program that keeps its meaning."""
@@ -67,11 +77,14 @@ class Resources:
         workers: threads for large arrays.
         arena: memory for values in the middle.
         order: of results, where they can be written so; "K" asks for none.
+        segmented, check_finite: how sub-programs are run; see `GraphExecutor`.
     """
 
     workers: Workers = field(default_factory=lambda: Workers(1))
     arena: Arena = field(default_factory=lambda: Arena(0))
     order: Literal["F", "C", "K"] = "K"
+    segmented: bool = True
+    check_finite: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,12 +158,13 @@ def compile_std_to_exec(
         UnsupportedError: an extension whose family has no runtime in `extensions`.
     """
     registry = ExtensionRegistry() if extensions is None else extensions
+    resources = Resources() if resources is None else resources
     for rewrite in passes:
         program = rewrite(program)
     instructions = tuple(
         ExecInstruction(
             op=instruction.op,
-            kernel=kernel_of(instruction.op, registry, instruction.source),
+            kernel=kernel_of(instruction.op, passes, registry, resources, instruction.source),
             input_slots=instruction.inputs,
             output_slots=instruction.outputs,
             output_types=tuple(program.types[slot] for slot in instruction.outputs),
@@ -165,5 +179,37 @@ def compile_std_to_exec(
         output_slots=program.output_slots,
         n_slots=program.n_slots,
         input_types=program.input_specs,
-        resources=Resources() if resources is None else resources,
+        resources=resources,
     )
+
+
+def kernel_of(
+    op: StdTensorOp,
+    passes: Sequence[Pass],
+    registry: ExtensionRegistry,
+    resources: Resources,
+    source: SourceLine | None = None,
+) -> Kernel:
+    """What runs an op on arrays: an extension by its family's runtime, a loop over its compiled body.
+
+    Raises:
+        UnsupportedError: an extension without a runtime, with your line.
+    """
+    try:
+        if isinstance(op, Extension):
+            return registry.kernel(op)
+        if isinstance(op, ControlOp):
+            inner = replace(resources, order="K")
+            runs = [
+                partial(
+                    run_instructions,
+                    compile_std_to_exec(part.program, passes, registry, inner),
+                    segmented=resources.segmented,
+                    check_finite=resources.check_finite,
+                )
+                for part in op.parts
+            ]
+            return KERNELS[type(op)].over(runs)  # pyright: ignore[reportFunctionMemberAccess]  # because all of that family are ControlKernels
+    except TenferroError as error:
+        raise error.at(str(source or "")) from None
+    return KERNELS[type(op)]

@@ -10,12 +10,20 @@ import numpy as np
 from tenferro.errors import InvalidConfigError
 from tenferro.exec.copying import dense
 from tenferro.exec.dispatch import is_traced
-from tenferro.exec.exec_program import ExecProgram, Pass, Resources, compile_std_to_exec
+from tenferro.exec.exec_program import (
+    ExecProgram,
+    Pass,
+    Resources,
+    compile_std_to_exec,
+    kernel_of,
+)
 from tenferro.exec.extensions import ExtensionRegistry, ExtensionRuntime
+from tenferro.exec.kernels import Kernel
 from tenferro.exec.memory import Arena
 from tenferro.exec.replay import replay
 from tenferro.exec.run import run_instructions
 from tenferro.exec.workers import Workers
+from tenferro.ops import StdTensorOp
 from tenferro.passes import NATIVE_PASSES
 from tenferro.program import BoundedCache, CacheStats, GraphProgram
 from tenferro.program.memory_plan import MemoryPlan
@@ -97,7 +105,7 @@ class GraphExecutor:
             self.register_runtime(runtime)
         self.workers = Workers(threads)
         self.arena = Arena(arena_bytes)
-        self._resources = Resources(self.workers, self.arena, order)
+        self._resources = Resources(self.workers, self.arena, order, segmented, check_finite)
         self._generates = segmented and not check_finite
         self._compiled: BoundedCache[ExecProgram] = BoundedCache(cache_size)
         self._latest: dict[GraphProgram, Latest] = {}
@@ -167,6 +175,14 @@ class GraphExecutor:
                 self._resources,
             ),
         )
+
+    def kernel(self, op: StdTensorOp) -> Kernel:
+        """What runs one op on arrays: an extension by the runtimes here, a loop by these passes.
+
+        Raises:
+            UnsupportedError: an extension without a runtime.
+        """
+        return kernel_of(op, self.passes, self.extensions, self._resources)
 
     def register_runtime(self, runtime: ExtensionRuntime, *, replace: bool = False) -> None:
         """Execute an extension family by this runtime.

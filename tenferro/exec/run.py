@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tenferro.errors import BackendFailureError, NonFiniteError, TenferroError
-from tenferro.exec.exec_program import ExecInstruction, ExecProgram
 from tenferro.exec.finite import strange
 from tenferro.ops import StdTensorOp
 from tenferro.types import TensorSpec
+
+if TYPE_CHECKING:
+    from tenferro.exec.exec_program import ExecInstruction, ExecProgram
 
 __all__ = ["execute", "failure", "run_instructions"]
 

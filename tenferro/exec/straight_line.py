@@ -22,6 +22,7 @@ from tenferro.exec.grouping import Group, grouped
 from tenferro.exec.kernels import bound, may_view
 from tenferro.exec.kernels.dot_general import Contraction
 from tenferro.exec.memory import plan_memory
+from tenferro.ops.control import ControlOp
 from tenferro.ops.extension import Extension
 from tenferro.ops.source import Constant
 from tenferro.ops.structural import BroadcastInDim
@@ -185,7 +186,7 @@ class _Writer:
         if not all(slot in self.known for slot in step.input_slots):
             return False
         small = all([spec.is_static and spec.size <= LARGEST_FOLDED for spec in step.output_types])
-        if isinstance(step.op, Extension) or not (small or isinstance(step.op, FREE)):
+        if isinstance(step.op, Extension | ControlOp) or not (small or isinstance(step.op, FREE)):
             return False
         with np.errstate(all="ignore"):
             found = self.bound[index](*[self.known[slot] for slot in step.input_slots])

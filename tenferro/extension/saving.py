@@ -12,7 +12,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
@@ -34,7 +34,7 @@ from tenferro.graph import Graph, SourceLine
 from tenferro.ops import STD_OPS, StdTensorOp
 from tenferro.ops.extension import Extension
 from tenferro.ops.source import Constant
-from tenferro.program import GraphProgram
+from tenferro.program import GraphProgram, Subprogram
 from tenferro.types import DType, TensorSpec, load_tree, save_tree
 
 __all__ = ["MissingExtension", "load", "save"]
@@ -92,30 +92,15 @@ def save(program: GraphProgram, path: Any) -> None:
     array([2., 2.])
     """
     constants: list[Any] = []
-    instructions: list[dict[str, Any]] = []
-    for instruction in program.instructions:
-        entry = _saved_op(instruction.op, constants)
-        entry["inputs"], entry["outputs"] = instruction.inputs, instruction.outputs
-        if isinstance(instruction.op, Extension):
-            entry["types"] = [str(program.types[slot]) for slot in instruction.outputs]
-        if instruction.source is not None:
-            entry["source"] = list(instruction.source)
-        instructions.append(entry)
     document = {
         "format": FORMAT,
         "version": VERSION,
         "name": program.name,
-        "inputs": [str(spec) for spec in program.input_specs],
         "input_names": program.input_names,
         "output_names": program.output_names,
-        "outputs": program.output_slots,
         "in_tree": save_tree(program.in_tree),
         "out_tree": save_tree(program.out_tree),
-        "guards": [
-            [str(guard.lhs), guard.relation, str(guard.rhs), guard.reason, guard.source]
-            for guard in program.guards
-        ],
-        "instructions": instructions,
+        **_saved_steps(program, constants),
     }
     with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
         # A fixed date, so that the same program is the same file.
@@ -130,6 +115,28 @@ def _write(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
     archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), content)
 
 
+def _saved_steps(program: GraphProgram, constants: list[Any]) -> dict[str, Any]:
+    """What a program does: of its own, or in an op."""
+    instructions: list[dict[str, Any]] = []
+    for instruction in program.instructions:
+        entry = _saved_op(instruction.op, constants)
+        entry["inputs"], entry["outputs"] = instruction.inputs, instruction.outputs
+        if isinstance(instruction.op, Extension):
+            entry["types"] = [str(program.types[slot]) for slot in instruction.outputs]
+        if instruction.source is not None:
+            entry["source"] = list(instruction.source)
+        instructions.append(entry)
+    return {
+        "inputs": [str(spec) for spec in program.input_specs],
+        "outputs": program.output_slots,
+        "guards": [
+            [str(guard.lhs), guard.relation, str(guard.rhs), guard.reason, guard.source]
+            for guard in program.guards
+        ],
+        "instructions": instructions,
+    }
+
+
 def _saved_op(op: StdTensorOp, constants: list[Any]) -> dict[str, Any]:
     if isinstance(op, Constant):
         array = op.array
@@ -140,18 +147,21 @@ def _saved_op(op: StdTensorOp, constants: list[Any]) -> dict[str, Any]:
         inner = op.op
         if isinstance(inner, MissingExtension):
             return {"extension": inner.family_id, "payload": json.loads(inner.payload)}
-        return {"extension": check_family_id(inner.family_id), "payload": _payload(inner)}
-    return {"op": type(op).__name__, "payload": _payload(op)}
+        return {
+            "extension": check_family_id(inner.family_id),
+            "payload": _payload(inner, constants),
+        }
+    return {"op": type(op).__name__, "payload": _payload(op, constants)}
 
 
-def _payload(op: Any) -> dict[str, Any]:
+def _payload(op: Any, constants: list[Any]) -> dict[str, Any]:
     if not is_dataclass(op):
         return {}
     name = getattr(op, "family_id", type(op).__name__)
-    return {field.name: _saved(getattr(op, field.name), name) for field in fields(op)}
+    return {field.name: _saved(getattr(op, field.name), name, constants) for field in fields(op)}
 
 
-def _saved(value: Any, op: str) -> Any:
+def _saved(value: Any, op: str, constants: list[Any]) -> Any:
     """A payload value in JSON; what JSON has no word for is an object with one key."""
     if value is None or isinstance(value, bool | str):
         return value
@@ -168,7 +178,9 @@ def _saved(value: Any, op: str) -> Any:
     if isinstance(value, SymDim):
         return {"dim": str(value)}
     if isinstance(value, tuple | list):
-        return [_saved(item, op) for item in value]
+        return [_saved(item, op, constants) for item in value]
+    if isinstance(value, Subprogram):
+        return {"program": _saved_steps(value.program, constants)}
     raise UnsupportedError(
         f"save: {op} has a payload of type {type(value).__name__}: {value!r:.60}"
     )
@@ -216,23 +228,7 @@ def _load(archive: zipfile.ZipFile, skip: bool) -> GraphProgram:
         raise InvalidConfigError(
             f"load: the file is of version {document.get('version')!r}, this reads {VERSION}"
         )
-    graph = Graph()
-    values = [graph.add_input(TensorSpec.parse(text)) for text in document["inputs"]]
-    for entry in document["instructions"]:
-        op = _loaded_op(entry, archive, skip)
-        source = entry.get("source")
-        place = (
-            None if source is None else SourceLine(str(source[0]), int(source[1]), str(source[2]))
-        )
-        if entry["outputs"] != list(range(len(values), len(values) + len(entry["outputs"]))):
-            raise InvalidConfigError(f"load: instruction {entry['outputs']} is out of order")
-        if not all(type(i) is int and 0 <= i < len(values) for i in entry["inputs"]):
-            raise InvalidConfigError(
-                f"load: instruction {entry['outputs']} reads what is not there"
-            )
-        made = graph.add(op, tuple(values[slot] for slot in entry["inputs"]), place)
-        values.extend(made)
-    outputs = [values[slot] for slot in document["outputs"]]
+    graph, outputs, guards = _loaded_steps(document, archive, skip)
     in_tree = load_tree(document["in_tree"], len(document["inputs"]))
     out_tree = load_tree(document["out_tree"], len(outputs))
     return GraphProgram.from_graph(
@@ -243,17 +239,44 @@ def _load(archive: zipfile.ZipFile, skip: bool) -> GraphProgram:
         out_tree=out_tree,
         input_names=[str(name) for name in document["input_names"]],
         output_names=[str(name) for name in document["output_names"]],
-        guards=[
-            Guard(parse_dim(lhs), str(relation), parse_dim(rhs), str(reason), source)
-            for lhs, relation, rhs, reason, source in document["guards"]
-        ],
+        guards=guards,
     )
+
+
+def _loaded_steps(
+    document: Mapping[str, Any], archive: zipfile.ZipFile, skip: bool
+) -> tuple[Graph, list[int], list[Guard]]:
+    """What a program does: the graph, its outputs, and what must hold."""
+    graph = Graph()
+    values = [graph.add_input(TensorSpec.parse(text)) for text in document["inputs"]]
+    for entry in document["instructions"]:
+        op = _loaded_op(entry, archive, skip)
+        source = entry.get("source")
+        place = None if source is None else _loaded_place(source)
+        if entry["outputs"] != list(range(len(values), len(values) + len(entry["outputs"]))):
+            raise InvalidConfigError(f"load: instruction {entry['outputs']} is out of order")
+        if not all(type(i) is int and 0 <= i < len(values) for i in entry["inputs"]):
+            raise InvalidConfigError(
+                f"load: instruction {entry['outputs']} reads what is not there"
+            )
+        made = graph.add(op, tuple(values[slot] for slot in entry["inputs"]), place)
+        values.extend(made)
+    guards = [
+        Guard(parse_dim(lhs), str(relation), parse_dim(rhs), str(reason), source)
+        for lhs, relation, rhs, reason, source in document["guards"]
+    ]
+    return graph, [values[slot] for slot in document["outputs"]], guards
+
+
+def _loaded_place(source: Sequence[Any]) -> SourceLine:
+    file, line, *names = source
+    return SourceLine(str(file), int(line), *map(str, names))
 
 
 def _loaded_op(entry: Mapping[str, Any], archive: zipfile.ZipFile, skip: bool) -> StdTensorOp:
     if "constant" in entry:
         return _loaded_constant(entry, archive)
-    payload = {str(key): _loaded(value) for key, value in entry["payload"].items()}
+    payload = {str(key): _loaded(value, archive, skip) for key, value in entry["payload"].items()}
     if "extension" in entry:
         return Extension(_loaded_extension(entry, payload, skip))
     card = _CARDS.get(entry["op"])
@@ -298,12 +321,17 @@ def _loaded_extension(entry: Mapping[str, Any], payload: dict[str, Any], skip: b
     )
 
 
-def _loaded(value: Any) -> Any:
+def _loaded(value: Any, archive: zipfile.ZipFile, skip: bool) -> Any:
     if isinstance(value, list):
-        return tuple(_loaded(item) for item in value)
+        return tuple(_loaded(item, archive, skip) for item in value)
     if not isinstance(value, dict):
         return value
     ((kind, text),) = value.items()
+    if kind == "program":
+        graph, outputs, guards = _loaded_steps(text, archive, skip)
+        return Subprogram.of_program(
+            GraphProgram.from_graph(graph, outputs, name="body", guards=guards)
+        )
     if kind == "dtype":
         return DType.of(text)
     if kind == "float":

@@ -13,7 +13,7 @@ from tenferro.ops import StdTensorOp
 from tenferro.ops.source import Constant
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["ArgumentBuilder", "GraphBuilder"]
+__all__ = ["ArgumentBuilder", "BodyBuilder", "GraphBuilder"]
 
 
 class GraphBuilder:
@@ -103,3 +103,29 @@ class ArgumentBuilder(GraphBuilder):
             value = self.graph.add_input(TensorSpec(array.shape, array.dtype))
             self.arguments[id(array)] = (value, array)
         return self.arguments[id(array)][0]
+
+
+class BodyBuilder(GraphBuilder):
+    """A builder of the body of a loop or a branch: what comes from outside becomes an input.
+
+    Attributes:
+        captured: for each tensor or array met, the input that stands for it, by its identity.
+    """
+
+    __slots__ = ("captured",)
+
+    def __init__(self) -> None:
+        super().__init__(Graph())
+        self.captured: dict[Any, tuple[int, Any]] = {}
+
+    def lift(self, array: Any) -> int:
+        """An array met while tracing: an input, once each; a single number is a constant."""
+        if isinstance(array, np.ndarray) and array.size <= 1:
+            return super().lift(array)
+        return self.capture(id(array), array, TensorSpec(array.shape, array.dtype))
+
+    def capture(self, key: Any, operand: Any, spec: TensorSpec) -> int:
+        """The input that stands for a tensor of the surroundings."""
+        if key not in self.captured:
+            self.captured[key] = (self.graph.add_input(spec), operand)
+        return self.captured[key][0]

@@ -104,6 +104,23 @@ class Graph:
         self._applied[key] = outputs
         return outputs
 
+    def extend(self, index: int, op: StdTensorOp) -> tuple[int, ...]:
+        """Put an op in place of that node's which gives what it gave, and more, on the same values.
+
+        What was computed once stays so when a derivative needs more of it than its result.
+        """
+        node = self.nodes[index]
+        known = self._applied.get((op, node.inputs))
+        if known is not None:
+            return known
+        specs = op.infer(*[self.types[value] for value in node.inputs], guards=self.guards)
+        start = len(self.types)
+        self.types.extend(specs[len(node.outputs) :])
+        outputs = (*node.outputs, *range(start, len(self.types)))
+        self.nodes[index] = Node(op, node.inputs, outputs)
+        self._applied[op, node.inputs] = outputs
+        return outputs
+
     def add_mark(
         self, mark: Mark | Opaque, inputs: tuple[int, ...], source: SourceLine | None = None
     ) -> tuple[int, ...]:

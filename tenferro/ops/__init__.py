@@ -6,6 +6,7 @@
 from tenferro.ops import (
     analytic,
     contraction,
+    control,
     dynamic,
     elementwise,
     extension,
@@ -28,6 +29,7 @@ STD_OPS: tuple[type[StdTensorOp], ...] = (
     *contraction.CARDS,
     *indexing.CARDS,
     *dynamic.CARDS,
+    *control.CARDS,
 )
 """Every op of the vocabulary, in the order of the catalogue."""
 

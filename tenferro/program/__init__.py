@@ -8,6 +8,7 @@ from tenferro.program.expand import expand_extensions, expansion_of
 from tenferro.program.hoist import hoist_constants
 from tenferro.program.native import Executor, install_native_executor, native_executor
 from tenferro.program.program import GraphProgram, Instruction, LoweringView
+from tenferro.program.subprogram import Subprogram
 
 __all__ = [
     "BoundedCache",
@@ -17,6 +18,7 @@ __all__ = [
     "ExtensionCaches",
     "GraphProgram",
     "ProgramBuilder",
+    "Subprogram",
     "SourceLine",
     "Instruction",
     "LoweringView",

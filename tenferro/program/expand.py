@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tenferro.errors import ExtensionLoweringError, TenferroError, UnsupportedError
 from tenferro.graph import Graph, GraphBuilder, SourceLine
+from tenferro.ops.control import ControlOp
 from tenferro.ops.extension import Extension
 from tenferro.program.rewrite import rewrite
 
@@ -31,11 +32,16 @@ def expand_extensions(
         UnsupportedError: extensions without an expansion; lists them all, with the user's lines.
         ExtensionLoweringError: an expansion that fails, or disagrees with the declared types.
     """
+    from tenferro.program.subprogram import Subprogram  # because programs expand themselves
+
     missing: list[str] = []
 
     def rule(
         graph: Graph, op: Any, inputs: tuple[int, ...], source: SourceLine | None
     ) -> tuple[int, ...] | None:
+        if isinstance(op, ControlOp):
+            inside = [rewrite(part.program, rule, only=Extension) for part in op.parts]
+            return graph.add(op.with_parts(*map(Subprogram.of_program, inside)), inputs, source)
         if type(op) is not Extension or keep(op):
             return None
         made = _expanded(graph, op, inputs, source)

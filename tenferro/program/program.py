@@ -11,6 +11,7 @@ from tenferro.dims import Guard, SymDim, is_exact
 from tenferro.errors import ArityError, InvalidConfigError, NonStaticShapeError
 from tenferro.graph import Graph, Mark, Opaque, SourceLine
 from tenferro.ops import StdTensorOp
+from tenferro.ops.control import ControlOp
 from tenferro.ops.source import Constant
 from tenferro.program.arguments import bind_symbols, check_arguments
 from tenferro.program.native import native_executor, native_run
@@ -96,6 +97,7 @@ class GraphProgram:
         for value in outputs:
             needed[value] = wanted[value]
         kept: list[int] = []
+        pruned: dict[int, tuple[StdTensorOp, tuple[int, ...], tuple[int, ...]]] = {}
         nodes, sources, known = graph.nodes, graph.sources, graph.types
         for index in range(len(nodes) - 1, -1, -1):
             op, taken, made = nodes[index]
@@ -105,6 +107,10 @@ class GraphProgram:
             else:
                 continue
             kept.append(index)
+            if isinstance(op, ControlOp):
+                smaller, inner, outer = op.pruned([bool(needed[value]) for value in made])
+                taken, made = tuple([taken[i] for i in inner]), tuple([made[i] for i in outer])
+                pruned[index] = smaller, taken, made
             if isinstance(op, Mark):
                 for position, value in zip(op.takes, made, strict=True):
                     needed[taken[position]] |= needed[value] & wanted[taken[position]]
@@ -119,7 +125,7 @@ class GraphProgram:
         # What two names of one value were used for is one instruction once the names are gone.
         applied: dict[Any, tuple[int, ...]] | None = {} if graph.marked else None
         for index in reversed(kept):
-            op, taken, made = nodes[index]
+            op, taken, made = pruned.get(index) or nodes[index]
             if isinstance(op, Mark):
                 for position, value in zip(op.takes, made, strict=True):
                     if needed[value] and slot_of[value] < 0:
@@ -283,9 +289,11 @@ class GraphProgram:
         digest.update(f"{self.in_tree}{self.out_tree}".encode())
         for instruction in self.instructions:
             op = instruction.op
-            payload = op.data if isinstance(op, Constant) else b""
             digest.update(f"{op!r}{instruction.inputs}{instruction.outputs}".encode())
-            digest.update(payload)
+            if isinstance(op, Constant):
+                digest.update(op.data)
+            elif isinstance(op, ControlOp):
+                digest.update("".join([part.fingerprint for part in op.parts]).encode())
         return digest.hexdigest()
 
     def profile(self, *arrays: Any, runs: int = 5) -> Profile:
@@ -373,6 +381,9 @@ class GraphProgram:
             made = ", ".join(f"%{slot}: {self.types[slot]}" for slot in instruction.outputs)
             taken = "".join(f" %{slot}" for slot in instruction.inputs)
             drafts.append((f"  {made} = {instruction.op}{taken}", instruction.source))
+            if isinstance(instruction.op, ControlOp):
+                for part in instruction.op.parts:
+                    drafts += [(f"    {line}", None) for line in str(part.program).splitlines()]
         width = min(max((len(text) for text, _ in drafts), default=0), 72)
         for text, source in drafts:
             place = f"  # {_short(source)}" if source else ""

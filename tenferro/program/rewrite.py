@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tenferro.graph import Graph, Node, SourceLine
 from tenferro.ops import StdTensorOp
+from tenferro.ops.control import ControlOp
 
 if TYPE_CHECKING:
     from tenferro.program.program import GraphProgram
@@ -22,11 +23,14 @@ def rewrite(
 ) -> GraphProgram:
     """The program with `rule` applied to each instruction in order; what nothing needs is dropped.
 
-    A rule that changes `only` one card's ops leaves a program without any as it is.
+    A rule that changes `only` one card's ops leaves a program without any as it is. Loops and choices are
+    ops like any other here: what is in them is the rule's business.
 
     The fresh arena is hash-consed, so equal instructions become one on the way.
     """
-    if only is not None and not any(type(i.op) is only for i in program.instructions):
+    if only is not None and not any(
+        type(i.op) is only or isinstance(i.op, ControlOp) for i in program.instructions
+    ):
         return program
     graph = Graph()
     values = [graph.add_input(spec) for spec in program.input_specs]

@@ -11,6 +11,7 @@ with np.errstate(all="ignore"):  # because definitions round to infinity on purp
     from tests.samples import (
         analytic,
         contraction,
+        control,
         dynamic,
         elementwise,
         indexing,
@@ -30,5 +31,6 @@ SAMPLES = Column(
     contraction.ROWS,
     indexing.ROWS,
     dynamic.ROWS,
+    control.ROWS,
 )
 ALL: list[OpSample] = [sample for samples in SAMPLES.values() for sample in samples]

@@ -16,6 +16,7 @@ import numpy as np
 from tenferro.ops import STD_OPS, Column, StdTensorOp
 from tenferro.ops import analytic as an
 from tenferro.ops import contraction as co
+from tenferro.ops import control as cf
 from tenferro.ops import dynamic as dy
 from tenferro.ops import elementwise as el
 from tenferro.ops import indexing as ix
@@ -406,6 +407,7 @@ PROPOSALS: Column[Row] = Column(
         ix.DynamicUpdateSlice: _dynamic_update,
     },
     _all(dy.CARDS, DATA_DECIDE),
+    _all(cf.CARDS, NotProposed("their bodies are programs, which are proposed as such")),
     {
         Extension: NotProposed(
             "families take matrices that mean something; their own tests compare both paths"

@@ -15,6 +15,7 @@ from typing import Any
 from tenferro.ops import STD_OPS, Column, StdTensorOp
 from tenferro.ops import analytic as an
 from tenferro.ops import contraction as co
+from tenferro.ops import control as cf
 from tenferro.ops import dynamic as dy
 from tenferro.ops import elementwise as el
 from tenferro.ops import indexing as ix
@@ -132,5 +133,6 @@ ROUNDING: Column[Rounding] = Column(
     },
     _with(_all(ix.CARDS, EXACT), {ix.Scatter: Rounding(1, 4, _updates)}),
     _all(dy.CARDS, EXACT),
+    _all(cf.CARDS, EXACT),  # because their bodies' ops are looked up in turn
     {Extension: Rounding(8, 16, _largest)},
 )

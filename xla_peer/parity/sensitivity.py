@@ -11,20 +11,22 @@ may give either. It is a first-order estimate from samples, and not a proof.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-from tenferro.exec.dispatch import kernel_of
+from tenferro.exec.kernels import KERNELS
 from tenferro.ops import StdTensorOp
 from tenferro.ops import analytic as an
 from tenferro.ops import contraction as co
 from tenferro.ops import elementwise as el
 from tenferro.ops import indexing as ix
 from tenferro.ops import reduction as re
+from tenferro.ops.control import ControlOp
 from tenferro.ops.source import Constant
-from tenferro.program import GraphProgram
+from tenferro.program import GraphProgram, native_executor
 from tenferro.types import DType, TensorSpec
 from xla_peer.parity.rounding import ROUNDING
 
@@ -137,6 +139,14 @@ def _by_part(change: Callable[[Any], Any], x: Any) -> Any:
     return found
 
 
+def _kernel(op: StdTensorOp, change: Plain) -> Any:
+    """What runs an op; a loop's body is changed at every turn."""
+    if isinstance(op, ControlOp):
+        runs = [partial(_run, part.program, change=change) for part in op.parts]
+        return KERNELS[type(op)].over(runs)  # pyright: ignore[reportFunctionMemberAccess]  # because all of that family are ControlKernels
+    return native_executor().kernel(op)
+
+
 def _run(program: GraphProgram, leaves: Sequence[Any], change: Plain) -> list[Any]:
     values: list[Any] = [None] * program.n_slots
     for slot, leaf in zip(program.input_slots, leaves, strict=True):
@@ -148,7 +158,7 @@ def _run(program: GraphProgram, leaves: Sequence[Any], change: Plain) -> list[An
             specs = tuple([TensorSpec.of(x.shape, DType.of(x.dtype)) for x in operands])
             ulps = rounding.inputs(op, specs)
             operands = [np.asarray(change.operand(x, ulps)) for x in operands]
-        found = kernel_of(op)(op, *operands)
+        found = _kernel(op, change)(op, *operands)
         made = (found,) if len(step.outputs) == 1 else found
         for slot, y in zip(step.outputs, map(np.asarray, made), strict=True):
             is_given = isinstance(op, Constant)

@@ -4,6 +4,7 @@ from tenferro.ad.rule import AdRule
 from tenferro.ad.rules import (
     analytic,
     contraction,
+    control,
     dynamic,
     elementwise,
     extension,
@@ -27,5 +28,6 @@ AD_RULES: Column[AdRule] = Column(
     contraction.ROWS,
     indexing.ROWS,
     dynamic.ROWS,
+    control.ROWS,
     extension.ROWS,
 )

@@ -22,13 +22,14 @@ from tenferro.errors import (
     TenferroError,
 )
 from tenferro.exec import GraphExecutor
-from tenferro.exec.dispatch import as_operand, kernel_of, spec_of
+from tenferro.exec.dispatch import as_operand, spec_of
 from tenferro.exec.extensions import ExtensionRuntime
 from tenferro.exec.kernels import bound
 from tenferro.exec.quiet import QUIET
 from tenferro.exec.run import failure
 from tenferro.graph.source_line import CallerFinder
 from tenferro.ops import StdTensorOp
+from tenferro.ops.control import ControlOp
 from tenferro.ops.extension import Extension
 from tenferro.program import BoundedCache, CacheStats
 from tenferro.types import DType, TensorSpec
@@ -64,7 +65,7 @@ class _Plan(NamedTuple):
             BackendFailureError: the kernel failed.
         """
         try:
-            if isinstance(self.op, Extension):
+            if isinstance(self.op, Extension | ControlOp):
                 with np.errstate(all="ignore"):
                     result = self.run(*arrays)
             else:
@@ -207,7 +208,7 @@ class EagerRuntime:
     def _planned(self, op: StdTensorOp, arrays: list[Any]) -> _Plan:
         inputs = tuple(map(spec_of, arrays))
         types = op.infer(*inputs, guards=GuardLog())
-        kernel = kernel_of(op, self.executor.extensions)
+        kernel = self.executor.kernel(op)
         run = bound(kernel, op, inputs, self.executor.workers)
         specs = tuple([spec if spec.is_static else None for spec in types])
         return _Plan(op, run, types, specs, any([spec.dtype.is_inexact for spec in types]))

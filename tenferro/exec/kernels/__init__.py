@@ -3,6 +3,7 @@
 from tenferro.exec.kernels import (
     analytic,
     contraction,
+    control,
     dynamic,
     elementwise,
     extension,
@@ -35,6 +36,7 @@ KERNELS: Column[Kernel] = Column(
     contraction.ROWS,
     indexing.ROWS,
     dynamic.ROWS,
+    control.ROWS,
     extension.ROWS,
 )
 

@@ -1,0 +1,127 @@
+"""Emitters of the control family.
+
+A sub-program is a private function that a region calls. What a loop does not change, its constants and the
+tensors that it goes along, the region takes from its surroundings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lowering.emission import emit_instructions
+from lowering.emit.emitter import EmitterRows
+from lowering.emit.indexing import dynamic_slice_at, dynamic_update_at
+from lowering.extents import Extents
+from lowering.writer import Value, Writer
+from tenferro.dims import Symbol, is_static
+from tenferro.ops.control import Cond, Scan, While
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["ROWS"]
+
+Write = Callable[[Writer, Sequence[Value]], Sequence[Value]]
+"""Writes the body of a private function on its arguments, and gives what it returns."""
+
+I64 = TensorSpec.of((), DType.I64)
+
+
+class _Regions:
+    """The regions of one operation, which share what they take from their surroundings.
+
+    Symbolic extents that the module computes are handed on, because a function knows only its arguments.
+    """
+
+    def __init__(self, w: Writer, captured: Sequence[Value]) -> None:
+        self.writer = w
+        known = [] if w.extents is None else w.extents.symbols
+        self.symbols = [leaf for leaf in known if isinstance(leaf, Symbol)]
+        extents = [] if w.extents is None else [w.extents.leaf(leaf) for leaf in self.symbols]
+        self.captured = [*extents, *captured]
+
+    def region(self, name: str, state: Sequence[TensorSpec], write: Write) -> str:
+        """One region: `write` on what is captured, and on the region's own arguments."""
+        w, count = self.writer, len(self.symbols)
+        inner = w.inner([*[value.spec for value in self.captured], *state])
+        if w.extents is not None:
+            given = dict(zip(self.symbols, inner.arguments, strict=False))
+            inner.extents = Extents(inner, given)
+        results = list(write(inner, inner.arguments[count:]))
+        return w.calling(w.define(name, results, inner), inner, results, len(self.captured))
+
+
+def _run(part: Any, w: Writer, inputs: Sequence[Value]) -> list[Value]:
+    """The statements of a sub-program."""
+    return emit_instructions(part.program.lowering_view(), w, w.emitters, inputs)
+
+
+def cond(op: Cond, w: Writer, index: Value, *operands: Value) -> tuple[Value, ...]:
+    """`stablehlo.if` of a bool, whose first region is the true one; else `stablehlo.case`."""
+    regions = _Regions(w, operands)
+
+    def branch(part: Any) -> str:
+        return regions.region("branch", (), lambda inner, inputs: _run(part, inner, inputs))
+
+    results = w.result_types
+    name, parts = ("if", op.branches[::-1]) if index.dtype.is_bool else ("case", op.branches)
+    texts = [branch(part) for part in parts]
+    return w.generic(name, (index,), results, {}, *texts, captured=regions.captured)
+
+
+def while_(op: While, w: Writer, *inputs: Value) -> tuple[Value, ...]:
+    """`stablehlo.while` over the carry."""
+    consts, carry = inputs[: op.num_consts], inputs[op.num_consts :]
+    regions = _Regions(w, consts)
+    state = [value.spec for value in carry]
+    test = regions.region("while", state, lambda inner, values: _run(op.cond, inner, values))
+    body = regions.region("do", state, lambda inner, values: _run(op.body, inner, values))
+    return w.generic("while", carry, state, {}, test, body, captured=regions.captured)
+
+
+def scan(op: Scan, w: Writer, *inputs: Value) -> tuple[Value, ...]:
+    """`stablehlo.while` over a counter, the carry, and what is stacked."""
+    n, m, first = op.num_consts, op.num_carry, op.first_xs
+    consts, carry, xs = inputs[:n], inputs[n:first], inputs[first:]
+    results = w.result_types
+    stacks = [w.full(0, spec) for spec in results[m:]]
+    if op.length == 0:
+        return (*carry, *stacks)  # because a slice of nothing is refused, even where none is taken
+    counter = TensorSpec.of((), _counter_dtype(op.length))
+    length = () if is_static(op.length) else (w.extent(op.length),)
+    regions = _Regions(w, (*length, *consts, *xs))
+    start = [w.scalar(0, counter.dtype), *carry, *stacks]
+    state = [counter, *[value.spec for value in carry], *results[m:]]
+    n_captured = len(length) + n + len(xs)
+
+    def end(inner: Writer, values: Sequence[Value]) -> Value:
+        return values[0] if length else inner.scalar(op.length, counter.dtype)
+
+    def test(inner: Writer, values: Sequence[Value]) -> Sequence[Value]:
+        return [inner.compare("LT", values[n_captured], end(inner, values))]
+
+    def turn(inner: Writer, values: Sequence[Value]) -> Sequence[Value]:
+        captured, (i, *rest) = values[len(length) : n_captured], values[n_captured:]
+        one = inner.scalar(1, counter.dtype)
+        after = inner.op("add", i, one, result=counter)
+        at = i
+        if op.reverse:
+            at = inner.op("subtract", end(inner, values), after, result=counter)
+        slices = [dynamic_slice_at(inner, x, at) for x in captured[n:]]
+        made = _run(op.body, inner, [*captured[:n], *rest[:m], *slices])
+        stacked = [
+            dynamic_update_at(inner, stack, y, at)
+            for stack, y in zip(rest[m:], made[m:], strict=True)
+        ]
+        return [after, *made[:m], *stacked]
+
+    regions_text = [regions.region("while", state, test), regions.region("do", state, turn)]
+    made = w.generic("while", start, state, {}, *regions_text, captured=regions.captured)
+    return made[1:]
+
+
+def _counter_dtype(length: Any) -> DType:
+    """int32 where the length fits, which accelerators count in."""
+    return DType.I32 if is_static(length) and length < 1 << 31 else DType.I64
+
+
+ROWS: EmitterRows = {Cond: cond, Scan: scan, While: while_}

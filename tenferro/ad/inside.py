@@ -1,0 +1,175 @@
+"""Sub-programs linearised, transposed and batched: what the rules of control flow are made of.
+
+A linearised sub-program comes in two: one that computes what it did and what its tangent needs, and one
+that is linear, and takes that. Nothing linear is computed twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tenferro.ad.algebra import Value, zeros
+from tenferro.ad.batch import batch_some
+from tenferro.ad.graph_emitter import GraphEmitter
+from tenferro.ad.linearize import linearize
+from tenferro.ad.transpose import transpose
+from tenferro.graph import Graph
+from tenferro.program import Subprogram
+from tenferro.types import TensorSpec
+
+__all__ = ["Batched", "Linearized", "batched", "linearized", "residuals", "transposed"]
+
+
+def residuals(
+    graph: Graph, computed: Iterable[int], linear: Iterable[int], results: Iterable[int]
+) -> list[int]:
+    """The values that a linear part takes from the rest, by one sweep forward and one backward.
+
+    Args:
+        computed: where what is worth keeping begins; what depends on none of it, such as a constant, is
+            made again.
+        linear: where the linear part begins.
+        results: what is made of it.
+    """
+    is_computed = bytearray(len(graph.types))
+    is_linear = bytearray(len(graph.types))
+    for value in computed:
+        is_computed[value] = 1
+    for value in linear:
+        is_linear[value] = 1
+    for node in graph.nodes:
+        if any([is_linear[value] for value in node.inputs]):
+            for value in node.outputs:
+                is_linear[value] = 1
+        elif any([is_computed[value] for value in node.inputs]):
+            for value in node.outputs:
+                is_computed[value] = 1
+    needed = bytearray(len(graph.types))
+    found: dict[int, None] = {}
+
+    def need(value: int) -> None:
+        if is_computed[value] and not is_linear[value]:
+            found[value] = None
+        else:
+            needed[value] = 1
+
+    for value in results:
+        need(value)
+    for node in reversed(graph.nodes):
+        if any([needed[value] for value in node.outputs]):
+            for value in node.inputs:
+                need(value)
+    return list(found)
+
+
+@dataclass(frozen=True)
+class Linearized:
+    """A sub-program and its tangent in one graph.
+
+    Attributes:
+        inputs, outputs: of the sub-program.
+        dots: tangents of inputs, None of those that are not active.
+        y_dots: tangents of outputs, None where zero.
+    """
+
+    emitter: GraphEmitter
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    dots: tuple[int | None, ...]
+    y_dots: tuple[int | None, ...]
+
+    @property
+    def graph(self) -> Graph:
+        """Where both are."""
+        return self.emitter.graph
+
+    def filled(self, index: int) -> int:
+        """The tangent of an output, zeros where there is none."""
+        y_dot = self.y_dots[index]
+        return zeros(Value(self.emitter, self.outputs[index])).handle if y_dot is None else y_dot
+
+
+def linearized(part: Subprogram, active: Sequence[bool], surroundings: GraphEmitter) -> Linearized:
+    """The sub-program with the tangents that active inputs bring.
+
+    Raises:
+        ADRuleUnsupportedError: an active op without a rule.
+    """
+    graph = Graph()
+    emitter = surroundings.inner(graph)
+    inputs = [graph.add_input(spec) for spec in part.input_specs]
+    dots = [
+        graph.add_stand_in(spec) if is_active else None
+        for spec, is_active in zip(part.input_specs, active, strict=True)
+    ]
+    outputs = part.emit(graph, inputs)
+    given = {x: dot for x, dot in zip(inputs, dots, strict=True) if dot is not None}
+    y_dots = linearize(emitter, 0, outputs, given, surroundings.mode)
+    return Linearized(emitter, tuple(inputs), tuple(outputs), tuple(dots), tuple(y_dots))
+
+
+def transposed(
+    part: Subprogram, linear: Sequence[bool], asked: Sequence[bool], surroundings: GraphEmitter
+) -> tuple[GraphEmitter, list[int], list[int], list[int | None]]:
+    """A linear sub-program backward: emitter, known inputs, cotangents in, cotangents of linear inputs.
+
+    Args:
+        linear: which inputs it is linear in.
+        asked: which outputs have a cotangent.
+
+    Raises:
+        ADRuleUnsupportedError: an op in it without a transpose.
+    """
+    graph = Graph()
+    emitter = surroundings.inner(graph)
+    inputs = [
+        graph.add_stand_in(spec) if is_linear else graph.add_input(spec)
+        for spec, is_linear in zip(part.input_specs, linear, strict=True)
+    ]
+    outputs = part.emit(graph, inputs)
+    known = [x for x, is_linear in zip(inputs, linear, strict=True) if not is_linear]
+    unknown = [x for x, is_linear in zip(inputs, linear, strict=True) if is_linear]
+    y_bars = [
+        graph.add_input(spec) for spec, is_asked in zip(part.output_specs, asked, strict=True)
+        if is_asked
+    ]  # fmt: skip
+    pulled = [y for y, is_asked in zip(outputs, asked, strict=True) if is_asked]
+    pairs = [(y, bar) for y, bar in zip(pulled, y_bars, strict=True)]
+    return emitter, known, y_bars, transpose(emitter, 0, unknown, pairs)
+
+
+@dataclass(frozen=True)
+class Batched:
+    """A sub-program of a batch: what it became, and which outputs have the leading axis."""
+
+    part: Subprogram
+    outputs: tuple[bool, ...]
+
+
+def batched(
+    part: Subprogram,
+    mask: Sequence[bool],
+    size: object,
+    wanted: Sequence[bool],
+    surroundings: GraphEmitter,
+) -> Batched:
+    """The sub-program of `size` slices at once, for inputs of which some have a leading axis.
+
+    Args:
+        wanted: the outputs that must have it, whether they depend on such an input or not.
+
+    Raises:
+        ADRuleUnsupportedError, UnsupportedError: an op without a batch rule for such operands.
+    """
+    graph = Graph()
+    emitter = surroundings.inner(graph)
+    inputs = [graph.add_input(spec) for spec in part.input_specs]
+    outputs = part.emit(graph, inputs)
+    leading = [
+        graph.add_input(TensorSpec.of((size, *spec.shape), spec.dtype)) if has else x
+        for x, spec, has in zip(inputs, part.input_specs, mask, strict=True)
+    ]
+    given = {x: new for x, new in zip(inputs, leading, strict=True) if x != new}
+    made, has = batch_some(emitter, 0, given, outputs, size, wanted)
+    return Batched(Subprogram.of(graph, leading, made), tuple(has))

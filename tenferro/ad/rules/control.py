@@ -1,0 +1,394 @@
+"""Derivatives of the control family.
+
+A loop or a choice that is differentiated becomes two: the op itself, made to give what its tangent needs
+(`extend`), and a linear one beside it, which reads that. Transposed, a linear scan runs the other way.
+
+Source: Radul, Paszke, Frostig, Johnson and Maclaurin, "You only linearize once", 2023.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tenferro.ad.algebra import Value, broadcast, compare, emit, emit_all, lead, select, zeros
+from tenferro.ad.algebra import transpose as permute
+from tenferro.ad.graph_emitter import GraphEmitter
+from tenferro.ad.inside import Linearized, batched, linearized, residuals, transposed
+from tenferro.ad.rule import AdRows, AdRule, Tangents, Values
+from tenferro.errors import ADRuleUnsupportedError
+from tenferro.graph import Graph
+from tenferro.ops.control import Cond, Scan, While
+from tenferro.ops.reduction import ReduceOr
+from tenferro.ops.structural import BroadcastInDim
+from tenferro.program import Subprogram
+from tenferro.types import TensorSpec
+
+__all__ = ["ROWS"]
+
+Mask = Sequence[bool]
+
+
+def _picked(values: Sequence[Any], mask: Mask) -> list[Any]:
+    return [x for x, is_picked in zip(values, mask, strict=True) if is_picked]
+
+
+def _at(mask: Mask) -> list[int]:
+    return [i for i, is_picked in enumerate(mask) if is_picked]
+
+
+def _present(values: Sequence[Any]) -> list[Any]:
+    return [x for x in values if x is not None]
+
+
+def _or_zeros(dots: Sequence[Value | None], like: Sequence[Value]) -> list[Value]:
+    return [zeros(x) if dot is None else dot for dot, x in zip(dots, like, strict=True)]
+
+
+def _placed(values: Sequence[Any], places: Sequence[int], count: int) -> list[Any]:
+    """The values at these places of a list, None elsewhere."""
+    found: list[Any] = [None] * count
+    for place, value in zip(places, values, strict=True):
+        found[place] = value
+    return found
+
+
+# ---- scan ------------------------------------------------------------------------------------------
+
+
+def _active_carry(
+    body: Subprogram, active: Sequence[bool], n: int, m: int, emitter: GraphEmitter
+) -> tuple[list[bool], Linearized]:
+    """Which inputs have tangents once the carry has gone round, and the body with them."""
+    active = list(active)
+    while True:
+        both = linearized(body, active, emitter)
+        grown = [active[n + i] or both.y_dots[i] is not None for i in range(m)]
+        if grown == active[n : n + m]:
+            return active, both
+        active[n : n + m] = grown
+
+
+def scan_jvp(op: Scan, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
+    """A scan that saves what the tangent of each turn needs, and a linear scan over that."""
+    emitter: GraphEmitter = inputs[0].emitter
+    n, m, first = op.num_consts, op.num_carry, op.first_xs
+    given = [dot is not None for dot in tangents]
+    active, both = _active_carry(op.body, given, n, m, emitter)
+    graph = both.graph
+    moving = [i for i in range(m) if active[n + i]]
+    stacked = [j for j in range(m, len(both.outputs)) if both.y_dots[j] is not None]
+    results = [both.filled(i) for i in (*moving, *stacked)]
+    saved = residuals(graph, both.inputs[n:], _present(both.dots), results)
+    # What of it the loop is given or gives already is not stacked again.
+    slices = [v for v in saved if v in both.inputs[first:]]
+    known = [v for v in saved if v in both.outputs[m:] and v not in slices]
+    extra = [v for v in saved if v not in slices and v not in known]
+    whole = Subprogram.of(graph, both.inputs, [*both.outputs, *extra])
+    made = emitter.values(emitter.extend(op.with_parts(whole)))
+    dots = both.dots
+    linear = Subprogram.of(
+        graph,
+        [
+            *both.inputs[:n],
+            *_present(dots[:n]),
+            *_present(dots[n:first]),
+            *slices,
+            *known,
+            *extra,
+            *_present(dots[first:]),
+        ],
+        results,
+    )
+    consts = [*inputs[:n], *_present(tangents[:n])]
+    carry = _picked(_or_zeros(tangents[n:first], inputs[n:first]), active[n:first])
+    xs = [
+        *[inputs[both.inputs.index(v)] for v in slices],
+        *[made[m + both.outputs[m:].index(v)] for v in known],
+        *made[len(made) - len(extra) :],
+        *_present(tangents[first:]),
+    ]
+    y_dots = emit_all(
+        Scan(linear, op.length, len(consts), len(carry), op.reverse), *consts, *carry, *xs
+    )
+    return _placed(y_dots, [*moving, *stacked], len(outputs))
+
+
+def scan_transpose(
+    op: Scan, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
+) -> Tangents:
+    """The scan the other way: cotangents of the carry go back, those of the constants add up."""
+    emitter: GraphEmitter = inputs[0].emitter
+    n, m, first = op.num_consts, op.num_carry, op.first_xs
+    mask = [*linear[:n], *[True] * m, *linear[first:]]
+    _require_linear_carry(op, mask)
+    asked = [i < m or y_bar is not None for i, y_bar in enumerate(y_bars)]
+    inner, known, bars, x_bars = transposed(op.body, mask, asked, emitter)
+    graph, picked = inner.graph, _at(mask)
+    found = _placed(x_bars, picked, len(mask))
+    summed = [i for i in range(n) if found[i] is not None]
+    sliced = [i for i in range(first, len(mask)) if found[i] is not None]
+    sums = [graph.add_input(op.body.input_specs[i]) for i in summed]
+    carry = [
+        found[n + i] if found[n + i] is not None else _zeros(inner, op.body.input_specs[n + i])
+        for i in range(m)
+    ]
+    totals = [
+        (Value(inner, total) + Value(inner, found[i])).handle
+        for total, i in zip(sums, summed, strict=True)
+    ]
+    n_known = sum(not is_linear for is_linear in mask[:n])
+    body = Subprogram.of(
+        graph,
+        [*known[:n_known], *bars[:m], *sums, *known[n_known:], *bars[m:]],
+        [*carry, *totals, *[found[i] for i in sliced]],
+    )
+    consts = [x for x, is_linear in zip(inputs[:n], mask, strict=False) if not is_linear]
+    start = [*_or_zeros(y_bars[:m], inputs[n:first]), *[zeros(inputs[i]) for i in summed]]
+    xs = [x for x, is_linear in zip(inputs[first:], mask[first:], strict=True) if not is_linear]
+    backward = Scan(body, op.length, len(consts), len(start), not op.reverse)
+    made = emit_all(backward, *consts, *start, *xs, *_present(y_bars[m:]))
+    return _placed(made, [*range(n, first), *summed, *sliced], len(inputs))
+
+
+def _require_linear_carry(op: Scan, mask: Mask) -> None:
+    """Every carry is made of what is linear; a counter beside it, say, is not."""
+    linear = set(_at(mask))
+    for step in op.body.steps:
+        if not linear.isdisjoint(step.inputs):
+            linear.update(step.outputs)
+    for i, value in enumerate(op.body.outputs[: op.num_carry]):
+        if value not in linear and not op.body.output_specs[i].dtype.is_inexact:
+            raise ADRuleUnsupportedError(
+                f"Scan: carry {i} of a linear scan is {op.body.output_specs[i]}, which is no part of "
+                "what is linear; differentiate the function instead of transposing it"
+            )
+
+
+def _zeros(emitter: GraphEmitter, spec: TensorSpec) -> int:
+    """Zeros of a type."""
+    zero = emitter.scalar(0, spec.dtype)
+    return emitter.emit_all(BroadcastInDim(spec.shape, ()), zero)[0] if spec.rank else zero
+
+
+def scan_batch(op: Scan, inputs: Values, mask: tuple[bool, ...]) -> Values:
+    """The body of a batch, with the batch behind the axis of the turns."""
+    emitter: GraphEmitter = inputs[0].emitter
+    n, m, first = op.num_consts, op.num_carry, op.first_xs
+    size = inputs[mask.index(True)].shape[0]
+    carry = list(mask[n:first])
+    rest = [False] * (len(op.body.outputs) - m)
+    while True:
+        within = [*mask[:n], *carry, *mask[first:]]
+        found = batched(op.body, within, size, [*carry, *rest], emitter)
+        grown = [a or b for a, b in zip(carry, found.outputs, strict=False)]
+        if grown == carry:
+            break
+        carry = grown
+    operands = [
+        lead(x, size) if needs and not has else x
+        for x, needs, has in zip(inputs[:first], within, mask, strict=False)
+    ]
+    xs = [_swapped(x) if has else x for x, has in zip(inputs[first:], mask[first:], strict=True)]
+    made = emit_all(op.with_parts(found.part), *operands, *xs)
+    return tuple([
+        (y if i < m else _swapped(y)) if has else lead(y, size)
+        for i, (y, has) in enumerate(zip(made, found.outputs, strict=True))
+    ])  # fmt: skip
+
+
+def _swapped(x: Value) -> Value:
+    """The first two axes in the other order."""
+    return permute(x, (1, 0, *range(2, x.rank)))
+
+
+# ---- choice ------------------------------------------------------------------------------------------
+
+
+def cond_jvp(op: Cond, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
+    """A choice that saves what the tangent of its branch needs, and a choice between linear branches.
+
+    Branches share places for what they save; those that another branch uses hold zeros.
+    """
+    emitter: GraphEmitter = inputs[0].emitter
+    index, *operands = inputs
+    active = [dot is not None for dot in tangents[1:]]
+    found = [linearized(branch, active, emitter) for branch in op.branches]
+    moving = [j for j in range(len(outputs)) if any([both.y_dots[j] is not None for both in found])]
+    results = [[both.filled(j) for j in moving] for both in found]
+    saved = [
+        [v for v in residuals(both.graph, both.inputs, _present(both.dots), ys)
+         if v not in both.inputs]
+        for both, ys in zip(found, results, strict=True)
+    ]  # fmt: skip
+    places, types = _shared_places(found, saved)
+    whole, linear = [], []
+    for both, ys, mine, values in zip(found, results, places, saved, strict=True):
+        at = dict(zip(mine, values, strict=True))
+        graph = both.graph
+        kept = [at[i] if i in at else _zeros(both.emitter, spec) for i, spec in enumerate(types)]
+        whole.append(Subprogram.of(graph, both.inputs, [*both.outputs, *kept]))
+        read = [at[i] if i in at else graph.add_input(spec) for i, spec in enumerate(types)]
+        taken = [*both.inputs, *read, *_present(both.dots)]
+        linear.append(Subprogram.of(graph, taken, ys))
+    made = emitter.values(emitter.extend(op.with_parts(*whole)))
+    kept = made[len(made) - len(types) :] if types else ()
+    y_dots = emit_all(Cond(tuple(linear)), index, *operands, *kept, *_present(tangents[1:]))
+    return _placed(y_dots, moving, len(outputs))
+
+
+def _shared_places(
+    found: Sequence[Linearized], saved: Sequence[Sequence[int]]
+) -> tuple[list[list[int]], list[TensorSpec]]:
+    """For each branch the places of what it saves, and the types of all places."""
+    types: list[TensorSpec] = []
+    places: list[list[int]] = []
+    for both, values in zip(found, saved, strict=True):
+        free = list(range(len(types)))
+        mine: list[int] = []
+        for value in values:
+            spec = both.graph.types[value]
+            place = next((i for i in free if types[i] == spec), None)
+            if place is None:
+                place = len(types)
+                types.append(spec)
+            else:
+                free.remove(place)
+            mine.append(place)
+        places.append(mine)
+    return places, types
+
+
+def cond_transpose(
+    op: Cond, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
+) -> Tangents:
+    """A choice between the transposes of the branches."""
+    emitter: GraphEmitter = inputs[0].emitter
+    index, *operands = inputs
+    mask = linear[1:]
+    asked = [y_bar is not None for y_bar in y_bars]
+    found = [transposed(branch, mask, asked, emitter) for branch in op.branches]
+    specs = _picked(op.branches[0].input_specs, mask)
+    wanted = [i for i in range(len(specs)) if any([x_bars[i] is not None for *_, x_bars in found])]
+    if not wanted:
+        return (None,) * len(inputs)
+    branches: list[Subprogram] = []
+    for inner, known, bars, x_bars in found:
+        outputs = [_zeros(inner, specs[i]) if (bar := x_bars[i]) is None else bar for i in wanted]
+        branches.append(Subprogram.of(inner.graph, [*known, *bars], outputs))
+    known = [x for x, is_linear in zip(operands, mask, strict=True) if not is_linear]
+    made = emit_all(Cond(tuple(branches)), index, *known, *_present(y_bars))
+    places = _at(linear)
+    return _placed(made, [places[i] for i in wanted], len(inputs))
+
+
+def cond_batch(op: Cond, inputs: Values, mask: tuple[bool, ...]) -> Values:
+    """The branches of a batch; where the index differs from slice to slice, all of them, and a choice
+    by element.
+    """
+    emitter: GraphEmitter = inputs[0].emitter
+    index, *operands = inputs
+    size = inputs[mask.index(True)].shape[0]
+    everything = [True] * len(op.branches[0].outputs)
+    parts = [batched(branch, mask[1:], size, everything, emitter).part for branch in op.branches]
+    if not mask[0]:
+        return emit_all(op.with_parts(*parts), *inputs)
+    handles = [x.handle for x in operands]
+    made = [emitter.values(part.emit(emitter.graph, handles)) for part in parts]
+    chosen = made[-1]
+    for number in reversed(range(len(parts) - 1)):
+        here = compare(index, "EQ", False if index.dtype.is_bool else number)
+        chosen = tuple([
+            select(broadcast(here, a, (0,)), a, b)
+            for a, b in zip(made[number], chosen, strict=True)
+        ])  # fmt: skip
+    return chosen
+
+
+# ---- while -------------------------------------------------------------------------------------------
+
+
+def while_jvp(op: While, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
+    """The loop with the tangents of its carry in its carry.
+
+    Raises:
+        ADRuleUnsupportedError: in reverse.
+    """
+    emitter: GraphEmitter = inputs[0].emitter
+    if emitter.mode == "reverse":
+        raise ADRuleUnsupportedError(
+            "While: has no derivative in reverse mode (grad, vjp, jacrev), because the number of turns, "
+            "and so what would have to be kept, is not known before it runs; use fori_loop with numbers "
+            "for bounds, or scan, or forward mode (jvp, jacfwd)"
+        )
+    n = op.num_consts
+    given = [dot is not None for dot in tangents]
+    active, both = _active_carry(op.body, given, n, len(outputs), emitter)
+    moving = [i for i in range(len(outputs)) if active[n + i]]
+    taken = [
+        *both.inputs[:n],
+        *_present(both.dots[:n]),
+        *both.inputs[n:],
+        *_present(both.dots[n:]),
+    ]
+    body = Subprogram.of(both.graph, taken, [*both.outputs, *[both.filled(i) for i in moving]])
+    test = Graph()
+    asked = [test.add_input(spec) for spec in body.input_specs]
+    n_dots = len(_present(both.dots[:n]))
+    own = [*asked[:n], *asked[n + n_dots : n + n_dots + len(outputs)]]
+    cond = Subprogram.of(test, asked, op.cond.emit(test, own))
+    carry = _picked(_or_zeros(tangents[n:], inputs[n:]), active[n:])
+    made = emit_all(
+        While(cond, body, n + n_dots), *inputs[:n], *_present(tangents[:n]), *inputs[n:], *carry
+    )
+    return _placed(made[len(outputs) :], moving, len(outputs))
+
+
+def while_batch(op: While, inputs: Values, mask: tuple[bool, ...]) -> Values:
+    """The loop until no slice goes on; a slice that has stopped keeps what it has."""
+    emitter: GraphEmitter = inputs[0].emitter
+    n, size = op.num_consts, inputs[mask.index(True)].shape[0]
+    carry = list(mask[n:])
+    while True:
+        within = [*mask[:n], *carry]
+        test = batched(op.cond, within, size, [False], emitter)
+        grown = [True] * len(carry) if test.outputs[0] else carry
+        body = batched(op.body, [*mask[:n], *grown], size, grown, emitter)
+        grown = [a or b for a, b in zip(grown, body.outputs, strict=True)]
+        if grown == carry:
+            break
+        carry = grown
+    op = (
+        _until_all_stop(test.part, body.part, n, emitter)
+        if test.outputs[0]
+        else While(test.part, body.part, n)
+    )
+    operands = [
+        lead(x, size) if needs and not has else x
+        for x, needs, has in zip(inputs, [*mask[:n], *carry], mask, strict=True)
+    ]
+    made = emit_all(op, *operands)
+    return tuple([y if has else lead(y, size) for y, has in zip(made, carry, strict=True)])
+
+
+def _until_all_stop(
+    test: Subprogram, body: Subprogram, n: int, surroundings: GraphEmitter
+) -> While:
+    """The loop over a batch whose condition is one bool per slice."""
+    graph = Graph()
+    inner = surroundings.inner(graph)
+    inputs = [graph.add_input(spec) for spec in test.input_specs]
+    goes_on = inner.values(test.emit(graph, inputs))[0]
+    any_goes_on = emit(ReduceOr((0,)), goes_on)
+    cond = Subprogram.of(graph, inputs, [any_goes_on.handle])
+    old = inner.values(inputs[n:])
+    new = inner.values(body.emit(graph, inputs))
+    kept = [select(broadcast(goes_on, b, (0,)), b, a).handle for a, b in zip(old, new, strict=True)]
+    return While(cond, Subprogram.of(graph, inputs, kept), n)
+
+
+ROWS: AdRows = {
+    Cond: AdRule(cond_jvp, cond_transpose, cond_batch),
+    Scan: AdRule(scan_jvp, scan_transpose, scan_batch),
+    While: AdRule(while_jvp, None, while_batch),
+}

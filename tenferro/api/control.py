@@ -1,0 +1,624 @@
+"""Control flow: choices and loops as ops over programs of their own, by JAX's names and signatures.
+
+A Python `if` or `for` in a traced function is decided, or written out, while it is traced. These are
+decided, and go round, when the program runs: the text of a loop does not grow with its length.
+
+A function may close over tensors and arrays of its surroundings; they become operands of the op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from tenferro.api.axes import normalize_axis
+from tenferro.api.compile import output_value
+from tenferro.api.elementwise import not_equal
+from tenferro.api.manipulation import concatenate, flip, reshape, stack
+from tenferro.api.promotion import convert, result_type
+from tenferro.api.tensor import TracedTensor
+from tenferro.api.tracing import current_builder, tracing
+from tenferro.api.vmap import vmap
+from tenferro.dims import SymDim
+from tenferro.errors import (
+    ArityError,
+    DTypeError,
+    InvalidConfigError,
+    NonStaticShapeError,
+    ShapeError,
+    TenferroError,
+)
+from tenferro.exec.dispatch import PYTHON_SCALARS, apply_all, as_operand, is_traced, spec_of
+from tenferro.graph import BodyBuilder, line_of
+from tenferro.ops.control import Cond, Scan, While
+from tenferro.ops.elementwise import Clamp, Convert
+from tenferro.program import Subprogram
+from tenferro.types import DType, TensorSpec, TreeDef, flatten, leaf_paths, unflatten
+
+__all__ = ["associative_scan", "cond", "fori_loop", "map", "scan", "switch", "while_loop"]
+
+_NONE: Any = object()
+BOOL = TensorSpec.of((), DType.Bool)
+
+
+class _Body:
+    """A function, traced on inputs of its own.
+
+    Attributes:
+        result: what it returned, a tree of tensors and numbers.
+    """
+
+    def __init__(self, name: str, fn: Any, specs: Sequence[TensorSpec], tree: TreeDef) -> None:
+        if not callable(fn):
+            raise InvalidConfigError(f"{name}: expected a function, got {fn!r:.60}")
+        self.builder = BodyBuilder()
+        surroundings = current_builder()
+        if surroundings is not None:
+            self.builder.caches = surroundings.caches
+        graph = self.builder.graph
+        self.inputs = [graph.add_input(spec) for spec in specs]
+        tensors = [TracedTensor(self.builder, value) for value in self.inputs]
+        try:
+            with tracing(self.builder):
+                self.result = fn(*unflatten(tree, tensors))
+        except TenferroError as error:
+            raise error.at(str(line_of(error.__traceback__) or "")) from None
+
+    def outputs(self, tree: Any, dtypes: Sequence[DType]) -> list[int]:
+        """The values of a tree's leaves; Python numbers in these dtypes."""
+        found: list[int] = []
+        with tracing(self.builder):
+            for leaf, path, dtype in zip(flatten(tree)[0], leaf_paths(tree), dtypes, strict=True):
+                number = convert(leaf, dtype) if type(leaf) in PYTHON_SCALARS else leaf
+                found.append(output_value(self.builder, number, path))
+        return found
+
+    def types(self, tree: Any) -> list[TensorSpec]:
+        """The types of a tree's leaves."""
+        return [spec_of(leaf if is_traced(leaf) else as_operand(leaf)) for leaf in flatten(tree)[0]]
+
+
+def _closed(
+    bodies: Sequence[_Body], outputs: Sequence[Sequence[int]]
+) -> tuple[list[Subprogram], list[Any]]:
+    """The bodies as sub-programs, which first take what any of them closed over; and that."""
+    captured: dict[Any, Any] = {}
+    for body in bodies:
+        captured |= {key: operand for key, (_, operand) in body.builder.captured.items()}
+    parts: list[Subprogram] = []
+    for body, values in zip(bodies, outputs, strict=True):
+        consts = [
+            body.builder.capture(key, operand, spec_of(operand))
+            for key, operand in captured.items()
+        ]
+        parts.append(Subprogram.of(body.builder.graph, [*consts, *body.inputs], values))
+    return parts, list(captured.values())
+
+
+# ---- choices -----------------------------------------------------------------------------------
+
+
+def cond(
+    pred: Any,
+    true_fun: Callable[..., Any],
+    false_fun: Callable[..., Any],
+    *operands: Any,
+    operand: Any = _NONE,
+) -> Any:
+    """true_fun(*operands) if pred else false_fun(*operands): one of them runs.
+
+    Args:
+        pred: a scalar; a number is true unless it is zero.
+        operands: trees of tensors, which both functions take.
+
+    Both must return the same structure, shapes and dtypes; a Python number takes the other's dtype.
+
+    Raises:
+        ShapeError: a predicate that is no scalar; results of different shapes.
+        ArityError, DTypeError: results of different structures or dtypes.
+
+    >>> import tenferro as tnf
+    >>> f = tnf.jit(lambda x: cond(x > 0, tnf.sqrt, lambda x: 0.0 * x, x))
+    >>> f(4.0), f(-4.0)
+    (array(2.), array(-0.))
+    >>> tnf.grad(lambda x: cond(x > 0, tnf.sqrt, lambda x: 0.0, x))(-4.0)
+    array(0.)
+
+    Source: JAX's function of that name; StableHLO spec #if.
+    """
+    operands = operands if operand is _NONE else (operand,)
+    functions = {"false_fun": false_fun, "true_fun": true_fun}
+    return _chosen("cond", _predicate("cond", pred), functions, operands)
+
+
+def switch(
+    index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, operand: Any = _NONE
+) -> Any:
+    """branches[index](*operands), the index clamped to the branches there are: one of them runs.
+
+    Raises:
+        InvalidConfigError: no branches.
+        ShapeError, DTypeError: an index that is no integer scalar; results that differ in type.
+        ArityError: results of different structures.
+
+    >>> import tenferro as tnf
+    >>> branches = [lambda x: x + 1.0, lambda x: x * 10.0, tnf.sqrt]
+    >>> tnf.jit(lambda i: switch(i, branches, 4.0))(np.int64(2))
+    array(2.)
+
+    Source: JAX's function of that name; StableHLO spec #case.
+    """
+    operands = operands if operand is _NONE else (operand,)
+    branches = list(branches)
+    if not branches:
+        raise InvalidConfigError("switch: there are no branches")
+    index = as_operand(index)
+    spec = spec_of(index)
+    if spec.rank or not spec.dtype.is_integer:
+        kind = ShapeError if spec.rank else DTypeError
+        raise kind(f"switch: the index must be an integer scalar, got {spec}")
+    if len(branches) == 1:
+        return branches[0](*operands)
+    last = min(len(branches) - 1, np.iinfo(spec.dtype.dtype).max)
+    bounds = [np.asarray(bound, spec.dtype.dtype) for bound in (0, last)]
+    (clamped,) = apply_all(Clamp(), bounds[0], index, bounds[1])
+    if spec.dtype is not DType.I32:
+        (clamped,) = apply_all(Convert(DType.I32), clamped)
+    functions = {f"branch {number}": branch for number, branch in enumerate(branches)}
+    return _chosen("switch", clamped, functions, operands)
+
+
+def _chosen(name: str, index: Any, functions: dict[str, Any], operands: tuple[Any, ...]) -> Any:
+    leaves, tree = flatten(operands)
+    arrays = [as_operand(leaf) for leaf in leaves]
+    specs = [spec_of(x) for x in arrays]
+    bodies = [_Body(name, fn, specs, tree) for fn in functions.values()]
+    trees = [flatten(body.result)[1] for body in bodies]
+    if any(other != trees[0] for other in trees):
+        shown = " and ".join([str(tree) for tree in trees])
+        raise ArityError(f"{name}: the functions must return one structure, got {shown}")
+    types = [body.types(body.result) for body in bodies]
+    given = [flatten(body.result)[0] for body in bodies]
+    dtypes = [
+        _common([kind.dtype for kind in row], column)
+        for row, column in zip(zip(*types, strict=True), zip(*given, strict=True), strict=True)
+    ]
+    outputs = [body.outputs(body.result, dtypes) for body in bodies]
+    paths = leaf_paths(bodies[0].result)
+    first, *others = functions
+    wanted = [bodies[0].builder.type_of(value) for value in outputs[0]]
+    for other, body, values in zip(others, bodies[1:], outputs[1:], strict=True):
+        found = [body.builder.type_of(value) for value in values]
+        _require_same(f"{name}: {other} gives result{{}}", paths, found, wanted, f"{first} gives")
+    parts, consts = _closed(bodies, outputs)
+    return unflatten(trees[0], apply_all(Cond(tuple(parts)), index, *consts, *arrays))
+
+
+def _common(dtypes: Sequence[DType], leaves: Sequence[Any]) -> DType:
+    """The dtype that Python numbers among results take: that of the others."""
+    firm = [d for d, leaf in zip(dtypes, leaves, strict=True) if type(leaf) not in PYTHON_SCALARS]
+    weak = [leaf for leaf in leaves if type(leaf) in PYTHON_SCALARS]
+    return result_type(*weak, *firm[:1]) if weak else dtypes[0]
+
+
+def _predicate(name: str, pred: Any) -> Any:
+    """A bool of rank 0."""
+    pred = as_operand(pred)
+    spec = spec_of(pred)
+    if spec.rank:
+        raise ShapeError(f"{name}: the predicate must be a scalar, got {spec}")
+    return pred if spec.dtype.is_bool else not_equal(pred, 0)
+
+
+# ---- loops ---------------------------------------------------------------------------------------
+
+
+class _Carry:
+    """What a loop hands from turn to turn: its leaves as arrays or tensors, of types that stay.
+
+    A Python number that goes in takes the dtype in which it comes back.
+    """
+
+    def __init__(self, name: str, init: Any) -> None:
+        self.name = name
+        self.given, self.tree = flatten(init)
+        self.paths = leaf_paths(init)
+        self.leaves = [as_operand(leaf) for leaf in self.given]
+
+    @property
+    def specs(self) -> list[TensorSpec]:
+        """Their types."""
+        return [spec_of(x) for x in self.leaves]
+
+    def traced(
+        self, fn: Callable[..., Any], *others: Any, part: Any = lambda result: result
+    ) -> _Body:
+        """One turn, `fn(carry, *others)`, `part` of whose result is the carry.
+
+        Where numbers go in, a first trace on them as they are tells the dtypes that they take.
+        """
+        numbers = [i for i, leaf in enumerate(self.given) if type(leaf) in PYTHON_SCALARS]
+        tree = flatten((unflatten(self.tree, self.leaves), *others))[1]
+        rest = [spec_of(x) for x in flatten(others)[0]]
+
+        def on_numbers(carry: Any, *others: Any) -> Any:
+            leaves = flatten(carry)[0]
+            for i in numbers:
+                leaves[i] = self.given[i]
+            return fn(unflatten(self.tree, leaves), *others)
+
+        if numbers:
+            # What fails on numbers, as c.shape does, is left to the trace on tensors.
+            with suppress(AttributeError, TypeError, TenferroError):
+                self._take_dtypes(_Body(self.name, on_numbers, [*self.specs, *rest], tree), part)
+        body = _Body(self.name, fn, [*self.specs, *rest], tree)
+        while self._take_dtypes(body, part):
+            body = _Body(self.name, fn, [*self.specs, *rest], tree)
+        return body
+
+    def _take_dtypes(self, body: _Body, part: Callable[[Any], Any]) -> bool:
+        """Give numbers the dtypes in which they come back; whether that changed any."""
+        result = part(body.result)
+        if flatten(result)[1] != self.tree:
+            return False
+        before = self.specs
+        for i, (leaf, found) in enumerate(zip(flatten(result)[0], body.types(result), strict=True)):
+            old = self.given[i]
+            if type(old) not in PYTHON_SCALARS or type(leaf) in PYTHON_SCALARS:
+                continue
+            if result_type(old, found.dtype) is found.dtype:
+                self.leaves[i] = convert(old, found.dtype)
+        return self.specs != before
+
+    def outputs(self, body: _Body, result: Any) -> list[int]:
+        """The values that go into the next turn.
+
+        Raises:
+            ArityError, ShapeError, DTypeError: they are no carry like the one that came in.
+        """
+        tree = flatten(result)[1]
+        if tree != self.tree:
+            raise ArityError(
+                f"{self.name}: the carry must keep its structure {self.tree}, got {tree}"
+            )
+        values = body.outputs(result, [spec.dtype for spec in self.specs])
+        found = [body.builder.type_of(value) for value in values]
+        what = f"{self.name}: carry{{}} comes out"
+        _require_same(what, self.paths, found, self.specs, "going in it is")
+        return values
+
+
+def _require_same(
+    what: str,
+    paths: Sequence[str],
+    found: Sequence[TensorSpec],
+    wanted: Sequence[TensorSpec],
+    whom: str,
+) -> None:
+    """Types must be equal, or become so once symbols have numbers."""
+    for path, mine, other in zip(paths, found, wanted, strict=True):
+        extents = zip(mine.shape, other.shape, strict=False)
+        differ = any([isinstance(a, int) and isinstance(b, int) and a != b for a, b in extents])
+        if mine.dtype is not other.dtype or mine.rank != other.rank or differ:
+            kind = ShapeError if mine.dtype is other.dtype else DTypeError
+            raise kind(f"{what.format(path)} as {mine}, {whom} {other}; they must be the same")
+
+
+def scan(
+    f: Callable[[Any, Any], Any],
+    init: Any,
+    xs: Any = None,
+    length: Any = None,
+    reverse: bool = False,
+    unroll: Any = 1,
+) -> tuple[Any, Any]:
+    """(carry, ys) of carry, ys[t] = f(carry, xs[t]) for t = 0, 1, .., or from the end in reverse.
+
+    Args:
+        f: takes (carry, x) and gives (carry, y), trees of tensors; the carry keeps its types.
+        init: the first carry.
+        xs: a tree of tensors with one leading extent, whose slices f takes; None for none.
+        length: the number of turns; needed where xs has no leaves.
+        unroll: accepted, as a hint that nothing here takes: results are the same.
+
+    Differentiable in both modes. In reverse, what each turn needs again is stacked; `checkpoint(f)` keeps
+    the carry alone.
+
+    Raises:
+        ShapeError: xs of different leading extents; a carry that changes its shape.
+        ArityError: f gives no pair, or a carry of another structure.
+        DTypeError: a carry that changes its dtype.
+        InvalidConfigError: no length, or a negative one.
+
+    >>> import tenferro as tnf
+    >>> last, sums = scan(lambda c, x: (c + x, c + x), 0.0, np.array([1.0, 2.0, 3.0]))
+    >>> last, sums
+    (array(6.), array([1., 3., 6.]))
+    >>> tnf.grad(lambda a: scan(lambda c, x: (a * c + x, None), 0.0, np.ones(3))[0])(2.0)
+    array(5.)
+
+    Source: JAX's function of that name.
+    """
+    leaves, xs_tree = flatten(xs)
+    slices = [as_operand(leaf) for leaf in leaves]
+    for leaf, path in zip(slices, leaf_paths(xs), strict=True):
+        if not spec_of(leaf).rank:
+            raise ShapeError(
+                f"scan: xs{path} needs a leading axis to go along, got {spec_of(leaf)}"
+            )
+    extent = _length(slices, length)
+    if not (isinstance(unroll, bool | int) and unroll >= 0):
+        raise InvalidConfigError(f"scan: unroll is a number of turns, got {unroll!r}")
+    carry = _Carry("scan", init)
+    rows = [TensorSpec.of(x.shape[1:], x.dtype) for x in [spec_of(x) for x in slices]]
+    body = carry.traced(f, unflatten(xs_tree, rows), part=_first_of_pair)
+    y_tree = flatten(body.result[1])[1]
+    given = body.outputs(body.result[1], [spec.dtype for spec in body.types(body.result[1])])
+    (part,), consts = _closed([body], [[*carry.outputs(body, body.result[0]), *given]])
+    op = Scan(part, extent, len(consts), len(carry.leaves), bool(reverse))
+    made = apply_all(op, *consts, *carry.leaves, *slices)
+    n = len(carry.leaves)
+    return unflatten(carry.tree, made[:n]), unflatten(y_tree, made[n:])
+
+
+def _first_of_pair(result: Any) -> Any:
+    if not isinstance(result, tuple | list) or len(result) != 2:
+        raise ArityError(f"scan: f returns (carry, y), got {type(result).__name__}")
+    return result[0]
+
+
+def _length(slices: Sequence[Any], length: Any) -> Any:
+    """The leading extent of all xs, or what was given."""
+    extents = [spec_of(x).shape[0] for x in slices]
+    if length is not None and not isinstance(length, SymDim):
+        if isinstance(length, bool) or not hasattr(length, "__index__") or is_traced(length):
+            raise InvalidConfigError(f"scan: length is an integer, got {length!r:.60}")
+        length = length.__index__()
+        if length < 0:
+            raise InvalidConfigError(f"scan: length is at least 0, got {length}")
+    if not extents and length is None:
+        raise InvalidConfigError("scan: there are no xs to tell how many turns; give length")
+    first = extents[0] if length is None else length
+    if any(isinstance(e, int) and isinstance(first, int) and e != first for e in extents):
+        told = "" if length is None else f", and length is {length}"
+        raise ShapeError(f"scan: the leading extents of xs must agree, got {extents}{told}")
+    return first
+
+
+def while_loop(
+    cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any
+) -> Any:
+    """Val = body_fun(val) while cond_fun(val), from init_val.
+
+    Differentiable forward (`jvp`, `jacfwd`). In reverse there is no bound on what would have to be kept,
+    so that `grad` and `vjp` are an error: use `fori_loop` with numbers for bounds, or `scan`.
+
+    Raises:
+        ArityError, ShapeError, DTypeError: body_fun changes the structure or types of val, or cond_fun
+            gives no scalar.
+
+    >>> while_loop(lambda x: x < 100.0, lambda x: x * x, 3.0)
+    array(6561.)
+
+    Source: JAX's function of that name; StableHLO spec #while.
+    """
+    carry = _Carry("while_loop", init_val)
+    tree = flatten((init_val,))[1]
+    body = carry.traced(body_fun)
+    test = _Body("while_loop", cond_fun, carry.specs, tree)
+    if flatten(test.result)[1] != flatten(0)[1]:
+        raise ArityError(f"while_loop: cond_fun returns one scalar, got {test.result!r:.60}")
+    with tracing(test.builder):
+        goes_on = output_value(test.builder, _predicate("while_loop: cond_fun", test.result), "")
+    parts, consts = _closed([test, body], [[goes_on], carry.outputs(body, body.result)])
+    op = While(parts[0], parts[1], len(consts))
+    return unflatten(carry.tree, apply_all(op, *consts, *carry.leaves))
+
+
+def fori_loop(
+    lower: Any,
+    upper: Any,
+    body_fun: Callable[[Any, Any], Any],
+    init_val: Any,
+    *,
+    unroll: int | bool | None = None,
+) -> Any:
+    """Val = body_fun(i, val) for i = lower .. upper - 1, from init_val.
+
+    With numbers (or symbolic extents) for bounds it is a `scan`, differentiable in both modes; with tensors
+    a `while_loop`, forward only.
+
+    Args:
+        unroll: accepted, as a hint that nothing here takes.
+
+    Raises:
+        DTypeError, ShapeError: bounds that are no integer scalars.
+        ArityError, ShapeError, DTypeError: body_fun changes the structure or types of val.
+
+    >>> import tenferro as tnf
+    >>> fori_loop(1, 6, lambda i, x: x * i, 1)
+    array(120)
+    >>> tnf.grad(lambda x: fori_loop(0, 3, lambda i, y: y * x, 1.0))(2.0)
+    array(12.)
+
+    Source: JAX's function of that name.
+    """
+    dtype = _counter(lower, upper)
+    if all(isinstance(bound, SymDim) or not is_traced(bound) for bound in (lower, upper)):
+        first, last = (b if isinstance(b, SymDim) else int(b) for b in (lower, upper))
+        count: Any = last - first
+        start = TensorSpec.of((), dtype)
+        counter = convert(first, dtype) if isinstance(first, int) else _extent(first)
+
+        def turn(carry: Any, _: Any) -> Any:
+            i, val = carry
+            return (i + 1, body_fun(i, val)), None
+
+        count = max(count, 0) if isinstance(count, int) else count
+        assert spec_of(counter) == start
+        return scan(turn, (counter, init_val), None, length=count)[0][1]
+    bounds = [as_operand(b) if not is_traced(b) else b for b in (lower, upper)]
+    first, last = [b if spec_of(b).dtype is dtype else apply_all(Convert(dtype), b)[0]
+                   for b in bounds]  # fmt: skip
+    return while_loop(
+        lambda state: state[0] < state[1],
+        lambda state: (state[0] + 1, state[1], body_fun(state[0], state[2])),
+        (first, last, init_val),
+    )[2]
+
+
+def _counter(lower: Any, upper: Any) -> DType:
+    """The dtype in which a loop counts.
+
+    Raises:
+        DTypeError, ShapeError: bounds that are no integer scalars.
+    """
+    kinds: list[DType] = []
+    for name, bound in (("lower", lower), ("upper", upper)):
+        if isinstance(bound, SymDim):
+            continue
+        spec = spec_of(as_operand(bound))
+        if spec.rank:
+            raise ShapeError(f"fori_loop: {name} must be a scalar, got {spec}")
+        if not spec.dtype.is_integer:
+            raise DTypeError(f"fori_loop: {name} must be an integer, got {spec}")
+        if type(bound) is not int:
+            kinds.append(spec.dtype)
+    return result_type(*kinds) if kinds else DType.I64
+
+
+def _extent(extent: SymDim) -> Any:
+    raise NonStaticShapeError(
+        f"fori_loop: lower is the extent {extent}; count from 0, and add it inside"
+    )
+
+
+def map(
+    f: Callable[[Any], Any], xs: Any, *, batch_size: Any = None
+) -> Any:  # because it is JAX's name
+    """F of each slice along the leading axis, one after the other, results stacked.
+
+    Where `vmap(f)` computes all slices at once, this needs the memory of one; with `batch_size`, of so
+    many, which `vmap` computes at once.
+
+    Raises:
+        as `scan`; InvalidConfigError: a batch size below 1.
+
+    >>> map(lambda x: x @ x, np.arange(6.0).reshape(3, 2))
+    array([ 1., 13., 41.])
+
+    Source: JAX's function of that name.
+    """
+    if batch_size is None:
+        return scan(lambda _, x: ((), f(x)), (), xs)[1]
+    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+        raise InvalidConfigError(f"map: batch_size is at least 1, got {batch_size!r}")
+    leaves, tree = flatten(xs)
+    slices = [as_operand(leaf) for leaf in leaves]
+    n = _length(slices, None)
+    if not isinstance(n, int):
+        raise NonStaticShapeError(f"map: batch_size needs a number for the leading extent, got {n}")
+    whole = n - n % batch_size
+    results: list[Any] = []
+    if whole or not n:
+        count = whole // batch_size
+        head = [reshape(x[:whole], (count, batch_size, *x.shape[1:])) for x in slices]
+        ys = scan(lambda _, x: ((), vmap(f)(x)), (), unflatten(tree, head), length=count)[1]
+        flat, y_tree = flatten(ys)
+        results.append([reshape(y, (whole, *y.shape[2:])) for y in flat])
+    if n > whole:
+        flat, y_tree = flatten(vmap(f)(unflatten(tree, [x[whole:] for x in slices])))
+        results.append(flat)
+    joined = results[0] if len(results) == 1 else [
+        concatenate(pair) for pair in zip(*results, strict=True)
+    ]  # fmt: skip
+    return unflatten(y_tree, joined)  # pyright: ignore[reportPossiblyUnboundVariable]  # because one of the two was taken
+
+
+def associative_scan(
+    fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0
+) -> Any:
+    """ys[t] = fn(.. fn(fn(xs[0], xs[1]), xs[2]) .., xs[t]) for associative fn, in log2(n) steps.
+
+    Args:
+        fn: takes two trees like `elems`, of equal extents, and combines them element by element along
+            the axis.
+        elems: a tree of tensors of one extent along the axis.
+        reverse: from the end.
+
+    Raises:
+        ShapeError, NonStaticShapeError: extents along the axis that differ, or are symbols.
+        ArityError: fn gives another structure.
+
+    >>> associative_scan(lambda a, b: a * b, np.array([1.0, 2.0, 3.0, 4.0]))
+    array([ 1.,  2.,  6., 24.])
+
+    Source: JAX's function of that name; Blelloch, "Prefix sums and their applications", 1990.
+    """
+    leaves, tree = flatten(elems)
+    if not leaves:
+        raise ArityError("associative_scan: there are no tensors in elems")
+    arrays = [as_operand(leaf) for leaf in leaves]
+    axes = [normalize_axis("associative_scan", axis, spec_of(x).rank) for x in arrays]
+    extents = [spec_of(x).shape[i] for x, i in zip(arrays, axes, strict=True)]
+    if not all(isinstance(extent, int) for extent in extents):
+        raise NonStaticShapeError(
+            f"associative_scan: the extent along axis {axis} must be a number, got {extents}"
+        )
+    if any(extent != extents[0] for extent in extents):
+        raise ShapeError(f"associative_scan: extents along axis {axis} must agree, got {extents}")
+
+    def combine(first: list[Any], second: list[Any]) -> list[Any]:
+        pair = (second, first) if reverse else (first, second)
+        made, found = flatten(fn(*[unflatten(tree, each) for each in pair]))
+        if found != tree:
+            raise ArityError(f"associative_scan: fn must return the structure {tree}, got {found}")
+        return [as_operand(leaf) for leaf in made]
+
+    if reverse:
+        arrays = [flip(x, axis=i) for x, i in zip(arrays, axes, strict=True)]
+    made = _prefixes(combine, arrays, axes)
+    if reverse:
+        made = [flip(x, axis=i) for x, i in zip(made, axes, strict=True)]
+    return unflatten(tree, made)
+
+
+def _prefixes(
+    combine: Callable[[list[Any], list[Any]], list[Any]], xs: list[Any], axes: Sequence[int]
+) -> list[Any]:
+    """Neighbours are combined, the prefixes of those are every second prefix of all."""
+    n = xs[0].shape[axes[0]]
+    if n < 2:
+        return xs
+
+    def cut(arrays: list[Any], start: int, stop: int, step: int = 1) -> list[Any]:
+        return [
+            x[(slice(None),) * axis + (slice(start, stop, step),)]
+            for x, axis in zip(arrays, axes, strict=True)
+        ]
+
+    odd = _prefixes(combine, combine(cut(xs, 0, n - 1, 2), cut(xs, 1, n, 2)), axes)
+    even = cut(xs, 0, 1)
+    if n > 2:
+        count = (n - 1) // 2
+        later = combine(cut(odd, 0, count), cut(xs, 2, n, 2))
+        even = [
+            concatenate(pair, axis=axis)
+            for *pair, axis in zip(even, later, axes, strict=True)
+        ]  # fmt: skip
+    return [_interleaved(a, b, axis) for a, b, axis in zip(even, odd, axes, strict=True)]
+
+
+def _interleaved(even: Any, odd: Any, axis: int) -> Any:
+    """Elements of two tensors in turn."""
+    count = odd.shape[axis]
+    head = (slice(None),) * axis
+    both = stack([even[(*head, slice(0, count))], odd], axis=axis + 1)
+    shape = (*odd.shape[:axis], 2 * count, *odd.shape[axis + 1 :])
+    merged = reshape(both, shape)
+    if even.shape[axis] == count:
+        return merged
+    return concatenate([merged, even[(*head, slice(count, count + 1))]], axis=axis)

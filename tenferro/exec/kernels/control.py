@@ -1,0 +1,91 @@
+"""Kernels of the control family: they run programs, which an executor compiles for them.
+
+Results are memory of their own, so that what called them may write into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from tenferro.exec.kernels.kernel import Array, Kernel, KernelRows
+from tenferro.ops.control import Cond, Scan, While
+from tenferro.program.native import native_executor
+
+__all__ = ["ROWS", "ControlKernel"]
+
+Run = Callable[[Sequence[Array]], list[Array]]
+"""A sub-program, compiled: arrays in, arrays out."""
+
+
+class ControlKernel:
+    """A kernel that needs its sub-programs compiled; by the native executor, unless another gives them."""
+
+    __slots__ = ("_loop",)
+
+    def __init__(self, loop: Callable[..., Any]) -> None:
+        self._loop = loop
+
+    def __call__(self, op: Any, *arrays: Any) -> Any:
+        return native_executor().kernel(op)(op, *arrays)
+
+    def over(self, runs: Sequence[Run]) -> Kernel:
+        """The kernel over compiled sub-programs, in the order of the op's parts."""
+        return partial(self._loop, runs)
+
+
+def cond(runs: Sequence[Run], op: Cond, index: Array, *operands: Array) -> Any:
+    """The outputs of one branch."""
+    chosen = int(index)
+    if not 0 <= chosen < len(runs):
+        chosen = len(runs) - 1
+    return _given(_owned(runs[chosen](operands), (index, *operands)))
+
+
+def while_(runs: Sequence[Run], op: While, *arrays: Array) -> Any:
+    """The carry that the condition refuses."""
+    goes_on, body = runs
+    consts, carry = arrays[: op.num_consts], arrays[op.num_consts :]
+    while goes_on((*consts, *carry))[0]:
+        carry = body((*consts, *carry))
+    return _given(_owned(carry, arrays))
+
+
+def scan(runs: Sequence[Run], op: Scan, *arrays: Array) -> Any:
+    """The last carry, and what each step gave, written where it belongs."""
+    (body,) = runs
+    n, first, m = op.num_consts, op.first_xs, op.num_carry
+    consts, carry, xs = arrays[:n], arrays[n:first], arrays[first:]
+    ys = [np.empty((op.length, *spec.shape), spec.dtype.dtype) for spec in op.body.output_specs[m:]]
+    steps = range(op.length)
+    for t in reversed(steps) if op.reverse else steps:
+        made = body((*consts, *carry, *[x[t, ...] for x in xs]))
+        carry = made[:m]
+        for y, part in zip(ys, made[m:], strict=True):
+            y[t] = part
+    return _given([*_owned(carry, arrays), *ys])
+
+
+def _owned(outputs: Iterable[Array], inputs: Sequence[Array]) -> list[Array]:
+    """Outputs, copied where their memory is an input's, a constant's or another output's."""
+    found: list[Array] = []
+    for y in outputs:
+        is_shared = not y.flags.writeable or any([
+            np.may_share_memory(y, other) for other in (*inputs, *found)
+        ])  # fmt: skip
+        found.append(y.copy() if is_shared else y)
+    return found
+
+
+def _given(outputs: list[Array]) -> Any:
+    return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+
+ROWS: KernelRows = {
+    Cond: ControlKernel(cond),
+    While: ControlKernel(while_),
+    Scan: ControlKernel(scan),
+}

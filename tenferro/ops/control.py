@@ -1,0 +1,332 @@
+"""Ops over sub-programs: a choice, a loop until a condition fails, and a loop over slices.
+
+A sub-program is a `tenferro.program.Subprogram`: tensors in, tensors out, and nothing from outside. What a
+function closed over is an operand like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any, ClassVar
+
+from tenferro.dims import GuardLog, is_exact
+from tenferro.errors import ArityError, DTypeError, InvalidConfigError, ShapeError
+from tenferro.ops.op import StdTensorOp, card, normalize
+from tenferro.rules.dtypes import ANY, require_dtype
+from tenferro.rules.payload import as_bool, as_int
+from tenferro.rules.shapes import same_extent
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["CARDS", "Cond", "ControlOp", "Scan", "While"]
+
+
+@card
+class ControlOp(StdTensorOp):
+    """An op that runs programs of its own.
+
+    `parts` are they; `with_parts` is the same op over others in their place.
+    """
+
+    accepts: ClassVar[frozenset[DType]] = ANY
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """The sub-programs, in order."""
+        raise NotImplementedError
+
+    def with_parts(self, *parts: Any) -> ControlOp:
+        """The same op over other sub-programs."""
+        raise NotImplementedError
+
+    def pruned(self, needed: Sequence[bool]) -> tuple[ControlOp, tuple[int, ...], tuple[int, ...]]:
+        """The op that makes only what is needed of its outputs, and which operands and outputs it has."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        shown = [
+            f"{entry.name}={getattr(self, entry.name)!r}"
+            for entry in fields(self)
+            if entry.name not in ("branches", "cond", "body")
+        ]
+        return f"{self.name}({', '.join(shown)})"
+
+    def specialize(self, bindings: Any) -> StdTensorOp:
+        """With numbers for symbols, in the sub-programs too."""
+        return self.with_parts(*[part.specialize(bindings) for part in self.parts])
+
+    @property
+    def input_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because the sub-programs decide
+        """As the sub-programs take."""
+        raise NotImplementedError
+
+    @property
+    def output_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because the sub-programs decide
+        """As the sub-programs give."""
+        return len(self.parts[-1].output_specs)
+
+
+@card
+class Cond(ControlOp):
+    """y = branches[index](operands): one branch runs.
+
+    A bool index takes branch 1 when true, of two. An integer outside the branches takes the last.
+
+    Shapes:  index of rank 0, then the operands of every branch -> the outputs of every branch
+    Dtypes:  index bool, for two branches, or int32; operands and outputs any
+    AD:      each branch's; what the chosen branch saves is kept beside its result
+    Lowers:  stablehlo.if, stablehlo.case
+    Errors:  InvalidConfigError without branches; ShapeError, DTypeError where branches disagree
+    Source:  seed 004 section VIII, StableHLO spec #case, #if
+    """
+
+    branches: tuple[Any, ...]
+
+    accepts: ClassVar[frozenset[DType]] = frozenset({DType.Bool, DType.I32})
+
+    def __post_init__(self) -> None:
+        normalize(self, branches=tuple(self.branches))
+        if not self.branches:
+            raise InvalidConfigError("Cond: there are no branches")
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """The branches."""
+        return self.branches
+
+    def with_parts(self, *parts: Any) -> Cond:
+        """The same choice between other branches."""
+        return Cond(parts)
+
+    @property
+    def input_count(self) -> int:
+        """The index and the operands."""
+        return 1 + len(self.branches[0].input_specs)
+
+    def output_types(
+        self, inputs: tuple[TensorSpec, ...], guards: GuardLog
+    ) -> tuple[TensorSpec, ...]:
+        index, *operands = inputs
+        require_dtype("Cond", "index", index.dtype, self.accepts)
+        if index.rank:
+            raise ShapeError(f"Cond: the index must have rank 0, got {index}")
+        if index.dtype.is_bool and len(self.branches) != 2:
+            raise InvalidConfigError(
+                f"Cond: a bool index chooses between two branches, got {len(self.branches)}"
+            )
+        found: Sequence[TensorSpec] | None = None
+        for number, branch in enumerate(self.branches):
+            who = f"branch {number}"
+            _takes("Cond", who, branch, operands, guards)
+            made = branch.output_specs
+            found = made if found is None else _same("Cond", who, "branch 0", made, found, guards)
+        return tuple(found or ())
+
+    def pruned(self, needed: Sequence[bool]) -> tuple[Cond, tuple[int, ...], tuple[int, ...]]:
+        """Without the outputs that nothing needs, and the operands that no branch reads then."""
+        outputs = [i for i, is_needed in enumerate(needed) if is_needed]
+        used = set[int]().union(*[branch.reads(outputs) for branch in self.branches])
+        operands = sorted(used)
+        branches = tuple([branch.restricted(operands, outputs) for branch in self.branches])
+        return Cond(branches), (0, *[1 + i for i in operands]), tuple(outputs)
+
+
+@card
+class While(ControlOp):
+    """carry = body(consts, carry) while cond(consts, carry): a loop whose end the data decide.
+
+    Shapes:  consts, then the first carry -> the last carry, of the same types
+    Dtypes:  any; cond gives one bool of rank 0
+    AD:      forward; in reverse there is no bound on what would have to be saved, so that it is an error
+    Lowers:  stablehlo.while
+    Errors:  ShapeError, DTypeError where body does not give the types of its carry
+    Source:  seed 004 section VIII, StableHLO spec #while
+    """
+
+    cond: Any
+    body: Any
+    num_consts: int = 0
+
+    def __post_init__(self) -> None:
+        normalize(self, num_consts=as_int("While", "num_consts", self.num_consts))
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """The condition and the body."""
+        return self.cond, self.body
+
+    def with_parts(self, *parts: Any) -> While:
+        """The same loop with another condition and body."""
+        cond, body = parts
+        return While(cond, body, self.num_consts)
+
+    @property
+    def input_count(self) -> int:
+        """The constants and the carry."""
+        return len(self.body.input_specs)
+
+    def output_types(
+        self, inputs: tuple[TensorSpec, ...], guards: GuardLog
+    ) -> tuple[TensorSpec, ...]:
+        _takes("While", "cond", self.cond, inputs, guards)
+        _takes("While", "body", self.body, inputs, guards)
+        if tuple(self.cond.output_specs) != (TensorSpec.of((), DType.Bool),):
+            shown = ", ".join(map(str, self.cond.output_specs))
+            raise DTypeError(f"While: cond must give one bool of rank 0, got {shown or 'nothing'}")
+        carry = self.body.input_specs[self.num_consts :]
+        return _same("While", "body", "its carry", self.body.output_specs, carry, guards)
+
+    def pruned(self, needed: Sequence[bool]) -> tuple[While, tuple[int, ...], tuple[int, ...]]:
+        """Without the carry that neither decides when to stop nor leads to what is needed."""
+        n = self.num_consts
+        carry = {i for i, is_needed in enumerate(needed) if is_needed}
+        asked = self.cond.reads([0])
+        carry |= {i - n for i in asked if i >= n}
+        used, carry = _closure(self.body, n, carry)
+        consts = sorted({i for i in used | asked if i < n})
+        outputs = sorted(carry)
+        inputs = [*consts, *[n + i for i in outputs]]
+        op = While(
+            self.cond.restricted(inputs, [0]), self.body.restricted(inputs, outputs), len(consts)
+        )
+        return op, tuple(inputs), tuple(outputs)
+
+
+@card
+class Scan(ControlOp):
+    """carry, ys[t] = body(consts, carry, xs[t]) for t = 0 .. length - 1, or down from there.
+
+    Shapes:  consts, then the first carry, then xs with leading extent `length`
+             -> the last carry, then ys with leading extent `length`
+    Dtypes:  any
+    AD:      forward and reverse: what the body saves at each step is stacked, and read backwards
+    Lowers:  stablehlo.while with a counter, dynamic_slice and dynamic_update_slice
+    Errors:  ShapeError, DTypeError where body does not take these, or does not give the types of its carry
+    Source:  seed 004 section VIII; Haskell's mapAccumL; JAX's lax.scan
+    """
+
+    body: Any
+    length: Any
+    num_consts: int
+    num_carry: int
+    reverse: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("num_consts", "num_carry"):
+            normalize(self, **{name: as_int("Scan", name, getattr(self, name))})
+        normalize(self, reverse=as_bool("Scan", "reverse", self.reverse))
+        if isinstance(self.length, int) and self.length < 0:
+            raise InvalidConfigError(f"Scan: length is at least 0, got {self.length}")
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """The body."""
+        return (self.body,)
+
+    def with_parts(self, *parts: Any) -> Scan:
+        """The same loop over another body."""
+        (body,) = parts
+        return Scan(body, self.length, self.num_consts, self.num_carry, self.reverse)
+
+    def specialize(self, bindings: Any) -> StdTensorOp:
+        """With numbers for symbols, of the length and in the body."""
+        length = self.length if isinstance(self.length, int) else self.length.evaluate(bindings)
+        body = self.body.specialize(bindings)
+        return Scan(body, length, self.num_consts, self.num_carry, self.reverse)
+
+    @property
+    def input_count(self) -> int:
+        """Constants, carry, xs."""
+        return len(self.body.input_specs)
+
+    @property
+    def first_xs(self) -> int:
+        """The position of the first of xs."""
+        return self.num_consts + self.num_carry
+
+    def output_types(
+        self, inputs: tuple[TensorSpec, ...], guards: GuardLog
+    ) -> tuple[TensorSpec, ...]:
+        n, first = self.num_consts, self.first_xs
+        slices: list[TensorSpec] = []
+        for number, spec in enumerate(inputs[first:]):
+            if not spec.rank:
+                raise ShapeError(f"Scan: xs {number} needs a leading axis to go along, got {spec}")
+            what = f"the leading axis of xs {number}, {spec}, and the length"
+            same_extent("Scan", what, spec.shape[0], self.length, guards)
+            slices.append(TensorSpec.of(spec.shape[1:], spec.dtype))
+        _takes("Scan", "body", self.body, [*inputs[:first], *slices], guards)
+        made = self.body.output_specs
+        wanted = self.body.input_specs[n:first]
+        if len(made) < len(wanted):
+            raise ArityError(f"Scan: body gives {len(made)} tensors, the carry has {len(wanted)}")
+        carry = _same("Scan", "body", "its carry", made[: len(wanted)], wanted, guards)
+        stacked = [
+            TensorSpec.of((self.length, *spec.shape), spec.dtype) for spec in made[len(wanted) :]
+        ]
+        return (*carry, *stacked)
+
+    def pruned(self, needed: Sequence[bool]) -> tuple[Scan, tuple[int, ...], tuple[int, ...]]:
+        """Without the ys that nothing needs, and the carry that leads to none of the rest."""
+        n, m, first = self.num_consts, self.num_carry, self.first_xs
+        wanted = {i for i, is_needed in enumerate(needed) if is_needed}
+        used, wanted = _closure(self.body, n, wanted, m)
+        outputs = sorted(wanted)
+        carry = [i for i in outputs if i < m]
+        consts = [i for i in sorted(used) if i < n]
+        slices = [i for i in sorted(used) if i >= first]
+        inputs = [*consts, *[n + i for i in carry], *slices]
+        body = self.body.restricted(inputs, outputs)
+        op = Scan(body, self.length, len(consts), len(carry), self.reverse)
+        return op, tuple(inputs), tuple(outputs)
+
+
+def _closure(
+    body: Any, num_consts: int, outputs: set[int], num_carry: int | None = None
+) -> tuple[set[int], set[int]]:
+    """What of its inputs a loop's body reads for these outputs, and the outputs with the carry that this
+    takes.
+    """
+    while True:
+        used: set[int] = body.reads(sorted(outputs))
+        carry = {i - num_consts for i in used if i >= num_consts}
+        if num_carry is not None:
+            carry = {i for i in carry if i < num_carry}
+        if carry <= outputs:
+            return used, outputs
+        outputs = outputs | carry
+
+
+def _takes(op: str, who: str, part: Any, given: Sequence[TensorSpec], guards: GuardLog) -> None:
+    """A sub-program must take operands of these types; what it must hold of symbols, the caller must."""
+    for guard in part.guards:
+        guards.guards.setdefault(guard, guard)
+    _same(op, who, "its operands", part.input_specs, given, guards)
+
+
+def _same(
+    op: str,
+    who: str,
+    whom: str,
+    found: Sequence[TensorSpec],
+    wanted: Sequence[TensorSpec],
+    guards: GuardLog,
+) -> tuple[TensorSpec, ...]:
+    if len(found) != len(wanted):
+        raise ArityError(f"{op}: {who} has {len(found)} tensors, {whom} {len(wanted)}")
+    for number, (mine, other) in enumerate(zip(found, wanted, strict=True)):
+        if mine == other:
+            continue
+        what = f"{op}: tensor {number} of {who} is {mine}, of {whom} {other}"
+        if mine.dtype is not other.dtype:
+            raise DTypeError(f"{what}; convert it")
+        if mine.rank != other.rank:
+            raise ShapeError(f"{what}; their shapes must agree")
+        for axis, (a, b) in enumerate(zip(mine.shape, other.shape, strict=True)):
+            if not (is_exact(a) and is_exact(b)):
+                raise ShapeError(f"{what}; an extent that the data decide cannot pass")
+            same_extent(op, f"axis {axis} of tensor {number} of {who} and of {whom}", a, b, guards)
+    return tuple(found)
+
+
+CARDS = (Cond, While, Scan)

@@ -1,0 +1,524 @@
+"""Control flow: values and derivatives against JAX and against the same written out, on both peers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optree
+import pytest
+
+import lowering
+import tenferro as tnf
+from tenferro import errors
+from tenferro.ops.control import Scan
+from xla_peer import XlaExecutor, check_parity
+
+jax.config.update("jax_enable_x64", True)
+
+W = np.random.default_rng(0).normal(size=(3, 3)) * 0.5
+XS = np.random.default_rng(1).normal(size=(5, 3))
+X = np.random.default_rng(2).normal(size=3)
+
+
+def rnn(n: Any, f: Any) -> Callable[..., Any]:
+    def fn(w: Any, h: Any, xs: Any) -> Any:
+        return f.scan(lambda h, x: (n.tanh(w @ h + x), n.sum(h * x)), h, xs)
+
+    return fn
+
+
+def backwards(n: Any, f: Any) -> Callable[..., Any]:
+    def fn(w: Any, h: Any, xs: Any) -> Any:
+        def turn(c: Any, x: Any) -> Any:
+            h, i = c
+            return (n.sin(w @ h) * x["x"], i + 1), {"h": h * i, "s": x["x"][0]}
+
+        (last, i), ys = f.scan(turn, (h, 0), {"x": xs}, reverse=True)
+        return last, ys
+
+    return fn
+
+
+def nested(n: Any, f: Any) -> Callable[..., Any]:
+    """A choice inside a loop inside a scan; everything closes over w."""
+
+    def fn(w: Any, h: Any, xs: Any) -> Any:
+        def turn(h: Any, x: Any) -> Any:
+            def inner(i: Any, v: Any) -> Any:
+                bigger = n.sum(v * x) > 0.1
+                return f.cond(bigger, lambda v: w @ v, lambda v: n.cos(v) * w[0] + i, v)
+
+            after = f.fori_loop(0, 3, inner, h)
+            return after, n.sum(after**2)
+
+        return f.scan(turn, h, xs)
+
+    return fn
+
+
+def switched(n: Any, f: Any) -> Callable[..., Any]:
+    def fn(w: Any, h: Any, xs: Any) -> Any:
+        branches = [lambda v: v * 2.0, n.sin, lambda v: w @ v]
+        return f.scan(
+            lambda c, x: ((c[0] + 1, f.switch(c[0], branches, c[1]) + x), None), (0, h), xs
+        )[0][1]
+
+    return fn
+
+
+def mapped(n: Any, f: Any) -> Callable[..., Any]:
+    return lambda w, h, xs: f.map(lambda x: {"a": w @ x, "b": n.sum(x * h)}, xs)
+
+
+def prefixes(n: Any, f: Any) -> Callable[..., Any]:
+    def fn(w: Any, h: Any, xs: Any) -> Any:
+        return f.associative_scan(lambda a, b: n.tanh(a) * b, n.sin(xs @ w) * h, axis=0)
+
+    return fn
+
+
+FUNCTIONS = [rnn, backwards, nested, switched, mapped, prefixes]
+each_function = pytest.mark.parametrize("make", FUNCTIONS, ids=lambda make: make.__name__)
+
+
+class jax_lax:  # because it stands for a module
+    """JAX's functions under the names that are ours."""
+
+    scan = staticmethod(jax.lax.scan)
+    cond = staticmethod(jax.lax.cond)
+    switch = staticmethod(jax.lax.switch)
+    map = staticmethod(jax.lax.map)
+    fori_loop = staticmethod(jax.lax.fori_loop)
+    while_loop = staticmethod(jax.lax.while_loop)
+    associative_scan = staticmethod(jax.lax.associative_scan)
+
+
+def same(ours: Any, theirs: Any, tolerance: float = 1e-12) -> None:
+    left, right = optree.tree_leaves(ours), jax.tree_util.tree_leaves(theirs)
+    assert len(left) == len(right)
+    for a, b in zip(left, right, strict=True):
+        np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=tolerance, atol=tolerance)
+
+
+def loss(n: Any, fn: Any) -> Callable[..., Any]:
+    """A number of all float leaves, each weighed differently."""
+
+    def value(*args: Any) -> Any:
+        leaves = optree.tree_leaves(fn(*args))
+        floats = [y for y in leaves if "f" in str(y.dtype)]
+        return sum(n.sum(n.sin(y * (i + 1.0))) for i, y in enumerate(floats))
+
+    return value
+
+
+@each_function
+def test_values_are_jaxs(make: Any) -> None:
+    expected = make(jnp, jax_lax)(W, X, XS)
+    same(make(tnf, tnf)(W, X, XS), expected)
+    same(tnf.jit(make(tnf, tnf))(W, X, XS), expected)
+
+
+@each_function
+def test_gradients_are_jaxs(make: Any) -> None:
+    expected = jax.grad(loss(jnp, make(jnp, jax_lax)), (0, 1, 2))(W, X, XS)
+    ours = loss(tnf, make(tnf, tnf))
+    same(tnf.grad(ours, (0, 1, 2))(W, X, XS), expected)
+    same(tnf.jit(tnf.grad(ours, (0, 1, 2)))(W, X, XS), expected)
+
+
+@each_function
+def test_pushed_tangents_are_jaxs(make: Any) -> None:
+    primals, dots = (W, X, XS), (np.cos(W), np.ones(3), XS**2)
+    expected = jax.jvp(loss(jnp, make(jnp, jax_lax)), primals, dots)
+    same(tnf.jvp(loss(tnf, make(tnf, tnf)), primals, dots), expected)
+
+
+@each_function
+def test_second_derivatives_are_jaxs(make: Any) -> None:
+    expected = jax.hessian(loss(jnp, make(jnp, jax_lax)), 1)(W, X, XS)
+    ours = loss(tnf, make(tnf, tnf))
+    same(tnf.hessian(ours, 1)(W, X, XS), expected, 1e-10)
+    twice = tnf.jacrev(tnf.grad(ours, 1), 1)
+    same(twice(W, X, XS), expected, 1e-10)
+
+
+@each_function
+def test_batches_are_jaxs(make: Any) -> None:
+    many = np.stack([X, -X, 2 * X, X**2])
+    expected = jax.vmap(make(jnp, jax_lax), (None, 0, None))(W, many, XS)
+    same(tnf.vmap(make(tnf, tnf), (None, 0, None))(W, many, XS), expected)
+    slopes = jax.vmap(jax.grad(loss(jnp, make(jnp, jax_lax))), (None, 0, None))(W, many, XS)
+    ours = tnf.vmap(tnf.grad(loss(tnf, make(tnf, tnf))), (None, 0, None))
+    same(ours(W, many, XS), slopes, 1e-10)
+    wide = np.stack([W, 2 * W])
+    same(
+        tnf.vmap(make(tnf, tnf), (0, None, None))(wide, X, XS),
+        jax.vmap(make(jnp, jax_lax), (0, None, None))(wide, X, XS),
+    )
+
+
+@each_function
+def test_both_peers_agree_with_gradients(make: Any) -> None:
+    report = check_parity(make(tnf, tnf), W, X, XS, grad=True)
+    assert report.ok, str(report)
+
+
+@each_function
+def test_eager_tensors_give_the_same(make: Any) -> None:
+    runtime = tnf.EagerRuntime()
+    w = runtime.variable(W)
+    y = loss(tnf, make(tnf, tnf))(w, X, XS)
+    y.backward()
+    same(w.grad.numpy(), tnf.grad(loss(tnf, make(tnf, tnf)))(W, X, XS))
+
+
+@each_function
+def test_programs_come_back_from_files(make: Any, tmp_path: Any) -> None:
+    program = tnf.compile(tnf.value_and_grad(loss(tnf, make(tnf, tnf))), W, X, XS)
+    path = tmp_path / "program.tenferro"
+    tnf.save(program, path)
+    loaded = tnf.load(path)
+    assert loaded.fingerprint == program.fingerprint
+    assert str(loaded) == str(program)
+    same(loaded.run(W, X, XS), program.run(W, X, XS), 0)
+
+
+# ---- while ----------------------------------------------------------------------------------------
+
+
+def newton(n: Any, f: Any) -> Callable[[Any], Any]:
+    """The square root, until it no longer moves."""
+
+    def fn(a: Any) -> Any:
+        state = (a, a * 0 + 1.0, 0)
+        return f.while_loop(
+            lambda s: n.abs(s[1] * s[1] - s[0]) > 1e-13 * s[0],
+            lambda s: (s[0], 0.5 * (s[1] + s[0] / s[1]), s[2] + 1),
+            state,
+        )[1:]
+
+    return fn
+
+
+def test_while_goes_on_as_long_as_jaxs() -> None:
+    for a in (0.5, 2.0, 1e6):
+        same(newton(tnf, tnf)(a), newton(jnp, jax_lax)(a), 1e-15)
+    many = np.array([0.5, 2.0, 1e6])
+    same(tnf.vmap(newton(tnf, tnf))(many), jax.vmap(newton(jnp, jax_lax))(many), 1e-15)
+    assert check_parity(newton(tnf, tnf), 3.0).ok
+
+
+def test_while_forward() -> None:
+    (root, _), (root_dot, _) = tnf.jvp(newton(tnf, tnf), (4.0,), (1.0,))
+    same((root, root_dot), (2.0, 0.25))
+    slope = tnf.jacfwd(lambda a: newton(tnf, tnf)(a)[0])
+    same(slope(4.0), 0.25)
+    second = tnf.jacfwd(tnf.jacfwd(lambda a: tnf.while_loop(lambda v: v < 50, lambda v: v**2, a)))
+    same(second(3.0), 12 * 3.0**2)
+
+
+def test_while_in_reverse_says_what_would_help() -> None:
+    with pytest.raises(errors.ADRuleUnsupportedError) as caught:
+        tnf.grad(lambda a: newton(tnf, tnf)(a)[0])(4.0)
+    for word in ("While", "fori_loop", "scan", "jvp", "test_control.py"):
+        assert word in str(caught.value)
+
+
+def test_a_loop_whose_bounds_are_tensors_is_a_while() -> None:
+    total = tnf.jit(lambda n, x: tnf.fori_loop(0, n, lambda i, v: v + x[i], 0.0))
+    same(total(np.int64(3), np.arange(5.0)), 3.0)
+    same(total(np.int64(-3), np.arange(5.0)), 0.0)
+    with pytest.raises(errors.ADRuleUnsupportedError, match="number of turns"):
+        tnf.jit(lambda n: tnf.grad(lambda x: total(n, x))(np.arange(5.0)))(np.int64(3))
+
+
+def test_a_constant_beside_the_variable_does_not_make_a_while_active() -> None:
+    def fn(x: Any) -> Any:
+        n = tnf.while_loop(lambda i: i < 5, lambda i: i + 2, 0)
+        return x * tnf.astype(n, tnf.float64)
+
+    same(tnf.grad(fn)(3.0), 6.0)
+
+
+# ---- what is computed, and what is kept --------------------------------------------------------------
+
+
+def loops(program: Any) -> list[Any]:
+    return [step for step in program.instructions if isinstance(step.op, Scan)]
+
+
+def test_a_gradient_is_two_loops() -> None:
+    program = tnf.compile(tnf.value_and_grad(loss(tnf, rnn(tnf, tnf))), W, X, XS)
+    first, second = loops(program)
+    assert (first.op.reverse, second.op.reverse) == (False, True)
+
+
+def test_what_nothing_needs_is_not_computed() -> None:
+    def fn(xs: Any) -> Any:
+        last, ys = tnf.scan(
+            lambda c, x: ((c[0] + x, tnf.exp(c[1])), {"a": tnf.sin(x), "b": c[0]}), (0.0, 1.0), xs
+        )
+        return last[0], ys["a"]
+
+    (step,) = loops(tnf.compile(fn, np.ones(4)))
+    names = [inner.op.name for inner in step.op.body.program.instructions]
+    assert sorted(names) == ["Add", "Sin"]
+    assert step.op.num_carry == 1
+
+
+def test_a_matrix_that_does_not_change_is_not_stacked() -> None:
+    def fn(w: Any, h: Any) -> Any:
+        return tnf.sum(tnf.scan(lambda h, _: (tnf.tanh(w @ h), None), h, None, length=7)[0])
+
+    first, second = loops(tnf.compile(tnf.grad(fn), W, X))
+    stacked = [s.size for s in first.op.body.output_specs[first.op.num_carry :]]
+    assert max(stacked) == 3
+    assert second.op.num_consts >= 1
+
+
+def kept(fn: Any) -> int:
+    """Numbers stacked for the way back, per turn."""
+    first = loops(tnf.compile(tnf.grad(fn), X))[0].op
+    return sum(s.size for s in first.body.output_specs[first.num_carry :])
+
+
+def test_a_checkpoint_inside_keeps_the_carry_alone() -> None:
+    def turn(h: Any, _: Any) -> Any:
+        return tnf.sin(tnf.exp(tnf.cos(tnf.tanh(h)))), None
+
+    def whole(body: Any) -> Any:
+        return lambda h: tnf.sum(tnf.scan(body, h, None, length=4)[0])
+
+    assert kept(whole(tnf.checkpoint(turn))) == 3
+    assert kept(whole(turn)) > 6
+    same(tnf.grad(whole(tnf.checkpoint(turn)))(X), tnf.grad(whole(turn))(X))
+
+
+def test_a_derivative_of_the_users_own_holds_inside() -> None:
+    @tnf.custom_vjp
+    def clipped(x: Any) -> Any:
+        return x
+
+    clipped.defvjp(lambda x: (x, None), lambda _, bar: (tnf.clip(bar, -0.5, 0.5),))
+
+    def rolled(a: Any) -> Any:
+        return tnf.scan(lambda c, x: (clipped(c * a) + x, None), 1.0, np.ones(3))[0]
+
+    def written_out(a: Any) -> Any:
+        c: Any = 1.0
+        for _ in range(3):
+            c = clipped(c * a) + 1.0
+        return c
+
+    same(tnf.grad(rolled)(2.0), tnf.grad(written_out)(2.0))
+    stopped = tnf.grad(
+        lambda a: tnf.scan(lambda c, x: (tnf.stop_gradient(c) * a, None), 1.0, np.ones(3))[0]
+    )
+    same(stopped(2.0), 4.0)
+
+
+def test_a_choice_runs_one_branch() -> None:
+    f = tnf.jit(lambda x: tnf.cond(x > 0, tnf.log, lambda x: x * 0, x))
+    assert f(-1.0) == 0
+    checked = tnf.jit(
+        lambda x: tnf.cond(x > 0, tnf.log, lambda x: x * 0, x),
+        executor=tnf.GraphExecutor(check_finite=True),
+    )
+    assert checked(-1.0) == 0
+    assert tnf.grad(lambda x: tnf.cond(x > 0, tnf.sqrt, lambda x: x * 3, x))(-1.0) == 3
+
+
+def test_the_line_inside_a_loop_is_told() -> None:
+    executor = tnf.GraphExecutor(check_finite=True)
+    program = tnf.compile(
+        lambda x: tnf.scan(lambda c, _: (tnf.log(c), None), x, None, length=5)[0], 2.0
+    )
+    with pytest.raises(errors.NonFiniteError, match="test_control.py"):
+        executor.run(program, 2.0)
+
+
+def test_loops_keep_the_text_short() -> None:
+    def recurrence(a: Any, xs: Any) -> Any:
+        return tnf.sum(tnf.scan(lambda c, x: (tnf.sin(a * c + x), c), 0.0, xs)[1])
+
+    program = tnf.compile(tnf.value_and_grad(recurrence), 2.0, np.ones(1000))
+    text = lowering.lower_to_stablehlo(program).text
+    assert text.count("\n") < 200
+    lowering.lower_to_stablehlo(program).verify()
+
+
+def test_symbolic_extents() -> None:
+    def fn(w: Any, xs: Any) -> Any:
+        last, ys = tnf.scan(lambda h, x: (tnf.tanh(w @ h + x), h), tnf.zeros_like(xs[0]), xs)
+        again = tnf.fori_loop(0, xs.shape[0], lambda i, h: tnf.sin(w @ h) * i, last)
+        return again, tnf.cond(tnf.sum(again) > 0, lambda: ys, lambda: -ys)
+
+    specs = tnf.TensorSpec(("n", "n"), "f8"), tnf.TensorSpec(("t", "n"), "f8")
+    for each in (fn, tnf.grad(lambda w, xs: tnf.sum(fn(w, xs)[1]) + tnf.sum(fn(w, xs)[0]))):
+        program = tnf.compile(each, *specs)
+        fixed = tnf.compile(each, W, XS)
+        same(program.run(W, XS), fixed.run(W, XS), 1e-14)
+        same(XlaExecutor("cpu").run(program, W, XS), fixed.run(W, XS))
+        module = lowering.lower_to_stablehlo(program, symbolic=True)
+        module.verify()
+        module.refined([(3, 3), (5, 3)])
+    with pytest.raises(errors.GuardError):
+        tnf.compile(lambda a, b: tnf.scan(lambda c, x: (c, x[0] + x[1]), 0.0, (a, b)),
+                    tnf.TensorSpec(("n",), "f8"), tnf.TensorSpec(("m",), "f8")).run(
+            np.ones(2), np.ones(3)
+        )  # fmt: skip
+
+
+def test_extensions_inside_run_on_both_peers() -> None:
+    def fn(a: Any, xs: Any) -> Any:
+        eye = 3 * np.eye(3)
+        return tnf.scan(lambda h, x: (tnf.linalg.solve(eye + a * x[:, None], h), tnf.sum(h)), X, xs)
+
+    report = check_parity(fn, 0.3, XS, grad=True)
+    assert report.ok, str(report)
+    program = tnf.compile(fn, 0.3, XS)
+    lowering.lower_to_stablehlo(program, linalg="inline").verify()
+    lowering.lower_to_stablehlo(program, extensions="composite").verify()
+
+
+def test_results_are_memory_of_their_own() -> None:
+    x = np.ones(3)
+    for result in (
+        tnf.scan(lambda c, _: (c, None), x, None, length=0)[0],
+        tnf.scan(lambda c, _: (c, None), x, None, length=2)[0],
+        tnf.cond(True, lambda v: v, lambda v: v, x),
+        tnf.while_loop(lambda v: False, lambda v: v, x),
+    ):
+        result[0] = 5.0
+        assert x[0] == 1.0
+
+
+def test_numbers_take_the_dtype_in_which_they_come_back() -> None:
+    half = np.ones(3, np.float32)
+    last, ys = tnf.scan(lambda c, x: (c + x, 1.5), 0, half)
+    assert (last.dtype, ys.dtype) == (np.float32, np.float64)
+    assert tnf.cond(True, lambda x: x, lambda x: 0, half[0]).dtype == np.float32
+    assert tnf.while_loop(lambda c: c < 3, lambda c: c + half[0], 0).dtype == np.float32
+    assert tnf.fori_loop(np.int32(0), 3, lambda i, v: v + i, 0).dtype == np.int32
+
+
+def test_map_in_batches() -> None:
+    xs = np.arange(14.0).reshape(7, 2)
+    for size in (1, 3, 7, 20):
+        same(
+            tnf.map(lambda x: {"a": x @ x, "b": x}, xs, batch_size=size),
+            {"a": (xs**2).sum(1), "b": xs},
+        )
+    assert tnf.map(lambda x: x @ x, np.ones((0, 2)), batch_size=3).shape == (0,)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 8, 13])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_associative_scan_is_the_loop(n: int, reverse: bool) -> None:
+    xs = np.random.default_rng(n).integers(0, 9, (2, n, 3))
+    found = (
+        tnf.associative_scan(lambda a, b: a * 10 + b * 0 + b, xs * 0 + 1, reverse, axis=1)
+        if n
+        else xs
+    )
+    theirs = jax.lax.associative_scan(jnp.maximum, xs, reverse=reverse, axis=1)
+    same(tnf.associative_scan(tnf.maximum, xs, reverse=reverse, axis=1), theirs)
+    assert found.shape == xs.shape
+
+
+REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], list[str]]] = {
+    "xs of different lengths": (
+        lambda: tnf.scan(lambda c, x: (c, x), 0.0, (np.ones(3), np.ones(4))),
+        errors.ShapeError,
+        ["scan", "3", "4"],
+    ),
+    "length against xs": (
+        lambda: tnf.scan(lambda c, x: (c, x), 0.0, np.ones(3), length=4),
+        errors.ShapeError,
+        ["length is 4"],
+    ),
+    "no length": (
+        lambda: tnf.scan(lambda c, x: (c, x), 0.0),
+        errors.InvalidConfigError,
+        ["length"],
+    ),
+    "negative length": (
+        lambda: tnf.scan(lambda c, x: (c, x), 0.0, length=-1),
+        errors.InvalidConfigError,
+        ["at least 0"],
+    ),
+    "xs of rank 0": (
+        lambda: tnf.scan(lambda c, x: (c, x), 0.0, 1.0),
+        errors.ShapeError,
+        ["leading axis"],
+    ),
+    "no pair": (
+        lambda: tnf.scan(lambda c, x: c, 0.0, np.ones(3)),
+        errors.ArityError,
+        ["(carry, y)"],
+    ),
+    "another structure": (
+        lambda: tnf.scan(lambda c, x: ((c, c), x), 0.0, np.ones(3)),
+        errors.ArityError,
+        ["structure"],
+    ),
+    "another shape": (
+        lambda: tnf.scan(lambda c, x: ({"a": c["a"] + np.ones(2)}, x), {"a": 0.0}, np.ones(3)),
+        errors.ShapeError,
+        ["carry['a']", "f64[2]", "f64[]"],
+    ),
+    "another dtype": (
+        lambda: tnf.scan(lambda c, x: (tnf.astype(c, "f4"), x), np.ones(2), np.ones(3)),
+        errors.DTypeError,
+        ["f32[2]", "f64[2]"],
+    ),
+    "branches of different shapes": (
+        lambda: tnf.cond(True, lambda: 1.0, lambda: np.ones(2)),
+        errors.ShapeError,
+        ["cond", "true_fun", "false_fun"],
+    ),
+    "branches of different structures": (
+        lambda: tnf.cond(True, lambda: (1.0, 2.0), lambda: 1.0),
+        errors.ArityError,
+        ["structure"],
+    ),
+    "a predicate that is no scalar": (
+        lambda: tnf.cond(np.ones(2) > 0, lambda: 1.0, lambda: 1.0),
+        errors.ShapeError,
+        ["bool[2]"],
+    ),
+    "a condition that is no scalar": (
+        lambda: tnf.while_loop(lambda c: np.ones(2) > 0, lambda c: c, 0.0),
+        errors.ShapeError,
+        ["cond_fun"],
+    ),
+    "an index that is no integer": (
+        lambda: tnf.switch(1.0, [lambda: 1.0, lambda: 2.0]),
+        errors.DTypeError,
+        ["switch"],
+    ),
+    "no branches": (lambda: tnf.switch(1, []), errors.InvalidConfigError, ["branches"]),
+    "bounds that are no integers": (
+        lambda: tnf.fori_loop(0.0, 3, lambda i, v: v, 1.0),
+        errors.DTypeError,
+        ["lower"],
+    ),
+    "an associative scan of different extents": (
+        lambda: tnf.associative_scan(lambda a, b: a, (np.ones(3), np.ones(4))),
+        errors.ShapeError,
+        ["3", "4"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
+def test_refused(case: tuple[Callable[[], Any], type[Exception], list[str]]) -> None:
+    attempt, kind, words = case
+    with pytest.raises(kind) as caught:
+        attempt()
+    for word in words:
+        assert word in str(caught.value)

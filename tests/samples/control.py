@@ -1,0 +1,205 @@
+"""Samples of the control family: small bodies, and what they do as loops in Python.
+
+Numbers are small integers, so that every dtype computes them exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tenferro.graph import GraphBuilder
+from tenferro.ops import control as ops
+from tenferro.ops.elementwise import Add, And, Compare, Multiply, Not, Or, Xor
+from tenferro.program import Subprogram
+from tenferro.types import DType
+from tests.samples.sample import Array, OpSample, SampleRows
+
+Write = Callable[..., Sequence[int]]
+
+
+def part(write: Write, *arrays: Array) -> Subprogram:
+    """The sub-program that `write` puts down on inputs like these."""
+    builder = GraphBuilder()
+    inputs = [builder.input(x.shape, x.dtype) for x in arrays]
+    return Subprogram.of(builder.graph, inputs, write(builder, *inputs))
+
+
+def small(shape: tuple[int, ...], dtype: DType, seed: int) -> Array:
+    """Integers from 0 to 2, complex ones with an imaginary part, or bools."""
+    generator = np.random.default_rng([seed, *shape])
+    values = generator.integers(0, 3, shape)
+    if dtype.is_bool:
+        return np.asarray(values % 2 == 1)
+    if dtype.is_complex:
+        return np.asarray(values + 1j * generator.integers(-1, 2, shape)).astype(dtype.dtype)
+    return np.asarray(values).astype(dtype.dtype)
+
+
+def plus(dtype: DType) -> Any:
+    return Xor() if dtype.is_bool else Add()
+
+
+def times(dtype: DType) -> Any:
+    return And() if dtype.is_bool else Multiply()
+
+
+def added(a: Array, b: Array) -> Array:
+    return np.asarray(a ^ b if a.dtype == bool else a + b).astype(a.dtype)
+
+
+def multiplied(a: Array, b: Array) -> Array:
+    return np.asarray(a & b if a.dtype == bool else a * b).astype(a.dtype)
+
+
+# ---- scan ------------------------------------------------------------------------------------------
+
+
+def recurrence(dtype: DType) -> Write:
+    """h' = h + c x, giving h x."""
+
+    def write(b: GraphBuilder, c: int, h: int, x: int) -> Sequence[int]:
+        after = b.emit(plus(dtype), h, b.emit(times(dtype), c, x))
+        return [after, b.emit(times(dtype), h, x)]
+
+    return write
+
+
+def scanned(dtype: DType, length: int, reverse: bool, shape: tuple[int, ...]) -> OpSample:
+    c, h = small(shape, dtype, 1), small(shape, dtype, 2)
+    xs = small((length, *shape), dtype, 3)
+    op = ops.Scan(part(recurrence(dtype), c, h, c), length, 1, 1, reverse)
+    carry, ys = h, np.zeros((length, *shape), dtype.dtype)
+    for t in reversed(range(length)) if reverse else range(length):
+        ys[t] = multiplied(carry, xs[t])
+        carry = added(carry, multiplied(c, xs[t]))
+    label = f"{dtype.short}-{length}-{'down' if reverse else 'up'}-{len(shape)}"
+    return OpSample(op, (c, h, xs), (carry, ys), label=label)
+
+
+def powers(dtype: DType) -> OpSample:
+    """No xs and no ys: h' = c h."""
+    c, h = small((3,), dtype, 4), small((3,), dtype, 5)
+
+    def write(b: GraphBuilder, c: int, h: int) -> Sequence[int]:
+        return [b.emit(times(dtype), c, h)]
+
+    carry = h
+    for _ in range(3):
+        carry = multiplied(c, carry)
+    op = ops.Scan(part(write, c, h), 3, 1, 1)
+    return OpSample(op, (c, h), (carry,), label=f"{dtype.short}-powers")
+
+
+def mapped(dtype: DType) -> OpSample:
+    """No carry: y = x x, and the slice itself."""
+    xs = small((4, 2), dtype, 6)
+
+    def write(b: GraphBuilder, x: int) -> Sequence[int]:
+        return [b.emit(times(dtype), x, x), x]
+
+    op = ops.Scan(part(write, xs[0]), 4, 0, 0)
+    return OpSample(op, (xs,), (multiplied(xs, xs), xs), label=f"{dtype.short}-map")
+
+
+def scans() -> list[OpSample]:
+    found: list[OpSample] = []
+    for dtype in DType:
+        found += [scanned(dtype, 4, reverse, (2,)) for reverse in (False, True)]
+        found += [scanned(dtype, length, False, ()) for length in (0, 1, 3)]
+        found += [scanned(dtype, 2, False, (3, 2)), powers(dtype), mapped(dtype)]
+    return found
+
+
+# ---- while -----------------------------------------------------------------------------------------
+
+
+def counted(dtype: DType, turns: int) -> OpSample:
+    """x' = x + c while i < turns."""
+    c, x, i = small((2, 3), dtype, 7), small((2, 3), dtype, 8), np.zeros((), np.int32)
+
+    def goes_on(b: GraphBuilder, c: int, x: int, i: int) -> Sequence[int]:
+        return [b.emit(Compare("LT"), i, b.constant(np.int32(turns)))]
+
+    def body(b: GraphBuilder, c: int, x: int, i: int) -> Sequence[int]:
+        return [b.emit(plus(dtype), x, c), b.emit(Add(), i, b.constant(np.int32(1)))]
+
+    result = x
+    for _ in range(turns):
+        result = added(result, c)
+    inputs = (c, x, i)
+    op = ops.While(part(goes_on, *inputs), part(body, *inputs), 1)
+    expected = (result, np.asarray(turns, np.int32))
+    return OpSample(op, inputs, expected, label=f"{dtype.short}-{turns}-turns")
+
+
+def whiles() -> list[OpSample]:
+    return [counted(dtype, turns) for dtype in DType for turns in (0, 1, 5)]
+
+
+# ---- cond --------------------------------------------------------------------------------------------
+
+
+def doubled(dtype: DType) -> Write:
+    def write(b: GraphBuilder, x: int, y: int) -> Sequence[int]:
+        return [b.emit(plus(dtype), x, y), x]
+
+    return write
+
+
+def crossed(dtype: DType) -> Write:
+    def write(b: GraphBuilder, x: int, y: int) -> Sequence[int]:
+        return [b.emit(times(dtype), x, y), y]
+
+    return write
+
+
+def constant(dtype: DType) -> Write:
+    def write(b: GraphBuilder, x: int, y: int) -> Sequence[int]:
+        return [b.constant(np.ones((2, 3), dtype.dtype)), b.emit(plus(dtype), y, y)]
+
+    return write
+
+
+def chosen(dtype: DType, index: Any) -> OpSample:
+    x, y = small((2, 3), dtype, 9), small((2, 3), dtype, 10)
+    writers = [doubled(dtype), crossed(dtype), constant(dtype)]
+    results = [
+        (added(x, y), x),
+        (multiplied(x, y), y),
+        (np.ones((2, 3), dtype.dtype), added(y, y)),
+    ]
+    if index.dtype == bool:
+        writers, results = writers[:2], results[:2]
+    number = int(index)
+    number = number if 0 <= number < len(writers) else len(writers) - 1
+    op = ops.Cond(tuple(part(write, x, y) for write in writers))
+    return OpSample(op, (index, x, y), results[number], label=f"{dtype.short}-{index}")
+
+
+def negated(flag: bool) -> OpSample:
+    """Rank 0, and one operand less than the branches use."""
+    x = np.asarray(True)
+
+    def yes(b: GraphBuilder, x: int) -> Sequence[int]:
+        return [b.emit(Not(), x)]
+
+    def no(b: GraphBuilder, x: int) -> Sequence[int]:
+        return [b.emit(Or(), x, x)]
+
+    op = ops.Cond((part(no, x), part(yes, x)))
+    return OpSample(op, (np.asarray(flag), x), (np.asarray(not flag),), label=f"rank0-{flag}")
+
+
+def conds() -> list[OpSample]:
+    flags = [np.asarray(flag) for flag in (False, True)]
+    numbers = [np.asarray(number, np.int32) for number in (0, 1, 2, 7, -3)]
+    found = [chosen(dtype, index) for dtype in DType for index in (*flags, *numbers)]
+    return found + [negated(flag) for flag in (False, True)]
+
+
+ROWS: SampleRows = {ops.Cond: conds(), ops.While: whiles(), ops.Scan: scans()}
+
+__all__ = ["ROWS", "part", "small"]
