@@ -1,18 +1,15 @@
-"""Readers of calls, composites, custom calls, and control flow.
-
-A loop whose condition does not depend on the arguments is written out. A choice is a choice between the
-results of all branches, which have no effects.
-"""
+"""Readers of calls, composites, custom calls, and control flow."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lowering.module_tree import Operation
+from lowering.module_tree import Block, Operation
+from lowering.read.counted import counted_loop
 from lowering.read.custom_calls import CUSTOM_CALLS
 from lowering.read.reader import Reader, ReadRows
 from tenferro.errors import UnsupportedError
-from tenferro.ops.elementwise import Compare, Select
+from tenferro.ops.control import Cond, While
 
 __all__ = ["ROWS"]
 
@@ -40,45 +37,42 @@ def nothing(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequenc
     return [r.constant(False) for _ in operation.results]
 
 
-MOST_TURNS = 1024
-
-
 def while_(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
+    """A loop; where it counts, a scan, which has derivatives in both modes."""
     condition, body = operation.regions
-    outer = dict(r.surroundings)
-    values = list(operands)
-    for _ in range(MOST_TURNS):
-        (goes_on,) = r.block(condition, values, outer)
-        known = r.evaluated(goes_on)
-        if known is None:
-            raise UnsupportedError("while: its condition depends on the arguments")
-        if not known:
-            return values
-        values = r.block(body, values, outer)
-    raise UnsupportedError(f"while: more than {MOST_TURNS} turns")
+    specs = [r.spec(value) for value in operands]
+    (test, turn), captured = r.parts((condition, specs), (body, specs))
+    loop = While(test, turn, len(captured))
+    known = [r.known(value) for value in (*captured, *operands)]
+    counted = counted_loop(loop, known)
+    if counted is None:
+        return r.emit_all(loop, *captured, *operands)
+    values = [*captured, *operands]
+    made = r.emit_all(counted.op, *[values[i] for i in counted.inputs])
+    return [values[given] if made_at is None else made[made_at]
+            for given, made_at in counted.results]  # fmt: skip
 
 
 def if_(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    outer = dict(r.surroundings)
-    (predicate,) = operands
-    chosen, other = (r.block(region, (), outer) for region in operation.regions)
-    return [_either(r, predicate, a, b) for a, b in zip(chosen, other, strict=True)]
+    """A choice by a bool; the first region is that of true."""
+    return _choice(r, operation, operands[0], operation.regions[::-1])
 
 
 def case(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """An index outside the branches takes the last."""
-    outer = dict(r.surroundings)
-    (index,) = operands
-    branches = [r.block(region, (), outer) for region in operation.regions]
-    found = branches[-1]
-    for place, branch in reversed(list(enumerate(branches[:-1]))):
-        here = r.emit(Compare("EQ"), index, r.full(place, r.spec(index)))
-        found = [_either(r, here, a, b) for a, b in zip(branch, found, strict=True)]
-    return found
+    """A choice by a number; an index outside the branches takes the last."""
+    return _choice(r, operation, operands[0], operation.regions)
 
 
-def _either(r: Reader, predicate: int, a: int, b: int) -> int:
-    return a if a == b else r.emit(Select(), r.spread(predicate, r.spec(a).shape), a, b)
+def _choice(r: Reader, operation: Operation, index: int, regions: Sequence[Block]) -> Sequence[int]:
+    known = r.known(index)
+    if known is not None:
+        chosen = int(known)
+        chosen = chosen if 0 <= chosen < len(regions) else len(regions) - 1
+        return r.block(regions[chosen], (), r.surroundings)
+    branches, captured = r.parts(*[(region, ()) for region in regions])
+    if not branches[0].outputs:
+        return ()
+    return r.emit_all(Cond(tuple(branches)), index, *captured)
 
 
 ROWS: ReadRows = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from tenferro.errors import InvalidConfigError, TenferroError, UnsupportedError
 from tenferro.ops import StdTensorOp
 from tenferro.ops.elementwise import Convert
 from tenferro.ops.structural import BroadcastInDim, Reshape, Slice, Transpose
-from tenferro.program import ProgramBuilder, SourceLine
+from tenferro.program import ProgramBuilder, SourceLine, Subprogram
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["Read", "ReadRows", "Reader", "located"]
@@ -25,6 +25,8 @@ ReadRows = Mapping[str, Read]
 
 DEEPEST_CALL = 128
 MOST_OPS = 2_000_000
+LARGEST_WRITTEN_INSIDE = 1024
+"""Elements of a constant that a region holds itself; larger ones are operands."""
 
 _PLACE = re.compile(r'"([^"]*)":(\d+):\d+')
 
@@ -72,7 +74,7 @@ class Reader:
 
     def block(self, block: Block, arguments: Sequence[int], outer: Mapping[int, int]) -> list[int]:
         """What a block gives: on these values, and on what its surroundings define."""
-        values = dict(outer)
+        values = Scope(outer)
         values.update(zip(block.arguments, arguments, strict=True))
         for operation in block.operations[:-1]:
             made = self.operation(operation, values)
@@ -111,6 +113,32 @@ class Reader:
                     f"{operation.name}: read as {self.spec(value)}, and declared as {declared}"
                 ).at(located(operation))
         return made
+
+    def parts(
+        self, *regions: tuple[Block, Sequence[TensorSpec]]
+    ) -> tuple[list[Subprogram], list[int]]:
+        """Regions on arguments of these types as sub-programs, and what they use of their surroundings.
+
+        Each takes all that any of them uses, then its own arguments. Small constants are written inside.
+        """
+        outside, outer, source = self.builder, self._values, self._source
+        inner: list[tuple[Captures, list[int], list[int]]] = []
+        for block, specs in regions:
+            self.builder = ProgramBuilder()
+            arguments = [self.builder.input(spec) for spec in specs]
+            captures = Captures(outside, self.builder, outer)
+            try:
+                inner.append((captures, arguments, self.block(block, arguments, captures)))
+            finally:
+                self.builder, self._values, self._source = outside, outer, source
+        captured = list(
+            dict.fromkeys(value for captures, _, _ in inner for value in captures.inputs)
+        )
+        parts = [
+            captures.inside.part([*map(captures.input, captured), *arguments], outputs)
+            for captures, arguments, outputs in inner
+        ]
+        return parts, captured
 
     @property
     def surroundings(self) -> Mapping[int, int]:
@@ -175,6 +203,8 @@ class Reader:
         given = self.spec(value).shape
         if given == shape:
             return value
+        if [e for e in given if e != 1] == [e for e in shape if e != 1]:
+            return self.emit(Reshape(shape), value)  # because both orders are the same there
         turned = self.transpose(value, range(len(given))[::-1])
         return self.transpose(self.emit(Reshape(shape[::-1]), turned), range(len(shape))[::-1])
 
@@ -197,7 +227,7 @@ class Reader:
             UnsupportedError: a region that does more than compute elements from elements.
         """
         shape = self.spec(arguments[0]).shape
-        values: dict[int, int] = {**self.surroundings}
+        values = Scope(self.surroundings)
         values.update(zip(block.arguments, arguments, strict=True))
         for operation in block.operations[:-1]:
             made = self._lifted(operation, values, shape)
@@ -222,6 +252,53 @@ class Reader:
             operands = [self.spread(value, shape) for value in operands]
         found = read(self, operation, operands)
         return (found,) if isinstance(found, int) else tuple(found)
+
+
+class Scope(dict[int, int]):
+    """Values of a block by the numbers that the module gives them; what is not defined in it is outside."""
+
+    def __init__(self, outer: Mapping[int, int]) -> None:
+        super().__init__()
+        self._outer = outer
+
+    def __missing__(self, key: int) -> int:
+        value = self[key] = self._outer[key]
+        return value
+
+
+class Captures(Mapping[int, int]):
+    """The surroundings of a region that becomes a sub-program: what it uses becomes an input.
+
+    Attributes:
+        inputs: for each value outside, the one that stands for it.
+    """
+
+    def __init__(
+        self, outside: ProgramBuilder, inside: ProgramBuilder, outer: Mapping[int, int]
+    ) -> None:
+        self.outside = outside
+        self.inside = inside
+        self.inputs: dict[int, int] = {}
+        self._outer = outer
+
+    def __getitem__(self, key: int) -> int:
+        value = self._outer[key]
+        array = self.outside.known(value)
+        if array is not None and array.size <= LARGEST_WRITTEN_INSIDE:
+            return self.inside.constant(array)
+        return self.input(value)
+
+    def input(self, value: int) -> int:
+        """The input that stands for a value outside."""
+        if value not in self.inputs:
+            self.inputs[value] = self.inside.input(self.outside.type_of(value))
+        return self.inputs[value]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._outer)
+
+    def __len__(self) -> int:
+        return len(self._outer)
 
 
 def source_of(operation: Operation) -> SourceLine | None:

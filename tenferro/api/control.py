@@ -63,7 +63,7 @@ class _Body:
         tensors = [TracedTensor(self.builder, value) for value in self.inputs]
         try:
             with tracing(self.builder):
-                self.result = fn(*unflatten(tree, tensors))
+                self.result: Any = fn(*unflatten(tree, tensors))
         except TenferroError as error:
             raise error.at(str(line_of(error.__traceback__) or "")) from None
 
@@ -234,7 +234,10 @@ class _Carry:
         return [spec_of(x) for x in self.leaves]
 
     def traced(
-        self, fn: Callable[..., Any], *others: Any, part: Any = lambda result: result
+        self,
+        fn: Callable[..., Any],
+        *others: Any,
+        part: Callable[[Any], Any] = lambda result: result,
     ) -> _Body:
         """One turn, `fn(carry, *others)`, `part` of whose result is the carry.
 

@@ -11,6 +11,7 @@ from tenferro.graph import Graph, SourceLine
 from tenferro.ops import StdTensorOp
 from tenferro.ops.source import Constant
 from tenferro.program.program import GraphProgram
+from tenferro.program.subprogram import Subprogram
 from tenferro.types import TensorSpec
 
 __all__ = ["ProgramBuilder"]
@@ -96,6 +97,10 @@ class ProgramBuilder:
     def __len__(self) -> int:
         """How many ops there are."""
         return len(self._graph.nodes)
+
+    def part(self, inputs: Sequence[int], outputs: Sequence[int]) -> Subprogram:
+        """What lies between these values, to be an op's."""
+        return Subprogram.of(self._graph, inputs, outputs)
 
     def finish(self, outputs: Sequence[int], **options: Any) -> GraphProgram:
         """The program that computes these values; options are those of `GraphProgram.from_graph`."""

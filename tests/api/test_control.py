@@ -37,7 +37,7 @@ def backwards(n: Any, f: Any) -> Callable[..., Any]:
             h, i = c
             return (n.sin(w @ h) * x["x"], i + 1), {"h": h * i, "s": x["x"][0]}
 
-        (last, i), ys = f.scan(turn, (h, 0), {"x": xs}, reverse=True)
+        (last, _), ys = f.scan(turn, (h, 0), {"x": xs}, reverse=True)
         return last, ys
 
     return fn
@@ -337,7 +337,7 @@ def test_the_line_inside_a_loop_is_told() -> None:
     program = tnf.compile(
         lambda x: tnf.scan(lambda c, _: (tnf.log(c), None), x, None, length=5)[0], 2.0
     )
-    with pytest.raises(errors.NonFiniteError, match="test_control.py"):
+    with pytest.raises(errors.NonFiniteError, match=r"test_control\.py"):
         executor.run(program, 2.0)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from lowering.mlir_bindings import MlirDiagnosticError
 from lowering.mlir_tree import DEEPEST
 from tenferro import errors
 from tenferro.exec.dispatch import apply_all
+from tenferro.ops.control import Scan
 from tests.samples import SAMPLES
 
 XLA = xla_peer.XlaExecutor()
@@ -33,7 +35,7 @@ def flat(result: Any) -> list[Any]:
 
 # Written in several operations, which come back as these; the text of a second round trip is the same.
 COMPOUND = {
-    "ArgMax", "ArgMin", "Concatenate", "Convert", "Convolution", "CumMax", "CumMin", "Divide",
+    "ArgMax", "ArgMin", "Concatenate", "Cond", "Convert", "Convolution", "CumMax", "CumMin", "Divide",
     "DotGeneral", "EmbedDiag", "ExtractDiag", "Imag", "PadToMatch", "Polygamma", "Power", "ReduceAnd",
     "ReduceOr", "ReducePrecision", "Remainder", "Reshape", "Scatter", "ShapeOf", "Sign", "Sort", "TopK",
     "Tril", "Triu",
@@ -199,7 +201,7 @@ for harness in harnesses.all_harnesses[start::step]:
 """
 # Any order of what compares equal is right.
 UNSTABLE = ("isstable_False", "top_k_sort_inf_nan")
-KNOWN = ("while: its condition", "a scatter whose region", "whose second region", "custom_call @lapack", "Clamp: x0 is complex")  # fmt: skip
+KNOWN = ("a scatter whose region", "whose second region", "custom_call @lapack", "Clamp: x0 is complex")  # fmt: skip
 
 
 def harness_failures(start: int, step: int) -> tuple[int, list[str]]:
@@ -272,15 +274,6 @@ REFUSED: dict[str, tuple[str, type[Exception], str]] = {
         "%y = stablehlo.convert %x : (tensor<3xf32>) -> tensor<3xf8E4M3FN> %0 = stablehlo.convert %y : (tensor<3xf8E4M3FN>) -> tensor<3xf32>",
         errors.UnsupportedError,
         "f8E4M3FN",
-    ),
-    "a loop that depends on data": (
-        "%c = stablehlo.constant dense<1.0> : tensor<f32> %r = stablehlo.constant dense<0> : tensor<1xi32> "
-        "%s = stablehlo.slice %x [0:1] : (tensor<3xf32>) -> tensor<1xf32> %t = stablehlo.reshape %s : (tensor<1xf32>) -> tensor<f32> "
-        "%w = stablehlo.while(%i = %t) : tensor<f32> cond { %p = stablehlo.compare LT, %i, %c : (tensor<f32>, tensor<f32>) -> tensor<i1> stablehlo.return %p : tensor<i1> } "
-        "do { %n = stablehlo.add %i, %c : tensor<f32> stablehlo.return %n : tensor<f32> } "
-        "%0 = stablehlo.broadcast_in_dim %w, dims = [] : (tensor<f32>) -> tensor<3xf32>",
-        errors.UnsupportedError,
-        "condition",
     ),
     "state": (
         "%l = stablehlo.constant dense<0.0> : tensor<f32> %h = stablehlo.constant dense<1.0> : tensor<f32> %s = stablehlo.constant dense<3> : tensor<1xi64> "
@@ -379,3 +372,117 @@ def test_mutated_modules_are_errors_or_programs() -> None:
         check=False,
     )
     assert "survived" in done.stdout, (done.returncode, done.stderr[-2000:])
+
+
+# ---- loops ---------------------------------------------------------------------------------------
+
+
+def recurrent(w: Any, h: Any, xs: Any) -> Any:
+    """A scan in reverse inside a loop that counts, over a choice, in JAX."""
+
+    def turn(h: Any, x: Any) -> Any:
+        after = jax.lax.cond(x[0] > 0, lambda v: jnp.tanh(w @ v), lambda v: v - x, h)
+        return after, jnp.sum(after * x)
+
+    def again(i: Any, h: Any) -> Any:
+        last, sums = jax.lax.scan(turn, h, xs, reverse=True)
+        return last + jnp.sum(sums) * i
+
+    return jnp.sum(jax.lax.fori_loop(0, 3, again, h) ** 2)
+
+
+def test_jaxs_loops_are_scans_and_have_gradients() -> None:
+    generator = np.random.default_rng(0)
+    shapes = [(3, 3), (3,), (4, 3)]
+    args = [(generator.normal(size=shape) * 0.4).astype(np.float32) for shape in shapes]
+    program = xla_peer.from_jax(recurrent, *args)
+    (loop,) = [step.op for step in program.instructions if isinstance(step.op, Scan)]
+    assert loop.length == 3
+    inner = [step.op for step in loop.body.program.instructions if isinstance(step.op, Scan)]
+    assert [(op.length, op.reverse) for op in inner] == [(4, True)]
+    np.testing.assert_allclose(program.run(*args), recurrent(*args), rtol=1e-5)
+    expected = jax.grad(recurrent, (0, 1, 2))(*args)
+    for y, z in zip(tnf.grad(program, (0, 1, 2))(*args), expected, strict=True):
+        np.testing.assert_allclose(y, z, rtol=1e-4, atol=1e-6)
+    text = lower_to_stablehlo(program).text
+    again = import_stablehlo(text)
+    assert lower_to_stablehlo(again).text == text
+    np.testing.assert_array_equal(again.run(*args), program.run(*args))
+    np.testing.assert_allclose(XLA.run(program, *args), program.run(*args), rtol=1e-5)
+
+
+def test_a_loop_that_the_data_decide_is_a_while() -> None:
+    def fn(x: Any) -> Any:
+        return jax.lax.while_loop(lambda s: s[1] < 100.0, lambda s: (s[0] + 1, s[1] * 2.0), (0, x))
+
+    three = np.float32(3.0)
+    program = xla_peer.from_jax(fn, three)
+    assert [step.op.name for step in program.instructions].count("While") == 1
+    assert [np.asarray(y).item() for y in program.run(three)] == [6, 192.0]
+    (_, y_dot) = tnf.jvp(lambda x: program(x)[1], (three,), (np.float32(1.0),))
+    assert y_dot == 64.0
+
+
+COUNTING = """
+func.func @main(%start: tensor<i32>, %x: tensor<4xf32>) -> (tensor<i32>, tensor<4xf32>) {{
+  %c0 = stablehlo.constant dense<{first}> : tensor<i32>
+  %0:2 = stablehlo.while(%i = %c0, %a = %x) : tensor<i32>, tensor<4xf32>
+   cond {{
+    %n = stablehlo.constant dense<{bound}> : tensor<i32>
+    %1 = stablehlo.compare {direction}, {sides} : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  }} do {{
+    %s = stablehlo.constant dense<{step}> : tensor<i32>
+    %2 = stablehlo.{op} %i, %s : tensor<i32>
+    %3 = stablehlo.add %a, %a : tensor<4xf32>
+    stablehlo.return %2, %3 : tensor<i32>, tensor<4xf32>
+  }}
+  return %0#0, %0#1 : tensor<i32>, tensor<4xf32>
+}}
+"""
+
+
+@pytest.mark.parametrize("first", [-3, 0, 4])
+@pytest.mark.parametrize("bound", [-7, 0, 4, 9])
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_every_way_of_counting(first: int, bound: int, step: int) -> None:
+    ways = [("LT", False, "add"), ("LE", False, "add"), ("GT", True, "add"), ("GE", True, "add"),
+            ("GT", False, "subtract"), ("GE", False, "subtract"), ("LT", True, "subtract"),
+            ("NE", False, "add"), ("NE", True, "subtract")]  # fmt: skip
+    holds = {"LT": operator.lt, "LE": operator.le, "GT": operator.gt, "GE": operator.ge,
+             "NE": operator.ne}  # fmt: skip
+    for direction, flipped, op in ways:
+        moved = step if op == "add" else -step
+        i, turns = first, 0
+        while (
+            holds[direction](bound, i) if flipped else holds[direction](i, bound)
+        ) and turns < 20:
+            i, turns = i + moved, turns + 1
+        if turns == 20:
+            continue  # because it counts past the end of int32 first
+        sides = "%n, %i" if flipped else "%i, %n"
+        text = COUNTING.format(
+            first=first, bound=bound, direction=direction, sides=sides, step=step, op=op
+        )
+        program = import_stablehlo(text)
+        (loop,) = [s.op for s in program.instructions if isinstance(s.op, Scan)]
+        assert loop.length == turns
+        last, y = program.run(np.int32(0), np.ones(4, np.float32))
+        assert (last, y[0]) == (i, 2.0**turns)
+
+
+def test_a_window_that_does_not_cover_the_whole_stays_a_carry() -> None:
+    def partly(xs: Any) -> Any:
+        def turn(i: Any, s: Any) -> Any:
+            total, out = s
+            return total + xs[i + 1], out.at[i + 2].set(total)
+
+        return jax.lax.fori_loop(0, 3, turn, (jnp.zeros(2), jnp.ones((7, 2))))
+
+    xs = np.random.default_rng(0).normal(size=(6, 2)).astype(np.float32)
+    program = xla_peer.from_jax(partly, xs)
+    for y, z in zip(program.run(xs), partly(jnp.asarray(xs)), strict=True):
+        np.testing.assert_allclose(y, z, rtol=1e-6)
+    ours = tnf.grad(lambda x: tnf.sum(tnf.sin(program(x)[0])) + tnf.sum(program(x)[1] ** 2))(xs)
+    theirs = jax.grad(lambda x: jnp.sum(jnp.sin(partly(x)[0])) + jnp.sum(partly(x)[1] ** 2))(xs)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5)

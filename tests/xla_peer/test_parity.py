@@ -14,7 +14,7 @@ import pytest
 
 import lowering.lower
 import tenferro as tnf
-import tenferro.exec.dispatch as native
+import tenferro.exec.exec_program as native
 from lowering.emit import EMITTERS
 from tenferro import errors
 from tenferro.exec.kernels import KERNELS

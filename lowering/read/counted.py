@@ -1,0 +1,345 @@
+"""Loops that count: a `while` whose number of turns is known, as a scan.
+
+StableHLO has one loop. Where a carry counts by a constant up to a constant, the number of turns is known; a
+tensor of which each turn reads one slice is gone along, and one of which each turn writes one slice is
+stacked. So what was a scan is one again, and can be differentiated in reverse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tenferro.ops import elementwise as el
+from tenferro.ops.control import Scan, While
+from tenferro.ops.indexing import DynamicSlice, DynamicUpdateSlice
+from tenferro.ops.source import Constant
+from tenferro.ops.structural import Reshape
+from tenferro.program import GraphProgram, Instruction, ProgramBuilder
+
+__all__ = ["Counted", "counted_loop"]
+
+
+class Counted(NamedTuple):
+    """A loop as a scan.
+
+    Attributes:
+        inputs: which operands of the loop the scan takes, in order.
+        results: for each result of the loop, its operand where the loop does not change it, and the output
+            of the scan that it is elsewhere.
+    """
+
+    op: Scan
+    inputs: tuple[int, ...]
+    results: tuple[tuple[int, int | None], ...]
+
+
+class Line(NamedTuple):
+    """slope t + first, in turn t."""
+
+    slope: int
+    first: int
+
+
+@dataclass(frozen=True)
+class Turns:
+    """The operand that counts, how, and how often."""
+
+    counter: int
+    line: Line
+    count: int
+
+
+def counted_loop(loop: While, known: Sequence[Any]) -> Counted | None:
+    """The loop as a scan; None where the data decide how long it goes on.
+
+    Args:
+        known: for each operand, its elements; None of what is not known.
+    """
+    body = loop.body.program
+    n = loop.num_consts
+    unchanged = {*range(n), *[n + j for j, slot in enumerate(body.output_slots) if slot == n + j]}
+    numbers = {
+        i: int(x)
+        for i, x in enumerate(known)
+        if i in unchanged and x is not None and x.ndim == 0 and x.dtype.kind in "biu"
+    }
+    turns = _turns(loop, known, numbers)
+    return None if turns is None else _as_scan(loop, turns, unchanged, numbers)
+
+
+# ---- how often ---------------------------------------------------------------------------------------
+
+
+def _turns(loop: While, known: Sequence[Any], numbers: Mapping[int, int]) -> Turns | None:
+    """Read off a comparison of a counter with a number."""
+    test = loop.cond.program
+    (asked,) = test.output_slots
+    made = _makers(test)
+    compared = made.get(asked)
+    if compared is None or not isinstance(compared.op, el.Compare):
+        return None
+    fixed = {**numbers, **_constants(test)}
+    for (x, y), flipped in ((compared.inputs, False), (compared.inputs[::-1], True)):
+        start = known[x] if x < len(known) else None
+        if (
+            y not in fixed
+            or start is None
+            or x in numbers
+            or start.ndim
+            or start.dtype.kind not in "iu"
+        ):
+            continue
+        step = _step(loop, x)
+        if step is None:
+            continue
+        first, bound = int(start), fixed[y]
+        direction = _FLIPPED[compared.op.direction] if flipped else compared.op.direction
+        count = _count(direction, first, step, bound)
+        info = np.iinfo(start.dtype)
+        if count is not None and info.min <= first + step * count <= info.max:
+            return Turns(x, Line(step, first), count)
+    return None
+
+
+_FLIPPED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE", "EQ": "EQ", "NE": "NE"}
+
+
+def _count(direction: str, first: int, step: int, bound: int) -> int | None:
+    """How many of first, first + step, .. hold before one does not."""
+    if direction in ("LE", "GE"):
+        direction, bound = direction[0] + "T", bound + (1 if direction == "LE" else -1)
+    if (direction, step > 0) in (("LT", True), ("GT", False)):
+        return max(0, -((first - bound) // step))
+    if direction == "NE" and (bound - first) % step == 0 and (bound - first) // step >= 0:
+        return (bound - first) // step
+    return None
+
+
+def _step(loop: While, counter: int) -> int | None:
+    """The constant that the body adds to a carry."""
+    body = loop.body.program
+    if counter < loop.num_consts:
+        return None
+    maker = _makers(body).get(body.output_slots[counter - loop.num_consts])
+    if maker is None or not isinstance(maker.op, el.Add | el.Subtract):
+        return None
+    fixed = _constants(body)
+    x, y = maker.inputs
+    if x == counter and y in fixed:
+        return (fixed[y] if isinstance(maker.op, el.Add) else -fixed[y]) or None
+    if y == counter and x in fixed and isinstance(maker.op, el.Add):
+        return fixed[x] or None
+    return None
+
+
+def _makers(program: GraphProgram) -> dict[int, Instruction]:
+    return {slot: step for step in program.instructions for slot in step.outputs}
+
+
+def _constants(program: GraphProgram) -> dict[int, int]:
+    """Integers and bools of rank 0."""
+    return {
+        step.outputs[0]: int(step.op.array)
+        for step in program.instructions
+        if isinstance(step.op, Constant)
+        and step.op.array.ndim == 0
+        and step.op.array.dtype.kind in "biu"
+    }
+
+
+# ---- where the turns read and write ------------------------------------------------------------------
+
+
+def _lines(program: GraphProgram, turns: Turns, numbers: Mapping[int, int]) -> dict[int, Line]:
+    """Scalars that are straight lines in the number of the turn."""
+    found = {slot: Line(0, number) for slot, number in numbers.items()}
+    found[turns.counter] = turns.line
+    for step in program.instructions:
+        spec = program.types[step.outputs[0]]
+        if spec.rank or spec.dtype.kind not in "biu":
+            continue
+        if isinstance(step.op, Constant):
+            found[step.outputs[0]] = Line(0, int(step.op.array))
+        elif type(step.op) in _RULES and all([slot in found for slot in step.inputs]):
+            line = _RULES[type(step.op)](step.op, turns, *[found[slot] for slot in step.inputs])
+            if line is not None and _fits(line, turns, spec.dtype):
+                found[step.outputs[0]] = line
+        elif isinstance(step.op, el.Select) and step.inputs[0] in found:
+            # The branch not taken need not be a line.
+            chosen = step.inputs[1 if found[step.inputs[0]].first else 2]
+            if found[step.inputs[0]].slope == 0 and chosen in found:
+                found[step.outputs[0]] = found[chosen]
+    return found
+
+
+def _ends(line: Line, turns: Turns) -> tuple[int, int]:
+    """The least and the greatest of its values."""
+    last = line.slope * max(turns.count - 1, 0) + line.first
+    return min(line.first, last), max(line.first, last)
+
+
+def _fits(line: Line, turns: Turns, dtype: Any) -> bool:
+    if dtype.is_bool:
+        return line.slope == 0
+    low, high = _ends(line, turns)
+    info = np.iinfo(dtype.dtype)
+    return int(info.min) <= low and high <= int(info.max)
+
+
+def _compared(op: el.Compare, turns: Turns, x: Line, y: Line) -> Line | None:
+    """True or false in every turn, or no line."""
+    low, high = _ends(Line(x.slope - y.slope, x.first - y.first), turns)
+    always = {"LT": high < 0, "LE": high <= 0, "GT": low > 0, "GE": low >= 0,
+              "EQ": low == high == 0, "NE": high < 0 or low > 0}[op.direction]  # fmt: skip
+    never = {"LT": low >= 0, "LE": low > 0, "GT": high <= 0, "GE": high < 0,
+             "EQ": high < 0 or low > 0, "NE": low == high == 0}[op.direction]  # fmt: skip
+    return Line(0, int(always)) if always or never else None
+
+
+def _least(op: Any, turns: Turns, x: Line, y: Line) -> Line | None:
+    low, high = _ends(Line(x.slope - y.slope, x.first - y.first), turns)
+    return x if high <= 0 else y if low >= 0 else None
+
+
+def _greatest(op: Any, turns: Turns, x: Line, y: Line) -> Line | None:
+    low, high = _ends(Line(x.slope - y.slope, x.first - y.first), turns)
+    return x if low >= 0 else y if high <= 0 else None
+
+
+def _clamped(op: Any, turns: Turns, low: Line, x: Line, high: Line) -> Line | None:
+    above = _greatest(op, turns, low, x)
+    return None if above is None else _least(op, turns, above, high)
+
+
+def _multiplied(op: Any, turns: Turns, x: Line, y: Line) -> Line | None:
+    if x.slope and y.slope:
+        return None
+    return Line(x.slope * y.first + y.slope * x.first, x.first * y.first)
+
+
+_RULES: dict[Any, Callable[..., Line | None]] = {
+    el.Add: lambda op, turns, x, y: Line(x.slope + y.slope, x.first + y.first),
+    el.Subtract: lambda op, turns, x, y: Line(x.slope - y.slope, x.first - y.first),
+    el.Negate: lambda op, turns, x: Line(-x.slope, -x.first),
+    el.Multiply: _multiplied,
+    el.Convert: lambda op, turns, x: x,
+    el.Compare: _compared,
+    el.Minimum: _least,
+    el.Maximum: _greatest,
+    el.Clamp: _clamped,
+}
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """Which slices of which tensors the turns read and write."""
+
+    program: GraphProgram
+    turns: Turns
+    lines: Mapping[int, Line]
+    readers: Mapping[int, list[Instruction]]
+
+    def direction(self, starts: Sequence[int], extent: Any) -> int | None:
+        """1 where turn t is at slice t, -1 where it is at the t-th from the end."""
+        at = [self.lines.get(slot) for slot in starts]
+        if extent != self.turns.count or at[0] is None or any(line != (0, 0) for line in at[1:]):
+            return None
+        last = self.turns.count - 1
+        ends = at[0].first, at[0].slope * max(last, 0) + at[0].first
+        return 1 if ends == (0, max(last, 0)) else -1 if ends == (last, 0) else None
+
+    def read(self, slot: int) -> int | None:
+        """The direction in which every reader of an input goes along it."""
+        spec = self.program.types[slot]
+        found = {
+            self.direction(step.inputs[1:], spec.shape[0])
+            if isinstance(step.op, DynamicSlice)
+            and slot not in step.inputs[1:]
+            and spec.rank
+            and tuple(step.op.sizes) == (1, *spec.shape[1:])
+            else None
+            for step in self.readers.get(slot, ())
+        }
+        return found.pop() if len(found) == 1 else None
+
+    def written(self, slot: int, output: int, maker: Instruction | None) -> int | None:
+        """The direction in which the turns fill a carry, which nothing else reads."""
+        spec = self.program.types[slot]
+        if maker is None or not isinstance(maker.op, DynamicUpdateSlice) or not spec.rank:
+            return None
+        x, update, *starts = maker.inputs
+        alone = (
+            x == slot
+            and self.readers.get(slot) == [maker]
+            and not self.readers.get(output)
+            and self.program.output_slots.count(output) == 1
+            and slot not in (update, *starts)
+        )
+        if not alone or self.program.types[update].shape != (1, *spec.shape[1:]):
+            return None
+        return self.direction(starts, spec.shape[0])
+
+
+def _as_scan(loop: While, turns: Turns, unchanged: set[int], numbers: Mapping[int, int]) -> Counted:
+    body, n = loop.body.program, loop.num_consts
+    readers: dict[int, list[Instruction]] = {}
+    for step in body.instructions:
+        for slot in dict.fromkeys(step.inputs):
+            readers.setdefault(slot, []).append(step)
+    windows = _Windows(body, turns, _lines(body, turns, numbers), readers)
+    makers = _makers(body)
+    reads = {slot: windows.read(slot) for slot in sorted(unchanged)}
+    writes = {
+        n + j: windows.written(n + j, slot, makers.get(slot))
+        for j, slot in enumerate(body.output_slots)
+        if n + j not in unchanged
+    }
+    ways = [way for way in (*reads.values(), *writes.values()) if way is not None]
+    way = 1 if not ways or 1 in ways else -1
+    xs = [slot for slot, found in reads.items() if found == way]
+    stacked = [slot for slot, found in writes.items() if found == way]
+    consts = [slot for slot in sorted(unchanged) if slot not in xs]
+    carry = [slot for slot in writes if slot not in stacked]
+    part = _body(body, n, consts, carry, xs, stacked)
+    op = Scan(part, turns.count, len(consts), len(carry), way < 0)
+    made = {slot: number for number, slot in enumerate([*carry, *stacked])}
+    slots = range(n, n + len(body.output_slots))
+    return Counted(op, (*consts, *carry, *xs), tuple([(slot, made.get(slot)) for slot in slots]))
+
+
+def _body(
+    body: GraphProgram,
+    n: int,
+    consts: Sequence[int],
+    carry: Sequence[int],
+    xs: Sequence[int],
+    stacked: Sequence[int],
+) -> Any:
+    """The body on slices: what it cut out it is given, what it put in its place it gives."""
+    builder = ProgramBuilder()
+    values = {slot: builder.input(body.types[slot]) for slot in (*consts, *carry)}
+    slices = {
+        slot: builder.input(type(spec).of(spec.shape[1:], spec.dtype))
+        for slot, spec in [(slot, body.types[slot]) for slot in xs]
+    }
+    inputs = [*values.values(), *slices.values()]
+    placed = {body.output_slots[slot - n]: slot for slot in stacked}
+    rows: dict[int, int] = {}
+    for step in body.instructions:
+        (output, *_), source = step.outputs, step.source
+        if output in placed:
+            shape = body.types[output].shape[1:]
+            row = builder.add(Reshape(shape), values[step.inputs[1]], source=source)
+            rows[placed[output]] = row[0]
+        elif isinstance(step.op, DynamicSlice) and step.inputs[0] in slices:
+            shape = body.types[output].shape
+            values[output] = builder.add(Reshape(shape), slices[step.inputs[0]], source=source)[0]
+        else:
+            made = builder.add(step.op, *[values[slot] for slot in step.inputs], source=source)
+            values.update(zip(step.outputs, made, strict=True))
+    after = [values[body.output_slots[slot - n]] for slot in carry]
+    return builder.part(inputs, [*after, *[rows[slot] for slot in stacked]])
