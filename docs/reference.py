@@ -32,6 +32,7 @@ FAMILIES = {
     "structural": "Moving elements",
     "reduction": "Folding axes",
     "contraction": "Products over axes",
+    "control": "Choices and loops",
     "indexing": "By indices",
     "dynamic": "Extents that data decide",
 }
