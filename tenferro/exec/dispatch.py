@@ -14,7 +14,7 @@ from tenferro.dims import GuardLog
 from tenferro.errors import ArityError, DTypeError, TenferroError
 from tenferro.exec.extensions import ExtensionRegistry
 from tenferro.exec.kernels import KERNELS, Kernel
-from tenferro.exec.quiet import QUIET
+from tenferro.exec.quiet import quietly
 from tenferro.graph import SourceLine
 from tenferro.ops import StdTensorOp
 from tenferro.ops.extension import Extension
@@ -28,6 +28,7 @@ __all__ = [
     "as_operand",
     "copied",
     "elements",
+    "is_foreign",
     "is_traced",
     "kernel_of",
     "spec_of",
@@ -62,11 +63,7 @@ def apply_all(op: StdTensorOp, *operands: Any) -> tuple[Any, ...]:
             return handler(op, operands)
     arrays = [np.asarray(operand) for operand in operands]
     types = op.infer(*[spec_of(array) for array in arrays], guards=GuardLog())
-    if isinstance(op, Extension):
-        with np.errstate(all="ignore"):
-            result = kernel_of(op)(op, *arrays)
-    else:
-        result = QUIET.run(KERNELS[type(op)], op, *arrays)
+    result = quietly(kernel_of(op), (op, *arrays), is_foreign(op))
     return (np.asarray(result),) if len(types) == 1 else tuple(map(np.asarray, result))
 
 
@@ -93,6 +90,11 @@ def kernel_of(
         return (native_executor().extensions if registry is None else registry).kernel(op)
     except TenferroError as error:
         raise error.at(str(source or "")) from None
+
+
+def is_foreign(op: Any) -> bool:
+    """True for ops whose kernels may call tenferro in turn."""
+    return isinstance(op, Extension)
 
 
 def is_traced(operand: Any) -> bool:
