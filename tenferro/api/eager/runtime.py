@@ -202,6 +202,23 @@ class EagerRuntime:
             return self._noted(plan, operands, arrays, found)[0]
         return EagerTensor(self, found[0], plan.results[0].spec)
 
+    def noted(
+        self, region: Region, types: Sequence[TensorSpec], operands: Sequence[Any]
+    ) -> tuple[EagerTensor, ...]:
+        """The results of a region on operands, noted with its marks as one operation.
+
+        Args:
+            types: of all values of the region's graph.
+
+        Raises:
+            InvalidConfigError: a tensor of another runtime.
+        """
+        if any([type(x) is EagerTensor and x.runtime is not self for x in operands]):
+            raise InvalidConfigError("operands belong to two EagerRuntimes")
+        plan = Plan(region, types, self._bind)
+        arrays = [x.array if type(x) is EagerTensor else x for x in operands]
+        return self._noted(plan, operands, arrays, plan.outputs(arrays))
+
     def _noted(
         self, plan: Plan, operands: Sequence[Any], arrays: list[Any], found: tuple[Any, ...]
     ) -> tuple[EagerTensor, ...]:

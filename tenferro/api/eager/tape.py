@@ -88,7 +88,8 @@ class Tape:
         for record in self.records:
             taken: list[int] = []
             for x in record.operands:
-                key = id(x.array) if x.record is None else (id(x.record), x.position)
+                given = x.array if x.variable is None else x.variable
+                key = id(given) if x.record is None else (id(x.record), x.position)
                 if key not in place:
                     place[key] = len(self.values)
                     self.values.append(x.array)
