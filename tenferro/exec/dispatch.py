@@ -26,6 +26,7 @@ __all__ = [
     "apply_all",
     "apply_beside",
     "as_operand",
+    "beside",
     "copied",
     "elements",
     "is_foreign",
@@ -70,6 +71,12 @@ def apply_all(op: StdTensorOp, *operands: Any) -> tuple[Any, ...]:
 def apply_beside(x: Any, op: StdTensorOp) -> Any:
     """The output of an op without operands: in the trace or the runtime of x, or an array beside one."""
     return x.emit(op) if is_traced(x) else apply(op)
+
+
+def beside(x: Any, value: Any) -> Any:
+    """A tensor as it is; an array as a constant of what x belongs to: a trace or a runtime, itself too."""
+    lift = getattr(x, "lift", None)
+    return value if lift is None or is_traced(value) else lift(value)
 
 
 def kernel_of(

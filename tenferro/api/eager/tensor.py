@@ -199,22 +199,10 @@ class EagerTensor(Operators):
         """The same elements, as a constant."""
         return EagerTensor(self.runtime, self.array)
 
-    # ---- type --------------------------------------------------------------------------------
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Extents."""
-        return self.array.shape
-
-    @property
-    def dtype(self) -> DType:
-        """Element type."""
-        return self.spec.dtype
+    # ---- elements ----------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return len(self.array)
-
-    # ---- elements ----------------------------------------------------------------------------
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         view = self.array.view()
