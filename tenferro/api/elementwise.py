@@ -343,6 +343,11 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:
     Raises:
         DTypeError: a bound that x's dtype cannot hold.
     """
+    return _clipped(x, number_beside(x, min)[1], number_beside(x, max)[1])
+
+
+@planned
+def _clipped(x: Any, min: Any, max: Any) -> Any:
     x = as_operand(x)
     if min is max is None:
         return copied(x)
@@ -619,13 +624,17 @@ def isinf(x: Any, /) -> Any:
     return equal(abs(x), float("inf")) if dtype.is_float else not_equal(x, x)
 
 
-@planned
 def where(condition: Any, x1: Any, x2: Any, /) -> Any:
     """x1 where `condition`, else x2; all three broadcast.
 
     Raises:
         DTypeError: a condition that is not bool.
     """
+    return _selected(condition, *number_beside(x1, x2))
+
+
+@planned
+def _selected(condition: Any, x1: Any, x2: Any) -> Any:
     condition = as_operand(condition)
     if not spec_of(condition).dtype.is_bool:
         raise DTypeError(

@@ -43,6 +43,7 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "matrices": (lambda x, y: x @ y.T, (M, M)),
     "matrix and vector": (lambda x, y: x @ y, (M, V)),
     "where": (lambda x, y: tnf.where(x > 4.0, x, y), (M, V)),
+    "clip": (lambda x: tnf.clip(x, 2.0, 7) + tnf.clip(x, max=5.0), (M,)),
     "where a number": (lambda x: tnf.where(x > 4.0, x, 0.0), (M,)),
     "astype": (lambda x: x.astype("float32").astype("float64"), (M,)),
 }
@@ -81,6 +82,8 @@ REFUSED: list[tuple[Callable[..., Any], Callable[..., Any]]] = [
     (lambda x: tnf.matmul(x, x.T), lambda x: tnf.matmul(x, x)),
     (lambda x: tnf.add(x, x), lambda x: tnf.add(x, x[:2])),
     (lambda x: tnf.max(x), lambda x: tnf.max(x[:0])),
+    (lambda x: tnf.clip(x, 1.0), lambda x: tnf.clip(x, 1j)),
+    (lambda x: tnf.where(x > 1.0, x, 0.0), lambda x: tnf.where(x, x, 0.0)),
     (lambda x: tnf.exp(x), lambda x: tnf.exp(x, x)),
     (lambda x: tnf.mean(x), lambda x: tnf.mean(x, dtype="int64")),
 ]

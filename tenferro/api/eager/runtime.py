@@ -30,7 +30,7 @@ from tenferro.exec.dispatch import as_operand, kernel_of, spec_of
 from tenferro.exec.extensions import ExtensionRuntime
 from tenferro.exec.kernels import bound
 from tenferro.graph import GraphBuilder
-from tenferro.graph.source_line import CallerFinder
+from tenferro.graph.source_line import CallerFinder, SourceLine
 from tenferro.ops import StdTensorOp
 from tenferro.program import BoundedCache, CacheStats
 from tenferro.types import DType, TensorSpec
@@ -43,6 +43,10 @@ __all__ = ["EagerRuntime"]
 
 PLANS = 4096
 """How many operations on types are kept, and how many numbers."""
+
+
+NOWHERE = SourceLine("", 0, "")
+"""The line of nodes of a plan, which each record of its calls replaces by its own."""
 
 
 def _no_kernel(op: StdTensorOp, inputs: tuple[TensorSpec, ...]) -> Any:
@@ -245,6 +249,7 @@ class EagerRuntime:
     ) -> Plan:
         """What the function writes into a graph; op by op where that is nothing, or refused."""
         builder = GraphBuilder()
+        builder.source = NOWHERE
         builder.caches = self.executor.extensions.caches
         graph = builder.graph
         traced = [
