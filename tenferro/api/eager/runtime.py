@@ -343,7 +343,7 @@ class EagerRuntime:
         return self.ad.cache_stats()
 
     def plan_stats(self) -> CacheStats:
-        """What the cache of kernels by op and types has done."""
+        """What the cache of plans by operation and types has done."""
         return self._plans.stats()
 
     def cache_clear(self) -> None:
