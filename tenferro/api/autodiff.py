@@ -342,6 +342,8 @@ def _linear_part(
             raise InvalidConfigError(
                 f"{stage.name}: was called on arrays, outside this trace; call it inside to trace it"
             )
+        if stage.noted_by(given) is not None:
+            return stage.run(None, lambda: (stand_ins, results), given)
         return list(backward.run(*kept, *given))
 
     return packed(forward), run

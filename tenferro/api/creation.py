@@ -22,7 +22,7 @@ from tenferro.api.promotion import broadcast_to, convert, result_type
 from tenferro.api.tracing import current_builder
 from tenferro.dims import SymDim, dim_max, is_static
 from tenferro.errors import DTypeError, InvalidConfigError, NonStaticShapeError
-from tenferro.exec.dispatch import apply, as_operand, copied, is_traced, spec_of
+from tenferro.exec.dispatch import apply, as_operand, beside, copied, is_traced, spec_of
 from tenferro.graph import GraphBuilder
 from tenferro.ops.source import Iota, ShapeOf
 from tenferro.ops.structural import BroadcastInDim, Tril, Triu
@@ -154,7 +154,7 @@ def full(
     if all(map(is_static, shape)) and like is None and not is_traced(value):
         return np.full(shape, value)
     if is_traced(value) or like is not None:
-        return broadcast_to(_join(value, like), shape)
+        return broadcast_to(beside(like, value), shape)
     return broadcast_to(_in_trace("full", shape, lambda builder: builder.constant(value)), shape)
 
 
@@ -173,11 +173,6 @@ def _in_trace(name: str, shape: tuple[Any, ...], make: Callable[[GraphBuilder], 
 def _counts(name: str, shape: tuple[Any, ...], axis: int) -> Any:
     """Counts along one axis of a symbolic shape."""
     return _in_trace(name, shape, lambda builder: builder.emit(Iota(shape, axis, DType.I64)))
-
-
-def _join(value: Any, like: Any) -> Any:
-    """A constant as a tensor of the trace or the runtime of `like`."""
-    return value if like is None or is_traced(value) else like.lift(value)
 
 
 def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
@@ -241,7 +236,7 @@ def arange(
         counts = _counts("arange", (dim_max((stop - start + step - 1) // step, 0),), 0)
         return convert(counts * step + start, DType.I64 if dtype is None else DType.of(dtype))
     array = np.arange(start, stop, step)
-    return _join(array if dtype is None else array.astype(DType.of(dtype).dtype), like)
+    return beside(like, array if dtype is None else array.astype(DType.of(dtype).dtype))
 
 
 def linspace(
@@ -264,7 +259,7 @@ def linspace(
     if num < 0:
         raise InvalidConfigError(f"linspace: num is at least 0, got {num}")
     array = np.linspace(start, stop, num, endpoint=endpoint)
-    return _join(array if dtype is None else array.astype(DType.of(dtype).dtype), like)
+    return beside(like, array if dtype is None else array.astype(DType.of(dtype).dtype))
 
 
 def eye(
@@ -285,7 +280,7 @@ def eye(
         ones_where = rows + k == _counts("eye", shape, 1)
         return convert(ones_where, DType.F64 if dtype is None else DType.of(dtype))
     dtype = DType.of(np.float64 if dtype is None else dtype).dtype
-    return _join(np.eye(n_rows, n_cols, k, dtype=dtype), like)
+    return beside(like, np.eye(n_rows, n_cols, k, dtype=dtype))
 
 
 def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Any]:

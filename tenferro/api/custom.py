@@ -20,11 +20,10 @@ from tenferro.errors import (
     ArityError,
     InvalidConfigError,
     ShapeError,
-    UnsupportedError,
 )
 from tenferro.exec.dispatch import as_operand, spec_of
 from tenferro.exec.dispatch import stop_gradient as stopped
-from tenferro.graph import Alias, GraphBuilder, Mark, Opaque
+from tenferro.graph import Alias, ArgumentBuilder, GraphBuilder, Mark, Opaque
 from tenferro.types import TreeDef, flatten, leaf_paths, unflatten
 
 __all__ = ["checkpoint", "custom_jvp", "custom_vjp", "stop_gradient"]
@@ -96,6 +95,7 @@ class _MarkedCall:
     ) -> None:
         graph = builder.graph
         self.builder = builder
+        self.runtime: Any = None
         self.args = list(args)
         dynamic = tuple(None if i in static else arg for i, arg in enumerate(args))
         leaves, tree = flatten((dynamic, kwargs))
@@ -121,19 +121,35 @@ class _MarkedCall:
     def of(
         cls, fn: Callable[..., Any], args: Any, kwargs: Any, static: frozenset[int]
     ) -> _MarkedCall | None:
-        """The call, if a trace is under way or an argument belongs to one."""
+        """The call, if a trace is under way, an argument belongs to one, or is a tracked eager tensor.
+
+        The last is traced on its own, to be noted as one operation.
+        """
         leaves = flatten((args, kwargs))[0]
         traced = next((x for x in leaves if isinstance(x, TracedTensor)), None)
         builder = current_builder() or (None if traced is None else traced.builder)
-        return None if builder is None else cls(builder, fn, args, kwargs, static)
+        if builder is not None:
+            return cls(builder, fn, args, kwargs, static)
+        tracked = next((x for x in leaves if getattr(x, "is_tracked", False)), None)
+        if tracked is None:
+            return None
+        call = cls(ArgumentBuilder(), fn, args, kwargs, static)
+        call.runtime = tracked.runtime
+        return call
 
     def marked(self, mark: Mark, inputs: Sequence[int]) -> Any:
         """The result, its leaves renamed by a mark on `inputs` and the region's outputs."""
         outputs = self.region.outputs
         if not outputs:
             return unflatten(self.out_tree, [])
-        made = self.builder.graph.add_mark(mark, (*inputs, *outputs))
-        return unflatten(self.out_tree, [TracedTensor(self.builder, value) for value in made])
+        graph = self.builder.graph
+        made = graph.add_mark(mark, (*inputs, *outputs))
+        if self.runtime is None:
+            return unflatten(self.out_tree, [TracedTensor(self.builder, value) for value in made])
+        region = region_of(graph, 0, made)
+        given = dict(cast("ArgumentBuilder", self.builder).arguments.values())
+        operands = [given[value] for value in region.frontier]
+        return unflatten(self.out_tree, self.runtime.noted(region, graph.types, operands))
 
     def closed_over(self) -> tuple[int, ...]:
         """Values the function uses that are none of its arguments."""
@@ -236,11 +252,6 @@ class _CustomFunction:
         args = _positional(self.fn, args, kwargs)
         call = _MarkedCall.of(self.fn, args, {}, self.static)
         if call is None:
-            if any(getattr(x, "is_tracked", False) for x in flatten(args)[0]):
-                raise UnsupportedError(
-                    f"{self.name}: {self.shown} on tracked eager tensors would lose its rule; "
-                    "differentiate it by tnf.grad or tnf.vjp, which trace it"
-                )
             return self.fn(*args)
         return call.marked(self._mark(call), (*call.inputs, *call.closed_over()))
 

@@ -8,12 +8,21 @@ Source: Array API standard 2024.12, section "Element-wise functions".
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from tenferro.api.promotion import broadcast_arrays, convert, inexact_dtype, promote, result_type
+from tenferro.api.planned import planned
+from tenferro.api.promotion import (
+    broadcast_arrays,
+    convert,
+    inexact_dtype,
+    number_beside,
+    promote,
+    result_type,
+)
 from tenferro.errors import DTypeError
 from tenferro.exec.dispatch import apply, as_operand, copied, spec_of
 from tenferro.ops import StdTensorOp, analytic
@@ -104,6 +113,9 @@ __all__ = [
 ]
 
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
 def _documented(name: str, formula: str, dtypes: str) -> Callable[[Any], Any]:
     def name_and_describe(function: Any) -> Any:
         function.__name__ = function.__qualname__ = name
@@ -116,10 +128,26 @@ def _documented(name: str, formula: str, dtypes: str) -> Callable[[Any], Any]:
 # ---- families of functions -----------------------------------------------------------------------
 
 
+def _of_two(function: Function, *, is_inexact: bool) -> Function:
+    """A planned function of two arguments; a Python number takes the dtype of a tensor beside it."""
+    of_tensors = planned(function)
+
+    @functools.wraps(function)
+    def call(x1: Any, x2: Any, /) -> Any:
+        return of_tensors(*number_beside(x1, x2, is_inexact))
+
+    return call  # pyright: ignore[reportReturnType]  # because it has the function's signature
+
+
+_in_common_dtype = functools.partial(_of_two, is_inexact=False)
+_in_inexact_dtype = functools.partial(_of_two, is_inexact=True)
+
+
 def _analytic(name: str, op: StdTensorOp, formula: str) -> Any:
     """One argument, computed in a float dtype: integers as NumPy promotes them."""
 
     @_documented(name, formula, "float and complex; integers and bool in the float NumPy takes")
+    @planned
     def function(x: Any, /) -> Any:
         x = as_operand(x)
         return apply(op, convert(x, inexact_dtype(spec_of(x).dtype)))
@@ -131,6 +159,7 @@ def _arithmetic(name: str, op: StdTensorOp, formula: str) -> Any:
     """Two arguments in their common dtype."""
 
     @_documented(name, formula, "numeric, in the common dtype")
+    @_in_common_dtype
     def function(x1: Any, x2: Any, /) -> Any:
         return apply(op, *promote(x1, x2))
 
@@ -141,6 +170,7 @@ def _comparison(name: str, direction: str, formula: str) -> Any:
     op = ops.Compare(direction)
 
     @_documented(name, formula, "any, compared in the common dtype; the result is bool")
+    @_in_common_dtype
     def function(x1: Any, x2: Any, /) -> Any:
         return apply(op, *promote(x1, x2))
 
@@ -149,6 +179,7 @@ def _comparison(name: str, direction: str, formula: str) -> Any:
 
 def _bitwise(name: str, op: StdTensorOp, formula: str) -> Any:
     @_documented(name, formula, "bool and integers, in the common dtype")
+    @_in_common_dtype
     def function(x1: Any, x2: Any, /) -> Any:
         return apply(op, *promote(x1, x2))
 
@@ -157,6 +188,7 @@ def _bitwise(name: str, op: StdTensorOp, formula: str) -> Any:
 
 def _logical(name: str, op: StdTensorOp, formula: str) -> Any:
     @_documented(name, formula, "any; what is not zero counts as true")
+    @planned
     def function(x1: Any, x2: Any, /) -> Any:
         return apply(op, *promote(_truth(x1), _truth(x2)))
 
@@ -176,6 +208,7 @@ minimum = _arithmetic("minimum", ops.Minimum(), "The smaller of x1 and x2; NaN w
 fmod = _arithmetic("fmod", ops.Remainder(), "The remainder of x1 / x2, with the sign of x1.")
 
 
+@_in_common_dtype
 def subtract(x1: Any, x2: Any, /) -> Any:
     """x1 - x2.
 
@@ -188,6 +221,7 @@ def subtract(x1: Any, x2: Any, /) -> Any:
     return apply(ops.Subtract(), lhs, rhs)
 
 
+@_in_inexact_dtype
 def divide(x1: Any, x2: Any, /) -> Any:
     """x1 / x2; integers and bools are divided in float64, as in NumPy."""
     common = result_type(x1, x2)
@@ -195,6 +229,7 @@ def divide(x1: Any, x2: Any, /) -> Any:
     return apply(ops.Divide(), *promote(x1, x2, dtype=dtype))
 
 
+@_in_common_dtype
 def floor_divide(x1: Any, x2: Any, /) -> Any:
     """floor(x1 / x2), the largest integer not above the quotient; division of integers by 0 gives 0.
 
@@ -222,6 +257,7 @@ def floor_divide(x1: Any, x2: Any, /) -> Any:
     return where(equal(rhs, 0), divide(lhs, rhs), below)
 
 
+@_in_common_dtype
 def remainder(x1: Any, x2: Any, /) -> Any:
     """x1 - x2 floor(x1 / x2): the remainder with the sign of x2, as Python's %.
 
@@ -259,6 +295,7 @@ def pow(x1: Any, x2: Any, /) -> Any:
     return apply(ops.Power(), lhs, rhs)
 
 
+@planned
 def negative(x: Any, /) -> Any:
     """-x.
 
@@ -276,6 +313,7 @@ def positive(x: Any, /) -> Any:
     return copied(x)
 
 
+@planned
 def square(x: Any, /) -> Any:
     """X x."""
     x = as_operand(x)
@@ -293,6 +331,7 @@ def abs(x: Any, /) -> Any:
     return copied(x) if spec_of(x).dtype.is_bool else apply(ops.Abs(), x)
 
 
+@planned
 def sign(x: Any, /) -> Any:
     """-1, 0 or 1; x / |x| for complex x, 0 at 0."""
     return apply(ops.Sign(), as_operand(x))
@@ -304,6 +343,11 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:
     Raises:
         DTypeError: a bound that x's dtype cannot hold.
     """
+    return _clipped(x, number_beside(x, min)[1], number_beside(x, max)[1])
+
+
+@planned
+def _clipped(x: Any, min: Any, max: Any) -> Any:
     x = as_operand(x)
     if min is max is None:
         return copied(x)
@@ -321,6 +365,7 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:
     return x
 
 
+@_in_inexact_dtype
 def hypot(x1: Any, x2: Any, /) -> Any:
     """sqrt(x1^2 + x2^2) without overflow; infinite where either is."""
     dtype = inexact_dtype(result_type(x1, x2))
@@ -333,6 +378,7 @@ def hypot(x1: Any, x2: Any, /) -> Any:
     return where(infinite, float("inf"), length)
 
 
+@_in_inexact_dtype
 def copysign(x1: Any, x2: Any, /) -> Any:
     """|x1| with the sign of x2, negative zero and NaN included."""
     dtype = inexact_dtype(result_type(x1, x2))
@@ -341,6 +387,7 @@ def copysign(x1: Any, x2: Any, /) -> Any:
     return where(signbit(rhs), negative(magnitude), magnitude)
 
 
+@planned
 def signbit(x: Any, /) -> Any:
     """True where the sign bit of x is set: for negative numbers and -0.0."""
     x = as_operand(x)
@@ -356,6 +403,7 @@ def _bits(x: Any) -> Any:
     return apply(ops.BitcastConvert(width), x)
 
 
+@_in_inexact_dtype
 def nextafter(x1: Any, x2: Any, /) -> Any:
     """The next number after x1 towards x2; x2 where they are equal, NaN where either is.
 
@@ -415,16 +463,19 @@ lgamma = _analytic("lgamma", analytic.Lgamma(), "log |Gamma(x)|.")
 digamma = _analytic("digamma", analytic.Digamma(), "The derivative of log Gamma at x.")
 
 
+@_in_inexact_dtype
 def atan2(x1: Any, x2: Any, /) -> Any:
     """The angle of the point (x2, x1), in radians from -pi to pi."""
     return apply(analytic.Atan2(), *promote(x1, x2, dtype=inexact_dtype(result_type(x1, x2))))
 
 
+@planned
 def log2(x: Any, /) -> Any:
     """The logarithm of x to base 2."""
     return _scaled(log(x), 1.4426950408889634)
 
 
+@planned
 def log10(x: Any, /) -> Any:
     """The logarithm of x to base 10."""
     return _scaled(log(x), 0.4342944819032518)
@@ -438,6 +489,7 @@ def _scaled(x: Any, factor: float) -> Any:
     return apply(ops.Complex(), *[multiply(part, factor) for part in parts])
 
 
+@planned
 def exp2(x: Any, /) -> Any:
     """2^x."""
     x = as_operand(x)
@@ -450,6 +502,7 @@ def exp2(x: Any, /) -> Any:
 
 def _rounding(name: str, op: StdTensorOp, formula: str) -> Any:
     @_documented(name, formula, "real; integers and bool come back as they are")
+    @planned
     def function(x: Any, /) -> Any:
         x = as_operand(x)
         return apply(op, x) if spec_of(x).dtype.is_inexact else copied(x)
@@ -461,6 +514,7 @@ floor = _rounding("floor", ops.Floor(), "The largest integer not above x.")
 ceil = _rounding("ceil", ops.Ceil(), "The smallest integer not below x.")
 
 
+@planned
 def round(x: Any, /) -> Any:
     """X rounded to the nearest integer, halves to even; complex numbers by parts."""
     x = as_operand(x)
@@ -470,6 +524,7 @@ def round(x: Any, /) -> Any:
     return apply(ops.RoundNearestEven(), x) if dtype.is_float else copied(x)
 
 
+@planned
 def trunc(x: Any, /) -> Any:
     """X rounded towards zero."""
     x = as_operand(x)
@@ -516,6 +571,7 @@ bitwise_xor = _bitwise("bitwise_xor", ops.Xor(), "The bits set in just one.")
 bitwise_left_shift = _bitwise("bitwise_left_shift", ops.ShiftLeft(), "x1 shifted left by x2 bits.")
 
 
+@planned
 def bitwise_right_shift(x1: Any, x2: Any, /) -> Any:
     """x1 shifted right by x2 bits; the sign is kept, zeros enter unsigned numbers."""
     lhs, rhs = promote(x1, x2)
@@ -523,21 +579,25 @@ def bitwise_right_shift(x1: Any, x2: Any, /) -> Any:
     return apply(ops.ShiftRightArithmetic() if signed else ops.ShiftRightLogical(), lhs, rhs)
 
 
+@planned
 def bitwise_invert(x: Any, /) -> Any:
     """Every bit of x turned over."""
     return apply(ops.Not(), as_operand(x))
 
 
+@planned
 def bitwise_count(x: Any, /) -> Any:
     """The number of bits set in x's two's complement, in x's dtype."""
     return apply(ops.PopulationCount(), as_operand(x))
 
 
+@planned
 def logical_not(x: Any, /) -> Any:
     """True where x is zero."""
     return apply(ops.Not(), _truth(x))
 
 
+@planned
 def isfinite(x: Any, /) -> Any:
     """True where x is neither infinite nor NaN."""
     x = as_operand(x)
@@ -547,12 +607,14 @@ def isfinite(x: Any, /) -> Any:
     return apply(ops.IsFinite(), x) if dtype.is_float else equal(x, x)
 
 
+@planned
 def isnan(x: Any, /) -> Any:
     """True where x is NaN."""
     x = as_operand(x)
     return apply(ops.Compare("NE"), x, x)
 
 
+@planned
 def isinf(x: Any, /) -> Any:
     """True where x is infinite."""
     x = as_operand(x)
@@ -568,6 +630,11 @@ def where(condition: Any, x1: Any, x2: Any, /) -> Any:
     Raises:
         DTypeError: a condition that is not bool.
     """
+    return _selected(condition, *number_beside(x1, x2))
+
+
+@planned
+def _selected(condition: Any, x1: Any, x2: Any) -> Any:
     condition = as_operand(condition)
     if not spec_of(condition).dtype.is_bool:
         raise DTypeError(

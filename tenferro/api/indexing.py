@@ -18,6 +18,7 @@ from tenferro.api.axes import normalize_axis
 from tenferro.api.creation import shape_of
 from tenferro.api.elementwise import add, less, where
 from tenferro.api.manipulation import concat, expand_dims, flip, moveaxis, reshape
+from tenferro.api.planned import planned
 from tenferro.api.promotion import broadcast_arrays, broadcast_to, convert
 from tenferro.dims import is_static
 from tenferro.errors import (
@@ -46,6 +47,7 @@ __all__ = [
 ]
 
 
+@planned
 def getitem(x: Any, index: Any) -> Any:
     """x[index], by NumPy's rules.
 

@@ -11,6 +11,7 @@ from typing import Any
 from tenferro.api.axes import normalize_axis
 from tenferro.api.elementwise import conj, multiply, not_equal
 from tenferro.api.manipulation import diagonal, expand_dims, moveaxis, squeeze
+from tenferro.api.planned import planned
 from tenferro.api.promotion import broadcast_shapes, broadcast_to, convert, result_type
 from tenferro.api.reductions import sum as sum_over
 from tenferro.errors import ShapeError
@@ -56,6 +57,7 @@ def _contract(lhs: Any, rhs: Any, contracting: Any, batch: Any = ((), ())) -> An
     return dot_general(lhs, rhs, contracting, batch)
 
 
+@planned
 def matmul(x1: Any, x2: Any, /) -> Any:
     """The matrix product over the last two axes; leading axes broadcast; vectors as in NumPy.
 

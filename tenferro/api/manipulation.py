@@ -12,6 +12,7 @@ from typing import Any
 
 from tenferro.api.axes import normalize_axes, normalize_axis
 from tenferro.api.device import check_device
+from tenferro.api.planned import planned
 from tenferro.api.promotion import broadcast_arrays, broadcast_to, convert, result_type
 from tenferro.dims import is_static, product
 from tenferro.errors import AxisError, InvalidConfigError, NonStaticShapeError, ShapeError
@@ -45,6 +46,7 @@ __all__ = [
 ]
 
 
+@planned
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
     """X in another dtype: float to integer truncates and saturates, NaN becomes 0."""
     check_device("astype", device)
@@ -53,6 +55,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> A
     return copied(result) if copy and result is x else result
 
 
+@planned
 def reshape(x: Any, /, shape: Any, *, order: str = "C", copy: bool | None = None) -> Any:
     """X's elements with a new shape, one extent of which may be -1.
 
@@ -103,11 +106,13 @@ def _complete_shape(shape: tuple[Any, ...], x: Any) -> tuple[Any, ...]:
     return tuple(missing if axis in open_axes else extent for axis, extent in enumerate(shape))
 
 
+@planned
 def ravel(x: Any, /, *, order: str = "C") -> Any:
     """All of x's elements along one axis."""
     return reshape(x, (-1,) if spec_of(as_operand(x)).size != 0 else (0,), order=order)
 
 
+@planned
 def permute_dims(x: Any, /, axes: Sequence[int]) -> Any:
     """Axis i of the result is axis axes[i] of x.
 
@@ -119,12 +124,14 @@ def permute_dims(x: Any, /, axes: Sequence[int]) -> Any:
     return apply(ops.Transpose(perm), x) if perm != tuple(range(len(x.shape))) else x
 
 
+@planned
 def transpose(x: Any, axes: Sequence[int] | None = None, /) -> Any:
     """X with axes permuted; reversed when no order is given, as NumPy's."""
     x = as_operand(x)
     return _reverse_axes(x) if axes is None else permute_dims(x, axes)
 
 
+@planned
 def matrix_transpose(x: Any, /) -> Any:
     """X with its last two axes swapped."""
     x = as_operand(x)
@@ -133,6 +140,7 @@ def matrix_transpose(x: Any, /) -> Any:
     return swapaxes(x, -1, -2)
 
 
+@planned
 def swapaxes(x: Any, axis1: int, axis2: int, /) -> Any:
     """X with two axes swapped."""
     x = as_operand(x)
@@ -142,6 +150,7 @@ def swapaxes(x: Any, axis1: int, axis2: int, /) -> Any:
     return permute_dims(x, perm)
 
 
+@planned
 def moveaxis(x: Any, source: Any, destination: Any, /) -> Any:
     """X with axes `source` moved to positions `destination`, the others kept in order."""
     x = as_operand(x)
@@ -165,6 +174,7 @@ def moveaxis(x: Any, source: Any, destination: Any, /) -> Any:
     return permute_dims(x, perm)
 
 
+@planned
 def expand_dims(x: Any, /, axis: Any = 0) -> Any:
     """X with new axes of extent 1 at `axis` of the result."""
     x = as_operand(x)
@@ -175,6 +185,7 @@ def expand_dims(x: Any, /, axis: Any = 0) -> Any:
     return reshape(x, tuple(1 if i in new else next(kept) for i in range(rank)))
 
 
+@planned
 def squeeze(x: Any, /, axis: Any = None) -> Any:
     """X without the named axes of extent 1; all such axes when none is named.
 
@@ -266,6 +277,7 @@ def slice_axis(x: Any, axis: int, start: int, stop: Any) -> Any:
     return apply(ops.Slice(tuple(starts), tuple(limits), (1,) * len(starts)), x)
 
 
+@planned
 def flip(x: Any, /, *, axis: Any = None) -> Any:
     """X with the order along the named axes reversed; along all when none is named."""
     x = as_operand(x)

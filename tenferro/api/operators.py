@@ -1,7 +1,6 @@
 """Python's operators and NumPy's protocols, for every tensor class.
 
-A class takes part by deriving from `Operators` and defining `__tenferro_apply__`, `shape` and
-`dtype`.
+A class takes part by deriving from `Operators` and defining `__tenferro_apply__` and `spec`.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from tenferro.api.device import DEVICE, check_device
 from tenferro.api.inspection import check_version
 from tenferro.api.updates import At
 from tenferro.errors import InvalidConfigError, UnsupportedError
+from tenferro.types import DType
 
 __all__ = ["Operators"]
 
@@ -31,6 +31,16 @@ class Operators:
 
     spec: Any
     """Shape and dtype together."""
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """Extents: numbers; in a trace also symbols, or bounds."""
+        return self.spec.shape
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        return self.spec.dtype
 
     # ---- arithmetic --------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ __all__ = [
     "broadcast_to",
     "convert",
     "inexact_dtype",
+    "number_beside",
     "promote",
     "promote_dtypes",
     "result_type",
@@ -114,14 +115,10 @@ def promote(*operands: Any, dtype: DType | None = None) -> list[Any]:
         lhs, rhs = operands
         if type(lhs) is type(rhs) is np.ndarray:
             return _promoted_arrays(lhs, rhs)
-        own, other = getattr(lhs, "spec", None), getattr(rhs, "spec", None)
-        if own is not None:
-            if own == other:
-                return [lhs, rhs]
-            if other is None and _is_weak_beside(rhs, own.dtype):
-                return [lhs, lhs.__tenferro_number__(rhs)]
-        elif other is not None and _is_weak_beside(lhs, other.dtype):
-            return [rhs.__tenferro_number__(lhs), rhs]
+        operands = lhs, rhs = number_beside(lhs, rhs)
+        own = getattr(lhs, "spec", None)
+        if own is not None and own == getattr(rhs, "spec", None):
+            return [lhs, rhs]
     common = result_type(*operands) if dtype is None else dtype
     return broadcast_arrays(*(convert(operand, common) for operand in operands))
 
@@ -133,10 +130,27 @@ def _promoted_arrays(lhs: Any, rhs: Any) -> list[Any]:
     return [lhs, rhs] if lhs.shape == rhs.shape else broadcast_arrays(lhs, rhs)
 
 
-def _is_weak_beside(x: Any, dtype: DType) -> bool:
-    """A Python number that takes the dtype as it is."""
-    kind = _WEAK.get(type(x))
-    return kind is not None and kind <= _RANK[dtype.kind]
+def number_beside(x1: Any, x2: Any, is_inexact: bool = False) -> tuple[Any, Any]:
+    """The operands, a Python number beside a tensor being one of its type where that is its dtype.
+
+    Args:
+        is_inexact: leave numbers beside integers as they are, because the result will be none.
+    """
+    if type(x2) in _WEAK:
+        is_of_x1 = _is_weak_beside(x2, x1, is_inexact)
+        return (x1, x1.__tenferro_number__(x2)) if is_of_x1 else (x1, x2)
+    if type(x1) in _WEAK and _is_weak_beside(x1, x2, is_inexact):
+        return x2.__tenferro_number__(x1), x2
+    return x1, x2
+
+
+def _is_weak_beside(number: Any, x: Any, is_inexact: bool) -> bool:
+    """Whether x is a tensor whose dtype the number takes."""
+    spec = getattr(x, "spec", None)
+    if spec is None:
+        return False
+    rank = _RANK[spec.dtype.kind]
+    return _WEAK[type(number)] <= rank and (rank >= 2 or not is_inexact)
 
 
 def inexact_dtype(dtype: DType) -> DType:

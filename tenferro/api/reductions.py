@@ -22,6 +22,7 @@ from tenferro.api.elementwise import (
     where,
 )
 from tenferro.api.manipulation import concat, reshape, slice_axis
+from tenferro.api.planned import planned
 from tenferro.api.promotion import broadcast_to, convert
 from tenferro.dims import is_static
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
@@ -66,6 +67,7 @@ def _sum_dtype(dtype: DType) -> DType:
     return DType.U64 if dtype.kind == "u" else dtype
 
 
+@planned
 def sum(x: Any, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Any:
     """The sum over `axis`; integers narrower than 64 bits and bools are summed in 64."""
     x = as_operand(x)
@@ -73,6 +75,7 @@ def sum(x: Any, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = Fal
     return _reduced(ops.ReduceSum, "sum", x, axis, keepdims)
 
 
+@planned
 def prod(x: Any, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Any:
     """The product over `axis`; integers narrower than 64 bits and bools are multiplied in 64."""
     x = as_operand(x)
@@ -88,6 +91,7 @@ def _require_elements(name: str, x: Any, axis: Axis) -> None:
             )
 
 
+@planned
 def max(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Any:
     """The largest element over `axis`; NaN where there is one.
 
@@ -100,6 +104,7 @@ def max(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Any:
     return _reduced(ops.ReduceMax, "max", x, axis, keepdims)
 
 
+@planned
 def min(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Any:
     """The smallest element over `axis`; NaN where there is one.
 
@@ -112,16 +117,19 @@ def min(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Any:
     return _reduced(ops.ReduceMin, "min", x, axis, keepdims)
 
 
+@planned
 def all(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Any:
     """True where every element over `axis` is nonzero."""
     return _reduced(ops.ReduceAnd, "all", convert(as_operand(x), DType.Bool), axis, keepdims)
 
 
+@planned
 def any(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Any:
     """True where some element over `axis` is nonzero."""
     return _reduced(ops.ReduceOr, "any", convert(as_operand(x), DType.Bool), axis, keepdims)
 
 
+@planned
 def count_nonzero(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Any:
     """How many elements over `axis` are nonzero, as int64."""
     return sum(convert(as_operand(x), DType.Bool), axis=axis, keepdims=keepdims)
@@ -131,6 +139,7 @@ def _mean_dtype(dtype: DType) -> DType:
     return dtype if dtype.is_inexact else DType.F64
 
 
+@planned
 def mean(x: Any, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Any:
     """The arithmetic mean over `axis`; of integers and bools in float64."""
     x = as_operand(x)
@@ -203,6 +212,7 @@ def _scan(
     return concat([broadcast_to(convert(identity, spec_of(x).dtype), first), result], axis=axis)
 
 
+@planned
 def cumulative_sum(
     x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
 ) -> Any:
@@ -210,6 +220,7 @@ def cumulative_sum(
     return _scan(ops.CumSum, "cumulative_sum", x, axis, dtype, 0, include_initial)
 
 
+@planned
 def cumulative_prod(
     x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
 ) -> Any:

@@ -21,7 +21,7 @@ from tenferro.api.reductions import any as any_of
 from tenferro.api.searching import FEW, searchsorted, sort
 from tenferro.dims import DimExpr, is_static
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
-from tenferro.exec.dispatch import as_operand, elements, is_traced, spec_of
+from tenferro.exec.dispatch import as_operand, beside, elements, spec_of
 
 __all__ = [
     "UniqueAllResult",
@@ -74,7 +74,7 @@ def nonzero(x: Any, /) -> tuple[Any, ...]:
     if not x.shape:
         raise ShapeError(f"nonzero: {spec_of(x)} has no axes")
     found = np.nonzero(elements(x, "nonzero", "use where(x != 0, y, z)"))
-    return tuple([_beside(x, indices) for indices in found])
+    return tuple([beside(x, indices) for indices in found])
 
 
 def unique_all(x: Any, /) -> UniqueAllResult:
@@ -91,13 +91,13 @@ def unique_all(x: Any, /) -> UniqueAllResult:
     _, indices, inverse, counts = np.unique(
         array, return_index=True, return_inverse=True, return_counts=True, equal_nan=False
     )
-    values = take(ravel(x), _beside(x, indices.astype(np.int64)), axis=0)
+    values = take(ravel(x), beside(x, indices.astype(np.int64)), axis=0)
     places = inverse.reshape(array.shape).astype(np.int64)
     return UniqueAllResult(
         values,
-        _beside(x, indices.astype(np.int64)),
-        _beside(x, places),
-        _beside(x, counts.astype(np.int64)),
+        beside(x, indices.astype(np.int64)),
+        beside(x, places),
+        beside(x, counts.astype(np.int64)),
     )
 
 
@@ -116,11 +116,6 @@ def unique_inverse(x: Any, /) -> UniqueInverseResult:
 def unique_values(x: Any, /) -> Any:
     """The distinct elements of x in ascending order; see `unique_all`."""
     return unique_all(x).values
-
-
-def _beside(x: Any, array: Any) -> Any:
-    """An array as a constant of the same kind as x."""
-    return x.lift(array) if is_traced(x) else array
 
 
 def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.ad import AdContext
+from tenferro.ad import AdContext, region_of
 from tenferro.ad.algebra import Value, zeros
 from tenferro.api.compile import output_value
 from tenferro.api.tensor import TracedTensor, value_in
@@ -284,18 +284,37 @@ class Stage:
 
         `make` gives the values that stand for the extra arrays, and the outputs.
         """
-        arguments = (
-            dict(self.builder.arguments) if isinstance(self.builder, ArgumentBuilder) else {}
-        )
-        captured = list(arguments.values())
+        captured = self._captured()
+        given = [*self.primals, *[value for value, _ in captured]]
+        arrays = [*self.leaves, *[array for _, array in captured], *extra]
+        runtime = self.noted_by(extra)
+        if runtime is not None:
+            stand_ins, outputs = make()
+            region = region_of(self.graph, 0, outputs)
+            known = dict(zip([*given, *stand_ins], arrays, strict=True))
+            operands = [known[value] for value in region.frontier]
+            return list(runtime.noted(region, self.graph.types, operands))
 
         def program() -> GraphProgram:
             stand_ins, outputs = make()
-            inputs = [*self.primals, *[value for value, _ in captured], *stand_ins]
+            inputs = [*given, *stand_ins]
             return GraphProgram.from_graph(self.graph, outputs, inputs=inputs, name=self.name)
 
-        arrays = [*self.leaves, *[array for _, array in captured], *extra]
         return list(self.context.program(key, program).run(*arrays))
+
+    def noted_by(self, extra: Sequence[Any]) -> Any:
+        """The runtime of tracked eager tensors that this graph is run on, if it has marks, which a program
+        would lose; None otherwise.
+        """
+        if not self.graph.marked:
+            return None
+        arrays = [*self.leaves, *[array for _, array in self._captured()], *extra]
+        return next((x.runtime for x in arrays if getattr(x, "is_tracked", False)), None)
+
+    def _captured(self) -> list[tuple[int, Any]]:
+        """Arrays that the function met, and the values that stand for them."""
+        builder = self.builder
+        return list(builder.arguments.values()) if isinstance(builder, ArgumentBuilder) else []
 
     def filled(self, tree: Any, values: Sequence[Any]) -> Any:
         """A tree that held tensors of the trace, over what they came out as."""

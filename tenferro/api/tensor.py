@@ -11,7 +11,7 @@ from tenferro.errors import ConcretizationError, DataDependentShapeError, Invali
 from tenferro.exec.dispatch import as_operand, is_traced
 from tenferro.graph import ArgumentBuilder, BodyBuilder, GraphBuilder, StopGradient
 from tenferro.ops import StdTensorOp
-from tenferro.types import DType, TensorSpec
+from tenferro.types import TensorSpec
 
 __all__ = ["TracedTensor", "value_in"]
 
@@ -69,16 +69,6 @@ class TracedTensor(Operators):
     def spec(self) -> TensorSpec:
         """Shape and dtype together."""
         return self.builder.graph.types[self.value]
-
-    @property
-    def shape(self) -> tuple[Any, ...]:
-        """Extents: numbers, symbols, or bounds."""
-        return self.spec.shape
-
-    @property
-    def dtype(self) -> DType:
-        """Element type."""
-        return self.spec.dtype
 
     def __len__(self) -> int:
         if not self.shape:

@@ -27,7 +27,7 @@ from tenferro.api.manipulation import concat, expand_dims, reshape
 from tenferro.api.promotion import broadcast_arrays, broadcast_to, convert, result_type
 from tenferro.dims import DimExpr
 from tenferro.errors import DTypeError, NonStaticShapeError
-from tenferro.exec.dispatch import apply, as_operand, is_traced, spec_of
+from tenferro.exec.dispatch import apply, as_operand, beside, spec_of
 from tenferro.ops.indexing import Scatter
 from tenferro.types import DType
 
@@ -122,14 +122,8 @@ def _updated(x: Any, index: Any, values: Any, combiner: str) -> Any:
         index_vector_dim=len(places.outer),
         combiner=combiner,
     )
-    values = _repeated(x, _in_dtype_of(x, values), places.shape)
+    values = broadcast_to(beside(x, _in_dtype_of(x, values)), places.shape)
     return reshape(apply(op, x, _vectors(x, places), values), given.shape)
-
-
-def _repeated(x: Any, y: Any, shape: tuple[Any, ...]) -> Any:
-    """Y broadcast to a shape that may have symbolic extents of x's trace."""
-    is_static_y = is_traced(x) and not is_traced(y)
-    return broadcast_to(x.lift(y) if is_static_y else y, shape)
 
 
 def _in_dtype_of(x: Any, values: Any) -> Any:
@@ -215,6 +209,6 @@ def _vectors(x: Any, places: _Places) -> Any:
     for start in places.starts.values():
         if isinstance(start, DimExpr):
             raise NonStaticShapeError(f"at: a window cannot begin at the symbolic extent {start}")
-        full = _repeated(x, convert(as_operand(start), DType.I64), places.outer)
+        full = broadcast_to(beside(x, convert(as_operand(start), DType.I64)), places.outer)
         wide.append(expand_dims(full, axis=len(places.outer)))
     return concat(wide, axis=-1) if wide else np.zeros((*places.outer, 0), np.int64)

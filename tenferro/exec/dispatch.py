@@ -13,7 +13,7 @@ import numpy as np
 from tenferro.dims import GuardLog
 from tenferro.errors import ArityError, DTypeError
 from tenferro.exec.kernels import KERNELS
-from tenferro.exec.quiet import QUIET
+from tenferro.exec.quiet import quietly
 from tenferro.ops import StdTensorOp
 from tenferro.ops.control import ControlOp
 from tenferro.ops.extension import Extension
@@ -25,8 +25,10 @@ __all__ = [
     "apply_all",
     "apply_beside",
     "as_operand",
+    "beside",
     "copied",
     "elements",
+    "is_foreign",
     "is_traced",
     "spec_of",
     "stop_gradient",
@@ -60,17 +62,27 @@ def apply_all(op: StdTensorOp, *operands: Any) -> tuple[Any, ...]:
             return handler(op, operands)
     arrays = [np.asarray(operand) for operand in operands]
     types = op.infer(*[spec_of(array) for array in arrays], guards=GuardLog())
-    if isinstance(op, Extension | ControlOp):
-        with np.errstate(all="ignore"):
-            result = native_executor().kernel(op)(op, *arrays)
+    if is_foreign(op):
+        result = quietly(native_executor().kernel(op), (op, *arrays), is_foreign=True)
     else:
-        result = QUIET.run(KERNELS[type(op)], op, *arrays)
+        result = quietly(KERNELS[type(op)], (op, *arrays), is_foreign=False)
     return (np.asarray(result),) if len(types) == 1 else tuple(map(np.asarray, result))
 
 
 def apply_beside(x: Any, op: StdTensorOp) -> Any:
     """The output of an op without operands: in the trace or the runtime of x, or an array beside one."""
     return x.emit(op) if is_traced(x) else apply(op)
+
+
+def beside(x: Any, value: Any) -> Any:
+    """A tensor as it is; an array as a constant of what x belongs to: a trace or a runtime, itself too."""
+    lift = getattr(x, "lift", None)
+    return value if lift is None or is_traced(value) else lift(value)
+
+
+def is_foreign(op: Any) -> bool:
+    """True for ops whose kernels may call tenferro in turn."""
+    return isinstance(op, Extension | ControlOp)
 
 
 def is_traced(operand: Any) -> bool:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextvars
 import threading
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
-__all__ = ["QUIET"]
+__all__ = ["quietly"]
 
 
 class Quiet(threading.local):
@@ -24,3 +26,18 @@ class Quiet(threading.local):
 
 
 QUIET = Quiet()
+
+
+def quietly(function: Callable[..., Any], arguments: Sequence[Any], is_foreign: bool) -> Any:
+    """What a function gives, NumPy saying nothing of what is not finite.
+
+    Args:
+        is_foreign: whether the function may come back here, as an extension's kernel may.
+
+    >>> quietly(np.log, [np.zeros(1)], is_foreign=False)
+    array([-inf])
+    """
+    if is_foreign:
+        with np.errstate(all="ignore"):
+            return function(*arguments)
+    return QUIET.run(function, *arguments)

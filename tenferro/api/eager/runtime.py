@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tenferro.ad import AdContext
+from tenferro.ad import AdContext, Region, region_of
+from tenferro.api.eager.plan import Plan, region_of_op
 from tenferro.api.eager.tape import Operand, Record, Tape
 from tenferro.api.eager.tensor import EagerTensor
+from tenferro.api.planned import NotFixedError, fixed
 from tenferro.api.promotion import convert
+from tenferro.api.tensor import TracedTensor
+from tenferro.api.tracing import tracing
 from tenferro.dims import GuardLog
 from tenferro.errors import (
     DTypeError,
@@ -25,12 +29,9 @@ from tenferro.exec import GraphExecutor
 from tenferro.exec.dispatch import as_operand, spec_of
 from tenferro.exec.extensions import ExtensionRuntime
 from tenferro.exec.kernels import bound
-from tenferro.exec.quiet import QUIET
-from tenferro.exec.run import failure
-from tenferro.graph.source_line import CallerFinder
+from tenferro.graph import GraphBuilder
+from tenferro.graph.source_line import CallerFinder, SourceLine
 from tenferro.ops import StdTensorOp
-from tenferro.ops.control import ControlOp
-from tenferro.ops.extension import Extension
 from tenferro.program import BoundedCache, CacheStats
 from tenferro.types import DType, TensorSpec
 
@@ -41,42 +42,19 @@ __all__ = ["EagerRuntime"]
 
 
 PLANS = 4096
-"""How many ops on types have their kernels and result types kept, and how many numbers."""
+"""How many operations on types are kept, and how many numbers."""
 
 
-class _Plan(NamedTuple):
-    """An op on arrays of known types.
+NOWHERE = SourceLine("", 0, "")
+"""The line of nodes of a plan, which each record of its calls replaces by its own."""
 
-    Attributes:
-        types: of the results; where the data decide an extent, a bound.
-        specs: the same where they are exact; None for what the array itself must tell.
-    """
 
-    op: StdTensorOp
-    run: Any
-    types: tuple[TensorSpec, ...]
-    specs: tuple[TensorSpec | None, ...]
-    is_inexact: bool
+def _no_kernel(op: StdTensorOp, inputs: tuple[TensorSpec, ...]) -> Any:
+    raise AssertionError(op)
 
-    def outputs(self, arrays: list[Any]) -> tuple[Any, ...]:
-        """What the kernel makes of the arrays.
 
-        Raises:
-            BackendFailureError: the kernel failed.
-        """
-        try:
-            if isinstance(self.op, Extension | ControlOp):
-                with np.errstate(all="ignore"):
-                    result = self.run(*arrays)
-            else:
-                result = QUIET.run(self.run, *arrays)
-        except TenferroError:
-            raise
-        except Exception as error:
-            raise failure(self.op, self.types, error) from error
-        if type(result) is np.ndarray:
-            return (result,)
-        return (np.asarray(result),) if len(self.types) == 1 else tuple(map(np.asarray, result))
+OP_BY_OP = Plan(Region((), (), ()), (), _no_kernel)
+"""Stands for a call of a surface function that has no plan: its ops run one by one."""
 
 
 class EagerRuntime:
@@ -106,7 +84,7 @@ class EagerRuntime:
         self.ad = AdContext() if ad is None else ad
         self.executor = GraphExecutor("K", runtimes=own)
         self._is_plain = ad is None and not own
-        self._plans: BoundedCache[_Plan] = BoundedCache(PLANS)
+        self._plans: BoundedCache[Plan] = BoundedCache(PLANS)
         self._numbers: BoundedCache[EagerTensor] = BoundedCache(PLANS)
         self._number = count()
         self._find_caller = CallerFinder()
@@ -187,31 +165,110 @@ class EagerRuntime:
         named = tuple(key)
         plan = self._plans.find(named)
         if plan is None:
-            plan = self._plans.get(named, lambda: self._planned(op, arrays))
+            plan = self._plans.get(named, lambda: self._plan_of_op(op, arrays))
         found = plan.outputs(arrays)
-        if not (is_tracked and plan.is_inexact):
-            return tuple([EagerTensor(self, y, spec) for y, spec in zip(found, plan.specs)])  # noqa: B905  # because the lengths are equal
-        noted = tuple([
-            Operand(array, x.record, x.position, x if x.is_variable else None)
-            if type(x) is EagerTensor
-            else Operand(array, None, 0, None)
-            for x, array in zip(operands, arrays, strict=True)
-        ])  # fmt: skip
-        record = Record(next(self._number), op, noted, found, self._find_caller())
+        if is_tracked and plan.is_inexact:
+            return self._noted(plan, operands, arrays, found)
+        return tuple([EagerTensor(self, y, spec) for y, (_, spec, _) in zip(found, plan.results)])  # noqa: B905  # because the lengths are equal
+
+    def call(
+        self, function: Callable[..., Any], given: tuple[Any, ...], options: dict[str, Any]
+    ) -> Any:
+        """What a planned surface function gives, as one operation."""
+        operands: list[EagerTensor] = []
+        key: list[Any] = [function]
+        is_tracked = False
+        try:
+            for x in given:
+                if type(x) is EagerTensor:
+                    if x.runtime is not self:
+                        return function(*given, **options)
+                    operands.append(x)
+                    array = x.array
+                    key += (array.dtype, array.shape)
+                    if x.record is not None or x.is_variable:
+                        is_tracked = True
+                else:
+                    key.append(fixed(x))
+            for name, x in options.items():
+                key += (name, fixed(x))
+        except NotFixedError:
+            return function(*given, **options)
+        named = tuple(key)
+        plan = self._plans.find(named)
+        if plan is None:
+            plan = self._plans.get(named, lambda: self._plan_of_call(function, given, options))
+        if plan is OP_BY_OP:
+            return function(*given, **options)
+        arrays = [x.array for x in operands]
+        found = plan.outputs(arrays)
+        if is_tracked and plan.is_inexact:
+            return self._noted(plan, operands, arrays, found)[0]
+        return EagerTensor(self, found[0], plan.results[0].spec)
+
+    def noted(
+        self, region: Region, types: Sequence[TensorSpec], operands: Sequence[Any]
+    ) -> tuple[EagerTensor, ...]:
+        """The results of a region on operands, noted with its marks as one operation.
+
+        Args:
+            types: of all values of the region's graph.
+
+        Raises:
+            InvalidConfigError: a tensor of another runtime.
+        """
+        if any([type(x) is EagerTensor and x.runtime is not self for x in operands]):
+            raise InvalidConfigError("operands belong to two EagerRuntimes")
+        plan = Plan(region, types, self._bind)
+        arrays = [x.array if type(x) is EagerTensor else x for x in operands]
+        return self._noted(plan, operands, arrays, plan.outputs(arrays))
+
+    def _noted(
+        self, plan: Plan, operands: Sequence[Any], arrays: list[Any], found: tuple[Any, ...]
+    ) -> tuple[EagerTensor, ...]:
+        """The results, with the record of what made them."""
+        noted: list[Operand] = []
+        for x, array in zip(operands, arrays):  # noqa: B905  # because the lengths are equal
+            if type(x) is EagerTensor:
+                noted.append(Operand(array, x.record, x.position, x if x.is_variable else None))
+            else:
+                noted.append(Operand(array, None, 0, None))
+        record = Record(next(self._number), plan, tuple(noted), found, self._find_caller())
         return tuple([
-            EagerTensor(self, array, spec, record if kind.dtype.is_inexact else None, position)
-            for position, (array, spec, kind) in enumerate(
-                zip(found, plan.specs, plan.types, strict=True)
-            )
+            EagerTensor(self, array, spec, record if is_inexact else None, position)
+            for array, (position, spec, is_inexact) in zip(found, plan.results)  # noqa: B905  # because the lengths are equal
         ])  # fmt: skip
 
-    def _planned(self, op: StdTensorOp, arrays: list[Any]) -> _Plan:
+    def _plan_of_op(self, op: StdTensorOp, arrays: list[Any]) -> Plan:
         inputs = tuple(map(spec_of, arrays))
         types = op.infer(*inputs, guards=GuardLog())
-        kernel = self.executor.kernel(op)
-        run = bound(kernel, op, inputs, self.executor.workers)
-        specs = tuple([spec if spec.is_static else None for spec in types])
-        return _Plan(op, run, types, specs, any([spec.dtype.is_inexact for spec in types]))
+        return Plan(region_of_op(op, len(inputs), len(types)), (*inputs, *types), self._bind)
+
+    def _plan_of_call(
+        self, function: Callable[..., Any], given: tuple[Any, ...], options: dict[str, Any]
+    ) -> Plan:
+        """What the function writes into a graph; op by op where that is nothing, or refused."""
+        builder = GraphBuilder()
+        builder.source = NOWHERE
+        builder.caches = self.executor.extensions.caches
+        graph = builder.graph
+        traced = [
+            TracedTensor(builder, graph.add_input(x.spec)) if type(x) is EagerTensor else x
+            for x in given
+        ]
+        try:
+            with tracing(builder):
+                value = function(*traced, **options).value
+        except TenferroError:
+            return OP_BY_OP
+        if value in graph.inputs:
+            return OP_BY_OP
+        region = region_of(graph, 0, [value])
+        nodes = tuple([(node, None) for node, _ in region.nodes])
+        return Plan(Region(tuple(graph.inputs), nodes, region.outputs), graph.types, self._bind)
+
+    def _bind(self, op: StdTensorOp, inputs: tuple[TensorSpec, ...]) -> Callable[..., Any]:
+        return bound(self.executor.kernel(op), op, inputs, self.executor.workers)
 
     def number(self, value: Any, spec: TensorSpec) -> EagerTensor:
         """A constant with every element equal to a Python number; kept for when it comes again.
@@ -219,9 +276,12 @@ class EagerRuntime:
         Raises:
             DTypeError: an integer outside the range of the dtype.
         """
-        sign = math.copysign(1.0, value) if type(value) is float else 0.0
-        return self._numbers.get(
-            (type(value), value, sign, spec), lambda: self._repeated(value, spec)
+        kind = type(value)
+        sign = math.copysign(1.0, value) if kind is float else 0.0
+        key = (kind, value, sign, spec.dtype.dtype, spec.shape)
+        found = self._numbers.find(key)
+        return (
+            self._numbers.get(key, lambda: self._repeated(value, spec)) if found is None else found
         )
 
     def _repeated(self, value: Any, spec: TensorSpec) -> EagerTensor:
@@ -251,7 +311,9 @@ class EagerRuntime:
             self._add(y, y_bar)
             return
         tape = Tape(y)
-        made = self.ad.program(("backward", tape.key), lambda: tape.derivative(self.ad))
+        key = tape.key
+        named = None if key is None else ("backward", key)
+        made = self.ad.program(named, lambda: tape.derivative(self.ad))
         bars = self.executor.run(made.program, *[tape.values[place] for place in made.takes], y_bar)
         for leaf, bar in zip(tape.leaves, bars, strict=True):
             self._add(leaf, bar)
@@ -281,7 +343,7 @@ class EagerRuntime:
         return self.ad.cache_stats()
 
     def plan_stats(self) -> CacheStats:
-        """What the cache of kernels by op and types has done."""
+        """What the cache of plans by operation and types has done."""
         return self._plans.stats()
 
     def cache_clear(self) -> None:

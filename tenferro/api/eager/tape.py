@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tenferro.ad import AdContext, linearize, transpose
 from tenferro.ad.algebra import Value, zeros
+from tenferro.api.eager.plan import Plan
 from tenferro.graph import Graph, SourceLine
-from tenferro.ops import StdTensorOp
 from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec
 
@@ -27,7 +27,7 @@ class Operand(NamedTuple):
     """What an op took: the tensor itself may be assigned to afterwards.
 
     Attributes:
-        record, position: the op that made it, and which of the results it is; None for what was given.
+        record, position: what made it, and which of the results it is; None for what was given.
         variable: the tensor, where derivatives are wanted of it.
     """
 
@@ -38,25 +38,25 @@ class Operand(NamedTuple):
 
 
 class Record:
-    """One op that ran on tensors of which at least one is tracked.
+    """One operation that ran on tensors of which at least one is tracked.
 
     Attributes:
         number: larger than that of every record whose results are operands here.
         source: the user's line.
     """
 
-    __slots__ = ("number", "op", "operands", "outputs", "source")
+    __slots__ = ("number", "operands", "outputs", "plan", "source")
 
     def __init__(
         self,
         number: int,
-        op: StdTensorOp,
+        plan: Plan,
         operands: tuple[Operand, ...],
         outputs: tuple[Any, ...],
         source: SourceLine | None,
     ) -> None:
         self.number = number
-        self.op = op
+        self.plan = plan
         self.operands = operands
         self.outputs = outputs
         self.source = source
@@ -88,7 +88,8 @@ class Tape:
         for record in self.records:
             taken: list[int] = []
             for x in record.operands:
-                key = id(x.array) if x.record is None else (id(x.record), x.position)
+                given = x.array if x.variable is None else x.variable
+                key = id(given) if x.record is None else (id(x.record), x.position)
                 if key not in place:
                     place[key] = len(self.values)
                     self.values.append(x.array)
@@ -100,14 +101,16 @@ class Tape:
             for position, array in enumerate(record.outputs):
                 place[id(record), position] = first + position
                 self.values.append(array)
-            lines.append((type(record.op), record.op, tuple(taken), first, len(record.outputs)))
+            lines.append((record.plan.key, tuple(taken), first, len(record.outputs)))
         self.result = place[id(result.record), result.position]
         self.specs = [TensorSpec(value.shape, value.dtype) for value in self.values]
         self.lines = tuple(lines)
 
     @property
     def key(self) -> Any:
-        """What decides the derivative: ops and types, not the values."""
+        """What decides the derivative: ops and types, not the values; None where that cannot be said."""
+        if any([line[0] is None for line in self.lines]):
+            return None
         return (self.lines, tuple(self.specs), tuple(self.variables), self.result)
 
     def derivative(self, context: AdContext) -> _Derivative:
@@ -118,9 +121,9 @@ class Tape:
         for place, spec in enumerate(self.specs):
             if place not in made:
                 found[place] = graph.add_input(spec)
-        for record, (_, op, taken, first, count) in zip(self.records, self.lines, strict=True):
-            outputs = graph.add(op, tuple([found[place] for place in taken]), record.source)
-            found[first : first + count] = outputs
+        for record, (_, taken, first, count) in zip(self.records, self.lines, strict=True):
+            inputs = [found[place] for place in taken]
+            found[first : first + count] = record.plan.write(graph, inputs, record.source)
         y = found[self.result]
         y_bar = graph.add_stand_in(graph.types[y])
         emitter = context.emitter(graph)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -86,6 +87,13 @@ class EagerTensor(Operators):
             elif (handler := getattr(type(x), "__tenferro_apply__", None)) is not None:
                 return handler(op, operands)
         return runtime.apply(op, operands)
+
+    @staticmethod
+    def __tenferro_call__(
+        function: Callable[..., Any], given: tuple[Any, ...], options: dict[str, Any]
+    ) -> Any:
+        """What a planned surface function gives; the first of its arguments is a tensor."""
+        return given[0].runtime.call(function, given, options)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         """Give this tensor the value of `self.at[index].set(value)`.
@@ -191,22 +199,10 @@ class EagerTensor(Operators):
         """The same elements, as a constant."""
         return EagerTensor(self.runtime, self.array)
 
-    # ---- type --------------------------------------------------------------------------------
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Extents."""
-        return self.array.shape
-
-    @property
-    def dtype(self) -> DType:
-        """Element type."""
-        return self.spec.dtype
+    # ---- elements ----------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return len(self.array)
-
-    # ---- elements ----------------------------------------------------------------------------
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         view = self.array.view()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tenferro.exec.kernels.kernel import Array, Kernel, KernelRows, in_float32
+from tenferro.exec.workers import Workers
 from tenferro.ops.reduction import (
     ArgMax,
     ArgMin,
@@ -24,7 +26,7 @@ from tenferro.ops.reduction import (
     Sort,
     TopK,
 )
-from tenferro.types import DType
+from tenferro.types import DType, TensorSpec
 
 __all__ = ["ROWS", "extreme"]
 
@@ -44,16 +46,33 @@ def extreme(dtype: np.dtype[Any], largest: bool) -> Any:
     return dtype.type(np.inf if largest else -np.inf)
 
 
-def folded(ufunc: np.ufunc) -> Kernel:
+class Folded:
     """A reduction by a ufunc whose identity NumPy knows, in the dtype of x."""
 
-    def kernel(op: Any, x: Array) -> Array:
-        def function(y: Array) -> Array:
-            return ufunc.reduce(y, axis=op.axes, dtype=y.dtype)
+    __slots__ = ("_ufunc",)
 
-        return in_float32(function)(x) if op.axes else x
+    def __init__(self, ufunc: np.ufunc) -> None:
+        self._ufunc = ufunc
 
-    return kernel
+    def __call__(self, op: Any, x: Array) -> Array:
+        return self._over(op.axes, x.dtype)(x)
+
+    def bind(
+        self,
+        op: Any,
+        inputs: tuple[TensorSpec, ...],
+        workers: Workers | None = None,
+        columns: bool = False,
+    ) -> Callable[..., Any]:
+        """What runs for inputs of these types."""
+        return self._over(op.axes, inputs[0].dtype.dtype)
+
+    def _over(self, axes: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[..., Any]:
+        if not axes:
+            return lambda x: x
+        wide = DType.of(dtype).accumulator.dtype
+        function = partial(self._ufunc.reduce, axis=axes, dtype=wide)
+        return function if wide is dtype else in_float32(function)
 
 
 def selected(ufunc: np.ufunc, largest: bool) -> Kernel:
@@ -157,12 +176,12 @@ def top_k(op: TopK, x: Array) -> Any:
 
 
 ROWS: KernelRows = {
-    ReduceSum: folded(np.add),
-    ReduceProd: folded(np.multiply),
+    ReduceSum: Folded(np.add),
+    ReduceProd: Folded(np.multiply),
     ReduceMax: selected(np.maximum, largest=True),
     ReduceMin: selected(np.minimum, largest=False),
-    ReduceAnd: folded(np.bitwise_and),
-    ReduceOr: folded(np.bitwise_or),
+    ReduceAnd: Folded(np.bitwise_and),
+    ReduceOr: Folded(np.bitwise_or),
     ArgMax: arg_reduction(np.argmax),
     ArgMin: arg_reduction(np.argmin),
     CumSum: scan(np.add),

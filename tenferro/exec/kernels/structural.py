@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from operator import methodcaller
+from collections.abc import Callable
+from functools import partial
+from operator import itemgetter, methodcaller
+from typing import Any
 
 import numpy as np
 
+from tenferro.dims import is_static
 from tenferro.exec.kernels.kernel import Array, ByPayload, KernelRows
 from tenferro.ops.structural import (
     BroadcastInDim,
@@ -35,10 +39,29 @@ def broadcast_in_dim(op: BroadcastInDim, x: Array) -> Array:
     return np.broadcast_to(x.transpose(order).reshape(aligned), shape)
 
 
-def slice_(op: Slice, x: Array) -> Array:
+def reshape(op: Reshape) -> Callable[..., Array]:
+    """A view where the strides allow it."""
+    if is_known(op.shape):
+        return methodcaller("reshape", op.shape, order="F")
+    return lambda x: x.reshape(op.resolved("shape", (x.shape,)), order="F")
+
+
+def slice_(op: Slice) -> Callable[..., Array]:
     """A strided view."""
+    if is_known(op.starts) and is_known(op.limits):
+        return itemgetter(tuple(map(slice, op.starts, op.limits, op.strides)))
+    return partial(slice_resolved, op)
+
+
+def slice_resolved(op: Slice, x: Array) -> Array:
+    """A strided view whose bounds x tells."""
     starts, limits = op.resolved("starts", (x.shape,)), op.resolved("limits", (x.shape,))
     return x[tuple(map(slice, starts, limits, op.strides))]
+
+
+def is_known(extents: tuple[Any, ...]) -> bool:
+    """True where no extent waits for the operands."""
+    return all(map(is_static, extents))
 
 
 def pad(
@@ -90,9 +113,9 @@ def triangle(x: Array, k: int, lower: bool) -> Array:
 
 ROWS: KernelRows = {
     Transpose: ByPayload(lambda op: methodcaller("transpose", op.perm)),
-    Reshape: lambda op, x: x.reshape(op.resolved("shape", (x.shape,)), order="F"),
+    Reshape: ByPayload(reshape),
     BroadcastInDim: broadcast_in_dim,
-    Slice: slice_,
+    Slice: ByPayload(slice_),
     Pad: lambda op, x, value: pad(x, value, op.low, op.high, op.interior),
     Concatenate: lambda op, *arrays: np.concatenate(arrays, op.axis),
     Reverse: lambda op, x: np.flip(x, op.axes),
