@@ -17,7 +17,7 @@ from tenferro.exec.extensions import ExtensionRegistry
 from tenferro.exec.grouping import SMALLEST
 from tenferro.exec.kernels import KERNELS, Kernel
 from tenferro.exec.memory import Arena
-from tenferro.exec.run import run_instructions
+from tenferro.exec.run import repeated, run_instructions
 from tenferro.exec.straight_line import StraightLine, straight_line
 from tenferro.exec.workers import Workers
 from tenferro.graph import SourceLine
@@ -201,15 +201,23 @@ def kernel_of(
         if isinstance(op, ControlOp):
             inner = replace(resources, order="K")
             runs = [
-                partial(
-                    run_instructions,
-                    compile_std_to_exec(part.program, passes, registry, inner),
-                    segmented=resources.segmented,
-                    check_finite=resources.check_finite,
-                )
+                _run_of(compile_std_to_exec(part.program, passes, registry, inner))
                 for part in op.parts
             ]
             return KERNELS[type(op)].over(runs)  # pyright: ignore[reportFunctionMemberAccess]  # because all of that family are ControlKernels
     except TenferroError as error:
         raise error.at(str(source or "")) from None
     return KERNELS[type(op)]
+
+
+def _run_of(program: ExecProgram) -> Callable[[Sequence[Any]], list[Any]]:
+    """What runs a sub-program, as its executor runs programs."""
+    given = program.resources
+    if given.segmented and not given.check_finite:
+        return repeated(program)
+    return partial(
+        run_instructions,
+        program,
+        segmented=given.segmented,
+        check_finite=given.check_finite,
+    )

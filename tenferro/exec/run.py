@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from tenferro.types import TensorSpec
 if TYPE_CHECKING:
     from tenferro.exec.exec_program import ExecInstruction, ExecProgram
 
-__all__ = ["execute", "failure", "run_instructions"]
+__all__ = ["execute", "failure", "repeated", "run_instructions"]
 
 Slots = list[Any]
 
@@ -45,6 +45,27 @@ def run_instructions(
     return [slots[slot] for slot in program.output_slots]
 
 
+def repeated(program: ExecProgram) -> Callable[[Sequence[Any]], list[Any]]:
+    """A program as a function to be called at every turn of a loop, which has silenced NumPy already."""
+    functions: list[Callable[..., list[Any]]] = []
+
+    def run(leaves: Sequence[Any]) -> list[Any]:
+        if not functions:
+            if not program.is_worth_generating():
+                return run_instructions(program, leaves)
+            line = program.straight_line
+            if len(line.parts) > 1 or line.memory.size:
+                return _run_straight(program, leaves)
+            functions.append(line.parts[0].function)
+        try:
+            return functions[0](*leaves)
+        except Exception as error:
+            laid = _laid(program, error)
+            raise laid from (None if laid is error else error)
+
+    return run
+
+
 def _run_straight(program: ExecProgram, leaves: Sequence[Any]) -> list[Any]:
     """Run the generated functions; what fails is laid to the user's line."""
     line = program.straight_line
@@ -53,17 +74,22 @@ def _run_straight(program: ExecProgram, leaves: Sequence[Any]) -> list[Any]:
     try:
         return line.run(leaves, piece)
     except Exception as error:
-        index = line.failed(error.__traceback__)
-        if index is None:
-            raise
-        instruction = program.instructions[index]
-        if isinstance(error, TenferroError):
-            place = str(instruction.source) if instruction.source else None
-            raise error.at(place) from None
-        raise _failure(instruction, error) from error
+        laid = _laid(program, error)
+        raise laid from (None if laid is error else error)
     finally:
         if piece is not None:
             arena.give(piece)
+
+
+def _laid(program: ExecProgram, error: Exception) -> Exception:
+    """An exception of generated code, laid to the user's line."""
+    index = program.straight_line.failed(error.__traceback__)
+    if index is None:
+        return error
+    instruction = program.instructions[index]
+    if isinstance(error, TenferroError):
+        return error.at(str(instruction.source) if instruction.source else None)
+    return _failure(instruction, error)
 
 
 def execute(instruction: ExecInstruction, slots: Slots) -> None:
