@@ -54,9 +54,10 @@ def repeated(program: ExecProgram) -> Callable[[Sequence[Any]], list[Any]]:
             if not program.is_worth_generating():
                 return run_instructions(program, leaves)
             line = program.straight_line
-            if len(line.parts) > 1 or line.memory.size:
+            one, *others = line.parts
+            if others or line.memory.size:
                 return _run_straight(program, leaves)
-            functions.append(line.parts[0].function)
+            functions.append(one.function)
         try:
             return functions[0](*leaves)
         except Exception as error:
