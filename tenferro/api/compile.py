@@ -132,20 +132,34 @@ class _Jitted:
         self._executor = executor
         self._compiler = GraphCompiler()
         self._programs: BoundedCache[GraphProgram] = BoundedCache(cache_size)
-        self._latest: tuple[Any, Any] = (None, None)
+        self._latest: tuple[Any, Any, Any] = (None, None, None)
 
     def __call__(self, *args: Any) -> Any:
-        # What came last has its program at hand; arrays alone are compared, trees are looked up.
+        # What came last has its program at hand: arrays alone first, then the leaves of trees.
         types = [(x.shape, x.dtype) if type(x) is np.ndarray else None for x in args]
-        if types == self._latest[0] and None not in types:
-            self._programs.count_hit()
-            return self._executor.run(self._latest[1], *args)
-        leaves, tree = flatten(args)
-        if any(is_traced(leaf) for leaf in leaves):
-            return self._fn(*args)
+        if None not in types:
+            if types == self._latest[0]:
+                self._programs.count_hit()
+                return self._executor.run(self._latest[2], *args)
+            leaves, tree = flatten(args)
+        else:
+            leaves, tree = flatten(args)
+            types = [(x.shape, x.dtype) if type(x) is np.ndarray else None for x in leaves]
+            if types == self._latest[0] and tree == self._latest[1] and None not in types:
+                self._programs.count_hit()
+                return self._run(self._latest[2], leaves)
+            if any([is_traced(leaf) for leaf in leaves]):
+                return self._fn(*args)
         program = self._program(leaves, tree)
-        self._latest = (types, program)
-        return self._executor.run(program, *unflatten(tree, leaves))
+        self._latest = (types, tree, program)
+        return self._run(program, leaves)
+
+    def _run(self, program: GraphProgram, leaves: Sequence[Any]) -> Any:
+        """Run on leaves, where the executor can."""
+        run_leaves = getattr(self._executor, "run_leaves", None)
+        if run_leaves is not None:
+            return run_leaves(program, leaves)
+        return self._executor.run(program, *unflatten(program.in_tree, leaves))
 
     def lower(self, *args: Any) -> GraphProgram:
         """The program for arguments like these (arrays or specs)."""
@@ -167,7 +181,7 @@ class _Jitted:
 
     def cache_clear(self) -> None:
         """Forget every program."""
-        self._latest = (None, None)
+        self._latest = (None, None, None)
         self._programs.clear()
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:

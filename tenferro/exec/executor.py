@@ -27,7 +27,7 @@ from tenferro.ops import StdTensorOp
 from tenferro.passes import NATIVE_PASSES
 from tenferro.program import BoundedCache, CacheStats, GraphProgram
 from tenferro.program.memory_plan import MemoryPlan
-from tenferro.types import flatten
+from tenferro.types import flatten, unflatten
 
 if TYPE_CHECKING:
     from tenferro.program.profile import Profile
@@ -42,7 +42,7 @@ class Latest(NamedTuple):
     exec_program: ExecProgram
     has_scalars: bool
 
-    def leaves(self, arrays: tuple[Any, ...]) -> Sequence[Any] | None:
+    def leaves(self, arrays: Sequence[Any]) -> Sequence[Any] | None:
         """The arguments as arrays, if they are of these types."""
         if len(arrays) != len(self.types):
             return None
@@ -121,19 +121,44 @@ class GraphExecutor:
             BackendFailureError: a kernel failed, with op and user line.
             NonFiniteError: under `check_finite`.
         """
+        latest = self._latest.get(program)
+        if latest is not None:
+            leaves = latest.leaves(arrays)
+            if leaves is not None:
+                return self._run_checked(program, latest.exec_program, leaves)
+        leaves, tree = flatten(arrays)
+        if tree == program.in_tree:
+            return self.run_leaves(program, leaves)
+        return self.run_leaves(program, program.check_arguments(arrays))
+
+    def run_leaves(self, program: GraphProgram, leaves: Sequence[Any]) -> Any:
+        """As `run`, on the leaves of the arguments, which must have the structure that the program takes.
+
+        Raises:
+            as `run`, but for structures.
+        """
         # What came last has been checked; comparing with it is cheaper than checking again.
         latest = self._latest.get(program)
-        leaves = None if latest is None else latest.leaves(arrays)
-        if latest is not None and leaves is not None:
-            exec_program = latest.exec_program
+        if latest is not None:
+            checked = latest.leaves(leaves)
+            if checked is not None:
+                return self._run_checked(program, latest.exec_program, checked)
+        if any([is_traced(x) for x in leaves if type(x) is not np.ndarray]):
+            return replay(program, unflatten(program.in_tree, leaves))
+        checked = program.check_leaves(leaves)
+        exec_program = self._exec_program(program, tuple([leaf.shape for leaf in checked]))
+        self._remember(program, leaves, exec_program)
+        return self._run_checked(program, exec_program, checked, counted=True)
+
+    def _run_checked(
+        self,
+        program: GraphProgram,
+        exec_program: ExecProgram,
+        leaves: Sequence[Any],
+        counted: bool = False,
+    ) -> Any:
+        if not counted:
             self._compiled.count_hit()
-        else:
-            for x in arrays:
-                if type(x) is not np.ndarray and any(map(is_traced, flatten(arrays)[0])):
-                    return replay(program, arrays)
-            leaves = program.check_arguments(arrays)
-            exec_program = self._exec_program(program, tuple([leaf.shape for leaf in leaves]))
-            self._remember(program, arrays, exec_program)
         outputs = self.run_exec(exec_program, leaves)
         line = exec_program.generated if self._generates else None
         shared = (True,) * len(outputs) if line is None else line.shared

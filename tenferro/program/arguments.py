@@ -11,7 +11,7 @@ from tenferro.dims import SymDim, Unknown, UpperBound
 from tenferro.errors import ArityError, DTypeError, ShapeError
 from tenferro.types import DType, TensorSpec, TreeDef, flatten
 
-__all__ = ["bind_symbols", "check_arguments"]
+__all__ = ["bind_symbols", "check_arguments", "check_leaves"]
 
 _KEPT_KINDS = {"b": "biufc", "i": "iufc", "f": "fc", "c": "c"}
 """Kind of a Python number -> kinds of arrays whose dtype survives meeting it."""
@@ -36,6 +36,17 @@ def check_arguments(
         if len(leaves) != len(specs):
             raise ArityError(f"takes {len(specs)} arrays ({', '.join(names)}), got {len(leaves)}")
         raise ArityError(f"arguments must have the structure {in_tree}, got {tree}")
+    return check_leaves(specs, names, leaves)
+
+
+def check_leaves(
+    specs: Sequence[TensorSpec], names: Sequence[str], leaves: Sequence[Any]
+) -> list[Any]:
+    """The leaves as arrays of the declared dtypes and ranks.
+
+    Raises:
+        DTypeError, ShapeError: a leaf of another dtype or rank, by name.
+    """
     return [
         leaf
         if type(leaf) is np.ndarray and leaf.dtype == spec.dtype.dtype and leaf.ndim == spec.rank

@@ -13,7 +13,7 @@ from tenferro.graph import Graph, Mark, Opaque, SourceLine
 from tenferro.ops import StdTensorOp
 from tenferro.ops.control import ControlOp
 from tenferro.ops.source import Constant
-from tenferro.program.arguments import bind_symbols, check_arguments
+from tenferro.program.arguments import bind_symbols, check_arguments, check_leaves
 from tenferro.program.native import native_executor, native_run
 from tenferro.types import TensorSpec, TreeDef, flatten, unflatten
 
@@ -204,6 +204,10 @@ class GraphProgram:
     def check_arguments(self, arguments: tuple[Any, ...]) -> list[Any]:
         """The leaves of the arguments as arrays of the declared ranks and dtypes."""
         return check_arguments(self.in_tree, self.input_specs, self.input_names, arguments)
+
+    def check_leaves(self, leaves: Sequence[Any]) -> list[Any]:
+        """As `check_arguments`, of the leaves."""
+        return check_leaves(self.input_specs, self.input_names, leaves)
 
     def bind(self, shapes: Sequence[Sequence[int]]) -> dict[Any, int]:
         """Numbers for the symbols, read off the inputs' shapes; guards are checked.
