@@ -19,7 +19,7 @@ from tenferro.ops.source import Iota
 from tenferro.ops.structural import Tril, Triu
 from tenferro.types import DType
 
-__all__ = ["ROWS", "extension"]
+__all__ = ["ROWS", "adjoint", "extension", "mirrored", "solved", "swapped"]
 
 
 def extension(r: Reader, op: ExtensionOp, *operands: int) -> tuple[int, ...]:
@@ -152,16 +152,24 @@ def mirrored(r: Reader, x: int) -> int:
 def triangular_solve(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     dtype = r.spec(operands[0]).dtype
     a, b = (r.convert(x, dtype.accumulator) for x in operands)
-    return r.convert(_triangular_solve(r, operation, a, b), dtype)
-
-
-def _triangular_solve(r: Reader, operation: Operation, a: int, b: int) -> int:
     options = operation.attributes
-    kind = {"NO_TRANSPOSE": "N", "TRANSPOSE": "T", "ADJOINT": "C"}[options["transpose_a"]]
-    lower, unit = options["lower"], options["unit_diagonal"]
+    found = solved(
+        r,
+        a,
+        b,
+        lower=options["lower"],
+        unit=options["unit_diagonal"],
+        kind={"NO_TRANSPOSE": "N", "TRANSPOSE": "T", "ADJOINT": "C"}[options["transpose_a"]],
+        left=options["left_side"],
+    )
+    return r.convert(found, dtype)
+
+
+def solved(r: Reader, a: int, b: int, *, lower: bool, unit: bool, kind: str, left: bool) -> int:
+    """X with op(a) x = b, or x op(a) = b, for one triangle of a; op is "N", "T" or "C"."""
     triangle: Any = Tril(0) if lower else Triu(0)
     a = r.emit(triangle, a)
-    if options["left_side"]:
+    if left:
         (x,) = extension(r, TriangularSolve(lower=lower, unit_diagonal=unit, transpose=kind), a, b)
         return x
     # x op(a) = b is op(a)^T x^T = b^T.

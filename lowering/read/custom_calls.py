@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from lowering.module_tree import Operation
 from lowering.read.comparators import sorted_by
+from lowering.read.lapack import LAPACK
 from lowering.read.reader import Reader, ReadRows
 from lowering.read.reduction import top_k
 
@@ -33,6 +34,7 @@ def approx_top_k(r: Reader, operation: Operation, operands: Sequence[int]) -> Se
 
 
 CUSTOM_CALLS: ReadRows = {
+    **LAPACK,
     "ApproxTopK": approx_top_k,
     "Sharding": same,
     "SPMDFullToShardShape": same,
