@@ -24,7 +24,7 @@ from tenferro.ops.indexing import Gather
 from tenferro.ops.source import Iota
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["sorted_by"]
+__all__ = ["SEES_ONLY_ORDER", "constants_of", "sorted_by", "standings"]
 
 SEES_ONLY_ORDER = frozenset(
     f"stablehlo.{name}"
@@ -60,7 +60,8 @@ def _sorted(r: Reader, operands: list[int], key: int, axis: int, descending: boo
 # ---- recognition -------------------------------------------------------------------------------------
 
 
-def _constants(block: Block) -> list[Any]:
+def constants_of(block: Block) -> list[Any]:
+    """The numbers that a region holds."""
     found = []
     for operation in block.operations:
         if operation.name == "stablehlo.constant" and not isinstance(
@@ -70,7 +71,7 @@ def _constants(block: Block) -> list[Any]:
     return found
 
 
-def _standings(dtype: DType, constants: Sequence[Any]) -> Any:
+def standings(dtype: DType, constants: Sequence[Any]) -> Any:
     """Numbers of which two stand to each other, and to the constants, in every possible way."""
     kind = dtype.dtype
     if dtype.is_bool:
@@ -94,10 +95,10 @@ def _lexicographic(r: Reader, block: Block, specs: list[TensorSpec]) -> tuple[bo
         return None
     if any(spec.dtype.is_complex for spec in specs):
         return None
-    constants = _constants(block)
+    constants = constants_of(block)
     for keys in range(1, len(specs) + 1):
         # What follows the keys varies too, because the order must not depend on it.
-        pools = [_standings(spec.dtype, constants) for spec in specs[:keys]]
+        pools = [standings(spec.dtype, constants) for spec in specs[:keys]]
         pools += [np.array([0, 1]).astype(spec.dtype.dtype) for spec in specs[keys:]]
         if np.prod([float(len(pool)) ** 2 for pool in pools]) > MOST_TRIALS:
             return None

@@ -1,6 +1,7 @@
 """Readers of reductions, windows and sorts.
 
-A region of one operation that we have a reduction for is that reduction. Any other region, which computes
+A region of one operation that we have a reduction for is that reduction, one that keeps the better of two
+pairs of value and place is `ArgMax` or `ArgMin`. Any other region, which computes
 elements from elements and is associative, is applied to whole tensors: neighbours are combined, then
 neighbours of these, in log2(n) steps; windows of w elements by halves, quarters, .. of windows. Order is
 kept, so that the region need not commute.
@@ -15,6 +16,7 @@ import numpy as np
 
 from lowering.emit.reduction import identity
 from lowering.module_tree import Block, Operation
+from lowering.read.arg_reductions import arg_reduction
 from lowering.read.comparators import sorted_by
 from lowering.read.reader import Reader, ReadRows
 from lowering.read.regions import ON_BOOL, SCATTERS, known_combiner
@@ -86,6 +88,9 @@ def reduce(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence
         if card is not None:
             y = r.emit(card(axes), xs[0]) if axes else xs[0]
             return [_started(r, name, starts[0], y)]
+    found = arg_reduction(r, block, operands, axes)
+    if found is not None:
+        return found
     return _reduced(r, xs, starts, axes, _combine(r, block, xs))
 
 
