@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from lowering.module_tree import Operation
 from lowering.read.reader import Reader, ReadRows
-from lowering.read.regions import ON_BOOL, SCATTERS, known_combiner
-from tenferro.errors import UnsupportedError
+from lowering.read.regions import known_combiner, scatter_combiner
+from lowering.read.scatters import Numbers, scattered
 from tenferro.ops import indexing as ix
 
 __all__ = ["ROWS"]
@@ -28,36 +28,35 @@ def gather(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     return r.emit(op, *operands)
 
 
-ON_TRUTH = {"or": "add", "and": "multiply", "set": "set"}
-
-
 def scatter(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    a, numbers = operation.attributes, operation.attributes["scatter_dimension_numbers"]
+    """By our combiners where the region is one of them for each operand; else by turns."""
+    a = operation.attributes
+    numbers = Numbers(**a["scatter_dimension_numbers"])
     count = len(operands) // 2
     inputs, indices, updates = operands[:count], operands[count], operands[count + 1 :]
-    region = operation.regions[0]
-    names = known_combiner(region)
+    combiners = _combiners(r, operation, inputs)
+    unique = bool(a.get("unique_indices", False))
+    if combiners is None:
+        return scattered(r, operation.regions[0], numbers, inputs, indices, updates, unique)
+    flags = {
+        "indices_are_sorted": bool(a.get("indices_are_sorted", False)),
+        "unique_indices": unique,
+    }
+    return [
+        r.emit(numbers.scatter(combiner, **flags), x, indices, update)
+        for x, update, combiner in zip(inputs, updates, combiners, strict=True)
+    ]
+
+
+def _combiners(r: Reader, operation: Operation, inputs: Sequence[int]) -> list[str] | None:
+    """Our names of what combines each operand; None where one has none."""
+    names = known_combiner(operation.regions[0])
     if names is None:
-        raise UnsupportedError("a scatter whose region is more than one operation")
-    made: list[int] = []
-    for x, update, name in zip(inputs, updates, names, strict=True):
-        is_bool = r.spec(x).dtype.is_bool
-        known, name = (ON_TRUTH, ON_BOOL.get(name, name)) if is_bool else (SCATTERS, name)
-        if name not in known:
-            raise UnsupportedError(f"a scatter by {name} of {r.spec(x).dtype}")
-        op = ix.Scatter(
-            update_window_dims=numbers["update_window_dims"],
-            inserted_window_dims=numbers["inserted_window_dims"],
-            input_batching_dims=numbers["input_batching_dims"],
-            scatter_indices_batching_dims=numbers["scatter_indices_batching_dims"],
-            scatter_dims_to_operand_dims=numbers["scattered_dims_to_operand_dims"],
-            index_vector_dim=numbers["index_vector_dim"],
-            combiner=known[name],
-            indices_are_sorted=bool(a.get("indices_are_sorted", False)),
-            unique_indices=bool(a.get("unique_indices", False)),
-        )
-        made.append(r.emit(op, x, indices, update))
-    return made
+        return None
+    pairs = zip(inputs, names, strict=True)
+    found = [scatter_combiner(name, r.spec(x).dtype) for x, name in pairs]
+    known = [combiner for combiner in found if combiner is not None]
+    return known if len(known) == len(found) else None
 
 
 def dynamic_slice(r: Reader, operation: Operation, operands: Sequence[int]) -> int:

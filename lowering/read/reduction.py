@@ -19,13 +19,12 @@ from lowering.module_tree import Block, Operation
 from lowering.read.arg_reductions import arg_reduction
 from lowering.read.comparators import sorted_by
 from lowering.read.reader import Reader, ReadRows
-from lowering.read.regions import ON_BOOL, SCATTERS, known_combiner
-from tenferro.errors import UnsupportedError
+from lowering.read.regions import ON_BOOL, known_combiner, scatter_combiner
+from lowering.read.scatters import Numbers, scattered
 from tenferro.ops import StdTensorOp
 from tenferro.ops import elementwise as el
 from tenferro.ops import reduction as re
 from tenferro.ops import structural as st
-from tenferro.ops.indexing import Scatter
 from tenferro.types import DType
 
 __all__ = ["ROWS", "top_k"]
@@ -269,14 +268,17 @@ def select_and_scatter(r: Reader, operation: Operation, operands: Sequence[int])
 
     padded = [windows.padded(r, x, filled), windows.padded(r, places, nowhere)]
     _, chosen = _windowed(r, padded, windows, combine)
-    names = known_combiner(scatter)
-    if names not in (("add",), ("multiply",), ("maximum",), ("minimum",)):
-        raise UnsupportedError("select_and_scatter whose second region is more than one operation")
     flat = r.reshape(r.spread(start, spec.shape), (size,))
     count = int(np.prod(r.spec(source).shape, dtype=np.int64))
-    op = Scatter((), (0,), (), (), (0,), 1, SCATTERS[names[0]])
-    indices = r.reshape(chosen, (count, 1))
-    return r.reshape(r.emit(op, flat, indices, r.reshape(source, (count,))), spec.shape)
+    numbers = Numbers((), (0,), (), (), (0,), 1)
+    indices, update = r.reshape(chosen, (count, 1)), r.reshape(source, (count,))
+    names = known_combiner(scatter)
+    combiner = None if names is None else scatter_combiner(names[0], spec.dtype)
+    if combiner is not None:
+        found = r.emit(numbers.scatter(combiner), flat, indices, update)
+    else:
+        (found,) = scattered(r, scatter, numbers, [flat], indices, [update], False)
+    return r.reshape(found, spec.shape)
 
 
 # ---- order -------------------------------------------------------------------------------------------
