@@ -9,6 +9,8 @@ import numpy as np
 
 from lowering.module_tree import Operation
 from lowering.read.reader import Reader, ReadRows
+from tenferro.ext.einsum import Einsum
+from tenferro.ext.einsum import read as read_subscripts
 from tenferro.ext.fft.families import Fft
 from tenferro.ext.linalg.families import Cholesky, TriangularSolve
 from tenferro.extension import ExtensionOp
@@ -108,6 +110,14 @@ def convolution(r: Reader, operation: Operation, operands: Sequence[int]) -> int
     return r.convert(r.emit(op, r.convert(lhs, common), r.convert(rhs, common)), wanted)
 
 
+def einsum(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    """By its subscripts, of one operand or of two."""
+    ranks = [len(r.spec(x).shape) for x in operands]
+    notation = read_subscripts(operation.attributes["einsum_config"], ranks)
+    (y,) = extension(r, Einsum(notation.inputs, notation.output), *operands)
+    return r.convert(y, operation.spec.dtype)
+
+
 def fft(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     a = operation.attributes
     (y,) = extension(r, Fft(a["fft_type"].lower(), tuple(a["fft_length"])), *operands)
@@ -185,6 +195,8 @@ ROWS: ReadRows = {
     "stablehlo.convolution": convolution,
     "stablehlo.dot": dot,
     "stablehlo.dot_general": dot_general,
+    "stablehlo.einsum": einsum,
     "stablehlo.fft": fft,
     "stablehlo.triangular_solve": triangular_solve,
+    "stablehlo.unary_einsum": einsum,
 }

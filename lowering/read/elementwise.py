@@ -113,6 +113,11 @@ def on_bool(op: StdTensorOp, instead: StdTensorOp) -> Read:
     return read
 
 
+def mapped(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
+    """A region on every element."""
+    return r.lifted(operation.regions[0], operands)
+
+
 def reduce_precision(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     a = operation.attributes
     return r.emit(el.ReducePrecision(a["exponent_bits"], a["mantissa_bits"]), *operands)
@@ -195,6 +200,7 @@ _STABLEHLO: dict[str, Any] = {
     "log": plain(analytic.Log()),
     "log_plus_one": plain(analytic.Log1p()),
     "logistic": plain(analytic.Logistic()),
+    "map": mapped,
     "maximum": extreme(el.Maximum(), el.Or(), "GT"),
     "minimum": extreme(el.Minimum(), el.And(), "LT"),
     "multiply": on_bool(el.Multiply(), el.And()),

@@ -28,6 +28,24 @@ def gather(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     return r.emit(op, *operands)
 
 
+def index_select(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    """Slices along one axis, at places that are a tensor; leading axes may be batches of both."""
+    axis, batch = operation.attributes["dim"], operation.attributes["batch_dims"]
+    x, places = operands
+    shape, rank = r.spec(x).shape, len(r.spec(places).shape)
+    after = axis + rank - batch
+    op = ix.Gather(
+        offset_dims=(*range(batch, axis), *range(after, len(operation.spec.shape))),
+        collapsed_slice_dims=(axis,),
+        operand_batching_dims=tuple(range(batch)),
+        start_indices_batching_dims=tuple(range(batch)),
+        start_index_map=(axis,),
+        index_vector_dim=rank,
+        slice_sizes=tuple([1 if i == axis or i < batch else n for i, n in enumerate(shape)]),
+    )
+    return r.emit(op, x, places)
+
+
 def scatter(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
     """By our combiners where the region is one of them for each operand; else by turns."""
     a = operation.attributes
@@ -74,4 +92,5 @@ ROWS: ReadRows = {
     "stablehlo.dynamic_update_slice": dynamic_update_slice,
     "stablehlo.gather": gather,
     "stablehlo.scatter": scatter,
+    "stablehlo.torch_index_select": index_select,
 }
