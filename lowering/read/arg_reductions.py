@@ -13,12 +13,10 @@ from typing import Any
 import numpy as np
 
 from lowering.module_tree import Block
-from lowering.read.comparators import SEES_ONLY_ORDER, constants_of, standings
+from lowering.read.comparators import SEES_ONLY_ORDER, constants_of, counts_along, standings
 from lowering.read.reader import Reader
 from tenferro.errors import UnsupportedError
 from tenferro.ops import reduction as re
-from tenferro.ops.source import Iota
-from tenferro.ops.structural import BroadcastInDim
 from tenferro.types import DType
 
 __all__ = ["arg_reduction"]
@@ -40,7 +38,7 @@ def arg_reduction(
     if spec.dtype.is_complex or not kind.is_integer or not spec.shape[axis]:
         return None
     known = [r.evaluated(value) for value in start]
-    if any(value is None for value in known) or not _counts(r, places, axis):
+    if any(value is None for value in known) or not counts_along(r, places, axis):
         return None
     if not {operation.name for operation in block.operations} <= SEES_ONLY_ORDER:
         return None
@@ -50,19 +48,6 @@ def arg_reduction(
             found = re.ArgMax(axis) if largest else re.ArgMin(axis)
             return [r.emit(values, x), r.convert(r.emit(found, x), kind)]
     return None
-
-
-def _counts(r: Reader, places: int, axis: int) -> bool:
-    """Whether a tensor holds 0, 1, .. along an axis."""
-    made = r.builder.made_by(places)
-    if made is None:
-        return False
-    op, inputs = made
-    if isinstance(op, BroadcastInDim) and axis in op.dims:
-        inner = op.dims.index(axis)
-        wide = r.spec(inputs[0]).shape[inner] == r.spec(places).shape[axis]
-        return wide and _counts(r, inputs[0], inner)
-    return isinstance(op, Iota) and op.axis == axis
 
 
 def _keeps_the_winner(

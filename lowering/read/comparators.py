@@ -24,7 +24,7 @@ from tenferro.ops.indexing import Gather
 from tenferro.ops.source import Iota
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["SEES_ONLY_ORDER", "constants_of", "sorted_by", "standings"]
+__all__ = ["SEES_ONLY_ORDER", "constants_of", "counts_along", "sorted_by", "standings"]
 
 SEES_ONLY_ORDER = frozenset(
     f"stablehlo.{name}"
@@ -39,6 +39,11 @@ def sorted_by(r: Reader, block: Block, operands: list[int], axis: int, stable: b
     order = _lexicographic(r, block, specs)
     if order is None:
         return _by_network(r, block, operands, axis, stable)
+    if order == (True,) and len(operands) == 2 and axis == len(specs[0].shape) - 1:
+        x, places = operands
+        if counts_along(r, places, axis):
+            top, found = r.emit_all(re.TopK(specs[0].shape[axis]), x)
+            return [top, r.convert(found, specs[1].dtype)]
     for place, descending in reversed(list(enumerate(order))):
         operands = _sorted(r, operands, place, axis, descending)
     return operands
@@ -55,6 +60,19 @@ def _sorted(r: Reader, operands: list[int], key: int, axis: int, descending: boo
         made = [r.emit(turn, x) for x in made]
     first = made.pop(0)
     return [*made[:key], first, *made[key:]]
+
+
+def counts_along(r: Reader, places: int, axis: int) -> bool:
+    """Whether a tensor holds 0, 1, .. along an axis."""
+    made = r.builder.made_by(places)
+    if made is None:
+        return False
+    op, inputs = made
+    if isinstance(op, st.BroadcastInDim) and axis in op.dims:
+        inner = op.dims.index(axis)
+        wide = r.spec(inputs[0]).shape[inner] == r.spec(places).shape[axis]
+        return wide and counts_along(r, inputs[0], inner)
+    return isinstance(op, Iota) and op.axis == axis
 
 
 # ---- recognition -------------------------------------------------------------------------------------

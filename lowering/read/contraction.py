@@ -18,7 +18,7 @@ from tenferro.ops.contraction import Convolution, DotGeneral
 from tenferro.ops.elementwise import Compare, Conj, Select
 from tenferro.ops.extension import Extension
 from tenferro.ops.source import Iota
-from tenferro.ops.structural import Tril, Triu
+from tenferro.ops.structural import OptimizationBarrier, Tril, Triu
 from tenferro.types import DType
 
 __all__ = ["ROWS", "adjoint", "extension", "mirrored", "solved", "swapped"]
@@ -105,9 +105,16 @@ def convolution(r: Reader, operation: Operation, operands: Sequence[int]) -> int
         batch_group_count=a["batch_group_count"],
         precision=_precision(operation),
     )
-    lhs, rhs = operands
+    lhs, rhs = _without_barrier(r, operands[0]), operands[1]
     common = _common(r.spec(lhs).dtype, r.spec(rhs).dtype, wanted)
     return r.convert(r.emit(op, r.convert(lhs, common), r.convert(rhs, common)), wanted)
+
+
+def _without_barrier(r: Reader, x: int) -> int:
+    """Integers before the barrier that lowering puts in front of their convolutions, and would again."""
+    made = r.builder.made_by(x)
+    is_barrier = made is not None and made[0] == OptimizationBarrier(1)
+    return made[1][0] if made and is_barrier and r.spec(x).dtype.is_integer else x
 
 
 def einsum(r: Reader, operation: Operation, operands: Sequence[int]) -> int:

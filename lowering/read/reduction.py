@@ -45,6 +45,7 @@ SCANS: dict[str, Any] = {
     "maximum": re.CumMax,
     "minimum": re.CumMin,
 }
+SCANS_OF_TRUTH: dict[str, Any] = {"or": re.CumMax, "and": re.CumMin}
 PAIRS: dict[str, StdTensorOp] = {
     "add": el.Add(), "multiply": el.Multiply(), "maximum": el.Maximum(), "minimum": el.Minimum(),
     "and": el.And(), "or": el.Or(), "xor": el.Xor(),
@@ -82,8 +83,7 @@ def reduce(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence
     block = operation.regions[0]
     name = _name_of(r, block, xs)
     if name is not None:
-        is_bool = r.spec(xs[0]).dtype.is_bool
-        card = (LOGICAL if is_bool else REDUCTIONS).get(name)
+        card = {**REDUCTIONS, **LOGICAL}.get(name)
         if card is not None:
             y = r.emit(card(axes), xs[0]) if axes else xs[0]
             return [_started(r, name, starts[0], y)]
@@ -186,10 +186,11 @@ def _window(
     count = len(operands) // 2
     xs, starts = list(operands[:count]), list(operands[count:])
     windows, block = Windows(operation), operation.regions[0]
-    if name in SCANS:
+    scans = SCANS_OF_TRUTH if r.spec(xs[0]).dtype.is_bool else SCANS
+    if name in scans:
         scan = windows.scan(r.spec(xs[0]).shape)
         if scan is not None and is_identity(name, r.known(starts[0])):
-            return [r.emit(SCANS[name](*scan), xs[0])]
+            return [r.emit(scans[name](*scan), xs[0])]
     combine = _combine(r, block, xs)
     found = _windowed(
         r, [windows.padded(r, x, s) for x, s in zip(xs, starts, strict=True)], windows, combine
