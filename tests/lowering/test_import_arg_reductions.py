@@ -11,7 +11,7 @@ import pytest
 import tenferro as tnf
 import xla_peer
 from lowering import import_stablehlo, lower_to_stablehlo
-from tenferro.ops.reduction import ArgMax, ArgMin
+from tenferro.ops.reduction import ArgMax, ArgMin, TopK
 
 
 def kinds(program: tnf.GraphProgram) -> set[type[Any]]:
@@ -106,3 +106,29 @@ def followed(x: Any, numbers: dict[str, Any]) -> tuple[Any, Any]:
         keeps = wins | ((best == b) & compare[numbers["early"]](place, n))
         best, place = np.where(wins, best, b), np.where(keeps, place, n).astype("i4")
     return best, place
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, 2), (1, 3), (0, 4)])
+def test_the_first_of_a_descending_sort_are_the_top(first: int, last: int) -> None:
+    """Other parts of what is sorted are parts of it."""
+    text = f"""
+func.func @main(%x: tensor<2x4xf32>) -> (tensor<2x{last - first}xi32>, tensor<2x{last - first}xf32>) {{
+  %i = stablehlo.iota dim = 1 : tensor<2x4xi64>
+  %0:2 = "stablehlo.sort"(%x, %i) <{{dimension = 1 : i64, is_stable = true}}> ({{
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>, %p: tensor<i64>, %q: tensor<i64>):
+      %c = stablehlo.compare GT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+  }}) : (tensor<2x4xf32>, tensor<2x4xi64>) -> (tensor<2x4xf32>, tensor<2x4xi64>)
+  %v = stablehlo.slice %0#0 [0:2, {first}:{last}] : (tensor<2x4xf32>) -> tensor<2x{last - first}xf32>
+  %k = stablehlo.slice %0#1 [0:2, {first}:{last}] : (tensor<2x4xi64>) -> tensor<2x{last - first}xi64>
+  %n = stablehlo.convert %k : (tensor<2x{last - first}xi64>) -> tensor<2x{last - first}xi32>
+  return %n, %v : tensor<2x{last - first}xi32>, tensor<2x{last - first}xf32>
+}}"""
+    program = import_stablehlo(text)
+    x = np.array([[3, 9, 3, 1], [2, 2, 5, 2]], "f4")
+    order = np.argsort(-x, axis=1, kind="stable")[:, first:last]
+    places, values = program.run(x)
+    np.testing.assert_array_equal(places, order)
+    np.testing.assert_array_equal(values, np.take_along_axis(x, order, 1))
+    tops = [i.op.k for i in program.instructions if isinstance(i.op, TopK)]
+    assert set(tops) == {last if first == 0 else 4}
