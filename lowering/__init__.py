@@ -8,6 +8,7 @@ from lowering.extensions import register_extension_lowering
 from lowering.importing import import_stablehlo
 from lowering.lower import PLATFORMS, lower_to_stablehlo
 from lowering.module import StableHloModule
+from lowering.read.composites import register_composite_reader
 from lowering.sharding import Partitioning, PartitionSpec
 
 __all__ = [
@@ -18,5 +19,6 @@ __all__ = [
     "families",
     "import_stablehlo",
     "lower_to_stablehlo",
+    "register_composite_reader",
     "register_extension_lowering",
 ]

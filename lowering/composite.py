@@ -17,8 +17,11 @@ from typing import Any
 from lowering.emission import emit_instructions
 from lowering.emit import EMITTERS
 from lowering.extensions import lowering_of
+from lowering.literal import quoted
 from lowering.types import tensor_type
 from lowering.writer import Value, Writer, signature
+from tenferro.errors import UnsupportedError
+from tenferro.extension.payload import saved_value
 from tenferro.ops.extension import Extension
 from tenferro.program import expansion_of
 
@@ -68,14 +71,22 @@ def _attributes(op: Extension) -> str:
 
 
 def _attribute(value: Any) -> str:
+    """A payload value: as itself where MLIR has a word for it, else as an object with one key."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int):
         return f"{value} : i64"
     if isinstance(value, float) and math.isfinite(value):
         return f"{value!r} : f64"
+    if isinstance(value, str):
+        return quoted(value)
     if isinstance(value, tuple | list):
         return f"[{', '.join(_attribute(item) for item in value)}]"
-    shown = value if isinstance(value, str) else repr(value)
-    escaped = shown.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key} = {_attribute(item)}' for key, item in value.items())}}}"
+    if value is None:
+        return "{none = true}"
+    try:
+        return _attribute(saved_value(value, "composite"))
+    except UnsupportedError:  # which nobody can read back, and a person can
+        return _attribute({"shown": repr(value)})

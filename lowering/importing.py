@@ -11,6 +11,7 @@ from lowering.guarded import text_of_bytecode
 from lowering.mlir_tree import module_tree
 from lowering.module_tree import ForeignType, Function, ModuleTree
 from lowering.read import READERS, Reader
+from lowering.read.tuples import without_tuples
 from tenferro.errors import InvalidConfigError, NonStaticShapeError, UnsupportedError
 from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec, flatten
@@ -21,8 +22,7 @@ CANONICALIZED = frozenset(
     f"stablehlo.{name}"
     for name in (
         "cross-replica-sum", "dynamic_broadcast_in_dim", "dynamic_conv", "dynamic_gather", "dynamic_iota",
-        "dynamic_pad", "dynamic_reshape", "einsum", "real_dynamic_slice", "torch_index_select",
-        "unary_einsum",
+        "dynamic_pad", "dynamic_reshape", "real_dynamic_slice",
     )
 )  # fmt: skip
 """What StableHLO's own passes write in other operations: shapes as operands, which must be constants, and
@@ -60,6 +60,7 @@ def import_stablehlo(module: Any, *, function: str = "main") -> GraphProgram:
     names = tree.operation_names()
     if names & CANONICALIZED or any(n.startswith("chlo.") and n not in READERS for n in names):
         tree = module_tree(mlir_bindings.canonical(contents))
+    tree = without_tuples(tree)
     entry = _entry(tree, function)
     reader = Reader(tree, READERS)
     inputs = [reader.builder.input(_static(entry, spec)) for spec in entry.body.types]

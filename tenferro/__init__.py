@@ -78,22 +78,26 @@ def __getattr__(name: str) -> Any:
 
 
 def _families() -> list[Any]:
-    from tenferro.ext import einsum, fft, linalg, random
+    from tenferro.ext import einsum, fft, lapack, linalg, random
 
-    packages = (linalg, fft, einsum, random)
+    packages = (linalg, lapack, fft, einsum, random)
     return [family for package in packages for family in package.families.FAMILIES]
 
 
 def _runtimes() -> list[extension.ExtensionRuntime]:
-    from tenferro.ext import einsum, fft, linalg, random
+    from tenferro.ext import einsum, fft, lapack, linalg, random
 
-    return [runtime for package in (linalg, fft, einsum, random) for runtime in package.runtimes()]
+    return [
+        runtime
+        for package in (linalg, lapack, fft, einsum, random)
+        for runtime in package.runtimes()
+    ]
 
 
 def _rule_sets() -> list[ExtensionRuleSet]:
-    from tenferro.ext import einsum, fft, linalg, random
+    from tenferro.ext import einsum, fft, lapack, linalg, random
 
-    return [package.rule_set() for package in (linalg, fft, einsum, random)]
+    return [package.rule_set() for package in (linalg, lapack, fft, einsum, random)]
 
 
 install_default_families(_families)

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from lowering import import_stablehlo
 from tenferro.program import GraphProgram
 from tenferro.types import DType, flatten, leaf_paths, unflatten
@@ -27,6 +25,7 @@ def from_jax(fn: Callable[..., Any], *specs: Any) -> GraphProgram:
         UnsupportedError: jax lowers it to operations that have no counterpart, with their places.
 
     >>> import jax.numpy as jnp
+    >>> import numpy as np
     >>> program = from_jax(lambda x: {"norm": jnp.sqrt(jnp.sum(x * x))}, np.ones(2, "float32"))
     >>> program.run(np.array([3.0, 4.0], "float32"))
     {'norm': array(5., dtype=float32)}
@@ -37,7 +36,7 @@ def from_jax(fn: Callable[..., Any], *specs: Any) -> GraphProgram:
     shapes = [
         jax.ShapeDtypeStruct(tuple(leaf.shape), DType.of(leaf.dtype).dtype) for leaf in leaves
     ]
-    is_wide = any(shape.dtype.itemsize == 8 and shape.dtype != np.complex64 for shape in shapes)
+    is_wide = any(DType.of(shape.dtype).real.itemsize == 8 for shape in shapes)
     with jax.enable_x64(is_wide or bool(jax.config.read("jax_enable_x64"))):
         arguments = unflatten(in_tree, shapes)
         lowered = jax.jit(fn, keep_unused=True).lower(*arguments)

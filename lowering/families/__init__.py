@@ -1,8 +1,9 @@
 """StableHLO of the extension families that come with the package; registered on import."""
 
-from lowering.families import fft, linalg
+from lowering.families import fft, lapack, linalg
 
-__all__ = ["fft", "linalg"]
+__all__ = ["fft", "lapack", "linalg"]
 
 fft.register()
+lapack.register()
 linalg.register()

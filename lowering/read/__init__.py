@@ -3,11 +3,13 @@
 from lowering.read import (
     contraction,
     control,
+    devices,
     elementwise,
     indexing,
     normalization,
     random,
     reduction,
+    refused,
     structural,
 )
 from lowering.read.reader import Read, Reader, ReadRows
@@ -23,5 +25,7 @@ READERS: ReadRows = {
     **control.ROWS,
     **normalization.ROWS,
     **random.ROWS,
+    **devices.ROWS,
+    **refused.ROWS,
 }
 """Every operation that is read."""

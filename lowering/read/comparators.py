@@ -24,7 +24,7 @@ from tenferro.ops.indexing import Gather
 from tenferro.ops.source import Iota
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["sorted_by"]
+__all__ = ["SEES_ONLY_ORDER", "constants_of", "counts_along", "sorted_by", "standings"]
 
 SEES_ONLY_ORDER = frozenset(
     f"stablehlo.{name}"
@@ -39,6 +39,11 @@ def sorted_by(r: Reader, block: Block, operands: list[int], axis: int, stable: b
     order = _lexicographic(r, block, specs)
     if order is None:
         return _by_network(r, block, operands, axis, stable)
+    if order == (True,) and len(operands) == 2 and axis == len(specs[0].shape) - 1:
+        x, places = operands
+        if counts_along(r, places, axis):
+            top, found = r.emit_all(re.TopK(specs[0].shape[axis]), x)
+            return [top, r.convert(found, specs[1].dtype)]
     for place, descending in reversed(list(enumerate(order))):
         operands = _sorted(r, operands, place, axis, descending)
     return operands
@@ -57,10 +62,24 @@ def _sorted(r: Reader, operands: list[int], key: int, axis: int, descending: boo
     return [*made[:key], first, *made[key:]]
 
 
+def counts_along(r: Reader, places: int, axis: int) -> bool:
+    """Whether a tensor holds 0, 1, .. along an axis."""
+    made = r.builder.made_by(places)
+    if made is None:
+        return False
+    op, inputs = made
+    if isinstance(op, st.BroadcastInDim) and axis in op.dims:
+        inner = op.dims.index(axis)
+        wide = r.spec(inputs[0]).shape[inner] == r.spec(places).shape[axis]
+        return wide and counts_along(r, inputs[0], inner)
+    return isinstance(op, Iota) and op.axis == axis
+
+
 # ---- recognition -------------------------------------------------------------------------------------
 
 
-def _constants(block: Block) -> list[Any]:
+def constants_of(block: Block) -> list[Any]:
+    """The numbers that a region holds."""
     found = []
     for operation in block.operations:
         if operation.name == "stablehlo.constant" and not isinstance(
@@ -70,7 +89,7 @@ def _constants(block: Block) -> list[Any]:
     return found
 
 
-def _standings(dtype: DType, constants: Sequence[Any]) -> Any:
+def standings(dtype: DType, constants: Sequence[Any]) -> Any:
     """Numbers of which two stand to each other, and to the constants, in every possible way."""
     kind = dtype.dtype
     if dtype.is_bool:
@@ -94,10 +113,10 @@ def _lexicographic(r: Reader, block: Block, specs: list[TensorSpec]) -> tuple[bo
         return None
     if any(spec.dtype.is_complex for spec in specs):
         return None
-    constants = _constants(block)
+    constants = constants_of(block)
     for keys in range(1, len(specs) + 1):
         # What follows the keys varies too, because the order must not depend on it.
-        pools = [_standings(spec.dtype, constants) for spec in specs[:keys]]
+        pools = [standings(spec.dtype, constants) for spec in specs[:keys]]
         pools += [np.array([0, 1]).astype(spec.dtype.dtype) for spec in specs[keys:]]
         if np.prod([float(len(pool)) ** 2 for pool in pools]) > MOST_TRIALS:
             return None

@@ -9,6 +9,8 @@ import numpy as np
 
 from lowering.module_tree import Operation
 from lowering.read.reader import Reader, ReadRows
+from tenferro.ext.einsum import Einsum
+from tenferro.ext.einsum import read as read_subscripts
 from tenferro.ext.fft.families import Fft
 from tenferro.ext.linalg.families import Cholesky, TriangularSolve
 from tenferro.extension import ExtensionOp
@@ -16,10 +18,10 @@ from tenferro.ops.contraction import Convolution, DotGeneral
 from tenferro.ops.elementwise import Compare, Conj, Select
 from tenferro.ops.extension import Extension
 from tenferro.ops.source import Iota
-from tenferro.ops.structural import Tril, Triu
+from tenferro.ops.structural import OptimizationBarrier, Tril, Triu
 from tenferro.types import DType
 
-__all__ = ["ROWS", "extension"]
+__all__ = ["ROWS", "adjoint", "extension", "mirrored", "solved", "swapped"]
 
 
 def extension(r: Reader, op: ExtensionOp, *operands: int) -> tuple[int, ...]:
@@ -103,9 +105,24 @@ def convolution(r: Reader, operation: Operation, operands: Sequence[int]) -> int
         batch_group_count=a["batch_group_count"],
         precision=_precision(operation),
     )
-    lhs, rhs = operands
+    lhs, rhs = _without_barrier(r, operands[0]), operands[1]
     common = _common(r.spec(lhs).dtype, r.spec(rhs).dtype, wanted)
     return r.convert(r.emit(op, r.convert(lhs, common), r.convert(rhs, common)), wanted)
+
+
+def _without_barrier(r: Reader, x: int) -> int:
+    """Integers before the barrier that lowering puts in front of their convolutions, and would again."""
+    made = r.builder.made_by(x)
+    is_barrier = made is not None and made[0] == OptimizationBarrier(1)
+    return made[1][0] if made and is_barrier and r.spec(x).dtype.is_integer else x
+
+
+def einsum(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    """By its subscripts, of one operand or of two."""
+    ranks = [len(r.spec(x).shape) for x in operands]
+    notation = read_subscripts(operation.attributes["einsum_config"], ranks)
+    (y,) = extension(r, Einsum(notation.inputs, notation.output), *operands)
+    return r.convert(y, operation.spec.dtype)
 
 
 def fft(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
@@ -152,16 +169,24 @@ def mirrored(r: Reader, x: int) -> int:
 def triangular_solve(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     dtype = r.spec(operands[0]).dtype
     a, b = (r.convert(x, dtype.accumulator) for x in operands)
-    return r.convert(_triangular_solve(r, operation, a, b), dtype)
-
-
-def _triangular_solve(r: Reader, operation: Operation, a: int, b: int) -> int:
     options = operation.attributes
-    kind = {"NO_TRANSPOSE": "N", "TRANSPOSE": "T", "ADJOINT": "C"}[options["transpose_a"]]
-    lower, unit = options["lower"], options["unit_diagonal"]
+    found = solved(
+        r,
+        a,
+        b,
+        lower=options["lower"],
+        unit=options["unit_diagonal"],
+        kind={"NO_TRANSPOSE": "N", "TRANSPOSE": "T", "ADJOINT": "C"}[options["transpose_a"]],
+        left=options["left_side"],
+    )
+    return r.convert(found, dtype)
+
+
+def solved(r: Reader, a: int, b: int, *, lower: bool, unit: bool, kind: str, left: bool) -> int:
+    """X with op(a) x = b, or x op(a) = b, for one triangle of a; op is "N", "T" or "C"."""
     triangle: Any = Tril(0) if lower else Triu(0)
     a = r.emit(triangle, a)
-    if options["left_side"]:
+    if left:
         (x,) = extension(r, TriangularSolve(lower=lower, unit_diagonal=unit, transpose=kind), a, b)
         return x
     # x op(a) = b is op(a)^T x^T = b^T.
@@ -177,6 +202,8 @@ ROWS: ReadRows = {
     "stablehlo.convolution": convolution,
     "stablehlo.dot": dot,
     "stablehlo.dot_general": dot_general,
+    "stablehlo.einsum": einsum,
     "stablehlo.fft": fft,
     "stablehlo.triangular_solve": triangular_solve,
+    "stablehlo.unary_einsum": einsum,
 }

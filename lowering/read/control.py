@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lowering.module_tree import Block, Operation
+from lowering.read.composites import composite, rebound
 from lowering.read.counted import counted_loop
-from lowering.read.custom_calls import CUSTOM_CALLS
+from lowering.read.custom_calls import CUSTOM_CALLS, unknown_targets
 from lowering.read.reader import Reader, ReadRows
 from tenferro.errors import UnsupportedError
 from tenferro.ops.control import Cond, While
@@ -18,18 +19,20 @@ def call(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[i
     return r.call(operation.attributes["callee"], operands)
 
 
-def composite(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Its decomposition."""
-    return r.call(operation.attributes["decomposition"], operands)
-
-
 def custom_call(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    target = operation.attributes["call_target_name"]
+    """By its target; or as the family that its attributes name."""
+    a = operation.attributes
+    target = a["call_target_name"]
     read = CUSTOM_CALLS.get(target)
-    if read is None:
-        raise UnsupportedError(f"custom_call @{target}: its meaning is not known here")
-    found = read(r, operation, operands)
-    return (found,) if isinstance(found, int) else found
+    if read is not None:
+        found = read(r, operation, operands)
+        return (found,) if isinstance(found, int) else found
+    attributes = a.get("backend_config")
+    named = attributes if isinstance(attributes, dict) else {}
+    made = rebound(r, operation, operands, target, named)
+    if made is None:
+        raise UnsupportedError(unknown_targets(r.tree))
+    return made
 
 
 def nothing(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:

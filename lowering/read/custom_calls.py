@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lowering.module_tree import Operation
+from lowering.module_tree import ModuleTree, Operation
 from lowering.read.comparators import sorted_by
-from lowering.read.reader import Reader, ReadRows
+from lowering.read.lapack import LAPACK
+from lowering.read.reader import Reader, ReadRows, located
 from lowering.read.reduction import top_k
 
-__all__ = ["CUSTOM_CALLS"]
+__all__ = ["CUSTOM_CALLS", "unknown_targets"]
 
 
 def same(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
@@ -33,6 +34,7 @@ def approx_top_k(r: Reader, operation: Operation, operands: Sequence[int]) -> Se
 
 
 CUSTOM_CALLS: ReadRows = {
+    **LAPACK,
     "ApproxTopK": approx_top_k,
     "Sharding": same,
     "SPMDFullToShardShape": same,
@@ -46,3 +48,21 @@ CUSTOM_CALLS: ReadRows = {
     "shape_assertion": checked,
     "annotate_device_placement": same,
 }
+
+
+def unknown_targets(tree: ModuleTree) -> str:
+    """What to say of a module's calls without a reader: all of them, with their places."""
+    places: dict[str, list[str]] = {}
+    for operation in tree.operations():
+        if operation.name == "stablehlo.custom_call":
+            target = operation.attributes["call_target_name"]
+            if target not in CUSTOM_CALLS:
+                places.setdefault(target, []).append(located(operation))
+    shown = ", ".join(
+        f"custom_call @{target} ({', '.join(filter(None, sorted(found)))})".removesuffix(" ()")
+        for target, found in sorted(places.items())
+    )
+    return (
+        f"{shown}: {'its meaning is' if len(places) == 1 else 'their meanings are'} not known here; give "
+        "lowering.register_composite_reader what the target means"
+    )

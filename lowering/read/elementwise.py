@@ -63,8 +63,32 @@ def select(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 def clamp(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     low, x, high = operands
-    shape = r.spec(x).shape
-    return r.emit(el.Clamp(), x, r.spread(low, shape), r.spread(high, shape))
+    spec = r.spec(x)
+    low, high = r.spread(low, spec.shape), r.spread(high, spec.shape)
+    if spec.dtype.is_complex:
+        return in_order(r, "LT", in_order(r, "GT", low, x), high)
+    return r.emit(el.Clamp(), x, low, high)
+
+
+def in_order(r: Reader, direction: str, x: int, y: int) -> int:
+    """The larger ("GT") or smaller ("LT") of complex numbers: by real part, then by imaginary part."""
+    (a, b), (i, j) = ([r.emit(part, z) for z in (x, y)] for part in (el.Real(), el.Imag()))
+    beyond, further = (r.emit(el.Compare(direction), *pair) for pair in ((a, b), (i, j)))
+    same = r.emit(el.Compare("EQ"), a, b)
+    first = r.emit(el.Or(), beyond, r.emit(el.And(), same, further))
+    return r.emit(el.Select(), first, x, y)
+
+
+def extreme(op: StdTensorOp, on_truth: StdTensorOp, direction: str) -> Read:
+    """The larger or smaller, which on bool is logic, and of complex numbers by their parts."""
+    plainly = on_bool(op, on_truth)
+
+    def read(r: Reader, operation: Operation, operands: Sequence[int]) -> Any:
+        if r.spec(operands[0]).dtype.is_complex:
+            return in_order(r, direction, *operands)
+        return plainly(r, operation, operands)
+
+    return read
 
 
 def part(op: StdTensorOp) -> Read:
@@ -87,6 +111,11 @@ def on_bool(op: StdTensorOp, instead: StdTensorOp) -> Read:
         return r.emit(instead if is_bool else op, *operands)
 
     return read
+
+
+def mapped(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
+    """A region on every element."""
+    return r.lifted(operation.regions[0], operands)
 
 
 def reduce_precision(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
@@ -171,8 +200,9 @@ _STABLEHLO: dict[str, Any] = {
     "log": plain(analytic.Log()),
     "log_plus_one": plain(analytic.Log1p()),
     "logistic": plain(analytic.Logistic()),
-    "maximum": on_bool(el.Maximum(), el.Or()),
-    "minimum": on_bool(el.Minimum(), el.And()),
+    "map": mapped,
+    "maximum": extreme(el.Maximum(), el.Or(), "GT"),
+    "minimum": extreme(el.Minimum(), el.And(), "LT"),
     "multiply": on_bool(el.Multiply(), el.And()),
     "negate": plain(el.Negate()),
     "not": plain(el.Not()),

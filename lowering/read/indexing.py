@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from lowering.module_tree import Operation
 from lowering.read.reader import Reader, ReadRows
-from lowering.read.regions import ON_BOOL, SCATTERS, known_combiner
-from tenferro.errors import UnsupportedError
+from lowering.read.regions import known_combiner, scatter_combiner
+from lowering.read.scatters import Numbers, scattered
 from tenferro.ops import indexing as ix
 
 __all__ = ["ROWS"]
@@ -28,36 +28,53 @@ def gather(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     return r.emit(op, *operands)
 
 
-ON_TRUTH = {"or": "add", "and": "multiply", "set": "set"}
+def index_select(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    """Slices along one axis, at places that are a tensor; leading axes may be batches of both."""
+    axis, batch = operation.attributes["dim"], operation.attributes["batch_dims"]
+    x, places = operands
+    shape, rank = r.spec(x).shape, len(r.spec(places).shape)
+    after = axis + rank - batch
+    op = ix.Gather(
+        offset_dims=(*range(batch, axis), *range(after, len(operation.spec.shape))),
+        collapsed_slice_dims=(axis,),
+        operand_batching_dims=tuple(range(batch)),
+        start_indices_batching_dims=tuple(range(batch)),
+        start_index_map=(axis,),
+        index_vector_dim=rank,
+        slice_sizes=tuple([1 if i == axis or i < batch else n for i, n in enumerate(shape)]),
+    )
+    return r.emit(op, x, places)
 
 
 def scatter(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    a, numbers = operation.attributes, operation.attributes["scatter_dimension_numbers"]
+    """By our combiners where the region is one of them for each operand; else by turns."""
+    a = operation.attributes
+    numbers = Numbers(**a["scatter_dimension_numbers"])
     count = len(operands) // 2
     inputs, indices, updates = operands[:count], operands[count], operands[count + 1 :]
-    region = operation.regions[0]
-    names = known_combiner(region)
+    combiners = _combiners(r, operation, inputs)
+    unique = bool(a.get("unique_indices", False))
+    if combiners is None:
+        return scattered(r, operation.regions[0], numbers, inputs, indices, updates, unique)
+    flags = {
+        "indices_are_sorted": bool(a.get("indices_are_sorted", False)),
+        "unique_indices": unique,
+    }
+    return [
+        r.emit(numbers.scatter(combiner, **flags), x, indices, update)
+        for x, update, combiner in zip(inputs, updates, combiners, strict=True)
+    ]
+
+
+def _combiners(r: Reader, operation: Operation, inputs: Sequence[int]) -> list[str] | None:
+    """Our names of what combines each operand; None where one has none."""
+    names = known_combiner(operation.regions[0])
     if names is None:
-        raise UnsupportedError("a scatter whose region is more than one operation")
-    made: list[int] = []
-    for x, update, name in zip(inputs, updates, names, strict=True):
-        is_bool = r.spec(x).dtype.is_bool
-        known, name = (ON_TRUTH, ON_BOOL.get(name, name)) if is_bool else (SCATTERS, name)
-        if name not in known:
-            raise UnsupportedError(f"a scatter by {name} of {r.spec(x).dtype}")
-        op = ix.Scatter(
-            update_window_dims=numbers["update_window_dims"],
-            inserted_window_dims=numbers["inserted_window_dims"],
-            input_batching_dims=numbers["input_batching_dims"],
-            scatter_indices_batching_dims=numbers["scatter_indices_batching_dims"],
-            scatter_dims_to_operand_dims=numbers["scattered_dims_to_operand_dims"],
-            index_vector_dim=numbers["index_vector_dim"],
-            combiner=known[name],
-            indices_are_sorted=bool(a.get("indices_are_sorted", False)),
-            unique_indices=bool(a.get("unique_indices", False)),
-        )
-        made.append(r.emit(op, x, indices, update))
-    return made
+        return None
+    pairs = zip(inputs, names, strict=True)
+    found = [scatter_combiner(name, r.spec(x).dtype) for x, name in pairs]
+    known = [combiner for combiner in found if combiner is not None]
+    return known if len(known) == len(found) else None
 
 
 def dynamic_slice(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
@@ -75,4 +92,5 @@ ROWS: ReadRows = {
     "stablehlo.dynamic_update_slice": dynamic_update_slice,
     "stablehlo.gather": gather,
     "stablehlo.scatter": scatter,
+    "stablehlo.torch_index_select": index_select,
 }

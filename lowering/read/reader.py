@@ -24,6 +24,8 @@ Read = Callable[["Reader", Operation, Sequence[int]], "int | Sequence[int]"]
 ReadRows = Mapping[str, Read]
 
 DEEPEST_CALL = 128
+SMALL = 1024
+"""Elements of a constant that are kept, though they are all one."""
 MOST_OPS = 2_000_000
 LARGEST_WRITTEN_INSIDE = 1024
 """Elements of a constant that a region holds itself; larger ones are operands."""
@@ -169,9 +171,9 @@ class Reader:
         return self.builder.evaluated(value)
 
     def constant(self, array: Any, dtype: DType | None = None) -> int:
-        """A constant; what repeats one element is that, repeated."""
+        """A constant; what repeats one element many times is that, repeated."""
         array = np.asarray(array, None if dtype is None else dtype.dtype)
-        if array.ndim and array.size > 1 and not any(array.strides):
+        if array.size > SMALL and not any(array.strides):
             scalar = self.builder.constant(array.reshape(-1)[0], self._source)
             return self.emit(BroadcastInDim(array.shape, ()), scalar)
         return self.builder.constant(np.ascontiguousarray(array).reshape(array.shape), self._source)
@@ -205,7 +207,9 @@ class Reader:
             return value
         if [e for e in given if e != 1] == [e for e in shape if e != 1]:
             return self.emit(Reshape(shape), value)  # because both orders are the same there
-        turned = self.transpose(value, range(len(given))[::-1])
+        turned = value if _is_flat(given) else self.transpose(value, range(len(given))[::-1])
+        if _is_flat(shape):
+            return self.emit(Reshape(shape), turned)
         return self.transpose(self.emit(Reshape(shape[::-1]), turned), range(len(shape))[::-1])
 
     def slice(self, value: int, axis: int, start: int, limit: int, stride: int = 1) -> int:
@@ -299,6 +303,11 @@ class Captures(Mapping[int, int]):
 
     def __len__(self) -> int:
         return len(self._outer)
+
+
+def _is_flat(shape: Sequence[int]) -> bool:
+    """Whether rows and columns come in one order, because one extent at most is not 1."""
+    return sum(extent != 1 for extent in shape) <= 1
 
 
 def source_of(operation: Operation) -> SourceLine | None:

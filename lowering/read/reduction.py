@@ -1,6 +1,7 @@
 """Readers of reductions, windows and sorts.
 
-A region of one operation that we have a reduction for is that reduction. Any other region, which computes
+A region of one operation that we have a reduction for is that reduction, one that keeps the better of two
+pairs of value and place is `ArgMax` or `ArgMin`. Any other region, which computes
 elements from elements and is associative, is applied to whole tensors: neighbours are combined, then
 neighbours of these, in log2(n) steps; windows of w elements by halves, quarters, .. of windows. Order is
 kept, so that the region need not commute.
@@ -15,15 +16,15 @@ import numpy as np
 
 from lowering.emit.reduction import identity
 from lowering.module_tree import Block, Operation
+from lowering.read.arg_reductions import arg_reduction
 from lowering.read.comparators import sorted_by
 from lowering.read.reader import Reader, ReadRows
-from lowering.read.regions import ON_BOOL, SCATTERS, known_combiner
-from tenferro.errors import UnsupportedError
+from lowering.read.regions import ON_BOOL, known_combiner, scatter_combiner
+from lowering.read.scatters import Numbers, scattered
 from tenferro.ops import StdTensorOp
 from tenferro.ops import elementwise as el
 from tenferro.ops import reduction as re
 from tenferro.ops import structural as st
-from tenferro.ops.indexing import Scatter
 from tenferro.types import DType
 
 __all__ = ["ROWS", "top_k"]
@@ -44,6 +45,7 @@ SCANS: dict[str, Any] = {
     "maximum": re.CumMax,
     "minimum": re.CumMin,
 }
+SCANS_OF_TRUTH: dict[str, Any] = {"or": re.CumMax, "and": re.CumMin}
 PAIRS: dict[str, StdTensorOp] = {
     "add": el.Add(), "multiply": el.Multiply(), "maximum": el.Maximum(), "minimum": el.Minimum(),
     "and": el.And(), "or": el.Or(), "xor": el.Xor(),
@@ -81,11 +83,13 @@ def reduce(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence
     block = operation.regions[0]
     name = _name_of(r, block, xs)
     if name is not None:
-        is_bool = r.spec(xs[0]).dtype.is_bool
-        card = (LOGICAL if is_bool else REDUCTIONS).get(name)
+        card = {**REDUCTIONS, **LOGICAL}.get(name)
         if card is not None:
             y = r.emit(card(axes), xs[0]) if axes else xs[0]
             return [_started(r, name, starts[0], y)]
+    found = arg_reduction(r, block, operands, axes)
+    if found is not None:
+        return found
     return _reduced(r, xs, starts, axes, _combine(r, block, xs))
 
 
@@ -182,10 +186,11 @@ def _window(
     count = len(operands) // 2
     xs, starts = list(operands[:count]), list(operands[count:])
     windows, block = Windows(operation), operation.regions[0]
-    if name in SCANS:
+    scans = SCANS_OF_TRUTH if r.spec(xs[0]).dtype.is_bool else SCANS
+    if name in scans:
         scan = windows.scan(r.spec(xs[0]).shape)
         if scan is not None and is_identity(name, r.known(starts[0])):
-            return [r.emit(SCANS[name](*scan), xs[0])]
+            return [r.emit(scans[name](*scan), xs[0])]
     combine = _combine(r, block, xs)
     found = _windowed(
         r, [windows.padded(r, x, s) for x, s in zip(xs, starts, strict=True)], windows, combine
@@ -264,14 +269,17 @@ def select_and_scatter(r: Reader, operation: Operation, operands: Sequence[int])
 
     padded = [windows.padded(r, x, filled), windows.padded(r, places, nowhere)]
     _, chosen = _windowed(r, padded, windows, combine)
-    names = known_combiner(scatter)
-    if names not in (("add",), ("multiply",), ("maximum",), ("minimum",)):
-        raise UnsupportedError("select_and_scatter whose second region is more than one operation")
     flat = r.reshape(r.spread(start, spec.shape), (size,))
     count = int(np.prod(r.spec(source).shape, dtype=np.int64))
-    op = Scatter((), (0,), (), (), (0,), 1, SCATTERS[names[0]])
-    indices = r.reshape(chosen, (count, 1))
-    return r.reshape(r.emit(op, flat, indices, r.reshape(source, (count,))), spec.shape)
+    numbers = Numbers((), (0,), (), (), (0,), 1)
+    indices, update = r.reshape(chosen, (count, 1)), r.reshape(source, (count,))
+    names = known_combiner(scatter)
+    combiner = None if names is None else scatter_combiner(names[0], spec.dtype)
+    if combiner is not None:
+        found = r.emit(numbers.scatter(combiner), flat, indices, update)
+    else:
+        (found,) = scattered(r, scatter, numbers, [flat], indices, [update], False)
+    return r.reshape(found, spec.shape)
 
 
 # ---- order -------------------------------------------------------------------------------------------

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from lowering.module_tree import Block
+from tenferro.types import DType
 
-__all__ = ["ON_BOOL", "SCATTERS", "known_combiner"]
+__all__ = ["ON_BOOL", "known_combiner", "scatter_combiner"]
 
 ON_BOOL = {"add": "or", "maximum": "or", "multiply": "and", "minimum": "and"}
 """What arithmetic is on truth values."""
 SCATTERS = {"add": "add", "multiply": "multiply", "minimum": "min", "maximum": "max", "set": "set"}
 """The combiners of `Scatter` by operation."""
+ON_TRUTH = {"or": "add", "and": "multiply", "set": "set"}
+"""The same, of truth values."""
 COMMUTATIVE = frozenset({"add", "multiply", "maximum", "minimum", "and", "or", "xor"})
 
 
@@ -37,3 +40,16 @@ def known_combiner(block: Block) -> tuple[str, ...] | None:
         names.append(name)
     is_all = len(block.operations) - 1 == sum(name != "set" for name in names)
     return tuple(names) if is_all else None
+
+
+def scatter_combiner(name: str, dtype: DType) -> str | None:
+    """The combiner of `Scatter` that does what an operation does; None where there is none.
+
+    >>> scatter_combiner("maximum", DType.F32), scatter_combiner("add", DType.Bool)
+    ('max', 'add')
+    """
+    if dtype.is_bool:
+        return ON_TRUTH.get(ON_BOOL.get(name, name))
+    if dtype.is_complex and name in ("maximum", "minimum"):
+        return None
+    return SCATTERS.get(name)

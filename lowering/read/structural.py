@@ -8,6 +8,7 @@ from lowering.module_tree import Operation
 from lowering.read.reader import Reader, ReadRows
 from tenferro.errors import UnsupportedError
 from tenferro.ops import structural as st
+from tenferro.ops.reduction import TopK
 from tenferro.ops.source import Iota
 
 __all__ = ["ROWS"]
@@ -47,7 +48,22 @@ def broadcast(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 def slice_(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     a = operation.attributes
     op = st.Slice(tuple(a["start_indices"]), tuple(a["limit_indices"]), tuple(a["strides"]))
-    return r.emit(op, operands[0])
+    first = _first_of_sorted(r, op, operands[0])
+    return r.emit(op, operands[0]) if first is None else first
+
+
+def _first_of_sorted(r: Reader, op: st.Slice, x: int) -> int | None:
+    """The first few of what is sorted in descending order with its places: fewer of the same."""
+    made = r.builder.made_by(x)
+    if made is None or not isinstance(made[0], TopK):
+        return None
+    *lead, extent = r.spec(x).shape
+    k = op.limits[-1]
+    is_first = not any(op.starts) and set(op.strides) == {1} and list(op.limits[:-1]) == lead
+    if not is_first or k == extent:
+        return None
+    place = r.emit_all(made[0], *made[1]).index(x)  # the same op again has the same results
+    return r.emit_all(TopK(k), *made[1])[place]
 
 
 def pad(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
@@ -57,8 +73,6 @@ def pad(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def concatenate(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    if len(operands) == 1:
-        return operands[0]
     return r.emit(st.Concatenate(operation.attributes["dimension"], len(operands)), *operands)
 
 

@@ -13,18 +13,19 @@ import io
 import json
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
-from tenferro.dims import DimExpr, Guard, SymDim, parse_dim
+from tenferro.dims import Guard, parse_dim
 from tenferro.errors import (
     InvalidConfigError,
     TenferroError,
     UnsupportedError,
 )
 from tenferro.extension.extension_op import ExtensionOp, check_family_id, major_version
+from tenferro.extension.payload import loaded_value, payload_of
 from tenferro.extension.registration import (
     lookup_extension_factory,
     registered_families,
@@ -147,43 +148,12 @@ def _saved_op(op: StdTensorOp, constants: list[Any]) -> dict[str, Any]:
         inner = op.op
         if isinstance(inner, MissingExtension):
             return {"extension": inner.family_id, "payload": json.loads(inner.payload)}
-        return {
-            "extension": check_family_id(inner.family_id),
-            "payload": _payload(inner, constants),
-        }
-    return {"op": type(op).__name__, "payload": _payload(op, constants)}
+        return {"extension": check_family_id(inner.family_id), "payload": payload_of(inner)}
 
+    def inside(part: Subprogram) -> dict[str, Any]:
+        return _saved_steps(part.program, constants)
 
-def _payload(op: Any, constants: list[Any]) -> dict[str, Any]:
-    if not is_dataclass(op):
-        return {}
-    name = getattr(op, "family_id", type(op).__name__)
-    return {field.name: _saved(getattr(op, field.name), name, constants) for field in fields(op)}
-
-
-def _saved(value: Any, op: str, constants: list[Any]) -> Any:
-    """A payload value in JSON; what JSON has no word for is an object with one key."""
-    if value is None or isinstance(value, bool | str):
-        return value
-    if isinstance(value, DType):
-        return {"dtype": value.value}
-    if isinstance(value, int):
-        return value
-    if isinstance(value, float):
-        return {"float": value.hex()}
-    if isinstance(value, complex):
-        return {"complex": [value.real.hex(), value.imag.hex()]}
-    if isinstance(value, DimExpr):
-        return {"expression": str(value)}
-    if isinstance(value, SymDim):
-        return {"dim": str(value)}
-    if isinstance(value, tuple | list):
-        return [_saved(item, op, constants) for item in value]
-    if isinstance(value, Subprogram):
-        return {"program": _saved_steps(value.program, constants)}
-    raise UnsupportedError(
-        f"save: {op} has a payload of type {type(value).__name__}: {value!r:.60}"
-    )
+    return {"op": type(op).__name__, "payload": payload_of(op, inside)}
 
 
 # ---- reading -----------------------------------------------------------------------------------------
@@ -276,7 +246,14 @@ def _loaded_place(source: Sequence[Any]) -> SourceLine:
 def _loaded_op(entry: Mapping[str, Any], archive: zipfile.ZipFile, skip: bool) -> StdTensorOp:
     if "constant" in entry:
         return _loaded_constant(entry, archive)
-    payload = {str(key): _loaded(value, archive, skip) for key, value in entry["payload"].items()}
+
+    def inside(document: Mapping[str, Any]) -> Subprogram:
+        graph, outputs, guards = _loaded_steps(document, archive, skip)
+        return Subprogram.of_program(
+            GraphProgram.from_graph(graph, outputs, name="body", guards=guards)
+        )
+
+    payload = {str(key): loaded_value(value, inside) for key, value in entry["payload"].items()}
     if "extension" in entry:
         return Extension(_loaded_extension(entry, payload, skip))
     card = _CARDS.get(entry["op"])
@@ -319,28 +296,3 @@ def _loaded_extension(entry: Mapping[str, Any], payload: dict[str, Any], skip: b
     return MissingExtension(
         family_id, json.dumps(entry["payload"]), types, len(entry["inputs"]), len(types)
     )
-
-
-def _loaded(value: Any, archive: zipfile.ZipFile, skip: bool) -> Any:
-    if isinstance(value, list):
-        return tuple(_loaded(item, archive, skip) for item in value)
-    if not isinstance(value, dict):
-        return value
-    ((kind, text),) = value.items()
-    if kind == "program":
-        graph, outputs, guards = _loaded_steps(text, archive, skip)
-        return Subprogram.of_program(
-            GraphProgram.from_graph(graph, outputs, name="body", guards=guards)
-        )
-    if kind == "dtype":
-        return DType.of(text)
-    if kind == "float":
-        return float.fromhex(text)
-    if kind == "complex":
-        return complex(float.fromhex(text[0]), float.fromhex(text[1]))
-    if kind == "dim":
-        return parse_dim(text)
-    if kind == "expression":
-        dim: Any = parse_dim(text)
-        return dim.substitute(lambda leaf: DimExpr.input_axis(leaf.input, leaf.axis))
-    raise InvalidConfigError(f"load: unknown value {kind!r}")

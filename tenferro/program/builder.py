@@ -48,6 +48,11 @@ class ProgramBuilder:
         """The array of a constant; None of what is computed."""
         return self._constants.get(value)
 
+    def made_by(self, value: int) -> tuple[StdTensorOp, tuple[int, ...]] | None:
+        """The op that computes a value, and on which values; None of inputs and constants."""
+        found = self._makers.get(value)
+        return None if found is None else found[:2]
+
     def add(
         self, op: StdTensorOp, *values: int, source: SourceLine | None = None
     ) -> tuple[int, ...]:

@@ -33,12 +33,10 @@ def flat(result: Any) -> list[Any]:
 
 # ---- round trips ---------------------------------------------------------------------------------
 
-# Written in several operations, which come back as these; the text of a second round trip is the same.
+# Some are written in operations that come back as others: dots and convolutions that widen, integer divisions,
+# powers and comparators in steps; the text of a second round trip is the same.
 COMPOUND = {
-    "ArgMax", "ArgMin", "Concatenate", "Cond", "Convert", "Convolution", "CumMax", "CumMin", "Divide",
-    "DotGeneral", "EmbedDiag", "ExtractDiag", "Imag", "PadToMatch", "Polygamma", "Power", "ReduceAnd",
-    "ReduceOr", "ReducePrecision", "Remainder", "Reshape", "Scatter", "ShapeOf", "Sign", "Sort", "TopK",
-    "Tril", "Triu",
+    "Convolution", "Divide", "DotGeneral", "Polygamma", "Power", "ReducePrecision", "Remainder", "Sort",
 }  # fmt: skip
 
 
@@ -116,6 +114,8 @@ def test_paths_and_blobs(tmp_path: Path) -> None:
 # ---- JAX -----------------------------------------------------------------------------------------
 
 JAX_CALLS: dict[str, Any] = {
+    "top": lambda x, y: (jax.lax.sort((-x, x), num_keys=1), -jnp.sort(-x)[:, :2], jnp.argsort(y, descending=True)[:, :3]),
+    "one element": lambda x, y: (jnp.reshape(x[:1, :1], ()), jnp.reshape(x[:1], (4, 1)), jnp.full((3,), 2.0) * y[0, :3]),
     "loop": lambda x, y: jax.lax.fori_loop(0, 5, lambda i, c: jnp.sin(c) + i, x),
     "scan": lambda x, y: jax.lax.scan(lambda c, v: (c * 0.5 + v, c @ y), x[0], x),
     "choice": lambda x, y: (
@@ -201,7 +201,7 @@ for harness in harnesses.all_harnesses[start::step]:
 """
 # Any order of what compares equal is right.
 UNSTABLE = ("isstable_False", "top_k_sort_inf_nan")
-KNOWN = ("a scatter whose region", "whose second region", "custom_call @lapack", "Clamp: x0 is complex")  # fmt: skip
+KNOWN: tuple[str, ...] = ()
 
 
 def harness_failures(start: int, step: int) -> tuple[int, list[str]]:
@@ -217,7 +217,9 @@ def harness_failures(start: int, step: int) -> tuple[int, list[str]]:
     count, failed = 0, []
     while True:
         try:
-            name, _, text, given, wanted = pickle.load(child.stdout)  # because we wrote it just now
+            name, group, text, given, wanted = pickle.load(
+                child.stdout
+            )  # because we wrote it just now
         except EOFError:
             break
         count += 1
@@ -227,15 +229,53 @@ def harness_failures(start: int, step: int) -> tuple[int, list[str]]:
             if not any(reason in str(error) for reason in KNOWN):
                 failed.append(f"{name}: {error}")
             continue
-        except errors.DTypeError as error:
-            if not any(reason in str(error) for reason in KNOWN):
-                failed.append(f"{name}: {error}")
-            continue
-        if not any(word in name for word in UNSTABLE) and not all(map(near, found, wanted)):
+        alike = UP_TO_PHASE.get(group, lambda found, wanted: all(map(near, found, wanted)))
+        if not any(word in name for word in UNSTABLE) and not alike(found, wanted):
             failed.append(name)
     child.stdout.close()
     child.wait()
     return count, failed
+
+
+def near_columns(found: Any, wanted: Any) -> bool:
+    """Whether unit vectors, which are columns, are the same up to a phase each."""
+    tolerance = 2e-3 if found.dtype.itemsize <= 8 and found.dtype != np.float64 else 1e-7
+    along = np.abs(np.sum(found.conj() * wanted, axis=-2))
+    return found.shape == wanted.shape and bool((np.abs(along - 1) < tolerance).all())
+
+
+def near_spans(found: Any, wanted: Any, k: int) -> bool:
+    """The first k columns up to a phase each, and the space that the rest span."""
+
+    def projector(x: Any) -> Any:
+        return x[..., k:] @ np.swapaxes(x[..., k:].conj(), -1, -2)
+
+    return near_columns(found[..., :k], wanted[..., :k]) and near(
+        projector(found), projector(wanted)
+    )
+
+
+def near_svd(found: list[Any], wanted: list[Any]) -> bool:
+    """Values, then perhaps left vectors, and right ones as rows."""
+    k = wanted[0].shape[-1]
+    turned = [(x if place == 0 else np.swapaxes(x, -1, -2)) for place, x in enumerate(found[1:])]
+    others = [(x if place == 0 else np.swapaxes(x, -1, -2)) for place, x in enumerate(wanted[1:])]
+    return near(found[0], wanted[0]) and all(
+        near_spans(x, y, k) for x, y in zip(turned, others, strict=True)
+    )
+
+
+def near_eigen(found: list[Any], wanted: list[Any]) -> bool:
+    """Values are the one of fewer axes."""
+    least = min(x.ndim for x in wanted)
+    return all(
+        near(x, y) if y.ndim == least else near_columns(x, y)
+        for x, y in zip(found, wanted, strict=True)
+    )
+
+
+UP_TO_PHASE = {"svd": near_svd, "eigh": near_eigen, "eig": near_eigen}
+"""Groups of cases that give vectors, which every build of LAPACK turns its own way."""
 
 
 def near(found: Any, wanted: Any) -> bool:
@@ -246,7 +286,8 @@ def near(found: Any, wanted: Any) -> bool:
     wide = complex if found.dtype.kind == "c" else float
     tolerance = {2: 0.05, 4: 2e-4}.get(found.dtype.itemsize // (2 if wide is complex else 1), 1e-9)
     a, b = found.astype(wide), wanted.astype(wide)
-    return bool(np.allclose(a, b, rtol=tolerance, atol=tolerance, equal_nan=True))
+    size = max(1.0, np.max(np.abs(b), initial=0, where=np.isfinite(b)))
+    return bool(np.allclose(a, b, rtol=tolerance, atol=tolerance * size, equal_nan=True))
 
 
 def test_some_of_jax_harnesses() -> None:

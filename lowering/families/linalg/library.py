@@ -28,7 +28,7 @@ from lowering.families.linalg.matrix import (
 from lowering.writer import Value, Writer, signature
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["RULES", "triangular_solve"]
+__all__ = ["RULES", "VENDOR", "call", "custom_call", "triangular_solve"]
 
 PREFIX = {DType.F32: "s", DType.F64: "d", DType.C32: "c", DType.C64: "z"}
 VENDOR = {"cuda": "cu", "rocm": "hip"}
@@ -40,6 +40,10 @@ LAPACK_FLAGS = {
     "gesdd": {"mode": "S"},
     "gesdd_full": {"mode": "A"},
     "geev": {"compute_left": "N", "compute_right": "V"},
+    "geev_both": {"compute_left": "V", "compute_right": "V"},
+    "gees": {"mode": "V", "sort": "N"},
+    "sytrd_lower": {"uplo": "L"},
+    "sytrd_upper": {"uplo": "U"},
 }
 GPU_FLAGS = {
     "potrf": "lower = true",
@@ -73,7 +77,7 @@ def target(w: Writer, routine: str, dtype: DType) -> tuple[str, str]:
             handler = f"{vendor}hybrid_eig_{'comp' if dtype.is_complex else 'real'}"
         return handler, GPU_FLAGS.get(routine, "")
     if dtype.is_complex:
-        name = {"orgqr": "ungqr", "syevd": "heevd"}.get(name, name)
+        name = {"orgqr": "ungqr", "syevd": "heevd", "sytrd": "hetrd"}.get(name, name)
     flags = LAPACK_FLAGS.get(routine, {})
     shown = ", ".join(f"{key} = {ord(flag)} : ui8" for key, flag in flags.items())
     return f"lapack_{PREFIX[dtype]}{name}_ffi", shown
@@ -87,10 +91,13 @@ def call(
     results: Sequence[TensorSpec],
     result_kinds: str,
     in_place: bool = True,
+    flags: str = "",
 ) -> tuple[Value, ...]:
     """One handler; `in_place` says that the first result overwrites the first operand."""
-    name, flags = target(w, routine, operands[0].dtype)
-    return custom_call(w, name, flags, operands, operand_kinds, results, result_kinds, in_place)
+    name, known = target(w, routine, operands[0].dtype)
+    return custom_call(
+        w, name, flags or known, operands, operand_kinds, results, result_kinds, in_place
+    )
 
 
 def custom_call(

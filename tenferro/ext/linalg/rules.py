@@ -163,7 +163,14 @@ def like_real(values: Value, like: Value) -> Value:
     return zeros(like, values.dtype)
 
 
-class CholeskyRule(ExtensionAdRule):
+class MatrixRule(ExtensionAdRule):
+    """What all families here share: leading axes are batch axes."""
+
+    def batch_rule(self, op: Any, builder: Any, inputs: Any, batched: Any) -> Any:
+        return builder.apply(op, *lead_all(inputs, batched))
+
+
+class CholeskyRule(MatrixRule):
     """L_dot = L P(L^-1 A_dot L^-H), P being the lower triangle with half the diagonal."""
 
     family_id = fam.Cholesky.family_id
@@ -176,7 +183,7 @@ class CholeskyRule(ExtensionAdRule):
         return matmul(low, half)
 
 
-class QrRule(ExtensionAdRule):
+class QrRule(MatrixRule):
     """With W = A_dot R^-1 and G = Q^H W: Q_dot = Q S + (1 - Q Q^H) W, R_dot = (G - S) R, where S is
     skew and has the strictly lower triangle of G.
 
@@ -219,7 +226,7 @@ class QrRule(ExtensionAdRule):
         return joined(q1_dot, q2_dot, -1), joined(r1_dot, zero, -2)
 
 
-class EighRule(ExtensionAdRule):
+class EighRule(MatrixRule):
     """With G = V^H A_dot V: w_dot = Re diag G, V_dot = V (F o G), F[i, j] = 1 / (w_j - w_i)."""
 
     family_id = fam.Eigh.family_id
@@ -231,7 +238,7 @@ class EighRule(ExtensionAdRule):
         return real(diagonal(g)), matmul(v, f * g)
 
 
-class EigRule(ExtensionAdRule):
+class EigRule(MatrixRule):
     """With G = V^-1 A_dot V: w_dot = diag G, V_dot = V (F o G), less what changes a column's length."""
 
     family_id = fam.Eig.family_id
@@ -244,7 +251,7 @@ class EigRule(ExtensionAdRule):
         return diagonal(g), v_dot - columns(v, as_dtype(along, v))
 
 
-class SvdRule(ExtensionAdRule):
+class SvdRule(MatrixRule):
     """With G = U^H A_dot V: s_dot = Re diag G, and U_dot = U X, V_dot = V Y with skew X and Y that
     solve X S - S Y = G - S_dot off the diagonal, beside what leaves the spans.
 
@@ -293,7 +300,7 @@ class SvdRule(ExtensionAdRule):
         return u_dot, s_dot, vh_dot
 
 
-class LuRule(ExtensionAdRule):
+class LuRule(MatrixRule):
     """With G = L^-1 A_dot[perm] U^-1: L_dot = L tril(G, -1), U_dot = triu(G) U.
 
     Of a rectangular matrix the square corner decides both, and the rest follows linearly.
@@ -332,7 +339,7 @@ class LuRule(ExtensionAdRule):
 FLIPPED = {"N": "C", "C": "N"}
 
 
-class SolverRule(ExtensionAdRule):
+class SolverRule(MatrixRule):
     """X_dot = A^-1 (B_dot - A_dot X), A standing for op(A); linear in B, its transpose solves with A^H."""
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
@@ -356,9 +363,6 @@ class SolverRule(ExtensionAdRule):
             return None, builder.apply(replace(op, transpose="N"), conj(a), y_bar)
         return None, builder.apply(replace(op, transpose=FLIPPED[op.transpose]), a, y_bar)
 
-    def batch_rule(self, op: Any, builder: Any, inputs: Any, batched: Any) -> Any:
-        return builder.apply(op, *lead_all(inputs, batched))
-
 
 class SolveRule(SolverRule):
     """See `SolverRule`."""
@@ -377,16 +381,13 @@ class TriangularSolveRule(SolverRule):
         return tril(a_dot, -off) if op.lower else triu(a_dot, off)
 
 
-class DistinctRule(ExtensionAdRule):
+class DistinctRule(MatrixRule):
     """The identity; what was checked once need not be again."""
 
     family_id = fam.Distinct.family_id
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         return tangents[0]
-
-    def batch_rule(self, op: Any, builder: Any, inputs: Any, batched: Any) -> Any:
-        return builder.apply(op, inputs[0])
 
 
 def rule_set() -> ExtensionRuleSet:

@@ -33,32 +33,43 @@ def hermitian(a: Array) -> Array:
     return (a + np.swapaxes(a, -1, -2).conj()) * a.dtype.type(0.5)
 
 
-def cholesky(op: fam.Cholesky, a: Array) -> Array:
-    """NaN for a matrix that is not positive definite, and for it alone."""
-    a = hermitian(a)
+def or_nan(function: Callable[[Array], tuple[Array, ...]], a: Array) -> tuple[Array, ...]:
+    """The results for a batch; NaN for a matrix that the routine fails on, and for it alone."""
     try:
-        return np.linalg.cholesky(a)
+        return function(a)
     except np.linalg.LinAlgError:
         pass
 
-    def one(matrix: Array) -> tuple[Array]:
+    def one(matrix: Array) -> tuple[Array, ...]:
         try:
-            return (np.linalg.cholesky(matrix),)
+            return function(matrix)
         except np.linalg.LinAlgError:
-            return (np.tril(np.full_like(matrix, np.nan)),)
+            like = function(np.eye(*matrix.shape, dtype=matrix.dtype))
+            return tuple(np.full_like(x, np.nan) for x in like)
 
-    return each_matrix(one, a)[0]
+    return each_matrix(one, a)
+
+
+def cholesky(op: fam.Cholesky, a: Array) -> Array:
+    """NaN in the triangle of a matrix that is not positive definite."""
+    (low,) = or_nan(lambda x: (np.linalg.cholesky(x),), hermitian(a))
+    return np.tril(low) if np.isnan(low[..., :1, :1]).any() else low
 
 
 def svd(op: fam.Svd, a: Array) -> Any:
     """By divide and conquer."""
-    return tuple(np.linalg.svd(a, full_matrices=op.full))
+    return or_nan(lambda x: tuple(np.linalg.svd(x, full_matrices=op.full)), a)
+
+
+def eigh(op: fam.Eigh, a: Array) -> Any:
+    """By divide and conquer, of the Hermitian part."""
+    return or_nan(lambda x: tuple(np.linalg.eigh(x)), hermitian(a))
 
 
 def eig(op: fam.Eig, a: Array) -> Any:
     """Complex throughout."""
     kind = np.complex64 if a.dtype in (np.float32, np.complex64) else np.complex128
-    return tuple(x.astype(kind) for x in np.linalg.eig(a))
+    return or_nan(lambda x: tuple(y.astype(kind) for y in np.linalg.eig(x)), a)
 
 
 def lu(op: fam.Lu, a: Array) -> Any:
@@ -142,7 +153,7 @@ KERNELS: dict[type[Any], Callable[..., Any]] = {
     fam.Cholesky: cholesky,
     fam.Qr: lambda op, a: tuple(np.linalg.qr(a, "complete" if op.full else "reduced")),
     fam.Svd: svd,
-    fam.Eigh: lambda op, a: tuple(np.linalg.eigh(hermitian(a))),
+    fam.Eigh: eigh,
     fam.Eig: eig,
     fam.Lu: lu,
     fam.TriangularSolve: triangular_solve,

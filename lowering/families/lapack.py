@@ -1,0 +1,134 @@
+"""LAPACK's forms in StableHLO: the calls themselves, on the CPU and, where they are the same, on a GPU.
+
+Source: jaxlib's handlers, as JAX calls them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lowering.extensions import register_extension_lowering
+from lowering.families.linalg.inline import pivots_to_permutation
+from lowering.families.linalg.library import VENDOR, call, custom_call
+from lowering.families.linalg.matrix import REAL, or_nan, parts, spec
+from lowering.writer import Value, Writer
+from tenferro.types import DType
+
+__all__ = ["register"]
+
+INFO = DType.I32
+
+
+def getrf(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
+    """Without elements there is nothing to call for, and LAPACK would complain."""
+    if 0 in a.shape:
+        return a, *(w.full(0, declared) for declared in w.result_types[1:])
+    return call(w, "getrf", (a,), "m", w.result_types, "mvv")
+
+
+def permutation(op: Any, w: Writer, pivots: Value) -> Value:
+    """The platform's own on a GPU, a loop elsewhere."""
+    (made,) = w.result_types
+    if w.platform in VENDOR and pivots.dtype is INFO:
+        name = f"{VENDOR[w.platform]}_lu_pivots_to_permutation"
+        return custom_call(w, name, "", (pivots,), "v", (made,), "v", in_place=False)[0]
+    found = pivots_to_permutation(w, w.convert(pivots, DType.I64), op.size)
+    return w.convert(found, made.dtype)
+
+
+def geqrf(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
+    return call(w, "geqrf", (a,), "m", w.result_types, "mv")
+
+
+def geqp3(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
+    """No column is fixed in advance."""
+    free = w.full(0, w.result_types[1])
+    return call(w, "geqp3", (a, free), "mv", w.result_types, "mvv")
+
+
+def householder_product(op: Any, w: Writer, packed: Value, factors: Value) -> Value:
+    (q,) = call(w, "orgqr", (packed, factors), "mv", (packed.spec,), "m")
+    return q
+
+
+def geev(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
+    """A real matrix's eigenvalues come in two parts."""
+    batch, n, _ = parts(a)
+    values, left, right = w.result_types
+    info = spec(INFO, *batch)
+    if a.dtype.is_complex:
+        results = (values, left, right, info)
+        found, *vectors, info = call(w, "geev_both", (a,), "m", results, "vmmv", in_place=False)
+    else:
+        part = spec(a.dtype, *batch, n)
+        results = (part, part, left, right, info)
+        re, im, *vectors, info = call(w, "geev_both", (a,), "m", results, "vvmmv", in_place=False)
+        found = w.op("complex", re, im, result=values)
+    return tuple([or_nan(w, info, x) for x in (found, *vectors)])
+
+
+def gtsv(op: Any, w: Writer, *operands: Value) -> tuple[Value, ...]:
+    """The diagonals are overwritten by what nobody reads."""
+    x, info = w.result_types
+    diagonal = operands[0].spec
+    results = (diagonal, diagonal, diagonal, x, info)
+    *_, found, failed = call(w, "gtsv", operands, "vvvm", results, "vvvmv", in_place=False)
+    return found, failed
+
+
+def sytrd(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
+    """`info` is not 0 only for wrong arguments."""
+    batch, _, _ = parts(a)
+    results = (*w.result_types, spec(INFO, *batch))
+    routine = "sytrd_lower" if op.lower else "sytrd_upper"
+    return call(w, routine, (a,), "m", results, "mvvvv")[:-1]
+
+
+def gehrd(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
+    """All rows take part."""
+    batch, n, _ = parts(a)
+    results = (*w.result_types, spec(INFO, *batch))
+    flags = f"high = {n} : i32, low = 1 : i32"
+    return call(w, "gehrd", (a,), "m", results, "mvv", flags=flags)[:-1]
+
+
+def gees(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
+    """Unsorted, so that none are selected."""
+    form, vectors, values, info = w.result_types
+    chosen = spec(INFO, *form.shape[:-2])
+    part = spec(REAL.get(values.dtype, values.dtype), *values.shape)
+    if a.dtype.is_complex:
+        results = (form, vectors, values, chosen, info)
+        form, vectors, values, _, info = call(w, "gees", (a,), "m", results, "mmvvv")
+        return form, vectors, values, info
+    results = (form, vectors, part, part, chosen, info)
+    form, vectors, re, im, _, info = call(w, "gees", (a,), "m", results, "mmvvvv")
+    return form, vectors, w.op("complex", re, im, result=values), info
+
+
+EVERYWHERE = {"tenferro.pivots_to_permutation.v1": permutation}
+LIBRARY = {
+    "tenferro.getrf.v1": getrf,
+    "tenferro.geqrf.v1": geqrf,
+    "tenferro.householder_product.v1": householder_product,
+}
+"""What cuSOLVER and hipSOLVER have, too."""
+CPU = {
+    "tenferro.geqp3.v1": geqp3,
+    "tenferro.geev.v1": geev,
+    "tenferro.gtsv.v1": gtsv,
+    "tenferro.sytrd.v1": sytrd,
+    "tenferro.gehrd.v1": gehrd,
+    "tenferro.gees.v1": gees,
+}
+
+
+def register() -> None:
+    """Make the families known to `lower_to_stablehlo`."""
+    for family_id, rule in EVERYWHERE.items():
+        register_extension_lowering(family_id, rule)
+    for family_id, rule in LIBRARY.items():
+        for platform in ("cpu", "cuda", "rocm"):
+            register_extension_lowering(family_id, rule, platform)
+    for family_id, rule in CPU.items():
+        register_extension_lowering(family_id, rule, "cpu")

@@ -1,0 +1,110 @@
+"""Reductions of pairs (value, place) that find where the largest or smallest element is.
+
+A region that only compares and selects can see nothing of two pairs but how they stand to each other. So it
+is tried on every standing of a pair and one of a later place, and of the pair that it begins with and any;
+if it keeps what `ArgMax` or `ArgMin` would keep, it is that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lowering.module_tree import Block
+from lowering.read.comparators import SEES_ONLY_ORDER, constants_of, counts_along, standings
+from lowering.read.reader import Reader
+from tenferro.errors import UnsupportedError
+from tenferro.ops import reduction as re
+from tenferro.types import DType
+
+__all__ = ["arg_reduction"]
+
+
+def arg_reduction(
+    r: Reader, block: Block, operands: Sequence[int], axes: Sequence[int]
+) -> list[int] | None:
+    """The winning values, and their places along the axis; None for a reduction of another kind.
+
+    Args:
+        operands: values, their places, and the pair to begin with.
+    """
+    if len(operands) != 4 or len(axes) != 1:
+        return None
+    x, places, *start = operands
+    spec, kind = r.spec(x), r.spec(places).dtype
+    (axis,) = axes
+    if spec.dtype.is_complex or not kind.is_integer or not spec.shape[axis]:
+        return None
+    known = [r.evaluated(value) for value in start]
+    if any(value is None for value in known) or not counts_along(r, places, axis):
+        return None
+    if not {operation.name for operation in block.operations} <= SEES_ONLY_ORDER:
+        return None
+    for largest in (True, False):
+        if _keeps_the_winner(r, block, spec.dtype, kind, spec.shape[axis], known, largest):
+            values = re.ReduceMax((axis,)) if largest else re.ReduceMin((axis,))
+            found = re.ArgMax(axis) if largest else re.ArgMin(axis)
+            return [r.emit(values, x), r.convert(r.emit(found, x), kind)]
+    return None
+
+
+def _keeps_the_winner(
+    r: Reader,
+    block: Block,
+    dtype: DType,
+    kind: DType,
+    extent: int,
+    start: Sequence[Any],
+    largest: bool,
+) -> bool:
+    """Whether the region keeps the better pair, for all standings of places below `extent`."""
+    values = standings(dtype, constants_of(block))
+    numbers = standings(kind, constants_of(block))
+    numbers = numbers[(numbers >= 0) & (numbers < extent)]
+    a, b, i, j = (
+        grid.ravel() for grid in np.meshgrid(values, values, numbers, numbers, indexing="ij")
+    )
+    later = i < j
+    begun = [np.full(len(values) * len(numbers), value) for value in start]
+    any_b, any_j = (grid.ravel() for grid in np.meshgrid(values, numbers, indexing="ij"))
+    firsts = [np.concatenate(pair) for pair in zip((a[later], i[later]), begun, strict=True)]
+    seconds = [
+        np.concatenate(pair) for pair in zip((b[later], j[later]), (any_b, any_j), strict=True)
+    ]
+    found = _answers(r, block, [*firsts, *seconds])
+    if found is None:
+        return False
+    value, place = found
+    (a, i), (b, j) = firsts, seconds
+    with np.errstate(all="ignore"):
+        more = (a > b) if largest else (a < b)
+        odd_a, odd_b = a != a, b != b
+        same = (a == b) | (odd_a & odd_b)
+        first = (odd_a & ~odd_b) | (more & ~odd_b) | (same & (i <= j))
+        right = (value == np.where(first, a, b)) | ((value != value) & (odd_a | odd_b))
+    # Where all elements are what it begins with, the first is right, so that its own place may be that.
+    tied = same & (np.arange(len(a)) >= later.sum())
+    wanted = np.where(first, i, j)
+    placed = np.where(tied, (place == j) | ((place == i) & (i == 0)), place == wanted)
+    return bool(right.all() and placed.all() and _loses(start[0], values, largest))
+
+
+def _loses(start: Any, values: Any, largest: bool) -> bool:
+    """Whether no element is worse than the value to begin with."""
+    start = np.asarray(start).reshape(())
+    with np.errstate(all="ignore"):
+        worse = (values < start) if largest else (values > start)
+    return bool(start == start and not worse.any())
+
+
+def _answers(r: Reader, block: Block, arguments: Sequence[Any]) -> list[Any] | None:
+    """What the region keeps of these pairs."""
+    scratch = Reader(r.tree, r.readers)
+    given = [scratch.constant(values) for values in arguments]
+    try:
+        made = scratch.lifted(block, given)
+    except (KeyError, UnsupportedError):
+        return None
+    return list(map(np.asarray, scratch.builder.finish(made).run()))

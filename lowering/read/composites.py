@@ -1,0 +1,126 @@
+"""Composites, and calls that name a family: the operation again that they were written from.
+
+Our own lowering writes the family id and the payload beside the name. Other packages say by
+`register_composite_reader` what a name of theirs means. Any other composite is its decomposition.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from lowering.module_tree import Operation
+from lowering.read.reader import Reader
+from tenferro.errors import (
+    DuplicateFamilyError,
+    InvalidConfigError,
+    TenferroError,
+    UnsupportedError,
+)
+from tenferro.extension import ExtensionOp, check_family_id, lookup_extension_factory
+from tenferro.extension.payload import loaded_value
+from tenferro.ops import StdTensorOp
+from tenferro.ops.extension import Extension
+from tenferro.types import TensorSpec
+
+__all__ = ["composite", "register_composite_reader", "rebound"]
+
+CompositeReader = Callable[
+    [Mapping[str, Any], Sequence[TensorSpec], Sequence[TensorSpec]],
+    "StdTensorOp | ExtensionOp | None",
+]
+_READERS: dict[str, CompositeReader] = {}
+_LOCK = threading.Lock()
+
+
+def register_composite_reader(name: str, reader: CompositeReader, *, replace: bool = False) -> None:
+    """Read composites of a name, or of a family id, as one operation.
+
+    Args:
+        name: the composite's name in the text, such as "odml.rms_norm", or a family id.
+        reader: gets the composite's attributes, and the types of its operands and results; gives a
+            standard op or an extension's, or None for the decomposition.
+        replace: instead of the reader that is there.
+
+    Raises:
+        DuplicateFamilyError: there is a reader of that name, and `replace` is not set.
+        InvalidConfigError: the reader is no function.
+
+    >>> from tenferro.ops.analytic import Tanh
+    >>> register_composite_reader("example.squash", lambda attributes, given, made: Tanh())
+    """
+    if not callable(reader):
+        raise InvalidConfigError(
+            f"register_composite_reader: reader is a function, got {reader!r:.60}"
+        )
+    with _LOCK:
+        if name in _READERS and not replace:
+            raise DuplicateFamilyError(f"composites named {name!r} already have a reader")
+        _READERS[name] = reader
+
+
+def composite(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
+    """The operation that it stands for; its decomposition where none is known."""
+    a = operation.attributes
+    attributes = a.get("composite_attributes") or {}
+    found = rebound(r, operation, operands, a["name"], attributes)
+    return r.call(a["decomposition"], operands) if found is None else found
+
+
+def rebound(
+    r: Reader,
+    operation: Operation,
+    operands: Sequence[int],
+    name: str,
+    attributes: Mapping[str, Any],
+) -> Sequence[int] | None:
+    """The results of the operation that name and attributes tell of; None where they tell of none.
+
+    An operation whose types are not those that the text declares is none.
+    """
+    given = [r.spec(x) for x in operands]
+    made = [spec for spec in operation.types if isinstance(spec, TensorSpec)]
+    family_id = attributes.get("family_id")
+    reader = _READERS.get(family_id if isinstance(family_id, str) else name, _READERS.get(name))
+    op = _of_family(family_id, attributes) if reader is None else reader(attributes, given, made)
+    if op is None:
+        return None
+    carrier = op if isinstance(op, StdTensorOp) else Extension(op)
+    if not _fits(carrier, given, made):
+        return None
+    return r.emit_all(carrier, *operands)
+
+
+def _of_family(family_id: Any, attributes: Mapping[str, Any]) -> ExtensionOp | None:
+    """The op of a registered family with this payload."""
+    try:
+        factory = lookup_extension_factory(check_family_id(family_id))
+        if factory is None:
+            return None
+        payload = {
+            key: loaded_value(_plain(value))
+            for key, value in attributes.items()
+            if key != "family_id"
+        }
+        return factory.instantiate(payload)
+    except (TenferroError, TypeError, ValueError, AttributeError):
+        return None  # because what does not make an op is still a composite
+
+
+def _plain(value: Any) -> Any:
+    """An attribute as `saved_value` would have it."""
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if value == {"none": True}:
+        return None
+    if isinstance(value, dict) and "shown" in value:
+        raise UnsupportedError("a payload that only people can read")
+    return value
+
+
+def _fits(op: StdTensorOp, given: Sequence[TensorSpec], made: Sequence[TensorSpec]) -> bool:
+    try:
+        return list(op.infer(*given)) == list(made)
+    except (TenferroError, TypeError, ValueError):
+        return False

@@ -1,0 +1,63 @@
+"""Readers of what devices say to each other, for a program of one: nobody else is there.
+
+A group of one gives back its own operand; a permutation gives zeros to whom nobody sends.
+
+Source: StableHLO spec #all_gather, #all_reduce, #all_to_all, #collective_broadcast, #collective_permute,
+#partition_id, #reduce_scatter, #replica_id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lowering.module_tree import Operation
+from lowering.read.reader import Reader, ReadRows
+from tenferro.errors import UnsupportedError
+
+__all__ = ["ROWS"]
+
+
+def alone(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
+    """The operands, of a group that is one device.
+
+    Raises:
+        UnsupportedError: a group of several.
+    """
+    groups = np.asarray(operation.attributes["replica_groups"])
+    _require_one(operation, groups.shape[-1] if groups.size else 1)
+    return list(operands)
+
+
+def permuted(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    pairs = np.asarray(operation.attributes["source_target_pairs"]).reshape(-1, 2)
+    _require_one(operation, int(pairs.max(initial=0)) + 1)
+    return operands[0] if len(pairs) else r.full(0, r.spec(operands[0]))
+
+
+def number(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    """The first of one."""
+    name = operation.name.removeprefix("stablehlo.").removesuffix("_id")
+    _require_one(operation, int(r.tree.attributes.get(f"mhlo.num_{name}s", 1)))
+    return r.constant(0, operation.spec.dtype)
+
+
+def _require_one(operation: Operation, count: int) -> None:
+    if count > 1:
+        raise UnsupportedError(
+            f"{operation.name} among {count} devices: a program here is one device's; import what it was "
+            "before it was partitioned"
+        )
+
+
+ROWS: ReadRows = {
+    "stablehlo.all_gather": alone,
+    "stablehlo.all_reduce": alone,
+    "stablehlo.all_to_all": alone,
+    "stablehlo.collective_broadcast": alone,
+    "stablehlo.collective_permute": permuted,
+    "stablehlo.partition_id": number,
+    "stablehlo.reduce_scatter": alone,
+    "stablehlo.replica_id": number,
+}

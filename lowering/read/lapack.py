@@ -1,0 +1,331 @@
+"""Readers of LAPACK's custom calls, as JAX writes them for a CPU.
+
+What a routine computes is the extension family that means the same: factorisations that people write
+where nothing is lost, LAPACK's own forms where packed factors, pivots or both kinds of vectors are wanted.
+A failure is `info` not 0, which number it is the routine's affair. What a routine leaves in operands that it
+overwrites, and what it was told not to compute, is NaN here.
+
+Source: jaxlib's handlers, as JAX calls them; LAPACK Users' Guide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from lowering.module_tree import Operation
+from lowering.read.contraction import adjoint, extension, mirrored, solved
+from lowering.read.reader import Read, Reader, ReadRows
+from tenferro.errors import UnsupportedError
+from tenferro.ext.lapack import families as lapack
+from tenferro.ext.linalg.families import Cholesky, Eig, Eigh, Svd, TriangularSolve
+from tenferro.ops import elementwise as el
+from tenferro.ops.contraction import DotGeneral
+from tenferro.ops.reduction import ReduceOr
+from tenferro.ops.source import Iota
+from tenferro.ops.structural import BroadcastInDim, EmbedDiag, Tril, Triu
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["LAPACK"]
+
+Routine = Callable[[Reader, Operation, Sequence[int], dict[str, Any]], Sequence[int]]
+"""The results of a routine on its operands, given its flags."""
+
+
+# ---- layouts and flags -------------------------------------------------------------------------------
+
+
+def columns_first(kind: str, rank: int) -> tuple[int, ...]:
+    """How a handler reads memory, minor to major: matrices ("m") by columns, all else ("v") by rows."""
+    order = list(range(rank))[::-1]
+    if kind == "m":
+        order[:2] = [rank - 2, rank - 1]
+    return tuple(order)
+
+
+def reinterpreted(r: Reader, x: int, given: Sequence[int], wanted: Sequence[int]) -> int:
+    """The tensor that has in one layout the memory that x has in another."""
+    if tuple(given) == tuple(wanted):
+        return x
+    shape = r.spec(x).shape
+    outward = list(reversed(given))
+    inward = list(reversed(wanted))
+    flat = r.reshape(r.transpose(x, outward), [shape[axis] for axis in inward])
+    return r.transpose(flat, [inward.index(axis) for axis in range(len(shape))])
+
+
+def layouts(operation: Operation, name: str, ranks: Sequence[int]) -> list[tuple[int, ...]]:
+    """Minor to major for each operand or result; row-major where nothing is said."""
+    given = operation.attributes.get(name)
+    if given is None:
+        return [tuple(range(rank))[::-1] for rank in ranks]
+    return [tuple(np.asarray(layout).reshape(-1).tolist()) for layout in given]
+
+
+def flags(operation: Operation) -> dict[str, Any]:
+    """The call's own attributes: of a byte the letter."""
+    found: dict[str, Any] = {}
+    for name in ("backend_config", "mhlo.backend_config"):
+        entries = operation.attributes.get(name)
+        if isinstance(entries, dict):
+            found.update(entries)
+    letters = ("uplo", "diag", "side", "trans_x", "mode", "sort", "compute_left", "compute_right")
+    return {key: chr(value) if key in letters else value for key, value in found.items()}
+
+
+def handler(operand_kinds: str, result_kinds: str, routine: Routine) -> Read:
+    """A routine between the layouts that the call declares and those that its handler reads."""
+
+    def read(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
+        given = layouts(operation, "operand_layouts", [len(r.spec(x).shape) for x in operands])
+        inside = [
+            reinterpreted(r, x, layout, columns_first(kind, len(layout)))
+            for x, layout, kind in zip(operands, given, operand_kinds, strict=False)
+        ]
+        made = routine(r, operation, inside, flags(operation))
+        # Complex eigenvalues are one result where real ones are two.
+        kinds = (
+            result_kinds if len(made) == len(result_kinds) else result_kinds.replace("vv", "v", 1)
+        )
+        left = layouts(operation, "result_layouts", [len(r.spec(y).shape) for y in made])
+        return [
+            reinterpreted(r, y, columns_first(kind, len(layout)), layout)
+            for y, layout, kind in zip(made, left, kinds, strict=True)
+        ]
+
+    return read
+
+
+# ---- what routines share -----------------------------------------------------------------------------
+
+
+def left_over(r: Reader, declared: Any) -> int:
+    """What a routine leaves and nobody may count on."""
+    return r.full(np.nan, declared)
+
+
+def succeeded(r: Reader, batch: Sequence[int]) -> int:
+    """`info` of what cannot fail."""
+    return r.full(0, TensorSpec.of(tuple(batch), DType.I32))
+
+
+def failed(r: Reader, x: int, batch: int) -> int:
+    """`info` from results that are NaN where the routine failed."""
+    real = r.emit(el.Real(), x) if r.spec(x).dtype.is_complex else x
+    odd = r.emit(el.Compare("NE"), real, real)
+    axes = tuple(range(batch, len(r.spec(x).shape)))
+    return r.convert(r.emit(ReduceOr(axes), odd), DType.I32)
+
+
+def triangle_of(r: Reader, x: int, lower: bool, other: int) -> int:
+    """One triangle of x with the diagonal, and the rest of another."""
+    shape = r.spec(x).shape
+    rank = len(shape)
+    rows = r.emit(Iota(shape, rank - 2, DType.I64))
+    columns = r.emit(Iota(shape, rank - 1, DType.I64))
+    keep = r.emit(el.Compare("GE" if lower else "LE"), rows, columns)
+    return r.emit(el.Select(), keep, x, other)
+
+
+def hermitian(r: Reader, x: int, lower: bool) -> int:
+    """The Hermitian matrix of which one triangle is given."""
+    return mirrored(r, x if lower else adjoint(r, x))
+
+
+def product(r: Reader, x: int, y: int) -> int:
+    """The product of matrices."""
+    rank = len(r.spec(x).shape)
+    batch = tuple(range(rank - 2))
+    return r.emit(DotGeneral((rank - 1,), (rank - 2,), batch, batch), x, y)
+
+
+def only(routine: str, allowed: Sequence[Any], found: Any, flag: str) -> None:
+    """Raises UnsupportedError for a flag that has no counterpart."""
+    if found not in allowed:
+        shown = ", ".join(map(repr, allowed))
+        raise UnsupportedError(f"custom_call {routine}: {flag} = {found!r}; read are {shown}")
+
+
+# ---- factorisations ----------------------------------------------------------------------------------
+
+
+def potrf(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
+    """The other triangle stays as it was."""
+    (x,) = operands
+    lower = flag.get("uplo", "L") == "L"
+    (factor,) = extension(r, Cholesky(), hermitian(r, x, lower))
+    whole = factor if lower else adjoint(r, factor)
+    return triangle_of(r, whole, lower, x), failed(r, factor, len(r.spec(x).shape) - 2)
+
+
+def getrf(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
+    return extension(r, lapack.Getrf(), *operands)
+
+
+def geqrf(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
+    return extension(r, lapack.Geqrf(), *operands)
+
+
+def geqp3(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
+    x, fixed = operands
+    known = r.evaluated(fixed)
+    if known is None or np.any(known):
+        raise UnsupportedError("custom_call geqp3: columns fixed in advance")
+    return extension(r, lapack.Geqp3(), x)
+
+
+def orgqr(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
+    return extension(r, lapack.HouseholderProduct(), *operands)
+
+
+def ormqr(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
+    """Op(Q) C or C op(Q) with Q = 1 - V T V^H, which is LAPACK's way, too.
+
+    T = (1 + D S)^-1 D, where D = diag tau, and S is the part of V^H V above the diagonal.
+    """
+    packed, factors, c = operands
+    k = r.spec(factors).shape[-1]
+    rank = len(r.spec(packed).shape)
+    below = r.emit(Tril(-1), r.slice(packed, rank - 1, 0, k))
+    v = r.emit(el.Add(), below, unit(r, r.spec(below)))
+    adjoint_v = adjoint(r, v)
+    s = r.emit(Triu(1), product(r, adjoint_v, v))
+    scaled = r.emit(
+        el.Multiply(), r.emit(BroadcastInDim(r.spec(s).shape, tuple(range(rank - 1))), factors), s
+    )
+    diagonal = r.emit(EmbedDiag(rank - 2, rank - 1), factors)
+    solve = TriangularSolve(lower=False, unit_diagonal=True)
+    (t,) = extension(r, solve, r.emit(Triu(0), scaled), diagonal)
+    if flag.get("transpose"):
+        t = adjoint(r, t)
+    if flag.get("left", True):
+        change = product(r, v, product(r, t, product(r, adjoint_v, c)))
+    else:
+        change = product(r, product(r, product(r, c, v), t), adjoint_v)
+    return (r.emit(el.Subtract(), c, change),)
+
+
+def unit(r: Reader, spec: TensorSpec) -> int:
+    """Ones on the diagonal of each matrix."""
+    rank = len(spec.shape)
+    rows = r.emit(Iota(spec.shape, rank - 2, DType.I64))
+    columns = r.emit(Iota(spec.shape, rank - 1, DType.I64))
+    return r.convert(r.emit(el.Compare("EQ"), rows, columns), spec.dtype)
+
+
+def gesdd(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
+    """Without vectors, the values alone."""
+    (x,) = operands
+    mode = flag.get("mode", "S")
+    only("gesdd", ("A", "S", "N"), mode, "mode")
+    u, s, vh = extension(r, Svd(full=mode == "A"), x)
+    if mode == "N":
+        u, vh = (left_over(r, declared) for declared in operation.types[2:4])
+    rank = len(r.spec(x).shape)
+    return left_over(r, operation.types[0]), s, u, vh, failed(r, s, rank - 2)
+
+
+def syevd(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
+    (x,) = operands
+    values, vectors = extension(r, Eigh(), hermitian(r, x, flag.get("uplo", "L") == "L"))
+    if flag.get("mode", "V") == "N":
+        vectors = left_over(r, operation.types[0])
+    return vectors, values, failed(r, values, len(r.spec(x).shape) - 2)
+
+
+def geev(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
+    """Left vectors want a factorisation that gives them."""
+    (x,) = operands
+    *_, left, right, _ = operation.types
+    if flag.get("compute_left") == "V":
+        values, u, v = extension(r, lapack.Geev(), x)
+    else:
+        values, v = extension(r, Eig(), x)
+        u = left_over(r, left)
+    if flag.get("compute_right") != "V":
+        v = left_over(r, right)
+    info = failed(r, values, len(r.spec(x).shape) - 2)
+    return (*in_parts(r, x, values), u, v, info)
+
+
+def in_parts(r: Reader, x: int, values: int) -> Sequence[int]:
+    """A real matrix's eigenvalues as two real numbers each."""
+    if r.spec(x).dtype.is_complex:
+        return (values,)
+    return r.emit(el.Real(), values), r.emit(el.Imag(), values)
+
+
+def sytrd(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
+    op = lapack.Sytrd(lower=flag.get("uplo", "L") == "L")
+    return (*extension(r, op, *operands), succeeded(r, r.spec(operands[0]).shape[:-2]))
+
+
+def gehrd(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
+    """Of the whole matrix: rows from `low` to `high`, counted from one."""
+    shape = r.spec(operands[0]).shape
+    only("gehrd", (1,), flag.get("low", 1), "low")
+    only("gehrd", (shape[-1],), flag.get("high", shape[-1]), "high")
+    return (*extension(r, lapack.Gehrd(), *operands), succeeded(r, shape[:-2]))
+
+
+def gees(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
+    """In the order in which they are found: none are selected."""
+    (x,) = operands
+    only("gees", ("N",), flag.get("sort", "N"), "sort")
+    form, vectors, values, info = extension(r, lapack.Gees(), x)
+    if flag.get("mode", "V") == "N":
+        vectors = left_over(r, operation.types[1])
+    none = succeeded(r, r.spec(x).shape[:-2])
+    return (form, vectors, *in_parts(r, x, values), none, info)
+
+
+# ---- solves ------------------------------------------------------------------------------------------
+
+
+def trsm(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
+    a, b = operands[:2]
+    found = solved(
+        r,
+        a,
+        b,
+        lower=flag.get("uplo", "L") == "L",
+        unit=flag.get("diag", "N") == "U",
+        kind=flag.get("trans_x", "N"),
+        left=flag.get("side", "L") == "L",
+    )
+    return (found,)
+
+
+def gtsv(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
+    """The diagonals are overwritten."""
+    x, info = extension(r, lapack.Gtsv(), *operands)
+    return (*[left_over(r, declared) for declared in operation.types[:3]], x, info)
+
+
+ROUTINES: dict[str, Read] = {
+    "gees": handler("m", "mmvvvv", gees),
+    "geev": handler("m", "vvmmv", geev),
+    "gehrd": handler("m", "mvv", gehrd),
+    "geqp3": handler("mv", "mvv", geqp3),
+    "geqrf": handler("m", "mv", geqrf),
+    "gesdd": handler("m", "mvmmv", gesdd),
+    "gesvd": handler("m", "mvmmv", gesdd),
+    "getrf": handler("m", "mvv", getrf),
+    "gtsv": handler("vvvm", "vvvmv", gtsv),
+    "orgqr": handler("mv", "m", orgqr),
+    "ormqr": handler("mvm", "m", ormqr),
+    "potrf": handler("m", "mv", potrf),
+    "syevd": handler("m", "mvv", syevd),
+    "sytrd": handler("m", "mvvvv", sytrd),
+    "trsm": handler("mm", "m", trsm),
+}
+COMPLEX_NAMES = {"orgqr": "ungqr", "ormqr": "unmqr", "syevd": "heevd", "sytrd": "hetrd"}
+
+LAPACK: ReadRows = {
+    f"lapack_{letter}{COMPLEX_NAMES.get(name, name) if letter in 'cz' else name}_ffi": read
+    for name, read in ROUTINES.items()
+    for letter in "sdcz"
+}
+"""By target."""

@@ -1,0 +1,153 @@
+"""Scatters whose region is any computation of elements: read, combined, and written back.
+
+Windows that may meet take turns in the order of their indices, as XLA's CPU and the reference interpreter
+take them; where all indices are said or seen to differ there is one turn. A window that is out of bounds
+is read somewhere inside, and what is made of it is dropped.
+
+Source: StableHLO spec #scatter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lowering.module_tree import Block
+from lowering.read.reader import Reader
+from tenferro.errors import UnsupportedError
+from tenferro.ops import indexing as ix
+from tenferro.ops.structural import Slice
+
+__all__ = ["Numbers", "scattered"]
+
+MOST_TURNS = 1024
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """The dimension numbers of a scatter, by StableHLO's names."""
+
+    update_window_dims: tuple[int, ...]
+    inserted_window_dims: tuple[int, ...]
+    input_batching_dims: tuple[int, ...]
+    scatter_indices_batching_dims: tuple[int, ...]
+    scattered_dims_to_operand_dims: tuple[int, ...]
+    index_vector_dim: int
+
+    def scatter(self, combiner: str, **options: Any) -> ix.Scatter:
+        """The op with a combiner that we have."""
+        return ix.Scatter(
+            update_window_dims=self.update_window_dims,
+            inserted_window_dims=self.inserted_window_dims,
+            input_batching_dims=self.input_batching_dims,
+            scatter_indices_batching_dims=self.scatter_indices_batching_dims,
+            scatter_dims_to_operand_dims=self.scattered_dims_to_operand_dims,
+            index_vector_dim=self.index_vector_dim,
+            combiner=combiner,
+            **options,
+        )
+
+    def gather(self, operand: Sequence[int], update: Sequence[int]) -> ix.Gather:
+        """The op that reads the windows which the scatter writes."""
+        windows = iter([update[axis] for axis in self.update_window_dims])
+        single = {*self.inserted_window_dims, *self.input_batching_dims}
+        return ix.Gather(
+            offset_dims=self.update_window_dims,
+            collapsed_slice_dims=self.inserted_window_dims,
+            operand_batching_dims=self.input_batching_dims,
+            start_indices_batching_dims=self.scatter_indices_batching_dims,
+            start_index_map=self.scattered_dims_to_operand_dims,
+            index_vector_dim=self.index_vector_dim,
+            slice_sizes=tuple(
+                [1 if axis in single else next(windows) for axis in range(len(operand))]
+            ),
+        )
+
+
+def scattered(
+    r: Reader,
+    block: Block,
+    numbers: Numbers,
+    inputs: Sequence[int],
+    indices: int,
+    updates: Sequence[int],
+    unique: bool,
+) -> list[int]:
+    """The inputs after every window of them is combined with its updates.
+
+    Raises:
+        UnsupportedError: more turns than a program should hold, or a region that is no computation of
+            elements.
+    """
+    index_axes, update_axes = _turning_axes(r, numbers, indices, updates[0])
+    extents = [r.spec(indices).shape[axis] for axis in index_axes]
+    values = list(inputs)
+    if 0 in r.spec(updates[0]).shape:
+        return values
+    if unique or _differ(r, numbers, indices) or int(np.prod(extents)) == 1:
+        return _turn(r, block, numbers, values, indices, updates)
+    if int(np.prod(extents)) > MOST_TURNS:
+        raise UnsupportedError(
+            f"a scatter of {int(np.prod(extents))} windows by a region of several operations; at most "
+            f"{MOST_TURNS} where windows may meet: say unique_indices where they do not"
+        )
+    for place in np.ndindex(*extents):
+        part = _piece(r, indices, index_axes, place)
+        pieces = [_piece(r, update, update_axes, place) for update in updates]
+        values = _turn(r, block, numbers, values, part, pieces)
+    return values
+
+
+def _turn(
+    r: Reader,
+    block: Block,
+    numbers: Numbers,
+    values: Sequence[int],
+    indices: int,
+    updates: Sequence[int],
+) -> list[int]:
+    """Windows that do not meet, all at once."""
+    shape = r.spec(updates[0]).shape
+    read = [r.emit(numbers.gather(r.spec(x).shape, shape), x, indices) for x in values]
+    made = r.lifted(block, [*read, *updates])
+    write = numbers.scatter("set")
+    return [r.emit(write, x, indices, y) for x, y in zip(values, made, strict=True)]
+
+
+def _turning_axes(
+    r: Reader, numbers: Numbers, indices: int, update: int
+) -> tuple[list[int], list[int]]:
+    """The axes of indices and of updates along which windows may meet: not those of batches."""
+    every = [axis for axis in range(len(r.spec(indices).shape)) if axis != numbers.index_vector_dim]
+    others = [
+        axis for axis in range(len(r.spec(update).shape)) if axis not in numbers.update_window_dims
+    ]
+    kept = [
+        place
+        for place, axis in enumerate(every)
+        if axis not in numbers.scatter_indices_batching_dims
+    ]
+    return [every[place] for place in kept], [others[place] for place in kept]
+
+
+def _differ(r: Reader, numbers: Numbers, indices: int) -> bool:
+    """Whether indices that are known all differ, and their windows are single elements."""
+    known = r.evaluated(indices)
+    axis = numbers.index_vector_dim
+    if known is None or numbers.update_window_dims or numbers.scatter_indices_batching_dims:
+        return False
+    vectors = known.reshape(-1, 1) if axis == known.ndim else np.moveaxis(known, axis, -1)
+    vectors = vectors.reshape(-1, vectors.shape[-1])
+    return len(np.unique(vectors, axis=0)) == len(vectors)
+
+
+def _piece(r: Reader, x: int, axes: Sequence[int], place: Sequence[int]) -> int:
+    """One position along some axes, which stay with extent one."""
+    shape = r.spec(x).shape
+    at = dict(zip(axes, place, strict=True))
+    starts = tuple([at.get(axis, 0) for axis in range(len(shape))])
+    limits = tuple([at[axis] + 1 if axis in at else extent for axis, extent in enumerate(shape)])
+    return r.emit(Slice(starts, limits, (1,) * len(shape)), x)

@@ -1,0 +1,42 @@
+"""Tuples, taken apart before anything is read: an element of a tuple is what went into it.
+
+Source: StableHLO spec #tuple, #get_tuple_element.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lowering.module_tree import Block, ModuleTree
+
+__all__ = ["without_tuples"]
+
+
+def without_tuples(tree: ModuleTree) -> ModuleTree:
+    """The module without tuples that are made and taken apart in one function; others stay, to be refused."""
+    names = ("stablehlo.tuple", "stablehlo.get_tuple_element")
+    if not tree.operation_names() & set(names):
+        return tree
+    functions = {
+        name: replace(function, body=_flat(function.body, {}, {}))
+        for name, function in tree.functions.items()
+    }
+    return replace(tree, functions=functions)
+
+
+def _flat(block: Block, parts: dict[int, tuple[int, ...]], same: dict[int, int]) -> Block:
+    """The block, given what tuples are made of, and which values are others."""
+    kept = []
+    for operation in block.operations:
+        operands = tuple([same.get(value, value) for value in operation.operands])
+        if operation.name == "stablehlo.tuple":
+            parts[operation.results[0]] = operands
+        elif operation.name == "stablehlo.get_tuple_element" and operands[0] in parts:
+            chosen = parts[operands[0]][operation.attributes["index"]]
+            same[operation.results[0]] = chosen
+            if chosen in parts:
+                parts[operation.results[0]] = parts[chosen]
+        else:
+            regions = tuple([_flat(region, parts, same) for region in operation.regions])
+            kept.append(replace(operation, operands=operands, regions=regions))
+    return replace(block, operations=kept)

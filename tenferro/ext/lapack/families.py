@@ -1,0 +1,228 @@
+"""Factorisations as LAPACK's routines give them. Leading axes are batch axes.
+
+`tenferro.ext.linalg` is for programs that people write. These are for modules that others lowered, whose
+text goes on with what a routine leaves: reflectors below R, pivots that count from one, `info`.
+
+Source: LAPACK Users' Guide, by name of routine; jaxlib's handlers for the order of operands and results.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tenferro.errors import DTypeError, ShapeError
+from tenferro.ext.linalg.families import COMPLEX, REAL, matrix, smaller, square
+from tenferro.extension import ExtensionOp, extension_family
+from tenferro.types import DType
+
+__all__ = [
+    "FAMILIES",
+    "Gees",
+    "Geev",
+    "Gehrd",
+    "Geqp3",
+    "Geqrf",
+    "Getrf",
+    "Gtsv",
+    "HouseholderProduct",
+    "PivotsToPermutation",
+    "Sytrd",
+]
+
+INFO = DType.I32
+
+
+@extension_family("tenferro", "getrf", version=1)
+@dataclass(frozen=True)
+class Getrf(ExtensionOp):
+    """L below the diagonal and U on and above it, the rows swapped in turn, and `info`.
+
+    Row i was swapped with row pivots[i] - 1, for i = 0, 1, ..; `info` is the place of the first zero on
+    U's diagonal, counted from one, and 0 where there is none.
+    """
+
+    output_count = 3
+
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        dtype, batch, m, n = matrix(self, input_dtypes, input_shapes)
+        return [(dtype, input_shapes[0]), (INFO, (*batch, smaller(m, n))), (INFO, batch)]
+
+
+@extension_family("tenferro", "pivots_to_permutation", version=1)
+@dataclass(frozen=True)
+class PivotsToPermutation(ExtensionOp):
+    """0, .., size - 1 after swapping entries i and x0[i] for i = 0, 1, ..; these count from zero."""
+
+    size: int
+
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        if not input_dtypes[0].is_integer:
+            raise DTypeError(f"PivotsToPermutation: x0 is {input_dtypes[0]}; accepted: integers")
+        if not len(input_shapes[0]):
+            raise ShapeError("PivotsToPermutation: x0 needs an axis, got a scalar")
+        return [(input_dtypes[0], (*input_shapes[0][:-1], self.size))]
+
+
+@extension_family("tenferro", "geqrf", version=1)
+@dataclass(frozen=True)
+class Geqrf(ExtensionOp):
+    """R on and above the diagonal, the reflectors that made it below, and their factors tau.
+
+    Q = H_1 H_2 .. with H_i = 1 - tau_i v_i v_i^H, v_i zero above i and one at i.
+    """
+
+    output_count = 2
+
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        dtype, batch, m, n = matrix(self, input_dtypes, input_shapes)
+        return [(dtype, input_shapes[0]), (dtype, (*batch, smaller(m, n)))]
+
+
+@extension_family("tenferro", "geqp3", version=1)
+@dataclass(frozen=True)
+class Geqp3(ExtensionOp):
+    """As `Geqrf` of the columns of A in an order that makes R's diagonal fall; the order, counted from
+    one, is the second result.
+    """
+
+    output_count = 3
+
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        dtype, batch, m, n = matrix(self, input_dtypes, input_shapes)
+        return [
+            (dtype, input_shapes[0]),
+            (INFO, (*batch, n)),
+            (dtype, (*batch, smaller(m, n))),
+        ]
+
+
+@extension_family("tenferro", "householder_product", version=1)
+@dataclass(frozen=True)
+class HouseholderProduct(ExtensionOp):
+    """The first columns, as many as x0 has, of H_1 H_2 .., from reflectors packed as `Geqrf` packs them
+    and their factors: orgqr and ungqr.
+    """
+
+    input_count = 2
+
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        dtype, batch, m, n = matrix(self, input_dtypes, input_shapes)
+        if input_dtypes[1] is not dtype:
+            raise DTypeError(
+                f"HouseholderProduct: x0 and x1 must have one dtype, got {dtype}, {input_dtypes[1]}"
+            )
+        factors = tuple(input_shapes[1])
+        if factors[:-1] != batch or not factors:
+            raise ShapeError(
+                f"HouseholderProduct: x0 {tuple(input_shapes[0])} and x1 {factors} must have one batch shape"
+            )
+        extents = (m, n, factors[-1])
+        if all(isinstance(extent, int) for extent in extents) and not m >= n >= factors[-1]:
+            raise ShapeError(
+                f"HouseholderProduct: x0 has {m} rows and {n} columns, and x1 {factors[-1]} factors; neither "
+                "may be more than the one before"
+            )
+        return [(dtype, input_shapes[0])]
+
+
+@extension_family("tenferro", "geev", version=1)
+@dataclass(frozen=True)
+class Geev(ExtensionOp):
+    """Eigenvalues, and left and right eigenvectors of unit length as columns; all complex.
+
+    A v = w v, and u^H A = w u^H for u a left one.
+    """
+
+    output_count = 3
+
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        dtype, batch, n = square(self, input_dtypes, input_shapes)
+        dtype = COMPLEX.get(dtype, dtype)
+        return [(dtype, (*batch, n)), (dtype, input_shapes[0]), (dtype, input_shapes[0])]
+
+
+@extension_family("tenferro", "gtsv", version=1)
+@dataclass(frozen=True)
+class Gtsv(ExtensionOp):
+    """X with T X = B for T of three diagonals, and `info`, which is not 0 where T is singular.
+
+    Below, on and above the diagonal have n entries each, of which the first below and the last above
+    are not read.
+    """
+
+    input_count = 4
+    output_count = 2
+
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        dtype, batch, n, _ = matrix(self, input_dtypes[3:], input_shapes[3:])
+        for place in range(3):
+            if input_dtypes[place] is not dtype:
+                raise DTypeError(
+                    f"Gtsv: x{place} and x3 must have one dtype, got {input_dtypes[place]}, {dtype}"
+                )
+            if tuple(input_shapes[place]) != (*batch, n):
+                raise ShapeError(
+                    f"Gtsv: x{place} must have shape {(*batch, n)} beside x3 "
+                    f"{tuple(input_shapes[3])}, got {tuple(input_shapes[place])}"
+                )
+        return [(dtype, input_shapes[3]), (INFO, batch)]
+
+
+@extension_family("tenferro", "sytrd", version=1)
+@dataclass(frozen=True)
+class Sytrd(ExtensionOp):
+    """A real tridiagonal matrix unitarily similar to a Hermitian one, of which one triangle is read:
+    the packed reflectors, the diagonal, the one beside it, and the reflectors' factors.
+    """
+
+    lower: bool = True
+    output_count = 4
+
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        dtype, batch, n = square(self, input_dtypes, input_shapes)
+        beside = (*batch, n - 1)
+        real = REAL.get(dtype, dtype)
+        return [(dtype, input_shapes[0]), (real, (*batch, n)), (real, beside), (dtype, beside)]
+
+
+@extension_family("tenferro", "gehrd", version=1)
+@dataclass(frozen=True)
+class Gehrd(ExtensionOp):
+    """A Hessenberg matrix unitarily similar to A, reflectors packed below it, and their factors."""
+
+    output_count = 2
+
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        dtype, batch, n = square(self, input_dtypes, input_shapes)
+        return [(dtype, input_shapes[0]), (dtype, (*batch, n - 1))]
+
+
+@extension_family("tenferro", "gees", version=1)
+@dataclass(frozen=True)
+class Gees(ExtensionOp):
+    """T and Z with A = Z T Z^H, T upper triangular, in blocks of two for a real A's complex pairs, the
+    eigenvalues, complex, and `info`.
+    """
+
+    output_count = 4
+
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        dtype, batch, n = square(self, input_dtypes, input_shapes)
+        values = COMPLEX.get(dtype, dtype)
+        shape = input_shapes[0]
+        return [(dtype, shape), (dtype, shape), (values, (*batch, n)), (INFO, batch)]
+
+
+FAMILIES: tuple[type[Any], ...] = (
+    Getrf,
+    PivotsToPermutation,
+    Geqrf,
+    Geqp3,
+    HouseholderProduct,
+    Geev,
+    Gtsv,
+    Sytrd,
+    Gehrd,
+    Gees,
+)

@@ -1,0 +1,242 @@
+"""Derivatives of LAPACK's forms: those of the factorisations, carried over to what is packed.
+
+A reduction to tridiagonal, Hessenberg or Schur form has none here: the eigenvalues' have.
+
+Source: Ballard et al., "Reconstructing Householder vectors from tall-skinny QR", 2014, for Q - 1 = V U;
+Puglisi, "Modification of the Householder method based on the compact WY representation", 1992.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tenferro.ext.lapack import families as fam
+from tenferro.ext.linalg import families as linalg
+from tenferro.ext.linalg.rules import (
+    EigRule,
+    LuRule,
+    MatrixRule,
+    QrRule,
+    adjoint,
+    columns,
+    cut,
+    diagonal,
+    diagonal_matrix,
+    from_right,
+    identity_of,
+    joined,
+    rows,
+    triangular,
+    tril,
+    triu,
+)
+from tenferro.extension import ExtensionRuleSet, RuleBuilder
+from tenferro.extension.algebra import (
+    Value,
+    add,
+    broadcast,
+    conj,
+    is_zero,
+    matmul,
+    select,
+    take_along,
+    zeros,
+)
+
+__all__ = ["rule_set"]
+
+
+class GetrfRule(MatrixRule):
+    """As of `Lu`, with the permutation that the pivots make."""
+
+    family_id = fam.Getrf.family_id
+
+    def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
+        packed, pivots, _ = outputs
+        perm = builder.apply(fam.PivotsToPermutation(packed.shape[-2]), pivots - 1)
+        packed_dot, _ = LuRule().linearize(linalg.Lu(), builder, primals, (packed, perm), tangents)
+        return packed_dot, None, None
+
+
+class PivotsToPermutationRule(MatrixRule):
+    """Integers have no derivative."""
+
+    family_id = fam.PivotsToPermutation.family_id
+
+
+def packed_tangents(
+    builder: RuleBuilder, a: Value, packed: Value, factors: Value, a_dot: Value
+) -> tuple[Value, Value]:
+    """The tangents of R with the reflectors V below it, and of tau.
+
+    Q_dot and R_dot are `Qr`'s. Q less the first columns of the unit matrix is V U, V unit lower and U
+    upper triangular with -tau on the diagonal: V_dot and U_dot are those of an elimination without
+    pivots. A reflector with tau = 0 is none, and stays none.
+    """
+    k = factors.shape[-1]
+    left = cut(packed, -1, 0, k)
+    q = builder.apply(fam.HouseholderProduct(), left, factors)
+    r = triu(cut(packed, -2, 0, k))
+    q_dot, r_dot = QrRule().linearize(linalg.Qr(), builder, (a,), (q, r), (a_dot,))
+    m = packed.shape[-2]
+    corner, top = cut(left, -2, 0, k), cut(q, -2, 0, k)
+    upper = triangular(builder, corner, top - identity_of(top), lower=True, unit_diagonal=True)
+    none = is_zero(factors)
+    safe = triu(upper) + diagonal_matrix(select(none, 1, factors * 0))
+    g = from_right(builder, cut(q_dot, -2, 0, k), safe, lower=False)
+    g = triangular(builder, corner, g, lower=True, unit_diagonal=True)
+    kept = select(none, 0, factors * 0 + 1)
+    unit = tril(corner, -1) + identity_of(corner)
+    v_dot = columns(matmul(unit, tril(g, -1)), kept)
+    upper_dot = matmul(triu(g), triu(upper))
+    if m > k:
+        rest = cut(q_dot, -2, k, m) - matmul(cut(left, -2, k, m), upper_dot)
+        below = columns(from_right(builder, rest, safe, lower=False), kept)
+        v_dot = joined(v_dot, below, -2)
+        edge = zeros(cut(packed, -2, k, m))
+        r_dot = joined(r_dot, edge, -2)
+    n = packed.shape[-1]
+    if n > k:
+        v_dot = joined(v_dot, zeros(cut(packed, -1, k, n)), -1)
+    return triu(r_dot) + tril(v_dot, -1), -diagonal(upper_dot)
+
+
+class GeqrfRule(MatrixRule):
+    """See `packed_tangents`."""
+
+    family_id = fam.Geqrf.family_id
+
+    def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
+        return packed_tangents(builder, *primals, *outputs, *tangents)
+
+
+class Geqp3Rule(MatrixRule):
+    """As of `Geqrf`, of the columns in the order chosen."""
+
+    family_id = fam.Geqp3.family_id
+
+    def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
+        (a,), (packed, order, factors), (a_dot,) = primals, outputs, tangents
+        axis = a.rank - 1
+        places = broadcast(order - 1, zeros(a, order.dtype), (*range(a.rank - 2), axis))
+        ordered, ordered_dot = (take_along(x, places, axis) for x in (a, a_dot))
+        packed_dot, factors_dot = packed_tangents(builder, ordered, packed, factors, ordered_dot)
+        return packed_dot, None, factors_dot
+
+
+class HouseholderProductRule(MatrixRule):
+    """Q = 1 - V T V_n^H with T = (1 + D S)^-1 D, D = diag tau, S the part of V^H V above the diagonal.
+
+    T_dot = (1 + D S)^-1 (D_dot (1 - S T) - D S_dot T).
+    """
+
+    family_id = fam.HouseholderProduct.family_id
+
+    def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
+        (packed, factors), (packed_dot, factors_dot) = primals, tangents
+        k, n = factors.shape[-1], packed.shape[-1]
+        left = cut(packed, -1, 0, k)
+        v = tril(left, -1) + identity_of(left)
+        s = triu(matmul(adjoint(v), v), 1)
+        scaled = rows(factors, s)
+
+        def divided(x: Value) -> Value:
+            return triangular(builder, scaled, x, lower=False, unit_diagonal=True)
+
+        t = divided(diagonal_matrix(factors))
+        first = cut(v, -2, 0, n)
+        inner = None
+        if factors_dot is not None:
+            inner = rows(factors_dot, identity_of(s) - matmul(s, t))
+        q_dot = None
+        if packed_dot is not None:
+            v_dot = tril(cut(packed_dot, -1, 0, k), -1)
+            s_dot = triu(matmul(adjoint(v_dot), v) + matmul(adjoint(v), v_dot), 1)
+            inner = add(inner, -rows(factors, matmul(s_dot, t)))
+            along = matmul(matmul(v_dot, t), adjoint(first))
+            across = matmul(matmul(v, t), adjoint(cut(v_dot, -2, 0, n)))
+            q_dot = -(along + across)
+        assert inner is not None
+        return add(q_dot, -matmul(matmul(v, divided(inner)), adjoint(first)))
+
+
+class GeevRule(MatrixRule):
+    """As of `Eig`: left vectors are those of A^H, whose eigenvalues are the conjugates."""
+
+    family_id = fam.Geev.family_id
+
+    def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
+        (a,), (w, left, right), (a_dot,) = primals, outputs, tangents
+        rule = EigRule()
+        w_dot, right_dot = rule.linearize(linalg.Eig(), builder, (a,), (w, right), (a_dot,))
+        turned = (adjoint(a),), (conj(w), left), (adjoint(a_dot),)
+        _, left_dot = rule.linearize(linalg.Eig(), builder, *turned)
+        return w_dot, left_dot, right_dot
+
+
+class GtsvRule(MatrixRule):
+    """X_dot = T^-1 (B_dot - T_dot X); linear in B, its transpose solves with T^H."""
+
+    family_id = fam.Gtsv.family_id
+
+    def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
+        (*diagonals, _), (x, _), (*moved, b_dot) = primals, outputs, tangents
+        neighbours = (shifted(x, 1), x, shifted(x, -1))
+        change = b_dot
+        for part, near in zip(moved, neighbours, strict=True):
+            if part is not None:
+                change = add(change, -rows(part, near))
+        assert change is not None
+        return builder.apply(op, *diagonals, change)[0], None
+
+    def transpose_rule(
+        self, op: Any, builder: Any, inputs: Any, linear: Any, cotangents: Any
+    ) -> Any:
+        below, middle, above, _ = inputs
+        turned = (conj(part) for part in (shifted(above, 1, -1), middle, shifted(below, -1, -1)))
+        return None, None, None, builder.apply(op, *turned, cotangents[0])[0]
+
+
+def shifted(x: Value, by: int, axis: int = -2) -> Value:
+    """Entry i - by at place i, zero beyond the ends."""
+    n = x.shape[axis]
+    edge = zeros(cut(x, axis, 0, 1))
+    if by > 0:
+        return joined(edge, cut(x, axis, 0, n - 1), axis)
+    return joined(cut(x, axis, 1, n), edge, axis)
+
+
+class SytrdRule(MatrixRule):
+    """None."""
+
+    family_id = fam.Sytrd.family_id
+
+
+class GehrdRule(MatrixRule):
+    """None."""
+
+    family_id = fam.Gehrd.family_id
+
+
+class GeesRule(MatrixRule):
+    """None."""
+
+    family_id = fam.Gees.family_id
+
+
+def rule_set() -> ExtensionRuleSet:
+    """The rules of all families here."""
+    return ExtensionRuleSet(
+        [
+            GetrfRule(),
+            PivotsToPermutationRule(),
+            GeqrfRule(),
+            Geqp3Rule(),
+            HouseholderProductRule(),
+            GeevRule(),
+            GtsvRule(),
+            SytrdRule(),
+            GehrdRule(),
+            GeesRule(),
+        ]
+    )

@@ -1,0 +1,156 @@
+"""Native execution of LAPACK's forms, by the routines of those names through scipy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tenferro.ext.lapack import families as fam
+from tenferro.extension import ExtensionCaches, ExtensionRuntime
+from tenferro.types import DType
+
+__all__ = ["runtimes"]
+
+Array = np.ndarray[Any, Any]
+
+
+def routine(name: str, *arrays: Array) -> Any:
+    """LAPACK's routine for the dtype of these."""
+    from scipy.linalg import lapack
+
+    return lapack.get_lapack_funcs((name,), arrays)[0]
+
+
+def with_workspace(function: Any, *arguments: Any, **options: Any) -> Any:
+    """The routine's results without its workspace, which is as large as it asks for."""
+    wanted = function(*arguments, lwork=-1, **options)[-2][0]
+    return function(*arguments, lwork=int(wanted.real), **options)
+
+
+def getrf(op: fam.Getrf, a: Array) -> Any:
+    packed, pivots, info = routine("getrf", a)(a)
+    return packed, (pivots + 1).astype(np.int32), np.int32(info)
+
+
+def pivots_to_permutation(op: fam.PivotsToPermutation, pivots: Array) -> Any:
+    perm = np.arange(op.size, dtype=pivots.dtype)
+    for i, pivot in enumerate(pivots):
+        perm[i], perm[pivot] = perm[pivot], perm[i]
+    return (perm,)
+
+
+def geqrf(op: fam.Geqrf, a: Array) -> Any:
+    packed, factors, _, _ = with_workspace(routine("geqrf", a), a)
+    return packed, factors
+
+
+def geqp3(op: fam.Geqp3, a: Array) -> Any:
+    packed, order, factors, _, _ = with_workspace(routine("geqp3", a), a)
+    return packed, order.astype(np.int32), factors
+
+
+def householder_product(op: fam.HouseholderProduct, packed: Array, factors: Array) -> Any:
+    if not len(factors):
+        return (np.eye(*packed.shape, dtype=packed.dtype),)
+    name = "ungqr" if packed.dtype.kind == "c" else "orgqr"
+    return (with_workspace(routine(name, packed), packed, factors)[0],)
+
+
+def unpacked(imaginary: Array, vectors: Array) -> Array:
+    """Complex vectors from real ones: a pair's columns hold the real and the imaginary part."""
+    found = vectors.astype(np.result_type(vectors.dtype, np.complex64))
+    for j in np.flatnonzero(imaginary > 0):
+        found[:, j] = vectors[:, j] + 1j * vectors[:, j + 1]
+        found[:, j + 1] = found[:, j].conj()
+    return found
+
+
+def geev(op: fam.Geev, a: Array) -> Any:
+    """NaN where the iteration fails, and for what is not finite."""
+    kind = np.result_type(a.dtype, np.complex64)
+    if not np.isfinite(a).all():
+        return tuple(np.full(shape, np.nan, kind) for shape in (a.shape[:-1], a.shape, a.shape))
+    *values, left, right, info = routine("geev", a)(a)
+    if a.dtype.kind == "c":
+        found = (values[0], left, right)
+    else:
+        re, im = values
+        found = ((re + 1j * im).astype(kind), unpacked(im, left), unpacked(im, right))
+    return tuple(np.full_like(x, np.nan) for x in found) if info else found
+
+
+def gtsv(op: fam.Gtsv, below: Array, diagonal: Array, above: Array, b: Array) -> Any:
+    if len(b) == 1:  # because scipy's wrapper wants something beside the diagonal
+        with np.errstate(all="ignore"):
+            return b / diagonal, np.int32(diagonal[0] == 0)
+    *_, x, info = routine("gtsv", b)(below[1:], diagonal, above[:-1], b)
+    return x, np.int32(info)
+
+
+def sytrd(op: fam.Sytrd, a: Array) -> Any:
+    name = "hetrd" if a.dtype.kind == "c" else "sytrd"
+    function = routine(name, a)
+    wanted = int(routine(f"{name}_lwork", a)(len(a), lower=op.lower)[0].real)
+    packed, diagonal, beside, factors, _ = function(a, lower=op.lower, lwork=max(wanted, 1))
+    return packed, diagonal, beside, factors
+
+
+def gehrd(op: fam.Gehrd, a: Array) -> Any:
+    wanted = int(routine("gehrd_lwork", a)(len(a))[0].real)
+    packed, factors, _ = routine("gehrd", a)(a, lwork=max(wanted, 1))
+    return packed, factors
+
+
+def gees(op: fam.Gees, a: Array) -> Any:
+    found = routine("gees", a)(lambda *_: False, a)
+    values = found[2:-3]
+    vectors, info = found[-3], found[-1]
+    whole = values[0] if len(values) == 1 else values[0] + 1j * values[1]
+    kind = np.result_type(a.dtype, np.complex64)
+    return found[0], vectors, whole.astype(kind), np.int32(info)
+
+
+KERNELS: dict[type[Any], tuple[Callable[..., Any], tuple[int, ...]]] = {
+    fam.Getrf: (getrf, (2,)),
+    fam.PivotsToPermutation: (pivots_to_permutation, (1,)),
+    fam.Geqrf: (geqrf, (2,)),
+    fam.Geqp3: (geqp3, (2,)),
+    fam.HouseholderProduct: (householder_product, (2, 1)),
+    fam.Geev: (geev, (2,)),
+    fam.Gtsv: (gtsv, (1, 1, 1, 2)),
+    fam.Sytrd: (sytrd, (2,)),
+    fam.Gehrd: (gehrd, (2,)),
+    fam.Gees: (gees, (2,)),
+}
+"""For each family what one matrix gives, and how many axes of each input are its own."""
+
+
+class LapackRuntime(ExtensionRuntime):
+    """One family of this package, matrix by matrix."""
+
+    order = "K"
+
+    def __init__(self, family: type[Any]) -> None:
+        self.family_id = family.family_id
+        self._kernel, self._ranks = KERNELS[family]
+
+    def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
+        """By the routine; what has no elements is known without it."""
+        dtypes = [DType.of(x.dtype) for x in inputs]
+        declared = op.infer_output_meta(dtypes, [x.shape for x in inputs])
+        outputs = [np.zeros(shape, dtype.dtype) for dtype, shape in declared]
+        batch = inputs[0].shape[: inputs[0].ndim - self._ranks[0]]
+        if not outputs[0].size:
+            return outputs
+        for index in np.ndindex(*batch):
+            found = self._kernel(op, *[x[index] for x in inputs])
+            for place, y in zip(outputs, found, strict=True):
+                place[index] = y
+        return outputs
+
+
+def runtimes() -> list[ExtensionRuntime]:
+    """The runtimes of all families here."""
+    return [LapackRuntime(family) for family in fam.FAMILIES]

@@ -1,0 +1,259 @@
+"""LAPACK's calls, read: JAX's values by the same library, their gradients, and what their flags and layouts say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.scipy.linalg as jsl
+import numpy as np
+import pytest
+import scipy.linalg as sl
+from jax._src.lax import linalg as raw
+
+import tenferro as tnf
+import xla_peer
+from lowering import import_stablehlo, lower_to_stablehlo
+from tenferro import errors
+
+ll = jax.lax.linalg
+XLA = xla_peer.XlaExecutor()
+DTYPES = ["float32", "float64", "complex64", "complex128"]
+
+
+def general(dtype: str, *shape: int) -> Any:
+    rng = np.random.default_rng(shape)
+    x = rng.normal(size=shape)
+    if np.dtype(dtype).kind == "c":
+        x = x + 1j * rng.normal(size=shape)
+    return x.astype(dtype)
+
+
+def adjoint(x: Any) -> Any:
+    return x.swapaxes(-1, -2).conj()
+
+
+def definite(x: Any) -> Any:
+    return x @ adjoint(x) + 3 * jnp.eye(x.shape[-1], dtype=x.dtype)
+
+
+CALLS: dict[str, Any] = {
+    "cholesky": lambda x: (ll.cholesky(definite(x)), jsl.cholesky(definite(x))),
+    "not definite": lambda x: ll.cholesky(-definite(x)),
+    "lu": lambda x: (*ll.lu(x), *ll.lu(x[..., :3, :])),
+    "solve": lambda x: jnp.linalg.solve(definite(x), x[..., :2]),
+    "inv, det": lambda x: (jnp.linalg.inv(definite(x)), *jnp.linalg.slogdet(x)),
+    "qr": lambda x: (*jnp.linalg.qr(x[..., :3]), *jnp.linalg.qr(x[..., :3, :], mode="complete")),
+    "qr, pivots": lambda x: ll.qr(x[..., :3], pivoting=True, full_matrices=False),
+    "raw": lambda x: raw.geqrf(x),
+    "product": lambda x: ll.householder_product(x[..., :3], x[..., 0, :2]),
+    "values": lambda x: (jnp.linalg.svd(x, compute_uv=False), jnp.linalg.eigvalsh(definite(x))),
+    "triangular": lambda x: [
+        ll.triangular_solve(x + 4 * jnp.eye(5, dtype=x.dtype), x, left_side=left, lower=lower,
+                            transpose_a=turned, conjugate_a=turned and left, unit_diagonal=left and lower)
+        for left in (True, False) for lower in (True, False) for turned in (True, False)
+    ],
+    "tridiagonal": lambda x: ll.tridiagonal_solve(
+        x[..., 0], x[..., 1] + 4, x[..., 2], x[..., 3:]
+    ),
+    "reduced": lambda x: (*ll.tridiagonal(definite(x)), *ll.tridiagonal(definite(x), lower=False)),
+    "hessenberg": lambda x: ll.hessenberg(x),
+    "schur": lambda x: (ll.schur(x), ll.schur(x, compute_schur_vectors=False)),
+    "by the other routine": lambda x: ll.svd(x, compute_uv=False, algorithm=ll.SvdAlgorithm.QR),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", CALLS)
+def test_what_jax_calls(name: str, dtype: str) -> None:
+    for shape in [(5, 5), (2, 5, 5)]:
+        x = general(dtype, *shape)
+        with jax.enable_x64(True):
+            wanted = jax.tree_util.tree_leaves(CALLS[name](jnp.asarray(x)))
+        program = xla_peer.from_jax(CALLS[name], x)
+        found = jax.tree_util.tree_leaves(program.run(x))
+        on_peer = jax.tree_util.tree_leaves(XLA.run(program, x))
+        tolerance = 3000 * np.finfo(dtype).eps
+        for a, b, c in zip(found, wanted, on_peer, strict=True):
+            assert (a.shape, str(a.dtype)) == (b.shape, str(b.dtype))
+            for y in (a, c):
+                np.testing.assert_allclose(y, b, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("transpose", [True, False])
+def test_reflections_of_a_matrix(dtype: str, left: bool, transpose: bool) -> None:
+    if not hasattr(raw, "ormqr"):
+        pytest.skip("this JAX has no ormqr")
+    packed, c = general(dtype, 5, 3), general(dtype, 5, 5)
+    with jax.enable_x64(True):
+        packed, factors = (np.asarray(y) for y in raw.geqrf(packed))
+
+        def call(packed: Any, factors: Any, c: Any) -> Any:
+            return raw.ormqr(packed, factors, c, left=left, transpose=transpose)
+
+        wanted = call(packed, factors, c)
+    program = xla_peer.from_jax(call, packed, factors, c)
+    np.testing.assert_allclose(program.run(packed, factors, c), wanted, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_vectors_of_either_side(dtype: str) -> None:
+    a = general(dtype, 2, 4, 4)
+    for left in (True, False):
+        for right in (True, False):
+
+            def call(x: Any, left: bool = left, right: bool = right) -> Any:
+                return ll.eig(x, compute_left_eigenvectors=left, compute_right_eigenvectors=right)
+
+            w, *vectors = xla_peer.from_jax(call, a).run(a)
+            tolerance = 1000 * np.finfo(dtype).eps
+            if left:
+                u = vectors[0]
+                np.testing.assert_allclose(
+                    adjoint(u) @ a, w[..., None] * adjoint(u), atol=tolerance
+                )
+            if right:
+                np.testing.assert_allclose(
+                    a @ vectors[-1], vectors[-1] * w[:, None], atol=tolerance
+                )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("lower", [True, False])
+def test_one_triangle_of_a_hermitian_matrix_is_read(dtype: str, lower: bool) -> None:
+    a = general(dtype, 5, 5)
+    part = np.tril(a) if lower else np.triu(a)
+    h = part + adjoint(part) - np.diag(np.diag(part).real)
+
+    def call(x: Any) -> Any:
+        return ll.eigh(x, lower=lower, symmetrize_input=False)
+
+    v, w = xla_peer.from_jax(call, a).run(a)
+    tolerance = 500 * np.finfo(dtype).eps
+    np.testing.assert_allclose(h @ v, v * w, atol=tolerance)
+
+
+SCALARS: dict[str, Any] = {
+    "qr": lambda x, m: m.abs(m.linalg.qr(x[:, :3])[1]).sum() + m.real(m.linalg.qr(x[:, :3])[0][1, 2]),
+    "cholesky": lambda x, m: m.real(m.linalg.cholesky(definite_by(x, m))[2, 1]),
+    "solve": lambda x, m: m.abs(m.linalg.solve(x, x[:, 0])).sum(),
+    "svd": lambda x, m: m.linalg.svd(x, full_matrices=False)[1][1],
+    "eigh": lambda x, m: m.linalg.eigh(definite_by(x, m))[0][1],
+    "slogdet": lambda x, m: m.linalg.slogdet(x)[1],
+}  # fmt: skip
+
+
+def definite_by(x: Any, m: Any) -> Any:
+    return x @ m.conj(x).T + 3 * m.eye(x.shape[0])
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("name", SCALARS)
+def test_gradients_of_what_was_read(name: str, dtype: str) -> None:
+    x = general(dtype, 4, 4)
+
+    def loss(x: Any) -> Any:
+        return SCALARS[name](x, jnp)
+
+    with jax.enable_x64(True):
+        wanted = np.asarray(jax.grad(loss)(x)).conj()  # JAX's is the conjugate of ours
+    program = xla_peer.from_jax(loss, x)
+    np.testing.assert_allclose(tnf.grad(program)(x), wanted, rtol=1e-8, atol=1e-9)
+
+
+def module(target: str, operands: str, results: str, config: str, more: str = "") -> str:
+    """A call of one operand and one result that counts, `%x` and `%0#0`."""
+    given = operands.split(" | ")
+    made = results.split(" | ")
+    head = ", ".join(f"%a{i}: {kind}" for i, kind in enumerate(given))
+    names = ", ".join(f"%a{i}" for i in range(len(given)))
+    count = len(made)
+    shown = [f"%0#{i}" for i in range(count)] if count > 1 else ["%0"]
+    return (
+        f"func.func @main({head}) -> ({', '.join(made)}) {{\n"
+        f"  %0{f':{count}' if count > 1 else ''} = stablehlo.custom_call @{target}({names}) "
+        f"{{api_version = 4 : i32, backend_config = {{{config}}}{more}}} : "
+        f"({', '.join(given)}) -> ({', '.join(made)})\n"
+        f"  return {', '.join(shown)} : {', '.join(made)}\n}}"
+    )
+
+
+BY_COLUMNS = (
+    ", operand_layouts = [dense<[0, 1]> : tensor<2xindex>], "
+    "result_layouts = [dense<[0, 1]> : tensor<2xindex>, dense<> : tensor<0xindex>]"
+)
+
+
+@pytest.mark.parametrize("lower", [True, False])
+def test_the_other_triangle_of_potrf_stays(lower: bool) -> None:
+    a = general("float64", 4, 4)
+    h = a @ a.T
+    given = np.tril(h) + np.triu(a, 1) if lower else np.triu(h) + np.tril(a, -1)
+    text = module(
+        "lapack_dpotrf_ffi",
+        "tensor<4x4xf64>",
+        "tensor<4x4xf64> | tensor<i32>",
+        f"uplo = {ord('L' if lower else 'U')} : ui8",
+        BY_COLUMNS,
+    )
+    program = import_stablehlo(text)
+    packed, info = program.run(given)
+    factor = sl.cholesky(h, lower=lower)
+    wanted = np.tril(factor) + np.triu(a, 1) if lower else np.triu(factor) + np.tril(a, -1)
+    np.testing.assert_allclose(packed, wanted, rtol=1e-12)
+    assert info == 0
+    assert program.run(-h)[1] > 0
+    assert program.run(np.full((4, 4), np.nan))[1] > 0
+
+
+def test_memory_by_rows_is_the_transpose_to_the_routine() -> None:
+    """Without layouts a call is row-major, and LAPACK reads columns."""
+    text = module("lapack_dgeqrf_ffi", "tensor<3x3xf64>", "tensor<3x3xf64> | tensor<3xf64>", "")
+    a = general("float64", 3, 3)
+    packed, factors = import_stablehlo(text).run(a)
+    (wanted, wanted_factors), _ = sl.qr(a.T, mode="raw")
+    np.testing.assert_allclose(packed, wanted.T, rtol=1e-12)
+    np.testing.assert_allclose(factors, wanted_factors, rtol=1e-12)
+    wide = module("lapack_dgeqrf_ffi", "tensor<2x3xf64>", "tensor<2x3xf64> | tensor<2xf64>", "")
+    b = general("float64", 2, 3)
+    packed, _ = import_stablehlo(wide).run(b)
+    (wanted, _), _ = sl.qr(b.ravel().reshape(2, 3, order="F"), mode="raw")
+    np.testing.assert_allclose(packed.ravel(), np.ravel(wanted, order="F"), rtol=1e-12)
+    np.testing.assert_allclose(packed, XLA.run(import_stablehlo(wide), b)[0], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("target", "operands", "results", "config", "match"),
+    [
+        ("lapack_dgesdd_ffi", "tensor<2x2xf64>",
+         "tensor<2x2xf64> | tensor<2xf64> | tensor<2x2xf64> | tensor<2x2xf64> | tensor<i32>",
+         f"mode = {ord('O')} : ui8", "mode = 'O'"),
+        ("lapack_dgehrd_ffi", "tensor<3x3xf64>", "tensor<3x3xf64> | tensor<2xf64> | tensor<i32>",
+         "low = 2 : i32, high = 3 : i32", "low = 2"),
+        ("lapack_dgeqp3_ffi", "tensor<3x3xf64> | tensor<3xi32>",
+         "tensor<3x3xf64> | tensor<3xi32> | tensor<3xf64>", "", "fixed in advance"),
+    ],
+)  # fmt: skip
+def test_flags_without_a_counterpart(
+    target: str, operands: str, results: str, config: str, match: str
+) -> None:
+    with pytest.raises(errors.UnsupportedError, match=match):
+        import_stablehlo(module(target, operands, results, config))
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        ("raw", "geqrf"),
+        ("lu", "getrf"),
+        ("qr", "orgqr"),
+        ("tridiagonal", "gtsv"),
+        ("schur", "gees"),
+    ],
+)
+def test_lowered_again_it_is_the_same_call(name: str, target: str) -> None:
+    program = xla_peer.from_jax(CALLS[name], general("float64", 5, 5))
+    assert f"@lapack_d{target}_ffi" in lower_to_stablehlo(program).text

@@ -1,0 +1,235 @@
+"""Operations that JAX does not write, each against its definition in NumPy; what is refused says what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lowering import import_stablehlo
+from lowering.mlir_bindings import evaluate
+from lowering.read import READERS
+from tenferro import errors
+
+RNG = np.random.default_rng(0)
+X, Y = RNG.normal(size=(2, 3, 4)).astype("f4")
+V = RNG.normal(size=6).astype("f4")
+PLACES = np.array([[1, 0], [2, 2]], "i4")
+
+
+def padded(x: Any, low: int, high: int, interior: int) -> Any:
+    wide = np.full(len(x) + (len(x) - 1) * interior, 7, x.dtype)
+    wide[:: interior + 1] = x
+    return np.concatenate([np.full(low, 7, x.dtype), wide, np.full(high, 7, x.dtype)])
+
+
+# name: operands, types of arguments and result, statements, definition; X and Y are 3x4, V has 6 elements.
+CASES: dict[str, tuple[tuple[Any, ...], str, str, Any]] = {
+    "einsum": (
+        (X, Y), "3x3xf32",
+        '%0 = stablehlo.einsum %a, %b, config = "ij,kj->ik" : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x3xf32>',
+        lambda x, y: x @ y.T,
+    ),
+    "unary_einsum": (
+        (X,), "4xf32",
+        '%0 = stablehlo.unary_einsum %a, config = "ij->j" : (tensor<3x4xf32>) -> tensor<4xf32>',
+        lambda x: x.sum(0),
+    ),
+    "map": (
+        (X, Y), "3x4xf32",
+        '%0 = "stablehlo.map"(%a, %b) <{dimensions = array<i64: 0, 1>}> ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): '
+        "%m = stablehlo.multiply %p, %q : tensor<f32> %s = stablehlo.subtract %m, %q : tensor<f32> "
+        "stablehlo.return %s : tensor<f32> }) : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>",
+        lambda x, y: x * y - y,
+    ),
+    "tuple": (
+        (X, Y), "3x4xf32",
+        "%t = stablehlo.tuple %a, %b : tuple<tensor<3x4xf32>, tensor<3x4xf32>> "
+        "%u = stablehlo.tuple %t, %a : tuple<tuple<tensor<3x4xf32>, tensor<3x4xf32>>, tensor<3x4xf32>> "
+        "%v = stablehlo.get_tuple_element %u[0] : (tuple<tuple<tensor<3x4xf32>, tensor<3x4xf32>>, tensor<3x4xf32>>) -> tuple<tensor<3x4xf32>, tensor<3x4xf32>> "
+        "%w = stablehlo.get_tuple_element %v[1] : (tuple<tensor<3x4xf32>, tensor<3x4xf32>>) -> tensor<3x4xf32> "
+        "%z = stablehlo.get_tuple_element %u[1] : (tuple<tuple<tensor<3x4xf32>, tensor<3x4xf32>>, tensor<3x4xf32>>) -> tensor<3x4xf32> "
+        "%0 = stablehlo.subtract %w, %z : tensor<3x4xf32>",
+        lambda x, y: y - x,
+    ),
+    "get_dimension_size": (
+        (X,), "i32", "%0 = stablehlo.get_dimension_size %a, dim = 1 : (tensor<3x4xf32>) -> tensor<i32>",
+        lambda x: np.int32(4),
+    ),
+    "dynamic_reshape": (
+        (X,), "2x6xf32",
+        "%s = stablehlo.constant dense<[2, 6]> : tensor<2xi64> "
+        "%0 = stablehlo.dynamic_reshape %a, %s : (tensor<3x4xf32>, tensor<2xi64>) -> tensor<2x6xf32>",
+        lambda x: x.reshape(2, 6),
+    ),
+    "dynamic_broadcast_in_dim": (
+        (V,), "6x2xf32",
+        "%s = stablehlo.constant dense<[6, 2]> : tensor<2xi64> "
+        "%0 = stablehlo.dynamic_broadcast_in_dim %a, %s, dims = [0] : (tensor<6xf32>, tensor<2xi64>) -> tensor<6x2xf32>",
+        lambda v: np.repeat(v[:, None], 2, 1),
+    ),
+    "dynamic_iota": (
+        (V,), "2x3xi32",
+        "%s = stablehlo.constant dense<[2, 3]> : tensor<2xi64> "
+        "%0 = stablehlo.dynamic_iota %s, dim = 1 : (tensor<2xi64>) -> tensor<2x3xi32>",
+        lambda v: np.array([[0, 1, 2]] * 2, "i4"),
+    ),
+    "dynamic_pad": (
+        (V,), "14xf32",
+        "%p = stablehlo.constant dense<7.0> : tensor<f32> %l = stablehlo.constant dense<1> : tensor<1xi64> "
+        "%h = stablehlo.constant dense<2> : tensor<1xi64> %i = stablehlo.constant dense<1> : tensor<1xi64> "
+        "%0 = stablehlo.dynamic_pad %a, %p, %l, %h, %i : (tensor<6xf32>, tensor<f32>, tensor<1xi64>, tensor<1xi64>, tensor<1xi64>) -> tensor<14xf32>",
+        lambda v: padded(v, 1, 2, 1),
+    ),
+    "real_dynamic_slice": (
+        (V,), "2xf32",
+        "%s = stablehlo.constant dense<1> : tensor<1xi64> %l = stablehlo.constant dense<5> : tensor<1xi64> "
+        "%t = stablehlo.constant dense<2> : tensor<1xi64> "
+        "%0 = stablehlo.real_dynamic_slice %a, %s, %l, %t : (tensor<6xf32>, tensor<1xi64>, tensor<1xi64>, tensor<1xi64>) -> tensor<2xf32>",
+        lambda v: v[1:5:2],
+    ),
+    "dynamic_gather": (
+        (V, PLACES), "2x2x2xf32",
+        "%s = stablehlo.constant dense<2> : tensor<1xi64> "
+        '%0 = "stablehlo.dynamic_gather"(%a, %b, %s) <{dimension_numbers = #stablehlo.gather<offset_dims = [2], '
+        "start_index_map = [0], index_vector_dim = 2>, indices_are_sorted = false}> : (tensor<6xf32>, tensor<2x2xi32>, tensor<1xi64>) -> tensor<2x2x2xf32>",
+        lambda v, i: v[i[..., None] + np.arange(2)],
+    ),
+    "torch_index_select": (
+        (X, PLACES), "2x2x4xf32",
+        '%0 = "stablehlo.torch_index_select"(%a, %b) <{dim = 0 : i64, batch_dims = 0 : i64}> : (tensor<3x4xf32>, tensor<2x2xi32>) -> tensor<2x2x4xf32>',
+        lambda x, i: x[i],
+    ),
+    "torch_index_select of batches": (
+        (np.stack([X, Y]), PLACES), "2x2x4xf32",
+        '%0 = "stablehlo.torch_index_select"(%a, %b) <{dim = 1 : i64, batch_dims = 1 : i64}> : (tensor<2x3x4xf32>, tensor<2x2xi32>) -> tensor<2x2x4xf32>',
+        lambda x, i: np.take_along_axis(x, i[..., None], 1),
+    ),
+    "einsum with dots": (
+        (np.stack([X, Y]), X), "2x3x3xf32",
+        '%0 = stablehlo.einsum %a, %b, config = "...ij,kj->...ik" : (tensor<2x3x4xf32>, tensor<3x4xf32>) -> tensor<2x3x3xf32>',
+        lambda x, y: x @ y.T,
+    ),
+    "all_reduce": (
+        (V,), "6xf32",
+        '%0 = "stablehlo.all_reduce"(%a) <{replica_groups = dense<0> : tensor<1x1xi64>}> ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): '
+        "%s = stablehlo.add %p, %q : tensor<f32> stablehlo.return %s : tensor<f32> }) : (tensor<6xf32>) -> tensor<6xf32>",
+        lambda v: v,
+    ),
+    "all_gather": (
+        (V,), "6xf32",
+        '%0 = "stablehlo.all_gather"(%a) <{all_gather_dim = 0 : i64, replica_groups = dense<0> : tensor<1x1xi64>}> : (tensor<6xf32>) -> tensor<6xf32>',
+        lambda v: v,
+    ),
+    "collective_permute": (
+        (V,), "6xf32",
+        '%0 = "stablehlo.collective_permute"(%a) <{source_target_pairs = dense<> : tensor<0x2xi64>}> : (tensor<6xf32>) -> tensor<6xf32>',
+        np.zeros_like,
+    ),
+    "replica_id": (
+        (V,), "ui32", "%0 = stablehlo.replica_id : tensor<ui32>", lambda v: np.uint32(0),
+    ),
+    "partition_id": (
+        (V,), "ui32", "%0 = stablehlo.partition_id : tensor<ui32>", lambda v: np.uint32(0),
+    ),
+    "cross-replica-sum": (
+        (V,), "6xf32",
+        '%0 = "stablehlo.cross-replica-sum"(%a) <{replica_groups = dense<0> : tensor<1x1xi64>}> : (tensor<6xf32>) -> tensor<6xf32>',
+        lambda v: v,
+    ),
+    "mulhi": (
+        (PLACES,), "2x2xi32",
+        "%c = stablehlo.constant dense<2147483647> : tensor<2x2xi32> "
+        "%0 = chlo.mulhi %a, %c : tensor<2x2xi32>, tensor<2x2xi32> -> tensor<2x2xi32>",
+        lambda i: ((i.astype("i8") * 2147483647) >> 32).astype("i4"),
+    ),
+    "zeta": (
+        (V,), "6xf32",
+        "%s = stablehlo.constant dense<2.0> : tensor<6xf32> %o = stablehlo.constant dense<1.0> : tensor<6xf32> "
+        "%z = chlo.zeta %s, %o : tensor<6xf32>, tensor<6xf32> -> tensor<6xf32> %0 = stablehlo.add %z, %a : tensor<6xf32>",
+        lambda v: v + np.float32(np.pi**2 / 6),
+    ),
+    "broadcast_add": (
+        (X, Y[0]), "3x4xf32",
+        "%0 = chlo.broadcast_add %a, %b : (tensor<3x4xf32>, tensor<4xf32>) -> tensor<3x4xf32>",
+        np.add,
+    ),
+}  # fmt: skip
+NAMES = {np.dtype("f4"): "f32", np.dtype("i4"): "i32"}
+INTERPRETED = ("map", "get_dimension_size", "dynamic_reshape", "dynamic_iota", "dynamic_pad", "dynamic_gather")  # fmt: skip
+
+
+def module(arguments: Any, result: str, body: str) -> str:
+    types = ["x".join([*map(str, x.shape), NAMES[x.dtype]]) for x in arguments]
+    given = ", ".join(f"%{name}: tensor<{kind}>" for name, kind in zip("ab", types, strict=False))
+    return (
+        f"func.func @main({given}) -> tensor<{result}> {{\n{body}\nreturn %0 : tensor<{result}>\n}}"
+    )
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_it_means(name: str) -> None:
+    arguments, result, body, definition = CASES[name]
+    text = module(arguments, result, body)
+    found, wanted = import_stablehlo(text).run(*arguments), definition(*arguments)
+    assert found.dtype == wanted.dtype
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    if name in INTERPRETED:
+        (other,) = evaluate(text, arguments)
+        np.testing.assert_allclose(found, other, rtol=1e-6)
+
+
+REFUSED: dict[str, tuple[str, str]] = {
+    "rng": (
+        "%l = stablehlo.constant dense<0.0> : tensor<f32> %h = stablehlo.constant dense<1.0> : tensor<f32> %s = stablehlo.constant dense<6> : tensor<1xi64> "
+        "%0 = stablehlo.rng %l, %h, %s, distribution = UNIFORM : (tensor<f32>, tensor<f32>, tensor<1xi64>) -> tensor<6xf32>",
+        "rng_bit_generator",
+    ),
+    "several devices": (
+        '%0 = "stablehlo.all_reduce"(%a) <{replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): '
+        "%s = stablehlo.add %p, %q : tensor<f32> stablehlo.return %s : tensor<f32> }) : (tensor<6xf32>) -> tensor<6xf32>",
+        "among 2 devices",
+    ),
+    "infeed": (
+        '%t = stablehlo.create_token : !stablehlo.token %0, %u = "stablehlo.infeed"(%t) <{infeed_config = "", layout = [[0]]}> : (!stablehlo.token) -> (tensor<6xf32>, !stablehlo.token)',
+        "an argument",
+    ),
+    "outfeed": (
+        '%t = stablehlo.create_token : !stablehlo.token %u = "stablehlo.outfeed"(%a, %t) <{outfeed_config = ""}> : (tensor<6xf32>, !stablehlo.token) -> !stablehlo.token '
+        "%0 = stablehlo.add %a, %a : tensor<6xf32>",
+        "a result",
+    ),
+    "a tuple from elsewhere": (
+        "%t = stablehlo.custom_call @Sharding(%a) : (tensor<6xf32>) -> tuple<tensor<6xf32>> "
+        "%0 = stablehlo.get_tuple_element %t[0] : (tuple<tensor<6xf32>>) -> tensor<6xf32>",
+        "tuple",
+    ),
+    "quantised": (
+        "%q = stablehlo.uniform_quantize %a : (tensor<6xf32>) -> tensor<6x!quant.uniform<i8:f32, 0.1>> "
+        "%0 = stablehlo.uniform_dequantize %q : (tensor<6x!quant.uniform<i8:f32, 0.1>>) -> tensor<6xf32>",
+        "quant",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusals_say_what_to_do(name: str) -> None:
+    body, match = REFUSED[name]
+    with pytest.raises(errors.TenferroError, match=match):
+        import_stablehlo(module((V,), "6xf32", body))
+
+
+def test_every_operation_of_the_dialect_has_a_reader_or_a_reason() -> None:
+    from jaxlib.mlir.dialects import stablehlo
+
+    from lowering.importing import CANONICALIZED
+
+    names = {
+        found
+        for kind in vars(stablehlo).values()
+        if isinstance(found := getattr(kind, "OPERATION_NAME", None), str)
+    }
+    assert len(names) > 100
+    inside = {"stablehlo.return", "stablehlo.tuple", "stablehlo.get_tuple_element"}
+    assert names - READERS.keys() - CANONICALIZED - inside == set()

@@ -1,0 +1,194 @@
+"""Scatters by any region against one window after the other; complex numbers in order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from lowering import import_stablehlo
+from tenferro import errors
+
+TEXT = """
+func.func @main(%x: tensor<{x}>, %i: tensor<{i}xi32>, %u: tensor<{u}>) -> tensor<{x}> {{
+  %0 = "stablehlo.scatter"(%x, %i, %u) <{{scatter_dimension_numbers = #stablehlo.scatter<{numbers}>, unique_indices = {unique}}}> ({{
+    ^bb0(%a: tensor<{kind}>, %b: tensor<{kind}>):
+      {region}
+      stablehlo.return %r : tensor<{kind}>
+  }}) : (tensor<{x}>, tensor<{i}xi32>, tensor<{u}>) -> tensor<{x}>
+  return %0 : tensor<{x}>
+}}"""
+LAST_MINUS = (
+    "%h = stablehlo.constant dense<0.5> : tensor<f64> %p = stablehlo.multiply %a, %h : tensor<f64> "
+    "%r = stablehlo.subtract %b, %p : tensor<f64>"
+)
+
+
+def text(
+    x: str,
+    i: str,
+    u: str,
+    numbers: str,
+    region: str = LAST_MINUS,
+    kind: str = "f64",
+    unique: str = "false",
+) -> str:
+    return TEXT.format(
+        x=f"{x}x{kind}",
+        i=i,
+        u=f"{u}x{kind}",
+        numbers=numbers,
+        region=region,
+        kind=kind,
+        unique=unique,
+    )
+
+
+def test_windows_that_meet_take_turns() -> None:
+    """y = b - a / 2 neither commutes nor associates."""
+    program = import_stablehlo(
+        text(
+            "5",
+            "4x1",
+            "4",
+            "inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1",
+        )
+    )
+    rng = np.random.default_rng(0)
+    x, u = rng.normal(size=5), rng.normal(size=4)
+    for places in ([1, 1, 3, 1], [0, 7, -1, 4]):
+        wanted = x.copy()
+        for place, update in zip(places, u, strict=True):
+            if 0 <= place < 5:
+                wanted[place] = update - wanted[place] / 2
+        indices = np.array(places, "i4")[:, None]
+        np.testing.assert_allclose(program.run(x, indices, u), wanted)
+    weights = rng.normal(size=5)
+    tnf.check_grads(
+        lambda x, u: tnf.sum(program(x, np.array([[1], [1], [3], [1]], "i4"), u) * weights), (x, u)
+    )
+
+
+def test_rows_as_windows() -> None:
+    program = import_stablehlo(
+        text(
+            "4x3",
+            "2x3x1",
+            "2x3x2",
+            "update_window_dims = [2], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 2",
+        )
+    )
+    rng = np.random.default_rng(1)
+    x, u = rng.normal(size=(4, 3)), rng.normal(size=(2, 3, 2))
+    places = np.array([[0, 0, 3], [3, 9, 0]], "i4")
+    wanted = x.copy()
+    for at in np.ndindex(2, 3):
+        row = places[at]
+        if row < 4:
+            wanted[row, :2] = u[at] - wanted[row, :2] / 2
+    np.testing.assert_allclose(program.run(x, places[..., None], u), wanted)
+
+
+def test_batches_never_meet() -> None:
+    program = import_stablehlo(
+        text(
+            "2x5",
+            "2x3",
+            "2x3",
+            "inserted_window_dims = [1], input_batching_dims = [0], scatter_indices_batching_dims = [0], scatter_dims_to_operand_dims = [1], index_vector_dim = 2",
+        )
+    )
+    rng = np.random.default_rng(2)
+    x, u = rng.normal(size=(2, 5)), rng.normal(size=(2, 3))
+    places = np.array([[0, 0, 4], [1, 1, 1]], "i4")
+    wanted = x.copy()
+    for n, k in np.ndindex(2, 3):
+        wanted[n, places[n, k]] = u[n, k] - wanted[n, places[n, k]] / 2
+    np.testing.assert_allclose(program.run(x, places, u), wanted)
+
+
+def test_many_windows_only_where_they_differ() -> None:
+    numbers = "inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1"
+    with pytest.raises(errors.UnsupportedError, match="2000 windows") as caught:
+        import_stablehlo(text("3000", "2000x1", "2000", numbers))
+    assert ":3" in str(caught.value)
+    program = import_stablehlo(text("3000", "2000x1", "2000", numbers, unique="true"))
+    assert len(program.instructions) < 20
+    rng = np.random.default_rng(3)
+    x, u, places = rng.normal(size=3000), rng.normal(size=2000), rng.permutation(3000)[:2000]
+    wanted = x.copy()
+    wanted[places] = u - x[places] / 2
+    np.testing.assert_allclose(program.run(x, places.astype("i4")[:, None], u), wanted)
+
+
+def test_no_windows() -> None:
+    numbers = "inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1"
+    program = import_stablehlo(text("5", "0x1", "0", numbers))
+    x = np.arange(5.0)
+    np.testing.assert_array_equal(program.run(x, np.zeros((0, 1), "i4"), np.zeros(0)), x)
+
+
+def in_order(a: Any, b: Any, larger: bool) -> Any:
+    first = (a.real > b.real) | ((a.real == b.real) & (a.imag > b.imag))
+    return np.where(first == larger, a, b)
+
+
+COMPLEX = np.array([1 + 2j, 1 - 2j, -3 + 1j, 2 + 0j, -3 - 1j, 1 + 2j])
+
+
+@pytest.mark.parametrize("name", ["maximum", "minimum"])
+def test_complex_numbers_by_their_parts(name: str) -> None:
+    program = import_stablehlo(
+        f"func.func @main(%x: tensor<6x6xcomplex<f64>>, %y: tensor<6x6xcomplex<f64>>) -> tensor<6x6xcomplex<f64>> {{\n"
+        f"%0 = stablehlo.{name} %x, %y : tensor<6x6xcomplex<f64>>\nreturn %0 : tensor<6x6xcomplex<f64>>\n}}"
+    )
+    x, y = (np.ascontiguousarray(z) for z in np.meshgrid(COMPLEX, COMPLEX))
+    np.testing.assert_array_equal(program.run(x, y), in_order(x, y, name == "maximum"))
+    region = f"%r = stablehlo.{name} %a, %b : tensor<complex<f64>>"
+    numbers = "inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1"
+    scattered = import_stablehlo(text("6", "2x1", "2", numbers, region, "complex<f64>"))
+    wanted = COMPLEX.copy()
+    for place, update in ((2, 1 + 1j), (2, -3 + 0j)):
+        wanted[place] = in_order(wanted[place], np.complex128(update), name == "maximum")
+    found = scattered.run(COMPLEX, np.array([[2], [2]], "i4"), np.array([1 + 1j, -3 + 0j]))
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_clamped_complex_numbers() -> None:
+    program = import_stablehlo(
+        "func.func @main(%x: tensor<6xcomplex<f64>>) -> tensor<6xcomplex<f64>> {\n"
+        "%l = stablehlo.constant dense<(-3.0, 0.0)> : tensor<complex<f64>>\n"
+        "%h = stablehlo.constant dense<(1.0, 0.5)> : tensor<complex<f64>>\n"
+        "%0 = stablehlo.clamp %l, %x, %h : (tensor<complex<f64>>, tensor<6xcomplex<f64>>, tensor<complex<f64>>) -> tensor<6xcomplex<f64>>\n"
+        "return %0 : tensor<6xcomplex<f64>>\n}"
+    )
+    low, high = np.complex128(-3), np.complex128(1 + 0.5j)
+    wanted = in_order(in_order(COMPLEX, low, True), high, False)
+    np.testing.assert_array_equal(program.run(COMPLEX), wanted)
+
+
+@pytest.mark.parametrize("name", ["add", "multiply"])
+def test_truth_values_in_windows(name: str) -> None:
+    """Sums and products of truth values are or and and, in `select_and_scatter`, too."""
+    start = "false" if name == "add" else "true"
+    program = import_stablehlo(
+        f"""func.func @main(%x: tensor<4xi32>, %s: tensor<2xi1>) -> tensor<4xi1> {{
+  %b = stablehlo.convert %x : (tensor<4xi32>) -> tensor<4xi1>
+  %i = stablehlo.constant dense<{start}> : tensor<i1>
+  %0 = "stablehlo.select_and_scatter"(%b, %s, %i) <{{window_dimensions = array<i64: 2>, window_strides = array<i64: 2>}}> ({{
+    ^bb0(%p: tensor<i1>, %q: tensor<i1>):
+      %c = stablehlo.compare GE, %p, %q : (tensor<i1>, tensor<i1>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+  }}, {{
+    ^bb0(%p: tensor<i1>, %q: tensor<i1>):
+      %c = stablehlo.{name} %p, %q : tensor<i1>
+      stablehlo.return %c : tensor<i1>
+  }}) : (tensor<4xi1>, tensor<2xi1>, tensor<i1>) -> tensor<4xi1>
+  return %0 : tensor<4xi1>
+}}"""
+    )
+    found = program.run(np.array([0, 1, 1, 1], "i4"), np.array([True, False]))
+    wanted = [False, True, False, False] if name == "add" else [True, True, False, True]
+    np.testing.assert_array_equal(found, wanted)
