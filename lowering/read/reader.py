@@ -22,6 +22,8 @@ __all__ = ["Read", "ReadRows", "Reader", "located"]
 Read = Callable[["Reader", Operation, Sequence[int]], "int | Sequence[int]"]
 """Writes an operation on these values, and gives its results."""
 ReadRows = Mapping[str, Read]
+Write = Callable[[Sequence[int]], Sequence[int]]
+"""Writes a region on its arguments, and gives what it returns."""
 
 DEEPEST_CALL = 128
 SMALL = 1024
@@ -117,11 +119,12 @@ class Reader:
         return made
 
     def parts(
-        self, *regions: tuple[Block, Sequence[TensorSpec]]
+        self, *regions: tuple[Block | Write, Sequence[TensorSpec]]
     ) -> tuple[list[Subprogram], list[int]]:
         """Regions on arguments of these types as sub-programs, and what they use of their surroundings.
 
         Each takes all that any of them uses, then its own arguments. Small constants are written inside.
+        A region is a block of the module, or a function that writes one.
         """
         outside, outer, source = self.builder, self._values, self._source
         inner: list[tuple[Captures, list[int], list[int]]] = []
@@ -129,8 +132,14 @@ class Reader:
             self.builder = ProgramBuilder()
             arguments = [self.builder.input(spec) for spec in specs]
             captures = Captures(outside, self.builder, outer)
+            self._values = captures
             try:
-                inner.append((captures, arguments, self.block(block, arguments, captures)))
+                made = (
+                    self.block(block, arguments, captures)
+                    if isinstance(block, Block)
+                    else list(block(arguments))
+                )
+                inner.append((captures, arguments, made))
             finally:
                 self.builder, self._values, self._source = outside, outer, source
         captured = list(

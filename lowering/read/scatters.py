@@ -17,13 +17,11 @@ import numpy as np
 
 from lowering.module_tree import Block
 from lowering.read.reader import Reader
-from tenferro.errors import UnsupportedError
 from tenferro.ops import indexing as ix
-from tenferro.ops.structural import Slice
+from tenferro.ops.control import Scan
+from tenferro.types import TensorSpec
 
 __all__ = ["Numbers", "scattered"]
-
-MOST_TURNS = 1024
 
 
 @dataclass(frozen=True)
@@ -79,8 +77,7 @@ def scattered(
     """The inputs after every window of them is combined with its updates.
 
     Raises:
-        UnsupportedError: more turns than a program should hold, or a region that is no computation of
-            elements.
+        UnsupportedError: a region that is no computation of elements.
     """
     index_axes, update_axes = _turning_axes(r, numbers, indices, updates[0])
     extents = [r.spec(indices).shape[axis] for axis in index_axes]
@@ -89,16 +86,16 @@ def scattered(
         return values
     if unique or _differ(r, numbers, indices) or int(np.prod(extents)) == 1:
         return _turn(r, block, numbers, values, indices, updates)
-    if int(np.prod(extents)) > MOST_TURNS:
-        raise UnsupportedError(
-            f"a scatter of {int(np.prod(extents))} windows by a region of several operations; at most "
-            f"{MOST_TURNS} where windows may meet: say unique_indices where they do not"
-        )
-    for place in np.ndindex(*extents):
-        part = _piece(r, indices, index_axes, place)
-        pieces = [_piece(r, update, update_axes, place) for update in updates]
-        values = _turn(r, block, numbers, values, part, pieces)
-    return values
+    xs = [_pieces(r, indices, index_axes), *[_pieces(r, x, update_axes) for x in updates]]
+    slices = [TensorSpec.of(r.spec(x).shape[1:], r.spec(x).dtype) for x in xs]
+
+    def turn(arguments: Sequence[int]) -> list[int]:
+        carry, (part, *pieces) = arguments[: len(values)], arguments[len(values) :]
+        return _turn(r, block, numbers, carry, part, pieces)
+
+    (body,), captured = r.parts((turn, [*map(r.spec, values), *slices]))
+    loop = Scan(body, int(np.prod(extents)), len(captured), len(values))
+    return list(r.emit_all(loop, *captured, *values, *xs))
 
 
 def _turn(
@@ -144,10 +141,10 @@ def _differ(r: Reader, numbers: Numbers, indices: int) -> bool:
     return len(np.unique(vectors, axis=0)) == len(vectors)
 
 
-def _piece(r: Reader, x: int, axes: Sequence[int], place: Sequence[int]) -> int:
-    """One position along some axes, which stay with extent one."""
+def _pieces(r: Reader, x: int, axes: Sequence[int]) -> int:
+    """Each position along some axes in turn, along a new leading axis; the axes stay with extent one."""
     shape = r.spec(x).shape
-    at = dict(zip(axes, place, strict=True))
-    starts = tuple([at.get(axis, 0) for axis in range(len(shape))])
-    limits = tuple([at[axis] + 1 if axis in at else extent for axis, extent in enumerate(shape)])
-    return r.emit(Slice(starts, limits, (1,) * len(shape)), x)
+    rest = [axis for axis in range(len(shape)) if axis not in axes]
+    count = int(np.prod([shape[axis] for axis in axes]))
+    piece = [1 if axis in axes else extent for axis, extent in enumerate(shape)]
+    return r.reshape(r.transpose(x, [*axes, *rest]), (count, *piece))
