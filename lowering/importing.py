@@ -12,6 +12,7 @@ from lowering.mlir_tree import module_tree
 from lowering.module_tree import ForeignType, Function, ModuleTree
 from lowering.read import READERS, Reader
 from lowering.read.tuples import without_tuples
+from lowering.types import tensor_type
 from tenferro.errors import InvalidConfigError, NonStaticShapeError, UnsupportedError
 from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec, flatten
@@ -59,9 +60,15 @@ def import_stablehlo(module: Any, *, function: str = "main") -> GraphProgram:
     tree = module_tree(contents)
     names = tree.operation_names()
     if names & CANONICALIZED or any(n.startswith("chlo.") and n not in READERS for n in names):
-        tree = module_tree(mlir_bindings.canonical(contents))
+        contents = mlir_bindings.canonical(contents)
+        tree = module_tree(contents)
     tree = without_tuples(tree)
     entry = _entry(tree, function)
+    if entry.name == "main" and tree.has_unknown_extents():
+        # What is called with numbers is known once they have been handed through.
+        types = [tensor_type(_static(entry, spec)) for spec in entry.body.types]
+        tree = without_tuples(module_tree(mlir_bindings.refined(contents, types)))
+        entry = _entry(tree, function)
     reader = Reader(tree, READERS)
     inputs = [reader.builder.input(_static(entry, spec)) for spec in entry.body.types]
     outputs = reader.block(entry.body, inputs, {})

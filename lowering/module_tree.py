@@ -94,6 +94,11 @@ class ModuleTree:
                 yield operation
                 waiting += operation.regions
 
+    def has_unknown_extents(self) -> bool:
+        """Whether a result has an extent that the module does not say."""
+        types = [spec for operation in self.operations() for spec in operation.types]
+        return any(isinstance(spec, ForeignType) and "?" in spec.text for spec in types)
+
     def operation_names(self) -> set[str]:
         """Which operations there are."""
         return {operation.name for operation in self.operations()}

@@ -527,3 +527,35 @@ def test_a_window_that_does_not_cover_the_whole_stays_a_carry() -> None:
     ours = tnf.grad(lambda x: tnf.sum(tnf.sin(program(x)[0])) + tnf.sum(program(x)[1] ** 2))(xs)
     theirs = jax.grad(lambda x: jnp.sum(jnp.sin(partly(x)[0])) + jnp.sum(partly(x)[1] ** 2))(xs)
     np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+
+
+HANDED_THROUGH = """
+module @handed {
+  func.func public @main(%x: tensor<3x4xf32>) -> tensor<3x4xf32> {
+    %n = stablehlo.constant dense<3> : tensor<i64>
+    %any = stablehlo.convert %x : (tensor<3x4xf32>) -> tensor<?x4xf32>
+    %0 = call @inner(%n, %any) : (tensor<i64>, tensor<?x4xf32>) -> tensor<?x4xf32>
+    %1 = stablehlo.convert %0 : (tensor<?x4xf32>) -> tensor<3x4xf32>
+    return %1 : tensor<3x4xf32>
+  }
+  func.func private @inner(%n: tensor<i64>, %x: tensor<?x4xf32>) -> tensor<?x4xf32> {
+    %0 = stablehlo.reshape %n : (tensor<i64>) -> tensor<1xi64>
+    %four = stablehlo.constant dense<4> : tensor<1xi64>
+    %1 = stablehlo.concatenate %0, %four, dim = 0 : (tensor<1xi64>, tensor<1xi64>) -> tensor<2xi64>
+    %one = stablehlo.constant dense<1.0> : tensor<f32>
+    %2 = stablehlo.dynamic_broadcast_in_dim %one, %1, dims = [] : (tensor<f32>, tensor<2xi64>) -> tensor<?x4xf32>
+    %3 = stablehlo.add %x, %2 : tensor<?x4xf32>
+    return %3 : tensor<?x4xf32>
+  }
+}
+"""
+
+
+def test_extents_that_calls_hand_through_are_known() -> None:
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    np.testing.assert_array_equal(import_stablehlo(HANDED_THROUGH).run(x), x + 1)
+    unknown = HANDED_THROUGH.replace("%x: tensor<3x4xf32>)", "%x: tensor<?x4xf32>)").replace(
+        "convert %x : (tensor<3x4xf32>)", "convert %x : (tensor<?x4xf32>)"
+    )
+    with pytest.raises(errors.NonStaticShapeError, match="unknown extents"):
+        import_stablehlo(unknown)
