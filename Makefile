@@ -76,7 +76,9 @@ pictures: $(STAMP) ## draw docs/images anew, with Chromium
 fuzz: $(STAMP) ## ten minutes of random programs on both paths
 	$(BIN)/tenferro fuzz --minutes 10
 
-coverage: $(STAMP) ## write docs/coverage.md
+# At one level of XLA's optimisation; the sweep has another, of the same samples.
+coverage: $(STAMP) ## run what fills the ledger of `tenferro coverage`, and write it and docs/coverage.md
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not platforms' -k 'not None' --ledger xla_peer/command_line/ledger.json tests
 	$(BIN)/python tools/coverage.py
 
 clean: ## remove what was installed and built

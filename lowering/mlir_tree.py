@@ -188,8 +188,7 @@ _NUMBER = re.compile(r"0x[0-9A-Fa-f]+|[-+]?\d+\.\d+(?:[eE][-+]?\d+)?")
 def _printed_elements(text: str, spec: TensorSpec) -> Any:
     """Elements of dtypes to which MLIR's Python bindings give no access, from their print."""
     dtype = spec.dtype.dtype
-    start = text.index("dense<") + 6
-    inside = text[start : text.index("> : tensor", start)]
+    inside = text[text.index("dense<") + 6 : text.index("> : tensor<")]
     if inside.startswith('"'):
         data = np.frombuffer(bytes.fromhex(inside.strip('"')[2:]), dtype)
     else:

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 TESTS = """
 import numpy as np
 import tenferro as tnf
@@ -54,15 +56,10 @@ def run(folder: Path, text: str, *options: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def test_fixtures_pass_and_are_counted(tmp_path: Path) -> None:
-    status, said = run(tmp_path, TESTS)
-    assert status == 0, said
-    assert "tenferro: 1 parity check, 1 gradient check on cpu; the nearest to its bound" in said
-
-
-def test_fixtures_fail_with_words_and_a_reproduction(tmp_path: Path) -> None:
+def test_fixtures_pass_are_counted_and_fail_with_words_and_a_reproduction(tmp_path: Path) -> None:
     status, said = run(tmp_path, TESTS + WRONG, f"--basetemp={tmp_path / 'temp'}")
     assert status == 1
+    assert "tenferro: 2 parity checks, 1 gradient check on cpu; the nearest to its bound" in said
     assert "native and abacus DISAGREE" in said
     assert "2 failed, 1 passed" in said
     assert list(tmp_path.rglob("repro.py"))
@@ -75,8 +72,8 @@ def test_a_platform_that_is_not_there(tmp_path: Path) -> None:
     assert "abacus" in said
 
 
-def test_runs_without_the_fixtures_say_nothing(tmp_path: Path) -> None:
+def test_runs_without_the_fixtures_say_nothing(tmp_path: Path, pytestconfig: pytest.Config) -> None:
     status, said = run(tmp_path, "def test_nothing(): pass")
     assert status == 0
     assert "tenferro:" not in said
-    assert "--tenferro-platform" in run(tmp_path, "", "--help")[1]
+    assert pytestconfig.getoption("--tenferro-platform") == "cpu"

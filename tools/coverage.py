@@ -1,7 +1,7 @@
-"""Write docs/coverage.md: op x dtype x {infer, native, lower, XLA}, from the samples that the tests run.
+"""Write docs/coverage.md from the ledger of what the tests ran, which `make coverage` writes before.
 
-python tools/coverage.py            writes the file
-python tools/coverage.py --check    fails when the file is out of date
+python tools/coverage.py            writes the page
+python tools/coverage.py --check    fails when the ledger or the page is out of date
 """
 
 from __future__ import annotations
@@ -13,82 +13,85 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tenferro.ad.rules import AD_RULES
 from tenferro.ops import STD_OPS
-from tenferro.types import DType
+from tests.ledger.writing import EXTENSIONS, OPS, digest
 from tests.samples import SAMPLES
+from xla_peer.command_line.ledger import COLUMNS, Ledger
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "coverage.md"
 HEADER = """# Coverage
 
-Each cell says what the tests do with samples of that op in that dtype, the dtype being that of the first operand, or of the result where there is none.
+What the tests ran: not what is declared, but the samples that passed, as a run of the tests wrote them down.
+A line is an op and those of its dtypes of which the same is known, the dtype being that of the operand that decides the op's meaning, or of the result where there is none.
 
-- `x`: types inferred, values computed natively against the definition, lowered, verified, run through PJRT as parameters and as constants.
-- `n`: inferred and computed natively; StableHLO or XLA has no counterpart, for the reason in the notes.
-- blank: the op does not take the dtype.
+{columns}
 
-This file is written by `python tools/coverage.py`.
+`x`: samples passed. `-`: the check has no meaning there: integers and truth values have no derivative, and other reasons are in the notes. `GAP`: it has one, and nothing ran.
+`tenferro coverage` prints the same, `tenferro coverage --op Sin` with how many samples, `tenferro coverage --gaps` what is missing.
 
+This file is written by `make coverage`.
 """
 
 
-def table() -> str:
+def page(ledger: Ledger) -> str:
     """The page."""
-    rows = [
-        "| op | " + " | ".join(dtype.short for dtype in DType) + " |",
-        "| --- |" + " --- |" * len(DType),
-    ]
-    notes: list[str] = []
+    columns = "\n".join(f"- {name}: {meaning}." for name, meaning in COLUMNS.items())
+    parts = [HEADER.format(columns=columns), ledger.to_markdown(), distances(), derivatives()]
+    return "\n".join(part.strip() + "\n" for part in parts)
+
+
+def distances() -> str:
+    """How far values may be from each other, op by op."""
+    rows = ["| op | native ulps | XLA ulps | because |", "| --- | --- | --- | --- |"]
     for card in STD_OPS:
-        cells: list[str] = []
-        for dtype in DType:
-            samples = [sample for sample in SAMPLES[card] if sample.dtype is dtype]
-            if dtype in card.accepts and not samples:
-                raise SystemExit(f"{card.__name__} takes {dtype} and has no sample of it")
-            cells.append("x" if any(s.xla for s in samples) else "n" if samples else " ")
-        rows.append(f"| {card.__name__} | " + " | ".join(cells) + " |")
-        reasons = sorted({s.because for s in SAMPLES[card] if not s.xla})
-        notes += [f"- {card.__name__}: {reason}." for reason in reasons]
-    bounds = [
-        "| op | native ulps | XLA ulps | because |",
-        "| --- | --- | --- | --- |",
-    ]
-    for card in STD_OPS:
-        inexact = [s for s in SAMPLES[card] if s.ulps or s.xla_ulps]
-        for because in sorted({s.because for s in inexact}):
-            same = [s for s in inexact if s.because == because]
-            bounds.append(
-                f"| {card.__name__} | {max(s.ulps for s in same):g} | "
-                f"{max(s.xla_ulps for s in same):g} | {because} |"
-            )
-    derivatives = [
-        "| op | tangent | transpose | note |",
-        "| --- | --- | --- | --- |",
-    ]
-    for card in STD_OPS:
-        rule = AD_RULES[card]
-        tangent = "" if rule.jvp is None else "rule"
-        transpose = "rule" if rule.transpose is not None else ""
-        derivatives.append(f"| {card.__name__} | {tangent} | {transpose} | {rule.reason} |")
+        inexact = [sample for sample in SAMPLES[card] if sample.ulps or sample.xla_ulps]
+        for because in sorted({sample.because for sample in inexact}):
+            same = [sample for sample in inexact if sample.because == because]
+            native, xla = max(s.ulps for s in same), max(s.xla_ulps for s in same)
+            rows.append(f"| {card.__name__} | {native:g} | {xla:g} | {because} |")
     return (
-        HEADER
+        "## Declared distances\n\n"
+        "Native ulps are from the definition, XLA ulps from the native result; all other ops are exact.\n\n"
         + "\n".join(rows)
-        + "\n\n## Notes\n\n"
-        + "\n".join(notes)
-        + "\n\n## Declared distances\n\n"
-        + "Native ulps are from the definition, XLA ulps from the native result; all other ops are exact.\n\n"
-        + "\n".join(bounds)
-        + "\n\n## Derivatives\n\n"
-        + "An op without a transpose never occurs in a linear region: its tangent is made of those that have one. "
-        + "Tangents, cotangents and second derivatives of every op are tested in every float and complex dtype it takes, natively and through PJRT.\n\n"
-        + "\n".join(derivatives)
-        + "\n"
     )
 
 
+def derivatives() -> str:
+    """Which ops have rules."""
+    rows = ["| op | tangent | transpose | note |", "| --- | --- | --- | --- |"]
+    for card in STD_OPS:
+        rule = AD_RULES[card]
+        tangent, transpose = ("rule" if part else "" for part in (rule.jvp, rule.transpose))
+        rows.append(f"| {card.__name__} | {tangent} | {transpose} | {rule.reason} |")
+    return (
+        "## Derivatives\n\n"
+        "An op without a transpose never occurs in a linear region: its tangent is made of those that have one. "
+        "Second derivatives are tested too, natively and through PJRT.\n\n" + "\n".join(rows)
+    )
+
+
+def complaints(ledger: Ledger) -> list[str]:
+    """Why the ledger does not fit the samples that there are."""
+    unsampled = [
+        f"{entry.op} takes {dtype} and has no sample of it"
+        for entry in OPS
+        for dtype in entry.dtypes
+        if not any(sample.dtype is dtype for sample in entry.samples)
+    ]
+    known = {row.op for row in ledger.rows}
+    missing = [f"{entry.op} is not in it" for entry in (*OPS, *EXTENSIONS) if entry.op not in known]
+    moved = ["samples or rules have changed since"] if ledger.samples != digest() else []
+    return unsampled + (missing or moved)
+
+
 if __name__ == "__main__":
-    page = table()
+    ledger = Ledger.load()
+    if found := complaints(ledger):
+        raise SystemExit(f"the ledger of coverage: {'; '.join(found)}: run `make coverage`")
     if "--check" in sys.argv:
-        if not TARGET.exists() or TARGET.read_text() != page:
+        if not TARGET.exists() or TARGET.read_text() != page(ledger):
             raise SystemExit("docs/coverage.md is out of date: run `python tools/coverage.py`")
     else:
-        TARGET.write_text(page)
-        print(f"{len(STD_OPS)} ops in {TARGET.name}")
+        TARGET.write_text(page(ledger))
+        print(
+            f"{len(ledger.ops)} rows of ops and {len(ledger.extensions)} of families in {TARGET.name}"
+        )

@@ -13,6 +13,7 @@ import tenferro as tnf
 from tenferro.ops import dynamic
 from tenferro.types import DType
 from tests.ad.cases import Case, cases, direction_like
+from tests.levels import LEVELS
 from xla_peer import XlaExecutor
 
 FLOATS = {dtype for dtype in DType if dtype.is_inexact}
@@ -29,10 +30,6 @@ def by_op(dtypes: Any, per_dtype: int) -> dict[str, list[Case]]:
 
 
 GROUPS, MORE = by_op({DType.F32, DType.BF16, DType.C64}, 1), by_op(FLOATS, 4)
-
-
-LEVELS = [0, pytest.param(None, marks=pytest.mark.sweep)]
-"""XLA's own passes are the same at level 0, and LLVM's take most of the time; the sweep has both."""
 
 
 @pytest.fixture(scope="module", params=LEVELS)

@@ -12,9 +12,14 @@ import tenferro as tnf
 from tenferro import errors
 from tenferro.ext.einsum import NOTATIONS, PLANS, Einsum
 from tenferro.extension import ExtensionCacheKey
+from tests.levels import LEVELS
 from xla_peer import XlaExecutor
 
-XLA = XlaExecutor("cpu")
+
+@pytest.fixture(scope="module", params=LEVELS)
+def xla(request: pytest.FixtureRequest) -> XlaExecutor:
+    return XlaExecutor("cpu", optimization_level=request.param)
+
 
 CASES: dict[str, tuple[tuple[int, ...], ...]] = {
     "ij,jk->ik": ((2, 3), (3, 4)),
@@ -79,7 +84,7 @@ def symbolic(subscripts: str, dtype: Any) -> list[Any]:
 
 @pytest.mark.parametrize("dtype", ["int32", "float32", "float64", "complex128"])
 @pytest.mark.parametrize("subscripts", CASES)
-def test_values(subscripts: str, dtype: str) -> None:
+def test_values(subscripts: str, dtype: str, xla: XlaExecutor) -> None:
     operands = operands_of(subscripts, dtype)
     expected = by_definition(subscripts, operands)
 
@@ -88,14 +93,14 @@ def test_values(subscripts: str, dtype: str) -> None:
 
     results = [fn(*operands), tnf.compile(fn, *operands).run(*operands)]
     program = tnf.compile(fn, *symbolic(subscripts, dtype))
-    results += [program.run(*operands), XLA.run(program, *operands)]
+    results += [program.run(*operands), xla.run(program, *operands)]
     for result in results:
         assert result.dtype == expected.dtype
         np.testing.assert_allclose(result, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("subscripts", CASES)
-def test_gradients_with_and_without_shapes(subscripts: str) -> None:
+def test_gradients_with_and_without_shapes(subscripts: str, xla: XlaExecutor) -> None:
     operands = operands_of(subscripts, "complex128")
 
     def loss(*xs: Any) -> Any:
@@ -106,7 +111,7 @@ def test_gradients_with_and_without_shapes(subscripts: str) -> None:
     argnums = tuple(range(len(operands)))
     known = tnf.grad(loss, argnums)(*operands)
     program = tnf.compile(tnf.grad(loss, argnums), *symbolic(subscripts, "complex128"))
-    for executor in (tnf.GraphExecutor(), XLA):
+    for executor in (tnf.GraphExecutor(), xla):
         for mine, other in zip(executor.run(program, *operands), known, strict=True):
             np.testing.assert_allclose(mine, other, rtol=1e-12, atol=1e-9)
 

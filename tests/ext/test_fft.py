@@ -9,6 +9,7 @@ import pytest
 
 import tenferro as tnf
 from tenferro import errors
+from tests.levels import LEVELS
 from xla_peer import XlaExecutor
 
 REAL_IN = ("rfft", "rfft2", "rfftn", "ihfft")
@@ -51,9 +52,9 @@ def call(name: str, options: dict[str, Any]) -> Any:
     return lambda x: getattr(tnf.fft, name)(x, **options)
 
 
-@pytest.fixture(scope="module")
-def xla() -> XlaExecutor:
-    return XlaExecutor("cpu")
+@pytest.fixture(scope="module", params=LEVELS)
+def xla(request: pytest.FixtureRequest) -> XlaExecutor:
+    return XlaExecutor("cpu", optimization_level=request.param)
 
 
 @each_case

@@ -11,6 +11,7 @@ import scipy.linalg
 
 import tenferro as tnf
 from tenferro import errors
+from tests.levels import LEVELS
 from xla_peer import XlaExecutor
 
 la = tnf.linalg
@@ -139,9 +140,9 @@ def test_derivatives_to_second_order(name: str, dtype: str) -> None:
     tnf.check_grads(fn, args, order=2, rtol=1e-7)
 
 
-@pytest.fixture(scope="module")
-def xla() -> XlaExecutor:
-    return XlaExecutor("cpu")
+@pytest.fixture(scope="module", params=LEVELS)
+def xla(request: pytest.FixtureRequest) -> XlaExecutor:
+    return XlaExecutor("cpu", optimization_level=request.param)
 
 
 @each_case
@@ -289,7 +290,9 @@ def singular(rank: int, dtype: str) -> Any:
 
 @both_kinds
 @pytest.mark.parametrize("rank", [0, 1, 2, 3, 4])
-def test_determinants_of_singular_matrices_have_derivatives(rank: int, dtype: str) -> None:
+def test_determinants_of_singular_matrices_have_derivatives(
+    rank: int, dtype: str, xla: XlaExecutor
+) -> None:
     x = singular(rank, dtype)
     gradient = tnf.grad(lambda x: tnf.real(la.det(x)))(x)
     expected = np.array(
@@ -299,7 +302,7 @@ def test_determinants_of_singular_matrices_have_derivatives(rank: int, dtype: st
         ]
     )
     np.testing.assert_allclose(gradient, expected.conj(), atol=1e-12)
-    peer = XlaExecutor("cpu") if rank in (0, 2) else None
+    peer = xla if rank in (0, 2) else None
     tnf.check_grads(la.det, (x,), order=2, executor=peer)
 
 

@@ -1,10 +1,13 @@
-"""Every sample through StableHLO and PJRT, as parameters and as constants, against the native result.
+"""Every sample through StableHLO, PJRT and the reference interpreter, against the native result.
+
+Through PJRT they are parameters once, and constants once.
 
 All samples of an op share one module, because each compilation costs tens of milliseconds.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import ml_dtypes
@@ -15,11 +18,16 @@ import lowering
 from tenferro.exec.kernels import KERNELS
 from tenferro.graph import GraphBuilder
 from tenferro.ops import StdTensorOp
+from tenferro.ops.contraction import DotGeneral
 from tenferro.program import GraphProgram
+from tests.ledger.recording import Passes
+from tests.ledger.writing import exemption
+from tests.levels import LEVELS
 from tests.samples import SAMPLES
 from tests.samples.closeness import ulps_apart
 from tests.samples.sample import OpSample
 from xla_peer import XlaExecutor
+from xla_peer.parity.interpreter import interpreted
 
 BATCH = 60
 
@@ -36,10 +44,6 @@ BATCHES = [
     for rows in [[sample for sample in samples if sample.xla]]
     for start in range(0, len(rows), BATCH)
 ]
-
-
-LEVELS = [0, pytest.param(None, marks=pytest.mark.sweep)]
-"""XLA's own passes are the same at level 0, and LLVM's take most of the time; the sweep has both."""
 
 
 @pytest.fixture(scope="module", params=LEVELS)
@@ -79,13 +83,20 @@ def flushed(result: Any, expected: Any) -> Any:
 
 @pytest.mark.parametrize(("samples", "constants"), BATCHES)
 def test_xla_agrees_with_native(
-    samples: list[OpSample], constants: bool, executor: XlaExecutor
+    samples: list[OpSample], constants: bool, executor: XlaExecutor, ledger: Passes
 ) -> None:
     program = program_of(samples, constants)
     lowering.lower_to_stablehlo(program).verify()
     arrays = [] if constants else [x for sample in samples for x in sample.inputs]
     results = list(executor.run(program, *arrays))
-    failures: list[str] = []
+    assert not (failures := list(parted(samples, results))), "\n".join(failures)
+    for sample in samples:
+        ledger.passed("export", sample)
+        ledger.passed("PJRT", sample)
+
+
+def parted(samples: list[OpSample], results: list[Any]) -> Iterator[str]:
+    """Where results, of one sample after the other, are not native ones within what is declared."""
     for sample in samples:
         expected = native(sample.op, sample.inputs)
         scales = sample.scale or (None,) * len(expected)
@@ -95,5 +106,42 @@ def test_xla_agrees_with_native(
             if apart.size and apart.max() > sample.xla_ulps:
                 worst = np.unravel_index(np.argmax(apart), apart.shape)
                 given = [x[worst] if x.shape == y.shape else "" for x in sample.inputs]
-                failures.append(f"{sample}: {apart[worst]:.3g} ulps at {worst}, inputs {given}")
-    assert not failures, "\n".join(failures)
+                yield f"{sample}: {apart[worst]:.3g} ulps at {worst}, inputs {given}"
+
+
+# ---- the reference interpreter ---------------------------------------------------------------------
+
+INTERPRETED = {
+    card: [sample for sample in samples if exemption("interpreter", sample) is None]
+    for card, samples in SAMPLES.items()
+}
+ONE_EACH = [samples[0] for samples in INTERPRETED.values() if samples]
+A_PROCESS = 30
+"""Samples for one process, which takes a second to start, when there is one of each op."""
+
+
+@pytest.mark.parametrize("start", range(0, len(ONE_EACH), A_PROCESS))
+def test_the_reference_interpreter_on_a_sample_of_each_op(start: int) -> None:
+    agree_with_the_interpreter(ONE_EACH[start : start + A_PROCESS])
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("card", INTERPRETED, ids=lambda card: card.__name__)
+def test_the_reference_interpreter_on_every_sample(card: Any, ledger: Passes) -> None:
+    samples = INTERPRETED[card]
+    for start in range(0, len(samples), BATCH):
+        agree_with_the_interpreter(samples[start : start + BATCH])
+    for sample in samples:
+        ledger.passed("interpreter", sample)
+
+
+def agree_with_the_interpreter(samples: list[OpSample]) -> None:
+    """Fail where its results are not the native ones, or it gives none."""
+    results = interpreted(program_of(samples, False), [x for s in samples for x in s.inputs])
+    assert not isinstance(results, str), results
+    assert not (failures := list(parted(samples, results))), "\n".join(failures)
+
+
+def test_the_interpreter_cannot_do_what_is_exempt() -> None:
+    exempt = [sample for sample in SAMPLES[DotGeneral] if sample.exempt]
+    assert "ended with status" in str(interpreted(program_of(exempt[:1], False), exempt[0].inputs))

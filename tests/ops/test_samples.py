@@ -9,7 +9,7 @@ import numpy as np
 from tenferro.exec.kernels import KERNELS
 from tenferro.types import DType, TensorSpec
 from tests.samples.closeness import assert_close
-from tests.samples.each import each_sample
+from tests.samples.each import each_sample, each_sample_of
 from tests.samples.sample import OpSample
 
 
@@ -27,7 +27,7 @@ def test_inferred_types_are_those_of_the_definition(sample: OpSample) -> None:
             assert extent == actual or not isinstance(extent, int)
 
 
-@each_sample
+@each_sample_of("native")
 def test_kernel_gives_the_definition(sample: OpSample) -> None:
     for order in ("C", "F"):
         gives_the_definition(sample, order)

@@ -2,30 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
+from tests.ledger.recording import Passes
 from tests.samples import SAMPLES
 from tests.samples.sample import OpSample
 
 MOST_TOLD = 8
 
+Check = Callable[[OpSample], None]
+each_card = pytest.mark.parametrize("card", SAMPLES, ids=lambda card: card.__name__)
 
-def each_sample(check: Callable[[OpSample], None]) -> Any:
+
+def each_sample(check: Check) -> Any:
     """The check as a test of an op, that names the samples it fails on."""
 
-    @pytest.mark.parametrize("card", SAMPLES, ids=lambda card: card.__name__)
+    @each_card
     def test(card: Any) -> None:
-        failures: list[str] = []
-        for sample in SAMPLES[card]:
-            try:
-                check(sample)
-            except Exception as error:
-                failures.append(f"{sample}: {type(error).__name__}: {error}")
-        told = "\n".join(failures[:MOST_TOLD])
-        assert not failures, f"{len(failures)} of {len(SAMPLES[card])} samples:\n{told}"
+        all_pass(check, SAMPLES[card])
 
+    return _named(test, check)
+
+
+def each_sample_of(column: str) -> Callable[[Check], Any]:
+    """Likewise for a column of the ledger, which hears of the samples; those exempt are left out."""
+
+    def as_test(check: Check) -> Any:
+        @each_card
+        def test(card: Any, ledger: Passes) -> None:
+            from tests.ledger.writing import exemption
+
+            samples = [sample for sample in SAMPLES[card] if exemption(column, sample) is None]
+            all_pass(check, samples)
+            for sample in samples:
+                ledger.passed(column, sample)
+
+        return _named(test, check)
+
+    return as_test
+
+
+def all_pass(check: Check, samples: Sequence[OpSample]) -> None:
+    """Fail with the samples that the check fails on."""
+    failures: list[str] = []
+    for sample in samples:
+        try:
+            check(sample)
+        except Exception as error:
+            failures.append(f"{sample}: {type(error).__name__}: {error}")
+    told = "\n".join(failures[:MOST_TOLD])
+    assert not failures, f"{len(failures)} of {len(samples)} samples:\n{told}"
+
+
+def _named(test: Any, check: Check) -> Any:
     test.__name__, test.__doc__ = check.__name__, check.__doc__
     return test

@@ -243,6 +243,11 @@ def power_samples() -> list[OpSample]:
             expected = each(dtype, float_power, x, y)
             options = {"ulps": 2, "xla_ulps": 4, "because": "pow is not correctly rounded"}
         samples.append(OpSample(ops.Power(), (x, y), (expected,), label=dtype.short, **options))
+        if dtype.is_float:
+            x = np.array([1.5, 0.3, 2.0, 0.75], dtype.dtype)
+            y = np.array([2.5, -1.25, 3.0, 0.5], dtype.dtype)
+            expected, label = each(dtype, float_power, x, y), f"{dtype.short}-of-positive"
+            samples.append(OpSample(ops.Power(), (x, y), (expected,), label=label, **options))
     return samples
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import ml_dtypes
@@ -36,6 +36,7 @@ class OpSample:
         because: the reason for any ulps above 0.
         label: what the sample shows, when it is not plain from the op and types.
         xla: False where the op's result on XLA is not defined by StableHLO; `because` says why.
+        exempt: other columns of the ledger that have no meaning here, and why.
     """
 
     op: StdTensorOp
@@ -47,6 +48,12 @@ class OpSample:
     because: str = ""
     label: str = ""
     xla: bool = True
+    exempt: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The op's."""
+        return self.op.name
 
     @property
     def dtype(self) -> DType:

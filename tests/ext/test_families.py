@@ -1,0 +1,176 @@
+"""Every sample of an extension family: natively by definition, derivatives, and every form of StableHLO."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lowering
+import tenferro as tnf
+from tenferro import errors
+from tenferro.program import GraphProgram
+from tenferro.types import DType
+from tests.ad.cases import direction_like, inner
+from tests.ledger.recording import Passes
+from tests.ledger.writing import exemption
+from tests.samples.families import FAMILIES, FAMILY_SAMPLES, FamilySample
+from xla_peer import XlaExecutor
+from xla_peer.parity.interpreter import interpreted
+
+STEP = 1e-6
+each_family = pytest.mark.parametrize("family", FAMILY_SAMPLES, ids=lambda family: family.__name__)
+Run = Callable[[GraphProgram, list[Any]], Sequence[Any]]
+
+
+def samples_for(column: str, family: Any) -> list[FamilySample]:
+    """Those that are not exempt."""
+    found = [s for s in FAMILY_SAMPLES[family] if exemption(column, s) is None]
+    return found or pytest.skip(f"all are exempt from {column}")
+
+
+def together(samples: Sequence[FamilySample]) -> tuple[GraphProgram, list[Any]]:
+    """One program with the results of each, and the inputs of all."""
+
+    def fn(*arrays: Any) -> list[Any]:
+        rest = iter(arrays)
+        return [y for s in samples for y in s.fn(*[next(rest) for _ in s.inputs])]
+
+    inputs = [x for sample in samples for x in sample.inputs]
+    return tnf.compile(fn, *inputs), inputs
+
+
+def are_right(samples: Sequence[FamilySample], run: Run) -> None:
+    """Fail where the results of the one program are not those of the definition."""
+    results = iter(run(*together(samples)))
+    for sample in samples:
+        found = [np.asarray(next(results)) for _ in sample.expected]
+        sample.assert_right(found, sample.expected)
+
+
+def test_every_family_has_samples() -> None:
+    assert set(FAMILY_SAMPLES) == set(FAMILIES)
+
+
+@each_family
+def test_values(family: Any, ledger: Passes) -> None:
+    for sample in FAMILY_SAMPLES[family]:
+        sample.assert_right([np.asarray(y) for y in sample.fn(*sample.inputs)], sample.expected)
+        ledger.passed("native", sample)
+
+
+@each_family
+def test_export_and_values_through_pjrt(family: Any, ledger: Passes) -> None:
+    samples = samples_for("PJRT", family)
+
+    def through_pjrt(program: GraphProgram, inputs: list[Any]) -> Any:
+        lowering.lower_to_stablehlo(program).verify()
+        return XlaExecutor("cpu", optimization_level=0).run(program, *inputs)
+
+    are_right(samples, through_pjrt)
+    for sample in samples:
+        ledger.passed("export", sample)
+        ledger.passed("PJRT", sample)
+
+
+@each_family
+def test_plain_stablehlo_comes_back(family: Any, ledger: Passes) -> None:
+    samples = samples_for("import", family)
+
+    def read_again(program: GraphProgram, inputs: list[Any]) -> Any:
+        module = lowering.lower_to_stablehlo(program, linalg="inline")
+        return lowering.import_stablehlo(module).run(*inputs)
+
+    are_right(samples, read_again)
+    for sample in samples:
+        ledger.passed("import", sample)
+
+
+@each_family
+def test_what_is_exempt_from_coming_back_is_refused(family: Any) -> None:
+    exempt = [s for s in FAMILY_SAMPLES[family] if "import" in s.exempt]
+    for sample in exempt[:1]:
+        program, _ = together([sample])
+        with pytest.raises((errors.UnsupportedError, errors.ExtensionLoweringError)):
+            lowering.import_stablehlo(lowering.lower_to_stablehlo(program, linalg="inline"))
+
+
+@pytest.mark.sweep
+@each_family
+def test_the_reference_interpreter(family: Any, ledger: Passes) -> None:
+    samples = samples_for("interpreter", family)
+
+    def evaluated(program: GraphProgram, inputs: list[Any]) -> Any:
+        results = interpreted(program, inputs)
+        assert not isinstance(results, str), results
+        return results
+
+    are_right(samples, evaluated)
+    for sample in samples:
+        ledger.passed("interpreter", sample)
+
+
+# ---- derivatives -----------------------------------------------------------------------------------
+
+
+def derivatives(sample: FamilySample) -> tuple[list[Any], tuple[Any, ...], tuple[Any, ...]]:
+    """A direction, the tangents along it, and the float outputs."""
+    directions = [direction_like(x, 1) for x in sample.inputs]
+    y, y_dots = tnf.jvp(in_floats(sample), sample.inputs, directions)
+    return directions, y_dots, y
+
+
+def in_floats(sample: FamilySample) -> Callable[..., tuple[Any, ...]]:
+    """The sample's function, without what it shows of integers."""
+    kept = [DType.of(y.dtype).is_inexact for y in sample.expected]
+
+    def fn(*inputs: Any) -> tuple[Any, ...]:
+        return tuple(y for y, keep in zip(sample.fn(*inputs), kept, strict=True) if keep)
+
+    return fn
+
+
+def doubled(x: Any) -> Any:
+    """X in double precision."""
+    return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
+
+
+@each_family
+def test_tangents(family: Any, ledger: Passes) -> None:
+    """In double precision they are the central difference, in single what they are in double."""
+    for sample in samples_for("jvp", family):
+        directions, y_dots, _ = derivatives(sample)
+        wide = replace(sample, inputs=tuple(map(doubled, sample.inputs)))
+        along = [doubled(v) for v in directions]
+        after, before = (
+            in_floats(sample)(*[x + step * v for x, v in zip(wide.inputs, along, strict=True)])
+            for step in (STEP, -STEP)
+        )
+        tolerance = max(1e-7, 200 * max(tnf.finfo(y.dtype).eps for y in y_dots))
+        for y_dot, a, b in zip(y_dots, after, before, strict=True):
+            expected = (a - b) / (2 * STEP)
+            size = 1 + np.max(np.abs(expected), initial=0)
+            assert np.max(np.abs(doubled(y_dot) - expected), initial=0) < tolerance * size, sample
+        ledger.passed("jvp", sample)
+
+
+@each_family
+def test_cotangents_are_the_adjoint(family: Any, ledger: Passes) -> None:
+    for sample in samples_for("vjp", family):
+        directions, y_dots, y = derivatives(sample)
+        y_bars = tuple(direction_like(np.asarray(leaf), 2) for leaf in y)
+        x_bars = tnf.vjp(in_floats(sample), *sample.inputs)[1](y_bars)
+        for x_bar, x in zip(x_bars, sample.inputs, strict=True):
+            assert (x_bar.dtype, x_bar.shape) == (x.dtype, x.shape)
+        left = sum(inner(bar, dot) for bar, dot in zip(y_bars, y_dots, strict=True))
+        right = sum(inner(bar, dot) for bar, dot in zip(x_bars, directions, strict=True))
+        size = sum(
+            float(np.sum(np.abs(doubled(bar) * doubled(v))))
+            for bar, v in zip((*x_bars, *y_bars), (*directions, *y_dots), strict=True)
+        )
+        epsilon = max(tnf.finfo(y_dot.dtype).eps for y_dot in y_dots)
+        assert abs(left - right) <= 100 * epsilon * (1 + size), sample
+        ledger.passed("vjp", sample)

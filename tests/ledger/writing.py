@@ -1,0 +1,158 @@
+"""The ledger as a file: which cells there are, where a check has no meaning, and what passed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tenferro.ad.rules import AD_RULES
+from tenferro.ops import STD_OPS
+from tenferro.types import DType
+from tests.ad.cases import SKIPPED
+from tests.samples import SAMPLES
+from tests.samples.families import FAMILIES, FAMILY_SAMPLES, FamilySample
+from tests.samples.sample import OpSample
+from xla_peer.command_line.ledger import COLUMNS
+
+Sample = OpSample | FamilySample
+
+LOWERED = ("PJRT", "interpreter", "import", "export")
+DERIVED = ("jvp", "vjp")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An op's part of the ledger."""
+
+    op: str
+    family: str
+    dtypes: tuple[DType, ...]
+    samples: Sequence[Sample]
+
+
+OPS = [
+    Entry(
+        card.__name__,
+        card.__module__.rpartition(".")[2],
+        tuple(dtype for dtype in DType if dtype in card.accepts),
+        SAMPLES[card],
+    )
+    for card in STD_OPS
+]
+EXTENSIONS = [
+    Entry(family.__name__, family.__module__.split(".")[-2], (), FAMILY_SAMPLES[family])
+    for family in FAMILIES
+]
+NUMBERS = {
+    id(sample): number
+    for entry in (*OPS, *EXTENSIONS)
+    for number, sample in enumerate(entry.samples)
+}
+
+
+# ---- where a check has no meaning ----------------------------------------------------------------
+
+
+def exemption(column: str, sample: Sample) -> str | None:
+    """Why the check has no meaning for the sample, "" where that is plain; None where it has one."""
+    if column in sample.exempt:
+        return sample.exempt[column]
+    if isinstance(sample, FamilySample):
+        return "" if column in DERIVED and not sample.is_differentiable else None
+    if column in LOWERED and not sample.xla:
+        return sample.because
+    return _underived(sample) if column in DERIVED else None
+
+
+def _underived(sample: OpSample) -> str | None:
+    """Why the sample has no derivative."""
+    card = type(sample.op)
+    if AD_RULES[card].jvp is None:
+        return AD_RULES[card].reason
+    if card in SKIPPED:
+        return SKIPPED[card]
+    sides = (sample.inputs, sample.expected)
+    varies = all(any(DType.of(x.dtype).is_inexact for x in side) for side in sides)
+    return None if varies else ""
+
+
+# ---- the file ------------------------------------------------------------------------------------
+
+
+def digest() -> str:
+    """Of everything that decides which cells there are: ops, dtypes, samples, exemptions."""
+    lines = [
+        f"{entry.op} {entry.family} {sample} {sample.dtype.short} "
+        f"{[exemption(column, sample) for column in COLUMNS]}"
+        for entry in (*OPS, *EXTENSIONS)
+        for sample in entry.samples
+    ]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+
+def document(said: Iterable[str]) -> dict[str, Any]:
+    """The ledger, from what the tests said."""
+    counts = Counter(tuple(words.split()[:3]) for words in set(said))
+    return {
+        "samples": digest(),
+        "ops": {entry.op: _entry(entry, counts) for entry in OPS},
+        "extensions": {entry.op: _entry(entry, counts) for entry in EXTENSIONS},
+    }
+
+
+def _entry(entry: Entry, counts: Counter[Any]) -> dict[str, Any]:
+    by_dtype: dict[DType, list[Sample]] = {dtype: [] for dtype in entry.dtypes}
+    for sample in entry.samples:
+        by_dtype.setdefault(sample.dtype, []).append(sample)
+    return {
+        "family": entry.family,
+        "counts": {
+            dtype.short: [
+                _count(by_dtype[dtype], column, counts[column, entry.op, dtype.short])
+                for column in COLUMNS
+            ]
+            for dtype in DType
+            if dtype in by_dtype
+        },
+        "notes": _notes(entry),
+    }
+
+
+def _count(samples: Sequence[Sample], column: str, passed: int) -> int | None:
+    """How many passed; None where the check has no meaning for any."""
+    exempt = samples and all(exemption(column, sample) is not None for sample in samples)
+    return None if exempt else passed
+
+
+def _notes(entry: Entry) -> list[dict[str, Any]]:
+    """The exemptions with reasons: those with one reason and as many samples together."""
+    found: Counter[tuple[str, str]] = Counter()
+    for sample in entry.samples:
+        for column in COLUMNS:
+            if reason := exemption(column, sample):
+                found[reason, column] += 1
+    together: dict[tuple[str, int], list[str]] = {}
+    for (reason, column), samples in found.items():
+        together.setdefault((reason, samples), []).append(column)
+    return [
+        {"columns": columns, "samples": samples, "because": reason}
+        for (reason, samples), columns in together.items()
+    ]
+
+
+def as_text(ledger: dict[str, Any]) -> str:
+    """One line an op, so that a change shows what changed."""
+
+    def section(entries: dict[str, Any]) -> str:
+        lines = [f"  {json.dumps(op)}: {json.dumps(entry)}" for op, entry in entries.items()]
+        return "{\n" + ",\n".join(lines) + "\n }"
+
+    return (
+        f'{{\n "samples": "{ledger["samples"]}",\n'
+        f' "ops": {section(ledger["ops"])},\n'
+        f' "extensions": {section(ledger["extensions"])}\n}}\n'
+    )

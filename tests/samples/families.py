@@ -1,0 +1,330 @@
+"""Samples of the extension families that come with the package.
+
+A factorisation is not unique; what is compared is a function of its outputs that is, and inputs are made
+from the answer: a Cholesky factor gives the matrix it is the factor of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import tenferro as tnf
+from tenferro.ext.einsum.families import Einsum
+from tenferro.ext.fft.families import Fft
+from tenferro.ext.linalg import families as la
+from tenferro.ext.random.families import Threefry2x32
+from tenferro.extension import apply
+from tenferro.types import DType
+from tests.samples.sample import Array, indices, ordinary_values
+
+FAMILIES: list[type[Any]] = tnf._families()
+WIDE = (DType.F64, DType.C64)
+EXACT_ENOUGH = 100
+"""Roundings of the largest element that results may be apart, of factorisations of small matrices."""
+
+
+NOT_INTERPRETED = "the reference interpreter does not have the operation"
+ITERATED = {"import": "its loop in plain StableHLO ends when the data say"}
+
+
+def as_they_are(*outputs: Any) -> tuple[Any, ...]:
+    """The outputs, where they are unique."""
+    return outputs
+
+
+@dataclass(frozen=True)
+class FamilySample:
+    """One extension op on given inputs.
+
+    Attributes:
+        op: the payload filled in.
+        inputs: NumPy arrays.
+        expected: what `shown` of the outputs is, by definition.
+        shown: a function of the outputs that has one value.
+        exempt: columns of the ledger without a meaning here, and why.
+    """
+
+    op: Any
+    inputs: tuple[Array, ...]
+    expected: tuple[Array, ...]
+    shown: Callable[..., tuple[Any, ...]] = as_they_are
+    exempt: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The op's."""
+        return type(self.op).__name__
+
+    @property
+    def dtype(self) -> DType:
+        """That of the first input."""
+        return DType.of(self.inputs[0].dtype)
+
+    @property
+    def is_differentiable(self) -> bool:
+        """Its inputs are of float or complex numbers."""
+        return self.dtype.is_inexact
+
+    def fn(self, *inputs: Any) -> tuple[Any, ...]:
+        """The op, and what is shown of its outputs."""
+        outputs = apply(self.op, *inputs)
+        return self.shown(*(outputs if isinstance(outputs, tuple) else (outputs,)))
+
+    def assert_right(self, found: Any, expected: Any) -> None:
+        """Fail unless all are within rounding."""
+        for y, wanted in zip(found, expected, strict=True):
+            assert (y.dtype, y.shape) == (wanted.dtype, wanted.shape)
+            dtype = DType.of(wanted.dtype)
+            allowed = EXACT_ENOUGH * tnf.finfo(dtype).eps if dtype.is_inexact else 0
+            wide = complex if dtype.is_complex else float
+            far = np.abs(y.astype(wide) - wanted.astype(wide))
+            size = 1 + np.max(np.abs(wanted.astype(wide)), initial=0)
+            assert np.max(far, initial=0) <= allowed * size, str(self)
+
+    def __str__(self) -> str:
+        types = ",".join(f"{DType.of(x.dtype).short}{list(x.shape)}" for x in self.inputs)
+        return f"{self.op!r} {types}".replace(" ", "")
+
+
+# ---- linear algebra ------------------------------------------------------------------------------
+
+
+def adjoint(x: Any) -> Any:
+    """The conjugate transpose."""
+    return tnf.conj(tnf.matrix_transpose(x))
+
+
+def reflection(order: int, dtype: DType) -> Array:
+    """A unitary matrix: I - 2 v v^H / v^H v."""
+    v = wide(ordinary_values((order, 1), dtype, 5))
+    return np.eye(order) - 2 * v @ v.conj().T / np.sum(np.abs(v) ** 2)
+
+
+def wide(x: Array) -> Array:
+    """X in double precision."""
+    return x.astype(complex if x.dtype.kind == "c" else float)
+
+
+def in_dtype(dtype: DType, *arrays: Array) -> tuple[Array, ...]:
+    """Each in the dtype, or in the real one where it is real."""
+    return tuple(x.astype((dtype if x.dtype.kind == "c" else dtype.real).dtype) for x in arrays)
+
+
+def lower(order: int, dtype: DType) -> Array:
+    """A triangle with a diagonal of one and a half, and small numbers below."""
+    return np.tril(wide(ordinary_values((order, order), dtype, 3)) / 4, -1) + 1.5 * np.eye(order)
+
+
+def cholesky(dtype: DType) -> Iterator[FamilySample]:
+    factor = lower(3, dtype)
+    x = in_dtype(dtype, factor @ factor.conj().T)
+    exempt = {"interpreter": NOT_INTERPRETED}
+    yield FamilySample(la.Cholesky(), x, in_dtype(dtype, factor), exempt=exempt)
+
+
+def qr(dtype: DType) -> Iterator[FamilySample]:
+    unitary, r = reflection(4, dtype), lower(3, dtype).T
+    for full in (False, True):
+        x = in_dtype(dtype, unitary[:, :3] @ r)
+
+        def shown(q: Any, r: Any) -> Any:
+            return q @ r, q[:, :3] @ adjoint(q[:, :3])
+
+        projector = unitary[:, :3] @ unitary[:, :3].conj().T
+        yield FamilySample(la.Qr(full), x, (*x, *in_dtype(dtype, projector)), shown)
+
+
+def svd(dtype: DType) -> Iterator[FamilySample]:
+    left, right, s = reflection(4, dtype)[:, :3], reflection(3, dtype), np.array([3.0, 2.0, 1.0])
+
+    def shown(u: Any, s: Any, vh: Any) -> Any:
+        return s, u[:, :3] @ (tnf.reshape(s**3, (3, 1)) * vh[:3])
+
+    for full in (False, True):
+        x = in_dtype(dtype, left * s @ right)
+        yield FamilySample(
+            la.Svd(full), x, in_dtype(dtype, s, left * s**3 @ right), shown, ITERATED
+        )
+
+
+def eigh(dtype: DType) -> Iterator[FamilySample]:
+    vectors, w = reflection(3, dtype), np.array([-1.0, 0.5, 2.0])
+
+    def shown(w: Any, v: Any) -> Any:
+        return w, v @ (tnf.reshape(w**2, (3, 1)) * adjoint(v))
+
+    x = in_dtype(dtype, vectors * w @ vectors.conj().T)
+    squared = in_dtype(dtype, w, vectors * w**2 @ vectors.conj().T)
+    yield FamilySample(la.Eigh(), x, squared, shown, ITERATED)
+
+
+def eig(dtype: DType) -> Iterator[FamilySample]:
+    s, w = lower(3, dtype) @ lower(3, dtype).T, np.array([1.0, 2.0, 3.0])
+
+    def shown(w: Any, v: Any) -> Any:
+        return (v @ (tnf.reshape(w**2, (3, 1)) * tnf.linalg.inv(v)),)
+
+    x = in_dtype(dtype, s * w @ np.linalg.inv(s))
+    squared = (s * w**2 @ np.linalg.inv(s)).astype(dtype.complex.dtype)
+    library_only = "general eigenvalues are a call of LAPACK's, whose meaning is not in the module"
+    exempt = {"interpreter": library_only, "import": library_only}
+    yield FamilySample(la.Eig(), x, (squared,), shown, exempt)
+
+
+def lu(dtype: DType) -> Iterator[FamilySample]:
+    low, up = lower(3, dtype) - 0.5 * np.eye(3), 2 * lower(3, dtype).T
+    permutation = np.array([2, 0, 1])
+    x = (low @ up)[np.argsort(permutation)]
+    packed = in_dtype(dtype, np.tril(low, -1) + up)
+    yield FamilySample(la.Lu(), in_dtype(dtype, x), (*packed, permutation))
+
+
+TRANSPOSED: dict[str, Callable[[Array], Array]] = {
+    "N": lambda x: x,
+    "T": np.transpose,
+    "C": lambda x: x.conj().T,
+}
+
+
+def solve(dtype: DType) -> Iterator[FamilySample]:
+    a = 3 * np.eye(3) + wide(ordinary_values((3, 3), dtype, 1)) / 2
+    x = wide(ordinary_values((3, 2), dtype, 2))
+    for name, turned in TRANSPOSED.items():
+        yield FamilySample(la.Solve(name), in_dtype(dtype, a, turned(a) @ x), in_dtype(dtype, x))
+
+
+def triangular_solve(dtype: DType) -> Iterator[FamilySample]:
+    x = wide(ordinary_values((3, 2), dtype, 2))
+    other = np.triu(wide(ordinary_values((3, 3), dtype, 4)), 1)
+    for name, turned in TRANSPOSED.items():
+        for is_lower in (True, False):
+            for unit in (True, False):
+                triangle = lower(3, dtype) - 0.5 * unit * np.eye(3)
+                # What stands in the other triangle is not read.
+                a = triangle + other if is_lower else (triangle + other).T
+                triangle = triangle if is_lower else triangle.T
+                yield FamilySample(
+                    la.TriangularSolve(is_lower, unit, name),
+                    in_dtype(dtype, a, turned(triangle) @ x),
+                    in_dtype(dtype, x),
+                    exempt={"interpreter": NOT_INTERPRETED},
+                )
+
+
+def distinct(dtype: DType) -> Iterator[FamilySample]:
+    x = np.array([1.0, 2.0, 4.0], dtype.dtype)
+    exempt = dict.fromkeys(("PJRT", "interpreter", "import", "export"), "it runs natively only")
+    yield FamilySample(la.Distinct(), (x,), (x,), exempt=exempt)
+
+
+# ---- sums, transforms, bits ----------------------------------------------------------------------
+
+
+def einsum(dtype: DType) -> Iterator[FamilySample]:
+    for op, shapes in (
+        (Einsum(("ij", "jk"), "ki"), [(2, 3), (3, 4)]),
+        (Einsum(("iij", "jk", "k"), "ik"), [(3, 3, 2), (2, 4), (4,)]),
+        (Einsum(("ij",), "iji"), [(2, 3)]),
+    ):
+        inputs = [small(ordinary_values(shape, dtype, n)) for n, shape in enumerate(shapes)]
+        yield FamilySample(op, tuple(inputs), (summed(op, inputs),))
+
+
+def small(x: Array) -> Array:
+    """X where integers are so small that no product of them overflows."""
+    return x % 3 if x.dtype.kind in "iu" else x
+
+
+def summed(op: Einsum, inputs: list[Array]) -> Array:
+    """One loop over the values of all labels."""
+    extents = {
+        label: extent
+        for labels, x in zip(op.inputs, inputs, strict=True)
+        for label, extent in zip(labels, x.shape, strict=True)
+    }
+    exact = [x.astype(object) if x.dtype.kind in "biu" else wide(x) for x in inputs]
+    result = np.zeros([extents[label] for label in op.output], complex)
+    for values in indices(tuple(extents.values())):
+        at = dict(zip(extents, values, strict=True))
+        terms = [
+            complex(x[tuple(at[label] for label in labels)])
+            for labels, x in zip(op.inputs, exact, strict=True)
+        ]
+        result[tuple(at[label] for label in op.output)] += np.prod(terms)
+    dtype = inputs[0].dtype
+    return (result if dtype.kind == "c" else result.real).astype(dtype)
+
+
+def fourier(dtype: DType) -> Iterator[FamilySample]:
+    """Each kind whose input has the dtype, along one axis and along two."""
+    for lengths in ((5,), (3, 4)):
+        x = wide(ordinary_values((2, *lengths), dtype.real, 1))
+        half = lengths[-1] // 2 + 1
+        spectrum = transformed(x, len(lengths))
+        if dtype.is_float:
+            y = spectrum[..., :half].astype(dtype.complex.dtype)
+            yield transform("rfft", lengths, in_dtype(dtype, x), (y,))
+            continue
+        z = x + 1j * wide(ordinary_values(x.shape, dtype.real, 2))
+        z_spectrum = transformed(z, len(lengths))
+        yield transform("fft", lengths, in_dtype(dtype, z), in_dtype(dtype, z_spectrum))
+        yield transform("ifft", lengths, in_dtype(dtype, z_spectrum), in_dtype(dtype, z))
+        yield transform("irfft", lengths, in_dtype(dtype, spectrum[..., :half]), in_dtype(dtype, x))
+
+
+def transform(kind: str, lengths: tuple[int, ...], x: Any, y: Any) -> FamilySample:
+    """A sample that the interpreter does not take."""
+    return FamilySample(Fft(kind, lengths), x, y, exempt={"interpreter": NOT_INTERPRETED})
+
+
+def transformed(x: Array, axes: int) -> Array:
+    """y[k] = sum_j x[j] exp(-2 pi i jk / n) along each of the last axes."""
+    for axis in range(x.ndim - axes, x.ndim):
+        n = x.shape[axis]
+        matrix = np.exp(-2j * np.pi * np.outer(np.arange(n), np.arange(n)) / n)
+        x = np.moveaxis(np.moveaxis(x, axis, -1) @ matrix, -1, axis)
+    return x
+
+
+PUBLISHED = [
+    ((0, 0), (0, 0), (0x6B200159, 0x99BA4EFE)),
+    ((0xFFFFFFFF,) * 2, (0xFFFFFFFF,) * 2, (0x1CB996FC, 0xBB002BE7)),
+    ((0x13198A2E, 0x03707344), (0x243F6A88, 0x85A308D3), (0xC4923A9C, 0x483DF7A0)),
+]
+"""Random123's known answers for Threefry-2x32 with 20 rounds: key, words, result."""
+
+
+def threefry() -> Iterator[FamilySample]:
+    for key, words, answer in PUBLISHED:
+        inputs = [np.array(x, np.uint32) for x in (key, *words)]
+        yield FamilySample(
+            Threefry2x32(), tuple(inputs), tuple(np.array(x, np.uint32) for x in answer)
+        )
+
+
+def in_each(make: Callable[[DType], Iterator[FamilySample]], dtypes: Any) -> list[FamilySample]:
+    """The samples in each of the dtypes."""
+    return [sample for dtype in dtypes for sample in make(dtype)]
+
+
+REAL = (DType.F32, DType.F64)
+FOUR = (*REAL, DType.C32, DType.C64)
+
+FAMILY_SAMPLES: dict[type[Any], list[FamilySample]] = {
+    la.Cholesky: in_each(cholesky, FOUR),
+    la.Qr: in_each(qr, FOUR),
+    la.Svd: in_each(svd, FOUR),
+    la.Eigh: in_each(eigh, FOUR),
+    la.Eig: in_each(eig, FOUR),
+    la.Lu: in_each(lu, FOUR),
+    la.Solve: in_each(solve, FOUR),
+    la.TriangularSolve: in_each(triangular_solve, FOUR),
+    la.Distinct: in_each(distinct, REAL),
+    Fft: in_each(fourier, FOUR),
+    Einsum: in_each(einsum, DType),
+    Threefry2x32: list(threefry()),
+}

@@ -1,0 +1,233 @@
+"""`tenferro coverage`: what the tests ran, op by op and dtype by dtype.
+
+The ledger is a file that a run of the tests wrote, `make coverage`. Nothing in it is declared: a number is
+how many samples passed, nothing is where a check has no meaning, and a zero is a gap.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tenferro.errors import DTypeError, InvalidConfigError
+from tenferro.types import DType
+
+__all__ = ["COLUMNS", "LEDGER", "Ledger", "Line", "Note", "Row", "lines_of", "shortened"]
+
+COLUMNS = {
+    "native": "values on NumPy are those of the definition",
+    "PJRT": "values through PJRT on the CPU are the native ones",
+    "interpreter": "values of StableHLO's reference interpreter are the native ones",
+    "jvp": "tangents are differences, the complex step, or those of the wider dtype",
+    "vjp": "cotangents are the adjoint of tangents",
+    "import": "its StableHLO, read again, gives the same values",
+    "export": "its StableHLO is parsed and verified",
+}
+"""What is checked, and how."""
+
+LEDGER = Path(__file__).with_name("ledger.json")
+GAP = "GAP"
+
+
+@dataclass(frozen=True)
+class Row:
+    """What ran for one op in one dtype.
+
+    Attributes:
+        family: the file that holds the op in every folder, or the extension's package.
+        counts: how many samples passed, a number per column; None where the check has no meaning.
+    """
+
+    op: str
+    family: str
+    dtype: str
+    counts: tuple[int | None, ...]
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """How each column is shown: `x`, `-` or a gap."""
+        return tuple("-" if count is None else "x" if count else GAP for count in self.counts)
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """How many samples passed in each column, where there is something to say."""
+        return tuple(
+            str(count) if count else mark
+            for count, mark in zip(self.counts, self.marks, strict=True)
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        named = {"op": self.op, "family": self.family, "dtype": self.dtype}
+        return named | dict(zip(COLUMNS, self.counts, strict=True))
+
+
+@dataclass(frozen=True)
+class Note:
+    """Why some samples of an op are in no column of these."""
+
+    op: str
+    columns: tuple[str, ...]
+    samples: int
+    because: str
+
+    def __str__(self) -> str:
+        count = f"{self.samples} sample" + "s" * (self.samples > 1)
+        return f"{self.op}: not {', '.join(self.columns)}, {count}: {self.because}"
+
+
+@dataclass(frozen=True)
+class Line:
+    """An op and those of its dtypes that have the same marks."""
+
+    op: str
+    family: str
+    dtypes: tuple[str, ...]
+    marks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """What the tests ran.
+
+    Attributes:
+        samples: a digest of the samples that there were.
+        ops: rows of the vocabulary, in its order.
+        extensions: rows of the families that come with the package.
+    """
+
+    samples: str
+    ops: tuple[Row, ...]
+    extensions: tuple[Row, ...]
+    notes: tuple[Note, ...]
+
+    @classmethod
+    def load(cls, path: Path = LEDGER) -> Ledger:
+        """The ledger that came with the package."""
+        return cls.of(json.loads(path.read_text()))
+
+    @classmethod
+    def of(cls, document: Any) -> Ledger:
+        """The ledger that a document holds."""
+        sections = [document["ops"], document["extensions"]]
+        ops, extensions = (tuple(_rows(section)) for section in sections)
+        notes = tuple(note for section in sections for note in _notes(section))
+        return cls(document["samples"], ops, extensions, notes)
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """Of both sections."""
+        return self.ops + self.extensions
+
+    def only(
+        self, ops: Sequence[str] = (), dtypes: Sequence[str] = (), gaps: bool = False
+    ) -> Ledger:
+        """The part that is about these ops and dtypes, and has gaps, where that is asked for.
+
+        Raises:
+            InvalidConfigError: there is no such op.
+            DTypeError: there is no such dtype.
+
+        >>> Ledger.load().only(["sin"], ["float32"]).rows[0].op
+        'Sin'
+        """
+        names = {_op_named(name, {row.op: None for row in self.rows}) for name in ops}
+        shorts = {_dtype_named(name).short for name in dtypes}
+
+        def wanted(row: Row) -> bool:
+            return (
+                (not names or row.op in names)
+                and (not shorts or row.dtype in shorts)
+                and (not gaps or GAP in row.marks)
+            )
+
+        kept = [tuple(filter(wanted, section)) for section in (self.ops, self.extensions)]
+        left = {row.op for section in kept for row in section}
+        return Ledger(
+            self.samples, *kept, notes=tuple(note for note in self.notes if note.op in left)
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it: a row per op and dtype, null where a check has no meaning."""
+        return {
+            "samples": self.samples,
+            "columns": COLUMNS,
+            "ops": [row.to_dict() for row in self.ops],
+            "extensions": [row.to_dict() for row in self.extensions],
+            "notes": [str(note) for note in self.notes],
+        }
+
+    def to_markdown(self) -> str:
+        """Tables of both sections, and the notes."""
+        titled = [("Operations", self.ops), ("Extension families", self.extensions)]
+        parts = [f"## {title}\n\n{_table(rows)}" for title, rows in titled if rows]
+        if self.notes:
+            parts.append("## Notes\n\n" + "\n".join(f"- {note}." for note in self.notes))
+        return "\n\n".join(parts)
+
+
+def lines_of(rows: Iterable[Row]) -> list[Line]:
+    """A line for each op and each way its dtypes are marked."""
+    grouped: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
+    for row in rows:
+        grouped.setdefault((row.op, row.family, row.marks), []).append(row.dtype)
+    return [
+        Line(op, family, tuple(dtypes), marks) for (op, family, marks), dtypes in grouped.items()
+    ]
+
+
+def shortened(dtypes: Iterable[str]) -> str:
+    """Names of dtypes, runs of one kind as first and last.
+
+    >>> shortened(["bool", "i8", "i16", "i32", "i64", "f16", "f32", "c64", "c128"])
+    'bool i8..i64 f16 f32 c64 c128'
+    """
+    given = set(dtypes)
+    kinds: dict[str, list[str]] = {}
+    for dtype in DType:
+        kinds.setdefault(dtype.kind, []).append(dtype.short)
+    words: list[str] = []
+    for members in kinds.values():
+        found = [name for name in members if name in given]
+        words += [f"{found[0]}..{found[-1]}"] if found == members and len(found) > 2 else found
+    return " ".join(words)
+
+
+def _rows(section: Any) -> Iterator[Row]:
+    for op, entry in section.items():
+        for dtype, counts in entry["counts"].items():
+            yield Row(op, entry["family"], dtype, tuple(counts))
+
+
+def _notes(section: Any) -> Iterator[Note]:
+    for op, entry in section.items():
+        for note in entry["notes"]:
+            yield Note(op, tuple(note["columns"]), note["samples"], note["because"])
+
+
+def _table(rows: Sequence[Row]) -> str:
+    header = ("op", "family", "dtypes", *COLUMNS)
+    cells = [(line.op, line.family, shortened(line.dtypes), *line.marks) for line in lines_of(rows)]
+    ruled = [header, ("---",) * len(header), *cells]
+    return "\n".join("| " + " | ".join(row) + " |" for row in ruled)
+
+
+def _op_named(name: str, known: Iterable[str]) -> str:
+    by_lower = {op.lower(): op for op in known}
+    if name.lower() not in by_lower:
+        near = difflib.get_close_matches(name.lower(), by_lower, 1)
+        hint = f"; did you mean {by_lower[near[0]]}?" if near else ""
+        raise InvalidConfigError(f"coverage: there is no op {name!r}{hint}")
+    return by_lower[name.lower()]
+
+
+def _dtype_named(name: str) -> DType:
+    named = {form: dtype for dtype in DType for form in (dtype.short, dtype.value)}
+    if name.lower() not in named:
+        known = " ".join(dtype.short for dtype in DType)
+        raise DTypeError(f"coverage: there is no dtype {name!r}; known: {known}")
+    return named[name.lower()]
