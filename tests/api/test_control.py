@@ -321,6 +321,65 @@ def test_a_derivative_of_the_users_own_holds_inside() -> None:
     same(stopped(2.0), 4.0)
 
 
+def with_rules(n: Any, t: Any) -> dict[str, Callable[..., Any]]:
+    """Functions of two numbers with derivatives of the user's own, none of them the true one."""
+    custom_jvp, custom_vjp = t.custom_jvp, t.custom_vjp
+
+    @custom_jvp
+    def pushed(x: Any, y: Any) -> Any:
+        return n.sin(x) * y
+
+    pushed.defjvp(lambda p, dots: (pushed(*p), 3.0 * dots[0] * n.cos(p[0]) + dots[1]))
+
+    @custom_vjp
+    def pulled(x: Any, y: Any) -> Any:
+        return n.sin(x) * y, n.cos(x)
+
+    pulled.defvjp(
+        lambda x, y: (pulled(x, y), (x, y)),
+        lambda kept, bar: (5.0 * bar[0] * kept[1] + bar[1], bar[0] * kept[0]),
+    )
+
+    stop_gradient = getattr(t, "stop_gradient", None) or t.lax.stop_gradient
+    return {
+        "custom_jvp": pushed,
+        "custom_vjp": lambda x, y: pulled(x, y)[0],
+        "custom_vjp, second result": lambda x, y: pulled(x, y)[1],
+        "stop_gradient": lambda x, y: x * stop_gradient(n.sin(x * y)) + y,
+        "checkpoint": t.checkpoint(lambda x, y: n.sin(n.exp(x)) * y),
+    }
+
+
+PLACES: dict[str, Callable[[Any, Any], Callable[..., Any]]] = {
+    "alone": lambda f, rule: rule,
+    "scan": lambda f, rule: (
+        lambda x, y: f.scan(lambda c, _: (rule(c, y), c * y), x, None, length=3)[0]
+    ),
+    "cond": lambda f, rule: (
+        lambda x, y: f.cond(x > 0.2, lambda x: rule(x, y) * 2.0, lambda x: x * y, x)
+    ),
+    "scan of cond": lambda f, rule: (
+        lambda x, y: f.scan(
+            lambda c, i: (f.cond(i > c, lambda: rule(c, y), lambda: c * y), c), x, np.arange(3.0)
+        )[0]
+    ),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("rule", with_rules(jnp, jax))
+def test_rules_of_the_users_own_hold_in_loops_and_batches(rule: str, place: str) -> None:
+    theirs = PLACES[place](jax_lax, with_rules(jnp, jax)[rule])
+    ours = PLACES[place](tnf, with_rules(tnf, tnf)[rule])
+    same(tnf.grad(ours, (0, 1))(0.4, 0.7), jax.grad(theirs, (0, 1))(0.4, 0.7))
+    slopes = jax.vmap(jax.grad(theirs, (0, 1)), (0, None))(X, 0.7)
+    same(tnf.vmap(tnf.grad(ours, (0, 1)), (0, None))(X, 0.7), slopes)
+    expected = jax.grad(lambda x, y: jnp.sum(jax.vmap(theirs, (0, None))(x, y)), (0, 1))(X, 0.7)
+    summed = tnf.grad(lambda x, y: tnf.sum(tnf.vmap(ours, (0, None))(x, y)), (0, 1))
+    same(summed(X, 0.7), expected)
+    same(tnf.jit(summed)(X, 0.7), expected)
+
+
 def test_a_choice_runs_one_branch() -> None:
     f = tnf.jit(lambda x: tnf.cond(x > 0, tnf.log, lambda x: x * 0, x))
     assert f(-1.0) == 0

@@ -531,7 +531,12 @@ ONE_BEFORE = """%b = stablehlo.convert %c2 : (tensor<i32>) -> tensor<i1>
         (READS_A_ROW.format(at="%i"), "%a", ([11, 11, 11], [1, 2, 3])),
         (ONE_BEFORE + READS_A_ROW.format(at="%at"), "%o", ([8, 8, 8], [0, 0, 0])),
     ],
-    ids=["written and handed on", "old and handed on", "read and handed on", "a bool of two is one"],
+    ids=[
+        "written and handed on",
+        "old and handed on",
+        "read and handed on",
+        "a bool of two is one",
+    ],
 )
 def test_what_is_handed_on_whole_is_neither_cut_nor_stacked(
     turn: str, second: str, expected: Any
