@@ -432,6 +432,28 @@ def test_symbolic_extents() -> None:
         )  # fmt: skip
 
 
+def test_symbols_alone_decide_a_loop() -> None:
+    spec = tnf.TensorSpec(("n",), "f8")
+
+    def fn(x: Any) -> Any:
+        last = tnf.fori_loop(1, x.shape[0], lambda i, v: tnf.sin(v) * i, 1.5)
+        zeros = tnf.cond(True, lambda: tnf.zeros(x.shape), lambda: tnf.ones(x.shape))
+        return last, tnf.scan(lambda c, _: (c + 1, c), 0.0, length=x.shape[0])[1], zeros
+
+    def slope(x: Any) -> Any:
+        start = tnf.sum(x) + 0.5
+        return tnf.grad(lambda v: tnf.fori_loop(1, x.shape[0], lambda i, v: tnf.sin(v) * i, v))(
+            start
+        )
+
+    for each in (fn, slope):
+        program = tnf.compile(each, spec)
+        for n in (0, 1, 4):
+            fixed = tnf.compile(each, np.ones(n))
+            same(program.run(np.ones(n)), fixed.run(np.ones(n)), 0)
+            same(XlaExecutor("cpu").run(program, np.ones(n)), fixed.run(np.ones(n)))
+
+
 def test_extensions_inside_run_on_both_peers() -> None:
     def fn(a: Any, xs: Any) -> Any:
         eye = 3 * np.eye(3)
@@ -565,6 +587,23 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], list[str]]] = {
         lambda: tnf.fori_loop(0.0, 3, lambda i, v: v, 1.0),
         errors.DTypeError,
         ["lower"],
+    ),
+    "a bound that the counter cannot reach": (
+        lambda: tnf.fori_loop(np.int8(0), 200, lambda i, v: v + i, 0),
+        errors.DTypeError,
+        ["upper", "200", "int8"],
+    ),
+    "bounds of no common dtype": (
+        lambda: tnf.fori_loop(np.uint64(0), np.int64(3), lambda i, v: v, 0),
+        errors.DTypeError,
+        ["lower", "upper"],
+    ),
+    "a number that takes one dtype after the other": (
+        lambda: tnf.while_loop(
+            lambda c: False, lambda c: tnf.astype(c, "f4" if c.dtype == tnf.float64 else "f8"), 0.0
+        ),
+        errors.DTypeError,
+        ["carry", "f32", "f64"],
     ),
     "an associative scan of different extents": (
         lambda: tnf.associative_scan(lambda a, b: a, (np.ones(3), np.ones(4))),
