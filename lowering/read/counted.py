@@ -164,6 +164,9 @@ def _lines(program: GraphProgram, turns: Turns, numbers: Mapping[int, int]) -> d
             continue
         if isinstance(step.op, Constant):
             found[step.outputs[0]] = Line(0, int(step.op.array))
+        elif isinstance(step.op, el.Convert) and spec.dtype.is_bool:
+            if (x := found.get(step.inputs[0])) is not None and not x.slope:
+                found[step.outputs[0]] = Line(0, int(x.first != 0))
         elif type(step.op) in _RULES and all([slot in found for slot in step.inputs]):
             line = _RULES[type(step.op)](step.op, turns, *[found[slot] for slot in step.inputs])
             if line is not None and _fits(line, turns, spec.dtype):
@@ -236,12 +239,17 @@ _RULES: dict[Any, Callable[..., Line | None]] = {
 
 @dataclass(frozen=True)
 class _Windows:
-    """Which slices of which tensors the turns read and write."""
+    """Which slices of which tensors the turns read and write.
+
+    Attributes:
+        handed: what the turns hand on to the next, as it is, in carries that change.
+    """
 
     program: GraphProgram
     turns: Turns
     lines: Mapping[int, Line]
     readers: Mapping[int, list[Instruction]]
+    handed: Sequence[int]
 
     def direction(self, starts: Sequence[int], extent: Any) -> int | None:
         """1 where turn t is at slice t, -1 where it is at the t-th from the end."""
@@ -254,6 +262,8 @@ class _Windows:
 
     def read(self, slot: int) -> int | None:
         """The direction in which every reader of an input goes along it."""
+        if slot in self.handed:
+            return None
         spec = self.program.types[slot]
         found = {
             self.direction(step.inputs[1:], spec.shape[0])
@@ -276,7 +286,8 @@ class _Windows:
             x == slot
             and self.readers.get(slot) == [maker]
             and not self.readers.get(output)
-            and self.program.output_slots.count(output) == 1
+            and slot not in self.handed
+            and self.handed.count(output) == 1
             and slot not in (update, *starts)
         )
         if not alone or self.program.types[update].shape != (1, *spec.shape[1:]):
@@ -290,7 +301,8 @@ def _as_scan(loop: While, turns: Turns, unchanged: set[int], numbers: Mapping[in
     for step in body.instructions:
         for slot in dict.fromkeys(step.inputs):
             readers.setdefault(slot, []).append(step)
-    windows = _Windows(body, turns, _lines(body, turns, numbers), readers)
+    handed = [slot for j, slot in enumerate(body.output_slots) if n + j not in unchanged]
+    windows = _Windows(body, turns, _lines(body, turns, numbers), readers, handed)
     makers = _makers(body)
     reads = {slot: windows.read(slot) for slot in sorted(unchanged)}
     writes = {

@@ -7,12 +7,12 @@ matrix of it, by applying it to all unit tensors; and a program into one of batc
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tenferro.ad.algebra import Value, lead
+from tenferro.ad.algebra import Value, lead, reduce_sum
 from tenferro.ad.graph_emitter import GraphEmitter
 from tenferro.ad.linearize import missing_rule
-from tenferro.graph import Mark, Opaque
+from tenferro.graph import Alias, Graph, Mark, Opaque
 from tenferro.ops.structural import OptimizationBarrier
 from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec
@@ -40,7 +40,8 @@ def batch(
         ADRuleUnsupportedError: an op without a batch rule.
         UnsupportedError: an op whose batch rule does not cover operands that all differ.
     """
-    batched, _ = _sweep(emitter, start, inputs)
+    wanted = [value for value in outputs if value is not None]
+    batched, _ = _sweep(emitter, start, inputs, wanted)
     return [None if value is None else batched.get(value) for value in outputs]
 
 
@@ -52,7 +53,7 @@ def batch_all(
     size: object,
 ) -> list[int]:
     """As `batch`; an output that depends on no input is repeated `size` times."""
-    many, one = _sweep(emitter, start, inputs)
+    many, one = _sweep(emitter, start, inputs, outputs)
     return [
         many[value] if value in many else lead(Value(emitter, one.get(value, value)), size).handle
         for value in outputs
@@ -68,7 +69,7 @@ def batch_some(
     wanted: Sequence[bool],
 ) -> tuple[list[int], list[bool]]:
     """As `batch_all`, but only `wanted` outputs are repeated; and which have the leading axis now."""
-    many, one = _sweep(emitter, start, inputs)
+    many, one = _sweep(emitter, start, inputs, outputs)
     made: list[int] = []
     for value, is_wanted in zip(outputs, wanted, strict=True):
         if value in many:
@@ -81,14 +82,17 @@ def batch_some(
 
 
 def _sweep(
-    emitter: GraphEmitter, start: int, inputs: Mapping[int, int]
+    emitter: GraphEmitter, start: int, inputs: Mapping[int, int], outputs: Sequence[int]
 ) -> tuple[dict[int, int], dict[int, int]]:
-    """Values that got a leading axis, and values made again without one."""
+    """Values that got a leading axis, and values made again without one; of those that outputs need."""
     graph = emitter.graph
     stop = len(graph.nodes)
+    needed = _needed(graph, start, stop, outputs)
     batched: dict[int, int] = dict(inputs)  # value -> value with the leading axis
     again: dict[int, int] = {}  # value -> the same without it, where a barrier tied it to an input
     for index in range(start, stop):
+        if not needed[index - start]:
+            continue
         node = graph.nodes[index]
         mask = tuple([value in batched for value in node.inputs])
         if not any(mask) and not any([value in again for value in node.inputs]):
@@ -96,11 +100,14 @@ def _sweep(
         emitter.source = graph.sources[index]
         handles = [batched.get(value, again.get(value, value)) for value in node.inputs]
         op = node.op
-        if isinstance(op, Mark):
+        if isinstance(op, Alias):
             for position, value in zip(op.takes, node.outputs, strict=True):
                 (batched if mask[position] else again)[value] = handles[position]
-        elif isinstance(op, Opaque):
-            raise op.refuse().at(str(emitter.source or ""))
+        elif isinstance(op, Mark | Opaque) and not any(mask):
+            again.update(zip(node.outputs, graph.add_mark(op, tuple(handles)), strict=True))
+        elif isinstance(op, Mark | Opaque):
+            made = _marked(emitter, op, handles, mask)
+            batched.update(zip(node.outputs, made, strict=True))
         elif isinstance(op, OptimizationBarrier):
             made = graph.add(op, tuple(handles), emitter.source)
             for here, value, new in zip(mask, node.outputs, made, strict=True):
@@ -116,6 +123,137 @@ def _sweep(
             batched.update({v: x.handle for v, x in zip(node.outputs, values, strict=True)})
     emitter.source = None
     return batched, again
+
+
+def _needed(graph: Graph, start: int, stop: int, outputs: Sequence[int]) -> bytearray:
+    """Which nodes the outputs depend on, by one sweep backward."""
+    wanted = bytearray(len(graph.types))
+    for value in outputs:
+        wanted[value] = 1
+    needed = bytearray(stop - start)
+    for index in range(stop - 1, start - 1, -1):
+        node = graph.nodes[index]
+        if any([wanted[value] for value in node.outputs]):
+            needed[index - start] = 1
+            taken = node.op.takes if isinstance(node.op, Mark) else range(len(node.inputs))
+            for position in taken:
+                wanted[node.inputs[position]] = 1
+    return needed
+
+
+# ---- marks ---------------------------------------------------------------------------------------
+
+
+def _marked(
+    emitter: GraphEmitter, op: Mark | Opaque, handles: Sequence[int], mask: Sequence[bool]
+) -> tuple[int, ...]:
+    """A mark on every slice of a batch: all it gives has the leading axis."""
+    graph, taken, has = emitter.graph, list(handles), list(mask)
+    size = graph.types[taken[has.index(True)]].shape[0]
+    if isinstance(op, Opaque):
+        return graph.add_mark(_BatchedOpaque(op, tuple(has), size), tuple(taken), emitter.source)
+    for position in op.takes:
+        if not has[position]:
+            taken[position] = lead(Value(emitter, taken[position]), size).handle
+            has[position] = True
+    return graph.add_mark(_BatchedMark(op, tuple(has)), tuple(taken), emitter.source)
+
+
+class _Slices:
+    """One slice of a batch, for a rule that knows of one; and what it made of it, of all slices."""
+
+    def __init__(self, emitter: GraphEmitter) -> None:
+        self._emitter = emitter
+        self._source = emitter.source
+        self._start = len(emitter.graph.nodes)
+        self._given: dict[int, int] = {}
+
+    def of(
+        self, values: Sequence[Value | None], mask: Sequence[bool], primals: Sequence[Any] = ()
+    ) -> list[Any]:
+        """Stand-ins for the slices of what has the leading axis; `primals` are those of tangents."""
+        emitter = self._emitter
+        found: list[Value | None] = []
+        for x, has in zip(values, mask, strict=True):
+            if x is None or not has:
+                found.append(x)
+                continue
+            one = emitter.graph.add_stand_in(TensorSpec.of(x.shape[1:], x.dtype))
+            self._given[one] = x.handle
+            found.append(Value(emitter, one))
+        for dot, x in zip(found, primals, strict=False):
+            if dot is not None:
+                emitter.primal_of.setdefault(dot.handle, x.handle)
+        return found
+
+    def together(self, values: Sequence[Value | None], size: object) -> list[Value | None]:
+        """The values of all slices, with the leading axis."""
+        emitter = self._emitter
+        outputs = [x.handle for x in values if x is not None]
+        made = iter(batch_all(emitter, self._start, self._given, outputs, size))
+        emitter.source = self._source
+        return [None if x is None else Value(emitter, next(made)) for x in values]
+
+
+class _BatchedMark(Mark):
+    """A mark on every slice: the tangents of a slice are what the mark says of it."""
+
+    __slots__ = ("mark", "mask")
+
+    def __init__(self, mark: Mark, mask: tuple[bool, ...]) -> None:
+        super().__init__(mark.takes)
+        self.mark = mark
+        self.mask = mask
+
+    @property
+    def name(self) -> str:
+        """As the mark's."""
+        return self.mark.name
+
+    @property
+    def key(self) -> Any:
+        """The mark, and what has the leading axis."""
+        key = self.mark.key
+        return None if key is None else (_BatchedMark, key, self.mask)
+
+    def differentiates(self, mode: str) -> tuple[int, ...]:
+        """As the mark."""
+        return self.mark.differentiates(mode)
+
+    def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
+        """The mark's tangents of one slice, of a batch."""
+        slices = _Slices(emitter)
+        xs = slices.of(inputs, self.mask)
+        ys = slices.of(outputs, [True] * len(outputs))
+        made = self.mark.linearize(emitter, xs, ys, slices.of(tangents, self.mask, xs), mode)
+        return slices.together(made, outputs[0].shape[0])
+
+
+class _BatchedOpaque(Opaque):
+    """A linear map of every slice, given by the transpose of one."""
+
+    __slots__ = ("map", "mask", "size")
+
+    def __init__(self, of_one: Opaque, mask: tuple[bool, ...], size: Any) -> None:
+        types = [TensorSpec.of((size, *spec.shape), spec.dtype) for spec in of_one.types]
+        super().__init__(tuple(types), of_one.known, of_one.refusal)
+        self.map = of_one
+        self.mask = mask
+        self.size = size
+
+    def transpose(self, emitter: Any, inputs: Any, linear: Any, y_bars: Any) -> Any:
+        """The transpose of one slice, of a batch; what all slices share gets the sum."""
+        slices = _Slices(emitter)
+        xs = slices.of(inputs, self.mask)
+        bars = slices.of(y_bars, [True] * len(y_bars))
+        made = slices.together(self.map.transpose(emitter, xs, linear, bars), self.size)
+        return tuple([
+            x_bar if x_bar is None or has else reduce_sum(x_bar, (0,))
+            for x_bar, has in zip(made, self.mask, strict=True)
+        ])  # fmt: skip
+
+
+# ---- programs ------------------------------------------------------------------------------------
 
 
 def batch_program(
@@ -137,7 +275,7 @@ def batch_program(
     ]
     given = {value: new for value, new in zip(shared, leading, strict=True) if value != new}
     outputs = [values[slot] for slot in program.output_slots]
-    many, one = _sweep(emitter, 0, given)
+    many, one = _sweep(emitter, 0, given, outputs)
     results = [
         many[value] if value in many else lead(Value(emitter, one.get(value, value)), size).handle
         for value in outputs

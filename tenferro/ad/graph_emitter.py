@@ -13,6 +13,7 @@ from tenferro.ad.rule import AdRule
 from tenferro.graph import Graph, SourceLine
 from tenferro.ops import StdTensorOp
 from tenferro.ops.source import Constant
+from tenferro.ops.structural import BroadcastInDim
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["GraphEmitter"]
@@ -86,6 +87,11 @@ class GraphEmitter:
             (value,) = self.graph.add(constant, (), self.source)
             self._scalars[key] = value
         return value
+
+    def zeros(self, spec: TensorSpec) -> int:
+        """Zeros of a type."""
+        zero = self.scalar(0, spec.dtype)
+        return self.emit_all(BroadcastInDim(spec.shape, ()), zero)[0] if spec.rank else zero
 
     def witness(self, value: int) -> int:
         """The value itself, or for a tangent its primal."""

@@ -22,7 +22,7 @@ from tenferro.api.promotion import convert, result_type
 from tenferro.api.tensor import TracedTensor
 from tenferro.api.tracing import current_builder, tracing
 from tenferro.api.vmap import vmap
-from tenferro.dims import SymDim
+from tenferro.dims import SymDim, dim_max
 from tenferro.errors import (
     ArityError,
     DTypeError,
@@ -33,7 +33,7 @@ from tenferro.errors import (
 )
 from tenferro.exec.dispatch import PYTHON_SCALARS, apply_all, as_operand, is_traced, spec_of
 from tenferro.graph import BodyBuilder, line_of
-from tenferro.ops.control import Cond, Scan, While
+from tenferro.ops.control import Cond, ControlOp, Scan, While
 from tenferro.ops.elementwise import Clamp, Convert
 from tenferro.program import Subprogram
 from tenferro.types import DType, TensorSpec, TreeDef, flatten, leaf_paths, unflatten
@@ -96,6 +96,15 @@ def _closed(
         ]
         parts.append(Subprogram.of(body.builder.graph, [*consts, *body.inputs], values))
     return parts, list(captured.values())
+
+
+def _applied(op: ControlOp, *operands: Any) -> tuple[Any, ...]:
+    """The outputs of an op, in the trace under way where symbols of that are all that it has of it."""
+    if current_builder() is not None and not any([is_traced(x) for x in operands]):
+        length = getattr(op, "length", 0)
+        if isinstance(length, SymDim) or not all([part.program.is_static for part in op.parts]):
+            return TracedTensor.__tenferro_apply__(op, operands)
+    return apply_all(op, *operands)
 
 
 # ---- choices -----------------------------------------------------------------------------------
@@ -194,7 +203,7 @@ def _chosen(name: str, index: Any, functions: dict[str, Any], operands: tuple[An
         found = [body.builder.type_of(value) for value in values]
         _require_same(f"{name}: {other} gives result{{}}", paths, found, wanted, f"{first} gives")
     parts, consts = _closed(bodies, outputs)
-    return unflatten(trees[0], apply_all(Cond(tuple(parts)), index, *consts, *arrays))
+    return unflatten(trees[0], _applied(Cond(tuple(parts)), index, *consts, *arrays))
 
 
 def _common(dtypes: Sequence[DType], leaves: Sequence[Any]) -> DType:
@@ -257,8 +266,13 @@ class _Carry:
             # What fails on numbers, as c.shape does, is left to the trace on tensors.
             with suppress(AttributeError, TypeError, TenferroError):
                 self._take_dtypes(_Body(self.name, on_numbers, [*self.specs, *rest], tree), part)
+        tried: list[list[TensorSpec]] = []
         body = _Body(self.name, fn, [*self.specs, *rest], tree)
-        while self._take_dtypes(body, part):
+        # Types that come again would do so for ever: `outputs` tells that they do not stay.
+        while self.specs not in tried:
+            tried.append(self.specs)
+            if not self._take_dtypes(body, part):
+                break
             body = _Body(self.name, fn, [*self.specs, *rest], tree)
         return body
 
@@ -362,7 +376,7 @@ def scan(
     given = body.outputs(body.result[1], [spec.dtype for spec in body.types(body.result[1])])
     (part,), consts = _closed([body], [[*carry.outputs(body, body.result[0]), *given]])
     op = Scan(part, extent, len(consts), len(carry.leaves), bool(reverse))
-    made = apply_all(op, *consts, *carry.leaves, *slices)
+    made = _applied(op, *consts, *carry.leaves, *slices)
     n = len(carry.leaves)
     return unflatten(carry.tree, made[:n]), unflatten(y_tree, made[n:])
 
@@ -418,7 +432,7 @@ def while_loop(
         goes_on = output_value(test.builder, _predicate("while_loop: cond_fun", test.result), "")
     parts, consts = _closed([test, body], [[goes_on], carry.outputs(body, body.result)])
     op = While(parts[0], parts[1], len(consts))
-    return unflatten(carry.tree, apply_all(op, *consts, *carry.leaves))
+    return unflatten(carry.tree, _applied(op, *consts, *carry.leaves))
 
 
 def fori_loop(
@@ -460,7 +474,7 @@ def fori_loop(
             i, val = carry
             return (i + 1, body_fun(i, val)), None
 
-        count = max(count, 0) if isinstance(count, int) else count
+        count = dim_max(count, 0)
         assert spec_of(counter) == start
         return scan(turn, (counter, init_val), None, length=count)[0][1]
     bounds = [as_operand(b) if not is_traced(b) else b for b in (lower, upper)]
@@ -477,7 +491,7 @@ def _counter(lower: Any, upper: Any) -> DType:
     """The dtype in which a loop counts.
 
     Raises:
-        DTypeError, ShapeError: bounds that are no integer scalars.
+        DTypeError, ShapeError: bounds that are no integer scalars, or that have no dtype in common.
     """
     kinds: list[DType] = []
     for name, bound in (("lower", lower), ("upper", upper)):
@@ -490,7 +504,14 @@ def _counter(lower: Any, upper: Any) -> DType:
             raise DTypeError(f"fori_loop: {name} must be an integer, got {spec}")
         if type(bound) is not int:
             kinds.append(spec.dtype)
-    return result_type(*kinds) if kinds else DType.I64
+    dtype = result_type(*kinds) if kinds else DType.I64
+    if not dtype.is_integer:
+        raise DTypeError(f"fori_loop: lower and upper must be of one dtype, got {kinds}")
+    info = np.iinfo(dtype.dtype)
+    for name, bound in (("lower", lower), ("upper", upper)):
+        if type(bound) is int and not info.min <= bound <= info.max:
+            raise DTypeError(f"fori_loop: {name} is {bound}, and the loop counts in {dtype}")
+    return dtype
 
 
 def _extent(extent: SymDim) -> Any:

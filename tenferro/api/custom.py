@@ -415,8 +415,8 @@ class _Pulled(Opaque):
             self.tree, [TracedTensor(builder, x.handle) for x in inputs[: self.known]]
         )
         bars = [
-            TracedTensor(builder, (zeros(y) if bar is None else bar).handle)
-            for y, bar in zip(self.outputs, y_bars, strict=True)
+            TracedTensor(builder, self._zeros(emitter, i) if bar is None else bar.handle)
+            for i, bar in enumerate(y_bars)
         ]
         nondiff = [mark.call.args[i] for i in sorted(mark.static)]
         with tracing(builder):
@@ -430,6 +430,11 @@ class _Pulled(Opaque):
             )
         values = self._by_leaf(emitter, builder, result, dynamic)
         return (*([None] * self.known), *[values[i] for i in self.active])
+
+    def _zeros(self, emitter: Any, index: int) -> int:
+        """The cotangent of an output that nothing needs; in a loop, of a graph that is not the output's."""
+        spec = self.types[index]
+        return emitter.zeros(spec) if spec.is_exact else zeros(self.outputs[index]).handle
 
     def _by_leaf(self, emitter: Any, builder: Any, result: Any, dynamic: list[int]) -> list[Any]:
         rule = self.mark.rule

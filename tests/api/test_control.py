@@ -321,6 +321,65 @@ def test_a_derivative_of_the_users_own_holds_inside() -> None:
     same(stopped(2.0), 4.0)
 
 
+def with_rules(n: Any, t: Any) -> dict[str, Callable[..., Any]]:
+    """Functions of two numbers with derivatives of the user's own, none of them the true one."""
+    custom_jvp, custom_vjp = t.custom_jvp, t.custom_vjp
+
+    @custom_jvp
+    def pushed(x: Any, y: Any) -> Any:
+        return n.sin(x) * y
+
+    pushed.defjvp(lambda p, dots: (pushed(*p), 3.0 * dots[0] * n.cos(p[0]) + dots[1]))
+
+    @custom_vjp
+    def pulled(x: Any, y: Any) -> Any:
+        return n.sin(x) * y, n.cos(x)
+
+    pulled.defvjp(
+        lambda x, y: (pulled(x, y), (x, y)),
+        lambda kept, bar: (5.0 * bar[0] * kept[1] + bar[1], bar[0] * kept[0]),
+    )
+
+    stop_gradient = getattr(t, "stop_gradient", None) or t.lax.stop_gradient
+    return {
+        "custom_jvp": pushed,
+        "custom_vjp": lambda x, y: pulled(x, y)[0],
+        "custom_vjp, second result": lambda x, y: pulled(x, y)[1],
+        "stop_gradient": lambda x, y: x * stop_gradient(n.sin(x * y)) + y,
+        "checkpoint": t.checkpoint(lambda x, y: n.sin(n.exp(x)) * y),
+    }
+
+
+PLACES: dict[str, Callable[[Any, Any], Callable[..., Any]]] = {
+    "alone": lambda f, rule: rule,
+    "scan": lambda f, rule: (
+        lambda x, y: f.scan(lambda c, _: (rule(c, y), c * y), x, None, length=3)[0]
+    ),
+    "cond": lambda f, rule: (
+        lambda x, y: f.cond(x > 0.2, lambda x: rule(x, y) * 2.0, lambda x: x * y, x)
+    ),
+    "scan of cond": lambda f, rule: (
+        lambda x, y: f.scan(
+            lambda c, i: (f.cond(i > c, lambda: rule(c, y), lambda: c * y), c), x, np.arange(3.0)
+        )[0]
+    ),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("rule", with_rules(jnp, jax))
+def test_rules_of_the_users_own_hold_in_loops_and_batches(rule: str, place: str) -> None:
+    theirs = PLACES[place](jax_lax, with_rules(jnp, jax)[rule])
+    ours = PLACES[place](tnf, with_rules(tnf, tnf)[rule])
+    same(tnf.grad(ours, (0, 1))(0.4, 0.7), jax.grad(theirs, (0, 1))(0.4, 0.7))
+    slopes = jax.vmap(jax.grad(theirs, (0, 1)), (0, None))(X, 0.7)
+    same(tnf.vmap(tnf.grad(ours, (0, 1)), (0, None))(X, 0.7), slopes)
+    expected = jax.grad(lambda x, y: jnp.sum(jax.vmap(theirs, (0, None))(x, y)), (0, 1))(X, 0.7)
+    summed = tnf.grad(lambda x, y: tnf.sum(tnf.vmap(ours, (0, None))(x, y)), (0, 1))
+    same(summed(X, 0.7), expected)
+    same(tnf.jit(summed)(X, 0.7), expected)
+
+
 def test_a_choice_runs_one_branch() -> None:
     f = tnf.jit(lambda x: tnf.cond(x > 0, tnf.log, lambda x: x * 0, x))
     assert f(-1.0) == 0
@@ -371,6 +430,28 @@ def test_symbolic_extents() -> None:
                     tnf.TensorSpec(("n",), "f8"), tnf.TensorSpec(("m",), "f8")).run(
             np.ones(2), np.ones(3)
         )  # fmt: skip
+
+
+def test_symbols_alone_decide_a_loop() -> None:
+    spec = tnf.TensorSpec(("n",), "f8")
+
+    def fn(x: Any) -> Any:
+        last = tnf.fori_loop(1, x.shape[0], lambda i, v: tnf.sin(v) * i, 1.5)
+        zeros = tnf.cond(True, lambda: tnf.zeros(x.shape), lambda: tnf.ones(x.shape))
+        return last, tnf.scan(lambda c, _: (c + 1, c), 0.0, length=x.shape[0])[1], zeros
+
+    def slope(x: Any) -> Any:
+        start = tnf.sum(x) + 0.5
+        return tnf.grad(lambda v: tnf.fori_loop(1, x.shape[0], lambda i, v: tnf.sin(v) * i, v))(
+            start
+        )
+
+    for each in (fn, slope):
+        program = tnf.compile(each, spec)
+        for n in (0, 1, 4):
+            fixed = tnf.compile(each, np.ones(n))
+            same(program.run(np.ones(n)), fixed.run(np.ones(n)), 0)
+            same(XlaExecutor("cpu").run(program, np.ones(n)), fixed.run(np.ones(n)))
 
 
 def test_extensions_inside_run_on_both_peers() -> None:
@@ -506,6 +587,23 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], list[str]]] = {
         lambda: tnf.fori_loop(0.0, 3, lambda i, v: v, 1.0),
         errors.DTypeError,
         ["lower"],
+    ),
+    "a bound that the counter cannot reach": (
+        lambda: tnf.fori_loop(np.int8(0), 200, lambda i, v: v + i, 0),
+        errors.DTypeError,
+        ["upper", "200", "int8"],
+    ),
+    "bounds of no common dtype": (
+        lambda: tnf.fori_loop(np.uint64(0), np.int64(3), lambda i, v: v, 0),
+        errors.DTypeError,
+        ["lower", "upper"],
+    ),
+    "a number that takes one dtype after the other": (
+        lambda: tnf.while_loop(
+            lambda c: False, lambda c: tnf.astype(c, "f4" if c.dtype == tnf.float64 else "f8"), 0.0
+        ),
+        errors.DTypeError,
+        ["carry", "f32", "f64"],
     ),
     "an associative scan of different extents": (
         lambda: tnf.associative_scan(lambda a, b: a, (np.ones(3), np.ones(4))),

@@ -551,3 +551,61 @@ def test_extents_that_calls_hand_through_are_known() -> None:
     )
     with pytest.raises(errors.NonStaticShapeError, match="unknown extents"):
         import_stablehlo(unknown)
+
+
+TURNS_OF_THREE = """
+func.func @main(%a: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>) {{
+  %c0 = stablehlo.constant dense<0> : tensor<i32>
+  %c1 = stablehlo.constant dense<1> : tensor<i32>
+  %c2 = stablehlo.constant dense<2> : tensor<i32>
+  %c3 = stablehlo.constant dense<3> : tensor<i32>
+  %row = stablehlo.constant dense<7.0> : tensor<1xf32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<3xf32>
+  %0:3 = stablehlo.while(%i = %c0, %s = %zeros, %o = %zeros)
+    : tensor<i32>, tensor<3xf32>, tensor<3xf32>
+   cond {{
+    %1 = stablehlo.compare LT, %i, %c3 : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  }} do {{
+    %next = stablehlo.add %i, %c1 : tensor<i32>
+    {turn}
+    stablehlo.return %next, %t, {second} : tensor<i32>, tensor<3xf32>, tensor<3xf32>
+  }}
+  return %0#1, %0#2 : tensor<3xf32>, tensor<3xf32>
+}}
+"""
+WRITES_A_ROW = """%t = stablehlo.dynamic_update_slice %s, %row, %i
+      : (tensor<3xf32>, tensor<1xf32>, tensor<i32>) -> tensor<3xf32>"""
+READS_A_ROW = """%r = stablehlo.dynamic_slice %a, {at}, sizes = [1]
+      : (tensor<3xf32>, tensor<i32>) -> tensor<1xf32>
+    %v = stablehlo.broadcast_in_dim %r, dims = [0] : (tensor<1xf32>) -> tensor<3xf32>
+    %d = stablehlo.add %s, %s : tensor<3xf32>
+    %t = stablehlo.add %d, %v : tensor<3xf32>"""
+ONE_BEFORE = """%b = stablehlo.convert %c2 : (tensor<i32>) -> tensor<i1>
+    %k = stablehlo.convert %b : (tensor<i1>) -> tensor<i32>
+    %j = stablehlo.add %i, %k : tensor<i32>
+    %at = stablehlo.subtract %j, %c2 : tensor<i32>
+    """
+
+
+@pytest.mark.parametrize(
+    ("turn", "second", "expected"),
+    [
+        (WRITES_A_ROW, "%t", ([7, 7, 7], [7, 7, 7])),
+        (WRITES_A_ROW, "%s", ([7, 7, 7], [7, 7, 0])),
+        (READS_A_ROW.format(at="%i"), "%a", ([11, 11, 11], [1, 2, 3])),
+        (ONE_BEFORE + READS_A_ROW.format(at="%at"), "%o", ([8, 8, 8], [0, 0, 0])),
+    ],
+    ids=[
+        "written and handed on",
+        "old and handed on",
+        "read and handed on",
+        "a bool of two is one",
+    ],
+)
+def test_what_is_handed_on_whole_is_neither_cut_nor_stacked(
+    turn: str, second: str, expected: Any
+) -> None:
+    program = import_stablehlo(TURNS_OF_THREE.format(turn=turn, second=second))
+    found = program.run(np.array([1, 2, 3], np.float32))
+    np.testing.assert_array_equal(found, expected)

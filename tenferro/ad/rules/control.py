@@ -20,7 +20,6 @@ from tenferro.errors import ADRuleUnsupportedError
 from tenferro.graph import Graph
 from tenferro.ops.control import Cond, Scan, While
 from tenferro.ops.reduction import ReduceOr
-from tenferro.ops.structural import BroadcastInDim
 from tenferro.program import Subprogram
 from tenferro.types import TensorSpec
 
@@ -130,7 +129,7 @@ def scan_transpose(
     sliced = [i for i in range(first, len(mask)) if found[i] is not None]
     sums = [graph.add_input(op.body.input_specs[i]) for i in summed]
     carry = [
-        found[n + i] if found[n + i] is not None else _zeros(inner, op.body.input_specs[n + i])
+        found[n + i] if found[n + i] is not None else inner.zeros(op.body.input_specs[n + i])
         for i in range(m)
     ]
     totals = [
@@ -163,12 +162,6 @@ def _require_linear_carry(op: Scan, mask: Mask) -> None:
                 f"Scan: carry {i} of a linear scan is {op.body.output_specs[i]}, which is no part of "
                 "what is linear; differentiate the function instead of transposing it"
             )
-
-
-def _zeros(emitter: GraphEmitter, spec: TensorSpec) -> int:
-    """Zeros of a type."""
-    zero = emitter.scalar(0, spec.dtype)
-    return emitter.emit_all(BroadcastInDim(spec.shape, ()), zero)[0] if spec.rank else zero
 
 
 def scan_batch(op: Scan, inputs: Values, mask: tuple[bool, ...]) -> Values:
@@ -226,7 +219,7 @@ def cond_jvp(op: Cond, inputs: Values, outputs: Values, tangents: Tangents) -> T
     for both, ys, mine, values in zip(found, results, places, saved, strict=True):
         at = dict(zip(mine, values, strict=True))
         graph = both.graph
-        kept = [at[i] if i in at else _zeros(both.emitter, spec) for i, spec in enumerate(types)]
+        kept = [at[i] if i in at else both.emitter.zeros(spec) for i, spec in enumerate(types)]
         whole.append(Subprogram.of(graph, both.inputs, [*both.outputs, *kept]))
         read = [at[i] if i in at else graph.add_input(spec) for i, spec in enumerate(types)]
         taken = [*both.inputs, *read, *_present(both.dots)]
@@ -274,7 +267,7 @@ def cond_transpose(
         return (None,) * len(inputs)
     branches: list[Subprogram] = []
     for inner, known, bars, x_bars in found:
-        outputs = [_zeros(inner, specs[i]) if (bar := x_bars[i]) is None else bar for i in wanted]
+        outputs = [inner.zeros(specs[i]) if (bar := x_bars[i]) is None else bar for i in wanted]
         branches.append(Subprogram.of(inner.graph, [*known, *bars], outputs))
     known = [x for x, is_linear in zip(operands, mask, strict=True) if not is_linear]
     made = emit_all(Cond(tuple(branches)), index, *known, *_present(y_bars))
