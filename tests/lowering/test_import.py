@@ -396,12 +396,13 @@ print("survived", seen)
 """
 
 
-def test_mutated_modules_are_errors_or_programs() -> None:
+@pytest.mark.parametrize("rounds", ["3", pytest.param("20", marks=pytest.mark.sweep)])
+def test_mutated_modules_are_errors_or_programs(rounds: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", MUTATE, "0", "6"],
+        [sys.executable, "-c", MUTATE, "0", rounds],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         check=False,
     )
     assert "survived" in done.stdout, (done.returncode, done.stderr[-2000:])

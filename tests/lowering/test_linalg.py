@@ -13,6 +13,7 @@ from lowering import lower_to_stablehlo
 from tenferro import errors
 from tenferro.ext.linalg import families as fam
 from tenferro.extension import apply
+from tests.levels import LEVELS
 from xla_peer import XlaExecutor
 
 jax = pytest.importorskip("jax")
@@ -23,6 +24,13 @@ DTYPES = ["float32", "float64", "complex64", "complex128"]
 SHAPES = [(4, 4), (6, 4), (4, 7), (2, 3, 5, 3), (1, 1), (1, 4), (37, 36), (40, 3), (0, 3), (3, 0)]
 
 SQUARE = [(4, 4), (2, 3, 5, 5), (1, 1), (2, 2), (37, 37), (0, 0)]
+
+
+@pytest.fixture(scope="module", params=LEVELS, autouse=True)
+def level(request: pytest.FixtureRequest) -> None:
+    """The executor of the whole file, at each level."""
+    global INLINE
+    INLINE = XlaExecutor("cpu", linalg="inline", optimization_level=request.param)
 
 
 def combined(shapes: list[Any]) -> list[Any]:
