@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-LONG = ("heat_capacity.py", "sharded.py", "tensor_networks.py", "train_digits.py")
+LONG = ("demo.py", "heat_capacity.py", "sharded.py", "tensor_networks.py", "train_digits.py")
 EXAMPLES = [
     pytest.param(path.name, marks=[pytest.mark.sweep] if path.name in LONG else [])
     for path in sorted((ROOT / "examples").glob("*.py"))

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -24,10 +25,12 @@ from tenferro.api.autodiff import jvp, vjp
 from tenferro.api.compile import compile
 from tenferro.errors import GradientMismatchError, InvalidConfigError, TenferroError
 from tenferro.exec.dispatch import apply_all
+from tenferro.exec.kernels import KERNELS
 from tenferro.graph import SourceLine
 from tenferro.ops import StdTensorOp
 from tenferro.ops import elementwise as el
 from tenferro.ops import reduction as red
+from tenferro.ops.control import ControlOp
 from tenferro.ops.extension import Extension
 from tenferro.ops.indexing import Scatter
 from tenferro.ops.source import Constant
@@ -312,7 +315,11 @@ COMPLEX = dict.fromkeys(DOUBLE, DType.C64)
 
 def _is_analytic(program: GraphProgram) -> bool:
     inputs = [program.types[slot].dtype for slot in program.input_slots]
-    return not any(dtype.is_complex for dtype in inputs) and all(
+    return not any(dtype.is_complex for dtype in inputs) and _has_analytic_ops(program)
+
+
+def _has_analytic_ops(program: GraphProgram) -> bool:
+    return all(
         isinstance(i.op, Constant)
         or (DType.C64 in type(i.op).accepts and not _is_no_function_of_z(i.op))
         for i in program.instructions
@@ -321,6 +328,8 @@ def _is_analytic(program: GraphProgram) -> bool:
 
 def _is_no_function_of_z(op: StdTensorOp) -> bool:
     """The op takes complex numbers in ways that are not holomorphic, or compares."""
+    if isinstance(op, ControlOp):
+        return not all(_has_analytic_ops(part.program) for part in op.parts)
     compares = isinstance(op, Scatter) and op.combiner in ("min", "max")
     return compares or isinstance(op, NOT_HOLOMORPHIC)
 
@@ -335,11 +344,22 @@ def _run_as(
     }
     for instruction in program.instructions:
         operands = [values[slot] for slot in instruction.inputs]
-        made = apply_all(_op_in(instruction.op, dtypes), *operands)
+        made = _outputs_as(instruction.op, operands, dtypes)
         values.update(
             (slot, _cast(y, wanted)) for slot, y in zip(instruction.outputs, made, strict=True)
         )
     return [np.asarray(values[slot]) for slot in program.output_slots]
+
+
+def _outputs_as(
+    op: StdTensorOp, operands: Sequence[Any], dtypes: Mapping[DType, DType]
+) -> tuple[Any, ...]:
+    """An op's outputs; a loop's body in other dtypes too."""
+    if not isinstance(op, ControlOp):
+        return apply_all(_op_in(op, dtypes), *operands)
+    runs = [partial(_run_as, part.program, dtypes=dtypes) for part in op.parts]
+    found = KERNELS[type(op)].over(runs)(op, *operands)  # pyright: ignore[reportFunctionMemberAccess]  # because all of that family are ControlKernels
+    return found if isinstance(found, tuple) else (found,)
 
 
 def _cast(x: Any, wanted: Mapping[Any, Any]) -> Any:

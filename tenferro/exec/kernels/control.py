@@ -59,11 +59,13 @@ def scan(runs: Sequence[Run], op: Scan, *arrays: Array) -> Any:
     (body,) = runs
     n, first, m = op.num_consts, op.first_xs, op.num_carry
     consts, carry, xs = arrays[:n], arrays[n:first], arrays[first:]
-    ys = [np.empty((op.length, *spec.shape), spec.dtype.dtype) for spec in op.body.output_specs[m:]]
+    ys = [np.empty((0, *spec.shape), spec.dtype.dtype) for spec in op.body.output_specs[m:]]
     steps = range(op.length)
-    for t in reversed(steps) if op.reverse else steps:
+    for turn, t in enumerate(reversed(steps) if op.reverse else steps):
         made = body((*consts, *carry, *[x[t, ...] for x in xs]))
         carry = made[:m]
+        if not turn:  # because a body may be run in other dtypes than it was traced in
+            ys = [np.empty((op.length, *part.shape), part.dtype) for part in made[m:]]
         for y, part in zip(ys, made[m:], strict=True):
             y[t] = part
     return _given([*_owned(carry, arrays), *ys])
