@@ -36,7 +36,7 @@ WIDE = {DType.F64, DType.C64}
 NARROW = {DType.F16, DType.BF16, DType.F32, DType.C32}
 STEP = 1e-6
 
-ALL_WIDE = cases(WIDE, 8)
+ALL_WIDE = cases(WIDE, 5)
 each_wide_case = pytest.mark.parametrize("case", ALL_WIDE, ids=str)
 each_smooth_case = pytest.mark.parametrize(
     "case", [case for case in ALL_WIDE if case.is_smooth], ids=str
