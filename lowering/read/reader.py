@@ -27,10 +27,8 @@ Write = Callable[[Sequence[int]], Sequence[int]]
 
 DEEPEST_CALL = 128
 SMALL = 1024
-"""Elements of a constant that are kept, though they are all one."""
+"""Elements of a constant that are kept though they are all one, and that a region holds itself."""
 MOST_OPS = 2_000_000
-LARGEST_WRITTEN_INSIDE = 1024
-"""Elements of a constant that a region holds itself; larger ones are operands."""
 
 _PLACE = re.compile(r'"([^"]*)":(\d+):\d+')
 
@@ -297,7 +295,7 @@ class Captures(Mapping[int, int]):
     def __getitem__(self, key: int) -> int:
         value = self._outer[key]
         array = self.outside.known(value)
-        if array is not None and array.size <= LARGEST_WRITTEN_INSIDE:
+        if array is not None and array.size <= SMALL:
             return self.inside.constant(array)
         return self.input(value)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tenferro.ad.algebra import Value, lead, reduce_sum
 from tenferro.ad.graph_emitter import GraphEmitter
 from tenferro.ad.linearize import missing_rule
-from tenferro.graph import Alias, Graph, Mark, Opaque
+from tenferro.graph import Alias, Mark, Opaque
 from tenferro.ops.structural import OptimizationBarrier
 from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec
@@ -87,7 +87,7 @@ def _sweep(
     """Values that got a leading axis, and values made again without one; of those that outputs need."""
     graph = emitter.graph
     stop = len(graph.nodes)
-    needed = _needed(graph, start, stop, outputs)
+    needed = graph.needed(start, outputs, lambda mark: mark.takes)
     batched: dict[int, int] = dict(inputs)  # value -> value with the leading axis
     again: dict[int, int] = {}  # value -> the same without it, where a barrier tied it to an input
     for index in range(start, stop):
@@ -123,22 +123,6 @@ def _sweep(
             batched.update({v: x.handle for v, x in zip(node.outputs, values, strict=True)})
     emitter.source = None
     return batched, again
-
-
-def _needed(graph: Graph, start: int, stop: int, outputs: Sequence[int]) -> bytearray:
-    """Which nodes the outputs depend on, by one sweep backward."""
-    wanted = bytearray(len(graph.types))
-    for value in outputs:
-        wanted[value] = 1
-    needed = bytearray(stop - start)
-    for index in range(stop - 1, start - 1, -1):
-        node = graph.nodes[index]
-        if any([wanted[value] for value in node.outputs]):
-            needed[index - start] = 1
-            taken = node.op.takes if isinstance(node.op, Mark) else range(len(node.inputs))
-            for position in taken:
-                wanted[node.inputs[position]] = 1
-    return needed
 
 
 # ---- marks ---------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from tenferro.ad.algebra import Value
 from tenferro.ad.graph_emitter import GraphEmitter
 from tenferro.errors import ADRuleUnsupportedError, TenferroError
-from tenferro.graph import Graph, Mark, Node, Opaque
+from tenferro.graph import Mark, Node, Opaque
 from tenferro.ops import StdTensorOp
 
 __all__ = ["linearize"]
@@ -40,7 +40,7 @@ def linearize(
     emitter.mode = mode
     outputs = list(outputs)
     stop = len(graph.nodes)
-    needed = _needed(graph, start, stop, outputs, mode)
+    needed = graph.needed(start, outputs, lambda mark: mark.differentiates(mode))
     dots: dict[int, int] = dict(tangents)
     for value, dot in dots.items():
         emitter.primal_of.setdefault(dot, value)
@@ -62,25 +62,6 @@ def linearize(
                 emitter.primal_of.setdefault(dot.handle, value)
     emitter.source = None
     return [dots.get(value) for value in outputs]
-
-
-def _needed(graph: Graph, start: int, stop: int, outputs: Iterable[int], mode: str) -> bytearray:
-    """Which nodes' tangents the outputs depend on, by one sweep backward."""
-    wanted = bytearray(len(graph.types))
-    for value in outputs:
-        wanted[value] = 1
-    needed = bytearray(stop - start)
-    for index in range(stop - 1, start - 1, -1):
-        node = graph.nodes[index]
-        if any([wanted[value] for value in node.outputs]):
-            needed[index - start] = 1
-            if isinstance(node.op, Mark):
-                for position in node.op.differentiates(mode):
-                    wanted[node.inputs[position]] = 1
-            else:
-                for value in node.inputs:
-                    wanted[value] = 1
-    return needed
 
 
 def _tangents(

@@ -7,6 +7,7 @@ subexpressions never exist.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from tenferro.dims import GuardLog
@@ -134,6 +135,26 @@ class Graph:
         self.sources.append(self._find_caller() if source is None else source)
         self.marked = True
         return outputs
+
+    def needed(
+        self, start: int, values: Iterable[int], read: Callable[[Mark], Iterable[int]]
+    ) -> bytearray:
+        """Which nodes from `start` on these values depend on, by one sweep backward.
+
+        Args:
+            read: the positions at which a mark depends on its inputs; ops depend on all of theirs.
+        """
+        wanted = bytearray(len(self.types))
+        for value in values:
+            wanted[value] = 1
+        found = bytearray(len(self.nodes) - start)
+        for index in range(len(self.nodes) - 1, start - 1, -1):
+            op, inputs, outputs = self.nodes[index]
+            if any([wanted[value] for value in outputs]):
+                found[index - start] = 1
+                for value in [inputs[i] for i in read(op)] if isinstance(op, Mark) else inputs:
+                    wanted[value] = 1
+        return found
 
     def _locate_guards(self, written: int, source: SourceLine | None) -> None:
         for guard in list(self.guards.guards)[written:]:

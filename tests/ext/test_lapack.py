@@ -13,22 +13,10 @@ from tenferro import errors
 from tenferro.ext import lapack, linalg
 from tenferro.ext.lapack import families as fam
 from tenferro.extension import apply, check_extension
+from tests.samples.matrices import DTYPES, adjoint, general
 from xla_peer import XlaExecutor
 
 XLA = XlaExecutor("cpu")
-DTYPES = ["float32", "float64", "complex64", "complex128"]
-
-
-def general(*shape: int, dtype: Any = "float64") -> Any:
-    rng = np.random.default_rng(shape)
-    x = rng.normal(size=shape)
-    if np.dtype(dtype).kind == "c":
-        x = x + 1j * rng.normal(size=shape)
-    return x.astype(dtype)
-
-
-def adjoint(x: Any) -> Any:
-    return np.swapaxes(x, -1, -2).conj()
 
 
 def near(found: Any, wanted: Any) -> None:

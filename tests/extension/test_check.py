@@ -10,6 +10,7 @@ import pytest
 from tenferro.ext import einsum, fft, linalg
 from tenferro.extension import ExtensionRuleSet, check_extension
 from tests.extension.test_contract import Scale, ScaleRule, X
+from tests.samples.matrices import general
 from xla_peer import XlaExecutor
 
 RULES = ExtensionRuleSet([ScaleRule()])
@@ -20,10 +21,6 @@ def test_a_right_op_passes_everywhere() -> None:
     report = check_extension(Scale(3.0), [X], rules=RULES, executor=executors, analytic=True)
     assert report.ok, str(report)
     assert [check.ok for check in report.checks].count(None) == 1
-
-
-def general(*shape: int) -> Any:
-    return np.random.default_rng(shape).normal(size=shape)
 
 
 SAMPLES: list[tuple[Any, tuple[Any, ...]]] = [

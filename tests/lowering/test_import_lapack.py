@@ -16,22 +16,10 @@ import tenferro as tnf
 import xla_peer
 from lowering import import_stablehlo, lower_to_stablehlo
 from tenferro import errors
+from tests.samples.matrices import DTYPES, adjoint, general
 
 ll = jax.lax.linalg
 XLA = xla_peer.XlaExecutor()
-DTYPES = ["float32", "float64", "complex64", "complex128"]
-
-
-def general(dtype: str, *shape: int) -> Any:
-    rng = np.random.default_rng(shape)
-    x = rng.normal(size=shape)
-    if np.dtype(dtype).kind == "c":
-        x = x + 1j * rng.normal(size=shape)
-    return x.astype(dtype)
-
-
-def adjoint(x: Any) -> Any:
-    return x.swapaxes(-1, -2).conj()
 
 
 def definite(x: Any) -> Any:
@@ -68,7 +56,7 @@ CALLS: dict[str, Any] = {
 @pytest.mark.parametrize("name", CALLS)
 def test_what_jax_calls(name: str, dtype: str) -> None:
     for shape in [(5, 5), (2, 5, 5)]:
-        x = general(dtype, *shape)
+        x = general(*shape, dtype=dtype)
         with jax.enable_x64(True):
             wanted = jax.tree_util.tree_leaves(CALLS[name](jnp.asarray(x)))
         program = xla_peer.from_jax(CALLS[name], x)
@@ -87,7 +75,7 @@ def test_what_jax_calls(name: str, dtype: str) -> None:
 def test_reflections_of_a_matrix(dtype: str, left: bool, transpose: bool) -> None:
     if not hasattr(raw, "ormqr"):
         pytest.skip("this JAX has no ormqr")
-    packed, c = general(dtype, 5, 3), general(dtype, 5, 5)
+    packed, c = general(5, 3, dtype=dtype), general(5, 5, dtype=dtype)
     with jax.enable_x64(True):
         packed, factors = (np.asarray(y) for y in raw.geqrf(packed))
 
@@ -101,7 +89,7 @@ def test_reflections_of_a_matrix(dtype: str, left: bool, transpose: bool) -> Non
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_vectors_of_either_side(dtype: str) -> None:
-    a = general(dtype, 2, 4, 4)
+    a = general(2, 4, 4, dtype=dtype)
     for left in (True, False):
         for right in (True, False):
 
@@ -124,7 +112,7 @@ def test_vectors_of_either_side(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("lower", [True, False])
 def test_one_triangle_of_a_hermitian_matrix_is_read(dtype: str, lower: bool) -> None:
-    a = general(dtype, 5, 5)
+    a = general(5, 5, dtype=dtype)
     part = np.tril(a) if lower else np.triu(a)
     h = part + adjoint(part) - np.diag(np.diag(part).real)
 
@@ -153,7 +141,7 @@ def definite_by(x: Any, m: Any) -> Any:
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 @pytest.mark.parametrize("name", SCALARS)
 def test_gradients_of_what_was_read(name: str, dtype: str) -> None:
-    x = general(dtype, 4, 4)
+    x = general(4, 4, dtype=dtype)
 
     def loss(x: Any) -> Any:
         return SCALARS[name](x, jnp)
@@ -189,7 +177,7 @@ BY_COLUMNS = (
 
 @pytest.mark.parametrize("lower", [True, False])
 def test_the_other_triangle_of_potrf_stays(lower: bool) -> None:
-    a = general("float64", 4, 4)
+    a = general(4, 4)
     h = a @ a.T
     given = np.tril(h) + np.triu(a, 1) if lower else np.triu(h) + np.tril(a, -1)
     text = module(
@@ -212,13 +200,13 @@ def test_the_other_triangle_of_potrf_stays(lower: bool) -> None:
 def test_memory_by_rows_is_the_transpose_to_the_routine() -> None:
     """Without layouts a call is row-major, and LAPACK reads columns."""
     text = module("lapack_dgeqrf_ffi", "tensor<3x3xf64>", "tensor<3x3xf64> | tensor<3xf64>", "")
-    a = general("float64", 3, 3)
+    a = general(3, 3)
     packed, factors = import_stablehlo(text).run(a)
     (wanted, wanted_factors), _ = sl.qr(a.T, mode="raw")
     np.testing.assert_allclose(packed, wanted.T, rtol=1e-12)
     np.testing.assert_allclose(factors, wanted_factors, rtol=1e-12)
     wide = module("lapack_dgeqrf_ffi", "tensor<2x3xf64>", "tensor<2x3xf64> | tensor<2xf64>", "")
-    b = general("float64", 2, 3)
+    b = general(2, 3)
     packed, _ = import_stablehlo(wide).run(b)
     (wanted, _), _ = sl.qr(b.ravel().reshape(2, 3, order="F"), mode="raw")
     np.testing.assert_allclose(packed.ravel(), np.ravel(wanted, order="F"), rtol=1e-12)
@@ -255,5 +243,5 @@ def test_flags_without_a_counterpart(
     ],
 )
 def test_lowered_again_it_is_the_same_call(name: str, target: str) -> None:
-    program = xla_peer.from_jax(CALLS[name], general("float64", 5, 5))
+    program = xla_peer.from_jax(CALLS[name], general(5, 5))
     assert f"@lapack_d{target}_ffi" in lower_to_stablehlo(program).text

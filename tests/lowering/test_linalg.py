@@ -14,6 +14,7 @@ from tenferro import errors
 from tenferro.ext.linalg import families as fam
 from tenferro.extension import apply
 from tests.levels import LEVELS
+from tests.samples.matrices import adjoint
 from xla_peer import XlaExecutor
 
 jax = pytest.importorskip("jax")
@@ -66,10 +67,6 @@ def inline(op: Any, *arrays: Any) -> Any:
     made = program(op, *arrays)
     assert "custom_call" not in lower_to_stablehlo(made, linalg="inline").text
     return INLINE.run(made, *arrays)
-
-
-def adjoint(x: Any) -> Any:
-    return np.swapaxes(x, -1, -2).conj()
 
 
 def small(error: Any, like: Any, factor: float = 60) -> None:

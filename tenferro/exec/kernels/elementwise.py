@@ -272,7 +272,7 @@ ROWS: KernelRows = {
     Abs: unary(np.abs),
     Sign: unary(sign),
     Clamp: lambda op, x, lower, upper: minimum(maximum(x, lower), upper),
-    Compare: ByPayload(lambda op: COMPARISONS[op.direction]),
+    Compare: ByPayload(lambda op, _: COMPARISONS[op.direction]),
     Select: unary(np.where),
     And: unary(np.bitwise_and),
     Or: unary(np.bitwise_or),

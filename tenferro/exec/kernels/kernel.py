@@ -85,15 +85,15 @@ class OfArrays:
 
 
 class ByPayload:
-    """A kernel whose function of the arrays the payload chooses, once."""
+    """A kernel whose function of the arrays the payload and the first operand's dtype choose, once."""
 
     __slots__ = ("_choose",)
 
-    def __init__(self, choose: Callable[[Any], Callable[..., Any]]) -> None:
+    def __init__(self, choose: Callable[[Any, np.dtype[Any]], Callable[..., Any]]) -> None:
         self._choose = choose
 
     def __call__(self, op: Any, *arrays: Any) -> Any:
-        return self._choose(op)(*arrays)
+        return self._choose(op, arrays[0].dtype)(*arrays)
 
     def bind(
         self,
@@ -103,7 +103,7 @@ class ByPayload:
         columns: bool = False,
     ) -> Callable[..., Any]:
         """What runs for inputs of these types."""
-        return self._choose(op)
+        return self._choose(op, inputs[0].dtype.dtype)
 
 
 def unary(function: Callable[..., Any], floats: Any = None) -> Kernel:

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.exec.kernels.kernel import Array, Kernel, KernelRows, in_float32
-from tenferro.exec.workers import Workers
+from tenferro.exec.kernels.kernel import Array, ByPayload, Kernel, KernelRows, in_float32
 from tenferro.ops.reduction import (
     ArgMax,
     ArgMin,
@@ -26,7 +25,7 @@ from tenferro.ops.reduction import (
     Sort,
     TopK,
 )
-from tenferro.types import DType, TensorSpec
+from tenferro.types import DType
 
 __all__ = ["ROWS", "extreme"]
 
@@ -46,33 +45,17 @@ def extreme(dtype: np.dtype[Any], largest: bool) -> Any:
     return dtype.type(np.inf if largest else -np.inf)
 
 
-class Folded:
+def folded(ufunc: np.ufunc) -> Kernel:
     """A reduction by a ufunc whose identity NumPy knows, in the dtype of x."""
 
-    __slots__ = ("_ufunc",)
-
-    def __init__(self, ufunc: np.ufunc) -> None:
-        self._ufunc = ufunc
-
-    def __call__(self, op: Any, x: Array) -> Array:
-        return self._over(op.axes, x.dtype)(x)
-
-    def bind(
-        self,
-        op: Any,
-        inputs: tuple[TensorSpec, ...],
-        workers: Workers | None = None,
-        columns: bool = False,
-    ) -> Callable[..., Any]:
-        """What runs for inputs of these types."""
-        return self._over(op.axes, inputs[0].dtype.dtype)
-
-    def _over(self, axes: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[..., Any]:
-        if not axes:
+    def over(op: Any, dtype: np.dtype[Any]) -> Callable[..., Any]:
+        if not op.axes:
             return lambda x: x
         wide = DType.of(dtype).accumulator.dtype
-        function = partial(self._ufunc.reduce, axis=axes, dtype=wide)
+        function = partial(ufunc.reduce, axis=op.axes, dtype=wide)
         return function if wide is dtype else in_float32(function)
+
+    return ByPayload(over)
 
 
 def selected(ufunc: np.ufunc, largest: bool) -> Kernel:
@@ -176,12 +159,12 @@ def top_k(op: TopK, x: Array) -> Any:
 
 
 ROWS: KernelRows = {
-    ReduceSum: Folded(np.add),
-    ReduceProd: Folded(np.multiply),
+    ReduceSum: folded(np.add),
+    ReduceProd: folded(np.multiply),
     ReduceMax: selected(np.maximum, largest=True),
     ReduceMin: selected(np.minimum, largest=False),
-    ReduceAnd: Folded(np.bitwise_and),
-    ReduceOr: Folded(np.bitwise_or),
+    ReduceAnd: folded(np.bitwise_and),
+    ReduceOr: folded(np.bitwise_or),
     ArgMax: arg_reduction(np.argmax),
     ArgMin: arg_reduction(np.argmin),
     CumSum: scan(np.add),

@@ -39,14 +39,14 @@ def broadcast_in_dim(op: BroadcastInDim, x: Array) -> Array:
     return np.broadcast_to(x.transpose(order).reshape(aligned), shape)
 
 
-def reshape(op: Reshape) -> Callable[..., Array]:
+def reshape(op: Reshape, _: np.dtype[Any]) -> Callable[..., Array]:
     """A view where the strides allow it."""
     if is_known(op.shape):
         return methodcaller("reshape", op.shape, order="F")
     return lambda x: x.reshape(op.resolved("shape", (x.shape,)), order="F")
 
 
-def slice_(op: Slice) -> Callable[..., Array]:
+def slice_(op: Slice, _: np.dtype[Any]) -> Callable[..., Array]:
     """A strided view."""
     if is_known(op.starts) and is_known(op.limits):
         return itemgetter(tuple(map(slice, op.starts, op.limits, op.strides)))
@@ -112,7 +112,7 @@ def triangle(x: Array, k: int, lower: bool) -> Array:
 
 
 ROWS: KernelRows = {
-    Transpose: ByPayload(lambda op: methodcaller("transpose", op.perm)),
+    Transpose: ByPayload(lambda op, _: methodcaller("transpose", op.perm)),
     Reshape: ByPayload(reshape),
     BroadcastInDim: broadcast_in_dim,
     Slice: ByPayload(slice_),

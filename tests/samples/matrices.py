@@ -1,0 +1,24 @@
+"""Matrices that suites of linear algebra share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+DTYPES = ["float32", "float64", "complex64", "complex128"]
+"""That LAPACK knows."""
+
+
+def general(*shape: int, dtype: Any = "float64") -> Any:
+    """Normal numbers, the same ones whenever the shape is."""
+    rng = np.random.default_rng(shape)
+    x = rng.normal(size=shape)
+    if np.dtype(dtype).kind == "c":
+        x = x + 1j * rng.normal(size=shape)
+    return x.astype(dtype)
+
+
+def adjoint(x: Any) -> Any:
+    """The conjugate transpose of the last two axes."""
+    return x.swapaxes(-1, -2).conj()
