@@ -28,8 +28,14 @@ RUN_BYTES = 1024
 """Of the runs that a block is made of, where single axes are too short for one."""
 STRIP = 128
 """Elements of the result's fastest axis that are copied at once."""
-NARROW_STRIP = 64
-"""The same where the source's lines would fall into the same places of the cache."""
+COLLIDING = 1 << 11
+"""Steps in bytes that are multiples of it lead to the same few places of the cache."""
+TURNED = 1 << 17
+"""Bytes from which scratch in between pays where the steps collide."""
+BLOCK = 128
+"""Extents of the blocks that go through it."""
+LONGEST_ITEM = 64
+"""Bytes of a run in both orders that moves as if it were one element."""
 SHORT = 16
 """Extent below which an axis is no run by itself."""
 PIECE = 1024
@@ -54,9 +60,11 @@ def dense(x: Any, order: Order, workers: Workers | None = None, into: Any = None
 
 def copy_into(out: Any, x: Any, workers: Workers | None = None) -> None:
     """Write x into an array of the same shape and dtype that shares no memory with it."""
-    source, target = _merged(x, out)
+    source, target = _in_runs(*_merged(x, out))
     fast, slow = fastest_axis(target), fastest_axis(source)
-    if (
+    if x.nbytes >= TURNED and _collides(source, target, fast, slow):
+        _by_turned_blocks(target, source, fast, slow, workers)
+    elif (
         x.nbytes < SMALLEST
         or source.ndim < 2
         or fast == slow
@@ -75,6 +83,21 @@ def copy_into(out: Any, x: Any, workers: Workers | None = None) -> None:
         _by_numpy(target, source, workers)
     else:
         _by_blocks(target, source)
+
+
+def _in_runs(source: Any, target: Any) -> tuple[Any, Any]:
+    """Both with a short run of neighbours, where they have one in common, as one element."""
+    run = target.shape[-1] * target.itemsize if target.ndim > 1 else LONGEST_ITEM + 1
+    if run > LONGEST_ITEM or not source.strides[-1] == target.strides[-1] == target.itemsize:
+        return source, target
+    return source.view(f"V{run}")[..., 0], target.view(f"V{run}")[..., 0]
+
+
+def _collides(source: Any, target: Any, fast: int, slow: int) -> bool:
+    """Whether two long axes change places, and one's neighbours displace each other in the cache."""
+    if fast == slow or min(source.shape[fast], source.shape[slow]) < BLOCK // 2:
+        return False
+    return source.strides[fast] % COLLIDING == 0 or target.strides[slow] % COLLIDING == 0
 
 
 def _by_numpy(target: Any, source: Any, workers: Workers | None) -> None:
@@ -117,15 +140,11 @@ def _merged(x: Any, out: Any) -> tuple[Any, Any]:
 
 def _by_strips(target: Any, source: Any, fast: int, slow: int, workers: Workers | None) -> None:
     """Swap two long axes, a strip of the result's fastest at a time; the others one by one."""
-    strip = NARROW_STRIP if source.strides[fast] % (1 << 14) == 0 else STRIP
-    rest = [axis for axis in range(source.ndim) if axis not in (fast, slow)]
-    source = source.transpose(*rest, slow, fast)
-    target = target.transpose(*rest, slow, fast)
-    starts = range(0, source.shape[-1], strip)
+    source, target = _with_last(source, target, slow, fast)
     places = [
-        (*outer, slice(None), slice(start, start + strip))
+        (*outer, slice(None), slice(start, start + STRIP))
         for outer in product(*map(range, source.shape[:-2]))
-        for start in starts
+        for start in range(0, source.shape[-1], STRIP)
     ]
 
     def work(first: int, last: int) -> None:
@@ -135,11 +154,38 @@ def _by_strips(target: Any, source: Any, fast: int, slow: int, workers: Workers 
     shared(workers, work, len(places))
 
 
+def _by_turned_blocks(
+    target: Any, source: Any, fast: int, slow: int, workers: Workers | None
+) -> None:
+    """Swap two long axes, block by block through scratch whose lines do not displace each other."""
+    source, target = _with_last(source, target, fast, slow)
+    places = [
+        (*outer, slice(i, i + BLOCK), slice(j, j + BLOCK))
+        for outer in product(*map(range, source.shape[:-2]))
+        for i in range(0, source.shape[-2], BLOCK)
+        for j in range(0, source.shape[-1], BLOCK)
+    ]
+
+    def work(first: int, last: int) -> None:
+        scratch = np.empty((BLOCK, BLOCK + max(1, 64 // source.itemsize)), source.dtype)
+        for place in places[first:last]:
+            part = source[place]
+            block = scratch[: part.shape[0], : part.shape[1]]
+            block[...] = part
+            target[place] = block
+
+    shared(workers if source.nbytes >= SHARED else None, work, len(places))
+
+
+def _with_last(source: Any, target: Any, *last: int) -> tuple[Any, Any]:
+    """Views of both with these axes behind all others."""
+    rest = [axis for axis in range(source.ndim) if axis not in last]
+    return source.transpose(*rest, *last), target.transpose(*rest, *last)
+
+
 def _by_lines(target: Any, source: Any, fast: int, slow: int) -> None:
     """A short axis that is fastest in the result: the long one is walked instead, in pieces that stay in cache."""
-    rest = [axis for axis in range(source.ndim) if axis not in (fast, slow)]
-    source = source.transpose(*rest, fast, slow)
-    target = target.transpose(*rest, fast, slow)
+    source, target = _with_last(source, target, fast, slow)
     places = [
         (*outer, k, slice(start, start + LONG))
         for outer in product(*map(range, source.shape[:-2]))

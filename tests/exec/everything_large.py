@@ -7,7 +7,7 @@ import pytest
 
 from tenferro.exec import fusion, grouping, straight_line
 from tenferro.exec.exec_program import ExecProgram
-from tenferro.exec.kernels import dot_general
+from tenferro.exec.kernels import dot_general, matrix_product
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -17,8 +17,9 @@ def pytest_configure() -> None:
     fusion.ALONE = 0
     fusion.TILE_BYTES = 256
     straight_line.SMALLEST_BLOCK = 1
-    dot_general.LARGE = 1
-    dot_general.PIECE = 2
+    matrix_product.LARGE = 1
+    matrix_product.PIECE = 2
+    matrix_product.SMALLEST_SCRATCH = 1
     dot_general.LARGE_RESULT = 1
     dot_general.SMALLEST_SCRATCH = 1
     ExecProgram.is_worth_generating = lambda _: True  # type: ignore[method-assign]

@@ -29,7 +29,16 @@ def small_caches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copying, "NEAR", 1)
 
 
-@pytest.mark.usefixtures("small_caches")
+@pytest.fixture(params=["strips", "through scratch"])
+def collisions(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the steps of every array lead to the same places of the cache."""
+    if request.param == "through scratch":
+        monkeypatch.setattr(copying, "TURNED", 0)
+        monkeypatch.setattr(copying, "COLLIDING", 1)
+        monkeypatch.setattr(copying, "BLOCK", 4)
+
+
+@pytest.mark.usefixtures("small_caches", "collisions")
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_any_permutation_is_copied(shape: tuple[int, ...], order: str) -> None:

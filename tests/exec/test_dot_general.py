@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
-from tenferro.exec.kernels import dot_general
+from tenferro.exec.kernels import matrix_product
 from tenferro.exec.kernels.dot_general import DotGeneralKernel
 from tenferro.exec.workers import Workers
 from tenferro.ops.contraction import DotGeneral
@@ -34,8 +34,27 @@ def laid_out(pick: random.Random, shape: list[int], dtype: str) -> np.ndarray:
     return view
 
 
+@pytest.fixture
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small products are cut and shared as large ones are, and their copies are in scratch."""
+    monkeypatch.setattr(matrix_product, "LARGE", 1)
+    monkeypatch.setattr(matrix_product, "PIECE", 2)
+    monkeypatch.setattr(matrix_product, "SMALLEST_SCRATCH", 1)
+    monkeypatch.setattr(Workers, "blas_is_threaded", lambda _: False)
+
+
+@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.parametrize("seed", range(8, 12))
+def test_any_contraction_in_pieces_is_einsum(seed: int) -> None:
+    compare_with_einsum(seed, Workers(2))
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_any_contraction_is_einsum(seed: int) -> None:
+    compare_with_einsum(seed, None)
+
+
+def compare_with_einsum(seed: int, workers: Workers | None) -> None:
     pick = random.Random(seed)
     for _ in range(150):
         counts = {group: pick.choice([0, 0, 1, 1, 2, 3]) for group in "bmnk"}
@@ -68,7 +87,8 @@ def test_any_contraction_is_einsum(seed: int) -> None:
             [label[a] for a in rhs],
             [label[a] for a in out],
         )
-        found = KERNEL(op, x, y)
+        specs = (TensorSpec(x.shape, x.dtype.name), TensorSpec(y.shape, y.dtype.name))
+        found = KERNEL.bind(op, specs, workers)(x, y)
         assert found.shape == want.shape
         assert found.dtype == x.dtype
         exact = want if dtype == "c16" else want.real
@@ -88,18 +108,37 @@ def test_narrow_integers_wrap_as_they_do_one_by_one(dtype: str) -> None:
     assert np.array_equal(found, wrapped)
 
 
-def test_pieces_of_large_products_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dot_general, "LARGE", 1)
-    monkeypatch.setattr(dot_general, "PIECE", 16)
-    monkeypatch.setattr(Workers, "blas_is_threaded", lambda _: False)
+@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.parametrize(
+    ("spec", "lhs", "rhs"),
+    [
+        ("mk,kn->mn", (70, 9), (9, 50)),
+        ("mk,kn->mn", (7, 9), (9, 50)),
+        ("mk,kn->mn", (7, 90), (90, 5)),
+        ("bmk,bkn->bmn", (9, 7, 3), (9, 3, 5)),
+        ("mkpl,lnk->mpn", (11, 3, 5, 4), (4, 6, 3)),
+        ("kmpl,nlk->mpn", (13, 3, 2, 4), (6, 4, 13)),
+    ],
+)
+def test_pieces_of_large_products_do_not_depend_on_threads(
+    spec: str, lhs: tuple[int, ...], rhs: tuple[int, ...]
+) -> None:
     rng = np.random.default_rng(0)
-    x, y = rng.standard_normal((70, 90)), rng.standard_normal((90, 50))
-    op = DotGeneral((1,), (0,))
+    x, y = rng.standard_normal(lhs), rng.standard_normal(rhs)
+    program = tnf.compile(lambda x, y: tnf.einsum(spec, x, y), x, y)
+    for order in ("C", "F"):
+        x, y = np.asarray(x, order=order), np.asarray(y, order=order)
+        found = [tnf.GraphExecutor(threads=count).run(program, x, y) for count in (1, 2, 3)]
+        assert np.allclose(found[0], np.einsum(spec, x, y))
+        assert all(np.array_equal(found[0], other) for other in found[1:])
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_a_product_of_columns_is_one() -> None:
+    rng = np.random.default_rng(0)
+    x, y = (np.asfortranarray(rng.standard_normal(shape)) for shape in ((70, 90), (90, 50)))
     specs = (TensorSpec(x.shape, "float64"), TensorSpec(y.shape, "float64"))
-    found = [KERNEL.bind(op, specs, Workers(count))(x, y) for count in (1, 2, 3)]
-    assert np.allclose(found[0], x @ y)
-    assert all(np.array_equal(found[0], other) for other in found[1:])
-    turned = KERNEL.bind(op, specs, Workers(2))(np.asfortranarray(x), np.asfortranarray(y))
+    turned = KERNEL.bind(DotGeneral((1,), (0,)), specs, Workers(2))(x, y)
     assert turned.flags.f_contiguous
     assert np.allclose(turned, x @ y)
 

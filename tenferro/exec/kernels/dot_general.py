@@ -10,38 +10,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import pairwise
 from math import prod
-from operator import methodcaller
 from typing import Any
 
 import numpy as np
 
-from tenferro.exec.copying import dense, fastest_axis
+from tenferro.exec.copying import fastest_axis
 from tenferro.exec.kernels.kernel import Array
-from tenferro.exec.workers import Workers, shared
+from tenferro.exec.kernels.matrix_product import (
+    SMALLEST_SCRATCH,
+    Groups,
+    InPieces,
+    Whole,
+    multiplied,
+    pieces_for,
+)
+from tenferro.exec.kernels.matrix_view import Axes, order_of, step_of
+from tenferro.exec.workers import Workers
 from tenferro.ops.contraction import DotGeneral
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["DotGeneralKernel"]
 
-PIECE = 256
-"""Rows, at least, of the pieces that threads share: each packs the other operand once more."""
-MOST_PIECES = 8
-"""Of one product. They are the same for any number of threads."""
-LARGE = 1 << 23
-"""Multiplications of a product that is worth sharing."""
 TINY = 4
 """Extent up to which many products of matrices with the batch fastest are sums of products of vectors."""
 SMALLEST_IN_FLOATS = 1 << 12
 """Multiplications of integers that are worth converting."""
-SMALLEST_SCRATCH = 1 << 17
-"""Bytes of copies that are worth memory which stays."""
 LARGE_RESULT = 1 << 14
 """Elements of a result that is worth a place in planned memory."""
 PLANS = 8
 """Kept for one instruction: programs are run on arrays of one layout, nearly always."""
-Axes = tuple[int, ...]
 Product = Callable[..., Array]
 
 
@@ -144,7 +142,7 @@ class Contraction:
         matrices = len(self.lhs_shape) == len(self.rhs_shape) == 2
         if not matrices or self.batch[0] or len(self.terms[0]) != 1:
             return None
-        large = self.sizes[0] * self.sizes[1] >= LARGE_RESULT or prod(self.sizes) >= LARGE
+        large = self.sizes[0] * self.sizes[1] >= LARGE_RESULT or pieces_for(prod(self.sizes)) > 1
         if self.sizes[2] == 1 or large:
             return None
         return PRODUCTS[self.terms[0] == (0,), self.terms[1] == (1,), self.wants_columns]
@@ -155,10 +153,11 @@ class Contraction:
         if self._is_batch_fastest(lhs, rhs):
             return self._vectors()
         terms = self._order_of_terms(lhs, rhs)
-        rows = _order(lhs, self.rows)
-        columns = _order(rhs, self.columns)
-        left = _Matrix(lhs, self.batch[0], rows, tuple(self.terms[0][i] for i in terms))
-        right = _Matrix(rhs, self.batch[1], tuple(self.terms[1][i] for i in terms), columns)
+        rows = order_of(lhs, self.rows)
+        columns = order_of(rhs, self.columns)
+        both_terms = tuple([tuple([axes[i] for i in terms]) for axes in self.terms])
+        groups = Groups(self.batch, rows, columns, (both_terms[0], both_terms[1]))
+        left, right = groups.left(lhs), groups.right(rhs)
         shape = (
             *self.batch_shape,
             *[self.lhs_shape[axis] for axis in rows],
@@ -173,41 +172,12 @@ class Contraction:
         )
         given = None if perm == tuple(range(len(perm))) else perm
         both = left.is_column_major and right.is_column_major
-        product = self._matmul(both or (self.wants_columns and not self.batch_shape))
-        size = prod(shape)
-        if size < LARGE_RESULT and left.room + right.room < SMALLEST_SCRATCH:
-            return _small(left.reader(), right.reader(), product, shape, given)
-        return partial(self._multiply, left, right, product, shape, given)
-
-    def _multiply(
-        self,
-        left: _Matrix,
-        right: _Matrix,
-        product: Product,
-        shape: Axes,
-        perm: Axes | None,
-        lhs: Array,
-        rhs: Array,
-        into: Any,
-    ) -> Array:
-        """Copy what has to be copied, multiply, and split the axes again."""
-        pieces: Any = (None, None)
-        if self.workers is not None and left.room + right.room >= SMALLEST_SCRATCH:
-            pieces = self.workers.scratch((left.room, right.room))
-        out = None
-        if into is not None:
-            out = np.ndarray((*self.batch_shape, *self.sizes[:2]), lhs.dtype, into)
-        a = left.copied(lhs, pieces[0], self.workers)
-        b = right.copied(rhs, pieces[1], self.workers)
-        found = product(a, b, out).reshape(shape)
-        return found if perm is None else found.transpose(perm)
-
-    def _matmul(self, turned: bool) -> Product:
-        """By BLAS: the transposed product where both operands lie so, shared where it is large."""
-        m, n, k = self.sizes
-        if not self.batch_shape and m * n * k >= LARGE and max(m, n) >= 2 * PIECE:
-            return partial(_turned_shared if turned else _shared, self.workers)
-        return _turned if turned else _plain
+        turned = both or (self.wants_columns and not self.batch_shape)
+        small = prod(shape) < LARGE_RESULT and left.room + right.room < SMALLEST_SCRATCH
+        product = InPieces.of(groups, lhs, rhs, turned, self.workers)
+        if product is None and small:
+            return _small(left.reader(), right.reader(), turned, shape, given)
+        return partial(_split, product or Whole(left, right, turned, self.workers), shape, given)
 
     def _is_batch_fastest(self, lhs: Array, rhs: Array) -> bool:
         """Tiny matrices, one after the other element by element."""
@@ -273,147 +243,35 @@ class Contraction:
             return sum(
                 x.size
                 for x, axes in zip((lhs, rhs), self.terms, strict=True)
-                if _step(x, [axes[i] for i in order]) is not None
+                if step_of(x, [axes[i] for i in order]) is not None
             )
 
         return max(orders, key=kept)
 
 
-def _order(x: Array, axes: Axes) -> Axes:
-    """The order in which they are one axis, if there is any; else as given."""
-    if _step(x, axes) is None:
-        descending = tuple(sorted(axes, key=lambda axis: -abs(x.strides[axis])))
-        if _step(x, descending) is not None:
-            return descending
-    return axes
-
-
-def _step(x: Array, axes: Sequence[int]) -> int | None:
-    """The stride of these axes as one; None where they are not."""
-    kept = [axis for axis in axes if x.shape[axis] != 1]
-    for outer, inner in pairwise(kept):
-        if x.strides[outer] != x.strides[inner] * x.shape[inner]:
-            return None
-    return x.strides[kept[-1]] if kept else x.itemsize
-
-
-class _Matrix:
-    """An operand as an array [batch.., rows, columns]: a view of it, or of a copy in the same order.
-
-    Attributes:
-        room: bytes of the copy.
-        is_column_major: rows are nearer to each other than columns.
-    """
-
-    def __init__(self, x: Array, batch: Axes, rows: Axes, columns: Axes) -> None:
-        self.shape = (
-            *[x.shape[axis] for axis in batch],
-            prod(x.shape[axis] for axis in rows),
-            prod(x.shape[axis] for axis in columns),
-        )
-        down, across = _step(x, rows), _step(x, columns)
-        m, n = self.shape[-2:]
-        self.room, self.rank_of_rows, self.given = 0, len(rows), x.shape
-        self.perm = (*batch, *rows, *columns)
-        if (
-            down is not None
-            and across is not None
-            and _is_readable((down, across), (m, n), x.itemsize)
-        ):
-            self.is_column_major = down < across
-            return
-        self.is_column_major = fastest_axis(x) in rows
-        self.room = x.nbytes
-
-    def reader(self) -> Callable[[Array], Array]:
-        """What gives the matrix; a copy is small."""
-        shape, perm = self.shape, self.perm
-        in_order = perm == tuple(range(len(perm)))
-        if not self.room or not self.is_column_major:
-            if in_order and self.given == shape:
-                return lambda x: x
-            return (
-                methodcaller("reshape", shape)
-                if in_order
-                else lambda x: x.transpose(perm).reshape(shape)
-            )
-        return lambda x: self.copied(x, None)
-
-    def copied(self, x: Array, piece: Any, workers: Workers | None = None) -> Array:
-        """The matrix, a copy in these bytes."""
-        x = x.transpose(self.perm)
-        if not self.room:
-            return x.reshape(self.shape)
-        if not self.is_column_major:
-            return dense(x, "C", workers, into=piece).reshape(self.shape)
-        count = len(self.shape) - 2
-        rows = self.rank_of_rows
-        turned = (*range(count), *range(count + rows, x.ndim), *range(count, count + rows))
-        found = dense(x.transpose(turned), "C", workers, into=piece)
-        return found.reshape((*self.shape[:-2], *self.shape[:-3:-1])).swapaxes(-1, -2)
-
-
-def _is_readable(steps: tuple[int, int], shape: tuple[int, int], itemsize: int) -> bool:
-    """Whether BLAS reads a matrix with these steps: neighbours along one axis, no overlap along the other."""
-    for near, far in ((0, 1), (1, 0)):
-        nearest = steps[near] == itemsize or shape[near] == 1
-        if nearest and (shape[far] == 1 or steps[far] >= itemsize * shape[near]):
-            return True
-    return False
+def _split(
+    product: Product, shape: Axes, perm: Axes | None, lhs: Array, rhs: Array, into: Any = None
+) -> Array:
+    """A product with its rows and columns as the axes that they are made of."""
+    found = product(lhs, rhs, into).reshape(shape)
+    return found if perm is None else found.transpose(perm)
 
 
 def _small(
     left: Callable[[Array], Array],
     right: Callable[[Array], Array],
-    product: Product,
+    turned: bool,
     shape: Axes,
     perm: Axes | None,
 ) -> Product:
     """A product whose calls cost as much as its work."""
 
     def multiply(lhs: Array, rhs: Array, into: Any = None) -> Array:
-        return product(left(lhs), right(rhs), None).reshape(shape)
+        return multiplied(left(lhs), right(rhs), None, turned).reshape(shape)
 
     if perm is None:
         return multiply
     return lambda lhs, rhs, into=None: multiply(lhs, rhs).transpose(perm)
-
-
-def _plain(a: Array, b: Array, out: Array | None) -> Array:
-    return np.matmul(a, b, out=out)
-
-
-def _turned(a: Array, b: Array, out: Array | None) -> Array:
-    """The product with rows nearer to each other than columns."""
-    a, b = b.swapaxes(-1, -2), a.swapaxes(-1, -2)
-    if out is not None:
-        out = out.reshape((*out.shape[:-2], a.shape[-2], b.shape[-1]))
-    return np.matmul(a, b, out=out).swapaxes(-1, -2)
-
-
-def _shared(workers: Workers | None, a: Array, b: Array, out: Array | None = None) -> Array:
-    """A large product, in pieces that threads share where BLAS itself has one."""
-    shape = a.shape[0], b.shape[1]
-    out = np.empty(shape, a.dtype) if out is None else out.reshape(shape)
-    by_rows = a.shape[0] >= b.shape[1]
-    extent = max(out.shape)
-    piece = -(-extent // min(MOST_PIECES, extent // PIECE))
-
-    def work(start: int, stop: int) -> None:
-        for i in range(start, stop, piece):
-            j = min(i + piece, stop)
-            if by_rows:
-                np.matmul(a[i:j], b, out=out[i:j])
-            else:
-                np.matmul(a, b[:, i:j], out=out[:, i:j])
-
-    # A BLAS with threads of its own has shared the work already.
-    shared(None if workers is None or workers.blas_is_threaded() else workers, work, extent, piece)
-    return out
-
-
-def _turned_shared(workers: Workers | None, a: Array, b: Array, out: Array | None) -> Array:
-    return _shared(workers, b.T, a.T, out).T
 
 
 PRODUCTS: dict[tuple[bool, bool, bool], Product] = {

@@ -1,0 +1,221 @@
+"""Products of matrix views: at once, or in pieces that threads share where BLAS itself has one thread.
+
+A piece of an operand that has to be copied is copied by the thread that multiplies it next, and is still in
+its cache. Pieces are the same for any number of threads, and so are the results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tenferro.exec.kernels.kernel import Array
+from tenferro.exec.kernels.matrix_view import Axes, MatrixView
+from tenferro.exec.workers import Workers, shared
+
+__all__ = ["Groups", "InPieces", "Whole", "multiplied", "pieces_for"]
+
+PIECE = 256
+"""Rows, columns or terms, at least, of a piece: each packs the other operand once more."""
+LARGE = 1 << 23
+"""Multiplications of a product that is worth sharing: by two, and by twice as many for each four times the work.
+
+Threads wait for each other between calls, so that pieces have to grow as well."""
+MOST_PIECES = 16
+MOVED = 32
+"""Multiplications that take as long as an element does that is copied first."""
+LARGEST_SHARE = 1 << 14
+"""Elements of a result that may be the sum of one array per piece."""
+SMALLEST_SCRATCH = 1 << 17
+"""Bytes of copies that are worth memory which stays."""
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The axes of two operands, those of a group in the order in which they are one.
+
+    Attributes:
+        batch, terms: of both.
+        rows, columns: of lhs, of rhs.
+    """
+
+    batch: tuple[Axes, Axes]
+    rows: Axes
+    columns: Axes
+    terms: tuple[Axes, Axes]
+
+    def left(self, lhs: Array) -> MatrixView:
+        """The operand as (batch.., rows, terms)."""
+        return MatrixView(lhs, self.batch[0], self.rows, self.terms[0])
+
+    def right(self, rhs: Array) -> MatrixView:
+        """The operand as (batch.., terms, columns)."""
+        return MatrixView(rhs, self.batch[1], self.terms[1], self.columns)
+
+
+def multiplied(a: Array, b: Array, out: Array | None, turned: bool) -> Array:
+    """The product by BLAS; turned, with rows nearer to each other than columns."""
+    if not turned:
+        return np.matmul(a, b, out=out)
+    out = None if out is None else out.swapaxes(-1, -2)
+    return np.matmul(b.swapaxes(-1, -2), a.swapaxes(-1, -2), out=out).swapaxes(-1, -2)
+
+
+def pieces_for(multiplications: int, moved: int = 0) -> int:
+    """How many pieces a product is worth, with the elements that are copied for it."""
+    work = multiplications and multiplications + MOVED * moved
+    times = (work // LARGE).bit_length()
+    return min(MOST_PIECES, 1 << max(times // 2, 1)) if times else 1
+
+
+def _result(shape: Sequence[int], dtype: Any, turned: bool, into: Any) -> Array:
+    """An array for (.., rows, columns), in these bytes or in memory of its own."""
+    if not turned:
+        return np.ndarray(shape, dtype, into)
+    return np.ndarray((*shape[:-2], *shape[:-3:-1]), dtype, into).swapaxes(-1, -2)
+
+
+def _scratch(workers: Workers | None, rooms: Sequence[int]) -> Sequence[Any]:
+    if workers is None or sum(rooms) < SMALLEST_SCRATCH:
+        return [None] * len(rooms)
+    return workers.scratch(rooms)
+
+
+class Whole:
+    """A product by one call, on copies where there have to be some."""
+
+    def __init__(
+        self, left: MatrixView, right: MatrixView, turned: bool, workers: Workers | None
+    ) -> None:
+        self.left, self.right, self.turned, self.workers = left, right, turned, workers
+        self.shape = (*left.shape[:-1], right.shape[-1])
+
+    def __call__(self, lhs: Array, rhs: Array, into: Any) -> Array:
+        """The product as (batch.., rows, columns)."""
+        scratch = _scratch(self.workers, (self.left.room, self.right.room))
+        a = self.left.copied(lhs, scratch[0], self.workers)
+        b = self.right.copied(rhs, scratch[1], self.workers)
+        out = None if into is None else _result(self.shape, lhs.dtype, self.turned, into)
+        return multiplied(a, b, out, self.turned)
+
+
+class InPieces:
+    """A product cut along its first batch axis, or along the longest of rows, columns and terms.
+
+    Attributes:
+        axes: of lhs and of rhs along which they are cut; None for the one that each piece needs whole.
+    """
+
+    @classmethod
+    def of(
+        cls, groups: Groups, lhs: Array, rhs: Array, turned: bool, workers: Workers | None
+    ) -> InPieces | None:
+        """None where the product is better made at once."""
+        left, right = groups.left(lhs), groups.right(rhs)
+        batch = prod(left.shape[:-2])
+        m, k, n = *left.shape[-2:], right.shape[-1]
+        moved = (lhs.size if left.room else 0) + (rhs.size if right.room else 0)
+        count = pieces_for(batch * m * n * k, moved)
+        if count < 2:
+            return None
+        if batch > 1:
+            return cls(groups, lhs, rhs, turned, workers, groups.batch, "batch", count)
+        if k > max(m, n) and m * n <= LARGEST_SHARE:
+            kind, axes, extent = "terms", groups.terms, k
+        elif m >= n:
+            kind, axes, extent = "rows", (groups.rows, ()), m
+        else:
+            kind, axes, extent = "columns", ((), groups.columns), n
+        if extent < 2 * PIECE:
+            return None
+        return cls(groups, lhs, rhs, turned, workers, axes, kind, min(count, extent // PIECE))
+
+    def __init__(
+        self,
+        groups: Groups,
+        lhs: Array,
+        rhs: Array,
+        turned: bool,
+        workers: Workers | None,
+        axes: tuple[Axes, Axes],
+        kind: str,
+        count: int,
+    ) -> None:
+        self.kind, self.turned, self.workers = kind, turned, workers
+        left, right = groups.left(lhs), groups.right(rhs)
+        self.shape = (*left.shape[:-1], right.shape[-1])
+        first = [
+            next((axis for axis in each if x.shape[axis] > 1), None)
+            for each, x in zip(axes, (lhs, rhs), strict=True)
+        ]
+        self.axes = first
+        (extent,) = {x.shape[a] for a, x in zip(first, (lhs, rhs), strict=True) if a is not None}
+        count = min(count, extent)
+        self.cuts = [*pairwise([extent * piece // count for piece in range(count + 1)])]
+        # Views of the operands by the extent of a piece: a cut operand's pieces, or all of it.
+        self.lefts = {j - i: groups.left(_part(lhs, first[0], i, j)) for i, j in self.cuts}
+        self.rights = {j - i: groups.right(_part(rhs, first[1], i, j)) for i, j in self.cuts}
+        size = {"rows": -2, "columns": -1}.get(kind)
+        self.step = 1 if size is None else self.shape[size] // extent
+        self.place = groups.batch[0].index(first[0]) if kind == "batch" else None
+        self.whole_room = max(
+            view.room if axis is None else 0
+            for axis, view in zip(first, (left, right), strict=True)
+        )
+        self.rooms = (
+            self.whole_room,
+            0 if first[0] is None else max(view.room for view in self.lefts.values()),
+            0 if first[1] is None else max(view.room for view in self.rights.values()),
+        )
+
+    def __call__(self, lhs: Array, rhs: Array, into: Any) -> Array:
+        """The product as (batch.., rows, columns)."""
+        workers = self.workers
+        if workers is not None and workers.blas_is_threaded():
+            workers = None  # because it shares each piece already
+        out = _result(self.shape, lhs.dtype, self.turned, into)
+        sums = self.kind == "terms"
+        shares = (len(self.cuts), *self.shape) if sums else ()
+        parts = _result(shares, lhs.dtype, self.turned, None) if sums else out
+        whole = _scratch(self.workers, self.rooms)[0]
+        a, b = (
+            None if axis is not None else next(iter(views.values())).copied(x, whole, workers)
+            for axis, views, x in zip(self.axes, (self.lefts, self.rights), (lhs, rhs), strict=True)
+        )
+
+        def work(first: int, last: int) -> None:
+            scratch = _scratch(self.workers, self.rooms)
+            for number in range(first, last):
+                i, j = self.cuts[number]
+                x = self._piece(self.lefts, lhs, 0, i, j, scratch[1]) if a is None else a
+                y = self._piece(self.rights, rhs, 1, i, j, scratch[2]) if b is None else b
+                multiplied(x, y, self._target(parts, number), self.turned)
+
+        shared(workers, work, len(self.cuts))
+        return np.add.reduce(parts, axis=0, dtype=parts.dtype, out=out) if sums else out
+
+    def _piece(
+        self, views: dict[int, MatrixView], x: Array, side: int, i: int, j: int, scratch: Any
+    ) -> Array:
+        return views[j - i].copied(_part(x, self.axes[side], i, j), scratch)
+
+    def _target(self, parts: Array, number: int) -> Array:
+        """Where the product of a piece goes."""
+        if self.kind == "terms":
+            return parts[number]
+        i, j = (self.step * end for end in self.cuts[number])
+        if self.kind == "rows":
+            return parts[..., i:j, :]
+        if self.kind == "columns":
+            return parts[..., i:j]
+        assert self.place is not None
+        return parts[(*[slice(None)] * self.place, slice(i, j))]
+
+
+def _part(x: Array, axis: int | None, start: int, stop: int) -> Array:
+    return x if axis is None else x[(*[slice(None)] * axis, slice(start, stop))]

@@ -1,0 +1,100 @@
+"""An operand of a contraction as a matrix: its groups of axes walked with one step each, or a copy that is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from math import prod
+from operator import methodcaller
+from typing import Any
+
+from tenferro.exec.copying import dense, fastest_axis
+from tenferro.exec.kernels.kernel import Array
+from tenferro.exec.workers import Workers
+
+__all__ = ["Axes", "MatrixView", "order_of", "step_of"]
+
+Axes = tuple[int, ...]
+
+
+def order_of(x: Array, axes: Axes) -> Axes:
+    """The order in which they are one axis, if there is any; else as given."""
+    if step_of(x, axes) is None:
+        descending = tuple(sorted(axes, key=lambda axis: -abs(x.strides[axis])))
+        if step_of(x, descending) is not None:
+            return descending
+    return axes
+
+
+def step_of(x: Array, axes: Sequence[int]) -> int | None:
+    """The stride of these axes as one; None where they are not."""
+    kept = [axis for axis in axes if x.shape[axis] != 1]
+    for outer, inner in pairwise(kept):
+        if x.strides[outer] != x.strides[inner] * x.shape[inner]:
+            return None
+    return x.strides[kept[-1]] if kept else x.itemsize
+
+
+class MatrixView:
+    """An operand as an array [batch.., rows, columns]: a view of it, or of a copy in the same order.
+
+    Attributes:
+        room: bytes of the copy.
+        is_column_major: rows are nearer to each other than columns.
+    """
+
+    def __init__(self, x: Array, batch: Axes, rows: Axes, columns: Axes) -> None:
+        self.shape = (
+            *[x.shape[axis] for axis in batch],
+            prod(x.shape[axis] for axis in rows),
+            prod(x.shape[axis] for axis in columns),
+        )
+        down, across = step_of(x, rows), step_of(x, columns)
+        m, n = self.shape[-2:]
+        self.room, self.rank_of_rows, self.given = 0, len(rows), x.shape
+        self.perm = (*batch, *rows, *columns)
+        if (
+            down is not None
+            and across is not None
+            and _is_readable((down, across), (m, n), x.itemsize)
+        ):
+            self.is_column_major = down < across
+            return
+        self.is_column_major = fastest_axis(x) in rows
+        self.room = x.nbytes
+
+    def reader(self) -> Callable[[Array], Array]:
+        """What gives the matrix; a copy is small."""
+        shape, perm = self.shape, self.perm
+        in_order = perm == tuple(range(len(perm)))
+        if not self.room or not self.is_column_major:
+            if in_order and self.given == shape:
+                return lambda x: x
+            return (
+                methodcaller("reshape", shape)
+                if in_order
+                else lambda x: x.transpose(perm).reshape(shape)
+            )
+        return lambda x: self.copied(x, None)
+
+    def copied(self, x: Array, piece: Any, workers: Workers | None = None) -> Array:
+        """The matrix, a copy in these bytes."""
+        x = x.transpose(self.perm)
+        if not self.room:
+            return x.reshape(self.shape)
+        if not self.is_column_major:
+            return dense(x, "C", workers, into=piece).reshape(self.shape)
+        count = len(self.shape) - 2
+        rows = self.rank_of_rows
+        turned = (*range(count), *range(count + rows, x.ndim), *range(count, count + rows))
+        found = dense(x.transpose(turned), "C", workers, into=piece)
+        return found.reshape((*self.shape[:-2], *self.shape[:-3:-1])).swapaxes(-1, -2)
+
+
+def _is_readable(steps: tuple[int, int], shape: tuple[int, int], itemsize: int) -> bool:
+    """Whether BLAS reads a matrix with these steps: neighbours along one axis, no overlap along the other."""
+    for near, far in ((0, 1), (1, 0)):
+        nearest = steps[near] == itemsize or shape[near] == 1
+        if nearest and (shape[far] == 1 or steps[far] >= itemsize * shape[near]):
+            return True
+    return False
