@@ -51,7 +51,7 @@ def dense(x: Any, order: Order, workers: Workers | None = None, into: Any = None
     Args:
         into: bytes to write it to.
     """
-    if x.nbytes < SHARED and into is None:
+    if x.nbytes < TURNED and into is None:
         return np.array(x, order=order, copy=True)
     out = np.ndarray(x.shape, x.dtype, into, order=order)
     copy_into(out, x, workers)

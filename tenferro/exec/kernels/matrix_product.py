@@ -20,7 +20,7 @@ from tenferro.exec.workers import Workers, shared
 
 __all__ = ["Groups", "InPieces", "Whole", "multiplied", "pieces_for"]
 
-PIECE = 256
+PIECE = 128
 """Rows, columns or terms, at least, of a piece: each packs the other operand once more."""
 LARGE = 1 << 23
 """Multiplications of a product that is worth sharing: by two, and by twice as many for each four times the work.

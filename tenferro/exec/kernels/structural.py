@@ -105,7 +105,9 @@ def embed_diag(op: EmbedDiag, x: Array) -> Array:
 
 
 def triangle(x: Array, k: int, lower: bool) -> Array:
-    """Zeros selected, not multiplied, so that NaN and infinity vanish."""
+    """Zeros selected, not multiplied, so that NaN and infinity vanish; in the order of x."""
+    if abs(x.strides[-2]) < abs(x.strides[-1]):
+        return triangle(x.swapaxes(-1, -2), -k, not lower).swapaxes(-1, -2)
     rows, columns = x.shape[-2:]
     offset = np.arange(columns) - np.arange(rows)[:, None]
     return np.where(offset <= k if lower else offset >= k, x, np.zeros((), x.dtype))

@@ -15,6 +15,11 @@ __all__ = ["runtimes"]
 
 Array = np.ndarray[Any, Any]
 
+GAP = 8
+"""Elements between the rows of a matrix that is read along its columns."""
+LARGE = 64
+"""Extent from which a matrix is worth a call of its own."""
+
 
 def each_matrix(function: Callable[..., tuple[Array, ...]], *arrays: Array) -> tuple[Array, ...]:
     """`function` on each matrix of a batch; batches alike, at least one matrix."""
@@ -29,8 +34,17 @@ def each_matrix(function: Callable[..., tuple[Array, ...]], *arrays: Array) -> t
 
 
 def hermitian(a: Array) -> Array:
-    """(a + a^H) / 2, exactly a where it is Hermitian."""
-    return (a + np.swapaxes(a, -1, -2).conj()) * a.dtype.type(0.5)
+    """(a + a^H) / 2, exactly a where it is Hermitian; row-major.
+
+    What is read along columns has gaps between its rows: neighbours that lie a power of two apart would
+    displace each other in the cache.
+    """
+    n = a.shape[-1]
+    turned = np.empty((*a.shape[:-1], n + GAP), a.dtype)[..., :n]
+    np.conjugate(a, out=turned)
+    found = np.add(a, np.swapaxes(turned, -1, -2), order="C")
+    found *= a.dtype.type(0.5)
+    return found
 
 
 def or_nan(function: Callable[[Array], tuple[Array, ...]], a: Array) -> tuple[Array, ...]:
@@ -52,8 +66,19 @@ def or_nan(function: Callable[[Array], tuple[Array, ...]], a: Array) -> tuple[Ar
 
 def cholesky(op: fam.Cholesky, a: Array) -> Array:
     """NaN in the triangle of a matrix that is not positive definite."""
+    if a.shape[-1] >= LARGE:
+        return each_matrix(_cholesky_of_large, hermitian(a))[0]
     (low,) = or_nan(lambda x: (np.linalg.cholesky(x),), hermitian(a))
     return np.tril(low) if np.isnan(low[..., :1, :1]).any() else low
+
+
+def _cholesky_of_large(a: Array) -> tuple[Array]:
+    """By potrf of a row-major matrix where it lies: as the columns that LAPACK sees it is a^T = U^H U, L = U^T."""
+    from scipy.linalg import lapack
+
+    (potrf,) = lapack.get_lapack_funcs(("potrf",), (a,))
+    upper, info = potrf(a.T, lower=0, clean=1, overwrite_a=1)
+    return (np.tril(np.full_like(a, np.nan)) if info > 0 else upper.T,)
 
 
 def svd(op: fam.Svd, a: Array) -> Any:
@@ -94,16 +119,36 @@ def lu(op: fam.Lu, a: Array) -> Any:
 
 
 def triangular_solve(op: fam.TriangularSolve, a: Array, b: Array) -> Array:
-    """By trtrs; infinite where the diagonal has a zero."""
+    """By trsm; infinite where the diagonal has a zero.
+
+    Neither matrix is turned: what lies in rows is its transpose in columns, op(A) X = B is X^T op(A)^T = B^T.
+    """
     from scipy.linalg import blas
 
     if b.size == 0 or a.size == 0:
         return b
     (trsm,) = blas.get_blas_funcs(("trsm",), (a, b))
-    trans = {"N": 0, "T": 1, "C": 2}[op.transpose]
 
     def one(matrix: Array, right: Array) -> tuple[Array]:
-        return (trsm(1.0, matrix, right, lower=op.lower, trans_a=trans, diag=op.unit_diagonal),)
+        in_rows = right.flags.c_contiguous
+        # What stands on that side of X, as (transposed, conjugate) of the matrix.
+        turned, conjugate = (op.transpose != "N") != in_rows, op.transpose == "C"
+        lower = op.lower
+        if not matrix.flags.f_contiguous:
+            matrix, turned, lower = matrix.T, not turned, not lower
+        if conjugate and not turned:
+            matrix = matrix.conj()
+        trans = turned + (turned and conjugate)
+        found = trsm(
+            1.0,
+            matrix,
+            right.T if in_rows else right,
+            side=in_rows,
+            lower=lower,
+            trans_a=trans,
+            diag=op.unit_diagonal,
+        )
+        return (found.T if in_rows else found,)
 
     return each_matrix(one, a, b)[0]
 
