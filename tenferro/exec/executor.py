@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from tenferro.errors import InvalidConfigError
+from tenferro.exec.claims import Claims
 from tenferro.exec.copying import dense
 from tenferro.exec.dispatch import is_traced
 from tenferro.exec.exec_program import (
@@ -227,16 +228,16 @@ class GraphExecutor:
         """Results in the order asked for, each with memory of its own."""
         finished: list[Any] = []
         order = self.order
+        claims = Claims(leaves) if any(may_share) else None
         for output, asked in zip(outputs, may_share, strict=True):
             array = np.asarray(output)
             flags = array.flags
             if order != "K" and not (flags.f_contiguous if order == "F" else flags.c_contiguous):
                 array = dense(array, order, self.workers)
-            elif asked and (
-                not array.flags.writeable
-                or any(np.may_share_memory(array, other) for other in (*leaves, *finished))
-            ):
+            elif not flags.writeable or (asked and claims and claims.has(array)):
                 array = np.array(array, order=order, copy=True)
+            if claims:
+                claims.add(array)
             finished.append(array)
         return finished
 

@@ -171,6 +171,8 @@ class _Writer:
         # For a slot that made memory, how many living slots may look at it.
         self.owners: dict[int, tuple[int, ...]] = {}
         self.lookers: dict[int, int] = {}
+        # The same for outputs, which are looked at in the end, whichever function made them.
+        self.roots: dict[int, tuple[int, ...]] = {}
         self.scalar_ok = self._scalars()
         self.memory = self._plan()
         self.blocks = {block.slot: block for block in self.memory.blocks}
@@ -286,7 +288,7 @@ class _Writer:
         self.names[name] = function
         dying = self._dying(position)
         for slot in group.makes:
-            self.owners[slot] = (slot,)
+            self.owners[slot] = self.roots[slot] = (slot,)
             self.lookers[slot] = 1
         for slot in dying:
             self._die(slot)
@@ -401,13 +403,21 @@ class _Writer:
         for slot in step.output_slots:
             if is_ufunc or not may_view(step.op):
                 # A buffer that is written again is owned by the slot that it is now known by.
-                self.owners[slot] = (slot,)
+                self.owners[slot] = self.roots[slot] = (slot,)
                 self.lookers[slot] = 1
             else:
+                self.roots[slot] = self._roots(step)
                 owners = {o for s in step.input_slots for o in self.owners.get(s, (FOREIGN,))}
                 self.owners[slot] = tuple(sorted(owners))
                 for owner in owners - {FOREIGN}:
                     self.lookers[owner] += 1
+
+    def _roots(self, step: ExecInstruction) -> tuple[int, ...]:
+        """Slots whose memory the results of a view may be."""
+        if isinstance(step.op, Extension):
+            return (FOREIGN,)  # because a runtime may give what it keeps
+        found = {root for s in step.input_slots for root in self.roots.get(s, (FOREIGN,))}
+        return tuple(found) or (FOREIGN,)
 
     def _die(self, slot: int) -> None:
         for owner in self.owners.get(slot, ()):
@@ -417,9 +427,8 @@ class _Writer:
     def shared(self) -> tuple[bool, ...]:
         """Which outputs may share memory with an argument, a constant or another output."""
         outputs = self.program.output_slots
-        times = Counter(outputs)
-        found: list[bool] = []
-        for slot in outputs:
-            alone = self.owners.get(slot) == (slot,) and self.lookers.get(slot) == 1
-            found.append(not alone or times[slot] > 1)
-        return tuple(found)
+        roots = [self.roots.get(slot, (FOREIGN,)) for slot in outputs]
+        times = Counter([root for several in roots for root in several])
+        return tuple([
+            any([root == FOREIGN or times[root] > 1 for root in several]) for several in roots
+        ])  # fmt: skip

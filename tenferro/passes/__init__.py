@@ -9,15 +9,24 @@ from collections.abc import Callable
 from tenferro.passes.clean_up import clean_up
 from tenferro.passes.decompose_dots import decompose_dots
 from tenferro.passes.fold_transposes import fold_transposes
+from tenferro.passes.shrink_dots import shrink_dots
 from tenferro.passes.sort_dot_dimensions import sort_dot_dimensions
 from tenferro.program import GraphProgram
 
-__all__ = ["NATIVE_PASSES", "clean_up", "decompose_dots", "fold_transposes", "sort_dot_dimensions"]
+__all__ = [
+    "NATIVE_PASSES",
+    "clean_up",
+    "decompose_dots",
+    "fold_transposes",
+    "shrink_dots",
+    "sort_dot_dimensions",
+]
 
 NATIVE_PASSES: tuple[Callable[[GraphProgram], GraphProgram], ...] = (
     clean_up,
     sort_dot_dimensions,
     fold_transposes,
+    shrink_dots,
 )
 """What the native path applies, in this order; its kernel of DotGeneral merges axes by itself, because it
 sees their strides. `decompose_dots` is for backends that have batched products only."""

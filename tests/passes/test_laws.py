@@ -15,7 +15,7 @@ from tenferro.exec.dispatch import apply
 from tenferro.ops import StdTensorOp
 from tenferro.ops.contraction import DotGeneral
 from tenferro.ops.elementwise import Add, Convert, Multiply, Negate, Subtract
-from tenferro.ops.structural import Reshape, Reverse, Slice, Transpose
+from tenferro.ops.structural import BroadcastInDim, Reshape, Reverse, Slice, Transpose
 from tenferro.program import GraphProgram
 
 UNTOUCHED = tnf.GraphExecutor(passes=(), order="K")
@@ -126,6 +126,74 @@ def dot(x: Any, y: Any, **payload: Any) -> Any:
 
 def random(*shape: int) -> Any:
     return np.random.default_rng(sum(shape)).integers(-9, 9, shape).astype("f8")
+
+
+def repeated(x: Any, shape: tuple[int, ...], *dims: int) -> Any:
+    return apply(BroadcastInDim(shape, dims), x)
+
+
+DOTS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[str], int]] = {
+    "rows of lhs": (
+        lambda x, y: dot(repeated(x, (7, 3), 1), y, lhs_contracting=(1,), rhs_contracting=(0,)),
+        (random(3), random(3, 4)),
+        ["BroadcastInDim", "DotGeneral", "BroadcastInDim"],
+        4,
+    ),
+    "columns of both, in batches": (
+        lambda x, y: dot(
+            repeated(x, (5, 3, 2, 6), 2, 1),
+            repeated(y, (4, 3, 2), 2, 1),
+            lhs_contracting=(1,), rhs_contracting=(1,), lhs_batch=(2,), rhs_batch=(2,),
+        ),
+        (random(2, 3), random(2, 3)),
+        ["BroadcastInDim", "BroadcastInDim", "DotGeneral", "BroadcastInDim"],
+        2,
+    ),
+    "a chain": (
+        lambda x, y: dot(
+            dot(repeated(x, (7, 3), 1), y, lhs_contracting=(1,), rhs_contracting=(0,)),
+            y, lhs_contracting=(1,), rhs_contracting=(1,),
+        ),
+        (random(3), random(3, 4)),
+        ["BroadcastInDim", "DotGeneral", "BroadcastInDim", "DotGeneral", "BroadcastInDim"],
+        3,
+    ),
+    "ones": (
+        lambda x: dot(splat(1.0, random(4, 3)), x, lhs_contracting=(1,), rhs_contracting=(1,)),
+        (random(2, 3, 5),),
+        ["ReduceSum", "BroadcastInDim"],
+        0,
+    ),
+    "ones in batches": (
+        lambda x: dot(
+            x, np.ones((6, 5, 3)),
+            lhs_contracting=(1,), rhs_contracting=(2,), lhs_batch=(2,), rhs_batch=(1,),
+        ),
+        (random(2, 3, 5),),
+        ["ReduceSum", "BroadcastInDim"],
+        0,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", DOTS.values(), ids=DOTS)
+def test_dots_of_what_repeats_itself_shrink(case: Any) -> None:
+    fn, arrays, left, size = case
+    program = tnf.compile(fn, *arrays)
+    result = passes.shrink_dots(program)
+    assert [name for name in ops_of(result) if name != "Constant"] == left
+    made = [i.outputs[0] for i in result.instructions if i.op.name == "DotGeneral"]
+    assert not made or result.types[made[-1]].size == size
+    same_bits(program, result, *arrays)
+
+
+@pytest.mark.parametrize("value", [2.0, np.inf, 1 + 0j])
+def test_dots_of_other_numbers_are_kept(value: Any) -> None:
+    x = np.array([[1.0, np.inf, 3.0]]).astype(np.asarray(value).dtype)
+    program = tnf.compile(
+        lambda x: dot(np.full((3, 1), value), x, lhs_contracting=(0,), rhs_contracting=(1,)), x
+    )
+    assert "DotGeneral" in ops_of(passes.shrink_dots(program))
 
 
 def test_contracting_axes_are_sorted_on_both_sides_alike() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tenferro.exec.claims import Claims
 from tenferro.exec.kernels.kernel import Array, Kernel, KernelRows
 from tenferro.ops.control import Cond, Scan, While
 from tenferro.program.native import native_executor
@@ -74,11 +75,10 @@ def scan(runs: Sequence[Run], op: Scan, *arrays: Array) -> Any:
 def _owned(outputs: Iterable[Array], inputs: Sequence[Array]) -> list[Array]:
     """Outputs, copied where their memory is an input's, a constant's or another output's."""
     found: list[Array] = []
+    claims = Claims(inputs)
     for y in outputs:
-        is_shared = not y.flags.writeable or any([
-            np.may_share_memory(y, other) for other in (*inputs, *found)
-        ])  # fmt: skip
-        found.append(y.copy() if is_shared else y)
+        found.append(y.copy() if not y.flags.writeable or claims.has(y) else y)
+        claims.add(found[-1])
     return found
 
 

@@ -1,0 +1,60 @@
+"""Whose memory is whose, where a program gives back many arrays."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Claims"]
+
+FEW = 16
+"""Arrays that are compared one by one, which is cheaper than to look up where they lie."""
+
+
+class Claims:
+    """Memory that arrays take.
+
+    >>> x = np.zeros(4)
+    >>> claims = Claims([x])
+    >>> claims.has(x[1:]), claims.has(np.zeros(4))
+    (True, False)
+    """
+
+    def __init__(self, arrays: Iterable[Any]) -> None:
+        self._few: list[Any] = list(arrays)
+        # Disjoint stretches of addresses, in order.
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        if len(self._few) > FEW:
+            self._sort()
+
+    def has(self, array: Any) -> bool:
+        """Whether the array lies, in part at least, in memory that is taken."""
+        if any([np.may_share_memory(array, other) for other in self._few]):
+            return True
+        if not self._starts or not array.size:
+            return False
+        start, end = np.lib.array_utils.byte_bounds(array)
+        before = bisect_left(self._starts, end) - 1
+        return before >= 0 and self._ends[before] > start
+
+    def add(self, array: Any) -> None:
+        """Take the memory of an array."""
+        self._few.append(array)
+        if len(self._few) > FEW:
+            self._sort()
+
+    def _sort(self) -> None:
+        few, self._few = self._few, []
+        found = [np.lib.array_utils.byte_bounds(x) for x in few if x.size]
+        for start, end in found if self._starts else sorted(found):
+            # What it touches becomes one stretch with it.
+            first = bisect_left(self._ends, start)
+            last = bisect_right(self._starts, end)
+            if first < last:
+                start, end = min(start, self._starts[first]), max(end, self._ends[last - 1])
+            self._starts[first:last] = [start]
+            self._ends[first:last] = [end]

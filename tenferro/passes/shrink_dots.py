@@ -1,0 +1,151 @@
+"""Dots of operands that repeat themselves: what is repeated along an axis is multiplied once.
+
+Along a free axis of the operand, the product repeats itself too: it is made without that axis and repeated.
+An operand that is one everywhere leaves the sum of the other's elements. Derivatives of sums of products
+are full of both. Nothing else is taken apart: a sum of x c is not c times a sum of x where x is infinite, and a
+complex number times one is not itself where it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from tenferro.graph import Graph, SourceLine
+from tenferro.ops import StdTensorOp
+from tenferro.ops.contraction import DotGeneral
+from tenferro.ops.reduction import ReduceSum
+from tenferro.ops.structural import BroadcastInDim
+from tenferro.passes.clean_up import is_splat_of
+from tenferro.program import GraphProgram
+from tenferro.program.rewrite import Producers, rewrite
+
+__all__ = ["shrink_dots"]
+
+
+def shrink_dots(program: GraphProgram) -> GraphProgram:
+    """The program with each dot as small as what its operands do not repeat."""
+    known = Producers()
+
+    def rule(
+        graph: Graph, op: StdTensorOp, inputs: tuple[int, ...], source: SourceLine | None
+    ) -> tuple[int, ...] | None:
+        known.follow(graph)
+        if not isinstance(op, DotGeneral):
+            return None
+        dot = _Dot.of(known, op, inputs, source)
+        return dot.sum_of_other() or dot.without_repeats()
+
+    return rewrite(program, rule, only=DotGeneral)
+
+
+class _Axis(NamedTuple):
+    """What an axis of an operand is: the number of a pair that both have, or an axis of one side's own."""
+
+    kind: str
+    number: int
+
+
+@dataclass(frozen=True)
+class _Dot:
+    """A dot with its axes by name.
+
+    Attributes:
+        axes: of lhs and of rhs, as they lie.
+        result: the axes of the result.
+    """
+
+    known: Producers
+    op: DotGeneral
+    inputs: tuple[int, ...]
+    source: SourceLine | None
+    axes: tuple[tuple[_Axis, ...], tuple[_Axis, ...]]
+
+    @classmethod
+    def of(
+        cls,
+        known: Producers,
+        op: DotGeneral,
+        inputs: tuple[int, ...],
+        source: SourceLine | None,
+    ) -> _Dot:
+        """The names of its axes."""
+        sides: list[tuple[_Axis, ...]] = []
+        lists = ((op.lhs_batch, op.lhs_contracting), (op.rhs_batch, op.rhs_contracting))
+        for side, (value, (batch, contracting)) in enumerate(zip(inputs, lists, strict=True)):
+            paired = {axis: _Axis("batch", i) for i, axis in enumerate(batch)}
+            paired |= {axis: _Axis("contracting", i) for i, axis in enumerate(contracting)}
+            rank = known.graph.types[value].rank
+            sides.append(tuple([paired.get(i, _Axis(f"free {side}", i)) for i in range(rank)]))
+        return cls(known, op, inputs, source, (sides[0], sides[1]))
+
+    @property
+    def result(self) -> tuple[_Axis, ...]:
+        """Batch axes, then the free ones of lhs, then those of rhs."""
+        batch = tuple([_Axis("batch", i) for i in range(len(self.op.lhs_batch))])
+        free = [axis for axes in self.axes for axis in axes if axis.kind.startswith("free")]
+        return (*batch, *free)
+
+    def sum_of_other(self) -> tuple[int, ...] | None:
+        """What remains where an operand is one everywhere."""
+        graph = self.known.graph
+        if self.op.accumulate_dtype is not None or graph.types[self.inputs[0]].dtype.is_complex:
+            return None
+        for side in (1, 0):
+            if not is_splat_of(self.known, self.inputs[side], 1):
+                continue
+            other, axes = self.inputs[1 - side], self.axes[1 - side]
+            summed = tuple([i for i, axis in enumerate(axes) if axis.kind == "contracting"])
+            kept = [axis for axis in axes if axis.kind != "contracting"]
+            (total,) = graph.add(ReduceSum(summed), (other,), self.source) if summed else (other,)
+            return self._repeated(total, kept)
+        return None
+
+    def without_repeats(self) -> tuple[int, ...] | None:
+        """The product of what the operands repeat along free axes, repeated."""
+        graph = self.known.graph
+        inputs, sides = list(self.inputs), list(self.axes)
+        for side in (0, 1):
+            repeat: Any = self.known.of(inputs[side], BroadcastInDim)
+            if repeat is None:
+                continue
+            axes, dims, shape = sides[side], repeat.op.dims, repeat.op.shape
+            kept = [
+                i
+                for i, axis in enumerate(axes)
+                if i in dims or not axis.kind.startswith("free") or shape[i] == 1
+            ]
+            if len(kept) == len(axes):
+                continue
+            smaller = BroadcastInDim(
+                tuple([shape[i] for i in kept]), tuple([kept.index(i) for i in dims])
+            )
+            sides[side] = tuple([axes[i] for i in kept])
+            inputs[side] = graph.add(smaller, repeat.inputs, self.source)[0]
+        if tuple(inputs) == self.inputs:
+            return None
+        places = [{axis: i for i, axis in enumerate(axes)} for axes in sides]
+
+        def listed(kind: str, side: int) -> tuple[int, ...]:
+            count = len(self.op.lhs_batch if kind == "batch" else self.op.lhs_contracting)
+            return tuple([places[side][_Axis(kind, i)] for i in range(count)])
+
+        smaller_dot = replace(
+            self.op,
+            lhs_batch=listed("batch", 0),
+            rhs_batch=listed("batch", 1),
+            lhs_contracting=listed("contracting", 0),
+            rhs_contracting=listed("contracting", 1),
+        )
+        (product,) = graph.add(smaller_dot, tuple(inputs), self.source)
+        made = [axis for axis in self.result if axis.kind == "batch" or axis in sides[0] + sides[1]]
+        return self._repeated(product, made)
+
+    def _repeated(self, value: int, axes: list[_Axis]) -> tuple[int, ...]:
+        """The result, from a value that has these of its axes, in any order."""
+        graph, result = self.known.graph, self.result
+        (spec,) = self.op.infer(*[graph.types[x] for x in self.inputs])
+        dims = tuple([result.index(axis) for axis in axes])
+        if dims == tuple(range(len(result))):
+            return (value,)
+        return graph.add(BroadcastInDim(spec.shape, dims), (value,), self.source)
