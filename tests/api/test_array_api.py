@@ -560,10 +560,32 @@ def test_inspection(where: str) -> None:
         info.dtypes(device="gpu")
 
 
+class Capsule:
+    """What was exported, handed on to a consumer."""
+
+    def __init__(self, exported: Any) -> None:
+        self.exported = exported
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.exported
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
 def test_exchange() -> None:
     x = RT.constant(F)
     for copy in (None, True, False):
         np.testing.assert_array_equal(np.from_dlpack(x, copy=copy), F)
+    calls: list[dict[str, Any]] = [
+        {}, {"max_version": (0, 8)}, {"copy": True}, {"max_version": (1, 0), "copy": False},
+    ]  # fmt: skip
+    for options in calls:
+        exported = x.__dlpack__(**options)
+        np.testing.assert_array_equal(np.from_dlpack(Capsule(exported)), F)
+    assert not np.shares_memory(np.from_dlpack(Capsule(x.__dlpack__())), x.array)
+    with pytest.raises(BufferError):
+        x.__dlpack__(copy=False)
     given = F.copy()
     shared = RT.namespace.from_dlpack(given)
     given[...] = 0
