@@ -226,6 +226,7 @@ CALLS: dict[str, list[Any]] = {
     "repeat": [
         lambda xp: xp.repeat(xp.asarray(K), 2), lambda xp: xp.repeat(xp.asarray(K), 3, axis=1),
         lambda xp: xp.repeat(xp.asarray(V), xp.asarray([1, 0, 2, 1])),
+        lambda xp: xp.repeat(xp.asarray(V), xp.asarray([1, 0, 2, 1], dtype=xp.uint64)),
     ],
     "reshape": [
         lambda xp: xp.reshape(xp.asarray(F), (4, -1)), lambda xp: xp.reshape(xp.asarray(E), (3, 0)),
@@ -297,6 +298,7 @@ CALLS: dict[str, list[Any]] = {
     "any": [lambda xp: xp.any(xp.asarray(B), axis=0, keepdims=True), lambda xp: xp.any(xp.asarray(C))],
     "diff": [
         lambda xp: xp.diff(xp.asarray(F)), lambda xp: xp.diff(xp.asarray(K), axis=0, n=2),
+        lambda xp: xp.diff(xp.asarray(K), axis=0, n=5), lambda xp: xp.diff(xp.asarray(E), axis=0),
         lambda xp: xp.diff(xp.asarray(K), prepend=xp.zeros((3, 1), dtype=xp.int64), append=xp.ones((3, 2), dtype=xp.int64)),
     ],
     "clip": [
