@@ -36,8 +36,10 @@ class ArrayNamespaceInfo:
     """
 
     def capabilities(self) -> dict[str, Any]:
-        """Masks and shapes that depend on data work where elements are known: not in traces."""
-        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": None}
+        """Masks and shapes that depend on data work where elements are known: not in traces. Arrays are
+        NumPy's, which have 64 axes at most.
+        """
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> str:
         """The one device."""

@@ -51,6 +51,7 @@ from tenferro.api.manipulation import (
 )
 from tenferro.api.promotion import as_inexact, broadcast_shapes, broadcast_to, convert, result_type
 from tenferro.api.reductions import max, min, prod, root, sum
+from tenferro.dims import is_static
 from tenferro.errors import InvalidConfigError, ShapeError
 from tenferro.exec.dispatch import as_operand, is_traced, spec_of, stop_gradient
 from tenferro.ext.linalg import families as fam
@@ -338,7 +339,8 @@ def inv(x: Any, /) -> Any:
 def pinv(x: Any, /, *, rtol: Any = None) -> Any:
     """The Moore-Penrose inverse; singular values below rtol times the largest count as zero.
 
-    The derivative is that along matrices of the same rank, which is where there is one.
+    `rtol` is a number, or one for each matrix. The derivative is that along matrices of the same rank,
+    which is where there is one.
     """
     return _pinv(_matrix("pinv", x), rtol)
 
@@ -366,11 +368,17 @@ def _pinv_jvp(rtol: Any, primals: Any, tangents: Any) -> Any:
     return p, add(subtract(rest, inside), other)
 
 
+def _first(s: Any) -> Any:
+    """The largest singular value of each matrix; 0 where it has none."""
+    return sum(s[..., :1], axis=-1)
+
+
 def _cutoff(x: Any, s: Any, rtol: Any) -> Any:
+    """The bound rtol sigma_1 of each matrix as a column, beside sigma; rtol is max(m, n) eps where none is given."""
     dtype = spec_of(s).dtype
     if rtol is None:
         rtol = builtins.max(x.shape[-2:]) * float(np.finfo(dtype.dtype).eps)
-    return multiply(convert(rtol, dtype), max(s, axis=-1, keepdims=True))
+    return expand_dims(multiply(convert(rtol, dtype), _first(s)), axis=-1)
 
 
 def lstsq(a: Any, b: Any, /, *, rtol: Any = None) -> LstsqResult:
@@ -406,7 +414,7 @@ def det(x: Any, /) -> Any:
 
 
 def matrix_rank(x: Any, /, *, rtol: Any = None) -> Any:
-    """How many singular values exceed rtol times the largest."""
+    """How many singular values exceed rtol times the largest; `rtol` as in `pinv`."""
     x = _matrix("matrix_rank", x)
     s = svdvals(x)
     return sum(convert(greater(s, _cutoff(x, s, rtol)), DType.I64), axis=-1)
@@ -425,6 +433,13 @@ def cond(x: Any, /, p: Any = None) -> Any:
 # ---- norms -------------------------------------------------------------------------------------------------
 
 
+def _largest(size: Any, axis: Any, keepdims: bool = False) -> Any:
+    """The maximum of what is nowhere negative, which is 0, as their sum is, of no elements."""
+    extents = [size.shape[i] for i in normalize_axes("norm", axis, len(size.shape))]
+    empty = builtins.any(is_static(n) and n == 0 for n in extents)
+    return (sum if empty else max)(size, axis=axis, keepdims=keepdims)
+
+
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
     """The p-norm (sum |x|^p)^(1/p) over axes; inf and -inf take extremes, 0 counts. Its derivative at 0 is 0.
 
@@ -433,7 +448,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     x = as_inexact(x)
     size = abs(x)
     if ord == math.inf:
-        return max(size, axis=axis, keepdims=keepdims)
+        return _largest(size, axis, keepdims)
     if ord == -math.inf:
         return min(size, axis=axis, keepdims=keepdims)
     if ord == 0:
@@ -447,7 +462,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     if not is_traced(total):
         return pow(total, 1.0 / float(ord))
     none = equal(total, 0)
-    return where(none, 0.0, pow(where(none, 1.0, total), 1.0 / float(ord)))
+    return where(none, 0.0 if ord > 0 else math.inf, pow(where(none, 1.0, total), 1.0 / float(ord)))
 
 
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
@@ -462,10 +477,10 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     if ord in (1, -1, math.inf, -math.inf):
         inner, outer_axis = (-2, -1) if ord in (1, -1) else (-1, -2)
         sums = sum(abs(x), axis=inner, keepdims=True)
-        result = (max if ord > 0 else min)(sums, axis=outer_axis, keepdims=True)
+        result = (_largest if ord > 0 else min)(sums, axis=outer_axis, keepdims=True)
     elif ord in ("nuc", 2, -2):
         s = svdvals(x)
-        result = sum(s, axis=-1) if ord == "nuc" else s[..., 0] if ord == 2 else s[..., -1]
+        result = sum(s, axis=-1) if ord == "nuc" else _first(s) if ord == 2 else s[..., -1]
         result = expand_dims(expand_dims(result, axis=-1), axis=-1)
     else:
         raise InvalidConfigError(

@@ -229,7 +229,7 @@ def cumulative_prod(
 
 
 def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Any:
-    """Differences of neighbours along `axis`, taken n times.
+    """Differences of neighbours along `axis`, taken n times; none where there are too few elements.
 
     Args:
         prepend, append: what stands before and after x along `axis` first.
@@ -244,6 +244,8 @@ def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: 
     pieces = [as_operand(piece) for piece in (prepend, x, append) if piece is not None]
     x = concat(pieces, axis=axis) if len(pieces) > 1 else x
     for _ in range(n):
+        if is_static(x.shape[axis]) and x.shape[axis] == 0:
+            break
         later = slice_axis(x, axis, 1, x.shape[axis])
         earlier = slice_axis(x, axis, 0, x.shape[axis] - 1)
         x = (not_equal if spec_of(x).dtype.is_bool else subtract)(later, earlier)

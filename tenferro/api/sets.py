@@ -156,7 +156,7 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Any:
         raise InvalidConfigError(f"repeat: repeats are at least 0, got {numbers.min()}")
     if not counts.shape or counts.shape[0] != extent:
         return repeat(x, int(numbers.reshape(())), axis=axis)
-    return take(x, np.repeat(np.arange(extent), numbers), axis=axis)
+    return take(x, np.repeat(np.arange(extent), numbers.astype(np.int64)), axis=axis)
 
 
 def isin(

@@ -226,6 +226,7 @@ CALLS: dict[str, list[Any]] = {
     "repeat": [
         lambda xp: xp.repeat(xp.asarray(K), 2), lambda xp: xp.repeat(xp.asarray(K), 3, axis=1),
         lambda xp: xp.repeat(xp.asarray(V), xp.asarray([1, 0, 2, 1])),
+        lambda xp: xp.repeat(xp.asarray(V), xp.asarray([1, 0, 2, 1], dtype=xp.uint64)),
     ],
     "reshape": [
         lambda xp: xp.reshape(xp.asarray(F), (4, -1)), lambda xp: xp.reshape(xp.asarray(E), (3, 0)),
@@ -297,6 +298,7 @@ CALLS: dict[str, list[Any]] = {
     "any": [lambda xp: xp.any(xp.asarray(B), axis=0, keepdims=True), lambda xp: xp.any(xp.asarray(C))],
     "diff": [
         lambda xp: xp.diff(xp.asarray(F)), lambda xp: xp.diff(xp.asarray(K), axis=0, n=2),
+        lambda xp: xp.diff(xp.asarray(K), axis=0, n=5), lambda xp: xp.diff(xp.asarray(E), axis=0),
         lambda xp: xp.diff(xp.asarray(K), prepend=xp.zeros((3, 1), dtype=xp.int64), append=xp.ones((3, 2), dtype=xp.int64)),
     ],
     "clip": [
@@ -333,10 +335,10 @@ LINALG: dict[str, list[Any]] = {
     "matmul": [lambda xp: xp.linalg.matmul(xp.asarray(F), xp.asarray(G))],
     "matrix_norm": [lambda xp, o=o: xp.linalg.matrix_norm(xp.asarray(F), ord=o) for o in ("fro", "nuc", 1, 2, -1, -2, float("inf"), -float("inf"))],
     "matrix_power": [lambda xp, n=n: xp.linalg.matrix_power(xp.asarray(M), n) for n in (0, 1, 5, -2)],
-    "matrix_rank": [lambda xp: xp.linalg.matrix_rank(xp.asarray(M)), lambda xp: xp.linalg.matrix_rank(xp.ones((2, 3, 3)))],
+    "matrix_rank": [lambda xp: xp.linalg.matrix_rank(xp.asarray(M)), lambda xp: xp.linalg.matrix_rank(xp.ones((2, 3, 3))), lambda xp: xp.linalg.matrix_rank(xp.asarray(F), rtol=xp.asarray([0.1, 0.9]))],
     "matrix_transpose": [lambda xp: xp.linalg.matrix_transpose(xp.asarray(F))],
     "outer": [lambda xp: xp.linalg.outer(xp.asarray(V), xp.asarray(V + 1))],
-    "pinv": [lambda xp: xp.linalg.pinv(xp.asarray(F))],
+    "pinv": [lambda xp: xp.linalg.pinv(xp.asarray(F)), lambda xp: xp.linalg.pinv(xp.asarray(F), rtol=xp.asarray([0.1, 0.9]))],
     "qr": [lambda xp: tuple(xp.linalg.qr(xp.asarray(F))), lambda xp: tuple(xp.linalg.qr(xp.asarray(G.T.copy()), mode="complete"))],
     "slogdet": [lambda xp: tuple(xp.linalg.slogdet(xp.asarray(M)))],
     "solve": [lambda xp: xp.linalg.solve(xp.asarray(M), xp.asarray(F[:, :, :2].copy())), lambda xp: xp.linalg.solve(xp.asarray(S), xp.asarray(V[:3].copy()))],
@@ -506,10 +508,50 @@ def test_namespaces() -> None:
     assert mixed.is_tracked
 
 
+ORDERS = (2, 1, 0, -1, -2, 2.5, np.inf)
+MATRIX_ORDERS = ("fro", "nuc", 1, 2, np.inf)
+
+
+@pytest.mark.parametrize("where", NAMESPACES)
+@pytest.mark.parametrize("shape", [(0, 0), (2, 0, 0), (0, 3, 3), (2, 3, 0), (2, 0, 3)])
+def test_matrices_without_elements(shape: tuple[int, ...], where: str) -> None:
+    def found(xp: Any) -> Any:
+        x = xp.zeros(shape)
+        rank = [] if 0 in shape[-2:] else [xp.linalg.matrix_rank(x)]  # NumPy's is integer or bool
+        return [
+            xp.linalg.pinv(x),
+            *rank,
+            *(
+                xp.linalg.vector_norm(x, ord=order, axis=axis, keepdims=keepdims)
+                for order in ORDERS
+                for axis in (None, -1, (0, 1))
+                for keepdims in (True, False)
+            ),
+            *(xp.linalg.matrix_norm(x, ord=order) for order in MATRIX_ORDERS),
+        ]
+
+    with np.errstate(all="ignore"):
+        wanted = found(strict)
+    same(found(NAMESPACES[where]), wanted)
+    assert NAMESPACES[where].linalg.matrix_rank(np.zeros((3, 0))) == 0
+
+
+@pytest.mark.parametrize("where", NAMESPACES)
+def test_norms_of_negative_order(where: str) -> None:
+    xp = NAMESPACES[where]
+    for order in (-1, -2.5):
+        traced = tnf.jit(lambda x, order=order: tnf.linalg.vector_norm(x, ord=order))
+        for given in ([0.0, 1.0], [np.inf, np.inf], [np.inf, 2.0]):
+            x = np.array(given)
+            with np.errstate(all="ignore"):
+                wanted = np.linalg.vector_norm(x, ord=order)
+            assert xp.linalg.vector_norm(xp.asarray(x), ord=order) == traced(x) == wanted
+
+
 @pytest.mark.parametrize("where", NAMESPACES)
 def test_inspection(where: str) -> None:
     info, wanted = (n.__array_namespace_info__() for n in (NAMESPACES[where], strict))
-    assert set(info.capabilities()) == set(wanted.capabilities())
+    assert info.capabilities() == wanted.capabilities()
     assert info.devices() == [info.default_device()]
     for kind in (None, "bool", "integral", ("real floating", "complex floating")):
         found = info.dtypes(kind=kind)
@@ -520,10 +562,32 @@ def test_inspection(where: str) -> None:
         info.dtypes(device="gpu")
 
 
+class Capsule:
+    """What was exported, handed on to a consumer."""
+
+    def __init__(self, exported: Any) -> None:
+        self.exported = exported
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.exported
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
 def test_exchange() -> None:
     x = RT.constant(F)
     for copy in (None, True, False):
         np.testing.assert_array_equal(np.from_dlpack(x, copy=copy), F)
+    calls: list[dict[str, Any]] = [
+        {}, {"max_version": (0, 8)}, {"copy": True}, {"max_version": (1, 0), "copy": False},
+    ]  # fmt: skip
+    for options in calls:
+        exported = x.__dlpack__(**options)
+        np.testing.assert_array_equal(np.from_dlpack(Capsule(exported)), F)
+    assert not np.shares_memory(np.from_dlpack(Capsule(x.__dlpack__())), x.array)
+    with pytest.raises(BufferError):
+        x.__dlpack__(copy=False)
     given = F.copy()
     shared = RT.namespace.from_dlpack(given)
     given[...] = 0

@@ -247,8 +247,28 @@ class EagerTensor(Operators):
 
     # ---- exchange ----------------------------------------------------------------------------
 
-    def __dlpack__(self, **options: Any) -> Any:
-        return self.array.__dlpack__(**options)
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: Any = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """The elements, not to be written to. Consumers before DLPack 1.0 cannot be told; they get a copy.
+
+        Raises:
+            BufferError: copy=False for such a consumer.
+        """
+        old = max_version is None or max_version[0] < 1
+        array = np.array(self.array) if copy is None and old else self.numpy()
+        options: dict[str, Any] = {
+            "stream": stream,
+            "max_version": max_version,
+            "dl_device": dl_device,
+            "copy": copy,
+        }
+        return array.__dlpack__(**{name: o for name, o in options.items() if o is not None})
 
     def __dlpack_device__(self) -> Any:
         return self.array.__dlpack_device__()
