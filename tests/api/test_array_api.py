@@ -529,6 +529,10 @@ def test_exchange() -> None:
     given[...] = 0
     assert shared.tolist() == given.tolist()
     assert x.__dlpack_device__() == given.__dlpack_device__()
+    found, wanted = (inspect.signature(y.__dlpack__).parameters for y in (x, strict.asarray(F)))
+    assert list(found) == list(wanted)
+    with pytest.raises(RuntimeError, match="stream"):
+        x.__dlpack__(stream=1)
     xp = RT.namespace
     assert xp.asarray(x, copy=False) is x
     assert xp.asarray(x, copy=True) is not x

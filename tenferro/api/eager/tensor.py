@@ -247,8 +247,23 @@ class EagerTensor(Operators):
 
     # ---- exchange ----------------------------------------------------------------------------
 
-    def __dlpack__(self, **options: Any) -> Any:
-        return self.array.__dlpack__(**options)
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[Any, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        options = {
+            "stream": stream,
+            "max_version": max_version,
+            "dl_device": dl_device,
+            "copy": copy,
+        }
+        # NumPy 2.0 knows only some of them.
+        given = {name: value for name, value in options.items() if value is not None}
+        return self.array.__dlpack__(**given)
 
     def __dlpack_device__(self) -> Any:
         return self.array.__dlpack_device__()
