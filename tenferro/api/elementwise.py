@@ -333,8 +333,10 @@ def abs(x: Any, /) -> Any:
 
 @planned
 def sign(x: Any, /) -> Any:
-    """-1, 0 or 1; x / |x| for complex x, 0 at 0."""
-    return apply(ops.Sign(), as_operand(x))
+    """-1, 0 or 1; x / |x| for complex x, 0 at 0; at -0.0 it is 0.0, as in NumPy."""
+    x = as_operand(x)
+    result = apply(ops.Sign(), x)
+    return where(equal(x, 0), 0, result) if spec_of(x).dtype.is_float else result
 
 
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:

@@ -160,9 +160,10 @@ def _where_true(mask: Any) -> list[Any]:
 
 
 def _require_mask_fits(x: Any, entries: list[Any], place: int, mask: Any) -> None:
+    """An axis of the mask is as long as the one of x that it lies on, or empty."""
     axis = sum([entry is not None for entry in entries[:place]])
     under = tuple(x.shape[axis : axis + len(mask.shape)])
-    if under != tuple(mask.shape):
+    if any(extent not in (0, side) for extent, side in zip(mask.shape, under, strict=True)):
         raise OutOfBoundsError(
             f"indexing: a mask of shape {tuple(mask.shape)} lies on axes of shape {under} of {spec_of(x)}"
         )

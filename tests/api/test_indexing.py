@@ -44,6 +44,8 @@ STATIC: dict[str, Any] = {
 MASKS: dict[str, Any] = {
     "mask": X > 20,
     "mask of two axes": MASK,
+    "mask of extent 0": np.zeros(0, bool),
+    "mask of extents 3 and 0": np.zeros((3, 0), bool),
     "mask and slice": (MASK, slice(1, 3)),
     "slice and mask": (slice(0, 2), np.array([True, False, False, True])),
     "mask and array": (np.array([True, False, True]), np.array([1, 3])),

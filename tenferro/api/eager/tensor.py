@@ -252,7 +252,7 @@ class EagerTensor(Operators):
         *,
         stream: Any = None,
         max_version: tuple[int, int] | None = None,
-        dl_device: Any = None,
+        dl_device: tuple[Any, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
         """The elements, not to be written to. Consumers before DLPack 1.0 cannot be told; they get a copy.
@@ -268,6 +268,7 @@ class EagerTensor(Operators):
             "dl_device": dl_device,
             "copy": copy,
         }
+        # NumPy 2.0 knows only some of them.
         return array.__dlpack__(**{name: o for name, o in options.items() if o is not None})
 
     def __dlpack_device__(self) -> Any:

@@ -76,13 +76,31 @@ def log1p(x: Array) -> Array:
 
 
 def expm1(x: Array) -> Array:
-    """Complex: e^a cos b - 1 = expm1(a) cos b - 2 sin^2(b / 2), which does not cancel near 0."""
+    """Complex: e^a cos b - 1 = expm1(a) cos b - 2 sin^2(b / 2), which does not cancel near 0.
+
+    At infinite a, e^a is 0 or infinite whatever the angle, also where b has none. Zeros of the real part
+    are positive.
+    """
     if x.dtype.kind != "c":
         return np.expm1(x)
     a, b = x.real, x.imag
     half = np.sin(b / 2)
-    imag = np.where(b == 0, b, np.exp(a) * np.sin(b))
-    return compose(np.expm1(a) * np.cos(b) - 2 * half * half, imag)
+    real, imag = np.expm1(a) * np.cos(b) - 2 * half * half + 0.0, np.exp(a) * np.sin(b)
+    no_angle = np.isinf(a) & ~np.isfinite(b)
+    real = np.where(np.isneginf(a) | no_angle, np.expm1(a), real)
+    return compose(real, np.where(b == 0, b, np.where(np.isneginf(a) & no_angle, 0, imag)))
+
+
+def tanh(x: Array) -> Array:
+    """Complex: at infinite real parts the imaginary part is a zero of its own sign.
+
+    It has the sign of sin(2 b) in C99 and NumPy.
+    """
+    y: Array = np.tanh(x)
+    if x.dtype.kind != "c":
+        return y
+    far = np.isinf(x.real) & np.isfinite(x.imag)
+    return compose(y.real, np.where(far, np.copysign(0, x.imag), y.imag)) if far.any() else y
 
 
 def rsqrt(x: Array) -> Array:
@@ -135,7 +153,7 @@ ROWS: KernelRows = {
     Sin: low(np.sin),
     Cos: low(np.cos),
     Tan: low(np.tan),
-    Tanh: low(np.tanh),
+    Tanh: low(tanh, np.tanh),
     Logistic: low(logistic),
     Atan2: low(np.arctan2),
     Asin: low(np.arcsin),

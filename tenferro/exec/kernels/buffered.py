@@ -11,7 +11,12 @@ from typing import Any
 import numpy as np
 
 from tenferro.exec.kernels.analytic import logistic, rsqrt
-from tenferro.exec.kernels.elementwise import maximum, minimum
+from tenferro.exec.kernels.elementwise import (
+    float_power,
+    maximum,
+    minimum,
+    root_of_zeros_and_infinities,
+)
 
 __all__ = ["INTO_A_BUFFER"]
 
@@ -69,6 +74,15 @@ def minimum_into(x: Any, y: Any, out: Any) -> Any:
     return out
 
 
+def float_power_into(x: Any, y: Any, out: Any) -> Any:
+    """|x|^y at zeros and -inf where y is 1/2."""
+    np.power(x, y, out=out)
+    root = root_of_zeros_and_infinities(x, y)
+    if root is not None:
+        np.copyto(out, np.abs(x), where=root)
+    return out
+
+
 def _number(x: Any, y: Any) -> Any:
     """The operand that is one number, if either is."""
     return x if isinstance(x, np.generic) else y if isinstance(y, np.generic) else None
@@ -85,6 +99,7 @@ INTO_A_BUFFER: Mapping[Any, Callable[..., Any]] = {
     np.where: select_into,
     rsqrt: rsqrt_into,
     logistic: logistic_into,
+    float_power: float_power_into,
     maximum: maximum_into,
     minimum: minimum_into,
 }

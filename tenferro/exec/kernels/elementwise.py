@@ -73,8 +73,10 @@ def remainder(x: Array, y: Array) -> Array:
 
 def power(x: Array, y: Array) -> Array:
     """Integers by repeated squaring, which wraps."""
+    if x.dtype.kind == "c":
+        return np.power(x, y)
     if x.dtype.kind not in "iu":
-        return in_float32(np.power)(x, y)
+        return in_float32(float_power)(x, y)
     one = np.ones((), x.dtype)
     result = np.broadcast_to(one, x.shape).copy()
     base, exponent = x.copy(), np.where(y < 0, np.zeros((), y.dtype), y)
@@ -86,6 +88,25 @@ def power(x: Array, y: Array) -> Array:
         vanishing = np.where(x == 1, one, np.where(x == -1, odd, np.zeros((), x.dtype)))
         result = np.where(y < 0, vanishing, result)
     return result
+
+
+def float_power(x: Array, y: Array) -> Array:
+    """NumPy's power, but |x|^y at zeros and -inf where y is 1/2.
+
+    There NumPy takes the square root if one exponent is for many elements, which is -0.0 and NaN.
+    """
+    result = np.power(x, y)
+    root = root_of_zeros_and_infinities(x, y)
+    return result if root is None else np.where(root, np.abs(x), result)
+
+
+def root_of_zeros_and_infinities(x: Array, y: Array) -> Array | None:
+    """Where one exponent for many elements is 1/2, and x is a zero or -inf; None if there is none."""
+    if y.size > 1 and 0 not in y.strides:
+        return None
+    each = y[tuple([slice(0, 1) if step == 0 else slice(None) for step in y.strides])]
+    half = each == 0.5
+    return half & ((x == 0) | (x == -np.inf)) if half.any() else None
 
 
 def maximum(x: Array, y: Array) -> Array:
@@ -265,7 +286,7 @@ ROWS: KernelRows = {
     Multiply: unary(np.multiply),
     Divide: unary(divide, np.divide),
     Remainder: unary(remainder, np.fmod),
-    Power: unary(power, np.power),
+    Power: unary(power, float_power),
     Maximum: unary(maximum),
     Minimum: unary(minimum),
     Negate: unary(np.negative),
