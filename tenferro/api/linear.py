@@ -10,7 +10,7 @@ from typing import Any
 
 from tenferro.api.axes import normalize_axis
 from tenferro.api.elementwise import conj, multiply, not_equal
-from tenferro.api.manipulation import diagonal, expand_dims, moveaxis, squeeze
+from tenferro.api.manipulation import diagonal, expand_dims, moveaxis
 from tenferro.api.planned import planned
 from tenferro.api.promotion import broadcast_shapes, broadcast_to, convert, result_type
 from tenferro.api.reductions import sum as sum_over
@@ -69,27 +69,17 @@ def matmul(x1: Any, x2: Any, /) -> Any:
         raise ShapeError(
             f"matmul: scalars have no matrix product, got {spec_of(lhs)} and {spec_of(rhs)}"
         )
-    rows, columns = len(lhs.shape) > 1, len(rhs.shape) > 1
-    lhs = lhs if rows else expand_dims(lhs, axis=0)
-    rhs = rhs if columns else expand_dims(rhs, axis=1)
+    left, right = len(lhs.shape), len(rhs.shape)
+    if left <= 2 or right <= 2:
+        product = _contract(lhs, rhs, ((left - 1,), (max(right - 2, 0),)))
+        # The rows of a plain matrix come before the leading axes of the other operand.
+        return moveaxis(product, 0, right - 2) if left == 2 and right > 2 else product
     batch = broadcast_shapes(lhs.shape[:-2], rhs.shape[:-2])
     count = len(batch)
-    if not lhs.shape[:-2] or not rhs.shape[:-2]:
-        product = _unbatched(lhs, rhs)
-    else:
-        lhs = broadcast_to(lhs, (*batch, *lhs.shape[-2:]))
-        rhs = broadcast_to(rhs, (*batch, *rhs.shape[-2:]))
-        axes = tuple(range(count))
-        product = _contract(lhs, rhs, ((count + 1,), (count,)), (axes, axes))
-    dropped = (() if rows else (count,)) + (() if columns else (count + 1,))
-    return squeeze(product, axis=dropped) if dropped else product
-
-
-def _unbatched(lhs: Any, rhs: Any) -> Any:
-    """One operand is a plain matrix: no batch axes, the other's leading axes are free."""
-    product = _contract(lhs, rhs, ((len(lhs.shape) - 1,), (len(rhs.shape) - 2,)))
-    lead = len(rhs.shape) - 2
-    return moveaxis(product, 0, lead) if lead else product
+    lhs = broadcast_to(lhs, (*batch, *lhs.shape[-2:]))
+    rhs = broadcast_to(rhs, (*batch, *rhs.shape[-2:]))
+    axes = tuple(range(count))
+    return _contract(lhs, rhs, ((count + 1,), (count,)), (axes, axes))
 
 
 def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:

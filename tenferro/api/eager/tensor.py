@@ -262,14 +262,9 @@ class EagerTensor(Operators):
         """
         old = max_version is None or max_version[0] < 1
         array = np.array(self.array) if copy is None and old else self.numpy()
-        options: dict[str, Any] = {
-            "stream": stream,
-            "max_version": max_version,
-            "dl_device": dl_device,
-            "copy": copy,
-        }
-        # NumPy 2.0 knows only some of them.
-        return array.__dlpack__(**{name: o for name, o in options.items() if o is not None})
+        return array.__dlpack__(
+            stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
+        )
 
     def __dlpack_device__(self) -> Any:
         return self.array.__dlpack_device__()

@@ -138,13 +138,17 @@ class Contraction:
         return product(lhs, rhs, into)
 
     def plain(self) -> Product | None:
-        """The product of two matrices that is too small to share, or to have a place for its result."""
-        matrices = len(self.lhs_shape) == len(self.rhs_shape) == 2
-        if not matrices or self.batch[0] or len(self.terms[0]) != 1:
+        """The product of matrices or vectors that is too small to share, or to have a place for its result."""
+        if self.batch[0] or len(self.terms[0]) != 1:
+            return None
+        ranks = len(self.lhs_shape), len(self.rhs_shape)
+        if max(ranks) > 2:
             return None
         large = self.sizes[0] * self.sizes[1] >= LARGE_RESULT or pieces_for(prod(self.sizes)) > 1
         if self.sizes[2] == 1 or large:
             return None
+        if ranks != (2, 2):
+            return WITH_VECTORS[ranks[0] == 2 and self.terms[0] == (0,), self.terms[1] == (1,)]
         return PRODUCTS[self.terms[0] == (0,), self.terms[1] == (1,), self.wants_columns]
 
     def _plan(self, lhs: Array, rhs: Array) -> Product:
@@ -274,6 +278,12 @@ def _small(
     return lambda lhs, rhs, into=None: multiply(lhs, rhs).transpose(perm)
 
 
+WITH_VECTORS: dict[tuple[bool, bool], Product] = {
+    (False, False): np.dot,
+    (True, False): lambda a, b: np.dot(a.T, b),
+    (False, True): lambda a, b: np.dot(a, b.T),
+}
+"""Products with at most one matrix, by whether it is on the left or on the right and transposed."""
 PRODUCTS: dict[tuple[bool, bool, bool], Product] = {
     (False, False, False): np.matmul,
     (True, False, False): lambda a, b: np.matmul(a.T, b),
