@@ -14,6 +14,7 @@ from lowering.literal import quoted
 from lowering.module import StableHloModule
 from lowering.sharding import Partitioning, PartitionSpec, mesh_declaration, sharding_attribute
 from lowering.writer import Value, Writer
+from tenferro.collector import without_collections
 from tenferro.dims import is_static
 from tenferro.errors import InvalidConfigError, NonStaticShapeError
 from tenferro.ops.extension import Extension
@@ -26,6 +27,7 @@ PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 PRECISIONS = ("highest", "high", "default")
 
 
+@without_collections
 def lower_to_stablehlo(
     program: GraphProgram,
     platform: str = "cpu",

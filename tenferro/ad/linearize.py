@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from tenferro.ad.algebra import Value
 from tenferro.ad.graph_emitter import GraphEmitter
+from tenferro.collector import without_collections
 from tenferro.errors import ADRuleUnsupportedError, TenferroError
 from tenferro.graph import Mark, Node, Opaque
 from tenferro.ops import StdTensorOp
@@ -19,6 +20,7 @@ from tenferro.ops import StdTensorOp
 __all__ = ["linearize"]
 
 
+@without_collections
 def linearize(
     emitter: GraphEmitter,
     start: int,

@@ -11,6 +11,7 @@ from functools import cached_property, partial
 from itertools import chain, repeat
 from typing import Any, Literal, NamedTuple
 
+from tenferro.collector import without_collections
 from tenferro.dims import ShapeExtent, extent_of
 from tenferro.errors import TenferroError
 from tenferro.exec.extensions import ExtensionRegistry
@@ -143,6 +144,7 @@ class ExecProgram:
         return "\n".join(lines)
 
 
+@without_collections
 def compile_std_to_exec(
     program: GraphProgram,
     passes: Sequence[Pass] = (),

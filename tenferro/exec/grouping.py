@@ -113,6 +113,8 @@ class _Run:
         step = self.program.instructions[index]
         if type(step.op) not in GROUPED or not self.totals.isdisjoint(step.input_slots):
             return False
+        if not self.instructions and not self._is_large(step):
+            return False
         if not all([self.specs[s].is_static for s in (*step.input_slots, *step.output_slots)]):
             return False
         lead = self._lead(step)
@@ -126,6 +128,12 @@ class _Run:
         if _is_total(step):
             self.totals.add(step.output_slots[0])
         return True
+
+    def _is_large(self, step: ExecInstruction) -> bool:
+        """Whether a group may begin with it: by its result, or by what it reduces."""
+        x = self.specs[step.input_slots[0]] if isinstance(step.op, REDUCTIONS) else None
+        spec = step.output_types[0] if x is None else x
+        return spec.is_static and spec.size >= SMALLEST
 
     def _lead(self, step: ExecInstruction) -> int | None:
         """How many leading axes the group has with this instruction in it; None where it does not fit."""
@@ -146,7 +154,7 @@ class _Run:
     def _lead_of_elementwise(self, step: ExecInstruction) -> int | None:
         (y,) = step.output_types
         if not self.instructions:
-            return y.rank if y.size >= SMALLEST else None
+            return y.rank
         if y.shape == self.shape:
             return self.lead
         needed = not self.made.keys().isdisjoint(step.input_slots)
@@ -157,8 +165,6 @@ class _Run:
         assert isinstance(op, REDUCTIONS)
         x = self.specs[slot]
         if self.instructions and not (slot in self.made or x.shape == self.shape):
-            return None
-        if not self.instructions and x.size < SMALLEST:
             return None
         shape, lead = (self.shape, self.lead) if self.instructions else (x.shape, x.rank)
         if x.shape[:lead] != shape[:lead]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tenferro.collector import without_collections
 from tenferro.exec.fusion import fused
 from tenferro.exec.grouping import Group, grouped
 from tenferro.exec.kernels import bound, may_view
@@ -115,6 +116,7 @@ class Part:
     drops: tuple[int, ...]
 
 
+@without_collections
 def straight_line(program: ExecProgram) -> StraightLine:
     """Generate and compile the functions of a program."""
     writer = _Writer(program)
@@ -134,10 +136,35 @@ def straight_line(program: ExecProgram) -> StraightLine:
     )
 
 
-def _statement(makes: Sequence[int], call: str, dying: Sequence[int]) -> str:
-    """The call's results in locals, and the locals that go with it."""
-    target, gone = (", ".join([f"v{slot}" for slot in slots]) for slots in (makes, dying))
-    return f"{target} = {call}" + (f"; del {gone}" if gone else "")
+class _Locals:
+    """Names of values in one function. A name whose value dies goes to the next value, which frees it.
+
+    Few names are quick to compile, and `del` is left for those that nothing takes over at once.
+    """
+
+    def __init__(self, slots: Sequence[int]) -> None:
+        self.of = {slot: f"v{number}" for number, slot in enumerate(slots)}
+        self._count = len(slots)
+        self._free: list[str] = []
+
+    def statement(self, makes: Sequence[int], call: str, dying: Sequence[int]) -> str:
+        """The call's results in locals, and the locals that go with it, some of the results perhaps."""
+        freed = [self.of.pop(slot) for slot in dying if slot in self.of]
+        targets: list[str] = []
+        for slot in makes:
+            if freed:
+                name = freed.pop()
+            elif self._free:
+                name = self._free.pop()
+            else:
+                name = f"v{self._count}"
+                self._count += 1
+            self.of[slot] = name
+            targets.append(name)
+        freed += [self.of.pop(slot) for slot in makes if slot in dying]
+        self._free += freed
+        gone = f"; del {', '.join(freed)}" if freed else ""
+        return f"{', '.join(targets)} = {call}{gone}"
 
 
 def _is_elementwise(function: Any) -> bool:
@@ -151,6 +178,7 @@ class _Writer:
     def __init__(self, program: ExecProgram) -> None:
         self.program = program
         self.known: dict[int, Any] = {}
+        self.locals = _Locals(())
         self.names: dict[str, Any] = {"asarray": np.asarray}
         self.functions: dict[Any, str] = {}
         self.inputs = set(program.input_slots)
@@ -246,11 +274,13 @@ class _Writer:
         if not whole:
             self.lookers = {}  # because the caller holds what it hands over
             self.owners = {}
-        parameters = [*(["arena"] if self.blocks else []), *[f"v{slot}" for slot in takes]]
+        self.locals = _Locals(takes)
+        names = self.locals.of
+        parameters = [*(["arena"] if self.blocks else []), *[names[slot] for slot in takes]]
         lines = [f"def run_{start}({', '.join(parameters)}):"]
         # Arguments that are numbers to ufuncs, as numbers.
         lines += [
-            f"    v{slot} = v{slot}[()]"
+            f"    {names[slot]} = {names[slot]}[()]"
             for slot in takes
             if slot in self.scalar_ok and slot in self.inputs
         ]
@@ -296,7 +326,7 @@ class _Writer:
         if any(slot in self.blocks for slot in group.gives):
             places = [self._place(slot) if slot in self.blocks else "None" for slot in group.gives]
             arguments += f", into=[{', '.join(places)}]"
-        return _statement(group.makes, f"{name}({arguments})", dying)
+        return self.locals.statement(group.makes, f"{name}({arguments})", dying)
 
     def _line(self, position: int) -> str:
         """One instruction: the call, and the names that die with it."""
@@ -307,7 +337,7 @@ class _Writer:
         is_ufunc = _is_elementwise(function)
         buffer = self._buffer(step, dying) if is_ufunc else None
         if buffer is not None:
-            arguments.append(f"out=v{buffer}")
+            arguments.append(f"out={self.locals.of[buffer]}")
         if step.output_slots[0] in self.blocks:
             arguments.append(f"into={self._place(step.output_slots[0])}")
         self._own(step, is_ufunc, buffer)
@@ -320,11 +350,11 @@ class _Writer:
         unread = [slot for slot in step.output_slots if slot not in self.last_read]
         for slot in [*dying, *unread]:
             self._die(slot)
-        return _statement(step.output_slots, call, [*dying, *unread])
+        return self.locals.statement(step.output_slots, call, [*dying, *unread])
 
     def _name(self, slot: int) -> str:
         if slot not in self.known:
-            return f"v{slot}"
+            return self.locals.of[slot]
         value = self.known[slot]
         self.names[f"c{slot}"] = value[()] if slot in self.scalar_ok else value
         return f"c{slot}"

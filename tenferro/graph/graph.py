@@ -44,6 +44,7 @@ class Graph:
     __slots__ = (
         "_applied",
         "_find_caller",
+        "_inferred",
         "guards",
         "inputs",
         "marked",
@@ -60,6 +61,7 @@ class Graph:
         self.guards = GuardLog()
         self.marked = False
         self._applied: dict[tuple[StdTensorOp, tuple[int, ...]], tuple[int, ...]] = {}
+        self._inferred: dict[Any, tuple[TensorSpec, ...]] = {}
         self._find_caller = CallerFinder()
 
     def add_input(self, spec: TensorSpec) -> int:
@@ -90,13 +92,11 @@ class Graph:
         if source is None:
             source = self._find_caller()
         types = self.types
-        written = len(self.guards.guards)
-        try:
-            specs = op.infer(*[types[value] for value in inputs], guards=self.guards)
-        except TenferroError as error:
-            raise error.at(str(source) if source else None) from None
-        if len(self.guards.guards) != written:
-            self._locate_guards(written, source)
+        # Types are few, and values share them.
+        known = (op, *[id(types[value]) for value in inputs])
+        specs = self._inferred.get(known)
+        if specs is None:
+            specs = self._infer(op, inputs, source, known)
         start = len(types)
         types.extend(specs)
         outputs = tuple(range(start, start + len(specs)))
@@ -104,6 +104,21 @@ class Graph:
         self.sources.append(source)
         self._applied[key] = outputs
         return outputs
+
+    def _infer(
+        self, op: StdTensorOp, inputs: tuple[int, ...], source: SourceLine | None, known: Any
+    ) -> tuple[TensorSpec, ...]:
+        """Types of the outputs; kept where they came without a guard, which each node writes for itself."""
+        written = len(self.guards.guards)
+        try:
+            specs = op.infer(*[self.types[value] for value in inputs], guards=self.guards)
+        except TenferroError as error:
+            raise error.at(str(source) if source else None) from None
+        if len(self.guards.guards) != written:
+            self._locate_guards(written, source)
+        elif inputs:
+            self._inferred[known] = specs
+        return specs
 
     def extend(self, index: int, op: StdTensorOp) -> tuple[int, ...]:
         """Put an op in place of that node's which gives what it gave, and more, on the same values.

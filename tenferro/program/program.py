@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tenferro.collector import without_collections
 from tenferro.dims import Guard, SymDim, is_exact
 from tenferro.errors import ArityError, InvalidConfigError, NonStaticShapeError
 from tenferro.graph import Graph, Mark, Opaque, SourceLine
@@ -75,6 +76,7 @@ class GraphProgram:
     guards: tuple[Guard, ...] = ()
 
     @classmethod
+    @without_collections
     def from_graph(
         cls,
         graph: Graph,
