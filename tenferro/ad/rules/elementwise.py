@@ -83,15 +83,24 @@ def truncated(x: Value) -> Value:
 # ---- choices: halves at ties, so that max(x, x) has the derivative of x -----------------------------
 
 
+REACHES = {"GT": "GE", "LT": "LE"}
+
+
 def extremum(wins: str) -> AdRule:
     """The tangent of the operand that wins; the mean of both at a tie."""
 
+    def one(x: Value, other: Value, x_dot: Value) -> Value:
+        """What the tangent of one operand gives: all of it, half of it, or nothing."""
+        share = 1 - 0.5 * convert(compare(x, "EQ", other), x_dot.dtype)
+        return select(compare(x, REACHES[wins], other), x_dot * share, 0)
+
     def jvp(op: ops.Maximum, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
         (x0, x1), (x0_dot, x1_dot) = inputs, tangents
-        like = x0_dot if x0_dot is not None else x1_dot
-        assert like is not None
-        x0_dot = zeros(like) if x0_dot is None else x0_dot
-        x1_dot = zeros(like) if x1_dot is None else x1_dot
+        if x1_dot is None:
+            assert x0_dot is not None
+            return (one(x0, x1, x0_dot),)
+        if x0_dot is None:
+            return (one(x1, x0, x1_dot),)
         tied = select(compare(x0, "EQ", x1), (x0_dot + x1_dot) * 0.5, x1_dot)
         return (select(compare(x0, wins, x1), x0_dot, tied),)
 

@@ -25,7 +25,10 @@ INTEGERS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 
 
 def select_into(pred: Any, on_true: Any, on_false: Any, out: Any) -> Any:
-    """np.where, by bits: on_false ^ ((on_true ^ on_false) & mask), which no element has to be guessed for."""
+    """np.where, by bits: on_false ^ ((on_true ^ on_false) & mask), which no element has to be guessed for.
+
+    Where one of the two is zero, the bits of the other are kept or not.
+    """
     kind = INTEGERS.get(out.itemsize)
     if kind is None:
         np.copyto(out, on_false)
@@ -33,12 +36,24 @@ def select_into(pred: Any, on_true: Any, on_false: Any, out: Any) -> Any:
         return out
     mask, bits = np.empty(out.shape, kind), out.view(kind)
     np.copyto(mask, pred)
+    if _is_zero(on_true, kind):
+        np.subtract(mask, 1, out=mask)
+        np.bitwise_and(on_false.view(kind), mask, out=bits)
+        return out
     np.negative(mask, out=mask)
+    if _is_zero(on_false, kind):
+        np.bitwise_and(on_true.view(kind), mask, out=bits)
+        return out
     other = on_false.view(kind)
     np.bitwise_xor(on_true.view(kind), other, out=bits)
     np.bitwise_and(bits, mask, out=bits)
     np.bitwise_xor(bits, other, out=bits)
     return out
+
+
+def _is_zero(x: Any, kind: Any) -> bool:
+    """Whether it is one number, of no bits."""
+    return isinstance(x, np.generic) and not x.view(kind)
 
 
 def rsqrt_into(x: Any, out: Any) -> Any:
