@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Fused", "fused"]
 
-TILE_BYTES = 1 << 19
-"""Of one array's tile, at most: below, the calls cost more than the work, the more so on threads."""
+TILE_BYTES = 1 << 20
+"""Of one array's tile, at most: below, the calls cost more than the work, the more so on threads, which wait
+for each other between calls."""
 CACHE_BYTES = 3 << 19
 """Of all the tiles that are worked on at once."""
 TURNED_ROWS = 128
@@ -73,7 +74,9 @@ class Fused:
         layout, turns = self._layout(arrays)
         shape = layout.shape(self.group.shape)
         row = self.widest * max(prod(shape[1:]), 1)
-        arrays_at_once = len(arrays) + len(self.gives) + len(self.scratch[turns])
+        whole = [spec for spec in self.gives if 2 * spec.size > prod(self.group.shape)]
+        walked = [x for x in arrays if all(x.strides)]
+        arrays_at_once = max(1, len(walked) + len(whole) + len(self.scratch[turns]))
         step = max(1, min(TILE_BYTES, max(TILE_BYTES // 2, CACHE_BYTES // arrays_at_once)) // row)
         if turns:
             step = max(step, min(TURNED_ROWS, 4 * TILE_BYTES // row))
