@@ -15,7 +15,7 @@ from cases import Case
 import tenferro as tnf
 from xla_peer import XlaExecutor
 
-__all__ = ["CONTESTANTS", "Run"]
+__all__ = ["CONTESTANTS", "Run", "program_of"]
 
 Run = Callable[[], Any]
 
@@ -33,23 +33,24 @@ class Names:
 
 def native(case: Case, args: tuple[Any, ...]) -> Run:
     """This library on NumPy; results are column-major."""
-    program, executor = _program(case, args), tnf.GraphExecutor()
+    program, executor = program_of(case, args), tnf.GraphExecutor()
     return lambda: executor.run(program, *args)
 
 
 def native_as_made(case: Case, args: tuple[Any, ...]) -> Run:
     """The same with results in the order in which they are made, as the others give them."""
-    program, executor = _program(case, args), tnf.GraphExecutor(order="K")
+    program, executor = program_of(case, args), tnf.GraphExecutor(order="K")
     return lambda: executor.run(program, *args)
 
 
 def peer(case: Case, args: tuple[Any, ...]) -> Run:
     """This library through PJRT."""
-    program, executor = _program(case, args), XlaExecutor("cpu")
+    program, executor = program_of(case, args), XlaExecutor("cpu")
     return lambda: executor.run(program, *args)
 
 
-def _program(case: Case, args: tuple[Any, ...]) -> Any:
+def program_of(case: Case, args: tuple[Any, ...]) -> Any:
+    """The case as a program; with its gradient, where that is wanted."""
     fn = lambda *xs: case.fn(tnf, *xs)
     every = tuple(range(len(args)))
     return tnf.compile(tnf.value_and_grad(fn, every) if case.gradient else fn, *args)

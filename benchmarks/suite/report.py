@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from interleaved import put_into  # noqa: E402  # because the path comes first
+from limits import Limits  # noqa: E402
 
 from tenferro.program.profile import shown_seconds  # noqa: E402
 
@@ -23,16 +24,30 @@ __all__ = ["write"]
 Result = dict[str, Any]
 
 
-def write(results: list[Result]) -> None:
+def write(results: list[Result], limits: Limits) -> None:
     """All three."""
-    names = list(dict.fromkeys(name for result in results for name in result["times"]))
+    every = dict.fromkeys(name for result in results for name in result["times"])
+    names = [*(name for name in every if name != "limit"), "limit"]
     (ROOT / "build").mkdir(exist_ok=True)
-    about = {"machine": platform.machine(), "cores": os.cpu_count(), "numpy": np.__version__}
+    about = {
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+        "numpy": np.__version__,
+        "copied bytes per second": limits.bytes_per_second,
+        "flops": {dtype.name: rate for dtype, rate in limits.flops.items()},
+    }
     (ROOT / "build" / "suite.json").write_text(
         json.dumps({"about": about, "results": results}, indent=1)
     )
-    put_into(ROOT / "docs" / "performance.md", "suite", table(results, names))
-    plot(results, names, ROOT / "docs" / "images" / "suite.png")
+    rates = ", ".join(f"{rate / 1e9:.0f} GF/s in {dtype}" for dtype, rate in limits.flops.items())
+    put_into(
+        ROOT / "docs" / "performance.md",
+        "suite",
+        f"{table(results, names)}\n\nCopies moved {limits.bytes_per_second / 1e9:.1f} GB/s in that run; "
+        f"products made {rates}.",
+    )
+    contestants = [name for name in names if name != "limit"]
+    plot(results, contestants, ROOT / "docs" / "images" / "suite.png")
 
 
 def table(results: list[Result], names: list[str]) -> str:

@@ -22,7 +22,7 @@ __all__ = ["Groups", "InPieces", "Whole", "multiplied", "pieces_for"]
 
 PIECE = 128
 """Rows, columns or terms, at least, of a piece: each packs the other operand once more."""
-LARGE = 1 << 23
+LARGE = 1 << 24
 """Multiplications of a product that is worth sharing: by two, and by twice as many for each four times the work.
 
 Threads wait for each other between calls, so that pieces have to grow as well."""
@@ -127,7 +127,7 @@ class InPieces:
             return cls(groups, lhs, rhs, turned, workers, groups.batch, "batch", count)
         if k > max(m, n) and m * n <= LARGEST_SHARE:
             kind, axes, extent = "terms", groups.terms, k
-        elif m >= n:
+        elif _cuts_rows(m, n, turned):
             kind, axes, extent = "rows", (groups.rows, ()), m
         else:
             kind, axes, extent = "columns", ((), groups.columns), n
@@ -215,6 +215,12 @@ class InPieces:
             return parts[..., i:j]
         assert self.place is not None
         return parts[(*[slice(None)] * self.place, slice(i, j))]
+
+
+def _cuts_rows(m: int, n: int, turned: bool) -> bool:
+    """Whether a product is cut along its rows: pieces that lie together in memory are written fastest."""
+    together, other = (n, m) if turned else (m, n)
+    return (together >= min(other, MOST_PIECES * PIECE)) != turned
 
 
 def _part(x: Array, axis: int | None, start: int, stop: int) -> Array:
