@@ -2,13 +2,15 @@
 
 Along a free axis of the operand, the product repeats itself too: it is made without that axis and repeated.
 An operand that is one everywhere leaves the sum of the other's elements. Derivatives of sums of products
-are full of both. Nothing else is taken apart: a sum of x c is not c times a sum of x where x is infinite, and a
+are full of both. Small dots stay. Nothing else is taken apart: a sum of x c is not c times a sum of x where x is infinite, and a
 complex number times one is not itself where it is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any, NamedTuple
 
 from tenferro.graph import Graph, SourceLine
@@ -19,8 +21,12 @@ from tenferro.ops.structural import BroadcastInDim
 from tenferro.passes.clean_up import is_splat_of
 from tenferro.program import GraphProgram
 from tenferro.program.rewrite import Producers, rewrite
+from tenferro.types import TensorSpec
 
 __all__ = ["shrink_dots"]
+
+SMALLEST = 1 << 21
+"""Multiplications of a dot that is worth taking apart."""
 
 
 def shrink_dots(program: GraphProgram) -> GraphProgram:
@@ -31,12 +37,20 @@ def shrink_dots(program: GraphProgram) -> GraphProgram:
         graph: Graph, op: StdTensorOp, inputs: tuple[int, ...], source: SourceLine | None
     ) -> tuple[int, ...] | None:
         known.follow(graph)
-        if not isinstance(op, DotGeneral):
+        if not isinstance(op, DotGeneral) or not _is_large(op, [graph.types[x] for x in inputs]):
             return None
         dot = _Dot.of(known, op, inputs, source)
         return dot.sum_of_other() or dot.without_repeats()
 
     return rewrite(program, rule, only=DotGeneral)
+
+
+def _is_large(op: DotGeneral, inputs: Sequence[TensorSpec]) -> bool:
+    """Whether multiplications cost more than the instructions that would spare them."""
+    (y,) = op.infer(*inputs)
+    if not all([spec.is_static for spec in inputs]):
+        return False
+    return y.size * prod(inputs[0].shape[axis] for axis in op.lhs_contracting) >= SMALLEST
 
 
 class _Axis(NamedTuple):

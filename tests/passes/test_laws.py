@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -177,9 +178,11 @@ DOTS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[str], int]] = {
 
 
 @pytest.mark.parametrize("case", DOTS.values(), ids=DOTS)
-def test_dots_of_what_repeats_itself_shrink(case: Any) -> None:
+def test_dots_of_what_repeats_itself_shrink(case: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     fn, arrays, left, size = case
     program = tnf.compile(fn, *arrays)
+    assert ops_of(passes.shrink_dots(program)) == ops_of(program)
+    monkeypatch.setattr(sys.modules[passes.shrink_dots.__module__], "SMALLEST", 1)
     result = passes.shrink_dots(program)
     assert [name for name in ops_of(result) if name != "Constant"] == left
     made = [i.outputs[0] for i in result.instructions if i.op.name == "DotGeneral"]
@@ -188,7 +191,8 @@ def test_dots_of_what_repeats_itself_shrink(case: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [2.0, np.inf, 1 + 0j])
-def test_dots_of_other_numbers_are_kept(value: Any) -> None:
+def test_dots_of_other_numbers_are_kept(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[passes.shrink_dots.__module__], "SMALLEST", 1)
     x = np.array([[1.0, np.inf, 3.0]]).astype(np.asarray(value).dtype)
     program = tnf.compile(
         lambda x: dot(np.full((3, 1), value), x, lhs_contracting=(0,), rhs_contracting=(1,)), x
