@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from math import prod
 from typing import Any
 
@@ -31,28 +30,20 @@ class Limits:
     """
 
     def __init__(self) -> None:
-        self._cores = tnf.GraphExecutor().workers.count
-        with ThreadPoolExecutor(self._cores) as pool:
-            x, y = np.ones(COPIED), np.empty(COPIED)
-            parts = np.array_split(np.arange(COPIED), self._cores)
-            pieces = [slice(part[0], part[-1] + 1) for part in parts]
-            copies = [lambda piece=piece: np.copyto(y[piece], x[piece]) for piece in pieces]
-            self.bytes_per_second = 2 * x.nbytes / self._seconds(pool, copies)
-            self.flops: dict[Any, float] = {}
-            for dtype in (np.float32, np.float64):
-                a = np.ones((EXTENT, EXTENT), dtype)
-                products = [lambda a=a: np.matmul(a, a)] * self._cores
-                spent = self._seconds(pool, products)
-                self.flops[np.dtype(dtype)] = self._cores * 2 * EXTENT**3 / spent
+        share = tnf.GraphExecutor().workers.share
+        cores = tnf.GraphExecutor().workers.count
+        x, y = np.ones(COPIED), np.empty(COPIED)
 
-    def _seconds(self, pool: ThreadPoolExecutor, work: list[Callable[[], Any]]) -> float:
-        spent: list[float] = []
-        for _ in range(9):
-            start = time.perf_counter()
-            for done in [pool.submit(one) for one in work]:
-                done.result()
-            spent.append(time.perf_counter() - start)
-        return statistics.median(spent)
+        def copied(start: int, stop: int) -> None:
+            np.copyto(y[start:stop], x[start:stop])
+
+        spent = _seconds(lambda: share(copied, COPIED, 1, False))
+        self.bytes_per_second = 2 * x.nbytes / spent
+        self.flops: dict[Any, float] = {}
+        for dtype in (np.float32, np.float64):
+            a = np.ones((EXTENT, EXTENT), dtype)
+            spent = _seconds(lambda a=a: share(lambda i, j: np.matmul(a, a), cores, 1, False))
+            self.flops[np.dtype(dtype)] = cores * 2 * EXTENT**3 / spent
 
     def of(self, program: tnf.GraphProgram) -> float:
         """Seconds below which no run can be: arguments read once, results written once, products made."""
@@ -69,3 +60,12 @@ class Limits:
                 rate = self.flops[step.output_types[0].dtype.dtype]
                 multiplied += 2 * terms * step.output_types[0].size / rate
         return max(moved, multiplied)
+
+
+def _seconds(work: Callable[[], Any]) -> float:
+    spent: list[float] = []
+    for _ in range(9):
+        start = time.perf_counter()
+        work()
+        spent.append(time.perf_counter() - start)
+    return statistics.median(spent)

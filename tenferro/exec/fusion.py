@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import repeat
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -74,9 +75,8 @@ class Fused:
         layout, turns = self._layout(arrays)
         shape = layout.shape(self.group.shape)
         row = self.widest * max(prod(shape[1:]), 1)
-        whole = [spec for spec in self.gives if 2 * spec.size > prod(self.group.shape)]
         walked = [x for x in arrays if all(x.strides)]
-        arrays_at_once = max(1, len(walked) + len(whole) + len(self.scratch[turns]))
+        arrays_at_once = max(1, len(walked) + self._written + len(self.scratch[turns]))
         step = max(1, min(TILE_BYTES, max(TILE_BYTES // 2, CACHE_BYTES // arrays_at_once)) // row)
         if turns:
             step = max(step, min(TURNED_ROWS, 4 * TILE_BYTES // row))
@@ -112,6 +112,11 @@ class Fused:
         found = [fold(share) for fold, share in zip(self.folds, shares, strict=True)]
         given = [*results, *found]
         return given[0] if len(given) == 1 else given
+
+    @cached_property
+    def _written(self) -> int:
+        """How many results are of the group's size, or nearly."""
+        return sum(2 * spec.size > prod(self.group.shape) for spec in self.gives)
 
     def _layout(self, arrays: Sequence[Any]) -> tuple[Layout, bool]:
         """How the arrays are walked: by memory where they agree, else along their leading axis.

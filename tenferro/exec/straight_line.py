@@ -196,11 +196,9 @@ class _Writer:
         self.tiles: list[str] = []
         self.last_read = self._last_reads()
         # For a slot, whose memory it may be: slots that made some, or FOREIGN; absent is foreign too.
-        # For a slot that made memory, how many living slots may look at it.
+        # For a slot that made memory in the function being written, how many living slots may look at it.
         self.owners: dict[int, tuple[int, ...]] = {}
         self.lookers: dict[int, int] = {}
-        # The same for outputs, which are looked at in the end, whichever function made them.
-        self.roots: dict[int, tuple[int, ...]] = {}
         self.scalar_ok = self._scalars()
         self.memory = self._plan()
         self.blocks = {block.slot: block for block in self.memory.blocks}
@@ -273,7 +271,6 @@ class _Writer:
         )
         if not whole:
             self.lookers = {}  # because the caller holds what it hands over
-            self.owners = {}
         self.locals = _Locals(takes)
         names = self.locals.of
         parameters = [*(["arena"] if self.blocks else []), *[names[slot] for slot in takes]]
@@ -318,7 +315,7 @@ class _Writer:
         self.names[name] = function
         dying = self._dying(position)
         for slot in group.makes:
-            self.owners[slot] = self.roots[slot] = (slot,)
+            self.owners[slot] = (slot,)
             self.lookers[slot] = 1
         for slot in dying:
             self._die(slot)
@@ -423,7 +420,7 @@ class _Writer:
         if not output.shape:
             return None
         for slot in dying:
-            alone = self.owners.get(slot) == (slot,) and self.lookers[slot] == 1
+            alone = self.owners.get(slot) == (slot,) and self.lookers.get(slot) == 1
             if alone and slot not in self.blocks and self.specs[slot] == output:
                 return slot
         return None
@@ -433,32 +430,26 @@ class _Writer:
         for slot in step.output_slots:
             if is_ufunc or not may_view(step.op):
                 # A buffer that is written again is owned by the slot that it is now known by.
-                self.owners[slot] = self.roots[slot] = (slot,)
+                self.owners[slot] = (slot,)
                 self.lookers[slot] = 1
             else:
-                self.roots[slot] = self._roots(step)
                 owners = {o for s in step.input_slots for o in self.owners.get(s, (FOREIGN,))}
+                if not owners or isinstance(step.op, Extension):
+                    owners.add(FOREIGN)  # because a runtime may give what it keeps
                 self.owners[slot] = tuple(sorted(owners))
-                for owner in owners - {FOREIGN}:
+                for owner in owners & self.lookers.keys():
                     self.lookers[owner] += 1
-
-    def _roots(self, step: ExecInstruction) -> tuple[int, ...]:
-        """Slots whose memory the results of a view may be."""
-        if isinstance(step.op, Extension):
-            return (FOREIGN,)  # because a runtime may give what it keeps
-        found = {root for s in step.input_slots for root in self.roots.get(s, (FOREIGN,))}
-        return tuple(found) or (FOREIGN,)
 
     def _die(self, slot: int) -> None:
         for owner in self.owners.get(slot, ()):
-            if owner != FOREIGN:
+            if owner in self.lookers:
                 self.lookers[owner] -= 1
 
     def shared(self) -> tuple[bool, ...]:
         """Which outputs may share memory with an argument, a constant or another output."""
         outputs = self.program.output_slots
-        roots = [self.roots.get(slot, (FOREIGN,)) for slot in outputs]
-        times = Counter([root for several in roots for root in several])
+        owners = [self.owners.get(slot, (FOREIGN,)) for slot in outputs]
+        times = Counter([owner for several in owners for owner in several])
         return tuple([
-            any([root == FOREIGN or times[root] > 1 for root in several]) for several in roots
+            any([owner == FOREIGN or times[owner] > 1 for owner in several]) for several in owners
         ])  # fmt: skip

@@ -47,9 +47,9 @@ def shrink_dots(program: GraphProgram) -> GraphProgram:
 
 def _is_large(op: DotGeneral, inputs: Sequence[TensorSpec]) -> bool:
     """Whether multiplications cost more than the instructions that would spare them."""
-    (y,) = op.infer(*inputs)
     if not all([spec.is_static for spec in inputs]):
         return False
+    (y,) = op.infer(*inputs)
     return y.size * prod(inputs[0].shape[axis] for axis in op.lhs_contracting) >= SMALLEST
 
 

@@ -178,10 +178,11 @@ class Contraction:
         both = left.is_column_major and right.is_column_major
         turned = both or (self.wants_columns and not self.batch_shape)
         small = prod(shape) < LARGE_RESULT and left.room + right.room < SMALLEST_SCRATCH
-        product = InPieces.of(groups, lhs, rhs, turned, self.workers)
+        whole = Whole(left, right, turned, self.workers)
+        product = InPieces.of(groups, lhs, rhs, whole)
         if product is None and small:
             return _small(left.reader(), right.reader(), turned, shape, given)
-        return partial(_split, product or Whole(left, right, turned, self.workers), shape, given)
+        return partial(_split, product or whole, shape, given)
 
     def _is_batch_fastest(self, lhs: Array, rhs: Array) -> bool:
         """Tiny matrices, one after the other element by element."""

@@ -112,43 +112,38 @@ class InPieces:
     """
 
     @classmethod
-    def of(
-        cls, groups: Groups, lhs: Array, rhs: Array, turned: bool, workers: Workers | None
-    ) -> InPieces | None:
-        """None where the product is better made at once."""
-        left, right = groups.left(lhs), groups.right(rhs)
-        batch = prod(left.shape[:-2])
-        m, k, n = *left.shape[-2:], right.shape[-1]
-        moved = (lhs.size if left.room else 0) + (rhs.size if right.room else 0)
+    def of(cls, groups: Groups, lhs: Array, rhs: Array, whole: Whole) -> InPieces | None:
+        """None where the product is better made at once, as `whole`."""
+        *batches, m, n = whole.shape
+        k, batch = whole.left.shape[-1], prod(batches)
+        moved = (lhs.size if whole.left.room else 0) + (rhs.size if whole.right.room else 0)
         count = pieces_for(batch * m * n * k, moved)
         if count < 2:
             return None
         if batch > 1:
-            return cls(groups, lhs, rhs, turned, workers, groups.batch, "batch", count)
+            return cls(groups, lhs, rhs, whole, groups.batch, "batch", count)
         if k > max(m, n) and m * n <= LARGEST_SHARE:
             kind, axes, extent = "terms", groups.terms, k
-        elif _cuts_rows(m, n, turned):
+        elif _cuts_rows(m, n, whole.turned):
             kind, axes, extent = "rows", (groups.rows, ()), m
         else:
             kind, axes, extent = "columns", ((), groups.columns), n
         if extent < 2 * PIECE:
             return None
-        return cls(groups, lhs, rhs, turned, workers, axes, kind, min(count, extent // PIECE))
+        return cls(groups, lhs, rhs, whole, axes, kind, min(count, extent // PIECE))
 
     def __init__(
         self,
         groups: Groups,
         lhs: Array,
         rhs: Array,
-        turned: bool,
-        workers: Workers | None,
+        whole: Whole,
         axes: tuple[Axes, Axes],
         kind: str,
         count: int,
     ) -> None:
-        self.kind, self.turned, self.workers = kind, turned, workers
-        left, right = groups.left(lhs), groups.right(rhs)
-        self.shape = (*left.shape[:-1], right.shape[-1])
+        self.kind, self.shape = kind, whole.shape
+        self.turned, self.workers = whole.turned, whole.workers
         first = [
             next((axis for axis in each if x.shape[axis] > 1), None)
             for each, x in zip(axes, (lhs, rhs), strict=True)
@@ -163,14 +158,14 @@ class InPieces:
         size = {"rows": -2, "columns": -1}.get(kind)
         self.step = 1 if size is None else self.shape[size] // extent
         self.place = groups.batch[0].index(first[0]) if kind == "batch" else None
-        self.whole_room = max(
-            view.room if axis is None else 0
-            for axis, view in zip(first, (left, right), strict=True)
+        # Of scratch: for the operand that is needed whole, and for a piece of each that is not.
+        left, right = (
+            max(view.room for view in views.values()) for views in (self.lefts, self.rights)
         )
         self.rooms = (
-            self.whole_room,
-            0 if first[0] is None else max(view.room for view in self.lefts.values()),
-            0 if first[1] is None else max(view.room for view in self.rights.values()),
+            left if first[0] is None else right if first[1] is None else 0,
+            0 if first[0] is None else left,
+            0 if first[1] is None else right,
         )
 
     def __call__(self, lhs: Array, rhs: Array, into: Any) -> Array:
