@@ -7,7 +7,8 @@ are short runs of both orders, each line is fetched once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import product
 from math import prod
 from typing import Any, Literal
@@ -20,7 +21,7 @@ __all__ = ["copy_into", "dense", "fastest_axis"]
 
 SMALLEST = 1 << 22
 """Bytes below which the caches hold both arrays, and any order is as good."""
-SHARED = 1 << 20
+SHARED = 1 << 22
 """Bytes whose copy is worth sharing among threads."""
 NEAR = 1024
 """Lines of the source that stay in cache, and pages whose addresses do, until their next element is read."""
@@ -32,8 +33,8 @@ COLLIDING = 1 << 11
 """Steps in bytes that are multiples of it lead to the same few places of the cache."""
 TURNED = 1 << 17
 """Bytes from which scratch in between pays where the steps collide."""
-BLOCK = 128
-"""Extents of the blocks that go through it."""
+TILE = 128
+"""Elements of the runs of both orders that make a tile."""
 LONGEST_ITEM = 64
 """Bytes of a run in both orders that moves as if it were one element."""
 SHORT = 16
@@ -43,59 +44,85 @@ PIECE = 1024
 LONG = 1024
 """Extent above which an axis is walked by itself, however short the other."""
 Order = Literal["C", "F"]
+Axes = tuple[int, ...]
+Tile = tuple[dict[int, int], dict[int, int]]
+"""How much of which axes makes the runs of the result, and those of the source, each slowest first."""
+Walk = Callable[[Any, Any, Workers | None], None]
+"""Writes the second array into the first."""
 
 
-def dense(x: Any, order: Order, workers: Workers | None = None, into: Any = None) -> Any:
-    """A new array with the elements of x, in "C" or "F" order.
-
-    Args:
-        into: bytes to write it to.
-    """
-    if x.nbytes < TURNED and into is None:
+def dense(x: Any, order: Order, workers: Workers | None = None) -> Any:
+    """A new array with the elements of x, in "C" or "F" order."""
+    if x.nbytes < TURNED:
         return np.array(x, order=order, copy=True)
-    out = np.ndarray(x.shape, x.dtype, into, order=order)
+    out = np.empty(x.shape, x.dtype, order)
     copy_into(out, x, workers)
     return out
 
 
 def copy_into(out: Any, x: Any, workers: Workers | None = None) -> None:
     """Write x into an array of the same shape and dtype that shares no memory with it."""
-    source, target = _in_runs(*_merged(x, out))
+    Copy(out, x)(out, x, workers)
+
+
+class Copy:
+    """How arrays of given shapes, strides and dtype are copied."""
+
+    def __init__(self, out: Any, x: Any) -> None:
+        """The order in which blocks are walked, from what the steps of these two are."""
+        self.perm, self.shape = _merged(x, out)
+        self.run = 0
+        source, target = self._views(x), self._views(out)
+        run = self.shape[-1] * x.itemsize if len(self.shape) > 1 else LONGEST_ITEM + 1
+        if run <= LONGEST_ITEM and source.strides[-1] == target.strides[-1] == x.itemsize:
+            self.run = run
+            source, target = self._views(x), self._views(out)
+        self.walk = _planned(target, source)
+
+    def __call__(self, out: Any, x: Any, workers: Workers | None = None) -> None:
+        """Write x into `out`."""
+        self.walk(self._views(out), self._views(x), workers)
+
+    def _views(self, x: Any) -> Any:
+        """In the order of the result, slowest axis first, with axes as one that step as one in both.
+
+        A short run of neighbours that both have in common is one element.
+        """
+        x = x.transpose(self.perm).reshape(self.shape, copy=False)
+        return x.view(f"V{self.run}")[..., 0] if self.run else x
+
+
+def _planned(target: Any, source: Any) -> Walk:
+    if not source.ndim or not source.size:
+        return _by_numpy
     fast, slow = fastest_axis(target), fastest_axis(source)
-    if x.nbytes >= TURNED and _collides(source, target, fast, slow):
-        _by_turned_blocks(target, source, fast, slow, workers)
-    elif (
-        x.nbytes < SMALLEST
+    nbytes = source.size * source.itemsize
+    tile = _tile(target, source) if nbytes >= min(TURNED, SMALLEST) else None
+    if tile and nbytes >= TURNED and _collides(source, target, fast, slow):
+        return _by_tiles(target, source, tile)
+    if (
+        nbytes < SMALLEST
         or source.ndim < 2
         or fast == slow
         or not source.strides[slow]
         or (prod(source.shape[slow + 1 :]) <= NEAR and source.shape[fast] >= SHORT)
     ):
-        _by_numpy(target, source, workers)
-    elif (
+        return _by_numpy
+    if (
         min(source.shape[fast], source.shape[slow]) >= SHORT
         and source.shape[slow] * min(source.shape[fast], STRIP) >= PIECE
     ):
-        _by_strips(target, source, fast, slow, workers)
-    elif source.shape[slow] >= LONG:
-        _by_lines(target, source, fast, slow)
-    elif source.shape[fast] >= LONG or prod(source.shape[slow + 1 :]) <= NEAR:
-        _by_numpy(target, source, workers)
-    else:
-        _by_blocks(target, source)
-
-
-def _in_runs(source: Any, target: Any) -> tuple[Any, Any]:
-    """Both with a short run of neighbours, where they have one in common, as one element."""
-    run = target.shape[-1] * target.itemsize if target.ndim > 1 else LONGEST_ITEM + 1
-    if run > LONGEST_ITEM or not source.strides[-1] == target.strides[-1] == target.itemsize:
-        return source, target
-    return source.view(f"V{run}")[..., 0], target.view(f"V{run}")[..., 0]
+        return _by_strips(source, fast, slow)
+    if source.shape[slow] >= LONG:
+        return _by_lines(source, fast, slow)
+    if source.shape[fast] >= LONG or prod(source.shape[slow + 1 :]) <= NEAR:
+        return _by_numpy
+    return _by_tiles(target, source, tile) if tile else _by_blocks(target, source)
 
 
 def _collides(source: Any, target: Any, fast: int, slow: int) -> bool:
-    """Whether two long axes change places, and one's neighbours displace each other in the cache."""
-    if fast == slow or min(source.shape[fast], source.shape[slow]) < BLOCK // 2:
+    """Whether neighbours of one, which lie apart in the other, displace each other in the cache there."""
+    if fast == slow:
         return False
     return source.strides[fast] % COLLIDING == 0 or target.strides[slow] % COLLIDING == 0
 
@@ -117,113 +144,154 @@ def fastest_axis(x: Any) -> int:
     return min(range(x.ndim), key=lambda axis: abs(x.strides[axis]) or x.nbytes + 1, default=0)
 
 
-def _merged(x: Any, out: Any) -> tuple[Any, Any]:
-    """Both in the order of `out`, slowest axis first, with axes as one that step as one in both."""
+def _merged(x: Any, out: Any) -> tuple[list[int], list[int]]:
+    """An order of axes, slowest of `out` first, and their extents, where axes that step as one in both are one."""
     order = sorted(range(x.ndim), key=lambda axis: -abs(out.strides[axis]))
-    order = [axis for axis in order if x.shape[axis] != 1]
     shape: list[int] = []
-    steps: list[tuple[int, int]] = []
+    last = (0, 0)
     for axis in order:
         n, step = x.shape[axis], (x.strides[axis], out.strides[axis])
-        if shape and steps[-1] == (step[0] * n, step[1] * n):
+        if n == 1:
+            continue
+        if shape and last == (step[0] * n, step[1] * n):
             shape[-1] *= n
-            steps[-1] = step
         else:
             shape.append(n)
-            steps.append(step)
-    view = np.lib.stride_tricks.as_strided
-    return (
-        view(x, shape, [step[0] for step in steps], writeable=False),
-        view(out, shape, [step[1] for step in steps]),
-    )
+        last = step
+    return order, shape
 
 
-def _by_strips(target: Any, source: Any, fast: int, slow: int, workers: Workers | None) -> None:
+def _by_strips(source: Any, fast: int, slow: int) -> Walk:
     """Swap two long axes, a strip of the result's fastest at a time; the others one by one."""
-    source, target = _with_last(source, target, slow, fast)
+    order = _with_last(source.ndim, slow, fast)
+    *others, _, length = (source.shape[axis] for axis in order)
     places = [
         (*outer, slice(None), slice(start, start + STRIP))
-        for outer in product(*map(range, source.shape[:-2]))
-        for start in range(0, source.shape[-1], STRIP)
+        for outer in product(*map(range, others))
+        for start in range(0, length, STRIP)
     ]
+    return partial(_in_places, order, places)
+
+
+def _by_lines(source: Any, fast: int, slow: int) -> Walk:
+    """A short axis that is fastest in the result: the long one is walked instead, in pieces that stay in cache."""
+    order = _with_last(source.ndim, fast, slow)
+    *others, count, length = (source.shape[axis] for axis in order)
+    places = [
+        (*outer, k, slice(start, start + LONG))
+        for outer in product(*map(range, others))
+        for start in range(0, length, LONG)
+        for k in range(count)
+    ]
+    return lambda target, source, workers: _in_places(order, places, target, source, None)
+
+
+def _in_places(
+    order: Axes, places: Sequence[Any], target: Any, source: Any, workers: Workers | None
+) -> None:
+    source, target = source.transpose(order), target.transpose(order)
 
     def work(first: int, last: int) -> None:
         for place in places[first:last]:
             target[place] = source[place]
 
-    shared(workers, work, len(places))
-
-
-def _by_turned_blocks(
-    target: Any, source: Any, fast: int, slow: int, workers: Workers | None
-) -> None:
-    """Swap two long axes, block by block through scratch whose lines do not displace each other."""
-    source, target = _with_last(source, target, fast, slow)
-    places = [
-        (*outer, slice(i, i + BLOCK), slice(j, j + BLOCK))
-        for outer in product(*map(range, source.shape[:-2]))
-        for i in range(0, source.shape[-2], BLOCK)
-        for j in range(0, source.shape[-1], BLOCK)
-    ]
-
-    def work(first: int, last: int) -> None:
-        scratch = np.empty((BLOCK, BLOCK + max(1, 64 // source.itemsize)), source.dtype)
-        for place in places[first:last]:
-            part = source[place]
-            block = scratch[: part.shape[0], : part.shape[1]]
-            block[...] = part
-            target[place] = block
-
     shared(workers if source.nbytes >= SHARED else None, work, len(places))
 
 
-def _with_last(source: Any, target: Any, *last: int) -> tuple[Any, Any]:
-    """Views of both with these axes behind all others."""
-    rest = [axis for axis in range(source.ndim) if axis not in last]
-    return source.transpose(*rest, *last), target.transpose(*rest, *last)
+def _by_tiles(target: Any, source: Any, tile: Tile) -> Walk:
+    """Tile by tile through scratch whose lines are runs of the source, with gaps, and whose columns are the result's."""
+    rows, columns = (list(side) for side in tile)
+    outer = [axis for axis in range(source.ndim) if axis not in {*rows, *columns}]
+    order = (*outer, *rows, *columns)
+    cut = [1] * len(outer) + [side[axis] for side in tile for axis in side]
+    places = list(_blocks([source.shape[axis] for axis in order], cut))
+    inside, lines = slice(len(outer), None), len(rows)
+    room = prod(cut[: len(outer) + lines]), prod(cut[len(outer) + lines :])
+
+    def walk(target: Any, source: Any, workers: Workers | None) -> None:
+        source, target = source.transpose(order), target.transpose(order)
+
+        def work(first: int, last: int) -> None:
+            scratch = np.empty((room[0], room[1] + max(1, 64 // source.itemsize)), source.dtype)
+            for place in places[first:last]:
+                part = source[place]
+                extents = part.shape[inside]
+                block = scratch[: prod(extents[:lines]), : prod(extents[lines:])]
+                block = block.reshape(part.shape)
+                block[...] = part
+                target[place] = block
+
+        shared(workers if source.nbytes >= SHARED else None, work, len(places))
+
+    return walk
 
 
-def _by_lines(target: Any, source: Any, fast: int, slow: int) -> None:
-    """A short axis that is fastest in the result: the long one is walked instead, in pieces that stay in cache."""
-    source, target = _with_last(source, target, fast, slow)
-    places = [
-        (*outer, k, slice(start, start + LONG))
-        for outer in product(*map(range, source.shape[:-2]))
-        for start in range(0, source.shape[-1], LONG)
-        for k in range(source.shape[-2])
-    ]
-    for place in places:
-        target[place] = source[place]
+def _tile(target: Any, source: Any) -> Tile | None:
+    """The fastest axes of the result and, apart from them, those of the source, as far as they make a tile.
+
+    None where they have so much in common that one of them is short.
+    """
+    left = (
+        list(range(target.ndim)),
+        sorted(range(source.ndim), key=lambda axis: -abs(source.strides[axis])),
+    )
+    tile: Tile = ({}, {})
+    sizes = [1, 1]
+    while open_ := [side for side in (0, 1) if left[side] and sizes[side] < TILE]:
+        side = min(open_, key=lambda side: sizes[side])
+        axis = left[side].pop()
+        if axis in tile[1 - side]:
+            left[side].clear()
+            continue
+        pieces = -(-source.shape[axis] * sizes[side] // TILE) or 1
+        if pieces > 1:
+            left[side].clear()
+        tile[side][axis] = -(-source.shape[axis] // pieces)
+        sizes[side] *= tile[side][axis]
+    if min(sizes) < TILE // 4:
+        return None
+    rows, columns = ({axis: side[axis] for axis in reversed(side)} for side in tile)
+    return rows, columns
 
 
-def _by_blocks(target: Any, source: Any) -> None:
-    """Many short axes: blocks that hold runs of both, turned in scratch that stays in cache."""
+def _with_last(rank: int, *last: int) -> Axes:
+    """These axes behind all others."""
+    return (*[axis for axis in range(rank) if axis not in last], *last)
+
+
+def _by_blocks(target: Any, source: Any) -> Walk:
+    """Many short axes: blocks that hold runs of both, turned by an index in scratch that stays in cache."""
     by_target = list(range(target.ndim))
     by_source = sorted(by_target, key=lambda axis: -abs(source.strides[axis]))
     runs = _runs(by_target, by_source, source.shape, max(RUN_BYTES // source.itemsize, 2))
     outer = [axis for axis in by_target if axis not in runs]
     inside = [axis for axis in by_source if axis in runs]
     turned = [axis for axis in by_target if axis in runs]
-    source = source.transpose(*outer, *inside)
-    target = target.transpose(*outer, *turned)
     perm = [inside.index(axis) for axis in turned]
     cut = [runs[axis] for axis in inside]
-    shape = source.shape[len(outer) :]
-    orders: dict[tuple[int, ...], Any] = {}
+    shape = [source.shape[axis] for axis in inside]
     largest = prod(map(min, shape, cut))
-    scratch, result = np.empty(largest, source.dtype), np.empty(largest, source.dtype)
-    for index in product(*map(range, source.shape[: len(outer)])):
-        for block in _blocks(shape, cut):
-            part = source[(*index, *block)]
-            order = orders.get(part.shape)
-            if order is None:
-                order = np.arange(part.size).reshape(part.shape).transpose(perm).ravel()
-                orders[part.shape] = order
-            scratch[: part.size].reshape(part.shape)[...] = part
-            found = result[: part.size]
-            np.take(scratch, order, out=found, mode="clip")
-            place = (*index, *[block[i] for i in perm])
-            target[place] = found.reshape([part.shape[i] for i in perm])
+    others = [source.shape[axis] for axis in outer]
+    orders: dict[tuple[int, ...], Any] = {}
+
+    def walk(target: Any, source: Any, workers: Workers | None) -> None:
+        source = source.transpose(*outer, *inside)
+        target = target.transpose(*outer, *turned)
+        scratch, result = np.empty(largest, source.dtype), np.empty(largest, source.dtype)
+        for index in product(*map(range, others)):
+            for block in _blocks(shape, cut):
+                part = source[(*index, *block)]
+                order = orders.get(part.shape)
+                if order is None:
+                    order = np.arange(part.size).reshape(part.shape).transpose(perm).ravel()
+                    orders[part.shape] = order
+                scratch[: part.size].reshape(part.shape)[...] = part
+                found = result[: part.size]
+                np.take(scratch, order, out=found, mode="clip")
+                place = (*index, *[block[i] for i in perm])
+                target[place] = found.reshape([part.shape[i] for i in perm])
+
+    return walk
 
 
 def _runs(

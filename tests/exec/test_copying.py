@@ -29,13 +29,13 @@ def small_caches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copying, "NEAR", 1)
 
 
-@pytest.fixture(params=["strips", "through scratch"])
+@pytest.fixture(params=["strips", "tiles"])
 def collisions(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether the steps of every array lead to the same places of the cache."""
-    if request.param == "through scratch":
+    if request.param == "tiles":
         monkeypatch.setattr(copying, "TURNED", 0)
         monkeypatch.setattr(copying, "COLLIDING", 1)
-        monkeypatch.setattr(copying, "BLOCK", 4)
+        monkeypatch.setattr(copying, "TILE", 4)
 
 
 @pytest.mark.usefixtures("small_caches", "collisions")

@@ -8,13 +8,17 @@ from math import prod
 from operator import methodcaller
 from typing import Any
 
-from tenferro.exec.copying import dense, fastest_axis
+import numpy as np
+
+from tenferro.exec.copying import Copy, fastest_axis
 from tenferro.exec.kernels.kernel import Array
 from tenferro.exec.workers import Workers
 
 __all__ = ["Axes", "MatrixView", "order_of", "step_of"]
 
 Axes = tuple[int, ...]
+SMALLEST = 1 << 16
+"""Bytes from which a copy is worth a plan."""
 
 
 def order_of(x: Array, axes: Axes) -> Axes:
@@ -51,7 +55,7 @@ class MatrixView:
         )
         down, across = step_of(x, rows), step_of(x, columns)
         m, n = self.shape[-2:]
-        self.room, self.rank_of_rows, self.given = 0, len(rows), x.shape
+        self.room, self.given = 0, x.shape
         self.perm = (*batch, *rows, *columns)
         if (
             down is not None
@@ -62,6 +66,10 @@ class MatrixView:
             return
         self.is_column_major = fastest_axis(x) in rows
         self.room = x.nbytes
+        if self.is_column_major:
+            self.perm = (*batch, *columns, *rows)
+        x = x.transpose(self.perm)
+        self.copy = Copy(np.empty(x.shape, x.dtype), x) if x.nbytes >= SMALLEST else None
 
     def reader(self) -> Callable[[Array], Array]:
         """What gives the matrix; a copy is small."""
@@ -82,12 +90,13 @@ class MatrixView:
         x = x.transpose(self.perm)
         if not self.room:
             return x.reshape(self.shape)
+        found = np.ndarray(x.shape, x.dtype, piece)
+        if self.copy is None:
+            np.copyto(found, x)
+        else:
+            self.copy(found, x, workers)
         if not self.is_column_major:
-            return dense(x, "C", workers, into=piece).reshape(self.shape)
-        count = len(self.shape) - 2
-        rows = self.rank_of_rows
-        turned = (*range(count), *range(count + rows, x.ndim), *range(count, count + rows))
-        found = dense(x.transpose(turned), "C", workers, into=piece)
+            return found.reshape(self.shape)
         return found.reshape((*self.shape[:-2], *self.shape[:-3:-1])).swapaxes(-1, -2)
 
 
