@@ -6,6 +6,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -66,12 +67,7 @@ class Workers:
     def blas_is_threaded(self) -> bool:
         """Whether NumPy's BLAS shares its work among threads by itself, as it does unless told otherwise."""
         if self._blas_threads is None:
-            from threadpoolctl import threadpool_info  # because few programs have large products
-
-            counts = [
-                pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"
-            ]
-            self._blas_threads = max(counts, default=1)
+            self._blas_threads = _blas_threads()
         return self._blas_threads > 1
 
     def _threads(self) -> ThreadPoolExecutor:
@@ -105,6 +101,19 @@ def _cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def _blas_threads() -> int:
+    """Those of the BLAS that NumPy is linked with; where that is not OpenBLAS, the most of any loaded one."""
+    from threadpoolctl import OpenBLASController, threadpool_info  # because few products are large
+
+    # Its symbols are found through the module that is linked with it. All else that is loaded need not be
+    # looked at then, which takes a tenth of a second beside other frameworks.
+    linked = OpenBLASController(filepath=import_module("numpy._core._multiarray_umath").__file__)
+    if linked.num_threads is not None:
+        return linked.num_threads
+    counts = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+    return max(counts, default=1)
 
 
 def _abandon(workers: Workers | None) -> None:
