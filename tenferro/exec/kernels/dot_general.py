@@ -38,6 +38,8 @@ SMALLEST_IN_FLOATS = 1 << 12
 """Multiplications of integers that are worth converting."""
 LARGE_RESULT = 1 << 14
 """Elements of a result that is worth a place in planned memory."""
+LARGEST_SYMMETRIC = 1 << 28
+"""Multiplications up to which a product of a matrix and its transpose is not cut into pieces."""
 PLANS = 8
 """Kept for one instruction: programs are run on arrays of one layout, nearly always."""
 Product = Callable[..., Array]
@@ -121,7 +123,7 @@ class Contraction:
             for shape, axes in ((lhs, self.rows), (rhs, self.columns), (lhs, self.terms[0]))
         )
         self.batch_shape = tuple(lhs[axis] for axis in op.lhs_batch)
-        self._plans: dict[tuple[Axes, Axes], Product] = {}
+        self._plans: dict[tuple[Axes, Axes, bool], Product] = {}
 
     def __call__(self, lhs: Array, rhs: Array, into: Any = None) -> Array:
         """The product.
@@ -129,12 +131,12 @@ class Contraction:
         Args:
             into: bytes that it is written to.
         """
-        strides = lhs.strides, rhs.strides
-        product = self._plans.get(strides)
+        given = lhs.strides, rhs.strides, lhs is rhs
+        product = self._plans.get(given)
         if product is None:
             if len(self._plans) >= PLANS:
                 self._plans.clear()
-            product = self._plans[strides] = self._plan(lhs, rhs)
+            product = self._plans[given] = self._plan(lhs, rhs)
         return product(lhs, rhs, into)
 
     def plain(self) -> Product | None:
@@ -179,10 +181,19 @@ class Contraction:
         turned = both or (self.wants_columns and not self.batch_shape)
         small = prod(shape) < LARGE_RESULT and left.room + right.room < SMALLEST_SCRATCH
         whole = Whole(left, right, turned, self.workers)
-        product = InPieces.of(groups, lhs, rhs, whole)
+        halved = lhs is rhs and not left.room and self._is_symmetric()
+        product = None if halved else InPieces.of(groups, lhs, rhs, whole)
         if product is None and small:
             return _small(left.reader(), right.reader(), turned, shape, given)
         return partial(_split, product or whole, shape, given)
+
+    def _is_symmetric(self) -> bool:
+        """Whether it is X X^T where both operands are X.
+
+        Half of it is made and mirrored then, by NumPy, which is as fast as two threads are; none helps it.
+        """
+        same = not self.batch[0] and self.terms[0] == self.terms[1]
+        return same and prod(self.sizes) < LARGEST_SYMMETRIC
 
     def _is_batch_fastest(self, lhs: Array, rhs: Array) -> bool:
         """Tiny matrices, one after the other element by element."""
