@@ -39,6 +39,9 @@ PAGE = 1 << 12
 """Bytes of a row, or a multiple, that make all rows fall into the same places of a cache."""
 ALONE = 1 << 17
 """Elements below which one thread does it all."""
+WALKS = 8
+"""Kept for one group: programs are run on arrays of one layout, nearly always."""
+Strides = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,7 @@ class Fused:
     widest: int
     workers: Workers
     _functions: dict[tuple[int, bool], Callable[..., None]] = field(default_factory=dict)
+    _walks: dict[Strides, Callable[..., Any]] = field(default_factory=dict)
 
     def __call__(self, *arrays: Any, into: Sequence[Any] | None = None) -> Any:
         """The results.
@@ -72,46 +76,65 @@ class Fused:
         Args:
             into: for each result the bytes that it is written to, or None for memory of its own.
         """
+        strides = tuple([x.strides for x in arrays])
+        walk = self._walks.get(strides)
+        if walk is None:
+            if len(self._walks) >= WALKS:
+                self._walks.clear()
+            walk = self._walks[strides] = self._walk(arrays)
+        return walk(arrays, into)
+
+    def _walk(self, arrays: Sequence[Any]) -> Callable[..., Any]:
+        """The function of arrays that lie in memory as these do."""
         layout, turns = self._layout(arrays)
-        shape = layout.shape(self.group.shape)
-        row = self.widest * max(prod(shape[1:]), 1)
+        extents = layout.shape(self.group.shape)
+        row = self.widest * max(prod(extents[1:]), 1)
         walked = [x for x in arrays if all(x.strides)]
         arrays_at_once = max(1, len(walked) + self._written + len(self.scratch[turns]))
         step = max(1, min(TILE_BYTES, max(TILE_BYTES // 2, CACHE_BYTES // arrays_at_once)) // row)
         if turns:
             step = max(step, min(TURNED_ROWS, 4 * TILE_BYTES // row))
-        results = [
-            (COLUMNS if turns and column else layout).empty(spec.shape, spec.dtype.dtype, place)
-            for spec, column, place in zip(
-                self.gives, self.columns, into or repeat(None), strict=False
-            )
+        rows, alone = extents[0], prod(extents) < ALONE
+        orders = [COLUMNS if turns and column else layout for column in self.columns]
+        made = [
+            (order.empty, spec.shape, spec.dtype.dtype)
+            for order, spec in zip(orders, self.gives, strict=True)
         ]
-        count = -(-shape[0] // step)
-        shares = [np.empty((count, *spec.shape), spec.dtype.dtype) for spec in self.totals]
-        taken = [layout.view(x) for x in arrays]
-        written = [layout.view(y) for y in results]
-        tiles = self._functions.get((layout.lead, turns))
-        if tiles is None:
-            tiles = self._functions[layout.lead, turns] = self.function(layout.lead, turns)
+        counts = [((-(-rows // step), *spec.shape), spec.dtype.dtype) for spec in self.totals]
         buffers = [
             _Buffer((step, *layout.shape(spec.shape)[1:]), spec.dtype.dtype, layout.scratch, turns)
             for spec in self.scratch[turns]
         ]
+        sizes = [buffer.size for buffer in buffers]
+        tiles = self._functions.get((layout.lead, turns))
+        if tiles is None:
+            tiles = self._functions[layout.lead, turns] = self.function(layout.lead, turns)
+        view, share, scratch_of = layout.view, self.workers.share, self.workers.scratch
 
-        def work(start: int, stop: int) -> None:
-            pieces = self.workers.scratch([buffer.size for buffer in buffers])
-            scratch = [buffer.of(piece) for buffer, piece in zip(buffers, pieces, strict=True)]
-            with np.errstate(all="ignore"):
-                for i in range(start, stop, step):
-                    j = min(i + step, stop)
-                    if j - i < step:
-                        scratch = [s[: j - i] for s in scratch]
-                    tiles(i, j, i // step, *scratch, *taken, *written, *shares)
+        def walk(arrays: Sequence[Any], into: Sequence[Any] | None) -> Any:
+            results = [
+                empty(shape, dtype, place)
+                for (empty, shape, dtype), place in zip(made, into or repeat(None), strict=False)
+            ]
+            shares = [np.empty(shape, dtype) for shape, dtype in counts]
+            taken = [view(x) for x in (*arrays, *results)]
 
-        self.workers.share(work, shape[0], step, prod(shape) < ALONE)
-        found = [fold(share) for fold, share in zip(self.folds, shares, strict=True)]
-        given = [*results, *found]
-        return given[0] if len(given) == 1 else given
+            def work(start: int, stop: int) -> None:
+                pieces = scratch_of(sizes)
+                scratch = [buffer.of(piece) for buffer, piece in zip(buffers, pieces, strict=True)]
+                with np.errstate(all="ignore"):
+                    for i in range(start, stop, step):
+                        j = min(i + step, stop)
+                        if j - i < step:
+                            scratch = [s[: j - i] for s in scratch]
+                        tiles(i, j, i // step, *scratch, *taken, *shares)
+
+            share(work, rows, step, alone)
+            found = [fold(share) for fold, share in zip(self.folds, shares, strict=True)]
+            given = [*results, *found]
+            return given[0] if len(given) == 1 else given
+
+        return walk
 
     @cached_property
     def _written(self) -> int:

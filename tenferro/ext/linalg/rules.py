@@ -68,8 +68,9 @@ def triu(x: Value, k: int = 0) -> Value:
 
 
 def hermitian(x: Value) -> Value:
-    """(x + x^H) / 2."""
-    return (x + adjoint(x)) * 0.5
+    """(x + x^H) / 2, halved first: the sum comes first then in its transpose, and the two are one pass."""
+    half = x * 0.5
+    return half + adjoint(half)
 
 
 def diagonal(x: Value) -> Value:
