@@ -98,7 +98,7 @@ def _planned(target: Any, source: Any) -> Walk:
     fast, slow = fastest_axis(target), fastest_axis(source)
     nbytes = source.size * source.itemsize
     tile = _tile(target, source) if nbytes >= min(TURNED, SMALLEST) else None
-    if tile and nbytes >= TURNED and _collides(source, target, fast, slow):
+    if tile and nbytes >= TURNED and _collides(source, tile):
         return _by_tiles(target, source, tile)
     if (
         nbytes < SMALLEST
@@ -120,11 +120,11 @@ def _planned(target: Any, source: Any) -> Walk:
     return _by_tiles(target, source, tile) if tile else _by_blocks(target, source)
 
 
-def _collides(source: Any, target: Any, fast: int, slow: int) -> bool:
-    """Whether neighbours of one, which lie apart in the other, displace each other in the cache there."""
-    if fast == slow:
-        return False
-    return source.strides[fast] % COLLIDING == 0 or target.strides[slow] % COLLIDING == 0
+def _collides(source: Any, tile: Tile) -> bool:
+    """Whether what is read for a run of the result displaces itself in the cache."""
+    rows, _ = tile
+    far = [n for axis, n in rows.items() if source.strides[axis] % COLLIDING == 0]
+    return prod(far) >= SHORT
 
 
 def _by_numpy(target: Any, source: Any, workers: Workers | None) -> None:
