@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from tenferro.errors import DegenerateSpectrumError
-from tenferro.exec.copying import dense
 from tenferro.ext.linalg import families as fam
 from tenferro.extension import ExtensionCaches, ExtensionRuntime
 
@@ -18,8 +17,6 @@ Array = np.ndarray[Any, Any]
 
 LARGE = 64
 """Extent from which a matrix is worth a call of its own."""
-WIDE = 384
-"""Extent from which a matrix that is read along its columns is worth a copy."""
 
 
 def each_matrix(function: Callable[..., tuple[Array, ...]], *arrays: Array) -> tuple[Array, ...]:
@@ -37,14 +34,7 @@ def each_matrix(function: Callable[..., tuple[Array, ...]], *arrays: Array) -> t
 def hermitian(a: Array) -> Array:
     """(a + a^H) / 2, exactly a where it is Hermitian; row-major."""
     turned = np.swapaxes(a, -1, -2)
-    if a.shape[-1] < WIDE:
-        found = np.add(a, np.conjugate(turned) if np.iscomplexobj(a) else turned, order="C")
-    elif a.flags.c_contiguous:
-        found = dense(turned, "C")
-        np.add(a, np.conjugate(found, out=found) if np.iscomplexobj(a) else found, out=found)
-    else:
-        found = dense(a, "C")
-        found += np.conjugate(turned) if np.iscomplexobj(a) else turned
+    found = np.add(a, np.conjugate(turned) if np.iscomplexobj(a) else turned, order="C")
     found *= a.dtype.type(0.5)
     return found
 
