@@ -96,6 +96,9 @@ __all__ = [
     "vector_norm",
 ]
 
+FACTORED = 64
+"""Extent from which a matrix is factorised by itself, so that solutions and derivatives share the factors."""
+
 
 class QRResult(NamedTuple):
     """Q and R."""
@@ -290,8 +293,16 @@ def _solved(op: Any, name: str, a: Any, b: Any) -> Any:
     batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a = broadcast_to(a, (*batch, *a.shape[-2:]))
     b = broadcast_to(b, (*batch, *b.shape[-2:]))
-    x = apply(op, a, b)
+    x = _by_factors(a, b) if op == fam.Solve() else apply(op, a, b)
     return squeeze(x, axis=-1) if vector else x
+
+
+def _by_factors(a: Any, b: Any) -> Any:
+    """X with a X = b, for matrices alike; of large ones by factors, which other solutions and derivatives share."""
+    if not (is_static(a.shape[-1]) and a.shape[-1] >= FACTORED):
+        return apply(fam.Solve(), a, b)
+    packed, perm = apply(fam.Lu(), a)
+    return apply(fam.LuSolve(), a, packed, perm, b)
 
 
 def solve(x1: Any, x2: Any, /) -> Any:
@@ -333,7 +344,7 @@ def lu_solve(lu_and_perm: tuple[Any, Any], b: Any, /) -> Any:
 def inv(x: Any, /) -> Any:
     """The inverse."""
     x = _square("inv", x)
-    return apply(fam.Solve(), x, _identity(x))
+    return _by_factors(x, _identity(x))
 
 
 def pinv(x: Any, /, *, rtol: Any = None) -> Any:
@@ -621,7 +632,7 @@ def expm(x: Any, /) -> Any:
     odd = matmul(a, add(odd, polynomial((b[7], a6), (b[5], a4), (b[3], a2), (b[1], eye))))
     even = matmul(a6, polynomial((b[12], a6), (b[10], a4), (b[8], a2)))
     even = add(even, polynomial((b[6], a6), (b[4], a4), (b[2], a2), (b[0], eye)))
-    result = apply(fam.Solve(), subtract(even, odd), add(even, odd))
+    result = _by_factors(subtract(even, odd), add(even, odd))
     for _ in range(SQUARINGS):
         pending = greater(1.0, scale)
         result = where(pending, matmul(result, result), result)

@@ -11,6 +11,7 @@ import scipy.linalg
 
 import tenferro as tnf
 from tenferro import errors
+from tenferro.api import linalg as surface
 from tests.levels import LEVELS
 from xla_peer import XlaExecutor
 
@@ -165,6 +166,48 @@ def test_values_and_cotangents_through_pjrt(name: str, dtype: str, xla: XlaExecu
     for a, b in zip(tnf.types.flatten(native)[0], tnf.types.flatten(peer)[0], strict=True):
         assert a.dtype == b.dtype
         assert np.max(np.abs(a - b), initial=0) <= precision * (1 + np.max(np.abs(a), initial=0))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["solve", "solve vector", "solve broadcast", "inv batched", "expm", "power of the inverse"],
+)
+def test_large_matrices_are_solved_by_factors(
+    name: str, xla: XlaExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fn, args = arguments(name, "c16")
+
+    def pulled(*args: Any) -> Any:
+        y, pull = tnf.vjp(fn, *args)
+        return y, *pull(tnf.ones_like(y))
+
+    expected = pulled(*args)
+    monkeypatch.setattr(surface, "FACTORED", 1)
+    tnf.check_grads(fn, args, order=2, rtol=1e-7)
+    program = tnf.compile(pulled, *args)
+    assert "lu_solve" in str(program)
+    for found in (program.run(*args), xla.run(program, *args)):
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
+    batched = [np.stack([x, 2 * x, -x]) for x in args]
+    for several in (tnf.vmap(pulled)(*batched), tnf.jit(tnf.vmap(pulled))(*batched)):
+        for found, *ones in zip(
+            several, *[pulled(*each) for each in zip(*batched, strict=True)], strict=True
+        ):
+            np.testing.assert_allclose(found, np.stack(ones), rtol=1e-9, atol=1e-9)
+
+
+def test_a_large_matrix_is_factorised_once() -> None:
+    a, b = random(70, 70) + 8 * np.eye(70), random(70, 3)
+
+    def fn(a: Any, b: Any) -> Any:
+        return tnf.sum(la.solve(a, b)) + tnf.sum(la.solve(a, 2 * b)) + tnf.sum(la.inv(a))
+
+    program = tnf.compile(tnf.value_and_grad(fn, (0, 1)), a, b)
+    assert [i.op.name for i in program.instructions].count("tenferro.lu.v1") == 1
+    tnf.check_grads(fn, (a, b), order=1, rtol=1e-6)
+    singular = np.zeros((70, 70))
+    assert not np.isfinite(la.solve(singular, b)).any()
 
 
 @both_kinds

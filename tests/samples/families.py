@@ -48,6 +48,7 @@ class FamilySample:
         expected: what `shown` of the outputs is, by definition.
         shown: a function of the outputs that has one value.
         exempt: columns of the ledger without a meaning here, and why.
+        given: the op's operands, as a function of the inputs.
     """
 
     op: Any
@@ -55,6 +56,7 @@ class FamilySample:
     expected: tuple[Array, ...]
     shown: Callable[..., tuple[Any, ...]] = as_they_are
     exempt: Mapping[str, str] = field(default_factory=dict)
+    given: Callable[..., tuple[Any, ...]] = as_they_are
 
     @property
     def name(self) -> str:
@@ -73,7 +75,7 @@ class FamilySample:
 
     def fn(self, *inputs: Any) -> tuple[Any, ...]:
         """The op, and what is shown of its outputs."""
-        outputs = apply(self.op, *inputs)
+        outputs = apply(self.op, *self.given(*inputs))
         return self.shown(*(outputs if isinstance(outputs, tuple) else (outputs,)))
 
     def assert_right(self, found: Any, expected: Any) -> None:
@@ -195,6 +197,21 @@ def solve(dtype: DType) -> Iterator[FamilySample]:
     x = wide(ordinary_values((3, 2), dtype, 2))
     for name, turned in TRANSPOSED.items():
         yield FamilySample(la.Solve(name), in_dtype(dtype, a, turned(a) @ x), in_dtype(dtype, x))
+
+
+def lu_solve(dtype: DType) -> Iterator[FamilySample]:
+    def with_factors(a: Any, b: Any) -> Any:
+        return (a, *apply(la.Lu(), a), b)
+
+    for sample in solve(dtype):
+        op = la.LuSolve(sample.op.transpose)
+        yield FamilySample(
+            op,
+            sample.inputs,
+            sample.expected,
+            exempt={"interpreter": NOT_INTERPRETED},
+            given=with_factors,
+        )
 
 
 def triangular_solve(dtype: DType) -> Iterator[FamilySample]:
@@ -322,6 +339,7 @@ FAMILY_SAMPLES: dict[type[Any], list[FamilySample]] = {
     la.Eig: in_each(eig, FOUR),
     la.Lu: in_each(lu, FOUR),
     la.Solve: in_each(solve, FOUR),
+    la.LuSolve: in_each(lu_solve, FOUR),
     la.TriangularSolve: in_each(triangular_solve, FOUR),
     la.Distinct: in_each(distinct, REAL),
     Fft: in_each(fourier, FOUR),

@@ -6,6 +6,7 @@ from typing import Any
 
 from lowering.extensions import register_extension_lowering
 from lowering.families.linalg import inline, library, tpu
+from lowering.families.linalg.factors import lu_solve
 from lowering.families.linalg.matrix import without_complex128_on_tpu
 from lowering.writer import Value, Writer
 from tenferro.errors import UnsupportedError
@@ -31,5 +32,6 @@ def register() -> None:
     for family_id, rule in inline.RULES.items():
         register_extension_lowering(family_id, rule, "inline")
     register_extension_lowering("tenferro.distinct.v1", distinct)
-    solve = without_complex128_on_tpu(library.triangular_solve)
-    register_extension_lowering("tenferro.triangular_solve.v1", solve)
+    for family, rule in (("triangular_solve", library.triangular_solve), ("lu_solve", lu_solve)):
+        checked = without_complex128_on_tpu(rule)
+        register_extension_lowering(f"tenferro.{family}.v1", checked)

@@ -23,6 +23,7 @@ __all__ = [
     "Eig",
     "Eigh",
     "Lu",
+    "LuSolve",
     "Qr",
     "Solve",
     "Svd",
@@ -211,6 +212,37 @@ class Solve(Solver):
     transpose: str = "N"
 
 
+@extension_family("tenferro", "lu_solve", version=1)
+@dataclass(frozen=True)
+class LuSolve(ExtensionOp):
+    """X with op(A) X = B for (A, packed, perm, B), the factors being what `Lu` gives for A.
+
+    op is "N", "T" or "C". A itself is not read: it is what the solution has a derivative for, which
+    is solved for with the same factors.
+    """
+
+    transpose: str = "N"
+    input_count = 4
+
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        dtypes, shapes = (
+            (input_dtypes[0], input_dtypes[3]),
+            (input_shapes[0], input_shapes[3]),
+        )
+        (x,) = Solver.infer_output_meta(self, dtypes, shapes)  # pyright: ignore[reportArgumentType]  # because it reads nothing of a solver
+        factors = [
+            (input_dtypes[0], tuple(input_shapes[0])),
+            (DType.I64, tuple(input_shapes[0][:-1])),
+        ]
+        given = [(input_dtypes[i], tuple(input_shapes[i])) for i in (1, 2)]
+        if given != factors:
+            raise ShapeError(
+                f"LuSolve: x1 and x2 are the factors of x0, {factors[0]} and {factors[1]}; got {given[0]} "
+                f"and {given[1]}"
+            )
+        return [x]
+
+
 @extension_family("tenferro", "distinct", version=1)
 @dataclass(frozen=True)
 class Distinct(ExtensionOp):
@@ -229,5 +261,6 @@ FAMILIES: tuple[type[Any], ...] = (
     Lu,
     TriangularSolve,
     Solve,
+    LuSolve,
     Distinct,
 )

@@ -10,6 +10,7 @@ algorithms", 2020; Wan and Zhang, "Automatic differentiation for complex valued 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -338,6 +339,7 @@ class LuRule(MatrixRule):
 
 
 FLIPPED = {"N": "C", "C": "N"}
+TURNED: dict[str, Callable[[Value], Value]] = {"N": lambda x: x, "T": swapped, "C": adjoint}
 
 
 class SolverRule(MatrixRule):
@@ -347,9 +349,7 @@ class SolverRule(MatrixRule):
         (a, _), (x,), (a_dot, b_dot) = primals, outputs, tangents
         change = None
         if a_dot is not None:
-            part = self.read(op, a_dot)
-            part = {"N": part, "T": swapped(part), "C": adjoint(part)}[op.transpose]
-            change = -matmul(part, x)
+            change = -matmul(TURNED[op.transpose](self.read(op, a_dot)), x)
         return builder.apply(op, a, add(b_dot, change))
 
     def read(self, op: Any, a_dot: Value) -> Value:
@@ -369,6 +369,28 @@ class SolveRule(SolverRule):
     """See `SolverRule`."""
 
     family_id = fam.Solve.family_id
+
+
+class LuSolveRule(MatrixRule):
+    """As `SolverRule`, by the factors that are there; they depend on A alone, whose tangent says it all."""
+
+    family_id = fam.LuSolve.family_id
+
+    def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
+        a, packed, perm, _ = primals
+        a_dot, _, _, b_dot = tangents
+        change = None if a_dot is None else -matmul(TURNED[op.transpose](a_dot), outputs[0])
+        return builder.apply(op, a, packed, perm, add(b_dot, change))
+
+    def transpose_rule(
+        self, op: Any, builder: Any, inputs: Any, linear: Any, cotangents: Any
+    ) -> Any:
+        (a, packed, perm, _), (y_bar,) = inputs, cotangents
+        if op.transpose == "T":
+            x = builder.apply(fam.LuSolve("N"), conj(a), conj(packed), perm, y_bar)
+        else:
+            x = builder.apply(fam.LuSolve(FLIPPED[op.transpose]), a, packed, perm, y_bar)
+        return None, None, None, x
 
 
 class TriangularSolveRule(SolverRule):
@@ -402,6 +424,7 @@ def rule_set() -> ExtensionRuleSet:
             EigRule(),
             LuRule(),
             SolveRule(),
+            LuSolveRule(),
             TriangularSolveRule(),
             DistinctRule(),
         ]

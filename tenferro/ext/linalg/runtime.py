@@ -94,20 +94,36 @@ def lu(op: fam.Lu, a: Array) -> Any:
     from scipy.linalg import lapack
 
     (getrf,) = lapack.get_lapack_funcs(("getrf",), (a,))
+    (laswp,) = lapack.get_lapack_funcs(("laswp",), dtype=np.float64)
 
     def one(matrix: Array) -> tuple[Array, Array]:
         m = matrix.shape[0]
-        perm = np.arange(m)
         if matrix.size == 0:
-            return matrix, perm
+            return matrix, np.arange(m)
         packed, pivots, _ = getrf(matrix)
-        for i, pivot in enumerate(pivots):
-            perm[i], perm[pivot] = perm[pivot], perm[i]
-        return packed, perm
+        order = laswp(np.arange(m, dtype=np.float64)[:, None], pivots)
+        return packed, order[:, 0].astype(np.int64)
 
     if a.shape[:-2] and 0 in a.shape[:-2]:
         return a, np.zeros(a.shape[:-1], np.int64)
     return each_matrix(one, a)
+
+
+def lu_solve(op: fam.LuSolve, a: Array, packed: Array, perm: Array, b: Array) -> Array:
+    """By two trsm; A[perm] = L U, so that A^T X = B is U^T L^T X[perm] = B."""
+    if b.size == 0:
+        return b
+    low = fam.TriangularSolve(lower=True, unit_diagonal=True, transpose=op.transpose)
+    up = fam.TriangularSolve(lower=False, transpose=op.transpose)
+
+    def one(packed: Array, perm: Array, right: Array) -> tuple[Array]:
+        if op.transpose == "N":
+            return (triangular_solve(up, packed, triangular_solve(low, packed, right[perm])),)
+        found = np.empty_like(right)
+        found[perm] = triangular_solve(low, packed, triangular_solve(up, packed, right))
+        return (found,)
+
+    return each_matrix(one, packed, perm, b)[0] if packed.ndim > 2 else one(packed, perm, b)[0]
 
 
 def triangular_solve(op: fam.TriangularSolve, a: Array, b: Array) -> Array:
@@ -195,6 +211,7 @@ KERNELS: dict[type[Any], Callable[..., Any]] = {
     fam.Lu: lu,
     fam.TriangularSolve: triangular_solve,
     fam.Solve: solve,
+    fam.LuSolve: lu_solve,
     fam.Distinct: distinct,
 }
 

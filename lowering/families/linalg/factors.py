@@ -1,0 +1,32 @@
+"""Solves by factors that are there: rows in another order, and two triangles; the same on every platform."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lowering.families.linalg.inline.values import values_of
+from lowering.families.linalg.matrix import permuted, triangular
+from lowering.writer import Value, Writer
+from tenferro.extension.algebra import emit_all, iota_along
+from tenferro.extension.ops import Sort
+
+__all__ = ["lu_solve"]
+
+
+def lu_solve(op: Any, w: Writer, a: Value, packed: Value, perm: Value, b: Value) -> Value:
+    """A[perm] = L U: X = U^-1 L^-1 B[perm]; of a transpose, X[perm] = L^-T U^-T B."""
+    if op.transpose == "N":
+        low = triangular(w, packed, permuted(w, perm, b), lower=True, unit_diagonal=True)
+        return triangular(w, packed, low, lower=False, unit_diagonal=False)
+    high = triangular(w, packed, b, lower=False, unit_diagonal=False, transpose=op.transpose)
+    x = triangular(w, packed, high, lower=True, unit_diagonal=True, transpose=op.transpose)
+    return permuted(w, inverse(w, perm), x)
+
+
+def inverse(w: Writer, perm: Value) -> Value:
+    """Where each number stands in a permutation."""
+    (given,) = values_of(w, perm)
+    _, places = emit_all(
+        Sort(given.rank - 1, True, 2), given, iota_along(given, given.shape, given.rank - 1)
+    )
+    return places.handle
