@@ -7,6 +7,7 @@ import sys
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from operator import is_
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,37 @@ def test_a_long_program_is_cut_and_small_recursion_limits_do_not_matter() -> Non
     program = tnf.compile(fn, np.ones(2))
     assert program.source().count("def run_") >= 3
     np.testing.assert_array_equal(program.run(np.ones(2)), [3001.0, 3001.0])
+
+
+def test_functions_that_read_alike_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With constants and kernels of their own."""
+    monkeypatch.setattr(straight_line, "LONGEST", 20)
+    rng = np.random.default_rng(0)
+    factors, axes = rng.normal(size=(40, 3, 3)), rng.integers(2, size=40)
+
+    def fn(x: Any) -> Any:
+        for factor, axis in zip(factors, axes, strict=True):
+            x = tnf.sin(x * factor + tnf.sum(x, axis=int(axis), keepdims=True))
+        return x
+
+    x = rng.normal(size=(3, 3))
+    program = tnf.compile(fn, x)
+    line = tnf.GraphExecutor().compile(program).straight_line
+    codes = {part.function.__code__.replace(co_name="", co_filename="") for part in line.parts}
+    assert len(codes) <= 3 < len(line.parts)
+    expected = x
+    for factor, axis in zip(factors, axes, strict=True):
+        expected = np.sin(expected * factor + np.sum(expected, axis=int(axis), keepdims=True))
+    np.testing.assert_array_equal(line.run([x])[0], expected)
+    assert program.source().count("def run_") == len(line.parts)
+
+
+def test_periods() -> None:
+    rng = np.random.default_rng(0)
+    for n in range(1, 60):
+        kinds = ([rng.choice([int, float]) for _ in range(rng.integers(1, 9))] * n)[:n]
+        fits = [p for p in range(1, n + 1) if all(map(is_, kinds, kinds[p:]))]
+        assert straight_line._period(kinds) == min(fits)
 
 
 def test_scalars_stay_arrays_where_people_see_them() -> None:

@@ -15,7 +15,7 @@ from tenferro.collector import without_collections
 from tenferro.dims import ShapeExtent, extent_of
 from tenferro.errors import TenferroError
 from tenferro.exec.extensions import ExtensionRegistry
-from tenferro.exec.grouping import SMALLEST
+from tenferro.exec.grouping import is_large
 from tenferro.exec.kernels import KERNELS, Kernel
 from tenferro.exec.memory import Arena
 from tenferro.exec.run import repeated, run_instructions
@@ -112,15 +112,14 @@ class ExecProgram:
         """From the second run on, because to generate and compile takes longer than the loop takes once;
         where arrays are large enough for groups, at once.
         """
-        return next(self._later) or self._has_large_arrays
+        return next(self._later) or self.has_large_arrays
 
     @cached_property
-    def _has_large_arrays(self) -> bool:
-        return any(
-            spec.is_static and spec.size >= SMALLEST
-            for step in self.instructions
-            for spec in step.output_types
-        )
+    def has_large_arrays(self) -> bool:
+        """Whether a group may begin anywhere."""
+        known = {id(x): x for step in self.instructions for x in step.output_types}
+        known |= {id(x): x for x in self.input_types}
+        return any(map(is_large, known.values()))
 
     @cached_property
     def straight_line(self) -> StraightLine:
@@ -163,18 +162,19 @@ def compile_std_to_exec(
     resources = Resources() if resources is None else resources
     for rewrite in passes:
         program = rewrite(program)
-    instructions = tuple(
+    types = program.types
+    instructions = tuple([
         ExecInstruction(
-            op=instruction.op,
-            kernel=kernel_of(instruction.op, passes, registry, resources, instruction.source),
-            input_slots=instruction.inputs,
-            output_slots=instruction.outputs,
-            output_types=tuple(program.types[slot] for slot in instruction.outputs),
-            last_use=instruction.last_use,
-            source=instruction.source,
+            op,
+            kernel_of(op, passes, registry, resources, source),
+            inputs,
+            outputs,
+            tuple([types[slot] for slot in outputs]),
+            last_use,
+            source,
         )
-        for instruction in program.instructions
-    )
+        for op, inputs, outputs, last_use, source in program.instructions
+    ])  # fmt: skip
     return ExecProgram(
         instructions=instructions,
         input_slots=program.input_slots,

@@ -22,7 +22,7 @@ from tenferro.types import DType, TensorSpec
 if TYPE_CHECKING:
     from tenferro.exec.exec_program import ExecInstruction, ExecProgram
 
-__all__ = ["ELEMENTWISE", "REDUCTIONS", "Group", "grouped"]
+__all__ = ["ELEMENTWISE", "REDUCTIONS", "Group", "grouped", "is_large"]
 
 ELEMENTWISE = frozenset({*el.CARDS, *an.CARDS} - {el.BitcastConvert})
 REDUCTIONS = (
@@ -67,6 +67,11 @@ class Group:
         return (*self.gives, *self.totals)
 
 
+def is_large(spec: TensorSpec) -> bool:
+    """Whether a group may begin with a value of this type."""
+    return spec.is_static and spec.size >= SMALLEST
+
+
 def grouped(
     program: ExecProgram, specs: Sequence[Any], skipped: Sequence[bool]
 ) -> Iterator[int | Group]:
@@ -74,6 +79,9 @@ def grouped(
 
     An instruction that needs nothing of the run before it goes ahead of it, so that runs are long.
     """
+    if not program.has_large_arrays:
+        yield from [index for index, is_skipped in enumerate(skipped) if not is_skipped]
+        return
     readers: dict[int, list[int]] = {}
     for index, step in enumerate(program.instructions):
         for slot in step.input_slots:
@@ -132,8 +140,7 @@ class _Run:
     def _is_large(self, step: ExecInstruction) -> bool:
         """Whether a group may begin with it: by its result, or by what it reduces."""
         x = self.specs[step.input_slots[0]] if isinstance(step.op, REDUCTIONS) else None
-        spec = step.output_types[0] if x is None else x
-        return spec.is_static and spec.size >= SMALLEST
+        return is_large(step.output_types[0] if x is None else x)
 
     def _lead(self, step: ExecInstruction) -> int | None:
         """How many leading axes the group has with this instruction in it; None where it does not fit."""

@@ -2,17 +2,17 @@
 
 An interpreter's loop costs several times what NumPy's own call does on small arrays. The function that is
 generated here has one line per instruction, with the kernel's own function called by name; `del` at the
-last use lets NumPy take the memory again at once. Programs that are too long for one function are cut.
+last use lets NumPy take the memory again at once. Programs that are too long for one function are cut, and
+where they repeat themselves, in steps of what repeats: functions that read alike are compiled once.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from types import TracebackType
+from types import CodeType, FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -120,10 +120,7 @@ class Part:
 def straight_line(program: ExecProgram) -> StraightLine:
     """Generate and compile the functions of a program."""
     writer = _Writer(program)
-    count = len(writer.units)
-    cuts = [*range(0, max(count, 1), LONGEST), max(count, 1)]
-    whole = len(cuts) == 2
-    parts = tuple([writer.part(a, min(b, count), whole) for a, b in pairwise(cuts)])
+    parts = tuple(writer.parts())
     return StraightLine(
         parts=parts,
         source="\n\n".join([*[part.source for part in parts], *writer.tiles]),
@@ -167,6 +164,20 @@ class _Locals:
         return f"{', '.join(targets)} = {call}{gone}"
 
 
+def _period(kinds: Sequence[Any]) -> int:
+    """The smallest number of places after which a sequence repeats itself, by the prefix function.
+
+    Source: Knuth, Morris and Pratt, "Fast pattern matching in strings", 1977.
+    """
+    borders = [0]
+    for kind in kinds[1:]:
+        length = borders[-1]
+        while length and kinds[length] is not kind:
+            length = borders[length - 1]
+        borders.append(length + (kinds[length] is kind))
+    return len(kinds) - borders[-1]
+
+
 def _is_elementwise(function: Any) -> bool:
     """A ufunc of elements, which takes scalars and a buffer; np.matmul is one of matrices."""
     return isinstance(function, np.ufunc) and function.signature is None
@@ -178,9 +189,12 @@ class _Writer:
     def __init__(self, program: ExecProgram) -> None:
         self.program = program
         self.known: dict[int, Any] = {}
+        # Of the function being written: its locals, its globals, and what these are called.
         self.locals = _Locals(())
-        self.names: dict[str, Any] = {"asarray": np.asarray}
+        self.names: dict[str, Any] = {}
         self.functions: dict[Any, str] = {}
+        self.constants: dict[int, str] = {}
+        self.compiled: dict[str, CodeType] = {}
         self.inputs = set(program.input_slots)
         self.specs: list[TensorSpec | None] = [None] * program.n_slots
         for slot, spec in zip(program.input_slots, program.input_types, strict=True):
@@ -211,7 +225,7 @@ class _Writer:
     def _fold(self, index: int) -> bool:
         """Compute it now, where every operand is known and the result is small or a view."""
         step = self.program.instructions[index]
-        if not all(slot in self.known for slot in step.input_slots):
+        if not self.known.keys() >= set(step.input_slots):
             return False
         small = all([spec.is_static and spec.size <= LARGEST_FOLDED for spec in step.output_types])
         if isinstance(step.op, Extension | ControlOp) or not (small or isinstance(step.op, FREE)):
@@ -257,6 +271,21 @@ class _Writer:
                 found -= set(step.input_slots)
         return found
 
+    def parts(self) -> Iterator[Part]:
+        """The functions, one if the program is not too long."""
+        count = len(self.units)
+        if count <= LONGEST:
+            yield self.part(0, count, whole=True)
+            return
+        steps = self.program.instructions
+        kinds = [None if isinstance(unit, Group) else type(steps[unit].op) for unit in self.units]
+        start = 0
+        while start < count:
+            period = _period(kinds[start : start + LONGEST])
+            stop = min(start + LONGEST - LONGEST % period, count)
+            yield self.part(start, stop, whole=False)
+            start = stop
+
     def part(self, start: int, stop: int, whole: bool) -> Part:
         """The function of some units; of the whole program, it takes the arguments."""
         units = self.units[start:stop]
@@ -272,9 +301,10 @@ class _Writer:
         if not whole:
             self.lookers = {}  # because the caller holds what it hands over
         self.locals = _Locals(takes)
+        self.names, self.functions, self.constants = {"asarray": np.asarray}, {}, {}
         names = self.locals.of
         parameters = [*(["arena"] if self.blocks else []), *[names[slot] for slot in takes]]
-        lines = [f"def run_{start}({', '.join(parameters)}):"]
+        lines = [f"({', '.join(parameters)}):"]
         # Arguments that are numbers to ufuncs, as numbers.
         lines += [
             f"    {names[slot]} = {names[slot]}[()]"
@@ -290,11 +320,21 @@ class _Writer:
         given = ", ".join(self._name(slot) for slot in gives)
         lines.append(f"    return [{given}]")
         source = "\n".join(lines)
-        file = f"<tenferro program {id(self.program):x}, from {start}>"
-        exec(compile(source, file, "exec"), self.names)
+        name, file = f"run_{start}", f"<tenferro program {id(self.program):x}, from {start}>"
+        code = self._compiled(source).replace(co_name=name, co_filename=file)
         self.places[file] = places
         drops = tuple(slot for slot in taken if self.last_read.get(slot, -1) < stop)
-        return Part(self.names[f"run_{start}"], source, tuple(takes), tuple(gives), drops)
+        function = FunctionType(code, self.names)
+        return Part(function, f"def {name}{source}", tuple(takes), tuple(gives), drops)
+
+    def _compiled(self, source: str) -> CodeType:
+        """The code of a function, given without `def` and name."""
+        code = self.compiled.get(source)
+        if code is None:
+            module = compile(f"def run{source}", "<tenferro program>", "exec")
+            (code,) = [each for each in module.co_consts if isinstance(each, CodeType)]
+            self.compiled[source] = code
+        return code
 
     def _dying(self, position: int) -> list[int]:
         """Slots that this unit is the last to read."""
@@ -352,9 +392,12 @@ class _Writer:
     def _name(self, slot: int) -> str:
         if slot not in self.known:
             return self.locals.of[slot]
-        value = self.known[slot]
-        self.names[f"c{slot}"] = value[()] if slot in self.scalar_ok else value
-        return f"c{slot}"
+        name = self.constants.get(slot)
+        if name is None:
+            name = self.constants[slot] = f"c{len(self.constants)}"
+            value = self.known[slot]
+            self.names[name] = value[()] if slot in self.scalar_ok else value
+        return name
 
     def _function(self, function: Any, name: str) -> str:
         key = function if isinstance(function, np.ufunc) else id(function)

@@ -60,7 +60,7 @@ class Graph:
         self.sources: list[SourceLine | None] = []
         self.guards = GuardLog()
         self.marked = False
-        self._applied: dict[tuple[StdTensorOp, tuple[int, ...]], tuple[int, ...]] = {}
+        self._applied: dict[tuple[Any, tuple[int, ...]], tuple[int, ...]] = {}
         self._inferred: dict[Any, tuple[TensorSpec, ...]] = {}
         self._find_caller = CallerFinder()
 
@@ -85,7 +85,9 @@ class Graph:
         Raises:
             TenferroError: what the op's rule refuses, with the user's line.
         """
-        key = (op, inputs)
+        kind = type(op)
+        known: Any = op if kind.payload_of else kind  # because a class is hashed sooner
+        key = (known, inputs)
         outputs = self._applied.get(key)
         if outputs is not None:
             return outputs
@@ -93,13 +95,13 @@ class Graph:
             source = self._find_caller()
         types = self.types
         # Types are few, and values share them.
-        known = (op, *[id(types[value]) for value in inputs])
+        known = (known, *[id(types[value]) for value in inputs])
         specs = self._inferred.get(known)
         if specs is None:
             specs = self._infer(op, inputs, source, known)
         start = len(types)
-        types.extend(specs)
-        outputs = tuple(range(start, start + len(specs)))
+        types += specs
+        outputs = (start,) if len(specs) == 1 else tuple(range(start, len(types)))
         self.nodes.append(Node(op, inputs, outputs))
         self.sources.append(source)
         self._applied[key] = outputs
@@ -126,7 +128,8 @@ class Graph:
         What was computed once stays so when a derivative needs more of it than its result.
         """
         node = self.nodes[index]
-        known = self._applied.get((op, node.inputs))
+        key = (op if type(op).payload_of else type(op), node.inputs)
+        known = self._applied.get(key)
         if known is not None:
             return known
         specs = op.infer(*[self.types[value] for value in node.inputs], guards=self.guards)
@@ -134,7 +137,7 @@ class Graph:
         self.types.extend(specs[len(node.outputs) :])
         outputs = (*node.outputs, *range(start, len(self.types)))
         self.nodes[index] = Node(op, node.inputs, outputs)
-        self._applied[op, node.inputs] = outputs
+        self._applied[key] = outputs
         return outputs
 
     def add_mark(

@@ -25,7 +25,7 @@ def card(cls: type[Card]) -> type[Card]:
     """
     made: Any = dataclass(repr=False, eq=False)(cls)
     compared = [entry.name for entry in fields(made) if entry.compare]
-    made._payload = attrgetter(*compared) if compared else None
+    made.payload_of = attrgetter(*compared) if compared else None
     return made
 
 
@@ -48,18 +48,19 @@ class StdTensorOp:
     input_count: ClassVar[Any] = 1
     output_count: ClassVar[Any] = 1
 
-    _payload: ClassVar[attrgetter[Any] | None] = None
+    payload_of: ClassVar[attrgetter[Any] | None] = None
+    """Gives what tells two ops of the class apart; None where nothing does."""
 
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
         if type(self) is not type(other):
             return False
-        payload = type(self)._payload
+        payload = type(self).payload_of
         return payload is None or payload(self) == payload(other)
 
     def __hash__(self) -> int:
-        payload = type(self)._payload
+        payload = type(self).payload_of
         return hash(type(self) if payload is None else (type(self), payload(self)))
 
     def __setattr__(self, name: str, value: Any) -> None:

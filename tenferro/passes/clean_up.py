@@ -35,7 +35,7 @@ def clean_up(program: GraphProgram) -> GraphProgram:
     def rule(
         graph: Graph, op: StdTensorOp, inputs: Values, source: SourceLine | None
     ) -> Values | None:
-        known.follow(graph)
+        known.graph = graph
         simplify = RULES.get(type(op))
         return None if simplify is None else simplify(known, op, inputs, source)
 
@@ -44,11 +44,12 @@ def clean_up(program: GraphProgram) -> GraphProgram:
 
 def is_splat_of(known: Producers, value: int, number: Any) -> bool:
     """True when every element of `value` is known to have exactly the bits of `number`."""
-    broadcast = known.of(value, BroadcastInDim)
-    constant = known.of(broadcast.inputs[0] if broadcast else value, Constant)
-    if constant is None:
+    node = known.node(value)
+    if node is not None and type(node.op) is BroadcastInDim:
+        node = known.node(node.inputs[0])
+    if node is None or not isinstance(node.op, Constant):
         return False
-    array = constant.op.array  # type: ignore[attr-defined]  # because the card is Constant
+    array = node.op.array
     wanted = np.asarray(number).astype(array.dtype).tobytes()
     return array.size > 0 and array.tobytes() == wanted * array.size
 

@@ -32,7 +32,7 @@ def fold_transposes(program: GraphProgram) -> GraphProgram:
     def rule(
         graph: Graph, op: StdTensorOp, inputs: tuple[int, ...], source: SourceLine | None
     ) -> tuple[int, ...] | None:
-        known.follow(graph)
+        known.graph = graph
         if not isinstance(op, DotGeneral):
             return None
         folded, lhs, rhs = op, *inputs

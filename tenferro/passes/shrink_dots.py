@@ -36,7 +36,7 @@ def shrink_dots(program: GraphProgram) -> GraphProgram:
     def rule(
         graph: Graph, op: StdTensorOp, inputs: tuple[int, ...], source: SourceLine | None
     ) -> tuple[int, ...] | None:
-        known.follow(graph)
+        known.graph = graph
         if not isinstance(op, DotGeneral) or not _is_large(op, [graph.types[x] for x in inputs]):
             return None
         dot = _Dot.of(known, op, inputs, source)

@@ -63,15 +63,17 @@ class Producers:
         self._made: dict[int, Node] = {}
         self._seen = 0
 
-    def follow(self, graph: Graph) -> None:
-        """Take note of the nodes that have come since."""
-        self.graph = graph
-        for index in range(self._seen, len(graph.nodes)):
-            for output in graph.nodes[index].outputs:
-                self._made[output] = graph.nodes[index]
-        self._seen = len(graph.nodes)
+    def node(self, value: int) -> Node | None:
+        """The node that made `value`; None for an input."""
+        nodes, made = self.graph.nodes, self._made
+        for index in range(self._seen, len(nodes)):
+            node = nodes[index]
+            for output in node.outputs:
+                made[output] = node
+        self._seen = len(nodes)
+        return made.get(value)
 
     def of(self, value: int, card: type[StdTensorOp]) -> Node | None:
         """The node that made `value`, if it is of that card."""
-        node = self._made.get(value)
+        node = self.node(value)
         return node if node is not None and type(node.op) is card else None
