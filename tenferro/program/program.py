@@ -100,7 +100,7 @@ class GraphProgram:
             needed[value] = wanted[value]
         kept: list[int] = []
         pruned: dict[int, tuple[StdTensorOp, tuple[int, ...], tuple[int, ...]]] = {}
-        nodes, sources, known = graph.nodes, graph.sources, graph.types
+        nodes, sources, known, marked = graph.nodes, graph.sources, graph.types, graph.marked
         for index in range(len(nodes) - 1, -1, -1):
             op, taken, made = nodes[index]
             for value in made:
@@ -113,7 +113,7 @@ class GraphProgram:
                 smaller, inner, outer = op.pruned([bool(needed[value]) for value in made])
                 taken, made = tuple([taken[i] for i in inner]), tuple([made[i] for i in outer])
                 pruned[index] = smaller, taken, made
-            if isinstance(op, Mark):
+            if marked and isinstance(op, Mark):
                 for position, value in zip(op.takes, made, strict=True):
                     needed[taken[position]] |= needed[value] & wanted[taken[position]]
             else:
@@ -125,7 +125,7 @@ class GraphProgram:
         types = [known[value] for value in inputs]
         drafts: list[Draft] = []
         # What two names of one value were used for is one instruction once the names are gone.
-        applied: dict[Any, tuple[int, ...]] | None = {} if graph.marked else None
+        applied: dict[Any, tuple[int, ...]] | None = {} if marked else None
         for index in reversed(kept):
             op, taken, made = pruned.get(index) or nodes[index]
             if isinstance(op, Mark):
