@@ -8,21 +8,22 @@ import weakref
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any
+from queue import SimpleQueue
+from typing import Any, TypeAlias
 
 from tenferro.exec.aligned import aligned_bytes, rounded
 
-if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
-
 __all__ = ["Workers", "shared"]
 
+Task: TypeAlias = tuple[Callable[[int, int], None], int, int, "SimpleQueue[BaseException | None]"]
+"""A function, the part of the work it is called on, and where it is reported to be done."""
 LARGEST_SCRATCH = 1 << 26
 """Bytes that a thread keeps."""
 
 
 class Workers:
-    """A pool of threads that is made when first needed.
+    """Threads that are made when first needed, and wait at a queue: waking one costs as much as a small
+    kernel, and futures would cost it twice.
 
     Args:
         threads: how many work at once; None takes the machine's cores.
@@ -32,7 +33,7 @@ class Workers:
         self.count = _cores() if threads is None else threads
         self._blas_threads: int | None = None
         self._lock = threading.Lock()
-        self._pool: ThreadPoolExecutor | None = None
+        self._tasks: SimpleQueue[Task | None] | None = None
         self._local = threading.local()
 
     def share(self, work: Callable[[int, int], None], rows: int, step: int, alone: bool) -> None:
@@ -43,15 +44,17 @@ class Workers:
             work(0, rows)
             return
         cuts = [min(rows, step * (tiles * i // count)) for i in range(count + 1)]
-        pool = self._threads()
-        futures: list[Future[None]] = [pool.submit(work, a, b) for a, b in pairwise(cuts[1:])]
+        tasks, done = self._queue(), SimpleQueue[BaseException | None]()
+        for start, stop in pairwise(cuts[1:]):
+            tasks.put((work, start, stop, done))
         try:
             work(cuts[0], cuts[1])
         finally:
-            for future in futures:
-                future.exception()  # so that nothing writes to a result after this returns
-        for future in futures:
-            future.result()
+            # All have ended before this returns, so that nothing writes to a result afterwards.
+            errors = [done.get() for _ in range(count - 1)]
+        for error in errors:
+            if error is not None:
+                raise error
 
     def scratch(self, sizes: Sequence[int]) -> list[Any]:
         """Arrays of so many bytes each, which are this thread's until it asks again."""
@@ -70,20 +73,42 @@ class Workers:
             self._blas_threads = _blas_threads()
         return self._blas_threads > 1
 
-    def _threads(self) -> ThreadPoolExecutor:
+    def _queue(self) -> SimpleQueue[Task | None]:
         with self._lock:
-            if self._pool is None:
-                from concurrent.futures import ThreadPoolExecutor  # because importing it takes long
-
-                self._pool = ThreadPoolExecutor(max(self.count - 1, 1), "tenferro")
+            if self._tasks is None:
+                tasks = self._tasks = SimpleQueue()
+                others = max(self.count - 1, 1)
+                for number in range(others):
+                    threading.Thread(
+                        target=_serve, args=(tasks,), name=f"tenferro_{number}", daemon=True
+                    ).start()
+                weakref.finalize(self, _dismiss, tasks, others)
                 if hasattr(os, "register_at_fork"):
                     mine = weakref.ref(self)
                     os.register_at_fork(after_in_child=lambda: _abandon(mine()))
-            return self._pool
+            return self._tasks
 
     def abandon(self) -> None:
         """Forget the threads of the parent, in a process that was forked."""
-        self._pool = None
+        self._tasks = None
+
+
+def _serve(tasks: SimpleQueue[Task | None]) -> None:
+    """What a thread does: one task after the other, until there is none."""
+    while (task := tasks.get()) is not None:
+        work, start, stop, done = task
+        error = None
+        try:
+            work(start, stop)
+        except BaseException as raised:  # because it is raised again where the result is wanted
+            error = raised
+        done.put(error)
+        del task, work, done, error  # because arrays must not live until the next task
+
+
+def _dismiss(tasks: SimpleQueue[Task | None], count: int) -> None:
+    for _ in range(count):
+        tasks.put(None)
 
 
 def shared(

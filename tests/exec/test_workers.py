@@ -1,10 +1,15 @@
 """What the executor's threads know of their surroundings."""
 
+import gc
 import os
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
+
+from tenferro.exec.workers import Workers
 
 COUNTED = "from tenferro.exec.workers import Workers; print(Workers(2).blas_is_threaded())"
 
@@ -19,3 +24,32 @@ def test_threads_of_blas_are_those_it_was_given(count: int) -> None:
         [sys.executable, "-c", COUNTED], env=environment, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == str(count > 1)
+
+
+def test_all_parts_are_done_and_the_first_error_is_raised() -> None:
+    workers = Workers(3)
+    done: list[tuple[int, int, str]] = []
+
+    def work(start: int, stop: int) -> None:
+        time.sleep(0.01 * start)
+        done.append((start, stop, threading.current_thread().name))
+        if start:
+            raise ValueError(f"from {start}")
+
+    with pytest.raises(ValueError, match="from 4"):
+        workers.share(work, 11, 2, alone=False)
+    assert sorted(part[:2] for part in done) == [(0, 4), (4, 8), (8, 11)]
+    assert len({name for *_, name in done}) == 3
+    with pytest.raises(ZeroDivisionError):
+        workers.share(lambda start, _: 1 // start, 3, 1, alone=False)
+
+
+def test_threads_end_with_their_executor() -> None:
+    workers = Workers(2)
+    found: set[threading.Thread] = set()
+    workers.share(lambda *_: found.add(threading.current_thread()), 2, 1, alone=False)
+    (thread,) = found - {threading.main_thread()}
+    del workers
+    gc.collect()
+    thread.join(5)
+    assert not thread.is_alive()
