@@ -108,9 +108,9 @@ def triangle(x: Array, k: int, lower: bool) -> Array:
     """Zeros selected, not multiplied, so that NaN and infinity vanish; in the order of x."""
     if abs(x.strides[-2]) < abs(x.strides[-1]):
         return triangle(x.swapaxes(-1, -2), -k, not lower).swapaxes(-1, -2)
-    rows, columns = x.shape[-2:]
-    offset = np.arange(columns) - np.arange(rows)[:, None]
-    return np.where(offset <= k if lower else offset >= k, x, np.zeros((), x.dtype))
+    zero = np.zeros((), x.dtype)
+    low = np.tri(*x.shape[-2:], k if lower else k - 1, dtype=bool)
+    return np.where(low, x, zero) if lower else np.where(low, zero, x)
 
 
 ROWS: KernelRows = {
