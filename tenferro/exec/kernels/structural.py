@@ -109,7 +109,8 @@ def triangle(x: Array, k: int, lower: bool) -> Array:
     if abs(x.strides[-2]) < abs(x.strides[-1]):
         return triangle(x.swapaxes(-1, -2), -k, not lower).swapaxes(-1, -2)
     zero = np.zeros((), x.dtype)
-    low = np.tri(*x.shape[-2:], k if lower else k - 1, dtype=bool)
+    rows, columns = x.shape[-2:]
+    low = np.tri(rows, columns, k if lower else k - 1, dtype=bool)
     return np.where(low, x, zero) if lower else np.where(low, zero, x)
 
 
