@@ -10,6 +10,7 @@ python benchmarks/suite --write                also build/suite.json, docs/image
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import random
 import statistics
@@ -48,6 +49,7 @@ def measure(case: Case, names: list[str], limits: Limits) -> dict[str, dict[str,
     runs: dict[str, Any] = {}
     found: dict[str, dict[str, float]] = {}
     for name in names:
+        gc.collect()  # because nobody pays for another's garbage
         start = time.perf_counter()
         run = None if name in case.without else CONTESTANTS[name](case, args)
         if run is None:

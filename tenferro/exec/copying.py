@@ -200,13 +200,18 @@ def _in_places(
 
 def _by_tiles(target: Any, source: Any, tile: Tile) -> Walk:
     """Tile by tile through scratch whose lines are runs of the source, with gaps, and whose columns are the result's."""
-    rows, columns = (list(side) for side in tile)
+    rows, columns = tile
     outer = [axis for axis in range(source.ndim) if axis not in {*rows, *columns}]
     order = (*outer, *rows, *columns)
-    cut = [1] * len(outer) + [side[axis] for side in tile for axis in side]
-    places = list(_blocks([source.shape[axis] for axis in order], cut))
-    inside, lines = slice(len(outer), None), len(rows)
-    room = prod(cut[: len(outer) + lines]), prod(cut[len(outer) + lines :])
+    cut = dict.fromkeys(outer, 1) | rows | columns
+    # Small tiles are taken several at once.
+    several = TILE * TILE // prod(cut.values())
+    for axis in reversed(outer):
+        cut[axis] = max(1, min(source.shape[axis], several))
+        several //= source.shape[axis]
+    places = list(_blocks([source.shape[axis] for axis in order], [cut[axis] for axis in order]))
+    split = len(outer) + len(rows)
+    room = prod(cut[axis] for axis in order[:split]), prod(columns.values())
 
     def walk(target: Any, source: Any, workers: Workers | None) -> None:
         source, target = source.transpose(order), target.transpose(order)
@@ -215,8 +220,7 @@ def _by_tiles(target: Any, source: Any, tile: Tile) -> Walk:
             scratch = np.empty((room[0], room[1] + max(1, 64 // source.itemsize)), source.dtype)
             for place in places[first:last]:
                 part = source[place]
-                extents = part.shape[inside]
-                block = scratch[: prod(extents[:lines]), : prod(extents[lines:])]
+                block = scratch[: prod(part.shape[:split]), : prod(part.shape[split:])]
                 block = block.reshape(part.shape)
                 block[...] = part
                 target[place] = block
