@@ -107,9 +107,14 @@ def main() -> None:
 
 
 def warm_up(names: list[str]) -> None:
-    """Nobody pays for starting a library."""
+    """Nobody pays for starting a library, nor for LAPACK's pages, which come from the disk when first called."""
     import numpy as np
+    import scipy.linalg
 
+    a = np.eye(256)
+    for library in (np.linalg, scipy.linalg):
+        for routine in (library.svd, library.qr, library.eigh, library.cholesky, library.inv):
+            routine(a)
     tiny = Case("chains", "warm up", lambda n, x: x + x, lambda: (np.ones(2),))
     for name in names:
         run = CONTESTANTS[name](tiny, tiny.args())
