@@ -96,7 +96,7 @@ __all__ = [
     "vector_norm",
 ]
 
-FACTORED = 64
+FACTORED = 128
 """Extent from which a matrix is factorised by itself, so that solutions and derivatives share the factors."""
 
 

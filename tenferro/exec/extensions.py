@@ -23,6 +23,9 @@ from tenferro.ops.extension import Extension
 from tenferro.program.cache import ExtensionCaches
 from tenferro.types import DType, TensorSpec
 
+Declared = dict[tuple[Any, ...], tuple[Extension, tuple[TensorSpec, ...]]]
+"""For the shapes and dtypes of inputs, an op and the types of its outputs."""
+
 __all__ = [
     "ExtensionRegistry",
     "ExtensionRuntime",
@@ -110,13 +113,21 @@ class ExtensionRegistry:
                 f"extension: {family}: not registered; register its runtime on the executor, or "
                 f"HostReferenceRuntime({family!r}) to run it by its own eager_execute"
             )
-        return lambda carrier, *arrays: execute(runtime, carrier, arrays, self.caches)
+        declared: Declared = {}
+        return lambda carrier, *arrays: execute(runtime, carrier, arrays, self.caches, declared)
 
 
 def execute(
-    runtime: ExtensionRuntime, carrier: Extension, arrays: Sequence[Any], caches: ExtensionCaches
+    runtime: ExtensionRuntime,
+    carrier: Extension,
+    arrays: Sequence[Any],
+    caches: ExtensionCaches,
+    known: Declared | None = None,
 ) -> Any:
     """Run one op, and hold it to what it declared.
+
+    Args:
+        known: what this op declared for inputs before; it is kept for the latest ones.
 
     Raises:
         BackendFailureError: the runtime failed.
@@ -141,7 +152,13 @@ def execute(
             f"declares {carrier.output_count}"
         )
     outputs = tuple(np.asarray(y) for y in outputs)
-    declared = carrier.infer(*[TensorSpec.of(x.shape, DType.of(x.dtype)) for x in inputs])
+    known = {} if known is None else known
+    given = tuple([(x.shape, x.dtype) for x in inputs])
+    op, declared = known.get(given, (None, ()))
+    if op is not carrier:
+        known.clear()
+        declared = carrier.infer(*[TensorSpec.of(x.shape, DType.of(x.dtype)) for x in inputs])
+        known[given] = carrier, declared
     for index, (y, spec) in enumerate(zip(outputs, declared, strict=True)):
         if DType.of(y.dtype) is not spec.dtype or y.shape != spec.shape:
             raise InvalidConfigError(
