@@ -30,8 +30,8 @@ class Limits:
     """
 
     def __init__(self) -> None:
-        share = tnf.GraphExecutor().workers.share
-        cores = tnf.GraphExecutor().workers.count
+        workers = tnf.GraphExecutor().workers
+        share, cores = workers.share, workers.count
         x, y = np.ones(COPIED), np.empty(COPIED)
 
         def copied(start: int, stop: int) -> None:

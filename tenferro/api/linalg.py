@@ -11,7 +11,7 @@ from __future__ import annotations
 import builtins
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -283,7 +283,7 @@ def _check_degenerate(name: str, degenerate: str) -> None:
 # ---- solving ---------------------------------------------------------------------------------------
 
 
-def _solved(op: Any, name: str, a: Any, b: Any) -> Any:
+def _solved(solver: Callable[..., Any], name: str, a: Any, b: Any) -> Any:
     a, b = _square(name, a), as_operand(b)
     dtype = result_type(a, b)
     dtype = dtype if dtype.is_inexact else DType.F64
@@ -293,7 +293,7 @@ def _solved(op: Any, name: str, a: Any, b: Any) -> Any:
     batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a = broadcast_to(a, (*batch, *a.shape[-2:]))
     b = broadcast_to(b, (*batch, *b.shape[-2:]))
-    x = _by_factors(a, b) if op == fam.Solve() else apply(op, a, b)
+    x = solver(a, b)
     return squeeze(x, axis=-1) if vector else x
 
 
@@ -314,7 +314,7 @@ def solve(x1: Any, x2: Any, /) -> Any:
     >>> solve(np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([1.0, 1.0]))
     array([0.5 , 0.25])
     """
-    return _solved(fam.Solve(), "solve", x1, x2)
+    return _solved(_by_factors, "solve", x1, x2)
 
 
 def solve_triangular(
@@ -325,7 +325,7 @@ def solve_triangular(
     if trans not in ("N", "T", "C"):
         raise InvalidConfigError(f'solve_triangular: trans is "N", "T" or "C", got {trans!r}')
     op = fam.TriangularSolve(bool(lower), bool(unit_diagonal), trans)
-    return _solved(op, "solve_triangular", a, b)
+    return _solved(functools.partial(apply, op), "solve_triangular", a, b)
 
 
 def lu_solve(lu_and_perm: tuple[Any, Any], b: Any, /) -> Any:

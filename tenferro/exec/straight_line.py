@@ -370,12 +370,11 @@ class _Writer:
         index: Any = self.units[position]
         step, function = self.program.instructions[index], self.bound[index]
         dying = self._dying(position)
-        of, known = self.locals.of, self.known
-        arguments = [self._name(x) if x in known else of[x] for x in step.input_slots]
+        arguments = [self._name(slot) for slot in step.input_slots]
         is_ufunc = _is_elementwise(function)
         buffer = self._buffer(step, dying) if is_ufunc else None
         if buffer is not None:
-            arguments.append(f"out={of[buffer]}")
+            arguments.append(f"out={self.locals.of[buffer]}")
         if step.output_slots[0] in self.blocks:
             arguments.append(f"into={self._place(step.output_slots[0])}")
         self._own(step, is_ufunc, buffer)

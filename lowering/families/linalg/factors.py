@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lowering.families.linalg.inline.values import values_of
-from lowering.families.linalg.matrix import permuted, triangular
+from lowering.families.linalg.matrix import permuted, solved, triangular
 from lowering.writer import Value, Writer
 from tenferro.extension.algebra import emit_all, iota_along
 from tenferro.extension.ops import Sort
@@ -16,8 +16,7 @@ __all__ = ["lu_solve"]
 def lu_solve(op: Any, w: Writer, a: Value, packed: Value, perm: Value, b: Value) -> Value:
     """A[perm] = L U: X = U^-1 L^-1 B[perm]; of a transpose, X[perm] = L^-T U^-T B."""
     if op.transpose == "N":
-        low = triangular(w, packed, permuted(w, perm, b), lower=True, unit_diagonal=True)
-        return triangular(w, packed, low, lower=False, unit_diagonal=False)
+        return solved(w, packed, perm, b)
     high = triangular(w, packed, b, lower=False, unit_diagonal=False, transpose=op.transpose)
     x = triangular(w, packed, high, lower=True, unit_diagonal=True, transpose=op.transpose)
     return permuted(w, inverse(w, perm), x)

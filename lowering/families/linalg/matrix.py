@@ -22,6 +22,7 @@ __all__ = [
     "permuted",
     "qr_by",
     "solve_by",
+    "solved",
     "spec",
     "triangle",
     "triangular",
@@ -175,10 +176,15 @@ def solve_by(factorise: Any) -> Any:
         elif op.transpose == "T":
             a = w.transpose(a, (*range(a.rank - 2), a.rank - 1, a.rank - 2))
         packed, perm = factorise(op, w, a)
-        right = triangular(w, packed, permuted(w, perm, b), lower=True, unit_diagonal=True)
-        return triangular(w, packed, right, lower=False, unit_diagonal=False)
+        return solved(w, packed, perm, b)
 
     return solve
+
+
+def solved(w: Writer, packed: Value, perm: Value, b: Value) -> Value:
+    """U^-1 L^-1 B[perm]."""
+    right = triangular(w, packed, permuted(w, perm, b), lower=True, unit_diagonal=True)
+    return triangular(w, packed, right, lower=False, unit_diagonal=False)
 
 
 def without_complex128_on_tpu(rule: Callable[..., Any]) -> Callable[..., Any]:

@@ -214,7 +214,7 @@ class Solve(Solver):
 
 @extension_family("tenferro", "lu_solve", version=1)
 @dataclass(frozen=True)
-class LuSolve(ExtensionOp):
+class LuSolve(Solver):
     """X with op(A) X = B for (A, packed, perm, B), the factors being what `Lu` gives for A.
 
     op is "N", "T" or "C". A itself is not read: it is what the solution has a derivative for, which
@@ -225,11 +225,7 @@ class LuSolve(ExtensionOp):
     input_count = 4
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
-        dtypes, shapes = (
-            (input_dtypes[0], input_dtypes[3]),
-            (input_shapes[0], input_shapes[3]),
-        )
-        (x,) = Solver.infer_output_meta(self, dtypes, shapes)  # pyright: ignore[reportArgumentType]  # because it reads nothing of a solver
+        (x,) = super().infer_output_meta(input_dtypes[::3], input_shapes[::3])
         factors = [
             (input_dtypes[0], tuple(input_shapes[0])),
             (DType.I64, tuple(input_shapes[0][:-1])),

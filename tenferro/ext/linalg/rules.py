@@ -338,19 +338,23 @@ class LuRule(MatrixRule):
         return corner_dot, None
 
 
-FLIPPED = {"N": "C", "C": "N"}
+FLIPPED = {"N": "C", "C": "N", "T": "N"}
+"""What solves with A^H; of "T", with the conjugate of A."""
 TURNED: dict[str, Callable[[Value], Value]] = {"N": lambda x: x, "T": swapped, "C": adjoint}
 
 
 class SolverRule(MatrixRule):
-    """X_dot = A^-1 (B_dot - A_dot X), A standing for op(A); linear in B, its transpose solves with A^H."""
+    """X_dot = A^-1 (B_dot - A_dot X), A standing for op(A); linear in B, its transpose solves with A^H.
+
+    What comes between A and B says how A is solved with, and depends on A alone, whose tangent says it all.
+    """
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
-        (a, _), (x,), (a_dot, b_dot) = primals, outputs, tangents
+        (a, *factors, _), (x,), (a_dot, *_, b_dot) = primals, outputs, tangents
         change = None
         if a_dot is not None:
             change = -matmul(TURNED[op.transpose](self.read(op, a_dot)), x)
-        return builder.apply(op, a, add(b_dot, change))
+        return builder.apply(op, a, *factors, add(b_dot, change))
 
     def read(self, op: Any, a_dot: Value) -> Value:
         """The part of A that the op reads."""
@@ -359,10 +363,11 @@ class SolverRule(MatrixRule):
     def transpose_rule(
         self, op: Any, builder: Any, inputs: Any, linear: Any, cotangents: Any
     ) -> Any:
-        a, (y_bar,) = inputs[0], cotangents
+        (*given, _), (y_bar,) = inputs, cotangents
         if op.transpose == "T":
-            return None, builder.apply(replace(op, transpose="N"), conj(a), y_bar)
-        return None, builder.apply(replace(op, transpose=FLIPPED[op.transpose]), a, y_bar)
+            given = [conj(x) if x.dtype.is_inexact else x for x in given]
+        turned = replace(op, transpose=FLIPPED[op.transpose])
+        return *[None] * len(given), builder.apply(turned, *given, y_bar)
 
 
 class SolveRule(SolverRule):
@@ -371,26 +376,10 @@ class SolveRule(SolverRule):
     family_id = fam.Solve.family_id
 
 
-class LuSolveRule(MatrixRule):
-    """As `SolverRule`, by the factors that are there; they depend on A alone, whose tangent says it all."""
+class LuSolveRule(SolverRule):
+    """See `SolverRule`."""
 
     family_id = fam.LuSolve.family_id
-
-    def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
-        a, packed, perm, _ = primals
-        a_dot, _, _, b_dot = tangents
-        change = None if a_dot is None else -matmul(TURNED[op.transpose](a_dot), outputs[0])
-        return builder.apply(op, a, packed, perm, add(b_dot, change))
-
-    def transpose_rule(
-        self, op: Any, builder: Any, inputs: Any, linear: Any, cotangents: Any
-    ) -> Any:
-        (a, packed, perm, _), (y_bar,) = inputs, cotangents
-        if op.transpose == "T":
-            x = builder.apply(fam.LuSolve("N"), conj(a), conj(packed), perm, y_bar)
-        else:
-            x = builder.apply(fam.LuSolve(FLIPPED[op.transpose]), a, packed, perm, y_bar)
-        return None, None, None, x
 
 
 class TriangularSolveRule(SolverRule):

@@ -123,7 +123,7 @@ def lu_solve(op: fam.LuSolve, a: Array, packed: Array, perm: Array, b: Array) ->
         found[perm] = triangular_solve(low, packed, triangular_solve(up, packed, right))
         return (found,)
 
-    return each_matrix(one, packed, perm, b)[0] if packed.ndim > 2 else one(packed, perm, b)[0]
+    return each_matrix(one, packed, perm, b)[0]
 
 
 def triangular_solve(op: fam.TriangularSolve, a: Array, b: Array) -> Array:
