@@ -12,6 +12,7 @@ from tenferro.ad.extension_rule import ExtensionAdRule
 from tenferro.ad.rule import AdRule
 from tenferro.graph import Graph, SourceLine
 from tenferro.ops import StdTensorOp
+from tenferro.ops.elementwise import Multiply
 from tenferro.ops.source import Constant
 from tenferro.ops.structural import BroadcastInDim
 from tenferro.types import DType, TensorSpec
@@ -30,8 +31,8 @@ class GraphEmitter:
         index: the node whose derivative is being written.
     """
 
-    __slots__ = ("_extension_rules", "_scalars", "graph", "index", "mode", "primal_of", "rules",
-                 "source")  # fmt: skip
+    __slots__ = ("_extension_rules", "_ones", "_scalars", "graph", "index", "mode", "primal_of",
+                 "rules", "source")  # fmt: skip
 
     def __init__(
         self,
@@ -47,6 +48,7 @@ class GraphEmitter:
         self.mode: Literal["forward", "reverse"] = "forward"
         self.index = -1
         self._scalars: dict[tuple[str, DType], int] = {}
+        self._ones: set[int] = set()
 
     @property
     def extension_rules(self) -> Mapping[str, ExtensionAdRule]:
@@ -71,7 +73,17 @@ class GraphEmitter:
         return self.graph.extend(self.index, op)
 
     def emit_all(self, op: StdTensorOp, *inputs: int) -> tuple[int, ...]:
-        """The outputs of `op` on these values."""
+        """The outputs of `op` on these values; x times one is x, for real x.
+
+        The cotangent of a result begins as one.
+        """
+        ones = self._ones
+        if not ones.isdisjoint(inputs):
+            if op.token is Multiply:
+                lhs, rhs = inputs
+                return (rhs if lhs in ones else lhs,)
+            if isinstance(op, BroadcastInDim):
+                ones.update(self.graph.add(op, inputs, self.source))
         return self.graph.add(op, inputs, self.source)
 
     def type_of(self, value: int) -> TensorSpec:
@@ -86,6 +98,8 @@ class GraphEmitter:
             constant = Constant.of(np.asarray(number).astype(dtype.dtype))
             (value,) = self.graph.add(constant, (), self.source)
             self._scalars[key] = value
+            if number == 1 and not dtype.is_complex:
+                self._ones.add(value)
         return value
 
     def zeros(self, spec: TensorSpec) -> int:

@@ -85,9 +85,8 @@ class Graph:
         Raises:
             TenferroError: what the op's rule refuses, with the user's line.
         """
-        kind = type(op)
-        known: Any = op if kind.payload_of else kind  # because a class is hashed sooner
-        key = (known, inputs)
+        token = op.token
+        key = (token, inputs)
         outputs = self._applied.get(key)
         if outputs is not None:
             return outputs
@@ -95,7 +94,7 @@ class Graph:
             source = self._find_caller()
         types = self.types
         # Types are few, and values share them.
-        known = (known, *[id(types[value]) for value in inputs])
+        known = (token, *[id(types[value]) for value in inputs])
         specs = self._inferred.get(known)
         if specs is None:
             specs = self._infer(op, inputs, source, known)
@@ -106,6 +105,10 @@ class Graph:
         self.sources.append(source)
         self._applied[key] = outputs
         return outputs
+
+    def find(self, op: StdTensorOp, inputs: tuple[int, ...]) -> tuple[int, ...] | None:
+        """The outputs of `op` on these values if they exist."""
+        return self._applied.get((op.token, inputs))
 
     def _infer(
         self, op: StdTensorOp, inputs: tuple[int, ...], source: SourceLine | None, known: Any
@@ -128,7 +131,7 @@ class Graph:
         What was computed once stays so when a derivative needs more of it than its result.
         """
         node = self.nodes[index]
-        key = (op if type(op).payload_of else type(op), node.inputs)
+        key = (op.token, node.inputs)
         known = self._applied.get(key)
         if known is not None:
             return known

@@ -25,7 +25,9 @@ def card(cls: type[Card]) -> type[Card]:
     """
     made: Any = dataclass(repr=False, eq=False)(cls)
     compared = [entry.name for entry in fields(made) if entry.compare]
-    made.payload_of = attrgetter(*compared) if compared else None
+    if compared:
+        made.payload_of = attrgetter(*compared)
+        made.token = property(lambda op: op)
     return made
 
 
@@ -50,6 +52,12 @@ class StdTensorOp:
 
     payload_of: ClassVar[attrgetter[Any] | None] = None
     """Gives what tells two ops of the class apart; None where nothing does."""
+    token: ClassVar[Any]
+    """What equal ops have in common: the class itself, which is hashed soonest, if nothing tells two apart."""
+
+    def __init_subclass__(cls) -> None:
+        if cls.payload_of is None:
+            cls.token = cls
 
     def __eq__(self, other: object) -> bool:
         if self is other:

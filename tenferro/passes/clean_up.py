@@ -7,39 +7,27 @@ because it turns -0.0 into 0.0; so does multiplying complex numbers by one, beca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from tenferro.dims import is_static
-from tenferro.graph import Graph, SourceLine
+from tenferro.graph import SourceLine
 from tenferro.ops import StdTensorOp
 from tenferro.ops.elementwise import Add, Convert, Multiply, Negate, Subtract
 from tenferro.ops.source import Constant
 from tenferro.ops.structural import BroadcastInDim, Reshape, Reverse, Slice, Transpose
 from tenferro.program import GraphProgram
-from tenferro.program.rewrite import Producers, rewrite
+from tenferro.program.rewrite import Producers, Rule, Values, rewrite
 from tenferro.types import DType
 
 __all__ = ["clean_up"]
 
-Values = tuple[int, ...]
-Simplify = Callable[[Producers, Any, Values, SourceLine | None], Values | None]
-
 
 def clean_up(program: GraphProgram) -> GraphProgram:
     """The program with every rule of this file applied once, in order."""
-    known = Producers()
-
-    def rule(
-        graph: Graph, op: StdTensorOp, inputs: Values, source: SourceLine | None
-    ) -> Values | None:
-        known.graph = graph
-        simplify = RULES.get(type(op))
-        return None if simplify is None else simplify(known, op, inputs, source)
-
-    return rewrite(program, rule)
+    return rewrite(program, RULES)
 
 
 def is_splat_of(known: Producers, value: int, number: Any) -> bool:
@@ -186,7 +174,7 @@ def negate(
     return None if inner is None else inner.inputs
 
 
-RULES: Mapping[type[StdTensorOp], Simplify] = {
+RULES: Mapping[type[StdTensorOp], Rule] = {
     Transpose: transpose,
     Reshape: reshape,
     BroadcastInDim: broadcast,

@@ -13,25 +13,23 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tenferro.graph import Graph, SourceLine
-from tenferro.ops import StdTensorOp
 from tenferro.ops.contraction import DotGeneral
 from tenferro.ops.structural import Transpose
 from tenferro.program import GraphProgram
-from tenferro.program.rewrite import rewrite
+from tenferro.program.rewrite import Producers, Values, rewrite
 
 __all__ = ["decompose_dots"]
 
 
 def decompose_dots(program: GraphProgram) -> GraphProgram:
     """The program with the operands of each dot in the order of a batched matrix product."""
-    return rewrite(program, _rule, only=DotGeneral)
+    return rewrite(program, {DotGeneral: _decomposed})
 
 
-def _rule(
-    graph: Graph, op: StdTensorOp, inputs: tuple[int, ...], source: SourceLine | None
-) -> tuple[int, ...] | None:
-    if not isinstance(op, DotGeneral):
-        return None
+def _decomposed(
+    known: Producers, op: DotGeneral, inputs: Values, source: SourceLine | None
+) -> Values:
+    graph = known.graph
     lhs, rhs = inputs
     batch, contracted = len(op.lhs_batch), len(op.lhs_contracting)
     lhs_rank, rhs_rank = graph.types[lhs].rank, graph.types[rhs].rank

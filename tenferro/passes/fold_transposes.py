@@ -12,12 +12,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tenferro.graph import Graph, SourceLine
-from tenferro.ops import StdTensorOp
+from tenferro.graph import SourceLine
 from tenferro.ops.contraction import DotGeneral
 from tenferro.ops.structural import Transpose
 from tenferro.program import GraphProgram
-from tenferro.program.rewrite import Producers, rewrite
+from tenferro.program.rewrite import Producers, Values, rewrite
 
 __all__ = ["fold_transposes"]
 
@@ -27,22 +26,18 @@ def fold_transposes(program: GraphProgram) -> GraphProgram:
 
     Transposes have been composed before, so that one step per side is the fixed point.
     """
-    known = Producers()
+    return rewrite(program, {DotGeneral: _folded})
 
-    def rule(
-        graph: Graph, op: StdTensorOp, inputs: tuple[int, ...], source: SourceLine | None
-    ) -> tuple[int, ...] | None:
-        known.graph = graph
-        if not isinstance(op, DotGeneral):
-            return None
-        folded, lhs, rhs = op, *inputs
-        while (node := known.of(lhs, Transpose)) and (better := _fold_lhs(folded, node.op)):
-            folded, lhs = better, node.inputs[0]
-        while (node := known.of(rhs, Transpose)) and (better := _fold_rhs(folded, node.op)):
-            folded, rhs = better, node.inputs[0]
-        return None if folded is op else graph.add(folded, (lhs, rhs), source)
 
-    return rewrite(program, rule, only=DotGeneral)
+def _folded(
+    known: Producers, op: DotGeneral, inputs: Values, source: SourceLine | None
+) -> Values | None:
+    folded, lhs, rhs = op, *inputs
+    while (node := known.of(lhs, Transpose)) and (better := _fold_lhs(folded, node.op)):
+        folded, lhs = better, node.inputs[0]
+    while (node := known.of(rhs, Transpose)) and (better := _fold_rhs(folded, node.op)):
+        folded, rhs = better, node.inputs[0]
+    return None if folded is op else known.graph.add(folded, (lhs, rhs), source)
 
 
 def _fold_lhs(op: DotGeneral, transpose: Any) -> DotGeneral | None:

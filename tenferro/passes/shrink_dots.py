@@ -13,14 +13,13 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, NamedTuple
 
-from tenferro.graph import Graph, SourceLine
-from tenferro.ops import StdTensorOp
+from tenferro.graph import SourceLine
 from tenferro.ops.contraction import DotGeneral
 from tenferro.ops.reduction import ReduceSum
 from tenferro.ops.structural import BroadcastInDim
 from tenferro.passes.clean_up import is_splat_of
 from tenferro.program import GraphProgram
-from tenferro.program.rewrite import Producers, rewrite
+from tenferro.program.rewrite import Producers, Values, rewrite
 from tenferro.types import TensorSpec
 
 __all__ = ["shrink_dots"]
@@ -31,18 +30,16 @@ SMALLEST = 1 << 21
 
 def shrink_dots(program: GraphProgram) -> GraphProgram:
     """The program with each dot as small as what its operands do not repeat."""
-    known = Producers()
+    return rewrite(program, {DotGeneral: _shrunk})
 
-    def rule(
-        graph: Graph, op: StdTensorOp, inputs: tuple[int, ...], source: SourceLine | None
-    ) -> tuple[int, ...] | None:
-        known.graph = graph
-        if not isinstance(op, DotGeneral) or not _is_large(op, [graph.types[x] for x in inputs]):
-            return None
-        dot = _Dot.of(known, op, inputs, source)
-        return dot.sum_of_other() or dot.without_repeats()
 
-    return rewrite(program, rule, only=DotGeneral)
+def _shrunk(
+    known: Producers, op: DotGeneral, inputs: Values, source: SourceLine | None
+) -> Values | None:
+    if not _is_large(op, [known.graph.types[x] for x in inputs]):
+        return None
+    dot = _Dot.of(known, op, inputs, source)
+    return dot.sum_of_other() or dot.without_repeats()
 
 
 def _is_large(op: DotGeneral, inputs: Sequence[TensorSpec]) -> bool:
@@ -71,7 +68,7 @@ class _Dot:
 
     known: Producers
     op: DotGeneral
-    inputs: tuple[int, ...]
+    inputs: Values
     source: SourceLine | None
     axes: tuple[tuple[_Axis, ...], tuple[_Axis, ...]]
 
@@ -80,7 +77,7 @@ class _Dot:
         cls,
         known: Producers,
         op: DotGeneral,
-        inputs: tuple[int, ...],
+        inputs: Values,
         source: SourceLine | None,
     ) -> _Dot:
         """The names of its axes."""
@@ -100,7 +97,7 @@ class _Dot:
         free = [axis for axes in self.axes for axis in axes if axis.kind.startswith("free")]
         return (*batch, *free)
 
-    def sum_of_other(self) -> tuple[int, ...] | None:
+    def sum_of_other(self) -> Values | None:
         """What remains where an operand is one everywhere."""
         graph = self.known.graph
         if self.op.accumulate_dtype is not None or graph.types[self.inputs[0]].dtype.is_complex:
@@ -115,7 +112,7 @@ class _Dot:
             return self._repeated(total, kept)
         return None
 
-    def without_repeats(self) -> tuple[int, ...] | None:
+    def without_repeats(self) -> Values | None:
         """The product of what the operands repeat along free axes, repeated."""
         graph = self.known.graph
         inputs, sides = list(self.inputs), list(self.axes)

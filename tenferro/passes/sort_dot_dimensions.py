@@ -9,25 +9,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tenferro.graph import Graph, SourceLine
-from tenferro.ops import StdTensorOp
+from tenferro.graph import SourceLine
 from tenferro.ops.contraction import DotGeneral
 from tenferro.program import GraphProgram
-from tenferro.program.rewrite import rewrite
+from tenferro.program.rewrite import Producers, Values, rewrite
 
 __all__ = ["sort_dot_dimensions"]
 
 
 def sort_dot_dimensions(program: GraphProgram) -> GraphProgram:
     """The program with the contracting axes of each dot sorted by the side that gains from it."""
-    return rewrite(program, _rule, only=DotGeneral)
+    return rewrite(program, {DotGeneral: _sorted})
 
 
-def _rule(
-    graph: Graph, op: StdTensorOp, inputs: tuple[int, ...], source: SourceLine | None
-) -> tuple[int, ...] | None:
-    if not isinstance(op, DotGeneral):
-        return None
+def _sorted(
+    known: Producers, op: DotGeneral, inputs: Values, source: SourceLine | None
+) -> Values | None:
     for leading in (op.lhs_contracting, op.rhs_contracting):
         order = sorted(range(len(leading)), key=leading.__getitem__)
         ascending = [leading[i] for i in order]
@@ -40,7 +37,7 @@ def _rule(
                 lhs_contracting=tuple(op.lhs_contracting[i] for i in order),
                 rhs_contracting=tuple(op.rhs_contracting[i] for i in order),
             )
-            return graph.add(changed, inputs, source)
+            return known.graph.add(changed, inputs, source)
         if consecutive:
             return None
     return None

@@ -14,7 +14,7 @@ from tenferro.errors import ExtensionLoweringError, TenferroError, UnsupportedEr
 from tenferro.graph import Graph, GraphBuilder, SourceLine
 from tenferro.ops.control import ControlOp
 from tenferro.ops.extension import Extension
-from tenferro.program.rewrite import rewrite
+from tenferro.program.rewrite import Producers, Values, emit_again
 
 if TYPE_CHECKING:
     from tenferro.program.program import GraphProgram
@@ -36,20 +36,22 @@ def expand_extensions(
 
     missing: list[str] = []
 
-    def rule(
-        graph: Graph, op: Any, inputs: tuple[int, ...], source: SourceLine | None
-    ) -> tuple[int, ...] | None:
+    def expanded_in(program: GraphProgram) -> GraphProgram:
+        may_change = any(isinstance(i.op, Extension | ControlOp) for i in program.instructions)
+        return emit_again(program, rule) if may_change else program
+
+    def rule(known: Producers, op: Any, inputs: Values, source: SourceLine | None) -> Values | None:
         if isinstance(op, ControlOp):
-            inside = [rewrite(part.program, rule, only=Extension) for part in op.parts]
-            return graph.add(op.with_parts(*map(Subprogram.of_program, inside)), inputs, source)
+            parts = [Subprogram.of_program(expanded_in(part.program)) for part in op.parts]
+            return known.graph.add(op.with_parts(*parts), inputs, source)
         if type(op) is not Extension or keep(op):
             return None
-        made = _expanded(graph, op, inputs, source)
+        made = _expanded(known.graph, op, inputs, source)
         if made is None:
             missing.append(f"{op.family_id} at {source or 'an unknown line'}")
         return made
 
-    expanded = rewrite(program, rule, only=Extension)
+    expanded = expanded_in(program)
     if missing:
         raise UnsupportedError(
             "extension: no expansion into standard ops, and no lowering registered, for:\n  "

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from tenferro.collector import without_collections
 from tenferro.dims import Guard, SymDim, is_exact
-from tenferro.errors import ArityError, InvalidConfigError, NonStaticShapeError
-from tenferro.graph import Graph, Mark, Opaque, SourceLine
-from tenferro.ops import StdTensorOp
+from tenferro.errors import ArityError, NonStaticShapeError
+from tenferro.graph import Graph, SourceLine
 from tenferro.ops.control import ControlOp
 from tenferro.ops.source import Constant
 from tenferro.program.arguments import bind_symbols, check_arguments, check_leaves
+from tenferro.program.instructions import Instruction, instructions_of
 from tenferro.program.native import native_executor, native_run
 from tenferro.types import TensorSpec, TreeDef, flatten, unflatten
 
@@ -23,22 +23,6 @@ if TYPE_CHECKING:
     from tenferro.program.profile import Profile
 
 __all__ = ["GraphProgram", "Instruction", "LoweringView"]
-
-Draft = tuple[StdTensorOp, tuple[int, ...], tuple[int, ...], SourceLine | None]
-"""Op, inputs, outputs and place of an instruction whose last uses are not known yet."""
-
-
-class Instruction(NamedTuple):
-    """One op over slots; each slot is written once.
-
-    `last_use[i]` says that no later instruction reads input i and that it is no output.
-    """
-
-    op: StdTensorOp
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    last_use: tuple[bool, ...]
-    source: SourceLine | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,70 +76,11 @@ class GraphProgram:
     ) -> GraphProgram:
         """The part of the graph that `outputs` need, renumbered; what nothing needs is dropped."""
         inputs = tuple(graph.inputs if inputs is None else inputs)
-        needed = bytearray(len(graph.types))
-        wanted = bytearray(b"\x01") * len(graph.types)
-        for value in inputs:
-            wanted[value] = 0  # because whoever runs the program gives it
-        for value in outputs:
-            needed[value] = wanted[value]
-        kept: list[int] = []
-        pruned: dict[int, tuple[StdTensorOp, tuple[int, ...], tuple[int, ...]]] = {}
-        nodes, sources, known, marked = graph.nodes, graph.sources, graph.types, graph.marked
-        for index in range(len(nodes) - 1, -1, -1):
-            op, taken, made = nodes[index]
-            for value in made:
-                if needed[value]:
-                    break
-            else:
-                continue
-            kept.append(index)
-            if isinstance(op, ControlOp):
-                smaller, inner, outer = op.pruned([bool(needed[value]) for value in made])
-                taken, made = tuple([taken[i] for i in inner]), tuple([made[i] for i in outer])
-                pruned[index] = smaller, taken, made
-            if marked and isinstance(op, Mark):
-                for position, value in zip(op.takes, made, strict=True):
-                    needed[taken[position]] |= needed[value] & wanted[taken[position]]
-            else:
-                for value in taken:
-                    needed[value] = wanted[value]
-        slot_of = [-1] * len(known)
-        for slot, value in enumerate(inputs):
-            slot_of[value] = slot
-        types = [known[value] for value in inputs]
-        drafts: list[Draft] = []
-        # What two names of one value were used for is one instruction once the names are gone.
-        applied: dict[Any, tuple[int, ...]] | None = {} if marked else None
-        for index in reversed(kept):
-            op, taken, made = pruned.get(index) or nodes[index]
-            if isinstance(op, Mark):
-                for position, value in zip(op.takes, made, strict=True):
-                    if needed[value] and slot_of[value] < 0:
-                        slot_of[value] = slot_of[taken[position]]
-                continue
-            if isinstance(op, Opaque):
-                raise op.refuse().at(str(sources[index] or ""))
-            slots = tuple([slot_of[value] for value in taken])
-            if -1 in slots:
-                raise InvalidConfigError(
-                    f"{op.name} needs a value of type {known[taken[slots.index(-1)]]} which is no "
-                    "input of the program"
-                )
-            again = None if applied is None else applied.get((op, slots))
-            if again is None:
-                start = len(types)
-                types += [known[value] for value in made]
-                again = tuple(range(start, len(types)))
-                drafts.append((op, slots, again, sources[index]))
-                if applied is not None:
-                    applied[op, slots] = again
-            for value, slot in zip(made, again):  # noqa: B905  # because both are the op's outputs
-                slot_of[value] = slot
-        output_slots = tuple([slot_of[value] for value in outputs])
+        instructions, types, output_slots = instructions_of(graph, inputs, outputs)
         return cls(
             name=name,
-            instructions=_with_last_use(drafts, output_slots, len(types)),
-            types=tuple(types),
+            instructions=instructions,
+            types=types,
             input_slots=tuple(range(len(inputs))),
             output_slots=output_slots,
             in_tree=_flat_tree(len(inputs)) if in_tree is None else in_tree,
@@ -410,25 +335,6 @@ class GraphProgram:
 def _short(source: SourceLine) -> str:
     place = f"{source.file.rpartition('/')[2]}:{source.line}"
     return f"{place}, derivative of {source.derivative_of}" if source.derivative_of else place
-
-
-def _with_last_use(
-    drafts: Sequence[Draft],
-    output_slots: Sequence[int],
-    n_slots: int,
-) -> tuple[Instruction, ...]:
-    """Count down the instructions: the first reader met is the last."""
-    used_later = bytearray(n_slots)
-    for slot in output_slots:
-        used_later[slot] = 1
-    instructions: list[Instruction] = []
-    for op, inputs, outputs, source in reversed(drafts):
-        last_use = tuple([not used_later[slot] for slot in inputs])
-        for slot in inputs:
-            used_later[slot] = 1
-        instructions.append(Instruction(op, inputs, outputs, last_use, source))
-    instructions.reverse()
-    return tuple(instructions)
 
 
 def _bind_type(spec: TensorSpec, bindings: Mapping[Any, int]) -> TensorSpec:

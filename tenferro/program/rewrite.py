@@ -1,46 +1,91 @@
-"""The loop every pass is: re-emit each instruction into a fresh arena, changed or not."""
+"""The loop every pass is: re-emit each instruction into a fresh arena, changed or not.
+
+A pass is a table: for some cards, the rule that changes their ops. It is read first, against the program as it
+stands; where no rule has anything to say, the program is the result.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tenferro.graph import Graph, Node, SourceLine
 from tenferro.ops import StdTensorOp
-from tenferro.ops.control import ControlOp
+from tenferro.types import TensorSpec
 
 if TYPE_CHECKING:
     from tenferro.program.program import GraphProgram
 
-__all__ = ["Producers", "Rule", "rewrite"]
+__all__ = ["Producers", "Rule", "Values", "emit_again", "rewrite"]
 
-Rule = Callable[[Graph, StdTensorOp, tuple[int, ...], SourceLine | None], tuple[int, ...] | None]
-"""`rule(graph, op, inputs, source)` gives the values that replace the outputs, or None to keep op."""
+Values = tuple[int, ...]
 
 
-def rewrite(
-    program: GraphProgram, rule: Rule, only: type[StdTensorOp] | None = None
-) -> GraphProgram:
-    """The program with `rule` applied to each instruction in order; what nothing needs is dropped.
+class Producers:
+    """What a rule sees: the arena it writes into, and which node made a value."""
 
-    A rule that changes `only` one card's ops leaves a program without any as it is. Loops and choices are
-    ops like any other here: what is in them is the rule's business.
+    def __init__(self, graph: Any) -> None:
+        self.graph = graph
+        self._made: dict[int, Node] = {}
+        self._seen = 0
+
+    def node(self, value: int) -> Node | None:
+        """The node that made `value`; None for an input."""
+        found = self._made.get(value)
+        nodes = self.graph.nodes
+        if found is None and self._seen < len(nodes):
+            for node in nodes[self._seen :]:
+                for output in node.outputs:
+                    self._made[output] = node
+            self._seen = len(nodes)
+            found = self._made.get(value)
+        return found
+
+    def of(self, value: int, card: type[StdTensorOp]) -> Node | None:
+        """The node that made `value`, if it is of that card."""
+        node = self.node(value)
+        return node if node is not None and type(node.op) is card else None
+
+
+Rule = Callable[[Producers, Any, Values, SourceLine | None], Values | None]
+"""`rule(known, op, inputs, source)` gives the values that replace the outputs, or None to keep op."""
+
+
+def rewrite(program: GraphProgram, rules: Mapping[type[StdTensorOp], Rule]) -> GraphProgram:
+    """The program with the rule of its card applied to each instruction in order; what nothing needs
+    afterwards is dropped.
+
+    Loops and choices are ops like any other here: what is in them is the rule's business.
+    """
+    start = _first_change(program, rules)
+    if start is None:
+        return program
+
+    def rule(
+        known: Producers, op: StdTensorOp, inputs: Values, source: SourceLine | None
+    ) -> Values | None:
+        of_card = rules.get(type(op))
+        return None if of_card is None else of_card(known, op, inputs, source)
+
+    return emit_again(program, rule, start)
+
+
+def emit_again(program: GraphProgram, rule: Rule, start: int = 0) -> GraphProgram:
+    """The program with `rule` applied to each instruction from `start` on, whatever its card.
 
     The fresh arena is hash-consed, so equal instructions become one on the way.
     """
-    if only is not None and not any(
-        type(i.op) is only or isinstance(i.op, ControlOp) for i in program.instructions
-    ):
-        return program
     graph = Graph()
+    known = Producers(graph)
     values = [graph.add_input(spec) for spec in program.input_specs]
     values += [-1] * (program.n_slots - len(values))
-    for instruction in program.instructions:
-        inputs = tuple([values[slot] for slot in instruction.inputs])
-        made = rule(graph, instruction.op, inputs, instruction.source)
+    for index, (op, taken, outputs, _, source) in enumerate(program.instructions):
+        inputs = tuple(map(values.__getitem__, taken))
+        made = rule(known, op, inputs, source) if index >= start else None
         if made is None:
-            made = graph.add(instruction.op, inputs, instruction.source)
-        for slot, value in zip(instruction.outputs, made, strict=True):
+            made = graph.add(op, inputs, source)
+        for slot, value in zip(outputs, made, strict=True):
             values[slot] = value
     return type(program).from_graph(
         graph,
@@ -54,26 +99,32 @@ def rewrite(
     )
 
 
-class Producers:
-    """Looks up which node made a value; follows the arena as it grows."""
+def _first_change(program: GraphProgram, rules: Mapping[type[StdTensorOp], Rule]) -> int | None:
+    """The first instruction that a rule changes; None if there is none."""
+    known = Producers(_Reading(program.types, program.instructions))
+    for index, (op, inputs, _, _, source) in enumerate(program.instructions):
+        rule = rules.get(type(op))
+        if rule is None:
+            continue
+        try:
+            if rule(known, op, inputs, source) is not None:
+                return index
+        except _WritesError:
+            return index
+    return None
 
-    graph: Graph
 
-    def __init__(self) -> None:
-        self._made: dict[int, Node] = {}
-        self._seen = 0
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """A program in place of the arena, for rules to read."""
 
-    def node(self, value: int) -> Node | None:
-        """The node that made `value`; None for an input."""
-        nodes, made = self.graph.nodes, self._made
-        for index in range(self._seen, len(nodes)):
-            node = nodes[index]
-            for output in node.outputs:
-                made[output] = node
-        self._seen = len(nodes)
-        return made.get(value)
+    types: tuple[TensorSpec, ...]
+    nodes: Sequence[Any]
 
-    def of(self, value: int, card: type[StdTensorOp]) -> Node | None:
-        """The node that made `value`, if it is of that card."""
-        node = self.node(value)
-        return node if node is not None and type(node.op) is card else None
+    def add(self, op: StdTensorOp, inputs: Values, source: SourceLine | None = None) -> NoReturn:
+        """A rule that writes has something to change."""
+        raise _WritesError
+
+
+class _WritesError(Exception):
+    """Ends the reading."""
