@@ -106,6 +106,45 @@ def test_equal_subexpressions_are_one() -> None:
     assert len(program.instructions) == 2
 
 
+def test_equal_subexpressions_under_two_names_are_one() -> None:
+    """What differentiation renames is computed once with what is not, whichever comes first."""
+
+    def f(x: Any) -> Any:
+        return tnf.sum(tnf.exp(tnf.sin(x)))
+
+    functions = [lambda x: f(x) * tnf.grad(f)(x), lambda x: tnf.grad(f)(x) * f(x)]
+    functions += [lambda x: tnf.grad(f)(x) + tnf.grad(f)(x), lambda x: tnf.grad(tnf.grad(f))(x[0])]
+    for fn in functions:
+        program = tnf.compile(fn, np.arange(3.0))
+        applied = [(i.op, i.inputs) for i in program.instructions]
+        assert len(set(applied)) == len(applied)
+        assert_last_uses(program)
+        x = np.array([0.5, 1.5, 2.5])
+        inner = np.exp(np.sin(x))
+        first = np.cos(x) * inner
+    np.testing.assert_allclose(functions[0](x), inner.sum() * first)
+    np.testing.assert_allclose(functions[2](x), 2 * first)
+
+
+def assert_last_uses(program: Any) -> None:
+    """By definition: no later instruction reads it, and it is no output."""
+    for position, instruction in enumerate(program.instructions):
+        later = {slot for i in program.instructions[position + 1 :] for slot in i.inputs}
+        later |= set(program.output_slots)
+        expected = tuple(slot not in later for slot in instruction.inputs)
+        assert instruction.last_use == expected
+
+
+def test_last_uses() -> None:
+    def fn(x: Any, y: Any) -> Any:
+        z = x * x
+        top, index = tnf.sort(z), tnf.argsort(y)
+        return top, z + z * y, tnf.grad(lambda x: tnf.sum(x * y) + tnf.sum(z))(x), index
+
+    assert_last_uses(tnf.compile(fn, np.arange(3.0), np.arange(3.0)))
+    assert_last_uses(tnf.compile(lambda x: (x, x * x), np.arange(3.0)))
+
+
 def test_what_nothing_needs_is_dropped() -> None:
     def fn(x: tnf.TracedTensor) -> tnf.TracedTensor:
         tnf.exp(x)

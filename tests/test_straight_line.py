@@ -147,7 +147,7 @@ def test_a_long_program_is_cut_and_small_recursion_limits_do_not_matter() -> Non
         return y
 
     program = tnf.compile(fn, np.ones(2))
-    assert program.source().count("def run_") >= 3
+    assert program.source().count("def run_") == 3000 / straight_line.STEP
     np.testing.assert_array_equal(program.run(np.ones(2)), [3001.0, 3001.0])
 
 

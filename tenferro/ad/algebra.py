@@ -9,6 +9,7 @@ float64 literal in a rule would widen a float32 graph.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any, Protocol
 
 import numpy as np
@@ -89,6 +90,10 @@ class Emitter(Protocol):
         ...
 
 
+ADD, SUBTRACT, MULTIPLY = el.Add(), el.Subtract(), el.Multiply()
+DIVIDE, NEGATE = el.Divide(), el.Negate()
+
+
 class Value:
     """One tensor in a rule."""
 
@@ -119,47 +124,50 @@ class Value:
         return len(self.emitter.type_of(self.handle).shape)
 
     def __add__(self, other: Any) -> Value:
-        return emit(el.Add(), self, _as(other, self))
+        return emit(ADD, self, _as(other, self))
 
     def __radd__(self, other: Any) -> Value:
-        return emit(el.Add(), _as(other, self), self)
+        return emit(ADD, _as(other, self), self)
 
     def __sub__(self, other: Any) -> Value:
-        return emit(el.Subtract(), self, _as(other, self))
+        return emit(SUBTRACT, self, _as(other, self))
 
     def __rsub__(self, other: Any) -> Value:
-        return emit(el.Subtract(), _as(other, self), self)
+        return emit(SUBTRACT, _as(other, self), self)
 
     def __mul__(self, other: Any) -> Value:
-        return emit(el.Multiply(), self, _as(other, self))
+        return emit(MULTIPLY, self, _as(other, self))
 
     def __rmul__(self, other: Any) -> Value:
-        return emit(el.Multiply(), _as(other, self), self)
+        return emit(MULTIPLY, _as(other, self), self)
 
     def __truediv__(self, other: Any) -> Value:
-        return emit(el.Divide(), self, _as(other, self))
+        return emit(DIVIDE, self, _as(other, self))
 
     def __rtruediv__(self, other: Any) -> Value:
-        return emit(el.Divide(), _as(other, self), self)
+        return emit(DIVIDE, _as(other, self), self)
 
     def __neg__(self) -> Value:
-        return emit(el.Negate(), self)
+        return emit(NEGATE, self)
 
     def __repr__(self) -> str:
         return f"Value({self.type})"
 
 
+_handle_of = attrgetter("handle")
+
+
 def emit(op: StdTensorOp, *operands: Value) -> Value:
     """The one output of `op`."""
     emitter = operands[0].emitter
-    (handle,) = emitter.emit_all(op, *[x.handle for x in operands])
+    (handle,) = emitter.emit_all(op, *map(_handle_of, operands))
     return Value(emitter, handle)
 
 
 def emit_all(op: StdTensorOp, *operands: Value) -> tuple[Value, ...]:
     """Every output of `op`."""
     emitter = operands[0].emitter
-    handles = emitter.emit_all(op, *[x.handle for x in operands])
+    handles = emitter.emit_all(op, *map(_handle_of, operands))
     return tuple([Value(emitter, handle) for handle in handles])
 
 

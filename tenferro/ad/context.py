@@ -68,7 +68,7 @@ class AdContext:
     @property
     def rules(self) -> Mapping[Any, AdRule]:
         """The AD column."""
-        return AD_RULES
+        return AD_RULES.cells
 
     def program(self, key: Any, make: Any) -> Any:
         """The program of this key, made now unless it is kept; a key of None is not kept."""

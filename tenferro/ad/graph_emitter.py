@@ -59,7 +59,9 @@ class GraphEmitter:
         """Lay what follows to the line of that node, as its derivative."""
         self.index = index
         source = self.graph.sources[index]
-        self.source = None if source is None else source.of(self.graph.nodes[index].op.name)
+        if source is not None and not source.derivative_of:
+            source = source.of(self.graph.nodes[index].op.name)
+        self.source = source
 
     def inner(self, graph: Graph) -> GraphEmitter:
         """An emitter by the same rules, of another graph: the body of a loop or a branch."""

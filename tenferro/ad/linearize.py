@@ -50,9 +50,9 @@ def linearize(
         if not needed[index - start]:
             continue
         node = graph.nodes[index]
-        active = [dots.get(value) for value in node.inputs]
-        if all([dot is None for dot in active]):
+        if dots.keys().isdisjoint(node.inputs):
             continue
+        active = [dots.get(value) for value in node.inputs]
         emitter.derive(index)
         try:
             made = _tangents(emitter, node, active, mode)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tenferro.ad.algebra import Value, add, broadcast, emit_all, zeros
+from tenferro.ad.algebra import Value, add, broadcast, emit, emit_all, zeros
 from tenferro.errors import ADRuleUnsupportedError
 from tenferro.ops import StdTensorOp
 
@@ -164,8 +164,8 @@ def bilinear(
 
     def jvp(op: StdTensorOp, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
         (lhs, rhs), (lhs_dot, rhs_dot) = inputs, tangents
-        total = None if lhs_dot is None else emit_all(op, lhs_dot, rhs)[0]
-        return (total if rhs_dot is None else add(total, emit_all(op, lhs, rhs_dot)[0]),)
+        total = None if lhs_dot is None else emit(op, lhs_dot, rhs)
+        return (total if rhs_dot is None else add(total, emit(op, lhs, rhs_dot)),)
 
     def transpose_rule(
         op: StdTensorOp, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents

@@ -13,7 +13,7 @@ from tenferro.ad.graph_emitter import GraphEmitter
 from tenferro.ad.linearize import missing_rule
 from tenferro.collector import without_collections
 from tenferro.errors import TenferroError
-from tenferro.graph import Mark, Opaque
+from tenferro.graph import Mark, Node, Opaque
 
 __all__ = ["transpose"]
 
@@ -34,18 +34,18 @@ def transpose(
     Raises:
         ADRuleUnsupportedError: an op in the linear region without a transpose.
     """
-    graph = emitter.graph
-    stop = len(graph.nodes)
-    linear = bytearray(len(graph.types))
+    graph, rules = emitter.graph, emitter.rules
+    linear = [False] * len(graph.types)
     for value in inputs:
-        linear[value] = 1
-    region: list[int] = []
-    for index in range(start, stop):
-        node = graph.nodes[index]
-        if any([linear[value] for value in node.inputs]):
-            region.append(index)
-            for value in node.outputs:
-                linear[value] = 1
+        linear[value] = True
+    region: list[tuple[int, Node]] = []
+    for index, node in enumerate(graph.nodes[start:], start):
+        for value in node.inputs:
+            if linear[value]:
+                region.append((index, node))
+                for output in node.outputs:
+                    linear[output] = True
+                break
     bars: dict[int, Value] = {}
 
     def accumulate(value: int, bar: Value) -> None:
@@ -54,31 +54,29 @@ def transpose(
 
     for value, bar in cotangents:
         accumulate(value, Value(emitter, bar))
-    for index in reversed(region):
-        node = graph.nodes[index]
-        y_bars = [bars.pop(value, None) for value in node.outputs]
-        if all([y_bar is None for y_bar in y_bars]):
+    for index, (op, taken, made) in reversed(region):
+        if bars.keys().isdisjoint(made):
             continue
+        y_bars = [bars.pop(value, None) for value in made]
         emitter.derive(index)
-        mask = tuple([bool(linear[value]) for value in node.inputs])
-        values = emitter.values(node.inputs)
-        op = node.op
+        mask = tuple(map(linear.__getitem__, taken))
+        values = emitter.values(taken)
         try:
             if isinstance(op, Mark):
                 for position, y_bar in zip(op.takes, y_bars, strict=True):
                     if y_bar is not None and mask[position]:
-                        accumulate(node.inputs[position], y_bar)
+                        accumulate(taken[position], y_bar)
                 continue
             if isinstance(op, Opaque):
                 x_bars = op.transpose(emitter, values, mask, y_bars)
             else:
-                rule = emitter.rules[type(op)]
+                rule = rules[type(op)]
                 if rule.transpose is None:
                     raise missing_rule(op, "transpose")
                 x_bars = rule.transpose(op, values, mask, y_bars)
         except TenferroError as error:
             raise error.at(str(emitter.source or "")) from None
-        for value, is_linear, x_bar in zip(node.inputs, mask, x_bars, strict=True):
+        for value, is_linear, x_bar in zip(taken, mask, x_bars, strict=True):
             if is_linear and x_bar is not None:
                 accumulate(value, x_bar)
     emitter.source = None

@@ -23,6 +23,7 @@ from tenferro.exec.grouping import Group, grouped
 from tenferro.exec.kernels import bound, may_view
 from tenferro.exec.kernels.dot_general import Contraction
 from tenferro.exec.memory import plan_memory
+from tenferro.ops import StdTensorOp
 from tenferro.ops.control import ControlOp
 from tenferro.ops.extension import Extension
 from tenferro.ops.source import Constant
@@ -37,12 +38,18 @@ __all__ = ["StraightLine", "straight_line"]
 
 LONGEST = 1000
 """Instructions of one function; Python compiles several of this size faster than a long one."""
+STEP = 250
+"""Instructions of one function where the program repeats itself: short ones are compiled sooner, and the same
+code is run again and again.
+"""
 LARGEST_FOLDED = 1 << 16
 """Elements of a value that is computed once, when the program is compiled."""
 SMALLEST_BLOCK = 1 << 17
 """Bytes of a value that is given a place; smaller ones stay with the process when they are freed."""
 FOREIGN = -1
 """Owns the memory of arguments and constants."""
+NEVER = -1
+"""Where a slot is last read that is not."""
 FREE = (Constant, BroadcastInDim)
 """Ops that take no memory, however large the result."""
 
@@ -192,7 +199,7 @@ class _Writer:
         # Of the function being written: its locals, its globals, and what these are called.
         self.locals = _Locals(())
         self.names: dict[str, Any] = {}
-        self.functions: dict[Any, str] = {}
+        self.functions: dict[int, str] = {}
         self.constants: dict[int, str] = {}
         self.compiled: dict[str, CodeType] = {}
         self.inputs = set(program.input_slots)
@@ -205,7 +212,10 @@ class _Writer:
         self.columns = set(program.output_slots) if program.resources.order == "F" else set[int]()
         self.bound = [self._bound(step) for step in program.instructions]
         self.folded = [self._fold(i) for i in range(len(program.instructions))]
+        self.is_ufunc = [_is_elementwise(function) for function in self.bound]
         self.units = list(grouped(program, self.specs, self.folded))
+        self.reads = [self._reads(unit) for unit in self.units]
+        self.makes = [self._makes(unit) for unit in self.units]
         self.places: dict[str, dict[int, int]] = {}
         self.tiles: list[str] = []
         self.last_read = self._last_reads()
@@ -225,8 +235,9 @@ class _Writer:
     def _fold(self, index: int) -> bool:
         """Compute it now, where every operand is known and the result is small or a view."""
         step = self.program.instructions[index]
-        if not self.known.keys() >= set(step.input_slots):
-            return False
+        for slot in step.input_slots:
+            if slot not in self.known:
+                return False
         small = all([spec.is_static and spec.size <= LARGEST_FOLDED for spec in step.output_types])
         if isinstance(step.op, Extension | ControlOp) or not (small or isinstance(step.op, FREE)):
             return False
@@ -239,12 +250,15 @@ class _Writer:
             self.known[slot] = array
         return True
 
-    def _last_reads(self) -> dict[int, int]:
-        """The last unit that reads each slot; never for outputs."""
-        found: dict[int, int] = {}
-        for position, unit in enumerate(self.units):
-            found.update(dict.fromkeys(self._reads(unit), position))
-        for slot in self.program.output_slots:
+    def _last_reads(self) -> list[int]:
+        """The last unit that reads each slot: one past the end for outputs and what is known, NEVER where
+        none does.
+        """
+        found = [NEVER] * self.program.n_slots
+        for position, slots in enumerate(self.reads):
+            for slot in slots:
+                found[slot] = position
+        for slot in (*self.program.output_slots, *self.known):
             found[slot] = len(self.units)
         return found
 
@@ -264,11 +278,12 @@ class _Writer:
             slot for slot, spec in enumerate(self.specs) if spec is not None and not spec.shape
         }
         found -= set(self.program.output_slots)
-        for step, function, folded in zip(
-            self.program.instructions, self.bound, self.folded, strict=True
-        ):
-            if not folded and not _is_elementwise(function):
-                found -= set(step.input_slots)
+        if found:
+            for step, is_ufunc, folded in zip(
+                self.program.instructions, self.is_ufunc, self.folded, strict=True
+            ):
+                if not folded and not is_ufunc:
+                    found.difference_update(step.input_slots)
         return found
 
     def parts(self) -> Iterator[Part]:
@@ -282,21 +297,22 @@ class _Writer:
         start = 0
         while start < count:
             period = _period(kinds[start : start + LONGEST])
-            stop = min(start + LONGEST - LONGEST % period, count)
+            length = min(STEP, LONGEST) if 2 * period <= STEP else LONGEST
+            stop = min(start + length - length % period, count)
             yield self.part(start, stop, whole=False)
             start = stop
 
     def part(self, start: int, stop: int, whole: bool) -> Part:
         """The function of some units; of the whole program, it takes the arguments."""
         units = self.units[start:stop]
-        made = {slot for unit in units for slot in self._makes(unit)}
-        read = {slot for unit in units for slot in self._reads(unit)}
-        taken = sorted(slot for slot in read - made if slot not in self.known)
+        made = set[int]().union(*self.makes[start:stop])
+        read = set[int]().union(*self.reads[start:stop])
+        taken = sorted([slot for slot in read - made if slot not in self.known])
         takes = self.program.input_slots if whole else tuple(taken)
         gives = (
             self.program.output_slots
             if whole
-            else tuple(sorted(slot for slot in made if self.last_read.get(slot, -1) >= stop))
+            else tuple(sorted([slot for slot in made if self.last_read[slot] >= stop]))
         )
         if not whole:
             self.lookers = {}  # because the caller holds what it hands over
@@ -323,7 +339,7 @@ class _Writer:
         name, file = f"run_{start}", f"<tenferro program {id(self.program):x}, from {start}>"
         code = self._compiled(source).replace(co_name=name, co_filename=file)
         self.places[file] = places
-        drops = tuple(slot for slot in taken if self.last_read.get(slot, -1) < stop)
+        drops = tuple([slot for slot in taken if self.last_read[slot] < stop])
         function = FunctionType(code, self.names)
         return Part(function, f"def {name}{source}", tuple(takes), tuple(gives), drops)
 
@@ -338,11 +354,9 @@ class _Writer:
 
     def _dying(self, position: int) -> list[int]:
         """Slots that this unit is the last to read."""
-        return [
-            slot
-            for slot in dict.fromkeys(self._reads(self.units[position]))
-            if self.last_read[slot] == position and slot not in self.known
-        ]
+        last_read = self.last_read
+        found = [slot for slot in self.reads[position] if last_read[slot] == position]
+        return found if len(found) < 2 else list(dict.fromkeys(found))
 
     def _group_line(self, position: int) -> str:
         """A group: one call."""
@@ -371,46 +385,42 @@ class _Writer:
         step, function = self.program.instructions[index], self.bound[index]
         dying = self._dying(position)
         arguments = [self._name(slot) for slot in step.input_slots]
-        is_ufunc = _is_elementwise(function)
-        buffer = self._buffer(step, dying) if is_ufunc else None
+        is_ufunc = self.is_ufunc[index]
+        buffer = self._buffer(step, dying) if dying and is_ufunc else None
         if buffer is not None:
             arguments.append(f"out={self.locals.of[buffer]}")
         if step.output_slots[0] in self.blocks:
             arguments.append(f"into={self._place(step.output_slots[0])}")
-        self._own(step, is_ufunc, buffer)
-        call = f"{self._function(function, step.op.name)}({', '.join(arguments)})"
+        self._own(step, is_ufunc)
+        call = f"{self._function(function, step.op)}({', '.join(arguments)})"
         if len(step.output_slots) == 1:
             (slot,) = step.output_slots
             spec = self.specs[slot]
             if spec is not None and not spec.shape and slot not in self.scalar_ok:
                 call = f"asarray({call})"
-        unread = [slot for slot in step.output_slots if slot not in self.last_read]
-        for slot in [*dying, *unread]:
+        dying += [slot for slot in step.output_slots if self.last_read[slot] == NEVER]
+        for slot in dying:
             self._die(slot)
-        return self.locals.statement(step.output_slots, call, [*dying, *unread])
+        return self.locals.statement(step.output_slots, call, dying)
 
     def _name(self, slot: int) -> str:
-        if slot not in self.known:
-            return self.locals.of[slot]
-        name = self.constants.get(slot)
+        name = self.locals.of.get(slot) or self.constants.get(slot)
         if name is None:
             name = self.constants[slot] = f"c{len(self.constants)}"
             value = self.known[slot]
             self.names[name] = value[()] if slot in self.scalar_ok else value
         return name
 
-    def _function(self, function: Any, name: str) -> str:
-        key = function if isinstance(function, np.ufunc) else id(function)
-        if key not in self.functions:
-            plain = re.sub(r"\W", "_", name)  # because families have dots in their names
-            known = (
-                getattr(function, "__name__", plain) if isinstance(function, np.ufunc) else plain
-            )
-            self.functions[key] = (
-                known if known not in self.names else f"{known}_{len(self.functions)}"
-            )
-            self.names[self.functions[key]] = function
-        return self.functions[key]
+    def _function(self, function: Any, op: StdTensorOp) -> str:
+        name = self.functions.get(id(function))
+        if name is None:
+            plain = re.sub(r"\W", "_", op.name)  # because families have dots in their names
+            name = function.__name__ if isinstance(function, np.ufunc) else plain
+            if name in self.names:
+                name = f"{name}_{len(self.functions)}"
+            self.functions[id(function)] = name
+            self.names[name] = function
+        return name
 
     # ---- memory for values in the middle -------------------------------------------------------
 
@@ -422,10 +432,10 @@ class _Writer:
         spans: dict[int, tuple[int, int]] = {}
         leaving: set[int] = set()
         for position, unit in enumerate(self.units):
-            read = {root for slot in self._reads(unit) for root in roots.get(slot, ())}
+            read = {root for slot in self.reads[position] for root in roots.get(slot, ())}
             spans |= {root: (spans[root][0], position) for root in read}
             placed = self._placeable(unit)
-            for slot in self._makes(unit):
+            for slot in self.makes[position]:
                 spec: Any = self.specs[slot]
                 if slot in placed and spec.is_static and spec.nbytes >= SMALLEST_BLOCK:
                     roots[slot] = {slot}
@@ -463,25 +473,26 @@ class _Writer:
         if not output.shape:
             return None
         for slot in dying:
-            alone = self.owners.get(slot) == (slot,) and self.lookers.get(slot) == 1
+            alone = self.lookers.get(slot) == 1 and self.owners[slot] == (slot,)
             if alone and slot not in self.blocks and self.specs[slot] == output:
                 return slot
         return None
 
-    def _own(self, step: ExecInstruction, is_ufunc: bool, buffer: int | None) -> None:
+    def _own(self, step: ExecInstruction, is_ufunc: bool) -> None:
         """Note whose memory the results are."""
-        for slot in step.output_slots:
-            if is_ufunc or not may_view(step.op):
+        if is_ufunc or not may_view(step.op):
+            for slot in step.output_slots:
                 # A buffer that is written again is owned by the slot that it is now known by.
                 self.owners[slot] = (slot,)
                 self.lookers[slot] = 1
-            else:
-                owners = {o for s in step.input_slots for o in self.owners.get(s, (FOREIGN,))}
-                if not owners or isinstance(step.op, Extension):
-                    owners.add(FOREIGN)  # because a runtime may give what it keeps
-                self.owners[slot] = tuple(sorted(owners))
-                for owner in owners & self.lookers.keys():
-                    self.lookers[owner] += 1
+            return
+        owners = {o for s in step.input_slots for o in self.owners.get(s, (FOREIGN,))}
+        if not owners or isinstance(step.op, Extension):
+            owners.add(FOREIGN)  # because a runtime may give what it keeps
+        for slot in step.output_slots:
+            self.owners[slot] = tuple(sorted(owners))
+            for owner in owners & self.lookers.keys():
+                self.lookers[owner] += 1
 
     def _die(self, slot: int) -> None:
         for owner in self.owners.get(slot, ()):

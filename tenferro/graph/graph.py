@@ -28,6 +28,9 @@ class Node(NamedTuple):
     outputs: tuple[int, ...]
 
 
+_new: Any = tuple.__new__  # because `Node(..)` takes longer, and there are many
+
+
 class Graph:
     """Values are numbers, given in order; `types[value]` is what is known of one.
 
@@ -94,14 +97,16 @@ class Graph:
             source = self._find_caller()
         types = self.types
         # Types are few, and values share them.
-        known = (token, *[id(types[value]) for value in inputs])
+        known = token
+        for value in inputs:
+            known = (known, id(types[value]))
         specs = self._inferred.get(known)
         if specs is None:
             specs = self._infer(op, inputs, source, known)
         start = len(types)
         types += specs
         outputs = (start,) if len(specs) == 1 else tuple(range(start, len(types)))
-        self.nodes.append(Node(op, inputs, outputs))
+        self.nodes.append(_new(Node, (op, inputs, outputs)))
         self.sources.append(source)
         self._applied[key] = outputs
         return outputs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Generic, TypeVar
 
 from tenferro.errors import MissingCellError
@@ -16,6 +17,9 @@ Cell = TypeVar("Cell")
 class Column(Mapping[type[StdTensorOp], Cell], Generic[Cell]):
     """What one layer does with each op: a mapping from card to cell, total over a vocabulary.
 
+    Attributes:
+        cells: the same mapping without Python's calls in between, for loops over many ops.
+
     >>> class Left(StdTensorOp): ...
     >>> class Right(StdTensorOp): ...
     >>> Column("kernel", [Left, Right], {Left: "go left"})
@@ -27,7 +31,7 @@ class Column(Mapping[type[StdTensorOp], Cell], Generic[Cell]):
         MissingCellError: a card without a cell, a cell without a card, or two cells for one card.
     """
 
-    __slots__ = ("_cells", "name")
+    __slots__ = ("_cells", "cells", "name")
 
     def __init__(
         self,
@@ -37,6 +41,7 @@ class Column(Mapping[type[StdTensorOp], Cell], Generic[Cell]):
     ) -> None:
         self.name = name
         self._cells: dict[type[StdTensorOp], Cell] = {}
+        self.cells: Mapping[type[StdTensorOp], Cell] = MappingProxyType(self._cells)
         for family in families:
             twice = self._cells.keys() & family.keys()
             if twice:

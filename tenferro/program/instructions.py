@@ -55,7 +55,7 @@ def instructions_of(
         slot_of[value] = slot
     found = [types[value] for value in inputs]
     instructions: list[Instruction] = []
-    new = tuple.__new__  # because `Instruction(..)` takes longer, and there are many
+    new: Any = tuple.__new__  # because `Instruction(..)` takes longer, and there are many
     for op, taken, made, last_use, index in reversed(_needed(nodes, len(types), inputs, outputs)):
         slots = tuple(map(slot_of.__getitem__, taken))
         if -1 in slots:
@@ -64,13 +64,12 @@ def instructions_of(
                 f"{op.name} needs a value of type {missing} which is no input of the program"
             )
         source = sources[index]
-        if isinstance(op, Opaque):
+        if graph.marked and isinstance(op, Opaque):
             raise op.refuse().at(str(source or ""))
-        start = len(found)
-        for slot, value in enumerate(made, start):
-            slot_of[value] = slot
+        given = tuple(range(len(found), len(found) + len(made)))
+        for value in made:
+            slot_of[value] = len(found)
             found.append(types[value])
-        given = (start,) if len(made) == 1 else tuple(range(start, len(found)))
         instructions.append(new(Instruction, (op, slots, given, last_use, source)))
     return tuple(instructions), tuple(found), tuple([slot_of[value] for value in outputs])
 

@@ -483,3 +483,14 @@ def test_an_op_without_a_rule_is_named_with_its_line() -> None:
 def test_an_error_in_the_function_names_its_line() -> None:
     with pytest.raises(errors.ShapeError, match=r"test_transforms.py:\d+"):
         tnf.grad(lambda x: tnf.sum(x + np.ones(4)))(X)
+
+
+def test_the_cotangent_one_multiplies_nothing() -> None:
+    """The gradient of a sum begins with ones, which are no factors, but for complex infinities."""
+
+    def ops_of(x: Any) -> list[str]:
+        program = tnf.compile(tnf.grad(lambda x: tnf.real(tnf.sum(x * x))), x)
+        return [instruction.op.name for instruction in program.instructions]
+
+    assert ops_of(np.ones(3)) == ["Add"]
+    assert "Multiply" in ops_of(np.ones(3, "c16"))
