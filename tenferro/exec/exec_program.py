@@ -209,7 +209,7 @@ def kernel_of(
             return KERNELS[type(op)].over(runs)  # pyright: ignore[reportFunctionMemberAccess]  # because all of that family are ControlKernels
     except TenferroError as error:
         raise error.at(str(source or "")) from None
-    return KERNELS.cells[type(op)]
+    return KERNELS[type(op)]
 
 
 def _run_of(program: ExecProgram) -> Callable[[Sequence[Any]], list[Any]]:
