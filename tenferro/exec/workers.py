@@ -6,7 +6,6 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from itertools import accumulate, pairwise
 from queue import SimpleQueue
 from typing import Any, TypeAlias
@@ -31,7 +30,6 @@ class Workers:
 
     def __init__(self, threads: int | None) -> None:
         self.count = _cores() if threads is None else threads
-        self._blas_threads: int | None = None
         self._lock = threading.Lock()
         self._tasks: SimpleQueue[Task | None] | None = None
         self._local = threading.local()
@@ -66,12 +64,6 @@ class Workers:
                 self._local.piece = piece
         ends = list(accumulate(rooms, initial=0))
         return [piece[start : start + size] for start, size in zip(ends, sizes, strict=False)]
-
-    def blas_is_threaded(self) -> bool:
-        """Whether NumPy's BLAS shares its work among threads by itself, as it does unless told otherwise."""
-        if self._blas_threads is None:
-            self._blas_threads = _blas_threads()
-        return self._blas_threads > 1
 
     def _queue(self) -> SimpleQueue[Task | None]:
         with self._lock:
@@ -126,19 +118,6 @@ def _cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def _blas_threads() -> int:
-    """Those of the BLAS that NumPy is linked with; where that is not OpenBLAS, the most of any loaded one."""
-    from threadpoolctl import OpenBLASController, threadpool_info  # because few products are large
-
-    # Its symbols are found through the module that is linked with it. All else that is loaded need not be
-    # looked at then, which takes a tenth of a second beside other frameworks.
-    linked = OpenBLASController(filepath=import_module("numpy._core._multiarray_umath").__file__)
-    if linked.num_threads is not None:
-        return linked.num_threads
-    counts = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
-    return max(counts, default=1)
 
 
 def _abandon(workers: Workers | None) -> None:

@@ -10,6 +10,7 @@ Source: seeds 000, 001, 003.
 from typing import TYPE_CHECKING, Any
 
 from tenferro.ad.extension_rule import ExtensionAdRule, ExtensionRuleSet, RuleBuilder
+from tenferro.blas import one_blas_thread
 from tenferro.exec.expansion_runtime import ExpansionRuntime
 from tenferro.exec.extensions import ExtensionRuntime, HostReferenceRuntime
 from tenferro.extension.application import apply
@@ -46,6 +47,7 @@ __all__ = [
     "check_family_id",
     "extension_family",
     "lookup_extension_factory",
+    "one_blas_thread",
     "register_extension",
     "registered_families",
 ]

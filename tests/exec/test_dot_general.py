@@ -40,7 +40,6 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matrix_product, "LARGE", 1)
     monkeypatch.setattr(matrix_product, "PIECE", 2)
     monkeypatch.setattr(matrix_product, "SMALLEST_SCRATCH", 1)
-    monkeypatch.setattr(Workers, "blas_is_threaded", lambda _: False)
 
 
 @pytest.mark.usefixtures("small_pieces")

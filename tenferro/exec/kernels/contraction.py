@@ -7,6 +7,7 @@ from math import prod
 
 import numpy as np
 
+from tenferro.blas import NUMPYS
 from tenferro.exec.kernels.dot_general import DotGeneralKernel
 from tenferro.exec.kernels.kernel import Array, KernelRows
 from tenferro.exec.kernels.structural import pad
@@ -73,7 +74,8 @@ def _grouped(op: Convolution, windows: Array, w: Array) -> Array:
         axes = (0, *range(2, 2 + spatial), 1, *range(2 + spatial, 2 + 2 * spatial))
         rows = part.transpose(axes).reshape(n * prod(counts), k)
         columns = kernels.reshape(kernels.shape[0], k).T
-        product = np.matmul(rows, columns).reshape(n, *counts, kernels.shape[0])
+        with NUMPYS:
+            product = np.matmul(rows, columns).reshape(n, *counts, kernels.shape[0])
         parts.append(np.moveaxis(product, -1, 1))
     return np.concatenate(parts, axis=1)
 

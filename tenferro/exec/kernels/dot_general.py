@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from tenferro.blas import NUMPYS
 from tenferro.exec.copying import fastest_axis
 from tenferro.exec.kernels.kernel import Array
 from tenferro.exec.kernels.matrix_product import (
@@ -40,6 +41,8 @@ LARGE_RESULT = 1 << 14
 """Elements of a result that is worth a place in planned memory."""
 LARGEST_SYMMETRIC = 1 << 28
 """Multiplications up to which a product of a matrix and its transpose is not cut into pieces."""
+LARGEST_UNSHARED = 1 << 18, 9216
+"""Multiplications up to which OpenBLAS wakes no threads: of matrices, and of a matrix and a vector."""
 PLANS = 8
 """Kept for one instruction: programs are run on arrays of one layout, nearly always."""
 Product = Callable[..., Array]
@@ -72,7 +75,10 @@ class DotGeneralKernel:
                 return partial(_in_floats, contraction, float_dtype, out.dtype)
         work = out.accumulator.dtype
         if work == lhs.dtype.dtype == out.dtype:
-            return contraction.plain() or contraction
+            plain = contraction.plain()
+            if plain is not None and contraction.wakes_threads:
+                return partial(_alone, plain)
+            return plain or contraction
         return partial(_converted, contraction, work, out.dtype)
 
 
@@ -85,6 +91,12 @@ def exact_float(dtype: DType, sizes: Sequence[int]) -> Any:
         return None
     bits = 16 * dtype.itemsize + sizes[2].bit_length()
     return np.float32 if bits <= 24 else np.float64 if bits <= 53 else None
+
+
+def _alone(product: Product, lhs: Array, rhs: Array) -> Array:
+    """By one thread of BLAS."""
+    with NUMPYS:
+        return product(lhs, rhs)
 
 
 def _converted(contraction: Contraction, work: Any, out: Any, lhs: Array, rhs: Array) -> Array:
@@ -103,6 +115,7 @@ class Contraction:
     Attributes:
         batch, rows, columns, terms: pairs or groups of axes: of both operands, of lhs, of rhs, of both.
         sizes: how many rows, columns and terms.
+        wakes_threads: whether BLAS would share the product among threads of its own.
     """
 
     def __init__(
@@ -123,6 +136,7 @@ class Contraction:
             for shape, axes in ((lhs, self.rows), (rhs, self.columns), (lhs, self.terms[0]))
         )
         self.batch_shape = tuple(lhs[axis] for axis in op.lhs_batch)
+        self.wakes_threads = prod(self.sizes) > LARGEST_UNSHARED[1 in self.sizes[:2]]
         self._plans: dict[tuple[Axes, Axes, bool], Product] = {}
 
     def __call__(self, lhs: Array, rhs: Array, into: Any = None) -> Array:
@@ -137,6 +151,9 @@ class Contraction:
             if len(self._plans) >= PLANS:
                 self._plans.clear()
             product = self._plans[given] = self._plan(lhs, rhs)
+        if self.wakes_threads:
+            with NUMPYS:  # because the executor's threads share it, or one is enough
+                return product(lhs, rhs, into)
         return product(lhs, rhs, into)
 
     def plain(self) -> Product | None:

@@ -1,4 +1,4 @@
-"""Products of matrix views: at once, or in pieces that threads share where BLAS itself has one thread.
+"""Products of matrix views: at once, or in pieces that threads share while BLAS itself has one thread.
 
 A piece of an operand that has to be copied is copied by the thread that multiplies it next, and is still in
 its cache. Pieces are the same for any number of threads, and so are the results.
@@ -171,8 +171,6 @@ class InPieces:
     def __call__(self, lhs: Array, rhs: Array, into: Any) -> Array:
         """The product as (batch.., rows, columns)."""
         workers = self.workers
-        if workers is not None and workers.blas_is_threaded():
-            workers = None  # because it shares each piece already
         out = _result(self.shape, lhs.dtype, self.turned, into)
         sums = self.kind == "terms"
         shares = (len(self.cuts), *self.shape) if sums else ()

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tenferro.ext.lapack import families as fam
+from tenferro.ext.linalg.runtime import blas_threads_for
 from tenferro.extension import ExtensionCaches, ExtensionRuntime
 from tenferro.types import DType
 
@@ -144,10 +145,11 @@ class LapackRuntime(ExtensionRuntime):
         batch = inputs[0].shape[: inputs[0].ndim - self._ranks[0]]
         if not outputs[0].size:
             return outputs
-        for index in np.ndindex(*batch):
-            found = self._kernel(op, *[x[index] for x in inputs])
-            for place, y in zip(outputs, found, strict=True):
-                place[index] = y
+        with blas_threads_for(inputs[0]):
+            for index in np.ndindex(*batch):
+                found = self._kernel(op, *[x[index] for x in inputs])
+                for place, y in zip(outputs, found, strict=True):
+                    place[index] = y
         return outputs
 
 

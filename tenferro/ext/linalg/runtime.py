@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 
 from tenferro.errors import DegenerateSpectrumError
 from tenferro.ext.linalg import families as fam
-from tenferro.extension import ExtensionCaches, ExtensionRuntime
+from tenferro.extension import ExtensionCaches, ExtensionRuntime, one_blas_thread
 
 __all__ = ["runtimes"]
 
@@ -17,6 +18,14 @@ Array = np.ndarray[Any, Any]
 
 LARGE = 64
 """Extent from which a matrix is worth a call of its own."""
+LARGEST_ALONE = 768
+"""Extent up to which LAPACK is faster with one thread of BLAS than with two."""
+
+
+def blas_threads_for(a: Array) -> AbstractContextManager[None]:
+    """One thread of BLAS for a matrix that is factorised sooner so; small ones wake no others."""
+    is_alone = a.ndim > 1 and LARGE <= a.shape[-2] <= LARGEST_ALONE
+    return one_blas_thread() if is_alone else nullcontext()
 
 
 def each_matrix(function: Callable[..., tuple[Array, ...]], *arrays: Array) -> tuple[Array, ...]:
@@ -227,7 +236,8 @@ class LinalgRuntime(ExtensionRuntime):
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
         """By LAPACK."""
-        return self._kernel(op, *inputs)
+        with blas_threads_for(inputs[0]):
+            return self._kernel(op, *inputs)
 
 
 def runtimes() -> list[ExtensionRuntime]:

@@ -1,0 +1,113 @@
+"""BLAS has one thread where it should, and afterwards those that it had."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.linalg  # so that its BLAS is there, too
+from threadpoolctl import threadpool_info, threadpool_limits
+
+import tenferro as tnf
+from tenferro.blas import NUMPYS, OneThread
+from tenferro.extension import one_blas_thread
+
+
+def counts() -> list[int]:
+    return [pool["num_threads"] for pool in threadpool_info() if pool["internal_api"] == "openblas"]
+
+
+if not counts() or any(pool.get("threading_layer") == "openmp" for pool in threadpool_info()):
+    pytest.skip("another BLAS than the wheels', which is left alone", allow_module_level=True)
+
+
+@pytest.fixture(autouse=True)
+def three_threads() -> Any:
+    with threadpool_limits(3, user_api="blas"):
+        yield
+
+
+def test_one_thread_inside_and_afterwards_as_before() -> None:
+    assert scipy.linalg
+    assert set(counts()) == {3}
+    with one_blas_thread():
+        assert set(counts()) == {1}
+        with one_blas_thread(), NUMPYS:
+            assert set(counts()) == {1}
+        assert set(counts()) == {1}
+    assert set(counts()) == {3}
+    with pytest.raises(ZeroDivisionError), one_blas_thread():
+        _ = 1 // 0
+    assert set(counts()) == {3}
+
+
+def test_whoever_leaves_last_restores() -> None:
+    entered, leave, left = threading.Event(), threading.Event(), threading.Event()
+
+    def other() -> None:
+        with one_blas_thread():
+            entered.set()
+            leave.wait()
+        left.set()
+
+    threading.Thread(target=other).start()
+    entered.wait()
+    with one_blas_thread():
+        leave.set()
+        left.wait()
+        assert set(counts()) == {1}
+    assert set(counts()) == {3}
+
+
+def test_what_has_one_thread_keeps_it() -> None:
+    with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
+            assert set(counts()) == {1}
+        assert set(counts()) == {1}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked here")
+def test_a_forked_process_starts_anew() -> None:
+    script = (
+        "import os, sys\n"
+        "from tenferro.blas import NUMPYS\n"
+        "with NUMPYS:\n"
+        "    child = os.fork()\n"
+        "    if not child:\n"
+        "        with NUMPYS:\n"
+        "            os._exit(7)\n"
+        "sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 7
+
+
+def test_an_unknown_library_is_left_alone() -> None:
+    with OneThread("math"):
+        assert set(counts()) == {3}
+
+
+def test_large_products_and_factorisations_have_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And small ones, which wake no threads, do not pay for it."""
+    seen: list[int] = []
+    monkeypatch.setattr(NUMPYS, "_threads", lambda: seen.append(1) or 3)
+
+    def entered(fn: Any, *args: Any) -> bool:
+        seen.clear()
+        tnf.compile(fn, *args).run(*args)
+        return bool(seen)
+
+    for n, is_large in ((64, False), (65, True), (300, True)):
+        x = np.eye(n)
+        assert entered(lambda x: x @ x, x) is is_large
+        assert entered(lambda x: x @ x @ x, x) is is_large
+        assert entered(lambda x: (x @ x) + 1, x.astype("f4")) is is_large
+    assert entered(lambda x, v: x @ v, np.eye(97), np.ones(97))
+    assert not entered(lambda x, v: x @ v, np.eye(90), np.ones(90))
+    assert entered(tnf.linalg.cholesky, np.eye(64))
+    assert not entered(tnf.linalg.cholesky, np.eye(63))
+    assert not entered(tnf.linalg.cholesky, np.eye(800))
