@@ -186,8 +186,8 @@ class CholeskyRule(MatrixRule):
 
 
 class QrRule(MatrixRule):
-    """With W = A_dot R^-1 and G = Q^H W: Q_dot = Q S + (1 - Q Q^H) W, R_dot = (G - S) R, where S is
-    skew and has the strictly lower triangle of G.
+    """With W = A_dot R^-1 and G = Q^H W: Q_dot = W - Q U, R_dot = U R, where U is upper triangular with a
+    real diagonal, and G - U is skew.
 
     A wide matrix is split into the square part that decides Q and the rest. A full Q's other columns
     turn so as to stay orthogonal, and not among themselves.
@@ -208,13 +208,12 @@ class QrRule(MatrixRule):
         a1_dot = cut(a_dot, -1, 0, k) if wide else a_dot
         w = from_right(builder, a1_dot, left, lower=False)
         g = matmul(adjoint(q1), w)
-        below = tril(g, -1)
-        skew = below - adjoint(below)
+        upper = triu(g) + adjoint(tril(g, -1))
         if q.dtype.is_complex:
             turn = imag(diagonal(g))
-            skew = skew + diagonal_matrix(complex_(zeros(turn), turn))
-        q1_dot = matmul(q1, skew - g) + w
-        r1_dot = matmul(g - skew, left)
+            upper = upper - diagonal_matrix(complex_(zeros(turn), turn))
+        q1_dot = w - matmul(q1, upper)
+        r1_dot = matmul(upper, left)
         if wide:
             rest, rest_dot = cut(a, -1, k, n), cut(a_dot, -1, k, n)
             other = matmul(adjoint(q1_dot), rest) + matmul(adjoint(q1), rest_dot)
