@@ -17,7 +17,7 @@ __all__ = ["Workers", "shared"]
 Task: TypeAlias = tuple[Callable[[int, int], None], int, int, "SimpleQueue[BaseException | None]"]
 """A function, the part of the work it is called on, and where it is reported to be done."""
 LARGEST_SCRATCH = 1 << 26
-"""Bytes that a thread keeps."""
+"""Bytes that a thread keeps for one use."""
 
 
 class Workers:
@@ -54,14 +54,15 @@ class Workers:
             if error is not None:
                 raise error
 
-    def scratch(self, sizes: Sequence[int]) -> list[Any]:
-        """Arrays of so many bytes each, which are this thread's until it asks again."""
+    def scratch(self, sizes: Sequence[int], use: str = "copies") -> list[Any]:
+        """Arrays of so many bytes each, which are this thread's until it asks again for the same use."""
         rooms = list(map(rounded, sizes))
-        piece = getattr(self._local, "piece", None)
+        pieces = self._local.__dict__
+        piece = pieces.get(use)
         if piece is None or piece.size < sum(rooms):
             piece = aligned_bytes(sum(rooms))
             if piece.size <= LARGEST_SCRATCH:
-                self._local.piece = piece
+                pieces[use] = piece
         ends = list(accumulate(rooms, initial=0))
         return [piece[start : start + size] for start, size in zip(ends, sizes, strict=False)]
 

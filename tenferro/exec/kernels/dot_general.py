@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tenferro.blas import NUMPYS
-from tenferro.exec.copying import fastest_axis
+from tenferro.exec.copying import Copy, fastest_axis
 from tenferro.exec.kernels.kernel import Array
 from tenferro.exec.kernels.matrix_product import (
     SMALLEST_SCRATCH,
@@ -202,7 +202,11 @@ class Contraction:
         product = None if halved else InPieces.of(groups, lhs, rhs, whole)
         if product is None and small:
             return _small(left.reader(), right.reader(), turned, shape, given)
-        return partial(_split, product or whole, shape, given)
+        split = partial(_split, product or whole, shape, given)
+        is_large = self.wants_columns and prod(shape) >= LARGE_RESULT
+        if is_large and self.workers is not None and not whole.gives_columns(shape, given):
+            return InColumns(split, prod(shape), self.workers)
+        return split
 
     def _is_symmetric(self) -> bool:
         """Whether it is X X^T where both operands are X.
@@ -280,6 +284,27 @@ class Contraction:
             )
 
         return max(orders, key=kept)
+
+
+class InColumns:
+    """A product that is wanted column-major and is made otherwise: in scratch, and turned from there.
+
+    What is allocated and freed in each run goes back to the operating system, and its pages come anew.
+    """
+
+    def __init__(self, product: Product, size: int, workers: Workers) -> None:
+        self.product, self.size, self.workers = product, size, workers
+        self.copy: Copy | None = None
+
+    def __call__(self, lhs: Array, rhs: Array, into: Any = None) -> Array:
+        """The product."""
+        (room,) = self.workers.scratch([self.size * lhs.itemsize], use="result")
+        found = self.product(lhs, rhs, room)
+        out = np.ndarray(found.shape, found.dtype, into, order="F")
+        if self.copy is None:
+            self.copy = Copy(out, found)
+        self.copy(out, found, self.workers)
+        return out
 
 
 def _split(

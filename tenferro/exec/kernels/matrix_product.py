@@ -104,6 +104,12 @@ class Whole:
         return multiplied(a, b, out, self.turned)
 
 
+    def gives_columns(self, shape: Sequence[int], perm: Sequence[int] | None) -> bool:
+        """Whether the product, with its axes split and permuted so, is column-major."""
+        like = _result(self.shape, np.bool_, self.turned, None).reshape(shape)
+        return (like if perm is None else like.transpose(perm)).flags.f_contiguous
+
+
 class InPieces:
     """A product cut along its first batch axis, or along the longest of rows, columns and terms.
 
