@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tenferro.exec.results import ResultMemory
 from tenferro.exec.workers import Workers, shared
 
 __all__ = ["copy_into", "dense", "fastest_axis"]
@@ -51,11 +52,14 @@ Walk = Callable[[Any, Any, Workers | None], None]
 """Writes the second array into the first."""
 
 
-def dense(x: Any, order: Order, workers: Workers | None = None) -> Any:
+def dense(
+    x: Any, order: Order, workers: Workers | None = None, results: ResultMemory | None = None
+) -> Any:
     """A new array with the elements of x, in "C" or "F" order."""
     if x.nbytes < TURNED:
         return np.array(x, order=order, copy=True)
-    out = np.empty(x.shape, x.dtype, order)
+    place = None if results is None else results.take(x.nbytes)
+    out = np.ndarray(x.shape, x.dtype, place, order=order)
     copy_into(out, x, workers)
     return out
 

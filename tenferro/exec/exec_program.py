@@ -18,6 +18,7 @@ from tenferro.exec.extensions import ExtensionRegistry
 from tenferro.exec.grouping import is_large
 from tenferro.exec.kernels import KERNELS, Kernel
 from tenferro.exec.memory import Arena
+from tenferro.exec.results import ResultMemory
 from tenferro.exec.run import repeated, run_instructions
 from tenferro.exec.straight_line import StraightLine, straight_line
 from tenferro.exec.workers import Workers
@@ -77,12 +78,14 @@ class Resources:
     Attributes:
         workers: threads for large arrays.
         arena: memory for values in the middle.
+        results: memory for what leaves.
         order: of results, where they can be written so; "K" asks for none.
         segmented, check_finite: how sub-programs are run; see `GraphExecutor`.
     """
 
     workers: Workers = field(default_factory=lambda: Workers(1))
     arena: Arena = field(default_factory=lambda: Arena(0))
+    results: ResultMemory = field(default_factory=lambda: ResultMemory(0))
     order: Literal["F", "C", "K"] = "K"
     segmented: bool = True
     check_finite: bool = False

@@ -22,6 +22,7 @@ from tenferro.exec.extensions import ExtensionRegistry, ExtensionRuntime
 from tenferro.exec.kernels import Kernel
 from tenferro.exec.memory import Arena
 from tenferro.exec.replay import replay
+from tenferro.exec.results import ResultMemory
 from tenferro.exec.run import run_instructions
 from tenferro.exec.workers import Workers
 from tenferro.ops import StdTensorOp
@@ -67,6 +68,7 @@ class GraphExecutor:
         passes: the native passes; None takes `tenferro.passes.NATIVE_PASSES`.
         cache_size: how many specialised programs are kept.
         arena_bytes: how much memory of values in the middle of programs is kept for the next run.
+        result_bytes: how much memory of results that nobody holds any more is kept for the next ones.
         runtimes: of extension families, beside those that come with the package.
 
     Results never share memory with an argument, a constant, or each other.
@@ -90,6 +92,7 @@ class GraphExecutor:
         passes: Sequence[Pass] | None = None,
         cache_size: int = 256,
         arena_bytes: int = 1 << 30,
+        result_bytes: int = 1 << 28,
         runtimes: Iterable[ExtensionRuntime] = (),
     ) -> None:
         if order not in ("F", "C", "K"):
@@ -106,7 +109,10 @@ class GraphExecutor:
             self.register_runtime(runtime)
         self.workers = Workers(threads)
         self.arena = Arena(arena_bytes)
-        self._resources = Resources(self.workers, self.arena, order, segmented, check_finite)
+        self.results = ResultMemory(result_bytes)
+        self._resources = Resources(
+            self.workers, self.arena, self.results, order, segmented, check_finite
+        )
         self._generates = segmented and not check_finite
         self._compiled: BoundedCache[ExecProgram] = BoundedCache(cache_size)
         self._latest: dict[GraphProgram, Latest] = {}
@@ -233,7 +239,7 @@ class GraphExecutor:
             array = np.asarray(output)
             flags = array.flags
             if order != "K" and not (flags.f_contiguous if order == "F" else flags.c_contiguous):
-                array = dense(array, order, self.workers)
+                array = dense(array, order, self.workers, self.results)
             elif not flags.writeable or (asked and claims and claims.has(array)):
                 array = np.array(array, order=order, copy=True)
             if claims:
@@ -254,7 +260,8 @@ class GraphExecutor:
         return self._compiled.stats()
 
     def cache_clear(self) -> None:
-        """Forget every specialised program, and let go of the arena."""
+        """Forget every specialised program, and let go of the memory that is kept."""
         self._latest.clear()
         self._compiled.clear()
         self.arena.clear()
+        self.results.clear()

@@ -224,6 +224,7 @@ class _Writer:
         self.owners: dict[int, tuple[int, ...]] = {}
         self.lookers: dict[int, int] = {}
         self.scalar_ok = self._scalars()
+        self.leaving = set[int]()
         self.memory = self._plan()
         self.blocks = {block.slot: block for block in self.memory.blocks}
 
@@ -374,8 +375,10 @@ class _Writer:
         for slot in dying:
             self._die(slot)
         arguments = ", ".join([self._name(slot) for slot in takes])
-        if any(slot in self.blocks for slot in group.gives):
-            places = [self._place(slot) if slot in self.blocks else "None" for slot in group.gives]
+        if any([self._has_place(slot) for slot in group.gives]):
+            places = [
+                self._place(slot) if self._has_place(slot) else "None" for slot in group.gives
+            ]
             arguments += f", into=[{', '.join(places)}]"
         return self.locals.statement(group.makes, f"{name}({arguments})", dying)
 
@@ -389,7 +392,7 @@ class _Writer:
         buffer = self._buffer(step, dying) if dying and is_ufunc else None
         if buffer is not None:
             arguments.append(f"out={self.locals.of[buffer]}")
-        if step.output_slots[0] in self.blocks:
+        if self._has_place(step.output_slots[0]):
             arguments.append(f"into={self._place(step.output_slots[0])}")
         self._own(step, is_ufunc)
         call = f"{self._function(function, step.op)}({', '.join(arguments)})"
@@ -448,6 +451,7 @@ class _Writer:
                 leaving |= read  # because a runtime may keep what it is given
         for slot in self.program.output_slots:
             leaving |= roots.get(slot, set())
+        self.leaving = leaving & spans.keys()
         return plan_memory([
             Block(slot, self.specs[slot].nbytes, *span)  # pyright: ignore[reportOptionalMemberAccess]  # because every slot has been written
             for slot, span in spans.items()
@@ -461,7 +465,15 @@ class _Writer:
         takes = isinstance(self.bound[unit], Contraction)
         return self.program.instructions[unit].output_slots if takes else ()
 
+    def _has_place(self, slot: int) -> bool:
+        return slot in self.blocks or slot in self.leaving
+
     def _place(self, slot: int) -> str:
+        """Bytes in the arena; for what leaves the program, such as its executor has of results that died."""
+        if slot in self.leaving:
+            self.names["result"] = self.program.resources.results.take
+            spec: Any = self.specs[slot]
+            return f"result({spec.nbytes})"
         block = self.blocks[slot]
         return f"arena[{block.offset}:{block.offset + block.size}]"
 

@@ -103,7 +103,6 @@ class Whole:
         out = None if into is None else _result(self.shape, lhs.dtype, self.turned, into)
         return multiplied(a, b, out, self.turned)
 
-
     def gives_columns(self, shape: Sequence[int], perm: Sequence[int] | None) -> bool:
         """Whether the product, with its axes split and permuted so, is column-major."""
         like = _result(self.shape, np.bool_, self.turned, None).reshape(shape)
