@@ -31,6 +31,8 @@ __all__ = ["Fused", "fused"]
 TILE_BYTES = 1 << 20
 """Of one array's tile, at most: below, the calls cost more than the work, the more so on threads, which wait
 for each other between calls."""
+ALONE_TILE_BYTES = 1 << 17
+"""The same where one thread does it all."""
 CACHE_BYTES = 3 << 19
 """Of all the tiles that are worked on at once."""
 TURNED_ROWS = 128
@@ -91,10 +93,11 @@ class Fused:
         row = self.widest * max(prod(extents[1:]), 1)
         walked = [x for x in arrays if all(x.strides)]
         arrays_at_once = max(1, len(walked) + self._written + len(self.scratch[turns]))
-        step = max(1, min(TILE_BYTES, max(TILE_BYTES // 2, CACHE_BYTES // arrays_at_once)) // row)
+        rows, alone = extents[0], prod(extents) < ALONE
+        shared_tile = min(TILE_BYTES, max(TILE_BYTES // 2, CACHE_BYTES // arrays_at_once))
+        step = max(1, (ALONE_TILE_BYTES if alone else shared_tile) // row)
         if turns:
             step = max(step, min(TURNED_ROWS, 4 * TILE_BYTES // row))
-        rows, alone = extents[0], prod(extents) < ALONE
         orders = [COLUMNS if turns and column else layout for column in self.columns]
         made = [
             (order.empty, spec.shape, spec.dtype.dtype)
