@@ -80,7 +80,11 @@ def measure(case: Case, names: list[str], limits: Limits) -> dict[str, dict[str,
         quarters = statistics.quantiles(spent, n=4)
         found[name] |= {"median": statistics.median(spent), "spread": quarters[2] - quarters[0]}
     if case.group not in ("linear algebra", "small"):
-        found["limit"] = {"median": limits.of(program_of(case, args))}
+        program = program_of(case, args)
+        found["limit"] = {"median": limits.of(program)}
+        loops = limits.loops(program)
+        if loops:
+            found["loops"] = {"median": loops}
     return found
 
 

@@ -1,20 +1,29 @@
-"""What the machine allows: bytes over the measured rate of copies, multiplications over BLAS's."""
+"""What the machine allows: bytes over the measured rate of copies, multiplications over BLAS's.
+
+And what NumPy does: elements over the measured rate of its loops where all is in cache.
+"""
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import prod
 from typing import Any
 
 import numpy as np
 
 import tenferro as tnf
+from tenferro.exec.exec_program import ExecInstruction
+from tenferro.exec.kernels import bound
 from tenferro.ops.contraction import DotGeneral
 
 __all__ = ["Limits"]
 
+LARGE = 1 << 16
+"""Elements of an array whose loop takes longer than the call."""
+CACHED = 1 << 13
+"""Elements of the arrays that loops are timed on."""
 EXTENT = 1024
 """Of the matrices that BLAS is timed on."""
 COPIED = 1 << 23
@@ -31,7 +40,9 @@ class Limits:
 
     def __init__(self) -> None:
         workers = tnf.GraphExecutor().workers
+        self._seconds_of: dict[Any, float] = {}
         share, cores = workers.share, workers.count
+        self.cores = cores
         x, y = np.ones(COPIED), np.empty(COPIED)
 
         def copied(start: int, stop: int) -> None:
@@ -49,17 +60,42 @@ class Limits:
         """Seconds below which no run can be: arguments read once, results written once, products made."""
         specs = (*program.input_specs, *program.output_specs)
         moved = sum(spec.nbytes for spec in specs) / self.bytes_per_second
-        compiled = tnf.GraphExecutor().compile(program)
-        types = dict(zip(compiled.input_slots, compiled.input_types, strict=True))
         multiplied = 0.0
-        for step in compiled.instructions:
-            types.update(zip(step.output_slots, step.output_types, strict=True))
-            if isinstance(step.op, DotGeneral) and step.output_types[0].dtype.dtype in self.flops:
-                lhs = types[step.input_slots[0]]
+        for step, (lhs, *_) in _steps(program):
+            y = step.output_types[0]
+            if isinstance(step.op, DotGeneral) and y.dtype.dtype in self.flops:
                 terms = prod(lhs.shape[axis] for axis in step.op.lhs_contracting)
-                rate = self.flops[step.output_types[0].dtype.dtype]
-                multiplied += 2 * terms * step.output_types[0].size / rate
+                multiplied += 2 * terms * y.size / self.flops[y.dtype.dtype]
         return max(moved, multiplied)
+
+    def loops(self, program: tnf.GraphProgram) -> float:
+        """Seconds of NumPy's loops over large arrays, if calls took no time and nothing left the caches."""
+        spent = 0.0
+        for step, inputs in _steps(program):
+            y = step.output_types[0]
+            function = bound(step.kernel, step.op, tuple(inputs))
+            if y.size >= LARGE and isinstance(function, np.ufunc) and function.signature is None:
+                spent += y.size * self._per_element(function, [x.dtype.dtype for x in inputs])
+        return spent / self.cores
+
+    def _per_element(self, function: np.ufunc, dtypes: list[Any]) -> float:
+        key = function, *dtypes
+        if key not in self._seconds_of:
+            arrays = [np.linspace(0.1, 0.9, CACHED).astype(dtype) for dtype in dtypes]
+            out = function(*arrays)
+            spent = _seconds(lambda: function(*arrays, out=out))
+            self._seconds_of[key] = spent / CACHED
+        return self._seconds_of[key]
+
+
+def _steps(program: tnf.GraphProgram) -> Iterator[tuple[ExecInstruction, list[tnf.TensorSpec]]]:
+    """Instructions with operands, as the executor runs them, and their operands' types."""
+    compiled = tnf.GraphExecutor().compile(program)
+    types = dict(zip(compiled.input_slots, compiled.input_types, strict=True))
+    for step in compiled.instructions:
+        types.update(zip(step.output_slots, step.output_types, strict=True))
+        if step.input_slots:
+            yield step, [types[slot] for slot in step.input_slots]
 
 
 def _seconds(work: Callable[[], Any]) -> float:

@@ -5,7 +5,7 @@ Source: seed 002, sections II to V.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain, repeat
@@ -18,6 +18,7 @@ from tenferro.exec.extensions import ExtensionRegistry
 from tenferro.exec.grouping import is_large
 from tenferro.exec.kernels import KERNELS, Kernel
 from tenferro.exec.memory import Arena
+from tenferro.exec.quiet import BUFFER
 from tenferro.exec.results import ResultMemory
 from tenferro.exec.run import repeated, run_instructions
 from tenferro.exec.straight_line import StraightLine, straight_line
@@ -120,9 +121,19 @@ class ExecProgram:
     @cached_property
     def has_large_arrays(self) -> bool:
         """Whether a group may begin anywhere."""
+        return any(map(is_large, self._types))
+
+    @cached_property
+    def has_long_loops(self) -> bool:
+        """Whether an array is larger than a buffer of NumPy's."""
+        return any([not spec.is_static or spec.size > BUFFER for spec in self._types])
+
+    @property
+    def _types(self) -> Iterable[TensorSpec]:
+        """Each type that there is."""
         known = {id(x): x for step in self.instructions for x in step.output_types}
         known |= {id(x): x for x in self.input_types}
-        return any(map(is_large, known.values()))
+        return known.values()
 
     @cached_property
     def straight_line(self) -> StraightLine:

@@ -19,6 +19,7 @@ import numpy as np
 from tenferro.exec.aligned import ALIGNMENT
 from tenferro.exec.grouping import ELEMENTWISE, LONGEST_ROW, REDUCTIONS, Group
 from tenferro.exec.kernels import INTO_A_BUFFER, bound, may_view
+from tenferro.exec.quiet import buffer_for
 from tenferro.exec.workers import Workers
 from tenferro.ops.structural import BroadcastInDim, Reshape
 from tenferro.types import TensorSpec
@@ -109,6 +110,7 @@ class Fused:
             for spec in self.scratch[turns]
         ]
         sizes = [buffer.size for buffer in buffers]
+        buffer = buffer_for(prod(extents[1:]))
         tiles = self._functions.get((layout.lead, turns))
         if tiles is None:
             tiles = self._functions[layout.lead, turns] = self.function(layout.lead, turns)
@@ -124,8 +126,9 @@ class Fused:
 
             def work(start: int, stop: int) -> None:
                 pieces = scratch_of(sizes)
-                scratch = [buffer.of(piece) for buffer, piece in zip(buffers, pieces, strict=True)]
+                scratch = [place.of(piece) for place, piece in zip(buffers, pieces, strict=True)]
                 with np.errstate(all="ignore"):
+                    np.setbufsize(buffer)  # until the end of this block
                     for i in range(start, stop, step):
                         j = min(i + step, stop)
                         if j - i < step:

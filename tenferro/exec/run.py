@@ -9,6 +9,7 @@ import numpy as np
 
 from tenferro.errors import BackendFailureError, NonFiniteError, TenferroError
 from tenferro.exec.finite import strange
+from tenferro.exec.quiet import BUFFER
 from tenferro.ops import StdTensorOp
 from tenferro.types import TensorSpec
 
@@ -34,11 +35,14 @@ def run_instructions(
     """
     if segmented and not check_finite and program.is_worth_generating():
         with np.errstate(all="ignore"):
+            if program.has_long_loops:
+                np.setbufsize(BUFFER)  # until the end of this block
             return _run_straight(program, leaves)
     slots: Slots = [None] * program.n_slots
     for slot, leaf in zip(program.input_slots, leaves, strict=True):
         slots[slot] = leaf
     with np.errstate(all="ignore"):
+        np.setbufsize(BUFFER)
         step = _execute_checked if check_finite else execute
         for instruction in program.instructions:
             step(instruction, slots)
