@@ -195,6 +195,14 @@ def test_scalars_stay_arrays_where_people_see_them() -> None:
 # ---- groups, tile by tile ----------------------------------------------------------------------------
 
 
+def test_what_is_repeated_along_rows_does_not_decide_how_a_group_walks() -> None:
+    x, row = np.ones((4, 6)), np.broadcast_to(np.ones(6), (4, 6))
+    column = np.broadcast_to(np.ones((4, 1)), (4, 6))
+    assert fusion._common_order([x, row, row, column], 2) == (0, 1)
+    assert fusion._common_order([x.T, row.T, row.T, row.T], 2) == (1, 0)
+    assert fusion._common_order([row, row.T.reshape(4, 6)], 2) == (0, 1)
+
+
 @pytest.fixture
 def tiny_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grouping, "SMALLEST", 1)

@@ -184,11 +184,14 @@ class _Buffer:
 
 
 def _common_order(arrays: Sequence[Any], rank: int) -> tuple[int, ...]:
-    """The order of axes in which most arrays lie in memory, slowest first; rows where none prevails."""
+    """The order of axes in which most arrays lie in memory, slowest first; rows where none prevails.
+
+    What repeats itself along an axis is small, and has no say.
+    """
     rows = tuple(range(rank))
     found: dict[tuple[int, ...], int] = {rows: 0}
     for x in arrays:
-        if x.ndim < rank or not any(x.strides) or (x.flags.c_contiguous and x.flags.f_contiguous):
+        if x.ndim < rank or not all(x.strides) or (x.flags.c_contiguous and x.flags.f_contiguous):
             continue
         strides = x.strides
         order = (
