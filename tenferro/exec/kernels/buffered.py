@@ -12,6 +12,7 @@ import numpy as np
 
 from tenferro.exec.kernels.analytic import logistic, rsqrt
 from tenferro.exec.kernels.elementwise import (
+    CASTS,
     float_power,
     maximum,
     minimum,
@@ -34,20 +35,27 @@ def select_into(pred: Any, on_true: Any, on_false: Any, out: Any) -> Any:
         np.copyto(out, on_false)
         np.copyto(out, on_true, where=pred)
         return out
-    mask, bits = np.empty(out.shape, kind), out.view(kind)
-    np.copyto(mask, pred)
+    bits = out.view(kind)
     if _is_zero(on_true, kind):
-        np.subtract(mask, 1, out=mask)
-        np.bitwise_and(on_false.view(kind), mask, out=bits)
-        return out
-    np.negative(mask, out=mask)
-    if _is_zero(on_false, kind):
-        np.bitwise_and(on_true.view(kind), mask, out=bits)
-        return out
-    other = on_false.view(kind)
-    np.bitwise_xor(on_true.view(kind), other, out=bits)
-    np.bitwise_and(bits, mask, out=bits)
-    np.bitwise_xor(bits, other, out=bits)
+        np.copyto(bits, pred)
+        np.subtract(bits, 1, out=bits)
+        np.bitwise_and(on_false.view(kind), bits, out=bits)
+    elif _is_zero(on_false, kind):
+        np.copyto(bits, pred)
+        np.negative(bits, out=bits)
+        np.bitwise_and(on_true.view(kind), bits, out=bits)
+    else:
+        other = on_false.view(kind)
+        np.bitwise_xor(on_true.view(kind), other, out=bits)
+        # A mask of bytes, because new memory as large as a tile costs page faults each time.
+        np.bitwise_and(bits, np.negative(pred.view(np.int8)), out=bits)
+        np.bitwise_xor(bits, other, out=bits)
+    return out
+
+
+def cast_into(x: Any, out: Any) -> Any:
+    """NumPy's own cast."""
+    np.copyto(out, x, casting="unsafe")
     return out
 
 
@@ -112,6 +120,7 @@ def _may_be_zero(out: Any, number: Any) -> bool:
 
 INTO_A_BUFFER: Mapping[Any, Callable[..., Any]] = {
     np.where: select_into,
+    **dict.fromkeys(CASTS.values(), cast_into),
     rsqrt: rsqrt_into,
     logistic: logistic_into,
     float_power: float_power_into,

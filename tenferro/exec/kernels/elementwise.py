@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from operator import methodcaller
+from typing import Any
+
 import numpy as np
 
 from tenferro.exec.kernels.kernel import Array, ByPayload, KernelRows, OfArrays, in_float32, unary
@@ -45,7 +50,7 @@ from tenferro.ops.elementwise import (
 from tenferro.types import DType
 from tenferro.types.dtype import BFLOAT16
 
-__all__ = ["ROWS", "maximum", "minimum"]
+__all__ = ["CASTS", "ROWS", "maximum", "minimum"]
 
 # ---- arithmetic ----------------------------------------------------------------------------------
 
@@ -223,18 +228,23 @@ def reduce_precision(op: ReducePrecision, x: Array) -> Array:
 # ---- conversion ----------------------------------------------------------------------------------
 
 
-def convert(op: Convert, x: Array) -> Array:
+CASTS = {dtype: methodcaller("astype", dtype.dtype) for dtype in DType}
+"""NumPy's own."""
+
+
+def convert(op: Convert, given: np.dtype[Any]) -> Callable[[Any], Any]:
     """NumPy's cast where it has StableHLO's meaning, the saturating one from float to integer."""
-    to, dtype = op.to, DType.of(x.dtype)
+    to, dtype = op.to, DType.of(given)
     if dtype.is_complex and not to.is_complex:
         if to.is_bool:
-            return x != 0
-        x, dtype = x.real, dtype.real
+            return lambda x: x != 0
+        of_real = convert(op, dtype.real.dtype)
+        return lambda x: of_real(x.real)
     if dtype.is_float and to.is_integer:
-        return saturate(x, to)
+        return partial(saturate, to=to)
     if to is DType.BF16 or dtype is DType.BF16:
-        return _through_float32(x, dtype, to)
-    return x.astype(to.dtype)
+        return partial(_through_float32, dtype=dtype, to=to)
+    return CASTS[to]
 
 
 def saturate(x: Array, to: DType) -> Array:
@@ -309,7 +319,7 @@ ROWS: KernelRows = {
     RoundNearestEven: OfArrays(np.rint, low=True),
     RoundNearestAfz: OfArrays(round_away, low=True),
     IsFinite: unary(np.isfinite),
-    Convert: convert,
+    Convert: ByPayload(convert),
     BitcastConvert: bitcast_convert,
     Conj: lambda op, x: np.conj(x) if x.dtype.kind == "c" else x,
     Real: lambda op, x: x.real if x.dtype.kind == "c" else x,
