@@ -2,7 +2,7 @@
 
 NumPy and SciPy each bring an OpenBLAS of their own, whose threads wait for the next call by spinning. For
 matrices of some hundred rows they cost more than they bring, and those of the one library keep those of the
-other from their cores, and the executor's: a factorisation takes ten times as long.
+other from their cores, and the executor's.
 """
 
 from __future__ import annotations

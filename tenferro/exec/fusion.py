@@ -110,7 +110,7 @@ class Fused:
             for spec in self.scratch[turns]
         ]
         sizes = [buffer.size for buffer in buffers]
-        buffer = buffer_for(prod(extents[1:]))
+        buffer = buffer_for(extents[-1])
         tiles = self._functions.get((layout.lead, turns))
         if tiles is None:
             tiles = self._functions[layout.lead, turns] = self.function(layout.lead, turns)

@@ -25,7 +25,7 @@ def buffer_for(row: int) -> int:
     >>> buffer_for(100), buffer_for(700), buffer_for(5000)
     (1024, 688, 1024)
     """
-    return row // 16 * 16 if BUFFER // 2 <= row < BUFFER else BUFFER
+    return row // 16 * 16 if BUFFER // 4 <= row < BUFFER else BUFFER
 
 
 class Quiet(threading.local):
