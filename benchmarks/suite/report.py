@@ -22,12 +22,14 @@ from tenferro.program.profile import shown_seconds  # noqa: E402
 __all__ = ["write"]
 
 Result = dict[str, Any]
+BOUNDS = ("limit", "loops")
+"""Columns that are no contestants."""
 
 
 def write(results: list[Result], limits: Limits) -> None:
     """All three."""
     every = dict.fromkeys(name for result in results for name in result["times"])
-    contestants = [name for name in every if name not in ("limit", "loops")]
+    contestants = [name for name in every if name not in BOUNDS]
     (ROOT / "build").mkdir(exist_ok=True)
     about = {
         "machine": platform.machine(),
@@ -43,7 +45,7 @@ def write(results: list[Result], limits: Limits) -> None:
     put_into(
         ROOT / "docs" / "performance.md",
         "suite",
-        f"{table(results, [*contestants, 'limit', 'loops'])}\n\nCopies moved {limits.bytes_per_second / 1e9:.1f} GB/s in that run; "
+        f"{table(results, [*contestants, *BOUNDS])}\n\nCopies moved {limits.bytes_per_second / 1e9:.1f} GB/s in that run; "
         f"products made {rates}.",
     )
     plot(results, contestants, ROOT / "docs" / "images" / "suite.png")

@@ -80,13 +80,14 @@ class GraphEmitter:
         The cotangent of a result begins as one.
         """
         ones = self._ones
-        if not ones.isdisjoint(inputs):
-            if op.token is Multiply:
-                lhs, rhs = inputs
-                return (rhs if lhs in ones else lhs,)
-            if isinstance(op, BroadcastInDim):
-                ones.update(self.graph.add(op, inputs, self.source))
-        return self.graph.add(op, inputs, self.source)
+        has_one = not ones.isdisjoint(inputs)
+        if has_one and op.token is Multiply:
+            lhs, rhs = inputs
+            return (rhs if lhs in ones else lhs,)
+        outputs = self.graph.add(op, inputs, self.source)
+        if has_one and isinstance(op, BroadcastInDim):
+            ones.update(outputs)
+        return outputs
 
     def type_of(self, value: int) -> TensorSpec:
         """Shape and dtype of a value."""

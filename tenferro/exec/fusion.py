@@ -110,7 +110,7 @@ class Fused:
             for spec in self.scratch[turns]
         ]
         sizes = [buffer.size for buffer in buffers]
-        buffer = buffer_for(extents[-1])
+        elements = buffer_for(extents[-1])
         tiles = self._functions.get((layout.lead, turns))
         if tiles is None:
             tiles = self._functions[layout.lead, turns] = self.function(layout.lead, turns)
@@ -126,9 +126,9 @@ class Fused:
 
             def work(start: int, stop: int) -> None:
                 pieces = scratch_of(sizes)
-                scratch = [place.of(piece) for place, piece in zip(buffers, pieces, strict=True)]
+                scratch = [buffer.of(piece) for buffer, piece in zip(buffers, pieces, strict=True)]
                 with np.errstate(all="ignore"):
-                    np.setbufsize(buffer)  # until the end of this block
+                    np.setbufsize(elements)  # until the end of this block
                     for i in range(start, stop, step):
                         j = min(i + step, stop)
                         if j - i < step:

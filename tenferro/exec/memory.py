@@ -17,7 +17,7 @@ from tenferro.errors import InvalidConfigError
 from tenferro.exec.aligned import aligned_bytes, rounded
 from tenferro.program.memory_plan import Block, MemoryPlan
 
-__all__ = ["Arena", "ArenaStats", "plan_memory"]
+__all__ = ["Arena", "ArenaStats", "checked_capacity", "plan_memory"]
 
 FEW = 512
 """Blocks that are placed by size, which packs them best; more are placed in the order of the program."""
@@ -124,6 +124,17 @@ class ArenaStats:
     capacity: int
 
 
+def checked_capacity(owner: str, capacity: int) -> int:
+    """How many bytes may wait.
+
+    Raises:
+        InvalidConfigError: fewer than none.
+    """
+    if isinstance(capacity, bool) or capacity < 0:
+        raise InvalidConfigError(f"{owner}'s capacity is at least 0 bytes, got {capacity!r}")
+    return capacity
+
+
 class Arena:
     """Pieces of memory that wait for the next run; one for each run that goes on at the same time.
 
@@ -138,9 +149,7 @@ class Arena:
     """
 
     def __init__(self, capacity: int) -> None:
-        if isinstance(capacity, bool) or capacity < 0:
-            raise InvalidConfigError(f"an arena's capacity is at least 0 bytes, got {capacity!r}")
-        self.capacity = capacity
+        self.capacity = checked_capacity("an arena", capacity)
         self._lock = threading.Lock()
         self._free: list[Any] = []
         self._reused = self._made = 0

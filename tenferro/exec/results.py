@@ -10,31 +10,14 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import deque
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tenferro.errors import InvalidConfigError
 from tenferro.exec.aligned import aligned_bytes, rounded
+from tenferro.exec.memory import ArenaStats, checked_capacity
 
-__all__ = ["ResultMemory", "ResultStats"]
-
-
-@dataclass(frozen=True, slots=True)
-class ResultStats:
-    """What an executor's results have done since it was made or cleared.
-
-    Attributes:
-        reused, made: results whose memory was another's before, and was not.
-        held: bytes that wait for the next result.
-        capacity: the most that may wait.
-    """
-
-    reused: int
-    made: int
-    held: int
-    capacity: int
+__all__ = ["ResultMemory"]
 
 
 class ResultMemory:
@@ -57,9 +40,7 @@ class ResultMemory:
     """
 
     def __init__(self, capacity: int) -> None:
-        if isinstance(capacity, bool) or capacity < 0:
-            raise InvalidConfigError(f"capacity is at least 0 bytes, got {capacity!r}")
-        self.capacity = capacity
+        self.capacity = checked_capacity("result memory", capacity)
         self._lock = threading.Lock()
         self._back: deque[memoryview] = deque()
         self._free: list[memoryview] = []
@@ -112,11 +93,11 @@ class ResultMemory:
             self._free.clear()
             self._reused = self._made = 0
 
-    def stats(self) -> ResultStats:
-        """What the results have done."""
+    def stats(self) -> ArenaStats:
+        """What the results have done: pieces taken again and made, bytes that wait."""
         with self._lock:
             self._settle()
-            return ResultStats(self._reused, self._made, self._held(), self.capacity)
+            return ArenaStats(self._reused, self._made, self._held(), self.capacity)
 
 
 class _Lent(weakref.ref[Any]):

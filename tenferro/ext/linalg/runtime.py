@@ -12,7 +12,7 @@ from tenferro.errors import DegenerateSpectrumError
 from tenferro.ext.linalg import families as fam
 from tenferro.extension import ExtensionCaches, ExtensionRuntime, one_blas_thread
 
-__all__ = ["runtimes"]
+__all__ = ["blas_threads_for", "runtimes"]
 
 Array = np.ndarray[Any, Any]
 
