@@ -11,6 +11,7 @@ from queue import SimpleQueue
 from typing import Any, TypeAlias
 
 from tenferro.exec.aligned import aligned_bytes, rounded
+from tenferro.exec.cores import Cores
 
 __all__ = ["Workers", "shared"]
 
@@ -22,7 +23,7 @@ LARGEST_SCRATCH = 1 << 26
 
 class Workers:
     """Threads that are made when first needed, and wait at a queue: waking one costs as much as a small
-    kernel, and futures would cost it twice.
+    kernel, and futures would cost it twice. While they work, each has a core of its own, and so has the caller.
 
     Args:
         threads: how many work at once; None takes the machine's cores.
@@ -31,7 +32,7 @@ class Workers:
     def __init__(self, threads: int | None) -> None:
         self.count = _cores() if threads is None else threads
         self._lock = threading.Lock()
-        self._tasks: SimpleQueue[Task | None] | None = None
+        self._team: tuple[SimpleQueue[Task | None], Cores] | None = None
         self._local = threading.local()
 
     def share(self, work: Callable[[int, int], None], rows: int, step: int, alone: bool) -> None:
@@ -42,14 +43,20 @@ class Workers:
             work(0, rows)
             return
         cuts = [min(rows, step * (tiles * i // count)) for i in range(count + 1)]
-        tasks, done = self._queue(), SimpleQueue[BaseException | None]()
-        for start, stop in pairwise(cuts[1:]):
-            tasks.put((work, start, stop, done))
+        tasks, cores = self._at_work()
+        done = SimpleQueue[BaseException | None]()
+        own = cores.own()
         try:
-            work(cuts[0], cuts[1])
+            cores.part(own)
+            for start, stop in pairwise(cuts[1:]):
+                tasks.put((work, start, stop, done))
+            try:
+                work(cuts[0], cuts[1])
+            finally:
+                # All have ended before this returns, so that nothing writes to a result afterwards.
+                errors = [done.get() for _ in range(count - 1)]
         finally:
-            # All have ended before this returns, so that nothing writes to a result afterwards.
-            errors = [done.get() for _ in range(count - 1)]
+            cores.rejoin(own)
         for error in errors:
             if error is not None:
                 raise error
@@ -66,24 +73,29 @@ class Workers:
         ends = list(accumulate(rooms, initial=0))
         return [piece[start : start + size] for start, size in zip(ends, sizes, strict=False)]
 
-    def _queue(self) -> SimpleQueue[Task | None]:
+    def _at_work(self) -> tuple[SimpleQueue[Task | None], Cores]:
+        """Where the threads wait for tasks, and their cores."""
         with self._lock:
-            if self._tasks is None:
-                tasks = self._tasks = SimpleQueue()
-                others = max(self.count - 1, 1)
-                for number in range(others):
+            if self._team is None:
+                tasks = SimpleQueue[Task | None]()
+                threads = [
                     threading.Thread(
                         target=_serve, args=(tasks,), name=f"tenferro_{number}", daemon=True
-                    ).start()
-                weakref.finalize(self, _dismiss, tasks, others)
+                    )
+                    for number in range(max(self.count - 1, 1))
+                ]
+                for thread in threads:
+                    thread.start()
+                self._team = tasks, Cores(threads)
+                weakref.finalize(self, _dismiss, tasks, len(threads))
                 if hasattr(os, "register_at_fork"):
                     mine = weakref.ref(self)
                     os.register_at_fork(after_in_child=lambda: _abandon(mine()))
-            return self._tasks
+            return self._team
 
     def abandon(self) -> None:
         """Forget the threads of the parent, in a process that was forked."""
-        self._tasks = None
+        self._team = None
 
 
 def _serve(tasks: SimpleQueue[Task | None]) -> None:
