@@ -7,6 +7,7 @@ reduction of each tile's, in the order of the tiles, whose size the shapes alone
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,8 +20,11 @@ import numpy as np
 from tenferro.exec.aligned import ALIGNMENT
 from tenferro.exec.grouping import ELEMENTWISE, LONGEST_ROW, REDUCTIONS, Group
 from tenferro.exec.kernels import INTO_A_BUFFER, bound, may_view
+from tenferro.exec.kernels.row_sums import has_row_sums, sum_of_products
 from tenferro.exec.quiet import buffer_for
 from tenferro.exec.workers import Workers
+from tenferro.ops.elementwise import Multiply
+from tenferro.ops.reduction import ReduceSum
 from tenferro.ops.structural import BroadcastInDim, Reshape
 from tenferro.types import TensorSpec
 
@@ -32,6 +36,8 @@ __all__ = ["Fused", "fused"]
 TILE_BYTES = 1 << 20
 """Of one array's tile, at most: below, the calls cost more than the work, the more so on threads, which wait
 for each other between calls."""
+ROW_TILE_BYTES = 1 << 21
+"""The same where rows stay whole: sums, and what repeats along a row, gain less from a near cache."""
 ALONE_TILE_BYTES = 1 << 17
 """The same where one thread does it all."""
 CACHE_BYTES = 3 << 19
@@ -95,7 +101,11 @@ class Fused:
         walked = [x for x in arrays if all(x.strides)]
         arrays_at_once = max(1, len(walked) + self._written + len(self.scratch[turns]))
         rows, alone = extents[0], prod(extents) < ALONE
-        shared_tile = min(TILE_BYTES, max(TILE_BYTES // 2, CACHE_BYTES // arrays_at_once))
+        shared_tile = (
+            ROW_TILE_BYTES
+            if self.group.lead < len(self.group.shape)
+            else min(TILE_BYTES, max(TILE_BYTES // 2, CACHE_BYTES // arrays_at_once))
+        )
         step = max(1, (ALONE_TILE_BYTES if alone else shared_tile) // row)
         if turns:
             step = max(step, min(TURNED_ROWS, 4 * TILE_BYTES // row))
@@ -394,6 +404,7 @@ class _TileWriter:
                 (slot,) = step.input_slots
                 self.root[step.output_slots[0]] = self.root.get(slot, slot)
             self.last.update(dict.fromkeys(self._roots(step.input_slots), number))
+        self.sums = self._sums_of_products()
 
     def write(self, turned: Collection[int]) -> str:
         """The function's source.
@@ -423,7 +434,11 @@ class _TileWriter:
         free: list[int] = []
         held: dict[int, int] = {}
         for number, step in enumerate(self.steps):
-            if type(step.op) in ELEMENTWISE:
+            if number in self.sums:
+                made = self._sum_of_products(number, step, held, free)
+            elif number in self.sums.values():
+                made = []
+            elif type(step.op) in ELEMENTWISE:
                 made = self._elementwise(number, step, held, free)
             else:
                 made = self._other(number, step)
@@ -452,15 +467,8 @@ class _TileWriter:
         if slot in self.group.gives and slot not in self.turned:
             target = f"o{slot}"
         else:
-            spec = self.specs[slot]
-            buffer = next((n for n in free if self.scratch[n] == spec), None)
-            if buffer is None:
-                buffer = len(self.scratch)
-                self.scratch.append(spec)
-            else:
-                free.remove(buffer)
-            held[slot] = buffer
-            target = f"s{buffer}"
+            held[slot] = self._buffer(slot, free)
+            target = f"s{held[slot]}"
         if not reads_first:
             self._release(step.input_slots, number, held, free)
         lines = [f"v{slot} = {name}({', '.join(operands)}, out={target})"]
@@ -468,12 +476,56 @@ class _TileWriter:
             lines.append(f"o{slot}[...] = v{slot}")
         return lines
 
+    def _sum_of_products(
+        self, number: int, step: ExecInstruction, held: dict[int, int], free: list[int]
+    ) -> list[str]:
+        """The line of the sum where its product would be; scratch holds the product if that is needed."""
+        buffer = self._buffer(step.output_slots[0], free)
+        operands = ", ".join([*map(self._whole, step.input_slots), f"s{buffer}"])
+        free.append(buffer)
+        self._release(step.input_slots, number, held, free)
+        return self._folded(self.sums[number], operands)
+
+    def _sums_of_products(self) -> dict[int, int]:
+        """For each product that nothing but a sum reads the number of the sum."""
+        found: dict[int, int] = {}
+        readers = Counter(slot for step in self.steps for slot in step.input_slots)
+        numbers = {step.output_slots[0]: number for number, step in enumerate(self.steps)}
+        for number, step in enumerate(self.steps):
+            (slot, *_) = step.input_slots
+            made = numbers.get(slot)
+            if (
+                type(step.op) is ReduceSum
+                and made is not None
+                and type(self.steps[made].op) is Multiply
+                and has_row_sums(self.specs[slot].dtype)
+                and readers[slot] == 1
+                and slot not in self.group.gives
+                and self.scalars.keys().isdisjoint(self.steps[made].input_slots)
+            ):
+                found[made] = number
+        return found
+
+    def _buffer(self, slot: int, free: list[int]) -> int:
+        """The number of scratch for a value: that of one which died, or more."""
+        spec = self.specs[slot]
+        buffer = next((n for n in free if self.scratch[n] == spec), None)
+        if buffer is None:
+            self.scratch.append(spec)
+            return len(self.scratch) - 1
+        free.remove(buffer)
+        return buffer
+
     def _other(self, number: int, step: ExecInstruction) -> list[str]:
         """A reduction, or a view of a tile."""
-        (slot,) = step.output_slots
-        call = f"{self._name(number)}({self._whole(step.input_slots[0])})"
         if isinstance(step.op, BroadcastInDim):
-            self.thin.add(slot)
+            self.thin.add(step.output_slots[0])
+        return self._folded(number, self._whole(step.input_slots[0]))
+
+    def _folded(self, number: int, operands: str) -> list[str]:
+        """The line of a step that is not elementwise."""
+        (slot,) = self.steps[number].output_slots
+        call = f"{self._name(number)}({operands})"
         if slot in self.group.totals:
             return [f"t{slot}[tile] = {call}"]
         lines = [f"v{slot} = {call}"]
@@ -510,7 +562,7 @@ class _TileWriter:
             found[self._name(number)] = (
                 INTO_A_BUFFER.get(function, function)
                 if type(step.op) in ELEMENTWISE
-                else self._of_tiles(step, lead)
+                else self._of_tiles(number, lead)
             )
         return found
 
@@ -523,8 +575,9 @@ class _TileWriter:
         tail = self._tail(slot, lead)
         return lambda x, rows: np.broadcast_to(x, (rows, *tail))
 
-    def _of_tiles(self, step: ExecInstruction, lead: int) -> Callable[..., Any]:
+    def _of_tiles(self, number: int, lead: int) -> Callable[..., Any]:
         """The function of an op that moves or folds axes, with its axes counted in a tile."""
+        step = self.steps[number]
         op: Any = step.op
         all_lead = self.group.lead
         (slot,) = step.input_slots
@@ -532,10 +585,10 @@ class _TileWriter:
         if isinstance(op, REDUCTIONS):
             first = tuple(range(lead)) if 0 in op.axes else ()
             axes = (*first, *[axis - all_lead + lead for axis in op.axes if axis >= all_lead])
-            shape = (1, *self._tail(slot, lead))
-            return bound(
-                step.kernel, replace(op, axes=axes), (TensorSpec(shape, self.specs[slot].dtype),)
-            )
+            x = TensorSpec((1, *self._tail(slot, lead)), self.specs[slot].dtype)
+            if number in self.sums.values():
+                return sum_of_products(axes, x.rank, x.dtype)
+            return bound(step.kernel, replace(op, axes=axes), (x,))
         if isinstance(op, Reshape):
             tail = y.shape[all_lead:]
             return lambda x: x.reshape((*x.shape[:lead], *tail), order="F")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tenferro.exec.kernels.kernel import Array, ByPayload, Kernel, KernelRows, in_float32
+from tenferro.exec.kernels.row_sums import Sums
 from tenferro.ops.reduction import (
     ArgMax,
     ArgMin,
@@ -159,7 +160,7 @@ def top_k(op: TopK, x: Array) -> Any:
 
 
 ROWS: KernelRows = {
-    ReduceSum: folded(np.add),
+    ReduceSum: Sums(),
     ReduceProd: folded(np.multiply),
     ReduceMax: selected(np.maximum, largest=True),
     ReduceMin: selected(np.minimum, largest=False),

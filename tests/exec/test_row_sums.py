@@ -1,0 +1,137 @@
+"""Sums by BLAS's dot: any axes and order of memory, any length, what is not finite, rows by themselves."""
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from tenferro.exec.kernels.row_sums import BLOCK, Sums, sum_of_products
+from tenferro.ops.reduction import ReduceSum
+from tenferro.types import DType, TensorSpec
+
+SHAPES = [(), (0,), (1,), (5,), (3, 4), (3, 0), (0, 3), (2, 3, 5), (1, 7, 1), (2, 1, 3, 4)]
+AXES = [
+    (shape, axes)
+    for shape in SHAPES
+    for count in range(1, len(shape) + 1)
+    for axes in itertools.combinations(range(len(shape)), count)
+]
+
+
+def laid_out(x: Any) -> list[Any]:
+    """The same numbers in row-major and column-major order, with gaps, and backwards."""
+    gaps = np.empty((*x.shape[:-1], 2 * x.shape[-1]), x.dtype)[..., ::2]
+    gaps[...] = x
+    padded = np.empty((*x.shape[:-1], x.shape[-1] + 3), x.dtype)[..., : x.shape[-1]]
+    padded[...] = x
+    backwards = x[..., ::-1].copy()[..., ::-1]
+    return [x, np.asfortranarray(x), gaps, padded, backwards]
+
+
+def sum_of(x: Any, axes: tuple[int, ...]) -> Any:
+    spec = TensorSpec(x.shape, DType.of(x.dtype))
+    with np.errstate(all="ignore"):
+        return Sums().bind(ReduceSum(axes), (spec,))(x)
+
+
+def by_definition(x: Any, axes: tuple[int, ...]) -> Any:
+    """Sums that are rounded once."""
+    kept = [axis for axis in range(x.ndim) if axis not in axes]
+    result = np.zeros([x.shape[axis] for axis in kept], np.float64)
+    for index in np.ndindex(result.shape):
+        place: list[Any] = [slice(None)] * x.ndim
+        for axis, i in zip(kept, index, strict=True):
+            place[axis] = i
+        result[index] = math.fsum(x[tuple(place)].ravel().tolist())
+    return result
+
+
+@pytest.mark.parametrize(("shape", "axes"), AXES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+def test_any_axes_of_any_order(shape: tuple[int, ...], axes: tuple[int, ...], dtype: Any) -> None:
+    x = np.random.default_rng(0).standard_normal(shape).astype(dtype)
+    for arranged in laid_out(x):
+        found = sum_of(arranged, axes)
+        assert found.dtype == dtype
+        np.testing.assert_allclose(
+            found, by_definition(x, axes), atol=8 * np.finfo(dtype).eps, rtol=0
+        )
+
+
+@pytest.mark.parametrize("length", [BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK, 3 * BLOCK + 17])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_long_rows(length: int, dtype: Any) -> None:
+    x = np.random.default_rng(1).uniform(0.5, 1.5, (3, length)).astype(dtype)
+    y = np.random.default_rng(2).uniform(0.5, 1.5, (3, length)).astype(dtype)
+    for arranged in laid_out(x):
+        for axes in ((1,), (0, 1)):
+            exact = by_definition(x, axes)
+            np.testing.assert_allclose(sum_of(arranged, axes), exact, rtol=32 * np.finfo(dtype).eps)
+    products = sum_of_products((1,), 2, DType.of(x.dtype))
+    exact = by_definition(x.astype(np.float64) * y, (1,))
+    np.testing.assert_allclose(
+        products(x, y, np.empty_like(x)), exact, rtol=64 * np.finfo(dtype).eps
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128])
+def test_what_is_not_finite(dtype: Any) -> None:
+    inf, nan = np.inf, np.nan
+    rows = [[inf, 1, 2], [-inf, 1, 2], [inf, -inf, 0], [nan, 1, 0], [0.0, -0.0, 0.0], [-0.0] * 3]
+    found = sum_of(np.array(rows, dtype), (1,))
+    np.testing.assert_array_equal(found, np.array([inf, -inf, nan, nan, 0, 0], dtype))
+    assert not np.signbit(found[4:].real).any()
+    if np.dtype(dtype).kind == "c":
+        assert sum_of(np.array([complex(1, inf), 2], dtype), (0,)) == complex(3, inf)
+
+
+def test_a_row_does_not_depend_on_the_others() -> None:
+    x = np.random.default_rng(3).standard_normal((37, 1001)).astype(np.float32)
+    whole = sum_of(x, (1,))
+    for start, stop in ((0, 1), (5, 9), (30, 37)):
+        assert np.array_equal(sum_of(x[start:stop], (1,)), whole[start:stop])
+
+
+def test_products_that_only_a_sum_reads_are_not_made() -> None:
+    def fn(x: Any, y: Any, row: Any) -> Any:
+        d = tnf.exp(x) - y
+        return tnf.sum(d * x, axis=1), tnf.sum(d * row, axis=1), tnf.sum(d * d), tnf.max(d * y)
+
+    rng = np.random.default_rng(4)
+    x, y, row = (rng.uniform(-1, 1, shape) for shape in ((300, 700), (300, 700), (700,)))
+    program = tnf.compile(fn, x, y, row)
+    found = tnf.GraphExecutor().run(program, x, y, row)
+    d = np.exp(x) - y
+    expected = (
+        by_definition(d * x, (1,)),
+        by_definition(d * row, (1,)),
+        by_definition(d * d, (0, 1)),
+        (d * y).max(),
+    )
+    for value, exact in zip(found, expected, strict=True):
+        np.testing.assert_allclose(value, exact, rtol=1e-13, atol=1e-13)
+    (tiles,) = [text for text in program.source().split("\n\n") if text.startswith("def tiles")]
+    assert tiles.count("multiply") == 1  # what the maximum reads
+    for arrays in (
+        (np.asfortranarray(x), np.asfortranarray(y), row),
+        (x, np.asfortranarray(y), row),
+    ):
+        for value, exact in zip(tnf.GraphExecutor().run(program, *arrays), expected, strict=True):
+            np.testing.assert_allclose(value, exact, rtol=1e-13, atol=1e-13)
+    alone = tnf.GraphExecutor(threads=1).run(program, x, y, row)
+    assert all(map(np.array_equal, alone, found))
+
+
+def test_a_product_with_what_repeats_along_the_row() -> None:
+    def fn(x: Any) -> Any:
+        m = tnf.max(x, axis=1, keepdims=True)
+        return tnf.sum(tnf.exp(x) * m, axis=1), tnf.sum(tnf.sin(x) * 2.0, axis=1)
+
+    x = np.random.default_rng(5).uniform(-1, 1, (400, 500))
+    first, second = tnf.GraphExecutor().run(tnf.compile(fn, x), x)
+    m = x.max(axis=1, keepdims=True)
+    np.testing.assert_allclose(first, by_definition(np.exp(x) * m, (1,)), rtol=1e-13)
+    np.testing.assert_allclose(second, by_definition(np.sin(x) * 2, (1,)), rtol=1e-12, atol=1e-12)
