@@ -21,7 +21,7 @@ from tenferro.exec.aligned import ALIGNMENT
 from tenferro.exec.grouping import ELEMENTWISE, LONGEST_ROW, REDUCTIONS, Group
 from tenferro.exec.kernels import INTO_A_BUFFER, bound, may_view
 from tenferro.exec.kernels.row_sums import has_row_sums, sum_of_products
-from tenferro.exec.quiet import buffer_for
+from tenferro.exec.quiet import BUFFER, buffer_for
 from tenferro.exec.workers import Workers
 from tenferro.ops.elementwise import Multiply
 from tenferro.ops.reduction import ReduceSum
@@ -38,7 +38,7 @@ TILE_BYTES = 1 << 20
 for each other between calls."""
 ROW_TILE_BYTES = 1 << 21
 """The same where rows stay whole: sums, and what repeats along a row, gain less from a near cache."""
-ALONE_TILE_BYTES = 1 << 17
+ALONE_TILE_BYTES = 1 << 19
 """The same where one thread does it all."""
 CACHE_BYTES = 3 << 19
 """Of all the tiles that are worked on at once."""
@@ -135,17 +135,24 @@ class Fused:
             taken = [view(x) for x in (*arrays, *results)]
 
             def work(start: int, stop: int) -> None:
-                pieces = scratch_of(sizes)
+                pieces = scratch_of(sizes) if sizes else ()
                 scratch = [buffer.of(piece) for buffer, piece in zip(buffers, pieces, strict=True)]
+                for i in range(start, stop, step):
+                    j = min(i + step, stop)
+                    if j - i < step:
+                        scratch = [s[: j - i] for s in scratch]
+                    tiles(i, j, i // step, *scratch, *taken, *shares)
+
+            def quiet(start: int, stop: int) -> None:
                 with np.errstate(all="ignore"):
                     np.setbufsize(elements)  # until the end of this block
-                    for i in range(start, stop, step):
-                        j = min(i + step, stop)
-                        if j - i < step:
-                            scratch = [s[: j - i] for s in scratch]
-                        tiles(i, j, i // step, *scratch, *taken, *shares)
+                    work(start, stop)
 
-            share(work, rows, step, alone)
+            if alone:
+                # Whoever runs the program has seen to all but the buffers.
+                (work if elements == BUFFER else quiet)(0, rows)
+            else:
+                share(quiet, rows, step)
             found = [fold(share) for fold, share in zip(self.folds, shares, strict=True)]
             given = [*results, *found]
             return given[0] if len(given) == 1 else given

@@ -35,10 +35,10 @@ class Workers:
         self._team: tuple[SimpleQueue[Task | None], Cores] | None = None
         self._local = threading.local()
 
-    def share(self, work: Callable[[int, int], None], rows: int, step: int, alone: bool) -> None:
+    def share(self, work: Callable[[int, int], None], rows: int, step: int = 1) -> None:
         """Call work(start, stop) on parts of `rows` that are multiples of `step`, all at once."""
         tiles = -(-rows // step)
-        count = 1 if alone else min(self.count, tiles)
+        count = min(self.count, tiles)
         if count <= 1:
             work(0, rows)
             return
@@ -123,7 +123,7 @@ def shared(
     if workers is None:
         work(0, rows)
     else:
-        workers.share(work, rows, step, alone=False)
+        workers.share(work, rows, step)
 
 
 def _cores() -> int:

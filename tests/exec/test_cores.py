@@ -25,7 +25,7 @@ def test_each_has_cores_of_its_own() -> None:
             np.exp(x)
         found[threading.current_thread().name] = os.sched_getaffinity(0)
 
-    Workers(len(before)).share(work, len(before), 1, alone=False)
+    Workers(len(before)).share(work, len(before), 1)
     assert len(found) == len(before)
     assert all(len(cores) == 1 for cores in found.values())
     assert set.union(*found.values()) == before
@@ -36,7 +36,7 @@ def test_more_threads_than_cores_share_those_that_the_caller_leaves() -> None:
     before = os.sched_getaffinity(0)
     parts: list[set[int]] = []
     workers = Workers(2 * len(before) + 1)
-    workers.share(lambda *_: parts.append(os.sched_getaffinity(0)), workers.count, 1, alone=False)
+    workers.share(lambda *_: parts.append(os.sched_getaffinity(0)), workers.count, 1)
     assert len(parts) == workers.count
     assert all(cores < before for cores in parts)
 
@@ -44,7 +44,7 @@ def test_more_threads_than_cores_share_those_that_the_caller_leaves() -> None:
 def test_the_caller_has_its_cores_again_after_an_error() -> None:
     before = os.sched_getaffinity(0)
     with pytest.raises(ZeroDivisionError):
-        Workers(2).share(lambda start, _: 1 // 0, 2, 1, alone=False)
+        Workers(2).share(lambda start, _: 1 // 0, 2, 1)
     assert os.sched_getaffinity(0) == before
 
 
@@ -52,7 +52,7 @@ def test_a_caller_that_is_bound_to_one_core_stays_there() -> None:
     before = os.sched_getaffinity(0)
     try:
         os.sched_setaffinity(0, {max(before)})
-        Workers(2).share(lambda *_: None, 2, 1, alone=False)
+        Workers(2).share(lambda *_: None, 2, 1)
         assert os.sched_getaffinity(0) == {max(before)}
     finally:
         os.sched_setaffinity(0, before)
@@ -70,7 +70,7 @@ def test_a_system_that_forbids_it_is_asked_once(monkeypatch: pytest.MonkeyPatch)
     with monkeypatch.context() as patch:
         patch.setattr(os, "sched_setaffinity", forbidden)
         for _ in range(3):
-            workers.share(lambda start, _: done.append(start), 2, 1, alone=False)
+            workers.share(lambda start, _: done.append(start), 2, 1)
     assert len(asked) == 2  # to part, and to rejoin
     assert sorted(done) == [0, 0, 0, 1, 1, 1]
 
@@ -82,7 +82,7 @@ def test_callers_at_once_do_not_disturb_each_other() -> None:
     def call() -> None:
         x = np.ones(1 << 14)
         for _ in range(50):
-            workers.share(lambda *_: np.exp(x), 2, 1, alone=False)
+            workers.share(lambda *_: np.exp(x), 2, 1)
         found.append(os.sched_getaffinity(0))
 
     threads = [threading.Thread(target=call) for _ in range(3)]

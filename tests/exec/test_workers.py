@@ -20,17 +20,17 @@ def test_all_parts_are_done_and_the_first_error_is_raised() -> None:
             raise ValueError(f"from {start}")
 
     with pytest.raises(ValueError, match="from 4"):
-        workers.share(work, 11, 2, alone=False)
+        workers.share(work, 11, 2)
     assert sorted(part[:2] for part in done) == [(0, 4), (4, 8), (8, 11)]
     assert len({name for *_, name in done}) == 3
     with pytest.raises(ZeroDivisionError):
-        workers.share(lambda start, _: 1 // start, 3, 1, alone=False)
+        workers.share(lambda start, _: 1 // start, 3, 1)
 
 
 def test_threads_end_with_their_executor() -> None:
     workers = Workers(2)
     found: set[threading.Thread] = set()
-    workers.share(lambda *_: found.add(threading.current_thread()), 2, 1, alone=False)
+    workers.share(lambda *_: found.add(threading.current_thread()), 2, 1)
     (thread,) = found - {threading.main_thread()}
     del workers
     gc.collect()
