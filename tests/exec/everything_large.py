@@ -7,7 +7,7 @@ import pytest
 
 from tenferro.exec import fusion, grouping, straight_line
 from tenferro.exec.exec_program import ExecProgram
-from tenferro.exec.kernels import dot_general, matrix_product
+from tenferro.exec.kernels import dot_general, matrix_product, row_sums
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -15,11 +15,12 @@ def pytest_configure() -> None:
     """Before anything runs."""
     grouping.SMALLEST = 1
     fusion.ALONE = 0
-    fusion.TILE_BYTES = 256
+    fusion.TILE_BYTES = fusion.ROW_TILE_BYTES = 256
     straight_line.SMALLEST_BLOCK = 1
     matrix_product.LARGE = 1
     matrix_product.PIECE = 2
     matrix_product.SMALLEST_SCRATCH = 1
     dot_general.LARGE_RESULT = 1
+    row_sums.BLOCK = 4
     dot_general.SMALLEST_SCRATCH = 1
     ExecProgram.is_worth_generating = lambda _: True  # type: ignore[method-assign]

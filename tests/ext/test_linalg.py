@@ -413,3 +413,33 @@ def test_degenerate_can_be_an_error_or_nan() -> None:
     program = tnf.compile(lambda x: tnf.grad(loss)(x, "raise"), x)
     with pytest.raises(errors.UnsupportedError, match="natively only"):
         XlaExecutor("cpu").run(program, x)
+
+
+@pytest.mark.parametrize("mode", ["reduced", "complete"])
+@pytest.mark.parametrize("shape", [(70, 64), (64, 70), (65, 65), (2, 66, 64), (0, 66, 64)])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_qr_of_large_matrices(mode: str, shape: tuple[int, ...], dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal(shape)
+    a = (a + 1j * rng.standard_normal(shape)).astype(dtype) if "c" in dtype else a.astype(dtype)
+    for arranged in (a, np.asfortranarray(a)):
+        q, r = tnf.GraphExecutor().run(
+            tnf.compile(lambda x: tuple(la.qr(x, mode=mode)), a), arranged
+        )
+        expected_q, expected_r = np.linalg.qr(a, mode)
+        assert (q.shape, q.dtype, r.shape) == (expected_q.shape, a.dtype, expected_r.shape)
+        near = {"atol": 200 * np.finfo(dtype).eps * np.sqrt(max(shape[-2:])), "rtol": 0}
+        np.testing.assert_allclose(q @ r, a, **near)
+        inner = np.swapaxes(q.conj(), -1, -2) @ q
+        np.testing.assert_allclose(inner, np.broadcast_to(np.eye(q.shape[-1]), inner.shape), **near)
+        np.testing.assert_array_equal(r, np.triu(r))
+        # The same reflections, so that both agree in signs.
+        np.testing.assert_allclose(r, expected_r, atol=near["atol"] * 20, rtol=0)
+
+
+def test_qr_of_a_large_matrix_that_is_not_finite() -> None:
+    a = np.ones((64, 64))
+    a[3, 5] = np.nan
+    q, r = tnf.GraphExecutor().run(tnf.compile(lambda x: tuple(la.qr(x)), a), a)
+    assert np.isnan(q).any()
+    assert np.isnan(r).any()

@@ -108,10 +108,11 @@ def triangle(x: Array, k: int, lower: bool) -> Array:
     """Zeros selected, not multiplied, so that NaN and infinity vanish; in the order of x."""
     if abs(x.strides[-2]) < abs(x.strides[-1]):
         return triangle(x.swapaxes(-1, -2), -k, not lower).swapaxes(-1, -2)
-    zero = np.zeros((), x.dtype)
     rows, columns = x.shape[-2:]
     low = np.tri(rows, columns, k if lower else k - 1, dtype=bool)
-    return np.where(low, x, zero) if lower else np.where(low, zero, x)
+    found = np.zeros(x.shape, x.dtype)
+    np.copyto(found, x, where=low if lower else ~low)
+    return found
 
 
 ROWS: KernelRows = {

@@ -18,6 +18,8 @@ Array = np.ndarray[Any, Any]
 
 LARGE = 64
 """Extent from which a matrix is worth a call of its own."""
+WORK = 32
+"""Columns that LAPACK reflects at once, which its room of work is for."""
 LARGEST_ALONE = 768
 """Extent up to which LAPACK is faster with one thread of BLAS than with two."""
 
@@ -80,6 +82,33 @@ def _cholesky_of_large(a: Array) -> tuple[Array]:
     (potrf,) = lapack.get_lapack_funcs(("potrf",), (a,))
     upper, info = potrf(a.T, lower=0, clean=1, overwrite_a=1)
     return (np.tril(np.full_like(a, np.nan)) if info > 0 else upper.T,)
+
+
+def qr(op: fam.Qr, a: Array) -> Any:
+    """By Householder reflections."""
+    if min(a.shape[-2:]) >= LARGE and a.size:
+        return each_matrix(_full_qr_of_large if op.full else _qr_of_large, a)
+    return tuple(np.linalg.qr(a, "complete" if op.full else "reduced"))
+
+
+def _qr_of_large(a: Array, full: bool = False) -> tuple[Array, Array]:
+    """By geqrf and orgqr, in the columns that they want: NumPy turns its matrices there and back."""
+    from scipy.linalg import lapack
+
+    m, n = a.shape
+    names = ("geqrf", "ungqr" if np.iscomplexobj(a) else "orgqr")
+    geqrf, orgqr = lapack.get_lapack_funcs(names, (a,))
+    packed, factors, _, _ = geqrf(a, lwork=WORK * n)
+    k = m if full else min(m, n)
+    r = np.triu(packed[:k])
+    if k > n:
+        packed = np.concatenate([packed.T, np.zeros((k - n, m), a.dtype)]).T
+    q, _, _ = orgqr(packed[:, :k], factors, lwork=WORK * k, overwrite_a=1)
+    return q, r
+
+
+def _full_qr_of_large(a: Array) -> tuple[Array, Array]:
+    return _qr_of_large(a, full=True)
 
 
 def svd(op: fam.Svd, a: Array) -> Any:
@@ -213,7 +242,7 @@ def distinct(op: fam.Distinct, values: Array) -> Array:
 
 KERNELS: dict[type[Any], Callable[..., Any]] = {
     fam.Cholesky: cholesky,
-    fam.Qr: lambda op, a: tuple(np.linalg.qr(a, "complete" if op.full else "reduced")),
+    fam.Qr: qr,
     fam.Svd: svd,
     fam.Eigh: eigh,
     fam.Eig: eig,
