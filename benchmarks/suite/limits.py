@@ -48,12 +48,12 @@ class Limits:
         def copied(start: int, stop: int) -> None:
             np.copyto(y[start:stop], x[start:stop])
 
-        spent = _seconds(lambda: share(copied, COPIED, 1, False))
+        spent = _seconds(lambda: share(copied, COPIED))
         self.bytes_per_second = 2 * x.nbytes / spent
         self.flops: dict[Any, float] = {}
         for dtype in (np.float32, np.float64):
             a = np.ones((EXTENT, EXTENT), dtype)
-            spent = _seconds(lambda a=a: share(lambda i, j: np.matmul(a, a), cores, 1, False))
+            spent = _seconds(lambda a=a: share(lambda i, j: np.matmul(a, a), cores))
             self.flops[np.dtype(dtype)] = cores * 2 * EXTENT**3 / spent
 
     def of(self, program: tnf.GraphProgram) -> float:
