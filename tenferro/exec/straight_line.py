@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from types import CodeType, FunctionType, TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from tenferro.exec.grouping import Group, grouped
 from tenferro.exec.kernels import bound, may_view
 from tenferro.exec.kernels.dot_general import Contraction
 from tenferro.exec.memory import plan_memory
+from tenferro.exec.repeats import Repeats
 from tenferro.ops import StdTensorOp
 from tenferro.ops.control import ControlOp
 from tenferro.ops.extension import Extension
@@ -140,6 +142,20 @@ def straight_line(program: ExecProgram) -> StraightLine:
     )
 
 
+class _Text(NamedTuple):
+    """A function as it is written, without `def` and name.
+
+    Attributes:
+        first: the line of the first unit.
+        functions: names of what the units call, as they come.
+    """
+
+    source: str
+    code: CodeType
+    first: int
+    functions: tuple[str, ...]
+
+
 class _Locals:
     """Names of values in one function. A name whose value dies goes to the next value, which frees it.
 
@@ -202,6 +218,7 @@ class _Writer:
         self.functions: dict[int, str] = {}
         self.constants: dict[int, str] = {}
         self.compiled: dict[str, CodeType] = {}
+        self.written: dict[Hashable, _Text] = {}
         self.inputs = set(program.input_slots)
         self.specs: list[TensorSpec | None] = [None] * program.n_slots
         for slot, spec in zip(program.input_slots, program.input_types, strict=True):
@@ -295,17 +312,18 @@ class _Writer:
             return
         steps = self.program.instructions
         kinds = [None if isinstance(unit, Group) else type(steps[unit].op) for unit in self.units]
+        repeats = self._repeats()
         start = 0
         while start < count:
-            period = _period(kinds[start : start + LONGEST])
-            length = min(STEP, LONGEST) if 2 * period <= STEP else LONGEST
+            period = _period(kinds[start : start + min(2 * STEP, LONGEST)])
+            repeating = 2 * period <= STEP
+            length = min(STEP, LONGEST) if repeating else LONGEST
             stop = min(start + length - length % period, count)
-            yield self.part(start, stop, whole=False)
+            yield self.part(start, stop, False, repeats if repeating else None)
             start = stop
 
-    def part(self, start: int, stop: int, whole: bool) -> Part:
+    def part(self, start: int, stop: int, whole: bool, repeats: Repeats | None = None) -> Part:
         """The function of some units; of the whole program, it takes the arguments."""
-        units = self.units[start:stop]
         made = set[int]().union(*self.makes[start:stop])
         read = set[int]().union(*self.reads[start:stop])
         taken = sorted([slot for slot in read - made if slot not in self.known])
@@ -317,6 +335,23 @@ class _Writer:
         )
         if not whole:
             self.lookers = {}  # because the caller holds what it hands over
+        key = None if repeats is None else repeats.key(start, stop)
+        text = None if key is None else self.written.get(key)
+        if text is None:
+            text = self._text(start, stop, takes, gives)
+            if key is not None:
+                self.written[key] = text
+        else:
+            self._read_again(text, start, stop)
+        name, file = f"run_{start}", f"<tenferro program {id(self.program):x}, from {start}>"
+        numbers = [u.instructions[0] if isinstance(u, Group) else u for u in self.units[start:stop]]
+        self.places[file] = dict(enumerate(numbers, text.first))
+        drops = tuple([slot for slot in taken if self.last_read[slot] < stop])
+        function = FunctionType(text.code.replace(co_name=name, co_filename=file), self.names)
+        return Part(function, f"def {name}{text.source}", tuple(takes), tuple(gives), drops)
+
+    def _text(self, start: int, stop: int, takes: Sequence[int], gives: Sequence[int]) -> _Text:
+        """Write the function down."""
         self.locals = _Locals(takes)
         self.names, self.functions, self.constants = {"asarray": np.asarray}, {}, {}
         names = self.locals.of
@@ -328,21 +363,46 @@ class _Writer:
             for slot in takes
             if slot in self.scalar_ok and slot in self.inputs
         ]
-        places: dict[int, int] = {}
-        for position, unit in enumerate(units, start):
-            is_group = isinstance(unit, Group)
-            write = self._group_line if is_group else self._line
-            lines.append(f"    {write(position)}")
-            places[len(lines)] = unit.instructions[0] if is_group else unit
+        first = len(lines) + 1
+        for position in range(start, stop):
+            is_group = isinstance(self.units[position], Group)
+            lines.append(f"    {(self._group_line if is_group else self._line)(position)}")
         given = ", ".join(self._name(slot) for slot in gives)
         lines.append(f"    return [{given}]")
         source = "\n".join(lines)
-        name, file = f"run_{start}", f"<tenferro program {id(self.program):x}, from {start}>"
-        code = self._compiled(source).replace(co_name=name, co_filename=file)
-        self.places[file] = places
-        drops = tuple([slot for slot in taken if self.last_read[slot] < stop])
-        function = FunctionType(code, self.names)
-        return Part(function, f"def {name}{source}", tuple(takes), tuple(gives), drops)
+        return _Text(source, self._compiled(source), first, tuple(self.functions.values()))
+
+    def _read_again(self, text: _Text, start: int, stop: int) -> None:
+        """Give the names of a text that fits to what these units call, and note what they make."""
+        units: Any = self.units[start:stop]
+        functions = {id(self.bound[index]): self.bound[index] for index in units}
+        self.names = dict(zip(text.functions, functions.values(), strict=True))
+        self.names["asarray"] = np.asarray
+        self.constants = {}
+        for slot in chain.from_iterable(self.reads[start:stop]):
+            if slot in self.known:
+                self._constant(slot)
+        for index in units:
+            self._own(self.program.instructions[index], self.is_ufunc[index])
+
+    def _repeats(self) -> Repeats | None:
+        """What stretches of the program are compared by; None if some have places in memory, or tiles, of their own."""
+        if self.blocks or self.leaving or any([isinstance(unit, Group) for unit in self.units]):
+            return None
+        units: Any = self.units
+        steps = [self.program.instructions[index] for index in units]
+        functions = [self.bound[index] for index in units]
+        words = [
+            (step.op.name, may_view(step.op), len(step.input_slots), is_ufunc and function)
+            for step, function, is_ufunc in zip(
+                steps, functions, [self.is_ufunc[index] for index in units], strict=True
+            )
+        ]
+        marks = [
+            (id(spec), slot in self.scalar_ok, slot in self.inputs, slot in self.known)
+            for slot, spec in enumerate(self.specs)
+        ]
+        return Repeats(words, functions, self.reads, self.makes, self.last_read, marks)
 
     def _compiled(self, source: str) -> CodeType:
         """The code of a function, given without `def` and name."""
@@ -407,7 +467,10 @@ class _Writer:
         return self.locals.statement(step.output_slots, call, dying)
 
     def _name(self, slot: int) -> str:
-        name = self.locals.of.get(slot) or self.constants.get(slot)
+        return self.locals.of.get(slot) or self._constant(slot)
+
+    def _constant(self, slot: int) -> str:
+        name = self.constants.get(slot)
         if name is None:
             name = self.constants[slot] = f"c{len(self.constants)}"
             value = self.known[slot]
