@@ -7,6 +7,7 @@ python benchmarks/graph_scale.py --write    puts it into docs/performance.md
 from __future__ import annotations
 
 import time
+import timeit
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -18,7 +19,8 @@ import lowering
 import tenferro as tnf
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
-SIZES = (10_000, 100_000)
+SIZES = (10_000, 100_000, 1_000_000)
+STAGES = ("trace", "compile", "run", "lower", "gradient", "code")
 REPEATED = 70_000
 """Ops in all of the chains of a length that is measured several times; the median counts."""
 
@@ -35,7 +37,8 @@ def chain(length: int) -> Any:
 
 
 def measure(length: int) -> dict[str, float]:
-    """Seconds of each stage."""
+    """Seconds of each stage, and of a call of np.add meanwhile."""
+    add = seconds_of_add()
     x = np.full(8, 1e-12)
     marks = [time.perf_counter()]
     program = tnf.compile(chain(length), x)
@@ -51,23 +54,30 @@ def measure(length: int) -> dict[str, float]:
     marks.append(time.perf_counter())
     executor.compile(gradient).straight_line  # noqa: B018  # because it is made when asked for
     marks.append(time.perf_counter())
-    stages = ("trace", "compile", "run", "lower", "gradient", "code")
-    return {stage: marks[i + 1] - marks[i] for i, stage in enumerate(stages)}
+    spent = {stage: marks[i + 1] - marks[i] for i, stage in enumerate(STAGES)}
+    return spent | {"add": (add + seconds_of_add()) / 2}
+
+
+def seconds_of_add() -> float:
+    """Of one call of np.add on float64[8]: what Python and NumPy cost on this machine."""
+    x = np.ones(8)
+    return median(timeit.repeat(lambda: np.add(x, x), number=10_000, repeat=9)) / 10_000
 
 
 def table() -> str:
     """One line per size."""
     lines = [
         "| ops | trace s | compile s | run s | lower s | trace, linearise and transpose s "
-        "| its passes and code s | us per op in all |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| its passes and code s | us per op in all | in calls of np.add |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for size in SIZES:
         runs = [measure(size) for _ in range(max(1, REPEATED // size))]
-        found = {stage: median([run[stage] for run in runs]) for stage in runs[0]}
-        cells = [f"{seconds:.2f}" for seconds in found.values()]
-        each = (found["gradient"] + found["code"]) / size
-        lines.append(f"| {size:,} | " + " | ".join([*cells, f"{1e6 * each:.0f}"]) + " |")
+        cells = [f"{median([run[stage] for run in runs]):.2f}" for stage in STAGES]
+        each = [(run["gradient"] + run["code"]) / size for run in runs]
+        calls = [spent / run["add"] for spent, run in zip(each, runs, strict=True)]
+        cells += [f"{1e6 * median(each):.0f}", f"{median(calls):.0f}"]
+        lines.append(f"| {size:,} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
