@@ -323,3 +323,23 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "0", done.stderr
+
+
+def test_what_is_raised_where_a_function_begins_is_passed_on() -> None:
+    """As a handler of signals may do: no instruction has failed then."""
+    executor = tnf.GraphExecutor()
+    program = tnf.compile(lambda x: tnf.sin(x) + 1.0, np.ones(2))
+    executor.run(program, np.ones(2))
+    executor.run(program, np.ones(2))
+
+    def interrupt(frame: Any, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith("<tenferro program"):
+            raise TimeoutError("a signal")
+
+    before = sys.gettrace()
+    sys.settrace(interrupt)
+    try:
+        with pytest.raises(TimeoutError, match="a signal"):
+            executor.run(program, np.ones(2))
+    finally:
+        sys.settrace(before)

@@ -24,6 +24,8 @@ LARGE = 1 << 16
 """Elements of an array whose loop takes longer than the call."""
 CACHED = 1 << 13
 """Elements of the arrays that loops are timed on."""
+OFTEN = 100
+"""Times that a loop runs while it is timed once."""
 EXTENT = 1024
 """Of the matrices that BLAS is timed on."""
 COPIED = 1 << 23
@@ -81,11 +83,21 @@ class Limits:
     def _per_element(self, function: np.ufunc, dtypes: list[Any]) -> float:
         key = function, *dtypes
         if key not in self._seconds_of:
-            arrays = [np.linspace(0.1, 0.9, CACHED).astype(dtype) for dtype in dtypes]
-            out = function(*arrays)
-            spent = _seconds(lambda: function(*arrays, out=out))
-            self._seconds_of[key] = spent / CACHED
+            # What a call costs by itself is in both.
+            short, long = (_seconds_of_loop(function, dtypes, n) for n in (8, CACHED + 8))
+            self._seconds_of[key] = (long - short) / CACHED
         return self._seconds_of[key]
+
+
+def _seconds_of_loop(function: np.ufunc, dtypes: list[Any], count: int) -> float:
+    arrays = [np.linspace(0.1, 0.9, count).astype(dtype) for dtype in dtypes]
+    out = function(*arrays)
+
+    def often() -> None:
+        for _ in range(OFTEN):
+            function(*arrays, out=out)
+
+    return _seconds(often) / OFTEN
 
 
 def _steps(program: tnf.GraphProgram) -> Iterator[tuple[ExecInstruction, list[tnf.TensorSpec]]]:

@@ -1,8 +1,8 @@
 """Stretches of a program that read alike: a loop that was written out is one stretch again and again.
 
 What a generated function says of a stretch depends on its ops, on which of its values are the same, on where
-they die and on what is known of their types, but not on the numbers of slots. Compared as arrays, that costs
-a tenth of what writing does.
+they die and on what is known of their types, but not on the numbers of slots. To compare that, as arrays,
+costs much less than to write it.
 """
 
 from __future__ import annotations

@@ -104,7 +104,8 @@ class StraightLine:
         while traceback is not None:
             places = self.places.get(traceback.tb_frame.f_code.co_filename)
             if places is not None:
-                found = places[traceback.tb_lineno]
+                # A handler of signals may raise where a function begins, which is no instruction's line.
+                found = places.get(traceback.tb_lineno, found)
             traceback = traceback.tb_next
         return found
 

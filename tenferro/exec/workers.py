@@ -87,7 +87,8 @@ class Workers:
                 for thread in threads:
                     thread.start()
                 self._team = tasks, Cores(threads)
-                weakref.finalize(self, _dismiss, tasks, len(threads))
+                # Not at exit: whatever runs then may need them still, and nothing waits for them.
+                weakref.finalize(self, _dismiss, tasks, len(threads)).atexit = False
                 if hasattr(os, "register_at_fork"):
                     mine = weakref.ref(self)
                     os.register_at_fork(after_in_child=lambda: _abandon(mine()))

@@ -1,6 +1,8 @@
 """What the executor's threads know of their surroundings."""
 
 import gc
+import subprocess
+import sys
 import threading
 import time
 
@@ -36,3 +38,19 @@ def test_threads_end_with_their_executor() -> None:
     gc.collect()
     thread.join(5)
     assert not thread.is_alive()
+
+
+def test_they_work_until_the_interpreter_ends() -> None:
+    script = """
+import atexit
+from tenferro.exec.workers import Workers
+parts = []
+workers = Workers(2)
+atexit.register(lambda: (workers.share(lambda *part: parts.append(part), 2), print(sorted(parts))))
+workers.share(lambda *part: None, 2)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "[(0, 1), (1, 2)]\n"
+    assert done.stderr == ""

@@ -1,5 +1,5 @@
-"""Sums along what lies together in memory, by BLAS's dot product with ones: two to three times as fast as
-NumPy's own, as accurate, and of two factors without their products.
+"""Sums along what lies together in memory, by BLAS's dot product with ones: faster than NumPy's own, as
+accurate, and of two factors without their products.
 
 A row's sum depends on that row alone: its blocks are summed one by one, each with as many running sums as the
 machine's vectors hold, then the sums of the blocks in pairs.
