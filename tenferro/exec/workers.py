@@ -15,8 +15,10 @@ from tenferro.exec.cores import Cores
 
 __all__ = ["Workers", "shared"]
 
-Task: TypeAlias = tuple[Callable[[int, int], None], int, int, "SimpleQueue[BaseException | None]"]
-"""A function, the part of the work it is called on, and where it is reported to be done."""
+Task: TypeAlias = tuple[
+    Callable[[int, int], None], int, int, "list[BaseException | None]", "SimpleQueue[None]"
+]
+"""A function, the part of the work it is called on, where its error goes, and who is told that it has ended."""
 LARGEST_SCRATCH = 1 << 26
 """Bytes that a thread keeps for one use."""
 
@@ -44,20 +46,21 @@ class Workers:
             return
         cuts = [min(rows, step * (tiles * i // count)) for i in range(count + 1)]
         tasks, cores = self._at_work()
-        done = SimpleQueue[BaseException | None]()
+        ended, done = list[BaseException | None](), SimpleQueue[None]()
+        parts = [(work, start, stop, ended, done) for start, stop in pairwise(cuts[1:])]
+        sent, sending = list[None](), map(tasks.put, parts)
         own = cores.own()
         try:
             cores.part(own)
-            for start, stop in pairwise(cuts[1:]):
-                tasks.put((work, start, stop, done))
-            try:
-                work(cuts[0], cuts[1])
-            finally:
-                # All have ended before this returns, so that nothing writes to a result afterwards.
-                errors = [done.get() for _ in range(count - 1)]
+            sent.extend(sending)  # by one call, so that a signal finds them all sent, or none
+            work(cuts[0], cuts[1])
         finally:
-            cores.rejoin(own)
-        for error in errors:
+            # All have ended before this returns, so that nothing writes to a result afterwards.
+            try:
+                _await(lambda: len(ended) < len(sent), done)
+            finally:
+                cores.rejoin(own)
+        for error in ended:
             if error is not None:
                 raise error
 
@@ -102,14 +105,29 @@ class Workers:
 def _serve(tasks: SimpleQueue[Task | None]) -> None:
     """What a thread does: one task after the other, until there is none."""
     while (task := tasks.get()) is not None:
-        work, start, stop, done = task
+        work, start, stop, ended, done = task
         error = None
         try:
             work(start, stop)
         except BaseException as raised:  # because it is raised again where the result is wanted
             error = raised
-        done.put(error)
-        del task, work, done, error  # because arrays must not live until the next task
+        ended.append(error)
+        done.put(None)
+        del task, work, ended, done, error  # because arrays must not live until the next task
+
+
+def _await(is_pending: Callable[[], bool], done: SimpleQueue[None]) -> None:
+    """Wait for all, whatever a handler of signals raises meanwhile; that is raised afterwards."""
+    interrupt = None
+    while is_pending():
+        try:
+            done.get()
+        except (
+            BaseException
+        ) as raised:  # because who is interrupted must not find memory written to
+            interrupt = raised
+    if interrupt is not None:
+        raise interrupt
 
 
 def _dismiss(tasks: SimpleQueue[Task | None], count: int) -> None:

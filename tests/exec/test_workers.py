@@ -1,6 +1,7 @@
 """What the executor's threads know of their surroundings."""
 
 import gc
+import signal
 import subprocess
 import sys
 import threading
@@ -54,3 +55,28 @@ workers.share(lambda *part: None, 2)
     )
     assert done.stdout == "[(0, 1), (1, 2)]\n"
     assert done.stderr == ""
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs a timer's signal")
+def test_whoever_is_interrupted_waits_for_the_others() -> None:
+    workers = Workers(2)
+    ended: list[int] = []
+
+    def interrupt(*_: object) -> None:
+        raise TimeoutError
+
+    def work(start: int, _: int) -> None:
+        if start:
+            time.sleep(0.3)
+            ended.append(start)
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        workers.share(lambda *_: None, 2)
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(TimeoutError):
+            workers.share(work, 2)
+        assert ended == [1]
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
