@@ -62,7 +62,8 @@ class GraphExecutor:
             "K", whatever order the kernel produced, without the last copy.
         threads: how many work at once on large elementwise groups; None takes the machine's cores. Results do
             not depend on it.
-        segmented: run programs as generated Python, or one instruction at a time; results are the same.
+        segmented: run programs as generated Python, or one instruction at a time; results are the
+            same, but for how sums are rounded.
         check_finite: stop at the first op that makes a NaN where no operand has one, or an infinity where
             all are finite, in gradients too; the error names op, element, operands and your line.
         passes: the native passes; None takes `tenferro.passes.NATIVE_PASSES`.

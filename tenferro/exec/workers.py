@@ -10,6 +10,8 @@ from itertools import accumulate, pairwise
 from queue import SimpleQueue
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from tenferro.exec.aligned import aligned_bytes, rounded
 from tenferro.exec.cores import Cores
 
@@ -25,7 +27,8 @@ LARGEST_SCRATCH = 1 << 26
 
 class Workers:
     """Threads that are made when first needed, and wait at a queue: waking one costs as much as a small
-    kernel, and futures would cost it twice. While they work, each has a core of its own, and so has the caller.
+    kernel, and futures would cost it twice. Each has cores of its own. The caller waits, because its core is
+    not ours to choose.
 
     Args:
         threads: how many work at once; None takes the machine's cores.
@@ -46,20 +49,15 @@ class Workers:
             return
         cuts = [min(rows, step * (tiles * i // count)) for i in range(count + 1)]
         tasks, cores = self._at_work()
+        cores.deal()
         ended, done = list[BaseException | None](), SimpleQueue[None]()
-        parts = [(work, start, stop, ended, done) for start, stop in pairwise(cuts[1:])]
+        parts = [(work, start, stop, ended, done) for start, stop in pairwise(cuts)]
         sent, sending = list[None](), map(tasks.put, parts)
-        own = cores.own()
         try:
-            cores.part(own)
             sent.extend(sending)  # by one call, so that a signal finds them all sent, or none
-            work(cuts[0], cuts[1])
         finally:
             # All have ended before this returns, so that nothing writes to a result afterwards.
-            try:
-                _await(lambda: len(ended) < len(sent), done)
-            finally:
-                cores.rejoin(own)
+            _await(lambda: len(ended) < len(sent), done)
         for error in ended:
             if error is not None:
                 raise error
@@ -85,7 +83,7 @@ class Workers:
                     threading.Thread(
                         target=_serve, args=(tasks,), name=f"tenferro_{number}", daemon=True
                     )
-                    for number in range(max(self.count - 1, 1))
+                    for number in range(self.count)
                 ]
                 for thread in threads:
                     thread.start()
@@ -104,6 +102,7 @@ class Workers:
 
 def _serve(tasks: SimpleQueue[Task | None]) -> None:
     """What a thread does: one task after the other, until there is none."""
+    np.seterr(all="ignore")
     while (task := tasks.get()) is not None:
         work, start, stop, ended, done = task
         error = None

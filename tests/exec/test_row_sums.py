@@ -135,3 +135,11 @@ def test_a_product_with_what_repeats_along_the_row() -> None:
     m = x.max(axis=1, keepdims=True)
     np.testing.assert_allclose(first, by_definition(np.exp(x) * m, (1,)), rtol=1e-13)
     np.testing.assert_allclose(second, by_definition(np.sin(x) * 2, (1,)), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("length", [1000, 4096, 8191, 100_000])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_roundings_of_equal_numbers_do_not_add_up(length: int, dtype: Any) -> None:
+    x = np.full((2, length), 0.1, dtype)
+    exact = by_definition(x, (1,))
+    np.testing.assert_allclose(sum_of(x, (1,)), exact, rtol=6 * np.finfo(dtype).eps)

@@ -19,8 +19,8 @@ from tenferro.types import DType, TensorSpec
 
 __all__ = ["Sums", "has_row_sums", "sum_of_products"]
 
-BLOCK = 4096
-"""Elements that are summed by one call: BLAS's own threads begin above ten thousand."""
+BLOCK = 1024
+"""Elements that are summed by one call: more would add up roundings. BLAS's own threads begin above ten thousand."""
 ONES = {dtype: np.ones(BLOCK, dtype) for dtype in (np.dtype(np.float32), np.dtype(np.float64))}
 
 
