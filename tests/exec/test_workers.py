@@ -15,8 +15,10 @@ from tenferro.exec.workers import Workers
 def test_all_parts_are_done_and_the_first_error_is_raised() -> None:
     workers = Workers(3)
     done: list[tuple[int, int, str]] = []
+    all_at_work = threading.Barrier(3, timeout=30)
 
     def work(start: int, stop: int) -> None:
+        all_at_work.wait()
         time.sleep(0.01 * start)
         done.append((start, stop, threading.current_thread().name))
         if start:
