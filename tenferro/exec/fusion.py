@@ -412,6 +412,7 @@ class _TileWriter:
                 self.root[step.output_slots[0]] = self.root.get(slot, slot)
             self.last.update(dict.fromkeys(self._roots(step.input_slots), number))
         self.sums = self._sums_of_products()
+        self.summed = set(self.sums.values())
 
     def write(self, turned: Collection[int]) -> str:
         """The function's source.
@@ -443,7 +444,7 @@ class _TileWriter:
         for number, step in enumerate(self.steps):
             if number in self.sums:
                 made = self._sum_of_products(number, step, held, free)
-            elif number in self.sums.values():
+            elif number in self.summed:
                 made = []
             elif type(step.op) in ELEMENTWISE:
                 made = self._elementwise(number, step, held, free)
@@ -593,7 +594,7 @@ class _TileWriter:
             first = tuple(range(lead)) if 0 in op.axes else ()
             axes = (*first, *[axis - all_lead + lead for axis in op.axes if axis >= all_lead])
             x = TensorSpec((1, *self._tail(slot, lead)), self.specs[slot].dtype)
-            if number in self.sums.values():
+            if number in self.summed:
                 return sum_of_products(axes, x.rank, x.dtype)
             return bound(step.kernel, replace(op, axes=axes), (x,))
         if isinstance(op, Reshape):

@@ -121,9 +121,7 @@ def _await(is_pending: Callable[[], bool], done: SimpleQueue[None]) -> None:
     while is_pending():
         try:
             done.get()
-        except (
-            BaseException
-        ) as raised:  # because who is interrupted must not find memory written to
+        except BaseException as raised:  # because parts are still being written
             interrupt = raised
     if interrupt is not None:
         raise interrupt

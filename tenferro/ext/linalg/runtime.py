@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -87,11 +88,11 @@ def _cholesky_of_large(a: Array) -> tuple[Array]:
 def qr(op: fam.Qr, a: Array) -> Any:
     """By Householder reflections."""
     if min(a.shape[-2:]) >= LARGE and a.size:
-        return each_matrix(_full_qr_of_large if op.full else _qr_of_large, a)
+        return each_matrix(partial(_qr_of_large, op.full), a)
     return tuple(np.linalg.qr(a, "complete" if op.full else "reduced"))
 
 
-def _qr_of_large(a: Array, full: bool = False) -> tuple[Array, Array]:
+def _qr_of_large(full: bool, a: Array) -> tuple[Array, Array]:
     """By geqrf and orgqr, in the columns that they want: NumPy turns its matrices there and back."""
     from scipy.linalg import lapack
 
@@ -105,10 +106,6 @@ def _qr_of_large(a: Array, full: bool = False) -> tuple[Array, Array]:
         packed = np.concatenate([packed.T, np.zeros((k - n, m), a.dtype)]).T
     q, _, _ = orgqr(packed[:, :k], factors, lwork=WORK * k, overwrite_a=1)
     return q, r
-
-
-def _full_qr_of_large(a: Array) -> tuple[Array, Array]:
-    return _qr_of_large(a, full=True)
 
 
 def svd(op: fam.Svd, a: Array) -> Any:
