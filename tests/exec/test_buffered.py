@@ -46,16 +46,19 @@ def test_casts_give_the_same_bits(dtype: DType, to: DType) -> None:
 )
 def test_the_same_bits(function: Any, dtype: DType) -> None:
     name = function.__name__
-    count = {"where": 2, "maximum": 2, "minimum": 2, "float_power": 2}.get(name, 1)
+    count = {"where": 2, "maximum": 2, "minimum": 2, "float_power": 2, "clamp": 3}.get(name, 1)
     floats_only = count == 1 or name == "float_power"
-    if (dtype.is_complex and name in ("maximum", "minimum")) or (
+    if (dtype.is_complex and name in ("maximum", "minimum", "clamp")) or (
         floats_only and dtype not in (DType.F32, DType.F64)
     ):
         pytest.skip("has no such operands")
     for shape in ((7, 11), (300,), (0, 3), ()):
         values = [some(dtype, shape) for _ in range(count)]
-        for number in range(-1, count if count > 1 else 0):
-            given = [v if i != number or not v.size else v.flat[0] for i, v in enumerate(values)]
+        for number in range(-1, count + 1 if count > 1 else 0):
+            scalars = {number} if number < count else set(range(1, count))
+            given = [
+                v if i not in scalars or not v.size else v.flat[0] for i, v in enumerate(values)
+            ]
             if function is np.where:
                 given = [RNG.random(shape) < 0.5, *given]
             for order in ("C", "F"):

@@ -13,6 +13,7 @@ import numpy as np
 from tenferro.exec.kernels.analytic import logistic, rsqrt
 from tenferro.exec.kernels.elementwise import (
     CASTS,
+    clamp,
     float_power,
     maximum,
     minimum,
@@ -97,6 +98,18 @@ def minimum_into(x: Any, y: Any, out: Any) -> Any:
     return out
 
 
+def clamp_into(x: Any, lower: Any, upper: Any, out: Any) -> Any:
+    """min(max(x, lower), upper), by two ufuncs where the bounds are numbers other than zero."""
+    zeros_may_meet = out.dtype.kind not in "biu" and not all(
+        [isinstance(bound, np.generic) and bound != 0 for bound in (lower, upper)]
+    )
+    if zeros_may_meet:
+        np.copyto(out, clamp(x, lower, upper))
+        return out
+    np.maximum(x, lower, out=out)
+    return np.minimum(out, upper, out=out)
+
+
 def float_power_into(x: Any, y: Any, out: Any) -> Any:
     """|x|^y at zeros and -inf where y is 1/2."""
     np.power(x, y, out=out)
@@ -126,5 +139,6 @@ INTO_A_BUFFER: Mapping[Any, Callable[..., Any]] = {
     float_power: float_power_into,
     maximum: maximum_into,
     minimum: minimum_into,
+    clamp: clamp_into,
 }
 """By the function as `bound` gives it."""

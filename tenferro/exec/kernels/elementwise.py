@@ -50,7 +50,7 @@ from tenferro.ops.elementwise import (
 from tenferro.types import DType
 from tenferro.types.dtype import BFLOAT16
 
-__all__ = ["CASTS", "ROWS", "maximum", "minimum"]
+__all__ = ["CASTS", "ROWS", "clamp", "maximum", "minimum"]
 
 # ---- arithmetic ----------------------------------------------------------------------------------
 
@@ -117,7 +117,7 @@ def root_of_zeros_and_infinities(x: Array, y: Array) -> Array | None:
 def maximum(x: Array, y: Array) -> Array:
     """NumPy's maximum, with 0.0 above -0.0: the sum of two zeros is 0.0 unless both are -0.0."""
     result = np.maximum(x, y)
-    if result.dtype.kind in "biu":
+    if result.dtype.kind in "biu" or never_zero(y) or never_zero(x):
         return result
     zeros = (x == 0) & (y == 0)
     return np.where(zeros, x + y, result) if zeros.any() else result
@@ -126,10 +126,20 @@ def maximum(x: Array, y: Array) -> Array:
 def minimum(x: Array, y: Array) -> Array:
     """NumPy's minimum, with -0.0 below 0.0."""
     result = np.minimum(x, y)
-    if result.dtype.kind in "biu":
+    if result.dtype.kind in "biu" or never_zero(y) or never_zero(x):
         return result
     zeros = (x == 0) & (y == 0)
     return np.where(zeros, -(-x + -y), result) if zeros.any() else result
+
+
+def never_zero(x: Array) -> bool:
+    """Whether x is one number for all elements, and not zero."""
+    return x.size > 0 and not any(x.strides) and bool(x[(0,) * x.ndim] != 0)
+
+
+def clamp(x: Array, lower: Array, upper: Array) -> Array:
+    """min(max(x, lower), upper)."""
+    return minimum(maximum(x, lower), upper)
 
 
 def sign(x: Array) -> Array:
@@ -302,7 +312,7 @@ ROWS: KernelRows = {
     Negate: unary(np.negative),
     Abs: unary(np.abs),
     Sign: unary(sign),
-    Clamp: lambda op, x, lower, upper: minimum(maximum(x, lower), upper),
+    Clamp: unary(clamp),
     Compare: ByPayload(lambda op, _: COMPARISONS[op.direction]),
     Select: unary(np.where),
     And: unary(np.bitwise_and),
