@@ -3,11 +3,13 @@
 Transposes compose and cancel, reshapes of reshapes are one, conversions through a wider dtype are
 direct, and what changes nothing (times one, minus zero, twice negated) is dropped. Adding +0.0 stays,
 because it turns -0.0 into 0.0; so does multiplying complex numbers by one, because of infinities.
+Arithmetic and comparisons of splats, whose elements are all one constant, are done once, and a choice by
+a constant predicate is its branch: derivatives of x^2.5 ask whether 2.5 is zero.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,18 @@ import numpy as np
 from tenferro.dims import is_static
 from tenferro.graph import SourceLine
 from tenferro.ops import StdTensorOp
-from tenferro.ops.elementwise import Add, Convert, Multiply, Negate, Subtract
+from tenferro.ops.elementwise import (
+    Add,
+    And,
+    Compare,
+    Convert,
+    Multiply,
+    Negate,
+    Not,
+    Or,
+    Select,
+    Subtract,
+)
 from tenferro.ops.source import Constant
 from tenferro.ops.structural import BroadcastInDim, Reshape, Reverse, Slice, Transpose
 from tenferro.program import GraphProgram
@@ -30,16 +43,63 @@ def clean_up(program: GraphProgram) -> GraphProgram:
     return rewrite(program, RULES)
 
 
-def is_splat_of(known: Producers, value: int, number: Any) -> bool:
-    """True when every element of `value` is known to have exactly the bits of `number`."""
+def splat(known: Producers, value: int) -> Any:
+    """The number that every element of `value` is, by its bits; None where that is not known."""
     node = known.node(value)
     if node is not None and type(node.op) is BroadcastInDim:
         node = known.node(node.inputs[0])
     if node is None or not isinstance(node.op, Constant):
-        return False
-    array = node.op.array
-    wanted = np.asarray(number).astype(array.dtype).tobytes()
-    return array.size > 0 and array.tobytes() == wanted * array.size
+        return None
+    elements = node.op.array.reshape(-1)
+    if not elements.size:
+        return None
+    first = elements[:1].tobytes()
+    # The second element decides for most arrays, so that large ones are not read.
+    if elements[1:2].tobytes() not in (b"", first) or elements.tobytes() != first * elements.size:
+        return None
+    return elements[0]
+
+
+def is_splat_of(known: Producers, value: int, number: Any) -> bool:
+    """True when every element of `value` is known to have exactly the bits of `number`."""
+    element = splat(known, value)
+    return element is not None and element.tobytes() == np.asarray(number, element.dtype).tobytes()
+
+
+def filled(known: Producers, number: Any, like: int, source: SourceLine | None) -> Values:
+    """A constant in the shape of `like`."""
+    (scalar,) = known.graph.add(Constant.of(np.asarray(number)), (), source)
+    shape = known.graph.types[like].shape
+    return known.graph.add(BroadcastInDim(shape, ()), (scalar,), source) if shape else (scalar,)
+
+
+def of_splats(function: Callable[..., Any]) -> Rule:
+    """One number for all elements, where each operand is one.
+
+    Not of complex numbers, whose product may be rounded otherwise in an array than alone.
+    """
+
+    def rule(known: Producers, op: Any, inputs: Values, source: SourceLine | None) -> Values | None:
+        numbers = [splat(known, x) for x in inputs]
+        if any([number is None or number.dtype.kind == "c" for number in numbers]):
+            return None
+        with np.errstate(all="ignore"):
+            return filled(known, function(op, *numbers), inputs[0], source)
+
+    return rule
+
+
+def first_of(*rules: Rule) -> Rule:
+    """What the first rule gives that has anything to say."""
+
+    def rule(known: Producers, op: Any, inputs: Values, source: SourceLine | None) -> Values | None:
+        for candidate in rules:
+            outputs = candidate(known, op, inputs, source)
+            if outputs is not None:
+                return outputs
+        return None
+
+    return rule
 
 
 def transpose(
@@ -174,6 +234,37 @@ def negate(
     return None if inner is None else inner.inputs
 
 
+def absorbing(settles: bool) -> Rule:
+    """A splat of bool that settles the result, or leaves it to the other operand."""
+
+    def rule(known: Producers, op: Any, inputs: Values, source: SourceLine | None) -> Values | None:
+        for x, pred in (inputs, inputs[::-1]):
+            constant = splat(known, pred)
+            if constant is not None and constant.dtype == bool:
+                return (pred,) if constant == settles else (x,)
+        return None
+
+    return rule
+
+
+def select(
+    known: Producers, op: Select, inputs: Values, source: SourceLine | None
+) -> Values | None:
+    """A choice by a constant predicate is its branch."""
+    pred, on_true, on_false = inputs
+    constant = splat(known, pred)
+    return None if constant is None else (on_true if constant else on_false,)
+
+
+COMPARISONS: Mapping[str, Callable[..., Any]] = {
+    "EQ": np.equal,
+    "NE": np.not_equal,
+    "LT": np.less,
+    "LE": np.less_equal,
+    "GT": np.greater,
+    "GE": np.greater_equal,
+}
+
 RULES: Mapping[type[StdTensorOp], Rule] = {
     Transpose: transpose,
     Reshape: reshape,
@@ -181,8 +272,13 @@ RULES: Mapping[type[StdTensorOp], Rule] = {
     Slice: slice_,
     Reverse: reverse,
     Convert: convert,
-    Multiply: multiply,
-    Add: add,
-    Subtract: subtract,
-    Negate: negate,
+    Multiply: first_of(multiply, of_splats(lambda op, x, y: np.multiply(x, y))),
+    Add: first_of(add, of_splats(lambda op, x, y: np.add(x, y))),
+    Subtract: first_of(subtract, of_splats(lambda op, x, y: np.subtract(x, y))),
+    Negate: first_of(negate, of_splats(lambda op, x: np.negative(x))),
+    Compare: of_splats(lambda op, x, y: COMPARISONS[op.direction](x, y)),
+    Not: of_splats(lambda op, x: np.invert(x)),
+    And: absorbing(False),
+    Or: absorbing(True),
+    Select: select,
 }

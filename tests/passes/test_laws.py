@@ -77,6 +77,19 @@ SIMPLER: dict[str, tuple[Callable[[Any], Any], Any, list[str]]] = {
         CORNERS.astype("f4"),
         ["Convert"],
     ),
+    "arithmetic of splats": (lambda x: x * (splat(2.5, x) - splat(1.5, x)), CORNERS, []),
+    "a choice by a constant": (
+        lambda x: tnf.where(splat(2.5, x) == splat(0.0, x), splat(7.0, x), x),
+        CORNERS,
+        [],
+    ),
+    "a predicate beside a constant one": (
+        lambda x: tnf.where(
+            tnf.logical_or(x > 1.0, tnf.logical_and(x < 3.0, splat(0.0, x) > splat(1.0, x))), x, -x
+        ),
+        CORNERS,
+        ["Constant", "BroadcastInDim", "Compare", "Negate", "Select"],
+    ),
     "there and back": (
         lambda x: apply(Convert(tnf.DType.F32), apply(Convert(tnf.DType.F64), x)),
         CORNERS.astype("f4"),
