@@ -274,7 +274,10 @@ def remainder(x1: Any, x2: Any, /) -> Any:
     adjusted = where(logical_and(not_equal(left_over, 0), opposite), add(left_over, rhs), left_over)
     if dtype.is_integer:
         return where(equal(rhs, 0), 0, adjusted)
-    return where(equal(left_over, 0), copysign(left_over, rhs), adjusted)
+    # 0 - x is 0.0 for zeros of both signs and has a derivative there, which |x| has not.
+    negated = apply(ops.Subtract(), *promote(0, left_over, dtype=dtype))
+    signed = where(signbit(rhs), negative(negated), subtract(0, negated))
+    return where(equal(left_over, 0), signed, adjusted)
 
 
 def pow(x1: Any, x2: Any, /) -> Any:
@@ -369,15 +372,19 @@ def _clipped(x: Any, min: Any, max: Any) -> Any:
 
 @_in_inexact_dtype
 def hypot(x1: Any, x2: Any, /) -> Any:
-    """sqrt(x1^2 + x2^2) without overflow; infinite where either is."""
+    """sqrt(x1^2 + x2^2) without overflow; infinite where either is.
+
+    Its derivatives are x1 / y and x2 / y, also where |x1| = |x2| and where one is zero or infinite; 0 where
+    both are zero.
+    """
     dtype = inexact_dtype(result_type(x1, x2))
-    lhs, rhs = (abs(x) for x in promote(x1, x2, dtype=dtype))
-    large, small = maximum(lhs, rhs), minimum(lhs, rhs)
-    safe = where(equal(large, 0), 1, large)
-    ratio = divide(small, safe)
-    length = multiply(large, sqrt(add(1, square(ratio))))
-    infinite = logical_or(isinf(lhs), isinf(rhs))
-    return where(infinite, float("inf"), length)
+    lhs, rhs = promote(x1, x2, dtype=dtype)
+    # Choices by a predicate, because maximum and |x| are differentiated as if they were linear at ties.
+    rhs_is_large = logical_or(less(abs(lhs), abs(rhs)), isinf(rhs))
+    large, small = where(rhs_is_large, rhs, lhs), where(rhs_is_large, lhs, rhs)
+    divisor = where(isinf(large), 1, where(equal(large, 0), 1, large))
+    ratio = where(isinf(large), 0, divide(small, divisor))
+    return multiply(abs(large), sqrt(add(1, square(ratio))))
 
 
 @_in_inexact_dtype
