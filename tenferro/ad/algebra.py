@@ -32,6 +32,7 @@ __all__ = [
     "add",
     "broadcast",
     "ceil_log2",
+    "clamp",
     "compare",
     "complex_",
     "constant_like",
@@ -348,6 +349,11 @@ def complex_(re: Value, im: Value) -> Value:
 def maximum(x: Value, y: Value) -> Value:
     """The larger."""
     return emit(el.Maximum(), x, y)
+
+
+def clamp(x: Value, lower: float, upper: float) -> Value:
+    """min(max(x, lower), upper); held fixed at a bound and beyond."""
+    return emit(el.Clamp(), x, full(x, lower), full(x, upper))
 
 
 def power(x: Value, y: Value) -> Value:

@@ -1,7 +1,8 @@
 """Derivatives of the analytic family: one line each, in x and in y = f(x).
 
-Of equal formulas the one is taken that neither overflows nor cancels: 1 - tanh(x)^2 loses every digit
-at x = 20, and 1 / sqrt(1 + x^2) is zero from x = 1e154 on.
+Of equal formulas the one is taken that neither overflows nor cancels, and whose own derivatives do not
+either: 1 - tanh(x)^2 loses every digit at x = 20, 1 / sqrt(1 + x^2) is zero from x = 1e154 on, and
+e^(-x^2) is 0 at infinity while its derivative there would be 0 times infinity.
 
 Source: Abramowitz and Stegun, chapters 4 and 6 and section 7.1.
 """
@@ -10,15 +11,22 @@ from __future__ import annotations
 
 import math
 
+import ml_dtypes
+
 from tenferro.ad.algebra import (
     Value,
     abs_,
+    clamp,
+    complex_,
     cos,
     cosh,
     emit,
     exp,
+    full,
+    imag,
     is_zero,
     maximum,
+    real,
     rsqrt,
     select,
     sin,
@@ -51,8 +59,15 @@ def over(denominator: str) -> AdRule:
     return jvp_only(jvp)
 
 
+def finite(x: Value) -> Value:
+    """x, an infinity as the largest number: derivatives vanish there."""
+    largest = float(ml_dtypes.finfo(x.dtype.dtype).max)
+    return clamp(x, -largest, largest)
+
+
 def scaled(y: Value, x: Value) -> tuple[Value, Value, Value]:
     """Y / m, x / m and m = max(|y|, |x|), or 1 at the origin, where the derivative is taken as 0."""
+    y, x = finite(y), finite(x)
     m = maximum(abs_(y), abs_(x))
     m = select(is_zero(m), 1, m)
     return y / m, x / m, m
@@ -80,6 +95,57 @@ def reciprocal_root(x: Value) -> Value:
     return rsqrt(1 - x) * rsqrt(1 + x)
 
 
+def cbrt_slope(x: Value, y: Value) -> Value:
+    """1 / (3 y^2), by reciprocals: a product of zeros has no slope to divide by."""
+    r = 1 / y
+    return r * r / 3
+
+
+def sech_squared(x: Value) -> Value:
+    """4 / (e^x + e^-x)^2, with a relative error of at most 5 ulps.
+
+    Where it underflows x is held fixed, so that e^x stays finite. The real part decides, for complex x.
+    """
+    smallest = float(ml_dtypes.finfo(x.dtype.real.dtype).smallest_subnormal)
+    farthest = 0.5 * (math.log(8) - math.log(smallest))
+    if x.dtype.is_complex:
+        x = complex_(clamp(real(x), -farthest, farthest), imag(x))
+        sech = 1 / cosh(x)
+    else:
+        u = exp(clamp(x, -farthest, farthest))
+        sech = 2 / (u + 1 / u)
+    return sech * sech
+
+
+def bell(x: Value) -> Value:
+    """e^(-x^2), which is 0 from |x| = 28 on in every dtype: there x is held fixed."""
+    x = clamp(x, -28, 28)
+    return exp(-x * x)
+
+
+def beside_one(x: Value) -> tuple[Value, Value]:
+    """V = x / m and u = 1 / m for m = max(|x|, 1): neither overflows, also for infinite x."""
+    x = finite(x)
+    m = maximum(abs_(x), full(x, 1))
+    return x / m, 1 / m
+
+
+def atan_slope(x: Value, y: Value) -> Value:
+    """1 / (1 + x^2) = u^2 / (u^2 + v^2)."""
+    if x.dtype.is_complex:
+        return 1 / (1 + x * x)
+    v, u = beside_one(x)
+    return u * u / (u * u + v * v)
+
+
+def asinh_slope(x: Value, y: Value) -> Value:
+    """1 / sqrt(1 + x^2) = u / sqrt(u^2 + v^2)."""
+    if x.dtype.is_complex:
+        return 1 / cosh(y)
+    v, u = beside_one(x)
+    return u * rsqrt(u * u + v * v)
+
+
 ROWS: AdRows = batched_by(
     elementwise_batch,
     {
@@ -89,23 +155,23 @@ ROWS: AdRows = batched_by(
         ops.Log1p: over("1 + x"),
         ops.Sqrt: partials(lambda x, y: 0.5 / y),
         ops.Rsqrt: partials(lambda x, y: -0.5 * y / x),
-        ops.Cbrt: partials(lambda x, y: 1 / (3 * y * y)),
+        ops.Cbrt: partials(cbrt_slope),
         ops.Sin: partials(lambda x, y: cos(x)),
         ops.Cos: partials(lambda x, y: -sin(x)),
         ops.Tan: partials(lambda x, y: 1 + y * y),
-        ops.Tanh: partials(lambda x, y: (1 / cosh(x)) * (1 / cosh(x))),
+        ops.Tanh: partials(lambda x, y: sech_squared(x)),
         ops.Logistic: partials(lambda x, y: y * emit(ops.Logistic(), -x)),
         ops.Atan2: partials(atan2_by_y, atan2_by_x),
         ops.Asin: partials(lambda x, y: reciprocal_root(x)),
         ops.Acos: partials(lambda x, y: -reciprocal_root(x)),
-        ops.Atan: partials(lambda x, y: 1 / (1 + x * x)),
+        ops.Atan: partials(atan_slope),
         ops.Sinh: partials(lambda x, y: cosh(x)),
         ops.Cosh: partials(lambda x, y: sinh(x)),
-        ops.Asinh: partials(lambda x, y: 1 / cosh(y)),
+        ops.Asinh: partials(asinh_slope),
         ops.Acosh: partials(lambda x, y: rsqrt(x - 1) * rsqrt(x + 1)),
         ops.Atanh: partials(lambda x, y: 1 / ((1 - x) * (1 + x))),
-        ops.Erf: partials(lambda x, y: 2 / math.sqrt(math.pi) * exp(-x * x)),
-        ops.Erfc: partials(lambda x, y: -2 / math.sqrt(math.pi) * exp(-x * x)),
+        ops.Erf: partials(lambda x, y: 2 / math.sqrt(math.pi) * bell(x)),
+        ops.Erfc: partials(lambda x, y: -2 / math.sqrt(math.pi) * bell(x)),
         ops.ErfInv: partials(lambda x, y: math.sqrt(math.pi) / 2 * exp(y * y)),
         ops.Lgamma: partials(lambda x, y: emit(ops.Digamma(), x)),
         ops.Digamma: partials(lambda x, y: emit(ops.Polygamma(1), x)),

@@ -75,9 +75,9 @@ def divide_jvp(op: ops.Divide, inputs: Values, outputs: Values, tangents: Tangen
     return ((-change if x0_dot is None else x0_dot - change) / x1,)
 
 
-def truncated(x: Value) -> Value:
-    """X without its fraction."""
-    return sign(x) * emit(ops.Floor(), abs_(x))
+def whole_quotient(x0: Value, x1: Value, y: Value) -> Value:
+    """The q of x0 = q x1 + y: of a rounded x0 / x1 the fraction may have been rounded away."""
+    return emit(ops.RoundNearestEven(), (x0 - y) / x1)
 
 
 # ---- choices: halves at ties, so that max(x, x) has the derivative of x -----------------------------
@@ -151,9 +151,12 @@ def select_transpose(
 
 
 def power_by_base(x: Value, y: Value, z: Value) -> Value:
-    """D x^y / dx = y x^(y-1); 0 where y is 0, also at x = 0, where x^(y-1) is infinite."""
-    no_power = is_zero(y)
-    return select(no_power, 0, y * power(x, select(no_power, 1, y - 1)))
+    """D x^y / dx = y x^(y-1); 0 for y = 0 at x = 0, where x^(y-1) is infinite, and at NaN.
+
+    Elsewhere y = 0 gives 0 by the formula, whose derivative in y is 1/x there.
+    """
+    is_constant = logical_and(is_zero(y), emit(ops.Not(), compare(abs_(x), "GT", 0)))
+    return select(is_constant, 0, y * power(x, select(is_constant, 1, y - 1)))
 
 
 def power_by_exponent(x: Value, y: Value, z: Value) -> Value:
@@ -263,7 +266,7 @@ ROWS: AdRows = batched_by(
         ),
         ops.Remainder: partials(
             lambda x0, x1, y: full(x0, 1),
-            lambda x0, x1, y: -truncated(x0 / x1),
+            lambda x0, x1, y: -whole_quotient(x0, x1, y),
         ),
         ops.Power: partials(power_by_base, power_by_exponent),
         ops.Maximum: extremum("GT"),

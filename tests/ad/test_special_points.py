@@ -1,0 +1,189 @@
+"""Derivatives to third order where a rule's own formula overflows, cancels or divides by zero.
+
+Expected values come from the definition in mpmath, with 450 digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from xla_peer import XlaExecutor
+
+Function = Callable[[Any], Any]
+
+SATURATED = (0.0, 1e-8, 0.5, 5.0, 20.0, 90.0, 360.0, 372.0, 720.0, 1e10, 1e200, np.inf)
+
+CASES: dict[str, tuple[Function, Function, tuple[float, ...]]] = {
+    "tanh": (tnf.tanh, mpmath.tanh, SATURATED),
+    "logistic": (tnf.logistic, lambda x: 1 / (1 + mpmath.exp(-x)), SATURATED),
+    "softplus": (
+        lambda x: tnf.logaddexp(x, 0.0),
+        lambda x: mpmath.log1p(mpmath.exp(x)) if x < 900 else x,
+        SATURATED,
+    ),
+    "atan": (tnf.atan, mpmath.atan, (0.0, 0.5, 1.0, 2.0, 1e10, 1e160, 1.7e308, np.inf)),
+    "asinh": (tnf.asinh, mpmath.asinh, (0.0, 0.5, 1.0, 2.0, 1e10, 1e160, 1.7e308, np.inf)),
+    "erf": (tnf.erf, mpmath.erf, (0.0, 0.5, 5.0, 27.0, 28.0, 1e10, 1.7e308, np.inf)),
+    "erfc": (
+        tnf.erfc,
+        lambda x: 1 - mpmath.erf(x),
+        (0.0, 0.5, 5.0, 27.0, 28.0, 1e10, 1.7e308, np.inf),
+    ),
+    "log1p": (tnf.log1p, mpmath.log1p, (0.0, 1e-8, 1e10, 1e160, np.inf)),
+    "expm1": (tnf.expm1, mpmath.expm1, (0.0, 1e-8, 20.0, 90.0)),
+    "cbrt": (tnf.cbrt, lambda x: mpmath.sign(x) * mpmath.cbrt(abs(x)), (1e-30, 1.0, 1e200, np.inf)),
+    "hypot": (
+        lambda x: tnf.hypot(x, 2.0),
+        lambda x: mpmath.sqrt(x * x + 4),
+        (0.0, 1e-8, 1.0, 2.0, 3.0, 1e10),
+    ),
+    "hypot of equals": (
+        lambda x: tnf.hypot(x, 2.0 * x - 2.0),
+        lambda x: mpmath.sqrt(x * x + (2 * x - 2) ** 2),
+        (0.0, 1.0, 2.0),
+    ),
+    "atan2 by y": (
+        lambda x: tnf.atan2(x, 2.0),
+        lambda x: mpmath.atan2(x, 2),
+        (0.0, 2.0, 1e200, np.inf),
+    ),
+    "atan2 by x": (
+        lambda x: tnf.atan2(2.0, x),
+        lambda x: mpmath.atan2(2, x),
+        (0.0, 2.0, 1e200, np.inf),
+    ),
+}
+
+
+def expected(definition: Function, x: float, order: int) -> float:
+    """The derivative by differences of 450 digits; at infinity the limit, which is 0 or 1 here."""
+    with mpmath.workdps(450):
+        if np.isinf(x):
+            point = mpmath.mpf(10) ** 30 * (1 if x > 0 else -1)
+            return float(
+                mpmath.nint(mpmath.diff(definition, point, order, h=mpmath.mpf(1) / 10**9))
+            )
+        point = mpmath.mpf(x)
+        step = min(mpmath.mpf(1), abs(point) or mpmath.mpf(1)) / mpmath.mpf(10) ** 20
+        return float(mpmath.diff(definition, point, order, h=step))
+
+
+def forward(fn: Function, order: int) -> Function:
+    for _ in range(order):
+        fn = (lambda inner: lambda x: tnf.jvp(inner, (x,), (tnf.ones_like(x),))[1])(fn)
+    return fn
+
+
+def reverse(fn: Function, order: int) -> Function:
+    for _ in range(order):
+        fn = tnf.grad(fn)
+    return fn
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_derivatives_to_third_order(name: str) -> None:
+    fn, definition, points = CASES[name]
+    for x in (sign * point for point in points for sign in (1, -1)):
+        if x < 0 and name == "log1p":
+            continue
+        for order in (1, 2, 3):
+            right = expected(definition, x, order)
+            for transform in (forward, reverse):
+                got = float(transform(fn, order)(np.float64(x)))
+                assert got == pytest.approx(right, rel=1e-11, abs=5e-15), (x, order, transform)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_the_first_derivative_of_tanh_is_right_to_a_few_ulps(dtype: str) -> None:
+    x = np.linspace(-40, 40, 2001).astype(dtype)
+    right = np.array([float(mpmath.sech(float(v)) ** 2) for v in x])
+    got = tnf.grad(lambda x: tnf.sum(tnf.tanh(x)))(x).astype(float)
+    info = np.finfo(dtype)
+    assert np.all(
+        np.abs(got - right) <= 5 * float(info.eps) * right + float(info.smallest_subnormal)
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+@pytest.mark.parametrize("peer", ["native", "pjrt"])
+def test_saturated_networks_have_a_hessian(dtype: str, peer: str) -> None:
+    w, v = np.full((3, 3), 300, dtype), np.ones(3, dtype)
+    executor = None if peer == "native" else XlaExecutor()
+
+    def product(v: Any) -> Any:
+        return tnf.hvp(lambda x: tnf.sum(tnf.real(tnf.tanh(w @ x))), (v,), (v,))
+
+    (y,) = np.atleast_2d(tnf.jit(product, executor=executor)(v))
+    assert y.tolist() == [0, 0, 0]
+
+
+def test_cbrt_has_infinite_slopes_at_zero_and_none_at_infinity() -> None:
+    for x, slopes in (
+        (0.0, [np.inf, -np.inf, np.inf]),
+        (-0.0, [np.inf, np.inf, np.inf]),
+        (np.inf, [0, 0, 0]),
+        (-np.inf, [0, 0, 0]),
+    ):
+        for order, slope in enumerate(slopes, 1):
+            assert forward(tnf.cbrt, order)(np.float64(x)) == slope
+            assert reverse(tnf.cbrt, order)(np.float64(x)) == slope
+
+
+REMAINDERS = np.array([0.0, -0.0, 2.0, -2.0, 4.0, 0.5, -0.5, 6.0])
+
+
+@pytest.mark.parametrize("divisor", [2.0, -2.0, 1.0, np.inf, -np.inf])
+def test_a_remainder_has_slope_one_everywhere(divisor: float) -> None:
+    xla = XlaExecutor()
+    y = tnf.remainder(REMAINDERS, divisor)
+    right = np.mod(REMAINDERS, divisor)
+    for got in (y, tnf.jit(lambda x: x % divisor, executor=xla)(REMAINDERS)):
+        assert np.array_equal(got, right)
+        assert np.array_equal(np.signbit(got), np.signbit(right))
+    slope = tnf.grad(lambda x: tnf.sum(x % divisor))(REMAINDERS)
+    assert slope.tolist() == [1] * len(REMAINDERS)
+    by_divisor = tnf.grad(lambda m: tnf.sum(REMAINDERS % m))(divisor)
+    if np.isfinite(divisor):
+        assert by_divisor == -np.sum(np.floor(REMAINDERS / divisor))
+
+
+def test_the_hessian_of_hypot() -> None:
+    def hessian(a: float, b: float) -> Any:
+        return tnf.hessian(lambda x: tnf.hypot(x[0], x[1]))(np.array([a, b]))
+
+    for a, b in ((2.0, 2.0), (2.0, -2.0), (-3.0, 3.0), (0.0, 2.0), (2.0, 0.0), (3.0, -4.0)):
+        r = np.hypot(a, b)
+        right = np.array([[b * b, -a * b], [-a * b, a * a]]) / r**3
+        np.testing.assert_allclose(hessian(a, b), right, atol=1e-15)
+    slopes = tnf.grad(lambda x: tnf.hypot(x[0], x[1]))
+    assert slopes(np.array([np.inf, 1.0])).tolist() == [1, 0]
+    assert slopes(np.array([-1.0, -np.inf])).tolist() == [0, -1]
+    assert slopes(np.zeros(2)).tolist() == [0, 0]
+
+
+def test_hypot_is_ieee() -> None:
+    special = [np.inf, -np.inf, np.nan, 0.0, -0.0, 1.0, -3.0, 1e300, 5e-324]
+    a, b = (grid.ravel() for grid in np.meshgrid(special, special))
+    np.testing.assert_allclose(tnf.hypot(a, b), np.hypot(a, b), rtol=4e-16)
+
+
+def test_a_power_depends_on_an_exponent_that_is_zero() -> None:
+    mixed = tnf.jacfwd(tnf.grad(tnf.pow, argnums=0), argnums=1)
+    for x in (2.0, 1.0, 0.3):
+        assert mixed(x, 0.0) == pytest.approx(1 / x)
+    assert tnf.grad(tnf.pow)(0.0, 0.0) == 0
+    assert tnf.grad(tnf.pow)(np.nan, 0.0) == 0
+
+
+def test_the_slope_of_a_remainder_in_its_divisor_is_the_exact_quotient() -> None:
+    for x, m in ((0.9, 0.1), (0.3, 0.1), (-0.9, 0.1), (0.7, 0.1), (6.0, 3.0), (1e17, 3.0)):
+        quotient = Fraction(x) / Fraction(m)
+        assert tnf.grad(tnf.fmod, argnums=1)(x, m) == -float(int(quotient))
+        assert tnf.grad(tnf.remainder, argnums=1)(x, m) == -float(quotient // 1)
