@@ -16,7 +16,7 @@ from tenferro.dims import ShapeExtent, extent_of
 from tenferro.errors import TenferroError
 from tenferro.exec.extensions import ExtensionRegistry
 from tenferro.exec.grouping import is_large
-from tenferro.exec.kernels import KERNELS, Kernel
+from tenferro.exec.kernels import KERNELS, Kernel, bound
 from tenferro.exec.memory import Arena
 from tenferro.exec.quiet import BUFFER
 from tenferro.exec.results import ResultMemory
@@ -134,6 +134,24 @@ class ExecProgram:
         known = {id(x): x for step in self.instructions for x in step.output_types}
         known |= {id(x): x for x in self.input_types}
         return known.values()
+
+    @cached_property
+    def functions(self) -> tuple[Callable[..., Any], ...]:
+        """The kernel of each instruction, bound to its types once for every way of running it.
+
+        Two bindings of one product may differ in the last bits: what leaves column-major is multiplied so.
+        """
+        types = dict(zip(self.input_slots, self.input_types, strict=True))
+        columns = set(self.output_slots) if self.resources.order == "F" else set[int]()
+        functions: list[Callable[..., Any]] = []
+        for step in self.instructions:
+            inputs = tuple([types[slot] for slot in step.input_slots])
+            is_column_major = not columns.isdisjoint(step.output_slots)
+            functions.append(
+                bound(step.kernel, step.op, inputs, self.resources.workers, is_column_major)
+            )
+            types.update(zip(step.output_slots, step.output_types, strict=True))
+        return tuple(functions)
 
     @cached_property
     def straight_line(self) -> StraightLine:

@@ -29,12 +29,14 @@ def measure(
             slots[slot] = leaf
         memory = []
         with np.errstate(all="ignore"):
-            for instruction, spent in zip(compiled.instructions, times, strict=True):
+            for instruction, function, spent in zip(
+                compiled.instructions, compiled.functions, times, strict=True
+            ):
                 taken = [slots[slot] for slot in instruction.input_slots]
                 alive = _owners([*leaves, *slots]) if turn == runs else {}
                 before = _owners(taken)
                 start = time.perf_counter()
-                execute(instruction, slots)
+                execute(instruction, function, slots)
                 seconds = time.perf_counter() - start
                 if turn:
                     spent.append(seconds)

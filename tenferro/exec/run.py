@@ -44,8 +44,8 @@ def run_instructions(
     with np.errstate(all="ignore"):
         np.setbufsize(BUFFER)
         step = _execute_checked if check_finite else execute
-        for instruction in program.instructions:
-            step(instruction, slots)
+        for instruction, function in zip(program.instructions, program.functions, strict=True):
+            step(instruction, function, slots)
     return [slots[slot] for slot in program.output_slots]
 
 
@@ -97,11 +97,11 @@ def _laid(program: ExecProgram, error: Exception) -> Exception:
     return _failure(instruction, error)
 
 
-def execute(instruction: ExecInstruction, slots: Slots) -> None:
-    """Run one kernel, and drop each buffer at its last use."""
+def execute(instruction: ExecInstruction, function: Callable[..., Any], slots: Slots) -> None:
+    """Run one bound kernel, and drop each buffer at its last use."""
     inputs = instruction.input_slots
     try:
-        result = instruction.kernel(instruction.op, *[slots[slot] for slot in inputs])
+        result = function(*[slots[slot] for slot in inputs])
     except TenferroError as error:
         raise error.at(str(instruction.source) if instruction.source else None) from None
     except Exception as error:
@@ -116,10 +116,12 @@ def execute(instruction: ExecInstruction, slots: Slots) -> None:
             slots[slot] = np.asarray(array)
 
 
-def _execute_checked(instruction: ExecInstruction, slots: Slots) -> None:
+def _execute_checked(
+    instruction: ExecInstruction, function: Callable[..., Any], slots: Slots
+) -> None:
     """Run one kernel, and look at what it made."""
     operands = [slots[slot] for slot in instruction.input_slots]
-    execute(instruction, slots)
+    execute(instruction, function, slots)
     for slot in instruction.output_slots:
         made = strange(slots[slot], operands)
         if made is not None:

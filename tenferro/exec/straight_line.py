@@ -21,7 +21,7 @@ import numpy as np
 from tenferro.collector import without_collections
 from tenferro.exec.fusion import fused
 from tenferro.exec.grouping import Group, grouped
-from tenferro.exec.kernels import bound, may_view
+from tenferro.exec.kernels import may_view
 from tenferro.exec.kernels.dot_general import Contraction
 from tenferro.exec.memory import plan_memory
 from tenferro.exec.repeats import Repeats
@@ -228,7 +228,7 @@ class _Writer:
             for slot, spec in zip(step.output_slots, step.output_types, strict=True):
                 self.specs[slot] = spec
         self.columns = set(program.output_slots) if program.resources.order == "F" else set[int]()
-        self.bound = [self._bound(step) for step in program.instructions]
+        self.bound = program.functions
         self.folded = [self._fold(i) for i in range(len(program.instructions))]
         self.is_ufunc = [_is_elementwise(function) for function in self.bound]
         self.units = list(grouped(program, self.specs, self.folded))
@@ -245,11 +245,6 @@ class _Writer:
         self.leaving = set[int]()
         self.memory = self._plan()
         self.blocks = {block.slot: block for block in self.memory.blocks}
-
-    def _bound(self, step: ExecInstruction) -> Callable[..., Any]:
-        inputs = tuple([self.specs[slot] for slot in step.input_slots])
-        columns = not self.columns.isdisjoint(step.output_slots)
-        return bound(step.kernel, step.op, inputs, self.program.resources.workers, columns)  # pyright: ignore[reportArgumentType]  # because every slot has been written
 
     def _fold(self, index: int) -> bool:
         """Compute it now, where every operand is known and the result is small or a view."""

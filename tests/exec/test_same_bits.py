@@ -1,0 +1,100 @@
+"""A program gives the same bits at its first run, by the loop, and at later ones, by generated code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from tenferro.graph import GraphBuilder
+from tenferro.program import GraphProgram
+from tenferro.types import flatten
+from tests.samples import SAMPLES
+from tests.samples.each import each_card
+
+RNG = np.random.default_rng(7)
+EXECUTORS: dict[str, Callable[[], tnf.GraphExecutor]] = {
+    "F": lambda: tnf.GraphExecutor("F"),
+    "C": lambda: tnf.GraphExecutor("C"),
+    "K": lambda: tnf.GraphExecutor("K", threads=2),
+    "unsegmented": lambda: tnf.GraphExecutor("F", segmented=False),
+}
+
+
+def bits(outputs: Any) -> list[bytes]:
+    return [np.asarray(y).tobytes() for y in flatten(outputs)[0]]
+
+
+def require_same_bits(program: GraphProgram, *arrays: Any) -> None:
+    for name, make in EXECUTORS.items():
+        executor = make()
+        first = bits(executor.run(program, *arrays))
+        for run in ("second", "third"):
+            assert bits(executor.run(program, *arrays)) == first, f"order {name}, {run} run"
+
+
+@each_card
+def test_samples(card: Any) -> None:
+    samples = SAMPLES[card]
+    builder = GraphBuilder()
+    inputs, outputs = [], []
+    for sample in samples:
+        values = [builder.input(x.shape, x.dtype) for x in sample.inputs]
+        inputs += sample.inputs
+        outputs += builder.emit_all(sample.op, *values)
+    require_same_bits(GraphProgram.from_graph(builder.graph, outputs), *inputs)
+
+
+def normal(*shape: int, dtype: str = "float64") -> Any:
+    return RNG.standard_normal(shape).astype(dtype)
+
+
+PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "product": (lambda a, b: a @ b, (normal(100, 100), normal(100, 100))),
+    "product float32": (
+        lambda a, b: a @ b,
+        (normal(100, 100, dtype="float32"), normal(100, 100, dtype="float32")),
+    ),
+    "product unequal": (lambda a, b: a @ b, (normal(37, 53), normal(53, 29))),
+    "product of a sum": (lambda a, b: (a + 1.0) @ (b * 2.0), (normal(37, 53), normal(53, 29))),
+    "product turned": (lambda a, b: (a.T @ b.T, a @ a.T), (normal(53, 37), normal(29, 53))),
+    "batched": (lambda a, b: a @ b, (normal(5, 17, 23), normal(5, 23, 11))),
+    "einsum": (
+        lambda a, b: tnf.einsum("ijk,kjl->lik", a, b),
+        (normal(9, 7, 31), normal(31, 7, 13)),
+    ),
+    "gradient": (
+        tnf.grad(lambda w, x: tnf.sum(tnf.tanh(tnf.tanh(x @ w) @ w))),
+        (normal(40, 40), normal(30, 40)),
+    ),
+    "layers": (
+        lambda x: tnf.softmax(x @ x.T - tnf.mean(x, axis=1, keepdims=True), axis=-1),
+        (normal(50, 50),),
+    ),
+    "large chain": (lambda x: tnf.sum(tnf.exp(x) * x + tnf.sin(x), axis=0), (normal(400, 500),)),
+    "large rows": (lambda x: x - tnf.mean(x * x, axis=1, keepdims=True), (normal(400, 500),)),
+    "scan": (
+        lambda w, x: tnf.scan(lambda h, _: (tnf.tanh(w @ h), tnf.sum(h)), x, None, length=5),
+        (normal(30, 30), normal(30, 7)),
+    ),
+    "solve": (lambda a, b: tnf.linalg.solve(a, b), (normal(40, 40), normal(40, 3))),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs(name: str) -> None:
+    fn, arrays = PROGRAMS[name]
+    for layout in (np.ascontiguousarray, np.asfortranarray):
+        given = [layout(x) for x in arrays]
+        require_same_bits(tnf.compile(fn, *given), *given)
+
+
+def test_jit() -> None:
+    a, b = normal(100, 100, dtype="float32"), normal(100, 100, dtype="float32")
+    product = tnf.jit(lambda a, b: a @ b)
+    first = product(a, b)
+    assert np.array_equal(first, product(a, b))
+    assert np.array_equal(first, product(a, b))
