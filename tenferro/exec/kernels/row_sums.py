@@ -2,7 +2,8 @@
 accurate, and of two factors without their products.
 
 A row's sum depends on that row alone: its blocks are summed one by one, each with as many running sums as the
-machine's vectors hold, then the sums of the blocks in pairs.
+machine's vectors hold, then the sums of the blocks likewise. So roundings of equal numbers, which all go one
+way, add up over a few additions and not over the row; NumPy sums as many in pairs for the same reason.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from tenferro.types import DType, TensorSpec
 
 __all__ = ["Sums", "has_row_sums", "sum_of_products"]
 
-BLOCK = 1024
-"""Elements that are summed by one call: more would add up roundings. BLAS's own threads begin above ten thousand."""
+BLOCK = 128
+"""Elements that are summed by one call, as in NumPy's sums: with 1,024, sums of equal numbers were 2 to 7 times
+less accurate than NumPy's, depending on how many numbers the machine's vectors hold.
+"""
 ONES = {dtype: np.ones(BLOCK, dtype) for dtype in (np.dtype(np.float32), np.dtype(np.float64))}
 
 
@@ -62,9 +65,9 @@ def _summed(axes: tuple[int, ...], rank: int, dtype: DType) -> Callable[[Array],
 
     def function(x: Array) -> Any:
         if is_last and (rows := _rows(x, count)) is not None:
-            return _dots(rows)
+            return _sums(rows)
         if is_first and (rows := _rows(x.T, count)) is not None:
-            return _dots(rows).T
+            return _sums(rows).T
         return plain(x)
 
     return function if wide is dtype else in_float32(function)
@@ -103,13 +106,20 @@ def _rows(x: Array, count: int) -> Array | None:
     return None
 
 
+def _sums(x: Array) -> Any:
+    """The sums of x over the last axis; of long rows of float64 by NumPy, which is as fast there."""
+    if x.dtype == np.float64 and x.shape[-1] > BLOCK:
+        return np.add.reduce(x, axis=-1)
+    return _dots(x)
+
+
 def _dots(x: Array, y: Array | None = None) -> Any:
     """The sums of x, or of x * y, over the last axis."""
     length = x.shape[-1]
     if length <= BLOCK:
         return np.vecdot(x, ONES[x.dtype][:length] if y is None else y)
     whole = length - length % BLOCK
-    sums = _dots(_blocks(x, whole), None if y is None else _blocks(y, whole)).sum(-1)
+    sums = _dots(_dots(_blocks(x, whole), None if y is None else _blocks(y, whole)))
     if whole < length:
         sums += _dots(x[..., whole:], None if y is None else y[..., whole:])
     return sums
