@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 from tenferro.errors import InvalidConfigError, TenferroError, UnsupportedError
+from tenferro.interruption import is_interruption
 
 __all__ = [
     "MAGIC",
@@ -142,6 +143,8 @@ def portable_artifact(text: str | bytes, target_version: str | None = None) -> b
     except UnsupportedError:
         raise
     except Exception as error:
+        if is_interruption(error):
+            raise
         raise InvalidConfigError(
             f"target_version {version}: this jaxlib writes versions "
             f"{stablehlo.get_minimum_version()} to {stablehlo.get_current_version()}: {error}"

@@ -19,6 +19,7 @@ from tenferro.errors import (
     TenferroError,
     UnsupportedError,
 )
+from tenferro.interruption import is_interruption
 from tenferro.ops.extension import Extension
 from tenferro.program.cache import ExtensionCaches
 from tenferro.types import DType, TensorSpec
@@ -142,6 +143,8 @@ def execute(
             raise
         raise BackendFailureError(f"extension: family_id={family}: {error}") from error
     except Exception as error:
+        if is_interruption(error):
+            raise
         raise BackendFailureError(
             f"extension: family_id={family}: {type(error).__name__}: {error}"
         ) from error

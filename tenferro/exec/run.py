@@ -10,6 +10,7 @@ import numpy as np
 from tenferro.errors import BackendFailureError, NonFiniteError, TenferroError
 from tenferro.exec.finite import strange
 from tenferro.exec.quiet import BUFFER
+from tenferro.interruption import is_interruption
 from tenferro.ops import StdTensorOp
 from tenferro.types import TensorSpec
 
@@ -87,7 +88,9 @@ def _run_straight(program: ExecProgram, leaves: Sequence[Any]) -> list[Any]:
 
 
 def _laid(program: ExecProgram, error: Exception) -> Exception:
-    """An exception of generated code, laid to the user's line."""
+    """An exception of generated code, laid to the user's line; that of a signal handler as it is."""
+    if is_interruption(error):
+        return error
     index = program.straight_line.failed(error.__traceback__)
     if index is None:
         return error
@@ -105,6 +108,8 @@ def execute(instruction: ExecInstruction, function: Callable[..., Any], slots: S
     except TenferroError as error:
         raise error.at(str(instruction.source) if instruction.source else None) from None
     except Exception as error:
+        if is_interruption(error):
+            raise
         raise _failure(instruction, error) from error
     for slot, last in zip(inputs, instruction.last_use, strict=True):
         if last:

@@ -28,6 +28,7 @@ from tenferro.extension.extension_op import check_family_id
 from tenferro.extension.registration import lookup_extension_factory
 from tenferro.extension.saving import load, save
 from tenferro.graph import Graph
+from tenferro.interruption import is_interruption
 from tenferro.ops.extension import Extension
 from tenferro.program import GraphProgram, expand_extensions
 from tenferro.types import DType, TensorSpec
@@ -177,6 +178,8 @@ class _Bench:
         try:
             return getattr(self, LAWS[law])()
         except Exception as error:
+            if is_interruption(error):
+                raise
             return f"{type(error).__name__}: {error}"
 
     def smallest(self, law: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from tenferro.errors import DuplicateFamilyError, RegistrationError
 from tenferro.extension.extension_op import check_family_id, major_version
+from tenferro.interruption import is_interruption
 
 __all__ = [
     "ExtensionFactory",
@@ -133,6 +134,8 @@ def _discover() -> None:
         except DuplicateFamilyError:
             continue  # because the function has been called before
         except Exception as error:
+            if is_interruption(error):
+                raise
             raise RegistrationError(
                 f"entry point {point.name!r} ({point.value}) of the group {ENTRY_POINTS}: "
                 f"{type(error).__name__}: {error}"

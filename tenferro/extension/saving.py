@@ -32,6 +32,7 @@ from tenferro.extension.registration import (
 )
 from tenferro.files import replacing
 from tenferro.graph import Graph, SourceLine
+from tenferro.interruption import is_interruption
 from tenferro.ops import STD_OPS, StdTensorOp
 from tenferro.ops.extension import Extension
 from tenferro.ops.source import Constant
@@ -177,6 +178,8 @@ def load(path: Any, skip_missing_extensions: bool = False) -> GraphProgram:
     except (TenferroError, FileNotFoundError, PermissionError, IsADirectoryError):
         raise
     except Exception as error:
+        if is_interruption(error):
+            raise
         raise InvalidConfigError(
             f"load: {path} is no {FORMAT} file: {type(error).__name__}: {error}"
         ) from error

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from tenferro.dims import GuardLog
 from tenferro.errors import ArityError, InvalidConfigError, TenferroError
+from tenferro.interruption import is_interruption
 from tenferro.ops.op import StdTensorOp, card
 from tenferro.rules.dtypes import ANY
 from tenferro.types import DType, TensorSpec
@@ -71,6 +72,8 @@ class Extension(StdTensorOp):
         except TenferroError:
             raise
         except Exception as error:
+            if is_interruption(error):
+                raise
             raise InvalidConfigError(
                 f"extension: family_id={family}: infer_output_meta failed for "
                 f"{', '.join(map(str, inputs))}: {type(error).__name__}: {error}"

@@ -9,6 +9,7 @@ import numpy as np
 
 from tenferro.dims import SymDim, Unknown, UpperBound
 from tenferro.errors import ArityError, DTypeError, ShapeError
+from tenferro.interruption import is_interruption
 from tenferro.types import DType, TensorSpec, TreeDef, flatten
 
 __all__ = ["bind_symbols", "check_arguments", "check_leaves"]
@@ -124,6 +125,8 @@ def _as_array(leaf: Any, spec: TensorSpec, name: str) -> Any:
         try:
             array = np.asarray(leaf)
         except Exception as error:
+            if is_interruption(error):
+                raise
             raise DTypeError(f"{name}: {type(leaf).__name__} is not an array: {error}") from None
     if array.dtype != wanted:
         raise DTypeError(

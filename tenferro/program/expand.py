@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tenferro.errors import ExtensionLoweringError, TenferroError, UnsupportedError
 from tenferro.graph import Graph, GraphBuilder, SourceLine
+from tenferro.interruption import is_interruption
 from tenferro.ops.control import ControlOp
 from tenferro.ops.extension import Extension
 from tenferro.program.rewrite import Producers, Values, emit_again
@@ -90,6 +91,8 @@ def _expanded(
     except TenferroError as error:
         raise ExtensionLoweringError(f"extension: {op.family_id}: {error}").at(place) from error
     except Exception as error:
+        if is_interruption(error):
+            raise
         raise ExtensionLoweringError(
             f"extension: {op.family_id}: lower_to_standard_ops failed: {type(error).__name__}: {error}"
         ).at(place) from error

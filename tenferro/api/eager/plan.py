@@ -14,6 +14,7 @@ from tenferro.exec.dispatch import is_foreign
 from tenferro.exec.quiet import quietly
 from tenferro.exec.run import failure
 from tenferro.graph import Graph, Mark, Node, Opaque, SourceLine
+from tenferro.interruption import is_interruption
 from tenferro.ops import StdTensorOp
 from tenferro.types import TensorSpec
 
@@ -74,6 +75,8 @@ class Plan:
         except TenferroError:
             raise
         except Exception as error:
+            if is_interruption(error):
+                raise
             op: Any = self.region.nodes[-1][0].op  # because several know which of them failed
             raise failure(op, self.types, error) from error
         if type(result) is np.ndarray:
@@ -154,6 +157,8 @@ def _in_order(steps: list[_Step], gives: tuple[int, ...]) -> Callable[..., Any]:
             except TenferroError:
                 raise
             except Exception as error:
+                if is_interruption(error):
+                    raise
                 raise failure(op, types, error) from error
             if type(result) is np.ndarray:
                 values.append(result)

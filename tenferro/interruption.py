@@ -1,0 +1,58 @@
+"""Which exceptions come from a signal handler: they are the caller's, and no kernel's failure.
+
+Python runs handlers between two bytecodes of the main thread, so that what one raises (a time limit, a request
+to stop) comes out of whatever was being computed.
+"""
+
+from __future__ import annotations
+
+import functools
+import signal
+import threading
+from types import CodeType, FrameType
+from typing import Any
+
+__all__ = ["is_interruption"]
+
+
+def is_interruption(error: BaseException) -> bool:
+    """Whether a signal handler raised it, on its way through the code that was interrupted.
+
+    A handler is called with the frame that it interrupts; or it is one that is installed now.
+
+    >>> is_interruption(ValueError("of a kernel"))
+    False
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    frames: list[FrameType] = []
+    traceback = error.__traceback__
+    while traceback is not None:
+        frames.append(traceback.tb_frame)
+        traceback = traceback.tb_next
+    if any(map(_is_given_its_caller, frames)):
+        return True
+    handlers = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()}
+    return any([frame.f_code in handlers for frame in frames])
+
+
+def _is_given_its_caller(frame: FrameType) -> bool:
+    """Whether an argument is the frame that the function was called from."""
+    caller = frame.f_back
+    if caller is None:
+        return False
+    code = frame.f_code
+    count = (
+        code.co_argcount + code.co_kwonlyargcount + 2
+    )  # and *args and **kwargs, where there are any
+    values = [frame.f_locals.get(name) for name in code.co_varnames[:count]]
+    return any([x is caller or (type(x) is tuple and any(y is caller for y in x)) for x in values])
+
+
+def _code_of(handler: Any) -> CodeType | None:
+    """The code of a handler that is written in Python."""
+    while isinstance(handler, functools.partial):
+        handler = handler.func
+    handler = getattr(handler, "__func__", handler)
+    method = handler if hasattr(handler, "__code__") else vars(type(handler)).get("__call__")
+    return getattr(method, "__code__", None)
