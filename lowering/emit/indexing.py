@@ -23,7 +23,12 @@ __all__ = ["ROWS", "dynamic_slice_at", "dynamic_update_at"]
 
 def gather(op: Gather, w: Writer, x: Value, indices: Value) -> Value:
     """`stablehlo.gather`."""
-    sizes = op.resolved("slice_sizes", (x.shape, indices.shape))
+    sizes = tuple([
+        0 if extent == 0 else size
+        for size, extent in zip(
+            op.resolved("slice_sizes", (x.shape, indices.shape)), x.shape, strict=True
+        )
+    ])  # fmt: skip
     numbers = _fields(
         offset_dims=op.offset_dims,
         collapsed_slice_dims=op.collapsed_slice_dims,

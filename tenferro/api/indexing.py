@@ -404,8 +404,6 @@ def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Any:
     x = broadcast_to(x, tuple(shape))
     shape[axis] = indices.shape[axis]
     index = broadcast_to(from_start(indices, x, axis), tuple(shape))
-    if 0 in x.shape and 0 in shape:
-        return reshape(x, tuple(shape))  # because there is no window to gather
     batch = tuple(i for i in range(rank) if i != axis)
     return apply(
         Gather(
@@ -415,7 +413,7 @@ def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Any:
             start_indices_batching_dims=batch,
             start_index_map=(axis,),
             index_vector_dim=rank,
-            slice_sizes=(1,) * rank,
+            slice_sizes=tuple([0 if i == axis and x.shape[i] == 0 else 1 for i in range(rank)]),
         ),
         x,
         expand_dims(index, axis=rank),

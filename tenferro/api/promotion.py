@@ -223,7 +223,27 @@ def broadcast_to(x: Any, shape: Sequence[Any]) -> Any:
     if len(shape) < len(x.shape):
         raise ShapeError(f"broadcast_to: {spec_of(x)} has more axes than shape {shape}")
     dims = tuple(range(len(shape) - len(x.shape), len(shape)))
+    if not is_traced(x) and not all(map(is_static, shape)):
+        x = _in_trace(x, shape)
     return apply(BroadcastInDim(shape, dims), x)
+
+
+def _in_trace(x: Any, shape: Sequence[Any]) -> Any:
+    """An array as a constant of the trace under way, which symbols belong to.
+
+    Raises:
+        NonStaticShapeError: there is none.
+    """
+    from tenferro.api.tensor import TracedTensor  # because tensors are made of these functions
+    from tenferro.api.tracing import current_builder
+
+    builder = current_builder()
+    if builder is None:
+        raise NonStaticShapeError(
+            f"broadcast_to: shape {tuple(shape)} has symbols, which are numbers only where a program runs; "
+            "call this in a traced function"
+        )
+    return TracedTensor(builder, builder.lift(x))
 
 
 def broadcast_arrays(*arrays: Any) -> list[Any]:

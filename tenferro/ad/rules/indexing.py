@@ -112,10 +112,13 @@ def gather_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
 
 
 def window_sizes(op: ops.Scatter, x: Value, updates: Value) -> tuple[Any, ...]:
-    """The extents of a window on the axes of x."""
+    """The extents of a window on the axes of x; on an axis without elements it has none."""
     dropped = {*op.inserted_window_dims, *op.input_batching_dims}
     places = iter(sorted(op.update_window_dims))
-    return tuple(1 if axis in dropped else updates.shape[next(places)] for axis in range(x.rank))
+    return tuple(
+        (0 if x.shape[axis] == 0 else 1) if axis in dropped else updates.shape[next(places)]
+        for axis in range(x.rank)
+    )
 
 
 def read_back(op: ops.Scatter, x: Value, indices: Value, updates: Value) -> Value:

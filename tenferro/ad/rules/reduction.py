@@ -214,8 +214,13 @@ def cumulative_extremum_jvp(wins: str, card: Any, least: float) -> Any:
 
 
 def take_along(x: Value, indices: Value, axis: int) -> Value:
-    """y[.., i, ..] = x[.., indices[.., i, ..], ..], both being of one shape besides `axis`."""
+    """y[.., i, ..] = x[.., indices[.., i, ..], ..], both being of one shape besides `axis`.
+
+    Of an axis without elements nothing is taken: the indices are none either.
+    """
     rest = others(x.rank, (axis,))
+    sizes = [1] * x.rank
+    sizes[axis] = 0 if x.shape[axis] == 0 else 1
     op = Gather(
         offset_dims=(),
         collapsed_slice_dims=(axis,),
@@ -223,15 +228,13 @@ def take_along(x: Value, indices: Value, axis: int) -> Value:
         start_indices_batching_dims=rest,
         start_index_map=(axis,),
         index_vector_dim=x.rank,
-        slice_sizes=(1,) * x.rank,
+        slice_sizes=tuple(sizes),
     )
     return emit(op, x, indices)
 
 
 def sort_jvp(op: ops.Sort, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
     """Each tangent in the order of the keys."""
-    if 0 in inputs[0].shape:
-        return tangents  # because there is nothing to order, and nothing to gather from
     order = emit_all(
         replace(op, count=op.count + 1, stable=True), *inputs, iota(inputs[0], op.axis)
     )[-1]
@@ -242,8 +245,6 @@ def top_k_jvp(op: ops.TopK, inputs: Values, outputs: Values, tangents: Tangents)
     """The tangents of the elements chosen."""
     (x_dot,) = tangents
     assert x_dot is not None
-    if 0 in outputs[1].shape:
-        return (None, None)  # because there is nothing to gather
     return (take_along(x_dot, outputs[1], x_dot.rank - 1), None)
 
 

@@ -70,7 +70,7 @@ def or_nan(function: Callable[[Array], tuple[Array, ...]], a: Array) -> tuple[Ar
 
 def cholesky(op: fam.Cholesky, a: Array) -> Array:
     """NaN in the triangle of a matrix that is not positive definite."""
-    if a.shape[-1] >= LARGE:
+    if a.shape[-1] >= LARGE and a.size:
         return each_matrix(_cholesky_of_large, hermitian(a))[0]
     (low,) = or_nan(lambda x: (np.linalg.cholesky(x),), hermitian(a))
     return np.tril(low) if np.isnan(low[..., :1, :1]).any() else low
