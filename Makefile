@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export OPENBLAS_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test oldest oldest-environment lint types sweep platforms bench suite coverage docs pictures fuzz clean
+.PHONY: help demo test oldest oldest-environment lint types sweep portability platforms bench suite coverage docs pictures fuzz clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -48,6 +48,10 @@ types: $(STAMP) ## strict types
 sweep: $(STAMP) ## long sweeps
 	$(BIN)/python -m pytest -n 2 -m sweep
 	$(BIN)/python -m pytest -n 2 -p tests.exec.everything_large tests/ops tests/ad tests/ext tests/api
+
+PART := 1/1
+portability: $(STAMP) ## the numerical tests with vectors cut down to AVX2 and SSE4.2; PART=1/10 is every tenth
+	$(BIN)/python tools/portability.py --part $(PART)
 
 platforms: $(STAMP) ## compile every op for TPU and CUDA, without having one; fetches 1.2 GB of compilers
 	test -d .platforms/libtpu || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \

@@ -1,7 +1,11 @@
-"""`pytest --ledger FILE`: the tests that fill the ledger, and the file once all of them have passed."""
+"""`pytest --ledger FILE`: the tests that fill the ledger, and the file once all of them have passed.
+
+`pytest --part I/N`: those of N parts that a digest of their names puts into the I-th.
+"""
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +16,20 @@ from tests.ledger.recording import PROPERTY, Passes
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--ledger", metavar="FILE", help="write what passed for `tenferro coverage`")
+    parser.addoption("--part", default="1/1", metavar="I/N", help="run one of N parts of the tests")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--ledger"):
         config.pluginmanager.register(Collector(config), "ledger-collector")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    part, parts = map(int, config.getoption("--part").split("/"))
+    others = [item for item in items if zlib.crc32(item.nodeid.encode()) % parts != part % parts]
+    if others:
+        items[:] = [item for item in items if item not in set(others)]
+        config.hook.pytest_deselected(items=others)
 
 
 @pytest.fixture
