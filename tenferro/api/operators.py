@@ -139,10 +139,10 @@ class Operators:
     # ---- comparison --------------------------------------------------------------------------
 
     def __eq__(self, other: Any) -> Any:
-        return elementwise.equal(self, other)
+        return elementwise.equal(self, other) if _has_elements(other) else NotImplemented
 
     def __ne__(self, other: Any) -> Any:
-        return elementwise.not_equal(self, other)
+        return elementwise.not_equal(self, other) if _has_elements(other) else NotImplemented
 
     def __lt__(self, other: Any) -> Any:
         return elementwise.less(self, other)
@@ -319,6 +319,13 @@ class Operators:
         if func.__name__ in _FIRST_IS_AXIS and len(args) > 1:
             args, kwargs = (args[0],), {"axis": args[1], **kwargs}
         return function(*args, **kwargs)
+
+
+def _has_elements(other: Any) -> bool:
+    """Whether `==` goes element by element; what holds no numbers is just another object."""
+    return isinstance(other, bool | int | float | complex | list | tuple) or any(
+        hasattr(type(other), protocol) for protocol in ("__tenferro_apply__", "__array__")
+    )
 
 
 def _counterpart(function: Any) -> Any:
