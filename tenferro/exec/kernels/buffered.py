@@ -13,6 +13,7 @@ import numpy as np
 from tenferro.exec.kernels.analytic import logistic, rsqrt
 from tenferro.exec.kernels.elementwise import (
     CASTS,
+    clamp,
     float_power,
     maximum,
     minimum,
@@ -97,6 +98,14 @@ def minimum_into(x: Any, y: Any, out: Any) -> Any:
     return out
 
 
+def clamp_into(x: Any, lower: Any, upper: Any, out: Any) -> Any:
+    """Maximum, then minimum, with their zeros."""
+    np.minimum(maximum_into(x, lower, out), upper, out=out)
+    if _may_be_zero(out, _number(upper, upper)):
+        np.copyto(out, clamp(x, lower, upper))
+    return out
+
+
 def float_power_into(x: Any, y: Any, out: Any) -> Any:
     """|x|^y at zeros and -inf where y is 1/2."""
     np.power(x, y, out=out)
@@ -126,5 +135,6 @@ INTO_A_BUFFER: Mapping[Any, Callable[..., Any]] = {
     float_power: float_power_into,
     maximum: maximum_into,
     minimum: minimum_into,
+    clamp: clamp_into,
 }
 """By the function as `bound` gives it."""

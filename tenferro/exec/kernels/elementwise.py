@@ -117,19 +117,28 @@ def root_of_zeros_and_infinities(x: Array, y: Array) -> Array | None:
 def maximum(x: Array, y: Array) -> Array:
     """NumPy's maximum, with 0.0 above -0.0: the sum of two zeros is 0.0 unless both are -0.0."""
     result = np.maximum(x, y)
-    if result.dtype.kind in "biu":
+    if result.dtype.kind in "biu" or not (has_zeros(y) and has_zeros(x)):
         return result
-    zeros = (x == 0) & (y == 0)
-    return np.where(zeros, x + y, result) if zeros.any() else result
+    return np.where((x == 0) & (y == 0), x + y, result)
 
 
 def minimum(x: Array, y: Array) -> Array:
     """NumPy's minimum, with -0.0 below 0.0."""
     result = np.minimum(x, y)
-    if result.dtype.kind in "biu":
+    if result.dtype.kind in "biu" or not (has_zeros(y) and has_zeros(x)):
         return result
-    zeros = (x == 0) & (y == 0)
-    return np.where(zeros, -(-x + -y), result) if zeros.any() else result
+    return np.where((x == 0) & (y == 0), -(-x + -y), result)
+
+
+def has_zeros(x: Array) -> bool:
+    """Whether an element is zero; what is repeated along an axis is read once."""
+    once = tuple(slice(None, 1) if step == 0 else slice(None) for step in x.strides)
+    return not x[once].all()
+
+
+def clamp(x: Array, lower: Array, upper: Array) -> Array:
+    """Maximum, then minimum."""
+    return minimum(maximum(x, lower), upper)
 
 
 def sign(x: Array) -> Array:
@@ -302,7 +311,7 @@ ROWS: KernelRows = {
     Negate: unary(np.negative),
     Abs: unary(np.abs),
     Sign: unary(sign),
-    Clamp: lambda op, x, lower, upper: minimum(maximum(x, lower), upper),
+    Clamp: unary(clamp),
     Compare: ByPayload(lambda op, _: COMPARISONS[op.direction]),
     Select: unary(np.where),
     And: unary(np.bitwise_and),
