@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from tenferro.api import (
+    creation,
     elementwise,
     indexing,
     linear,
@@ -31,6 +32,11 @@ class Operators:
 
     spec: Any
     """Shape and dtype together."""
+
+    @staticmethod
+    def __tenferro_sequence__(entries: Any) -> Any:
+        """Nested sequences, some of whose entries are tensors, as one tensor."""
+        return creation.asarray(entries)
 
     @property
     def shape(self) -> tuple[Any, ...]:
