@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tenferro.api import linear, manipulation
 from tenferro.api.axes import normalize_axes
 from tenferro.api.contraction import einsum
 from tenferro.api.creation import tril, triu
@@ -39,10 +40,9 @@ from tenferro.api.elementwise import (
     where,
 )
 from tenferro.api.indexing import take_along_axis
-from tenferro.api.linear import matmul, outer, tensordot, trace, vecdot
+from tenferro.api.linear import matmul, tensordot, vecdot
 from tenferro.api.manipulation import (
     concat,
-    diagonal,
     expand_dims,
     matrix_transpose,
     moveaxis,
@@ -145,10 +145,14 @@ class LstsqResult(NamedTuple):
     s: Any
 
 
-def _matrix(name: str, x: Any) -> Any:
-    x = as_operand(x)
+def _require_matrix(name: str, x: Any) -> None:
     if spec_of(x).rank < 2:
         raise ShapeError(f"{name}: needs a matrix, got {spec_of(x)}")
+
+
+def _matrix(name: str, x: Any) -> Any:
+    x = as_operand(x)
+    _require_matrix(name, x)
     return as_inexact(x)
 
 
@@ -520,6 +524,45 @@ def norm(x: Any, /, ord: Any = None, axis: Any = None, keepdims: bool = False) -
         return result
     shape = [1 if i in {a % len(x.shape) for a in axes} else n for i, n in enumerate(x.shape)]
     return reshape(result, tuple(shape))
+
+
+# ---- diagonals and products of vectors ---------------------------------------------------------------------
+
+
+def diagonal(x: Any, /, *, offset: int = 0) -> Any:
+    """The elements x[.., i, i + offset] of each matrix, along a last axis.
+
+    Raises:
+        ShapeError: x is no matrix.
+        NonStaticShapeError: extents that are not known, and differ or have an offset.
+    """
+    x = as_operand(x)
+    _require_matrix("diagonal", x)
+    return manipulation.diagonal(x, offset, -2, -1)
+
+
+def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+    """The sum over a diagonal of each matrix; narrow integers are summed in 64 bits.
+
+    Raises:
+        ShapeError: x is no matrix.
+    """
+    x = as_operand(x)
+    _require_matrix("trace", x)
+    return linear.trace(x, offset, -2, -1, dtype)
+
+
+def outer(x1: Any, x2: Any, /) -> Any:
+    """The products of all pairs of elements of two vectors.
+
+    Raises:
+        ShapeError: an operand that is no vector; `tenferro.outer` flattens.
+    """
+    x1, x2 = as_operand(x1), as_operand(x2)
+    for x in (x1, x2):
+        if spec_of(x).rank != 1:
+            raise ShapeError(f"outer: needs vectors, got {spec_of(x)}; tenferro.outer flattens")
+    return linear.outer(x1, x2)
 
 
 # ---- products ----------------------------------------------------------------------------------------------

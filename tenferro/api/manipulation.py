@@ -349,11 +349,17 @@ def pad(x: Any, pad_width: Any, /, mode: str = "constant", *, constant_values: A
     return apply(ops.Pad(tuple(low), tuple(high), (0,) * rank), x, value)
 
 
-def diagonal(x: Any, /, *, offset: int = 0, axis1: int = -2, axis2: int = -1) -> Any:
-    """The elements x[.., i, .., i + offset, ..], along a last axis.
+def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    """The elements x[i, i + offset] of the two axes, along a last axis, as NumPy's.
+
+    `linalg.diagonal` takes the last two axes, as the Array API standard has it.
 
     Raises:
-        AxisError: the two axes are one.
+        AxisError: the two axes are one, or x has fewer.
+        NonStaticShapeError: extents that are not known, and differ or have an offset.
+
+    >>> diagonal([[0, 1, 2], [3, 4, 5], [6, 7, 8]], 1)
+    array([1, 5])
     """
     x = as_operand(x)
     rank = len(x.shape)
