@@ -671,9 +671,12 @@ def polygamma(n: int, x: Any, /) -> Any:
 
 
 def angle(x: Any, /) -> Any:
-    """The phase of x, in radians."""
+    """The phase of x, in radians, from -pi to pi: pi for a negative real number.
+
+    >>> angle(-2.0), angle(1j)
+    (array(3.14159265), array(1.57079633))
+    """
     x = as_operand(x)
     if not spec_of(x).dtype.is_complex:
         x = convert(x, inexact_dtype(spec_of(x).dtype))
-        return atan2(multiply(x, 0.0), x)
     return atan2(imag(x), real(x))

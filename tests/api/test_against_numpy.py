@@ -150,6 +150,8 @@ CASES: list[tuple[str, Any, Any, tuple[Any, ...]]] = [
     ),
     ("stack", lambda x, y: tnf.stack([x, y], axis=-1), lambda x, y: np.stack([x, y], -1), (A, A)),
     ("split", lambda x: tnf.split(x, [1, 3], axis=2), lambda x: np.split(x, [1, 3], 2), (A,)),
+    ("split from the end", lambda x: tnf.split(x, [-1]), lambda x: np.split(x, [-1]), (A,)),
+    ("angle of real numbers", tnf.angle, np.angle, (A,)),
     ("flip", lambda x: tnf.flip(x, axis=1), lambda x: np.flip(x, 1), (A,)),
     (
         "roll",
