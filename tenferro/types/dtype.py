@@ -144,6 +144,10 @@ class DType(Enum):
         if type(other) is DType or other is None:
             return False
         try:
+            if isinstance(
+                other, tuple | list | dict
+            ):  # because NumPy takes a pair of dtypes for one
+                return False
             return DType.of(other) is self  # type: ignore[arg-type]  # because anything may be compared
         except Exception:  # because NumPy reads attributes of the object, which may raise anything
             return False

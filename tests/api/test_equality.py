@@ -34,7 +34,7 @@ class HostileDType:
 
 NO_DTYPES = [
     None, "x,y:", "f8,f8", "1f8,", "abs", "", "M8[fortnight]", "no dtype", b"\xff", {"func_name": "abs"}, {},
-    [], [("a", "f8")], (1, 2), 3, 2.5, np, object(), object, HostileDType(), NotImplemented, ..., slice(1),
+    [], ("float32", "float32"), [("a", "f8")], (1, 2), 3, 2.5, np, object(), object, HostileDType(), NotImplemented, ..., slice(1),
     np.dtype("O"), np.dtype("f8,f8"), tnf.TensorSpec((2,), "float64"), tnf,
 ]  # fmt: skip
 
