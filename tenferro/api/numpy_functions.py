@@ -762,6 +762,10 @@ def _on_elements(function: Any, args: Any, kwargs: Any, reason: str) -> Any:
                 f"{reason}, and {x.spec} {'is tracked' if is_eager else 'belongs to a trace'}; "
                 f"use tenferro's functions on it{', or detach() it' if is_eager else ''}"
             )
+    if not any(map(is_traced, leaves)):  # NumPy takes its like= away before it asks
+        raise UnsupportedError(
+            f"{reason} with a tensor as like=; tenferro's creation functions take one"
+        )
     arrays = [np.asarray(x) if is_traced(x) else x for x in leaves]
     args, kwargs = unflatten(treedef, arrays)
     return function(*args, **kwargs)

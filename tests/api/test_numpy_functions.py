@@ -395,6 +395,13 @@ def test_numpys_testing_takes_untracked_tensors() -> None:
         np.fill_diagonal(RT.constant(M), 0.0)
 
 
+def test_creation_like_a_tensor_is_refused() -> None:
+    for create in (lambda x: np.zeros(3, like=x), lambda x: np.array([1.0], like=x)):
+        for refused in (create, lambda x, c=create: tnf.compile(c, np.ones(2))):
+            with pytest.raises(errors.UnsupportedError, match=r"no counterpart.*like="):
+                refused(RT.constant(np.ones(2)))
+
+
 def test_classes_of_others_are_asked() -> None:
     class Measured:
         __array_priority__ = 0
