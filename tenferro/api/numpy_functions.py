@@ -81,7 +81,7 @@ def _masked(x: Any, where: Any, identity: Any) -> Any:
     return elementwise.where(where, x, convert(identity, spec_of(x).dtype))
 
 
-def _given(value: Any, default: Any) -> Any:
+def _or_default(value: Any, default: Any) -> Any:
     return default if value is ABSENT else value
 
 
@@ -90,7 +90,7 @@ def _sum(
     keepdims: Any = ABSENT, initial: Any = ABSENT, where: Any = ABSENT,
 ) -> Any:  # fmt: skip
     a = _masked(a, where, 0)
-    total = reductions.sum(a, axis=axis, dtype=dtype, keepdims=bool(_given(keepdims, False)))
+    total = reductions.sum(a, axis=axis, dtype=dtype, keepdims=bool(_or_default(keepdims, False)))
     return _combined(elementwise.add, total, initial)
 
 
@@ -99,7 +99,7 @@ def _prod(
     keepdims: Any = ABSENT, initial: Any = ABSENT, where: Any = ABSENT,
 ) -> Any:  # fmt: skip
     a = _masked(a, where, 1)
-    total = reductions.prod(a, axis=axis, dtype=dtype, keepdims=bool(_given(keepdims, False)))
+    total = reductions.prod(a, axis=axis, dtype=dtype, keepdims=bool(_or_default(keepdims, False)))
     return _combined(elementwise.multiply, total, initial)
 
 
@@ -118,7 +118,7 @@ def _extreme(name: str, pair: Any) -> Any:
         a: Any, axis: Any = None, out: Any = NONE,
         keepdims: Any = ABSENT, initial: Any = ABSENT, where: Any = ABSENT,
     ) -> Any:  # fmt: skip
-        keepdims = bool(_given(keepdims, False))
+        keepdims = bool(_or_default(keepdims, False))
         if initial is ABSENT or initial is None:
             if where is not ABSENT and where is not True:
                 raise InvalidConfigError(f"np.{name}: where= needs initial=, as in NumPy")
@@ -150,7 +150,7 @@ def _of_truths(name: str) -> Any:
         a: Any, axis: Any = None, out: Any = NONE, keepdims: Any = ABSENT, *, where: Any = ABSENT
     ) -> Any:
         truths = _masked(convert(as_operand(a), DType.Bool), where, name == "all")
-        return reduce(truths, axis=axis, keepdims=bool(_given(keepdims, False)))
+        return reduce(truths, axis=axis, keepdims=bool(_or_default(keepdims, False)))
 
     return of_array
 
@@ -162,7 +162,7 @@ def _mean(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = NONE, keepdims: Any = ABSENT,
     *, where: Any = Only((ABSENT, True)),
 ) -> Any:  # fmt: skip
-    return reductions.mean(a, axis=axis, dtype=dtype, keepdims=bool(_given(keepdims, False)))
+    return reductions.mean(a, axis=axis, dtype=dtype, keepdims=bool(_or_default(keepdims, False)))
 
 
 def _spread(name: str) -> Any:
@@ -177,8 +177,10 @@ def _spread(name: str) -> Any:
             raise InvalidConfigError(
                 f"np.{name}: ddof and correction are one thing; give one of them"
             )
-        correction = _given(correction, ddof)
-        return reduce(a, axis=axis, correction=correction, keepdims=bool(_given(keepdims, False)))
+        correction = _or_default(correction, ddof)
+        return reduce(
+            a, axis=axis, correction=correction, keepdims=bool(_or_default(keepdims, False))
+        )
 
     return of_array
 
@@ -229,7 +231,7 @@ def _place(function: Any) -> Any:
     """np.argmax or np.argmin."""
 
     def of_array(a: Any, axis: Any = None, out: Any = NONE, *, keepdims: Any = ABSENT) -> Any:
-        return function(a, axis=axis, keepdims=bool(_given(keepdims, False)))
+        return function(a, axis=axis, keepdims=bool(_or_default(keepdims, False)))
 
     return of_array
 
@@ -241,7 +243,7 @@ def _clip(
         a_min, a_max = min, max
     elif min is not ABSENT or max is not ABSENT:
         raise InvalidConfigError("np.clip: a_min and min are one bound; give one of them")
-    return elementwise.clip(a, _given(a_min, None), _given(a_max, None))
+    return elementwise.clip(a, _or_default(a_min, None), _or_default(a_max, None))
 
 
 def _round(a: Any, decimals: Any = 0, out: Any = NONE) -> Any:
@@ -311,7 +313,7 @@ def _diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = ABSENT, append: Any
     shape = list(a.shape)
     if shape:
         shape[axis] = 1
-    ends = [_given(end, None) for end in (prepend, append)]
+    ends = [_or_default(end, None) for end in (prepend, append)]
     ends = [
         broadcast_to(end, shape) if end is not None and not as_operand(end).shape else end
         for end in ends

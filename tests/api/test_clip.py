@@ -35,9 +35,9 @@ def test_values_of_floats_are_numpys(dtype: str, bounds: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int64", "uint8", "uint64", "bool"])
-@pytest.mark.parametrize("given", [(1, None), (None, 1), (0, 1), (None, None)])
-def test_values_of_integers_are_numpys(dtype: str, given: tuple[Any, Any]) -> None:
-    low, high = (bool(b) if dtype == "bool" and b is not None else b for b in given)
+@pytest.mark.parametrize("bounds", [(1, None), (None, 1), (0, 1), (None, None)])
+def test_values_of_integers_are_numpys(dtype: str, bounds: tuple[Any, Any]) -> None:
+    low, high = (bool(b) if dtype == "bool" and b is not None else b for b in bounds)
     limits = [0, 1] if dtype == "bool" else [*(np.iinfo(dtype).min, np.iinfo(dtype).max), 0, 1, 2]
     x = np.array(limits, dtype)
     wanted = x if low is high is None else np.clip(x, low, high)
@@ -62,7 +62,7 @@ def test_the_derivative_is_zero_at_a_bound(how: str) -> None:
             tnf.sum(
                 tnf.clip(v, **(options if of_bound is None else dict.fromkeys(options, b)))
             ).backward()
-            found = v.grad, b.grad
+            result = v.grad, b.grad
         else:
             executor = xla_peer.XlaExecutor() if how == "peer" else None
 
@@ -71,10 +71,10 @@ def test_the_derivative_is_zero_at_a_bound(how: str) -> None:
             ) -> Any:
                 return tnf.sum(tnf.clip(x, **(dict.fromkeys(options, b) if one else options)))
 
-            found = tnf.jit(tnf.grad(loss, argnums=(0, 1)), executor=executor)(x, bound)
-        assert np.asarray(found[0]).tolist() == of_x
+            result = tnf.jit(tnf.grad(loss, argnums=(0, 1)), executor=executor)(x, bound)
+        assert np.asarray(result[0]).tolist() == of_x
         if of_bound is not None:
-            assert np.asarray(found[1]).tolist() == of_bound
+            assert np.asarray(result[1]).tolist() == of_bound
 
 
 def test_bounds_broadcast_and_shapes_may_be_symbols() -> None:
@@ -86,9 +86,9 @@ def test_bounds_broadcast_and_shapes_may_be_symbols() -> None:
     np.testing.assert_array_equal(column, np.clip(x[0], None, low))
     spec = tnf.TensorSpec(("n", 3), "float64")
     program = tnf.compile(lambda x: (tnf.clip(x, 1.0), tnf.clip(x, max=x[:1])), spec)
-    found = program.run(x)
-    np.testing.assert_array_equal(found[0], np.clip(x, 1.0, None))
-    np.testing.assert_array_equal(found[1], np.clip(x, None, x[:1]))
+    result = program.run(x)
+    np.testing.assert_array_equal(result[0], np.clip(x, 1.0, None))
+    np.testing.assert_array_equal(result[1], np.clip(x, None, x[:1]))
 
 
 def test_peers_agree_on_one_bound() -> None:
@@ -113,6 +113,6 @@ def test_signs_of_zeros_in_buffers_are_those_of_the_kernel() -> None:
     program = tnf.compile(lambda x, low, high: 2.0 * tnf.clip(x * 1.0, low, high), x, low, high)
     wanted = 2.0 * tnf.clip(x, low, high)
     for _ in range(3):
-        found = program.run(x, low, high)
-        np.testing.assert_array_equal(found, wanted)
-        np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
+        result = program.run(x, low, high)
+        np.testing.assert_array_equal(result, wanted)
+        np.testing.assert_array_equal(np.signbit(result), np.signbit(wanted))

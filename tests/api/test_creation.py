@@ -66,17 +66,17 @@ def test_linspace_has_gradients() -> None:
 
 
 def test_integers_of_linspace_are_rounded_down() -> None:
-    found = tnf.linspace(-1, 1, 5, dtype="int8")
-    np.testing.assert_array_equal(found, np.linspace(-1, 1, 5, dtype="int8"))
-    assert found.dtype == np.int8
+    result = tnf.linspace(-1, 1, 5, dtype="int8")
+    np.testing.assert_array_equal(result, np.linspace(-1, 1, 5, dtype="int8"))
+    assert result.dtype == np.int8
 
 
-@pytest.mark.parametrize("given", [(5,), (1, 4), (0.5, 3.0), (0.1, 1.0, 0.1), (3, -2, -1), (2, 2)])
-def test_arange_of_eager_tensors_is_numpys(given: tuple[Any, ...]) -> None:
-    wanted = np.arange(*given)
-    found = tnf.arange(*map(RT.constant, given))
-    assert found.dtype == wanted.dtype
-    np.testing.assert_array_equal(found, wanted)
+@pytest.mark.parametrize("bounds", [(5,), (1, 4), (0.5, 3.0), (0.1, 1.0, 0.1), (3, -2, -1), (2, 2)])
+def test_arange_of_eager_tensors_is_numpys(bounds: tuple[Any, ...]) -> None:
+    wanted = np.arange(*bounds)
+    result = tnf.arange(*map(RT.constant, bounds))
+    assert result.dtype == wanted.dtype
+    np.testing.assert_array_equal(result, wanted)
 
 
 def test_arange_has_gradients_and_needs_a_known_shape() -> None:
@@ -110,10 +110,10 @@ def test_sequences_of_tensors_are_tensors(name: str) -> None:
     np.testing.assert_allclose(tnf.jit(function)(1.5), wanted)
     np.testing.assert_allclose(slope, difference, rtol=1e-8)
     a = RT.variable(1.5)
-    found = function(a)
-    assert found.is_tracked
-    np.testing.assert_allclose(found.numpy(), wanted)
-    tnf.sum(found).backward()
+    result = function(a)
+    assert result.is_tracked
+    np.testing.assert_allclose(result.numpy(), wanted)
+    tnf.sum(result).backward()
     np.testing.assert_allclose(a.grad, slope)
 
 

@@ -63,9 +63,9 @@ def test_matrices_without_elements_are_numpys(name: str) -> None:
                     run(x)
             continue
         for run in runs:
-            found = run(x)
+            result = run(x)
             # NumPy gives integers of the machine for a rank, and these are ours.
-            agree(found, np.asarray(wanted) if np.isscalar(wanted) else wanted)
+            agree(result, np.asarray(wanted) if np.isscalar(wanted) else wanted)
 
 
 def test_the_condition_of_singular_matrices_is_infinite() -> None:
@@ -74,10 +74,10 @@ def test_the_condition_of_singular_matrices_is_infinite() -> None:
     for p in (None, 1, 2, math.inf, "fro"):
         with np.errstate(all="ignore"):
             wanted = np.linalg.cond(x, p)
-        for found in (tnf.linalg.cond(x, p), tnf.jit(lambda x, p=p: tnf.linalg.cond(x, p))(x)):
+        for result in (tnf.linalg.cond(x, p), tnf.jit(lambda x, p=p: tnf.linalg.cond(x, p))(x)):
             # What is singular up to rounding has a large condition, or an infinite one.
-            np.testing.assert_array_equal(found > 1e15, wanted > 1e15)
-            np.testing.assert_allclose(found[2], wanted[2])
+            np.testing.assert_array_equal(result > 1e15, wanted > 1e15)
+            np.testing.assert_allclose(result[2], wanted[2])
         assert np.isnan(tnf.linalg.cond(unknown, p))
     np.testing.assert_allclose(tnf.linalg.cond(x[2], p="nuc"), np.linalg.cond(x[2], "nuc"))
     with pytest.raises(errors.ShapeError, match="cond"):
@@ -145,8 +145,8 @@ def test_residuals_are_numpys(name: str, columns: int | None) -> None:
     a = FITTED[name]
     b = R.normal(size=(len(a),) if columns is None else (len(a), columns))
     wanted = np.linalg.lstsq(a, b)
-    for found in (tnf.linalg.lstsq(a, b), tnf.linalg.lstsq(RT.constant(a), b)):
-        for y, z in zip(found, wanted, strict=True):
+    for result in (tnf.linalg.lstsq(a, b), tnf.linalg.lstsq(RT.constant(a), b)):
+        for y, z in zip(result, wanted, strict=True):
             assert np.shape(y) == np.shape(z)
             np.testing.assert_allclose(np.asarray(y), z, rtol=1e-10, atol=1e-12)
 
@@ -156,16 +156,16 @@ def test_residuals_of_a_trace_depend_on_shapes_alone(name: str) -> None:
     a = FITTED[name]
     b = R.normal(size=(len(a), 2))
     program = tnf.compile(tnf.linalg.lstsq, a, b)
-    found = program.run(a, b)
+    result = program.run(a, b)
     tall = a.shape[0] > a.shape[1]
-    assert found.residuals.shape == ((2,) if tall else (0,))
+    assert result.residuals.shape == ((2,) if tall else (0,))
     if tall:
-        wanted = np.sum((a @ found.x - b) ** 2, axis=0)
-        np.testing.assert_allclose(found.residuals, wanted, rtol=1e-10, atol=1e-12)
+        wanted = np.sum((a @ result.x - b) ** 2, axis=0)
+        np.testing.assert_allclose(result.residuals, wanted, rtol=1e-10, atol=1e-12)
     if a.size:
         peer = xla_peer.XlaExecutor().run(program, a, b)
-        assert peer.residuals.shape == found.residuals.shape
-        np.testing.assert_allclose(peer.residuals, found.residuals, rtol=1e-8, atol=1e-12)
+        assert peer.residuals.shape == result.residuals.shape
+        np.testing.assert_allclose(peer.residuals, result.residuals, rtol=1e-8, atol=1e-12)
 
 
 def test_residuals_of_several_matrices_are_given_for_every_rank() -> None:

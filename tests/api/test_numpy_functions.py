@@ -286,15 +286,15 @@ def test_every_function_and_every_parameter_is_called() -> None:
         if function is np.empty_like:
             continue
         signature = inspect.signature(counterpart)
-        given: set[str] = set()
+        named: set[str] = set()
         for call in CALLS[function]:
-            given |= set(signature.bind(*call.args, **call.kwargs).arguments)
+            named |= set(signature.bind(*call.args, **call.kwargs).arguments)
         silent = {
             name
             for name, parameter in signature.parameters.items()
             if not isinstance(parameter.default, Only) and name not in ("copy",)
         }
-        assert silent <= given, f"{function.__name__}: {silent - given}"
+        assert silent <= named, f"{function.__name__}: {silent - named}"
 
 
 def test_signatures_are_numpys() -> None:
@@ -303,21 +303,21 @@ def test_signatures_are_numpys() -> None:
             wanted = inspect.signature(function).parameters
         except ValueError:  # NumPy's functions in C tell theirs from 2.4 on
             continue
-        found = inspect.signature(counterpart).parameters
+        parameters = inspect.signature(counterpart).parameters
         named = [p for p in wanted.values() if p.kind is not p.VAR_KEYWORD]
         for parameter in named:
-            own = found[parameter.name]
+            own = parameters[parameter.name]
             assert own.kind is parameter.kind, f"{function.__name__}: {parameter.name}"
             default = own.default.values[0] if isinstance(own.default, Only) else own.default
             assert default is parameter.default or default == parameter.default
-        assert [n for n in found if n in wanted] == [p.name for p in named]
+        assert [n for n in parameters if n in wanted] == [p.name for p in named]
 
 
 def test_empty_like_has_a_shape_and_a_dtype() -> None:
     for kwargs in ({}, {"dtype": "int8"}, {"shape": (2, 2)}):
         wanted = np.empty_like(M, **kwargs)
-        found = tnf.compile(lambda x, kwargs=kwargs: np.empty_like(x, **kwargs), M).run(M)
-        assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
+        result = tnf.compile(lambda x, kwargs=kwargs: np.empty_like(x, **kwargs), M).run(M)
+        assert (result.shape, result.dtype) == (wanted.shape, wanted.dtype)
 
 
 # ---- what has no meaning ---------------------------------------------------------------------------------------------
@@ -369,8 +369,8 @@ def test_what_cannot_be_had_names_function_and_argument(name: str) -> None:
 def test_numpy_runs_on_the_elements_of_untracked_tensors(name: str) -> None:
     function, _ = REFUSED[name]
     x = S if name in ("np.linalg.eigvals", "np.matmul(axes=)") else M
-    found, wanted = function(RT.constant(x)), function(x)
-    parts = zip(*((y if isinstance(y, tuple) else (y,)) for y in (found, wanted)), strict=True)
+    result, wanted = function(RT.constant(x)), function(x)
+    parts = zip(*((y if isinstance(y, tuple) else (y,)) for y in (result, wanted)), strict=True)
     for y, z in parts:
         assert isinstance(y, np.ndarray | np.generic)
         np.testing.assert_array_equal(y, z)
@@ -460,16 +460,16 @@ def test_a_ufunc_gives_what_numpy_gives(ufunc: Any, dtype: str) -> None:
         for how in ("eager", "trace"):
             try:
                 if how == "eager":
-                    found = ufunc(*map(RT.constant, operands))
+                    result = ufunc(*map(RT.constant, operands))
                 else:
-                    found = tnf.compile(lambda *xs: ufunc(*xs), *operands).run(*operands)
+                    result = tnf.compile(lambda *xs: ufunc(*xs), *operands).run(*operands)
             except errors.TenferroError:
                 # A loud refusal is no other meaning; these are all there are.
                 assert (ufunc.__name__, x.dtype.kind) in REFUSED_KINDS
                 continue
-            assert found.dtype == wanted.dtype
+            assert result.dtype == wanted.dtype
             eps = 8 * np.finfo(wanted.dtype).eps if wanted.dtype.kind in "fc" else 0
-            np.testing.assert_allclose(np.asarray(found), wanted, rtol=eps, atol=eps)
+            np.testing.assert_allclose(np.asarray(result), wanted, rtol=eps, atol=eps)
 
 
 REFUSED_KINDS = {
