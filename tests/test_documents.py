@@ -5,11 +5,14 @@ from __future__ import annotations
 import inspect
 import re
 import shlex
+import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from xla_peer.cli import app
@@ -45,16 +48,89 @@ def test_code_in_the_documents(
         assert len([line for line in blocks[0].splitlines() if line.strip()]) < 60
 
 
-def test_commands_in_the_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def commands_of(page: str) -> list[str]:
+    """What a page tells to type into a shell: lines after `$`, and blocks of shell."""
+    commands: list[str] = []
+    for language, block in re.findall(r"^```(\w*)\n(.*?)^```", page, re.DOTALL | re.MULTILINE):
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                commands.append(line.removeprefix("$ "))
+            elif language in SHELLS and line.strip():
+                commands.append(line)
+    return commands
+
+
+SHELLS = {"sh", "bash", "shell", "zsh"}
+NOT_RUN = {
+    "make demo": "makes an environment from the network",
+    "make test": "is what runs this test",
+    "git clone --recurse-submodules https://github.com/data-apis/array-api-tests": "needs the network",
+    "cd array-api-tests": "is what was cloned",
+    "pip install -r requirements.txt": "needs the network",
+    "ARRAY_API_TESTS_MODULE=tenferro pytest array_api_tests": "needs what was cloned; "
+    "`tests/api/test_array_api.py` does what its fixtures do",
+}
+"""Commands that are not run here, and why."""
+SHELL_PAGES = {
+    str(path.relative_to(ROOT)): commands
+    for path in sorted(
+        [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")]
+    )
+    if (commands := commands_of(path.read_text()))
+}
+
+
+@pytest.mark.parametrize("name", SHELL_PAGES)
+def test_commands_in_the_documents(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    page = (ROOT / "docs/command_line.md").read_text()
-    (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    Path("model.py").write_text(block)
-    commands = re.findall(r"^\$ tenferro (.*)$", page, re.MULTILINE)
-    assert len(commands) > 10
-    for command in commands:
-        done = CliRunner().invoke(app, shlex.split(command))
-        assert done.exit_code == 0, f"{command}\n{done.output}"
+    block = re.search(r"```python\n(.*?)```", (ROOT / name).read_text(), re.DOTALL)
+    Path("model.py").write_text(block.group(1) if block else "")
+    for command in SHELL_PAGES[name]:
+        program, *arguments = shlex.split(command)
+        if command in NOT_RUN:
+            continue
+        if program == "tenferro":  # what the package installs, without starting a process for each
+            done = CliRunner().invoke(app, arguments)
+            assert done.exit_code == 0, f"{command}\n{done.output}"
+        else:
+            ended = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+            assert ended.returncode == 0, f"{command}\n{ended.stdout}{ended.stderr}"
+
+
+def test_every_page_with_commands_is_seen() -> None:
+    commands = [command for page in SHELL_PAGES.values() for command in page]
+    assert set(NOT_RUN) <= set(commands)
+    assert len([command for command in commands if command.startswith("tenferro ")]) > 10
+    assert {"README.md", "docs/array_api.md", "docs/command_line.md"} <= set(SHELL_PAGES)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["scripts"]["tenferro"] == "xla_peer.cli:main"
+    assert commands_of("```console\n$ ls\nx\n```\n```sh\nmake a\n```\n```text\nno\n```") == [
+        "ls",
+        "make a",
+    ]
+
+
+def test_commands_within_sentences_exist() -> None:
+    known = typer.main.get_command(app).commands  # type: ignore[attr-defined]  # because it is a group
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert {name.split()[1] for name in NOT_RUN if name.startswith("make ")} <= targets
+    count = 0
+    for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
+        prose = re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL)
+        for span in re.findall(r"`((?:make|python|tenferro|pytest) [^`]+)`", prose):
+            count += 1
+            program, first, *rest = shlex.split(span)
+            if program == "make":
+                assert first in targets, f"{path.name}: {span}"
+            elif program == "tenferro":
+                options = {o for p in known[first].params for o in (*p.opts, *p.secondary_opts)}
+                given = {word for word in rest if word.startswith("-")}
+                assert given <= options, f"{path.name}: {span}"
+            elif program == "python" and first != "-m":
+                assert (ROOT / first).exists(), f"{path.name}: {span}"
+    assert count > 20
 
 
 def test_the_library_in_small_has_less_than_300_lines_of_code() -> None:

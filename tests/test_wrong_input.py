@@ -80,7 +80,12 @@ TRACED: dict[str, Case] = {
     "item()": (lambda x: x[0].item(), (VECTOR,), errors.ConcretizationError, ["item()"]),
     "np.asarray": (lambda x: np.asarray(x), (VECTOR,), errors.ConcretizationError, ["NumPy"]),
     "format": (lambda x: f"{x:.3f}", (VECTOR,), errors.ConcretizationError, [".3f"]),
-    "np.linalg": (lambda x: np.linalg.norm(x), (VECTOR,), errors.UnsupportedError, ["norm"]),
+    "np.median": (
+        lambda x: np.median(x),
+        (VECTOR,),
+        errors.UnsupportedError,
+        ["np.median", "f64[3]"],
+    ),
     "empty maximum": (
         lambda x: tnf.max(x),
         (tnf.TensorSpec((0,), "float64"),),

@@ -11,18 +11,29 @@ Source: Array API standard 2024.12, section "Creation functions".
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tenferro.api.device import check_device
-from tenferro.api.manipulation import stack
-from tenferro.api.promotion import broadcast_to, convert, result_type
+from tenferro.api.elementwise import add, divide, floor, multiply, subtract
+from tenferro.api.manipulation import concat, expand_dims, stack
+from tenferro.api.promotion import broadcast_to, convert, promote, result_type
 from tenferro.api.tracing import current_builder
 from tenferro.dims import SymDim, dim_max, is_static
 from tenferro.errors import DTypeError, InvalidConfigError, NonStaticShapeError
-from tenferro.exec.dispatch import apply, as_operand, beside, copied, is_traced, spec_of
+from tenferro.exec.dispatch import (
+    apply,
+    as_operand,
+    beside,
+    copied,
+    elements,
+    first_tensor,
+    is_traced,
+    spec_of,
+)
 from tenferro.graph import GraphBuilder
 from tenferro.ops.source import Iota, ShapeOf
 from tenferro.ops.structural import BroadcastInDim, Tril, Triu
@@ -93,7 +104,7 @@ def _is_python(obj: Any) -> bool:
 
 def _from_python(obj: Any, dtype: Any) -> Any:
     """Python numbers, and nested sequences of them, in a dtype; some of them may be tensors."""
-    if _has_tensor(obj):
+    if isinstance(obj, list | tuple) and first_tensor(obj) is not None:
         rows = [_from_python(row, dtype) if isinstance(row, list | tuple) else row for row in obj]
         common = result_type(*rows)
         return stack([convert(row, common) for row in rows])
@@ -104,12 +115,6 @@ def _from_python(obj: Any, dtype: Any) -> Any:
         return np.asarray(obj, kind.dtype)
     except (OverflowError, TypeError, ValueError) as error:
         raise DTypeError(f"asarray: {obj!r:.60} is no {kind} tensor: {error}") from None
-
-
-def _has_tensor(entry: Any) -> bool:
-    if isinstance(entry, list | tuple):
-        return any(map(_has_tensor, entry))
-    return is_traced(entry)
 
 
 def from_dlpack(
@@ -221,11 +226,13 @@ def arange(
 
     Raises:
         InvalidConfigError: a step of zero.
+        DataDependentShapeError: a bound or a step that belongs to a trace.
     """
     check_device("arange", device)
     if stop is None:
         start, stop = 0, start
-    if step == 0:
+    numbers = [elements(x, "arange", _COUNTS) if is_traced(x) else x for x in (start, stop, step)]
+    if numbers[2] == 0:
         raise InvalidConfigError(f"arange: step is not zero, got arange({start}, {stop}, {step})")
     if isinstance(stop, SymDim):
         if not isinstance(start, int) or not isinstance(step, int) or step < 0:
@@ -235,8 +242,18 @@ def arange(
             )
         counts = _counts("arange", (dim_max((stop - start + step - 1) // step, 0),), 0)
         return convert(counts * step + start, DType.I64 if dtype is None else DType.of(dtype))
-    array = np.arange(start, stop, step)
-    return beside(like, array if dtype is None else array.astype(DType.of(dtype).dtype))
+    array = np.arange(*numbers)
+    if is_traced(start) or is_traced(step):
+        next_one = subtract(add(start, step), start)
+        array = add(start, multiply(next_one, np.arange(array.size, dtype=array.dtype)))
+    else:
+        tensor = next((x for x in (start, stop, step) if is_traced(x)), None)
+        array = beside(tensor, array)
+    return beside(like, array if dtype is None else convert(array, DType.of(dtype)))
+
+
+_COUNTS = "arange(n) with a number n, scaled and shifted, has a known shape"
+"""What helps where the bounds of a range are not known."""
 
 
 def linspace(
@@ -250,16 +267,45 @@ def linspace(
     endpoint: bool = True,
     like: Any = None,
 ) -> Any:
-    """Num numbers from start to stop, evenly spaced.
+    """Num numbers from start to stop, evenly spaced, along a new first axis where these are arrays.
+
+    Differentiable with respect to start and stop.
+
+    Args:
+        dtype: an integer dtype rounds down.
+        endpoint: whether stop is the last number, or one step beyond it.
 
     Raises:
         InvalidConfigError: a negative number of points.
+
+    >>> linspace(0, 1, 3), linspace(0, 1, 2, endpoint=False)
+    (array([0. , 0.5, 1. ]), array([0. , 0.5]))
     """
     check_device("linspace", device)
+    num = operator.index(num)
     if num < 0:
         raise InvalidConfigError(f"linspace: num is at least 0, got {num}")
-    array = np.linspace(start, stop, num, endpoint=endpoint)
-    return beside(like, array if dtype is None else array.astype(DType.of(dtype).dtype))
+    if is_traced(start) or is_traced(stop):
+        points: Any = _spaced(start, stop, num, endpoint)
+    else:
+        points = np.linspace(start, stop, num, endpoint=endpoint)
+    if dtype is not None:
+        to = DType.of(dtype)
+        points = convert(floor(points) if to.is_integer else points, to)
+    return beside(like, points)
+
+
+def _spaced(start: Any, stop: Any, num: int, endpoint: bool) -> Any:
+    """NumPy's numbers: start + i step, of which the last is stop itself."""
+    dtype, intervals = result_type(start, stop, 1.0), num - bool(endpoint)
+    low, high = promote(start, stop, dtype=dtype)
+    counts = np.arange(num).astype(dtype.dtype).reshape(num, *[1] * len(low.shape))
+    distance = subtract(high, low)
+    step = divide(distance, convert(intervals, dtype)) if intervals > 0 else distance
+    points = add(multiply(counts, step), low)
+    if not endpoint or num < 2:
+        return points
+    return concat([points[:-1], expand_dims(high, axis=0)])
 
 
 def eye(
@@ -274,6 +320,7 @@ def eye(
 ) -> Any:
     """Ones on diagonal k and zeros elsewhere."""
     check_device("eye", device)
+    k = operator.index(k)
     if isinstance(n_rows, SymDim) or isinstance(n_cols, SymDim):
         shape = (n_rows, n_rows if n_cols is None else n_cols)
         rows = _counts("eye", shape, 0)

@@ -28,7 +28,7 @@ __all__ = ["adjoint", "adjugate", "determinant", "sign_of_pivots"]
 def determinant(x: Any) -> Any:
     """By LU with partial pivoting."""
     packed, perm = apply(fam.Lu(), x)
-    pivots = diagonal(packed)
+    pivots = diagonal(packed, axis1=-2, axis2=-1)
     return multiply(sign_of_pivots(perm, pivots), prod(pivots, axis=-1))
 
 
@@ -72,7 +72,9 @@ def _adjugate_jvp(primals: Any, tangents: Any) -> Any:
     v = adjoint(vh)
     b = matmul(adjoint(u), matmul(x_dot, v))
     e = convert(_products_without_two(s), spec_of(x).dtype)
-    along = sum(multiply(e, expand_dims(diagonal(b), axis=-2)), axis=-1, keepdims=True)
+    along = sum(
+        multiply(e, expand_dims(diagonal(b, axis1=-2, axis2=-1), axis=-2)), axis=-1, keepdims=True
+    )
     inner = subtract(multiply(along, _identity(b)), multiply(e, b))
     return adjugate(x), multiply(phase, matmul(matmul(v, inner), adjoint(u)))
 
@@ -80,7 +82,7 @@ def _adjugate_jvp(primals: Any, tangents: Any) -> Any:
 def _factors(x: Any) -> tuple[Any, Any, Any, Any]:
     u, s, vh = apply(fam.Svd(), x)
     packed, perm = apply(fam.Lu(), matmul(u, vh))
-    pivots = diagonal(packed)
+    pivots = diagonal(packed, axis1=-2, axis2=-1)
     phase = multiply(sign_of_pivots(perm, pivots), prod(sign(pivots), axis=-1))
     return expand_dims(phase, axis=(-2, -1)), u, s, vh
 

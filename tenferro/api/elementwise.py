@@ -343,10 +343,17 @@ def sign(x: Any, /) -> Any:
 
 
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:
-    """min(max(x, `min`), `max`), a bound of None being none; in x's dtype.
+    """min(max(x, `min`), `max`), a bound of None being none; in x's dtype. NaN where x or a bound is.
+
+    The derivative is 1 strictly between the bounds, and 0 at a bound and beyond it. That with respect to a
+    bound is 1 where x is strictly beyond it.
 
     Raises:
         DTypeError: a bound that x's dtype cannot hold.
+        ShapeError: bounds that do not broadcast with x.
+
+    >>> clip(np.array([-1.0, 0.5, 2.0]), 0.0), clip(np.array([-1.0, 0.5, 2.0]), max=1.0)
+    (array([0. , 0.5, 2. ]), array([-1. ,  0.5,  1. ]))
     """
     return _clipped(x, number_beside(x, min)[1], number_beside(x, max)[1])
 
@@ -360,14 +367,25 @@ def _clipped(x: Any, min: Any, max: Any) -> Any:
     for bound in (min, max):
         if bound is not None and result_type(x, bound) is not dtype:
             raise DTypeError(f"clip: a bound of {result_type(bound)} does not fit x of {dtype}")
-    if min is not None and max is not None:
-        x, lower, upper = promote(x, min, max, dtype=dtype)
-        return apply(ops.Clamp(), x, lower, upper)
-    if min is not None:
-        x = apply(ops.Maximum(), *promote(x, min, dtype=dtype))
-    if max is not None:
-        x = apply(ops.Minimum(), *promote(x, max, dtype=dtype))
-    return x
+    # One bound clamps itself to what x leaves, so that an infinite x is at no bound.
+    least, most = _extremes(dtype)
+    if max is None:
+        operands = (min, x, most)
+    elif min is None:
+        operands = (max, least, x)
+    else:
+        operands = (x, min, max)
+    return apply(ops.Clamp(), *promote(*operands, dtype=dtype))
+
+
+def _extremes(dtype: DType) -> tuple[Any, Any]:
+    """The least and the largest number of a real dtype, infinities among them."""
+    if dtype.is_inexact:
+        return -float("inf"), float("inf")
+    if dtype.is_bool:
+        return False, True
+    limits = np.iinfo(dtype.dtype)
+    return int(limits.min), int(limits.max)
 
 
 @_in_inexact_dtype
@@ -660,9 +678,12 @@ def polygamma(n: int, x: Any, /) -> Any:
 
 
 def angle(x: Any, /) -> Any:
-    """The phase of x, in radians."""
+    """The phase of x, in radians, from -pi to pi: pi for a negative real number.
+
+    >>> angle(-2.0), angle(1j)
+    (array(3.14159265), array(1.57079633))
+    """
     x = as_operand(x)
     if not spec_of(x).dtype.is_complex:
         x = convert(x, inexact_dtype(spec_of(x).dtype))
-        return atan2(multiply(x, 0.0), x)
     return atan2(imag(x), real(x))

@@ -12,10 +12,11 @@ import builtins
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from tenferro.api import linear, manipulation
 from tenferro.api.axes import normalize_axes
 from tenferro.api.contraction import einsum
 from tenferro.api.creation import tril, triu
@@ -28,7 +29,10 @@ from tenferro.api.elementwise import (
     divide,
     equal,
     greater,
+    isnan,
     log,
+    logical_and,
+    logical_not,
     multiply,
     not_equal,
     pow,
@@ -39,10 +43,9 @@ from tenferro.api.elementwise import (
     where,
 )
 from tenferro.api.indexing import take_along_axis
-from tenferro.api.linear import matmul, outer, tensordot, trace, vecdot
+from tenferro.api.linear import matmul, tensordot, vecdot
 from tenferro.api.manipulation import (
     concat,
-    diagonal,
     expand_dims,
     matrix_transpose,
     moveaxis,
@@ -50,7 +53,8 @@ from tenferro.api.manipulation import (
     squeeze,
 )
 from tenferro.api.promotion import as_inexact, broadcast_shapes, broadcast_to, convert, result_type
-from tenferro.api.reductions import max, min, prod, root, sum
+from tenferro.api.reductions import any, max, min, prod, root, sum
+from tenferro.api.tensor import TracedTensor
 from tenferro.dims import is_static
 from tenferro.errors import InvalidConfigError, ShapeError
 from tenferro.exec.dispatch import as_operand, is_traced, spec_of, stop_gradient
@@ -145,10 +149,14 @@ class LstsqResult(NamedTuple):
     s: Any
 
 
-def _matrix(name: str, x: Any) -> Any:
-    x = as_operand(x)
+def _require_matrix(name: str, x: Any) -> None:
     if spec_of(x).rank < 2:
         raise ShapeError(f"{name}: needs a matrix, got {spec_of(x)}")
+
+
+def _matrix(name: str, x: Any) -> Any:
+    x = as_operand(x)
+    _require_matrix(name, x)
     return as_inexact(x)
 
 
@@ -329,11 +337,26 @@ def solve_triangular(
 
 
 def lu_solve(lu_and_perm: tuple[Any, Any], b: Any, /) -> Any:
-    """X with A X = b, from what `lu_factor` gave for A."""
+    """X with A X = b, from what `lu_factor` gave for A; b is a vector if it has one axis, else matrices.
+
+    Leading axes broadcast, as those of `solve`.
+
+    Raises:
+        ShapeError: factors that are not square, or rows that do not match.
+
+    >>> lu_solve(lu_factor(np.array([[2.0, 0.0], [0.0, 4.0]])), np.array([1.0, 1.0]))
+    array([0.5 , 0.25])
+    """
     packed, perm = lu_and_perm
-    b = as_operand(b)
+    packed, b = _square("lu_solve", packed), as_operand(b)
     vector = len(b.shape) == 1
     b = expand_dims(b, axis=-1) if vector else b
+    rows, order = b.shape[-2], packed.shape[-1]
+    if is_static(rows) and is_static(order) and rows != order:
+        raise ShapeError(
+            f"lu_solve: {spec_of(b)} has {rows} rows, and the factors are {spec_of(packed)}"
+        )
+    b = broadcast_to(b, (*broadcast_shapes(packed.shape[:-2], b.shape[:-2]), *b.shape[-2:]))
     index = broadcast_to(expand_dims(perm, axis=-1), b.shape)
     b = take_along_axis(b, index, axis=-2)
     x = solve_triangular(packed, b, lower=True, unit_diagonal=True)
@@ -384,6 +407,13 @@ def _first(s: Any) -> Any:
     return sum(s[..., :1], axis=-1)
 
 
+def _last(s: Any) -> Any:
+    """The smallest singular value of each matrix."""
+    if is_static(s.shape[-1]) and s.shape[-1] == 0:
+        raise ShapeError(f"matrix_norm: ord=-2 needs a singular value, got {spec_of(s)}")
+    return s[..., -1]
+
+
 def _cutoff(x: Any, s: Any, rtol: Any) -> Any:
     """The bound rtol sigma_1 of each matrix as a column, beside sigma; rtol is max(m, n) eps where none is given."""
     dtype = spec_of(s).dtype
@@ -395,16 +425,35 @@ def _cutoff(x: Any, s: Any, rtol: Any) -> Any:
 def lstsq(a: Any, b: Any, /, *, rtol: Any = None) -> LstsqResult:
     """The shortest x that minimises |a x - b|, by SVD; of any rank.
 
-    Residual sums are empty unless a has full column rank and more rows than columns, as NumPy's.
+    `residuals` are the sums of squares of a x - b, one for each column of b. They are empty unless a has
+    more rows than columns and full column rank, as NumPy's. Where a belongs to a trace its rank is not known,
+    and where there are several matrices they may differ in it: there residuals are given for every rank.
+
+    Raises:
+        ShapeError: a is no matrix, or rows do not match.
+
+    >>> lstsq(np.array([[1.0], [1.0]]), np.array([1.0, 3.0]))[:2]
+    (array([2.]), array([2.]))
     """
     a, b = _matrix("lstsq", a), as_operand(b)
     vector = len(b.shape) == 1
     right = expand_dims(b, axis=-1) if vector else b
     x = matmul(pinv(a, rtol=rtol), right)
-    residual = sum(square(abs(subtract(matmul(a, x), right))), axis=-2)
     s = svdvals(a)
     rank = sum(convert(greater(s, _cutoff(a, s, rtol)), DType.I64), axis=-1)
+    residual = sum(square(abs(subtract(matmul(a, x), right))), axis=-2)
+    if not _has_residuals(a, rank):
+        residual = residual[..., :0]
     return LstsqResult(squeeze(x, axis=-1) if vector else x, residual, rank, s)
+
+
+def _has_residuals(a: Any, rank: Any) -> bool:
+    """Whether there may be a distance left over; of one matrix with elements by its rank."""
+    rows, columns = a.shape[-2:]
+    if is_static(rows) and is_static(columns) and rows <= columns:
+        return False
+    is_one = len(a.shape) == 2 and hasattr(rank, "item") and not isinstance(rank, TracedTensor)
+    return not is_one or rank.item() == columns
 
 
 # ---- numbers of a matrix -------------------------------------------------------------------------------
@@ -432,13 +481,25 @@ def matrix_rank(x: Any, /, *, rtol: Any = None) -> Any:
 
 
 def cond(x: Any, /, p: Any = None) -> Any:
-    """The condition number: of singular values (p None, 2 or -2), else |x| |x^-1| in norm p."""
+    """The condition number: of singular values (p None, 2 or -2), else |x| |x^-1| in norm p.
+
+    Infinite for singular matrices; NaN only where x has one.
+
+    Raises:
+        ShapeError: matrices without elements, or that are not square where the inverse is asked for.
+        InvalidConfigError: another p.
+    """
     x = _matrix("cond", x)
+    if builtins.any(is_static(n) and n == 0 for n in x.shape[-2:]):
+        raise ShapeError(f"cond: matrices without elements have no condition, got {spec_of(x)}")
     if p in (None, 2, -2):
         s = svdvals(x)
         large, small = s[..., 0], s[..., -1]
-        return divide(small, large) if p == -2 else divide(large, small)
-    return multiply(matrix_norm(x, ord=p), matrix_norm(inv(x), ord=p))
+        result = divide(small, large) if p == -2 else divide(large, small)
+    else:
+        result = multiply(matrix_norm(x, ord=p), matrix_norm(inv(_square("cond", x)), ord=p))
+    is_singular = logical_and(isnan(result), logical_not(any(isnan(x), axis=(-2, -1))))
+    return where(is_singular, math.inf, result)
 
 
 # ---- norms -------------------------------------------------------------------------------------------------
@@ -451,11 +512,27 @@ def _largest(size: Any, axis: Any, keepdims: bool = False) -> Any:
     return (sum if empty else max)(size, axis=axis, keepdims=keepdims)
 
 
+def _is_number(ord: Any) -> bool:
+    return isinstance(ord, int | float | np.integer | np.floating) and not isinstance(ord, bool)
+
+
+def _refuse_order(ord: Any) -> NoReturn:
+    raise InvalidConfigError(
+        f'matrix_norm: ord is "fro", "nuc", 1, -1, 2, -2, inf or -inf, got {ord!r}'
+    )
+
+
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
     """The p-norm (sum |x|^p)^(1/p) over axes; inf and -inf take extremes, 0 counts. Its derivative at 0 is 0.
 
-    The 2-norm scales by the largest element, so that it neither overflows nor vanishes.
+    Elements are not scaled: the 2-norm is infinite where their squares overflow, as NumPy's.
+
+    Raises:
+        InvalidConfigError: an ord that is no number.
+        ShapeError: no elements, for negative infinity.
     """
+    if not _is_number(ord):
+        raise InvalidConfigError(f"vector_norm: ord is a number, inf or -inf, got {ord!r}")
     x = as_inexact(x)
     size = abs(x)
     if ord == math.inf:
@@ -482,6 +559,8 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     Raises:
         InvalidConfigError: another ord.
     """
+    if not (isinstance(ord, str) or _is_number(ord)):
+        _refuse_order(ord)
     x = _matrix("matrix_norm", x)
     if ord == "fro":
         return vector_norm(x, axis=(-2, -1), keepdims=keepdims)
@@ -491,12 +570,10 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
         result = (_largest if ord > 0 else min)(sums, axis=outer_axis, keepdims=True)
     elif ord in ("nuc", 2, -2):
         s = svdvals(x)
-        result = sum(s, axis=-1) if ord == "nuc" else _first(s) if ord == 2 else s[..., -1]
+        result = sum(s, axis=-1) if ord == "nuc" else _first(s) if ord == 2 else _last(s)
         result = expand_dims(expand_dims(result, axis=-1), axis=-1)
     else:
-        raise InvalidConfigError(
-            f'matrix_norm: ord is "fro", "nuc", 1, -1, 2, -2, inf or -inf, got {ord!r}'
-        )
+        _refuse_order(ord)
     return result if keepdims else squeeze(result, axis=(-2, -1))
 
 
@@ -520,6 +597,45 @@ def norm(x: Any, /, ord: Any = None, axis: Any = None, keepdims: bool = False) -
         return result
     shape = [1 if i in {a % len(x.shape) for a in axes} else n for i, n in enumerate(x.shape)]
     return reshape(result, tuple(shape))
+
+
+# ---- diagonals and products of vectors ---------------------------------------------------------------------
+
+
+def diagonal(x: Any, /, *, offset: int = 0) -> Any:
+    """The elements x[.., i, i + offset] of each matrix, along a last axis.
+
+    Raises:
+        ShapeError: x is no matrix.
+        NonStaticShapeError: extents that are not known, and differ or have an offset.
+    """
+    x = as_operand(x)
+    _require_matrix("diagonal", x)
+    return manipulation.diagonal(x, offset, -2, -1)
+
+
+def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+    """The sum over a diagonal of each matrix; narrow integers are summed in 64 bits.
+
+    Raises:
+        ShapeError: x is no matrix.
+    """
+    x = as_operand(x)
+    _require_matrix("trace", x)
+    return linear.trace(x, offset, -2, -1, dtype)
+
+
+def outer(x1: Any, x2: Any, /) -> Any:
+    """The products of all pairs of elements of two vectors.
+
+    Raises:
+        ShapeError: an operand that is no vector; `tenferro.outer` flattens.
+    """
+    x1, x2 = as_operand(x1), as_operand(x2)
+    for x in (x1, x2):
+        if spec_of(x).rank != 1:
+            raise ShapeError(f"outer: needs vectors, got {spec_of(x)}; tenferro.outer flattens")
+    return linear.outer(x1, x2)
 
 
 # ---- products ----------------------------------------------------------------------------------------------
@@ -605,7 +721,7 @@ def expm(x: Any, /) -> Any:
     """
     x = _square("expm", x)
     dtype = spec_of(x).dtype
-    bound = max(sum(abs(x), axis=-2, keepdims=True), axis=-1, keepdims=True)
+    bound = _largest(sum(abs(x), axis=-2, keepdims=True), axis=-1, keepdims=True)
     scale = (
         broadcast_to(np.ones((), dtype.real.dtype), bound.shape)
         if is_traced(bound)

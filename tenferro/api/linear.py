@@ -10,7 +10,7 @@ from typing import Any
 
 from tenferro.api.axes import normalize_axis
 from tenferro.api.elementwise import conj, multiply, not_equal
-from tenferro.api.manipulation import diagonal, expand_dims, moveaxis
+from tenferro.api.manipulation import diagonal, expand_dims, moveaxis, ravel
 from tenferro.api.planned import planned
 from tenferro.api.promotion import broadcast_shapes, broadcast_to, convert, result_type
 from tenferro.api.reductions import sum as sum_over
@@ -126,10 +126,28 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
 
 
 def outer(x1: Any, x2: Any, /) -> Any:
-    """The products of all pairs of elements of two vectors."""
-    return multiply(expand_dims(as_operand(x1), axis=1), expand_dims(as_operand(x2), axis=0))
+    """The products of all pairs of elements, as NumPy's: x1's along rows, x2's along columns, both flattened.
+
+    `linalg.outer` takes vectors only, as the Array API standard has it.
+
+    >>> import tenferro as tnf
+    >>> tnf.outer([[1, 2]], [10, 20, 30])
+    array([[10, 20, 30],
+           [20, 40, 60]])
+    """
+    return multiply(expand_dims(ravel(x1), axis=1), expand_dims(ravel(x2), axis=0))
 
 
-def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
-    """The sum over the diagonal of the last two axes."""
-    return sum_over(diagonal(x, offset=offset), axis=-1, dtype=dtype)
+def trace(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Any:
+    """The sum over a diagonal of two axes, as NumPy's; narrow integers are summed in 64 bits.
+
+    `linalg.trace` takes the last two axes, as the Array API standard has it.
+
+    Raises:
+        AxisError: the two axes are one, or x has fewer.
+
+    >>> import tenferro as tnf
+    >>> tnf.trace([[1.0, 2.0], [3.0, 4.0]])
+    array(5.)
+    """
+    return sum_over(diagonal(x, offset, axis1, axis2), axis=-1, dtype=dtype)

@@ -245,7 +245,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
 
 
 def split(x: Any, indices_or_sections: Any, /, *, axis: int = 0) -> list[Any]:
-    """X cut along `axis` into equal sections, or before the given indices.
+    """X cut along `axis` into equal sections, or before the given indices, negative ones from the end.
 
     Raises:
         ShapeError: an extent that the number of sections does not divide.
@@ -261,10 +261,9 @@ def split(x: Any, indices_or_sections: Any, /, *, axis: int = 0) -> list[Any]:
             raise ShapeError(f"split: extent {extent} does not divide into {sections} sections")
         cuts = list(range(0, extent + 1, extent // sections)) if extent else [0] * (sections + 1)
     else:
-        cuts = [0, *(min(max(int(cut), 0), extent) for cut in indices_or_sections), extent]
-    return [
-        slice_axis(x, axis, start, max(start, stop)) for start, stop in itertools.pairwise(cuts)
-    ]
+        cuts = [0, *map(operator.index, indices_or_sections), extent]
+    bounds = [slice(start, stop).indices(extent) for start, stop in itertools.pairwise(cuts)]
+    return [slice_axis(x, axis, start, max(start, stop)) for start, stop, _ in bounds]
 
 
 def slice_axis(x: Any, axis: int, start: int, stop: Any) -> Any:
@@ -334,12 +333,7 @@ def pad(x: Any, pad_width: Any, /, mode: str = "constant", *, constant_values: A
     if mode != "constant":
         raise InvalidConfigError(f'pad: mode is "constant", got {mode!r}')
     rank = len(x.shape)
-    if isinstance(pad_width, int):
-        pairs = [(pad_width, pad_width)] * rank
-    elif len(pad_width) == 2 and all(isinstance(width, int) for width in pad_width):
-        pairs = [tuple(pad_width)] * rank
-    else:
-        pairs = [tuple(pair) for pair in pad_width]
+    pairs = _width_pairs(pad_width, rank)
     if len(pairs) != rank or any(len(pair) != 2 or min(pair) < 0 for pair in pairs):
         raise ShapeError(
             f"pad: pad_width {pad_width} must give two widths for each axis of {spec_of(x)}"
@@ -349,11 +343,27 @@ def pad(x: Any, pad_width: Any, /, mode: str = "constant", *, constant_values: A
     return apply(ops.Pad(tuple(low), tuple(high), (0,) * rank), x, value)
 
 
-def diagonal(x: Any, /, *, offset: int = 0, axis1: int = -2, axis2: int = -1) -> Any:
-    """The elements x[.., i, .., i + offset, ..], along a last axis.
+def _width_pairs(pad_width: Any, rank: int) -> list[tuple[Any, ...]]:
+    """One number, or two, for all axes; or such for each axis."""
+    if not isinstance(pad_width, tuple | list):
+        return [(pad_width, pad_width)] * rank
+    if not any(isinstance(entry, tuple | list) for entry in pad_width):
+        return [tuple(pad_width) if len(pad_width) == 2 else tuple(pad_width) * 2] * rank
+    pairs = [tuple(entry) if len(entry) == 2 else tuple(entry) * 2 for entry in pad_width]
+    return pairs * rank if len(pairs) == 1 else pairs
+
+
+def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    """The elements x[i, i + offset] of the two axes, along a last axis, as NumPy's.
+
+    `linalg.diagonal` takes the last two axes, as the Array API standard has it.
 
     Raises:
-        AxisError: the two axes are one.
+        AxisError: the two axes are one, or x has fewer.
+        NonStaticShapeError: extents that are not known, and differ or have an offset.
+
+    >>> diagonal([[0, 1, 2], [3, 4, 5], [6, 7, 8]], 1)
+    array([1, 5])
     """
     x = as_operand(x)
     rank = len(x.shape)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from tenferro.api import (
+    creation,
     elementwise,
     indexing,
     linear,
@@ -31,6 +32,11 @@ class Operators:
 
     spec: Any
     """Shape and dtype together."""
+
+    @staticmethod
+    def __tenferro_sequence__(entries: Any) -> Any:
+        """Nested sequences, some of whose entries are tensors, as one tensor."""
+        return creation.asarray(entries)
 
     @property
     def shape(self) -> tuple[Any, ...]:
@@ -139,10 +145,10 @@ class Operators:
     # ---- comparison --------------------------------------------------------------------------
 
     def __eq__(self, other: Any) -> Any:
-        return elementwise.equal(self, other)
+        return elementwise.equal(self, other) if _has_elements(other) else NotImplemented
 
     def __ne__(self, other: Any) -> Any:
-        return elementwise.not_equal(self, other)
+        return elementwise.not_equal(self, other) if _has_elements(other) else NotImplemented
 
     def __lt__(self, other: Any) -> Any:
         return elementwise.less(self, other)
@@ -298,65 +304,34 @@ class Operators:
         return DEVICE
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        """`np.exp(tensor)` is `tenferro.exp(tensor)`."""
-        function = _counterpart(ufunc)
-        if method != "__call__" or function is None or options:
-            shown = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
-            raise UnsupportedError(
-                f"np.{shown} has no counterpart for {type(self).__name__}; "
-                "use tenferro's functions on it"
-            )
-        return function(*inputs)
+        """`np.exp(tensor)` is `tenferro.exp(tensor)`.
+
+        Raises:
+            UnsupportedError: what has no counterpart, of a tensor that belongs to a trace or is tracked.
+        """
+        from tenferro.api import numpy_functions  # because its functions take tensors
+
+        return numpy_functions.call_ufunc(ufunc, method, inputs, options)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        """`np.sum(tensor)` is `tenferro.sum(tensor)`."""
-        function = _counterpart(func)
-        if function is None or not (func.__module__ or "").startswith("numpy"):
-            raise UnsupportedError(
-                f"np.{func.__name__} has no counterpart for {type(self).__name__}; "
-                "use tenferro's functions on it"
-            )
-        if func.__name__ in _FIRST_IS_AXIS and len(args) > 1:
-            args, kwargs = (args[0],), {"axis": args[1], **kwargs}
-        return function(*args, **kwargs)
+        """`np.sum(tensor)` is `tenferro.sum(tensor)`.
+
+        Raises:
+            UnsupportedError: what has no counterpart, of a tensor that belongs to a trace or is tracked.
+        """
+        from tenferro.api import numpy_functions  # because its functions take tensors
+
+        return numpy_functions.call_function(func, types, args, kwargs)
 
 
-def _counterpart(function: Any) -> Any:
-    """Our function of NumPy's name, or of the standard's name for it."""
-    name: str = function.__name__
-    return getattr(_namespace(), _NUMPY_NAMES.get(name, name), None)
+def _has_elements(other: Any) -> bool:
+    """Whether `==` goes element by element; what holds no numbers is just another object."""
+    return isinstance(other, bool | int | float | complex | list | tuple) or any(
+        hasattr(type(other), protocol) for protocol in ("__tenferro_apply__", "__array__")
+    )
 
 
 def _namespace() -> Any:
     import tenferro
 
     return tenferro
-
-
-_NUMPY_NAMES = {
-    "absolute": "abs",
-    "true_divide": "divide",
-    "power": "pow",
-    "conjugate": "conj",
-    "invert": "bitwise_invert",
-    "left_shift": "bitwise_left_shift",
-    "right_shift": "bitwise_right_shift",
-    "arcsin": "asin",
-    "arccos": "acos",
-    "arctan": "atan",
-    "arctan2": "atan2",
-    "arcsinh": "asinh",
-    "arccosh": "acosh",
-    "arctanh": "atanh",
-    "rint": "round",
-    "amax": "max",
-    "amin": "min",
-    "cumsum": "cumulative_sum",
-    "cumprod": "cumulative_prod",
-}
-
-_FIRST_IS_AXIS = frozenset(
-    {"sum", "prod", "mean", "var", "std", "max", "min", "amax", "amin", "all", "any"}
-    | {"argmax", "argmin", "sort", "argsort", "cumsum", "cumprod", "squeeze", "expand_dims", "flip"}
-)
-"""NumPy functions whose second positional argument is the axis."""

@@ -108,6 +108,12 @@ class TracedTensor(Operators):
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         self._refuse("conversion to a NumPy array", "use tenferro's functions on it")
 
+    def __dlpack__(self, **options: Any) -> NoReturn:
+        self._refuse("export by DLPack", "export the result of the run")
+
+    def __dlpack_device__(self) -> NoReturn:
+        self._refuse("export by DLPack", "export the result of the run")
+
     def __format__(self, form: str) -> str:
         return (
             self._refuse(f"format {form!r}", "print the result of the run") if form else repr(self)

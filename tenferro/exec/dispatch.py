@@ -28,6 +28,7 @@ __all__ = [
     "beside",
     "copied",
     "elements",
+    "first_tensor",
     "is_foreign",
     "is_traced",
     "spec_of",
@@ -91,13 +92,15 @@ def is_traced(operand: Any) -> bool:
 
 
 def as_operand(value: Any) -> Any:
-    """A tensor as it is, anything else as a NumPy array.
+    """A tensor as it is, sequences of tensors as one, anything else as a NumPy array.
 
     Raises:
         DTypeError: what is no array, or one of a dtype that tenferro does not have.
     """
     if is_traced(value) or type(value) is np.ndarray:
         return value
+    if isinstance(value, list | tuple) and (tensor := first_tensor(value)) is not None:
+        return tensor.__tenferro_sequence__(value)
     try:
         if isinstance(value, np.ma.MaskedArray):
             raise DTypeError("a mask would be lost; fill it first, or use where()")
@@ -106,6 +109,18 @@ def as_operand(value: Any) -> Any:
     except (DTypeError, ValueError, TypeError) as error:
         raise DTypeError(f"{type(value).__name__} {value!r:.60} is no tensor: {error}") from None
     return array
+
+
+def first_tensor(entries: Any) -> Any:
+    """The first tensor in nested sequences; None without one."""
+    remaining = [entries]
+    while remaining:
+        entry = remaining.pop()
+        if isinstance(entry, list | tuple):
+            remaining.extend(reversed(entry))
+        elif is_traced(entry):
+            return entry
+    return None
 
 
 def elements(operand: Any, asked: str, hint: str) -> Any:

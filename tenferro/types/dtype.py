@@ -19,8 +19,8 @@ __all__ = ["DType"]
 class DType(Enum):
     """An element type; members carry the seeds' tags (`C32` is two float32, NumPy's complex64).
 
-    A member compares equal to whatever NumPy would call the same dtype, hashes like NumPy's dtype,
-    and can be given to NumPy wherever a dtype is wanted.
+    A member compares equal to whatever NumPy would call the same dtype, and to nothing else, whatever it
+    is compared with; it hashes like NumPy's dtype, and can be given to NumPy wherever a dtype is wanted.
 
     >>> DType.of("float64"), DType.F64 == np.float64, str(DType.C64)
     (DType.F64, True, 'complex128')
@@ -74,9 +74,9 @@ class DType(Enum):
         try:
             if dtype is None:  # because NumPy reads None as float64
                 raise TypeError
-            numpy_dtype = BFLOAT16 if dtype == "bfloat16" else np.dtype(dtype)
-            return _BY_NUMPY[numpy_dtype]
-        except (TypeError, KeyError):
+            is_bfloat16 = isinstance(dtype, str) and dtype == "bfloat16"
+            return _BY_NUMPY[BFLOAT16 if is_bfloat16 else np.dtype(dtype)]
+        except (TypeError, KeyError, ValueError, SyntaxError):
             names = ", ".join(member.value for member in cls)
             raise DTypeError(f"dtype {dtype!r} is not supported; supported: {names}") from None
 
@@ -141,11 +141,15 @@ class DType(Enum):
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        if isinstance(other, DType) or other is None:
+        if type(other) is DType or other is None:
             return False
         try:
+            if isinstance(
+                other, tuple | list | dict
+            ):  # because NumPy takes a pair of dtypes for one
+                return False
             return DType.of(other) is self  # type: ignore[arg-type]  # because anything may be compared
-        except DTypeError:
+        except Exception:  # because NumPy reads attributes of the object, which may raise anything
             return False
 
     def __hash__(self) -> int:

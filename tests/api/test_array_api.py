@@ -670,3 +670,55 @@ def test_gradients_pass_through_sets() -> None:
     values = tnf.unique_values(x)
     tnf.sum(values * RT.constant([1.0, 10.0])).backward()
     assert x.grad.tolist() == [10.0, 1.0, 0.0]
+
+
+def test_lookups_of_the_public_suite() -> None:
+    """Its fixtures look every parameter, name and statistic of a test up among the dtypes, by `==`."""
+    dtypes = [(getattr(tnf, name), name) for name in ("bool", *NUMBERS)]
+
+    def plain(entry: Any) -> Any:
+        for dtype, name in dtypes:
+            if dtype == entry:
+                return name
+        if isinstance(entry, dict):
+            return {plain(key): plain(value) for key, value in entry.items()}
+        if isinstance(entry, list | tuple):
+            return [plain(x) for x in entry]
+        return entry if isinstance(entry, str | int | float | None) else repr(entry)
+
+    parameters = {
+        "func_name": "__add__(x, s)", "expr": "x,y:", "dtype": tnf.int8, "pairs": (("float32", tnf.float32), None),
+        "statistics": "- during generate phase (0.01 seconds):\n  - 20 passing examples, 0 failing\n", "f8,f8": [1.5, 3],
+        "condition": "x1_i is +0, x2_i < 0", "stub": test_inspection, "": {"kind": ("integral", "real floating")},
+        "1f8,": Capsule(None),
+    }  # fmt: skip
+    found = plain(parameters)
+    assert found["dtype"] == "int8"
+    assert found["pairs"] == [["float32", "float32"], None]
+    assert found["func_name"] == "__add__(x, s)"
+    assert found[""] == {"kind": ["integral", "real floating"]}
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_choices_that_the_standard_leaves_open() -> None:
+    assert tnf.add(np.ones(2, "i8"), np.ones(2, "f4")).dtype == tnf.float64
+    assert tnf.add(np.array([True]), np.array([True])).dtype == tnf.bool
+    assert tnf.sum(np.array([True, True])) == 2
+    assert array_api_compat.array_namespace(RT.constant(1.0)) is RT.namespace
+    for lhs, rhs in ((np.inf, 1.0), (1.0, -np.inf), (-1.0, np.inf)):
+        np.testing.assert_equal(float(tnf.floor_divide(lhs, rhs)), lhs // rhs)
+        np.testing.assert_equal(tnf.jit(tnf.floor_divide)(lhs, rhs), lhs // rhs)
+    for z, root in (
+        (complex(-np.inf, 1.0), complex(0.0, np.inf)),
+        (complex(np.inf, 1.0), complex(np.inf, 0.0)),
+    ):
+        assert tnf.sqrt(z) == tnf.jit(tnf.sqrt)(z) == root
+    assert np.isinf(tnf.sqrt(complex(-np.inf, np.nan)).imag)
+    for outside in (lambda x: x[5], lambda x: tnf.take(x, np.array([5]), axis=0)):
+        with pytest.raises(tnf.errors.OutOfBoundsError):
+            outside(RT.constant(np.ones(3)))
+        with pytest.raises(tnf.errors.OutOfBoundsError):
+            tnf.compile(outside, np.ones(3))
+    x, far = np.arange(3.0), np.array(9)
+    assert tnf.jit(lambda x, i: x[i])(x, far) == 2.0
+    assert tnf.jit(lambda x, i: x.at[i].set(7.0))(x, far).tolist() == [0.0, 1.0, 2.0]

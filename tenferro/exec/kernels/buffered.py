@@ -99,15 +99,11 @@ def minimum_into(x: Any, y: Any, out: Any) -> Any:
 
 
 def clamp_into(x: Any, lower: Any, upper: Any, out: Any) -> Any:
-    """min(max(x, lower), upper), by two ufuncs where the bounds are numbers other than zero."""
-    zeros_may_meet = out.dtype.kind not in "biu" and not all(
-        [isinstance(bound, np.generic) and bound != 0 for bound in (lower, upper)]
-    )
-    if zeros_may_meet:
+    """Maximum, then minimum, with their zeros."""
+    np.minimum(maximum_into(x, lower, out), upper, out=out)
+    if _may_be_zero(out, _number(upper, upper)):
         np.copyto(out, clamp(x, lower, upper))
-        return out
-    np.maximum(x, lower, out=out)
-    return np.minimum(out, upper, out=out)
+    return out
 
 
 def float_power_into(x: Any, y: Any, out: Any) -> Any:

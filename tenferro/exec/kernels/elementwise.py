@@ -50,7 +50,7 @@ from tenferro.ops.elementwise import (
 from tenferro.types import DType
 from tenferro.types.dtype import BFLOAT16
 
-__all__ = ["CASTS", "ROWS", "clamp", "maximum", "minimum"]
+__all__ = ["CASTS", "ROWS", "maximum", "minimum"]
 
 # ---- arithmetic ----------------------------------------------------------------------------------
 
@@ -117,28 +117,27 @@ def root_of_zeros_and_infinities(x: Array, y: Array) -> Array | None:
 def maximum(x: Array, y: Array) -> Array:
     """NumPy's maximum, with 0.0 above -0.0: the sum of two zeros is 0.0 unless both are -0.0."""
     result = np.maximum(x, y)
-    if result.dtype.kind in "biu" or never_zero(y) or never_zero(x):
+    if result.dtype.kind in "biu" or not (has_zeros(y) and has_zeros(x)):
         return result
-    zeros = (x == 0) & (y == 0)
-    return np.where(zeros, x + y, result) if zeros.any() else result
+    return np.where((x == 0) & (y == 0), x + y, result)
 
 
 def minimum(x: Array, y: Array) -> Array:
     """NumPy's minimum, with -0.0 below 0.0."""
     result = np.minimum(x, y)
-    if result.dtype.kind in "biu" or never_zero(y) or never_zero(x):
+    if result.dtype.kind in "biu" or not (has_zeros(y) and has_zeros(x)):
         return result
-    zeros = (x == 0) & (y == 0)
-    return np.where(zeros, -(-x + -y), result) if zeros.any() else result
+    return np.where((x == 0) & (y == 0), -(-x + -y), result)
 
 
-def never_zero(x: Array) -> bool:
-    """Whether x is one number for all elements, and not zero."""
-    return x.size > 0 and not any(x.strides) and bool(x[(0,) * x.ndim] != 0)
+def has_zeros(x: Array) -> bool:
+    """Whether an element is zero; what is repeated along an axis is read once."""
+    once = tuple(slice(None, 1) if step == 0 else slice(None) for step in x.strides)
+    return not x[once].all()
 
 
 def clamp(x: Array, lower: Array, upper: Array) -> Array:
-    """min(max(x, lower), upper)."""
+    """Maximum, then minimum."""
     return minimum(maximum(x, lower), upper)
 
 

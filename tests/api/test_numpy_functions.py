@@ -1,0 +1,540 @@
+"""NumPy's functions on our tensors: NumPy on arrays is what they must give, argument by argument."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from tenferro import errors
+from tenferro.api.numpy_functions import FUNCTIONS, REDUCTIONS, SCANS, UFUNCS, Only
+
+RT = tnf.EagerRuntime()
+R = np.random.default_rng(0)
+V, W = R.normal(size=4), R.normal(size=4)
+M, N = R.normal(size=(3, 4)), R.normal(size=(3, 4))
+T = R.normal(size=(2, 3, 4))
+S = R.normal(size=(3, 3)) + 3 * np.eye(3)
+B = np.stack([S, S.T @ S])
+H = S @ S.T
+C = M + 1j * N
+K = R.integers(-9, 9, (3, 4))
+MASK = K > 0
+ROW = np.array([True, False, True, True])
+SORTED = np.sort(V)
+ORDER = np.argsort(W)
+
+
+class Call:
+    """Arguments of one call; arrays among them become tensors, those in `Static` stay arrays."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.args, self.kwargs = args, kwargs
+
+
+class Static:
+    """An array that decides a shape."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+
+def each(*functions: Any, calls: list[Call]) -> dict[Any, list[Call]]:
+    return dict.fromkeys(functions, calls)
+
+
+REDUCED = [
+    Call(T), Call(T, 1), Call(T, (0, 2)), Call(T, axis=-1, keepdims=True), Call(M, 0, None, False),
+    Call(M, None, None, True),
+]  # fmt: skip
+EXTREME = [
+    *REDUCED, Call(K), Call(M, 1, None, True, 0.5), Call(M, initial=9.0), Call(M, 0, initial=-9.0, where=MASK),
+    Call(np.zeros((2, 0)), 1, initial=3.0), Call(np.zeros((2, 0)), 1, keepdims=True, initial=3.0),
+    Call(K, initial=100),
+]  # fmt: skip
+SUMMED = [
+    Call(T), Call(T, 1), Call(T, (0, 2), "float32"), Call(M, axis=-1, keepdims=True), Call(K), Call(K.astype("i1"), 0),
+    Call(MASK, 1), Call(C), Call(M, 0, None, None, True, 2.0), Call(M, initial=3, where=MASK), Call(M, where=ROW, axis=1),
+    Call(K.astype("u1"), dtype="int8"), Call(M.astype("f2"), 1),
+]  # fmt: skip
+MEANT = [
+    Call(T), Call(T, 1), Call(M, (0, 1)), Call(K, 0), Call(C, axis=-1, keepdims=True), Call(M.astype("f4"), where=True),
+    Call(MASK),
+]  # fmt: skip
+SPREAD = [
+    *MEANT[:-1], Call(M, 1, None, None, 1), Call(M, ddof=2, keepdims=True), Call(M, axis=0, correction=1),
+]  # fmt: skip
+ALONG = [Call(M, 1), Call(M, axis=0), Call(V, 0)]
+LIKE = [
+    Call(M), Call(K), Call(M, "float32"), Call(M, dtype=bool), Call(M, shape=(2, 2)), Call(M, None, "K", True, 3),
+    Call(M, device="cpu"),
+]  # fmt: skip
+FFT = [
+    Call(M), Call(M, 6), Call(C, 3, 0), Call(M, axis=0, norm="ortho"), Call(M.astype("f4"), None, -1, "forward"),
+    Call(K, n=2),
+]  # fmt: skip
+IRFFT = [
+    Call(C), Call(C, 6), Call(C, 4, 0), Call(C, n=5, axis=0, norm="ortho"), Call(C.astype("c8"), None, -1, "forward"),
+]  # fmt: skip
+FFTN = [
+    Call(T), Call(T, (2, 2), (1, 2)), Call(T, axes=(0, 1)), Call(M, (4, 5), (0, 1), "ortho"), Call(M, norm="forward"),
+    Call(T.astype("f4"), s=(3, 3), axes=(0, 2)),
+]  # fmt: skip
+
+CALLS: dict[Any, list[Call]] = {
+    **each(np.sum, np.prod, calls=SUMMED),
+    **each(np.max, np.amax, np.min, np.amin, calls=EXTREME),
+    **each(np.all, np.any, calls=[
+        Call(MASK), Call(K, 0), Call(M > -9, axis=(0, 1)), Call(MASK, 1, None, True), Call(MASK, where=ROW, axis=1),
+        Call(MASK, keepdims=True),
+    ]),
+    np.mean: [*MEANT, Call(K, 0, "float32"), Call(M, dtype="float32", axis=1)],
+    **each(np.var, np.std, calls=SPREAD),
+    **each(np.argmax, np.argmin, calls=[Call(M), Call(M, 1), Call(K, axis=0, keepdims=True), Call(T, None, None)]),
+    np.count_nonzero: [Call(K), Call(K, 1), Call(MASK, axis=(0, 1), keepdims=True)],
+    **each(np.cumsum, np.cumprod, calls=[Call(M), Call(M, 1), Call(K.astype("i1"), 0), Call(M, axis=0, dtype="float32"), Call(V)]),
+    **each(np.cumulative_sum, np.cumulative_prod, calls=[Call(V), Call(M, axis=1, include_initial=True), Call(K, axis=0, dtype="float64")]),
+    np.diff: [
+        Call(M), Call(M, 2), Call(M, 1, 0), Call(M, n=0), Call(V, prepend=0.0), Call(V, 1, -1, 1.0, 2.0),
+        Call(M, axis=0, append=V[None]), Call(MASK), Call(M, prepend=5.0, axis=0),
+    ],
+    np.clip: [
+        Call(M, -0.5, 0.5), Call(M, 0.0, None), Call(M, None, 0.2), Call(M, a_min=0, a_max=1), Call(M, min=-0.1, max=V),
+        Call(K, -2, 3), Call(M, max=0.0), Call(M, -0.5, 0.5, None),
+    ],
+    **each(np.round, np.around, calls=[Call(M * 5), Call(M, 1), Call(M * 999, -2), Call(K), Call(K, 1), Call(M.astype("f4"), decimals=2), Call(C, 1)]),
+    np.where: [Call(MASK, M, N), Call(K, M, 0.0), Call(MASK, 1, M.astype("f4")), Call(MASK)],
+    np.angle: [Call(C), Call(M), Call(C, True), Call(C, deg=False), Call(C.astype("c8"), deg=True)],
+    np.real: [Call(C), Call(M)], np.imag: [Call(C), Call(M)],
+    np.linspace: [
+        Call(V[0], 2.0, 5), Call(V, W), Call(V, W, 3, False), Call(V, 1.0, num=4, endpoint=True, dtype="float32"),
+        Call(V, W, 3, True, False, None, -1), Call(V, W, 3, axis=1), Call(V, W, 3, device="cpu"),
+    ],
+    **each(np.zeros_like, np.ones_like, calls=LIKE),
+    np.empty_like: [],
+    np.full_like: [
+        Call(M, 2), Call(K, 3.5), Call(M, V), Call(M, 1, "int8"), Call(M, 7, shape=(5,)), Call(M, fill_value=1, dtype=bool),
+        Call(M, 1, None, "K", True, 3), Call(M, 2.0, device="cpu"),
+    ],
+    np.meshgrid: [Call(V, W), Call(V, W, V, indexing="ij"), Call(V), Call(V, W, copy=True)],
+    **each(np.tril, np.triu, calls=[Call(M), Call(M, 1), Call(T, k=-1)]),
+    np.reshape: [Call(M, (4, 3)), Call(M, (2, -1), "F"), Call(M, 12), Call(M, shape=(6, 2), order="C"), Call(M, (4, 3), copy=True)],
+    np.ravel: [Call(M), Call(M, "F"), Call(T, order="C")],
+    np.transpose: [Call(T), Call(T, (1, 0, 2)), Call(T, axes=(2, 0, 1)), Call(M, None)],
+    np.matrix_transpose: [Call(T)], np.swapaxes: [Call(T, 0, 2), Call(T, axis1=-1, axis2=0)],
+    np.moveaxis: [Call(T, 0, -1), Call(T, (0, 1), (2, 0)), Call(T, source=[0], destination=[1])],
+    np.expand_dims: [Call(M, 0), Call(M, axis=(0, -1))], np.squeeze: [Call(M[:1]), Call(M[None], 0), Call(M[:1, :1], axis=(0, 1))],
+    np.broadcast_to: [Call(V, (3, 4)), Call(V[:1], 4), Call(V, shape=(2, 3, 4), subok=False)],
+    np.broadcast_arrays: [Call(M, V), Call(M, V[0], subok=False)],
+    np.concatenate: [Call((M, N)), Call((M, N), 1), Call([M, K], axis=None), Call((M, N), 0, None), Call([M.astype("f4"), K.astype("i1")])],
+    np.stack: [Call((M, N)), Call((M, N), 1), Call([M, N], axis=-1), Call((M, N), 0, None, casting="same_kind")],
+    np.unstack: [Call(T), Call(T, axis=1)],
+    np.split: [Call(M, 3), Call(M, 2, 1), Call(T, [1, 2], axis=2), Call(V, [-1]), Call(V, [3, 1]), Call(M, Static(np.array([1, 9])), 1), Call(V, [-3, -1])],
+    np.tile: [Call(M, 2), Call(M, (2, 1, 3)), Call(V, reps=[2])],
+    np.repeat: [Call(M, 2), Call(M, 2, 1), Call(M, Static(np.array([1, 0, 2])), axis=0), Call(M, repeats=3)],
+    np.flip: [Call(T), Call(T, 1), Call(T, axis=(0, 2))],
+    np.roll: [Call(M, 1), Call(M, -1, 1), Call(M, (1, 2), axis=(0, 1)), Call(M, shift=5)],
+    np.pad: [
+        Call(M, 1), Call(M, (1, 2)), Call(M, ((1, 0), (0, 2)), "constant", constant_values=3), Call(V, (3,)), Call(M, ((2, 1),)),
+        Call(M, ((1,), (2,))),
+    ],
+    np.astype: [Call(M * 9, "int32"), Call(K, np.float32, copy=True), Call(C, "complex64", device="cpu")],
+    np.diagonal: [Call(M), Call(T), Call(T, 1), Call(T, -1, 1, 2), Call(T, axis1=2, axis2=0), Call(M, offset=2)],
+    np.sort: [Call(M), Call(M, 0), Call(M, None), Call(K, axis=0, kind="stable"), Call(M, -1, None, None, stable=True)],
+    np.argsort: [Call(M), Call(M, 0), Call(M, None), Call(K, axis=1, kind="stable"), Call(K, stable=True)],
+    np.nonzero: [Call(K), Call(MASK)],
+    np.searchsorted: [Call(SORTED, M), Call(SORTED, SORTED, "right"), Call(SORTED, 0.1, side="left"), Call(W, V, sorter=ORDER), Call(np.array([1, 2, 2, 5]), K)],
+    np.take: [
+        Call(M, np.array([0, 2]), 1), Call(M, np.array([[1, -1]])), Call(M, [0, -1], axis=0), Call(M, 2, 1), Call(V, indices=np.array([1])),
+        Call(M, [1], 0, None, "raise"),
+    ],
+    np.take_along_axis: [Call(M, np.argsort(M, 1), 1), Call(M, np.argsort(M, 0), axis=0), Call(M, np.array([5, 0]), None), Call(M, K[:, :1] % 4, 1)],
+    np.isin: [Call(K, np.array([1, 2])), Call(K, [3], False, True), Call(K, K[0], assume_unique=False, invert=True, kind="sort")],
+    np.unique_all: [Call(K)], np.unique_counts: [Call(K)], np.unique_inverse: [Call(K)], np.unique_values: [Call(K)],
+    np.einsum: [Call("ij,kj->ik", M, N), Call("ij->j", M), Call("ij,jk,kl", M, N.T, M, optimize=True), Call(M, [0, 1], [1, 0])],
+    np.tensordot: [Call(M, N), Call(M, N.T, 1), Call(T, M, axes=([1, 2], [0, 1]))],
+    np.outer: [Call(V, W), Call(M, K), Call(V[0], W), Call(V, W, None)],
+    np.trace: [Call(M), Call(T), Call(T, 1), Call(T, -1, 1, 2), Call(T, 0, axis1=2, axis2=0), Call(K.astype("i1")), Call(M, 0, 0, 1, "float32"), Call(M, dtype="complex64")],
+    np.shape: [Call(T), Call(V[0])], np.ndim: [Call(T)], np.size: [Call(T), Call(T, 1), Call(T, axis=0)],
+    np.iscomplexobj: [Call(C), Call(M)], np.isrealobj: [Call(C), Call(M)],
+    np.result_type: [Call(M.astype("f4"), 2.0), Call(K.astype("i1"), "float32"), Call(K, M.astype("f4")), Call(M.astype("f4"), np.dtype("i8"))],
+    np.can_cast: [Call(M, "float32"), Call(K.astype("i1"), np.int64, "safe"), Call(M, "float32", casting="same_kind")],
+    np.linalg.cholesky: [Call(H), Call(H + np.triu(np.ones((3, 3)), 1)), Call(np.stack([H, H]), upper=True), Call(H + np.tril(np.ones((3, 3)), -1), upper=True)],
+    np.linalg.cond: [Call(S), Call(B, 1), Call(S, p=-2), Call(S, "fro"), Call(S, "nuc"), Call(S, np.inf)],
+    np.linalg.cross: [Call(M[:, :3], N[:, :3]), Call(M, N, axis=0)], np.linalg.det: [Call(S), Call(B)],
+    np.linalg.diagonal: [Call(T), Call(T, offset=1)], np.linalg.inv: [Call(S), Call(B)],
+    np.linalg.eigh: [Call(H), Call(S), Call(S, "U"), Call(B, UPLO="L")], np.linalg.eigvalsh: [Call(H), Call(S), Call(S, "U"), Call(B, UPLO="L")],
+    np.linalg.matmul: [Call(M, N.T), Call(V, W)],
+    np.linalg.matrix_norm: [Call(T), Call(T, ord="nuc"), Call(T, keepdims=True, ord=1)],
+    np.linalg.matrix_power: [Call(S, 3), Call(B, n=-2), Call(S, 0)], np.linalg.matrix_rank: [Call(S), Call(M[:, :1] * V), Call(B, rtol=0.5)],
+    np.linalg.matrix_transpose: [Call(T)], np.linalg.multi_dot: [Call([M, N.T, S]), Call([V, N.T, S, S[0]])],
+    np.linalg.norm: [Call(V), Call(T), Call(M, 1), Call(M, "nuc"), Call(T, 2, (0, 1)), Call(T, None, 1, True), Call(V, 3), Call(V, -np.inf), Call(M, ord="fro", axis=(1, 0), keepdims=True)],
+    np.linalg.outer: [Call(V, W)], np.linalg.pinv: [Call(M), Call(T, 0.3), Call(S, rtol=0.5), Call(M[:, :1] * V), Call(M[:, :1] * V, rtol=None)],
+    np.linalg.qr: [Call(M), Call(T, "r"), Call(M.T, mode="complete")], np.linalg.slogdet: [Call(S), Call(-B)],
+    np.linalg.solve: [Call(S, M), Call(B, V[:3]), Call(S, T), Call(a=S, b=M)],
+    np.linalg.svd: [Call(M), Call(T, False), Call(M, compute_uv=False), Call(M.T, full_matrices=False, compute_uv=True)],
+    np.linalg.svdvals: [Call(T)], np.linalg.tensordot: [Call(M, N.T, axes=1), Call(M, N)],
+    np.linalg.trace: [Call(T), Call(T, offset=-1), Call(K.astype("i1"), dtype="float32")], np.linalg.vecdot: [Call(C, C), Call(M, N, axis=0)],
+    np.linalg.vector_norm: [Call(T), Call(T, axis=(0, 1)), Call(M, axis=1, keepdims=True, ord=1), Call(V, ord=np.inf)],
+    **each(np.fft.fft, np.fft.ifft, calls=FFT), **each(np.fft.rfft, np.fft.ihfft, calls=[c for c in FFT if not np.iscomplexobj(c.args[0])] + [Call(M, 3, 0)]),
+    **each(np.fft.irfft, np.fft.hfft, calls=IRFFT),
+    **each(np.fft.fftn, np.fft.ifftn, np.fft.fft2, np.fft.ifft2, np.fft.rfftn, np.fft.rfft2, calls=FFTN),
+    **each(np.fft.irfftn, np.fft.irfft2, calls=[
+        Call(C), Call(C, (4, 4), (0, 1)), Call(C, axes=(1, 0)), Call(C, s=(3, 5), axes=(0, 1), norm="ortho"), Call(C.astype("c8"), None, (0, 1), "forward"),
+    ]),
+    **each(np.fft.fftshift, np.fft.ifftshift, calls=[Call(T), Call(T, 1), Call(T, axes=(0, 2))]),
+}  # fmt: skip
+OF_ELEMENTS = {np.nonzero, np.unique_all, np.unique_counts, np.unique_inverse, np.unique_values}
+"""What a trace refuses, because the shape of the result depends on elements."""
+UNORDERED = {np.unique_all, np.unique_counts, np.unique_inverse, np.unique_values}
+"""NumPy leaves the order of these open."""
+
+
+def with_tensors(function: Any, call: Call, tensor: Callable[[Any], Any]) -> Any:
+    """The call with every array replaced, inside lists too."""
+
+    def replaced(entry: Any) -> Any:
+        if isinstance(entry, Static):
+            return entry.array
+        if isinstance(entry, np.ndarray | np.generic):
+            return tensor(entry)
+        return type(entry)(map(replaced, entry)) if isinstance(entry, list | tuple) else entry
+
+    kwargs = {name: replaced(value) for name, value in call.kwargs.items()}
+    return function(*map(replaced, call.args), **kwargs)
+
+
+def traced(function: Any, call: Call) -> Any:
+    """What a program of the call gives."""
+    arrays: list[Any] = []
+    with_tensors(lambda *args, **kwargs: None, call, lambda x: arrays.append(np.asarray(x)))
+    known: list[Any] = []
+
+    def of_tensors(*tensors: Any) -> Any:
+        remaining = iter(tensors)
+        result = with_tensors(function, call, lambda _: next(remaining))
+        if not isinstance(result, tnf.TracedTensor | tuple | list):
+            known.append(result)
+            return tensors[0]
+        if isinstance(result, tuple) and not any(isinstance(x, tnf.TracedTensor) for x in result):
+            known.append(result)
+            return tensors[0]
+        return tuple(result) if isinstance(result, tuple | list) else result
+
+    results = tnf.compile(of_tensors, *arrays).run(*arrays)
+    return known[0] if known else results
+
+
+def agree(result: Any, wanted: Any) -> None:
+    """Structure, shapes, dtypes and values."""
+    if isinstance(wanted, tuple | list) and not isinstance(wanted, np.ndarray):
+        assert len(result) == len(wanted)
+        for y, z in zip(result, wanted, strict=True):
+            agree(y, z)
+        return
+    if isinstance(wanted, bool | int | np.dtype):
+        assert result == wanted
+        return
+    wanted = np.asarray(wanted)
+    assert tuple(result.shape) == wanted.shape
+    assert result.dtype == wanted.dtype
+    narrow = {"f2": 2e-3, "f4": 2e-5, "c8": 2e-5}.get(wanted.dtype.str[1:], 1e-10)
+    np.testing.assert_allclose(np.asarray(result), wanted, rtol=narrow, atol=narrow)
+
+
+CASES = [
+    pytest.param(function, call, id=f"{function.__name__}-{number}")
+    for function, calls in CALLS.items()
+    for number, call in enumerate(calls)
+]
+
+
+@pytest.mark.parametrize(("function", "call"), CASES)
+def test_a_function_gives_what_numpy_gives(function: Any, call: Call) -> None:
+    wanted = with_tensors(function, call, lambda x: x)
+    eager = with_tensors(function, call, RT.constant)
+    if function in UNORDERED:
+        order = np.argsort(wanted if isinstance(wanted, np.ndarray) else wanted[0])
+        assert np.asarray(eager if isinstance(wanted, np.ndarray) else eager[0]).tolist() == sorted(
+            set(K.flat)
+        )
+        if function is np.unique_counts:
+            agree(eager[1], wanted[1][order])
+        return
+    if function is np.linalg.eigh:
+        # A vector is as good with another sign.
+        for w, v in (eager, traced(function, call)):
+            agree(w, wanted[0])
+            agree(abs(v), abs(wanted[1]))
+        return
+    agree(eager, wanted)
+    if function in OF_ELEMENTS or (function is np.where and len(call.args) == 1):
+        with pytest.raises(errors.DataDependentShapeError):
+            traced(function, call)
+    else:
+        agree(traced(function, call), wanted)
+
+
+def test_every_function_and_every_parameter_is_called() -> None:
+    assert set(CALLS) == set(FUNCTIONS)
+    for function, counterpart in FUNCTIONS.items():
+        if function is np.empty_like:
+            continue
+        signature = inspect.signature(counterpart)
+        named: set[str] = set()
+        for call in CALLS[function]:
+            named |= set(signature.bind(*call.args, **call.kwargs).arguments)
+        silent = {
+            name
+            for name, parameter in signature.parameters.items()
+            if not isinstance(parameter.default, Only) and name not in ("copy",)
+        }
+        assert silent <= named, f"{function.__name__}: {silent - named}"
+
+
+def test_signatures_are_numpys() -> None:
+    for function, counterpart in FUNCTIONS.items():
+        try:
+            wanted = inspect.signature(function).parameters
+        except ValueError:  # NumPy's functions in C tell theirs from 2.4 on
+            continue
+        parameters = inspect.signature(counterpart).parameters
+        named = [p for p in wanted.values() if p.kind is not p.VAR_KEYWORD]
+        for parameter in named:
+            own = parameters[parameter.name]
+            assert own.kind is parameter.kind, f"{function.__name__}: {parameter.name}"
+            default = own.default.values[0] if isinstance(own.default, Only) else own.default
+            assert default is parameter.default or default == parameter.default
+        assert [n for n in parameters if n in wanted] == [p.name for p in named]
+
+
+def test_empty_like_has_a_shape_and_a_dtype() -> None:
+    for kwargs in ({}, {"dtype": "int8"}, {"shape": (2, 2)}):
+        wanted = np.empty_like(M, **kwargs)
+        result = tnf.compile(lambda x, kwargs=kwargs: np.empty_like(x, **kwargs), M).run(M)
+        assert (result.shape, result.dtype) == (wanted.shape, wanted.dtype)
+
+
+# ---- what has no meaning ---------------------------------------------------------------------------------------------
+
+REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "np.median": (lambda x: np.median(x), r"np\.median has no counterpart"),
+    "np.isclose": (lambda x: np.isclose(x, x), r"np\.isclose has no counterpart"),
+    "np.linalg.eigvals": (lambda x: np.linalg.eigvals(x), r"np\.linalg\.eigvals has no counterpart"),
+    "np.sum(out=)": (lambda x: np.sum(x, out=np.zeros(())), r"np\.sum: the argument out= "),
+    "np.mean(where=)": (lambda x: np.mean(x, where=MASK), r"np\.mean: the argument where= "),
+    "np.std(dtype=)": (lambda x: np.std(x, dtype="f4"), r"np\.std: the argument dtype= "),
+    "np.sort(order=)": (lambda x: np.sort(x, order="a"), r"np\.sort: the argument order= "),
+    "np.take(mode=)": (lambda x: np.take(x, [0], mode="clip"), r"np\.take: the argument mode= "),
+    "np.linspace(retstep=)": (lambda x: np.linspace(x, 1.0, retstep=True), r"np\.linspace: the argument retstep= "),
+    "np.clip(dtype=)": (lambda x: np.clip(x, 0, 1, dtype="f4"), r"np\.clip: the argument dtype= "),
+    "np.einsum(order=)": (lambda x: np.einsum("ij->i", x, order="F"), r"np\.einsum: the argument order= "),
+    "np.pad(mode=)": (lambda x: np.pad(x, 1, "edge"), r"np\.pad: the argument mode= "),
+    "np.concatenate(dtype=)": (lambda x: np.concatenate((x, x), dtype="f4"), r"np\.concatenate: the argument dtype= "),
+    "np.zeros_like(order=)": (lambda x: np.zeros_like(x, order="F"), r"np\.zeros_like: the argument order= "),
+    "np.fft.fft(out=)": (lambda x: np.fft.fft(x, out=np.zeros((3, 4), "c16")), r"np\.fft\.fft: the argument out= "),
+    "np.meshgrid(sparse=)": (lambda x: np.meshgrid(x[0], x[1], sparse=True), r"np\.meshgrid: the argument sparse= "),
+    "np.add(out=)": (lambda x: np.add(x, x, out=np.zeros((3, 4))), r"np\.add: the argument out= .* assign"),
+    "+=": (lambda x: np.ones((3, 4)).__iadd__(x), r"np\.add: the argument out= "),
+    "np.add(where=)": (lambda x: np.add(x, x, where=MASK), r"np\.add: the argument where= "),
+    "np.add(dtype=)": (lambda x: np.add(x, x, dtype="f4"), r"np\.add: the argument dtype= "),
+    "np.add(casting=)": (lambda x: np.add(x, x, casting="unsafe"), r"np\.add: the argument casting= "),
+    "np.matmul(axes=)": (lambda x: np.matmul(x, x, axes=[(0, 1), (1, 0), (0, 1)]), r"np\.matmul: the argument axes= "),
+    "np.add.reduceat": (lambda x: np.add.reduceat(x, [0, 1]), r"np\.add\.reduceat has no counterpart"),
+    "np.hypot.reduce": (lambda x: np.hypot.reduce(x), r"np\.hypot\.reduce has no counterpart"),
+    "np.maximum.accumulate": (lambda x: np.maximum.accumulate(x), r"np\.maximum\.accumulate has no counterpart"),
+    "np.add.reduce(out=)": (lambda x: np.add.reduce(x, out=np.zeros(4)), r"np\.add\.reduce: the argument out= "),
+    "np.frexp": (lambda x: np.frexp(x), r"np\.frexp has no counterpart"),
+    "np.heaviside": (lambda x: np.heaviside(x, 0.5), r"np\.heaviside has no counterpart"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_had_names_function_and_argument(name: str) -> None:
+    function, message = REFUSED[name]
+    with pytest.raises(errors.UnsupportedError, match=message + ".*belongs to a trace"):
+        tnf.compile(function, M)
+    with pytest.raises(errors.UnsupportedError, match=message + ".*is tracked.*detach"):
+        function(RT.variable(M))
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in REFUSED if name not in ("np.sort(order=)", "np.add(where=)")]
+)
+def test_numpy_runs_on_the_elements_of_untracked_tensors(name: str) -> None:
+    function, _ = REFUSED[name]
+    x = S if name in ("np.linalg.eigvals", "np.matmul(axes=)") else M
+    result, wanted = function(RT.constant(x)), function(x)
+    parts = zip(*((y if isinstance(y, tuple) else (y,)) for y in (result, wanted)), strict=True)
+    for y, z in parts:
+        assert isinstance(y, np.ndarray | np.generic)
+        np.testing.assert_array_equal(y, z)
+
+
+def test_numpys_testing_takes_untracked_tensors() -> None:
+    x = RT.constant([1.0, 2.0])
+    np.testing.assert_allclose(1.0, 1.0, atol=RT.constant(1.0))
+    np.testing.assert_allclose(x, [1.0, 2.0])
+    np.testing.assert_array_equal(x, x)
+    assert np.allclose(x, [1.0, 2.0])
+    assert np.array_equal(x, [1.0, 2.0])
+    y = np.zeros(2)
+    y += x
+    assert y.tolist() == [1.0, 2.0]
+    with pytest.raises(
+        errors.UnsupportedError, match=r"np.add.at writes into its operand.*x\.at\[index\]"
+    ):
+        np.add.at(x, 0, 1.0)
+    assert x.tolist() == [1.0, 2.0]
+    with pytest.raises(ValueError, match="read-only"):
+        np.fill_diagonal(RT.constant(M), 0.0)
+
+
+def test_creation_like_a_tensor_is_refused() -> None:
+    for create in (lambda x: np.zeros(3, like=x), lambda x: np.array([1.0], like=x)):
+        for refused in (create, lambda x, c=create: tnf.compile(c, np.ones(2))):
+            with pytest.raises(errors.UnsupportedError, match=r"no counterpart.*like="):
+                refused(RT.constant(np.ones(2)))
+
+
+def test_classes_of_others_are_asked() -> None:
+    class Measured:
+        __array_priority__ = 0
+
+        def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+            return "measured"
+
+        def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+            return "measured"
+
+    x = RT.constant([1.0])
+    assert np.add(x, Measured()) == "measured"
+    assert np.stack([x, Measured()]) == "measured"
+
+
+# ---- ufuncs --------------------------------------------------------------------------------------------------------------
+
+DTYPES = [
+    "bool",
+    "int8",
+    "uint8",
+    "int32",
+    "int64",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+]
+
+
+def samples(dtype: str, positive: bool) -> np.ndarray:
+    kind = np.dtype(dtype).kind
+    if kind == "b":
+        return np.array([True, False, True])
+    if kind in "iu":
+        return np.array([1, 2, 5] if positive or kind == "u" else [-7, 2, 5], dtype)
+    x = np.array([0.25, 0.5, 0.75] if positive else [-1.25, 0.5, 2.5])
+    return (x + 0.5j if kind == "c" else x).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("ufunc", UFUNCS, ids=lambda ufunc: ufunc.__name__)
+def test_a_ufunc_gives_what_numpy_gives(ufunc: Any, dtype: str) -> None:
+    for positive in (True, False):
+        x = samples(dtype, positive)
+        operands = [x] if ufunc.nin == 1 else [x, samples(dtype, True)[::-1]]
+        if ufunc in (np.power, np.float_power) and x.dtype.kind == "i":
+            operands[1] = np.abs(operands[1])
+        try:
+            with np.errstate(all="ignore"):
+                wanted = ufunc(*operands)
+        except TypeError:
+            continue
+        for how in ("eager", "trace"):
+            try:
+                if how == "eager":
+                    result = ufunc(*map(RT.constant, operands))
+                else:
+                    result = tnf.compile(lambda *xs: ufunc(*xs), *operands).run(*operands)
+            except errors.TenferroError:
+                # A loud refusal is no other meaning; these are all there are.
+                assert (ufunc.__name__, x.dtype.kind) in REFUSED_KINDS
+                continue
+            assert result.dtype == wanted.dtype
+            eps = 8 * np.finfo(wanted.dtype).eps if wanted.dtype.kind in "fc" else 0
+            np.testing.assert_allclose(np.asarray(result), wanted, rtol=eps, atol=eps)
+
+
+REFUSED_KINDS = {
+    *itertools.product(
+        ("greater", "greater_equal", "less", "less_equal", "maximum", "minimum"), "c"
+    ),
+    *itertools.product(("reciprocal",), "biu"),
+}
+
+
+@pytest.mark.parametrize(
+    "ufunc", [u for u in UFUNCS if u.nin == 2 and u.signature is None], ids=lambda u: u.__name__
+)
+def test_outer_is_numpys(ufunc: Any) -> None:
+    x, y = (
+        (K + 10, K[0] + 11)
+        if "bit" in ufunc.__name__ or "shift" in ufunc.__name__
+        else (np.abs(M), V**2)
+    )
+    if "shift" in ufunc.__name__:
+        y = y % 8
+    wanted = ufunc.outer(x, y)
+    agree(ufunc.outer(RT.constant(x), y), wanted)
+    agree(tnf.compile(lambda x: ufunc.outer(x, y), x).run(x), wanted)
+
+
+@pytest.mark.parametrize("ufunc", REDUCTIONS, ids=lambda u: u.__name__)
+def test_reduce_is_numpys(ufunc: Any) -> None:
+    calls: list[dict[str, Any]] = [
+        {},
+        {"axis": 1},
+        {"axis": None},
+        {"axis": (0, 1)},
+        {"axis": -1, "keepdims": True},
+    ]
+    if ufunc in (np.add, np.multiply):
+        calls += [
+            {"dtype": "float32"},
+            {"initial": 2.0},
+            {"where": MASK},
+            {"axis": 1, "initial": 3, "where": ROW},
+        ]
+    elif ufunc in (np.maximum, np.minimum):
+        calls += [{"initial": 0.0, "axis": 1}, {"initial": 0.0, "where": MASK}]
+    for x, options in itertools.product((M, MASK, K.astype("i1")), calls):
+        wanted = ufunc.reduce(x, **options)
+        agree(ufunc.reduce(RT.constant(x), **options), wanted)
+        agree(tnf.compile(lambda x, options=options: ufunc.reduce(x, **options), x).run(x), wanted)
+    agree(ufunc.reduce(RT.constant(M), 1), ufunc.reduce(M, 1))
+
+
+@pytest.mark.parametrize("ufunc", SCANS, ids=lambda u: u.__name__)
+def test_accumulate_is_numpys(ufunc: Any) -> None:
+    for x in (M, K.astype("i1"), V):
+        calls: list[dict[str, Any]] = [{}, {"axis": -1}, {"dtype": "float32"}]
+        for options in calls:
+            wanted = ufunc.accumulate(x, **options)
+            agree(ufunc.accumulate(RT.constant(x), **options), wanted)
+            agree(tnf.compile(lambda x, o=options: ufunc.accumulate(x, **o), x).run(x), wanted)
+
+
+def test_gradients_pass_through_numpys_functions() -> None:
+    x = RT.variable(M)
+    np.add.reduce(np.trace(np.outer(np.cumsum(x, 1)[0], x[1]), offset=1) * np.ones(2)).backward()
+    wanted = tnf.grad(
+        lambda x: 2 * tnf.trace(tnf.outer(tnf.cumulative_sum(x, axis=1)[0], x[1]), 1)
+    )(M)
+    np.testing.assert_allclose(x.grad, wanted)
