@@ -38,7 +38,6 @@ from tenferro.api.elementwise import (
     pow,
     real,
     sign,
-    square,
     subtract,
     where,
 )
@@ -441,7 +440,8 @@ def lstsq(a: Any, b: Any, /, *, rtol: Any = None) -> LstsqResult:
     x = matmul(pinv(a, rtol=rtol), right)
     s = svdvals(a)
     rank = sum(convert(greater(s, _cutoff(a, s, rtol)), DType.I64), axis=-1)
-    residual = sum(square(abs(subtract(matmul(a, x), right))), axis=-2)
+    error = subtract(matmul(a, x), right)
+    residual = sum(real(multiply(conj(error), error)), axis=-2)
     if not _has_residuals(a, rank):
         residual = residual[..., :0]
     return LstsqResult(squeeze(x, axis=-1) if vector else x, residual, rank, s)

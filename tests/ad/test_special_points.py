@@ -168,6 +168,12 @@ def test_the_hessian_of_hypot() -> None:
     assert slopes(np.zeros(2)).tolist() == [0, 0]
 
 
+def test_residuals_that_vanish_have_a_hessian() -> None:
+    a = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
+    hessian = tnf.hessian(lambda b: tnf.sum(tnf.linalg.lstsq(a, b).residuals))
+    np.testing.assert_allclose(hessian(np.array([1.0, 2.0, 0.0])), np.diag([0, 0, 2]), atol=1e-12)
+
+
 def test_hypot_is_ieee() -> None:
     special = [np.inf, -np.inf, np.nan, 0.0, -0.0, 1.0, -3.0, 1e300, 5e-324]
     a, b = (grid.ravel() for grid in np.meshgrid(special, special))
