@@ -18,6 +18,7 @@ from typing import Any
 
 import tenferro as tnf
 from lowering import PLATFORMS
+from lowering.extensions import lowerings_in
 from tenferro.ad import AdContext, batch_program
 from tenferro.errors import DTypeError, InvalidConfigError, UnsupportedError
 from tenferro.program import BoundedCache, CacheStats, GraphProgram
@@ -110,7 +111,13 @@ class JaxFunction:
         def call(*leaves: Any) -> Any:
             return _primitive().bind(*leaves, owner=self, program=program)
 
-        return self._derived.get(("compiled", program), lambda: jax.jit(call))
+        rules = self._rules(program, PLATFORMS)
+        return self._derived.get(("compiled", program, rules), lambda: jax.jit(call))
+
+    def _rules(self, program: GraphProgram, platforms: Sequence[str]) -> tuple[Any, ...]:
+        """The registered lowerings that its text depends on."""
+        places = ("library", "inline")
+        return tuple([lowerings_in(program, name, at) for name in platforms for at in places])
 
     def module(self, program: GraphProgram, platforms: Sequence[str]) -> str:
         """The program as StableHLO for these platforms."""
@@ -119,7 +126,7 @@ class JaxFunction:
         def make() -> str:
             return module_for(program, named, self.precision, self.linalg)[0].plain_text
 
-        return self._derived.get(("module", program, named), make)
+        return self._derived.get(("module", program, named, self._rules(program, named)), make)
 
     def tangents(self, program: GraphProgram, active: tuple[bool, ...]) -> GraphProgram:
         """(xs, x_dots of the active ones) to the y_dots of the outputs that vary."""

@@ -12,6 +12,7 @@ from tenferro.dims import Guard, SymDim, is_exact
 from tenferro.errors import ArityError, NonStaticShapeError
 from tenferro.graph import Graph, SourceLine
 from tenferro.ops.control import ControlOp
+from tenferro.ops.extension import Extension
 from tenferro.ops.source import Constant
 from tenferro.program.arguments import bind_symbols, check_arguments, check_leaves
 from tenferro.program.instructions import Instruction, instructions_of
@@ -116,6 +117,18 @@ class GraphProgram:
     def is_static(self) -> bool:
         """True when every extent of every slot is a number."""
         return all(spec.is_static for spec in self.types)
+
+    @cached_property
+    def families(self) -> tuple[str, ...]:
+        """Ids of the extension families that it calls, in loops and branches too, in alphabetical order."""
+        called: set[str] = set()
+        for instruction in self.instructions:
+            op = instruction.op
+            if isinstance(op, Extension):
+                called.add(op.family_id)
+            elif isinstance(op, ControlOp):
+                called.update(*[part.program.families for part in op.parts])
+        return tuple(sorted(called))
 
     def run(self, *arrays: Any) -> Any:
         """Run natively on NumPy: the tree that the function returns, of fresh arrays.

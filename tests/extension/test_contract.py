@@ -10,6 +10,7 @@ import pytest
 
 import lowering
 import tenferro as tnf
+import xla_peer
 from tenferro import errors
 from tenferro.extension import (
     Extension,
@@ -307,6 +308,31 @@ def test_a_registered_lowering_comes_first_and_is_checked() -> None:
     )
     with pytest.raises(errors.ExtensionLoweringError, match="declares"):
         lowering.lower_to_stablehlo(made)
+
+
+def test_a_lowering_that_is_replaced_is_not_used_again() -> None:
+    @extension_family("tenferro-tests", "relowered", version=1)
+    @dataclass(frozen=True)
+    class Relowered(Scale):
+        pass
+
+    def by(name: str) -> Any:
+        return lambda op, w, x: w.op(name, x, result=x.spec)
+
+    made = program(Relowered(3.0))
+    other = tnf.compile(lambda x: x + x, X)
+    called = xla_peer.to_jax(tnf.compile(lambda x: apply(Relowered(3.0), x), X.astype("f4")))
+    xla = XlaExecutor("cpu")
+    results, inside = [], []
+    for rule in (None, by("negate"), by("abs")):
+        if rule is not None:
+            lowering.register_extension_lowering(Relowered.family_id, rule, replace=True)
+        for _ in range(2):
+            results.append(xla.run(made, X)[1])
+            inside.append(float(called(X.astype("f4"))[1]))
+            xla.run(other, X)
+    assert results == inside == [6.0, 6.0, -2.0, -2.0, 2.0, 2.0]
+    assert xla.cache_stats().misses == 4
 
 
 def test_runtimes_get_dense_arrays_and_bounded_caches() -> None:
