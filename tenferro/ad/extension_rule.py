@@ -59,7 +59,8 @@ class ExtensionAdRule:
     """The derivatives of one family; derive from it and override what there is.
 
     Values in and out are tensors of the graph with operators; None is a zero tangent, an inactive
-    one, and must stay None. A rule emits standard ops, and ops of families that have rules.
+    one, and must stay None. A rule emits standard ops, and ops of families that have rules. What it
+    gives must have the shape and dtype of what it is a tangent or cotangent of.
 
     Attributes:
         family_id: whose ops it differentiates.

@@ -242,7 +242,7 @@ def test_a_rule_that_gives_another_number_of_tangents() -> None:
             return None, None
 
     context = tnf.AdContext(ExtensionRuleSet([Two()]))
-    with pytest.raises(errors.InvalidConfigError, match=f"{ID}: linearize gives 2"):
+    with pytest.raises(errors.InvalidConfigError, match=f"{ID}: linearize of .* gives 2"):
         tnf.compile(tnf.grad(lambda x: tnf.sum(apply(Scale(2.0), x)), context=context), X)
 
 
