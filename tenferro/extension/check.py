@@ -438,7 +438,7 @@ class _Bench:
             path = os.path.join(folder, "program")
             save(program, path)
             loaded = load(path)
-        if loaded.fingerprint != program.fingerprint:
+        if [step.op for step in loaded.instructions] != [self.carrier]:
             return "the op that comes back is another one"
         return ""
 

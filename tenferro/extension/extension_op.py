@@ -9,8 +9,10 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
+from uuid import uuid4
 
-from tenferro.errors import InvalidConfigError, MalformedFamilyIdError
+from tenferro.errors import InvalidConfigError, MalformedFamilyIdError, UnsupportedError
+from tenferro.rules.payload import NotWritableError, normal_form, written_form
 
 __all__ = ["ExtensionOp", "check_family_id", "extension_family", "major_version"]
 
@@ -71,7 +73,7 @@ class ExtensionOp:
     """An operation that other packages define: identity, arity, shape rule, and what else it can do.
 
     Derive a frozen dataclass whose fields are the parameters that change the meaning; it then has
-    `payload_hash` and `payload_eq`. Tensors are inputs, not fields.
+    `payload_fields`, `payload_hash` and `payload_eq`. Tensors are inputs, not fields.
 
     Attributes:
         family_id: `<package>.<name>.v<major>`; see `extension_family`.
@@ -94,31 +96,87 @@ class ExtensionOp:
     family_id: str
     input_count: int = 1
     output_count: int = 1
+    _normal: Any = (
+        None  # the payload in normal form, of a frozen dataclass that has been asked for it
+    )
+
+    def payload_fields(self) -> dict[str, Any]:
+        """The parameters that tell two ops of the family apart, by name.
+
+        They decide equality, hash and fingerprint, and are what a file and a composite's attributes hold;
+        a factory makes the op anew from them. Those of a dataclass are the fields that its constructor
+        takes and that are compared; override it for a class that is none.
+
+        Raises:
+            UnsupportedError: the op has attributes that are no fields of a dataclass.
+
+        >>> class Shift(ExtensionOp):
+        ...     family_id = "example.shift.v1"
+        ...     def __init__(self, places):
+        ...         self.places = places
+        ...     def payload_fields(self):
+        ...         return {"places": self.places}
+        >>> Shift(1).payload_eq(Shift(1)), Shift(1).payload_eq(Shift(True))
+        (True, False)
+        """
+        if attributes := _undeclared(self):
+            raise UnsupportedError(
+                f"extension: family_id={self.family_id}: whether {', '.join(attributes)} of "
+                f"{type(self).__name__} tell two ops apart is not known, because they are no fields of a "
+                "dataclass; declare a frozen dataclass, or define payload_fields()"
+            )
+        names = [f.name for f in fields(self) if f.compare and f.init] if is_dataclass(self) else []
+        return {name: getattr(self, name) for name in names}
 
     def payload_hash(self) -> int:
         """A hash of everything that `payload_eq` compares; no transient state."""
-        try:
-            return hash(self._payload())
-        except TypeError as error:
-            raise InvalidConfigError(
-                f"extension: family_id={self.family_id}: the payload is not hashable ({error}); use "
-                "tuples instead of lists, or define payload_hash and payload_eq"
-            ) from None
+        return hash(self._normal_payload())
 
     def payload_eq(self, other: Any) -> bool:
         """Whether the payloads mean the same; called for ops of one family."""
-        return type(self) is type(other) and self._payload() == other._payload()
+        return type(self) is type(other) and self._normal_payload() == other._normal_payload()
 
-    def _payload(self) -> tuple[Any, ...]:
-        if not is_dataclass(self):
-            return ()
-        # The type beside each value, because True == 1 and 0.0 == -0.0.
-        return tuple(
-            (type(value), repr(value) if isinstance(value, float) else value)
-            for field in fields(self)
-            if field.compare
-            for value in (getattr(self, field.name),)
-        )
+    def payload_text(self) -> str:
+        """The payload in writing, for fingerprints: equal texts, in whatever process, mean equal payloads.
+
+        Where that cannot be had, because `payload_eq` is overridden and `payload_fields` is not, or the payload
+        holds what has no name in other processes, the text is another one each time.
+        """
+        cls = type(self)
+        if (
+            cls.payload_eq is ExtensionOp.payload_eq
+            or cls.payload_fields is not ExtensionOp.payload_fields
+        ):
+            try:
+                entries = [
+                    f"{key}={written_form(value)}" for key, value in self.payload_fields().items()
+                ]
+                return f"{cls.__module__}.{cls.__qualname__}({', '.join(entries)})"
+            except NotWritableError:
+                pass  # because there is a text for that
+        return f"{cls.__qualname__}, {uuid4().hex}"
+
+    def _normal_payload(self) -> Any:
+        """What equality and hash go by.
+
+        Raises:
+            InvalidConfigError: a value that has no hash.
+        """
+        if self._normal is not None:
+            return self._normal
+        try:
+            form = tuple(
+                [(key, normal_form(value)) for key, value in self.payload_fields().items()]
+            )
+        except TypeError as error:
+            raise InvalidConfigError(
+                f"extension: family_id={self.family_id}: the payload is not hashable ({error}); use "
+                "tuples instead of lists, frozensets instead of sets and tuples of pairs instead of "
+                "dicts, or define payload_hash and payload_eq"
+            ) from None
+        if is_dataclass(self) and type(self).__dataclass_params__.frozen:  # pyright: ignore[reportAttributeAccessIssue]  # because every dataclass has them
+            vars(self)["_normal"] = form
+        return form
 
     def infer_output_meta(self, input_dtypes: Sequence[Any], input_shapes: Sequence[Any]) -> Any:
         """One (dtype, shape) per output.
@@ -144,3 +202,16 @@ class ExtensionOp:
             ExtensionLoweringError: the payload or the metadata make no sense.
         """
         return None
+
+
+def _undeclared(op: ExtensionOp) -> list[str]:
+    """Names of what an op holds beside its class and the fields of a dataclass."""
+    cls = type(op)
+    if "__dataclass_params__" in vars(cls):
+        return []
+    known = {field.name for field in fields(op)} if is_dataclass(op) else set[str]()
+    slots = [getattr(base, "__slots__", ()) for base in cls.__mro__]
+    names = [name for entry in slots for name in ([entry] if isinstance(entry, str) else entry)]
+    # What the class knows by that name, such as a cached property, follows from the rest.
+    held = [name for name in vars(op) if name not in known and not hasattr(cls, name)]
+    return [*held, *[name for name in names if hasattr(op, name) and name not in known]]

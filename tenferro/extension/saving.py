@@ -284,11 +284,12 @@ def _loaded_extension(entry: Mapping[str, Any], payload: dict[str, Any], skip: b
     if factory is not None:
         return factory.instantiate(payload)
     stem = family_id.rpartition(".v")[0]
-    other = [name for name in registered_families() if name.rpartition(".v")[0] == stem]
-    if other:
+    known = [name for name in registered_families() if name.rpartition(".v")[0] == stem]
+    if known:
+        versions = ", ".join([f"v{version}" for version in sorted(map(major_version, known))])
         raise UnsupportedError(
             f"extension: {family_id}: version mismatch, graph has v{major_version(family_id)}, "
-            f"runtime has v{major_version(other[-1])} ({other[-1]})"
+            f"runtime has {versions}"
         )
     if not skip:
         raise UnsupportedError(

@@ -226,14 +226,19 @@ class GraphProgram:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A digest of the meaning: equal programs have equal fingerprints, in every process."""
+        """A digest of the meaning: equal programs have equal fingerprints, in every process.
+
+        A program with an extension op whose payload cannot be written down has a fingerprint that is its
+        own, equal to no other; see `ExtensionOp.payload_text`.
+        """
         import hashlib  # because importing it takes long, and few programs are asked
 
         digest = hashlib.sha256(f"{self.input_specs}{self.output_slots}{self.guards}".encode())
         digest.update(f"{self.in_tree}{self.out_tree}".encode())
         for instruction in self.instructions:
             op = instruction.op
-            digest.update(f"{op!r}{instruction.inputs}{instruction.outputs}".encode())
+            text = op.written() if isinstance(op, Extension) else repr(op)
+            digest.update(f"{text}{instruction.inputs}{instruction.outputs}".encode())
             if isinstance(op, Constant):
                 digest.update(op.data)
             elif isinstance(op, ControlOp):
