@@ -29,7 +29,13 @@ from xla_peer.exporting import module_for
 __all__ = ["JaxFunction", "to_jax"]
 
 
-def to_jax(program: Any, *, precision: str = "highest", linalg: str = "auto") -> Any:
+def to_jax(
+    program: Any,
+    *,
+    precision: str = "highest",
+    linalg: str = "auto",
+    context: AdContext | None = None,
+) -> Any:
     """The program as a function of jax arrays and tracers.
 
     It takes and gives the trees of the program. It can be jitted (and fuses with the code around it),
@@ -39,6 +45,7 @@ def to_jax(program: Any, *, precision: str = "highest", linalg: str = "auto") ->
     Args:
         program: with symbols, it is specialised to the shapes it meets.
         precision, linalg: see `xla_peer.export`.
+        context: whose rules differentiate and batch it.
 
     Raises:
         ArityError, DTypeError, ShapeError, GuardError: arguments that do not fit. 64-bit programs need
@@ -51,20 +58,24 @@ def to_jax(program: Any, *, precision: str = "highest", linalg: str = "auto") ->
     """
     if not isinstance(program, GraphProgram):
         raise InvalidConfigError(f"to_jax: expected a program, got {program!r:.60}; use compile")
-    return JaxFunction(program, precision, linalg)
+    return JaxFunction(program, precision, linalg, context)
 
 
 class JaxFunction:
     """A program as a function of jax's, and the owner of the programs derived from it."""
 
     def __init__(
-        self, program: GraphProgram, precision: str = "highest", linalg: str = "auto"
+        self,
+        program: GraphProgram,
+        precision: str = "highest",
+        linalg: str = "auto",
+        context: AdContext | None = None,
     ) -> None:
         self.program = program
         self.precision = precision
         self.linalg = linalg
         self._derived: BoundedCache[Any] = BoundedCache(256)
-        self._context = AdContext()
+        self._context = AdContext() if context is None else context
 
     def __call__(self, *args: Any) -> Any:
         """The tree that the program's function returns."""
