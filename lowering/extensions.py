@@ -8,8 +8,20 @@ from typing import Any
 
 from tenferro.errors import DuplicateFamilyError, InvalidConfigError
 from tenferro.program import GraphProgram
+from tenferro.rules.family_id import check_family_id
 
-__all__ = ["lowering_of", "lowerings_in", "register_extension_lowering", "registration_count"]
+__all__ = [
+    "INLINE",
+    "PLATFORMS",
+    "lowering_of",
+    "lowerings_in",
+    "register_extension_lowering",
+    "registration_count",
+]
+
+PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
+INLINE = "inline"
+"""Stands for compilers that know no custom call."""
 
 Rule = Callable[..., Any]
 _RULES: dict[tuple[str, str | None], Rule] = {}
@@ -32,8 +44,15 @@ def register_extension_lowering(
 
     Raises:
         DuplicateFamilyError: there is a rule for that family and platform, and `replace` is not set.
-        InvalidConfigError: the rule is no function.
+        InvalidConfigError: the rule is no function, or the platform none that is lowered for.
+        MalformedFamilyIdError: the id is not `<package>.<name>.v<major>`.
     """
+    check_family_id(family_id)
+    if platform not in (None, INLINE, *PLATFORMS):
+        raise InvalidConfigError(
+            f"register_extension_lowering: platform is one of {(*PLATFORMS, INLINE)} or None for all, "
+            f"got {platform!r}"
+        )
     if not callable(rule):
         raise InvalidConfigError(
             f"register_extension_lowering: rule is a function, got {rule!r:.60}"
@@ -49,7 +68,7 @@ def register_extension_lowering(
 
 def lowering_of(family_id: str, platform: str, linalg: str = "library") -> Rule | None:
     """The rule for that platform, else the one for all; if `linalg` is "inline", that one first."""
-    places = [platform, None] if linalg == "library" else ["inline", platform, None]
+    places = [platform, None] if linalg == "library" else [INLINE, platform, None]
     return next((_RULES[family_id, p] for p in places if (family_id, p) in _RULES), None)
 
 

@@ -126,7 +126,7 @@ class GraphEmitter:
 
 def _scalar(number: Any, dtype: DType) -> Any:
     """A number in a dtype; a float is rounded to a narrower one, and nothing else is changed."""
-    array = np.asarray(number)
+    array: Any = np.asarray(number)
     if array.ndim or array.dtype.kind in "OSUM":
         raise DTypeError(
             f"{number!r:.60} meets a tensor of {dtype} in a rule; expected a Value or a number: "

@@ -23,6 +23,7 @@ from tenferro.exec.ownership import borrowed, take_ownership
 from tenferro.interruption import is_interruption
 from tenferro.ops.extension import Extension
 from tenferro.program.cache import ExtensionCaches
+from tenferro.rules.family_id import check_family_id
 from tenferro.types import DType, TensorSpec
 
 __all__ = [
@@ -92,8 +93,9 @@ class ExtensionRegistry:
 
         Raises:
             DuplicateFamilyError: the family has a runtime already, and `replace` is not set.
+            MalformedFamilyIdError: its id is not `<package>.<name>.v<major>`.
         """
-        family = runtime.family_id
+        family = check_family_id(getattr(runtime, "family_id", None))
         if family in self._known() and not replace:
             raise DuplicateFamilyError(
                 f"family_id {family!r} already has a runtime on this executor; pass replace=True"

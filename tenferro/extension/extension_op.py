@@ -5,46 +5,18 @@ Source: seed 000, sections 4 to 8; seed 001.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from tenferro.errors import InvalidConfigError, MalformedFamilyIdError, UnsupportedError
+from tenferro.errors import InvalidConfigError, UnsupportedError
+from tenferro.rules.family_id import check_family_id, major_version
 from tenferro.rules.payload import NotWritableError, normal_form, written_form
 
 __all__ = ["ExtensionOp", "check_family_id", "extension_family", "major_version"]
 
-FAMILY_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*\.[A-Za-z_][A-Za-z0-9_]*\.v(0|[1-9][0-9]*)")
-
 Class = TypeVar("Class", bound=type)
-
-
-def check_family_id(family_id: Any) -> str:
-    """The id, if it is `<package>.<name>.v<major>`.
-
-    Raises:
-        MalformedFamilyIdError: it is not.
-
-    >>> check_family_id("tenferro-ext-tropical.fused_dot_general.v1")
-    'tenferro-ext-tropical.fused_dot_general.v1'
-    """
-    if not isinstance(family_id, str) or not FAMILY_ID.fullmatch(family_id):
-        raise MalformedFamilyIdError(
-            f"family_id {family_id!r} does not match the namespaced format "
-            "<package>.<name>.v<major>, such as my-package.fft.v1"
-        )
-    return family_id
-
-
-def major_version(family_id: str) -> int:
-    """The family's version.
-
-    >>> major_version("my-package.fft.v2")
-    2
-    """
-    return int(family_id.rpartition(".v")[2])
 
 
 def extension_family(namespace: str, name: str, version: int) -> Callable[[Class], Class]:

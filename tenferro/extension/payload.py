@@ -34,15 +34,13 @@ def payload_of(op: Any, inside: Inside | None = None) -> dict[str, Any]:
     if isinstance(op, StdTensorOp):
         values = {field.name: getattr(op, field.name) for field in fields(op)}
         return {name: saved_value(value, op.name, inside) for name, value in values.items()}
-    family_id = op.family_id
+    family_id, payload = op.family_id, op.payload_fields()
     if lost := [field.name for field in fields(op) if _is_lost(field)] if is_dataclass(op) else []:
         raise UnsupportedError(
             f"save: {family_id}: {', '.join(lost)} of {type(op).__name__} is not compared and has no "
             "default, so that a file could not bring the op back; give it a default"
         )
-    return {
-        name: saved_value(value, family_id, inside) for name, value in op.payload_fields().items()
-    }
+    return {name: saved_value(value, family_id, inside) for name, value in payload.items()}
 
 
 def _is_lost(entry: Field[Any]) -> bool:

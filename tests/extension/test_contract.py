@@ -123,6 +123,24 @@ def test_12_malformed_family_id(family: Any) -> None:
         program(Bad(1.0))
 
 
+@pytest.mark.parametrize("family", ["scale", "a.b.c", None])
+def test_12_malformed_family_ids_are_not_registered(family: Any) -> None:
+    class Rule(ScaleRule):
+        family_id = family
+
+    runtime = HostReferenceRuntime(family)
+    with pytest.raises(errors.MalformedFamilyIdError):
+        tnf.GraphExecutor(runtimes=[runtime])
+    with pytest.raises(errors.MalformedFamilyIdError):
+        tnf.GraphExecutor().register_runtime(runtime, replace=True)
+    with pytest.raises(errors.MalformedFamilyIdError):
+        ExtensionRuleSet([Rule()])
+    with pytest.raises(errors.MalformedFamilyIdError):
+        lowering.register_extension_lowering(family, lambda op, w, x: x)
+    with pytest.raises(errors.InvalidConfigError, match="'cupu'"):
+        lowering.register_extension_lowering(ID, lambda op, w, x: x, "cupu")
+
+
 def test_12_execution_fails() -> None:
     class Fails(Scale):
         def eager_execute(self, inputs: Any) -> Any:
@@ -259,7 +277,17 @@ def test_expansions_are_held_to_the_declared_types() -> None:
         def lower_to_standard_ops(self, builder: Any, inputs: Any, dtypes: Any, shapes: Any) -> Any:
             raise KeyError("axis")
 
+    class Last(Scale):
+        def lower_to_standard_ops(self, builder: Any, inputs: Any, dtypes: Any, shapes: Any) -> Any:
+            return [-1]
+
+    class Array(Scale):
+        def lower_to_standard_ops(self, builder: Any, inputs: Any, dtypes: Any, shapes: Any) -> Any:
+            return X
+
     for op, words in (
+        (Last(1.0), "got -1"),
+        (Array(1.0), "got array"),
         (Wrong(1.0), r"gives \(f64\[\]\), infer_output_meta declares \(f64\[3\]\)"),
         (Nested(1.0), "no standard op"),
         (Crashes(1.0), "KeyError"),
