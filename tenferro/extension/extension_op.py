@@ -5,10 +5,10 @@ Source: seed 000, sections 4 to 8; seed 001.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
-from uuid import uuid4
 
 from tenferro.errors import InvalidConfigError, UnsupportedError
 from tenferro.rules.family_id import check_family_id, major_version
@@ -126,7 +126,7 @@ class ExtensionOp:
                 return f"{cls.__module__}.{cls.__qualname__}({', '.join(entries)})"
             except NotWritableError:
                 pass  # because there is a text for that
-        return f"{cls.__qualname__}, {uuid4().hex}"
+        return f"{cls.__qualname__}, {os.urandom(16).hex()}"
 
     def _normal_payload(self) -> Any:
         """What equality and hash go by.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, ClassVar
-from uuid import uuid4
 
 from tenferro.dims import GuardLog
 from tenferro.errors import ArityError, InvalidConfigError, TenferroError
@@ -98,7 +98,7 @@ class Extension(StdTensorOp):
     def written(self) -> str:
         """The op in writing: equal texts, in whatever process, mean equal ops; see `payload_text`."""
         text = getattr(self.op, "payload_text", None)
-        return f"Extension({self.family_id}, {uuid4().hex if text is None else text()})"
+        return f"Extension({self.family_id}, {os.urandom(16).hex() if text is None else text()})"
 
     def __str__(self) -> str:
         return f"Extension({self.op})"
