@@ -68,9 +68,16 @@ class ExtensionOp:
     family_id: str
     input_count: int = 1
     output_count: int = 1
-    _normal: Any = (
-        None  # the payload in normal form, of a frozen dataclass that has been asked for it
-    )
+    # The payload in normal form, of a frozen dataclass that has been asked for it; names in slots.
+    _normal: Any = None
+    _slots: tuple[str, ...] = ()
+    _has_default_payload: bool = True
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        slots = vars(cls).get("__slots__", ())
+        cls._slots += (slots,) if isinstance(slots, str) else tuple(slots)
+        cls._has_default_payload = cls.payload_fields is ExtensionOp.payload_fields
 
     def payload_fields(self) -> dict[str, Any]:
         """The parameters that tell two ops of the family apart, by name.
@@ -115,10 +122,7 @@ class ExtensionOp:
         holds what has no name in other processes, the text is another one each time.
         """
         cls = type(self)
-        if (
-            cls.payload_eq is ExtensionOp.payload_eq
-            or cls.payload_fields is not ExtensionOp.payload_fields
-        ):
+        if cls.payload_eq is ExtensionOp.payload_eq or not cls._has_default_payload:
             try:
                 entries = [
                     f"{key}={written_form(value)}" for key, value in self.payload_fields().items()
@@ -136,6 +140,8 @@ class ExtensionOp:
         """
         if self._normal is not None:
             return self._normal
+        if not vars(self) and not self._slots and self._has_default_payload:
+            return ()
         try:
             form = tuple(
                 [(key, normal_form(value)) for key, value in self.payload_fields().items()]
@@ -182,8 +188,6 @@ def _undeclared(op: ExtensionOp) -> list[str]:
     if "__dataclass_params__" in vars(cls):
         return []
     known = {field.name for field in fields(op)} if is_dataclass(op) else set[str]()
-    slots = [getattr(base, "__slots__", ()) for base in cls.__mro__]
-    names = [name for entry in slots for name in ([entry] if isinstance(entry, str) else entry)]
     # What the class knows by that name, such as a cached property, follows from the rest.
     held = [name for name in vars(op) if name not in known and not hasattr(cls, name)]
-    return [*held, *[name for name in names if hasattr(op, name) and name not in known]]
+    return [*held, *[name for name in cls._slots if hasattr(op, name) and name not in known]]

@@ -161,6 +161,27 @@ class WrittenFactory:
         return Written(payload.get("k", 1.0))
 
 
+class Slotted(Plain):
+    __slots__ = ("m",)
+
+    def __init__(self) -> None:
+        self.m = 1
+
+
+class Widened(Signed):
+    """A dataclass's subclass that is none."""
+
+    def __init__(self, k: Any, more: int) -> None:
+        super().__init__(k)
+        vars(self)["more"] = more
+
+
+@pytest.mark.parametrize(("op", "name"), [(Slotted(), "m"), (Widened((1.0,), 2), "more")])
+def test_attributes_that_are_no_fields(op: Any, name: str) -> None:
+    with pytest.raises(errors.UnsupportedError, match=rf"whether {name} of {type(op).__name__}"):
+        tnf.compile(lambda x: apply(op, x), X)
+
+
 def test_ops_that_do_not_say_what_tells_them_apart() -> None:
     with pytest.raises(errors.UnsupportedError, match=rf"{Plain.family_id}.*\bk of Plain.*payload"):
         tnf.compile(lambda x: (apply(Plain(7.0), x), apply(Plain(1.0), x)), X)
