@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import fields, is_dataclass
 from typing import Any
 
 from lowering.emission import emit_instructions
@@ -62,12 +61,12 @@ def _decomposition(op: Extension, w: Writer, operands: tuple[Value, ...], symbol
 
 
 def _attributes(op: Extension) -> str:
-    entries = [f'family_id = "{op.family_id}"']
-    if is_dataclass(op.op):
-        entries += [
-            f"{field.name} = {_attribute(getattr(op.op, field.name))}" for field in fields(op.op)
-        ]
-    return ", ".join(entries)
+    try:
+        payload = op.op.payload_fields()
+    except UnsupportedError:  # which nobody can read back, and a person can
+        payload = {"payload": {"shown": type(op.op).__name__}}
+    entries = [f"{name} = {_attribute(value)}" for name, value in payload.items()]
+    return ", ".join([f'family_id = "{op.family_id}"', *entries])
 
 
 def _attribute(value: Any) -> str:
@@ -77,7 +76,7 @@ def _attribute(value: Any) -> str:
     if isinstance(value, int):
         return f"{value} : i64"
     if isinstance(value, float) and math.isfinite(value):
-        return f"{value!r} : f64"
+        return f"{float.__repr__(value)} : f64"
     if isinstance(value, str):
         return quoted(value)
     if isinstance(value, tuple | list):

@@ -7,12 +7,27 @@ from collections.abc import Callable
 from typing import Any
 
 from tenferro.errors import DuplicateFamilyError, InvalidConfigError
+from tenferro.program import GraphProgram
+from tenferro.rules.family_id import check_family_id
 
-__all__ = ["lowering_of", "register_extension_lowering"]
+__all__ = [
+    "INLINE",
+    "PLATFORMS",
+    "lowering_of",
+    "lowerings_in",
+    "register_extension_lowering",
+    "registration_count",
+]
+
+PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
+INLINE = "inline"
+"""Stands for compilers that know no custom call."""
 
 Rule = Callable[..., Any]
 _RULES: dict[tuple[str, str | None], Rule] = {}
 _LOCK = threading.Lock()
+_REGISTERED: list[tuple[str, str | None]] = []
+"""Each registration, in order; one that replaces another comes again."""
 
 
 def register_extension_lowering(
@@ -25,12 +40,19 @@ def register_extension_lowering(
 
     The writer is the one the emitters use: `writer.op(name, *operands, result=spec)` and its kin
     give values; the rule gives one value, or a tuple, of the declared types. It comes before the
-    family's expansion.
+    family's expansion, from the next run on, also in programs that an executor has compiled.
 
     Raises:
         DuplicateFamilyError: there is a rule for that family and platform, and `replace` is not set.
-        InvalidConfigError: the rule is no function.
+        InvalidConfigError: the rule is no function, or the platform none that is lowered for.
+        MalformedFamilyIdError: the id is not `<package>.<name>.v<major>`.
     """
+    check_family_id(family_id)
+    if platform not in (None, INLINE, *PLATFORMS):
+        raise InvalidConfigError(
+            f"register_extension_lowering: platform is one of {(*PLATFORMS, INLINE)} or None for all, "
+            f"got {platform!r}"
+        )
     if not callable(rule):
         raise InvalidConfigError(
             f"register_extension_lowering: rule is a function, got {rule!r:.60}"
@@ -41,9 +63,20 @@ def register_extension_lowering(
                 f"family_id {family_id!r} already has a lowering for {platform or 'every platform'}"
             )
         _RULES[family_id, platform] = rule
+        _REGISTERED.append((family_id, platform))
 
 
 def lowering_of(family_id: str, platform: str, linalg: str = "library") -> Rule | None:
     """The rule for that platform, else the one for all; if `linalg` is "inline", that one first."""
-    places = [platform, None] if linalg == "library" else ["inline", platform, None]
+    places = [platform, None] if linalg == "library" else [INLINE, platform, None]
     return next((_RULES[family_id, p] for p in places if (family_id, p) in _RULES), None)
+
+
+def lowerings_in(program: GraphProgram, platform: str, linalg: str = "library") -> tuple[Any, ...]:
+    """The rules in force for the program's families, in order: what its text depends on beside itself."""
+    return tuple([lowering_of(family_id, platform, linalg) for family_id in program.families])
+
+
+def registration_count() -> int:
+    """How many rules have been registered: while it stays, so does what `lowering_of` gives."""
+    return len(_REGISTERED)

@@ -8,7 +8,7 @@ from typing import Any
 from lowering.composite import emit_composite
 from lowering.emission import Emitters, emit_instructions
 from lowering.emit import EMITTERS
-from lowering.extensions import lowering_of
+from lowering.extensions import PLATFORMS, lowering_of
 from lowering.extents import Extents
 from lowering.literal import quoted
 from lowering.module import StableHloModule
@@ -23,7 +23,6 @@ from tenferro.types import TensorSpec
 
 __all__ = ["PLATFORMS", "PRECISIONS", "lower_to_stablehlo"]
 
-PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 PRECISIONS = ("highest", "high", "default")
 
 

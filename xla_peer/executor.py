@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from lowering import PLATFORMS, StableHloModule, lower_to_stablehlo
+from lowering.extensions import lowerings_in, registration_count
 from tenferro.errors import BackendFailureError, InvalidConfigError, NonStaticShapeError
 from tenferro.exec.dispatch import as_operand
 from tenferro.program import BoundedCache, CacheStats, GraphProgram
@@ -119,6 +120,7 @@ class XlaExecutor:
         self.device = devices[device]
         self._compiled: BoundedCache[Executable] = BoundedCache(cache_size)
         self._latest: dict[GraphProgram, Plan] = {}
+        self._registrations = registration_count()
         folder = os.environ.get(CACHE_VARIABLE, "") if cache_dir is None else cache_dir
         self.compile_cache = CompileCache(folder, cache_bytes) if folder else None
         forking.watch(self)
@@ -149,6 +151,9 @@ class XlaExecutor:
                 plain, leaves = False, program.check_arguments(arrays)
                 break
         seen = [plain, *[(x.shape, x.dtype, x.strides) for x in leaves]]
+        if self._registrations != registration_count():
+            self._latest.clear()
+            self._registrations = registration_count()
         # What came last has been checked; comparing with it is cheaper than hashing.
         plan = self._latest.get(program)
         if plan is None or plan.seen != seen:
@@ -291,18 +296,29 @@ class XlaExecutor:
     # ---- compiling ---------------------------------------------------------------------------
 
     def _executable(self, program: GraphProgram, variant: Variant) -> Executable:
-        return self._compiled.get((program, variant), lambda: self._compile(program, variant))
+        rules = lowerings_in(program, self._lowered_for, self._linalg)
+        return self._compiled.get(
+            (program, variant, rules), lambda: self._compile(program, variant)
+        )
+
+    @property
+    def _lowered_for(self) -> str:
+        """The platform whose lowerings are used; a plugin that is none of ours takes the CPU's."""
+        return self.platform if self.platform in PLATFORMS else "cpu"
+
+    @property
+    def _linalg(self) -> str:
+        return self.linalg if self.platform in PLATFORMS else "inline"
 
     def _compile(self, program: GraphProgram, variant: Variant) -> Executable:
         shapes, orders, out, donate, cut = variant
         static = program.specialize(program.bind(shapes))
-        known = self.platform in PLATFORMS
         module = lower_to_stablehlo(
             static,
-            self.platform if known else "cpu",
+            self._lowered_for,
             self.precision,
             extensions=self.extensions,
-            linalg=self.linalg if known else "inline",
+            linalg=self._linalg,
             input_orders=orders,
             output_orders=(out,) * len(static.output_specs),
             donate=donate,

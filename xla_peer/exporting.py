@@ -12,6 +12,7 @@ import numpy as np
 
 import tenferro
 from lowering import PLATFORMS, StableHloModule, lower_to_stablehlo, mlir_bindings
+from tenferro.ad import AdContext
 from tenferro.errors import DTypeError, InvalidConfigError, TenferroError
 from tenferro.program import GraphProgram, hoist_constants
 from tenferro.types import DType, TensorSpec, flatten, unflatten
@@ -48,6 +49,7 @@ def export(
     vectors: int | Sequence[Sequence[Any]] = 0,
     gradient: bool = False,
     seed: int = 0,
+    context: AdContext | None = None,
 ) -> Artifact:
     """A program as a portable StableHLO artifact, with its names, structure and versions inside.
 
@@ -67,6 +69,7 @@ def export(
             how many, of random arguments; or the arguments, a tuple for each.
         gradient: export the derivative beside it, and carry vectors of that too.
         seed: of random arguments and cotangents.
+        context: whose rules differentiate for `gradient`.
 
     Raises:
         InvalidConfigError: an unknown platform, target or suffix; platforms that need texts of their
@@ -92,7 +95,7 @@ def export(
     vectors_file = write_vectors(vectors_of(program, cases), seed, versions) if cases else b""
     beside = None
     if gradient:
-        pulled, pulled_cases = _pulled(program, cases, generator)
+        pulled, pulled_cases = _pulled(program, cases, generator, context)
         beside = export(
             pulled,
             platforms=platforms,
@@ -144,7 +147,10 @@ def _cases(
 
 
 def _pulled(
-    program: GraphProgram, cases: Sequence[Sequence[Any]], generator: np.random.Generator
+    program: GraphProgram,
+    cases: Sequence[Sequence[Any]],
+    generator: np.random.Generator,
+    context: AdContext | None,
 ) -> tuple[GraphProgram, list[list[Any]]]:
     """The program of the inputs and cotangents of float outputs that gives cotangents of float inputs, and
     arguments for it.
@@ -157,7 +163,7 @@ def _pulled(
     count = len(program.input_specs)
 
     def pull(*leaves: Any) -> tuple[Any, ...]:
-        _, pulling = float_vjp(program, leaves[:count])
+        _, pulling = float_vjp(program, leaves[:count], context)
         return pulling(tuple(leaves[count:]))
 
     pulled = tenferro.compile(pull, *program.input_specs, *seeded, name=f"{program.name}_gradient")

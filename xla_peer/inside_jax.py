@@ -18,6 +18,7 @@ from typing import Any
 
 import tenferro as tnf
 from lowering import PLATFORMS
+from lowering.extensions import lowerings_in
 from tenferro.ad import AdContext, batch_program
 from tenferro.errors import DTypeError, InvalidConfigError, UnsupportedError
 from tenferro.program import BoundedCache, CacheStats, GraphProgram
@@ -28,7 +29,13 @@ from xla_peer.exporting import module_for
 __all__ = ["JaxFunction", "to_jax"]
 
 
-def to_jax(program: Any, *, precision: str = "highest", linalg: str = "auto") -> Any:
+def to_jax(
+    program: Any,
+    *,
+    precision: str = "highest",
+    linalg: str = "auto",
+    context: AdContext | None = None,
+) -> Any:
     """The program as a function of jax arrays and tracers.
 
     It takes and gives the trees of the program. It can be jitted (and fuses with the code around it),
@@ -38,6 +45,7 @@ def to_jax(program: Any, *, precision: str = "highest", linalg: str = "auto") ->
     Args:
         program: with symbols, it is specialised to the shapes it meets.
         precision, linalg: see `xla_peer.export`.
+        context: whose rules differentiate and batch it.
 
     Raises:
         ArityError, DTypeError, ShapeError, GuardError: arguments that do not fit. 64-bit programs need
@@ -50,20 +58,24 @@ def to_jax(program: Any, *, precision: str = "highest", linalg: str = "auto") ->
     """
     if not isinstance(program, GraphProgram):
         raise InvalidConfigError(f"to_jax: expected a program, got {program!r:.60}; use compile")
-    return JaxFunction(program, precision, linalg)
+    return JaxFunction(program, precision, linalg, context)
 
 
 class JaxFunction:
     """A program as a function of jax's, and the owner of the programs derived from it."""
 
     def __init__(
-        self, program: GraphProgram, precision: str = "highest", linalg: str = "auto"
+        self,
+        program: GraphProgram,
+        precision: str = "highest",
+        linalg: str = "auto",
+        context: AdContext | None = None,
     ) -> None:
         self.program = program
         self.precision = precision
         self.linalg = linalg
         self._derived: BoundedCache[Any] = BoundedCache(256)
-        self._context = AdContext()
+        self._context = AdContext() if context is None else context
 
     def __call__(self, *args: Any) -> Any:
         """The tree that the program's function returns."""
@@ -110,7 +122,13 @@ class JaxFunction:
         def call(*leaves: Any) -> Any:
             return _primitive().bind(*leaves, owner=self, program=program)
 
-        return self._derived.get(("compiled", program), lambda: jax.jit(call))
+        rules = self._rules(program, PLATFORMS)
+        return self._derived.get(("compiled", program, rules), lambda: jax.jit(call))
+
+    def _rules(self, program: GraphProgram, platforms: Sequence[str]) -> tuple[Any, ...]:
+        """The registered lowerings that its text depends on."""
+        places = ("library", "inline")
+        return tuple([lowerings_in(program, name, at) for name in platforms for at in places])
 
     def module(self, program: GraphProgram, platforms: Sequence[str]) -> str:
         """The program as StableHLO for these platforms."""
@@ -119,7 +137,7 @@ class JaxFunction:
         def make() -> str:
             return module_for(program, named, self.precision, self.linalg)[0].plain_text
 
-        return self._derived.get(("module", program, named), make)
+        return self._derived.get(("module", program, named, self._rules(program, named)), make)
 
     def tangents(self, program: GraphProgram, active: tuple[bool, ...]) -> GraphProgram:
         """(xs, x_dots of the active ones) to the y_dots of the outputs that vary."""

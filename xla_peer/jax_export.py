@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lowering import PLATFORMS
+from tenferro.ad import AdContext
 from tenferro.errors import InvalidConfigError, NonStaticShapeError
 from tenferro.files import replacing
 from tenferro.program import GraphProgram
@@ -25,6 +26,7 @@ def export_for_jax(
     path: Any = None,
     precision: str = "highest",
     linalg: str = "inline",
+    context: AdContext | None = None,
 ) -> bytes:
     """A program for programs in jax that have no tenferro: jax's serialisation, gradients included.
 
@@ -38,6 +40,7 @@ def export_for_jax(
             algebra of its own before.
         vjp_order: how many derivatives go along.
         path: where to write it; ".jax" is a good suffix.
+        context: whose rules differentiate.
 
     Raises:
         NonStaticShapeError: symbolic extents; `xla_peer.export` keeps those.
@@ -66,7 +69,7 @@ def export_for_jax(
 
     with pjrt.wide_dtypes():
         avals = [jax.ShapeDtypeStruct(spec.shape, spec.dtype.dtype) for spec in program.input_specs]
-        function = jax.jit(to_jax(program, precision=precision, linalg=linalg))
+        function = jax.jit(to_jax(program, precision=precision, linalg=linalg, context=context))
         exported = export.export(function, platforms=platforms)(*unflatten(program.in_tree, avals))
         content = bytes(exported.serialize(vjp_order=vjp_order))
     if path is not None:

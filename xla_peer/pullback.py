@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tenferro as tnf
+from tenferro.ad import AdContext
 from tenferro.program import GraphProgram
 from tenferro.types import DType, TensorSpec, flatten, unflatten
 
@@ -18,9 +19,13 @@ def active(specs: Sequence[TensorSpec]) -> list[int]:
 
 
 def float_vjp(
-    program: GraphProgram, leaves: Sequence[Any]
+    program: GraphProgram, leaves: Sequence[Any], context: AdContext | None = None
 ) -> tuple[list[Any], Callable[..., tuple[Any, ...]]]:
-    """The leaves of the result, and the pullback: of cotangents of the float ones to those of float inputs."""
+    """The leaves of the result, and the pullback: of cotangents of the float ones to those of float inputs.
+
+    Args:
+        context: whose rules differentiate.
+    """
     chosen, values = active(program.input_specs), list(leaves)
 
     def of_floats(*floats: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -29,5 +34,6 @@ def float_vjp(
         results, _ = flatten(program.run(*unflatten(program.in_tree, values)))
         return tuple([y for y in results if DType.of(y.dtype).is_inexact]), tuple(results)
 
-    _, pull, results = tnf.vjp(of_floats, *[values[number] for number in chosen], has_aux=True)
+    floats = [values[number] for number in chosen]
+    _, pull, results = tnf.vjp(of_floats, *floats, has_aux=True, context=context)
     return list(results), pull

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tenferro.dims import Extent, UpperBound, is_exact
-from tenferro.errors import NonStaticShapeError
+from tenferro.errors import ConcretizationError, DTypeError, NonStaticShapeError
 from tenferro.ops import StdTensorOp
 from tenferro.ops import analytic as an
 from tenferro.ops import elementwise as el
@@ -96,9 +96,10 @@ DIVIDE, NEGATE = el.Divide(), el.Negate()
 
 
 class Value:
-    """One tensor in a rule."""
+    """One tensor in a rule: `+`, `-`, `*`, `/` and comparisons work element by element."""
 
     __slots__ = ("emitter", "handle")
+    __array_ufunc__ = None  # so that NumPy leaves its numbers' operators to those below
 
     def __init__(self, emitter: Any, handle: Any) -> None:
         self.emitter = emitter
@@ -150,6 +151,42 @@ class Value:
 
     def __neg__(self) -> Value:
         return emit(NEGATE, self)
+
+    def __eq__(self, other: Any) -> Any:
+        return self._compared("EQ", other)
+
+    def __ne__(self, other: Any) -> Any:
+        return self._compared("NE", other)
+
+    def __lt__(self, other: Any) -> Any:
+        return self._compared("LT", other)
+
+    def __le__(self, other: Any) -> Any:
+        return self._compared("LE", other)
+
+    def __gt__(self, other: Any) -> Any:
+        return self._compared("GT", other)
+
+    def __ge__(self, other: Any) -> Any:
+        return self._compared("GE", other)
+
+    def _compared(self, direction: str, other: Any) -> Any:
+        # None stands for a zero tangent, which is no Value.
+        return NotImplemented if other is None else compare(self, direction, other)
+
+    __hash__ = None  # type: ignore[assignment]  # because == gives a tensor
+
+    def __bool__(self) -> bool:
+        raise ConcretizationError(
+            f"{self!r} has no elements while a rule is applied, so that Python cannot branch on it; "
+            "choose between tensors by tenferro.extension.algebra.select"
+        )
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        raise DTypeError(
+            "a Value is a tensor inside a derivative rule; use its operators and the functions of "
+            "tenferro.extension.algebra, such as select, exp or reduce_sum"
+        )
 
     def __repr__(self) -> str:
         return f"Value({self.type})"

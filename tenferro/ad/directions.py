@@ -6,7 +6,17 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["inner_product", "random_direction"]
+__all__ = ["direction_generator", "inner_product", "random_direction"]
+
+STREAM = 0x64697265
+"""Beside the seed, so that no direction is the tensor itself, drawn by `np.random.default_rng(seed)`: along it
+whatever does not depend on scale has no derivative to be wrong.
+"""
+
+
+def direction_generator(seed: int) -> np.random.Generator:
+    """What random directions are drawn from."""
+    return np.random.default_rng((seed, STREAM))
 
 
 def random_direction(generator: np.random.Generator, x: Any) -> Any:

@@ -12,6 +12,7 @@ from tenferro.ad.algebra import Value, convert, emit, full, reduce_sum, zeros
 from tenferro.errors import ADRuleUnsupportedError, DuplicateFamilyError, UnsupportedError
 from tenferro.ops import StdTensorOp
 from tenferro.ops.extension import Extension
+from tenferro.rules.family_id import check_family_id
 from tenferro.types import DType
 
 __all__ = ["ExtensionAdRule", "ExtensionRuleSet", "RuleBuilder"]
@@ -59,7 +60,8 @@ class ExtensionAdRule:
     """The derivatives of one family; derive from it and override what there is.
 
     Values in and out are tensors of the graph with operators; None is a zero tangent, an inactive
-    one, and must stay None. A rule emits standard ops, and ops of families that have rules.
+    one, and must stay None. A rule emits standard ops, and ops of families that have rules. What it
+    gives must have the shape and dtype of what it is a tangent or cotangent of.
 
     Attributes:
         family_id: whose ops it differentiates.
@@ -104,14 +106,16 @@ class ExtensionRuleSet(Mapping[str, ExtensionAdRule]):
 
     Raises:
         DuplicateFamilyError: two rules of one family.
+        MalformedFamilyIdError: an id that is not `<package>.<name>.v<major>`.
     """
 
     def __init__(self, rules: Iterable[ExtensionAdRule] = ()) -> None:
         self._rules: dict[str, ExtensionAdRule] = {}
         for rule in rules:
-            if rule.family_id in self._rules:
-                raise DuplicateFamilyError(f"family_id {rule.family_id!r} already has a rule")
-            self._rules[rule.family_id] = rule
+            family_id = check_family_id(getattr(rule, "family_id", None))
+            if family_id in self._rules:
+                raise DuplicateFamilyError(f"family_id {family_id!r} already has a rule")
+            self._rules[family_id] = rule
 
     def __add__(self, other: ExtensionRuleSet) -> ExtensionRuleSet:
         return ExtensionRuleSet([*self.values(), *other.values()])

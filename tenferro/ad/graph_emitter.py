@@ -10,6 +10,7 @@ import numpy as np
 from tenferro.ad.algebra import Value
 from tenferro.ad.extension_rule import ExtensionAdRule
 from tenferro.ad.rule import AdRule
+from tenferro.errors import DTypeError
 from tenferro.graph import Graph, SourceLine
 from tenferro.ops import StdTensorOp
 from tenferro.ops.elementwise import Multiply
@@ -94,11 +95,15 @@ class GraphEmitter:
         return self.graph.types[value]
 
     def scalar(self, number: Any, dtype: DType) -> int:
-        """A rank-0 constant."""
+        """A rank-0 constant.
+
+        Raises:
+            DTypeError: what is no number, or one that the dtype does not hold.
+        """
         key = (repr(number), dtype)
         value = self._scalars.get(key)
         if value is None:
-            constant = Constant.of(np.asarray(number).astype(dtype.dtype))
+            constant = Constant.of(_scalar(number, dtype))
             (value,) = self.graph.add(constant, (), self.source)
             self._scalars[key] = value
             if number == 1 and not dtype.is_complex:
@@ -117,3 +122,22 @@ class GraphEmitter:
     def values(self, handles: Any) -> tuple[Value, ...]:
         """Handles as values of the algebra."""
         return tuple([Value(self, handle) for handle in handles])
+
+
+def _scalar(number: Any, dtype: DType) -> Any:
+    """A number in a dtype; a float is rounded to a narrower one, and nothing else is changed."""
+    array: Any = np.asarray(number)
+    if array.ndim or array.dtype.kind in "OSUM":
+        raise DTypeError(
+            f"{number!r:.60} meets a tensor of {dtype} in a rule; expected a Value or a number: "
+            "tenferro.extension.algebra.constant_like makes a Value of an array"
+        )
+    is_wider = array.dtype.kind == "c" and not dtype.is_complex
+    with np.errstate(all="ignore"):
+        cast = (array.real if is_wider else array).astype(dtype.dtype)
+    if (is_wider or not dtype.is_inexact) and cast != array:
+        raise DTypeError(
+            f"{number!r:.60} meets a tensor of {dtype} in a rule, which does not hold it; "
+            "convert the tensor first"
+        )
+    return cast

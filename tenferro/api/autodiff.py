@@ -430,7 +430,7 @@ def hessian(
     array([[6., 2.],
            [2., 0.]])
     """
-    inner = jacrev(fn, argnums, has_aux, holomorphic)
+    inner = jacrev(fn, argnums, has_aux, holomorphic, context=context)
     return jacfwd(inner, argnums, has_aux, holomorphic, context=context)
 
 
@@ -531,7 +531,7 @@ def hvp(
     """
     primals, tangents = _as_tuple("hvp", "primals", primals), _as_tuple("hvp", "tangents", tangents)
     argnums: Any = 0 if len(primals) == 1 else tuple(range(len(primals)))
-    gradient = grad(fn, argnums, has_aux)
+    gradient = grad(fn, argnums, has_aux, context=context)
     result = jvp(gradient, primals, tangents, has_aux, context=context)
     return (result[1], result[2]) if has_aux else result[1]
 

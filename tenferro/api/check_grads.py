@@ -15,14 +15,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
 
-from tenferro.ad.directions import inner_product, random_direction
+from tenferro.ad import AdContext
+from tenferro.ad.directions import direction_generator, inner_product, random_direction
 from tenferro.api.autodiff import jvp, vjp
 from tenferro.api.compile import compile
+from tenferro.api.phases import invariants, phase_dependence
 from tenferro.errors import GradientMismatchError, InvalidConfigError, TenferroError
 from tenferro.exec.dispatch import apply_all
 from tenferro.exec.kernels import KERNELS
@@ -67,11 +69,17 @@ class GradientCheck:
 
 @dataclass(frozen=True)
 class GradientReport:
-    """All comparisons of one call; `print(report)` shows a table."""
+    """All comparisons of one call; `print(report)` shows a table.
+
+    Attributes:
+        culprit: the op whose rule disagrees.
+        undefined: why there is no derivative to compare with.
+    """
 
     function: str
     checks: tuple[GradientCheck, ...]
     culprit: str = ""
+    undefined: str = ""
 
     @property
     def ok(self) -> bool:
@@ -80,20 +88,23 @@ class GradientReport:
 
     def __str__(self) -> str:
         header = ("derivative", "against", "error", "allowed", "")
+        differs = "differs" if self.undefined else "WRONG"
         rows = [
             (
                 check.derivative,
                 check.method,
                 f"{check.error:.1e}",
                 f"{check.allowed:.1e}",
-                "ok" if check.ok else f"WRONG, most for {check.worst_input}",
+                "ok" if check.ok else f"{differs}, most for {check.worst_input}",
             )
             for check in self.checks
         ]
-        verdict = "are right" if self.ok else "are WRONG"
+        wrong = "are not defined" if self.undefined else "are WRONG"
+        verdict = "are right" if self.ok else wrong
         lines = [f"{self.function}: derivatives {verdict}", *aligned([header, *rows])]
         lines += sorted({check.note for check in self.checks if check.note})
-        return "\n".join([*lines, self.culprit] if self.culprit else lines)
+        lines += [text for text in (self.undefined, self.culprit) if text]
+        return "\n".join(lines)
 
 
 def check_grads(
@@ -105,6 +116,7 @@ def check_grads(
     rtol: float | None = None,
     executor: Any = None,
     seed: int = 0,
+    context: AdContext | None = None,
 ) -> GradientReport:
     """Check the derivatives of `fn` at `args`, up to an order, in both modes.
 
@@ -116,21 +128,23 @@ def check_grads(
             dtype allow.
         executor: a second peer, such as an `XlaExecutor`, that must give the same derivatives.
         seed: of the directions.
+        context: whose rules differentiate, at every order.
 
     Returns:
         The report, when everything is right.
 
     Raises:
         GradientMismatchError: something is not; the message is the report, and names the input, the
-            direction and the first op whose rule disagrees. It is an AssertionError too.
+            direction and the first op whose rule disagrees, or says that the function depends on the phases
+            of singular vectors or eigenvectors and has no derivative. It is an AssertionError too.
         InvalidConfigError: an order below 1, another mode, or no float argument.
 
     >>> import tenferro as tnf
     >>> print(check_grads(lambda x: tnf.sin(x) * x, (np.array([0.5, 2.0]),), order=1))
     <lambda>: derivatives are right
     derivative  against           error    allowed
-    J v         complex step      4.7e-18  1.0e-12  ok
-    J^H w       adjoint identity  1.2e-17  1.0e-12  ok
+    J v         complex step      2.0e-17  1.0e-12  ok
+    J^H w       adjoint identity  2.0e-17  1.0e-12  ok
 
     Source: for the complex step, Squire and Trapp, SIAM Review 40 (1998).
     """
@@ -142,21 +156,31 @@ def check_grads(
         raise InvalidConfigError("check_grads: args are given as a tuple, one entry per argument")
     name = getattr(fn, "__name__", "function")
     function, primals, names = _of_active_leaves(fn, tuple(args))
-    generator = np.random.default_rng(seed)
+    generator = direction_generator(seed)
+    peers = _Peers(AdContext() if context is None else context, executor)
     checks: list[GradientCheck] = []
     level: list[tuple[str, Any]] = [("", function)]
     for _ in range(order):
         above: list[tuple[str, Any]] = []
         for prefix, f in level:
-            found, derived = _check_one(prefix, f, primals, names, modes, rtol, executor, generator)
+            found, derived = _check_one(prefix, f, primals, names, modes, rtol, peers, generator)
             checks += found
             above += derived
         level = above
     report = GradientReport(name, tuple(checks))
     if report.ok:
         return report
-    culprit = _first_wrong_op(function, primals, generator)
-    raise GradientMismatchError(str(GradientReport(name, report.checks, culprit)))
+    program = compile(function, *primals)
+    undefined = phase_dependence(program, primals, generator)
+    culprit = "" if undefined else _first_wrong_op(program, primals, peers.context, generator)
+    raise GradientMismatchError(str(replace(report, culprit=culprit, undefined=undefined)))
+
+
+class _Peers(NamedTuple):
+    """Who computes: whose rules differentiate, and where derivatives are run beside NumPy."""
+
+    context: AdContext
+    executor: Any = None
 
 
 def _of_active_leaves(
@@ -192,17 +216,20 @@ def _check_one(
     names: Sequence[str],
     modes: Sequence[str],
     rtol: float | None,
-    executor: Any,
+    peers: _Peers,
     generator: np.random.Generator,
 ) -> tuple[list[GradientCheck], list[tuple[str, Any]]]:
     """The checks of one function, and its derivatives as functions, for the next order."""
+    context = peers.context
     v = tuple(random_direction(generator, x) for x in primals)
     y = compile(f, *primals).run(*primals)
     w = tuple(random_direction(generator, np.asarray(leaf)) for leaf in y)
     # What reverse mode is compared with: the tangent, or where there is none, an estimate.
     forward = "fwd" in modes
     _, y_dot, doubt = (
-        ("", jvp(f, primals, v)[1], 0.0) if forward else next(_estimates(f, primals, v))
+        ("", jvp(f, primals, v, context=context)[1], 0.0)
+        if forward
+        else next(_estimates(f, primals, v))
     )
     inside = prefix or "f"
     checks: list[GradientCheck] = []
@@ -212,21 +239,21 @@ def _check_one(
         label = "J v" if not prefix else f"J[{inside}] v"
         method, error, trusted = _oracle(f, primals, v, y_dot)
         allowed = trusted if rtol is None else rtol
-        worst = names[0] if len(names) == 1 else _worst_input(f, primals, v, names)
+        worst = names[0] if len(names) == 1 else _worst_input(f, primals, v, names, context)
         checks.append(
             GradientCheck(label, method, worst, error, allowed, _nan_note(f, primals, y_dot))
         )
 
         def pushed(*xs: Any) -> Any:
-            return jvp(f, xs, v)[1]
+            return jvp(f, xs, v, context=context)[1]
 
         derived.append((label, pushed))
-        checks += _on_peer(label, pushed, primals, executor, names[0], precision)
+        checks += _on_peer(label, pushed, primals, peers.executor, names[0], precision)
     if "rev" in modes:
         label = "J^H w" if not prefix else f"J[{inside}]^H w"
 
         def pulled(*xs: Any) -> Any:
-            return vjp(f, *xs)[1](w)
+            return vjp(f, *xs, context=context)[1](w)
 
         x_bar = pulled(*primals)
         parts = [inner_product(a, b) for a, b in zip(x_bar, v, strict=True)]
@@ -239,7 +266,7 @@ def _check_one(
         allowed = max(1e-12, 64 * precision) + doubt if rtol is None else rtol
         checks.append(GradientCheck(label, "adjoint identity", worst, error, allowed, note))
         derived.append((label, pulled))
-        checks += _on_peer(label, pulled, primals, executor, names[0], precision)
+        checks += _on_peer(label, pulled, primals, peers.executor, names[0], precision)
     return checks, derived
 
 
@@ -380,15 +407,17 @@ def _op_in(op: StdTensorOp, dtypes: Mapping[DType, DType]) -> StdTensorOp:
 
 
 def _first_wrong_op(
-    f: Callable[..., Any], primals: tuple[Any, ...], generator: np.random.Generator
+    program: GraphProgram,
+    primals: tuple[Any, ...],
+    context: AdContext,
+    generator: np.random.Generator,
 ) -> str:
-    """Check each instruction alone, at the values it has in the function."""
-    program = compile(f, *primals)
+    """Check each instruction alone, at the values it has in the program."""
     values: dict[int, Any] = dict(zip(program.input_slots, primals, strict=True))
     for instruction in program.instructions:
         inputs = [values[slot] for slot in instruction.inputs]
         values.update(zip(instruction.outputs, apply_all(instruction.op, *inputs), strict=True))
-        if reason := _wrong(instruction.op, inputs, generator):
+        if reason := _wrong(instruction.op, inputs, context, generator):
             types = ", ".join(str(program.types[slot]) for slot in instruction.inputs)
             return f"first op whose rule disagrees: {instruction.op} of {types}: {reason}" + _place(
                 instruction.source
@@ -396,7 +425,9 @@ def _first_wrong_op(
     return "each op's rule is right by itself; a custom rule, or a point without a derivative"
 
 
-def _wrong(op: StdTensorOp, inputs: Sequence[Any], generator: np.random.Generator) -> str:
+def _wrong(
+    op: StdTensorOp, inputs: Sequence[Any], context: AdContext, generator: np.random.Generator
+) -> str:
     active = [i for i, x in enumerate(inputs) if DType.of(x.dtype).is_inexact]
     if not active:
         return ""
@@ -405,14 +436,17 @@ def _wrong(op: StdTensorOp, inputs: Sequence[Any], generator: np.random.Generato
         full = list(inputs)
         for i, x in zip(active, xs, strict=True):
             full[i] = x
-        return tuple(y for y in apply_all(op, *full) if DType.of(y.dtype).is_inexact)
+        outputs = invariants(op, apply_all(op, *full))
+        return tuple(y for y in outputs if DType.of(y.dtype).is_inexact)
 
     primals = tuple(inputs[i] for i in active)
     names = [f"operand {i}" for i in active]
     if not alone(*primals):
         return ""
     try:
-        checks, _ = _check_one("", alone, primals, names, ("fwd", "rev"), None, None, generator)
+        checks, _ = _check_one(
+            "", alone, primals, names, ("fwd", "rev"), None, _Peers(context), generator
+        )
     except TenferroError as error:
         return str(error)
     wrong = next((check for check in checks if not check.ok), None)
@@ -424,13 +458,17 @@ def _place(source: SourceLine | None) -> str:
 
 
 def _worst_input(
-    f: Callable[..., Any], primals: tuple[Any, ...], v: tuple[Any, ...], names: Sequence[str]
+    f: Callable[..., Any],
+    primals: tuple[Any, ...],
+    v: tuple[Any, ...],
+    names: Sequence[str],
+    context: AdContext,
 ) -> str:
     """The input along which alone the derivative is furthest off."""
     errors: list[float] = []
     for index in range(len(primals)):
         alone = tuple(d if i == index else np.zeros_like(d) for i, d in enumerate(v))
-        errors.append(_oracle(f, primals, alone, jvp(f, primals, alone)[1])[1])
+        errors.append(_oracle(f, primals, alone, jvp(f, primals, alone, context=context)[1])[1])
     return names[int(np.argmax(np.nan_to_num(errors, nan=np.inf)))]
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from tenferro.api.tensor import TracedTensor, value_in
-from tenferro.api.tracing import tracing
+from tenferro.api.tracing import current_builder, tracing
 from tenferro.dims import SymDim
-from tenferro.errors import DTypeError, InvalidConfigError, TenferroError
+from tenferro.errors import DTypeError, InvalidConfigError, TenferroError, UnsupportedError
 from tenferro.exec import ExecProgram, GraphExecutor
 from tenferro.exec.dispatch import is_traced
 from tenferro.graph import BodyBuilder, Graph, GraphBuilder, line_of
@@ -108,7 +108,12 @@ def jit(
         cache_size: how many programs are kept, least recently used dropped first.
 
     The result has `.cache_stats()`, `.cache_clear()` and `.lower(*args)`, which gives the program.
-    Called on traced tensors it is `fn` itself.
+    Called on traced tensors it is `fn` itself, and the executor is that of the outer program. Called on eager
+    tensors it is `fn` itself, too, unless an executor is given: that one runs the program on their arrays,
+    and the result is eager constants.
+
+    Raises:
+        UnsupportedError: an executor is given, and an eager tensor's derivatives would be lost.
 
     >>> double = jit(lambda x: x + x)
     >>> double(np.array([1.0])), double(np.array([2.0]))
@@ -120,16 +125,17 @@ def jit(
         return functools.partial(jit, executor=executor, cache_size=cache_size)
     if not callable(fn):
         raise InvalidConfigError(f"jit: expected a function, got {fn!r}")
-    return _Jitted(fn, GraphExecutor() if executor is None else executor, cache_size)
+    return _Jitted(fn, executor, cache_size)
 
 
 class _Jitted:
     """A function with its programs; see `jit`."""
 
-    def __init__(self, fn: Callable[..., Any], executor: Executor, cache_size: int) -> None:
+    def __init__(self, fn: Callable[..., Any], executor: Executor | None, cache_size: int) -> None:
         functools.update_wrapper(self, fn)
         self._fn = fn
-        self._executor = executor
+        self._has_own_executor = executor is not None
+        self._executor: Executor = GraphExecutor() if executor is None else executor
         self._compiler = GraphCompiler()
         self._programs: BoundedCache[GraphProgram] = BoundedCache(cache_size)
         self._latest: tuple[Any, Any, Any] = (None, None, None)
@@ -149,10 +155,30 @@ class _Jitted:
                 self._programs.count_hit()
                 return self._run(self._latest[2], leaves)
             if any([is_traced(leaf) for leaf in leaves]):
+                if self._has_own_executor and not _is_under_trace(leaves):
+                    return self._on_eager(leaves, tree)
                 return self._fn(*args)
         program = self._program(leaves, tree)
         self._latest = (types, tree, program)
         return self._run(program, leaves)
+
+    def _on_eager(self, leaves: list[Any], tree: Any) -> Any:
+        """Run by the executor on the arrays of eager tensors.
+
+        Raises:
+            UnsupportedError: one of them is tracked.
+        """
+        eager = [leaf for leaf in leaves if is_traced(leaf)]
+        if any([leaf.is_tracked for leaf in eager]):
+            name = getattr(self._fn, "__name__", "the function")
+            raise UnsupportedError(
+                f"jit: {name} runs on the executor given, which notes nothing for backward; give it "
+                "x.detach(), or leave the executor out, or differentiate by tenferro.grad on arrays"
+            )
+        arrays = [leaf.array if is_traced(leaf) else leaf for leaf in leaves]
+        results, out_tree = flatten(self._run(self._program(arrays, tree), arrays))
+        adopt = eager[0].runtime.adopt
+        return unflatten(out_tree, [adopt(np.asarray(y)) for y in results])
 
     def _run(self, program: GraphProgram, leaves: Sequence[Any]) -> Any:
         """Run on leaves, where the executor can."""
@@ -186,6 +212,11 @@ class _Jitted:
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
+
+
+def _is_under_trace(leaves: Sequence[Any]) -> bool:
+    """Whether a trace is under way, or a leaf belongs to one."""
+    return current_builder() is not None or any([isinstance(x, TracedTensor) for x in leaves])
 
 
 def _spec_of(leaf: Any, path: str) -> TensorSpec:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tenferro.ad import AdContext
 from tenferro.api.axes import normalize_axis
 from tenferro.api.compile import output_value
 from tenferro.api.elementwise import not_equal
@@ -521,12 +522,16 @@ def _extent(extent: SymDim) -> Any:
 
 
 def map(
-    f: Callable[[Any], Any], xs: Any, *, batch_size: Any = None
+    f: Callable[[Any], Any],
+    xs: Any,
+    *,
+    batch_size: Any = None,
+    context: AdContext | None = None,
 ) -> Any:  # because it is JAX's name
     """F of each slice along the leading axis, one after the other, results stacked.
 
     Where `vmap(f)` computes all slices at once, this needs the memory of one; with `batch_size`, of so
-    many, which `vmap` computes at once.
+    many, which `vmap` computes at once, by the rules of `context`.
 
     Raises:
         as `scan`; InvalidConfigError: a batch size below 1.
@@ -542,6 +547,7 @@ def map(
         raise InvalidConfigError(f"map: batch_size is at least 1, got {batch_size!r}")
     leaves, tree = flatten(xs)
     slices = [as_operand(leaf) for leaf in leaves]
+    batched = vmap(f, context=context)
     n = _length(slices, None)
     if not isinstance(n, int):
         raise NonStaticShapeError(f"map: batch_size needs a number for the leading extent, got {n}")
@@ -550,11 +556,11 @@ def map(
     if whole or not n:
         count = whole // batch_size
         head = [reshape(x[:whole], (count, batch_size, *x.shape[1:])) for x in slices]
-        ys = scan(lambda _, x: ((), vmap(f)(x)), (), unflatten(tree, head), length=count)[1]
+        ys = scan(lambda _, x: ((), batched(x)), (), unflatten(tree, head), length=count)[1]
         flat, y_tree = flatten(ys)
         results.append([reshape(y, (whole, *y.shape[2:])) for y in flat])
     if n > whole:
-        flat, y_tree = flatten(vmap(f)(unflatten(tree, [x[whole:] for x in slices])))
+        flat, y_tree = flatten(batched(unflatten(tree, [x[whole:] for x in slices])))
         results.append(flat)
     joined = results[0] if len(results) == 1 else [
         concatenate(pair) for pair in zip(*results, strict=True)

@@ -21,7 +21,12 @@ __all__ = ["vmap"]
 
 
 def vmap(
-    fn: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, *, cache_size: int = 256
+    fn: Callable[..., Any],
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    *,
+    cache_size: int = 256,
+    context: AdContext | None = None,
 ) -> Any:
     """`fn` over a batch: result i is `fn` of slice i, computed for all at once.
 
@@ -31,6 +36,7 @@ def vmap(
             a prefix of the argument's.
         out_axes: where the axis goes in each result, likewise a prefix of the result.
         cache_size: how many programs are kept, least recently used dropped first.
+        context: whose rules have the `batch_rule` of extension families, beside those of the package.
 
     Raises:
         ShapeError: batches of different sizes, or an axis that is not there.
@@ -45,19 +51,26 @@ def vmap(
     """
     if not callable(fn):
         raise InvalidConfigError(f"vmap: expected a function, got {fn!r:.60}")
-    return _Mapped(fn, in_axes, out_axes, cache_size)
+    return _Mapped(fn, in_axes, out_axes, cache_size, AdContext() if context is None else context)
 
 
 class _Mapped:
     """A function with its batched programs; see `vmap`."""
 
-    def __init__(self, fn: Callable[..., Any], in_axes: Any, out_axes: Any, size: int) -> None:
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        in_axes: Any,
+        out_axes: Any,
+        size: int,
+        context: AdContext,
+    ) -> None:
         functools.update_wrapper(self, fn)
         self._fn = fn
         self._in_axes = in_axes
         self._out_axes = out_axes
         self._compiler = GraphCompiler()
-        self._context = AdContext()
+        self._context = context
         self._programs: BoundedCache[GraphProgram] = BoundedCache(size)
 
     def __call__(self, *args: Any) -> Any:

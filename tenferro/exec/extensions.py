@@ -19,13 +19,12 @@ from tenferro.errors import (
     TenferroError,
     UnsupportedError,
 )
+from tenferro.exec.ownership import borrowed, take_ownership
 from tenferro.interruption import is_interruption
 from tenferro.ops.extension import Extension
 from tenferro.program.cache import ExtensionCaches
+from tenferro.rules.family_id import check_family_id
 from tenferro.types import DType, TensorSpec
-
-Declared = dict[tuple[Any, ...], tuple[Extension, tuple[TensorSpec, ...]]]
-"""For the shapes and dtypes of inputs, an op and the types of its outputs."""
 
 __all__ = [
     "ExtensionRegistry",
@@ -48,7 +47,11 @@ class ExtensionRuntime:
     order: str = "F"
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
-        """The outputs, in order, of the dtypes and shapes that the op declares."""
+        """The outputs, in order, of the dtypes and shapes that the op declares.
+
+        Inputs are borrowed: they are read-only, and valid during the call. Outputs are given away:
+        one that shares memory with an input, another output, or anything kept is copied.
+        """
         raise NotImplementedError
 
 
@@ -86,17 +89,19 @@ class ExtensionRegistry:
         return self._runtimes
 
     def register(self, runtime: ExtensionRuntime, *, replace: bool = False) -> None:
-        """Execute the family of `runtime` by it.
+        """Execute the family of `runtime` by it, from the next call on, also in programs that have run.
 
         Raises:
             DuplicateFamilyError: the family has a runtime already, and `replace` is not set.
+            MalformedFamilyIdError: its id is not `<package>.<name>.v<major>`.
         """
-        family = runtime.family_id
+        family = check_family_id(getattr(runtime, "family_id", None))
         if family in self._known() and not replace:
             raise DuplicateFamilyError(
                 f"family_id {family!r} already has a runtime on this executor; pass replace=True"
             )
         self._runtimes[family] = runtime
+        self.caches.forget(family)  # because another runtime's plans mean nothing to this one
 
     def __contains__(self, family_id: str) -> bool:
         return family_id in self._known()
@@ -114,8 +119,30 @@ class ExtensionRegistry:
                 f"extension: {family}: not registered; register its runtime on the executor, or "
                 f"HostReferenceRuntime({family!r}) to run it by its own eager_execute"
             )
-        declared: Declared = {}
-        return lambda carrier, *arrays: execute(runtime, carrier, arrays, self.caches, declared)
+        runtimes, declared = self._known(), Declared()
+        # The runtime is looked up at each call, so that one that replaces it is used at once.
+        return lambda carrier, *arrays: execute(
+            runtimes[family], carrier, arrays, self.caches, declared
+        )
+
+
+class Declared:
+    """The types that an op declares for the inputs that came last."""
+
+    __slots__ = ("_latest",)
+
+    def __init__(self) -> None:
+        self._latest: tuple[Any, Any, tuple[TensorSpec, ...]] = (None, None, ())
+
+    def types(self, carrier: Extension, arrays: Sequence[Any]) -> tuple[TensorSpec, ...]:
+        """The types of the outputs."""
+        types_in = [(x.shape, x.dtype) for x in arrays]
+        op, known, declared = self._latest
+        if op is not carrier or types_in != known:
+            specs = [TensorSpec.of(shape, DType.of(dtype)) for shape, dtype in types_in]
+            declared = carrier.infer(*specs)
+            self._latest = carrier, types_in, declared
+        return declared
 
 
 def execute(
@@ -123,19 +150,17 @@ def execute(
     carrier: Extension,
     arrays: Sequence[Any],
     caches: ExtensionCaches,
-    known: Declared | None = None,
+    declared: Declared,
 ) -> Any:
-    """Run one op, and hold it to what it declared.
-
-    Args:
-        known: what this op declared for inputs before; it is kept for the latest ones.
+    """Run one op on read-only inputs, and hold it to what it declared; outputs own their memory.
 
     Raises:
         BackendFailureError: the runtime failed.
         InvalidConfigError: another number, dtype or shape of outputs than declared.
     """
     family = carrier.family_id
-    inputs = [np.asfortranarray(x) if runtime.order == "F" and x.ndim else x for x in arrays]
+    is_columns = runtime.order == "F"
+    inputs = [borrowed(np.asfortranarray(x) if is_columns and x.ndim else x) for x in arrays]
     try:
         result = runtime.execute(carrier.op, inputs, caches)
     except TenferroError as error:
@@ -145,30 +170,63 @@ def execute(
     except Exception as error:
         if is_interruption(error):
             raise
-        raise BackendFailureError(
-            f"extension: family_id={family}: {type(error).__name__}: {error}"
-        ) from error
-    outputs = (result,) if isinstance(result, np.ndarray | np.generic) else tuple(result)
-    if len(outputs) != carrier.output_count:
-        raise InvalidConfigError(
-            f"extension: family_id={family}: execution gives {len(outputs)} outputs, output_count "
-            f"declares {carrier.output_count}"
-        )
-    outputs = tuple(np.asarray(y) for y in outputs)
-    known = {} if known is None else known
-    given = tuple([(x.shape, x.dtype) for x in inputs])
-    op, declared = known.get(given, (None, ()))
-    if op is not carrier:
-        known.clear()
-        declared = carrier.infer(*[TensorSpec.of(x.shape, DType.of(x.dtype)) for x in inputs])
-        known[given] = carrier, declared
-    for index, (y, spec) in enumerate(zip(outputs, declared, strict=True)):
-        if DType.of(y.dtype) is not spec.dtype or y.shape != spec.shape:
+        raise _failure(family, error) from error
+    types = declared.types(carrier, arrays)
+    outputs = _outputs(family, result, len(types))
+    del result  # because it may be a list that refers to the outputs
+    for index, spec in enumerate(types):
+        if DType.of(outputs[index].dtype) is not spec.dtype or outputs[index].shape != spec.shape:
             raise InvalidConfigError(
                 f"extension: family_id={family}: output {index} is "
-                f"{TensorSpec.of(y.shape, DType.of(y.dtype))}, infer_output_meta declares {spec}"
+                f"{TensorSpec.of(outputs[index].shape, DType.of(outputs[index].dtype))}, "
+                f"infer_output_meta declares {spec}"
             )
-    return outputs[0] if len(outputs) == 1 else outputs
+    take_ownership(outputs)
+    return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+
+def _failure(family: str, error: Exception) -> BackendFailureError:
+    """What is raised where a runtime failed."""
+    help_ = (
+        "; inputs are read-only, because they belong to the caller: write to a copy, "
+        "inputs[0].copy()"
+        if isinstance(error, ValueError) and "read-only" in str(error)
+        else ""
+    )
+    return BackendFailureError(
+        f"extension: family_id={family}: {type(error).__name__}: {error}{help_}"
+    )
+
+
+def _outputs(family: str, result: Any, count: int) -> list[Any]:
+    """What a runtime gave, as a list of arrays.
+
+    Raises:
+        InvalidConfigError: another number of them, or what is no array.
+    """
+    if isinstance(result, np.ndarray | np.generic):
+        outputs: list[Any] = [result]
+    elif isinstance(result, Iterable):
+        outputs = list(result)
+    else:
+        raise InvalidConfigError(
+            f"extension: family_id={family}: execution gives a list of arrays, "
+            f"got {type(result).__name__}"
+        )
+    if len(outputs) != count:
+        raise InvalidConfigError(
+            f"extension: family_id={family}: execution gives {len(outputs)} outputs, output_count "
+            f"declares {count}"
+        )
+    for index in range(count):
+        if isinstance(outputs[index], np.ma.MaskedArray):
+            raise InvalidConfigError(
+                f"extension: family_id={family}: output {index} is a masked array, whose mask would "
+                "be lost; fill it first"
+            )
+        if type(outputs[index]) is not np.ndarray:
+            outputs[index] = np.asarray(outputs[index])
+    return outputs
 
 
 _default_runtimes: list[Callable[[], Iterable[ExtensionRuntime]]] = []

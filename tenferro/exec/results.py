@@ -17,7 +17,7 @@ import numpy as np
 from tenferro.exec.aligned import aligned_bytes, rounded
 from tenferro.exec.memory import ArenaStats, checked_capacity
 
-__all__ = ["ResultMemory"]
+__all__ = ["ResultMemory", "is_lent"]
 
 
 class ResultMemory:
@@ -98,6 +98,15 @@ class ResultMemory:
         with self._lock:
             self._settle()
             return ArenaStats(self._reused, self._made, self._held(), self.capacity)
+
+
+def is_lent(array: Any) -> bool:
+    """Whether a `ResultMemory` has lent this array: whoever holds it alone, holds its memory alone.
+
+    >>> is_lent(ResultMemory(0).take(64)), is_lent(np.zeros(64, np.uint8))
+    (True, False)
+    """
+    return any([type(reference) is _Lent for reference in weakref.getweakrefs(array)])
 
 
 class _Lent(weakref.ref[Any]):

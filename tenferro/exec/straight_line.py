@@ -558,8 +558,8 @@ class _Writer:
                 self.lookers[slot] = 1
             return
         owners = {o for s in step.input_slots for o in self.owners.get(s, (FOREIGN,))}
-        if not owners or isinstance(step.op, Extension):
-            owners.add(FOREIGN)  # because a runtime may give what it keeps
+        if not owners:
+            owners.add(FOREIGN)
         for slot in step.output_slots:
             self.owners[slot] = tuple(sorted(owners))
             for owner in owners & self.lookers.keys():

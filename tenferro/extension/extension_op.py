@@ -5,44 +5,18 @@ Source: seed 000, sections 4 to 8; seed 001.
 
 from __future__ import annotations
 
-import re
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
-from tenferro.errors import InvalidConfigError, MalformedFamilyIdError
+from tenferro.errors import InvalidConfigError, UnsupportedError
+from tenferro.rules.family_id import check_family_id, major_version
+from tenferro.rules.payload import NotWritableError, normal_form, written_form
 
 __all__ = ["ExtensionOp", "check_family_id", "extension_family", "major_version"]
 
-FAMILY_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*\.[A-Za-z_][A-Za-z0-9_]*\.v(0|[1-9][0-9]*)")
-
 Class = TypeVar("Class", bound=type)
-
-
-def check_family_id(family_id: Any) -> str:
-    """The id, if it is `<package>.<name>.v<major>`.
-
-    Raises:
-        MalformedFamilyIdError: it is not.
-
-    >>> check_family_id("tenferro-ext-tropical.fused_dot_general.v1")
-    'tenferro-ext-tropical.fused_dot_general.v1'
-    """
-    if not isinstance(family_id, str) or not FAMILY_ID.fullmatch(family_id):
-        raise MalformedFamilyIdError(
-            f"family_id {family_id!r} does not match the namespaced format "
-            "<package>.<name>.v<major>, such as my-package.fft.v1"
-        )
-    return family_id
-
-
-def major_version(family_id: str) -> int:
-    """The family's version.
-
-    >>> major_version("my-package.fft.v2")
-    2
-    """
-    return int(family_id.rpartition(".v")[2])
 
 
 def extension_family(namespace: str, name: str, version: int) -> Callable[[Class], Class]:
@@ -71,7 +45,7 @@ class ExtensionOp:
     """An operation that other packages define: identity, arity, shape rule, and what else it can do.
 
     Derive a frozen dataclass whose fields are the parameters that change the meaning; it then has
-    `payload_hash` and `payload_eq`. Tensors are inputs, not fields.
+    `payload_fields`, `payload_hash` and `payload_eq`. Tensors are inputs, not fields.
 
     Attributes:
         family_id: `<package>.<name>.v<major>`; see `extension_family`.
@@ -94,31 +68,93 @@ class ExtensionOp:
     family_id: str
     input_count: int = 1
     output_count: int = 1
+    # The payload in normal form, of a frozen dataclass that has been asked for it; names in slots.
+    _normal: Any = None
+    _slots: tuple[str, ...] = ()
+    _has_default_payload: bool = True
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        slots = vars(cls).get("__slots__", ())
+        cls._slots += (slots,) if isinstance(slots, str) else tuple(slots)
+        cls._has_default_payload = cls.payload_fields is ExtensionOp.payload_fields
+
+    def payload_fields(self) -> dict[str, Any]:
+        """The parameters that tell two ops of the family apart, by name.
+
+        They decide equality, hash and fingerprint, and are what a file and a composite's attributes hold;
+        a factory makes the op anew from them. Those of a dataclass are the fields that its constructor
+        takes and that are compared; override it for a class that is none.
+
+        Raises:
+            UnsupportedError: the op has attributes that are no fields of a dataclass.
+
+        >>> class Shift(ExtensionOp):
+        ...     family_id = "example.shift.v1"
+        ...     def __init__(self, places):
+        ...         self.places = places
+        ...     def payload_fields(self):
+        ...         return {"places": self.places}
+        >>> Shift(1).payload_eq(Shift(1)), Shift(1).payload_eq(Shift(True))
+        (True, False)
+        """
+        if attributes := _undeclared(self):
+            raise UnsupportedError(
+                f"extension: family_id={self.family_id}: whether {', '.join(attributes)} of "
+                f"{type(self).__name__} tell two ops apart is not known, because they are no fields of a "
+                "dataclass; declare a frozen dataclass, or define payload_fields()"
+            )
+        names = [f.name for f in fields(self) if f.compare and f.init] if is_dataclass(self) else []
+        return {name: getattr(self, name) for name in names}
 
     def payload_hash(self) -> int:
         """A hash of everything that `payload_eq` compares; no transient state."""
-        try:
-            return hash(self._payload())
-        except TypeError as error:
-            raise InvalidConfigError(
-                f"extension: family_id={self.family_id}: the payload is not hashable ({error}); use "
-                "tuples instead of lists, or define payload_hash and payload_eq"
-            ) from None
+        return hash(self._normal_payload())
 
     def payload_eq(self, other: Any) -> bool:
         """Whether the payloads mean the same; called for ops of one family."""
-        return type(self) is type(other) and self._payload() == other._payload()
+        return type(self) is type(other) and self._normal_payload() == other._normal_payload()
 
-    def _payload(self) -> tuple[Any, ...]:
-        if not is_dataclass(self):
+    def payload_text(self) -> str:
+        """The payload in writing, for fingerprints: equal texts, in whatever process, mean equal payloads.
+
+        Where that cannot be had, because `payload_eq` is overridden and `payload_fields` is not, or the payload
+        holds what has no name in other processes, the text is another one each time.
+        """
+        cls = type(self)
+        if cls.payload_eq is ExtensionOp.payload_eq or not cls._has_default_payload:
+            try:
+                entries = [
+                    f"{key}={written_form(value)}" for key, value in self.payload_fields().items()
+                ]
+                return f"{cls.__module__}.{cls.__qualname__}({', '.join(entries)})"
+            except NotWritableError:
+                pass  # because there is a text for that
+        return f"{cls.__qualname__}, {os.urandom(16).hex()}"
+
+    def _normal_payload(self) -> Any:
+        """What equality and hash go by.
+
+        Raises:
+            InvalidConfigError: a value that has no hash.
+        """
+        if self._normal is not None:
+            return self._normal
+        if not vars(self) and not self._slots and self._has_default_payload:
             return ()
-        # The type beside each value, because True == 1 and 0.0 == -0.0.
-        return tuple(
-            (type(value), repr(value) if isinstance(value, float) else value)
-            for field in fields(self)
-            if field.compare
-            for value in (getattr(self, field.name),)
-        )
+        try:
+            form = tuple(
+                [(key, normal_form(value)) for key, value in self.payload_fields().items()]
+            )
+        except TypeError as error:
+            raise InvalidConfigError(
+                f"extension: family_id={self.family_id}: the payload is not hashable ({error}); use "
+                "tuples instead of lists, frozensets instead of sets and tuples of pairs instead of "
+                "dicts, or define payload_hash and payload_eq"
+            ) from None
+        if is_dataclass(self) and type(self).__dataclass_params__.frozen:  # pyright: ignore[reportAttributeAccessIssue]  # because every dataclass has them
+            vars(self)["_normal"] = form
+        return form
 
     def infer_output_meta(self, input_dtypes: Sequence[Any], input_shapes: Sequence[Any]) -> Any:
         """One (dtype, shape) per output.
@@ -144,3 +180,14 @@ class ExtensionOp:
             ExtensionLoweringError: the payload or the metadata make no sense.
         """
         return None
+
+
+def _undeclared(op: ExtensionOp) -> list[str]:
+    """Names of what an op holds beside its class and the fields of a dataclass."""
+    cls = type(op)
+    if "__dataclass_params__" in vars(cls):
+        return []
+    known = {field.name for field in fields(op)} if is_dataclass(op) else set[str]()
+    # What the class knows by that name, such as a cached property, follows from the rest.
+    held = [name for name in vars(op) if name not in known and not hasattr(cls, name)]
+    return [*held, *[name for name in cls._slots if hasattr(op, name) and name not in known]]

@@ -97,9 +97,18 @@ def register_extension(factory: Any) -> None:
     Raises:
         DuplicateFamilyError: the family is registered already.
         MalformedFamilyIdError: its id is not `<package>.<name>.v<major>`.
+        RegistrationError: its version is not the major one of its id, or it makes no ops.
     """
     made: ExtensionFactory = OpFactory(factory) if isinstance(factory, type) else factory
-    family_id = check_family_id(made.family_id)
+    family_id = check_family_id(getattr(made, "family_id", None))
+    version = getattr(made, "version", None)
+    if version != major_version(family_id):
+        raise RegistrationError(
+            f"{family_id}: the factory has version {version!r}, and its id says "
+            f"{major_version(family_id)}; another version is another family id"
+        )
+    if not callable(getattr(made, "instantiate", None)):
+        raise RegistrationError(f"{family_id}: {type(made).__name__} has no instantiate(payload)")
     with _LOCK:
         if family_id in _known():
             raise DuplicateFamilyError(f"family_id {family_id!r} already registered")

@@ -233,12 +233,27 @@ def _loaded_steps(
                 f"load: instruction {entry['outputs']} reads what is not there"
             )
         made = graph.add(op, tuple(values[slot] for slot in entry["inputs"]), place)
+        if isinstance(op, Extension):
+            _require_types(op, [graph.types[value] for value in made], entry["types"])
         values.extend(made)
     guards = [
         Guard(parse_dim(lhs), str(relation), parse_dim(rhs), str(reason), source)
         for lhs, relation, rhs, reason, source in document["guards"]
     ]
     return graph, [values[slot] for slot in document["outputs"]], guards
+
+
+def _require_types(op: Extension, types: Sequence[TensorSpec], saved: Sequence[str]) -> None:
+    """An op of the same payload must give what the saved one gave.
+
+    Raises:
+        UnsupportedError: it does not.
+    """
+    if list(types) != [TensorSpec.parse(text) for text in saved]:
+        raise UnsupportedError(
+            f"extension: {op.family_id}: the graph's op gives ({', '.join(saved)}), the registered one "
+            f"({', '.join(map(str, types))}); another meaning needs another major version"
+        )
 
 
 def _loaded_place(source: Sequence[Any]) -> SourceLine:
@@ -282,13 +297,20 @@ def _loaded_extension(entry: Mapping[str, Any], payload: dict[str, Any], skip: b
     family_id = check_family_id(entry["extension"])
     factory = lookup_extension_factory(family_id)
     if factory is not None:
-        return factory.instantiate(payload)
+        op = factory.instantiate(payload)
+        if getattr(op, "family_id", None) != family_id:
+            raise UnsupportedError(
+                f"extension: {family_id}: the registered factory gives {op!r:.60}, which is no op of "
+                "that family"
+            )
+        return op
     stem = family_id.rpartition(".v")[0]
-    other = [name for name in registered_families() if name.rpartition(".v")[0] == stem]
-    if other:
+    known = [name for name in registered_families() if name.rpartition(".v")[0] == stem]
+    if known:
+        versions = ", ".join([f"v{version}" for version in sorted(map(major_version, known))])
         raise UnsupportedError(
             f"extension: {family_id}: version mismatch, graph has v{major_version(family_id)}, "
-            f"runtime has v{major_version(other[-1])} ({other[-1]})"
+            f"runtime has {versions}"
         )
     if not skip:
         raise UnsupportedError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, ClassVar
 
 from tenferro.dims import GuardLog
@@ -93,6 +94,11 @@ class Extension(StdTensorOp):
 
     def __hash__(self) -> int:
         return hash((Extension, self.op.family_id, self.op.payload_hash()))
+
+    def written(self) -> str:
+        """The op in writing: equal texts, in whatever process, mean equal ops; see `payload_text`."""
+        text = getattr(self.op, "payload_text", None)
+        return f"Extension({self.family_id}, {os.urandom(16).hex() if text is None else text()})"
 
     def __str__(self) -> str:
         return f"Extension({self.op})"

@@ -165,5 +165,11 @@ class ExtensionCaches:
         for store in self._stores.values():
             store.clear()
 
+    def forget(self, family_id: str) -> None:
+        """Empty the stores of one family."""
+        for key, store in self._stores.items():
+            if key.family_id == family_id:
+                store.clear()
+
     def __len__(self) -> int:
         return sum(len(store) for store in self._stores.values())

@@ -98,7 +98,13 @@ def _expanded(
         ).at(place) from error
     if found is None:
         return None
-    outputs = (found,) if isinstance(found, int) else tuple(found)
+    outputs: tuple[int, ...] = tuple(found) if isinstance(found, list | tuple) else (found,)
+    for value in outputs:
+        if type(value) is not int or not 0 <= value < len(graph.types):
+            raise ExtensionLoweringError(
+                f"extension: {op.family_id}: lower_to_standard_ops gives values that builder.emit "
+                f"gave, or its inputs; got {value!r:.60}"
+            ).at(place)
     declared = op.infer(*specs)
     types = tuple(graph.types[value] for value in outputs)
     if types != declared:

@@ -12,6 +12,7 @@ from tenferro.dims import Guard, SymDim, is_exact
 from tenferro.errors import ArityError, NonStaticShapeError
 from tenferro.graph import Graph, SourceLine
 from tenferro.ops.control import ControlOp
+from tenferro.ops.extension import Extension
 from tenferro.ops.source import Constant
 from tenferro.program.arguments import bind_symbols, check_arguments, check_leaves
 from tenferro.program.instructions import Instruction, instructions_of
@@ -117,6 +118,18 @@ class GraphProgram:
         """True when every extent of every slot is a number."""
         return all(spec.is_static for spec in self.types)
 
+    @cached_property
+    def families(self) -> tuple[str, ...]:
+        """Ids of the extension families that it calls, in loops and branches too, in alphabetical order."""
+        called: set[str] = set()
+        for instruction in self.instructions:
+            op = instruction.op
+            if isinstance(op, Extension):
+                called.add(op.family_id)
+            elif isinstance(op, ControlOp):
+                called.update(*[part.program.families for part in op.parts])
+        return tuple(sorted(called))
+
     def run(self, *arrays: Any) -> Any:
         """Run natively on NumPy: the tree that the function returns, of fresh arrays.
 
@@ -213,14 +226,19 @@ class GraphProgram:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A digest of the meaning: equal programs have equal fingerprints, in every process."""
+        """A digest of the meaning: equal programs have equal fingerprints, in every process.
+
+        A program with an extension op whose payload cannot be written down has a fingerprint that is its
+        own, equal to no other; see `ExtensionOp.payload_text`.
+        """
         import hashlib  # because importing it takes long, and few programs are asked
 
         digest = hashlib.sha256(f"{self.input_specs}{self.output_slots}{self.guards}".encode())
         digest.update(f"{self.in_tree}{self.out_tree}".encode())
         for instruction in self.instructions:
             op = instruction.op
-            digest.update(f"{op!r}{instruction.inputs}{instruction.outputs}".encode())
+            text = op.written() if isinstance(op, Extension) else repr(op)
+            digest.update(f"{text}{instruction.inputs}{instruction.outputs}".encode())
             if isinstance(op, Constant):
                 digest.update(op.data)
             elif isinstance(op, ControlOp):

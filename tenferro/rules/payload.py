@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Iterable
+from dataclasses import fields
+from enum import Enum
 from typing import Any
+
+import numpy as np
 
 from tenferro.dims import DimExpr, SymDim
 from tenferro.errors import AxisError, ConcretizationError, InvalidConfigError, ShapeError
 
-__all__ = ["as_bool", "as_dim", "as_dims", "as_edges", "as_int", "as_ints", "distinct_axes"]
+__all__ = [
+    "NotWritableError",
+    "as_bool",
+    "as_dim",
+    "as_dims",
+    "as_edges",
+    "as_int",
+    "as_ints",
+    "distinct_axes",
+    "normal_form",
+    "written_form",
+]
 
 
 def as_int(op: str, field: str, value: Any, minimum: int | None = None) -> int:
@@ -86,3 +102,92 @@ def _iterate(op: str, field: str, values: Any) -> Iterable[Any]:
         return tuple(values)
     except TypeError:
         raise ShapeError(f"{op}: {field} is a sequence, got {values!r}") from None
+
+
+def normal_form(value: Any) -> Any:
+    """What is equal, and has one hash, exactly for payload values that mean the same.
+
+    Types and the signs of zeros count, at any depth, and a NaN is equal to itself; dataclasses are compared
+    by their fields.
+
+    >>> normal_form((1, 0.0)) == normal_form((True, -0.0)), (1, 0.0) == (True, -0.0)
+    (False, True)
+
+    Raises:
+        TypeError: a value that has no hash, such as a list, a dict or an array.
+    """
+    kind = type(value)
+    if isinstance(value, float):
+        return (kind, float.__repr__(value))
+    if isinstance(value, complex):
+        return (kind, float.__repr__(value.real), float.__repr__(value.imag))
+    if isinstance(value, np.generic):
+        return (kind, value.dtype.str, value.tobytes())
+    if isinstance(value, tuple):
+        return (kind, *map(normal_form, value))
+    if isinstance(value, frozenset):
+        return (kind, frozenset(map(normal_form, value)))
+    hash(value)  # because nothing below would
+    if _is_record(value):
+        return (kind, *[normal_form(getattr(value, name)) for name in _compared(value)])
+    return (kind, value)
+
+
+class NotWritableError(Exception):
+    """A value that two processes cannot be sure to write alike."""
+
+
+def written_form(value: Any) -> str:
+    """A payload value in writing, the same in every process: equal exactly where `normal_form` is.
+
+    >>> written_form((1, 0.0, frozenset({"b", "a"}))) == written_form((1, 0.0, frozenset({"a", "b"})))
+    True
+
+    Raises:
+        NotWritableError: an object that is not of plain values, types and functions that can be imported.
+    """
+    kind = type(value)
+    if value is None or kind in (bool, int, str, bytes):
+        return repr(value)
+    if isinstance(value, SymDim | DimExpr):
+        return f"{kind.__name__}({value})"
+    if isinstance(value, Enum):
+        return f"{_importable(kind)}({value.name})"
+    if isinstance(value, float | complex | np.generic):
+        return f"{_importable(kind)}{normal_form(value)[1:]}"
+    if isinstance(value, tuple):
+        return f"{_importable(kind)}({', '.join(map(written_form, value))})"
+    if isinstance(value, frozenset):
+        return f"{_importable(kind)}({', '.join(sorted(map(written_form, value)))})"
+    if _is_record(value):
+        entries = [f"{name}={written_form(getattr(value, name))}" for name in _compared(value)]
+        return f"{_importable(kind)}({', '.join(entries)})"
+    if isinstance(digest := getattr(value, "fingerprint", None), str):
+        return f"{_importable(kind)}({digest})"
+    return _importable(value)
+
+
+def _is_record(value: Any) -> bool:
+    """A dataclass whose equality is that of its fields."""
+    parameters = getattr(type(value), "__dataclass_params__", None)
+    return parameters is not None and parameters.eq and not isinstance(value, Enum)
+
+
+def _compared(record: Any) -> list[str]:
+    return [field.name for field in fields(record) if field.compare]
+
+
+def _importable(value: Any) -> str:
+    """The name of a type or function by which every process finds it.
+
+    Raises:
+        NotWritableError: it has none.
+    """
+    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    if isinstance(module, str) and isinstance(name, str):
+        try:
+            if operator.attrgetter(name)(sys.modules[module]) is value:
+                return f"{module}.{name}"
+        except (AttributeError, KeyError):
+            pass  # because it is local to a function
+    raise NotWritableError(f"{value!r:.60}")

@@ -11,6 +11,7 @@ import pytest
 import tenferro as tnf
 from tenferro.ad.rules import AD_RULES
 from tenferro.errors import GradientMismatchError, InvalidConfigError
+from tenferro.ext.linalg import rules
 from tenferro.ops import analytic, contraction
 from xla_peer import XlaExecutor
 
@@ -83,3 +84,116 @@ def test_options_are_checked() -> None:
         tnf.check_grads(lambda x: x, (3,))
     with pytest.raises(InvalidConfigError, match="tuple"):
         tnf.check_grads(tnf.sin, X)
+
+
+def test_a_direction_is_not_the_tensor_itself() -> None:
+    @tnf.custom_jvp
+    def direction_of(x: Any) -> Any:
+        return x / tnf.linalg.norm(x)
+
+    @direction_of.defjvp
+    def _(primals: Any, tangents: Any) -> Any:
+        ((x,), (v,)) = primals, tangents
+        return direction_of(x), v - x * (tnf.sum(x * v) / tnf.sum(x * x))  # without the norm
+
+    for seed in range(3):
+        x = np.random.default_rng(seed).normal(size=4)
+        with pytest.raises(GradientMismatchError):
+            tnf.check_grads(direction_of, (x,), order=1, seed=seed)
+
+
+def complex_matrix(m: int, n: int, seed: int = 0) -> Any:
+    generator = np.random.default_rng(seed)
+    return generator.normal(size=(m, n)) + 1j * generator.normal(size=(m, n))
+
+
+def hermitian_part(a: Any) -> Any:
+    return a + tnf.conj(a).T
+
+
+def of_svd(a: Any) -> Any:
+    u, _, vh = tnf.linalg.svd(a, full_matrices=False)
+    return tnf.abs(tnf.sum(u + vh))
+
+
+PHASE_DEPENDENT = {
+    "svd": of_svd,
+    "eigh": lambda a: tnf.abs(tnf.sum(tnf.linalg.eigh(hermitian_part(a))[1])),
+    "eig": lambda a: tnf.real(tnf.sum(tnf.linalg.eig(a)[1])),
+    "batched": lambda a: of_svd(tnf.stack([a, 2.0 * a])),
+}
+
+
+@pytest.mark.parametrize("name", PHASE_DEPENDENT)
+def test_functions_of_phases_have_no_derivative(name: str) -> None:
+    with pytest.raises(GradientMismatchError) as caught:
+        tnf.check_grads(PHASE_DEPENDENT[name], (complex_matrix(3, 3),), order=1)
+    text = str(caught.value)
+    assert "derivatives are not defined" in text
+    assert "depends on the phases of the vectors that Extension(" in text
+    assert "test_check_grads.py" in text
+    assert "WRONG" not in text
+    assert "rule disagrees" not in text
+
+
+def of_projectors(a: Any) -> Any:
+    u, s, vh = tnf.linalg.svd(a, full_matrices=False)
+    product = u @ ((s**2)[:, None] * vh)
+    return tnf.abs(product[0, 1]) + tnf.sum(tnf.abs(u[0]) ** 4) + tnf.sum(tnf.abs(vh[0]) ** 4)
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        of_projectors,
+        lambda a: tnf.sum(tnf.abs(tnf.linalg.eigh(hermitian_part(a))[1][0]) ** 4),
+        lambda a: tnf.sum(tnf.abs(tnf.linalg.eig(a)[1][0]) ** 4),
+    ],
+)
+def test_a_fault_beside_vectors_is_not_laid_to_them(
+    fn: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a = complex_matrix(3, 3)
+    assert tnf.check_grads(fn, (a,), order=1).ok
+    wrong = replace(AD_RULES[analytic.Exp], jvp=lambda op, xs, ys, dots: (dots[0],))
+    monkeypatch.setitem(AD_RULES._cells, analytic.Exp, wrong)
+    with pytest.raises(GradientMismatchError, match="first op whose rule disagrees: Exp"):
+        tnf.check_grads(lambda a: tnf.exp(0.1 * fn(a)), (a,), order=1)
+
+
+def doubled(rule: type[Any], output: int) -> tnf.AdContext:
+    """The rule with one tangent twice as large."""
+
+    class Doubled(rule):
+        def linearize(self, *arguments: Any) -> Any:
+            dots = list(super().linearize(*arguments))
+            dots[output] = 2.0 * dots[output]
+            return tuple(dots)
+
+    return tnf.AdContext(replacing=tnf.ExtensionRuleSet([Doubled()]))
+
+
+def of_full_svd(a: Any) -> Any:
+    u, s, _ = tnf.linalg.svd(a)
+    return tnf.sum(s) + tnf.sum(tnf.abs((u[:, 2:] @ tnf.conj(u[:, 2:]).T)[0]) ** 2)
+
+
+@pytest.mark.parametrize("is_complex", [True, False])
+@pytest.mark.parametrize(
+    ("fn", "rule", "output", "shape"),
+    [
+        (of_projectors, rules.SvdRule, 0, (3, 2)),
+        (of_projectors, rules.SvdRule, 2, (2, 3)),
+        (of_full_svd, rules.SvdRule, 0, (3, 2)),
+        (lambda a: tnf.sum(tnf.abs(tnf.linalg.eigh(a)[1][0]) ** 4), rules.EighRule, 1, (3, 3)),
+        (lambda a: tnf.sum(tnf.abs(tnf.linalg.eig(a)[1][0]) ** 4), rules.EigRule, 1, (3, 3)),
+    ],
+)
+def test_a_fault_of_vectors_is_laid_to_them(
+    fn: Any, rule: Any, output: int, shape: Any, is_complex: bool
+) -> None:
+    a = complex_matrix(*shape)
+    a = a if is_complex else a.real
+    assert tnf.check_grads(fn, (a,), order=1).ok
+    with pytest.raises(GradientMismatchError, match=r"WRONG(?s:.*)rule disagrees: Extension\("):
+        tnf.check_grads(fn, (a,), order=1, context=doubled(rule, output))

@@ -10,6 +10,7 @@ import pytest
 
 import lowering
 import tenferro as tnf
+import xla_peer
 from tenferro import errors
 from tenferro.extension import (
     Extension,
@@ -120,6 +121,24 @@ def test_12_malformed_family_id(family: Any) -> None:
 
     with pytest.raises(errors.MalformedFamilyIdError):
         program(Bad(1.0))
+
+
+@pytest.mark.parametrize("family", ["scale", "a.b.c", None])
+def test_12_malformed_family_ids_are_not_registered(family: Any) -> None:
+    class Rule(ScaleRule):
+        family_id = family
+
+    runtime = HostReferenceRuntime(family)
+    with pytest.raises(errors.MalformedFamilyIdError):
+        tnf.GraphExecutor(runtimes=[runtime])
+    with pytest.raises(errors.MalformedFamilyIdError):
+        tnf.GraphExecutor().register_runtime(runtime, replace=True)
+    with pytest.raises(errors.MalformedFamilyIdError):
+        ExtensionRuleSet([Rule()])
+    with pytest.raises(errors.MalformedFamilyIdError):
+        lowering.register_extension_lowering(family, lambda op, w, x: x)
+    with pytest.raises(errors.InvalidConfigError, match="'cupu'"):
+        lowering.register_extension_lowering(ID, lambda op, w, x: x, "cupu")
 
 
 def test_12_execution_fails() -> None:
@@ -241,7 +260,7 @@ def test_a_rule_that_gives_another_number_of_tangents() -> None:
             return None, None
 
     context = tnf.AdContext(ExtensionRuleSet([Two()]))
-    with pytest.raises(errors.InvalidConfigError, match=f"{ID}: linearize gives 2"):
+    with pytest.raises(errors.InvalidConfigError, match=f"{ID}: linearize of .* gives 2"):
         tnf.compile(tnf.grad(lambda x: tnf.sum(apply(Scale(2.0), x)), context=context), X)
 
 
@@ -258,7 +277,17 @@ def test_expansions_are_held_to_the_declared_types() -> None:
         def lower_to_standard_ops(self, builder: Any, inputs: Any, dtypes: Any, shapes: Any) -> Any:
             raise KeyError("axis")
 
+    class Last(Scale):
+        def lower_to_standard_ops(self, builder: Any, inputs: Any, dtypes: Any, shapes: Any) -> Any:
+            return [-1]
+
+    class Array(Scale):
+        def lower_to_standard_ops(self, builder: Any, inputs: Any, dtypes: Any, shapes: Any) -> Any:
+            return X
+
     for op, words in (
+        (Last(1.0), "got -1"),
+        (Array(1.0), "got array"),
         (Wrong(1.0), r"gives \(f64\[\]\), infer_output_meta declares \(f64\[3\]\)"),
         (Nested(1.0), "no standard op"),
         (Crashes(1.0), "KeyError"),
@@ -307,6 +336,31 @@ def test_a_registered_lowering_comes_first_and_is_checked() -> None:
     )
     with pytest.raises(errors.ExtensionLoweringError, match="declares"):
         lowering.lower_to_stablehlo(made)
+
+
+def test_a_lowering_that_is_replaced_is_not_used_again() -> None:
+    @extension_family("tenferro-tests", "relowered", version=1)
+    @dataclass(frozen=True)
+    class Relowered(Scale):
+        pass
+
+    def by(name: str) -> Any:
+        return lambda op, w, x: w.op(name, x, result=x.spec)
+
+    made = program(Relowered(3.0))
+    other = tnf.compile(lambda x: x + x, X)
+    called = xla_peer.to_jax(tnf.compile(lambda x: apply(Relowered(3.0), x), X.astype("f4")))
+    xla = XlaExecutor("cpu")
+    results, inside = [], []
+    for rule in (None, by("negate"), by("abs")):
+        if rule is not None:
+            lowering.register_extension_lowering(Relowered.family_id, rule, replace=True)
+        for _ in range(2):
+            results.append(xla.run(made, X)[1])
+            inside.append(float(called(X.astype("f4"))[1]))
+            xla.run(other, X)
+    assert results == inside == [6.0, 6.0, -2.0, -2.0, 2.0, 2.0]
+    assert xla.cache_stats().misses == 4
 
 
 def test_runtimes_get_dense_arrays_and_bounded_caches() -> None:

@@ -135,6 +135,37 @@ def test_11_another_major_version_and_malformed_ids(tmp_path: Path) -> None:
         tnf.load(path, skip_missing_extensions=True)
 
 
+def test_11_a_factory_whose_op_is_another_one(tmp_path: Path) -> None:
+    @extension_family("tenferro-tests", "drifted", version=1)
+    @dataclass(frozen=True)
+    class Drifted(Unregistered):
+        pass
+
+    class Factory:
+        family_id = Drifted.family_id
+        version = 1
+        makes: Any = Drifted
+
+        def instantiate(self, payload: Any) -> Any:
+            return self.makes(**payload)
+
+    class Wider(Drifted):
+        def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+            return [("float32", input_shapes[0])]
+
+    factory, path = Factory(), tmp_path / "program"
+    register_extension(factory)
+    program = tnf.compile(lambda x: apply(Drifted(), x), tnf.TensorSpec(("n",), "f8"))
+    tnf.save(program, path)
+    assert tnf.load(path).fingerprint == program.fingerprint
+    factory.makes = Wider
+    with pytest.raises(errors.UnsupportedError, match=r"gives \(f64\[n\]\), .* \(f32\[n\]\)"):
+        tnf.load(path)
+    factory.makes = Unregistered
+    with pytest.raises(errors.UnsupportedError, match="no op of that family"):
+        tnf.load(path)
+
+
 def rewritten(path: Path, change: Any) -> None:
     with zipfile.ZipFile(path) as archive:
         contents = {name: archive.read(name) for name in archive.namelist()}

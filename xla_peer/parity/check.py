@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import tenferro as tnf
+from tenferro.ad import AdContext
 from tenferro.errors import InvalidConfigError
 from tenferro.program import GraphProgram
 from tenferro.types import flatten, unflatten
@@ -32,6 +33,7 @@ def check_parity(
     atol: float | None = None,
     interpreter: bool | None = None,
     locate: bool = True,
+    context: AdContext | None = None,
 ) -> ParityReport:
     """Run natively and through PJRT, and compare every element of every output.
 
@@ -48,6 +50,7 @@ def check_parity(
         interpreter: ask StableHLO's reference interpreter for a third opinion, in a process of its own;
             by default where the paths disagree and the program is small.
         locate: where the paths disagree, find the first op that parts.
+        context: whose rules differentiate for `grad`.
 
     Raises:
         ArityError, DTypeError, ShapeError: arrays that do not fit.
@@ -64,7 +67,7 @@ def check_parity(
         else tnf.compile(fn_or_program, *arrays)
     )
     if grad:
-        program = _with_gradient(program, arrays)
+        program = _with_gradient(program, arrays, context)
     peer = XlaExecutor() if executor is None else executor
     leaves = program.check_arguments(arrays)
     static = program.specialize(program.bind([leaf.shape for leaf in leaves]))
@@ -143,7 +146,9 @@ def _opinion(
     return f"the reference interpreter agrees with {'both' if with_side else 'neither'}"
 
 
-def _with_gradient(program: GraphProgram, arrays: tuple[Any, ...]) -> GraphProgram:
+def _with_gradient(
+    program: GraphProgram, arrays: tuple[Any, ...], context: AdContext | None
+) -> GraphProgram:
     """The program's result, and the gradient with respect to every float argument."""
     leaves = program.check_arguments(arrays)
     chosen = active(program.input_specs)
@@ -155,7 +160,7 @@ def _with_gradient(program: GraphProgram, arrays: tuple[Any, ...]) -> GraphProgr
     bars = [seeds.uniform(0.5, 1.5, spec.shape).astype(spec.dtype.dtype) for spec in seeded]
 
     def fn(*arguments: Any) -> Any:
-        results, pull = float_vjp(program, flatten(arguments)[0])
+        results, pull = float_vjp(program, flatten(arguments)[0], context)
         names = [program.input_names[number] for number in chosen]
         gradient = dict(zip(names, pull(tuple(bars)), strict=True))
         return {"value": unflatten(program.out_tree, results), "gradient": gradient}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from tenferro.ad.algebra import Value
 from tenferro.ad.extension_rule import ExtensionAdRule, RuleBuilder
 from tenferro.ad.rule import AdRows, AdRule, Tangents, Values
-from tenferro.errors import ADRuleUnsupportedError, InvalidConfigError
+from tenferro.errors import ADRuleUnsupportedError, DTypeError, InvalidConfigError, ShapeError
 from tenferro.ops.extension import Extension
+from tenferro.types import TensorSpec
 
 __all__ = ["ROWS"]
 
@@ -27,45 +30,95 @@ def rule_of(op: Extension, inputs: Values, kind: str) -> ExtensionAdRule:
     return rule
 
 
-def counted(op: Extension, kind: str, found: Any, wanted: int) -> Tangents:
-    """What a rule gave, of the right number.
+def checked(
+    op: Extension, kind: str, emitter: Any, result: Any, types: Sequence[TensorSpec | None]
+) -> Any:
+    """The values that a rule gave, held to their types.
+
+    Args:
+        types: None where the value is not used.
 
     Raises:
-        InvalidConfigError: it is not.
+        InvalidConfigError: another number of values, or what is no Value of this graph.
+        DTypeError, ShapeError: a value of another type.
     """
-    values = (found,) if not isinstance(found, tuple | list) else tuple(found)
-    if len(values) != wanted:
+    where = f"extension: family_id={op.family_id}: {kind} of {op.op}"
+    values = tuple(result) if isinstance(result, tuple | list) else (result,)
+    zero, what = ZERO_AND_NAME[kind]
+    if len(values) != len(types):
         raise InvalidConfigError(
-            f"extension: family_id={op.family_id}: {kind} gives {len(values)} values, expected "
-            f"{wanted}; None stands for zero"
+            f"{where} gives {len(values)} values, expected {len(types)}{zero and '; ' + zero}"
         )
+    for index, (value, expected) in enumerate(zip(values, types, strict=True)):
+        if expected is None or (value is None and zero):
+            continue
+        if not isinstance(value, Value) or value.emitter is not emitter:
+            raise InvalidConfigError(
+                f"{where}: {what} {index} must be a Value made in this call{zero and '; ' + zero}, "
+                f"got {value!r:.60}"
+            )
+        require_type(f"{where}: {what} {index}", value, expected)
     return values
+
+
+ZERO = "None stands for zero"
+ZERO_AND_NAME = {
+    "linearize": (ZERO, "tangent"),
+    "transpose_rule": (ZERO, "cotangent"),
+    "batch_rule": ("", "output"),
+}
+"""What None means among the values of each rule, and what each of them is called."""
+
+
+def require_type(where: str, value: Value, expected: TensorSpec) -> None:
+    """Refuse another type; extents that cannot be compared yet become guards.
+
+    Raises:
+        DTypeError, ShapeError: it has another.
+    """
+    actual = value.type
+    if actual == expected:
+        return
+    if actual.dtype is not expected.dtype:
+        raise DTypeError(f"{where} must be {expected}, got {actual}")
+    guards = value.emitter.graph.guards
+    met = [
+        guards.meet(a, b, f"{where}: axis {axis}")
+        for axis, (a, b) in enumerate(zip(actual.shape, expected.shape, strict=False))
+    ]
+    if actual.rank != expected.rank or None in met:
+        raise ShapeError(f"{where} must be {expected}, got {actual}")
 
 
 def jvp(op: Extension, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
     """By the family's `linearize`."""
-    rule = rule_of(op, inputs, "linearize")
-    builder = RuleBuilder(inputs[0].emitter)
-    found = rule.linearize(op.op, builder, inputs, outputs, tuple(tangents))
-    return counted(op, "linearize", found, op.output_count)
+    rule, emitter = rule_of(op, inputs, "linearize"), inputs[0].emitter
+    result = rule.linearize(op.op, RuleBuilder(emitter), inputs, outputs, tuple(tangents))
+    types = [y.type if y.dtype.is_inexact else None for y in outputs]
+    return checked(op, "linearize", emitter, result, types)
 
 
 def transpose(
     op: Extension, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
     """By the family's `transpose_rule`."""
-    rule = rule_of(op, inputs, "transpose_rule")
-    builder = RuleBuilder(inputs[0].emitter)
-    found = rule.transpose_rule(op.op, builder, inputs, linear, tuple(y_bars))
-    return counted(op, "transpose_rule", found, op.input_count)
+    rule, emitter = rule_of(op, inputs, "transpose_rule"), inputs[0].emitter
+    result = rule.transpose_rule(op.op, RuleBuilder(emitter), inputs, linear, tuple(y_bars))
+    types = [x.type if is_linear else None for x, is_linear in zip(inputs, linear, strict=True)]
+    return checked(op, "transpose_rule", emitter, result, types)
 
 
 def batch(op: Extension, inputs: Values, batched: tuple[bool, ...]) -> Values:
     """By the family's `batch_rule`."""
-    rule = rule_of(op, inputs, "batch_rule")
-    builder = RuleBuilder(inputs[0].emitter)
-    found = rule.batch_rule(op.op, builder, inputs, batched)
-    return tuple(counted(op, "batch_rule", found, op.output_count))  # pyright: ignore[reportReturnType]
+    rule, emitter = rule_of(op, inputs, "batch_rule"), inputs[0].emitter
+    result = rule.batch_rule(op.op, RuleBuilder(emitter), inputs, batched)
+    size = inputs[batched.index(True)].shape[0]
+    slices = [
+        TensorSpec.of(x.shape[1:], x.dtype) if has else x.type
+        for x, has in zip(inputs, batched, strict=True)
+    ]
+    types = [TensorSpec.of((size, *spec.shape), spec.dtype) for spec in op.infer(*slices)]
+    return checked(op, "batch_rule", emitter, result, types)
 
 
 ROWS: AdRows = {Extension: AdRule(jvp, transpose, batch)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import count
@@ -277,8 +276,8 @@ class EagerRuntime:
             DTypeError: an integer outside the range of the dtype.
         """
         kind = type(value)
-        sign = math.copysign(1.0, value) if kind is float else 0.0
-        key = (kind, value, sign, spec.dtype.dtype, spec.shape)
+        shown = value if kind is int else repr(value)  # because 0.0 == -0.0
+        key = (kind, shown, spec.dtype.dtype, spec.shape)
         found = self._numbers.find(key)
         return (
             self._numbers.get(key, lambda: self._repeated(value, spec)) if found is None else found

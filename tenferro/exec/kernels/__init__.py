@@ -21,7 +21,6 @@ from tenferro.ops import indexing as ix
 from tenferro.ops import reduction as re
 from tenferro.ops import source as so
 from tenferro.ops import structural as st
-from tenferro.ops.extension import Extension
 
 __all__ = ["INTO_A_BUFFER", "KERNELS", "Kernel", "bound", "may_view"]
 
@@ -55,5 +54,4 @@ _VIEWS = frozenset({
     st.OptimizationBarrier,
     re.ReduceSum, re.ReduceProd, re.ReduceMax, re.ReduceMin, re.ReduceAnd, re.ReduceOr,
     ix.Gather, ix.GatherDynamicSliceSizes, ix.DynamicSlice, dy.DynamicTruncate, dy.PadToMatch,
-    Extension,
 })  # fmt: skip

@@ -1,0 +1,130 @@
+"""Phases of singular vectors and eigenvectors: what a function may not depend on if it is to have a derivative.
+
+A decomposition of a complex matrix leaves them open: u_i e^(i phi) and v_i e^(i phi) serve as well as u_i and
+v_i. A function that changes with them is not a function of the matrix, and has no derivative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tenferro.api.elementwise import conj
+from tenferro.api.linear import matmul
+from tenferro.api.manipulation import matrix_transpose
+from tenferro.exec.dispatch import apply_all
+from tenferro.ext.linalg.families import Eig, Eigh, Svd
+from tenferro.ops import StdTensorOp
+from tenferro.ops.extension import Extension
+from tenferro.program import GraphProgram, Instruction
+
+__all__ = ["invariants", "phase_dependence"]
+
+Outputs = Sequence[Any]
+Turn = Callable[[Outputs, np.random.Generator], Outputs]
+
+
+def invariants(op: StdTensorOp, outputs: Outputs) -> tuple[Any, ...]:
+    """What is determined of an op's outputs: of vectors, products in which their phases cancel."""
+    kind = type(op.op) if isinstance(op, Extension) else None
+    if kind in (Eigh, Eig):
+        w, v = outputs
+        return w, _outer(v, conj(v))
+    if kind is Svd:
+        u, s, vh = outputs
+        v, k = matrix_transpose(vh), s.shape[-1]
+        rest = [matmul(x, matrix_transpose(conj(x))) for x in (u[..., k:], v[..., k:])]
+        return s, _outer(u[..., :k], v[..., :k]), *rest
+    return tuple(outputs)
+
+
+def _outer(x: Any, y: Any) -> Any:
+    """x[i, k] y[j, k]: the columns' outer products."""
+    return x[..., :, None, :] * y[..., None, :, :]
+
+
+def phase_dependence(
+    program: GraphProgram, inputs: Sequence[Any], generator: np.random.Generator
+) -> str:
+    """On which vectors' phases the outputs depend, in words; nothing where they depend on none."""
+    instructions = program.instructions
+    before = dict(zip(program.input_slots, inputs, strict=True))
+    for place, instruction in enumerate(instructions):
+        operands = [before[slot] for slot in instruction.inputs]
+        outputs = apply_all(instruction.op, *operands)
+        turned = _turned(instruction.op, outputs, generator)
+        if turned is not None:
+            rest = instructions[place + 1 :]
+            plain = _outputs(program, rest, {**before, **_by_slot(instruction, outputs)})
+            changed = _outputs(program, rest, {**before, **_by_slot(instruction, turned)})
+            if not all(map(_is_close, plain, changed)):
+                return _words(program, instruction)
+        before.update(_by_slot(instruction, outputs))
+    return ""
+
+
+def _words(program: GraphProgram, instruction: Instruction) -> str:
+    types = ", ".join([str(program.types[slot]) for slot in instruction.inputs])
+    source = "" if instruction.source is None else f"\n  at {instruction.source}"
+    return (
+        f"the function depends on the phases of the vectors that {instruction.op} of {types} gives; "
+        "these are arbitrary, so that it is no function of the matrix and has no derivative: use values, "
+        f"absolute values, or products such as u @ (f(s) * vh) in which the phases cancel{source}"
+    )
+
+
+def _turned(op: StdTensorOp, outputs: Outputs, generator: np.random.Generator) -> Outputs | None:
+    """The outputs with other phases; None where nothing has any."""
+    turn = TURNS.get(type(op.op)) if isinstance(op, Extension) else None
+    is_complex = any([np.iscomplexobj(y) for y in outputs])
+    return turn(outputs, generator) if turn is not None and is_complex else None
+
+
+def _turned_eigenvectors(outputs: Outputs, generator: np.random.Generator) -> Outputs:
+    w, v = outputs
+    return w, (v * _phases(v.shape[-1], generator)).astype(v.dtype)
+
+
+def _turned_singular_vectors(outputs: Outputs, generator: np.random.Generator) -> Outputs:
+    u, s, vh = outputs
+    phases = _phases(max(u.shape[-1], vh.shape[-2]), generator)
+    left = u * phases[: u.shape[-1]]
+    right = vh * phases.conj()[: vh.shape[-2], None]
+    return left.astype(u.dtype), s, right.astype(vh.dtype)
+
+
+TURNS: Mapping[type, Turn] = {
+    Svd: _turned_singular_vectors,
+    Eigh: _turned_eigenvectors,
+    Eig: _turned_eigenvectors,
+}
+
+
+def _phases(count: int, generator: np.random.Generator) -> Any:
+    return np.exp(2j * np.pi * generator.uniform(size=count))
+
+
+def _by_slot(instruction: Instruction, outputs: Outputs) -> dict[int, Any]:
+    return dict(zip(instruction.outputs, outputs, strict=True))
+
+
+def _outputs(
+    program: GraphProgram, instructions: Sequence[Instruction], values: dict[int, Any]
+) -> list[Any]:
+    """The program's outputs, from values in the middle of it on."""
+    for instruction in instructions:
+        operands = [values[slot] for slot in instruction.inputs]
+        values.update(_by_slot(instruction, apply_all(instruction.op, *operands)))
+    return [values[slot] for slot in program.output_slots]
+
+
+def _is_close(a: Any, b: Any) -> bool:
+    """Equal but for what rounding explains; phases that matter change a result as a whole."""
+    if a.dtype.kind not in "fc" or not a.size:
+        return True
+    finite = np.isfinite(a)
+    scale = np.max(np.abs(a[finite]), initial=0.0)
+    apart = np.max(np.abs(a[finite] - b[finite]), initial=0.0)
+    return bool(apart <= 1e3 * np.finfo(a.dtype).eps * (1 + scale))

@@ -1,0 +1,41 @@
+"""Ids of extension families: `<package>.<name>.v<major>`.
+
+Source: seed 000, section 5.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tenferro.errors import MalformedFamilyIdError
+
+__all__ = ["check_family_id", "major_version"]
+
+FAMILY_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*\.[A-Za-z_][A-Za-z0-9_]*\.v(0|[1-9][0-9]*)")
+
+
+def check_family_id(family_id: Any) -> str:
+    """The id, if it is `<package>.<name>.v<major>`.
+
+    Raises:
+        MalformedFamilyIdError: it is not.
+
+    >>> check_family_id("tenferro-ext-tropical.fused_dot_general.v1")
+    'tenferro-ext-tropical.fused_dot_general.v1'
+    """
+    if not isinstance(family_id, str) or not FAMILY_ID.fullmatch(family_id):
+        raise MalformedFamilyIdError(
+            f"family_id {family_id!r} does not match the namespaced format "
+            "<package>.<name>.v<major>, such as my-package.fft.v1"
+        )
+    return family_id
+
+
+def major_version(family_id: str) -> int:
+    """The family's version.
+
+    >>> major_version("my-package.fft.v2")
+    2
+    """
+    return int(family_id.rpartition(".v")[2])
