@@ -21,7 +21,12 @@ def plain(op: StdTensorOp) -> Read:
 
 
 def convert(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    return r.convert(operands[0], operation.spec.dtype)
+    """Of complex numbers the real part alone, also where bool asks whether there is something but zero."""
+    (x,) = operands
+    to = operation.spec.dtype
+    if r.spec(x).dtype.is_complex and to.is_bool:
+        x = r.emit(el.Real(), x)
+    return r.convert(x, to)
 
 
 def bitcast(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
