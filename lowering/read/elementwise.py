@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lowering.module_tree import Operation
+from lowering.read import total_order
 from lowering.read.reader import Read, Reader, ReadRows
 from tenferro.errors import UnsupportedError
 from tenferro.ops import StdTensorOp, analytic
@@ -39,26 +40,14 @@ def bitcast(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 def compare(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     direction = operation.attributes["comparison_direction"]
     if operation.attributes.get("compare_type") == "TOTALORDER":
-        return total_order(r, direction, *operands)
+        return compared_in_total_order(r, direction, *operands)
     return r.emit(el.Compare(direction), *operands)
 
 
-def total_order(r: Reader, direction: str, lhs: int, rhs: int) -> int:
-    """-NaN < -inf < .. < -0 < 0 < .. < inf < NaN: integers that stand in the same order are compared."""
-    ordered = [_in_order(r, x) for x in (lhs, rhs)]
+def compared_in_total_order(r: Reader, direction: str, lhs: int, rhs: int) -> int:
+    """By integers that stand in the same order."""
+    ordered = [total_order.key(r, x) for x in (lhs, rhs)]
     return r.emit(el.Compare(direction), *ordered)
-
-
-def _in_order(r: Reader, x: int) -> int:
-    spec = r.spec(x)
-    if not spec.dtype.is_float:
-        return x
-    word = {2: DType.I16, 4: DType.I32, 8: DType.I64}[spec.dtype.itemsize]
-    bits = r.emit(el.BitcastConvert(word), x)
-    like = r.spec(bits)
-    sign = r.emit(el.ShiftRightArithmetic(), bits, r.full(8 * word.itemsize - 1, like))
-    magnitude = r.full((1 << (8 * word.itemsize - 1)) - 1, like)
-    return r.emit(el.Xor(), bits, r.emit(el.And(), sign, magnitude))
 
 
 def select(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
