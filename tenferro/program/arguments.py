@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tenferro.dims import SymDim, Unknown, UpperBound
-from tenferro.errors import ArityError, DTypeError, ShapeError
-from tenferro.types import DType, TensorSpec, TreeDef, flatten
+from tenferro.errors import ArityError, BackendFailureError, DTypeError, ShapeError
+from tenferro.types import DType, TensorSpec, TreeDef, flatten, host_array
 
 __all__ = ["bind_symbols", "check_arguments", "check_leaves"]
 
@@ -30,6 +30,7 @@ def check_arguments(
     Raises:
         ArityError: another number of arguments, or another structure.
         DTypeError, ShapeError: a leaf of another dtype or rank, by name.
+        BackendFailureError: a leaf on another device than the host, or cut over several.
     """
     leaves, tree = flatten(arguments)
     if tree != in_tree:
@@ -46,6 +47,7 @@ def check_leaves(
 
     Raises:
         DTypeError, ShapeError: a leaf of another dtype or rank, by name.
+        BackendFailureError: a leaf on another device than the host, or cut over several.
     """
     return [
         leaf
@@ -122,7 +124,9 @@ def _as_array(leaf: Any, spec: TensorSpec, name: str) -> Any:
         if isinstance(leaf, np.ma.MaskedArray):
             raise DTypeError(f"{name}: a masked array, whose mask would be lost; fill it first")
         try:
-            array = np.asarray(leaf)
+            array = host_array(leaf, name)
+        except BackendFailureError:
+            raise
         except Exception as error:
             raise DTypeError(f"{name}: {type(leaf).__name__} is not an array: {error}") from None
     if array.dtype != wanted:

@@ -175,6 +175,27 @@ def other_devices() -> None:
     assert xla_peer.XlaExecutor("cpu", 7).put(x).devices() == {jax.devices()[7]}
 
 
+def cut_arrays_are_not_gathered_unasked() -> None:
+    x = np.arange(8.0)
+    mesh = Mesh({"x": 8})
+    program = tnf.compile(lambda x: x + 1, x)
+    xla = XlaExecutor("cpu")
+    for spec in (P("x"), P()):
+        array = mesh.put(x, spec)
+        for call in (
+            lambda array=array: program.run(array),
+            lambda array=array: tnf.jit(lambda x: x + 1)(array),
+            lambda array=array: tnf.jit(lambda x: x + 1, executor=xla)(array),
+            lambda array=array: xla.run(program, array),
+            lambda array=array: xla.run(partition(program, mesh, spec), array),
+            lambda array=array: tnf.sin(array),
+        ):
+            refused(errors.BackendFailureError, "lies on 8 devices", call)
+    np.testing.assert_array_equal(program.run(xla.get(array)), x + 1)
+    one = jax.device_put(np.float32(x), jax.devices()[3])
+    np.testing.assert_array_equal(tnf.jit(lambda x: x + 1)(one), np.float32(x) + 1)
+
+
 def main() -> None:
     jax.config.update("jax_num_cpu_devices", 8)
     for check in (
@@ -186,6 +207,7 @@ def main() -> None:
         donation_and_misuse,
         lambda: executables_come_back_from_disk(sys.argv[1]),
         other_devices,
+        cut_arrays_are_not_gathered_unasked,
     ):
         check()
         print(check.__name__, flush=True)
