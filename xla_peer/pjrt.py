@@ -25,7 +25,10 @@ __all__ = [
     "compile_module",
     "compile_options",
     "deserialized",
+    "failed",
+    "failures",
     "fast_call",
+    "fetched",
     "initialize_lapack",
     "is_device_array",
     "is_gone",
@@ -267,11 +270,49 @@ def put(array: np.ndarray[Any, Any], device: Any, copy: bool = True) -> Any:
 
 def moved(array: Any, device: Any) -> Any:
     """A device array on that device; itself where it is."""
+    return array if array.devices() == {device} else resharded(array, device)
+
+
+def resharded(array: Any, place: Any) -> Any:
+    """A device array on another device, or as a sharding wants it, without a way through the host."""
     jax, _ = modules()
-    if array.devices() == {device}:
-        return array
     with wide_dtypes():
-        return jax.device_put(array, device)
+        return jax.device_put(array, place)
+
+
+def fetched(array: Any) -> np.ndarray[Any, Any]:
+    """A device array's elements as a fresh NumPy array, when they are there.
+
+    It waits first, because reading what a failed program never wrote ends the process. Relies on
+    jax.Array's block_until_ready and is_fully_addressable.
+
+    Raises:
+        BackendFailureError: the program that computes it failed, such as for want of memory.
+        InvalidConfigError: parts of it lie in other processes.
+    """
+    try:
+        array.block_until_ready()
+        return np.array(array)
+    except failures() as error:
+        raise failed(error) from error
+    except RuntimeError:
+        if array.is_fully_addressable:
+            raise
+        raise InvalidConfigError(
+            f"get: {TensorSpec(array.shape, array.dtype)} is cut over several processes, {array.sharding}; "
+            "read its addressable_shards, or have it whole by out_specs=PartitionSpec()"
+        ) from None
+
+
+def failures() -> tuple[type[Exception], ...]:
+    """What PJRT raises where it cannot run a program or has no memory for its arrays."""
+    jax, _ = modules()
+    return (jax.errors.JaxRuntimeError, MemoryError)
+
+
+def failed(error: Exception) -> BackendFailureError:
+    """The error of ours for one of `failures`."""
+    return BackendFailureError(f"PJRT could not run the program: {error}")
 
 
 def put_dlpack(producer: Any, device: Any, copy: bool) -> Any:
@@ -423,7 +464,7 @@ def fast_call(
         try:
             made = loaded.execute_sharded(buffers).consume_with_handlers(handlers)
         except Exception as error:
-            raise BackendFailureError(f"PJRT could not run the program: {error}") from error
+            raise failed(error) from error
         results = pack(made)
         tree = tree_util.tree_structure(results)
         n = len(leaves)
