@@ -172,7 +172,7 @@ class XlaExecutor:
     def _run_partitioned(self, cut: PartitionedProgram, arrays: tuple[Any, ...]) -> Any:
         leaves = cut.program.check_arguments(arrays)
         executable = self.compile(cut, *leaves)
-        placed = [cut.mesh.put(x, spec) for x, spec in zip(leaves, cut.in_specs, strict=True)]
+        placed = cut.put_leaves(leaves)
         return cut.program.pack(list(map(pjrt.fetched, executable.on_leaves(placed))))
 
     def _plan(self, program: GraphProgram, arrays: tuple[Any, ...], seen: list[Any]) -> Plan:
