@@ -57,6 +57,8 @@ def import_stablehlo(module: Any, *, function: str = "main") -> GraphProgram:
     Source: the StableHLO specification.
     """
     contents = _contents(module)
+    if "!quant." in contents:
+        raise UnsupportedError("quantised types (!quant.uniform) are not among tenferro's dtypes")
     tree = module_tree(contents)
     names = tree.operation_names()
     if names & CANONICALIZED or any(n.startswith("chlo.") and n not in READERS for n in names):

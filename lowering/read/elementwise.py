@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from lowering.module_tree import Operation
 from lowering.read import total_order
@@ -31,10 +33,16 @@ def convert(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def bitcast(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    to = operation.spec.dtype
-    return (
-        operands[0] if r.spec(operands[0]).dtype is to else r.emit(el.BitcastConvert(to), *operands)
-    )
+    (x,) = operands
+    given, to = r.spec(x).dtype, operation.spec.dtype
+    if given is to:
+        return x
+    if given.is_bool or to.is_bool:
+        raise UnsupportedError(
+            f"stablehlo.bitcast_convert: from {given} to {to}: a bool is a byte here and one bit there; shift "
+            "the bits, and convert"
+        )
+    return r.emit(el.BitcastConvert(to), x)
 
 
 def compare(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
@@ -113,8 +121,40 @@ def mapped(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence
 
 
 def reduce_precision(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    """ReducePrecision; without mantissa bits NaN is infinity in StableHLO, and stays NaN in ours."""
+    (x,) = operands
     a = operation.attributes
-    return r.emit(el.ReducePrecision(a["exponent_bits"], a["mantissa_bits"]), *operands)
+    y = r.emit(el.ReducePrecision(a["exponent_bits"], a["mantissa_bits"]), x)
+    if a["mantissa_bits"]:
+        return y
+    infinity = r.full(np.inf, r.spec(x))
+    return r.emit(el.Select(), r.emit(el.Compare("NE"), x, x), infinity, y)
+
+
+def in_complex128(read: Callable[..., int], real: StdTensorOp) -> Read:
+    """Of complex numbers a formula in double precision, rounded once; of real numbers the op."""
+
+    def of_either(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+        dtype = r.spec(operands[0]).dtype
+        if not dtype.is_complex:
+            return r.emit(real, *operands)
+        return r.convert(read(r, *[r.convert(x, DType.C64) for x in operands]), dtype)
+
+    return of_either
+
+
+def cbrt(r: Reader, z: int) -> int:
+    """The principal root z^(1/3)."""
+    return r.emit(el.Power(), z, r.full(1 / 3, r.spec(z)))
+
+
+def atan2(r: Reader, y: int, x: int) -> int:
+    """The angle -i log((x + i y) / sqrt(x^2 + y^2))."""
+    i = r.full(1j, r.spec(x))
+    sum_of_squares = r.emit(el.Add(), *[r.emit(el.Multiply(), z, z) for z in (x, y)])
+    radius = r.emit(analytic.Sqrt(), sum_of_squares)
+    turned = r.emit(el.Divide(), r.emit(el.Add(), x, r.emit(el.Multiply(), i, y)), radius)
+    return r.emit(el.Multiply(), r.emit(el.Negate(), i), r.emit(analytic.Log(), turned))
 
 
 def polygamma(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
@@ -175,9 +215,9 @@ _STABLEHLO: dict[str, Any] = {
     "abs": plain(el.Abs()),
     "add": on_bool(el.Add(), el.Or()),
     "and": plain(el.And()),
-    "atan2": plain(analytic.Atan2()),
+    "atan2": in_complex128(atan2, analytic.Atan2()),
     "bitcast_convert": bitcast,
-    "cbrt": plain(analytic.Cbrt()),
+    "cbrt": in_complex128(cbrt, analytic.Cbrt()),
     "ceil": plain(el.Ceil()),
     "clamp": clamp,
     "compare": compare,
