@@ -52,7 +52,7 @@ def _lies_on_the_host(value: Any) -> bool:
 
 def _place(value: Any) -> str:
     """Where it lies, in its own library's words."""
-    devices = getattr(value, "devices", None)
+    devices: Any = getattr(value, "devices", None)
     if callable(devices):
         names = sorted(map(str, devices()))
         return f"{len(names)} devices ({names[0]}, ..)" if len(names) > 1 else names[0]
