@@ -63,3 +63,38 @@ def test_resources_that_are_not_there_or_do_not_fit() -> None:
     short = blobs() | {"weights_1": "04000000" + "00" * 8}
     with pytest.raises(errors.InvalidConfigError, match="8 bytes for a constant of type f64"):
         import_stablehlo(with_resources(**short))
+
+
+def test_a_tuple_as_result_is_its_elements() -> None:
+    kind, pair = "tensor<3xf32>", "tuple<tensor<3xf32>, tensor<3xf32>>"
+    x, y = np.arange(3, dtype="f4"), np.ones(3, "f4")
+    text = f"""func.func @main(%x: {kind}, %y: {kind}) -> (tuple<{pair}, {kind}> {{jax.result_info = "r"}}) {{
+  %s = stablehlo.add %x, %y : {kind}
+  %t = stablehlo.tuple %y, %s : {pair}
+  %u = stablehlo.tuple %t, %x : tuple<{pair}, {kind}>
+  return %u : tuple<{pair}, {kind}>
+}}"""
+    program = import_stablehlo(text)
+    assert len(program.output_specs) == 3
+    for found, wanted in zip(program.run(x, y), (y, x + y, x), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    one = f"""func.func @main(%x: {kind}) -> tuple<{kind}> {{
+  %t = stablehlo.tuple %x : tuple<{kind}>
+  return %t : tuple<{kind}>
+}}"""
+    np.testing.assert_array_equal(import_stablehlo(one).run(x), x)
+
+
+def test_a_called_function_that_returns_a_tuple_is_refused() -> None:
+    kind = "tensor<3xf32>"
+    text = f"""func.func @main(%x: {kind}) -> {kind} {{
+  %t = func.call @pair(%x) : ({kind}) -> tuple<{kind}>
+  %r = stablehlo.get_tuple_element %t[0] : (tuple<{kind}>) -> {kind}
+  return %r : {kind}
+}}
+func.func private @pair(%x: {kind}) -> tuple<{kind}> {{
+  %t = stablehlo.tuple %x : tuple<{kind}>
+  return %t : tuple<{kind}>
+}}"""
+    with pytest.raises(errors.UnsupportedError, match="tuple"):
+        import_stablehlo(text)
