@@ -101,7 +101,10 @@ def _contents(module: Any) -> str:
 
 
 def _is_path(text: str) -> bool:
-    return "\n" not in text and "{" not in text and text.endswith((".mlir", ".mlirbc", ".jax"))
+    """Whether a string is a file's name and no program, which has braces."""
+    if "\n" in text or "{" in text:
+        return False
+    return text.endswith((".mlir", ".mlirbc", ".jax")) or os.path.isfile(text)
 
 
 def _decoded(data: bytes) -> str:

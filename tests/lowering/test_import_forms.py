@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -11,6 +12,7 @@ import pytest
 from lowering import import_stablehlo
 from lowering.mlir_bindings import bytecode
 from tenferro import errors
+from xla_peer.command_line.target import find_target
 
 CONSTANTS: dict[str, Any] = {
     "f32": np.array([1, 2], "f4"),
@@ -98,3 +100,20 @@ func.func private @pair(%x: {kind}) -> tuple<{kind}> {{
 }}"""
     with pytest.raises(errors.UnsupportedError, match="tuple"):
         import_stablehlo(text)
+
+
+TEXT = "func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> { return %x : tensor<3xf32> }"
+
+
+@pytest.mark.parametrize("name", ["forward.bytecode", "model.mlir.bc", "module"])
+def test_files_under_any_name(tmp_path: Path, name: str) -> None:
+    """`torch_xla` calls its file forward.bytecode."""
+    x = np.arange(3, dtype="f4")
+    for number, content in enumerate((TEXT.encode(), bytecode(TEXT))):
+        path = tmp_path / str(number) / name
+        path.parent.mkdir()
+        path.write_bytes(content)
+        np.testing.assert_array_equal(import_stablehlo(str(path)).run(x), x)
+        assert find_target(str(path)).program is not None
+    with pytest.raises(errors.InvalidConfigError, match="is no target"):
+        find_target(str(tmp_path / "nothing.bytecode"))

@@ -33,7 +33,7 @@ def test_every_interval(order: int, dtype: str) -> None:
     found = on_xla(lambda x: tnf.polygamma(order, x), x)
     assert found.dtype == x.dtype
     # The powers of order + 1 square their roundings.
-    rtol = (6 + 2 * order) * np.finfo(dtype).eps
+    rtol = (6 + 2 * order) * float(np.finfo(dtype).eps)
     np.testing.assert_allclose(found, exact(order, x), rtol=rtol)
 
 
@@ -64,7 +64,7 @@ def test_poles_ends_and_orders_whose_factorials_overflow(order: int, dtype: str)
         near = exact(order, x[8:]).astype(dtype)
     wanted = np.array([pole] * 6 + [sign * 0.0, np.nan, *near], dtype)
     found = on_xla(lambda x: tnf.polygamma(order, x), x)
-    np.testing.assert_allclose(found, wanted, rtol=100 * np.finfo(dtype).eps)
+    np.testing.assert_allclose(found, wanted, rtol=100 * float(np.finfo(dtype).eps))
     np.testing.assert_array_equal(np.signbit(found[6]), sign < 0)
 
 
