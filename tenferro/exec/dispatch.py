@@ -60,7 +60,7 @@ def apply_all(op: StdTensorOp, *operands: Any) -> tuple[Any, ...]:
         handler = getattr(type(operand), "__tenferro_apply__", None)
         if handler is not None:
             return handler(op, operands)
-    arrays = [host_array(operand, op.name) for operand in operands]
+    arrays = [x if type(x) is np.ndarray else host_array(x, op.name) for x in operands]
     types = op.infer(*[spec_of(array) for array in arrays], guards=GuardLog())
     if is_foreign(op):
         result = quietly(native_executor().kernel(op), (op, *arrays), is_foreign=True)

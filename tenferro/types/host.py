@@ -52,8 +52,7 @@ def _lies_on_the_host(value: Any) -> bool:
 
 def _place(value: Any) -> str:
     """Where it lies, in its own library's words."""
-    devices: Any = getattr(value, "devices", None)
-    if callable(devices):
-        names = sorted(map(str, devices()))
-        return f"{len(names)} devices ({names[0]}, ..)" if len(names) > 1 else names[0]
-    return str(getattr(value, "device", "another device"))
+    if not hasattr(value, "devices"):
+        return str(getattr(value, "device", "another device"))
+    names = sorted(map(str, value.devices()))
+    return f"{len(names)} devices ({names[0]}, ..)" if len(names) > 1 else names[0]

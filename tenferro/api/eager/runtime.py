@@ -159,7 +159,7 @@ class EagerRuntime:
                 if x.record is not None or x.is_variable:
                     is_tracked = True
             else:
-                array = host_array(x, op.name)
+                array = x if type(x) is np.ndarray else host_array(x, op.name)
             arrays.append(array)
             key += (array.dtype, array.shape)
         named = tuple(key)
