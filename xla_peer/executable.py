@@ -13,6 +13,7 @@ from tenferro.errors import (
     InvalidConfigError,
     ShapeError,
     TenferroError,
+    UnsupportedError,
 )
 from tenferro.types import TensorSpec, TreeDef, flatten, unflatten
 from xla_peer import forking, pjrt
@@ -217,6 +218,12 @@ class Executable:
         if not modules:
             raise BackendFailureError("optimized_hlo: this platform does not show its modules")
         return modules[0].to_string()
+
+    def __reduce__(self) -> Any:
+        raise UnsupportedError(
+            "an Executable belongs to the process and device that it was compiled in, and is not pickled; "
+            "pickle its program and compile it there, with cache_dir to keep what XLA has made"
+        )
 
     def __repr__(self) -> str:
         takes = ", ".join(map(str, self.input_specs))

@@ -224,7 +224,7 @@ def partition(
     Raises:
         ArityError: specs that are no prefix of the trees.
         ShapeError: an extent that cannot be cut evenly.
-        InvalidConfigError: a mesh axis that is not there.
+        InvalidConfigError: a mesh axis that is not there; jax's Mesh or PartitionSpec in place of ours.
 
     >>> import numpy as np, tenferro as tnf
     >>> from xla_peer import XlaExecutor
@@ -233,6 +233,12 @@ def partition(
     >>> XlaExecutor("cpu").run(cut, np.arange(4.0))
     array(6.)
     """
+    given: Any = mesh
+    if not isinstance(given, Mesh):
+        raise InvalidConfigError(
+            f"partition: mesh is an xla_peer.Mesh, got {type(given).__name__}; of jax's, "
+            "Mesh(mesh.devices, mesh.axis_names)"
+        )
     arguments = unflatten(program.in_tree, range(len(program.input_specs)))
     result = unflatten(program.out_tree, range(len(program.output_specs)))
     cut = PartitionedProgram(
@@ -259,5 +265,8 @@ def _specs(name: str, prefix: Any, tree: Any) -> tuple[PartitionSpec, ...]:
         raise ArityError(f"partition: {name} is no prefix of the tree: {error}") from None
     for entry in found:
         if entry is not None and not isinstance(entry, PartitionSpec):
-            raise InvalidConfigError(f"partition: {name} holds PartitionSpecs, got {entry!r}")
+            raise InvalidConfigError(
+                f"partition: {name} holds PartitionSpecs of xla_peer, got {entry!r} of "
+                f"{type(entry).__module__}"
+            )
     return tuple(PartitionSpec() if entry is None else entry for entry in found)
