@@ -22,9 +22,7 @@ def _template(file: str) -> str:
     return resources.files("lowering.emit").joinpath("chlo", file).read_text()
 
 
-def chlo_function(
-    name: str, element: str, shape: Sequence[Any], symbol: str, operands: int = 1
-) -> str:
+def chlo_function(name: str, element: str, shape: Sequence[Any], symbol: str) -> str:
     """`func.func private @symbol` that computes chlo.`name` on tensors of that type.
 
     Where an extent is symbolic, the first arguments are the extents, which constants are repeated to.
@@ -36,7 +34,7 @@ def chlo_function(
     is_static = all(isinstance(extent, int) for extent in shape)
     extents = "".join(f"{extent}x" if isinstance(extent, int) else "?x" for extent in shape)
     body = _template(file).split("\n", 1)[1]
-    takes = [f"%arg{index}: tensor<{extents}{element}>" for index in range(operands)]
+    takes = [f"%arg0: tensor<{extents}{element}>"]
     if not is_static:
         # StableHLO's refinement takes leading scalars for extents, and looks for no others.
         takes = [f"%n{axis}: tensor<i64>" for axis in range(len(shape))] + takes

@@ -57,6 +57,8 @@ def import_stablehlo(module: Any, *, function: str = "main") -> GraphProgram:
     Source: the StableHLO specification.
     """
     contents = _contents(module)
+    if "!quant." in contents:
+        raise UnsupportedError("quantised types (!quant.uniform) are not among tenferro's dtypes")
     tree = module_tree(contents)
     names = tree.operation_names()
     if names & CANONICALIZED or any(n.startswith("chlo.") and n not in READERS for n in names):
@@ -99,7 +101,10 @@ def _contents(module: Any) -> str:
 
 
 def _is_path(text: str) -> bool:
-    return "\n" not in text and "{" not in text and text.endswith((".mlir", ".mlirbc", ".jax"))
+    """Whether a string is a file's name and no program, which has braces."""
+    if "\n" in text or "{" in text:
+        return False
+    return text.endswith((".mlir", ".mlirbc", ".jax")) or os.path.isfile(text)
 
 
 def _decoded(data: bytes) -> str:

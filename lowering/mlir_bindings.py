@@ -249,19 +249,16 @@ def legalize_chlo(text: str) -> str:
 def refined(text: str, types: Sequence[str]) -> str:
     """A module with symbolic extents for arguments of these types, every shape a number.
 
-    Its assertions are dropped: who calls has checked that the shapes fit.
+    Assertions about the shapes stay, and what they assert is a constant.
 
     Raises:
         MlirDiagnosticError: shapes that contradict each other.
     """
-    kept = [
-        line for line in text.splitlines() if "stablehlo.custom_call @shape_assertion" not in line
-    ]
     pipeline = (
         f"builtin.module(stablehlo-refine-arguments{{types={','.join(types)}}},stablehlo-refine-shapes,"
         "func.func(stablehlo-canonicalize-dynamism),canonicalize,cse)"
     )
-    return _rewritten("\n".join(kept), pipeline)
+    return _rewritten(text, pipeline)
 
 
 def string_attribute(text: str | bytes, name: str) -> str | None:

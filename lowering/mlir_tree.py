@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,9 +30,11 @@ def module_tree(text: str) -> ModuleTree:
     with context():
         attributes = _attributes(ir, module.operation.attributes)
         tree = ModuleTree(str(attributes.pop("sym_name", "main")), attributes=attributes)
+        # MLIR numbers the names anew where a module before had the same, so they are read off its own print.
+        blobs = _resources(str(module)) if "dense_resource<" in text else {}
         for op in module.body.operations:
             if op.operation.name == "func.func":
-                function = _Numbering(ir).function(op)
+                function = _Numbering(ir, blobs).function(op)
                 tree.functions[function.name] = function
     return tree
 
@@ -59,8 +61,9 @@ def require_shallow(text: str) -> None:
 class _Numbering:
     """Numbers for the values of one function, by MLIR's identity of them."""
 
-    def __init__(self, ir: Any) -> None:
+    def __init__(self, ir: Any, blobs: Mapping[str, str]) -> None:
         self.ir = ir
+        self.blobs = blobs
         self.numbers: dict[Any, int] = {}
 
     def number(self, value: Any) -> int:
@@ -98,6 +101,11 @@ class _Numbering:
             spec = _type(self.ir, op.results[0].type)
             if isinstance(spec, TensorSpec):
                 found["value"] = _printed_elements(op.get_asm(print_generic_op_form=True), spec)
+        resource = _RESOURCE.match(str(found["value"])) if _holds_text(op, found) else None
+        if resource is not None:
+            spec = _type(self.ir, op.results[0].type)
+            if isinstance(spec, TensorSpec):
+                found["value"] = _blob(self.blobs, resource[1].strip('"'), spec)
         return found
 
     def operation(self, op: Any) -> Operation:
@@ -111,6 +119,46 @@ class _Numbering:
             regions=tuple([self.block(region) for region in op.regions if len(region.blocks)]),
             location=str(op.location).removeprefix("loc(").removesuffix(")"),
         )
+
+
+def _holds_text(op: Any, attributes: Mapping[str, Any]) -> bool:
+    return op.name == "stablehlo.constant" and isinstance(attributes.get("value"), str)
+
+
+_RESOURCE = re.compile(r'dense_resource<("[^"]*"|[^>]*)>')
+_BLOB = re.compile(r'("[^"]*"|[\w$.]+)\s*:\s*"0x([0-9A-Fa-f]*)"')
+
+
+def _resources(text: str) -> dict[str, str]:
+    """The data behind a module's text, in hexadecimal, by name."""
+    place = text.rfind("{-#")
+    if place < 0:
+        return {}
+    return {match[1].strip('"'): match[2] for match in _BLOB.finditer(text, place)}
+
+
+def _blob(blobs: Mapping[str, str], name: str, spec: TensorSpec) -> Any:
+    """The elements of a constant that is kept as a resource: its alignment in four bytes, then they.
+
+    Raises:
+        UnsupportedError: data that was left out when the module was printed.
+        InvalidConfigError: data of another length.
+    """
+    if name not in blobs:
+        raise UnsupportedError(
+            f"a constant of type {spec} without its elements, dense_resource<{name}>: they were left out when "
+            "the module was printed; export it with them"
+        )
+    data = bytes.fromhex(blobs[name])[4:]
+    if len(data) != spec.size * spec.dtype.itemsize:
+        raise InvalidConfigError(
+            f"dense_resource<{name}>: {len(data)} bytes for a constant of type {spec}"
+        )
+    return (
+        np.frombuffer(data, spec.dtype.dtype.newbyteorder("<"))
+        .reshape(spec.shape)
+        .astype(spec.dtype.dtype)
+    )
 
 
 def _names(attributes: Any, known: Sequence[str], count: int) -> tuple[str, ...]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from lowering import StableHloModule
 from tenferro.errors import (
     ArityError,
@@ -15,6 +13,7 @@ from tenferro.errors import (
     InvalidConfigError,
     ShapeError,
     TenferroError,
+    UnsupportedError,
 )
 from tenferro.types import TensorSpec, TreeDef, flatten, unflatten
 from xla_peer import forking, pjrt
@@ -25,8 +24,10 @@ __all__ = ["Executable"]
 class Executable:
     """What `XlaExecutor.compile` gives: device arrays in, device arrays out, at once.
 
-    Results are `jax.Array`s: they have `block_until_ready`, `__array__`, `__dlpack__`, and errors of a
-    running program surface when their elements are asked for.
+    Results are `jax.Array`s, with `block_until_ready`, `__array__` and `__dlpack__`. A program that fails
+    while it runs says so, by jax's JaxRuntimeError, in `block_until_ready`, or by BackendFailureError in
+    `XlaExecutor.get`; other ways to read its results, such as `numpy.asarray`, do not wait to see whether
+    it failed, and end the process where it did.
 
     Attributes:
         module: the StableHLO it was made from.
@@ -125,7 +126,7 @@ class Executable:
             raise
         except Exception as error:
             self._checked(leaves)
-            raise BackendFailureError(f"PJRT could not run the program: {error}") from error
+            raise pjrt.failed(error) from error
         for leaf, name in zip(leaves, self.input_names, strict=True):
             if name in self.donate:
                 leaf.delete()  # because jax itself does not know, and says less when it finds out
@@ -133,12 +134,15 @@ class Executable:
 
     def run_leaves(self, leaves: Sequence[Any]) -> list[Any]:
         """Fresh NumPy arrays from NumPy arrays, row-major and of the right types: it does not check."""
-        if self.wide:
-            with pjrt.wide_dtypes():
+        try:
+            if self.wide:
+                with pjrt.wide_dtypes():
+                    results = self.from_host(*leaves, *self._constants)
+            else:
                 results = self.from_host(*leaves, *self._constants)
-        else:
-            results = self.from_host(*leaves, *self._constants)
-        return [np.array(result) for result in ([results] if self.gives_a_leaf else results)]
+        except pjrt.failures() as error:
+            raise pjrt.failed(error) from error
+        return list(map(pjrt.fetched, [results] if self.gives_a_leaf else results))
 
     def _flattened(self, arguments: tuple[Any, ...]) -> list[Any]:
         leaves, tree = flatten(arguments)
@@ -214,6 +218,12 @@ class Executable:
         if not modules:
             raise BackendFailureError("optimized_hlo: this platform does not show its modules")
         return modules[0].to_string()
+
+    def __reduce__(self) -> Any:
+        raise UnsupportedError(
+            "an Executable belongs to the process and device that it was compiled in, and is not pickled; "
+            "pickle its program and compile it there, with cache_dir to keep what XLA has made"
+        )
 
     def __repr__(self) -> str:
         takes = ", ".join(map(str, self.input_specs))

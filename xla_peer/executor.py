@@ -159,7 +159,11 @@ class XlaExecutor:
         if plan is None or plan.seen != seen:
             plan = self._plan(program, arrays, seen)
         if plan.only is not None:
-            return np.array(plan.only(*leaves))
+            try:
+                result = plan.only(*leaves)
+            except pjrt.failures() as error:
+                raise pjrt.failed(error) from error
+            return pjrt.fetched(result)
         if plan.orders is not None:
             leaves = [
                 leaf.T if order == "F" else np.asarray(leaf, order="C")
@@ -173,8 +177,8 @@ class XlaExecutor:
     def _run_partitioned(self, cut: PartitionedProgram, arrays: tuple[Any, ...]) -> Any:
         leaves = cut.program.check_arguments(arrays)
         executable = self.compile(cut, *leaves)
-        placed = [cut.mesh.put(x, spec) for x, spec in zip(leaves, cut.in_specs, strict=True)]
-        return cut.program.pack([np.array(y) for y in executable.on_leaves(placed)])
+        placed = cut.put_leaves(leaves)
+        return cut.program.pack(list(map(pjrt.fetched, executable.on_leaves(placed))))
 
     def _plan(self, program: GraphProgram, arrays: tuple[Any, ...], seen: list[Any]) -> Plan:
         """How such arguments are run."""
@@ -269,7 +273,8 @@ class XlaExecutor:
         """An array on this device.
 
         Args:
-            array: a NumPy array or what becomes one, a device array, or anything with `__dlpack__`.
+            array: a NumPy array or what becomes one; a device array, which is moved here from its device,
+                or gathered from its devices; or anything with `__dlpack__`.
             copy: False lets a CPU device share memory that `xla_peer.empty` or another DLPack producer
                 made. What is written to such an array later is seen by programs that read it: do not,
                 until they are done. A device array that is here already is never copied, because
@@ -277,7 +282,8 @@ class XlaExecutor:
 
         Raises:
             DTypeError: what is no array, or of a dtype that tenferro does not have.
-            BackendFailureError: a DLPack producer whose memory PJRT does not take.
+            BackendFailureError: a DLPack producer whose memory PJRT does not take; an array of another
+                library's on a device.
         """
         forking.require_own_client()
         if pjrt.is_device_array(array):
@@ -289,9 +295,14 @@ class XlaExecutor:
     def get(self, array: Any) -> np.ndarray[Any, Any]:
         """A device array as a fresh NumPy array, when it is there.
 
-        `numpy.asarray(array)` is a read-only view instead, without a copy on the CPU.
+        `numpy.asarray(array)` is a read-only view instead, without a copy on the CPU; call the array's
+        `block_until_ready` before, because NumPy ends the process where the program has failed.
+
+        Raises:
+            BackendFailureError: the program that computes it failed, such as for want of memory.
+            InvalidConfigError: it is cut over several processes.
         """
-        return np.array(array)
+        return pjrt.fetched(array)
 
     # ---- compiling ---------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ Each function says which call it relies on, so that a new jaxlib is one file to 
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.errors import BackendFailureError, InvalidConfigError, PlatformUnavailableError
+from tenferro.errors import (
+    BackendFailureError,
+    InvalidConfigError,
+    PlatformUnavailableError,
+    ShapeError,
+)
 from tenferro.types import TensorSpec, TreeDef, unflatten
 from xla_peer.aligned import empty
 from xla_peer.forking import require_own_client
@@ -25,7 +31,10 @@ __all__ = [
     "compile_module",
     "compile_options",
     "deserialized",
+    "failed",
+    "failures",
     "fast_call",
+    "fetched",
     "initialize_lapack",
     "is_device_array",
     "is_gone",
@@ -41,7 +50,10 @@ __all__ = [
     "prepare",
     "put",
     "put_dlpack",
+    "put_local",
     "put_sharded",
+    "require_equal_replicas",
+    "require_same_in_all_processes",
     "serialized",
     "wide_dtypes",
 ]
@@ -267,11 +279,49 @@ def put(array: np.ndarray[Any, Any], device: Any, copy: bool = True) -> Any:
 
 def moved(array: Any, device: Any) -> Any:
     """A device array on that device; itself where it is."""
+    return array if array.devices() == {device} else resharded(array, device)
+
+
+def resharded(array: Any, place: Any) -> Any:
+    """A device array on another device, or as a sharding wants it, without a way through the host."""
     jax, _ = modules()
-    if array.devices() == {device}:
-        return array
     with wide_dtypes():
-        return jax.device_put(array, device)
+        return jax.device_put(array, place)
+
+
+def fetched(array: Any) -> np.ndarray[Any, Any]:
+    """A device array's elements as a fresh NumPy array, when they are there.
+
+    It waits first, because reading what a failed program never wrote ends the process. Relies on
+    jax.Array's block_until_ready and is_fully_addressable.
+
+    Raises:
+        BackendFailureError: the program that computes it failed, such as for want of memory.
+        InvalidConfigError: parts of it lie in other processes.
+    """
+    try:
+        array.block_until_ready()
+        return np.array(array)
+    except failures() as error:
+        raise failed(error) from error
+    except RuntimeError:
+        if array.is_fully_addressable:
+            raise
+        raise InvalidConfigError(
+            f"get: {TensorSpec(array.shape, array.dtype)} is cut over several processes, {array.sharding}; "
+            "read its addressable_shards, or have it whole by out_specs=PartitionSpec()"
+        ) from None
+
+
+def failures() -> tuple[type[Exception], ...]:
+    """What PJRT raises where it cannot run a program or has no memory for its arrays."""
+    jax, _ = modules()
+    return (jax.errors.JaxRuntimeError, MemoryError)
+
+
+def failed(error: Exception) -> BackendFailureError:
+    """The error of ours for one of `failures`."""
+    return BackendFailureError(f"PJRT could not run the program: {error}")
 
 
 def put_dlpack(producer: Any, device: Any, copy: bool) -> Any:
@@ -336,6 +386,109 @@ def put_sharded(array: np.ndarray[Any, Any], sharding: Any) -> Any:
         return jax.make_array_from_callback(
             array.shape, sharding, lambda index: array[index].copy()
         )
+
+
+def put_local(
+    array: np.ndarray[Any, Any], sharding: Any, shape: Sequence[int] | None = None
+) -> Any:
+    """This process's part of an array that is cut over devices of several, in its own dtype.
+
+    Relies on jax.make_array_from_process_local_data.
+
+    Raises:
+        ShapeError: a part that does not fit the sharding, or the shape of the whole.
+    """
+    jax, _ = modules()
+    part = np.array(array, order="C")  # because PJRT reads it some time after this returns
+    whole = None if shape is None else tuple(shape)
+    try:
+        with wide_dtypes():
+            return jax.make_array_from_process_local_data(sharding, part, whole)
+    except ValueError as error:
+        raise ShapeError(f"put_local: a part of shape {part.shape} does not fit: {error}") from None
+
+
+def require_same_in_all_processes(arrays: Mapping[str, np.ndarray[Any, Any]], devices: Any) -> None:
+    """Refuse arrays that the processes of these devices give differently.
+
+    Each process hashes what it gives (SHA-256), and the digests are gathered over the devices. Where one
+    process has all devices nothing is done.
+
+    Raises:
+        InvalidConfigError: names the arrays that differ.
+    """
+    if len({device.process_index for device in devices.flat}) == 1:
+        return
+    own = np.stack([_digest(array) for array in arrays.values()]) if arrays else np.zeros((0, 8))
+    digests = _gathered([own] * devices.size, devices)
+    differing = [name for n, name in enumerate(arrays) if (digests[:, n] != digests[0, n]).any()]
+    if differing:
+        raise InvalidConfigError(
+            f"put: {', '.join(differing)}: not the same in every process; each gives the whole array, and "
+            "all the same one; what each has of its own is given by put_local"
+        )
+
+
+def require_equal_replicas(arrays: Mapping[str, Any], devices: Any) -> None:
+    """Refuse device arrays whose copies of one part, on devices of several processes, differ.
+
+    Raises:
+        InvalidConfigError: names the arrays that differ.
+    """
+    if len({device.process_index for device in devices.flat}) == 1:
+        return
+    shared = {name: array for name, array in arrays.items() if _has_replicas(array)}
+    if not shared:
+        return
+    rows: dict[Any, list[Any]] = {}
+    for array in shared.values():
+        for shard in array.addressable_shards:
+            rows.setdefault(shard.device, []).append(_digest(np.asarray(shard.data)))
+    nothing = np.zeros((len(shared), 8), np.uint32)
+    own = [np.stack(rows[d]) if d in rows else nothing for d in devices.flat]
+    digests = _gathered(own, devices)
+    for n, (name, array) in enumerate(shared.items()):
+        parts: dict[str, Any] = {}
+        places = array.sharding.devices_indices_map(array.shape)
+        for digest, device in zip(digests[:, n], devices.flat, strict=True):
+            if (parts.setdefault(str(places[device]), digest) != digest).any():
+                raise InvalidConfigError(
+                    f"put_local: {name}: processes that hold the same part {places[device]} gave different "
+                    "elements"
+                )
+
+
+def _has_replicas(array: Any) -> bool:
+    """Whether several devices hold the same part."""
+    places = list(map(str, array.sharding.devices_indices_map(array.shape).values()))
+    return len(set(places)) < len(places)
+
+
+def _digest(array: np.ndarray[Any, Any]) -> Any:
+    """SHA-256 of dtype, shape and elements."""
+    hashed = hashlib.sha256(f"{array.dtype} {array.shape}".encode())
+    hashed.update(np.ascontiguousarray(array).view(np.uint8).data if array.size else b"")
+    return np.frombuffer(hashed.digest(), np.uint32)
+
+
+def _gathered(rows: Sequence[Any], devices: Any) -> Any:
+    """Each device's rows of digests, in every process; those of other processes' devices are not looked at."""
+    jax, _ = modules()
+    mesh = jax.sharding.Mesh(devices.reshape(-1), ("device",))
+    shape = (devices.size, *rows[0].shape)
+    cut, whole = (
+        jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*axes))
+        for axes in (("device",), ())
+    )
+    parts = jax.make_array_from_callback(
+        shape, cut, lambda index: np.stack(rows[index[0]]).astype(np.uint32)
+    )
+    return fetched(jax.jit(_itself, out_shardings=whole)(parts))
+
+
+def _itself(x: Any) -> Any:
+    """The identity, one function, so that jax compiles it once per mesh."""
+    return x
 
 
 def is_device_array(value: Any) -> bool:
@@ -423,7 +576,7 @@ def fast_call(
         try:
             made = loaded.execute_sharded(buffers).consume_with_handlers(handlers)
         except Exception as error:
-            raise BackendFailureError(f"PJRT could not run the program: {error}") from error
+            raise failed(error) from error
         results = pack(made)
         tree = tree_util.tree_structure(results)
         n = len(leaves)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
-
-import numpy as np
 
 from lowering.chlo import chlo_function
 from lowering.emit.emitter import Emitter, EmitterRows
+from lowering.emit.polygamma import polygamma
 from lowering.types import element_type
 from lowering.writer import Value, Writer
 from tenferro.ops.analytic import (
@@ -68,38 +66,24 @@ def expanded(name: str) -> Emitter:
     return widened(lambda op, w, x: call(name, w, x))
 
 
-def call(name: str, w: Writer, *operands: Value) -> Value:
-    """A call of the expansion of chlo.`name` on tensors of one type."""
-    spec = operands[-1].spec
+def call(name: str, w: Writer, x: Value) -> Value:
+    """A call of the expansion of chlo.`name`."""
+    spec = x.spec
     element, shape = element_type(spec.dtype), spec.shape
     if spec.is_static:
         extents = "x".join(map(str, shape))
         symbol = f"{name}_{spec.dtype.short}_{extents}".rstrip("_")
-        given = operands
+        given = (x,)
     else:
         # One function per call, because refining the shapes of one gives it the shape of its caller.
         symbol = f"{name}_{spec.dtype.short}_of_{len(w.functions)}"
-        given = (*map(w.extent, shape), *operands)
-    return w.call(
-        symbol, given, spec, lambda: chlo_function(name, element, shape, symbol, len(operands))
-    )
+        given = (*map(w.extent, shape), x)
+    return w.call(symbol, given, spec, lambda: chlo_function(name, element, shape, symbol))
 
 
-def polygamma(op: Polygamma, w: Writer, x: Value) -> Value:
-    """A call of the expansion of chlo.polygamma, whose first operand is the order.
-
-    Its powers of x underflow long before the result does; where x is large, that is (n-1)! / x^n.
-    """
-    n = op.order
-    y = call("polygamma", w, w.full(n, x.spec), x)
-    if n == 0:
-        return y
-    inverse = w.op("divide", w.full(1, x.spec), x, result=x.spec)
-    tail = w.full((-1) ** (n + 1) * float(math.factorial(n - 1)), x.spec)
-    for _ in range(n):
-        tail = w.op("multiply", tail, inverse, result=x.spec)
-    large = 4 / float(np.finfo(x.dtype.dtype).eps)
-    return w.select(w.compare("GT", x, w.full(large, x.spec)), tail, y)
+def polygamma_of(op: Polygamma, w: Writer, x: Value) -> Value:
+    """Order 0 is digamma, in CHLO's expansion; the others are not good in it below zero."""
+    return polygamma(w, op.order, x) if op.order else call("digamma", w, x)
 
 
 ROWS: EmitterRows = {
@@ -129,5 +113,5 @@ ROWS: EmitterRows = {
     ErfInv: expanded("erf_inv"),
     Lgamma: expanded("lgamma"),
     Digamma: expanded("digamma"),
-    Polygamma: widened(polygamma),
+    Polygamma: widened(polygamma_of),
 }

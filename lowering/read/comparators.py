@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lowering.module_tree import Block
+from lowering.read import total_order
 from lowering.read.reader import Reader
 from tenferro.errors import UnsupportedError
 from tenferro.ops import elementwise as el
@@ -33,33 +34,50 @@ SEES_ONLY_ORDER = frozenset(
 MOST_TRIALS = 300_000
 
 
+class Key(NamedTuple):
+    """How one operand orders: up or down; in the total order of floats, or with all NaN last and zeros equal."""
+
+    descending: bool
+    total: bool
+
+
 def sorted_by(r: Reader, block: Block, operands: list[int], axis: int, stable: bool) -> list[int]:
     """The operands in the order of a comparator."""
     specs = [r.spec(x) for x in operands]
     order = _lexicographic(r, block, specs)
     if order is None:
         return _by_network(r, block, operands, axis, stable)
-    if order == (True,) and len(operands) == 2 and axis == len(specs[0].shape) - 1:
-        x, places = operands
-        if counts_along(r, places, axis):
-            top, found = r.emit_all(re.TopK(specs[0].shape[axis]), x)
-            return [top, r.convert(found, specs[1].dtype)]
-    for place, descending in reversed(list(enumerate(order))):
-        operands = _sorted(r, operands, place, axis, descending)
+    if _is_top_k(r, order, operands, axis):
+        x, count = operands[0], specs[0].shape[axis]
+        top = total_order.top_k(r, x, count) if order[0].total else r.emit_all(re.TopK(count), x)
+        return [top[0], r.convert(top[1], specs[1].dtype)]
+    for place, key in reversed(list(enumerate(order))):
+        operands = _sorted(r, operands, place, axis, key)
     return operands
 
 
-def _sorted(r: Reader, operands: list[int], key: int, axis: int, descending: bool) -> list[int]:
+def _is_top_k(r: Reader, order: tuple[Key, ...], operands: list[int], axis: int) -> bool:
+    """Whether values and their places come from the largest down along the last axis."""
+    if len(operands) != 2 or len(order) != 1 or not order[0].descending:
+        return False
+    return axis == len(r.spec(operands[0]).shape) - 1 and counts_along(r, operands[1], axis)
+
+
+def _sorted(r: Reader, operands: list[int], place: int, axis: int, key: Key) -> list[int]:
     """Stably sorted by one of them."""
-    arranged = [operands[key], *operands[:key], *operands[key + 1 :]]
+    if key.total:
+        ordered = total_order.key(r, operands[place], key.descending)
+        sort = re.Sort(axis, True, len(operands) + 1)
+        return list(r.emit_all(sort, ordered, *operands))[1:]
+    arranged = [operands[place], *operands[:place], *operands[place + 1 :]]
     turn = st.Reverse((axis,))
-    if descending:
+    if key.descending:
         arranged = [r.emit(turn, x) for x in arranged]
     made = list(r.emit_all(re.Sort(axis, True, len(arranged)), *arranged))
-    if descending:
+    if key.descending:
         made = [r.emit(turn, x) for x in made]
     first = made.pop(0)
-    return [*made[:key], first, *made[key:]]
+    return [*made[:place], first, *made[place:]]
 
 
 def counts_along(r: Reader, places: int, axis: int) -> bool:
@@ -102,22 +120,26 @@ def standings(dtype: DType, constants: Sequence[Any]) -> Any:
         return np.array(sorted(n for n in around if limits.min <= n <= limits.max), kind)
     with np.errstate(all="ignore"):
         near = [float(c) for c in own] + [0.0, 1.0, -1.0]
-        numbers = {n * f for n in near for f in (1.0, 1.5, 0.5)} | {-0.0}
-        found = [*sorted(numbers), np.inf, -np.inf, np.nan, -np.nan, -0.0]
+        numbers = sorted({n * f for n in near for f in (1.0, 1.5, 0.5)} - {0.0})
+        found = [*numbers, 0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan]
         return np.array(found).astype(kind)
 
 
-def _lexicographic(r: Reader, block: Block, specs: list[TensorSpec]) -> tuple[bool, ...] | None:
-    """For each key whether it descends; None for another order."""
+def _lexicographic(r: Reader, block: Block, specs: list[TensorSpec]) -> tuple[Key, ...] | None:
+    """How each key orders; None for another order."""
     if not {operation.name for operation in block.operations} <= SEES_ONLY_ORDER:
         return None
     if any(spec.dtype.is_complex for spec in specs):
         return None
     constants = constants_of(block)
+    seen = _operands_seen(block)
     for keys in range(1, len(specs) + 1):
-        # What follows the keys varies too, because the order must not depend on it.
+        # What follows the keys varies too where it is looked at, because the order must not depend on it.
         pools = [standings(spec.dtype, constants) for spec in specs[:keys]]
-        pools += [np.array([0, 1]).astype(spec.dtype.dtype) for spec in specs[keys:]]
+        pools += [
+            np.array([0, 1] if keys + n in seen else [0]).astype(spec.dtype.dtype)
+            for n, spec in enumerate(specs[keys:])
+        ]
         if np.prod([float(len(pool)) ** 2 for pool in pools]) > MOST_TRIALS:
             return None
         grids = np.meshgrid(*[pool for pool in pools for _ in (0, 1)], indexing="ij")
@@ -125,10 +147,24 @@ def _lexicographic(r: Reader, block: Block, specs: list[TensorSpec]) -> tuple[bo
         found = _answers(r, block, pairs)
         if found is None:
             return None
-        for order in itertools.product((False, True), repeat=keys):
+        for order in itertools.product(*[_orders(spec.dtype) for spec in specs[:keys]]):
             if _agrees(found, pairs[:keys], order):
                 return order
     return None
+
+
+def _orders(dtype: DType) -> list[Key]:
+    totals = (False, True) if dtype.is_float else (False,)
+    return [Key(descending, total) for total in totals for descending in (False, True)]
+
+
+def _operands_seen(block: Block) -> set[int]:
+    """The operands of the sort that the comparator's answer depends on."""
+    needed = set(block.operations[-1].operands)
+    for operation in reversed(block.operations[:-1]):
+        if needed & set(operation.results):
+            needed |= set(operation.operands)
+    return {n // 2 for n, argument in enumerate(block.arguments) if argument in needed}
 
 
 def _answers(r: Reader, block: Block, pairs: list[Any]) -> Any:
@@ -142,16 +178,13 @@ def _answers(r: Reader, block: Block, pairs: list[Any]) -> Any:
     return np.asarray(scratch.builder.finish([answer]).run()[0])
 
 
-def _agrees(found: Any, pairs: list[Any], order: tuple[bool, ...]) -> bool:
-    """Whether the answers are those of a lexicographic order, with NaN last, and zeros equal."""
+def _agrees(found: Any, pairs: list[Any], order: tuple[Key, ...]) -> bool:
+    """Whether the answers are those of a lexicographic order."""
     wanted = np.zeros(len(found), bool)
     tied = np.ones(len(found), bool)
-    for (a, b), descending in zip(pairs, order, strict=True):
-        low, high = (b, a) if descending else (a, b)
-        nan_low, nan_high = low != low, high != high
-        with np.errstate(all="ignore"):
-            less = (low < high) | (~nan_low & nan_high)
-            same = (low == high) | (nan_low & nan_high)
+    for (a, b), key in zip(pairs, order, strict=True):
+        low, high = (b, a) if key.descending else (a, b)
+        less, same = _in_total_order(low, high) if key.total else _with_nan_last(low, high)
         wanted |= tied & less
         tied &= same
     if np.array_equal(found, wanted):
@@ -162,6 +195,23 @@ def _agrees(found: Any, pairs: list[Any], order: tuple[bool, ...]) -> bool:
         numbers &= (a == a) & (b == b)
     plain = not found[~numbers].any() and not numbers.all()
     return bool(plain and np.array_equal(found[numbers], wanted[numbers]))
+
+
+def _with_nan_last(low: Any, high: Any) -> tuple[Any, Any]:
+    """Which are less and which the same: NaN after all numbers, and zeros equal."""
+    nan_low, nan_high = low != low, high != high
+    with np.errstate(all="ignore"):
+        return (low < high) | (~nan_low & nan_high), (low == high) | (nan_low & nan_high)
+
+
+def _in_total_order(low: Any, high: Any) -> tuple[Any, Any]:
+    """Which are less and which the same: floats by sign, then by magnitude, which the bits are."""
+
+    def rank(x: Any) -> Any:
+        bits = np.ascontiguousarray(x).view(f"i{x.dtype.itemsize}")
+        return np.where(bits < 0, -1 - (bits & np.iinfo(bits.dtype).max), bits)
+
+    return rank(low) < rank(high), rank(low) == rank(high)
 
 
 # ---- any comparator ----------------------------------------------------------------------------------

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from lowering.module_tree import ModuleTree, Operation
 from lowering.read.comparators import sorted_by
 from lowering.read.lapack import LAPACK
 from lowering.read.reader import Reader, ReadRows, located
 from lowering.read.reduction import top_k
+from tenferro.errors import ShapeError, UnsupportedError
 
 __all__ = ["CUSTOM_CALLS", "unknown_targets"]
 
@@ -21,6 +25,32 @@ def same(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[i
 def checked(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
     """Checks of the reference interpreter's tests, which give nothing."""
     return []
+
+
+def shape_assertion(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
+    """Nothing where what it asserts is known to hold; a program of ours cannot ask when it runs.
+
+    Raises:
+        ShapeError: it does not hold, with the module's message.
+        UnsupportedError: the arguments' elements decide.
+    """
+    holds, *shown = [r.evaluated(value) for value in operands]
+    message = str(operation.attributes.get("error_message", "no message"))
+    if holds is None:
+        raise UnsupportedError(
+            f"shape_assertion: whether it holds depends on the arguments' elements: {message}"
+        )
+    if not np.asarray(holds).all():
+        raise ShapeError(f"shape_assertion does not hold: {_filled(message, shown)}")
+    return []
+
+
+def _filled(message: str, values: Sequence[Any]) -> str:
+    """The message with known values for {0}, {1}, .."""
+    for place, value in enumerate(values):
+        if value is not None:
+            message = message.replace(f"{{{place}}}", str(np.asarray(value)))
+    return message
 
 
 def approx_top_k(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
@@ -45,7 +75,7 @@ CUSTOM_CALLS: ReadRows = {
     "check.expect_close": checked,
     "check.expect_eq": checked,
     "mhlo.topk": top_k,
-    "shape_assertion": checked,
+    "shape_assertion": shape_assertion,
     "annotate_device_placement": same,
 }
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from lowering.module_tree import Operation
+from lowering.read import total_order
 from lowering.read.reader import Read, Reader, ReadRows
 from tenferro.errors import UnsupportedError
 from tenferro.ops import StdTensorOp, analytic
@@ -21,39 +24,38 @@ def plain(op: StdTensorOp) -> Read:
 
 
 def convert(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    return r.convert(operands[0], operation.spec.dtype)
+    """Of complex numbers the real part alone, also where bool asks whether there is something but zero."""
+    (x,) = operands
+    to = operation.spec.dtype
+    if r.spec(x).dtype.is_complex and to.is_bool:
+        x = r.emit(el.Real(), x)
+    return r.convert(x, to)
 
 
 def bitcast(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    to = operation.spec.dtype
-    return (
-        operands[0] if r.spec(operands[0]).dtype is to else r.emit(el.BitcastConvert(to), *operands)
-    )
+    (x,) = operands
+    given, to = r.spec(x).dtype, operation.spec.dtype
+    if given is to:
+        return x
+    if given.is_bool or to.is_bool:
+        raise UnsupportedError(
+            f"stablehlo.bitcast_convert: from {given} to {to}: a bool is a byte here and one bit there; shift "
+            "the bits, and convert"
+        )
+    return r.emit(el.BitcastConvert(to), x)
 
 
 def compare(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     direction = operation.attributes["comparison_direction"]
     if operation.attributes.get("compare_type") == "TOTALORDER":
-        return total_order(r, direction, *operands)
+        return compared_in_total_order(r, direction, *operands)
     return r.emit(el.Compare(direction), *operands)
 
 
-def total_order(r: Reader, direction: str, lhs: int, rhs: int) -> int:
-    """-NaN < -inf < .. < -0 < 0 < .. < inf < NaN: integers that stand in the same order are compared."""
-    ordered = [_in_order(r, x) for x in (lhs, rhs)]
+def compared_in_total_order(r: Reader, direction: str, lhs: int, rhs: int) -> int:
+    """By integers that stand in the same order."""
+    ordered = [total_order.key(r, x) for x in (lhs, rhs)]
     return r.emit(el.Compare(direction), *ordered)
-
-
-def _in_order(r: Reader, x: int) -> int:
-    spec = r.spec(x)
-    if not spec.dtype.is_float:
-        return x
-    word = {2: DType.I16, 4: DType.I32, 8: DType.I64}[spec.dtype.itemsize]
-    bits = r.emit(el.BitcastConvert(word), x)
-    like = r.spec(bits)
-    sign = r.emit(el.ShiftRightArithmetic(), bits, r.full(8 * word.itemsize - 1, like))
-    magnitude = r.full((1 << (8 * word.itemsize - 1)) - 1, like)
-    return r.emit(el.Xor(), bits, r.emit(el.And(), sign, magnitude))
 
 
 def select(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
@@ -119,8 +121,40 @@ def mapped(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence
 
 
 def reduce_precision(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    """ReducePrecision; without mantissa bits NaN is infinity in StableHLO, and stays NaN in ours."""
+    (x,) = operands
     a = operation.attributes
-    return r.emit(el.ReducePrecision(a["exponent_bits"], a["mantissa_bits"]), *operands)
+    y = r.emit(el.ReducePrecision(a["exponent_bits"], a["mantissa_bits"]), x)
+    if a["mantissa_bits"]:
+        return y
+    infinity = r.full(np.inf, r.spec(x))
+    return r.emit(el.Select(), r.emit(el.Compare("NE"), x, x), infinity, y)
+
+
+def in_complex128(read: Callable[..., int], real: StdTensorOp) -> Read:
+    """Of complex numbers a formula in double precision, rounded once; of real numbers the op."""
+
+    def of_either(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+        dtype = r.spec(operands[0]).dtype
+        if not dtype.is_complex:
+            return r.emit(real, *operands)
+        return r.convert(read(r, *[r.convert(x, DType.C64) for x in operands]), dtype)
+
+    return of_either
+
+
+def cbrt(r: Reader, z: int) -> int:
+    """The principal root z^(1/3)."""
+    return r.emit(el.Power(), z, r.full(1 / 3, r.spec(z)))
+
+
+def atan2(r: Reader, y: int, x: int) -> int:
+    """The angle -i log((x + i y) / sqrt(x^2 + y^2))."""
+    i = r.full(1j, r.spec(x))
+    sum_of_squares = r.emit(el.Add(), *[r.emit(el.Multiply(), z, z) for z in (x, y)])
+    radius = r.emit(analytic.Sqrt(), sum_of_squares)
+    turned = r.emit(el.Divide(), r.emit(el.Add(), x, r.emit(el.Multiply(), i, y)), radius)
+    return r.emit(el.Multiply(), r.emit(el.Negate(), i), r.emit(analytic.Log(), turned))
 
 
 def polygamma(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
@@ -181,9 +215,9 @@ _STABLEHLO: dict[str, Any] = {
     "abs": plain(el.Abs()),
     "add": on_bool(el.Add(), el.Or()),
     "and": plain(el.And()),
-    "atan2": plain(analytic.Atan2()),
+    "atan2": in_complex128(atan2, analytic.Atan2()),
     "bitcast_convert": bitcast,
-    "cbrt": plain(analytic.Cbrt()),
+    "cbrt": in_complex128(cbrt, analytic.Cbrt()),
     "ceil": plain(el.Ceil()),
     "clamp": clamp,
     "compare": compare,

@@ -91,7 +91,7 @@ class Reader:
         """
         read = self.readers.get(operation.name)
         if read is None:
-            raise UnsupportedError(f"{operation.name}: there is no reader for it").at(
+            raise UnsupportedError(f"{operation.name}: {self._unread(operation)}").at(
                 located(operation)
             )
         for declared in operation.types:
@@ -115,6 +115,15 @@ class Reader:
                     f"{operation.name}: read as {self.spec(value)}, and declared as {declared}"
                 ).at(located(operation))
         return made
+
+    @staticmethod
+    def _unread(operation: Operation) -> str:
+        """Why there is no reader."""
+        if "dynamic_" in operation.name:
+            return (
+                "its shapes and bounds must be constants here, and an argument decides one of them"
+            )
+        return "there is no reader for it"
 
     def parts(
         self, *regions: tuple[Block | Write, Sequence[TensorSpec]]

@@ -16,6 +16,7 @@ import numpy as np
 
 from lowering.emit.reduction import identity
 from lowering.module_tree import Block, Operation
+from lowering.read import total_order
 from lowering.read.arg_reductions import arg_reduction
 from lowering.read.comparators import sorted_by
 from lowering.read.reader import Reader, ReadRows
@@ -295,8 +296,12 @@ def sort(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[i
 
 
 def top_k(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """The largest elements, as many as the result has, and their places."""
-    values, places = r.emit_all(re.TopK(operation.spec.shape[-1]), *operands)
+    """The largest elements by the total order, as many as the result has, and their places.
+
+    Calls say by an attribute where they want the smallest.
+    """
+    largest = bool((operation.attributes.get("mhlo.attributes") or {}).get("largest", True))
+    values, places = total_order.top_k(r, operands[0], operation.spec.shape[-1], largest)
     return [values, r.convert(places, DType.I32)]
 
 

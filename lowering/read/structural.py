@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lowering.module_tree import Operation
+from lowering.read import total_order
 from lowering.read.reader import Reader, ReadRows
 from tenferro.errors import UnsupportedError
 from tenferro.ops import structural as st
+from tenferro.ops.elementwise import Convert
 from tenferro.ops.reduction import TopK
 from tenferro.ops.source import Iota
 
@@ -55,15 +57,24 @@ def slice_(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 def _first_of_sorted(r: Reader, op: st.Slice, x: int) -> int | None:
     """The first few of what is sorted in descending order with its places: fewer of the same."""
     made = r.builder.made_by(x)
-    if made is None or not isinstance(made[0], TopK):
+    if made is None:
         return None
+    card, inputs = made
+    if isinstance(card, TopK):
+        return _first_of_top(r, op, x, card, inputs)
+    moves = isinstance(card, Convert) or card == total_order.along_last(len(r.spec(x).shape))
+    first = _first_of_sorted(r, op, inputs[-1]) if moves else None
+    return None if first is None else r.emit(card, *inputs[:-1], first)
+
+
+def _first_of_top(r: Reader, op: st.Slice, x: int, top: TopK, inputs: Sequence[int]) -> int | None:
     *lead, extent = r.spec(x).shape
     k = op.limits[-1]
     is_first = not any(op.starts) and set(op.strides) == {1} and list(op.limits[:-1]) == lead
     if not is_first or k == extent:
         return None
-    place = r.emit_all(made[0], *made[1]).index(x)  # the same op again has the same results
-    return r.emit_all(TopK(k), *made[1])[place]
+    place = r.emit_all(top, *inputs).index(x)  # the same op again has the same results
+    return r.emit_all(TopK(k), *inputs)[place]
 
 
 def pad(r: Reader, operation: Operation, operands: Sequence[int]) -> int:

@@ -1,5 +1,7 @@
 """Tuples, taken apart before anything is read: an element of a tuple is what went into it.
 
+A tuple that a function returns becomes several results, as XLA has them.
+
 Source: StableHLO spec #tuple, #get_tuple_element.
 """
 
@@ -7,21 +9,46 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lowering.module_tree import Block, ModuleTree
+from lowering.module_tree import Block, Function, ModuleTree
 
 __all__ = ["without_tuples"]
 
 
 def without_tuples(tree: ModuleTree) -> ModuleTree:
-    """The module without tuples that are made and taken apart in one function; others stay, to be refused."""
+    """The module without tuples that are made and taken apart, or returned, in one function.
+
+    Tuples that come from elsewhere are results of a type that is refused.
+    """
     names = ("stablehlo.tuple", "stablehlo.get_tuple_element")
     if not tree.operation_names() & set(names):
         return tree
-    functions = {
-        name: replace(function, body=_flat(function.body, {}, {}))
-        for name, function in tree.functions.items()
-    }
+    functions = {name: _without(function) for name, function in tree.functions.items()}
     return replace(tree, functions=functions)
+
+
+def _without(function: Function) -> Function:
+    parts: dict[int, tuple[int, ...]] = {}
+    body = _flat(function.body, parts, {})
+    *rest, last = body.operations
+    results = _leaves(last.operands, parts)
+    if results == last.operands:
+        return replace(function, body=body)
+    # Names and types of tuples are not those of their elements.
+    body = replace(body, operations=[*rest, replace(last, operands=results)])
+    return replace(function, body=body, result_names=("",) * len(results))
+
+
+def _leaves(values: tuple[int, ...], parts: dict[int, tuple[int, ...]]) -> tuple[int, ...]:
+    """What tuples are made of, and tuples in them, in order."""
+    leaves: list[int] = []
+    waiting = list(values[::-1])
+    while waiting:
+        value = waiting.pop()
+        if value in parts:
+            waiting += parts[value][::-1]
+        else:
+            leaves.append(value)
+    return tuple(leaves)
 
 
 def _flat(block: Block, parts: dict[int, tuple[int, ...]], same: dict[int, int]) -> Block:

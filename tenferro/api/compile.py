@@ -17,7 +17,7 @@ from tenferro.exec import ExecProgram, GraphExecutor
 from tenferro.exec.dispatch import is_traced
 from tenferro.graph import BodyBuilder, Graph, GraphBuilder, line_of
 from tenferro.program import BoundedCache, CacheStats, Executor, ExtensionCaches, GraphProgram
-from tenferro.types import DType, TensorSpec, flatten, leaf_paths, unflatten
+from tenferro.types import DType, TensorSpec, flatten, host_array, leaf_paths, unflatten
 
 __all__ = ["GraphCompiler", "compile", "jit", "output_value"]
 
@@ -234,7 +234,7 @@ def _spec_of(leaf: Any, path: str) -> TensorSpec:
 
 def _as_array(leaf: Any, path: str) -> Any:
     try:
-        array = np.asarray(leaf)
+        array = host_array(leaf, path)
         DType.of(array.dtype)
     except (DTypeError, ValueError, TypeError):
         raise DTypeError(f"{path}: {leaf!r:.60} is neither a TensorSpec nor an array") from None

@@ -121,14 +121,14 @@ def cond(
     """true_fun(*operands) if pred else false_fun(*operands): one of them runs.
 
     Args:
-        pred: a scalar; a number is true unless it is zero.
+        pred: a scalar; a real number is true unless it is zero.
         operands: trees of tensors, which both functions take.
 
     Both must return the same structure, shapes and dtypes; a Python number takes the other's dtype.
 
     Raises:
         ShapeError: a predicate that is no scalar; results of different shapes.
-        ArityError, DTypeError: results of different structures or dtypes.
+        ArityError, DTypeError: a complex predicate; results of different structures or dtypes.
 
     >>> import tenferro as tnf
     >>> f = tnf.jit(lambda x: cond(x > 0, tnf.sqrt, lambda x: 0.0 * x, x))
@@ -215,11 +215,13 @@ def _common(dtypes: Sequence[DType], leaves: Sequence[Any]) -> DType:
 
 
 def _predicate(name: str, pred: Any) -> Any:
-    """A bool of rank 0."""
+    """A bool of rank 0; a real number is true unless it is zero."""
     pred = as_operand(pred)
     spec = spec_of(pred)
     if spec.rank:
         raise ShapeError(f"{name}: the predicate must be a scalar, got {spec}")
+    if spec.dtype.is_complex:
+        raise DTypeError(f"{name}: the predicate must be a bool or a real number, got {spec}")
     return pred if spec.dtype.is_bool else not_equal(pred, 0)
 
 
@@ -416,7 +418,7 @@ def while_loop(
 
     Raises:
         ArityError, ShapeError, DTypeError: body_fun changes the structure or types of val, or cond_fun
-            gives no scalar.
+            gives no scalar, or a number: only `cond` takes one for a bool.
 
     >>> while_loop(lambda x: x < 100.0, lambda x: x * x, 3.0)
     array(6561.)
@@ -430,10 +432,23 @@ def while_loop(
     if flatten(test.result)[1] != flatten(0)[1]:
         raise ArityError(f"while_loop: cond_fun returns one scalar, got {test.result!r:.60}")
     with tracing(test.builder):
-        goes_on = output_value(test.builder, _predicate("while_loop: cond_fun", test.result), "")
+        goes_on = output_value(test.builder, _condition(test.result), "")
     parts, consts = _closed([test, body], [[goes_on], carry.outputs(body, body.result)])
     op = While(parts[0], parts[1], len(consts))
     return unflatten(carry.tree, _applied(op, *consts, *carry.leaves))
+
+
+def _condition(goes_on: Any) -> Any:
+    """What cond_fun gives: a bool of rank 0, and no number, as in JAX."""
+    goes_on = as_operand(goes_on)
+    spec = spec_of(goes_on)
+    if spec.rank:
+        raise ShapeError(f"while_loop: cond_fun must return a scalar, got {spec}")
+    if not spec.dtype.is_bool:
+        raise DTypeError(
+            f"while_loop: cond_fun must return a bool, got {spec}; compare it, as by `x != 0`"
+        )
+    return goes_on
 
 
 def fori_loop(

@@ -18,7 +18,7 @@ from tenferro.ops import StdTensorOp
 from tenferro.ops.control import ControlOp
 from tenferro.ops.extension import Extension
 from tenferro.program import native_executor
-from tenferro.types import DType, TensorSpec
+from tenferro.types import DType, TensorSpec, host_array
 
 __all__ = [
     "apply",
@@ -61,7 +61,7 @@ def apply_all(op: StdTensorOp, *operands: Any) -> tuple[Any, ...]:
         handler = getattr(type(operand), "__tenferro_apply__", None)
         if handler is not None:
             return handler(op, operands)
-    arrays = [np.asarray(operand) for operand in operands]
+    arrays = [x if type(x) is np.ndarray else host_array(x, op.name) for x in operands]
     types = op.infer(*[spec_of(array) for array in arrays], guards=GuardLog())
     if is_foreign(op):
         result = quietly(native_executor().kernel(op), (op, *arrays), is_foreign=True)
@@ -96,6 +96,7 @@ def as_operand(value: Any) -> Any:
 
     Raises:
         DTypeError: what is no array, or one of a dtype that tenferro does not have.
+        BackendFailureError: an array on another device than the host.
     """
     if is_traced(value) or type(value) is np.ndarray:
         return value
@@ -104,7 +105,7 @@ def as_operand(value: Any) -> Any:
     try:
         if isinstance(value, np.ma.MaskedArray):
             raise DTypeError("a mask would be lost; fill it first, or use where()")
-        array = np.asarray(value)
+        array = host_array(value, "operand")
         DType.of(array.dtype)
     except (DTypeError, ValueError, TypeError) as error:
         raise DTypeError(f"{type(value).__name__} {value!r:.60} is no tensor: {error}") from None

@@ -445,7 +445,7 @@ class Polygamma(SameType):
     Shapes:  x S -> S
     Dtypes:  every float dtype
     AD:      rule, by the next order
-    Lowers:  an expansion of chlo.polygamma
+    Lowers:  sums over its poles in plain StableHLO; order 0 as digamma
     Errors:  DTypeError on another dtype; InvalidConfigError unless order is at least 0
     Source:  Abramowitz and Stegun 6.4
     """

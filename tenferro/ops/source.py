@@ -12,7 +12,7 @@ from tenferro.errors import InvalidConfigError
 from tenferro.ops.op import StdTensorOp, card, normalize
 from tenferro.rules.dtypes import ANY, NUMERIC, require_dtype
 from tenferro.rules.payload import as_dims, as_int, as_ints, distinct_axes
-from tenferro.types import DType, TensorSpec
+from tenferro.types import DType, TensorSpec, host_array
 
 __all__ = ["CARDS", "Constant", "Iota", "ShapeOf"]
 
@@ -53,7 +53,7 @@ class Constant(StdTensorOp):
     @classmethod
     def of(cls, array: Any) -> Constant:
         """The constant with the elements of a NumPy array, in whatever order it stores them."""
-        array = np.asarray(array)
+        array = host_array(array, "Constant")
         return cls(DType.of(array.dtype), array.shape, array.tobytes())
 
     @property

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from tenferro.dims import SymDim, Unknown, UpperBound
-from tenferro.errors import ArityError, DTypeError, ShapeError
+from tenferro.errors import ArityError, BackendFailureError, DTypeError, ShapeError
 from tenferro.interruption import is_interruption
-from tenferro.types import DType, TensorSpec, TreeDef, flatten
+from tenferro.types import DType, TensorSpec, TreeDef, flatten, host_array
 
 __all__ = ["bind_symbols", "check_arguments", "check_leaves"]
 
@@ -31,6 +31,7 @@ def check_arguments(
     Raises:
         ArityError: another number of arguments, or another structure.
         DTypeError, ShapeError: a leaf of another dtype or rank, by name.
+        BackendFailureError: a leaf on another device than the host, or cut over several.
     """
     leaves, tree = flatten(arguments)
     if tree != in_tree:
@@ -47,6 +48,7 @@ def check_leaves(
 
     Raises:
         DTypeError, ShapeError: a leaf of another dtype or rank, by name.
+        BackendFailureError: a leaf on another device than the host, or cut over several.
     """
     return [
         leaf
@@ -123,7 +125,9 @@ def _as_array(leaf: Any, spec: TensorSpec, name: str) -> Any:
         if isinstance(leaf, np.ma.MaskedArray):
             raise DTypeError(f"{name}: a masked array, whose mask would be lost; fill it first")
         try:
-            array = np.asarray(leaf)
+            array = host_array(leaf, name)
+        except BackendFailureError:
+            raise
         except Exception as error:
             if is_interruption(error):
                 raise

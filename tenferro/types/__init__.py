@@ -1,6 +1,7 @@
 """What values are: element types, tensor types, and the trees that functions take and return."""
 
 from tenferro.types.dtype import DType
+from tenferro.types.host import host_array
 from tenferro.types.saved_tree import load_tree, save_tree
 from tenferro.types.spec import TensorSpec
 from tenferro.types.tree import TreeDef, flatten, leaf_paths, prefix_leaves, unflatten
@@ -10,6 +11,7 @@ __all__ = [
     "TensorSpec",
     "TreeDef",
     "flatten",
+    "host_array",
     "leaf_paths",
     "load_tree",
     "prefix_leaves",

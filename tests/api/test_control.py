@@ -577,6 +577,23 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], list[str]]] = {
         errors.ShapeError,
         ["cond_fun"],
     ),
+    "a complex predicate": (
+        lambda: tnf.cond(1j, lambda: 1.0, lambda: 1.0),
+        errors.DTypeError,
+        ["cond", "bool or a real number", "c128[]"],
+    ),
+    **{
+        f"a condition of {name}": (
+            lambda goes_on=goes_on: tnf.while_loop(goes_on, lambda c: c - 1, 3.0),
+            errors.DTypeError,
+            ["cond_fun", "bool", spec],
+        )
+        for name, goes_on, spec in (
+            ("floats", lambda c: c, "f64[]"),
+            ("integers", lambda c: tnf.astype(c, "int32"), "i32[]"),
+            ("Python numbers", lambda c: 0.0, "f64[]"),
+        )
+    },
     "an index that is no integer": (
         lambda: tnf.switch(1.0, [lambda: 1.0, lambda: 2.0]),
         errors.DTypeError,

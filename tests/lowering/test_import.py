@@ -51,8 +51,8 @@ def test_what_we_write_comes_back(sample: OpSample) -> None:
     assert again.output_specs == program.output_specs
     wanted, found = flat(program.run(*sample.inputs)), flat(again.run(*sample.inputs))
     for y, z in zip(found, wanted, strict=True):
-        if sample.op.name == "Polygamma":  # its text has an asymptotic series beside
-            np.testing.assert_allclose(y.astype(float), z.astype(float), rtol=0.02, atol=1e-3)
+        if sample.op.name == "Polygamma":  # its text has the sums written out
+            np.testing.assert_allclose(y.astype(float), z.astype(float), rtol=0.01)
         else:
             assert y.tobytes() == z.tobytes()
     assert sample.op.name in COMPOUND or lower_to_stablehlo(again).text == text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -11,6 +12,7 @@ from lowering import import_stablehlo
 from lowering.mlir_bindings import evaluate
 from lowering.read import READERS
 from tenferro import errors
+from xla_peer import XlaExecutor
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(2, 3, 4)).astype("f4")
@@ -180,6 +182,43 @@ def test_what_it_means(name: str) -> None:
         np.testing.assert_allclose(found, other, rtol=1e-6)
 
 
+Z = np.array([1, -8, 1j, -1j, 2 - 3j, -0.5 + 1e-8j, 0])
+
+
+@pytest.mark.parametrize(("dtype", "element"), [("c8", "f32"), ("c16", "f64")])
+def test_functions_of_complex_numbers(dtype: str, element: str) -> None:
+    """As StableHLO's interpreter has them: the principal cube root, and the logarithm of the direction."""
+    kind = f"tensor<7xcomplex<{element}>>"
+    text = f"""func.func @main(%y: {kind}, %x: {kind}) -> ({kind}, {kind}) {{
+  %0 = stablehlo.cbrt %y : {kind}
+  %1 = stablehlo.atan2 %y, %x : {kind}
+  return %0, %1 : {kind}, {kind}
+}}"""
+    y, x = Z.astype(dtype), (Z[::-1] + 2).astype(dtype)
+    program = import_stablehlo(text)
+    eps = np.finfo(dtype).eps
+    for root, angle in (program.run(y, x), XlaExecutor().run(program, y, x)):
+        assert root.dtype == angle.dtype == y.dtype
+        wanted = np.array([complex(mpmath.root(complex(z), 3)) if z else 0 for z in y])
+        np.testing.assert_allclose(root, wanted, rtol=4 * eps)
+        a, b = y.astype(complex), x.astype(complex)
+        wanted = -1j * np.log((b + 1j * a) / np.sqrt(b * b + a * a))
+        np.testing.assert_allclose(angle, wanted, rtol=4 * eps, atol=eps)
+
+
+def test_nan_without_mantissa_bits_is_infinity() -> None:
+    text = """func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %0 = stablehlo.reduce_precision %x, format = e5m0 : tensor<4xf32>
+  %1 = stablehlo.reduce_precision %x, format = e5m1 : tensor<4xf32>
+  return %0, %1 : tensor<4xf32>, tensor<4xf32>
+}"""
+    x = np.array([np.nan, -np.nan, -np.inf, 1.25], "f4")
+    program = import_stablehlo(text)
+    for none, one in (program.run(x), XlaExecutor().run(program, x), evaluate(text, [x])):
+        np.testing.assert_array_equal(none, np.array([np.inf, np.inf, -np.inf, 1], "f4"))
+        np.testing.assert_array_equal(one, np.array([np.nan, np.nan, -np.inf, 1], "f4"))
+
+
 REFUSED: dict[str, tuple[str, str]] = {
     "rng": (
         "%l = stablehlo.constant dense<0.0> : tensor<f32> %h = stablehlo.constant dense<1.0> : tensor<f32> %s = stablehlo.constant dense<6> : tensor<1xi64> "
@@ -208,7 +247,23 @@ REFUSED: dict[str, tuple[str, str]] = {
     "quantised": (
         "%q = stablehlo.uniform_quantize %a : (tensor<6xf32>) -> tensor<6x!quant.uniform<i8:f32, 0.1>> "
         "%0 = stablehlo.uniform_dequantize %q : (tensor<6x!quant.uniform<i8:f32, 0.1>>) -> tensor<6xf32>",
-        "quant",
+        "quantised types",
+    ),
+    "bits of bools": (
+        "%z = stablehlo.constant dense<0.0> : tensor<6xf32> "
+        "%p = stablehlo.compare LT, %a, %z : (tensor<6xf32>, tensor<6xf32>) -> tensor<6xi1> "
+        "%q = stablehlo.broadcast_in_dim %p, dims = [0] : (tensor<6xi1>) -> tensor<6x8xi1> "
+        "%b = stablehlo.bitcast_convert %q : (tensor<6x8xi1>) -> tensor<6xi8> "
+        "%0 = stablehlo.convert %b : (tensor<6xi8>) -> tensor<6xf32>",
+        "bitcast_convert: from bool to int8",
+    ),
+    "padding that an argument decides": (
+        "%l = stablehlo.convert %a : (tensor<6xf32>) -> tensor<6xi64> "
+        "%s = stablehlo.slice %l [0:1] : (tensor<6xi64>) -> tensor<1xi64> "
+        "%z = stablehlo.constant dense<0.0> : tensor<f32> %e = stablehlo.negate %s : tensor<1xi64> "
+        "%n = stablehlo.constant dense<0> : tensor<1xi64> "
+        "%0 = stablehlo.dynamic_pad %a, %z, %s, %e, %n : (tensor<6xf32>, tensor<f32>, tensor<1xi64>, tensor<1xi64>, tensor<1xi64>) -> tensor<6xf32>",
+        "dynamic_pad: its shapes and bounds must be constants",
     ),
 }  # fmt: skip
 

@@ -315,3 +315,35 @@ def test_inline_text_does_not_grow_with_the_matrix() -> None:
         for n in (8, 64)
     ]
     assert lines[1] < 1.1 * lines[0]
+
+
+EMPTY: dict[str, Any] = {
+    "solve": (lambda a: tnf.linalg.solve(a, a[..., :1]), lambda a: np.linalg.solve(a, a[..., :1])),
+    "inv": (tnf.linalg.inv, np.linalg.inv),
+    "det": (tnf.linalg.det, np.linalg.det),
+    "slogdet": (tnf.linalg.slogdet, np.linalg.slogdet),
+    "cholesky": (tnf.linalg.cholesky, np.linalg.cholesky),
+    "qr": (tnf.linalg.qr, np.linalg.qr),
+    "svd": (lambda a: tnf.linalg.svd(a, full_matrices=False), lambda a: np.linalg.svd(a, full_matrices=False)),
+    "eigh": (tnf.linalg.eigh, np.linalg.eigh),
+    "eig": (tnf.linalg.eig, np.linalg.eig),
+    "pinv": (tnf.linalg.pinv, np.linalg.pinv),
+    "expm": (tnf.linalg.expm, np.zeros_like),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("linalg", ["library", "inline"])
+@pytest.mark.parametrize("shape", [(0, 3, 3), (2, 0, 0), (0, 130, 130), (2, 0, 3, 3)], ids=str)
+def test_no_matrices_and_matrices_of_nothing(shape: tuple[int, ...], linalg: str) -> None:
+    """As the last shard or a filtered batch gives them; the shapes are NumPy's."""
+    a = np.zeros(shape)
+    executor = XlaExecutor("cpu", linalg=linalg)
+    names = set(EMPTY) - ({"eig"} if linalg == "inline" else set())
+    names -= {"expm", "pinv"} if 0 in shape[-2:] else set()  # NumPy and tnf.expm refuse these
+    program = tnf.compile(lambda a: {name: EMPTY[name][0](a) for name in sorted(names)}, a)
+    for name, found in executor.run(program, a).items():
+        wanted = EMPTY[name][1](a)
+        pairs = zip(found, wanted, strict=True) if isinstance(found, tuple) else [(found, wanted)]
+        for y, z in pairs:
+            np.testing.assert_array_equal(y, z, name)
+            assert y.shape == z.shape

@@ -175,6 +175,53 @@ def other_devices() -> None:
     assert xla_peer.XlaExecutor("cpu", 7).put(x).devices() == {jax.devices()[7]}
 
 
+def cut_arrays_are_not_gathered_unasked() -> None:
+    x = np.arange(8.0)
+    mesh = Mesh({"x": 8})
+    program = tnf.compile(lambda x: x + 1, x)
+    xla = XlaExecutor("cpu")
+    for spec in (P("x"), P()):
+        array = mesh.put(x, spec)
+        for call in (
+            lambda array=array: program.run(array),
+            lambda array=array: tnf.jit(lambda x: x + 1)(array),
+            lambda array=array: tnf.jit(lambda x: x + 1, executor=xla)(array),
+            lambda array=array: xla.run(program, array),
+            lambda array=array: xla.run(partition(program, mesh, spec), array),
+            lambda array=array: tnf.sin(array),
+        ):
+            refused(errors.BackendFailureError, "lies on 8 devices", call)
+    np.testing.assert_array_equal(program.run(xla.get(array)), x + 1)
+    one = jax.device_put(np.float32(x), jax.devices()[3])
+    np.testing.assert_array_equal(tnf.jit(lambda x: x + 1)(one), np.float32(x) + 1)
+
+
+def device_arrays_are_put_elsewhere_without_the_host() -> None:
+    x = np.arange(16.0).reshape(8, 2)
+    mesh = Mesh({"x": 4, "y": 2})
+    rows = mesh.put(x, P("x"))
+    both = mesh.put(rows, P("x", "y"))
+    assert both.sharding.is_equivalent_to(mesh.sharding(P("x", "y")), 2)
+    assert both.dtype == np.float64
+    np.testing.assert_array_equal(XlaExecutor("cpu").get(both), x)
+    np.testing.assert_array_equal(XlaExecutor("cpu").put(both), x)
+    refused(errors.ShapeError, "put", lambda: mesh.put(rows, P(None, "x")))
+
+
+def parts_of_one_process_are_the_whole() -> None:
+    x, w = np.arange(8.0), np.ones(3)
+    mesh = Mesh({"x": 8})
+    program = tnf.compile(lambda x, w: tnf.sum(x) * w, x, w)
+    cut = partition(program, mesh, (P("x"), None))
+    result = XlaExecutor("cpu").compile(cut)(*cut.put_local(x, w))
+    np.testing.assert_array_equal(result, 28 * w)
+    assert mesh.put_local(x, P("x")).dtype == np.float64
+    refused(errors.ShapeError, "put_local", lambda: cut.put_local(x[:4], w))
+    refused(errors.DTypeError, "w: expected", lambda: cut.put_local(x, np.float32(w)))
+    refused(errors.ArityError, "put_local", lambda: cut.put_local(x))
+    refused(errors.InvalidConfigError, "'z'", lambda: mesh.put_local(x, P("z")))
+
+
 def main() -> None:
     jax.config.update("jax_num_cpu_devices", 8)
     for check in (
@@ -186,6 +233,9 @@ def main() -> None:
         donation_and_misuse,
         lambda: executables_come_back_from_disk(sys.argv[1]),
         other_devices,
+        cut_arrays_are_not_gathered_unasked,
+        device_arrays_are_put_elsewhere_without_the_host,
+        parts_of_one_process_are_the_whole,
     ):
         check()
         print(check.__name__, flush=True)

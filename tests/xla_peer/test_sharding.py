@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import pickle
 import socket
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from xla_peer import PartitionSpec
+import tenferro as tnf
+from tenferro import errors
+from xla_peer import Mesh, PartitionSpec, XlaExecutor, partition
 
 
 def test_eight_devices_of_one_cpu(tmp_path: Path) -> None:
@@ -43,6 +47,24 @@ def test_two_processes_of_four_devices() -> None:
         output, _ = process.communicate(timeout=180)
         assert process.returncode == 0, output
         assert output.endswith("passed\n")
+
+
+def test_what_is_jaxs_is_said_to_be() -> None:
+    import jax
+
+    program = tnf.compile(lambda x: x + x, np.ones(4))
+    theirs = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("x",))
+    with pytest.raises(errors.InvalidConfigError, match=r"xla_peer.Mesh.*mesh.axis_names"):
+        partition(program, theirs)
+    mesh = Mesh(theirs.devices, theirs.axis_names)
+    with pytest.raises(errors.InvalidConfigError, match=r"of xla_peer, got .* of jax"):
+        partition(program, mesh, jax.sharding.PartitionSpec("x"))
+
+
+def test_executables_are_not_pickled() -> None:
+    compiled = XlaExecutor("cpu").compile(tnf.compile(lambda x: x + x, np.ones(4)))
+    with pytest.raises(errors.UnsupportedError, match="pickle its program"):
+        pickle.dumps(compiled)
 
 
 def test_specs_are_values() -> None:

@@ -3,12 +3,64 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 import jax
 import numpy as np
+import pytest
 
 import tenferro as tnf
+from tenferro import errors
 from xla_peer import Mesh, PartitionSpec, XlaExecutor, partition
+
+P = PartitionSpec
+
+
+def refused(words: str, call: Callable[[], object]) -> None:
+    """In every process, so that none waits for another."""
+    with pytest.raises(errors.InvalidConfigError, match=words):
+        call()
+
+
+def whole_arguments_must_be_the_same(process: int, mesh: Mesh, xla: XlaExecutor) -> None:
+    x, w = np.arange(16.0), np.ones(2)
+    program = tnf.compile(lambda x, w: tnf.sum(x) * w, x, w)
+    cut = partition(program, mesh, (P("rows"), None))
+    other = w + process
+    own = np.arange(16.0) + 16 * process
+    refused("put: w: not the same in every process", lambda: cut.put(x, other))
+    refused("put: x: not the same in every process", lambda: xla.run(cut, own, w))
+    refused("put: x, w: not the same", lambda: cut.put(own, other))
+    refused("put: the array: not the same", lambda: mesh.put(own, P("rows")))
+    refused("put: the array: not the same", lambda: mesh.put(other.astype(["f4", "f8"][process])))
+    np.testing.assert_array_equal(xla.run(cut, x, w), x.sum() * w)
+
+
+def each_process_gives_its_own_part(process: int, mesh: Mesh, xla: XlaExecutor) -> None:
+    x, w = np.arange(16.0), np.ones(2)
+    mine = x[8 * process : 8 * process + 8]
+    program = tnf.compile(lambda x, w: tnf.sum(x) * w, x, w)
+    cut = partition(program, mesh, (P("rows"), None))
+    result = xla.get(xla.compile(cut)(*cut.put_local(mine, w)))
+    np.testing.assert_array_equal(result, 120 * w)
+    array = mesh.put_local(mine, P("rows"))
+    assert array.shape == x.shape
+    assert array.dtype == x.dtype
+    for shard in array.addressable_shards:
+        np.testing.assert_array_equal(shard.data, x[shard.index])
+    refused("w: processes that hold the same part", lambda: cut.put_local(mine, w + process))
+    refused("the same part", lambda: mesh.put_local(w + process, P()))
+    # Rows cut in two over four devices each: every process holds both halves.
+    grid = Mesh(mesh.devices.reshape(4, 2), ("copies", "rows"))
+    refused("the same part", lambda: grid.put_local(x + process, P("rows")))
+    np.testing.assert_array_equal(grid.put_local(x, P("rows")).addressable_shards[0].data, x[:8])
+
+
+def results_in_several_processes(mesh: Mesh, xla: XlaExecutor) -> None:
+    x = np.arange(16.0)
+    cut = partition(tnf.compile(lambda x: x + 1, x), mesh, P("rows"), P("rows"))
+    refused("cut over several processes", lambda: xla.run(cut, x))
+    refused("cut over several processes", lambda: xla.get(mesh.put(x, P("rows"))))
 
 
 def main() -> None:
@@ -24,6 +76,10 @@ def main() -> None:
     cut = partition(program, mesh, (PartitionSpec("rows"), None))
     found = XlaExecutor("cpu").run(cut, x, w)
     np.testing.assert_allclose(found, np.tanh(x @ w).sum(0), rtol=1e-12)
+    xla = XlaExecutor("cpu")
+    whole_arguments_must_be_the_same(process, mesh, xla)
+    each_process_gives_its_own_part(process, mesh, xla)
+    results_in_several_processes(mesh, xla)
     jax.distributed.shutdown()
     print("passed")
 

@@ -116,10 +116,11 @@ def find_target(text: str) -> Target:
     path, colon, name = text.rpartition(":")
     if colon and path.endswith(".py"):
         return _function(text, Path(path), name)
-    if not text.endswith((".tnf", *SUFFIXES)):
+    is_named = text.endswith((".tnf", *SUFFIXES))
+    if text.endswith(".py") or not (is_named or Path(text).is_file()):
         raise InvalidConfigError(
             f"{text!r} is no target: expected file.py:function, a program in a .tnf file, or StableHLO "
-            "in a .mlir or .mlirbc file"
+            "in a file, such as .mlir or .mlirbc"
         )
     if not Path(text).exists():
         raise FileNotFoundError(f"{text} is not there")

@@ -11,7 +11,6 @@ import ml_dtypes
 import numpy as np
 
 from tenferro.ops import StdTensorOp
-from tenferro.ops import analytic as an
 from tenferro.ops import contraction as co
 from tenferro.ops import elementwise as el
 from tenferro.ops import indexing as ix
@@ -167,12 +166,6 @@ EXPLANATIONS = (
         "XLA runs the CPU with subnormal numbers flushed to zero, also within an operation that is "
         "computed in several steps, and sometimes their sign goes too.",
         _meets_subnormals,
-    ),
-    Explanation(
-        "polygamma far below zero",
-        "CHLO's zeta function begins its asymptotic series nine terms up, which is not enough below -9; "
-        "the native result is right there.",
-        lambda p: isinstance(p.op, an.Polygamma) and bool((p.operands[0] < -8).any()),
     ),
     Explanation(
         "choices that rounding tips over",

@@ -109,7 +109,7 @@ def conjugate(w: Writer, x: Value) -> Value:
 
 def permuted(w: Writer, perm: Value, b: Value) -> Value:
     """The rows of each matrix in the order of `perm`: a gather."""
-    batch, _, columns = parts(b)
+    *batch, _, columns = b.shape
     rank = len(batch)
     lead = list(range(rank))
     numbers = (
@@ -121,7 +121,8 @@ def permuted(w: Writer, perm: Value, b: Value) -> Value:
         )
         + f"start_index_map = [{rank}], index_vector_dim = {rank + 1}"
     )
-    sizes = ", ".join(map(str, [*([1] * rank), 1, columns]))
+    ones = [0 if extent == 0 else 1 for extent in b.shape[:-1]]  # because nothing has no slice of 1
+    sizes = ", ".join(map(str, [*ones, columns]))
     (value,) = w.generic(
         "gather",
         (b, perm),

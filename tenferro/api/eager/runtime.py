@@ -32,7 +32,7 @@ from tenferro.graph import GraphBuilder
 from tenferro.graph.source_line import CallerFinder, SourceLine
 from tenferro.ops import StdTensorOp
 from tenferro.program import BoundedCache, CacheStats
-from tenferro.types import DType, TensorSpec
+from tenferro.types import DType, TensorSpec, host_array
 
 if TYPE_CHECKING:
     from tenferro.api.eager.namespace import EagerNamespace
@@ -158,7 +158,7 @@ class EagerRuntime:
                 if x.record is not None or x.is_variable:
                     is_tracked = True
             else:
-                array = np.asarray(x)
+                array = x if type(x) is np.ndarray else host_array(x, op.name)
             arrays.append(array)
             key += (array.dtype, array.shape)
         named = tuple(key)

@@ -1,0 +1,162 @@
+"""Polygamma functions, the derivatives of digamma, for the whole real line.
+
+For x >= 0 the sum over the nearest poles and Euler-Maclaurin's formula for all others, a = x + 10:
+
+    psi_n(x) = (-1)^(n+1) [sum over k < 10 of n! / (x + k)^(n+1)
+                           + (n-1)! / a^n (1 + n / 2a + sum over k of B_2k (n+2k-1)! / ((n-1)! (2k)!) a^-2k)]
+
+and below zero the reflection, whose derivative of the cotangent is a polynomial in it:
+
+    psi_n(x) = (-1)^n psi_n(1 - x) - pi^(n+1) D_n(cot pi x),    D_0(c) = c,  D_n+1 = -(1 + c^2) D_n'
+
+Source: Abramowitz and Stegun 6.4.7, 23.1.30.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from lowering.writer import Value, Writer
+
+__all__ = ["polygamma"]
+
+NEAREST = 10
+"""Poles that are summed by themselves."""
+BERNOULLI = [
+    Fraction(*ratio)
+    for ratio in ((1, 6), (-1, 30), (1, 42), (-1, 30), (5, 66), (-691, 2730), (7, 6), (-3617, 510))
+]
+"""B_2, B_4, .., B_16."""
+
+
+def polygamma(w: Writer, n: int, x: Value) -> Value:
+    """psi_n of float32 or float64, n >= 1; NaN at the poles where its sides differ, infinite at the others."""
+    zero = w.full(0, x.spec)
+    is_negative = w.compare("LT", x, zero)
+    mirrored = elementwise(w, "subtract", w.full(1, x.spec), x)
+    y = right_of_zero(w, n, w.select(is_negative, mirrored, x))
+    poles = elementwise(w, "negate", cotangents(w, n, x))
+    others = elementwise(w, "subtract" if n % 2 else "add", poles, y)
+    # Near a pole, and for orders whose factorial overflows, the cotangents outgrow the rest.
+    finite = w.op("is_finite", poles, result=is_negative.spec)
+    reflected = w.select(finite, others, poles)
+    is_whole = w.compare("EQ", x, elementwise(w, "floor", x))
+    is_pole = elementwise(w, "and", w.compare("LE", x, zero), is_whole)
+    at_pole = w.full(math.inf if n % 2 else math.nan, x.spec)
+    return w.select(is_pole, at_pole, w.select(is_negative, reflected, y))
+
+
+def right_of_zero(w: Writer, n: int, x: Value) -> Value:
+    """psi_n of x >= 0."""
+    total = tail(w, n, elementwise(w, "add", x, w.full(NEAREST, x.spec)))
+    for k in reversed(range(NEAREST)):
+        distance = elementwise(w, "add", x, w.full(k, x.spec)) if k else x
+        total = elementwise(w, "add", total, ratio(w, math.factorial(n), distance, n + 1))
+    return total if n % 2 else elementwise(w, "negate", total)
+
+
+def tail(w: Writer, n: int, a: Value) -> Value:
+    """The sum of n! / (a + k)^(n+1) over all k >= 0, of a >= 10."""
+    inverse = elementwise(w, "divide", w.full(1, a.spec), a)
+    coefficients = [
+        number
+        * Fraction(math.factorial(n + 2 * k - 1), math.factorial(n - 1) * math.factorial(2 * k))
+        for k, number in enumerate(BERNOULLI, 1)
+    ]
+    square = elementwise(w, "multiply", inverse, inverse)
+    series = elementwise(w, "multiply", square, horner(w, coefficients, square))
+    half = elementwise(w, "multiply", w.full(n / 2, a.spec), inverse)
+    factor = elementwise(w, "add", w.full(1, a.spec), elementwise(w, "add", half, series))
+    return elementwise(w, "multiply", ratio(w, math.factorial(n - 1), a, n), factor)
+
+
+def ratio(w: Writer, numerator: int, x: Value, power: int) -> Value:
+    """The quotient numerator / x^power; x is scaled to the root of the numerator so that neither overflows."""
+    exponent = round(math.log2(numerator) / power)
+    scaled = elementwise(w, "multiply", x, w.full(2.0**-exponent, x.spec)) if exponent else x
+    rest = Fraction(numerator, 2 ** (exponent * power))
+    return elementwise(w, "divide", w.full(float(rest), x.spec), integer_power(w, scaled, power))
+
+
+def integer_power(w: Writer, x: Value, power: int) -> Value:
+    """x^power by repeated squaring."""
+    result: Value | None = None
+    while True:
+        if power & 1:
+            result = x if result is None else elementwise(w, "multiply", result, x)
+        power >>= 1
+        if not power:
+            assert result is not None
+            return result
+        x = elementwise(w, "multiply", x, x)
+
+
+def cotangents(w: Writer, n: int, x: Value) -> Value:
+    """pi^(n+1) D_n(cot pi x), as a polynomial in pi cot pi x of one parity.
+
+    The distance r to the nearest pole is exact; past a quarter the cotangent is the tangent of what is
+    missing to a half, so that its zeros are zeros.
+    """
+    r = elementwise(w, "subtract", x, elementwise(w, "round_nearest_even", x))
+    size = elementwise(w, "abs", r)
+    missing = elementwise(w, "subtract", w.full(0.5, x.spec), size)
+    is_near = w.compare("LE", size, missing)
+    angle = elementwise(w, "multiply", w.full(math.pi, x.spec), w.select(is_near, size, missing))
+    sine, cosine = elementwise(w, "sine", angle), elementwise(w, "cosine", angle)
+    over, under = w.select(is_near, cosine, sine), w.select(is_near, sine, cosine)
+    scaled = elementwise(w, "multiply", w.full(math.pi, x.spec), over)
+    p = elementwise(
+        w, "divide", scaled, elementwise(w, "multiply", under, elementwise(w, "sign", r))
+    )
+    coefficients = derivative_of_cotangent(n)
+    lowest = (n + 1) % 2
+    numbers = [float_of(coefficients[j], n + 1 - j, x) for j in range(lowest, n + 2, 2)]
+    y = horner(w, numbers, elementwise(w, "multiply", p, p))
+    if lowest:
+        y = elementwise(w, "multiply", p, y)
+    # An infinite coefficient times the zero of the cotangent is zero too.
+    at_zero = w.full(0 if lowest else numbers[0], x.spec)
+    return w.select(w.compare("EQ", p, w.full(0, x.spec)), at_zero, y)
+
+
+def derivative_of_cotangent(n: int) -> list[int]:
+    """Coefficients of D_n in rising powers.
+
+    >>> derivative_of_cotangent(2)
+    [0, 2, 0, 2]
+    """
+    coefficients = [0, 1]
+    for _ in range(n):
+        slopes = [j * c for j, c in enumerate(coefficients)][1:]
+        coefficients = [0] * (len(slopes) + 2)
+        for j, slope in enumerate(slopes):
+            coefficients[j] -= slope
+            coefficients[j + 2] -= slope
+    return coefficients
+
+
+def float_of(coefficient: int, power: int, x: Value) -> float:
+    """The number coefficient pi^power, infinite where the dtype ends."""
+    bits = math.log2(abs(coefficient)) + power * math.log2(math.pi)
+    if bits >= np.finfo(x.dtype.dtype).maxexp:
+        return math.inf if coefficient > 0 else -math.inf
+    return coefficient * math.pi**power
+
+
+def elementwise(w: Writer, name: str, *operands: Value) -> Value:
+    """An op among tensors of one type."""
+    return w.op(name, *operands, result=operands[0].spec)
+
+
+def horner(w: Writer, coefficients: Sequence[float | Fraction], x: Value) -> Value:
+    """The polynomial with these coefficients in rising powers."""
+    y = w.full(float(coefficients[-1]), x.spec)
+    for coefficient in reversed(coefficients[:-1]):
+        y = elementwise(
+            w, "add", elementwise(w, "multiply", y, x), w.full(float(coefficient), x.spec)
+        )
+    return y

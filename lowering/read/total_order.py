@@ -1,0 +1,59 @@
+"""The total order of floats, -NaN < -inf < .. < -0 < 0 < .. < inf < NaN, by integers that stand in the same order.
+
+Our own `Sort` and `TopK` know one NaN and one zero; on these integers they know them all. Values are moved
+along with their keys, so that derivatives reach them.
+"""
+
+from __future__ import annotations
+
+from lowering.read.reader import Reader
+from tenferro.ops import elementwise as el
+from tenferro.ops import reduction as re
+from tenferro.ops.indexing import Gather
+from tenferro.types import DType
+
+__all__ = ["key", "taken_along_last", "top_k"]
+
+
+def key(r: Reader, x: int, descending: bool = False) -> int:
+    """Integers that stand to each other as the elements of x do, or the other way round."""
+    spec = r.spec(x)
+    if not spec.dtype.is_float:
+        return r.emit(el.Not(), x) if descending else x
+    word = {2: DType.I16, 4: DType.I32, 8: DType.I64}[spec.dtype.itemsize]
+    bits = r.emit(el.BitcastConvert(word), x)
+    like = r.spec(bits)
+    sign = r.emit(el.ShiftRightArithmetic(), bits, r.full(8 * word.itemsize - 1, like))
+    magnitude = r.full((1 << (8 * word.itemsize - 1)) - 1, like)
+    ordered = r.emit(el.Xor(), bits, r.emit(el.And(), sign, magnitude))
+    return r.emit(el.Not(), ordered) if descending else ordered
+
+
+def top_k(r: Reader, x: int, k: int, largest: bool = True) -> tuple[int, int]:
+    """The first k of the last axis from the largest down, or from the smallest up, and their places."""
+    spec = r.spec(x)
+    is_empty = 0 in (*spec.shape, k)
+    if is_empty or (largest and not spec.dtype.is_float):
+        values, places = r.emit_all(re.TopK(k), x)
+        return values, places
+    _, places = r.emit_all(re.TopK(k), key(r, x, descending=not largest))
+    return taken_along_last(r, x, places), places
+
+
+def taken_along_last(r: Reader, x: int, places: int) -> int:
+    """y[.., i] = x[.., places[.., i]]."""
+    return r.emit(along_last(len(r.spec(x).shape)), x, places)
+
+
+def along_last(rank: int) -> Gather:
+    """The gather that takes elements of the last axis, row by row."""
+    rows = tuple(range(rank - 1))
+    return Gather(
+        offset_dims=(),
+        collapsed_slice_dims=(rank - 1,),
+        operand_batching_dims=rows,
+        start_indices_batching_dims=rows,
+        start_index_map=(rank - 1,),
+        index_vector_dim=rank,
+        slice_sizes=(1,) * rank,
+    )

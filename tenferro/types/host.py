@@ -1,0 +1,58 @@
+"""`host_array`: what becomes a NumPy array without leaving a device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tenferro.errors import BackendFailureError
+
+__all__ = ["host_array"]
+
+HOST_MEMORY = frozenset({1, 3, 11, 13})
+"""DLPack's numbers of memory that a CPU reads: its own, CUDA's and ROCm's pinned, CUDA's managed."""
+
+
+def host_array(value: Any, name: str) -> np.ndarray[Any, Any]:
+    """The value as a NumPy array, without a copy where that can be.
+
+    Nothing is moved between devices unasked: NumPy itself would copy an array from a GPU, or gather one
+    that is cut over several devices, and say nothing.
+
+    Args:
+        name: of the argument or result, for the message.
+
+    Raises:
+        BackendFailureError: an array that lies on another device than the host, or on several.
+        ValueError, TypeError: what NumPy does not take.
+
+    >>> host_array([1.0, 2.0], "x")
+    array([1., 2.])
+    """
+    if not isinstance(value, np.ndarray | np.generic) and not _lies_on_the_host(value):
+        raise BackendFailureError(
+            f"{name}: this {type(value).__name__} lies on {_place(value)}, and is not copied to the host "
+            "unasked; give numpy.asarray(x) or jax.device_get(x), or run on the device by XlaExecutor.compile"
+        )
+    return np.asarray(value)
+
+
+def _lies_on_the_host(value: Any) -> bool:
+    if not hasattr(type(value), "__dlpack_device__"):
+        return True  # because there is no device to ask about
+    try:
+        kind, _ = value.__dlpack_device__()
+    except BufferError:
+        return False  # jax's word for several devices, and for those that DLPack does not know
+    except (ValueError, TypeError, RuntimeError):
+        return True  # memory of no device, such as none at all, which NumPy refuses by itself
+    return int(kind) in HOST_MEMORY
+
+
+def _place(value: Any) -> str:
+    """Where it lies, in its own library's words."""
+    if not hasattr(value, "devices"):
+        return str(getattr(value, "device", "another device"))
+    names = sorted(map(str, value.devices()))
+    return f"{len(names)} devices ({names[0]}, ..)" if len(names) > 1 else names[0]

@@ -1,0 +1,66 @@
+"""Assertions of a module are checked when it is read, and refused where they cannot be."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+from lowering import import_stablehlo
+from tenferro import errors
+
+
+def asserted(condition: str) -> str:
+    return f"""func.func @main(%x: tensor<3xf32>, %p: tensor<i1>) -> tensor<3xf32> {{
+  %t = stablehlo.constant dense<true> : tensor<i1>
+  %f = stablehlo.constant dense<false> : tensor<i1>
+  %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<3xf32>) -> tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %less = stablehlo.compare LT, %n, %four, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+  %more = stablehlo.compare GT, %n, %four, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+  stablehlo.custom_call @shape_assertion({condition}, %n) {{api_version = 2 : i32,
+    error_message = "rows must be many, got {{0}}", has_side_effect = true}} : (tensor<i1>, tensor<i32>) -> ()
+  return %x : tensor<3xf32>
+}}"""
+
+
+@pytest.mark.parametrize("condition", ["%t", "%less"])
+def test_what_holds_is_dropped(condition: str) -> None:
+    x = np.arange(3, dtype="f4")
+    np.testing.assert_array_equal(import_stablehlo(asserted(condition)).run(x, True), x)
+
+
+@pytest.mark.parametrize("condition", ["%f", "%more"])
+def test_what_does_not_hold_is_an_error_with_its_message(condition: str) -> None:
+    with pytest.raises(errors.ShapeError, match="rows must be many, got 3"):
+        import_stablehlo(asserted(condition))
+
+
+def test_what_depends_on_elements_is_refused() -> None:
+    with pytest.raises(errors.UnsupportedError, match=r"elements: rows must be many"):
+        import_stablehlo(asserted("%p"))
+
+
+def test_assertions_of_functions_whose_extents_are_handed_through() -> None:
+    """Of what jax exports with symbols: numbers come with the call, and must fit the constraints."""
+    n = jax.export.symbolic_shape("n", constraints=["n >= 4"])
+    exported = jax.export.export(jax.jit(lambda x: x + x))(jax.ShapeDtypeStruct(n, "float32"))
+    body = exported.mlir_module()
+    for extent, fits in ((5, True), (3, False)):
+        text = body.replace("func.func public @main(", "func.func private @polymorphic(")
+        kind = f"tensor<{extent}xf32>"
+        caller = f"""  func.func public @main(%x: {kind}) -> {kind} {{
+    %a = stablehlo.convert %x : ({kind}) -> tensor<?xf32>
+    %r = func.call @polymorphic(%a) : (tensor<?xf32>) -> tensor<?xf32>
+    %b = stablehlo.convert %r : (tensor<?xf32>) -> {kind}
+    return %b : {kind}
+  }}
+"""
+        place = text.index("  func.func private @polymorphic")
+        text = text[:place] + caller + text[place:]
+        if fits:
+            x = np.arange(extent, dtype="f4")
+            np.testing.assert_array_equal(import_stablehlo(text).run(x), 2 * x)
+        else:
+            with pytest.raises(errors.ShapeError, match=r"n >= 4|Expected"):
+                import_stablehlo(text)

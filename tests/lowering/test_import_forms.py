@@ -1,0 +1,119 @@
+"""Forms in which modules come: constants as resources, tuples as results, files under any name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from lowering import import_stablehlo
+from lowering.mlir_bindings import bytecode
+from tenferro import errors
+from xla_peer.command_line.target import find_target
+
+CONSTANTS: dict[str, Any] = {
+    "f32": np.array([1, 2], "f4"),
+    "f64": np.array([1.5, -np.inf]),
+    "bf16": np.array([1, 2]).astype(ml_dtypes.bfloat16),
+    "i1": np.array([True, False, True]),
+    "i64": np.arange(6).reshape(2, 3),
+    "ui8": np.array([255, 0], "u1"),
+    "complex<f32>": np.array([1 + 2j, 3 - 4j], "c8"),
+}
+
+
+def with_resources(**blobs: str) -> str:
+    types = [f"tensor<{'x'.join(map(str, x.shape))}x{element}>" for element, x in CONSTANTS.items()]
+    lines = [
+        f"  %{n} = stablehlo.constant dense_resource<weights_{n}> : {kind}"
+        for n, kind in enumerate(types)
+    ]
+    named = ", ".join(f"%{n}" for n in range(len(types)))
+    data = ", ".join(f'{name}: "0x{blob}"' for name, blob in blobs.items())
+    return (
+        f"func.func @main() -> ({', '.join(types)}) {{\n"
+        + "\n".join(lines)
+        + f"\n  return {named} : {', '.join(types)}\n}}\n"
+        + f"{{-# dialect_resources: {{ builtin: {{ {data} }} }} #-}}"
+    )
+
+
+def blobs() -> dict[str, str]:
+    return {
+        f"weights_{n}": "04000000" + x.tobytes().hex().upper()
+        for n, x in enumerate(CONSTANTS.values())
+    }
+
+
+def test_constants_as_resources() -> None:
+    text = with_resources(**blobs())
+    for form in (text, bytecode(text)):
+        for found, wanted in zip(import_stablehlo(form).run(), CONSTANTS.values(), strict=True):
+            assert found.dtype == wanted.dtype
+            np.testing.assert_array_equal(found, wanted)
+
+
+def test_resources_that_are_not_there_or_do_not_fit() -> None:
+    text = with_resources(**blobs()).replace(
+        "dense_resource<weights_0>", "dense_resource<__elided__>"
+    )
+    with pytest.raises(errors.UnsupportedError, match="left out when the module was printed"):
+        import_stablehlo(text)
+    short = blobs() | {"weights_1": "04000000" + "00" * 8}
+    with pytest.raises(errors.InvalidConfigError, match="8 bytes for a constant of type f64"):
+        import_stablehlo(with_resources(**short))
+
+
+def test_a_tuple_as_result_is_its_elements() -> None:
+    kind, pair = "tensor<3xf32>", "tuple<tensor<3xf32>, tensor<3xf32>>"
+    x, y = np.arange(3, dtype="f4"), np.ones(3, "f4")
+    text = f"""func.func @main(%x: {kind}, %y: {kind}) -> (tuple<{pair}, {kind}> {{jax.result_info = "r"}}) {{
+  %s = stablehlo.add %x, %y : {kind}
+  %t = stablehlo.tuple %y, %s : {pair}
+  %u = stablehlo.tuple %t, %x : tuple<{pair}, {kind}>
+  return %u : tuple<{pair}, {kind}>
+}}"""
+    program = import_stablehlo(text)
+    assert len(program.output_specs) == 3
+    for found, wanted in zip(program.run(x, y), (y, x + y, x), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    one = f"""func.func @main(%x: {kind}) -> tuple<{kind}> {{
+  %t = stablehlo.tuple %x : tuple<{kind}>
+  return %t : tuple<{kind}>
+}}"""
+    np.testing.assert_array_equal(import_stablehlo(one).run(x), x)
+
+
+def test_a_called_function_that_returns_a_tuple_is_refused() -> None:
+    kind = "tensor<3xf32>"
+    text = f"""func.func @main(%x: {kind}) -> {kind} {{
+  %t = func.call @pair(%x) : ({kind}) -> tuple<{kind}>
+  %r = stablehlo.get_tuple_element %t[0] : (tuple<{kind}>) -> {kind}
+  return %r : {kind}
+}}
+func.func private @pair(%x: {kind}) -> tuple<{kind}> {{
+  %t = stablehlo.tuple %x : tuple<{kind}>
+  return %t : tuple<{kind}>
+}}"""
+    with pytest.raises(errors.UnsupportedError, match="tuple"):
+        import_stablehlo(text)
+
+
+TEXT = "func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> { return %x : tensor<3xf32> }"
+
+
+@pytest.mark.parametrize("name", ["forward.bytecode", "model.mlir.bc", "module"])
+def test_files_under_any_name(tmp_path: Path, name: str) -> None:
+    """`torch_xla` calls its file forward.bytecode."""
+    x = np.arange(3, dtype="f4")
+    for number, content in enumerate((TEXT.encode(), bytecode(TEXT))):
+        path = tmp_path / str(number) / name
+        path.parent.mkdir()
+        path.write_bytes(content)
+        np.testing.assert_array_equal(import_stablehlo(str(path)).run(x), x)
+        assert find_target(str(path)).program is not None
+    with pytest.raises(errors.InvalidConfigError, match="is no target"):
+        find_target(str(tmp_path / "nothing.bytecode"))

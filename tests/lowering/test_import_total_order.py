@@ -1,0 +1,208 @@
+"""What orders floats by their total order is one sort: -NaN < -inf < .. < -0 < 0 < .. < inf < NaN."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tenferro as tnf
+import xla_peer
+from lowering import import_stablehlo, lower_to_stablehlo
+from tenferro.ops.reduction import Sort, TopK
+
+NAN = np.float32(np.nan)
+X = np.array([np.inf, NAN, -NAN, -np.inf, 3, -0.0, 0.0, -3, NAN, 0.0, -0.0, -NAN], "f4")
+FORMS = {"f16": "f2", "bf16": ml_dtypes.bfloat16, "f32": "f4", "f64": "f8"}
+LETTERS = "abcdef"
+
+
+def rank(x: Any) -> list[tuple[bool, int]]:
+    """Sign, and magnitude as bits: what the total order compares."""
+    x = np.asarray(x)
+    words = x.view(f"u{x.itemsize}")
+    top = 8 * x.itemsize - 1
+    parts = [(int(w) >> top, int(w) & ((1 << top) - 1)) for w in words]
+    return [(not sign, -size if sign else size) for sign, size in parts]
+
+
+def order_of(x: Any, descending: bool) -> Any:
+    """Python's sort keeps equals in their order, also when reversed."""
+    ranks = rank(x)
+    return np.array(sorted(range(len(x)), key=ranks.__getitem__, reverse=descending))
+
+
+def top_k_of(form: str, k: int, n: int) -> str:
+    return f"""func.func @main(%x: tensor<{n}x{form}>) -> (tensor<{k}x{form}>, tensor<{k}xi32>) {{
+  %v, %p = chlo.top_k(%x, k = {k}) : tensor<{n}x{form}> -> (tensor<{k}x{form}>, tensor<{k}xi32>)
+  return %v, %p : tensor<{k}x{form}>, tensor<{k}xi32>
+}}"""
+
+
+def sort_of(kinds: list[str], body: str, n: int = len(X)) -> str:
+    """A sort of operands %x0, %x1, ..; the comparator's arguments are %a, %b, then %c, %d, .."""
+    tensors = [f"tensor<{n}x{kind}>" for kind in kinds]
+    takes = ", ".join(f"%x{i}: {t}" for i, t in enumerate(tensors))
+    scalars = [f"%{LETTERS[i]}: tensor<{kinds[i // 2]}>" for i in range(2 * len(kinds))]
+    given = ", ".join(f"%x{i}" for i in range(len(kinds)))
+    results = f"%0:{len(kinds)}" if len(kinds) > 1 else "%0"
+    made = ", ".join(f"%0#{i}" for i in range(len(kinds))) if len(kinds) > 1 else "%0"
+    types = ", ".join(tensors)
+    return f"""func.func @main({takes}) -> ({types}) {{
+  {results} = "stablehlo.sort"({given}) <{{dimension = 0 : i64, is_stable = true}}> ({{ ^bb0({", ".join(scalars)}):
+    {body}
+  }}) : ({types}) -> ({types})
+  return {made} : {types}
+}}"""
+
+
+def compared(direction: str, kind: str = "f32", names: str = "ab", result: str = "r") -> str:
+    pair = ", ".join(f"%{name}" for name in names)
+    return f"%{result} = stablehlo.compare {direction}, {pair}, TOTALORDER : (tensor<{kind}>, tensor<{kind}>) -> tensor<i1>"
+
+
+RETURNED = "stablehlo.return %r : tensor<i1>"
+
+
+def bits(x: Any) -> Any:
+    return np.asarray(x).view(f"u{np.asarray(x).itemsize}")
+
+
+def both(program: Any, *inputs: Any) -> list[Any]:
+    results = [program.run(*inputs), xla_peer.XlaExecutor().run(program, *inputs)]
+    return [r if isinstance(r, tuple) else (r,) for r in results]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_top_k(form: str) -> None:
+    x = X.astype(FORMS[form])
+    assert (np.signbit(x) == np.signbit(X)).all()
+    order = order_of(x, descending=True)[:7]
+    for values, places in both(import_stablehlo(top_k_of(form, 7, len(x))), x):
+        np.testing.assert_array_equal(places, order)
+        np.testing.assert_array_equal(bits(values), bits(x[order]))
+
+
+@pytest.mark.parametrize("target", ["mhlo.topk", "TopK"])
+@pytest.mark.parametrize("largest", [True, False])
+def test_calls_of_top_k(target: str, largest: bool) -> None:
+    text = f"""func.func @main(%x: tensor<12xf32>) -> (tensor<5xf32>, tensor<5xi32>) {{
+  %0:2 = stablehlo.custom_call @{target}(%x) {{mhlo.attributes = {{k = 5 : i64, largest = {str(largest).lower()}}},
+    mhlo.version = 1 : i64}} : (tensor<12xf32>) -> (tensor<5xf32>, tensor<5xi32>)
+  return %0#0, %0#1 : tensor<5xf32>, tensor<5xi32>
+}}"""
+    values, places = import_stablehlo(text).run(X)
+    order = order_of(X, descending=largest)[:5]
+    np.testing.assert_array_equal(places, order)
+    np.testing.assert_array_equal(bits(values), bits(X[order]))
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 2), (2, 3, 0), (2, 0, 0)])
+def test_top_k_of_nothing(shape: tuple[int, int, int]) -> None:
+    m, n, k = shape
+    text = top_k_of("f32", k, n).replace(f"tensor<{n}x", f"tensor<{m}x{n}x")
+    text = text.replace(f"tensor<{k}x", f"tensor<{m}x{k}x") if n != k else text
+    values, places = import_stablehlo(text).run(np.zeros((m, n), "f4"))
+    assert values.shape == places.shape == (m, k)
+
+
+@pytest.mark.parametrize("direction", ["LT", "GT"])
+@pytest.mark.parametrize("form", FORMS)
+def test_one_operand(direction: str, form: str) -> None:
+    program = import_stablehlo(sort_of([form], f"{compared(direction, form)} {RETURNED}"))
+    x = X.astype(FORMS[form])
+    wanted = bits(x[order_of(x, direction == "GT")])
+    for (found,) in both(program, x):
+        np.testing.assert_array_equal(bits(found), wanted)
+    assert sum(isinstance(i.op, Sort) for i in program.instructions) == 1
+
+
+@pytest.mark.parametrize("direction", ["LT", "GT"])
+def test_several_operands(direction: str) -> None:
+    """One key; what it moves may be anything, and as many as there are."""
+    program = import_stablehlo(sort_of(["f32", "i32", "f32"], f"{compared(direction)} {RETURNED}"))
+    others = np.arange(len(X), dtype="i4"), np.linspace(0, 1, len(X), dtype="f4")
+    order = order_of(X, direction == "GT")
+    for found in both(program, X, *others):
+        for y, x in zip(found, (X, *others), strict=True):
+            np.testing.assert_array_equal(bits(y), bits(x[order]))
+    assert sum(isinstance(i.op, Sort) for i in program.instructions) == 1
+
+
+def test_two_keys() -> None:
+    """Up by the first, down by the second where the first are the same."""
+    body = (
+        f"{compared('LT', names='ab', result='s')} {compared('EQ', names='ab', result='e')} "
+        f"{compared('GT', names='cd', result='t')} %u = stablehlo.and %e, %t : tensor<i1> "
+        f"%r = stablehlo.or %s, %u : tensor<i1> {RETURNED}"
+    )
+    program = import_stablehlo(sort_of(["f32", "f32"], body, 144))
+    x, y = np.repeat(X, 12), np.tile(X, 12)
+    first, second = rank(x), rank(y)
+    order = np.array(
+        sorted(sorted(range(144), key=second.__getitem__, reverse=True), key=first.__getitem__)
+    )
+    for found in both(program, x, y):
+        for z, v in zip(found, (x, y), strict=True):
+            np.testing.assert_array_equal(bits(z), bits(v[order]))
+    assert sum(isinstance(i.op, Sort) for i in program.instructions) == 2
+
+
+def test_descending_with_places_is_the_top() -> None:
+    """As StableHLO's own expansion of chlo.top_k has it, of which only the first are used."""
+    text = """func.func @main(%x: tensor<2x12xf32>) -> (tensor<2x5xf32>, tensor<2x5xi32>) {
+  %i = stablehlo.iota dim = 1 : tensor<2x12xi32>
+  %0:2 = "stablehlo.sort"(%x, %i) <{dimension = 1 : i64, is_stable = true}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>, %c: tensor<i32>, %d: tensor<i32>):
+      %r = stablehlo.compare GT, %a, %b, TOTALORDER : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      stablehlo.return %r : tensor<i1>
+  }) : (tensor<2x12xf32>, tensor<2x12xi32>) -> (tensor<2x12xf32>, tensor<2x12xi32>)
+  %v = stablehlo.slice %0#0 [0:2, 0:5] : (tensor<2x12xf32>) -> tensor<2x5xf32>
+  %p = stablehlo.slice %0#1 [0:2, 0:5] : (tensor<2x12xi32>) -> tensor<2x5xi32>
+  return %v, %p : tensor<2x5xf32>, tensor<2x5xi32>
+}"""
+    program = import_stablehlo(text)
+    x = np.stack([X, X[::-1]])
+    orders = np.stack([order_of(row, descending=True)[:5] for row in x])
+    for values, places in both(program, x):
+        np.testing.assert_array_equal(places, orders)
+        np.testing.assert_array_equal(bits(values), bits(np.take_along_axis(x, orders, 1)))
+    assert {i.op.k for i in program.instructions if isinstance(i.op, TopK)} == {5}
+
+
+def test_gradients_reach_the_values() -> None:
+    x = np.array([2.0, -1.0, 5.0, 0.5], "f4")
+    w = np.arange(1, 5, dtype="f4")
+    for direction, wanted in (("LT", [3, 1, 4, 2]), ("GT", [2, 4, 1, 3])):
+        program = import_stablehlo(sort_of(["f32"], f"{compared(direction)} {RETURNED}", 4))
+        found = tnf.grad(lambda x, p=program: tnf.sum(w * p(x)))(x)
+        np.testing.assert_array_equal(found, wanted)
+    top = import_stablehlo(top_k_of("f32", 2, 4))
+    found = tnf.grad(lambda x: tnf.sum(w[:2] * top(x)[0]))(x)
+    np.testing.assert_array_equal(found, [2, 0, 1, 0])
+
+
+def test_text_does_not_grow_with_the_extent() -> None:
+    """A network of comparisons would hold its tables of places: 457 MB of text."""
+    program = import_stablehlo(sort_of(["f32"], f"{compared('LT')} {RETURNED}", 100_000))
+    assert len(lower_to_stablehlo(program).text) < 5_000
+    x = np.random.default_rng(0).standard_normal(100_000).astype("f4")
+    np.testing.assert_array_equal(program.run(x), np.sort(x))
+
+
+def test_zeros_alone_told_apart_is_another_order() -> None:
+    """One NaN, but two zeros: neither our order nor the total one, so it is followed step by step."""
+    body = (
+        "%n = stablehlo.constant dense<0x7FC00000> : tensor<f32> "
+        "%e = stablehlo.compare NE, %a, %a, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1> "
+        "%f = stablehlo.compare NE, %b, %b, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1> "
+        "%p = stablehlo.select %e, %n, %a : tensor<i1>, tensor<f32> "
+        "%q = stablehlo.select %f, %n, %b : tensor<i1>, tensor<f32> "
+        f"{compared('LT', names='pq')} {RETURNED}"
+    )
+    found = import_stablehlo(sort_of(["f32"], body)).run(X)
+    clean = np.where(np.isnan(X), NAN, X)
+    order = order_of(clean, descending=False)
+    np.testing.assert_array_equal(bits(found), bits(X[order]))

@@ -1,0 +1,82 @@
+"""Arrays on a device are not copied to the host unasked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from tenferro import errors
+from tenferro.types import host_array
+from xla_peer import XlaExecutor
+
+
+class DeviceArray:
+    """What an array library on a GPU shows of itself: NumPy could convert it, by a copy."""
+
+    shape, dtype, device = (3,), np.dtype("f4"), "cuda:0"
+
+    def __init__(self, kind: int | Exception = 2) -> None:
+        self.kind = kind
+        self.copies = 0
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        if isinstance(self.kind, Exception):
+            raise self.kind
+        return self.kind, 0
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        self.copies += 1
+        return np.arange(3, dtype="f4")
+
+
+def double(x: Any) -> Any:
+    return x + x
+
+
+PROGRAM = tnf.compile(double, tnf.TensorSpec((3,), "float32"))
+XLA = XlaExecutor("cpu")
+CALLS: dict[str, Callable[[Any], Any]] = {
+    "program.run": PROGRAM.run,
+    "GraphExecutor.run": lambda x: tnf.GraphExecutor().run(PROGRAM, x),
+    "jit": tnf.jit(double),
+    "jit through XLA": tnf.jit(double, executor=XLA),
+    "XlaExecutor.run": lambda x: XLA.run(PROGRAM, x),
+    "a surface function": tnf.sin,
+    "an operand": lambda x: tnf.add(np.ones(3, "f4"), x),
+    "grad": lambda x: tnf.grad(lambda x: tnf.sum(x * x))(x),
+    "a constant of a trace": lambda x: tnf.compile(lambda y: tnf.add(x, y), np.ones(3, "f4")),
+    "a result of a trace": lambda x: tnf.compile(lambda y: (y, x), np.ones(3, "f4")),
+    "a variable": lambda x: tnf.EagerRuntime().variable(x),
+    "an eager operand": lambda x: tnf.EagerRuntime().variable(np.ones(3, "f4")) * x,
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_no_copy_from_a_gpu(name: str) -> None:
+    x = DeviceArray()
+    with pytest.raises(errors.BackendFailureError, match=r"DeviceArray lies on cuda:0.*asarray"):
+        CALLS[name](x)
+    assert not x.copies
+
+
+def test_several_devices_and_those_that_dlpack_does_not_know() -> None:
+    """Libraries raise BufferError there."""
+    with pytest.raises(errors.BackendFailureError, match=r"x: this DeviceArray"):
+        PROGRAM.run(DeviceArray(BufferError("only for unsharded arrays")))
+
+
+@pytest.mark.parametrize("kind", [1, 3, 11, 13])
+def test_memory_that_the_host_reads(kind: int) -> None:
+    np.testing.assert_array_equal(PROGRAM.run(DeviceArray(kind)), [0, 2, 4])
+
+
+def test_jax_arrays_on_the_cpu_come_without_a_copy() -> None:
+    x = jnp.arange(3, dtype="float32")
+    assert np.shares_memory(host_array(x, "x"), np.asarray(x))
+    for name in ("program.run", "jit", "jit through XLA", "XlaExecutor.run"):
+        np.testing.assert_array_equal(CALLS[name](x), [0, 2, 4])

@@ -1,0 +1,49 @@
+"""Run by a test: programs that want more memory than this process may have; the process goes on."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from tenferro.errors import BackendFailureError
+from xla_peer import XlaExecutor
+
+EXTENT = 8_000  # 512 MB a result
+SPARE = 300 << 20
+
+
+def refused(call: Callable[[], object]) -> None:
+    with pytest.raises(BackendFailureError, match=r"RESOURCE_EXHAUSTED|allocate"):
+        call()
+
+
+def main() -> None:
+    xla = XlaExecutor("cpu")
+    x = np.ones(EXTENT)
+
+    def square(x):
+        return tnf.exp(x[:, None] * x[None, :])
+
+    one, two = tnf.compile(square, x), tnf.compile(lambda x: (tnf.sum(x), square(x)), x)
+    small = tnf.compile(lambda x: x + x, x)
+    compiled = xla.compile(one)
+    for program in (one, two):
+        xla.compile(program)
+    xla.run(small, x)
+    taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (taken + SPARE, taken + SPARE))
+    for _ in range(2):  # the second call has another way in
+        refused(lambda: xla.run(one, x))
+        refused(lambda: xla.run(two, x))
+        refused(lambda: xla.get(compiled(xla.put(x))))
+        np.testing.assert_array_equal(xla.run(small, x), 2 * x)
+    print("passed")
+
+
+if __name__ == "__main__":
+    main()
