@@ -14,6 +14,7 @@ import tenferro
 from lowering import PLATFORMS, StableHloModule, lower_to_stablehlo, mlir_bindings
 from tenferro.ad import AdContext
 from tenferro.errors import DTypeError, InvalidConfigError, TenferroError
+from tenferro.interruption import is_interruption
 from tenferro.program import GraphProgram, hoist_constants
 from tenferro.types import DType, TensorSpec, flatten, unflatten
 from xla_peer.artifact import Artifact
@@ -305,6 +306,8 @@ def _constants(path: Any, manifest: Manifest) -> dict[str, Any]:
     except (TenferroError, FileNotFoundError):
         raise
     except Exception as error:
+        if is_interruption(error):
+            raise
         raise InvalidConfigError(f"load: {place} does not hold the constants: {error!r}") from error
 
 

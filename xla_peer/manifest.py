@@ -9,6 +9,7 @@ from typing import Any
 
 from tenferro.dims import Guard, parse_dim
 from tenferro.errors import InvalidConfigError, TenferroError
+from tenferro.interruption import is_interruption
 from tenferro.types import TensorSpec, TreeDef, load_tree, save_tree
 
 __all__ = ["ATTRIBUTE", "Constant", "Manifest"]
@@ -108,6 +109,8 @@ class Manifest:
         except TenferroError:
             raise
         except Exception as error:
+            if is_interruption(error):
+                raise
             raise InvalidConfigError(f"artifact: the manifest is malformed: {error!r}") from error
 
     @classmethod

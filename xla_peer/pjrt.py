@@ -20,6 +20,7 @@ from tenferro.errors import (
     PlatformUnavailableError,
     ShapeError,
 )
+from tenferro.interruption import is_interruption
 from tenferro.types import TensorSpec, TreeDef, unflatten
 from xla_peer.aligned import empty
 from xla_peer.forking import require_own_client
@@ -124,6 +125,8 @@ def _plugin_client(path: str) -> Any:
         xla_client.initialize_pjrt_plugin(name)
         return xla_client.make_c_api_client(name, {})
     except Exception as error:
+        if is_interruption(error):
+            raise
         raise PlatformUnavailableError(f"plugin {path}: PJRT says: {error}") from None
 
 
@@ -188,6 +191,8 @@ def compile_module(pjrt_client: Any, devices: Sequence[Any], text: str, options:
     try:
         return pjrt_client.compile_and_load(text, list(devices), options)
     except Exception as error:
+        if is_interruption(error):
+            raise
         if "compile option" in str(error) or "option" in str(error).lower()[:60]:
             raise InvalidConfigError(f"options: {error}") from None
         raise BackendFailureError(f"XLA could not compile the module: {error}") from error
@@ -221,6 +226,8 @@ def deserialized(pjrt_client: Any, devices: Sequence[Any], blob: bytes, options:
         chosen = jaxlib_private.DeviceList(tuple(devices))
         return pjrt_client.deserialize_executable(blob, chosen, options)
     except Exception as error:
+        if is_interruption(error):
+            raise
         raise BackendFailureError(f"PJRT could not load the executable: {error}") from error
 
 
@@ -319,8 +326,10 @@ def failures() -> tuple[type[Exception], ...]:
     return (jax.errors.JaxRuntimeError, MemoryError)
 
 
-def failed(error: Exception) -> BackendFailureError:
-    """The error of ours for one of `failures`."""
+def failed(error: Exception) -> Exception:
+    """The error of ours for one of `failures`; what a signal handler raised as it is."""
+    if is_interruption(error):
+        return error
     return BackendFailureError(f"PJRT could not run the program: {error}")
 
 
@@ -337,6 +346,8 @@ def put_dlpack(producer: Any, device: Any, copy: bool) -> Any:
         with wide_dtypes():
             taken = jax.dlpack.from_dlpack(producer)
     except Exception as error:
+        if is_interruption(error):
+            raise
         raise BackendFailureError(
             f"put: PJRT does not take this {type(producer).__name__} by DLPack: {error}"
         ) from None

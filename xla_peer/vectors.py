@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tenferro.errors import InvalidConfigError, TenferroError
+from tenferro.interruption import is_interruption
 from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec, flatten, unflatten
 from xla_peer.parity.check import limits
@@ -91,6 +92,8 @@ def read_vectors(
     except TenferroError:
         raise
     except Exception as error:
+        if is_interruption(error):
+            raise
         raise InvalidConfigError(f"vectors: the file holds none: {error!r}") from error
     return vectors, about
 

@@ -24,7 +24,7 @@ from tenferro.interruption import is_interruption
 from tenferro.ops.extension import Extension
 from tenferro.program.cache import ExtensionCaches
 from tenferro.rules.family_id import check_family_id
-from tenferro.types import DType, TensorSpec
+from tenferro.types import DType, TensorSpec, host_array
 
 __all__ = [
     "ExtensionRegistry",
@@ -225,7 +225,9 @@ def _outputs(family: str, result: Any, count: int) -> list[Any]:
                 "be lost; fill it first"
             )
         if type(outputs[index]) is not np.ndarray:
-            outputs[index] = np.asarray(outputs[index])
+            outputs[index] = host_array(
+                outputs[index], f"extension: family_id={family}: output {index}"
+            )
     return outputs
 
 
