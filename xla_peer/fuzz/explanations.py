@@ -22,6 +22,7 @@ from xla_peer.executor import XlaExecutor
 from xla_peer.parity.check import check_parity
 from xla_peer.parity.divergence import Divergence, maker, prefix
 from xla_peer.parity.sensitivity import moved_outputs, subnormal
+from xla_peer.parity.ulps import modulus
 
 __all__ = ["EXPLANATIONS", "Explanation", "Parting", "explain"]
 
@@ -115,8 +116,13 @@ def _special(x: Any) -> bool:
 def _mirrored(parting: Parting) -> bool:
     """The same up to the signs of the real and the imaginary part, or of an angle."""
     a, b = (complex(y) for y in parting.results)
-    near = 1e-3 * (abs(a) + abs(b))
+    near = 1e-3 * max(map(_size, parting.results))
     return abs(abs(a.real) - abs(b.real)) <= near and abs(abs(a.imag) - abs(b.imag)) <= near
+
+
+def _size(y: Any) -> float:
+    """The modulus, which does not overflow."""
+    return float(modulus(np.asarray(y)))
 
 
 def _meets_subnormals(parting: Parting) -> bool:
@@ -132,7 +138,7 @@ def _meets_subnormals(parting: Parting) -> bool:
     if not dtype.is_inexact:
         return False
     smallest = float(ml_dtypes.finfo(dtype.real.dtype).smallest_normal)
-    sizes = sorted(abs(complex(y)) for y in parting.results)
+    sizes = sorted(map(_size, parting.results))
     may_meet = sizes[1] < 64 * smallest or (isinstance(parting.op, el.Power) and parting.is_complex)
     return sizes[0] == 0 and may_meet
 
