@@ -88,16 +88,24 @@ class Parting:
         arguments = (found.program, *found.leaves)
         return check_parity(*arguments, executor=plain, interpreter=False, locate=False).ok
 
+    def agrees_before_the_last(self) -> bool:
+        """More than one op leads here, and the operands of the last of them agree."""
+        found = self.divergence
+        if len(found.program.instructions) < 2:
+            return False
+        before = prefix(found.program, list(dict.fromkeys(self.step.inputs)))
+        return check_parity(before, *found.leaves, interpreter=False, locate=False).ok
+
     def tips_over(self) -> bool:
         """The worst element is a choice (an index, a bool, a count), and rounding a little differently on
-        the way here makes another.
+        the way here makes the one that PJRT made.
         """
         found, output = self.divergence, self.divergence.output
         if output.spec.dtype.is_inexact:
             return False
         place = found.program.output_names.index(output.name)
         moved = moved_outputs(found.program, found.leaves, LOOKS)
-        return any(bool(run[place][output.worst] != output.native) for run in moved)
+        return any(bool(run[place][output.worst] == output.xla) for run in moved)
 
 
 @dataclass(frozen=True)
@@ -149,6 +157,12 @@ EXPLANATIONS = (
         "NaN has many bit patterns and either sign, and no operation promises which one it gives; "
         "BitcastConvert shows it.",
         lambda p: isinstance(p.op, el.BitcastConvert) and any(map(_special, p.operands)),
+    ),
+    Explanation(
+        "bits of what rounding leaves open",
+        "BitcastConvert of a result that both paths have within rounding shows its last bits as an integer, "
+        "which is another.",
+        lambda p: isinstance(p.op, el.BitcastConvert) and p.agrees_before_the_last(),
     ),
     Explanation(
         "complex numbers that are not finite",
