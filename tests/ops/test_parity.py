@@ -27,6 +27,8 @@ from tests.samples import SAMPLES
 from tests.samples.closeness import ulps_apart
 from tests.samples.sample import OpSample
 from xla_peer import XlaExecutor
+from xla_peer.parity.check import limits
+from xla_peer.parity.comparison import compare
 from xla_peer.parity.interpreter import interpreted
 from xla_peer.parity.pending import pending_roundings
 from xla_peer.parity.ulps import ulps_apart as spacings_apart
@@ -124,6 +126,21 @@ def rounded_differently(samples: list[OpSample], results: list[Any]) -> Iterator
             apart = np.where(flushed(result, y), 0, spacings_apart(result, y))
             if not known[slot].differs and apart.any():
                 yield f"{sample}: {apart.max():.3g} ulps, and nothing rounds"
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("card", SAMPLES, ids=lambda card: card.__name__)
+def test_the_parity_check_finds_nothing_wrong_with_any_sample(card: Any) -> None:
+    executor, samples = XlaExecutor("cpu"), [sample for sample in SAMPLES[card] if sample.xla]
+    for start in range(0, len(samples), BATCH):
+        batch = samples[start : start + BATCH]
+        arrays = [x for sample in batch for x in sample.inputs]
+        rest = iter(executor.run(program_of(batch, False), *arrays))
+        for sample in batch:
+            expected = native(sample.op, sample.inputs)
+            allowed = limits(program_of([sample], False), sample.inputs, expected)
+            for y, allowance in zip(expected, allowed, strict=True):
+                assert compare(str(sample), y, next(rest), *allowance).ok, sample
 
 
 # ---- the reference interpreter ---------------------------------------------------------------------
