@@ -137,7 +137,8 @@ def test_each_reason_has_an_example() -> None:
     big = 1e308
     examples = {
         "bits of what rounding leaves open": lambda: reason_of(
-            lambda x: apply(el.BitcastConvert("int64"), tnf.tanh(x)), np.linspace(0.1, 0.9, 99)
+            lambda x: apply(el.BitcastConvert(tnf.DType.I64), tnf.tanh(x)),
+            np.linspace(0.1, 0.9, 99),
         ),
         "complex numbers that are not finite": lambda: reason_of(
             lambda z: tnf.sign(z), np.array([complex(0.0, np.inf)])
@@ -184,7 +185,10 @@ def test_wrong_bits_have_no_reason(monkeypatch: pytest.MonkeyPatch) -> None:
         return w.op("add", bits, w.full(1, bits.spec), result=bits.spec)
 
     monkeypatch.setattr(lowering.lower, "EMITTERS", {**EMITTERS, el.BitcastConvert: off})
-    assert reason_of(lambda x: apply(el.BitcastConvert("int64"), x * 3), np.array([0.3, 0.4])) == ""
+    assert (
+        reason_of(lambda x: apply(el.BitcastConvert(tnf.DType.I64), x * 3), np.array([0.3, 0.4]))
+        == ""
+    )
 
 
 def test_a_wrong_result_has_no_reason(monkeypatch: pytest.MonkeyPatch) -> None:
