@@ -160,6 +160,12 @@ def test_each_reason_has_an_example() -> None:
         assert example() == name
 
 
+def test_a_subnormal_argument_is_on_the_way() -> None:
+    """XLA's cube root of a subnormal number may have the other sign, of which the next op makes NaN."""
+    x = np.array([5.9e-39, 1.0], np.float32).astype(tnf.DType.BF16.dtype)
+    assert reason_of(lambda x: tnf.rsqrt(tnf.cbrt(x)), x) == "subnormal numbers on the way"
+
+
 def test_a_choice_that_few_roundings_leave_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """log Gamma is 0 at 1 and 2; XLA gives a little more at 1."""
 

@@ -134,12 +134,12 @@ def _size(y: Any) -> float:
 
 
 def _meets_subnormals(parting: Parting) -> bool:
-    """An operand is subnormal at the worst element, or for complex numbers, whose parts are halved and
-    squared on the way, about as small; or one side is zero there, and the other within a few powers of two
+    """An operand, or an argument that leads to it, is subnormal at the worst element, or for complex
+    numbers, whose parts are halved and squared on the way, about as small; or one side is zero there, and the other within a few powers of two
     of the smallest normal number, or a complex power, whose factors may be subnormal.
     """
     place, spec = parting.divergence.output.worst, parting.divergence.output.spec
-    for x in parting.operands:
+    for x in (*parting.operands, *map(np.asarray, parting.divergence.leaves)):
         if x.shape == spec.shape and subnormal(x[place] / (4 if parting.is_complex else 1)).any():
             return True
     dtype = parting.divergence.output.spec.dtype
