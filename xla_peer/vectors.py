@@ -18,6 +18,7 @@ from tenferro.interruption import is_interruption
 from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec, flatten, unflatten
 from xla_peer.parity.check import limits
+from xla_peer.parity.comparison import Allowance, Alternatives
 from xla_peer.storage import archived, restored, stored
 
 __all__ = ["TestVector", "read_vectors", "vectors_of", "vectors_path", "write_vectors"]
@@ -33,14 +34,14 @@ class TestVector:
     Attributes:
         inputs: a leaf each.
         outputs: what native execution gave.
-        limits: how far each element may be apart; infinite where rounding may change it altogether.
+        allowed: how far each element may be apart, and what some may be instead.
     """
 
     __test__ = False  # because pytest collects what is named so
 
     inputs: tuple[Any, ...]
     outputs: tuple[Any, ...]
-    limits: tuple[Any, ...]
+    allowed: tuple[Allowance, ...]
 
 
 def vectors_of(program: GraphProgram, cases: Sequence[Sequence[Any]]) -> tuple[TestVector, ...]:
@@ -59,9 +60,14 @@ def write_vectors(vectors: Sequence[TestVector], seed: int, versions: Any) -> by
     """The content of a file of vectors."""
     arrays: dict[str, Any] = {}
     for number, vector in enumerate(vectors):
-        for part in ("inputs", "outputs", "limits"):
+        for part in ("inputs", "outputs"):
             for place, array in enumerate(getattr(vector, part)):
                 arrays[f"{number}.{part}.{place}"] = stored(np.asarray(array))
+        for place, (limit, (places, values)) in enumerate(vector.allowed):
+            arrays[f"{number}.limits.{place}"] = np.asarray(limit)
+            if len(places):
+                arrays[f"{number}.places.{place}"] = places
+                arrays[f"{number}.values.{place}"] = stored(values)
     arrays["about"] = np.array(
         json.dumps({"cases": len(vectors), "seed": seed, "versions": dict(versions)})
     )
@@ -85,7 +91,7 @@ def read_vectors(
                 TestVector(
                     _leaves(file, number, "inputs", inputs),
                     _leaves(file, number, "outputs", outputs),
-                    tuple([file[f"{number}.limits.{i}"] for i in range(len(outputs))]),
+                    tuple([_allowance(file, number, i, y) for i, y in enumerate(outputs)]),
                 )
                 for number in range(int(about["cases"]))
             )
@@ -106,6 +112,14 @@ def _leaves(file: Any, number: int, part: str, specs: Sequence[TensorSpec]) -> t
             raise InvalidConfigError(f"vectors: {part} {place} is {array.dtype}{list(array.shape)}")
         found.append(array)
     return tuple(found)
+
+
+def _allowance(file: Any, number: int, place: int, spec: TensorSpec) -> Allowance:
+    limit = file[f"{number}.limits.{place}"]
+    if f"{number}.places.{place}" not in file.files:
+        return Allowance(limit)
+    values = restored(file[f"{number}.values.{place}"], spec.dtype)
+    return Allowance(limit, Alternatives(file[f"{number}.places.{place}"], values))
 
 
 def vectors_path(path: Any) -> str:

@@ -105,7 +105,12 @@ def _reports(artifact: Artifact, executor: XlaExecutor) -> list[ParityReport]:
             artifact.run(*unflatten(manifest.in_tree, vector.inputs), executor=executor)
         )
         names = [name for name, _ in manifest.outputs]
-        outputs = tuple(map(compare, names, vector.outputs, made, vector.limits))
+        outputs = tuple([
+            compare(name, y, z, *allowance)
+            for name, y, z, allowance in zip(
+                names, vector.outputs, made, vector.allowed, strict=True
+            )
+        ])  # fmt: skip
         found.append(ParityReport(f"{manifest.name}, vector {number}", executor.platform, outputs))
     return found
 

@@ -27,7 +27,11 @@ from tests.samples import SAMPLES
 from tests.samples.closeness import ulps_apart
 from tests.samples.sample import OpSample
 from xla_peer import XlaExecutor
+from xla_peer.parity.check import limits
+from xla_peer.parity.comparison import compare
 from xla_peer.parity.interpreter import interpreted
+from xla_peer.parity.pending import pending_roundings
+from xla_peer.parity.ulps import ulps_apart as spacings_apart
 
 BATCH = 60
 
@@ -96,6 +100,7 @@ def test_xla_agrees_with_native(
     arrays = [] if constants else [x for sample in samples for x in sample.inputs]
     results = list(executor.run(program, *arrays))
     assert not (failures := list(parted(samples, results))), "\n".join(failures)
+    assert not (rounded := list(rounded_differently(samples, results))), "\n".join(rounded)
     for sample in samples:
         ledger.passed("export", sample)
         ledger.passed("PJRT", sample)
@@ -103,16 +108,45 @@ def test_xla_agrees_with_native(
 
 def parted(samples: list[OpSample], results: list[Any]) -> Iterator[str]:
     """Where results, of one sample after the other, are not native ones within what is declared."""
+    rest = iter(results)
     for sample in samples:
         expected = native(sample.op, sample.inputs)
         scales = sample.scale or (None,) * len(expected)
         for y, scale in zip(expected, scales, strict=True):
-            result = results.pop(0)
+            result = next(rest)
             apart = np.where(flushed(result, y), 0, ulps_apart(result, y, scale))
             if apart.size and apart.max() > sample.xla_ulps:
                 worst = np.unravel_index(np.argmax(apart), apart.shape)
                 given = [x[worst] if x.shape == y.shape else "" for x in sample.inputs]
                 yield f"{sample}: {apart[worst]:.3g} ulps at {worst}, inputs {given}"
+
+
+def rounded_differently(samples: list[OpSample], results: list[Any]) -> Iterator[str]:
+    """Where the parity check says that every implementation gives these bits, and they are others."""
+    rest = iter(results)
+    for sample in samples:
+        alone = program_of([sample], False)
+        known = pending_roundings(alone)
+        for y, slot in zip(native(sample.op, sample.inputs), alone.output_slots, strict=True):
+            result = next(rest)
+            apart = np.where(flushed(result, y), 0, spacings_apart(result, y))
+            if not known[slot].differs and apart.any():
+                yield f"{sample}: {apart.max():.3g} ulps, and nothing rounds"
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("card", SAMPLES, ids=lambda card: card.__name__)
+def test_the_parity_check_finds_nothing_wrong_with_any_sample(card: Any) -> None:
+    executor, samples = XlaExecutor("cpu"), [sample for sample in SAMPLES[card] if sample.xla]
+    for start in range(0, len(samples), BATCH):
+        batch = samples[start : start + BATCH]
+        arrays = [x for sample in batch for x in sample.inputs]
+        rest = iter(executor.run(program_of(batch, False), *arrays))
+        for sample in batch:
+            expected = native(sample.op, sample.inputs)
+            allowed = limits(program_of([sample], False), sample.inputs, expected)
+            for y, allowance in zip(expected, allowed, strict=True):
+                assert compare(str(sample), y, next(rest), *allowance).ok, sample
 
 
 # ---- the reference interpreter ---------------------------------------------------------------------

@@ -106,21 +106,21 @@ def test_ways_to_differ(dtype: str) -> None:
     tiny = float(ml_dtypes.finfo(DType.of(dtype).real.dtype).smallest_subnormal)
     a = np.array([1.0, np.nan, np.inf, np.nan, 0.0, tiny, np.inf], kind)
     b = np.array([1.0, np.nan, np.inf, 2.0, -0.0, 0.0, -np.inf], kind)
-    found = compare("y", a, b, granted(a, Tolerance()))
+    found = compare("y", a, b, *granted(a, Tolerance()))
     assert (found.nan, found.flushed) == (1, 1)
     assert found.zero_sign >= 1
     assert found.outside == 2
     assert found.worst in ((3,), (6,))
-    assert compare("y", a, a, granted(a, Tolerance())).ok
+    assert compare("y", a, a, *granted(a, Tolerance())).ok
 
 
 def test_integers_and_bools_are_equal_or_not() -> None:
     a = np.array([1, 2, 3])
-    assert compare("y", a, a, explained(a, [])).ok
-    found = compare("y", a, np.array([1, 2, 4]), explained(a, []))
+    assert compare("y", a, a, *explained(a, [a])).ok
+    found = compare("y", a, np.array([1, 2, 4]), *explained(a, [a]))
     assert (found.outside, found.worst, found.native, found.xla) == (1, (2,), 3, 4)
-    assert compare("y", a, np.array([1, 2, 4]), explained(a, [a, np.array([1, 2, 4])])).ok
-    assert compare("y", a[:0], a[:0], explained(a[:0], [])).ok
+    assert compare("y", a, np.array([1, 2, 4]), *explained(a, [a, np.array([1, 2, 4])])).ok
+    assert compare("y", a[:0], a[:0], *explained(a[:0], [a[:0]])).ok
     assert not compare("y", np.array(True), np.array(False), np.zeros(())).ok
 
 
@@ -208,7 +208,7 @@ def test_what_parts_only_in_the_whole_program() -> None:
         limit = granted(outputs[-1], Tolerance())
         shifted = [y + (whole and i == 1) for i, y in enumerate(outputs)]
         return tuple([
-            compare(name, y, z, limit)
+            compare(name, y, z, *limit)
             for name, y, z in zip(candidate.output_names, outputs, shifted, strict=True)
         ])  # fmt: skip
 

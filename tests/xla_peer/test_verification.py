@@ -37,6 +37,32 @@ class Off(XlaExecutor):
         return Wrong()
 
 
+class Choosing(XlaExecutor):
+    """A platform that gives one index whatever the keys are."""
+
+    def __init__(self, index: int) -> None:
+        super().__init__()
+        self.index = index
+
+    def compile_module(self, *args: Any, **options: Any) -> Any:
+        index = self.index
+
+        class Always:
+            def run_leaves(self, leaves: Any) -> Any:
+                return [np.array(index)]
+
+        return Always()
+
+
+def test_vectors_hold_every_candidate_as_good_as_the_winner(tmp_path: Path) -> None:
+    keys = np.array([1.0, 2.0, 2.0, 1.5, 2.0])
+    path = tmp_path / "choice.mlir"
+    export(lambda x: tnf.argmax(tnf.exp(x)), keys, path=path, vectors=[(keys,)])
+    assert verify(path, "cpu").ok
+    for index in range(6):
+        assert verify(path, executor=Choosing(index)).ok is (index in (1, 2, 4))
+
+
 @pytest.mark.parametrize("suffix", [".mlir", ".mlirbc"])
 def test_an_artifact_is_proved_again_from_its_files(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"layer{suffix}"

@@ -21,6 +21,7 @@ from xla_peer.executor import XlaExecutor
 from xla_peer.parity.check import check_parity
 from xla_peer.parity.divergence import Divergence, maker, prefix
 from xla_peer.parity.sensitivity import moved_outputs, subnormal
+from xla_peer.parity.ulps import modulus
 
 __all__ = ["EXPLANATIONS", "Explanation", "Parting", "explain"]
 
@@ -86,16 +87,24 @@ class Parting:
         arguments = (found.program, *found.leaves)
         return check_parity(*arguments, executor=plain, interpreter=False, locate=False).ok
 
+    def agrees_before_the_last(self) -> bool:
+        """More than one op leads here, and the operands of the last of them agree."""
+        found = self.divergence
+        if len(found.program.instructions) < 2:
+            return False
+        before = prefix(found.program, list(dict.fromkeys(self.step.inputs)))
+        return check_parity(before, *found.leaves, interpreter=False, locate=False).ok
+
     def tips_over(self) -> bool:
         """The worst element is a choice (an index, a bool, a count), and rounding a little differently on
-        the way here makes another.
+        the way here makes the one that PJRT made.
         """
         found, output = self.divergence, self.divergence.output
         if output.spec.dtype.is_inexact:
             return False
         place = found.program.output_names.index(output.name)
         moved = moved_outputs(found.program, found.leaves, LOOKS)
-        return any(bool(run[place][output.worst] != output.native) for run in moved)
+        return any(bool(run[place][output.worst] == output.xla) for run in moved)
 
 
 @dataclass(frozen=True)
@@ -114,24 +123,29 @@ def _special(x: Any) -> bool:
 def _mirrored(parting: Parting) -> bool:
     """The same up to the signs of the real and the imaginary part, or of an angle."""
     a, b = (complex(y) for y in parting.results)
-    near = 1e-3 * (abs(a) + abs(b))
+    near = 1e-3 * max(map(_size, parting.results))
     return abs(abs(a.real) - abs(b.real)) <= near and abs(abs(a.imag) - abs(b.imag)) <= near
 
 
+def _size(y: Any) -> float:
+    """The modulus, which does not overflow."""
+    return float(modulus(np.asarray(y)))
+
+
 def _meets_subnormals(parting: Parting) -> bool:
-    """An operand is subnormal at the worst element, or for complex numbers, whose parts are halved and
-    squared on the way, about as small; or one side is zero there, and the other within a few powers of two
+    """An operand, or an argument that leads to it, is subnormal at the worst element, or for complex
+    numbers, whose parts are halved and squared on the way, about as small; or one side is zero there, and the other within a few powers of two
     of the smallest normal number, or a complex power, whose factors may be subnormal.
     """
     place, spec = parting.divergence.output.worst, parting.divergence.output.spec
-    for x in parting.operands:
+    for x in (*parting.operands, *map(np.asarray, parting.divergence.leaves)):
         if x.shape == spec.shape and subnormal(x[place] / (4 if parting.is_complex else 1)).any():
             return True
     dtype = parting.divergence.output.spec.dtype
     if not dtype.is_inexact:
         return False
     smallest = float(ml_dtypes.finfo(dtype.real.dtype).smallest_normal)
-    sizes = sorted(abs(complex(y)) for y in parting.results)
+    sizes = sorted(map(_size, parting.results))
     may_meet = sizes[1] < 64 * smallest or (isinstance(parting.op, el.Power) and parting.is_complex)
     return sizes[0] == 0 and may_meet
 
@@ -142,6 +156,12 @@ EXPLANATIONS = (
         "NaN has many bit patterns and either sign, and no operation promises which one it gives; "
         "BitcastConvert shows it.",
         lambda p: isinstance(p.op, el.BitcastConvert) and any(map(_special, p.operands)),
+    ),
+    Explanation(
+        "bits of what rounding leaves open",
+        "BitcastConvert of a result that both paths have within rounding shows its last bits as an integer, "
+        "which is another.",
+        lambda p: isinstance(p.op, el.BitcastConvert) and p.agrees_before_the_last(),
     ),
     Explanation(
         "complex numbers that are not finite",

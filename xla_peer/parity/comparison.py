@@ -4,20 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
 
 from tenferro.types import DType, TensorSpec
-from xla_peer.parity.ulps import spacing, ulps_apart
+from xla_peer.parity.ulps import modulus, spacing, ulps_apart
 
-__all__ = ["OutputParity", "Tolerance", "compare", "explained", "granted"]
+__all__ = [
+    "NO_ALTERNATIVES",
+    "Allowance",
+    "Alternatives",
+    "OutputParity",
+    "Tolerance",
+    "compare",
+    "explained",
+    "granted",
+]
 
 SAFETY = 8.0
 """How many times what was seen to move may be apart."""
-LEAST_ULPS = 4.0
-"""Apart as far as this is never a disagreement of floats."""
+
+
+class Alternatives(NamedTuple):
+    """Values that rounding reaches in place of some elements: the index of a candidate as good as the
+    winner, infinity beside the largest number.
+
+    Attributes:
+        places: which elements, as places in row-major order; one may occur several times.
+        values: what each may be instead, in the dtype of the output.
+    """
+
+    places: Any
+    values: Any
+
+
+NO_ALTERNATIVES = Alternatives(np.zeros(0, np.int64), np.zeros(0, bool))
+
+
+class Allowance(NamedTuple):
+    """How far each element of an output may be apart, and what else some may be."""
+
+    limit: Any
+    alternatives: Alternatives = NO_ALTERNATIVES
 
 
 @dataclass(frozen=True)
@@ -43,7 +73,7 @@ class OutputParity:
         outside: how many elements are farther apart than allowed.
         nan, inf, zero_sign: how many elements are so on one path only; a zero's sign is no disagreement.
         flushed: how many are subnormal on one path and zero on the other, which is none either.
-        unstable: how many may change altogether when rounding differs, such as the index of a maximum.
+        unstable: how many have alternatives, such as the index of a maximum that is nearly shared.
     """
 
     name: str
@@ -75,28 +105,29 @@ class OutputParity:
 
 
 @np.errstate(all="ignore")
-def compare(name: str, native: Any, xla: Any, limit: Any) -> OutputParity:
+def compare(
+    name: str, native: Any, xla: Any, limit: Any, alternatives: Alternatives = NO_ALTERNATIVES
+) -> OutputParity:
     """One output, native against another.
 
     Args:
-        limit: how far apart each element may be; infinite where it may change altogether. See
-            `explained` and `granted`.
+        limit: how far apart each element may be; an infinite limit allows nothing, because no value is
+            as good as every other. See `explained` and `granted`.
+        alternatives: what some elements may be besides, each within the limit there.
     """
     native, xla = np.asarray(native), np.asarray(xla)
     dtype = DType.of(native.dtype)
     apart = np.array(ulps_apart(xla, native))
     flushed = _flushed(native, xla)
     apart[flushed] = 0.0
-    if dtype.is_inexact:
-        distance = np.abs(_wide(xla) - _wide(native))
-    else:
-        distance = np.where(xla == native, 0.0, np.inf)
-    with np.errstate(all="ignore"):
-        inside = (apart == 0) | (distance <= limit) | np.isinf(limit)
-        beyond = np.where(inside, 0.0, np.where(np.isnan(distance), np.inf, distance / limit))
-        size = np.abs(_wide(native)) if dtype.is_inexact else np.ones(native.shape)
-        finite = np.isfinite(distance)
-        relative = np.where(finite & (size > 0), distance / size, 0.0)
+    distance = _distance(native, xla)
+    limit = np.where(np.isfinite(limit), limit, 0.0)
+    inside = np.array((apart == 0) | (distance <= limit))
+    inside.reshape(-1)[_reached(native, xla, limit, alternatives)] = True
+    beyond = np.where(inside, 0.0, np.where(np.isnan(distance), np.inf, distance / limit))
+    size = modulus(native) if dtype.is_inexact else np.ones(native.shape)
+    finite = np.isfinite(distance)
+    relative = np.where(finite & (size > 0), distance / size, 0.0)
     worst = _place(beyond if beyond.any() else apart)
     units = spacing(native) if dtype.is_inexact else np.ones(native.shape)
     return OutputParity(
@@ -115,49 +146,109 @@ def compare(name: str, native: Any, xla: Any, limit: Any) -> OutputParity:
         inf=_differ(np.isinf, native, xla, dtype),
         zero_sign=_zero_signs(native, xla, dtype),
         flushed=int(np.count_nonzero(flushed)),
-        unstable=int(np.count_nonzero(np.isinf(limit))),
+        unstable=len(np.unique(alternatives.places)),
     )
+
+
+def _reached(native: Any, xla: Any, limit: Any, alternatives: Alternatives) -> Any:
+    """The places of elements that are one of their alternatives; beside an infinity, also those between
+    it and a number that was reached, down to the share of that which may be apart.
+    """
+    places, values = alternatives
+    there = xla.reshape(-1)[places]
+    near = (ulps_apart(there, values) == 0) | (
+        _distance(values, there) <= limit.reshape(-1)[places]
+    )
+    if native.dtype.kind not in "biuc":
+        number, reached = _wide(there), _wide(values)
+        is_beside = np.isinf(_wide(native.reshape(-1)[places])) & np.isfinite(reached)
+        near |= is_beside & (number * np.sign(reached) >= np.abs(reached) / SAFETY)
+    return places[near]
+
+
+def _distance(a: Any, b: Any) -> Any:
+    """|a - b| of floats and complex numbers; of others, 0 where they are equal and infinity elsewhere."""
+    if a.dtype.kind in "biu":
+        return np.where(a == b, 0.0, np.inf)
+    return modulus(_wide(b) - _wide(a))
 
 
 def _wide(x: Any) -> Any:
     return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
 
 
-def explained(native: Any, moved: Sequence[Any]) -> Any:
-    """How far each element may be apart because of rounding; infinite where that may change it altogether.
+@np.errstate(all="ignore")
+def explained(native: Any, moved: Sequence[Any], least_ulps: float = 0.0) -> Allowance:
+    """What each element may be because of rounding.
 
     Args:
         moved: the same output of a run op by op, and of runs that rounded differently; see
             `sensitivity`.
+        least_ulps: apart as far as this is no disagreement; 0 where nothing on the way rounds in more
+            than one way.
     """
+    alternatives = _alternatives(native, moved)
     if native.dtype.kind in "biu":
-        limit = np.zeros(native.shape)
-        for other in moved[1:]:
-            limit[other != moved[0]] = np.inf
-        return limit
-    least = LEAST_ULPS * spacing(native)
-    with np.errstate(all="ignore"):
-        spread = np.zeros(native.shape)
-        for other in moved[1:]:
-            away = np.abs(_wide(other) - _wide(moved[0]))
-            same = (other == moved[0]) | (np.isnan(other) & np.isnan(moved[0]))
-            spread = np.maximum(spread, np.where(same, 0.0, np.where(np.isnan(away), np.inf, away)))
-        size = np.abs(_wide(native))
-        shares = (spread / size)[np.isfinite(spread) & (size > 0) & np.isfinite(size)]
-        usual = (
-            float(np.median(shares)) * np.where(np.isfinite(size), size, 0) if shares.size else 0.0
-        )
-        return SAFETY * np.maximum(spread, usual) + least
+        return Allowance(np.zeros(native.shape), alternatives)
+    spread, size = _spread(native, moved), _finite_size(native, moved)
+    shares = (spread / size)[np.isfinite(modulus(native)) & (size > 0)]
+    usual = np.median(shares) if shares.size else 0.0
+    limit = SAFETY * np.maximum(spread, usual * size)
+    eps = float(ml_dtypes.finfo(native.real.dtype).eps)
+    limit += least_ulps * np.where(np.isfinite(modulus(native)), spacing(native), eps * size)
+    return Allowance(np.minimum(limit, np.finfo(np.float64).max), alternatives)
 
 
-def granted(native: Any, tolerance: Tolerance) -> Any:
+def _finite_size(native: Any, moved: Sequence[Any]) -> Any:
+    """|native|, and where that is not finite, the largest finite |x| of the runs, or 0."""
+    size = modulus(native)
+    is_finite = np.isfinite(size)
+    size = np.where(is_finite, size, 0.0)
+    if not is_finite.all():
+        for other in moved:
+            reached = modulus(other)
+            size = np.where(is_finite | ~np.isfinite(reached), size, np.maximum(size, reached))
+    return size
+
+
+def _spread(native: Any, moved: Sequence[Any]) -> Any:
+    """How far each element moved among the runs that left it finite."""
+    spread = np.zeros(native.shape)
+    for other in moved[1:]:
+        away = modulus(_wide(other) - _wide(moved[0]))
+        spread = np.maximum(spread, np.where(np.isfinite(away), away, 0.0))
+    return spread
+
+
+def _alternatives(native: Any, moved: Sequence[Any]) -> Alternatives:
+    """The values in the runs where these are no small change: of integers and bools, all others; of
+    floats, what is not finite in place of a number, and the reverse.
+    """
+    places: list[Any] = []
+    values: list[Any] = []
+    for other in moved:
+        if native.dtype.kind in "biu":
+            altered = other != native
+        else:
+            wide, was = _wide(other), _wide(native)
+            differs = (wide != was) & ~(np.isnan(wide) & np.isnan(was))
+            altered = differs & ~(np.isfinite(wide) & np.isfinite(was))
+        (there,) = np.nonzero(altered.reshape(-1))
+        places.append(there)
+        values.append(other.reshape(-1)[there])
+    if not any(map(len, places)):
+        return NO_ALTERNATIVES
+    return Alternatives(np.concatenate(places), np.concatenate(values))
+
+
+def granted(native: Any, tolerance: Tolerance) -> Allowance:
     """How far each element may be apart because the user says so; integers and bools not at all."""
     if native.dtype.kind in "biu":
-        return np.zeros(native.shape)
-    size = np.abs(_wide(native))
+        return Allowance(np.zeros(native.shape))
+    size = modulus(native)
     size = np.where(np.isfinite(size), size, 0.0)
     limits = (tolerance.ulps * spacing(native), tolerance.rtol * size, tolerance.atol + 0 * size)
-    return np.maximum.reduce(limits)
+    return Allowance(np.maximum.reduce(limits))
 
 
 def _flushed(native: Any, xla: Any) -> Any:

@@ -3,7 +3,7 @@
     python -m xla_peer.parity.interpreter FOLDER
 
 reads `module.mlir` and `inputs.npz` there, and writes `outputs.npz`. The interpreter shares no code with
-XLA or NumPy; it has no custom calls, and ends its process over results that are complex, which are
+XLA or NumPy, and the text with XLA; it has no custom calls, and ends its process over results that are complex, which are
 therefore given as their two parts.
 """
 

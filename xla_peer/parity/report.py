@@ -21,8 +21,8 @@ class ParityReport:
         program: its name.
         platform: of the peer.
         outputs: one comparison per output.
-        interpreter: what StableHLO's reference interpreter says: "agrees with both", with "native" or
-            "PJRT" alone, "agrees with neither", or why it was not asked.
+        interpreter: what StableHLO's reference interpreter says: with whom it agrees, and who is alone;
+            that it shares an expansion with PJRT, or is between the two; or why it has no opinion.
         first_divergence: the first op whose inputs agree and whose output does not; None where all agree.
     """
 

@@ -1,8 +1,9 @@
 """How differently two right implementations may round each op: the column of the parity check.
 
-Units in the last place, between NumPy's kernels and XLA's. `output` is relative to the result; `inputs`
-to each operand, for ops that add terms up in an order of their own: there, what is lost is small beside
-the terms, and may be large beside a sum in which they cancel.
+An op is exact (it copies, chooses or compares), or rounded once from the exact value, which every
+implementation does alike, or approximate: then the row says by how many units in the last place NumPy's
+kernels and XLA's may be apart. Sums and products of many terms depend on the order; how much is measured
+on their terms, see `accumulation`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import ml_dtypes
 
 from tenferro.ops import STD_OPS, Column, StdTensorOp
 from tenferro.ops import analytic as an
@@ -23,59 +26,77 @@ from tenferro.ops import reduction as re
 from tenferro.ops import source as so
 from tenferro.ops import structural as st
 from tenferro.ops.extension import Extension
-from tenferro.types import TensorSpec
+from tenferro.types import DType, TensorSpec
 
-__all__ = ["ROUNDING", "Rounding"]
+__all__ = ["ROUNDING", "Rounding", "rounding_of"]
 
-Terms = Callable[[Any, tuple[TensorSpec, ...]], int]
-"""How many terms an op adds up for one element, given its inputs' types."""
+Specs = tuple[TensorSpec, ...]
+Terms = Callable[[Any, Specs], int]
+"""How many terms an op combines for one element, given its inputs' types."""
 
 
 @dataclass(frozen=True)
 class Rounding:
-    """Ulps of a real and of a complex result, and the number of terms that are added up."""
+    """How an op rounds.
 
+    Attributes:
+        rounds: the result is no copy, choice or comparison.
+        real, complex: ulps of a real and of a complex result, beyond one right rounding.
+        combined: of ops that add or multiply terms up in an order of their own, how many.
+        intermediate: of functions that add up terms as large as the argument, how many: what is lost
+            there is relative to the operands.
+    """
+
+    rounds: bool = True
     real: float = 0
     complex: float = 0
-    terms: Terms | None = None
+    combined: Terms | None = None
+    intermediate: Terms | None = None
 
     def output(self, is_complex: bool) -> float:
         """Ulps of the result."""
         return self.complex if is_complex else self.real
 
-    def inputs(self, op: Any, specs: tuple[TensorSpec, ...]) -> float:
+    def operand(self, op: Any, specs: Specs) -> float:
         """Ulps of each operand: errors of that many roundings, as they add up at random."""
-        return 2 * math.sqrt(max(self.terms(op, specs), 1)) if self.terms is not None else 0
+        if self.intermediate is None:
+            return 0
+        return 2 * math.sqrt(max(self.intermediate(op, specs), 1))
 
 
-EXACT = Rounding()
-ARITHMETIC = Rounding(1, 12)
-TRANSCENDENTAL = Rounding(8, 80)
+EXACT = Rounding(rounds=False)
+CORRECT = Rounding()
+ARITHMETIC = Rounding(complex=12)
+TRANSCENDENTAL = Rounding(real=8, complex=80)
 # Sums of terms as large as the argument, which cancel near the zeros of the function.
-SPECIAL = Rounding(512, 512, lambda op, specs: 64)
+SPECIAL = Rounding(real=512, complex=512, intermediate=lambda op, specs: 64)
 
 
-def _reduced(op: Any, specs: tuple[TensorSpec, ...]) -> int:
+def _reduced(op: Any, specs: Specs) -> int:
     return math.prod(specs[0].shape[axis] for axis in op.axes)
 
 
-def _scanned(op: Any, specs: tuple[TensorSpec, ...]) -> int:
+def _scanned(op: Any, specs: Specs) -> int:
     return specs[0].shape[op.axis]
 
 
-def _contracted(op: Any, specs: tuple[TensorSpec, ...]) -> int:
+def _contracted(op: Any, specs: Specs) -> int:
     return math.prod(specs[0].shape[axis] for axis in op.lhs_contracting)
 
 
-def _kernel(op: Any, specs: tuple[TensorSpec, ...]) -> int:
-    return math.prod(specs[1].shape)
+def _kernel(op: Any, specs: Specs) -> int:
+    return math.prod([
+        extent for axis, extent in enumerate(specs[1].shape) if axis != op.kernel_output_feature
+    ])  # fmt: skip
 
 
-def _updates(op: Any, specs: tuple[TensorSpec, ...]) -> int:
-    return math.prod(specs[2].shape)
+def _updates(op: Any, specs: Specs) -> int:
+    """What is there already, and one update for each place named."""
+    axes = [axis for axis in range(specs[2].rank) if axis not in op.update_window_dims]
+    return 1 + math.prod(specs[2].shape[axis] for axis in axes)
 
 
-def _largest(op: Any, specs: tuple[TensorSpec, ...]) -> int:
+def _largest(op: Any, specs: Specs) -> int:
     return 64 * max((max(spec.shape, default=1) for spec in specs), default=1)
 
 
@@ -98,20 +119,20 @@ ROUNDING: Column[Rounding] = Column(
     _with(
         _all(el.CARDS, EXACT),
         {
-            el.Add: ARITHMETIC,
-            el.Subtract: ARITHMETIC,
+            el.Add: CORRECT,
+            el.Subtract: CORRECT,
             el.Multiply: ARITHMETIC,
             el.Divide: ARITHMETIC,
             el.Power: TRANSCENDENTAL,
-            el.Abs: Rounding(0, 12),
-            el.Sign: Rounding(0, 12),
-            el.Convert: Rounding(1, 1),
+            el.Abs: ARITHMETIC,
+            el.Sign: ARITHMETIC,
+            el.Convert: CORRECT,
         },
     ),
     _with(
         _all(an.CARDS, TRANSCENDENTAL),
         {
-            an.Sqrt: Rounding(1, 80),
+            an.Sqrt: Rounding(complex=80),
             an.Lgamma: SPECIAL,
             an.Digamma: SPECIAL,
             an.Polygamma: SPECIAL,
@@ -121,18 +142,48 @@ ROUNDING: Column[Rounding] = Column(
     _with(
         _all(re.CARDS, EXACT),
         {
-            re.ReduceSum: Rounding(1, 2, _reduced),
-            re.ReduceProd: Rounding(1, 12, _reduced),
-            re.CumSum: Rounding(1, 2, _scanned),
-            re.CumProd: Rounding(1, 12, _scanned),
+            re.ReduceSum: Rounding(combined=_reduced),
+            re.ReduceProd: Rounding(combined=_reduced),
+            re.CumSum: Rounding(combined=_scanned),
+            re.CumProd: Rounding(combined=_scanned),
         },
     ),
     {
-        co.DotGeneral: Rounding(1, 4, _contracted),
-        co.Convolution: Rounding(1, 4, _kernel),
+        co.DotGeneral: Rounding(combined=_contracted),
+        co.Convolution: Rounding(combined=_kernel),
     },
-    _with(_all(ix.CARDS, EXACT), {ix.Scatter: Rounding(1, 4, _updates)}),
+    _with(_all(ix.CARDS, EXACT), {ix.Scatter: Rounding(combined=_updates)}),
     _all(dy.CARDS, EXACT),
     _all(cf.CARDS, EXACT),  # because their bodies' ops are looked up in turn
-    {Extension: Rounding(8, 16, _largest)},
+    {Extension: Rounding(real=8, complex=16, intermediate=_largest)},
 )
+
+
+def rounding_of(op: StdTensorOp, specs: Specs) -> Rounding:
+    """The row of an op on operands of those types; exact where its payload or the types leave nothing
+    to round.
+    """
+    row = ROUNDING[type(op)]
+    if isinstance(op, Extension | el.Convert):
+        return EXACT if isinstance(op, el.Convert) and _holds(op.to, specs[0].dtype) else row
+    dtypes = [spec.dtype for spec in specs]
+    if isinstance(op, co.DotGeneral) and op.accumulate_dtype is not None:
+        dtypes = [op.accumulate_dtype]
+    if not any(dtype.is_inexact for dtype in dtypes):
+        return EXACT
+    if isinstance(op, ix.Scatter) and op.combiner in ("set", "min", "max"):
+        return EXACT
+    if isinstance(op, el.Abs | el.Sign) and not any(dtype.is_complex for dtype in dtypes):
+        return EXACT
+    return row
+
+
+def _holds(wide: DType, narrow: DType) -> bool:
+    """Every number of one dtype is a number of the other; to what is no float nothing is rounded."""
+    if not wide.is_inexact:
+        return True
+    info = ml_dtypes.finfo(wide.real.dtype)
+    if not narrow.is_inexact:
+        return narrow.bits <= info.nmant + 1
+    other = ml_dtypes.finfo(narrow.real.dtype)
+    return other.nmant <= info.nmant and other.maxexp <= info.maxexp

@@ -1,16 +1,19 @@
 """How far results may be apart when every op rounds a little differently.
 
-The program is run op by op, natively, a few times over; each time every op's operands and results are
-moved by as many units in the last place as its row of `ROUNDING` allows, up or down at random. How far the
-outputs move is what rounding may do to them: cancellation, ill conditioning and comparisons that tip over
-are all in it. Where a run meets subnormal numbers, one more run flushes them to zero, as XLA does on CPU;
-and where ops tell zeros apart by their sign, one more turns the zeros that sums have made, because a sum
-may give either. It is a first-order estimate from samples, and not a proof.
+The program is run op by op, natively, a few times over, and each time every op rounds in a way of its own:
+by as many units in the last place as its row of `ROUNDING` allows, up or down at random; roundings that
+another implementation may leave out are left out in part; sums and products of many terms go as far as
+their terms let them, and in one more run all the same way. How far the outputs move is what rounding may
+do to them: cancellation, ill conditioning and comparisons that tip over are all in it. Where a run meets
+subnormal numbers, one more run flushes them to zero, as XLA does on CPU; and where ops tell zeros apart by
+their sign, one more turns the zeros that sums have made, because a sum may give either. It is a
+first-order estimate from samples, and not a proof.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -25,13 +28,22 @@ from tenferro.ops import elementwise as el
 from tenferro.ops import indexing as ix
 from tenferro.ops import reduction as re
 from tenferro.ops.control import ControlOp
-from tenferro.ops.source import Constant
-from tenferro.program import GraphProgram, native_executor
+from tenferro.program import GraphProgram, Instruction, native_executor
 from tenferro.types import DType, TensorSpec
-from xla_peer.parity.rounding import ROUNDING
+from xla_peer.parity.accumulation import accumulated_error
+from xla_peer.parity.pending import (
+    ADDITIVE,
+    DISCRETE,
+    Pending,
+    divides_by_constant,
+    pending_roundings,
+    unit,
+)
+from xla_peer.parity.rounding import ROUNDING, Rounding, rounding_of
 
 __all__ = ["RUNS", "moved_outputs", "subnormal"]
 
+Kernel = Callable[..., Any]
 RUNS = 4
 TELLS_ZEROS_APART = (*an.CARDS, el.Divide, el.Power, el.BitcastConvert)
 GIVES_EITHER_ZERO = (
@@ -42,20 +54,40 @@ GIVES_EITHER_ZERO = (
 def moved_outputs(
     program: GraphProgram, leaves: Sequence[Any], runs: int = RUNS
 ) -> list[list[Any]]:
-    """The outputs of a run as it is, of so many that round in ways of their own, of one that flushes
-    subnormal numbers and one that turns zeros, where there are any; always the same.
+    """The outputs of a run as it is, of so many that round in ways of their own, of one in which all sums
+    go the same way, one that flushes subnormal numbers and one that turns zeros, where there are any;
+    always the same.
     """
     shapes = [leaf.shape for leaf in leaves]
     static = program.specialize(program.bind(shapes))
     plain = Plain()
     changes: list[Plain] = [plain, *[Moved(np.random.default_rng(seed)) for seed in range(runs)]]
+    run = partial(_run, static, leaves, pending=pending_roundings(static))
     with np.errstate(all="ignore"):
-        found = [_run(static, leaves, change) for change in changes]
+        found = [run(change=change) for change in changes]
         if plain.met_subnormals:
-            found.append(_run(static, leaves, Flushed()))
+            found.append(run(change=Flushed()))
+        if any(_adds_up(step) for step in static.instructions):
+            found.append(run(change=Together(np.random.default_rng(runs))))
         if any(isinstance(step.op, TELLS_ZEROS_APART) for step in static.instructions):
-            found.append(_run(static, leaves, Turned()))
+            found.append(run(change=Turned()))
         return found
+
+
+@dataclass(frozen=True)
+class Operands:
+    """What an op is given: arrays, their types, what is known of them; and the dtypes it gives."""
+
+    arrays: list[Any]
+    specs: tuple[TensorSpec, ...]
+    pending: list[Pending]
+    dtypes: list[DType]
+
+    @property
+    def is_complex(self) -> bool:
+        """An operand or a result is complex."""
+        dtypes = (*[spec.dtype for spec in self.specs], *self.dtypes)
+        return any(dtype.is_complex for dtype in dtypes)
 
 
 class Plain:
@@ -68,17 +100,13 @@ class Plain:
         self.met_subnormals = self.met_subnormals or bool(subnormal(x).any())
         return x
 
-    def operand(self, x: Any, ulps: float) -> Any:
-        """What an op gets in place of x."""
-        return x
-
-    def result(self, op: StdTensorOp, x: Any, ulps: float) -> Any:
-        """What stands for the op's result x."""
-        return self.leaf(x)
+    def results(self, op: StdTensorOp, kernel: Kernel, operands: Operands) -> list[Any]:
+        """What stands for the op's results."""
+        return [self.leaf(y) for y in _all_of(op, kernel(op, *operands.arrays))]
 
 
 class Moved(Plain):
-    """Values up or down by so many ulps at random."""
+    """Values that round in a way of their own, at random."""
 
     def __init__(self, generator: np.random.Generator) -> None:
         self.generator = generator
@@ -86,18 +114,117 @@ class Moved(Plain):
     def leaf(self, x: Any) -> Any:
         return x
 
-    def operand(self, x: Any, ulps: float) -> Any:
-        if not ulps or x.dtype.kind in "biu" or not x.size:
-            return x
-        wide = x if x.dtype.itemsize > 2 else x.astype(np.float32)
-        step = ulps * float(ml_dtypes.finfo(x.real.dtype if x.dtype.kind == "c" else x.dtype).eps)
-        signs = self.generator.integers(0, 2, x.shape, np.int8).astype(wide.real.dtype)
-        signs *= 2 * step
-        signs += 1 - step
-        return (wide * signs).astype(x.dtype, copy=False)
+    def results(self, op: StdTensorOp, kernel: Kernel, operands: Operands) -> list[Any]:
+        arrays, specs = operands.arrays, operands.specs
+        rounding = rounding_of(op, specs)
+        before = [known.rounding for known in operands.pending]
+        if isinstance(op, ADDITIVE) and any(before):
+            return [self._sum(op, arrays, before)]
+        if rounding.combined is not None:
+            return [self._accumulated(op, kernel, arrays, max(before))]
+        if rounding.output(operands.is_complex):
+            return self._approximated(op, kernel, operands, rounding)
+        if isinstance(op, DISCRETE) or _to_integers(op):
+            arrays = [
+                self._moved(x, max(known.rounding, 2 * unit(spec.dtype)))
+                if known.differs and known.rounding
+                else x
+                for x, spec, known in zip(arrays, specs, operands.pending, strict=True)
+            ]
+        results = _all_of(op, kernel(op, *arrays))
+        if divides_by_constant(op, operands.pending, operands.specs):
+            return [self._moved(y, 2 * unit(specs[0].dtype)) for y in results]
+        return results
 
-    def result(self, op: StdTensorOp, x: Any, ulps: float) -> Any:
-        return self.operand(x, ulps)
+    def _approximated(
+        self, op: StdTensorOp, kernel: Kernel, operands: Operands, rounding: Rounding
+    ) -> list[Any]:
+        """A result that may be some units in the last place of the dtype it is computed in apart."""
+        arrays: list[Any] = []
+        ulps = rounding.operand(op, operands.specs)
+        for x, spec, known in zip(operands.arrays, operands.specs, operands.pending, strict=True):
+            if spec.dtype.is_inexact:
+                work = spec.dtype.accumulator
+                share = 2 * unit(work) * ulps
+                if known.rounding:
+                    share += max(known.rounding / 4, 2 * unit(work))
+                x = self._moved(x.astype(work.dtype, copy=False), share)
+            arrays.append(x)
+        results: list[Any] = []
+        for y, dtype in zip(_all_of(op, kernel(op, *arrays)), operands.dtypes, strict=True):
+            if dtype.is_inexact:
+                share = 2 * unit(dtype.accumulator) * rounding.output(operands.is_complex)
+                y = self._moved(y, share)
+            results.append(y.astype(dtype.dtype, copy=False))
+        return results
+
+    def _sum(self, op: StdTensorOp, arrays: Sequence[Any], before: Sequence[float]) -> Any:
+        """A sum or difference of terms whose last roundings are left out in part, rounded once."""
+        dtype = arrays[0].dtype
+        wide = np.complex128 if dtype.kind == "c" else np.float64
+        x, y = (array.astype(wide, copy=False) for array in arrays)
+        y = y if isinstance(op, el.Add) else -y
+        away = sum(
+            self._away(z, share / 4) for z, share in zip((x, y), before, strict=True) if share
+        )
+        total = x + y
+        if dtype == wide:
+            rest = total - x
+            away += (x - (total - rest)) + (y - rest)  # exactly what the rounded total left out
+        moved = total + away
+        return np.where(np.isfinite(moved), moved, total).astype(dtype)
+
+    def _accumulated(
+        self, op: StdTensorOp, kernel: Kernel, arrays: Sequence[Any], pending: float
+    ) -> Any:
+        y = np.asarray(kernel(op, *arrays))
+        error = accumulated_error(op, kernel, arrays, y, pending)
+        wide = np.complex128 if y.dtype.kind == "c" else np.float64
+        away = np.where(np.isfinite(error), error, 0) * self._signs(y.shape, wide)
+        return np.where(error > 0, y.astype(wide) + away, y.astype(wide)).astype(y.dtype)
+
+    def _moved(self, x: Any, share: float) -> Any:
+        """X up or down by that share of it."""
+        if not share or x.dtype.kind in "biu" or not x.size:
+            return x
+        if x.dtype.kind == "c":
+            return np.asarray(x + self._away(x, share), x.dtype)
+        wide = x if x.dtype.itemsize > 2 else x.astype(np.float32)
+        signs = self.generator.integers(0, 2, x.shape, np.int8).astype(wide.dtype)
+        signs *= 2 * share
+        signs += 1 - share
+        return np.asarray(wide * signs).astype(x.dtype, copy=False)
+
+    def _away(self, x: Any, share: float) -> Any:
+        """That share of the size of x, of random signs. What rounding does to a part of a complex number is
+        relative to the modulus; but a part that is zero stays so.
+        """
+        size = np.abs(x) * share
+        away = np.where(np.isfinite(size), size, 0) * self._signs(x.shape, x.dtype)
+        if x.dtype.kind != "c":
+            return away
+        return np.where(x.real == 0, 0, away.real) + 1j * np.where(x.imag == 0, 0, away.imag)
+
+    def _signs(self, shape: Sequence[int], dtype: Any) -> Any:
+        """Numbers from 1/2 to 1 in size, of random signs; of complex numbers, in each part."""
+        drawn = self.generator.random(shape, np.float32)
+        signs = drawn - (drawn < 0.5)
+        if np.dtype(dtype).kind != "c":
+            return signs
+        other = self.generator.random(shape, np.float32)
+        return signs + 1j * (other - (other < 0.5))
+
+
+class Together(Moved):
+    """Sums and products of many terms, all moved up, and nothing else."""
+
+    def results(self, op: StdTensorOp, kernel: Kernel, operands: Operands) -> list[Any]:
+        if rounding_of(op, operands.specs).combined is None:
+            return _all_of(op, kernel(op, *operands.arrays))
+        return super().results(op, kernel, operands)
+
+    def _signs(self, shape: Sequence[int], dtype: Any) -> Any:
+        return np.ones(shape)
 
 
 class Flushed(Plain):
@@ -113,10 +240,11 @@ class Turned(Plain):
     def leaf(self, x: Any) -> Any:
         return x
 
-    def result(self, op: StdTensorOp, x: Any, ulps: float) -> Any:
+    def results(self, op: StdTensorOp, kernel: Kernel, operands: Operands) -> list[Any]:
+        results = super().results(op, kernel, operands)
         if not isinstance(op, GIVES_EITHER_ZERO):
-            return x
-        return _by_part(lambda a: np.where(a == 0, -a, a), x)
+            return results
+        return [_by_part(lambda a: np.where(a == 0, -a, a), y) for y in results]
 
 
 def subnormal(x: Any) -> Any:
@@ -139,31 +267,48 @@ def _by_part(change: Callable[[Any], Any], x: Any) -> Any:
     return found
 
 
-def _kernel(op: StdTensorOp, change: Plain) -> Any:
+def _adds_up(step: Instruction) -> bool:
+    return isinstance(step.op, ControlOp) or ROUNDING[type(step.op)].combined is not None
+
+
+def _to_integers(op: StdTensorOp) -> bool:
+    return isinstance(op, el.Convert) and not op.to.is_inexact
+
+
+def _all_of(op: StdTensorOp, results: Any) -> list[Any]:
+    """The results of a kernel, which gives one as it is."""
+    return list(map(np.asarray, results if op.output_count > 1 else (results,)))
+
+
+def _kernel(op: StdTensorOp, change: Plain) -> Kernel:
     """What runs an op; a loop's body is changed at every turn."""
     if isinstance(op, ControlOp):
-        runs = [partial(_run, part.program, change=change) for part in op.parts]
+        bodies = [part.program for part in op.parts]
+        known = [pending_roundings(body, is_body=True) for body in bodies]
+        runs = [
+            partial(_run, body, change=change, pending=pending)
+            for body, pending in zip(bodies, known, strict=True)
+        ]
         return KERNELS[type(op)].over(runs)  # pyright: ignore[reportFunctionMemberAccess]  # because all of that family are ControlKernels
     return native_executor().kernel(op)
 
 
-def _run(program: GraphProgram, leaves: Sequence[Any], change: Plain) -> list[Any]:
+def _run(
+    program: GraphProgram, leaves: Sequence[Any], change: Plain, pending: Sequence[Pending]
+) -> list[Any]:
     values: list[Any] = [None] * program.n_slots
     for slot, leaf in zip(program.input_slots, leaves, strict=True):
         values[slot] = np.asarray(change.leaf(leaf))
     for step in program.instructions:
-        op, rounding = step.op, ROUNDING[type(step.op)]
-        operands = [values[slot] for slot in step.inputs]
-        if rounding.terms is not None:
-            specs = tuple([TensorSpec.of(x.shape, DType.of(x.dtype)) for x in operands])
-            ulps = rounding.inputs(op, specs)
-            operands = [np.asarray(change.operand(x, ulps)) for x in operands]
-        found = _kernel(op, change)(op, *operands)
-        made = (found,) if len(step.outputs) == 1 else found
-        for slot, y in zip(step.outputs, map(np.asarray, made), strict=True):
-            is_given = isinstance(op, Constant)
-            ulps = rounding.output(y.dtype.kind == "c")
-            values[slot] = np.asarray(change.leaf(y) if is_given else change.result(op, y, ulps))
+        operands = Operands(
+            [values[slot] for slot in step.inputs],
+            tuple([TensorSpec.of(values[i].shape, program.types[i].dtype) for i in step.inputs]),
+            [pending[slot] for slot in step.inputs],
+            [program.types[slot].dtype for slot in step.outputs],
+        )
+        results = change.results(step.op, _kernel(step.op, change), operands)
+        for slot, y in zip(step.outputs, results, strict=True):
+            values[slot] = np.asarray(y)
         for slot, last in zip(step.inputs, step.last_use, strict=True):
             if last:
                 values[slot] = None

@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-__all__ = ["spacing", "ulps_apart"]
+__all__ = ["modulus", "spacing", "ulps_apart"]
 
 
 def spacing(x: Any) -> np.ndarray[Any, Any]:
@@ -18,11 +18,24 @@ def spacing(x: Any) -> np.ndarray[Any, Any]:
     """
     real = x.real.dtype if x.dtype.kind == "c" else x.dtype
     info = ml_dtypes.finfo(real)
+    size = modulus(x)
+    size = np.where(np.isfinite(size), size, 0.0)
+    _, exponent = np.frexp(np.maximum(size, float(info.smallest_normal)))
+    return np.maximum(np.ldexp(float(info.eps), exponent - 1), float(info.smallest_subnormal))
+
+
+def modulus(x: Any) -> np.ndarray[Any, Any]:
+    """|x| in float64; of a finite complex number whose modulus overflows, the largest float.
+
+    >>> modulus(np.array([3 + 4j, 1.7e308 + 1.7e308j]))
+    array([5.00000000e+000, 1.79769313e+308])
+    """
     with np.errstate(all="ignore"):
-        size = np.abs(x).astype(np.float64)
-        size = np.where(np.isfinite(size), size, 0.0)
-        exponent = np.floor(np.log2(np.maximum(size, float(info.smallest_normal))))
-        return np.maximum(np.exp2(exponent) * float(info.eps), float(info.smallest_subnormal))
+        if x.dtype.kind != "c":
+            return np.abs(x.astype(np.float64))
+        size = np.abs(x.astype(np.complex128))
+        is_finite = np.isfinite(x.real) & np.isfinite(x.imag)
+        return np.where(is_finite, np.minimum(size, np.finfo(np.float64).max), size)
 
 
 def ulps_apart(actual: Any, expected: Any) -> np.ndarray[Any, Any]:

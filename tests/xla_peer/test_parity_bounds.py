@@ -1,0 +1,426 @@
+"""What the parity check allows: what rounding can reach, and nothing else.
+
+The other path is XLA itself where that shows the case, and else an executor that gives what the test says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lowering.lower
+import tenferro as tnf
+import xla_peer
+from lowering.emit import EMITTERS
+from lowering.emit.analytic import call
+from tenferro.exec.dispatch import apply
+from tenferro.ops.analytic import Asin
+from tenferro.ops.contraction import Convolution
+from tenferro.ops.elementwise import Multiply
+from tenferro.ops.reduction import CumMax
+from tenferro.types import DType, flatten, unflatten
+from xla_peer import XlaExecutor, check_parity
+from xla_peer.parity import opinion
+from xla_peer.parity.check import limits
+from xla_peer.parity.comparison import Allowance, Alternatives, compare, explained
+
+RNG = np.random.default_rng(0)
+FLOATS = ["float64", "float32", "float16", "bfloat16"]
+
+
+class Told:
+    """An executor that changes what XLA gives."""
+
+    platform = "cpu"
+
+    def __init__(self, change: Callable[[Any], Any]) -> None:
+        self.change = change
+
+    def run(self, program: Any, *arrays: Any) -> Any:
+        results, tree = flatten(XlaExecutor().run(program, *arrays))
+        return unflatten(tree, [np.asarray(self.change(y)).astype(y.dtype) for y in results])
+
+
+def agrees(fn: Any, *arrays: Any, change: Callable[[Any], Any] = lambda y: y) -> bool:
+    report = check_parity(
+        fn, *arrays, executor=Told(change), locate=False, interpreter=False
+    )  # fmt: skip
+    return report.ok
+
+
+def of(dtype: str, x: Any) -> Any:
+    return np.asarray(x).astype(DType.of(dtype).dtype)
+
+
+# ---- only what is reachable ----------------------------------------------------------------------
+
+
+def test_an_infinite_limit_allows_nothing() -> None:
+    zero, other = np.array([0]), np.array([77777])
+    assert not compare("i", zero, other, np.array([np.inf])).ok
+    assert not compare("x", zero * 1.0, other * 1.0, np.array([np.inf])).ok
+    assert compare("i", zero, zero, np.array([np.inf])).ok
+    for shape in ((), (1,), (1, 1)):
+        native, allowed = zero.reshape(shape), np.zeros(shape)
+        alternatives = Alternatives(np.array([0, 0]), np.array([3, 5]))
+        for value, ok in ((3, True), (5, True), (4, False)):
+            found = compare("i", native, native + value, allowed, alternatives)
+            assert (found.ok, found.unstable) == (ok, 1)
+
+
+def test_an_overflow_on_one_path_is_told() -> None:
+    """XLA takes exp(a) exp(b) for exp(a + b)."""
+    a, b = of("float32", [100.0]), of("float32", [-100.0])
+    report = check_parity(lambda a, b: tnf.exp(a) * tnf.exp(b), a, b)
+    assert not report.ok
+    assert report.outputs[0].inf == 1
+    assert report.interpreter == "the reference interpreter agrees with native: PJRT is alone"
+
+
+def test_a_number_beside_the_largest_may_overflow_and_is_nothing_else() -> None:
+    largest = np.finfo(np.float64).max
+    x = np.array([np.log(largest)])
+    assert agrees(lambda x: tnf.exp(x * 1.0), x)
+    native = np.array([np.inf])
+    allowed = explained(native, [native, np.array([largest])], 4.0)
+    assert compare("", native, np.array([largest * (1 - 2e-16)]), *allowed).ok
+    assert not compare("", native, np.array([1.0]), *allowed).ok
+    assert not compare("", native, np.array([np.nan]), *allowed).ok
+    assert not compare("", native, -native, *allowed).ok
+
+
+def test_what_may_be_infinite_may_be_a_large_number_and_no_small_one() -> None:
+    """log Gamma is 0 at 1, and one over its root is infinite, or large where the zero is a little more."""
+    x = of("float32", [1.0])
+
+    def fn(x: Any) -> Any:
+        return 1 / tnf.sqrt(tnf.abs(tnf.lgamma(x)))
+
+    for value, ok in ((np.inf, True), (1000.0, True), (1e6, True), (1.0, False), (-1e4, False)):
+        assert agrees(fn, x, change=lambda y, value=value: [value]) is ok
+
+
+@pytest.mark.parametrize(("choose", "sign"), [(tnf.argmax, 1), (tnf.argmin, -1)])
+def test_an_index_may_be_of_any_candidate_as_good_and_of_no_other(choose: Any, sign: int) -> None:
+    keys = np.log(np.full((2, 300), 2.0) - np.eye(2, 300, 1) * 0.5 * sign)
+
+    def fn(x: Any) -> Any:
+        return choose(tnf.exp(x), axis=1, keepdims=True)
+
+    for index, ok in ((299, True), (77, True), (77777, False), (-1, False)):
+        assert agrees(fn, keys, change=lambda y, index=index: np.array([[index], [3]])) is ok
+    # One less than the others by a half, where it would have to be the best.
+    assert not agrees(fn, keys, change=lambda y: np.array([[1], [3]]))
+    assert not agrees(fn, np.full((2, 3), np.nan), change=lambda y: y + 1)
+
+
+def test_a_count_may_be_what_its_comparisons_add_up_to() -> None:
+    angles = np.concatenate([RNG.uniform(-9, 9, (2, 60)), np.full((2, 4), 0.5)], axis=1)
+
+    def fn(x: Any) -> Any:
+        edge = np.concatenate([np.ones(60), np.array([0.0, 0.0, 2.0, 2.0])])
+        return tnf.count_nonzero(tnf.sin(x) ** 2 + tnf.cos(x) ** 2 > edge, axis=1)
+
+    for count, ok in ((2, True), (61, True), (62, True), (1, False), (63, False)):
+        assert agrees(fn, angles, change=lambda y, count=count: np.full(2, count)) is ok
+
+
+def test_an_exact_count_has_no_other() -> None:
+    x = RNG.standard_normal((3, 20))
+    assert agrees(lambda x: tnf.sum(tnf.astype(x > 0, "int32"), axis=1), x)
+    for wrong in (1, -1):
+        assert not agrees(
+            lambda x: tnf.sum(tnf.astype(x > 0, "int32"), axis=1),
+            x,
+            change=lambda y, w=wrong: y + w,
+        )
+
+
+def test_no_tolerance_is_without_end() -> None:
+    with pytest.raises(tnf.errors.InvalidConfigError, match="finite"):
+        check_parity(lambda x: x, np.ones(2), rtol=np.inf)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "complex128"])
+def test_results_of_rank_0(dtype: str) -> None:
+    """NumPy gives scalars for these, which kernels do not write into."""
+    x = of(dtype, 0.5)
+
+    def fn(x: Any) -> Any:
+        y = tnf.exp(x) * x
+        z = tnf.sum(tnf.stack([y, y + x, y / 3]))
+        return tnf.stack([z, z]).at[0].set(y), tnf.sqrt(z), z
+
+    assert agrees(fn, x)
+    assert not agrees(fn, x, change=lambda y: y * 2)
+
+
+# ---- where nothing rounds ----------------------------------------------------------------------------
+
+EXACT: dict[str, Any] = {
+    "negate": lambda x: -x,
+    "abs": tnf.abs,
+    "flip": tnf.flip,
+    "relu": lambda x: tnf.maximum(x, tnf.zeros_like(x)),
+    "max": lambda x: tnf.max(x, axis=0),
+    "sort": lambda x: tnf.sort(x, axis=0),
+    "cumulative max": lambda x: apply(CumMax(0), x),
+    "gather": lambda x: tnf.take(x, np.array([2, 0, 2]), axis=0),
+    "where": lambda x: tnf.where(x > 0, x, -x),
+    "clip": lambda x: tnf.clip(x, -0.5, 0.5),
+    "floor": tnf.floor,
+    "one sum": lambda x: x + tnf.flip(x),
+    "one product": lambda x: x * x,
+    "one quotient": lambda x: x / tnf.flip(x),
+    "widening": lambda x: tnf.astype(x, "float64"),
+    "narrowing": lambda x: tnf.astype(x, "float16"),
+    "sum of one": lambda x: tnf.sum(x[:, :1], axis=1),
+}
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_what_is_exact_is_the_same_to_the_last_bit(dtype: str) -> None:
+    x = of(dtype, RNG.uniform(0.25, 2, (5, 7)) * RNG.choice([-1, 1], (5, 7)))
+
+    def fn(x: Any) -> Any:
+        return {name: rule(x) for name, rule in EXACT.items()}
+
+    assert agrees(fn, x)
+    program = tnf.compile(fn, x)
+    outputs, _ = flatten(program.run(x))
+    for name, y, (limit, _) in zip(
+        program.output_names, outputs, limits(program, [x], outputs), strict=True
+    ):
+        assert not limit.any(), name
+        off = np.nextafter(y, of(str(DType.of(y.dtype)), np.inf))
+        assert not compare(name, y, off, limit).ok, name
+
+
+@pytest.mark.parametrize("combiner", ["min", "max", "set"])
+def test_a_scatter_that_chooses_is_exact(combiner: str) -> None:
+    x, updates = of("bfloat16", RNG.standard_normal((2, 6, 3)))
+    places = np.array([4, 0, 4, 1, 5, 3])
+
+    def fn(x: Any, updates: Any) -> Any:
+        return getattr(x.at[places], combiner)(updates)
+
+    assert agrees(fn, x, updates)
+    assert not agrees(fn, x, updates, change=lambda y: y * 1.01)
+
+
+@pytest.mark.parametrize("combiner", ["add", "multiply"])
+def test_a_scatter_that_adds_up_is_bounded_by_its_updates(combiner: str) -> None:
+    x, updates = of("bfloat16", RNG.uniform(1, 2, (2, 6, 3)))
+    places = np.array([4, 0, 2, 1, 5, 3])
+
+    def fn(x: Any, updates: Any) -> Any:
+        return getattr(x.at[places], combiner)(updates)
+
+    assert agrees(fn, x, updates)
+    assert not agrees(fn, x, updates, change=lambda y: y.astype(np.float32) * 1.05)
+
+
+# ---- contraction ---------------------------------------------------------------------------------------
+
+
+def fused(a: Any, b: Any, c: Any) -> Any:
+    """A b + c rounded once, by exact rationals."""
+    exact = [
+        float(Fraction(float(p)) * Fraction(float(q)) + Fraction(float(r)))
+        for p, q, r in zip(a, b, c, strict=True)
+    ]
+    return np.array(exact)
+
+
+@pytest.mark.parametrize("close", [False, True])
+def test_a_product_and_a_sum_may_be_rounded_once(close: bool) -> None:
+    """The bound is that of the product's rounding, also where the sum cancels; never a hundred times it."""
+    a, b, c = RNG.uniform(0.5, 2, (3, 400))
+    c = -(a * b) * (1 + 1e-9 * c) if close else c
+    program = tnf.compile(lambda a, b, c: a * b + c, a, b, c)
+    y = program.run(a, b, c)
+    ((limit, _),) = limits(program, [a, b, c], [y])
+    assert compare("", y, fused(a, b, c), limit).ok
+    assert (y != fused(a, b, c)).any()
+    roundings = np.spacing(a * b) / 2
+    assert np.median(limit / roundings) < (4 if close else 40)
+    assert not compare("", y, y + 64 * roundings, limit).ok
+    assert agrees(lambda a, b, c: a * b + c, a, b, c)
+
+
+def test_constants_are_gathered() -> None:
+    """XLA takes (x + 1e4) - 1e4 for x, and x / 3 for x times a third."""
+    x = RNG.standard_normal(64)
+    for fn in (lambda x: (x + 1e4) - 1e4, lambda x: x / 3.0, lambda x: (x * 3.3) * 5.1):
+        assert agrees(fn, x)
+        assert not agrees(fn, x, change=lambda y: y * (1 + 1e-7))
+
+
+def test_a_chain_of_constants_loses_a_rounding_each() -> None:
+    x = RNG.standard_normal(400)
+
+    def fn(x: Any) -> Any:
+        for factor in np.linspace(1.1, 1.9, 30):
+            x = x * factor
+        return x
+
+    assert agrees(fn, x)
+    assert not agrees(fn, x, change=lambda y: y * (1 + 1e-13))
+
+
+def test_a_last_bit_of_a_narrow_float_may_differ_in_a_wide_one() -> None:
+    """What differs by one unit in the last place of bfloat16 does so by 65,536 of float32."""
+    x = of("bfloat16", RNG.uniform(0.6, 1, 64))
+
+    def wide(x: Any) -> Any:
+        return tnf.astype(tnf.tanh(x), "float32")
+
+    bit = np.float32(2.0**-8)  # the spacing of bfloat16 from 1/2 to 1
+    assert agrees(wide, x, change=lambda y: y + bit)
+    assert not agrees(wide, x, change=lambda y: y + 8 * bit)
+    assert agrees(lambda x: wide(x) * 3, x, change=lambda y: y + 3 * bit)
+
+
+def test_a_part_of_a_complex_product_is_relative_to_the_modulus() -> None:
+    z = np.exp(0.1j * RNG.standard_normal(400)) * RNG.uniform(1, 2, 400)
+    w = 1j * np.conj(z) * (1 + 1e-12 * RNG.standard_normal(400))
+    report = check_parity(lambda z, w: tnf.real(z * w), z, w, locate=False)
+    assert report.ok, str(report)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_narrow_floats_are_rounded_once(dtype: str) -> None:
+    x = of(dtype, RNG.uniform(0.5, 1, 64))
+    for fn in (tnf.tanh, lambda x: tnf.exp(x) * x, lambda x: x * x + x):
+        assert agrees(fn, x)
+        assert not agrees(fn, x, change=lambda y: y.astype(np.float32) * 1.1)
+
+
+# ---- long sums --------------------------------------------------------------------------------------------
+
+WINDOWS = Convolution(
+    window_strides=(16,), padding=((8, 8),), lhs_dilation=(1,), rhs_dilation=(1,),
+    window_reversal=(False,), input_batch=0, input_feature=1, input_spatial=(2,),
+    kernel_output_feature=0, kernel_input_feature=1, kernel_spatial=(2,),
+    output_batch=0, output_feature=1, output_spatial=(2,),
+)  # fmt: skip
+SUMS: dict[str, Any] = {
+    "product": lambda x, w: x @ tnf.matrix_transpose(w),
+    "rows": lambda x, w: tnf.sum(x, axis=1),
+    "columns": lambda x, w: tnf.sum(tnf.matrix_transpose(x) * 1.0, axis=0),
+    "mean": lambda x, w: tnf.mean(x * w[:1], axis=1),
+    "scan": lambda x, w: tnf.cumulative_sum(x[:, :2048], axis=1),
+    "scatter": lambda x, w: x[0, :4].at[np.arange(4096) % 4].add(x[1, :4096]),
+    "convolution": lambda x, w: apply(
+        WINDOWS, tnf.reshape(x, (2, 64, 256)), tnf.reshape(w[:, :4096], (8, 64, 64))
+    ),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("value", [0.001, 0.00098, 0.000917, 0.3])
+def test_sums_of_equal_terms_round_one_way(value: float, dtype: str) -> None:
+    x, w = of(dtype, np.full((2, 16384), value)), np.ones((8, 16384), dtype)
+
+    def fn(x: Any, w: Any) -> Any:
+        return {name: rule(x, w) for name, rule in SUMS.items()}
+
+    report = check_parity(fn, x, w, grad=True, locate=False, interpreter=False)
+    assert report.ok, str(report)
+
+
+def sequential(terms: Any) -> Any:
+    """One after the other, as a loop does."""
+    return np.add.accumulate(terms, axis=-1)[..., -1]
+
+
+@pytest.mark.parametrize("value", [0.001, 0.00098, 0.1, 0.7])
+def test_a_sum_one_after_the_other_is_right_and_a_thousandth_is_not(value: float) -> None:
+    x = of("float32", np.full((2, 16384), value))
+    assert agrees(lambda x: tnf.sum(x, axis=1), x, change=lambda y: sequential(x))
+    assert not agrees(lambda x: tnf.sum(x, axis=1), x, change=lambda y: y * 1.002)
+
+
+def test_sums_of_random_terms_are_held_closer() -> None:
+    x = of("float32", RNG.uniform(0, 1, (2, 16384)))
+    w = np.ones((8, 16384), np.float32)
+
+    def total(x: Any, w: Any) -> Any:
+        return tnf.sum(x, axis=1)
+
+    def product(x: Any, w: Any) -> Any:
+        return x @ tnf.matrix_transpose(w)
+
+    assert agrees(total, x, w, change=lambda y: sequential(x))
+    for fn in (total, product):
+        assert agrees(fn, x, w)
+        assert not agrees(fn, x, w, change=lambda y: y * (1 + 1e-4))
+
+
+def test_a_long_layer_proves_itself() -> None:
+    w = np.ones((4096, 64), np.float32)
+    artifact = xla_peer.export(lambda x: x @ w, np.ones((2, 4096), "float32"), gradient=True,
+                               vectors=[(of("float32", np.full((2, 4096), 0.001)),)])  # fmt: skip
+    found = xla_peer.verify(artifact)
+    assert found.ok, str(found)
+
+
+# ---- opinions --------------------------------------------------------------------------------------------
+
+
+def test_an_expansion_that_both_run_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = {Asin: lambda op, w, x: call("acos", w, x)}
+    monkeypatch.setattr(lowering.lower, "EMITTERS", {**EMITTERS, **wrong})
+    report = check_parity(lambda x: tnf.asin(x) * 2, np.array([0.3, 0.4]))
+    assert not report.ok
+    assert report.interpreter == (
+        "the reference interpreter agrees with PJRT, but both run the same expansion of Asin, which "
+        "counts once: native or the expansion is wrong"
+    )
+    assert report.first_divergence is not None
+    assert "is alone" not in report.first_divergence.verdict
+
+
+def test_one_operation_of_stablehlo_has_no_expansion() -> None:
+    x = np.array([0.3, 0.4])
+    program = tnf.compile(lambda x: tnf.tanh(x) + tnf.cumulative_sum(x), x)
+    assert opinion.expanded_ops(program) == []
+
+    def turn(i: Any, x: Any) -> Any:
+        return tnf.asinh(x)
+
+    loop = tnf.compile(lambda x: tnf.fori_loop(0, 2, turn, tnf.tanh(x)), x)
+    assert opinion.expanded_ops(loop) == ["Asinh"]
+
+
+def test_who_lies_between_does_not_agree_with_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.array([1.0, 2.0])
+    program = tnf.compile(lambda x: x * 3, x)
+    native, between, xla = ([np.array([3.0, 6.0]) + off] for off in (0.0, 0.75, 1.5))
+    monkeypatch.setattr(opinion, "interpreted", lambda program, leaves: between)
+    allowed = [Allowance(np.ones(2))]
+    said = opinion.opinion(program, [x], native, xla, allowed)
+    assert said.startswith("the reference interpreter is between native and PJRT")
+    assert opinion.opinion(program, [x], native, native, allowed).endswith("agrees with both")
+    assert opinion.opinion(program, [x], native, [xla[0] + 9], allowed).endswith("PJRT is alone")
+
+
+def test_a_product_that_is_off_by_an_ulp_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def off(op: Any, w: Any, x: Any, y: Any) -> Any:
+        z = w.op("multiply", x, y, result=x.spec)
+        return w.op("multiply", z, w.full(1 + 2.0**-51, x.spec), result=x.spec)
+
+    monkeypatch.setattr(lowering.lower, "EMITTERS", {**EMITTERS, Multiply: off})
+    report = check_parity(lambda x: x * x, RNG.standard_normal(9), interpreter=False)
+    assert report.first_divergence is not None
+    assert report.first_divergence.op.startswith("Multiply")
+
+
+def test_the_modulus_of_huge_complex_numbers_is_bounded() -> None:
+    huge = np.array([complex(1.7e308, 1.7e308)])
+    assert compare("", huge, huge * (1 + 2.5e-16), *explained(huge, [huge], 4.0)).ok
+    assert not compare("", huge, huge * 0.99, *explained(huge, [huge], 4.0)).ok

@@ -1,0 +1,128 @@
+"""What a choice may come to: every index that rounding may put in the winner's place, every count that
+comparisons near the edge may add up to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tenferro.ops import structural as st
+from tenferro.ops.elementwise import Convert
+from tenferro.ops.reduction import ArgMax, ArgReduction, ReduceSum
+from tenferro.program import GraphProgram, Instruction, native_executor
+from xla_peer.parity.comparison import Alternatives
+
+__all__ = ["Choice", "choices", "counts_between", "rivals"]
+
+CARRIERS = (st.Reshape, st.Transpose, st.BroadcastInDim)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An output that is the index of a maximum or minimum, or a count.
+
+    Attributes:
+        output: its number.
+        op: what chooses or counts.
+        operand: the slot it chooses among or adds up.
+        carried: the ops that take the result to the output, first to last.
+    """
+
+    output: int
+    op: ArgReduction | ReduceSum
+    operand: int
+    carried: tuple[Any, ...]
+
+
+def choices(program: GraphProgram) -> list[Choice]:
+    """The outputs of a program that are such indices and counts."""
+    makers: dict[int, Instruction] = {
+        slot: step for step in program.instructions for slot in step.outputs
+    }
+    chosen: list[Choice] = []
+    for number, slot in enumerate(program.output_slots):
+        carried: list[Any] = []
+        step = makers.get(slot)
+        while step is not None and _carries(step, program):
+            carried.append(step.op)
+            step = makers.get(step.inputs[0])
+        if step is None or not isinstance(step.op, ArgReduction | ReduceSum):
+            continue
+        if program.types[step.outputs[0]].dtype.is_integer:
+            chosen.append(Choice(number, step.op, step.inputs[0], tuple(carried[::-1])))
+    return chosen
+
+
+def _carries(step: Instruction, program: GraphProgram) -> bool:
+    if isinstance(step.op, Convert):
+        dtypes = (program.types[step.inputs[0]].dtype, step.op.to)
+        return all(dtype.is_integer for dtype in dtypes)
+    return isinstance(step.op, CARRIERS)
+
+
+def rivals(choice: Choice, keys: Any, limit: Any, output: Any) -> Alternatives:
+    """The candidates whose keys are within what rounding allows of the winner's.
+
+    Args:
+        keys: what was chosen among.
+        limit: how far apart each key may be.
+        output: the indices, as they left the program.
+    """
+    assert isinstance(choice.op, ArgReduction)
+    axis = choice.op.axis
+    wide = np.moveaxis(keys.astype(np.float64), axis, -1)
+    wide = wide if isinstance(choice.op, ArgMax) else -wide
+    limit = np.moveaxis(limit, axis, -1)
+    least = np.max(np.where(np.isnan(wide), -np.inf, wide - limit), -1, keepdims=True)
+    contends = wide + limit >= least
+    contends[np.isnan(wide).any(-1)] = False  # because NaN wins, whatever the others are
+    contends[np.count_nonzero(contends, axis=-1) < 2] = False
+    candidates = np.broadcast_to(np.arange(wide.shape[-1]), wide.shape)
+    planes = [np.where(contends, candidates, -1)[..., i] for i in _used(contends)]
+    return _planes(choice, planes, [plane >= 0 for plane in planes], output)
+
+
+def _used(contends: Any) -> Any:
+    (used,) = np.nonzero(contends.reshape(-1, contends.shape[-1]).any(0))
+    return used
+
+
+def counts_between(choice: Choice, terms: Sequence[Any], output: Any) -> Alternatives:
+    """Every count from the least to the largest that the terms add up to, each as some run had it."""
+    kernel = native_executor().kernel(choice.op)
+    low, high = (np.asarray(kernel(choice.op, end(terms))) for end in (_least, _largest))
+    widest = int(np.max(high - low, initial=0))
+    planes = [low + step for step in range(widest + 1)] if widest else []
+    return _planes(choice, planes, [plane <= high for plane in planes], output)
+
+
+def _least(terms: Sequence[Any]) -> Any:
+    return np.minimum.reduce(terms)
+
+
+def _largest(terms: Sequence[Any]) -> Any:
+    return np.maximum.reduce(terms)
+
+
+def _planes(
+    choice: Choice, planes: Sequence[Any], valid: Sequence[Any], output: Any
+) -> Alternatives:
+    """Each plane's values where they are valid, carried to the output."""
+    places: list[Any] = [np.zeros(0, np.int64)]
+    values: list[Any] = [np.zeros(0, output.dtype)]
+    for plane, mask in zip(planes, valid, strict=True):
+        (there,) = np.nonzero(_carried(mask, choice.carried).reshape(-1))
+        places.append(there)
+        values.append(_carried(plane, choice.carried).reshape(-1)[there].astype(output.dtype))
+    return Alternatives(np.concatenate(places), np.concatenate(values))
+
+
+def _carried(x: Any, ops: Sequence[Any]) -> Any:
+    for op in ops:
+        if not isinstance(op, Convert):
+            x = np.asarray(native_executor().kernel(op)(op, x))
+    return x

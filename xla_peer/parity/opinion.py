@@ -1,0 +1,90 @@
+"""Who is alone where the paths disagree: the opinion of StableHLO's reference interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from lowering import lower_to_stablehlo
+from tenferro.graph import Graph
+from tenferro.ops.control import ControlOp
+from tenferro.ops.extension import Extension
+from tenferro.program import GraphProgram, Instruction
+from xla_peer.parity.comparison import Allowance, compare
+from xla_peer.parity.interpreter import interpreted
+from xla_peer.parity.pending import nested_instructions
+
+__all__ = ["expanded_ops", "opinion"]
+
+
+def opinion(
+    program: GraphProgram,
+    leaves: Sequence[Any],
+    native: Sequence[Any],
+    xla: Sequence[Any],
+    allowed: Sequence[Allowance],
+) -> str:
+    """With whom the reference interpreter agrees, and what that is worth.
+
+    It runs the text that PJRT runs. Where an op is written there as an expansion, the two share what the
+    op computes, and count as one opinion.
+    """
+    third = interpreted(program, leaves)
+    if isinstance(third, str):
+        return f"the reference interpreter has no opinion: {third}"
+    with_native, with_xla, together = (
+        _agree(*pair, allowed) for pair in ((native, third), (xla, third), (native, xla))
+    )
+    if with_native and with_xla:
+        if together:
+            return "the reference interpreter agrees with both"
+        return (
+            "the reference interpreter is between native and PJRT, within what rounding explains of "
+            "each: it cannot say who is wrong"
+        )
+    if with_native:
+        return "the reference interpreter agrees with native: PJRT is alone"
+    if not with_xla:
+        return "the reference interpreter agrees with neither"
+    expanded = expanded_ops(program)
+    if expanded:
+        return (
+            "the reference interpreter agrees with PJRT, but both run the same expansion of "
+            f"{', '.join(expanded)}, which counts once: native or the expansion is wrong"
+        )
+    return "the reference interpreter agrees with PJRT: native is alone"
+
+
+def _agree(one: Sequence[Any], other: Sequence[Any], allowed: Sequence[Allowance]) -> bool:
+    return all(
+        compare("", y, z, *allowance).ok
+        for y, z, allowance in zip(one, other, allowed, strict=True)
+    )
+
+
+def expanded_ops(program: GraphProgram) -> list[str]:
+    """Names of the ops that the text has as functions of several operations, not as one of StableHLO's."""
+    return sorted(
+        {step.op.name for step, part in _all_instructions(program) if _is_expanded(step, part)}
+    )
+
+
+def _all_instructions(program: GraphProgram) -> Iterator[tuple[Instruction, GraphProgram]]:
+    """The instructions of a program, and of the bodies of its loops in their place."""
+    for step in program.instructions:
+        if isinstance(step.op, ControlOp):
+            yield from nested_instructions(step.op)
+        else:
+            yield step, program
+
+
+def _is_expanded(step: Instruction, program: GraphProgram) -> bool:
+    if isinstance(step.op, ControlOp):
+        return False
+    if isinstance(step.op, Extension):
+        return True
+    graph = Graph()
+    inputs = tuple([graph.add_input(program.types[slot]) for slot in step.inputs])
+    outputs = graph.add(step.op, inputs)
+    alone = GraphProgram.from_graph(graph, list(outputs))
+    return "func.call @" in lower_to_stablehlo(alone).plain_text

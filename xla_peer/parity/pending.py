@@ -1,0 +1,151 @@
+"""Which values another implementation may hold unrounded, or hold otherwise: what types alone tell.
+
+Every implementation rounds a sum or a product alike. But where the result is taken on, a compiler may
+leave the rounding out: it contracts a product and a sum to one operation, gathers constants, and skips
+the narrow dtype between two steps. So a rounding is pending until something takes the value on, and it
+is relative to that value, however small what comes after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import ml_dtypes
+
+from tenferro.ops import StdTensorOp
+from tenferro.ops import elementwise as el
+from tenferro.ops import reduction as re
+from tenferro.ops.control import ControlOp
+from tenferro.program import GraphProgram, Instruction
+from tenferro.types import DType, TensorSpec
+from xla_peer.parity.rounding import Rounding, rounding_of
+
+__all__ = [
+    "ADDITIVE",
+    "DISCRETE",
+    "Pending",
+    "divides_by_constant",
+    "nested_instructions",
+    "pending_roundings",
+    "unit",
+]
+
+LEAST_ULPS = 4.0
+LEAST_NARROW_ULPS = 2.0
+"""Of float16 and bfloat16, which are computed in float32 and rounded once."""
+ADDITIVE = (el.Add, el.Subtract)
+MULTIPLICATIVE = (el.Multiply, el.Divide, el.Convert)
+DISCRETE = (
+    el.Compare, el.Floor, el.Ceil, el.RoundNearestEven, el.RoundNearestAfz, el.Sign, el.Remainder,
+    el.ReducePrecision, re.ArgMax, re.ArgMin, re.Sort, re.TopK,
+)  # fmt: skip
+"""Ops that may jump where an operand moves a little; `Convert` to integers is another."""
+
+
+def unit(dtype: DType) -> float:
+    """The largest relative error of one rounding to a float dtype: half the spacing at 1."""
+    return float(ml_dtypes.finfo(dtype.real.dtype).eps) / 2
+
+
+@dataclass(frozen=True)
+class Pending:
+    """What is known of one value.
+
+    Attributes:
+        rounding: the roundings that another implementation may leave out of it, relative to it.
+        differs: it may be another even where it is the result.
+        is_constant: it depends on no input.
+    """
+
+    rounding: float = 0.0
+    differs: bool = False
+    is_constant: bool = False
+
+    def least_ulps(self, dtype: DType) -> float:
+        """Apart as far as this is no disagreement: some units in the last place where the value may differ,
+        and as many as there are roundings in it that were never applied; 0 where it may not.
+        """
+        if not self.differs or not dtype.is_inexact:
+            return 0.0
+        least = LEAST_ULPS if dtype.accumulator is dtype else LEAST_NARROW_ULPS
+        return max(least, self.rounding / unit(dtype))
+
+
+def pending_roundings(program: GraphProgram, is_body: bool = False) -> list[Pending]:
+    """Of each slot; what the body of a loop is given has been rounded in an earlier turn."""
+    known = [Pending()] * program.n_slots
+    for slot in program.input_slots:
+        if is_body and program.types[slot].dtype.is_inexact:
+            known[slot] = Pending(unit(program.types[slot].dtype), differs=True)
+    for step in program.instructions:
+        operands = [known[slot] for slot in step.inputs]
+        specs = tuple([program.types[slot] for slot in step.inputs])
+        for slot in step.outputs:
+            known[slot] = _result(step, operands, specs, program.types[slot])
+    return known
+
+
+def _result(
+    step: Instruction, operands: Sequence[Pending], specs: tuple[TensorSpec, ...], spec: TensorSpec
+) -> Pending:
+    is_constant = all(operand.is_constant for operand in operands)
+    if not spec.dtype.is_inexact:
+        return Pending(is_constant=is_constant)
+    op, rounding = step.op, rounding_of(step.op, specs)
+    before = [operand.rounding for operand in operands]
+    differs = any(operand.differs for operand in operands)
+    own = unit(spec.dtype)
+    if isinstance(op, ControlOp):
+        differs = differs or any(before) or _rounds(op)
+        return Pending(own if differs else 0.0, differs)
+    if not rounding.rounds or combines_one(op, rounding, specs):
+        return Pending(max(before, default=0.0), differs, is_constant)
+    if isinstance(op, ADDITIVE):
+        return Pending(own, differs or any(before), is_constant)
+    if isinstance(op, MULTIPLICATIVE) and not spec.dtype.is_complex:
+        differs = differs or any(before) or divides_by_constant(op, operands, specs)
+        return Pending(sum(before) + own, differs, is_constant)
+    is_complex = any(x.dtype.is_complex for x in (spec, *specs))
+    if not (rounding.output(is_complex) or rounding.combined):
+        return Pending(own, differs or any(before), is_constant)
+    # What is computed in a wider dtype, a little differently, may be rounded to the next number.
+    is_narrow = spec.dtype.accumulator is not spec.dtype
+    return Pending(2 * own if is_narrow else own, True, is_constant)
+
+
+def combines_one(op: StdTensorOp, rounding: Rounding, specs: tuple[TensorSpec, ...]) -> bool:
+    """A sum or product of one term, which is that term."""
+    if rounding.combined is None or not isinstance(op, re.Reduction | re.Scan):
+        return False
+    return specs[0].is_static and rounding.combined(op, specs) <= 1
+
+
+def divides_by_constant(
+    op: StdTensorOp, operands: Sequence[Pending], specs: tuple[TensorSpec, ...]
+) -> bool:
+    """Where XLA multiplies by the reciprocal; bfloat16 is divided in float32."""
+    if not isinstance(op, el.Divide) or not operands[1].is_constant:
+        return False
+    return specs[0].dtype.is_inexact and specs[0].dtype is not DType.BF16
+
+
+def _rounds(op: ControlOp) -> bool:
+    """Anything in the bodies rounds."""
+    for step, program in nested_instructions(op):
+        if not isinstance(step.op, ControlOp):
+            specs = tuple([program.types[slot] for slot in step.inputs])
+            if rounding_of(step.op, specs).rounds:
+                return True
+    return False
+
+
+def nested_instructions(op: ControlOp) -> Iterator[tuple[Instruction, GraphProgram]]:
+    """Every instruction in the bodies, and in bodies within them."""
+    programs = [part.program for part in op.parts]
+    while programs:
+        program = programs.pop()
+        for step in program.instructions:
+            yield step, program
+            if isinstance(step.op, ControlOp):
+                programs += [part.program for part in step.op.parts]
