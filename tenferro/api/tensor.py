@@ -92,7 +92,11 @@ class TracedTensor(Operators):
         )
 
     def __bool__(self) -> NoReturn:
-        self._refuse("bool()", "use where(cond, x, y) to choose by value")
+        self._refuse(
+            "bool()",
+            "use where(cond, x, y) to choose by value, or, of an argument that is known when the function "
+            "is traced, jit(.., static_argnames=..)",
+        )
 
     def __int__(self) -> NoReturn:
         self._refuse("int()", "keep it a tensor")
