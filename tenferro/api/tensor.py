@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 from tenferro.api.operators import Operators
 from tenferro.api.promotion import broadcast_to, convert
 from tenferro.api.tracing import current_builder
+from tenferro.dims import GuardLog
 from tenferro.errors import ConcretizationError, DataDependentShapeError, InvalidConfigError
 from tenferro.exec.dispatch import as_operand, is_traced
 from tenferro.graph import ArgumentBuilder, BodyBuilder, GraphBuilder, StopGradient
@@ -62,6 +63,11 @@ class TracedTensor(Operators):
     def caches(self) -> Any:
         """Where extensions keep plans while tracing."""
         return self.builder.caches
+
+    @property
+    def guards(self) -> GuardLog:
+        """What must hold of the trace's symbols."""
+        return self.builder.graph.guards
 
     # ---- type --------------------------------------------------------------------------------
 

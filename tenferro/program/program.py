@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tenferro.collector import without_collections
-from tenferro.dims import Guard, SymDim, is_exact
+from tenferro.dims import Guard, GuardLog, SymDim, is_exact
 from tenferro.errors import ArityError, NonStaticShapeError
 from tenferro.graph import Graph, SourceLine
 from tenferro.ops.control import ControlOp
@@ -149,16 +149,25 @@ class GraphProgram:
         """As `check_arguments`, of the leaves."""
         return check_leaves(self.input_specs, self.input_names, leaves)
 
-    def bind(self, shapes: Sequence[Sequence[int]]) -> dict[Any, int]:
-        """Numbers for the symbols, read off the inputs' shapes; guards are checked.
+    def bind(
+        self, shapes: Sequence[Sequence[Any]], guards: GuardLog | None = None
+    ) -> dict[Any, Any]:
+        """Extents for the symbols, read off the inputs' shapes; guards are checked.
+
+        Args:
+            guards: of a trace that the program is called in, whose symbols the shapes may have: what they
+                decide is written down there.
 
         Raises:
             ShapeError: an extent that contradicts its spec.
             GuardError: a recorded guard that fails.
         """
-        bindings = bind_symbols(self.input_specs, self.input_names, shapes)
+        bindings = bind_symbols(self.input_specs, self.input_names, shapes, guards)
         for guard in self.guards:
-            guard.check(bindings)
+            if guards is None:
+                guard.check(bindings)
+            else:
+                guards.carry(guard, bindings)
         return bindings
 
     def pack(self, leaves: Iterable[Any]) -> Any:
