@@ -9,7 +9,7 @@ import pytest
 
 import tenferro as tnf
 import xla_peer
-from tenferro.errors import GuardError, ShapeError
+from tenferro.errors import DTypeError, GuardError, ShapeError
 
 S = tnf.TensorSpec
 X = np.arange(6.0).reshape(2, 3)
@@ -100,6 +100,17 @@ def test_indices_of_a_symbolic_batch(tmp_path: Any) -> None:
     program = tnf.compile(tnf.grad(tnf.compile(loss, *specs).run), *specs)
     w, x = np.ones((3, 2)), np.array([0, 2, 2, 0])
     np.testing.assert_allclose(program.run(w, x), [[0.25, 0.25], [0, 0], [0.25, 0.25]])
+
+
+def test_programs_are_exported_for_trees_as_run_takes_them() -> None:
+    program = tnf.compile(
+        lambda p, x: x @ p["w"], {"w": S((2, "n"), "float64")}, S(("b", 2), "float64")
+    )
+    tree, x = {"w": np.ones((2, 3))}, np.ones((4, 2))
+    assert xla_peer.export_for_jax(program, tree, x)
+    assert program.specialize_to((tree, x)).run(tree, x).tolist() == program.run(tree, x).tolist()
+    with pytest.raises(DTypeError, match="x: expected f64"):
+        program.specialize_to((tree, x.astype("float32")))
 
 
 def test_saved_programs_compose(tmp_path: Any) -> None:
