@@ -18,13 +18,14 @@ from tenferro.api.autodiff import (
     hessian,
     hvp,
     jacfwd,
+    jacobian,
     jacrev,
     jvp,
     linearize,
     value_and_grad,
     vjp,
 )
-from tenferro.api.compile import GraphCompiler, compile, jit
+from tenferro.api.compile import GraphCompiler, compile, eval_shape
 from tenferro.api.control import (
     associative_scan,
     cond,
@@ -35,6 +36,7 @@ from tenferro.api.control import (
     while_loop,
 )
 from tenferro.api.custom import checkpoint, custom_jvp, custom_vjp, stop_gradient
+from tenferro.api.jit import disable_jit, jit
 from tenferro.api.tensor import TracedTensor
 from tenferro.api.vmap import vmap
 from tenferro.dims import DimExpr, SymDim
@@ -130,13 +132,16 @@ __all__ = [
     "custom_jvp",
     "custom_vjp",
     "default_executor",
+    "disable_jit",
     "errors",
+    "eval_shape",
     "extension",
     "fft",
     "grad",
     "hessian",
     "hvp",
     "jacfwd",
+    "jacobian",
     "jacrev",
     "jit",
     "jvp",

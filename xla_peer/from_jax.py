@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from lowering import import_stablehlo
+from tenferro.api.compile import parameter_names
 from tenferro.program import GraphProgram
 from tenferro.types import DType, flatten, leaf_paths, unflatten
 
@@ -48,6 +49,16 @@ def from_jax(fn: Callable[..., Any], *specs: Any) -> GraphProgram:
         in_tree=in_tree,
         out_tree=out_tree,
         input_names=tuple(
-            [f"x{i}{path}" for i, tree in enumerate(specs) for path in leaf_paths(tree)]
+            [
+                base + path
+                for base, tree in zip(_bases(fn, len(specs)), specs, strict=True)
+                for path in leaf_paths(tree)
+            ]
         ),
     )
+
+
+def _bases(fn: Callable[..., Any], count: int) -> list[str]:
+    """What arguments are called: by the function's parameters, as far as it has names for them."""
+    names = parameter_names(fn)[:count]
+    return [*names, *[f"x{i}" for i in range(len(names), count)]]

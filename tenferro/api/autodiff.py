@@ -41,6 +41,7 @@ __all__ = [
     "hessian",
     "hvp",
     "jacfwd",
+    "jacobian",
     "jacrev",
     "jvp",
     "linearize",
@@ -413,6 +414,10 @@ def jacrev(
         return _jacobian(stage, has_aux, lambda: _rows(stage, holomorphic))
 
     return Transform("jacrev", fn, context, call)
+
+
+jacobian = jacrev
+"""JAX's other name of `jacrev`."""
 
 
 def hessian(

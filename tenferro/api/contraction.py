@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from tenferro.api.manipulation import expand_dims
+from tenferro.api.manipulation import expand_dims, squeeze
 from tenferro.api.promotion import broadcast_shapes, broadcast_to, convert, result_type
 from tenferro.dims import is_static
 from tenferro.errors import InvalidConfigError, ShapeError
@@ -34,8 +34,8 @@ def einsum(*arguments: Any, optimize: Any = "auto") -> Any:
         arguments: subscripts and operands, in NumPy's notation, as `einsum("ij,jk->ik", x, y)`; or
             operands each followed by its labels, as `einsum(x, [0, 1], y, [1, 2], [0, 2])`. `...`
             stands for axes that broadcast; without an arrow the output has the labels that occur
-            once, in alphabetical order. A label repeated in an operand takes its diagonal; repeated
-            in the output it embeds one.
+            once, in the order of their code points. A label is any character but `,->.` and the space,
+            or an integer. Repeated in an operand it takes its diagonal. An axis of extent 1 broadcasts.
         optimize: which operands to contract first: the name of an opt_einsum optimiser, True for
             "auto", False for left to right, a path as `einsum_path` gives it, an optimiser with a
             limit on the elements of intermediates, or an opt_einsum optimiser.
@@ -48,14 +48,13 @@ def einsum(*arguments: Any, optimize: Any = "auto") -> Any:
     Raises:
         InvalidConfigError: subscripts that cannot be read or do not match the operands; a path that
             does not fit.
-        ShapeError: one label with two extents.
+        ShapeError: one label with two extents other than 1.
 
     >>> import numpy as np
     >>> einsum("ij,j->i", np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1.0, 1.0]))
     array([3., 7.])
-    >>> einsum(np.array([1.0, 2.0]), [0], [0, 0])
-    array([[1., 0.],
-           [0., 2.]])
+    >>> einsum(np.array([[1.0, 2.0]]), [0, 1], np.ones((3, 2)), range(2), [0])
+    array([3., 3., 3.])
     """
     from tenferro.ext import einsum as ext
 
@@ -63,7 +62,7 @@ def einsum(*arguments: Any, optimize: Any = "auto") -> Any:
     optimize = ext.checked_optimize(optimize, len(tensors))
     dtype = result_type(*tensors)
     tensors = [convert(tensor, dtype) for tensor in tensors]
-    inputs, output = notation.inputs, notation.output
+    inputs, output, tensors = _without_ones(notation, tensors)
     shapes = tuple([tuple(spec_of(tensor).shape) for tensor in tensors])
     waits = ext.waits_for_extents(len(inputs), optimize)
     if callable(optimize):
@@ -82,8 +81,8 @@ def einsum(*arguments: Any, optimize: Any = "auto") -> Any:
     return apply_extension(op, *tensors)
 
 
-def einsum_path(*arguments: Any, optimize: Any = "auto") -> tuple[list[tuple[int, ...]], Any]:
-    """The path that `einsum` of these arguments takes, and what it costs.
+def einsum_path(*arguments: Any, optimize: Any = "auto") -> tuple[list[Any], Any]:
+    """The path that `einsum` of these arguments takes, after the word that NumPy begins it with, and its cost.
 
     The path can be given as `optimize`. The second part, printed, shows the scaling, the number of
     operations, the largest intermediate and each step; it is opt_einsum's `PathInfo`.
@@ -92,16 +91,37 @@ def einsum_path(*arguments: Any, optimize: Any = "auto") -> tuple[list[tuple[int
     >>> x, y, z = np.ones((2, 9)), np.ones((9, 9)), np.ones((9, 2))
     >>> path, info = einsum_path("ij,jk,kl->il", x, y, z)
     >>> path, int(info.largest_intermediate)
-    ([(0, 1), (0, 1)], 18)
+    (['einsum_path', (0, 1), (0, 1)], 18)
     """
     from tenferro.ext import einsum as ext
 
     notation, tensors, _ = _read(arguments)
+    inputs, output, tensors = _without_ones(notation, tensors)
     shapes = [tuple(spec_of(tensor).shape) for tensor in tensors]
-    ext.Einsum(notation.inputs, notation.output).extents(shapes)
-    return ext.plan_info(
-        notation.inputs, notation.output, shapes, ext.checked_optimize(optimize, len(tensors))
-    )
+    ext.Einsum(inputs, output).extents(shapes)
+    path, info = ext.plan_info(inputs, output, shapes, ext.checked_optimize(optimize, len(tensors)))
+    return ["einsum_path", *path], info
+
+
+def _without_ones(notation: Any, tensors: list[Any]) -> tuple[tuple[str, ...], str, list[Any]]:
+    """Labels and operands without the axes of extent 1 whose label has another extent elsewhere."""
+    shapes = [spec_of(tensor).shape for tensor in tensors]
+    labelled = [
+        (label, extent)
+        for part, shape in zip(notation.inputs, shapes, strict=True)
+        for label, extent in zip(part, shape, strict=True)
+    ]
+    longer = {label for label, extent in labelled if extent != 1}
+    if not any([extent == 1 and label in longer for label, extent in labelled]):
+        return notation.inputs, notation.output, tensors
+    parts, squeezed = [], []
+    for part, shape, tensor in zip(notation.inputs, shapes, tensors, strict=True):
+        # A diagonal does not broadcast, in NumPy neither.
+        here = {label for label, extent in zip(part, shape, strict=True) if extent != 1}
+        ones = tuple([i for i, x in enumerate(part) if x in longer and x not in here])
+        parts.append("".join([label for i, label in enumerate(part) if i not in ones]))
+        squeezed.append(squeeze(tensor, axis=ones) if ones else tensor)
+    return tuple(parts), notation.output, squeezed
 
 
 def _read(arguments: Sequence[Any]) -> tuple[Any, list[Any], ExtensionCaches | None]:

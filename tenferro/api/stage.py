@@ -68,11 +68,18 @@ def checked_leaves(name: str, tree: Any, what: str) -> tuple[list[Any], TreeDef,
         spec = spec_of(operand)
         if not spec.dtype.is_inexact:
             raise DTypeError(
-                f"{name}: {leaf_name} is {spec}; only float and complex tensors can be "
-                "differentiated with respect to: convert it, or leave it out of argnums"
+                f"{name}: {leaf_name} is {spec}; only float and complex tensors can be differentiated "
+                f"with respect to: {_as_float(leaf)}, or leave it out of argnums"
             )
         operands.append(operand)
     return operands, treedef, names
+
+
+def _as_float(leaf: Any) -> str:
+    """What to write for an integer or bool argument."""
+    if isinstance(leaf, int):
+        return f"write {float(leaf)}"
+    return "write x.astype(float)" if isinstance(leaf, np.ndarray) else "convert it by astype"
 
 
 class Stage:

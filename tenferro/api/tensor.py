@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 from tenferro.api.operators import Operators
 from tenferro.api.promotion import broadcast_to, convert
 from tenferro.api.tracing import current_builder
+from tenferro.dims import GuardLog
 from tenferro.errors import ConcretizationError, DataDependentShapeError, InvalidConfigError
 from tenferro.exec.dispatch import as_operand, is_traced
 from tenferro.graph import ArgumentBuilder, BodyBuilder, GraphBuilder, StopGradient
@@ -63,6 +64,11 @@ class TracedTensor(Operators):
         """Where extensions keep plans while tracing."""
         return self.builder.caches
 
+    @property
+    def guards(self) -> GuardLog:
+        """What must hold of the trace's symbols."""
+        return self.builder.graph.guards
+
     # ---- type --------------------------------------------------------------------------------
 
     @property
@@ -92,7 +98,11 @@ class TracedTensor(Operators):
         )
 
     def __bool__(self) -> NoReturn:
-        self._refuse("bool()", "use where(cond, x, y) to choose by value")
+        self._refuse(
+            "bool()",
+            "use where(cond, x, y) to choose by value, or, of an argument that is known when the function "
+            "is traced, jit(.., static_argnames=..)",
+        )
 
     def __int__(self) -> NoReturn:
         self._refuse("int()", "keep it a tensor")

@@ -69,6 +69,22 @@ class GuardLog:
             guard = Guard(lhs, relation, rhs, reason)  # type: ignore[arg-type]  # because both are exact
             self.guards.setdefault(guard, guard)
 
+    def carry(self, guard: Guard, bindings: Mapping[Any, Any]) -> None:
+        """Hold a guard of a program whose symbols are extents of this trace: now, or when it runs.
+
+        Raises:
+            GuardError: it does not hold.
+        """
+        sides = [
+            side if isinstance(side, int) else side.evaluate(bindings)
+            for side in (guard.lhs, guard.rhs)
+        ]
+        if all([isinstance(side, int) for side in sides]):
+            guard.check(bindings)
+        elif sides[0] != sides[1] or guard.relation not in ("==", ">=", "<="):
+            carried = Guard(sides[0], guard.relation, sides[1], guard.reason, guard.source)
+            self.guards.setdefault(carried, carried)
+
     def meet(self, lhs: Extent, rhs: Extent, reason: str) -> Extent | None:
         """The extent of both where they can agree (a guard written if need be), else None.
 

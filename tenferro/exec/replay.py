@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tenferro.errors import ArityError, DTypeError, TenferroError
-from tenferro.exec.dispatch import apply_all, as_operand, spec_of
+from tenferro.exec.dispatch import apply_all, apply_beside, as_operand, beside, is_traced, spec_of
 from tenferro.program import GraphProgram
 from tenferro.types import flatten
 
@@ -15,6 +15,8 @@ __all__ = ["replay"]
 def replay(program: GraphProgram, arguments: tuple[Any, ...]) -> Any:
     """The tree the program's function returns, of tensors of the trace that `arguments` belong to.
 
+    Symbols of the program are extents of the trace, which may have symbols of its own.
+
     Raises:
         ArityError, ShapeError, DTypeError, GuardError: arguments that do not fit.
     """
@@ -22,17 +24,21 @@ def replay(program: GraphProgram, arguments: tuple[Any, ...]) -> Any:
     if tree != program.in_tree:
         raise ArityError(f"arguments must have the structure {program.in_tree}, got {tree}")
     operands = [as_operand(leaf) for leaf in leaves]
+    tensor = next(x for x in operands if is_traced(x))
+    operands = [beside(tensor, x) for x in operands]
     specs = [spec_of(operand) for operand in operands]
-    for name, wanted, found in zip(program.input_names, program.input_specs, specs, strict=True):
-        if found.dtype is not wanted.dtype:
-            raise DTypeError(f"{name}: expected {wanted}, got {found}")
-    bound = program.specialize(program.bind([spec.shape for spec in specs]))
+    for name, wanted, actual in zip(program.input_names, program.input_specs, specs, strict=True):
+        if actual.dtype is not wanted.dtype:
+            raise DTypeError(f"{name}: expected {wanted}, got {actual}")
+    bound = program.specialize(program.bind([spec.shape for spec in specs], tensor.guards))
     values: list[Any] = [*operands, *[None] * (bound.n_slots - len(operands))]
     for instruction in bound.instructions:
+        op, inputs = instruction.op, [values[slot] for slot in instruction.inputs]
         try:
-            made = apply_all(instruction.op, *[values[slot] for slot in instruction.inputs])
+            # What has no operand stays an op of the trace, and what is broadcast from it is not made dense.
+            outputs = apply_all(op, *inputs) if inputs else (apply_beside(tensor, op),)
         except TenferroError as error:
             raise error.at(str(instruction.source) if instruction.source else None) from None
-        for slot, value in zip(instruction.outputs, made, strict=True):
+        for slot, value in zip(instruction.outputs, outputs, strict=True):
             values[slot] = value
     return program.pack([values[slot] for slot in program.output_slots])

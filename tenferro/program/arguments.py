@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.dims import SymDim, Unknown, UpperBound
+from tenferro.dims import GuardLog, SymDim, Unknown, UpperBound
 from tenferro.errors import ArityError, BackendFailureError, DTypeError, ShapeError
 from tenferro.interruption import is_interruption
 from tenferro.types import DType, TensorSpec, TreeDef, flatten, host_array
@@ -59,24 +59,31 @@ def check_leaves(
 
 
 def bind_symbols(
-    specs: Sequence[TensorSpec], names: Sequence[str], shapes: Sequence[Sequence[int]]
-) -> dict[Any, int]:
-    """The number each symbol stands for, read off the shapes.
+    specs: Sequence[TensorSpec],
+    names: Sequence[str],
+    shapes: Sequence[Sequence[Any]],
+    guards: GuardLog | None = None,
+) -> dict[Any, Any]:
+    """The extent each symbol stands for, read off the shapes.
 
     An axis whose spec is a lone symbol (or linear in one unbound symbol) binds it; all other axes
     must then come out right.
 
+    Args:
+        shapes: of numbers; of extents of a trace, too, where the program is called in one.
+        guards: of that trace: where its symbols decide, what must hold is written down here.
+
     Raises:
         ShapeError: an extent that contradicts its spec, or a symbol no axis determines.
     """
-    bindings: dict[Any, int] = {}
-    pending: list[tuple[str, int, SymDim, int]] = []
+    bindings: dict[Any, Any] = {}
+    pending: list[tuple[str, int, Any, Any]] = []
     for spec, name, shape in zip(specs, names, shapes, strict=True):
         if len(shape) != len(spec.shape):
             raise ShapeError(f"{name}: expected {spec}, got shape {tuple(shape)}")
         for axis, (extent, actual) in enumerate(zip(spec.shape, shape, strict=True)):
             if isinstance(extent, int):
-                if extent != actual:
+                if not _may_be_equal(extent, actual, guards, name, axis):
                     raise ShapeError(
                         f"{name}: axis {axis} must have extent {extent}, got {actual}; "
                         f"expected {spec}, got shape {tuple(shape)}"
@@ -93,28 +100,38 @@ def bind_symbols(
         for _name, _axis, extent, actual in pending:
             _solve(extent, actual, bindings)
     for name, axis, extent, actual in pending:
-        value = extent.evaluate(bindings)
-        if not isinstance(value, int):
+        if not extent.leaves() <= bindings.keys():
             raise ShapeError(f"{name}: axis {axis} has extent {extent}, which nothing determines")
-        if value != actual:
+        value = extent.evaluate(bindings)
+        if not _may_be_equal(value, actual, guards, name, axis):
             raise ShapeError(
                 f"{name}: axis {axis} must have extent {extent} = {value}, got {actual}"
             )
     return bindings
 
 
-def _solve(extent: SymDim, actual: int, bindings: dict[Any, int]) -> None:
+def _may_be_equal(extent: Any, actual: Any, guards: GuardLog | None, name: str, axis: int) -> bool:
+    """Whether two extents are equal, as far as it is known; a guard says what remains."""
+    if guards is None:
+        return extent == actual
+    return guards.meet(actual, extent, f"{name}: axis {axis}") is not None
+
+
+def _solve(extent: SymDim, actual: Any, bindings: dict[Any, Any]) -> None:
     """Bind the one unbound symbol of a linear extent, if there is just one and it fits."""
-    rest = extent.evaluate(bindings)
-    if isinstance(rest, int) or rest.operations:
+    unbound = extent.leaves() - bindings.keys()
+    if len(unbound) != 1 or extent.operations:
         return
-    terms = dict(rest.terms)
-    constant = terms.pop((), 0)
-    if len(terms) != 1:
+    (leaf,) = unbound
+    constant, once, twice = (extent.evaluate({**bindings, leaf: n}) for n in range(3))
+    factor = once - constant
+    if not isinstance(factor, int) or not factor or twice - once != factor:
         return
-    ((monomial, factor),) = terms.items()
-    if len(monomial) == 1 and monomial[0][1] == 1 and (actual - constant) % factor == 0:
-        bindings[monomial[0][0]] = (actual - constant) // factor
+    rest = actual - constant
+    if isinstance(rest, int) and rest % factor:
+        return
+    if isinstance(rest, int) or abs(factor) == 1:
+        bindings[leaf] = rest // factor
 
 
 def _as_array(leaf: Any, spec: TensorSpec, name: str) -> Any:

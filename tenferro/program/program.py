@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tenferro.collector import without_collections
-from tenferro.dims import Guard, SymDim, is_exact
-from tenferro.errors import ArityError, NonStaticShapeError
+from tenferro.dims import Guard, GuardLog, SymDim, is_exact
+from tenferro.errors import ArityError, DTypeError, NonStaticShapeError
 from tenferro.graph import Graph, SourceLine
 from tenferro.ops.control import ControlOp
 from tenferro.ops.extension import Extension
@@ -17,7 +19,7 @@ from tenferro.ops.source import Constant
 from tenferro.program.arguments import bind_symbols, check_arguments, check_leaves
 from tenferro.program.instructions import Instruction, instructions_of
 from tenferro.program.native import native_executor, native_run
-from tenferro.types import TensorSpec, TreeDef, flatten, unflatten
+from tenferro.types import DType, TensorSpec, TreeDef, flatten, unflatten
 
 if TYPE_CHECKING:
     from tenferro.program.memory_plan import MemoryPlan
@@ -149,16 +151,25 @@ class GraphProgram:
         """As `check_arguments`, of the leaves."""
         return check_leaves(self.input_specs, self.input_names, leaves)
 
-    def bind(self, shapes: Sequence[Sequence[int]]) -> dict[Any, int]:
-        """Numbers for the symbols, read off the inputs' shapes; guards are checked.
+    def bind(
+        self, shapes: Sequence[Sequence[Any]], guards: GuardLog | None = None
+    ) -> dict[Any, Any]:
+        """Extents for the symbols, read off the inputs' shapes; guards are checked.
+
+        Args:
+            guards: of a trace that the program is called in, whose symbols the shapes may have: what they
+                decide is written down there.
 
         Raises:
             ShapeError: an extent that contradicts its spec.
             GuardError: a recorded guard that fails.
         """
-        bindings = bind_symbols(self.input_specs, self.input_names, shapes)
+        bindings = bind_symbols(self.input_specs, self.input_names, shapes, guards)
         for guard in self.guards:
-            guard.check(bindings)
+            if guards is None:
+                guard.check(bindings)
+            else:
+                guards.carry(guard, bindings)
         return bindings
 
     def pack(self, leaves: Iterable[Any]) -> Any:
@@ -182,15 +193,22 @@ class GraphProgram:
         )
 
     def specialize_to(self, specs: Sequence[Any]) -> GraphProgram:
-        """Specialised to concrete specs, or arrays, one per input.
+        """Specialised to concrete specs, or arrays: one per input, or in trees as `run` takes them.
 
         Raises:
-            ArityError, ShapeError, GuardError: specs that do not fit.
+            ArityError, ShapeError, DTypeError, GuardError: specs that do not fit.
             NonStaticShapeError: a spec that is itself symbolic.
         """
-        if len(specs) != len(self.input_slots):
-            raise ArityError(f"{self.name}: takes {len(self.input_slots)} inputs, got {len(specs)}")
-        shapes = [tuple(spec.shape) for spec in specs]
+        leaves = flatten(tuple(specs))[0]
+        if len(leaves) != len(self.input_slots):
+            raise ArityError(
+                f"{self.name}: takes {len(self.input_slots)} inputs, got {len(leaves)}"
+            )
+        leaves = [leaf if hasattr(leaf, "shape") else np.asarray(leaf) for leaf in leaves]
+        for name, wanted, leaf in zip(self.input_names, self.input_specs, leaves, strict=True):
+            if DType.of(leaf.dtype) is not wanted.dtype:
+                raise DTypeError(f"{name}: expected {wanted}, got {DType.of(leaf.dtype)}")
+        shapes = [tuple(leaf.shape) for leaf in leaves]
         for name, shape in zip(self.input_names, shapes, strict=True):
             if not all(isinstance(extent, int) for extent in shape):
                 raise NonStaticShapeError(f"{name}: shape {shape} is not concrete")

@@ -6,6 +6,7 @@ import itertools
 from typing import Any
 
 import numpy as np
+import opt_einsum as oe
 import pytest
 
 import tenferro as tnf
@@ -45,6 +46,14 @@ CASES: dict[str, tuple[tuple[int, ...], ...]] = {
     ",i->i": ((), (3,)),
     ",->": ((), ()),
 }
+
+
+def summed(subscripts: str, *operands: Any) -> Any:
+    """By the function; with a label repeated in the output, which it refuses, by the family."""
+    left, _, output = subscripts.partition("->")
+    if len(set(output)) == len(output):
+        return tnf.einsum(subscripts, *operands)
+    return tnf.extension.apply(Einsum(tuple(left.split(",")), output), *operands)
 
 
 def by_definition(subscripts: str, operands: Any) -> Any:
@@ -89,7 +98,7 @@ def test_values(subscripts: str, dtype: str, xla: XlaExecutor) -> None:
     expected = by_definition(subscripts, operands)
 
     def fn(*xs: Any) -> Any:
-        return tnf.einsum(subscripts, *xs)
+        return summed(subscripts, *xs)
 
     results = [fn(*operands), tnf.compile(fn, *operands).run(*operands)]
     program = tnf.compile(fn, *symbolic(subscripts, dtype))
@@ -104,7 +113,7 @@ def test_gradients_with_and_without_shapes(subscripts: str, xla: XlaExecutor) ->
     operands = operands_of(subscripts, "complex128")
 
     def loss(*xs: Any) -> Any:
-        y = tnf.einsum(subscripts, *xs)
+        y = summed(subscripts, *xs)
         return tnf.sum(tnf.real(y * tnf.conj(y)))
 
     tnf.check_grads(loss, operands, order=2)
@@ -160,6 +169,8 @@ def test_path_is_taken_and_told() -> None:
     shapes = [(2, 50), (50, 50), (50, 3)]
     x, y, z = (np.ones(shape) for shape in shapes)
     path, info = tnf.einsum_path("ij,jk,kl->il", x, y, z)
+    assert path == ["einsum_path", (0, 1), (0, 1)]
+    assert path == np.einsum_path("ij,jk,kl->il", x, y, z)[0]
     assert "Largest intermediate" in str(info)
     assert info.opt_cost < info.naive_cost
     program = tnf.compile(lambda *xs: tnf.einsum("ij,jk,kl->il", *xs, optimize=path), x, y, z)
@@ -179,6 +190,71 @@ def test_interleaved_form_and_ellipsis() -> None:
     z = y[:, :3]
     np.testing.assert_allclose(tnf.einsum("...j,j...", x, z), np.einsum("abj,jb->ab", x, z))
     np.testing.assert_allclose(tnf.einsum(x, [2, 1, 0]), np.einsum("cba", x))
+
+
+def test_any_character_is_a_label() -> None:
+    x, y = np.random.default_rng(4).normal(size=(2, 3, 3))
+    expected = x @ y
+    for label in [
+        "1",
+        "×",
+        "÷",
+        "\u03a2",
+        "\u1680",
+        "_",
+        "$",
+        "日",
+        *map(oe.get_symbol, range(150, 153)),
+    ]:
+        np.testing.assert_allclose(tnf.einsum(f"a{label},{label}b->ab", x, y), expected)
+    assert tnf.einsum("×_->_×", x[:2]).shape == (3, 2)
+    assert tnf.einsum("×a", x[:2]).shape == (
+        3,
+        2,
+    )  # in the order of code points, as NumPy has letters
+
+
+def test_more_operands_than_letters() -> None:
+    matrices = np.random.default_rng(5).normal(size=(120, 2, 2))
+    labels = [oe.get_symbol(i) for i in range(121)]
+    equation = ",".join(map("".join, itertools.pairwise(labels))) + f"->{labels[0]}{labels[-1]}"
+    expected = np.linalg.multi_dot(matrices)
+    scale = np.abs(expected).max()
+    np.testing.assert_allclose(tnf.einsum(equation, *matrices), expected, atol=1e-12 * scale)
+    interleaved = [part for i, m in enumerate(matrices) for part in (m, (i + 900, i + 901))]
+    result = tnf.einsum(*interleaved, (900, 1020))
+    np.testing.assert_allclose(result, expected, atol=1e-12 * scale)
+
+
+def test_labels_are_sequences() -> None:
+    x, y = np.ones((2, 3)), np.ones((3, 4))
+    expected = np.einsum(x, [0, 1], y, [1, 2], [0, 2])
+    for labels in ((range(2), range(1, 3), (0, 2)), (np.array([0, 1]), np.array([1, 2]), [0, 2])):
+        assert np.array_equal(tnf.einsum(x, labels[0], y, labels[1], labels[2]), expected)
+
+
+@pytest.mark.parametrize(
+    ("subscripts", "shapes"),
+    [
+        ("ij,ij->ij", ((1, 3), (4, 3))),
+        ("ij,ij->", ((1, 3), (4, 1))),
+        ("ij,jk->ik", ((2, 1), (3, 4))),
+        ("ij,jk,kl->il", ((2, 3), (1, 4), (4, 1))),
+        ("ii,i->i", ((1, 1), (3,))),
+        ("...i,...i->...", ((2, 1, 3), (1, 4, 1))),
+        ("i,i->i", ((1,), (0,))),
+    ],
+)
+def test_extents_of_one_broadcast(subscripts: str, shapes: Any) -> None:
+    operands = [np.random.default_rng(6).normal(size=shape) for shape in shapes]
+    expected = np.einsum(subscripts, *operands)
+
+    def fn(*xs: Any) -> Any:
+        return tnf.einsum(subscripts, *xs)
+
+    np.testing.assert_allclose(fn(*operands), expected)
+    np.testing.assert_allclose(tnf.compile(fn, *operands).run(*operands), expected)
+    tnf.check_grads(fn, operands, order=2)
 
 
 def test_dtypes_promote_and_bools_are_any() -> None:
@@ -239,10 +315,12 @@ def test_saved_and_loaded(tmp_path: Any) -> None:
         (lambda x: tnf.einsum("ij,jk", x), errors.InvalidConfigError, "names 2 operands, got 1"),
         (lambda x: tnf.einsum("i", x), errors.InvalidConfigError, "does not label"),
         (lambda x: tnf.einsum("i...jk", x), errors.InvalidConfigError, "does not label"),
-        (lambda x: tnf.einsum("i1->i", x), errors.InvalidConfigError, "is not labels"),
+        (lambda x: tnf.einsum("i.->i", x), errors.InvalidConfigError, "is not labels"),
+        (lambda x: tnf.einsum("ij->ii", x), errors.InvalidConfigError, "'i' occurs 2 times"),
         (lambda x: tnf.einsum("......", x), errors.InvalidConfigError, "is not labels"),
         (lambda x: tnf.einsum("ij->k", x), errors.InvalidConfigError, "'k' is in no operand"),
         (lambda x: tnf.einsum("ii", x), errors.ShapeError, "extents 2 and 3"),
+        (lambda x: tnf.einsum("ii", x[:1]), errors.ShapeError, "extents 1 and 3"),
         (lambda x: tnf.einsum("ij,ij->", x, x.T), errors.ShapeError, "extents 2 and 3"),
         (lambda x: tnf.einsum(x, [0, True]), errors.InvalidConfigError, "labels are integers"),
         (lambda x: tnf.einsum(x, "ij"), errors.InvalidConfigError, "a list after each"),

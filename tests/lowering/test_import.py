@@ -169,7 +169,7 @@ def test_trees_and_gradients_of_jax_functions() -> None:
     found = tnf.grad(lambda p: tnf.sum(program(p, x)["y"]))(p)
     for name in p:
         np.testing.assert_allclose(found[name], wanted[name], rtol=1e-9)
-    assert program.input_names == ("x0['b']", "x0['w']", "x1")
+    assert program.input_names == ("p['b']", "p['w']", "x")
     assert set(program.run(p, x)) == {"y", "parts"}
 
 

@@ -154,6 +154,9 @@ class EagerTensor(Operators):
         """An op without operands."""
         return self.runtime.apply(op, ())[0]
 
+    guards = None
+    """Extents of eager tensors are numbers."""
+
     @property
     def caches(self) -> Any:
         """Where extensions keep plans."""

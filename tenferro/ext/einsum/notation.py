@@ -6,7 +6,7 @@ Source: NumPy's `einsum`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,10 @@ from tenferro.errors import InvalidConfigError
 from tenferro.extension import ExtensionCacheKey
 
 __all__ = ["NOTATIONS", "Notation", "interleaved", "read", "spare_labels"]
+
+RESERVED = frozenset(",->.")
+"""Characters that are no labels; the space is ignored."""
+MOST_LABELS = 1_000_000
 
 NOTATIONS = ExtensionCacheKey("tenferro.einsum.v1", "notations")
 """The store of what was read, by subscripts and ranks."""
@@ -37,7 +41,8 @@ class Notation:
 def read(subscripts: str, ranks: Sequence[int]) -> Notation:
     """The labels that `subscripts` gives to operands of these ranks.
 
-    Without an arrow the result has the ellipsis and then, in alphabetical order, what occurs once.
+    Any character but `,->.` and the space is a label. Without an arrow the result has the ellipsis and
+    then, in the order of their code points, the labels that occur once.
 
     Raises:
         InvalidConfigError: subscripts that cannot be read, or do not fit the ranks.
@@ -45,7 +50,7 @@ def read(subscripts: str, ranks: Sequence[int]) -> Notation:
     >>> read("...ij,jk", (3, 2))
     Notation(inputs=('\u0100ij', 'jk'), output='\u0100ik', dots='\u0100', slots=(0, None))
     """
-    text = "".join(subscripts.split())
+    text = subscripts.replace(" ", "")
     left, arrow, output = text.partition("->")
     inputs = left.split(",")
     if len(inputs) != len(ranks):
@@ -53,7 +58,7 @@ def read(subscripts: str, ranks: Sequence[int]) -> Notation:
             f"einsum: {subscripts!r} names {len(inputs)} operands, got {len(ranks)}"
         )
     for part in [*inputs, output]:
-        if not all(label.isalpha() for label in part.replace("...", "", 1)):
+        if not RESERVED.isdisjoint(part.replace("...", "", 1)):
             raise InvalidConfigError(
                 f"einsum: {part!r} in {subscripts!r} is not labels and one ..."
             )
@@ -68,9 +73,14 @@ def read(subscripts: str, ranks: Sequence[int]) -> Notation:
         counts = Counter("".join(inputs))
         once = [label for label in counts if counts[label] == 1 and label not in dots]
         output = dots + "".join(sorted(once))
-    for label in output:
+    for label, count in Counter(output).items():
         if not any(label in part for part in inputs):
             raise InvalidConfigError(f"einsum: output label {label!r} is in no operand")
+        if count > 1:
+            raise InvalidConfigError(
+                f"einsum: output label {label!r} occurs {count} times, and once is all it may; a vector x "
+                "as a diagonal matrix is x[:, None] * tenferro.eye(n)"
+            )
     return Notation(tuple(inputs), output, dots, slots)
 
 
@@ -84,7 +94,7 @@ def _ellipsis_width(part: str, rank: int) -> int:
 def interleaved(arguments: Sequence[Any]) -> tuple[str, list[Any]]:
     """Subscripts and operands of the other form: operand, labels, operand, labels, .., output labels.
 
-    Labels are integers and Ellipsis; without output labels the result has what occurs once.
+    Labels are sequences of integers and Ellipsis; without output labels the result has what occurs once.
 
     Raises:
         InvalidConfigError: a list of labels that is none.
@@ -100,7 +110,7 @@ def interleaved(arguments: Sequence[Any]) -> tuple[str, list[Any]]:
 
 
 def _letters(labels: Any) -> str:
-    if not isinstance(labels, list | tuple):
+    if isinstance(labels, str | dict | set) or not isinstance(labels, Iterable):
         raise InvalidConfigError(
             f"einsum: labels are a string before the operands, or a list after each, got {labels!r:.60}"
         )
@@ -110,19 +120,17 @@ def _letters(labels: Any) -> str:
 def _letter(label: Any) -> str:
     if label is Ellipsis:
         return "..."
-    if isinstance(label, bool) or not hasattr(label, "__index__") or not 0 <= label < 1000:
-        raise InvalidConfigError(f"einsum: labels are integers from 0 to 999, got {label!r:.60}")
+    if isinstance(label, bool) or not hasattr(label, "__index__") or not 0 <= label < MOST_LABELS:
+        raise InvalidConfigError(
+            f"einsum: labels are integers from 0 to {MOST_LABELS - 1}, got {label!r:.60}"
+        )
     place = int(label)
     if place < 52:
         return chr(ord("a") + place) if place < 26 else chr(ord("A") + place - 26)
-    return chr(0x4E00 + place)  # because these, too, are letters, in order
+    return chr(0x10000 + place)  # because code points are in order there, and none is reserved
 
 
 def spare_labels(used: str) -> Iterator[str]:
-    """Letters that are not used yet."""
+    """Labels that are not used yet."""
     taken = set(used)
-    return (
-        letter
-        for letter in map(chr, range(0x100, 0x2000))
-        if letter.isalpha() and letter not in taken
-    )
+    return (label for label in map(chr, range(0x100, 0x2000)) if label not in taken)

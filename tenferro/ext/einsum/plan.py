@@ -6,6 +6,7 @@ Source: opt_einsum (Smith and Gray, 2018, doi:10.21105/joss.00753).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
 from tenferro.errors import InvalidConfigError
@@ -84,13 +85,13 @@ def plan(inputs: Sequence[str], output: str, shapes: Sequence[Any], optimize: An
     >>> plan(("ij", "jk", "kl"), "il", ((2, 9), (9, 9), (9, 2)), "optimal")
     ((0, 1), (0, 1))
     """
-    count = len(inputs)
+    operands = len(inputs)
     if _is_path(optimize):
-        return _completed(optimize, count)
-    if count < 3:
-        return _completed((), count)
+        return _completed(optimize, operands)
+    if operands < 3:
+        return _completed((), operands)
     steps, _ = plan_info(inputs, output, shapes, optimize)
-    return _completed(tuple(steps), count)
+    return _completed(tuple(steps), operands)
 
 
 def plan_info(
@@ -108,18 +109,29 @@ def plan_info(
         tuple([extent if isinstance(extent, int) else TYPICAL_EXTENT for extent in shape])
         for shape in shapes
     ]
+    names = _names("".join(inputs))
     distinct = "".join(dict.fromkeys(output))
-    equation = ",".join(inputs) + "->" + distinct
+    equation = (",".join(inputs) + "->" + distinct).translate(names)
     steps, info = opt_einsum.contract_path(
         equation, *extents, shapes=True, optimize=optimize, memory_limit=limit
     )
     return [tuple(step) for step in steps], info
 
 
-def _completed(steps: Path, count: int) -> Path:
+def _names(labels: str) -> dict[int, str]:
+    """For each label that is no letter a symbol of opt_einsum's that is none of the others."""
+    import opt_einsum
+
+    taken = set(labels)
+    symbols = map(opt_einsum.get_symbol, count())
+    free = (symbol for symbol in symbols if symbol not in taken)
+    return {ord(label): next(free) for label in dict.fromkeys(labels) if not label.isalpha()}
+
+
+def _completed(steps: Path, operands: int) -> Path:
     """The path with what it leaves contracted from left to right."""
     path: list[tuple[int, ...]] = []
-    left = count
+    left = operands
     for step in steps:
         if not step or len(set(step)) != len(step) or not all(0 <= place < left for place in step):
             raise InvalidConfigError(

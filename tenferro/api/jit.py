@@ -1,0 +1,398 @@
+"""`jit`: functions that are traced once per types of their arguments, and run as programs."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import FunctionType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tenferro.api.compile import GraphCompiler, as_array, parameter_names
+from tenferro.api.tensor import TracedTensor
+from tenferro.api.tracing import current_builder
+from tenferro.errors import DTypeError, InvalidConfigError, UnsupportedError
+from tenferro.exec import GraphExecutor
+from tenferro.exec.dispatch import is_traced
+from tenferro.program import BoundedCache, CacheStats, Executor, GraphProgram
+from tenferro.rules.payload import normal_form
+from tenferro.types import flatten, leaf_paths, unflatten
+
+__all__ = ["disable_jit", "jit"]
+
+_IS_DISABLED: ContextVar[bool] = ContextVar("tenferro_jit_is_disabled", default=False)
+
+
+def jit(
+    fn: Callable[..., Any] | None = None,
+    *,
+    executor: Executor | None = None,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+    cache_size: int = 256,
+) -> Any:
+    """`fn`, traced once per structure, shapes and dtypes of its arguments, and run as a program.
+
+    Args:
+        executor: native by default; anything with `.run(program, *arrays)`, such as an
+            `XlaExecutor`.
+        static_argnums, static_argnames: arguments that are no tensors: flags, names, functions, sizes.
+            They have a hash, and each value has a program of its own. An argument that is named is
+            static by position too, and the other way round.
+        cache_size: how many programs are kept, least recently used dropped first.
+
+    The result has `.cache_stats()`, `.cache_clear()` and `.lower(*args, **kwargs)`, which gives the program:
+    its arguments are those that are not static, and at the end the dict of those given by keyword.
+    Called on traced tensors it is `fn` itself, and the executor is that of the outer program. Called on eager
+    tensors it is `fn` itself, too, unless an executor is given: that one runs the program on their arrays,
+    and the result is eager constants.
+
+    Raises:
+        DTypeError: an argument that is no array and not static, by its name.
+        InvalidConfigError: a static argument that has no hash, or is a tensor.
+        UnsupportedError: an executor is given, and an eager tensor's derivatives would be lost.
+
+    >>> double = jit(lambda x: x + x)
+    >>> double(np.array([1.0])), double(np.array([2.0]))
+    (array([2.]), array([4.]))
+    >>> double.cache_stats().misses
+    1
+    >>> import tenferro as tnf
+    >>> reduce = jit(lambda x, how: getattr(tnf, how)(x), static_argnames="how")
+    >>> reduce(np.arange(3.0), "sum"), reduce(np.arange(3.0), how="max")
+    (array(3.), array(2.))
+
+    Source: jax.jit.
+    """
+    if fn is None:
+        return functools.partial(
+            jit,
+            executor=executor,
+            static_argnums=static_argnums,
+            static_argnames=static_argnames,
+            cache_size=cache_size,
+        )
+    if not callable(fn):
+        raise InvalidConfigError(f"jit: expected a function, got {fn!r}")
+    static = StaticParameters.of(fn, static_argnums, static_argnames)
+    return _Jitted(fn, executor, static, cache_size)
+
+
+@contextmanager
+def disable_jit(disable: bool = True) -> Generator[None]:
+    """While the body runs, jitted functions are the functions themselves, op by op.
+
+    >>> with disable_jit():
+    ...     jit(lambda x: print(x) or x)(1.0)
+    1.0
+    1.0
+
+    Source: jax.disable_jit.
+    """
+    token = _IS_DISABLED.set(disable)
+    try:
+        yield
+    finally:
+        _IS_DISABLED.reset(token)
+
+
+class StaticParameters(NamedTuple):
+    """Which arguments are static, by position and by name."""
+
+    positions: frozenset[int]
+    names: frozenset[str]
+
+    @classmethod
+    def of(cls, fn: Callable[..., Any], argnums: Any, argnames: Any) -> StaticParameters:
+        """Each by position and by name, as far as the signature tells.
+
+        Raises:
+            InvalidConfigError: a position or a name that the function does not have.
+        """
+        names = [argnames] if isinstance(argnames, str) else list(argnames)
+        positions = list(argnums) if isinstance(argnums, Sequence) else [argnums]
+        if not all(isinstance(i, int | np.integer) and not isinstance(i, bool) for i in positions):
+            raise InvalidConfigError(f"jit: static_argnums are integers, got {argnums!r}")
+        if not all(isinstance(name, str) for name in names):
+            raise InvalidConfigError(f"jit: static_argnames are names, got {argnames!r}")
+        if not positions and not names:
+            return cls(frozenset(), frozenset())
+        parameters = parameter_names(fn)
+        keywords, takes_more, takes_keywords = _further_parameters(fn)
+        for name in names:
+            if name not in parameters and name not in keywords and not takes_keywords:
+                raise InvalidConfigError(
+                    f"jit: static_argnames has {name!r}, and {_name_of(fn)} has no such parameter"
+                )
+        count = len(parameters)
+        for position in positions:
+            if not -count <= position < count and not (takes_more and position >= 0):
+                raise InvalidConfigError(
+                    f"jit: static_argnums has {position}, and {_name_of(fn)} takes {count} arguments"
+                )
+        chosen = {
+            int(position) % count if position < 0 else int(position) for position in positions
+        }
+        chosen |= {parameters.index(name) for name in names if name in parameters}
+        named = {parameters[position] for position in chosen if position < count}
+        return cls(frozenset(chosen), frozenset({*names, *named}))
+
+
+def _further_parameters(fn: Callable[..., Any]) -> tuple[set[str], bool, bool]:
+    """Parameters by keyword alone; whether there are *args, and **kwargs."""
+    try:
+        parameters = inspect.signature(fn).parameters.values()
+    except (TypeError, ValueError):
+        return set(), True, True
+    kinds = {p.kind for p in parameters}
+    keywords = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
+    return (
+        keywords,
+        inspect.Parameter.VAR_POSITIONAL in kinds,
+        inspect.Parameter.VAR_KEYWORD in kinds,
+    )
+
+
+def _name_of(fn: Callable[..., Any]) -> str:
+    return getattr(fn, "__name__", None) or type(fn).__name__
+
+
+class _Call(NamedTuple):
+    """One call: what is traced, and what is known.
+
+    Attributes:
+        given: the arguments that are not static; at the end a dict of those by keyword, if there are any.
+        positions: where the arguments by position belong.
+        static_args: static arguments, by position.
+        static_kwargs: likewise by name.
+    """
+
+    given: tuple[Any, ...]
+    positions: tuple[int, ...]
+    has_kwargs: bool
+    static_args: Mapping[int, Any]
+    static_kwargs: Mapping[str, Any]
+
+    def apply(self, fn: Callable[..., Any], given: Sequence[Any]) -> Any:
+        """What the function gives for these in place of `given`."""
+        *by_position, kwargs = given if self.has_kwargs else (*given, {})
+        args = dict(zip(self.positions, by_position, strict=True)) | dict(self.static_args)
+        return fn(*[args[i] for i in range(len(args))], **kwargs, **self.static_kwargs)
+
+    def names(self, parameters: Sequence[str]) -> list[str]:
+        """Each leaf by the parameter that holds it."""
+        names: list[str] = []
+        for position, tree in zip(self.positions, self.given, strict=False):
+            base = parameters[position] if position < len(parameters) else f"x{position}"
+            names += [base + path for path in leaf_paths(tree)]
+        if self.has_kwargs:
+            kwargs = self.given[-1]
+            names += [key + path for key in sorted(kwargs) for path in leaf_paths(kwargs[key])]
+        return names
+
+
+class _Jitted:
+    """A function with its programs; see `jit`."""
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        executor: Executor | None,
+        static: StaticParameters,
+        cache_size: int,
+    ) -> None:
+        # Attributes of other callables may have the names of ours.
+        updated = functools.WRAPPER_UPDATES if isinstance(fn, FunctionType) else ()
+        functools.update_wrapper(self, fn, updated=updated)
+        self._fn = fn
+        self._static = static
+        self._has_static = bool(static.positions or static.names)
+        self._parameters = parameter_names(fn)
+        self._has_own_executor = executor is not None
+        self._executor: Executor = GraphExecutor() if executor is None else executor
+        self._compiler = GraphCompiler()
+        self._programs: BoundedCache[GraphProgram] = BoundedCache(cache_size)
+        self._latest: tuple[Any, Any, Any] = (None, None, None)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if _IS_DISABLED.get():
+            return self._fn(*args, **kwargs)
+        if kwargs or self._has_static:
+            return self._general(args, kwargs)
+        # What came last has its program at hand: arrays alone first, then the leaves of trees.
+        types = [(x.shape, x.dtype) if type(x) is np.ndarray else None for x in args]
+        if None not in types:
+            if types == self._latest[0]:
+                self._programs.count_hit()
+                return self._executor.run(self._latest[2], *args)
+            leaves, tree = flatten(args)
+        else:
+            leaves, tree = flatten(args)
+            types = [(x.shape, x.dtype) if type(x) is np.ndarray else None for x in leaves]
+            if types == self._latest[0] and tree == self._latest[1] and None not in types:
+                self._programs.count_hit()
+                return self._run(self._latest[2], leaves)
+            if any([is_traced(leaf) for leaf in leaves]):
+                if self._has_own_executor and not _is_under_trace(leaves):
+                    return self._on_eager(self._call(args, {}), leaves, tree)
+                return self._fn(*args)
+        program = self._program(self._call(args, {}), leaves, tree)
+        self._latest = (types, tree, program)
+        return self._run(program, leaves)
+
+    def _general(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """With static arguments, or some by keyword."""
+        call = self._call(args, kwargs)
+        leaves, tree = flatten(call.given)
+        if any([is_traced(leaf) for leaf in leaves]):
+            if self._has_own_executor and not _is_under_trace(leaves):
+                return self._on_eager(call, leaves, tree)
+            return self._fn(*args, **kwargs)
+        return self._run(self._program(call, leaves, tree), leaves)
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call:
+        positions, names = self._static
+        dynamic = tuple([i for i in range(len(args)) if i not in positions])
+        by_keyword = {key: value for key, value in kwargs.items() if key not in names}
+        given = tuple([args[i] for i in dynamic])
+        return _Call(
+            (*given, by_keyword) if by_keyword else given,
+            dynamic,
+            bool(by_keyword),
+            {i: args[i] for i in range(len(args)) if i in positions},
+            {key: value for key, value in kwargs.items() if key in names},
+        )
+
+    def _on_eager(self, call: _Call, leaves: list[Any], tree: Any) -> Any:
+        """Run by the executor on the arrays of eager tensors.
+
+        Raises:
+            UnsupportedError: one of them is tracked.
+        """
+        eager = [leaf for leaf in leaves if is_traced(leaf)]
+        if any([leaf.is_tracked for leaf in eager]):
+            raise UnsupportedError(
+                f"jit: {_name_of(self._fn)} runs on the executor given, which notes nothing for backward; "
+                "give it x.detach(), or leave the executor out, or differentiate by tenferro.grad on arrays"
+            )
+        arrays = [leaf.array if is_traced(leaf) else leaf for leaf in leaves]
+        results, out_tree = flatten(self._run(self._program(call, arrays, tree), arrays))
+        adopt = eager[0].runtime.adopt
+        return unflatten(out_tree, [adopt(np.asarray(y)) for y in results])
+
+    def _run(self, program: GraphProgram, leaves: Sequence[Any]) -> Any:
+        """Run on leaves, where the executor can."""
+        run_leaves = getattr(self._executor, "run_leaves", None)
+        if run_leaves is not None:
+            return run_leaves(program, leaves)
+        return self._executor.run(program, *unflatten(program.in_tree, leaves))
+
+    def lower(self, *args: Any, **kwargs: Any) -> GraphProgram:
+        """The program for arguments like these (arrays or specs)."""
+        call = self._call(args, kwargs)
+        leaves, tree = flatten(call.given)
+        return self._program(call, leaves, tree)
+
+    def _program(self, call: _Call, leaves: list[Any], tree: Any) -> GraphProgram:
+        for index, leaf in enumerate(leaves):
+            if not hasattr(leaf, "dtype"):
+                leaves[index] = self._as_array(call, index, leaf)
+        types = tuple([(leaf.shape, leaf.dtype) for leaf in leaves])
+        key = (tree, types, call.positions, *map(self._static_key, self._statics(call)))
+
+        def compiled() -> GraphProgram:
+            return self._compiler.compile(
+                lambda *given: call.apply(self._fn, given),
+                *unflatten(tree, leaves),
+                name=_name_of(self._fn),
+                input_names=call.names(self._parameters),
+            )
+
+        return self._programs.get(key, compiled)
+
+    def _as_array(self, call: _Call, index: int, leaf: Any) -> Any:
+        name = call.names(self._parameters)[index]
+        try:
+            return as_array(leaf, name)
+        except DTypeError:
+            base = name.split("[")[0].split(".")[0]
+            raise DTypeError(
+                f"jit: {name} of {_name_of(self._fn)} is {leaf!r:.60}, which is no array; an argument that is "
+                f"known when the function is traced is named in jit(.., static_argnames={base!r})"
+            ) from None
+
+    def _statics(self, call: _Call) -> list[tuple[Any, Any]]:
+        return [*call.static_args.items(), *sorted(call.static_kwargs.items())]
+
+    def _static_key(self, static: tuple[Any, Any]) -> Any:
+        """Where a static argument stands, and what equals it."""
+        where, value = static
+        name = where if isinstance(where, str) else self._parameter(where)
+        if is_traced(value) or isinstance(value, np.ndarray):
+            raise InvalidConfigError(
+                f"jit: the static argument {name} of {_name_of(self._fn)} is a tensor; its elements are no "
+                "part of a program: leave it out of static_argnums and static_argnames"
+            )
+        try:
+            return (where, normal_form(value))
+        except TypeError:
+            raise InvalidConfigError(
+                f"jit: the static argument {name} of {_name_of(self._fn)} is a {type(value).__name__}, which "
+                "has no hash; give a tuple, a frozen dataclass or another value that has one"
+            ) from None
+
+    def _parameter(self, position: int) -> str:
+        return self._parameters[position] if position < len(self._parameters) else str(position)
+
+    def cache_stats(self) -> CacheStats:
+        """What the cache of programs has done."""
+        return self._programs.stats()
+
+    def cache_clear(self) -> None:
+        """Forget every program."""
+        self._latest = (None, None, None)
+        self._programs.clear()
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else _Method(self, instance)
+
+    def __repr__(self) -> str:
+        count = self._programs.stats().entries
+        name = getattr(self._fn, "__qualname__", _name_of(self._fn))
+        return f"<jit of {name}: {count} program{'' if count == 1 else 's'}>"
+
+
+class _Method:
+    """A jitted function with its first argument, of an object that it is a method of."""
+
+    def __init__(self, function: _Jitted, instance: Any) -> None:
+        functools.update_wrapper(self, function, updated=())
+        self._function = function
+        self._instance = instance
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._function(self._instance, *args, **kwargs)
+
+    def lower(self, *args: Any, **kwargs: Any) -> GraphProgram:
+        """The program for arguments like these (arrays or specs)."""
+        return self._function.lower(self._instance, *args, **kwargs)
+
+    def cache_stats(self) -> CacheStats:
+        """What the cache of programs has done, for all objects."""
+        return self._function.cache_stats()
+
+    def cache_clear(self) -> None:
+        """Forget every program, of all objects."""
+        self._function.cache_clear()
+
+    def __repr__(self) -> str:
+        return f"{self._function!r} of {self._instance!r:.60}"
+
+
+def _is_under_trace(leaves: Sequence[Any]) -> bool:
+    """Whether a trace is under way, or a leaf belongs to one."""
+    return current_builder() is not None or any([isinstance(x, TracedTensor) for x in leaves])
