@@ -119,7 +119,9 @@ def test_second_derivatives_that_are_odd_keep_their_digits_near_zero(name: str, 
     for exponent in (-12, -9, -7, -4, -2):
         x = np.asarray(-(1.25 * 2.0**exponent), tnf.DType.of(dtype).dtype)
         for slope in (forward(fn, 2), reverse(fn, 2), forward(reverse(fn, 1), 1)):
-            assert float(slope(x)) == pytest.approx(definition(float(x)), rel=8 * eps, abs=0), exponent
+            assert float(slope(x)) == pytest.approx(definition(float(x)), rel=8 * eps, abs=0), (
+                exponent
+            )
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
