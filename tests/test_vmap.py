@@ -90,3 +90,41 @@ def test_results_that_depend_on_no_slice() -> None:
 def test_what_does_not_fit(in_axes: Any, args: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
         tnf.vmap(lambda *xs: xs, in_axes)(*args)
+
+
+def test_what_the_function_closes_over_is_that_of_the_call() -> None:
+    x, scale, weights = np.array([1.0, -2.0]), 2.0, np.ones(2)
+    mapped = tnf.vmap(lambda x: x * scale * weights)
+    assert mapped(x[None]).tolist() == [[2.0, -4.0]]
+    scale = 3.0
+    assert mapped(x[None]).tolist() == [[3.0, -6.0]]
+    weights[0] = 4.0
+    assert mapped(x[None]).tolist() == [[12.0, -6.0]]
+    for scale in (0.0, -0.0):
+        assert np.signbit(mapped(np.ones((1, 2)))).tolist() == [[scale.hex() == "-0x0.0p+0"] * 2]
+
+
+@tnf.custom_jvp
+def sine(x: Any) -> Any:
+    return tnf.sin(x)
+
+
+@sine.defjvp
+def sine_jvp(primals: Any, tangents: Any) -> Any:
+    return sine(*primals), 100.0 * tangents[0]
+
+
+def test_gradients_of_tracked_tensors_keep_to_marks_inside() -> None:
+    x = np.array([1.0, 2.0, 3.0])
+    for fn, slope in ((lambda x: x * tnf.stop_gradient(x), x), (sine, np.full(3, 100.0))):
+        variable = tnf.EagerRuntime().variable(x)
+        tnf.sum(tnf.vmap(fn)(variable)).backward()
+        assert variable.grad is not None
+        np.testing.assert_array_equal(variable.grad, slope)
+
+
+def test_variables_that_the_function_closes_over_get_a_gradient() -> None:
+    weights = tnf.EagerRuntime().variable(np.ones(3))
+    tnf.sum(tnf.vmap(lambda row: row * weights)(np.full((2, 3), 5.0))).backward()
+    assert weights.grad is not None
+    np.testing.assert_array_equal(weights.grad, [10.0, 10.0, 10.0])

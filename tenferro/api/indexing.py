@@ -393,8 +393,14 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Any:
 
 
 def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Any:
-    """y[.., i, ..] = x[.., indices[.., i, ..], ..] along `axis`, other axes broadcast together."""
+    """y[.., i, ..] = x[.., indices[.., i, ..], ..] along `axis`, other axes broadcast together.
+
+    Raises:
+        DTypeError: indices that are no integers.
+    """
     x, indices = as_operand(x), as_operand(indices)
+    if not spec_of(indices).dtype.is_integer:
+        raise DTypeError(f"take_along_axis: indices are integers, got {spec_of(indices)}")
     axis = normalize_axis("take_along_axis", axis, len(x.shape))
     rank = len(x.shape)
     shape = list(x.shape)

@@ -161,10 +161,15 @@ def _matrix(name: str, x: Any) -> Any:
 
 def _square(name: str, x: Any) -> Any:
     x = _matrix(name, x)
+    _require_square(name, x)
+    return x
+
+
+def _require_square(name: str, x: Any) -> None:
+    _require_matrix(name, x)
     rows, columns = x.shape[-2:]
     if isinstance(rows, int) and isinstance(columns, int) and rows != columns:
         raise ShapeError(f"{name}: needs square matrices, got {spec_of(x)}")
-    return x
 
 
 def _identity(like: Any, n: int | None = None) -> Any:
@@ -645,13 +650,11 @@ def matrix_power(x: Any, n: int, /) -> Any:
     """X multiplied by itself n times, by squaring; the inverse for negative n.
 
     Raises:
+        ShapeError: matrices that are not square.
         InvalidConfigError: n is no integer.
     """
-    x = (
-        _square("matrix_power", as_operand(x))
-        if spec_of(as_operand(x)).dtype.is_inexact
-        else as_operand(x)
-    )
+    x = as_operand(x)
+    _require_square("matrix_power", x)
     if isinstance(n, bool) or not hasattr(n, "__index__"):
         raise InvalidConfigError(f"matrix_power: n is an integer, got {n!r}")
     n = n.__index__()

@@ -247,6 +247,8 @@ def _clip(
 
 
 def _round(a: Any, decimals: Any = 0, out: Any = NONE) -> Any:
+    if not isinstance(decimals, int | np.integer):
+        raise InvalidConfigError(f"np.round: decimals is an integer, got {decimals!r}")
     a = as_operand(a)
     dtype = spec_of(a).dtype
     if dtype.is_bool:
@@ -340,7 +342,9 @@ def _pad(
 
 
 def _angle(z: Any, deg: bool = False) -> Any:
-    angle = elementwise.angle(z)
+    z = as_operand(z)
+    # np.angle writes arctan2(0, z), where 0 is an int64 beside bools.
+    angle = elementwise.angle(convert(z, DType.F64) if spec_of(z).dtype.is_bool else z)
     return elementwise.multiply(angle, 180 / math.pi) if deg else angle
 
 

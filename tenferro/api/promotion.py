@@ -57,6 +57,8 @@ def result_type(*operands: Any) -> DType:
 
     >>> result_type(np.float32(1), 2.0), result_type(np.int8(1), 2), result_type(np.int32(1), 2.0)
     (DType.F32, DType.I8, DType.F64)
+    >>> result_type(np.float32(1), 2j), result_type(np.int8(1), 2j)
+    (DType.C32, DType.C64)
 
     Raises:
         DTypeError: nothing to decide by.
@@ -77,7 +79,7 @@ def result_type(*operands: Any) -> DType:
         return _DEFAULT[weak]
     if not weak or _RANK[weak] <= _RANK[strong.kind]:
         return strong
-    if weak == "c":
+    if weak == "c" and strong.is_inexact:
         return strong.complex
     return _DEFAULT[weak]
 

@@ -7,7 +7,7 @@ the occasion, arrays become its arguments, and programs of it are run at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,13 @@ from tenferro.graph import Alias, ArgumentBuilder, Graph, GraphBuilder, Mark, Op
 from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec, TreeDef, flatten, leaf_paths, unflatten
 
-__all__ = ["Stage", "checked_leaves", "normalize_argnums"]
+__all__ = [
+    "Stage",
+    "checked_leaves",
+    "normalize_argnums",
+    "noted_run",
+    "noting_runtime",
+]
 
 
 def normalize_argnums(name: str, argnums: Any, args: Sequence[Any]) -> tuple[int, ...]:
@@ -297,10 +303,8 @@ class Stage:
         runtime = self.noted_by(extra)
         if runtime is not None:
             stand_ins, outputs = make()
-            region = region_of(self.graph, 0, outputs)
             known = dict(zip([*given, *stand_ins], arrays, strict=True))
-            operands = [known[value] for value in region.frontier]
-            return list(runtime.noted(region, self.graph.types, operands))
+            return noted_run(runtime, self.graph, known, outputs)
 
         def program() -> GraphProgram:
             stand_ins, outputs = make()
@@ -313,10 +317,8 @@ class Stage:
         """The runtime of tracked eager tensors that this graph is run on, if it has marks, which a program
         would lose; None otherwise.
         """
-        if not self.graph.marked:
-            return None
         arrays = [*self.leaves, *[array for _, array in self._captured()], *extra]
-        return next((x.runtime for x in arrays if getattr(x, "is_tracked", False)), None)
+        return noting_runtime(self.graph, arrays)
 
     def _captured(self) -> list[tuple[int, Any]]:
         """Arrays that the function met, and the values that stand for them."""
@@ -345,6 +347,24 @@ class Stage:
             for leaves, treedef, _ in self.parts
         )
         return trees[0] if self.single else trees
+
+
+def noting_runtime(graph: Graph, arrays: Sequence[Any]) -> Any:
+    """The runtime of the tracked eager tensors among these, if the graph has marks, which a program would
+    lose; None otherwise.
+    """
+    if not graph.marked:
+        return None
+    return next((x.runtime for x in arrays if getattr(x, "is_tracked", False)), None)
+
+
+def noted_run(
+    runtime: Any, graph: Graph, arguments: Mapping[int, Any], outputs: Sequence[int]
+) -> list[Any]:
+    """The outputs of this graph, noted by the runtime as one operation with its marks."""
+    region = region_of(graph, 0, outputs)
+    operands = [arguments[value] for value in region.frontier]
+    return list(runtime.noted(region, graph.types, operands))
 
 
 def _fits(spec: TensorSpec, wanted: TensorSpec) -> bool:

@@ -8,12 +8,14 @@ from typing import Any
 
 from tenferro.ad import AdContext, batch_all
 from tenferro.api.axes import normalize_axis
-from tenferro.api.compile import GraphCompiler, output_value
+from tenferro.api.compile import output_value
 from tenferro.api.manipulation import moveaxis
+from tenferro.api.stage import noted_run, noting_runtime
 from tenferro.api.tensor import TracedTensor, value_in
 from tenferro.api.tracing import current_builder, tracing
-from tenferro.errors import ArityError, InvalidConfigError, ShapeError
+from tenferro.errors import ArityError, InvalidConfigError, ShapeError, TenferroError
 from tenferro.exec.dispatch import as_operand, spec_of
+from tenferro.graph import ArgumentBuilder, Graph, line_of
 from tenferro.program import BoundedCache, CacheStats, GraphProgram
 from tenferro.types import TensorSpec, flatten, leaf_paths, prefix_leaves, unflatten
 
@@ -35,7 +37,8 @@ def vmap(
             A number is for all, a tuple has one entry per argument, and an entry may be a tree that is
             a prefix of the argument's.
         out_axes: where the axis goes in each result, likewise a prefix of the result.
-        cache_size: how many programs are kept, least recently used dropped first.
+        cache_size: how many programs are kept, least recently used dropped first. `fn` is called each
+            time, and equal graphs share a program; `jit(vmap(fn))` calls it once.
         context: whose rules have the `batch_rule` of extension families, beside those of the package.
 
     Raises:
@@ -69,7 +72,7 @@ class _Mapped:
         self._fn = fn
         self._in_axes = in_axes
         self._out_axes = out_axes
-        self._compiler = GraphCompiler()
+        self._name = getattr(fn, "__name__", "vmap")
         self._context = context
         self._programs: BoundedCache[GraphProgram] = BoundedCache(size)
 
@@ -96,15 +99,30 @@ class _Mapped:
         )
         if builder is not None:
             return self._placed(self._written(builder, moved, specs, axes, tree, size))
-        key = (tree, tuple(axes), size, tuple([(spec.shape, spec.dtype) for spec in specs]))
-        program = self._programs.get(key, lambda: self._program(moved, specs, axes, tree, size))
-        return self._placed(program.run(*moved))
+        return self._placed(self._run(moved, specs, axes, tree, size))
 
-    def _program(self, moved: Any, specs: Any, axes: Any, tree: Any, size: Any) -> GraphProgram:
-        def written(*tensors: Any) -> Any:
-            return self._written(tensors[0].builder, tensors, specs, axes, tree, size)
+    def _run(self, moved: Any, specs: Any, axes: Any, tree: Any, size: Any) -> Any:
+        """Traced anew, because what `fn` closes over may have changed; equal traces share a program."""
+        builder = ArgumentBuilder(Graph())
+        builder.caches = self._context.extension_caches
+        graph = builder.graph
+        inputs = [graph.add_input(spec_of(x)) for x in moved]
+        tensors = [TracedTensor(builder, value) for value in inputs]
+        try:
+            result = self._written(builder, tensors, specs, axes, tree, size)
+        except TenferroError as error:
+            raise error.at(str(line_of(error.__traceback__) or "")) from None
+        leaves, out_tree = flatten(result)
+        outputs = [leaf.value for leaf in leaves]
+        arguments = dict(zip(inputs, moved, strict=True)) | dict(builder.arguments.values())
+        runtime = noting_runtime(graph, list(arguments.values()))
+        if runtime is not None:
+            return unflatten(out_tree, noted_run(runtime, graph, arguments, outputs))
 
-        return self._compiler.compile(written, *moved)
+        program = GraphProgram.from_graph(graph, outputs, inputs=list(arguments), name=self._name)
+        key = (program.instructions, program.types, program.output_slots)
+        kept = self._programs.get(key, lambda: program)
+        return unflatten(out_tree, kept.run(*arguments.values()))
 
     def _written(
         self, builder: Any, moved: Any, specs: Any, axes: Any, tree: Any, size: Any

@@ -430,13 +430,13 @@ class _Writer:
             self.lookers[slot] = 1
         for slot in dying:
             self._die(slot)
-        arguments = ", ".join([self._name(slot) for slot in takes])
+        arguments = [self._name(slot) for slot in takes]
         if any([self._has_place(slot) for slot in group.gives]):
             places = [
                 self._place(slot) if self._has_place(slot) else "None" for slot in group.gives
             ]
-            arguments += f", into=[{', '.join(places)}]"
-        return self.locals.statement(group.makes, f"{name}({arguments})", dying)
+            arguments.append(f"into=[{', '.join(places)}]")
+        return self.locals.statement(group.makes, f"{name}({', '.join(arguments)})", dying)
 
     def _line(self, position: int) -> str:
         """One instruction: the call, and the names that die with it."""

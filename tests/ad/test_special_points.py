@@ -100,6 +100,30 @@ def test_derivatives_to_third_order(name: str) -> None:
                 assert got == pytest.approx(right, rel=1e-11, abs=5e-15), (x, order, transform)
 
 
+ODD: dict[str, tuple[Function, Callable[[float], float]]] = {
+    "tanh": (tnf.tanh, lambda x: -2 * np.tanh(x) / np.cosh(x) ** 2),
+    "atan": (tnf.atan, lambda x: -2 * x / (1 + x * x) ** 2),
+    "asin": (tnf.asin, lambda x: x / (1 - x * x) ** 1.5),
+    "acos": (tnf.acos, lambda x: -x / (1 - x * x) ** 1.5),
+    "atanh": (tnf.atanh, lambda x: 2 * x / (1 - x * x) ** 2),
+    "asinh": (tnf.asinh, lambda x: -x / (1 + x * x) ** 1.5),
+    "erf": (tnf.erf, lambda x: -4 * x / np.sqrt(np.pi) * np.exp(-x * x)),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "float64"])
+def test_second_derivatives_that_are_odd_keep_their_digits_near_zero(name: str, dtype: str) -> None:
+    fn, definition = ODD[name]
+    eps = float(tnf.finfo(dtype).eps)
+    for exponent in (-12, -9, -7, -4, -2):
+        x = np.asarray(-(1.25 * 2.0**exponent), tnf.DType.of(dtype).dtype)
+        for slope in (forward(fn, 2), reverse(fn, 2), forward(reverse(fn, 1), 1)):
+            assert float(slope(x)) == pytest.approx(definition(float(x)), rel=8 * eps, abs=0), (
+                exponent
+            )
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_the_first_derivative_of_tanh_is_right_to_a_few_ulps(dtype: str) -> None:
     x = np.linspace(-40, 40, 2001).astype(dtype)

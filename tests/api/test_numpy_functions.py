@@ -109,7 +109,7 @@ CALLS: dict[Any, list[Call]] = {
     ],
     **each(np.round, np.around, calls=[Call(M * 5), Call(M, 1), Call(M * 999, -2), Call(K), Call(K, 1), Call(M.astype("f4"), decimals=2), Call(C, 1)]),
     np.where: [Call(MASK, M, N), Call(K, M, 0.0), Call(MASK, 1, M.astype("f4")), Call(MASK)],
-    np.angle: [Call(C), Call(M), Call(C, True), Call(C, deg=False), Call(C.astype("c8"), deg=True)],
+    np.angle: [Call(C), Call(M), Call(C, True), Call(C, deg=False), Call(C.astype("c8"), deg=True), Call(MASK), Call(K.astype("i1"))],
     np.real: [Call(C), Call(M)], np.imag: [Call(C), Call(M)],
     np.linspace: [
         Call(V[0], 2.0, 5), Call(V, W), Call(V, W, 3, False), Call(V, 1.0, num=4, endpoint=True, dtype="float32"),
@@ -361,6 +361,35 @@ def test_what_cannot_be_had_names_function_and_argument(name: str) -> None:
         tnf.compile(function, M)
     with pytest.raises(errors.UnsupportedError, match=message + ".*is tracked.*detach"):
         function(RT.variable(M))
+
+
+REFUSED_BY_NUMPY: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
+    "places that are no integers": (lambda x: np.take_along_axis(x, M[:1] + 0.5, 1), errors.DTypeError, "take_along_axis: indices are integers, got f64"),
+    "places that are bools": (lambda x: np.take_along_axis(x, MASK, 1), errors.DTypeError, "indices are integers, got bool"),
+    "half a decimal": (lambda x: np.round(x, 0.5), errors.InvalidConfigError, "np.round: decimals is an integer, got 0.5"),
+    "a power of no square": (lambda x: np.linalg.matrix_power(x.astype("int8"), 0), errors.ShapeError, "needs square matrices, got i8"),
+    "a power of a vector": (lambda x: np.linalg.matrix_power(x[0].astype("int8"), 2), errors.ShapeError, "matrix_power"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED_BY_NUMPY)
+def test_what_numpy_refuses_is_refused(name: str) -> None:
+    function, kind, message = REFUSED_BY_NUMPY[name]
+    with pytest.raises((TypeError, IndexError, ValueError, np.linalg.LinAlgError)):
+        function(M)
+    for refused in (lambda: tnf.compile(function, M), lambda: function(RT.constant(M))):
+        with pytest.raises(kind, match=message):
+            refused()
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int64", "float16", "float32"])
+def test_python_numbers_promote_as_numpys(dtype: str) -> None:
+    x = np.ones(2, dtype)
+    for number in (2.5, 0.1j, 1, True):
+        wanted = x * number
+        for y in (tnf.jit(lambda x, n=number: x * n)(x), (RT.constant(x) * number).numpy()):
+            assert y.dtype == wanted.dtype
+            np.testing.assert_array_equal(y, wanted)
 
 
 @pytest.mark.parametrize(
