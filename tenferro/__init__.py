@@ -38,6 +38,7 @@ from tenferro.api.custom import checkpoint, custom_jvp, custom_vjp, stop_gradien
 from tenferro.api.tensor import TracedTensor
 from tenferro.api.vmap import vmap
 from tenferro.dims import DimExpr, SymDim
+from tenferro.errors import TenferroError
 from tenferro.exec import GraphExecutor
 from tenferro.exec.extensions import install_default_runtimes
 from tenferro.extension.registration import install_default_families
@@ -122,6 +123,7 @@ __all__ = [
     "GraphProgram",
     "StdTensorOp",
     "SymDim",
+    "TenferroError",
     "TensorSpec",
     "TracedTensor",
     "check_grads",
