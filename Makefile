@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export OPENBLAS_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test oldest oldest-environment lint types sweep portability platforms bench suite coverage docs pictures fuzz clean
+.PHONY: help demo test oldest oldest-environment lint types sweep portability platforms bench suite coverage docs pictures fuzz hostile clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -79,6 +79,11 @@ pictures: $(STAMP) ## draw docs/images anew, with Chromium
 
 fuzz: $(STAMP) ## ten minutes of random programs on both paths
 	$(BIN)/tenferro fuzz --minutes 10
+
+MUTANTS := 20000
+SEED := 0
+hostile: $(STAMP) ## damaged files of every kind, read in children; goes on where it was ended; SEED=1 are others
+	$(BIN)/python -m tools.hostile --mutants $(MUTANTS) --seed $(SEED)
 
 # At one level of XLA's optimisation; the sweep has another, of the same samples.
 coverage: $(STAMP) ## run what fills the ledger of `tenferro coverage`, and write it and docs/coverage.md

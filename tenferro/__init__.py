@@ -40,6 +40,7 @@ from tenferro.api.jit import disable_jit, jit
 from tenferro.api.tensor import TracedTensor
 from tenferro.api.vmap import vmap
 from tenferro.dims import DimExpr, SymDim
+from tenferro.errors import TenferroError
 from tenferro.exec import GraphExecutor
 from tenferro.exec.extensions import install_default_runtimes
 from tenferro.extension.registration import install_default_families
@@ -124,6 +125,7 @@ __all__ = [
     "GraphProgram",
     "StdTensorOp",
     "SymDim",
+    "TenferroError",
     "TensorSpec",
     "TracedTensor",
     "check_grads",

@@ -1,24 +1,75 @@
-"""Files that are whole or not there: written beside their place, and renamed."""
+"""Files: regular ones are read, and written ones are whole or not there."""
 
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
+import stat
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-__all__ = ["replacing"]
+from tenferro.errors import InvalidConfigError
+
+__all__ = ["content_of", "reading", "replacing"]
 
 
 @contextmanager
-def replacing(path: Any) -> Generator[BinaryIO]:
+def reading(path: Any) -> Generator[BinaryIO]:
+    """A regular file to read from; a pipe or a device, which might never end, is not waited for.
+
+    Raises:
+        InvalidConfigError: a folder, a pipe, a device, a socket; a name that is too long, links in a circle.
+        OSError: a file that is not there, or that may not be read.
+
+    >>> with reading(__file__) as file:
+    ...     len(file.read(3))
+    3
+    """
+    try:
+        # Without O_NONBLOCK, opening a pipe waits for whoever writes to it.
+        handle = os.open(
+            path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        )
+    except (FileNotFoundError, PermissionError):
+        raise
+    except ValueError as error:  # a zero byte in the name
+        raise InvalidConfigError(f"{path!r:.80} is not read: {error}") from None
+    except OSError as error:
+        raise InvalidConfigError(f"{path} is not read: {error.strerror}") from None
+    try:
+        mode = os.fstat(handle).st_mode
+        if not stat.S_ISREG(mode):
+            what = "a folder" if stat.S_ISDIR(mode) else "a pipe, a device or a socket"
+            raise InvalidConfigError(f"{path} is {what}, and no file")
+    except BaseException:
+        os.close(handle)
+        raise
+    with os.fdopen(handle, "rb") as file:
+        yield file
+
+
+def content_of(path: Any) -> bytes:
+    """Everything in a regular file.
+
+    Raises:
+        InvalidConfigError, OSError: as `reading`.
+    """
+    with reading(path) as file:
+        return file.read()
+
+
+@contextmanager
+def replacing(path: Any, mode: int = 0o666) -> Generator[BinaryIO]:
     """A file to write to; it takes the place of `path` when the block ends, and goes if it fails.
+
+    A new file has `mode` as the umask leaves it, one that takes another's place has that one's.
 
     Raises:
         OSError: a folder that is not there, a full disk, or no right to write.
 
+    >>> import tempfile
     >>> target = os.path.join(tempfile.mkdtemp(), "notes")
     >>> with replacing(target) as file:
     ...     _ = file.write(b"whole")
@@ -26,11 +77,15 @@ def replacing(path: Any) -> Generator[BinaryIO]:
     (b'whole', 1)
     """
     target = Path(path)
-    handle, beside = tempfile.mkstemp(prefix=target.name[:40], suffix=".part", dir=target.parent)
+    beside = target.with_name(f"{target.name[:40]}.{secrets.token_hex(8)}.part")
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    handle = os.open(beside, flags, mode)
     try:
         with os.fdopen(handle, "wb") as file:
+            with suppress(FileNotFoundError):
+                beside.chmod(stat.S_IMODE(target.stat().st_mode))
             yield file
         os.replace(beside, target)
     except BaseException:
-        Path(beside).unlink(missing_ok=True)
+        beside.unlink(missing_ok=True)
         raise

@@ -110,7 +110,7 @@ class CompileCache:
     def store(self, key: str, executable: bytes) -> None:
         """Keep an executable; what the disk refuses is counted."""
         try:
-            with replacing(self._path(key)) as file:
+            with replacing(self._path(key), mode=0o600) as file:
                 file.write(MAGIC + _digest(executable) + executable)
         except OSError:
             self._count("failed_writes")

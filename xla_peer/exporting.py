@@ -14,6 +14,7 @@ import tenferro
 from lowering import PLATFORMS, StableHloModule, lower_to_stablehlo, mlir_bindings
 from tenferro.ad import AdContext
 from tenferro.errors import DTypeError, InvalidConfigError, TenferroError
+from tenferro.files import content_of
 from tenferro.interruption import is_interruption
 from tenferro.program import GraphProgram, hoist_constants
 from tenferro.types import DType, TensorSpec, flatten, unflatten
@@ -258,7 +259,7 @@ def _vectors(path: Any, manifest: Manifest) -> bytes:
     if not manifest.vectors:
         return b""
     place = vectors_path(path)
-    content = Path(place).read_bytes()
+    content = content_of(place)
     if hashlib.sha256(content).hexdigest() != manifest.vectors:
         raise InvalidConfigError(f"load: {place} is not the file this was exported with")
     return content

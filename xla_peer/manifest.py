@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tenferro.dims import Guard, parse_dim
+from lowering import PLATFORMS
+from tenferro.dims import Guard, load_guards, save_guards
 from tenferro.errors import InvalidConfigError, TenferroError
 from tenferro.interruption import is_interruption
 from tenferro.types import TensorSpec, TreeDef, load_tree, save_tree
@@ -76,10 +77,7 @@ class Manifest:
             "in_tree": save_tree(self.in_tree),
             "out_tree": save_tree(self.out_tree),
             "constants": [[item.name, str(item.spec), item.digest] for item in self.constants],
-            "guards": [
-                [str(guard.lhs), guard.relation, str(guard.rhs), guard.reason, guard.source]
-                for guard in self.guards
-            ],
+            "guards": save_guards(self.guards),
             "versions": dict(self.versions),
             "vectors": self.vectors,
             "has_gradient": self.has_gradient,
@@ -119,9 +117,14 @@ class Manifest:
             tuple((str(name), TensorSpec.parse(spec)) for name, spec in document[part])
             for part in ("inputs", "outputs")
         )
+        platforms = document["platforms"]
+        if not isinstance(platforms, list) or not platforms or set(platforms) - set(PLATFORMS):
+            raise InvalidConfigError(
+                f"artifact: platforms are some of {', '.join(PLATFORMS)}, got {platforms!r:.80}"
+            )
         return cls(
             name=str(document["name"]),
-            platforms=tuple(map(str, document["platforms"])),
+            platforms=tuple(platforms),
             linalg=str(document["linalg"]),
             inputs=inputs,
             outputs=outputs,
@@ -131,10 +134,7 @@ class Manifest:
                 Constant(str(name), TensorSpec.parse(spec), str(digest))
                 for name, spec, digest in document["constants"]
             ),
-            guards=tuple(
-                Guard(parse_dim(lhs), str(relation), parse_dim(rhs), str(reason), source)
-                for lhs, relation, rhs, reason, source in document["guards"]
-            ),
+            guards=load_guards(document["guards"]),
             versions={str(key): str(value) for key, value in document["versions"].items()},
             vectors=str(document.get("vectors", "")),
             has_gradient=bool(document.get("has_gradient", False)),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import zipfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,12 +11,15 @@ from typing import Any
 import numpy as np
 
 import tenferro
+from tenferro.archives import Archive, opened_archive
 from tenferro.errors import InvalidConfigError
+from tenferro.files import reading
 from tenferro.types import DType
 from xla_peer import pjrt
 
 __all__ = [
     "SUFFIXES",
+    "Arrays",
     "archived",
     "constants_path",
     "digest_of",
@@ -66,19 +68,30 @@ def restored(array: Any, dtype: DType) -> Any:
 
 
 @contextmanager
-def archived(source: Any, largest: int, what: str) -> Generator[Any]:
+def archived(path: Any, largest: int, what: str) -> Generator[Arrays]:
     """The arrays of an archive that unpacks to no more than `largest` bytes; nothing is unpickled.
 
     Raises:
-        InvalidConfigError: it would unpack to more.
-        whatever zipfile and NumPy raise over a file that is no archive.
+        InvalidConfigError: it would unpack to more, or is no regular file.
+        whatever zipfile raises over a file that is no archive.
     """
-    with zipfile.ZipFile(source) as archive:
-        total = sum(member.file_size for member in archive.infolist())
-    if total > largest:
-        raise InvalidConfigError(f"{what} unpacks to {total} bytes, at most {largest}")
-    with np.load(source, allow_pickle=False) as file:
-        yield file
+    with reading(path) as file, opened_archive(file, what, largest) as archive:
+        yield Arrays(archive)
+
+
+class Arrays:
+    """The arrays of an archive by name.
+
+    Attributes:
+        names: of the arrays, in the archive's order.
+    """
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+        self.names = [name[:-4] for name in archive.names if name.endswith(".npy")]
+
+    def __getitem__(self, name: str) -> Any:
+        return self._archive.array(name)
 
 
 def installed_versions() -> dict[str, str]:

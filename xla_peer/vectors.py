@@ -13,18 +13,16 @@ from typing import Any
 
 import numpy as np
 
+from tenferro.archives import SMALL, opened_archive
 from tenferro.errors import InvalidConfigError, TenferroError
 from tenferro.interruption import is_interruption
 from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec, flatten, unflatten
 from xla_peer.parity.check import limits
 from xla_peer.parity.comparison import Allowance, Alternatives
-from xla_peer.storage import archived, restored, stored
+from xla_peer.storage import Arrays, restored, stored
 
 __all__ = ["TestVector", "read_vectors", "vectors_of", "vectors_path", "write_vectors"]
-
-LARGEST = 1 << 31
-"""Bytes that a file of vectors may unpack to."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,9 @@ def write_vectors(vectors: Sequence[TestVector], seed: int, versions: Any) -> by
         json.dumps({"cases": len(vectors), "seed": seed, "versions": dict(versions)})
     )
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)
+    # What is large is not compressed, since what unpacks to far more than its file is not read.
+    is_small = sum([array.nbytes for array in arrays.values()]) < SMALL // 2
+    (np.savez_compressed if is_small else np.savez)(buffer, **arrays)
     return buffer.getvalue()
 
 
@@ -85,15 +85,19 @@ def read_vectors(
         InvalidConfigError: a file that holds none, or others.
     """
     try:
-        with archived(io.BytesIO(content), LARGEST, "vectors: the file") as file:
+        with opened_archive(io.BytesIO(content), "vectors: the file") as archive:
+            file = Arrays(archive)
             about = json.loads(str(file["about"]))
+            cases = int(about["cases"])
+            if not 0 <= cases <= len(file.names):
+                raise InvalidConfigError(f"vectors: {cases} cases in {len(file.names)} arrays")
             vectors = tuple(
                 TestVector(
                     _leaves(file, number, "inputs", inputs),
                     _leaves(file, number, "outputs", outputs),
                     tuple([_allowance(file, number, i, y) for i, y in enumerate(outputs)]),
                 )
-                for number in range(int(about["cases"]))
+                for number in range(cases)
             )
     except TenferroError:
         raise
@@ -116,7 +120,7 @@ def _leaves(file: Any, number: int, part: str, specs: Sequence[TensorSpec]) -> t
 
 def _allowance(file: Any, number: int, place: int, spec: TensorSpec) -> Allowance:
     limit = file[f"{number}.limits.{place}"]
-    if f"{number}.places.{place}" not in file.files:
+    if f"{number}.places.{place}" not in file.names:
         return Allowance(limit)
     values = restored(file[f"{number}.values.{place}"], spec.dtype)
     return Allowance(limit, Alternatives(file[f"{number}.places.{place}"], values))

@@ -36,7 +36,7 @@ from tenferro.exec.dispatch import PYTHON_SCALARS, apply_all, as_operand, is_tra
 from tenferro.graph import BodyBuilder, line_of
 from tenferro.ops.control import Cond, ControlOp, Scan, While
 from tenferro.ops.elementwise import Clamp, Convert
-from tenferro.program import Subprogram
+from tenferro.program import Subprogram, require_depth
 from tenferro.types import DType, TensorSpec, TreeDef, flatten, leaf_paths, unflatten
 
 __all__ = ["associative_scan", "cond", "fori_loop", "map", "scan", "switch", "while_loop"]
@@ -55,10 +55,8 @@ class _Body:
     def __init__(self, name: str, fn: Any, specs: Sequence[TensorSpec], tree: TreeDef) -> None:
         if not callable(fn):
             raise InvalidConfigError(f"{name}: expected a function, got {fn!r:.60}")
-        self.builder = BodyBuilder()
-        surroundings = current_builder()
-        if surroundings is not None:
-            self.builder.caches = surroundings.caches
+        self.builder = BodyBuilder(current_builder())
+        require_depth(name, self.builder.depth)
         graph = self.builder.graph
         self.inputs = [graph.add_input(spec) for spec in specs]
         tensors = [TracedTensor(self.builder, value) for value in self.inputs]

@@ -12,7 +12,8 @@ Source: Array API standard 2024.12, section "Creation functions".
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,12 @@ from tenferro.api.manipulation import concat, expand_dims, stack
 from tenferro.api.promotion import broadcast_to, convert, promote, result_type
 from tenferro.api.tracing import current_builder
 from tenferro.dims import SymDim, dim_max, is_static
-from tenferro.errors import DTypeError, InvalidConfigError, NonStaticShapeError
+from tenferro.errors import (
+    BackendFailureError,
+    DTypeError,
+    InvalidConfigError,
+    NonStaticShapeError,
+)
 from tenferro.exec.dispatch import (
     apply,
     as_operand,
@@ -144,6 +150,7 @@ def full(
 
     Raises:
         ShapeError: a negative extent, or one that is no integer.
+        BackendFailureError: more than memory holds, more than 64 axes.
         NonStaticShapeError: a symbolic extent, outside a trace and without `like`.
 
     >>> full((2, 2), 7)
@@ -157,10 +164,20 @@ def full(
         value = convert(value, DType.of(dtype))
     shape = TensorSpec(shape, spec_of(value).dtype).shape
     if all(map(is_static, shape)) and like is None and not is_traced(value):
-        return np.full(shape, value)
+        with _allocating("full", TensorSpec.of(shape, spec_of(value).dtype)):
+            return np.full(shape, value)
     if is_traced(value) or like is not None:
         return broadcast_to(beside(like, value), shape)
     return broadcast_to(_in_trace("full", shape, lambda builder: builder.constant(value)), shape)
+
+
+@contextmanager
+def _allocating(name: str, what: Any) -> Generator[None]:
+    """NumPy's word for what it cannot hold, in memory or by its axes, as an error with a name."""
+    try:
+        yield
+    except (MemoryError, ValueError, OverflowError) as error:
+        raise BackendFailureError(f"{name}: {what}: {error}") from None
 
 
 def _in_trace(name: str, shape: tuple[Any, ...], make: Callable[[GraphBuilder], int]) -> Any:
@@ -242,7 +259,8 @@ def arange(
             )
         counts = _counts("arange", (dim_max((stop - start + step - 1) // step, 0),), 0)
         return convert(counts * step + start, DType.I64 if dtype is None else DType.of(dtype))
-    array = np.arange(*numbers)
+    with _allocating("arange", f"{start} to {stop} by {step}"):
+        array = np.arange(*numbers)
     if is_traced(start) or is_traced(step):
         next_one = subtract(add(start, step), start)
         array = add(start, multiply(next_one, np.arange(array.size, dtype=array.dtype)))
@@ -288,7 +306,8 @@ def linspace(
     if is_traced(start) or is_traced(stop):
         points: Any = _spaced(start, stop, num, endpoint)
     else:
-        points = np.linspace(start, stop, num, endpoint=endpoint)
+        with _allocating("linspace", f"{num} points"):
+            points = np.linspace(start, stop, num, endpoint=endpoint)
     if dtype is not None:
         to = DType.of(dtype)
         points = convert(floor(points) if to.is_integer else points, to)
@@ -327,7 +346,9 @@ def eye(
         ones_where = rows + k == _counts("eye", shape, 1)
         return convert(ones_where, DType.F64 if dtype is None else DType.of(dtype))
     dtype = DType.of(np.float64 if dtype is None else dtype).dtype
-    return beside(like, np.eye(n_rows, n_cols, k, dtype=dtype))
+    with _allocating("eye", f"{n_rows} by {n_rows if n_cols is None else n_cols}"):
+        array = np.eye(n_rows, n_cols, k, dtype=dtype)
+    return beside(like, array)
 
 
 def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Any]:

@@ -15,7 +15,7 @@ from tenferro.dims.extent import (
     extent_of,
     is_exact,
 )
-from tenferro.dims.guards import Guard, GuardLog
+from tenferro.dims.guards import Guard, GuardLog, load_guards, save_guards
 from tenferro.dims.polynomial import at_least, dim_max, dim_min, is_static, product
 from tenferro.dims.symdim import Dim, InputAxis, Symbol, SymDim, parse_dim
 
@@ -39,7 +39,9 @@ __all__ = [
     "extent_of",
     "is_exact",
     "is_static",
+    "load_guards",
     "parse_dim",
     "product",
     "resolve_shape",
+    "save_guards",
 ]

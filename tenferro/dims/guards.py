@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tenferro.dims.extent import Extent, UpperBound, is_exact
-from tenferro.dims.symdim import Dim
-from tenferro.errors import GuardError
+from tenferro.dims.symdim import Dim, parse_dim
+from tenferro.errors import GuardError, InvalidConfigError
 
-__all__ = ["Guard", "GuardLog", "RELATIONS"]
+__all__ = ["RELATIONS", "Guard", "GuardLog", "load_guards", "save_guards"]
+
+MOST_GUARDS = 100_000
+"""In a file."""
 
 RELATIONS: Mapping[str, Any] = {
     "==": lambda lhs, rhs: lhs == rhs,
@@ -49,6 +52,37 @@ class Guard:
 
     def __str__(self) -> str:
         return f"{self.lhs} {self.relation} {self.rhs}  ({self.reason})"
+
+
+def save_guards(guards: Iterable[Guard]) -> list[Any]:
+    """The guards in JSON."""
+    return [
+        [str(guard.lhs), guard.relation, str(guard.rhs), guard.reason, guard.source]
+        for guard in guards
+    ]
+
+
+def load_guards(saved: Sequence[Any]) -> tuple[Guard, ...]:
+    """What `save_guards` was given.
+
+    Raises:
+        InvalidConfigError: an unknown relation, sides that are no extents, too many.
+
+    >>> load_guards([["n", "==", "m*2", "Add: axis 0", None]])
+    (Guard(lhs=n, relation='==', rhs=m*2, reason='Add: axis 0', source=None),)
+    """
+    if len(saved) > MOST_GUARDS:
+        raise InvalidConfigError(f"load: {len(saved)} guards, at most {MOST_GUARDS}")
+    return tuple([_loaded(*entry) for entry in saved])
+
+
+def _loaded(lhs: str, relation: str, rhs: str, reason: str, source: str | None) -> Guard:
+    if relation not in RELATIONS:
+        raise InvalidConfigError(
+            f"load: a guard's relation is one of {', '.join(RELATIONS)}, got {relation!r:.60}"
+        )
+    place = None if source is None else str(source)
+    return Guard(parse_dim(lhs), relation, parse_dim(rhs), str(reason), place)
 
 
 class GuardLog:

@@ -1,100 +1,161 @@
-"""Reading extents as they are printed: shunting-yard over `+ - * // % ^ min max`."""
+"""Reading extents as they are printed: Python's own parser, and a walk over the few nodes it may give.
+
+The text may come from a file of unknown origin. Its nesting is bounded before Python reads it, the work
+in proportion to its length, and what comes out by the limits of the algebra.
+"""
 
 from __future__ import annotations
 
+import ast
+import operator
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tenferro.dims.polynomial import dim_max, dim_min
+from tenferro.dims.polynomial import (
+    DEEPEST,
+    HIGHEST_DEGREE,
+    LARGEST_BITS,
+    cost,
+    dim_max,
+    dim_min,
+    total,
+)
 from tenferro.dims.symdim import Dim, SymDim
-from tenferro.errors import InvalidConfigError
+from tenferro.errors import InvalidConfigError, TenferroError
 
 __all__ = ["parse"]
 
-_TOKEN = re.compile(r"\s*(?:(\d+)|x(\d+)\.(\d+)|([A-Za-z_]\w*)|(//|[-+*%^(),]))")
-_RANK = {"+": 1, "-": 1, "*": 2, "//": 2, "%": 2, "neg": 3, "^": 4}
-_APPLY: Mapping[str, Callable[[Any, Any], Any]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "//": lambda a, b: a // b,
-    "%": lambda a, b: a % b,
-    "min": dim_min,
-    "max": dim_max,
+_TOKEN = re.compile(
+    r"\s*(?:x([0-9]{1,9})\.([0-9]{1,9})|(min|max)(?=\s*\()|([^\W\d]\w*)|([0-9]+)|(//|[-+*%^(),]))"
+)
+_LONGEST = 1 << 16
+"""Characters."""
+_LONGEST_NUMBER = len(str(1 << LARGEST_BITS))
+_WORK_PER_CHARACTER = 64
+"""Enough for a product of as many symbols as a degree allows."""
+_BINARY: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = {
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
 }
-_LONGEST = 10_000
+_CALLED: Mapping[str, Callable[[Any, Any], Any]] = {"min": dim_min, "max": dim_max}
 
 
 def parse(text: str) -> Dim:
     """The extent `text` prints as; see `parse_dim`."""
-    values: list[Any] = []
-    pending: list[str] = []
-
-    def reduce_once() -> None:
-        kind = pending.pop()
-        if kind == "neg":
-            values.append(-values.pop())
-        elif kind == "^":
-            power, base = values.pop(), values.pop()
-            result: Any = 1
-            for _ in range(min(int(power), _LONGEST)):
-                result = base * result
-            values.append(result)
-        else:
-            rhs, lhs = values.pop(), values.pop()
-            values.append(_APPLY[kind](lhs, rhs))
-
-    def reduce_to_parenthesis() -> None:
-        while pending[-1] != "(":
-            reduce_once()
-
     try:
-        if len(text) > _LONGEST:
-            raise ValueError(text)
-        position, operand_next = 0, True
-        text = text.strip()
-        while position < len(text):
-            match = _TOKEN.match(text, position)
-            if match is None:
-                raise ValueError(text)
-            position = match.end()
-            number, index, axis, name, sign = match.groups()
-            if sign is None and not operand_next:
-                raise ValueError(text)
-            if number is not None:
-                values.append(int(number))
-                operand_next = False
-            elif index is not None:
-                values.append(SymDim.input_axis(int(index), int(axis)))
-                operand_next = False
-            elif name in ("min", "max"):
-                pending.append(name)
-            elif name is not None:
-                values.append(SymDim(name))
-                operand_next = False
-            elif sign == "(":
-                pending.append(sign)
-            elif sign == ",":
-                reduce_to_parenthesis()
-                operand_next = True
-            elif sign == ")":
-                reduce_to_parenthesis()
-                pending.pop()
-                if pending and pending[-1] in ("min", "max"):
-                    reduce_once()
-                operand_next = False
-            else:
-                kind = "neg" if sign == "-" and operand_next else str(sign)
-                while kind != "neg" and pending and _RANK.get(pending[-1], 0) >= _RANK[kind]:
-                    reduce_once()
-                pending.append(kind)
-                operand_next = True
-        while pending:
-            reduce_once()
-        (result,) = values
-    except (ValueError, IndexError, KeyError, ZeroDivisionError):
+        source, leaves = _as_python(text)
+        return _Reader(leaves, _WORK_PER_CHARACTER * (len(text) + 4)).read(source)
+    except TenferroError:
+        raise
+    except (ValueError, SyntaxError, ZeroDivisionError, RecursionError, MemoryError):
         raise InvalidConfigError(
             f"{text[:80]!r} is not an extent, such as 12, n or n*2+1"
         ) from None
-    return result
+
+
+def _as_python(text: str) -> tuple[str, dict[str, SymDim]]:
+    """The text as a Python expression, and the leaves that its names stand for.
+
+    Names are numbered, because a symbol may be called `if`.
+    """
+    if len(text) > _LONGEST:
+        raise ValueError(text)
+    words: list[str] = []
+    leaves: dict[str, SymDim] = {}
+    position, depth, text = 0, 0, text.strip()
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        if match is None:
+            raise ValueError(text)
+        position = match.end()
+        index, axis, function, name, number, sign = match.groups()
+        if number and len(number) > _LONGEST_NUMBER:
+            raise ValueError(text)
+        depth += (sign == "(") - (sign == ")")
+        if depth > 2 * DEEPEST:
+            raise InvalidConfigError(f"{text[:80]!r}: more than {2 * DEEPEST} nested parentheses")
+        if index or name:
+            leaf = f"v{len(leaves)}"
+            leaves[leaf] = SymDim(name) if name else SymDim.input_axis(int(index), int(axis))
+            words.append(leaf)
+        else:
+            words.append("**" if sign == "^" else function or number or sign)
+    return " ".join(words), leaves
+
+
+class _Reader:
+    """Computes an expression, node by node, until the work it may take is done.
+
+    Attributes:
+        values: of each node, what sums to it, so that a sum of a thousand terms is added up once.
+    """
+
+    def __init__(self, leaves: Mapping[str, SymDim], work: int) -> None:
+        self.leaves = leaves
+        self.work = work
+        self.values: dict[ast.AST, list[Any]] = {}
+
+    def read(self, source: str) -> Dim:
+        tree = ast.parse(source, mode="eval").body
+        for node in reversed([*ast.walk(tree)]):  # operands first
+            if isinstance(node, ast.expr) and not self._is_function(node):
+                self.values[node] = self._summands(node)
+        return self._value(tree)
+
+    def _is_function(self, node: ast.expr) -> bool:
+        return isinstance(node, ast.Name) and node.id in _CALLED
+
+    def _value(self, node: ast.expr) -> Any:
+        return total(self.values.pop(node))
+
+    def _summands(self, node: ast.expr) -> list[Any]:
+        match node:
+            case ast.Constant(value=int(number)):
+                return [number]
+            case ast.Name(id=name):
+                return [self.leaves[name]]
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return [-part for part in self.values.pop(operand)]
+            case ast.BinOp(left=left, op=ast.Add() | ast.Sub() as op, right=right):
+                parts = self.values.pop(right)
+                summands = self.values.pop(left)
+                summands += parts if isinstance(op, ast.Add) else [-part for part in parts]
+                return summands
+            case ast.BinOp(left=left, op=ast.Pow(), right=right):
+                return [self._power(self._value(left), self._value(right))]
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
+                return [self._apply(_BINARY[type(op)], self._value(left), self._value(right))]
+            case ast.Call(func=ast.Name(id=name), args=[left, right], keywords=[]) if (
+                name in _CALLED
+            ):
+                return [self._apply(_CALLED[name], self._value(left), self._value(right))]
+            case _:
+                raise ValueError(type(node).__name__)
+
+    def _apply(self, function: Callable[[Any, Any], Any], lhs: Any, rhs: Any) -> Any:
+        self.work -= cost(lhs, rhs)
+        if self.work < 0:
+            raise InvalidConfigError(
+                "an extent takes more work to read than its length allows; write it as it is printed, "
+                "a sum of products"
+            )
+        result = function(lhs, rhs)
+        if isinstance(result, int) and result.bit_length() > LARGEST_BITS:
+            raise InvalidConfigError(f"a number of more than {LARGEST_BITS} bits is no extent")
+        return result
+
+    def _power(self, base: Any, power: Any) -> Any:
+        if not isinstance(power, int) or not 0 <= power <= HIGHEST_DEGREE:
+            raise InvalidConfigError(
+                f"an extent's exponent is a number from 0 to {HIGHEST_DEGREE}, got {power!s:.40}"
+            )
+        result: Any = 1
+        while power:
+            if power & 1:
+                result = self._apply(operator.mul, result, base)
+            power >>= 1
+            if power:
+                base = self._apply(operator.mul, base, base)
+        return result

@@ -13,13 +13,36 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 from tenferro.errors import ConcretizationError, InvalidConfigError
 
-__all__ = ["Operation", "Polynomial", "at_least", "dim_max", "dim_min", "is_static", "product"]
+__all__ = [
+    "DEEPEST",
+    "HIGHEST_DEGREE",
+    "LARGEST_BITS",
+    "Operation",
+    "Polynomial",
+    "at_least",
+    "cost",
+    "dim_max",
+    "dim_min",
+    "is_static",
+    "product",
+    "total",
+]
 
 Monomial = tuple[tuple[Hashable, int], ...]
+
+MOST_PARTS = 4096
+"""Terms, leaves and operations that an extent is written with."""
+MOST_WORK = 1 << 16
+"""Parts that one operation may read; see `cost`."""
+HIGHEST_DEGREE = 256
+LARGEST_BITS = 4096
+"""Of a coefficient: more than any number of elements of 64 axes."""
+DEEPEST = 40
+"""Operations inside each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +52,16 @@ class Operation:
     kind: str
     lhs: int | Polynomial
     rhs: int | Polynomial
+
+    @property
+    def parts(self) -> int:
+        """Of both sides, and the operation."""
+        return 1 + _parts(self.lhs) + _parts(self.rhs)
+
+    @property
+    def depth(self) -> int:
+        """Operations inside each other."""
+        return 1 + max(_depth(self.lhs), _depth(self.rhs))
 
     def __str__(self) -> str:
         if self.kind in ("min", "max"):
@@ -48,11 +81,21 @@ APPLY: Mapping[str, Callable[[Any, Any], Any]] = {
 
 
 class Polynomial:
-    """Shared arithmetic of `SymDim` and `DimExpr`; immutable, hashable, structurally equal."""
+    """Shared arithmetic of `SymDim` and `DimExpr`; immutable, hashable, structurally equal.
 
-    __slots__ = ("_hash", "operations", "terms")
+    Its size is bounded, since a short program, or a short file, could otherwise compute without end.
+
+    Raises:
+        InvalidConfigError: arithmetic beyond `MOST_PARTS`, `HIGHEST_DEGREE`, `LARGEST_BITS`, `DEEPEST`.
+    """
+
+    __slots__ = ("_hash", "depth", "operations", "parts", "terms")
 
     _hash: int
+    parts: int
+    """Terms, leaves and operations that it is written with."""
+    depth: int
+    """Operations inside each other."""
     terms: tuple[tuple[Monomial, int], ...]
     """((monomial, coefficient), ...) in printing order; the empty monomial is the constant."""
     operations: tuple[Operation, ...]
@@ -68,6 +111,7 @@ class Polynomial:
         if len(kept) == 1 and () in kept:
             return kept[()]
         self = object.__new__(cls)
+        self.parts, self.depth = _measured(kept)
         self.terms = tuple(sorted(kept.items(), key=_printing_order))
         self.operations = _operations_below(self.terms)
         self._hash = hash((cls.__name__, self.terms))
@@ -124,6 +168,8 @@ class Polynomial:
         terms = self._terms_of(other)
         if terms is None:
             return NotImplemented
+        if isinstance(other, Polynomial) and cost(self, other) > MOST_WORK:
+            _too_large(f"a product of {len(self.terms)} and {len(other.terms)} terms")
         result: dict[Monomial, int] = {}
         for left, a in self.terms:
             for right, b in terms.items():
@@ -261,6 +307,31 @@ class Polynomial:
 # ---- functions over int and polynomial alike ------------------------------------------------
 
 
+def cost(lhs: Any, rhs: Any) -> int:
+    """How many parts an operation on these two reads."""
+    terms = [1 if isinstance(side, int) else len(side.terms) for side in (lhs, rhs)]
+    return terms[0] * _parts(rhs) + terms[1] * _parts(lhs)
+
+
+def total(summands: Any) -> Any:
+    """The sum of extents, in one pass.
+
+    >>> from tenferro.dims import SymDim
+    >>> total([SymDim("n"), 2, SymDim("n"), -1])
+    n*2+1
+    """
+    terms: dict[Monomial, int] = {}
+    algebra: Any = None
+    for summand in summands:
+        if isinstance(summand, int):
+            terms[()] = terms.get((), 0) + summand
+            continue
+        algebra = summand
+        for monomial, value in summand.terms:
+            terms[monomial] = terms.get(monomial, 0) + value
+    return terms.get((), 0) if algebra is None else algebra._from_terms(terms)
+
+
 def is_static(dim: object) -> bool:
     """True for a plain number."""
     return isinstance(dim, int)
@@ -341,6 +412,48 @@ def _exact_quotient(lhs: Any, rhs: Any) -> Any:
             return None
         quotient[tuple((atom, power) for atom, power in powers.items() if power)] = value // factor
     return lhs._from_terms(quotient)
+
+
+def _parts(side: Any) -> int:
+    return 1 if isinstance(side, int) else side.parts
+
+
+def _depth(side: Any) -> int:
+    return 0 if isinstance(side, int) else side.depth
+
+
+def _measured(terms: Mapping[Monomial, int]) -> tuple[int, int]:
+    """Parts and depth of a sum.
+
+    Raises:
+        InvalidConfigError: beyond the limits.
+    """
+    parts, depth = 0, 0
+    for monomial, value in terms.items():
+        parts += 1
+        if value.bit_length() > LARGEST_BITS:
+            _too_large(f"a coefficient of {value.bit_length()} bits, at most {LARGEST_BITS}")
+        degree = 0
+        for atom, power in monomial:
+            degree += power
+            if isinstance(atom, Operation):
+                parts += atom.parts
+                depth = max(depth, atom.depth)
+            else:
+                parts += 1
+        if degree > HIGHEST_DEGREE:
+            _too_large(f"degree {degree}, at most {HIGHEST_DEGREE}")
+        if parts > MOST_PARTS:
+            _too_large(f"more than {MOST_PARTS} terms, leaves and operations, its parts")
+    if depth > DEEPEST:
+        _too_large(f"more than {DEEPEST} operations inside each other")
+    return parts, depth
+
+
+def _too_large(what: str) -> NoReturn:
+    raise InvalidConfigError(
+        f"a symbolic extent is too large: {what}; name what it stands for by a symbol of its own"
+    )
 
 
 def _times(lhs: Monomial, rhs: Monomial) -> Monomial:

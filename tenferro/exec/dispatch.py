@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from tenferro.dims import GuardLog
-from tenferro.errors import ArityError, DTypeError
+from tenferro.errors import ArityError, DTypeError, TenferroError
 from tenferro.exec.kernels import KERNELS
 from tenferro.exec.quiet import quietly
+from tenferro.exec.run import failure
+from tenferro.interruption import is_interruption
 from tenferro.ops import StdTensorOp
 from tenferro.ops.control import ControlOp
 from tenferro.ops.extension import Extension
@@ -56,6 +58,7 @@ def apply_all(op: StdTensorOp, *operands: Any) -> tuple[Any, ...]:
 
     Raises:
         ArityError, ShapeError, DTypeError: what the op's card refuses.
+        BackendFailureError: a kernel failed, such as for a result that memory does not hold.
     """
     for operand in operands:
         handler = getattr(type(operand), "__tenferro_apply__", None)
@@ -63,10 +66,17 @@ def apply_all(op: StdTensorOp, *operands: Any) -> tuple[Any, ...]:
             return handler(op, operands)
     arrays = [x if type(x) is np.ndarray else host_array(x, op.name) for x in operands]
     types = op.infer(*[spec_of(array) for array in arrays], guards=GuardLog())
-    if is_foreign(op):
-        result = quietly(native_executor().kernel(op), (op, *arrays), is_foreign=True)
-    else:
-        result = quietly(KERNELS[type(op)], (op, *arrays), is_foreign=False)
+    try:
+        if is_foreign(op):
+            result = quietly(native_executor().kernel(op), (op, *arrays), is_foreign=True)
+        else:
+            result = quietly(KERNELS[type(op)], (op, *arrays), is_foreign=False)
+    except TenferroError:
+        raise
+    except Exception as error:
+        if is_interruption(error):
+            raise
+        raise failure(op, types, error) from error
     return (np.asarray(result),) if len(types) == 1 else tuple(map(np.asarray, result))
 
 

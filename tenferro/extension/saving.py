@@ -1,6 +1,6 @@
 """`save` and `load`: a program as one file.
 
-The file is a zip of `program.json` and `constants/<n>.npy`. Nothing in it is executed on reading: ops are
+The file is a zip of `program.json` and `constants/<n>.npy`, which are not compressed. Nothing in it is executed on reading: ops are
 looked up by name in the vocabulary, extension ops by family id among the registered factories, and
 every op infers its types anew. It is written beside its place and renamed.
 
@@ -9,7 +9,6 @@ Source: seed 000, section 11.
 
 from __future__ import annotations
 
-import io
 import json
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.dims import Guard, parse_dim
+from tenferro.archives import DATE, Archive, opened_archive, write_array
+from tenferro.dims import Guard, load_guards, save_guards
 from tenferro.errors import (
     InvalidConfigError,
     TenferroError,
@@ -30,7 +30,7 @@ from tenferro.extension.registration import (
     lookup_extension_factory,
     registered_families,
 )
-from tenferro.files import replacing
+from tenferro.files import reading, replacing
 from tenferro.graph import Graph, SourceLine
 from tenferro.interruption import is_interruption
 from tenferro.ops import STD_OPS, StdTensorOp
@@ -43,9 +43,6 @@ __all__ = ["MissingExtension", "load", "save"]
 
 FORMAT = "tenferro-program"
 VERSION = 1
-LARGEST_FILE = 16 << 30
-"""Bytes that a file may unpack to."""
-MOST_MEMBERS = 1_000_000
 
 _CARDS = {card.__name__: card for card in STD_OPS}
 
@@ -105,16 +102,10 @@ def save(program: GraphProgram, path: Any) -> None:
         **_saved_steps(program, constants),
     }
     with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
-        # A fixed date, so that the same program is the same file.
-        _write(archive, "program.json", json.dumps(document, separators=(",", ":")).encode())
+        text = json.dumps(document, separators=(",", ":"))
+        archive.writestr(zipfile.ZipInfo("program.json", DATE), text.encode())
         for number, array in enumerate(constants):
-            buffer = io.BytesIO()
-            np.save(buffer, array, allow_pickle=False)
-            _write(archive, f"constants/{number}.npy", buffer.getvalue())
-
-
-def _write(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
-    archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), content)
+            write_array(archive, f"constants/{number}", array)
 
 
 def _saved_steps(program: GraphProgram, constants: list[Any]) -> dict[str, Any]:
@@ -131,10 +122,7 @@ def _saved_steps(program: GraphProgram, constants: list[Any]) -> dict[str, Any]:
     return {
         "inputs": [str(spec) for spec in program.input_specs],
         "outputs": program.output_slots,
-        "guards": [
-            [str(guard.lhs), guard.relation, str(guard.rhs), guard.reason, guard.source]
-            for guard in program.guards
-        ],
+        "guards": save_guards(program.guards),
         "instructions": instructions,
     }
 
@@ -160,22 +148,28 @@ def _saved_op(op: StdTensorOp, constants: list[Any]) -> dict[str, Any]:
 # ---- reading -----------------------------------------------------------------------------------------
 
 
-def load(path: Any, skip_missing_extensions: bool = False) -> GraphProgram:
+def load(
+    path: Any, skip_missing_extensions: bool = False, *, limit: int | None = None
+) -> GraphProgram:
     """The program in a file that `save` wrote.
 
     Args:
+        path: of the file.
         skip_missing_extensions: put an op that is an error when it is reached in place of those whose
             family is not registered.
+        limit: bytes that the file may unpack to. By default 32 times its own, and at least 64 MiB; what
+            `save` writes is not compressed, and passes at any size.
 
     Raises:
-        InvalidConfigError: the file is none of ours, malformed, or beyond the limits.
+        FileNotFoundError, PermissionError: no file there, or none that may be read.
+        InvalidConfigError: the file is none of ours, malformed, or beyond the limits; a folder or a pipe.
         MalformedFamilyIdError: a family id that is not `<package>.<name>.v<major>`.
         UnsupportedError: a family that is not registered, or is in another major version.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
+        with reading(path) as file, opened_archive(file, "load: the file", limit) as archive:
             return _load(archive, skip_missing_extensions)
-    except (TenferroError, FileNotFoundError, PermissionError, IsADirectoryError):
+    except (TenferroError, FileNotFoundError, PermissionError):
         raise
     except Exception as error:
         if is_interruption(error):
@@ -185,16 +179,8 @@ def load(path: Any, skip_missing_extensions: bool = False) -> GraphProgram:
         ) from error
 
 
-def _load(archive: zipfile.ZipFile, skip: bool) -> GraphProgram:
-    members = archive.infolist()
-    if len(members) > MOST_MEMBERS:
-        raise InvalidConfigError(
-            f"load: the file has {len(members)} members, at most {MOST_MEMBERS}"
-        )
-    total = sum(member.file_size for member in members)
-    if total > LARGEST_FILE:
-        raise InvalidConfigError(f"load: the file unpacks to {total} bytes, at most {LARGEST_FILE}")
-    document = json.loads(archive.read("program.json"))
+def _load(archive: Archive, skip: bool) -> GraphProgram:
+    document = json.loads(archive.document("program.json"))
     if document.get("format") != FORMAT:
         raise InvalidConfigError(f"load: format is {document.get('format')!r}, expected {FORMAT!r}")
     if document.get("version") != VERSION:
@@ -210,15 +196,21 @@ def _load(archive: zipfile.ZipFile, skip: bool) -> GraphProgram:
         name=str(document["name"]),
         in_tree=in_tree,
         out_tree=out_tree,
-        input_names=[str(name) for name in document["input_names"]],
-        output_names=[str(name) for name in document["output_names"]],
+        input_names=_loaded_names("inputs", document["input_names"], len(document["inputs"])),
+        output_names=_loaded_names("outputs", document["output_names"], len(outputs)),
         guards=guards,
     )
 
 
+def _loaded_names(what: str, names: Sequence[Any], count: int) -> list[str]:
+    if not isinstance(names, list) or len(names) != count:
+        raise InvalidConfigError(f"load: {count} {what} have the names {names!r:.80}")
+    return [str(name) for name in names]
+
+
 def _loaded_steps(
-    document: Mapping[str, Any], archive: zipfile.ZipFile, skip: bool
-) -> tuple[Graph, list[int], list[Guard]]:
+    document: Mapping[str, Any], archive: Archive, skip: bool
+) -> tuple[Graph, list[int], tuple[Guard, ...]]:
     """What a program does: the graph, its outputs, and what must hold."""
     graph = Graph()
     values = [graph.add_input(TensorSpec.parse(text)) for text in document["inputs"]]
@@ -236,11 +228,10 @@ def _loaded_steps(
         if isinstance(op, Extension):
             _require_types(op, [graph.types[value] for value in made], entry["types"])
         values.extend(made)
-    guards = [
-        Guard(parse_dim(lhs), str(relation), parse_dim(rhs), str(reason), source)
-        for lhs, relation, rhs, reason, source in document["guards"]
-    ]
-    return graph, [values[slot] for slot in document["outputs"]], guards
+    slots = document["outputs"]
+    if not all([type(slot) is int and 0 <= slot < len(values) for slot in slots]):
+        raise InvalidConfigError(f"load: outputs {slots!r:.80} are not all there")
+    return graph, [values[slot] for slot in slots], load_guards(document["guards"])
 
 
 def _require_types(op: Extension, types: Sequence[TensorSpec], saved: Sequence[str]) -> None:
@@ -261,7 +252,7 @@ def _loaded_place(source: Sequence[Any]) -> SourceLine:
     return SourceLine(str(file), int(line), *map(str, names))
 
 
-def _loaded_op(entry: Mapping[str, Any], archive: zipfile.ZipFile, skip: bool) -> StdTensorOp:
+def _loaded_op(entry: Mapping[str, Any], archive: Archive, skip: bool) -> StdTensorOp:
     if "constant" in entry:
         return _loaded_constant(entry, archive)
 
@@ -283,14 +274,14 @@ def _loaded_op(entry: Mapping[str, Any], archive: zipfile.ZipFile, skip: bool) -
     return card(**payload)
 
 
-def _loaded_constant(entry: Mapping[str, Any], archive: zipfile.ZipFile) -> Constant:
+def _loaded_constant(entry: Mapping[str, Any], archive: Archive) -> Constant:
     number, dtype = int(entry["constant"]), DType.of(entry["dtype"])
-    with archive.open(f"constants/{number}.npy") as file:
-        array = np.load(io.BytesIO(file.read()), allow_pickle=False)
-    stored = np.dtype(np.uint16) if dtype is DType.BF16 else dtype.dtype
-    if array.dtype != stored:
-        raise InvalidConfigError(f"load: constant {number} is {array.dtype}, expected {dtype}")
-    return Constant.of(array.view(dtype.dtype) if dtype is DType.BF16 else array)
+    written, shape, data = archive.elements(f"constants/{number}")
+    if written != (np.dtype(np.uint16) if dtype is DType.BF16 else dtype.dtype):
+        raise InvalidConfigError(f"load: constant {number} is {written}, expected {dtype}")
+    if dtype is DType.Bool and data.count(0) + data.count(1) != len(data):
+        raise InvalidConfigError(f"load: constant {number} has booleans that are neither 0 nor 1")
+    return Constant(dtype, shape, data)
 
 
 def _loaded_extension(entry: Mapping[str, Any], payload: dict[str, Any], skip: bool) -> Any:

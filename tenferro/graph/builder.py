@@ -110,12 +110,16 @@ class BodyBuilder(GraphBuilder):
 
     Attributes:
         captured: for each tensor or array met, the input that stands for it, by its identity.
+        depth: how many bodies it lies in, itself among them.
     """
 
-    __slots__ = ("captured",)
+    __slots__ = ("captured", "depth")
 
-    def __init__(self) -> None:
+    def __init__(self, surroundings: GraphBuilder | None = None) -> None:
         super().__init__(Graph())
+        self.depth = 1 + getattr(surroundings, "depth", 0)
+        if surroundings is not None:
+            self.caches = surroundings.caches
         self.captured: dict[Any, tuple[int, Any]] = {}
 
     def lift(self, array: Any) -> int:

@@ -21,6 +21,7 @@ class SourceLine(NamedTuple):
     """A place in a file.
 
     Attributes:
+        function: empty where there is none, as in a text.
         derivative_of: the name of the op whose derivative asked for the node; empty for the user's own.
 
     >>> print(SourceLine("model.py", 12, "loss"))
@@ -41,7 +42,9 @@ class SourceLine(NamedTuple):
         return SourceLine(self.file, self.line, self.function, op_name)
 
     def __str__(self) -> str:
-        place = f"{self.file}:{self.line} in {self.function}"
+        place = f"{self.file}:{self.line}"
+        if self.function:
+            place += f" in {self.function}"
         return (
             f"{place}, in the derivative of {self.derivative_of}" if self.derivative_of else place
         )

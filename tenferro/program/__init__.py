@@ -8,7 +8,7 @@ from tenferro.program.expand import expand_extensions, expansion_of
 from tenferro.program.hoist import hoist_constants
 from tenferro.program.native import Executor, install_native_executor, native_executor
 from tenferro.program.program import GraphProgram, Instruction, LoweringView
-from tenferro.program.subprogram import Subprogram
+from tenferro.program.subprogram import Subprogram, require_depth
 
 __all__ = [
     "BoundedCache",
@@ -29,4 +29,5 @@ __all__ = [
     "hoist_constants",
     "install_native_executor",
     "native_executor",
+    "require_depth",
 ]

@@ -10,13 +10,30 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tenferro.dims import Guard
-from tenferro.errors import InvalidConfigError
+from tenferro.errors import InvalidConfigError, UnsupportedError
 from tenferro.graph import Graph, Mark, Opaque, SourceLine
 from tenferro.ops import StdTensorOp
+from tenferro.ops.control import ControlOp
 from tenferro.program.program import GraphProgram
 from tenferro.types import TensorSpec
 
-__all__ = ["Subprogram"]
+__all__ = ["Subprogram", "require_depth"]
+
+DEEPEST = 100
+"""Loops and choices inside each other; what is made of them takes a few frames of Python's stack each."""
+
+
+def require_depth(name: str, depth: int) -> None:
+    """Sub-programs are not too deep inside each other.
+
+    Raises:
+        UnsupportedError: they are.
+    """
+    if depth > DEEPEST:
+        raise UnsupportedError(
+            f"{name}: more than {DEEPEST} loops and choices inside each other; use switch for a choice of "
+            "many, or a loop"
+        )
 
 
 class Step(NamedTuple):
@@ -42,10 +59,11 @@ class Subprogram:
 
     Raises:
         InvalidConfigError: it needs a value that is no input.
+        UnsupportedError: more than 100 inside each other.
     """
 
-    __slots__ = ("_cuts", "_hash", "_key", "guards", "input_specs", "is_plain", "output_specs",
-                 "outputs", "steps")  # fmt: skip
+    __slots__ = ("_cuts", "_hash", "_key", "depth", "guards", "input_specs", "is_plain",
+                 "output_specs", "outputs", "steps")  # fmt: skip
 
     def __init__(
         self,
@@ -62,6 +80,9 @@ class Subprogram:
         self.outputs = outputs
         self.guards = guards
         self.is_plain = is_plain
+        parts = [part for step in steps if isinstance(step.op, ControlOp) for part in step.op.parts]
+        self.depth = 1 + max([part.depth for part in parts], default=0)
+        require_depth("a sub-program", self.depth)
         self._cuts: dict[tuple[int, ...], GraphProgram] = {}
         named = [getattr(step.op, "key", None) or step.op for step in steps]
         self._key = (

@@ -10,6 +10,11 @@ from tenferro.types.tree import TreeDef, flatten, unflatten
 
 __all__ = ["load_tree", "save_tree"]
 
+DEEPEST = 100
+"""Containers inside each other."""
+MOST_FIELDS = 1000
+"""Of a named tuple, whose class is made when it is read."""
+
 
 def save_tree(treedef: TreeDef) -> Any:
     """The structure as JSON can hold it, leaves numbered in order.
@@ -58,19 +63,40 @@ def _saved(tree: Any) -> Any:
     )
 
 
-def _loaded(tree: Any) -> Any:
+def _loaded(tree: Any, depth: int = 0) -> Any:
     if tree is None or type(tree) is int:
         return tree
     if not isinstance(tree, dict):
         raise InvalidConfigError(f"load: unknown tree {tree!r:.60}")
+    if depth >= DEEPEST:
+        raise InvalidConfigError(
+            f"load: a tree of more than {DEEPEST} containers inside each other"
+        )
     if "namedtuple" in tree:
-        make: Any = collections.namedtuple  # because the fields are data
-        cls = make(tree["namedtuple"], tree["fields"])
-        return cls(*[_loaded(item) for item in tree["items"]])
+        return _named(tree, depth)
+    if len(tree) != 1:
+        raise InvalidConfigError(f"load: unknown tree {tree!r:.60}")
     ((kind, items),) = tree.items()
     if kind == "dict":
-        return {str(key): _loaded(item) for key, item in items}
+        return {str(key): _loaded(item, depth + 1) for key, item in items}
     if kind not in ("tuple", "list"):
-        raise InvalidConfigError(f"load: unknown tree {kind!r}")
-    found = [_loaded(item) for item in items]
-    return tuple(found) if kind == "tuple" else found
+        raise InvalidConfigError(f"load: unknown tree {kind!r:.60}")
+    children = [_loaded(item, depth + 1) for item in items]
+    return tuple(children) if kind == "tuple" else children
+
+
+def _named(tree: dict[str, Any], depth: int) -> Any:
+    name, names, items = tree["namedtuple"], tree["fields"], tree["items"]
+    are_names = isinstance(names, list) and all([isinstance(field, str) for field in names])
+    if not isinstance(name, str) or not are_names or len(names) != len(items):
+        raise InvalidConfigError(f"load: {name!r:.60} is no named tuple: fields {names!r:.60}")
+    if len(names) > MOST_FIELDS:
+        raise InvalidConfigError(
+            f"load: {name!r:.60} has {len(names)} fields, at most {MOST_FIELDS}"
+        )
+    make: Any = collections.namedtuple  # because the fields are data
+    try:
+        cls = make(name, names)
+    except ValueError as error:
+        raise InvalidConfigError(f"load: {name!r:.60} is no named tuple: {error}") from None
+    return cls(*[_loaded(item, depth + 1) for item in items])

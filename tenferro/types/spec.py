@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 __all__ = ["TensorSpec"]
 
 _BY_SHORT = {member.short: member for member in DType}
+MOST_AXES = 64
+"""What NumPy's arrays have."""
+_PUNCTUATION = re.compile(r"[(),]")
 _PRINTED = re.compile(r"([a-z0-9]+)\[(.*)\]")
 
 
@@ -64,7 +67,11 @@ class TensorSpec:
         match = _PRINTED.fullmatch(text.strip())
         if match is None or match[1] not in _BY_SHORT:
             raise InvalidConfigError(f"{text[:80]!r} is not a spec, such as f64[2,n]")
-        parts = re.split(r",(?![^(]*\))", match[2]) if match[2].strip() else []
+        parts = _entries(match[2])
+        if len(parts) > MOST_AXES:
+            raise InvalidConfigError(
+                f"{text[:80]!r} has {len(parts)} axes; a tensor has at most {MOST_AXES}"
+            )
         return cls.of(tuple(_parse_extent(part.strip()) for part in parts), _BY_SHORT[match[1]])
 
     @property
@@ -137,6 +144,19 @@ def _extent(entry: Any) -> Extent:
     if extent < 0:
         raise ShapeError(f"TensorSpec: an extent is at least 0, got {extent}")
     return extent
+
+
+def _entries(text: str) -> list[str]:
+    """The entries of a shape, cut at the commas outside of parentheses."""
+    if not text.strip():
+        return []
+    entries, begin, depth = [], 0, 0
+    for match in _PUNCTUATION.finditer(text):
+        depth += (match[0] == "(") - (match[0] == ")")
+        if match[0] == "," and depth == 0:
+            entries.append(text[begin : match.start()])
+            begin = match.end()
+    return [*entries, text[begin:]]
 
 
 def _parse_extent(text: str) -> Extent:

@@ -10,6 +10,7 @@ w=3x4xf32        for the input of that name; an archive becomes a dict of arrays
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,9 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.errors import ArityError, InvalidConfigError
+from tenferro.archives import array_in, opened_archive
+from tenferro.errors import ArityError, InvalidConfigError, TenferroError
+from tenferro.files import reading
+from tenferro.interruption import is_interruption
 from tenferro.types import DType, TensorSpec, flatten, unflatten
 from xla_peer.sampling import random_array
+from xla_peer.storage import Arrays
 
 __all__ = ["Given", "filled", "matched", "parse_type", "read_inputs"]
 
@@ -145,12 +150,17 @@ def _value(token: str) -> Any:
 
 def _read(path: str) -> Any:
     try:
-        found = np.load(path, allow_pickle=False)
-        if isinstance(found, np.ndarray):
-            return found
-        with found as archive:
-            return {name: archive[name] for name in archive.files}
-    except FileNotFoundError:
+        with reading(path) as file:
+            if file.read(2) != b"PK":  # which a zip file begins with
+                size = file.seek(0, os.SEEK_END)
+                file.seek(0)
+                return array_in(file, size, path)
+            with opened_archive(file, path) as archive:
+                arrays = Arrays(archive)
+                return {name: arrays[name] for name in arrays.names}
+    except (TenferroError, FileNotFoundError, PermissionError):
         raise
     except Exception as error:
+        if is_interruption(error):
+            raise
         raise InvalidConfigError(f"{path} holds no arrays: {error}") from None

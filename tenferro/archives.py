@@ -1,0 +1,204 @@
+"""Arrays in zip archives of unknown origin: bounded before they are unpacked, held once, never unpickled."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import tokenize
+import zipfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+
+from tenferro.errors import InvalidConfigError
+
+__all__ = ["DATE", "SMALL", "Archive", "array_in", "opened_archive", "write_array"]
+
+RATIO = 32
+"""Bytes that a byte of a file may unpack to, where the caller gives no limit."""
+SMALL = 64 << 20
+"""Bytes that every file may unpack to."""
+SMALL_DOCUMENT = 4 << 20
+"""Bytes of text that every member may unpack to: text takes far more memory once it is read."""
+PIECE = 1 << 20
+"""Bytes that are read at once."""
+MOST_MEMBERS = 1_000_000
+MOST_AXES = 64
+COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_NO_HEADER = (ValueError, KeyError, TypeError, SyntaxError, MemoryError, RecursionError,
+              OverflowError, tokenize.TokenError)  # fmt: skip
+"""What NumPy raises over text that is no header."""
+DATE = (1980, 1, 1, 0, 0, 0)
+"""Of every member, so that the same content is the same file."""
+
+
+class Header(NamedTuple):
+    """What a `.npy` file says of its array."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    is_fortran: bool
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+class Archive:
+    """The members of a zip file whose unpacked size has been checked.
+
+    Attributes:
+        names: of the members.
+    """
+
+    def __init__(self, archive: zipfile.ZipFile, limit: int | None) -> None:
+        self._archive = archive
+        self._limit = limit
+        self.names = archive.namelist()
+
+    def document(self, name: str) -> bytes:
+        """A member that is text.
+
+        Raises:
+            InvalidConfigError: it unpacks to more than `limit` or, without one, `RATIO` times its size.
+            KeyError: there is none.
+        """
+        member = self._archive.getinfo(name)
+        default = max(SMALL_DOCUMENT, RATIO * member.compress_size)
+        _require_at_most(name, member.file_size, default if self._limit is None else self._limit)
+        return self._archive.read(member)
+
+    def array(self, name: str) -> np.ndarray[Any, Any]:
+        """The array of a member `<name>.npy`, a fresh one.
+
+        Raises:
+            InvalidConfigError: no array, one of Python objects, or another length than it says.
+            KeyError: there is none.
+        """
+        member = self._archive.getinfo(f"{name}.npy")
+        with self._archive.open(member) as file:
+            return array_in(file, member.file_size, name)
+
+    def elements(self, name: str) -> tuple[np.dtype[Any], tuple[int, ...], bytes]:
+        """Dtype, shape, and the elements in row-major order, of a member `<name>.npy`.
+
+        Raises:
+            InvalidConfigError, KeyError: as `array`.
+        """
+        member = self._archive.getinfo(f"{name}.npy")
+        with self._archive.open(member) as file:
+            header = _header(file, member.file_size, name)
+            if header.is_fortran and len(header.shape) > 1:
+                array = _elements(file, header, name)
+                return header.dtype, header.shape, array.tobytes()
+            content = io.BytesIO()  # whose value is its buffer, where `read` would join two
+            while piece := file.read(min(PIECE, header.nbytes - content.tell())):
+                content.write(piece)
+            _require_end(file, name, content.tell() == header.nbytes)
+        return header.dtype, header.shape, content.getvalue()
+
+
+@contextmanager
+def opened_archive(file: BinaryIO, what: str, limit: int | None = None) -> Generator[Archive]:
+    """A zip file, once it is known what it unpacks to.
+
+    Args:
+        what: it is, for messages.
+        limit: bytes that it may unpack to; by default `RATIO` times the file's own, and at least `SMALL`.
+
+    Raises:
+        InvalidConfigError: beyond the limit; members that lie over each other, are encrypted, or are packed
+            in another way than NumPy's.
+        zipfile.BadZipFile: no zip file.
+    """
+    size = file.seek(0, os.SEEK_END)
+    with zipfile.ZipFile(file) as archive:
+        members = archive.infolist()
+        if len(members) > MOST_MEMBERS:
+            raise InvalidConfigError(f"{what} has {len(members)} members, at most {MOST_MEMBERS}")
+        for member in members:
+            if member.compress_type not in COMPRESSIONS or member.flag_bits & 1:
+                raise InvalidConfigError(
+                    f"{what}: {member.filename!r:.60} is encrypted, or neither stored nor deflated"
+                )
+            if (
+                member.compress_type == zipfile.ZIP_STORED
+                and member.file_size != member.compress_size
+            ):
+                raise InvalidConfigError(f"{what}: {member.filename!r:.60} has two sizes")
+        if sum([member.compress_size for member in members]) > size:
+            raise InvalidConfigError(f"{what}: its members lie over each other")
+        unpacked = sum([member.file_size for member in members])
+        _require_at_most(what, unpacked, max(SMALL, RATIO * size) if limit is None else limit)
+        yield Archive(archive, limit)
+
+
+def array_in(file: Any, size: int, what: str) -> np.ndarray[Any, Any]:
+    """The array of an open `.npy` file of `size` bytes, a fresh one.
+
+    Raises:
+        InvalidConfigError: no array, one of Python objects, or another length than it says.
+    """
+    header = _header(file, size, what)
+    return _elements(file, header, what)
+
+
+def write_array(archive: zipfile.ZipFile, name: str, array: np.ndarray[Any, Any]) -> None:
+    """Add a member `<name>.npy`, in pieces and not compressed, so that reading is copying."""
+    member = zipfile.ZipInfo(f"{name}.npy", DATE)
+    member.file_size = array.nbytes + (1 << 16)  # because zipfile asks whether 32 bits suffice
+    with archive.open(member, "w") as file:
+        np.lib.format.write_array(file, array, allow_pickle=False)
+
+
+def _header(file: Any, size: int, what: str) -> Header:
+    try:
+        version = np.lib.format.read_magic(file)
+        read = {
+            (1, 0): np.lib.format.read_array_header_1_0,
+            (2, 0): np.lib.format.read_array_header_2_0,
+        }[version]
+        shape, is_fortran, dtype = read(file)
+    except _NO_HEADER as error:
+        raise InvalidConfigError(f"{what} is no array: {error}") from None
+    if dtype.hasobject:
+        raise InvalidConfigError(f"{what} holds Python objects, by pickle; they are never read")
+    if len(shape) > MOST_AXES or any([extent < 0 for extent in shape]):
+        raise InvalidConfigError(f"{what} is no array: shape {str(shape)[:80]}")
+    header = Header(dtype, tuple(map(int, shape)), bool(is_fortran))
+    if header.nbytes != size - file.tell():
+        raise InvalidConfigError(
+            f"{what}: {dtype}{list(shape)} takes {header.nbytes} bytes, the file has {size - file.tell()}"
+        )
+    return header
+
+
+def _elements(file: Any, header: Header, what: str) -> np.ndarray[Any, Any]:
+    array = np.empty(header.shape[::-1] if header.is_fortran else header.shape, header.dtype)
+    position = 0
+    if header.nbytes:
+        view = memoryview(array.reshape(-1).view(np.uint8))
+        while position < header.nbytes:
+            count = file.readinto(view[position : position + PIECE])
+            if not count:
+                break
+            position += count
+    _require_end(file, what, position == header.nbytes)
+    return array.T if header.is_fortran else array
+
+
+def _require_end(file: Any, what: str, is_whole: bool) -> None:
+    """Reading once more checks the sum that a zip file has of each member."""
+    if not is_whole or file.read(1):
+        raise InvalidConfigError(f"{what} has another length than it says")
+
+
+def _require_at_most(what: str, unpacked: int, limit: int) -> None:
+    if unpacked > limit:
+        raise InvalidConfigError(
+            f"{what} unpacks to {unpacked} bytes, at most {limit}; give a larger limit if you trust it"
+        )

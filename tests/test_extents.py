@@ -1,0 +1,149 @@
+"""Extents and specs as text: whatever is printed is read again, and reading ends soon whatever is written."""
+
+from __future__ import annotations
+
+import time
+from random import Random
+from typing import Any
+
+import pytest
+
+from tenferro import TensorSpec, errors
+from tenferro.dims import UNKNOWN, Symbol, SymDim, UpperBound, dim_max, dim_min, parse_dim
+from tenferro.dims.polynomial import DEEPEST, HIGHEST_DEGREE, LARGEST_BITS, total
+
+NAMES = ("n", "m", "k2", "batch_size", "x", "x0", "min", "max", "if", "None", "_", "größe", "ﬁ")
+LEAVES = [*map(SymDim, NAMES), SymDim.input_axis(0, 1), SymDim.input_axis(12, 3)]
+
+
+def any_dim(random: Random) -> Any:
+    """What arithmetic gives, of a few leaves and numbers."""
+    dims: list[Any] = random.choices(LEAVES, k=3)
+    for _ in range(random.randrange(8)):
+        lhs, rhs = random.choices([*dims, random.randrange(1, 10**6), 2], k=2)
+        kind = random.choice(["+", "-", "*", "//", "%", "min", "max"])
+        combine = {
+            "+": lambda a, b: a + b,
+            "-": lambda a, b: a - b,
+            "*": lambda a, b: a * b,
+            "//": lambda a, b: a // b if b != 0 else a,
+            "%": lambda a, b: a % b if b != 0 else a,
+            "min": dim_min,
+            "max": dim_max,
+        }[kind]
+        dims.append(combine(lhs, rhs))
+    return dims[-1]
+
+
+def test_every_printed_extent_is_read_again() -> None:
+    random = Random(5)
+    for _ in range(600):
+        dim = any_dim(random)
+        assert parse_dim(str(dim)) == dim
+        spec = TensorSpec.of((dim, 3, UpperBound(dim), UNKNOWN), TensorSpec((), "f4").dtype)
+        assert TensorSpec.parse(str(spec)) == spec
+
+
+def test_operations_inside_each_other_in_a_spec() -> None:
+    n, m, k = map(SymDim, "nmk")
+    spec = TensorSpec((dim_max(n, dim_min(m, k * 2)), 3, dim_min(dim_max(n, m), k)), "f8")
+    assert TensorSpec.parse(str(spec)) == spec
+
+
+def test_the_largest_extents_are_read_again() -> None:
+    symbols = [SymDim(f"n{number}") for number in range(1000)]
+    sum_, product = total(symbols), symbols[0]
+    for symbol in symbols[1:HIGHEST_DEGREE]:
+        product = product * symbol
+    nested: Any = symbols[0]
+    for symbol in symbols[1 : DEEPEST + 1]:
+        nested = (nested + 1) // symbol
+    for dim in (sum_, product, nested, symbols[0] * (2**LARGEST_BITS - 1)):
+        assert parse_dim(str(dim)) == dim
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("(n+1)*(n-1)", lambda n: n * n - 1),
+        ("-n^2+3*n", lambda n: 3 * n - n * n),
+        ("n - (2 - n)", lambda n: 2 * n - 2),
+        ("7//2*n % 5", lambda n: 3 * n % 5),
+        ("--n", lambda n: n),
+        ("(n+2)^3", lambda n: (n + 2) ** 3),
+        ("2^10*n", lambda n: 1024 * n),
+        ("max (n, 3)", lambda n: max(n, 3)),
+    ],
+)
+def test_arithmetic_of_text(text: str, value: Any) -> None:
+    dim = parse_dim(text)
+    for n in (4, 9):
+        assert (dim if isinstance(dim, int) else dim.evaluate({Symbol("n"): n})) == value(n)
+
+
+HOSTILE = [
+    "(n+m+k+l+p+q)^40",
+    "((((n+1)^100)^10)^10)",
+    "(((99999^9999)^9999)^9999)",
+    "n^9999*m^9999",
+    "99999^5000",
+    "(n+m+k)^20",
+    "n^-1",
+    "n^m",
+    "9" * 5000,
+    "(" * 5000 + "n" + ")" * 5000,
+    "max(a," * 3000 + "n" + ")" * 3000,
+    "//".join(["n"] * 3000),
+    "*".join(["n"] * 3000),
+    "+".join([f"n{number}" for number in range(30_000)]),
+    "-" * 20_000 + "n",
+]
+FOREIGN = ["", "n**2", "0x10", "1_0", "1.5", "1e3", "1j", "n,m", "(n", "n)", "n n", "3n", "+n", "n//0",
+           "f(n)", "min(n)", "max(n, m, k)", "[n]", "n=3", "n if m else k", "'n'", "n.m", "n\x00"]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", [*HOSTILE, *FOREIGN])
+def test_what_is_no_extent_is_refused_soon(text: str) -> None:
+    begin = time.process_time()
+    with pytest.raises(errors.InvalidConfigError):
+        parse_dim(text)
+    assert time.process_time() - begin < 1
+
+
+def test_the_work_is_in_proportion_to_the_text() -> None:
+    begin = time.process_time()
+    for number in range(300):
+        with pytest.raises(errors.InvalidConfigError):
+            parse_dim(f"(a{number}+b)^256")
+    assert time.process_time() - begin < 1
+
+
+@pytest.mark.parametrize(
+    ("grown", "words"),
+    [
+        (lambda n, m: (n + m) * (n + 1), "degree|terms|parts"),
+        (lambda n, m: n * m, "degree"),
+        (lambda n, m: n * 10**9, "bits"),
+        (lambda n, m: (n + 1) // m, "inside each other"),
+        (lambda n, m: n // 3 * (n // 5), "parts"),
+    ],
+)
+def test_arithmetic_without_end_is_refused(grown: Any, words: str) -> None:
+    def grow() -> None:
+        n, m = SymDim("n"), SymDim("m")
+        for _ in range(400):
+            n = grown(n, m)
+
+    begin = time.process_time()
+    with pytest.raises(errors.InvalidConfigError, match=f"symbolic extent is too large.*({words})"):
+        grow()
+    assert time.process_time() - begin < 2
+
+
+def test_axes_are_counted_before_they_are_read() -> None:
+    assert TensorSpec.parse(f"f64[{','.join('1' * 64)}]").rank == 64
+    for count in (65, 100_000):
+        begin = time.process_time()
+        with pytest.raises(errors.InvalidConfigError, match="axes; a tensor has at most 64"):
+            TensorSpec.parse(f"f64[{','.join('1' * count)}]")
+        assert time.process_time() - begin < 1

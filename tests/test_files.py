@@ -1,0 +1,283 @@
+"""Files: what is read is regular and bounded, what is written has the mode that is usual."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import stat
+import tracemalloc
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from tenferro import errors
+from tenferro.archives import array_in, opened_archive, write_array
+from tenferro.files import content_of, replacing
+from xla_peer.command_line.inputs import read_inputs
+
+X = np.arange(3.0)
+
+
+@pytest.fixture
+def program_file(tmp_path: Path) -> Path:
+    path = tmp_path / "program.tnf"
+    tnf.save(tnf.compile(lambda x: x + np.ones(3), X), path)
+    return path
+
+
+def rewritten(path: Path, compression: int = zipfile.ZIP_STORED, **members: Any) -> Path:
+    """The file with other members in place of some."""
+    with zipfile.ZipFile(path) as archive:
+        contents: dict[str, Any] = {name: archive.read(name) for name in archive.namelist()}
+    contents |= members
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        for name, content in contents.items():
+            archive.writestr(name, content)
+    return path
+
+
+def document_of(path: Path) -> dict[str, Any]:
+    with zipfile.ZipFile(path) as archive:
+        return json.loads(archive.read("program.json"))
+
+
+def npy(array: Any) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
+
+
+# ---- which files ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("door", [content_of, tnf.load, lambda path: read_inputs([path], ["x"])])
+def test_only_regular_files_are_read(door: Any, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.npz")
+    (tmp_path / "folder.npz").mkdir()
+    (tmp_path / "device.npz").symlink_to("/dev/zero")
+    for name, word in (("pipe", "a pipe"), ("folder", "a folder"), ("device", "a device")):
+        with pytest.raises(errors.InvalidConfigError, match=word):
+            door(str(tmp_path / f"{name}.npz"))
+    with pytest.raises(FileNotFoundError):
+        door(str(tmp_path / "absent.npz"))
+
+
+def test_a_pipe_with_a_writer_is_no_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    handle = os.open(tmp_path / "pipe", os.O_RDWR)
+    try:
+        with pytest.raises(errors.InvalidConfigError, match="no file"):
+            content_of(tmp_path / "pipe")
+    finally:
+        os.close(handle)
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_written_files_have_the_mode_of_the_umask(umask: int, mode: int, tmp_path: Path) -> None:
+    before = os.umask(umask)
+    try:
+        program = tnf.compile(lambda x: x + 1, X)
+        tnf.save(program, tmp_path / "program.tnf")
+        assert stat.S_IMODE((tmp_path / "program.tnf").stat().st_mode) == mode
+        with replacing(tmp_path / "private", 0o600) as file:
+            file.write(b"")
+        assert stat.S_IMODE((tmp_path / "private").stat().st_mode) == mode & 0o600
+    finally:
+        os.umask(before)
+
+
+def test_a_file_that_is_replaced_keeps_its_mode(tmp_path: Path) -> None:
+    path = tmp_path / "kept"
+    path.write_bytes(b"old")
+    path.chmod(0o640)
+    with replacing(path) as file:
+        file.write(b"new")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert path.read_bytes() == b"new"
+
+
+# ---- how much they unpack to ---------------------------------------------------------------------------
+
+
+def test_a_bomb_is_refused_before_it_is_unpacked(program_file: Path) -> None:
+    tracemalloc.start()
+    try:
+        blanks = rewritten(
+            program_file, zipfile.ZIP_DEFLATED, **{"program.json": b" " * (80 << 20)}
+        )
+        tracemalloc.reset_peak()
+        with pytest.raises(errors.InvalidConfigError, match=r"unpacks to \d+ bytes, at most"):
+            tnf.load(blanks)
+        with pytest.raises(errors.InvalidConfigError, match=r"unpacks to \d+ bytes, at most"):
+            read_inputs([str(blanks.rename(blanks.with_suffix(".npz")))], ["x"])
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_caller_sets_the_limit(program_file: Path) -> None:
+    assert tnf.load(program_file, limit=10_000).run(X).tolist() == [1, 2, 3]
+    with pytest.raises(errors.InvalidConfigError, match="at most 100"):
+        tnf.load(program_file, limit=100)
+    blanks = document_of(program_file) | {"name": " " * (8 << 20)}
+    rewritten(program_file, zipfile.ZIP_DEFLATED, **{"program.json": json.dumps(blanks)})
+    with pytest.raises(errors.InvalidConfigError, match=r"program.json unpacks to"):
+        tnf.load(program_file)
+    assert tnf.load(program_file, limit=10 << 20).run(X).tolist() == [1, 2, 3]
+
+
+def test_a_constant_is_held_once(tmp_path: Path) -> None:
+    count = 4 << 20
+    program = tnf.compile(lambda x: x + np.zeros(count), tnf.TensorSpec((count,), "f8"))
+    path = tmp_path / "large.tnf"
+    tracemalloc.start()
+    try:
+        tnf.save(program, path)
+        assert tracemalloc.get_traced_memory()[1] < 24 << 20
+        tracemalloc.reset_peak()
+        loaded = tnf.load(path)
+        assert tracemalloc.get_traced_memory()[1] < 8 * count + (8 << 20)
+    finally:
+        tracemalloc.stop()
+    assert loaded.fingerprint == program.fingerprint
+
+
+def test_members_that_lie_over_each_other(program_file: Path) -> None:
+    content = bytearray(program_file.read_bytes())
+    directory = content.rindex(b"PK\x01\x02")
+    end = content.rindex(b"PK\x05\x06")
+    entry = bytes(content[directory:end])
+    content[end:end] = entry * 50
+    end += 50 * len(entry)
+    for place in (8, 10):
+        content[end + place : end + place + 2] = (52).to_bytes(2, "little")
+    size = int.from_bytes(content[end + 12 : end + 16], "little") + 50 * len(entry)
+    content[end + 12 : end + 16] = size.to_bytes(4, "little")
+    program_file.write_bytes(content)
+    with pytest.raises(errors.InvalidConfigError, match="lie over each other"):
+        tnf.load(program_file)
+
+
+def test_other_compressions_are_not_read(program_file: Path) -> None:
+    for compression in (zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2):
+        rewritten(program_file, compression)
+        with pytest.raises(errors.InvalidConfigError, match="neither stored nor deflated"):
+            tnf.load(program_file)
+    rewritten(program_file, zipfile.ZIP_DEFLATED)
+    assert tnf.load(program_file).run(X).tolist() == [1, 2, 3]
+
+
+# ---- arrays ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "array",
+    [np.float64(2.5).reshape(()), np.zeros((0, 3), "i4"), np.arange(6.0).reshape(2, 3),
+     np.asfortranarray(np.arange(24).reshape(2, 3, 4)), np.arange(5)[::-2], np.array("text"),
+     np.array([True, False]), np.arange(300_000, dtype="c8")],
+)  # fmt: skip
+def test_arrays_come_back(array: Any, tmp_path: Path) -> None:
+    path = tmp_path / "arrays.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        write_array(archive, "x", array)
+    for compressed in (False, True):
+        if compressed:
+            np.savez_compressed(path.with_suffix(".npz"), x=array)
+            path = path.with_suffix(".npz")
+        with path.open("rb") as file, opened_archive(file, "it") as archive:
+            read = archive.array("x")
+            dtype, shape, data = archive.elements("x")
+        for other in (read, np.frombuffer(data, dtype).reshape(shape)):
+            assert other.dtype == array.dtype
+            np.testing.assert_array_equal(other, array)
+        assert read.flags.writeable
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (npy(np.ones(3)).replace(b"(3,)", b"(9,)"), "takes 72 bytes, the file has 24"),
+        (npy(np.ones(3)).replace(b"(3,), }      ", b"(1<<60,), }  "), "is no array"),
+        (npy(np.ones(3)).replace(b"(3,), }       ", b"(9999999,), } "), "takes 79999992 bytes"),
+        (npy(np.ones(3)).replace(b"(3,), }", b"(-3,),}"), "is no array"),
+        (npy(np.ones(3)) + b"more", "takes 24 bytes, the file has 28"),
+        (npy(np.ones(3))[:-1], "takes 24 bytes, the file has 23"),
+        (npy(np.ones(3))[:20], "is no array"),
+        (npy(np.ones(3)).replace(b"'<f8'", b"'|O' "), "never read"),
+        (npy(np.ones(3)).replace(b"'<f8'", b"[[[[["), "is no array"),
+        (b"\x93NUMPY\x09\x00", "is no array"),
+        (b"", "is no array"),
+    ],
+)
+def test_malformed_arrays(content: bytes, words: str, program_file: Path) -> None:
+    with pytest.raises(errors.InvalidConfigError, match=words):
+        array_in(io.BytesIO(content), len(content), "x.npy")
+    place = program_file.with_suffix(".npy")
+    place.write_bytes(content)
+    with pytest.raises(errors.InvalidConfigError, match=words):
+        read_inputs([str(place)], ["x"])
+    with pytest.raises(errors.TenferroError):
+        tnf.load(rewritten(program_file, **{"constants/0.npy": content}))
+
+
+# ---- documents -----------------------------------------------------------------------------------------
+
+
+def nested(kind: str, depth: int) -> Any:
+    tree: Any = 0
+    for _ in range(depth):
+        tree = {kind: [tree]}
+    return tree
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"input_names": []}, "1 inputs have the names"),
+        ({"input_names": ["x", "y"]}, "1 inputs have the names"),
+        ({"output_names": ["a", "b"]}, "1 outputs have the names"),
+        ({"output_names": "a"}, "1 outputs have the names"),
+        ({"outputs": [-1]}, "are not all there"),
+        ({"outputs": [7]}, "are not all there"),
+        ({"guards": [["n", "is like", "3", "", None]]}, "a guard's relation is one of"),
+        ({"guards": [["n^9999*m^9999", "==", "(n+m)^3000", "", None]]}, "exponent"),
+        ({"inputs": ["f64[(n+m+k+l+p+q)^40,3]"]}, "more work to read than its length allows"),
+        ({"inputs": [f"f64[{'1,' * 99_999}1]"]}, "100000 axes"),
+        ({"in_tree": nested("tuple", 101)}, "100 containers inside each other"),
+        ({"in_tree": nested("tuple", 5000)}, "no tenferro-program file"),
+        ({"in_tree": {"namedtuple": "T", "fields": "a", "items": [0]}}, "no named tuple"),
+        ({"in_tree": {"namedtuple": "T", "fields": ["def"], "items": [0]}}, "no named tuple"),
+        ({"in_tree": {"namedtuple": "T", "fields": [f"f{i}" for i in range(20_000)],
+                      "items": [0] * 20_000}}, "20000 fields, at most 1000"),
+    ],
+)  # fmt: skip
+def test_malformed_documents(change: Any, words: str, program_file: Path) -> None:
+    text = dumped(document_of(program_file) | change)
+    rewritten(program_file, **{"program.json": text})
+    with pytest.raises(errors.InvalidConfigError, match=words):
+        tnf.load(program_file)
+
+
+def dumped(document: Any) -> str:
+    """JSON, where Python's writer may not be nested deep enough."""
+    try:
+        return json.dumps(document)
+    except RecursionError:
+        deep = '{"tuple":[' * 5000 + "0" + "]}" * 5000
+        return json.dumps(document | {"in_tree": None}).replace(
+            '"in_tree": null', f'"in_tree":{deep}'
+        )
+
+
+def test_booleans_of_other_bytes_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "program.tnf"
+    tnf.save(tnf.compile(lambda x: x & np.array([True, False]), np.ones(2, bool)), path)
+    content = npy(np.array([True, False]))
+    rewritten(path, **{"constants/0.npy": content[:-2] + b"\x07\x00"})
+    with pytest.raises(errors.InvalidConfigError, match="neither 0 nor 1"):
+        tnf.load(path)

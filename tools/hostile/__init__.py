@@ -1,0 +1,1 @@
+"""Files of unknown origin, by the thousand: what damaged ones do to those who read them."""

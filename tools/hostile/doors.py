@@ -1,0 +1,88 @@
+"""How a file of each kind is read, as a user would, and what is done with what was read."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import lowering
+import tenferro as tnf
+import xla_peer
+from tenferro.ops.control import ControlOp
+from tenferro.types import unflatten
+from xla_peer.command_line.inputs import read_inputs
+from xla_peer.compile_cache import CompileCache
+from xla_peer.manifest import Manifest
+from xla_peer.vectors import read_vectors
+
+__all__ = ["DOORS"]
+
+MOST_ELEMENTS = 100_000
+"""Of all values of a program that is run."""
+
+
+def _program(path: Path) -> None:
+    _use(tnf.load(path), path)
+
+
+def _module(path: Path) -> None:
+    _use(lowering.import_stablehlo(path), path)
+
+
+def _use(program: Any, path: Path) -> None:
+    """Print a program, know it, write it, and run it where it is small and ends by itself."""
+    assert str(program)
+    assert program.fingerprint
+    tnf.save(program, path.with_name("again.tnf"))
+    if not program.is_static or any([isinstance(s.op, ControlOp) for s in program.instructions]):
+        return
+    if sum([math.prod(spec.shape) for spec in program.types]) > MOST_ELEMENTS:
+        return
+    leaves = [np.ones(spec.shape, spec.dtype.dtype) for spec in program.input_specs]
+    arguments = unflatten(program.in_tree, leaves)
+    program.run(*(arguments if isinstance(arguments, tuple) else (arguments,)))
+
+
+def _artifact(path: Path) -> None:
+    artifact = xla_peer.load(path)
+    assert repr(artifact)
+    assert artifact.vectors is not None
+
+
+def _manifest(path: Path) -> None:
+    manifest = Manifest.from_json(path.read_bytes().decode(errors="replace"))
+    assert Manifest.from_json(manifest.to_json()) == manifest
+
+
+def _vectors(path: Path) -> None:
+    types = json.loads((path.parent / "types.json").read_text())
+    inputs, outputs = (
+        [tnf.TensorSpec.parse(t) for t in types[part]] for part in ("inputs", "outputs")
+    )
+    read_vectors(path.read_bytes(), inputs, outputs)
+
+
+def _inputs(path: Path) -> None:
+    read_inputs([str(path)], ["x", "y"])
+
+
+def _cache(path: Path) -> None:
+    CompileCache(path.parent).load(path.stem)
+
+
+DOORS: dict[str, Callable[[Path], None]] = {
+    "program": _program,
+    "manifest": _manifest,
+    "inputs": _inputs,
+    "vectors": _vectors,
+    "cache": _cache,
+    "text": _module,
+    "bytecode": _module,
+    "artifact_text": _artifact,
+    "artifact": _artifact,
+}

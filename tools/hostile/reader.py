@@ -1,0 +1,59 @@
+"""The process that reads mutants: a line with a kind and a path in, a line of JSON with the outcome out."""
+
+from __future__ import annotations
+
+import json
+import resource
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from tenferro.errors import TenferroError
+from tools.hostile.doors import DOORS
+
+MEMORY = 1 << 30
+"""Bytes of address space beyond what the process has."""
+
+
+def outcome_of(door: Callable[[Path], None], path: Path) -> tuple[str, str]:
+    """What reading a file comes to, and the words.
+
+    `loaded`, `ours`, `foreign` for another exception, or `memory`.
+    """
+    try:
+        door(path)
+    except BaseException as error:
+        chain = [error]
+        while chain[-1] is not None:
+            chain.append(chain[-1].__cause__ or chain[-1].__context__)
+        is_memory = any([isinstance(link, MemoryError) for link in chain]) and not _is_told(error)
+        is_ours = isinstance(error, TenferroError | FileNotFoundError)
+        kind = "memory" if is_memory else "ours" if is_ours else "foreign"
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        words = f"{type(error).__name__}: {error}".encode("utf-8", "replace").decode()
+        return kind, f"{words[:300]} ({Path(place.filename).name}:{place.lineno})"
+    return "loaded", ""
+
+
+def _is_told(error: BaseException) -> bool:
+    """NumPy refuses sizes beyond the address space without having taken any of it."""
+    return "Unable to allocate" in str(error)
+
+
+def main() -> None:
+    """Read until the input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for line in sys.stdin:
+        kind, path = json.loads(line)
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        limit = pages * resource.getpagesize() + MEMORY
+        resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
+        outcome = outcome_of(DOORS[kind], Path(path))
+        sys.stdout.write(json.dumps(outcome) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
