@@ -424,3 +424,24 @@ def test_the_modulus_of_huge_complex_numbers_is_bounded() -> None:
     huge = np.array([complex(1.7e308, 1.7e308)])
     assert compare("", huge, huge * (1 + 2.5e-16), *explained(huge, [huge], 4.0)).ok
     assert not compare("", huge, huge * 0.99, *explained(huge, [huge], 4.0)).ok
+
+
+# ---- beside poles --------------------------------------------------------------------------------
+
+
+def test_a_pole_that_rounding_reaches_or_misses() -> None:
+    # lgamma(1) is 0 natively and some 1e-7 elsewhere, and digamma has a pole there.
+    assert agrees(lambda x: tnf.digamma(tnf.lgamma(x)), np.ones((2, 3), "float32"))
+    # sinh(asinh(-1)) is -1 or a last bit beside it: infinite, NaN, or a number.
+    for value in (-np.inf, np.nan, -36.04, -34.9):
+        assert agrees(
+            lambda x: tnf.log1p(tnf.sinh(tnf.asinh(x))),
+            np.array([-1.0]),
+            change=lambda y, value=value: np.full_like(y, value),
+        )
+    for value in (36.0, 1.0, np.inf):
+        assert not agrees(
+            lambda x: tnf.log1p(tnf.sinh(tnf.asinh(x))),
+            np.array([-1.0]),
+            change=lambda y, value=value: np.full_like(y, value),
+        )

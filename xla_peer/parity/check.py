@@ -160,9 +160,11 @@ def _runs(program: GraphProgram, leaves: Sequence[Any], slots: Sequence[int]) ->
 
 
 def _tips_over(runs: Sequence[Any]) -> bool:
-    """A choice that differs between runs."""
+    """A choice that differs between runs, or which elements are infinite or NaN."""
+    if runs[0].dtype.kind not in "biu":
+        runs = [np.where(np.isfinite(run), 0, run) for run in runs]
     first = runs[0]
-    return first.dtype.kind in "biu" and any((run != first).any() for run in runs[1:])
+    return any(((run != first) & ~((run != run) & (first != first))).any() for run in runs[1:])
 
 
 def _joined(one: Alternatives, other: Alternatives) -> Alternatives:

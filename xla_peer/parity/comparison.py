@@ -212,10 +212,12 @@ def _finite_size(native: Any, moved: Sequence[Any]) -> Any:
 
 
 def _spread(native: Any, moved: Sequence[Any]) -> Any:
-    """How far each element moved among the runs that left it finite."""
+    """How far each element moved among the runs that left it finite: from the first of them."""
     spread = np.zeros(native.shape)
-    for other in moved[1:]:
-        away = modulus(_wide(other) - _wide(moved[0]))
+    first = _wide(moved[0])
+    for other in map(_wide, moved[1:]):
+        first = np.where(np.isfinite(first), first, other)
+        away = modulus(other - first)
         spread = np.maximum(spread, np.where(np.isfinite(away), away, 0.0))
     return spread
 
