@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 import tenferro as tnf
 from tenferro.ad import AdContext
 from tenferro.errors import InvalidConfigError
+from tenferro.ops import elementwise as el
 from tenferro.ops.reduction import ArgReduction
 from tenferro.program import GraphProgram
 from tenferro.types import flatten, unflatten
@@ -35,6 +37,8 @@ __all__ = ["check_parity", "limits"]
 
 LOOKS = 32
 """Runs with roundings of their own, where the few that are always made tip a choice over."""
+JUMPS = (el.Floor, el.Ceil, el.RoundNearestEven, el.RoundNearestAfz, el.Remainder)
+"""Ops that make a step of a float of what rounding decides."""
 
 
 def check_parity(
@@ -151,7 +155,8 @@ def _runs(program: GraphProgram, leaves: Sequence[Any], slots: Sequence[int]) ->
     """Of each slot, its values in runs that round differently; in more runs where these tip it over."""
     moved = moved_outputs(prefix(program, slots), leaves)
     runs_of = [list(runs) for runs in zip(*moved, strict=True)]
-    tipping = [number for number, runs in enumerate(runs_of) if _tips_over(runs)]
+    jumps = any(isinstance(step.op, JUMPS) for step in program.instructions)
+    tipping = [number for number, runs in enumerate(runs_of) if _tips_over(runs, jumps)]
     if tipping:
         moved = moved_outputs(prefix(program, [slots[number] for number in tipping]), leaves, LOOKS)
         for number, runs in zip(tipping, zip(*moved, strict=True), strict=True):
@@ -159,10 +164,13 @@ def _runs(program: GraphProgram, leaves: Sequence[Any], slots: Sequence[int]) ->
     return runs_of
 
 
-def _tips_over(runs: Sequence[Any]) -> bool:
-    """A choice that differs between runs."""
+def _tips_over(runs: Sequence[Any], jumps: bool) -> bool:
+    """A choice that differs between runs; where the program `jumps`, a float that does so too."""
     first = runs[0]
-    return first.dtype.kind in "biu" and any((run != first).any() for run in runs[1:])
+    if first.dtype.kind in "biu":
+        return any((run != first).any() for run in runs[1:])
+    near = float(np.sqrt(ml_dtypes.finfo(first.real.dtype).eps))
+    return jumps and any((np.abs(run - first) > near * np.abs(first)).any() for run in runs[1:])
 
 
 def _joined(one: Alternatives, other: Alternatives) -> Alternatives:
