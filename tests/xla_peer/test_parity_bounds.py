@@ -345,6 +345,34 @@ def test_a_sum_one_after_the_other_is_right_and_a_thousandth_is_not(value: float
     assert not agrees(lambda x: tnf.sum(x, axis=1), x, change=lambda y: y * 1.002)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(4, 20000, 3), (1, 20000, 3), (3, 20000, 1)])
+def test_products_of_small_matrices_add_one_after_the_other(
+    shape: tuple[int, int, int], dtype: str
+) -> None:
+    rows, length, columns = shape
+    x, w = of(dtype, np.full((rows, length), 0.1)), np.ones((length, columns), dtype)
+
+    def chain(y: Any) -> Any:
+        return np.broadcast_to(sequential(x)[:, None], y.shape)
+
+    for change in (lambda y: y, chain):
+        assert agrees(lambda x, w: x @ w, x, w, change=change)
+    assert not agrees(lambda x, w: x @ w, x, w, change=lambda y: y * 1.01)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_float_that_rounding_tips_over_a_step_may_take_it(dtype: str) -> None:
+    x = np.arange(0.5, 100.5, 0.25).astype(dtype)
+
+    def fn(x: Any) -> Any:
+        return tnf.round(tnf.exp(tnf.log(x)))
+
+    assert agrees(fn, x)
+    assert agrees(fn, x, change=lambda y: np.round(x))
+    assert not agrees(fn, x, change=lambda y: np.round(x) + (x == 100))
+
+
 def test_sums_of_random_terms_are_held_closer() -> None:
     x = of("float32", RNG.uniform(0, 1, (2, 16384)))
     w = np.ones((8, 16384), np.float32)

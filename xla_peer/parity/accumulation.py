@@ -3,8 +3,9 @@
 Sums of random terms lose about the square root of what sums of equal terms lose, whose roundings all go
 one way. So some elements of the result are chosen, their terms are added up in the dtype that sums are
 formed in, and every partial sum is compared with the same in higher precision. Reductions and scans add
-one term after the other; products of matrices do so for `BLOCK` terms, and keep `LANES` sums side by side
-where there are more. These are the longest chains that NumPy, BLAS and XLA on CPU were seen to form.
+one term after the other, and so do products of small matrices and of a vector with a matrix; others do so
+for `BLOCK` terms, and keep `LANES` sums side by side where there are more. These are the longest chains
+that NumPy, BLAS and XLA on CPU were seen to form.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ LONGEST = 1 << 22
 """Terms that are added up; the error of a longer sum is taken to grow in proportion."""
 BLOCK = 4096
 LANES = 4
+SMALL = 1_000_000
+"""Multiplications up to which OpenBLAS multiplies matrices without blocks."""
 PRODUCTS = (re.ReduceProd, re.CumProd)
 
 Kernel = Callable[..., Any]
@@ -78,9 +81,18 @@ def _share(op: Any, operands: Sequence[Any], result: Any) -> float:
     if count <= alone:
         return 0.0
     combine = np.multiply if isinstance(op, PRODUCTS) else np.add
-    longest = _measured(combine, terms[:, :LONGEST, None]) if alone == 2 else _in_lanes(terms)
+    is_one_chain = alone == 2 or (isinstance(op, co.DotGeneral) and _is_one_chain(op, *operands))
+    longest = _measured(combine, terms[:, :LONGEST, None]) if is_one_chain else _in_lanes(terms)
     grown = max(1.0, count / LONGEST)
     return max(float(ml_dtypes.finfo(terms.real.dtype).eps) / 2, longest * grown / 4)
+
+
+def _is_one_chain(op: co.DotGeneral, lhs: Any, rhs: Any) -> bool:
+    """Whether the product is of small matrices, or of a vector with a matrix."""
+    rows = math.prod([lhs.shape[axis] for axis in op.lhs_free(lhs.ndim)])
+    columns = math.prod([rhs.shape[axis] for axis in op.rhs_free(rhs.ndim)])
+    length = math.prod([lhs.shape[axis] for axis in op.lhs_contracting])
+    return (rows == 1) != (columns == 1) or rows * columns * length <= SMALL
 
 
 def _in_lanes(terms: Any) -> float:

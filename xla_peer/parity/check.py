@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 import tenferro as tnf
 from tenferro.ad import AdContext
 from tenferro.errors import InvalidConfigError
+from tenferro.ops import elementwise as el
 from tenferro.ops.reduction import ArgReduction
 from tenferro.program import GraphProgram
 from tenferro.types import flatten, unflatten
@@ -35,6 +37,8 @@ __all__ = ["check_parity", "limits"]
 
 LOOKS = 32
 """Runs with roundings of their own, where the few that are always made tip a choice over."""
+JUMPS = (el.Floor, el.Ceil, el.RoundNearestEven, el.RoundNearestAfz, el.Remainder)
+"""Ops that make a step of a float of what rounding decides."""
 
 
 def check_parity(
@@ -151,7 +155,8 @@ def _runs(program: GraphProgram, leaves: Sequence[Any], slots: Sequence[int]) ->
     """Of each slot, its values in runs that round differently; in more runs where these tip it over."""
     moved = moved_outputs(prefix(program, slots), leaves)
     runs_of = [list(runs) for runs in zip(*moved, strict=True)]
-    tipping = [number for number, runs in enumerate(runs_of) if _tips_over(runs)]
+    jumps = any(isinstance(step.op, JUMPS) for step in program.instructions)
+    tipping = [number for number, runs in enumerate(runs_of) if _tips_over(runs, jumps)]
     if tipping:
         moved = moved_outputs(prefix(program, [slots[number] for number in tipping]), leaves, LOOKS)
         for number, runs in zip(tipping, zip(*moved, strict=True), strict=True):
@@ -159,12 +164,18 @@ def _runs(program: GraphProgram, leaves: Sequence[Any], slots: Sequence[int]) ->
     return runs_of
 
 
-def _tips_over(runs: Sequence[Any]) -> bool:
-    """A choice that differs between runs, or which elements are infinite or NaN."""
-    if runs[0].dtype.kind not in "biu":
-        runs = [np.where(np.isfinite(run), 0, run) for run in runs]
+def _tips_over(runs: Sequence[Any], jumps: bool) -> bool:
+    """A choice that differs between runs, or which elements are infinite or NaN; where the program `jumps`, a
+    float that does so too.
+    """
     first = runs[0]
-    return any(((run != first) & ~((run != run) & (first != first))).any() for run in runs[1:])
+    if first.dtype.kind in "biu":
+        return any((run != first).any() for run in runs[1:])
+    kinds = [np.where(np.isfinite(run), 0, run) for run in runs]
+    if not all(np.array_equal(kind, kinds[0], equal_nan=True) for kind in kinds[1:]):
+        return True
+    near = float(np.sqrt(ml_dtypes.finfo(first.real.dtype).eps))
+    return jumps and any((np.abs(run - first) > near * np.abs(first)).any() for run in runs[1:])
 
 
 def _joined(one: Alternatives, other: Alternatives) -> Alternatives:
