@@ -371,7 +371,12 @@ class XlaExecutor:
             except BackendFailureError:
                 cache.reject(key)
         built = self._built(module, devices, options)
-        cache.store(key, pjrt.serialized(self._client, built))
+        try:
+            serialized = pjrt.serialized(self._client, built)
+        except BackendFailureError:  # because not every platform can, and the executable is whole
+            cache.count_failed_write()
+        else:
+            cache.store(key, serialized)
         return built
 
     def _built(self, module: StableHloModule, devices: Sequence[Any], options: Any) -> Any:

@@ -208,8 +208,16 @@ def serialized(pjrt_client: Any, executable: Any) -> bytes:
     """An executable as bytes, which hold native code.
 
     Relies on Client.serialize_executable.
+
+    Raises:
+        BackendFailureError: the platform cannot.
     """
-    return bytes(pjrt_client.serialize_executable(executable))
+    try:
+        return bytes(pjrt_client.serialize_executable(executable))
+    except Exception as error:
+        if is_interruption(error):
+            raise
+        raise BackendFailureError(f"PJRT could not serialise the executable: {error}") from error
 
 
 def deserialized(pjrt_client: Any, devices: Sequence[Any], blob: bytes, options: Any) -> Any:
