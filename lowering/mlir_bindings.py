@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -20,6 +21,7 @@ __all__ = [
     "bytecode",
     "canonical",
     "context",
+    "convert_to_hlo",
     "deserialize_portable_artifact",
     "evaluate",
     "jaxlib_modules",
@@ -93,6 +95,19 @@ def parsed(text: str | bytes) -> Any:
             return ir.Module.parse(text)
     except ir.MLIRError as error:
         raise _refused(error) from None
+
+
+def convert_to_hlo(text: str) -> None:
+    """Parse and convert a module as PJRT does before it compiles, for what that may do to the process.
+
+    Errors are PJRT's to tell, which says more of them.
+
+    Relies on jaxlib._jax.mlir.mlir_module_to_xla_computation.
+    """
+    from jaxlib import _jax  # pyright: ignore[reportAttributeAccessIssue]  # because it ships no stubs
+
+    with suppress(RuntimeError, ValueError):
+        _jax.mlir.mlir_module_to_xla_computation(text)
 
 
 def _refused(error: Any) -> MlirDiagnosticError:

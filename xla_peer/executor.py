@@ -11,6 +11,7 @@ import numpy as np
 
 from lowering import PLATFORMS, StableHloModule, lower_to_stablehlo
 from lowering.extensions import lowerings_in, registration_count
+from lowering.guarded import perform
 from tenferro.errors import BackendFailureError, InvalidConfigError, NonStaticShapeError
 from tenferro.exec.dispatch import as_operand
 from tenferro.program import BoundedCache, CacheStats, GraphProgram
@@ -380,6 +381,8 @@ class XlaExecutor:
         return built
 
     def _built(self, module: StableHloModule, devices: Sequence[Any], options: Any) -> Any:
+        if not module.trusted:
+            perform("hlo", module.text, trusted=False)
         try:
             return pjrt.compile_module(self._client, devices, module.text, options)
         except BackendFailureError as error:
