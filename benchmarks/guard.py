@@ -1,6 +1,6 @@
 """What reading a module in a process of its own costs: `python benchmarks/guard.py`.
 
-A small artifact and one of 50 MB, loaded with the guard and without, in turns; and a module imported.
+A small artifact and one of 50 MB, loaded and compiled with the guard and without, in turns; and imported.
 """
 
 from __future__ import annotations
@@ -28,6 +28,14 @@ def table(x: Any) -> Any:
     return x + tnf.asarray(np.random.default_rng(0).random(x.shape))
 
 
+def compiled(path: Path, trusted: bool = False) -> Any:
+    """An artifact on the CPU."""
+    return xla_peer.load(path, trusted=trusted).compile(XLA)
+
+
+XLA = xla_peer.XlaExecutor()
+
+
 def main() -> None:
     """Load and import, guarded and trusted."""
     start = time.perf_counter()
@@ -40,7 +48,7 @@ def main() -> None:
             for suffix in (".mlir", ".mlirbc"):
                 path = Path(folder) / f"{fn.__name__}{suffix}"
                 xla_peer.export(fn, x, path=path, largest_constant=1 << 30)
-                for read in (xla_peer.load, import_stablehlo):
+                for read in (xla_peer.load, compiled, import_stablehlo):
                     times = medians(
                         {
                             "trusted": lambda: read(path, trusted=True),

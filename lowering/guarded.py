@@ -5,8 +5,8 @@ So nothing that it makes of such a module is used here but text, bytes and plain
 
 - Bytecode becomes text in one fork of the reading process, and that text is foreign again, because the fork's
   memory may be damaged: whatever is asked of it next is asked of another fork.
-- Text that a fork has parsed, verified and converted without harm is handed to PJRT in this process: it is parsed
-  there by the same code, which reads nothing but the text, and so does the same.
+- Text that a fork has parsed, verified and compiled without harm is handed to PJRT in this process: the same code
+  reads nothing else there, and so does the same.
 - Trees come as JSON, which Python reads.
 
 The fork is no sandbox: it has the user's rights.
@@ -34,6 +34,8 @@ from lowering.module_operations import OPERATIONS
 from tenferro.errors import TenferroError, UnsupportedError
 
 __all__ = ["Limits", "perform"]
+
+HELP = "a module of your own has no limits with trusted=True"
 
 # Without the packages' own modules, which import everything: 0.2 s in place of 0.7.
 START = """
@@ -78,6 +80,17 @@ class Limits:
             largest_reply=(16 << 20) + 32 * size,
         )
 
+    @classmethod
+    def of_compilation(cls, size: int) -> Limits:
+        """What is enough to compile an honest module of so many bytes."""
+        cpu_seconds = 60 + 60 * (size // 1_000_000)
+        return cls(
+            cpu_seconds=cpu_seconds,
+            wall_seconds=30.0 + 4 * cpu_seconds,
+            memory=(2 << 30) + 64 * size,
+            largest_reply=1 << 20,
+        )
+
 
 def perform(
     operation: str,
@@ -111,7 +124,7 @@ def perform(
     reply, ending = _PROCESS.ask(json.dumps(request).encode(), data, limits.wall_seconds + 30)
     words = _ending_words(ending, limits)
     if words:
-        raise MlirDiagnosticError([(f"malformed: {words}", f"{len(data)} bytes")])
+        raise MlirDiagnosticError([(words, f"{operation} of {len(data)} bytes")])
     end = 16 + int.from_bytes(reply[:8], "little")
     _raise_error(json.loads(reply[16:end]), limits)
     return OPERATIONS[operation].decode(reply[end:])
@@ -121,7 +134,7 @@ def _ending_words(ending: dict[str, Any], limits: Limits) -> str:
     """Why there is no reply; empty where there is one."""
     number, said = ending["signal"], ending["said"]
     if ending["ending"] == "late":
-        return f"reading it took longer than {limits.wall_seconds:g} s"
+        return f"it took longer than {limits.wall_seconds:g} s; {HELP}"
     if ending["ending"] == "large":
         return f"what it stands for is more than {limits.largest_reply} bytes"
     if (
@@ -129,9 +142,9 @@ def _ending_words(ending: dict[str, Any], limits: Limits) -> str:
     ):  # a fork that is done may meet its end too
         return ""
     if number == signal.SIGXCPU:
-        return f"reading it took more than {limits.cpu_seconds} s of processor time"
+        return f"it took more than {limits.cpu_seconds} s of processor time; {HELP}"
     name = signal.Signals(number).name if number else "an error"
-    words = f"the process that read it, with {limits.memory >> 20} MiB of memory, ended by {name}"
+    words = f"its process, which had {limits.memory >> 20} MiB of memory, ended by {name}"
     return f"{words}: {said}" if said else words
 
 
@@ -146,7 +159,7 @@ def _raise_error(error: dict[str, Any], limits: Limits) -> None:
         raise ImportError(error["message"])
     if kind == "MemoryError":
         raise MlirDiagnosticError(
-            [(f"reading it took more than {limits.memory >> 20} MiB", "memory")]
+            [(f"it took more than {limits.memory >> 20} MiB; {HELP}", "memory")]
         )
     known = getattr(tenferro.errors, kind, None) if kind in tenferro.errors.__all__ else None
     if isinstance(known, type) and issubclass(known, TenferroError):
@@ -244,10 +257,10 @@ class ReadingProcess:
         return bytes(data)
 
     def _last_words(self) -> str:
-        """The last line of what it wrote on standard error."""
+        """The last line of what it wrote on standard error, but for a trace of its stack."""
         data = os.pread(self._messages.fileno(), 1 << 16, 0)
-        lines = data.decode(errors="replace").split("\n")
-        return next((line.strip()[:300] for line in reversed(lines) if line.strip()), "")
+        lines = [line.strip()[:300] for line in data.decode(errors="replace").split("\n")]
+        return next((x for x in reversed(lines) if x and not x.startswith(("@", "***"))), "")
 
     def _end(self) -> None:
         process, self._process = self._process, None

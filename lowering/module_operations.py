@@ -56,5 +56,5 @@ OPERATIONS: Mapping[str, ModuleOperation] = {
     "portable artifact": _on_text(mlir_bindings.portable_artifact, bytes, bytes),
     "description": _on_text(_description, _as_json, json.loads),
     "verification": _on_text(mlir_bindings.parse_and_verify, _as_json, json.loads),
-    "hlo": _on_text(mlir_bindings.convert_to_hlo, _as_json, json.loads),
+    "compilation": _on_text(mlir_bindings.compile_for_trial, _as_json, json.loads),
 }
