@@ -58,12 +58,13 @@ platforms: $(STAMP) ## compile every op for TPU and CUDA, without having one; fe
 		--target .platforms 'libtpu==0.0.42.*' 'jax-cuda12-pjrt==0.10.2' 'jax-cuda12-plugin==0.10.2'
 	$(BIN)/python -m pytest -m platforms tests/xla_peer/test_platforms.py
 
-bench: $(STAMP) ## import, tracing, running, lowering, dispatch and compile caching
+bench: $(STAMP) ## import, tracing, running, lowering, dispatch, compile caching and the guard
 	$(BIN)/python benchmarks/import_time.py
 	$(BIN)/python benchmarks/graph_scale.py
 	$(BIN)/python benchmarks/checkpoint_memory.py
 	$(BIN)/python benchmarks/dispatch.py
 	$(BIN)/python benchmarks/compile_cache.py
+	$(BIN)/python benchmarks/guard.py
 	$(BIN)/python benchmarks/straight_line.py
 	$(BIN)/python benchmarks/copies.py
 	$(BIN)/python benchmarks/overview.py

@@ -1,51 +1,297 @@
-"""Bytecode read by a process of its own: MLIR ends the process over some that is malformed.
+"""MLIR on modules of unknown origin: in a process of its own, with limits.
 
-The child gives the module as text, which this process then parses; text that is valid UTF-8 gives errors,
-and never ends a process.
+MLIR ends the process, or writes over its memory, over some bytecode that is damaged and some text that is valid.
+So nothing that it makes of such a module is used here but text, bytes and plain data:
+
+- Bytecode becomes text in one fork of the reading process, and that text is foreign again, because the fork's
+  memory may be damaged: whatever is asked of it next is asked of another fork.
+- Text that a fork has parsed, verified and compiled without harm is handed to PJRT in this process: the same code
+  reads nothing else there, and so does the same.
+- Trees come as JSON, which Python reads.
+
+The fork is no sandbox: it has the user's rights.
 """
 
 from __future__ import annotations
 
+import atexit
+import json
+import os
+import select
+import signal
 import subprocess
 import sys
+import tempfile
+import threading
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
+import tenferro.errors
 from lowering.mlir_bindings import MlirDiagnosticError
+from lowering.module_operations import OPERATIONS
+from tenferro.errors import TenferroError, UnsupportedError
 
-__all__ = ["text_of_bytecode"]
+__all__ = ["Limits", "perform"]
 
-SECONDS = 120.0
-SCRIPT = """
-import sys
-from lowering import mlir_bindings
-try:
-    text = mlir_bindings.text_of(sys.stdin.buffer.read())
-except mlir_bindings.MlirDiagnosticError as error:
-    for message, place in error.diagnostics:
-        sys.stderr.write(f"{message} ({place})\\n")
-    sys.exit(3)
-sys.stdout.buffer.write(text.encode())
+HELP = "a module of your own has no limits with trusted=True"
+
+# Without the packages' own modules, which import everything: 0.2 s in place of 0.7.
+START = """
+import sys, types
+sys.path[:] = {path!r}
+for name, place in {packages!r}:
+    sys.modules[name] = types.ModuleType(name)
+    sys.modules[name].__path__ = [place]
+from lowering.reading_process import serve
+serve()
 """
 
 
-def text_of_bytecode(data: bytes) -> str:
-    """The text of bytecode or of a portable artifact.
+@dataclass(frozen=True)
+class Limits:
+    """What reading a module may use.
+
+    Attributes:
+        cpu_seconds: of computing.
+        wall_seconds: in all.
+        memory: bytes besides what the process begins with; heeded on Linux.
+        largest_reply: bytes.
+    """
+
+    cpu_seconds: int
+    wall_seconds: float
+    memory: int
+    largest_reply: int
+
+    @classmethod
+    def of_size(cls, size: int) -> Limits:
+        """What is enough for an honest module of so many bytes.
+
+        >>> Limits.of_size(1000).cpu_seconds, Limits.of_size(50_000_000).cpu_seconds
+        (4, 404)
+        """
+        cpu_seconds = 4 + 8 * (size // 1_000_000)
+        return cls(
+            cpu_seconds=cpu_seconds,
+            wall_seconds=30.0 + 4 * cpu_seconds,
+            memory=(512 << 20) + 32 * size,
+            largest_reply=(16 << 20) + 32 * size,
+        )
+
+    @classmethod
+    def of_compilation(cls, size: int) -> Limits:
+        """What is enough to compile an honest module of so many bytes."""
+        cpu_seconds = 60 + 60 * (size // 1_000_000)
+        return cls(
+            cpu_seconds=cpu_seconds,
+            wall_seconds=30.0 + 4 * cpu_seconds,
+            memory=(2 << 30) + 64 * size,
+            largest_reply=1 << 20,
+        )
+
+
+def perform(
+    operation: str,
+    module: str | bytes,
+    *arguments: Any,
+    trusted: bool,
+    limits: Limits | None = None,
+) -> Any:
+    """An operation of `lowering.module_operations` on a module.
+
+    Args:
+        trusted: perform it in this process, which a malformed module may end.
+        limits: in place of those for the module's size.
 
     Raises:
-        MlirDiagnosticError: what is neither; with MLIR's messages, where it could still give them.
+        MlirDiagnosticError: MLIR refused the module, or reading it ended the other process, or took more than
+            the limits.
+        UnsupportedError: not trusted, on a system without `os.fork`.
+        whatever else the operation raises.
     """
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", SCRIPT],
-            input=data,
-            capture_output=True,
-            timeout=SECONDS,
-            check=False,
+    if trusted:
+        return OPERATIONS[operation].perform(module, *arguments)
+    if not hasattr(os, "fork"):
+        raise UnsupportedError(
+            "modules of others are read in a process of their own, which needs os.fork; give trusted=True "
+            "for one that you made yourself"
         )
-    except subprocess.TimeoutExpired:
-        raise MlirDiagnosticError([(f"not read within {SECONDS:.0f} s", "bytecode")]) from None
-    if done.returncode == 0:
-        return done.stdout.decode()
-    said = done.stderr.decode(errors="replace").strip() or f"status {done.returncode}"
-    if done.returncode != 3:
-        said = f"malformed: the parser ended with {said.splitlines()[-1]}"
-    raise MlirDiagnosticError([(said, "bytecode")])
+    data = module.encode(errors="surrogatepass") if isinstance(module, str) else module
+    limits = limits or Limits.of_size(len(data))
+    request = {"operation": operation, "arguments": arguments, **asdict(limits)}
+    reply, ending = _PROCESS.ask(json.dumps(request).encode(), data, limits.wall_seconds + 30)
+    words = _ending_words(ending, limits)
+    if words:
+        raise MlirDiagnosticError([(words, f"{operation} of {len(data)} bytes")])
+    end = 16 + int.from_bytes(reply[:8], "little")
+    _raise_error(json.loads(reply[16:end]), limits)
+    return OPERATIONS[operation].decode(reply[end:])
+
+
+def _ending_words(ending: dict[str, Any], limits: Limits) -> str:
+    """Why there is no reply; empty where there is one."""
+    number, said = ending["signal"], ending["said"]
+    if ending["ending"] == "late":
+        return f"it took longer than {limits.wall_seconds:g} s; {HELP}"
+    if ending["ending"] == "large":
+        return f"what it stands for is more than {limits.largest_reply} bytes"
+    if (
+        number in (0, signal.SIGKILL) and ending["complete"]
+    ):  # a fork that is done may meet its end too
+        return ""
+    if number == signal.SIGXCPU:
+        return f"it took more than {limits.cpu_seconds} s of processor time; {HELP}"
+    name = signal.Signals(number).name if number else "an error"
+    words = f"its process, which had {limits.memory >> 20} MiB of memory, ended by {name}"
+    return f"{words}: {said}" if said else words
+
+
+def _raise_error(error: dict[str, Any], limits: Limits) -> None:
+    """Raise what the operation raised, if it did."""
+    if not error:
+        return
+    kind = error["kind"]
+    if kind == "MlirDiagnosticError":
+        raise MlirDiagnosticError([(message, place) for message, place in error["diagnostics"]])
+    if kind == "ImportError":
+        raise ImportError(error["message"])
+    if kind == "MemoryError":
+        raise MlirDiagnosticError(
+            [(f"it took more than {limits.memory >> 20} MiB; {HELP}", "memory")]
+        )
+    known = getattr(tenferro.errors, kind, None) if kind in tenferro.errors.__all__ else None
+    if isinstance(known, type) and issubclass(known, TenferroError):
+        raise known(error["message"])
+    raise MlirDiagnosticError([(f"malformed: {error['message']}", "module")])
+
+
+class ReadingProcess:
+    """One process, started when it is first asked, for all threads of this one.
+
+    It ends with this process, and a process forked from this one starts its own.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._messages: Any = None
+
+    def ask(self, request: bytes, module: bytes, seconds: float) -> tuple[bytes, dict[str, Any]]:
+        """The reply, and how the fork that made it ended.
+
+        Raises:
+            MlirDiagnosticError: the process itself ended, or did not answer within so many seconds.
+        """
+        sizes = b"".join([len(part).to_bytes(8, "little") for part in (request, module)])
+        with self._lock:
+            try:
+                self._send([sizes + request, module])
+                return self._receive(time.monotonic() + seconds)
+            except EOFError as error:
+                words = self._last_words() or str(error)
+                self._end()
+                raise MlirDiagnosticError(
+                    [(f"the process that reads modules ended: {words}", "process")]
+                ) from None
+            except BaseException:  # because the rest of the reply would be taken for the next one
+                self._end()
+                raise
+
+    def _send(self, parts: list[bytes]) -> None:
+        try:
+            self._write(parts)
+        except BrokenPipeError:  # because it ends itself when it has long had nothing to do
+            self._end()
+            self._write(parts)
+
+    def _write(self, parts: list[bytes]) -> None:
+        process = self._process or self._start()
+        assert process.stdin is not None
+        for part in parts:
+            view = memoryview(part)
+            while view:
+                view = view[process.stdin.write(view) :]
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        here = Path(__file__).parent
+        packages = [("lowering", str(here)), ("tenferro", str(Path(tenferro.__file__).parent))]
+        self._messages = tempfile.TemporaryFile()  # noqa: SIM115  because it lives as long as the process
+        self._process = subprocess.Popen(
+            # -P because the folder it is started in may be where the module came from.
+            [sys.executable, "-P", "-c", START.format(path=sys.path, packages=packages)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._messages,
+            bufsize=0,
+        )
+        return self._process
+
+    def _receive(self, deadline: float) -> tuple[bytes, dict[str, Any]]:
+        pieces: list[bytes] = []
+        while piece := self._piece(deadline):
+            pieces.append(piece)
+        ending = json.loads(self._piece(deadline))
+        reply = b"".join(pieces)
+        sizes = [int.from_bytes(reply[place : place + 8], "little") for place in (0, 8)]
+        ending["complete"] = len(reply) == 16 + sum(sizes)
+        ending["said"] = "" if ending["complete"] else self._last_words()
+        return reply, ending
+
+    def _piece(self, deadline: float) -> bytes:
+        return self._read(int.from_bytes(self._read(8, deadline), "little"), deadline)
+
+    def _read(self, size: int, deadline: float) -> bytes:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        handle, data = self._process.stdout.fileno(), bytearray()
+        while len(data) < size:
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([handle], [], [], left)[0]:
+                raise EOFError("it does not answer")
+            piece = os.read(handle, size - len(data))
+            if not piece:
+                raise EOFError("without a word")
+            data += piece
+        return bytes(data)
+
+    def _last_words(self) -> str:
+        """The last line of what it wrote on standard error, but for a trace of its stack."""
+        data = os.pread(self._messages.fileno(), 1 << 16, 0)
+        lines = [line.strip()[:300] for line in data.decode(errors="replace").split("\n")]
+        return next((x for x in reversed(lines) if x and not x.startswith(("@", "***"))), "")
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()
+        process.wait()
+        self._close(process)
+
+    def _close(self, process: subprocess.Popen[bytes]) -> None:
+        for stream in (process.stdin, process.stdout, self._messages):
+            if stream is not None:
+                stream.close()
+
+    def end(self) -> None:
+        """End the process; the next question starts another."""
+        with self._lock:
+            self._end()
+
+    def abandon(self) -> None:
+        """Forget the process, in one forked from this, whose other threads are not there."""
+        self._lock = threading.Lock()
+        process, self._process = self._process, None
+        if process is not None:
+            process.returncode = (
+                0  # because it is no child of this process, which cannot wait for it
+            )
+            self._close(process)
+
+
+_PROCESS = ReadingProcess()
+atexit.register(_PROCESS.end)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_PROCESS.abandon)

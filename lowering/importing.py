@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lowering import mlir_bindings
-from lowering.guarded import text_of_bytecode
-from lowering.mlir_tree import module_tree
+from lowering.guarded import perform
 from lowering.module_tree import ForeignType, Function, ModuleTree
 from lowering.read import READERS, Reader
 from lowering.read.tuples import without_tuples
@@ -31,16 +30,19 @@ what is deprecated.
 """
 
 
-def import_stablehlo(module: Any, *, function: str = "main") -> GraphProgram:
+def import_stablehlo(module: Any, *, function: str = "main", trusted: bool = False) -> GraphProgram:
     """A StableHLO module as a program: it runs natively, is differentiated, compared and lowered again.
 
     Args:
         module: text; bytecode or a portable artifact; what `jax.export` serialises; a `StableHloModule`; or
             a path to a file of these.
         function: whose name the program takes, unless it is "main".
+        trusted: read it in this process, which a malformed module may end. What this process lowered itself
+            is trusted; any other module is read by a process of its own, within limits of time and memory.
 
     Raises:
-        MlirDiagnosticError: what is no module, with MLIR's messages and places.
+        MlirDiagnosticError: what is no module, with MLIR's messages and places; what ends the process that
+            reads it, or takes more than the limits.
         UnsupportedError: operations or types that have no counterpart, with their places.
         NonStaticShapeError: extents that are not known.
         FileNotFoundError: a path without a file.
@@ -56,20 +58,22 @@ def import_stablehlo(module: Any, *, function: str = "main") -> GraphProgram:
 
     Source: the StableHLO specification.
     """
-    contents = _contents(module)
+    trusted = trusted or getattr(module, "trusted", False) is True
+    contents = _contents(module, trusted)
     if "!quant." in contents:
         raise UnsupportedError("quantised types (!quant.uniform) are not among tenferro's dtypes")
-    tree = module_tree(contents)
+    tree = perform("tree", contents, trusted=trusted)
     names = tree.operation_names()
     if names & CANONICALIZED or any(n.startswith("chlo.") and n not in READERS for n in names):
-        contents = mlir_bindings.canonical(contents)
-        tree = module_tree(contents)
+        contents = perform("canonical", contents, trusted=trusted)
+        tree = perform("tree", contents, trusted=trusted)
     tree = without_tuples(tree)
     entry = _entry(tree, function)
     if entry.name == "main" and tree.has_unknown_extents():
         # What is called with numbers is known once they have been handed through.
         types = [tensor_type(_static(entry, spec)) for spec in entry.body.types]
-        tree = without_tuples(module_tree(mlir_bindings.refined(contents, types)))
+        contents = perform("refined", contents, types, trusted=trusted)
+        tree = without_tuples(perform("tree", contents, trusted=trusted))
         entry = _entry(tree, function)
     reader = Reader(tree, READERS)
     inputs = [reader.builder.input(_static(entry, spec)) for spec in entry.body.types]
@@ -85,14 +89,14 @@ def import_stablehlo(module: Any, *, function: str = "main") -> GraphProgram:
     return reader.builder.finish(outputs, **options)
 
 
-def _contents(module: Any) -> str:
+def _contents(module: Any, trusted: bool) -> str:
     text = getattr(module, "text", None)
     if isinstance(text, str):
         return text
     if isinstance(module, bytes | bytearray | memoryview):
-        return _decoded(bytes(module))
+        return _decoded(bytes(module), trusted)
     if isinstance(module, os.PathLike) or (isinstance(module, str) and _is_path(module)):
-        return _decoded(Path(module).read_bytes())
+        return _decoded(Path(module).read_bytes(), trusted)
     if isinstance(module, str):
         return module
     raise InvalidConfigError(
@@ -107,15 +111,15 @@ def _is_path(text: str) -> bool:
     return text.endswith((".mlir", ".mlirbc", ".jax")) or os.path.isfile(text)
 
 
-def _decoded(data: bytes) -> str:
+def _decoded(data: bytes, trusted: bool) -> str:
     """Text or bytecode; what `jax.export` serialises has the bytecode inside, after its length."""
     if data.startswith(mlir_bindings.MAGIC):
-        return text_of_bytecode(data)
+        return perform("text", data, trusted=trusted)
     place = data.find(mlir_bindings.MAGIC, 4)
     if place > 0:
         length = int.from_bytes(data[place - 4 : place], "little")
         if 0 < length <= len(data) - place:
-            return text_of_bytecode(data[place : place + length])
+            return perform("text", data[place : place + length], trusted=trusted)
     try:
         return data.decode()
     except UnicodeDecodeError as error:

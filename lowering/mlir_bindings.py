@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -20,6 +21,7 @@ __all__ = [
     "bytecode",
     "canonical",
     "context",
+    "compile_for_trial",
     "deserialize_portable_artifact",
     "evaluate",
     "jaxlib_modules",
@@ -93,6 +95,31 @@ def parsed(text: str | bytes) -> Any:
             return ir.Module.parse(text)
     except ir.MLIRError as error:
         raise _refused(error) from None
+
+
+def compile_for_trial(text: str, options: str, devices: int) -> None:
+    """Do what PJRT does with a module before it runs, for what that may do to the process.
+
+    Where nothing dies there is no result: errors are those of the compilation that follows. Calls into
+    libraries need not be known here, because their code is not run.
+
+    Args:
+        options: jaxlib's CompileOptions for the CPU, in hexadecimal; "" for another platform, for which the
+            module is only converted to HLO.
+        devices: how many the client has.
+
+    Relies on jaxlib._jax.mlir.mlir_module_to_xla_computation, xla_client.make_cpu_client and
+    CompileOptions.ParseFromString.
+    """
+    from jaxlib import _jax, xla_client  # pyright: ignore[reportAttributeAccessIssue]  # because it ships no stubs
+
+    with suppress(RuntimeError, ValueError):
+        if not options:
+            _jax.mlir.mlir_module_to_xla_computation(text)
+            return
+        client = xla_client.make_cpu_client(num_devices=devices, asynchronous=False)
+        parsed_options = xla_client.CompileOptions.ParseFromString(bytes.fromhex(options))
+        client.compile_and_load(text, client.devices(), parsed_options)
 
 
 def _refused(error: Any) -> MlirDiagnosticError:

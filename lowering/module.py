@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lowering import mlir_bindings
+from lowering.guarded import perform
 from lowering.literal import quoted
 from lowering.types import tensor_type
 from tenferro.dims import Guard, is_static
@@ -23,6 +23,10 @@ class StableHloModule:
 
     `text` carries the user's lines as locations; `str(module)` leaves them out. Verifying, bytecode
     and artifacts need jaxlib; the text does not.
+
+    Attributes:
+        trusted: this process wrote the text, or the user vouches for it: MLIR works on it in this process. On
+            any other text it works in a process of its own; see `lowering.guarded`.
     """
 
     text: str = field(repr=False)
@@ -33,6 +37,7 @@ class StableHloModule:
     input_names: tuple[str, ...]
     output_names: tuple[str, ...]
     guards: tuple[Guard, ...] = ()
+    trusted: bool = False
 
     @property
     def is_static(self) -> bool:
@@ -58,7 +63,7 @@ class StableHloModule:
         # The guards that they assert hold, and XLA has no such call.
         lines = self.text.splitlines()
         plain = "\n".join([line for line in lines if "custom_call @shape_assertion" not in line])
-        text = mlir_bindings.refined(plain, [tensor_type(spec) for spec in specs])
+        text = self._perform("refined", [tensor_type(spec) for spec in specs], text=plain)
         outputs = [_evaluated(spec, bindings) for spec in self.output_specs]
         return replace(
             self,
@@ -99,15 +104,18 @@ class StableHloModule:
             MlirDiagnosticError: with line and column.
             ImportError: jaxlib is not installed.
         """
-        mlir_bindings.parse_and_verify(self.text)
+        self._perform("verification")
 
     def bytecode(self) -> bytes:
         """The module as MLIR bytecode."""
-        return mlir_bindings.bytecode(self.text)
+        return self._perform("bytecode")
 
     def portable_artifact(self, target_version: str | None = None) -> bytes:
         """The module as a StableHLO portable artifact, readable by that version and later ones."""
-        return mlir_bindings.portable_artifact(self.text, target_version)
+        return self._perform("portable artifact", target_version)
+
+    def _perform(self, operation: str, *arguments: Any, text: str | None = None) -> Any:
+        return perform(operation, text or self.text, *arguments, trusted=self.trusted)
 
     def __str__(self) -> str:
         return self.plain_text

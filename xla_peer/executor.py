@@ -11,6 +11,8 @@ import numpy as np
 
 from lowering import PLATFORMS, StableHloModule, lower_to_stablehlo
 from lowering.extensions import lowerings_in, registration_count
+from lowering.guarded import Limits, perform
+from lowering.mlir_bindings import MlirDiagnosticError
 from tenferro.errors import BackendFailureError, InvalidConfigError, NonStaticShapeError
 from tenferro.exec.dispatch import as_operand
 from tenferro.program import BoundedCache, CacheStats, GraphProgram
@@ -371,14 +373,39 @@ class XlaExecutor:
             except BackendFailureError:
                 cache.reject(key)
         built = self._built(module, devices, options)
-        cache.store(key, pjrt.serialized(self._client, built))
+        try:
+            serialized = pjrt.serialized(self._client, built)
+        except BackendFailureError:  # because not every platform can, and the executable is whole
+            cache.count_failed_write()
+        else:
+            cache.store(key, serialized)
         return built
 
     def _built(self, module: StableHloModule, devices: Sequence[Any], options: Any) -> Any:
+        if not module.trusted:
+            self._try_compilation(module.text, devices, options)
         try:
             return pjrt.compile_module(self._client, devices, module.text, options)
         except BackendFailureError as error:
             raise error.at(_blamed_line(module.text, str(error))) from error.__cause__
+
+    def _try_compilation(self, text: str, devices: Sequence[Any], options: Any) -> None:
+        """Compile foreign text in another process first, because XLA ends the process over some that is valid.
+
+        Raises:
+            BackendFailureError: that process ended, or took more than the limits.
+        """
+        is_cpu = self._client.platform == "cpu"
+        described = pjrt.serialized_options(options) if is_cpu else ""
+        count = 1 + max([device.id for device in devices])
+        limits = Limits.of_compilation(len(text))
+        try:
+            perform("compilation", text, described, count, trusted=False, limits=limits)
+        except MlirDiagnosticError as error:
+            message, place = error.diagnostics[0]
+            raise BackendFailureError(
+                f"XLA could not compile the module: {message} ({place})"
+            ) from None
 
     # ---- caches ------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ import numpy as np
 
 import tenferro
 from lowering import PLATFORMS, StableHloModule, lower_to_stablehlo, mlir_bindings
+from lowering.guarded import perform
 from tenferro.ad import AdContext
 from tenferro.errors import DTypeError, InvalidConfigError, TenferroError
 from tenferro.files import content_of
@@ -215,8 +216,12 @@ def module_for(
     )
 
 
-def load(path: Any) -> Artifact:
+def load(path: Any, *, trusted: bool = False) -> Artifact:
     """The artifact in a file that `export` wrote.
+
+    Args:
+        trusted: read it in this process, which a damaged file may end; else a process of its own does, within
+            limits of time and memory.
 
     Raises:
         FileNotFoundError: the file, or what belongs to it beside it, is not there.
@@ -227,9 +232,11 @@ def load(path: Any) -> Artifact:
     content = Path(path).read_bytes()
     try:
         text, bytecode = (
-            _from_bytecode(path, content) if suffix == ".mlirbc" else _from_text(content)
+            _from_bytecode(path, content, trusted)
+            if suffix == ".mlirbc"
+            else _from_text(content, trusted)
         )
-        found = mlir_bindings.string_attribute(text, ATTRIBUTE)
+        found, main_type = perform("description", text, ATTRIBUTE, trusted=trusted)
     except (mlir_bindings.MlirDiagnosticError, UnicodeDecodeError) as error:
         raise InvalidConfigError(f"load: {path} is cut short or no StableHLO: {error}") from None
     if found is None:
@@ -248,9 +255,10 @@ def load(path: Any) -> Artifact:
         input_names=tuple([name for name, _ in named]),
         output_names=tuple([name for name, _ in manifest.outputs]),
         guards=manifest.guards,
+        trusted=trusted,
     )
-    _require_types(path, module)
-    gradient = load(gradient_path(path)) if manifest.has_gradient else None
+    _require_types(path, module, main_type)
+    gradient = load(gradient_path(path), trusted=trusted) if manifest.has_gradient else None
     vectors_file = _vectors(path, manifest)
     return Artifact(manifest, module, bytecode, _constants(path, manifest), vectors_file, gradient)
 
@@ -265,7 +273,7 @@ def _vectors(path: Any, manifest: Manifest) -> bytes:
     return content
 
 
-def _from_bytecode(path: Any, content: bytes) -> tuple[str, bytes]:
+def _from_bytecode(path: Any, content: bytes, trusted: bool) -> tuple[str, bytes]:
     written = re.match(rb"ML\xefR.StableHLO_v(\d+)\.(\d+)\.(\d+)\x00", content, re.DOTALL)
     if written is not None:
         oldest, newest = mlir_bindings.version_window()
@@ -275,25 +283,25 @@ def _from_bytecode(path: Any, content: bytes) -> tuple[str, bytes]:
                 f"load: {path} is written for StableHLO {'.'.join(map(str, version))}, this jaxlib "
                 f"reads {oldest} to {newest}; upgrade jaxlib, or export with a lower target"
             )
-    return mlir_bindings.deserialize_portable_artifact(content), content
+    if not content.startswith(mlir_bindings.MAGIC):  # because MLIR would read other bytes as text
+        raise mlir_bindings.MlirDiagnosticError([("the bytes are no MLIR bytecode", "artifact")])
+    return perform("text", content, trusted=trusted), content
 
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
 
 
-def _from_text(content: bytes) -> tuple[str, bytes]:
+def _from_text(content: bytes, trusted: bool) -> tuple[str, bytes]:
     text = content.decode()
-    mlir_bindings.parse_and_verify(text)
-    return text, mlir_bindings.portable_artifact(text)
+    return text, perform("portable artifact", text, None, trusted=trusted)
 
 
-def _require_types(path: Any, module: StableHloModule) -> None:
+def _require_types(path: Any, module: StableHloModule, main_type: str) -> None:
     """The module takes and gives what the manifest says."""
     declared = module.signature()
-    found = mlir_bindings.main_type(module.text)
-    if declared != found:
-        raise InvalidConfigError(f"load: {path}: the manifest says {declared}, main is {found}")
+    if declared != main_type:
+        raise InvalidConfigError(f"load: {path}: the manifest says {declared}, main is {main_type}")
 
 
 def _constants(path: Any, manifest: Manifest) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def from_jax(fn: Callable[..., Any], *specs: Any) -> GraphProgram:
         _, out_tree = flatten(lowered.out_info)
         text = lowered.as_text()
     return replace(
-        import_stablehlo(text),
+        import_stablehlo(text, trusted=True),
         name=getattr(fn, "__name__", "main"),
         in_tree=in_tree,
         out_tree=out_tree,

@@ -56,6 +56,7 @@ __all__ = [
     "require_equal_replicas",
     "require_same_in_all_processes",
     "serialized",
+    "serialized_options",
     "wide_dtypes",
 ]
 
@@ -208,8 +209,24 @@ def serialized(pjrt_client: Any, executable: Any) -> bytes:
     """An executable as bytes, which hold native code.
 
     Relies on Client.serialize_executable.
+
+    Raises:
+        BackendFailureError: the platform cannot.
     """
-    return bytes(pjrt_client.serialize_executable(executable))
+    try:
+        return bytes(pjrt_client.serialize_executable(executable))
+    except Exception as error:
+        if is_interruption(error):
+            raise
+        raise BackendFailureError(f"PJRT could not serialise the executable: {error}") from error
+
+
+def serialized_options(options: Any) -> str:
+    """Compile options in hexadecimal.
+
+    Relies on CompileOptions.SerializeAsString.
+    """
+    return bytes(options.SerializeAsString()).hex()
 
 
 def deserialized(pjrt_client: Any, devices: Sequence[Any], blob: bytes, options: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import stat
 import subprocess
 import sys
@@ -131,6 +132,153 @@ def test_folders_that_are_refused(tmp_path: Path) -> None:
         XlaExecutor("cpu", cache_dir=file)
     with pytest.raises(errors.InvalidConfigError, match="at least 1"):
         CompileCache(tmp_path / "c", max_bytes=0)
+
+
+def safe(path: Path) -> Path:
+    path.mkdir(mode=0o700, parents=True)
+    return path
+
+
+def linked(tmp_path: Path) -> Path:
+    (tmp_path / "link").symlink_to(safe(tmp_path / "real"))
+    return tmp_path / "link"
+
+
+def below_a_folder_of_all(tmp_path: Path) -> Path:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    return safe(tmp_path / "open" / "mine")
+
+
+def below_a_link_into_a_folder_of_all(tmp_path: Path) -> Path:
+    (tmp_path / "link").symlink_to(below_a_folder_of_all(tmp_path).parent)
+    return tmp_path / "link" / "mine"
+
+
+def of_a_group(tmp_path: Path) -> Path:
+    (tmp_path / "group").mkdir()
+    (tmp_path / "group").chmod(0o770)
+    return tmp_path / "group"
+
+
+UNSAFE = {
+    "is a link": linked,
+    "every user can put": below_a_folder_of_all,
+    "where every user": below_a_link_into_a_folder_of_all,
+    "other users": of_a_group,
+}
+
+
+@pytest.mark.parametrize("match", UNSAFE)
+@pytest.mark.parametrize("by_variable", [False, True])
+def test_a_folder_that_others_can_change(
+    tmp_path: Path, monkeypatch: Any, match: str, by_variable: bool
+) -> None:
+    folder = UNSAFE[match](tmp_path)
+    if by_variable:
+        monkeypatch.setenv("TENFERRO_CACHE_DIR", str(folder))
+    with pytest.raises(errors.InvalidConfigError, match=match):
+        XlaExecutor("cpu", cache_dir=None if by_variable else folder)
+
+
+def test_a_sticky_parent_and_a_link_above_are_fine(tmp_path: Path) -> None:
+    (tmp_path / "sticky").mkdir()
+    (tmp_path / "sticky").chmod(0o1777)
+    (tmp_path / "link").symlink_to(tmp_path / "sticky")
+    cache = CompileCache(tmp_path / "link" / "mine")
+    assert cache.folder == tmp_path / "sticky" / "mine"
+
+
+def test_a_folder_of_another_user(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(errors.InvalidConfigError, match="belongs to user"):
+        CompileCache(tmp_path)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives files away")
+def test_what_belongs_to_another_user_is_not_read(tmp_path: Path) -> None:
+    theirs = safe(tmp_path / "theirs")
+    cache = CompileCache(theirs)
+    cache.store("key", b"executable")
+    assert cache.load("key") == b"executable"
+    entry = theirs / "key.xla"
+    os.chown(entry, 12345, -1)
+    assert cache.load("key") is None
+    cache.store("key", b"executable")
+    os.chown(theirs, 12345, -1)  # after it was looked at
+    assert cache.load("key") is None
+    assert cache.stats().rejected == 2
+    with pytest.raises(errors.InvalidConfigError, match="belongs to user 12345"):
+        CompileCache(theirs)
+    with pytest.raises(errors.InvalidConfigError, match=r"lies in .*theirs, which belongs to user"):
+        CompileCache(theirs / "below")
+
+
+def test_an_entry_that_others_can_write_to(tmp_path: Path) -> None:
+    cache = CompileCache(tmp_path)
+    cache.store("key", b"executable")
+    (tmp_path / "key.xla").chmod(0o666)
+    assert cache.load("key") is None
+    assert cache.stats().rejected == 1
+
+
+def test_an_entry_under_the_name_of_another(tmp_path: Path) -> None:
+    cache = CompileCache(tmp_path)
+    cache.store("key", b"executable")
+    (tmp_path / "key.xla").rename(tmp_path / "other.xla")
+    assert cache.load("other") is None
+    assert cache.stats().rejected == 1
+
+
+def test_a_link_to_an_entry(tmp_path: Path) -> None:
+    cache, elsewhere = CompileCache(tmp_path / "here"), CompileCache(tmp_path / "elsewhere")
+    elsewhere.store("key", b"executable")
+    (tmp_path / "here" / "key.xla").symlink_to(tmp_path / "elsewhere" / "key.xla")
+    assert cache.load("key") is None
+    assert elsewhere.load("key") == b"executable"
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "socket"])
+def test_an_entry_that_is_no_file(tmp_path: Path, kind: str, monkeypatch: Any) -> None:
+    run(tmp_path)
+    (entry,) = entries(tmp_path)
+    entry.unlink()
+    if kind == "folder":
+        (entry / "full").mkdir(parents=True)
+    elif kind == "pipe":
+        os.mkfifo(entry, 0o600)
+    else:
+        monkeypatch.chdir(tmp_path)  # because the name of a socket is short
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(entry.name)
+    stats = run(tmp_path)
+    assert stats.rejected == 1
+    assert stats.failed_removals == stats.failed_writes == (kind == "folder")
+    assert run(tmp_path).hits == (kind != "folder")
+
+
+def test_what_cannot_be_removed_fails_nothing(tmp_path: Path) -> None:
+    (tmp_path / "zz.xla" / "full").mkdir(parents=True)
+    os.utime(tmp_path / "zz.xla", (0, 0))
+    stats = run(tmp_path, cache_bytes=1)
+    assert (stats.failed_removals, stats.evictions) == (1, 0)
+    old = tmp_path / "abc.part" / "full"
+    old.mkdir(parents=True)
+    os.utime(old.parent, (0, 0))
+    cache = CompileCache(tmp_path)
+    cache.store("key", b"executable")
+    assert cache.stats().failed_removals == 1
+    cache.clear()
+    assert [path.name for path in entries(tmp_path)] == ["zz.xla"]
+    assert cache.stats().failed_removals == 1
+
+
+def test_an_executable_that_cannot_be_serialised(tmp_path: Path, monkeypatch: Any) -> None:
+    def refused(*arguments: Any) -> Any:
+        raise errors.BackendFailureError("no")
+
+    monkeypatch.setattr("xla_peer.pjrt.serialized", refused)
+    assert run(tmp_path).failed_writes == 1
 
 
 def test_writers_at_once(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ class Target:
             )
         assert self.artifact is not None
         return replace(
-            import_stablehlo(self.artifact.module.text),
+            import_stablehlo(self.artifact.module),
             in_tree=manifest.in_tree,
             out_tree=manifest.out_tree,
             input_names=tuple([name for name, _ in manifest.inputs]),

@@ -1,0 +1,60 @@
+"""What MLIR does on a module as text or bytes, by name.
+
+Each takes the module and plain arguments and gives text, bytes, a tree or JSON's data, so that it can be done
+in this process or in another: `lowering.guarded` decides where.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from lowering import mlir_bindings
+from lowering.mlir_tree import module_tree
+from lowering.tree_encoding import decoded_tree, encoded_tree
+
+__all__ = ["OPERATIONS", "ModuleOperation"]
+
+
+class ModuleOperation(NamedTuple):
+    """A function of a module, and how its result is bytes and comes back from them.
+
+    Attributes:
+        takes_text: whether the module is text; else it is bytes.
+    """
+
+    perform: Callable[..., Any]
+    takes_text: bool
+    encode: Callable[[Any], bytes]
+    decode: Callable[[bytes], Any]
+
+
+def _description(text: str, attribute: str) -> tuple[str | None, str]:
+    """A string attribute of the module, and the type of `main`."""
+    return mlir_bindings.string_attribute(text, attribute), mlir_bindings.main_type(text)
+
+
+def _as_json(result: Any) -> bytes:
+    return json.dumps(result).encode()
+
+
+def _on_text(
+    perform: Callable[..., Any],
+    encode: Callable[[Any], bytes] = str.encode,
+    decode: Callable[[bytes], Any] = bytes.decode,
+) -> ModuleOperation:
+    return ModuleOperation(perform, True, encode, decode)
+
+
+OPERATIONS: Mapping[str, ModuleOperation] = {
+    "text": ModuleOperation(mlir_bindings.text_of, False, str.encode, bytes.decode),
+    "tree": _on_text(module_tree, encoded_tree, decoded_tree),
+    "canonical": _on_text(mlir_bindings.canonical),
+    "refined": _on_text(mlir_bindings.refined),
+    "bytecode": _on_text(mlir_bindings.bytecode, bytes, bytes),
+    "portable artifact": _on_text(mlir_bindings.portable_artifact, bytes, bytes),
+    "description": _on_text(_description, _as_json, json.loads),
+    "verification": _on_text(mlir_bindings.parse_and_verify, _as_json, json.loads),
+    "compilation": _on_text(mlir_bindings.compile_for_trial, _as_json, json.loads),
+}

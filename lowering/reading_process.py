@@ -1,0 +1,169 @@
+"""The other end of `lowering.guarded`: a process that forks one of its own for every module.
+
+It has one thread and no more than MLIR's bindings, and never looks into a module itself; a fork takes 3 ms, where
+a new interpreter takes 200. What a module does to the memory of a fork ends with it, and does not reach the next.
+
+A request is the lengths of its two parts, eight bytes each, a JSON document and the module. So is the reply, whose
+parts are an error and the result; it comes in pieces with eight bytes of length before each, after which an
+empty one follows, and one that says how the fork ended.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import time
+from contextlib import suppress
+from typing import Any
+
+from lowering import mlir_bindings
+from lowering.module_operations import OPERATIONS
+from tenferro.errors import TenferroError
+
+__all__ = ["reply_of", "serve"]
+
+IDLE_SECONDS = 600.0
+PIECE = 1 << 18
+
+
+def serve() -> None:
+    """Answer requests on standard input until it ends, or there are none for `IDLE_SECONDS`."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # because Ctrl-C is for who asked
+    with suppress(ImportError):  # which every fork will say again
+        mlir_bindings.context().enable_multithreading(False)
+    gc.collect()
+    gc.freeze()
+    while select.select([0], [], [], IDLE_SECONDS)[0]:
+        sizes = _read(16)
+        if len(sizes) < 16:
+            return
+        request = json.loads(_read(int.from_bytes(sizes[:8], "little")))
+        module = _read(int.from_bytes(sizes[8:], "little"))
+        _send(json.dumps(_forked(request, module)).encode())
+
+
+def _read(size: int) -> bytearray:
+    """So many bytes of standard input; fewer where it ends."""
+    data = bytearray(size)
+    view, filled = memoryview(data), 0
+    while filled < size:
+        count = os.readv(0, [view[filled : filled + PIECE]])
+        if count == 0:
+            return data[:filled]
+        filled += count
+    return data
+
+
+def _write(handle: int, data: Any) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(handle, view[:PIECE]) :]
+
+
+def _send(piece: bytes) -> None:
+    _write(1, len(piece).to_bytes(8, "little"))
+    _write(1, piece)
+
+
+def _forked(request: dict[str, Any], module: bytearray) -> dict[str, Any]:
+    """Send what a fork writes about the module, and tell how it ended."""
+    os.ftruncate(2, 0)
+    source, sink = os.pipe()
+    process = os.fork()
+    if process == 0:
+        status = 1
+        try:
+            os.close(source)
+            _limit(request)
+            _write(sink, reply_of(request, bytes(module)))
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(sink)
+    try:
+        ending = _forward(source, request["wall_seconds"], request["largest_reply"])
+    finally:
+        os.close(source)
+        os.kill(process, signal.SIGKILL)  # it is done, or is to be
+        _, status = os.waitpid(process, 0)
+    return {"ending": ending, "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0}
+
+
+def _forward(source: int, seconds: float, largest: int) -> str:
+    """Send what comes out of a pipe, and an empty piece; "end", "late" or "large"."""
+    deadline, total, ending = time.monotonic() + seconds, 0, "end"
+    while True:
+        if not select.select([source], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            ending = "late"
+            break
+        piece = os.read(source, PIECE)
+        total += len(piece)
+        if total > largest:
+            ending = "large"
+            break
+        if not piece:
+            break
+        _send(piece)
+    _send(b"")
+    return ending
+
+
+def _limit(request: dict[str, Any]) -> None:
+    """Bound what this process may use, and close what it need not write to."""
+    if hasattr(os, "sched_setaffinity"):  # because XLA starts threads for each core
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:4])
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nowhere, 0)
+    os.dup2(nowhere, 1)
+    bounds = {
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_CPU: request["cpu_seconds"],
+        resource.RLIMIT_FSIZE: 1 << 20,
+        resource.RLIMIT_DATA: _data_bytes() + request["memory"],
+    }
+    for limit, bound in bounds.items():
+        hard = resource.getrlimit(limit)[1]
+        bound = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
+        # The hard limit stays, because the processor's would be a SIGKILL that says nothing.
+        resource.setrlimit(limit, (bound, hard))
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+
+def _data_bytes() -> int:
+    """What RLIMIT_DATA counts of this process already."""
+    try:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[5]) * resource.getpagesize()
+    except OSError:  # where there is none, the limit is not heeded by mmap either
+        return 0
+
+
+def reply_of(request: dict[str, Any], module: bytes) -> bytes:
+    """The result of an operation, or what it raised, as bytes."""
+    operation = OPERATIONS[request["operation"]]
+    error: dict[str, Any] = {}
+    result = b""
+    try:
+        taken = module.decode() if operation.takes_text else module
+        result = operation.encode(operation.perform(taken, *request["arguments"]))
+    except mlir_bindings.MlirDiagnosticError as refusal:
+        error = {"kind": "MlirDiagnosticError", "diagnostics": refusal.diagnostics}
+    except (TenferroError, ImportError) as refusal:
+        error = {"kind": type(refusal).__name__, "message": str(refusal)}
+    except MemoryError:
+        error = {"kind": "MemoryError", "message": ""}
+    except (
+        Exception
+    ) as failure:  # because MLIR's bindings raise anything over names that are no UTF-8
+        error = {"kind": "", "message": f"{type(failure).__name__}: {failure}"}
+    parts = [json.dumps(error).encode(), result]
+    return b"".join([*[len(part).to_bytes(8, "little") for part in parts], *parts])
+
+
+if __name__ == "__main__":
+    sys.exit(serve())

@@ -1,0 +1,172 @@
+"""`ModuleTree`s as bytes: JSON, then the elements of the arrays.
+
+Decoding makes plain data and nothing else, so that the bytes may come from a process that is not trusted. Blocks
+are listed and named by their places, so that regions in regions are no recursion.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from lowering.module_tree import Block, ForeignType, Function, ModuleTree, Operation
+from tenferro.errors import InvalidConfigError
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["decoded_tree", "encoded_tree"]
+
+
+def encoded_tree(tree: ModuleTree) -> bytes:
+    """The tree as bytes."""
+    encoder = _Encoder()
+    functions = [
+        [
+            function.name,
+            encoder.block(function.body),
+            [_encoded_type(item) for item in function.result_types],
+            function.argument_names,
+            function.result_names,
+        ]
+        for function in tree.functions.values()
+    ]
+    attributes = encoder.attribute(tree.attributes)
+    encoder.encode_waiting()
+    document = json.dumps([tree.name, functions, attributes, encoder.blocks]).encode()
+    return b"".join([len(document).to_bytes(8, "little"), document, *encoder.elements])
+
+
+def decoded_tree(data: bytes) -> ModuleTree:
+    """The tree that `encoded_tree` wrote.
+
+    Raises:
+        InvalidConfigError: bytes that are none.
+    """
+    try:
+        end = 8 + int.from_bytes(data[:8], "little")
+        name, functions, attributes, blocks = json.loads(data[8:end])
+        return _Decoder(memoryview(data)[end:]).tree(name, functions, attributes, blocks)
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise InvalidConfigError(f"the bytes are no module's tree: {error!r}") from None
+
+
+def _encoded_type(found: Any) -> Any:
+    return [found.dtype.value, *found.shape] if isinstance(found, TensorSpec) else found.text
+
+
+def _decoded_type(encoded: Any) -> Any:
+    if isinstance(encoded, str):
+        return ForeignType(encoded)
+    dtype, *shape = encoded
+    return TensorSpec.of(tuple(map(int, shape)), DType(dtype))
+
+
+class _Encoder:
+    """Blocks in the order of their places, and elements in the order of their offsets."""
+
+    def __init__(self) -> None:
+        self.blocks: list[Any] = []
+        self.waiting: list[tuple[int, Block]] = []
+        self.elements: list[bytes] = []
+        self.offset = 0
+
+    def block(self, block: Block) -> int:
+        """The place of a block, which is encoded later."""
+        place = len(self.blocks)
+        self.blocks.append(None)
+        self.waiting.append((place, block))
+        return place
+
+    def encode_waiting(self) -> None:
+        while self.waiting:
+            place, block = self.waiting.pop()
+            types = [_encoded_type(item) for item in block.types]
+            operations = [self.operation(item) for item in block.operations]
+            self.blocks[place] = [block.arguments, types, operations]
+
+    def operation(self, op: Operation) -> list[Any]:
+        types = [_encoded_type(item) for item in op.types]
+        regions = [self.block(region) for region in op.regions]
+        attributes = self.attribute(op.attributes)
+        return [op.name, op.operands, op.results, types, attributes, regions, op.location]
+
+    def attribute(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {"dict": {key: self.attribute(item) for key, item in value.items()}}
+        if isinstance(value, tuple):
+            return [self.attribute(item) for item in value]
+        if isinstance(value, np.ndarray):
+            return {"array": self.array(value)}
+        return value
+
+    def array(self, value: Any) -> list[Any]:
+        is_splat = value.size > 1 and not any(value.strides)
+        data = value[(slice(0, 1),) * value.ndim].tobytes() if is_splat else value.tobytes()
+        found = [DType.of(value.dtype).value, list(value.shape), is_splat, self.offset, len(data)]
+        self.elements.append(data)
+        self.offset += len(data)
+        return found
+
+
+class _Decoder:
+    """Places as blocks, and offsets as arrays."""
+
+    def __init__(self, elements: memoryview) -> None:
+        self.elements = elements
+
+    def tree(self, name: Any, functions: Any, attributes: Any, blocks: Any) -> ModuleTree:
+        built = [
+            Block(_integers(arguments), tuple(map(_decoded_type, types)), [])
+            for arguments, types, _ in blocks
+        ]
+        for place, (block, (_, _, operations)) in enumerate(zip(built, blocks, strict=True)):
+            block.operations += [self.operation(item, built, place) for item in operations]
+        tree = ModuleTree(str(name), attributes=self.attribute(attributes))
+        for title, place, types, taken, given in functions:
+            tree.functions[str(title)] = Function(
+                str(title),
+                built[place],
+                tuple(map(_decoded_type, types)),
+                tuple(map(str, taken)),
+                tuple(map(str, given)),
+            )
+        return tree
+
+    def operation(self, encoded: Any, blocks: list[Block], place: int) -> Operation:
+        name, operands, results, types, attributes, regions, location = encoded
+        if any(region <= place for region in regions):
+            raise ValueError("a region stands in itself")
+        return Operation(
+            name=str(name),
+            operands=_integers(operands),
+            results=_integers(results),
+            types=tuple(map(_decoded_type, types)),
+            attributes=self.attribute(attributes),
+            regions=tuple([blocks[region] for region in regions]),
+            location=str(location),
+        )
+
+    def attribute(self, encoded: Any) -> Any:
+        if isinstance(encoded, list):
+            return tuple([self.attribute(item) for item in encoded])
+        if not isinstance(encoded, Mapping):
+            return encoded
+        if "array" in encoded:
+            return self.array(*encoded["array"])
+        return {key: self.attribute(item) for key, item in encoded["dict"].items()}
+
+    def array(self, name: str, shape: list[int], is_splat: bool, offset: int, size: int) -> Any:
+        data = self.elements[offset : offset + size]
+        found = np.frombuffer(data, DType(name).dtype)
+        if is_splat:
+            return np.broadcast_to(found.reshape(()), shape)
+        if min([offset, *shape], default=0) < 0 or math.prod(shape) != found.size:
+            raise ValueError(f"{found.size} elements for {shape}")
+        return found.reshape(shape)
+
+
+def _integers(values: Any) -> tuple[int, ...]:
+    return tuple(map(int, values))

@@ -1,0 +1,102 @@
+"""Folders and files that only this user, or root, can have written."""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from tenferro.errors import InvalidConfigError, UnsupportedError
+
+__all__ = ["make_private_folder", "read_private_file"]
+
+
+def make_private_folder(path: str | os.PathLike[str]) -> Path:
+    """The folder, made where it is not there, and where it lies once links above it are followed.
+
+    What is above it may be writable by a group: who puts a folder of his own in its place is found out by
+    its owner, which is looked at whenever a file is read.
+
+    Raises:
+        InvalidConfigError: it cannot be made; it is a link or no folder; another user owns it, or one above
+            it; others can write to it, or to one above it without the sticky bit.
+        UnsupportedError: a system on which the owner of a file cannot be told.
+    """
+    if not hasattr(os, "geteuid"):
+        raise UnsupportedError("cache_dir: this system does not say who owns a file")
+    given = Path(os.path.abspath(path))
+    try:
+        given.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if given.is_symlink():
+            raise InvalidConfigError(f"cache_dir: {given} is a link; give the folder itself")
+        folder = Path(os.path.realpath(given))
+        _require_private(folder, os.lstat(folder))
+        for parent in folder.parents:
+            _require_safe_parent(folder, parent)
+    except OSError as error:
+        raise InvalidConfigError(f"cache_dir: {given}: {error}") from None
+    return folder
+
+
+def _require_private(folder: Path, about: os.stat_result) -> None:
+    if not stat.S_ISDIR(about.st_mode):
+        raise InvalidConfigError(f"cache_dir: {folder} is no folder")
+    if about.st_uid != os.geteuid():
+        raise InvalidConfigError(
+            f"cache_dir: {folder} belongs to user {about.st_uid}, and holds native code that user "
+            f"{os.geteuid()} would run; give a folder of your own"
+        )
+    if about.st_mode & 0o022:
+        raise InvalidConfigError(
+            f"cache_dir: {folder} can be written to by other users, and holds native code; "
+            "chmod go-w it"
+        )
+
+
+def _require_safe_parent(folder: Path, parent: Path) -> None:
+    about = os.lstat(parent)
+    if about.st_uid not in (0, os.geteuid()):
+        raise InvalidConfigError(
+            f"cache_dir: {folder} lies in {parent}, which belongs to user {about.st_uid}, who can put "
+            "another folder in its place; give a folder below your own"
+        )
+    if about.st_mode & 0o002 and not about.st_mode & stat.S_ISVTX:
+        raise InvalidConfigError(
+            f"cache_dir: {folder} lies in {parent}, where every user can put another folder in its place; "
+            "chmod o-w it, or give a folder below your own"
+        )
+
+
+def read_private_file(folder: Path, name: str, largest: int) -> bytes:
+    """The content of a file, which now counts as used; no link is followed, and nothing is waited for.
+
+    Raises:
+        FileNotFoundError: there is no such file, or folder.
+        InvalidConfigError: the folder or the file belongs to another user or can be written to by others, the
+            file is none, or it is larger than so many bytes.
+        OSError: it cannot be read.
+    """
+    place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        _require_private(folder, os.fstat(place))
+        # NONBLOCK because opening a named pipe waits for its writer.
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        handle = os.open(name, flags, dir_fd=place)
+    finally:
+        os.close(place)
+    with open(handle, "rb") as file:
+        about = os.fstat(handle)
+        if not stat.S_ISREG(about.st_mode):
+            raise InvalidConfigError(f"cache_dir: {name} is no file")
+        if about.st_uid != os.geteuid() or about.st_mode & 0o022:
+            raise InvalidConfigError(f"cache_dir: {name} can have been written by another user")
+        if about.st_size > largest:
+            raise InvalidConfigError(
+                f"cache_dir: {name} has {about.st_size} bytes, at most {largest}"
+            )
+        with suppress(
+            OSError
+        ):  # because only the order of eviction suffers, as on a read-only disk
+            os.utime(handle)
+        return file.read(largest)
