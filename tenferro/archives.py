@@ -181,7 +181,7 @@ def _elements(file: Any, header: Header, what: str) -> np.ndarray[Any, Any]:
     array = np.empty(header.shape[::-1] if header.is_fortran else header.shape, header.dtype)
     position = 0
     if header.nbytes:
-        view = memoryview(array.reshape(-1).view(np.uint8))
+        view = memoryview(array.reshape(-1).view(np.uint8))  # pyright: ignore[reportArgumentType]  # because NumPy declares no buffer
         while position < header.nbytes:
             count = file.readinto(view[position : position + PIECE])
             if not count:
