@@ -10,6 +10,7 @@ from lowering import mlir_bindings
 from lowering.guarded import perform
 from lowering.module_tree import ForeignType, Function, ModuleTree
 from lowering.read import READERS, Reader
+from lowering.read.reader import MOST_OPS
 from lowering.read.tuples import without_tuples
 from lowering.types import tensor_type
 from tenferro.errors import InvalidConfigError, NonStaticShapeError, UnsupportedError
@@ -75,7 +76,7 @@ def import_stablehlo(module: Any, *, function: str = "main", trusted: bool = Fal
         contents = perform("refined", contents, types, trusted=trusted)
         tree = without_tuples(perform("tree", contents, trusted=trusted))
         entry = _entry(tree, function)
-    reader = Reader(tree, READERS)
+    reader = Reader(tree, READERS, MOST_OPS if trusted else _largest(tree))
     inputs = [reader.builder.input(_static(entry, spec)) for spec in entry.body.types]
     outputs = reader.block(entry.body, inputs, {})
     name = tree.name if function == "main" and tree.name else entry.name
@@ -87,6 +88,12 @@ def import_stablehlo(module: Any, *, function: str = "main", trusted: bool = Fal
     if len(outputs) == 1:
         options["out_tree"] = flatten(0)[1]
     return reader.builder.finish(outputs, **options)
+
+
+def _largest(tree: ModuleTree) -> int:
+    """How many operations an honest module comes to, whose functions call each other."""
+    written = sum(1 for _ in tree.operations())
+    return min(MOST_OPS, max(20_000, 300 * written))
 
 
 def _contents(module: Any, trusted: bool) -> str:

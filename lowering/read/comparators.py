@@ -169,7 +169,7 @@ def _operands_seen(block: Block) -> set[int]:
 
 def _answers(r: Reader, block: Block, pairs: list[Any]) -> Any:
     """What the comparator says of pairs of every operand."""
-    scratch = Reader(r.tree, r.readers)
+    scratch = Reader(r.tree, r.readers, r.largest)
     arguments = [scratch.constant(values) for pair in pairs for values in pair]
     try:
         (answer,) = scratch.lifted(block, arguments)

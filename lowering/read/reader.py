@@ -17,7 +17,7 @@ from tenferro.ops.structural import BroadcastInDim, Reshape, Slice, Transpose
 from tenferro.program import ProgramBuilder, SourceLine, Subprogram
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["Read", "ReadRows", "Reader", "located"]
+__all__ = ["MOST_OPS", "Read", "ReadRows", "Reader", "located"]
 
 Read = Callable[["Reader", Operation, Sequence[int]], "int | Sequence[int]"]
 """Writes an operation on these values, and gives its results."""
@@ -39,12 +39,15 @@ class Reader:
     Args:
         tree: the module.
         readers: by name of operation.
+        largest: how many operations are read at most, calls being their bodies each time.
     """
 
-    def __init__(self, tree: ModuleTree, readers: ReadRows) -> None:
+    def __init__(self, tree: ModuleTree, readers: ReadRows, largest: int = MOST_OPS) -> None:
         self.tree = tree
         self.readers = readers
         self.builder = ProgramBuilder()
+        self.largest = largest
+        self._count = 0
         self._depth = 0
         self._values: Mapping[int, int] = {}
         self._expansions: dict[str, StdTensorOp | None] = {}
@@ -99,8 +102,11 @@ class Reader:
                 raise UnsupportedError(f"{operation.name}: results of type {declared}").at(
                     located(operation)
                 )
-        if len(self.builder) > MOST_OPS:
-            raise InvalidConfigError(f"the module has more than {MOST_OPS} operations")
+        self._count += 1
+        if self._count > self.largest or len(self.builder) > MOST_OPS:
+            raise InvalidConfigError(
+                f"the module has more than {self.largest} operations once its calls are their bodies"
+            )
         try:
             operands = [values[value] for value in operation.operands]
             self._values = values

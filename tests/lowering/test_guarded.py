@@ -226,6 +226,21 @@ def test_limits(change: dict[str, Any], levels: int, match: str) -> None:
     assert perform("tree", GOOD, trusted=False).functions
 
 
+def test_calls_that_double() -> None:
+    """2 ** 40 operations in 3 kB."""
+    kind = "(tensor<3xf32>) -> tensor<3xf32>"
+    functions = [
+        f"func.func private @f{n}(%0: tensor<3xf32>) -> tensor<3xf32> {{\n"
+        f"%1 = func.call @f{n + 1}(%0) : {kind}\n%2 = func.call @f{n + 1}(%1) : {kind}\n"
+        "return %2 : tensor<3xf32> }"
+        for n in range(40)
+    ]
+    last = GOOD.replace("@main", "private @f40")
+    main = GOOD.replace("stablehlo.add %x, %x : tensor<3xf32>", f"func.call @f0(%x) : {kind}")
+    with pytest.raises(errors.InvalidConfigError, match="more than 37200 operations"):
+        import_stablehlo("\n".join([*functions, last, main]))
+
+
 def test_a_large_module_is_within_the_limits() -> None:
     array = np.arange(1 << 20, dtype="f4")
     text = lower_to_stablehlo(tnf.compile(lambda x: x + tnf.asarray(array), array)).text
