@@ -400,9 +400,12 @@ def hypot(x1: Any, x2: Any, /) -> Any:
     # Choices by a predicate, because maximum and |x| are differentiated as if they were linear at ties.
     rhs_is_large = logical_or(less(abs(lhs), abs(rhs)), isinf(rhs))
     large, small = where(rhs_is_large, rhs, lhs), where(rhs_is_large, lhs, rhs)
-    divisor = where(isinf(large), 1, where(equal(large, 0), 1, large))
-    ratio = where(isinf(large), 0, divide(small, divisor))
-    return multiply(abs(large), sqrt(add(1, square(ratio))))
+    # An infinite one is its own length: times a root whose tangent is 0 it would be NaN.
+    is_infinite = isinf(large)
+    finite = where(is_infinite, 1, large)
+    ratio = where(is_infinite, 0, divide(small, where(equal(finite, 0), 1, finite)))
+    length = multiply(abs(finite), sqrt(add(1, square(ratio))))
+    return where(is_infinite, abs(large), length)
 
 
 @_in_inexact_dtype

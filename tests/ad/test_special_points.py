@@ -124,6 +124,22 @@ def test_second_derivatives_that_are_odd_keep_their_digits_near_zero(name: str, 
             )
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_slopes_that_are_infinite_at_one_have_infinite_slopes(dtype: str) -> None:
+    for fn, sign in ((tnf.asin, 1), (tnf.acos, -1), (tnf.atanh, 1)):
+        for x in (1, -1):
+            for second in (forward(fn, 2), reverse(fn, 2), forward(reverse(fn, 1), 1)):
+                assert second(np.asarray(x, dtype)) == sign * x * np.inf
+
+
+@pytest.mark.parametrize("x", [np.inf, -np.inf])
+def test_every_derivative_of_hypot_is_finite_at_infinity(x: float) -> None:
+    for fn in (lambda x: tnf.hypot(x, 2.0), lambda x: tnf.hypot(2.0, x)):
+        for transform in (forward, reverse):
+            slopes = [float(transform(fn, order)(np.float64(x))) for order in (1, 2, 3)]
+            assert slopes == [np.sign(x), 0, 0]
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_the_first_derivative_of_tanh_is_right_to_a_few_ulps(dtype: str) -> None:
     x = np.linspace(-40, 40, 2001).astype(dtype)

@@ -346,8 +346,8 @@ def test_a_sum_one_after_the_other_is_right_and_a_thousandth_is_not(value: float
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("shape", [(4, 20000, 3), (1, 20000, 3), (3, 20000, 1)])
-def test_products_of_small_matrices_add_one_after_the_other(
+@pytest.mark.parametrize("shape", [(4, 20000, 3), (1, 20000, 64), (64, 20000, 1)])
+def test_products_of_small_matrices_and_of_vectors_add_one_after_the_other(
     shape: tuple[int, int, int], dtype: str
 ) -> None:
     rows, length, columns = shape
@@ -359,6 +359,18 @@ def test_products_of_small_matrices_add_one_after_the_other(
     for change in (lambda y: y, chain):
         assert agrees(lambda x, w: x @ w, x, w, change=change)
     assert not agrees(lambda x, w: x @ w, x, w, change=lambda y: y * 1.01)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_scatter_may_add_its_updates_in_any_order(dtype: str) -> None:
+    x = of(dtype, np.full(4096, 0.001))
+
+    def fn(x: Any) -> Any:
+        return tnf.zeros_like(x[:2]).at[np.arange(4096) % 2].add(x)
+
+    assert agrees(fn, x, change=lambda y: np.full_like(y, 2048 * x.astype(np.float64)[0]))
+    assert agrees(fn, x, change=lambda y: np.full_like(y, sequential(x[::2])))
+    assert not agrees(fn, x, change=lambda y: y * 1.001)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -91,14 +91,13 @@ def nonzero_quotient(x: Value, y: Value) -> Value:
     return x / select(is_zero(y), 1, y)
 
 
-def is_below_half(x: Value) -> Value:
-    """Where 1 - x^2 loses no digit, nor does its slope -2 x."""
-    return compare(abs_(x), "LT", 0.5)
-
-
 def below_one(x: Value) -> Value:
-    """1 - x^2 for real x, as (1 - x) (1 + x) near one, whose slope (1 - x) - (1 + x) cancels near zero."""
-    return select(is_below_half(x), 1 - x * x, (1 - x) * (1 + x))
+    """1 - x^2 for real x, as (1 - x) (1 + x) where 1/2 < |x| < 1.
+
+    The slope of that product cancels near zero, and at one is an infinity times zero in reverse.
+    """
+    is_as_written = compare(abs_(abs_(x) - 0.75), "GE", 0.25)
+    return select(is_as_written, 1 - x * x, (1 - x) * (1 + x))
 
 
 def reciprocal_root(x: Value) -> Value:
