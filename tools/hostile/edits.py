@@ -179,16 +179,16 @@ def _archive(content: bytes, random: Random) -> bytes:
             members[place] = (
                 name,
                 random.choice((b" ", b"[", b"\x00", b"1"))
-                * random.choice((0, 1, 1 << 20, 90 << 20)),
+                * random.choice((0, 1, 1 << 16, 5 << 20) * 8 + (70 << 20,)),
             )
         case 3:
             members.append(members[place])
         case _:
             members[place] = (name, edited(name, data, random.randrange(1 << 60)))
     buffer = io.BytesIO()
-    compression = random.choice(
-        (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA)
-    )
+    compression = random.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA))
+    if sum([len(data) for _, data in members]) > 1 << 20:
+        compression = zipfile.ZIP_DEFLATED  # because LZMA takes seconds
     with zipfile.ZipFile(buffer, "w", compression) as archive:
         names = set[str]()
         for name, data in members:
@@ -245,7 +245,7 @@ def _module(content: bytes, random: Random) -> bytes:
     text = content.decode("utf-8", "surrogateescape")
     lines = text.splitlines(keepends=True)
     place = random.randrange(len(lines))
-    match random.randrange(6):
+    match random.randrange(12):
         case 0:
             del lines[place]
         case 1:
@@ -258,11 +258,21 @@ def _module(content: bytes, random: Random) -> bytes:
             here = re.split(r'([\w.%@#$]+|"[^"\n]*"|\S)', lines[place])
             if len(here) > 1:
                 chosen = random.randrange(1, len(here), 2)
-                here[chosen] = random.choice(
-                    (random.choice(words), random.choice(TOKENS), str(random.choice(NUMBERS)))
-                )
+                here[chosen] = _word(here[chosen], words, random)
                 lines[place] = "".join(here)
     return "".join(lines).encode("utf-8", "surrogateescape")
+
+
+def _word(word: str, words: list[str], random: Random) -> str:
+    """A word in place of this one: mostly of its own class, since others are no syntax."""
+    if random.random() < 0.3:
+        return random.choice(
+            (random.choice(words), random.choice(TOKENS), str(random.choice(NUMBERS)))
+        )
+    if word.isdigit():
+        return str(random.choice((*NUMBERS, int(word) + 1, int(word) - 1)))
+    alike = [other for other in words if other[0] == word[0] or (other + word).isalpha()]
+    return random.choice(alike)
 
 
 def _unescaped(match: re.Match[bytes]) -> bytes:
