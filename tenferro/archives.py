@@ -158,17 +158,15 @@ def write_array(archive: zipfile.ZipFile, name: str, array: np.ndarray[Any, Any]
 def _header(file: Any, size: int, what: str) -> Header:
     try:
         version = np.lib.format.read_magic(file)
-        read = {
-            (1, 0): np.lib.format.read_array_header_1_0,
-            (2, 0): np.lib.format.read_array_header_2_0,
-        }[version]
-        shape, is_fortran, dtype = read(file)
+        if version != (1, 0):  # later ones have headers of up to 4 GiB, for structured dtypes
+            raise ValueError(f"its format is {version[0]}.{version[1]}, expected 1.0")
+        shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(file)
     except _NO_HEADER as error:
         raise InvalidConfigError(f"{what} is no array: {error}") from None
     if dtype.hasobject:
         raise InvalidConfigError(f"{what} holds Python objects, by pickle; they are never read")
-    if len(shape) > MOST_AXES or any([extent < 0 for extent in shape]):
-        raise InvalidConfigError(f"{what} is no array: shape {str(shape)[:80]}")
+    if len(shape) > MOST_AXES or any([extent < 0 for extent in shape]) or not dtype.itemsize:
+        raise InvalidConfigError(f"{what} is no array: {dtype} of shape {str(shape)[:80]}")
     header = Header(dtype, tuple(map(int, shape)), bool(is_fortran))
     if header.nbytes != size - file.tell():
         raise InvalidConfigError(
@@ -181,7 +179,7 @@ def _elements(file: Any, header: Header, what: str) -> np.ndarray[Any, Any]:
     array = np.empty(header.shape[::-1] if header.is_fortran else header.shape, header.dtype)
     position = 0
     if header.nbytes:
-        view = memoryview(array.reshape(-1).view(np.uint8))  # pyright: ignore[reportArgumentType]  # because NumPy declares no buffer
+        view = array.reshape(-1).view(np.uint8).data
         while position < header.nbytes:
             count = file.readinto(view[position : position + PIECE])
             if not count:

@@ -210,7 +210,9 @@ def test_arrays_come_back(array: Any, tmp_path: Path) -> None:
         (npy(np.ones(3))[:20], "is no array"),
         (npy(np.ones(3)).replace(b"'<f8'", b"'|O' "), "never read"),
         (npy(np.ones(3)).replace(b"'<f8'", b"[[[[["), "is no array"),
+        (npy(np.ones(0)).replace(b"'<f8'", b"'<U0'").replace(b"(0,)", b"(9,)"), "is no array: <U0"),
         (b"\x93NUMPY\x09\x00", "is no array"),
+        (b"\x93NUMPY\x02\x00\xf0\xff\xff\xff" + b" " * 100, "its format is 2.0, expected 1.0"),
         (b"", "is no array"),
     ],
 )

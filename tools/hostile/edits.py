@@ -26,6 +26,7 @@ WORDS = ("", "x", "\x00", "é", "\ud800", "a" * 3000, "../../etc/passwd", "/dev/
          "i64[]", "f64[99999999999999999999999999999999]", "float64", "object", "V8", "==", "is 1 or",
          "tuple", "namedtuple", "GT", "Add", "Reshape", "Scan", "tenferro.linalg.svd.v1", "program",
          "0x1p-1", "default", "highest", "cpu", "tpu")  # fmt: skip
+SPEC = re.compile(r"\w+\[.*\]")
 VALUES: tuple[Any, ...] = (None, True, False, 0.5, float("nan"), [], {}, [[]], [0], [None], {"tuple": []},
                            {"dict": [["a", 0]]}, {"namedtuple": "T", "fields": ["a"], "items": [0]},
                            {"dtype": "float32"}, {"float": "inf"}, {"dim": "n^200"}, {"expression": "x0.0*x0.1"},
@@ -43,7 +44,7 @@ def edited(name: str, content: bytes, number: int) -> bytes:
     random = Random(number)
     suffix = name.rpartition(".")[2]
     edits = {"json": _json, "tnf": _archive, "npz": _archive, "npy": _array, "mlir": _module}
-    if suffix not in edits or random.random() < 0.1:
+    if suffix not in edits or random.random() < 0.06:
         return _bytes(content, random)
     try:
         return edits[suffix](content, random)
@@ -82,18 +83,9 @@ def _bytes(content: bytes, random: Random) -> bytes:
 
 def _json(content: bytes, random: Random) -> bytes:
     root = [json.loads(content)]
-    places: list[tuple[Any, Any]] = []
-    remaining: list[Any] = [root]
-    while remaining:
-        node = remaining.pop()
-        keys = list(node) if isinstance(node, dict) else range(len(node))
-        for key in keys:
-            places.append((node, key))
-            if isinstance(node[key], dict | list):
-                remaining.append(node[key])
-    holder, key = random.choice(places)
-    other, name = random.choice(places)
-    match random.randrange(8):
+    holder, key = _place(root, random)
+    other, name = _place(root, random)
+    match random.randrange(12):
         case 0:
             holder[key] = random.choice(NUMBERS)
         case 1:
@@ -102,18 +94,50 @@ def _json(content: bytes, random: Random) -> bytes:
             holder[key] = random.choice(VALUES)
         case 3:
             holder[key] = json.loads(json.dumps(other[name]))
-        case 4:
-            holder[key] = _varied(holder[key], random)
-        case 5 if holder is not root:
+        case 4 if holder is not root:
             del holder[key]
-        case 6 if isinstance(holder, list):
+        case 5 if isinstance(holder, list):
             holder.insert(key, json.loads(json.dumps(holder[key])))
-        case _:
+        case 6:
             for _ in range(random.choice((1, 10, 200, 900))):
-                holder[key] = random.choice(
-                    ([holder[key]], {"tuple": [holder[key]]}, {"program": holder[key]})
-                )
+                value = holder[key]
+                holder[key] = random.choice(([value], {"tuple": [value]}, {"program": value}))
+        case _:
+            holder[key] = _varied(holder[key], random)
     return json.dumps(root[0], separators=(",", ":")).encode()
+
+
+def _place(root: list[Any], random: Random) -> tuple[Any, Any]:
+    """A holder and a key in it: first a field, then one of its places, so that rare fields are met too."""
+    fields: dict[tuple[str, ...], list[tuple[Any, Any]]] = {}
+    remaining: list[tuple[tuple[str, ...], Any]] = [((), root)]
+    while remaining:
+        path, node = remaining.pop()
+        for key in list(node) if isinstance(node, dict) else range(len(node)):
+            field = (*path, key if isinstance(key, str) else "*")
+            fields.setdefault(field, []).append((node, key))
+            if isinstance(node[key], dict | list):
+                remaining.append((field, node[key]))
+    return random.choice(fields[random.choice(sorted(fields))])
+
+
+def _spec(random: Random) -> str:
+    """The text of a type with extents that nobody has asked for."""
+    extents = [_extent(random) for _ in range(random.choice((0, 1, 2, 3)))]
+    if random.random() < 0.05:
+        extents *= 2000
+    return f"{random.choice(('f64', 'i32', 'bool', 'bf16', 'c64', 'f8'))}[{','.join(extents)}]"
+
+
+def _extent(random: Random) -> str:
+    """Arithmetic on symbols and numbers, and what grows fast."""
+    text = random.choice(("n", "m", "k", "(n+m+k+l+p+q)", "x0.0", "3", str(random.choice(NUMBERS))))
+    for _ in range(random.choice((0, 0, 1, 2, 4, 30))):
+        number = random.choice((2, 3, 40, 100, 9999))
+        other = random.choice(("n", "m", "(n+1)", "7", "0", "(a+b+c+d)"))
+        text = random.choice((f"({text})^{number}", f"{text}*{other}", f"{text}//{other}", f"{text}%{other}",
+                              f"max({text}, {other})", f"({text}-{other})", f"<={text}", f"-{text}"))  # fmt: skip
+    return text
 
 
 def _varied(value: Any, random: Random) -> Any:
@@ -123,12 +147,11 @@ def _varied(value: Any, random: Random) -> Any:
     if isinstance(value, int | float):
         return value + random.choice((-1, 1, 64, -1e300))
     if isinstance(value, str):
+        if SPEC.fullmatch(value) and random.random() < 0.8:
+            return _spec(random)
         place = random.randrange(len(value) + 1)
-        return (
-            value[:place]
-            + random.choice((*WORDS, "[", "]", ",", ")", "^9999", "*n", "//0"))
-            + value[place:]
-        )
+        added = random.choice((*WORDS, "[", "]", ",", ")", "^9999", "*n", "//0"))
+        return value[:place] + added + value[place:]
     if isinstance(value, list):
         return random.choice((value[::-1], value * 2, value[:1], value * 2000))
     return {**value, random.choice(WORDS): random.choice(VALUES)}
@@ -138,13 +161,16 @@ def _varied(value: Any, random: Random) -> Any:
 
 
 def _archive(content: bytes, random: Random) -> bytes:
-    if random.random() < 0.25:
+    if random.random() < 0.1:
         return _fields(content, random)
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = [(member.filename, archive.read(member)) for member in archive.infolist()]
+    documents = [i for i, (name, _) in enumerate(members) if name.endswith(".json")]
     place = random.randrange(len(members))
+    if documents and random.random() < 0.7:
+        place = documents[0]
     name, data = members[place]
-    match random.randrange(10):
+    match random.randrange(20):
         case 0:
             del members[place]
         case 1:
@@ -153,16 +179,16 @@ def _archive(content: bytes, random: Random) -> bytes:
             members[place] = (
                 name,
                 random.choice((b" ", b"[", b"\x00", b"1"))
-                * random.choice((0, 1, 1 << 20, 90 << 20)),
+                * random.choice((0, 1, 1 << 16, 5 << 20) * 8 + (70 << 20,)),
             )
         case 3:
             members.append(members[place])
         case _:
             members[place] = (name, edited(name, data, random.randrange(1 << 60)))
     buffer = io.BytesIO()
-    compression = random.choice(
-        (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA)
-    )
+    compression = random.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA))
+    if sum([len(data) for _, data in members]) > 1 << 20:
+        compression = zipfile.ZIP_DEFLATED  # because LZMA takes seconds
     with zipfile.ZipFile(buffer, "w", compression) as archive:
         names = set[str]()
         for name, data in members:
@@ -219,7 +245,7 @@ def _module(content: bytes, random: Random) -> bytes:
     text = content.decode("utf-8", "surrogateescape")
     lines = text.splitlines(keepends=True)
     place = random.randrange(len(lines))
-    match random.randrange(6):
+    match random.randrange(12):
         case 0:
             del lines[place]
         case 1:
@@ -232,11 +258,21 @@ def _module(content: bytes, random: Random) -> bytes:
             here = re.split(r'([\w.%@#$]+|"[^"\n]*"|\S)', lines[place])
             if len(here) > 1:
                 chosen = random.randrange(1, len(here), 2)
-                here[chosen] = random.choice(
-                    (random.choice(words), random.choice(TOKENS), str(random.choice(NUMBERS)))
-                )
+                here[chosen] = _word(here[chosen], words, random)
                 lines[place] = "".join(here)
     return "".join(lines).encode("utf-8", "surrogateescape")
+
+
+def _word(word: str, words: list[str], random: Random) -> str:
+    """A word in place of this one: mostly of its own class, since others are no syntax."""
+    if random.random() < 0.3:
+        return random.choice(
+            (random.choice(words), random.choice(TOKENS), str(random.choice(NUMBERS)))
+        )
+    if word.isdigit():
+        return str(random.choice((*NUMBERS, int(word) + 1, int(word) - 1)))
+    alike = [other for other in words if other[0] == word[0] or (other + word).isalpha()]
+    return random.choice(alike)
 
 
 def _unescaped(match: re.Match[bytes]) -> bytes:

@@ -25,10 +25,7 @@ def outcome_of(door: Callable[[Path], None], path: Path) -> tuple[str, str]:
     try:
         door(path)
     except BaseException as error:
-        chain = [error]
-        while chain[-1] is not None:
-            chain.append(chain[-1].__cause__ or chain[-1].__context__)
-        is_memory = any([isinstance(link, MemoryError) for link in chain]) and not _is_told(error)
+        is_memory = _is_exhausted(error)
         is_ours = isinstance(error, TenferroError | FileNotFoundError)
         kind = "memory" if is_memory else "ours" if is_ours else "foreign"
         place = traceback.extract_tb(error.__traceback__)[-1]
@@ -37,9 +34,19 @@ def outcome_of(door: Callable[[Path], None], path: Path) -> tuple[str, str]:
     return "loaded", ""
 
 
-def _is_told(error: BaseException) -> bool:
-    """NumPy refuses sizes beyond the address space without having taken any of it."""
-    return "Unable to allocate" in str(error)
+def _is_exhausted(error: BaseException | None) -> bool:
+    """Whether memory ran out on the way to an error.
+
+    Not where NumPy refuses a size without having taken any of it, nor where Python's parser has no such
+    stack.
+    """
+    while error is not None:
+        if isinstance(error, MemoryError) and "Unable to allocate" not in str(error):
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            if Path(place.filename).name != "ast.py":
+                return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def main() -> None:

@@ -88,12 +88,12 @@ def _write(folder: Path) -> None:
     for name, (fn, specs) in PROGRAMS.items():
         program = tnf.compile(fn, *specs)
         tnf.save(program, _place(folder, "program", name, "program.tnf"))
-        module = lowering.lower_to_stablehlo(program, symbolic=not program.is_static)
-        _place(folder, "text", name, "module.mlir").write_text(module.text)
+        if program.is_static:
+            module = lowering.lower_to_stablehlo(program)
+            _place(folder, "text", name, "module.mlir").write_text(module.text)
+            bytecode = _place(folder, "bytecode", name, "module.mlirbc")
+            bytecode.write_bytes(module.portable_artifact())
         if name in EXPORTED:
-            _place(folder, "bytecode", name, "module.mlirbc").write_bytes(
-                module.portable_artifact()
-            )
             _export(folder, name, program)
     np.savez(_place(folder, "inputs", "stored", "inputs.npz"), x=MATRIX, y=np.arange(4, dtype="i2"))
     packed = _place(folder, "inputs", "deflated", "inputs.npz")
