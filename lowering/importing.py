@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 from lowering import mlir_bindings
@@ -14,6 +13,7 @@ from lowering.read.reader import MOST_OPS
 from lowering.read.tuples import without_tuples
 from lowering.types import tensor_type
 from tenferro.errors import InvalidConfigError, NonStaticShapeError, UnsupportedError
+from tenferro.files import content_of
 from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec, flatten
 
@@ -103,7 +103,7 @@ def _contents(module: Any, trusted: bool) -> str:
     if isinstance(module, bytes | bytearray | memoryview):
         return _decoded(bytes(module), trusted)
     if isinstance(module, os.PathLike) or (isinstance(module, str) and _is_path(module)):
-        return _decoded(Path(module).read_bytes(), trusted)
+        return _decoded(content_of(module), trusted)
     if isinstance(module, str):
         return module
     raise InvalidConfigError(

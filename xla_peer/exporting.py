@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -229,7 +228,7 @@ def load(path: Any, *, trusted: bool = False) -> Artifact:
             whose constants are not the ones it was written with.
     """
     suffix = suffix_of(path)
-    content = Path(path).read_bytes()
+    content = content_of(path)
     try:
         text, bytecode = (
             _from_bytecode(path, content, trusted)

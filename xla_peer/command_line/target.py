@@ -15,6 +15,7 @@ import numpy as np
 import tenferro as tnf
 from lowering import import_stablehlo
 from tenferro.errors import InvalidConfigError, TenferroError, UnsupportedError
+from tenferro.files import content_of
 from tenferro.program import GraphProgram
 from tenferro.types import unflatten
 from xla_peer.artifact import Artifact
@@ -127,7 +128,7 @@ def find_target(text: str) -> Target:
     if text.endswith(".tnf"):
         program = tnf.load(text)
         return Target(text, program.input_names, program=program)
-    if ATTRIBUTE.encode() not in Path(text).read_bytes():
+    if ATTRIBUTE.encode() not in content_of(text):
         program = import_stablehlo(Path(text))  # because others have written it
         return Target(text, program.input_names, program=program)
     artifact = load(text)
