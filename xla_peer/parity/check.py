@@ -164,6 +164,7 @@ def _runs(program: GraphProgram, leaves: Sequence[Any], slots: Sequence[int]) ->
     return runs_of
 
 
+@np.errstate(all="ignore")
 def _tips_over(runs: Sequence[Any], jumps: bool) -> bool:
     """A choice that differs between runs, or which elements are infinite or NaN; where the program `jumps`, a
     float that does so too.
