@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
+
+import numpy as np
 
 from tenferro.dims import GuardLog, is_static
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
@@ -498,7 +501,16 @@ class Clamp(SameType):
     input_count: ClassVar[Any] = 3
 
 
-DIRECTIONS = ("EQ", "NE", "LT", "LE", "GT", "GE")
+COMPARISONS: Mapping[str, np.ufunc] = {
+    "EQ": np.equal,
+    "NE": np.not_equal,
+    "LT": np.less,
+    "LE": np.less_equal,
+    "GT": np.greater,
+    "GE": np.greater_equal,
+}
+"""What each direction of `Compare` asks."""
+DIRECTIONS = tuple(COMPARISONS)
 
 
 @card

@@ -18,6 +18,7 @@ from tenferro.dims import is_static
 from tenferro.graph import SourceLine
 from tenferro.ops import StdTensorOp
 from tenferro.ops.elementwise import (
+    COMPARISONS,
     Add,
     And,
     Compare,
@@ -255,15 +256,6 @@ def select(
     constant = splat(known, pred)
     return None if constant is None else (on_true if constant else on_false,)
 
-
-COMPARISONS: Mapping[str, Callable[..., Any]] = {
-    "EQ": np.equal,
-    "NE": np.not_equal,
-    "LT": np.less,
-    "LE": np.less_equal,
-    "GT": np.greater,
-    "GE": np.greater_equal,
-}
 
 RULES: Mapping[type[StdTensorOp], Rule] = {
     Transpose: transpose,

@@ -11,6 +11,7 @@ import numpy as np
 
 from tenferro.exec.kernels.kernel import Array, ByPayload, KernelRows, OfArrays, in_float32, unary
 from tenferro.ops.elementwise import (
+    COMPARISONS,
     Abs,
     Add,
     And,
@@ -289,15 +290,6 @@ def compose(x: Array, y: Array) -> Array:
     result.real, result.imag = x, y
     return result
 
-
-COMPARISONS = {
-    "EQ": np.equal,
-    "NE": np.not_equal,
-    "LT": np.less,
-    "LE": np.less_equal,
-    "GT": np.greater,
-    "GE": np.greater_equal,
-}
 
 ROWS: KernelRows = {
     Add: unary(np.add),
