@@ -85,22 +85,22 @@ def _or_default(value: Any, default: Any) -> Any:
     return default if value is ABSENT else value
 
 
-def _sum(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = NONE,
-    keepdims: Any = ABSENT, initial: Any = ABSENT, where: Any = ABSENT,
-) -> Any:  # fmt: skip
-    a = _masked(a, where, 0)
-    total = reductions.sum(a, axis=axis, dtype=dtype, keepdims=bool(_or_default(keepdims, False)))
-    return _combined(elementwise.add, total, initial)
+def _total(reduce: Any, pair: Any, identity: int) -> Any:
+    """np.sum or np.prod; `initial` takes part, and `where` leaves out by the identity."""
+
+    def of_array(
+        a: Any, axis: Any = None, dtype: Any = None, out: Any = NONE,
+        keepdims: Any = ABSENT, initial: Any = ABSENT, where: Any = ABSENT,
+    ) -> Any:  # fmt: skip
+        a = _masked(a, where, identity)
+        keepdims = bool(_or_default(keepdims, False))
+        return _combined(pair, reduce(a, axis=axis, dtype=dtype, keepdims=keepdims), initial)
+
+    return of_array
 
 
-def _prod(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = NONE,
-    keepdims: Any = ABSENT, initial: Any = ABSENT, where: Any = ABSENT,
-) -> Any:  # fmt: skip
-    a = _masked(a, where, 1)
-    total = reductions.prod(a, axis=axis, dtype=dtype, keepdims=bool(_or_default(keepdims, False)))
-    return _combined(elementwise.multiply, total, initial)
+_sum = _total(reductions.sum, elementwise.add, 0)
+_prod = _total(reductions.prod, elementwise.multiply, 1)
 
 
 def _combined(function: Any, total: Any, initial: Any) -> Any:
