@@ -12,6 +12,7 @@ from typing import Any
 
 MODULES = (
     "tenferro",
+    "tenferro.lax",
     "tenferro.linalg",
     "tenferro.fft",
     "tenferro.extension",

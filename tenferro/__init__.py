@@ -51,6 +51,7 @@ from tenferro.program import native_executor as default_executor
 from tenferro.types import DType, TensorSpec
 
 if TYPE_CHECKING:
+    from tenferro import lax
     from tenferro.api import fft, linalg, random
     from tenferro.api.check_grads import check_grads
     from tenferro.api.eager import EagerRuntime, EagerTensor
@@ -62,6 +63,7 @@ _LATER = {
     "EagerTensor": ("tenferro.api.eager", "EagerTensor"),
     "check_grads": ("tenferro.api.check_grads", "check_grads"),
     "fft": ("tenferro.api.fft", None),
+    "lax": ("tenferro.lax", None),
     "linalg": ("tenferro.api.linalg", None),
     "random": ("tenferro.api.random", None),
     "load": ("tenferro.extension.saving", "load"),
@@ -147,6 +149,7 @@ __all__ = [
     "jacrev",
     "jit",
     "jvp",
+    "lax",
     "linalg",
     "load",
     "linearize",
