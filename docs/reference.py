@@ -14,6 +14,8 @@ MODULES = (
     "tenferro",
     "tenferro.lax",
     "tenferro.linalg",
+    "tenferro.nn",
+    "tenferro.nn.initializers",
     "tenferro.fft",
     "tenferro.extension",
     "tenferro.errors",

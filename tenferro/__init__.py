@@ -51,7 +51,7 @@ from tenferro.program import native_executor as default_executor
 from tenferro.types import DType, TensorSpec
 
 if TYPE_CHECKING:
-    from tenferro import lax
+    from tenferro import lax, nn
     from tenferro.api import fft, linalg, random
     from tenferro.api.check_grads import check_grads
     from tenferro.api.eager import EagerRuntime, EagerTensor
@@ -65,6 +65,7 @@ _LATER = {
     "fft": ("tenferro.api.fft", None),
     "lax": ("tenferro.lax", None),
     "linalg": ("tenferro.api.linalg", None),
+    "nn": ("tenferro.nn", None),
     "random": ("tenferro.api.random", None),
     "load": ("tenferro.extension.saving", "load"),
     "save": ("tenferro.extension.saving", "save"),
@@ -153,6 +154,7 @@ __all__ = [
     "linalg",
     "load",
     "linearize",
+    "nn",
     "random",
     "save",
     "stop_gradient",
