@@ -14,6 +14,7 @@ MODULES = (
     "tenferro",
     "tenferro.linalg",
     "tenferro.fft",
+    "tenferro.tree",
     "tenferro.extension",
     "tenferro.errors",
     "tenferro.program",

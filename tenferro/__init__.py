@@ -51,7 +51,7 @@ from tenferro.program import native_executor as default_executor
 from tenferro.types import DType, TensorSpec
 
 if TYPE_CHECKING:
-    from tenferro.api import fft, linalg, random
+    from tenferro.api import fft, linalg, random, tree
     from tenferro.api.check_grads import check_grads
     from tenferro.api.eager import EagerRuntime, EagerTensor
     from tenferro.extension.saving import load, save
@@ -64,6 +64,7 @@ _LATER = {
     "fft": ("tenferro.api.fft", None),
     "linalg": ("tenferro.api.linalg", None),
     "random": ("tenferro.api.random", None),
+    "tree": ("tenferro.api.tree", None),
     "load": ("tenferro.extension.saving", "load"),
     "save": ("tenferro.extension.saving", "save"),
 }
@@ -160,6 +161,7 @@ __all__ = [
     "scan",
     "switch",
     "while_loop",
+    "tree",
     "vmap",
     "value_and_grad",
     "vjp",
