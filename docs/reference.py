@@ -15,6 +15,7 @@ MODULES = (
     "tenferro.linalg",
     "tenferro.fft",
     "tenferro.tree",
+    "tenferro.optim",
     "tenferro.extension",
     "tenferro.errors",
     "tenferro.program",

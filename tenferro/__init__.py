@@ -51,7 +51,7 @@ from tenferro.program import native_executor as default_executor
 from tenferro.types import DType, TensorSpec
 
 if TYPE_CHECKING:
-    from tenferro.api import fft, linalg, random, tree
+    from tenferro.api import fft, linalg, optim, random, tree
     from tenferro.api.check_grads import check_grads
     from tenferro.api.eager import EagerRuntime, EagerTensor
     from tenferro.extension.saving import load, save
@@ -63,6 +63,7 @@ _LATER = {
     "check_grads": ("tenferro.api.check_grads", "check_grads"),
     "fft": ("tenferro.api.fft", None),
     "linalg": ("tenferro.api.linalg", None),
+    "optim": ("tenferro.api.optim", None),
     "random": ("tenferro.api.random", None),
     "tree": ("tenferro.api.tree", None),
     "load": ("tenferro.extension.saving", "load"),
@@ -151,6 +152,7 @@ __all__ = [
     "linalg",
     "load",
     "linearize",
+    "optim",
     "random",
     "save",
     "stop_gradient",
