@@ -361,3 +361,65 @@ def test_jax_is_not_imported_for_trees() -> None:
         "assert 'jax' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+# ---- structures that differ ------------------------------------------------------------------
+
+
+def dictionary(x: Any) -> Any:
+    return {"a": x, "b": (x, x)}
+
+
+def other_dictionary(x: Any) -> Any:
+    return {"a": x, "b": (x, [x])}
+
+
+PARTING = r"\['b'\]\[1\] is a leaf, and {}\['b'\]\[1\] a list of 1"
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (
+            lambda x: tnf.cond(tnf.sum(x) > 0, dictionary, other_dictionary, x),
+            r"false_fun\(..\)\['b'\]\[1\] is a list of 1, and true_fun\(..\)\['b'\]\[1\] a leaf",
+        ),
+        (
+            lambda x: tnf.switch(1, [dictionary, dictionary, other_dictionary], x),
+            r"switch: .*branch 0\(..\)" + PARTING.format(r"branch 2\(..\)"),
+        ),
+        (
+            lambda x: tnf.scan(lambda c, _: (other_dictionary(x), None), dictionary(x), length=2),
+            "scan: .*the carry" + PARTING.format("the next"),
+        ),
+        (
+            lambda x: tnf.associative_scan(lambda a, b: other_dictionary(x), dictionary(x)),
+            "associative_scan: .*elems" + PARTING.format(r"fn\(..\)"),
+        ),
+        (
+            lambda x: tnf.vjp(dictionary, x)[1](other_dictionary(x)),
+            "vjp: .*expected" + PARTING.format("got"),
+        ),
+        (
+            lambda x: tnf.compile(lambda p: p["b"], dictionary(x)).run(other_dictionary(x)),
+            r"expected\[0\]" + PARTING.format(r"got\[0\]"),
+        ),
+        (
+            lambda x: tnf.jit(tnf.compile(lambda p: p["b"], dictionary(x)).run)(
+                other_dictionary(x)
+            ),
+            r"expected\[0\]" + PARTING.format(r"got\[0\]"),
+        ),
+    ],
+)
+def test_errors_say_where_structures_part(call: Any, words: str) -> None:
+    with pytest.raises(ArityError, match=words) as caught:
+        call(np.ones(2))
+    assert "PyTreeSpec" not in str(caught.value)
+
+
+def test_a_rule_of_another_structure_says_where() -> None:
+    f = tnf.custom_vjp(lambda p: tnf.sum(p["b"][0]))
+    f.defvjp(lambda p: (f(p), p), lambda p, bar: (other_dictionary(bar * p["a"]),))
+    with pytest.raises(ArityError, match="expected" + PARTING.format("got")):
+        tnf.grad(f)(dictionary(np.ones(2)))
