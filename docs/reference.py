@@ -16,6 +16,7 @@ MODULES = (
     "tenferro.fft",
     "tenferro.tree",
     "tenferro.optim",
+    "tenferro.optimize",
     "tenferro.extension",
     "tenferro.errors",
     "tenferro.program",

@@ -51,7 +51,7 @@ from tenferro.program import native_executor as default_executor
 from tenferro.types import DType, TensorSpec
 
 if TYPE_CHECKING:
-    from tenferro.api import fft, linalg, optim, random, tree
+    from tenferro.api import fft, linalg, optim, optimize, random, tree
     from tenferro.api.check_grads import check_grads
     from tenferro.api.eager import EagerRuntime, EagerTensor
     from tenferro.extension.saving import load, save
@@ -64,6 +64,7 @@ _LATER = {
     "fft": ("tenferro.api.fft", None),
     "linalg": ("tenferro.api.linalg", None),
     "optim": ("tenferro.api.optim", None),
+    "optimize": ("tenferro.api.optimize", None),
     "random": ("tenferro.api.random", None),
     "tree": ("tenferro.api.tree", None),
     "load": ("tenferro.extension.saving", "load"),
@@ -153,6 +154,7 @@ __all__ = [
     "load",
     "linearize",
     "optim",
+    "optimize",
     "random",
     "save",
     "stop_gradient",
