@@ -19,6 +19,7 @@ from tenferro.api.creation import asarray, zeros
 from tenferro.api.elementwise import real
 from tenferro.api.manipulation import astype, concat, reshape
 from tenferro.api.promotion import result_type
+from tenferro.api.tree_files import load, load_metadata, save
 from tenferro.dims import product
 from tenferro.errors import ArityError, DTypeError, InvalidConfigError, ShapeError
 from tenferro.exec.dispatch import as_operand, spec_of
@@ -46,6 +47,8 @@ __all__ = [
     "keystr",
     "leaves",
     "leaves_with_path",
+    "load",
+    "load_metadata",
     "map",
     "map_with_path",
     "ravel",
@@ -53,6 +56,7 @@ __all__ = [
     "register_dataclass",
     "register_pytree_node",
     "register_pytree_node_class",
+    "save",
     "static",
     "structure",
     "transpose",
