@@ -52,7 +52,7 @@ from tenferro.types import DType, TensorSpec
 
 if TYPE_CHECKING:
     from tenferro import lax, nn
-    from tenferro.api import fft, linalg, random
+    from tenferro.api import fft, linalg, optim, optimize, random, tree
     from tenferro.api.check_grads import check_grads
     from tenferro.api.eager import EagerRuntime, EagerTensor
     from tenferro.extension.saving import load, save
@@ -66,7 +66,10 @@ _LATER = {
     "lax": ("tenferro.lax", None),
     "linalg": ("tenferro.api.linalg", None),
     "nn": ("tenferro.nn", None),
+    "optim": ("tenferro.api.optim", None),
+    "optimize": ("tenferro.api.optimize", None),
     "random": ("tenferro.api.random", None),
+    "tree": ("tenferro.api.tree", None),
     "load": ("tenferro.extension.saving", "load"),
     "save": ("tenferro.extension.saving", "save"),
 }
@@ -155,6 +158,8 @@ __all__ = [
     "load",
     "linearize",
     "nn",
+    "optim",
+    "optimize",
     "random",
     "save",
     "stop_gradient",
@@ -165,6 +170,7 @@ __all__ = [
     "scan",
     "switch",
     "while_loop",
+    "tree",
     "vmap",
     "value_and_grad",
     "vjp",
