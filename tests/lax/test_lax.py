@@ -110,6 +110,22 @@ def test_the_peer_agrees(table: str) -> None:
     assert_close(found, program.run(arrays_of(table)), 1e-8)
 
 
+@pytest.mark.parametrize("table", TABLES)
+def test_eager_tensors(table: str) -> None:
+    runtime = tnf.EagerRuntime()
+    for name, call in TABLES[table].items():
+        if name == "integer_pow-0":
+            continue  # because nothing leads from x to ones
+        variables = [runtime.variable(x) if call.is_smooth else x for x in call.arrays]
+        y = call.call(lax, *variables)
+        assert_close(np.asarray(y), call.call(lax, *call.arrays))
+        if call.is_smooth:
+            tnf.sum(y).backward()
+            total = lambda *xs, call=call: tnf.sum(call.call(lax, *xs))
+            wanted = grad_of_all(tnf.grad)(total)(*call.arrays)
+            assert_close([np.asarray(x.grad) for x in variables], list(wanted), 1e-9)
+
+
 # ---- what jax.lax does not say, or not so -----------------------------------------------------------
 
 

@@ -114,6 +114,18 @@ def test_exported_programs_run(tmp_path: Any) -> None:
     assert_close(xla_peer.load(tmp_path / "nn.mlir").run(arrays), program.run(arrays), 1e-12)
 
 
+def test_eager_tensors() -> None:
+    runtime = tnf.EagerRuntime()
+    for call in CALLS.values():
+        if not call.is_smooth:
+            continue
+        variables = [runtime.variable(x) for x in call.arrays]
+        total = lambda *xs, call=call: tnf.sum(call.call(nn, *xs))
+        total(*variables).backward()
+        wanted = tnf.grad(total, argnums=tuple(range(len(variables))))(*call.arrays)
+        assert_close([np.asarray(x.grad) for x in variables], list(wanted), 1e-9)
+
+
 # ---- special points ---------------------------------------------------------------------------------
 
 
