@@ -61,12 +61,14 @@ __all__ = [
 
 
 def least(dtype: DType) -> Any:
+    """The least number of a real dtype: -inf of floats."""
     if dtype.is_bool:
         return False
     return -math.inf if dtype.is_float else int(np.iinfo(dtype.dtype).min)
 
 
 def largest(dtype: DType) -> Any:
+    """The largest number of a real dtype: inf of floats."""
     if dtype.is_bool:
         return True
     return math.inf if dtype.is_float else int(np.iinfo(dtype.dtype).max)
