@@ -27,6 +27,7 @@ from tenferro.graph import SourceLine
 from tenferro.ops import StdTensorOp
 from tenferro.ops.control import ControlOp
 from tenferro.ops.extension import Extension
+from tenferro.ops.source import Constant
 from tenferro.program import GraphProgram
 from tenferro.types import DType, TensorSpec
 
@@ -117,6 +118,12 @@ class ExecProgram:
         where arrays are large enough for groups, at once.
         """
         return next(self._later) or self.has_large_arrays
+
+    @cached_property
+    def constant_bytes(self) -> int:
+        """Bytes of its constants."""
+        constants = [step.op for step in self.instructions if isinstance(step.op, Constant)]
+        return sum([memoryview(op.data).nbytes for op in constants])
 
     @cached_property
     def has_large_arrays(self) -> bool:
@@ -238,7 +245,7 @@ def kernel_of(
                 _run_of(compile_std_to_exec(part.program, passes, registry, inner))
                 for part in op.parts
             ]
-            return KERNELS[type(op)].over(runs)  # pyright: ignore[reportFunctionMemberAccess]  # because all of that family are ControlKernels
+            return KERNELS[type(op)].over(runs)  # pyright: ignore[reportAttributeAccessIssue]  # because all of that family are ControlKernels
     except TenferroError as error:
         raise error.at(str(source or "")) from None
     return KERNELS[type(op)]
