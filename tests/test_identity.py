@@ -131,3 +131,12 @@ def test_a_bound_in_bytes_keeps_the_last() -> None:
     assert cache.stats().nbytes == 1
     cache.clear()
     assert cache.stats().nbytes == 0
+
+
+def test_executors_pickle_by_what_made_them() -> None:
+    native = pickle.loads(pickle.dumps(tnf.GraphExecutor("C", 1, cache_size=7, check_finite=True)))
+    assert (native.order, native.threads, native.cache_stats().capacity) == ("C", 1, 7)
+    xla = pickle.loads(pickle.dumps(XlaExecutor("cpu", order="C", cache_size=9)))
+    assert (xla.platform, xla.order, xla.cache_stats().capacity) == ("cpu", "C", 9)
+    program = of_weights(W)
+    assert native.run(program, X) == pytest.approx(float(xla.run(program, X)))

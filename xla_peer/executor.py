@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
@@ -123,6 +124,8 @@ class XlaExecutor:
         self.order = order
         self.optimization_level = optimization_level
         self.options = {"xla_allow_excess_precision": False, **(options or {})}
+        self._bounds = {"cache_size": cache_size, "memory_bytes": memory_bytes,
+                        "cache_dir": cache_dir, "cache_bytes": cache_bytes}  # fmt: skip
         self._client = pjrt.client(platform)
         devices = self._client.local_devices()
         if isinstance(device, bool) or not 0 <= device < len(devices):
@@ -139,6 +142,14 @@ class XlaExecutor:
         folder = os.environ.get(CACHE_VARIABLE, "") if cache_dir is None else cache_dir
         self.compile_cache = CompileCache(folder, cache_bytes) if folder else None
         forking.watch(self)
+
+    def __reduce__(self) -> Any:
+        """What it was made by: another process makes one of its own, on its device of that number."""
+        device = self._client.local_devices().index(self.device)
+        options = {"precision": self.precision, "linalg": self.linalg, "order": self.order,
+                   "extensions": self.extensions, "options": self.options,
+                   "optimization_level": self.optimization_level}  # fmt: skip
+        return partial(XlaExecutor, self.platform, device, **options, **self._bounds), ()
 
     def abandon(self) -> None:
         """Forget what belongs to the parent, in a process forked from the one it was made in."""

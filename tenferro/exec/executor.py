@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -125,12 +126,25 @@ class GraphExecutor:
         self._resources = Resources(
             self.workers, self.arena, self.results, order, segmented, check_finite
         )
+        self._bounds = {"cache_size": cache_size, "cache_bytes": cache_bytes,
+                        "arena_bytes": arena_bytes, "result_bytes": result_bytes}  # fmt: skip
         self._generates = segmented and not check_finite
         self._compiled: BoundedCache[ExecProgram] = BoundedCache(
             cache_size, cache_bytes, attrgetter("constant_bytes")
         )
         self._latest: dict[int, Latest] = {}
         self._evictions = 0
+
+    def __reduce__(self) -> Any:
+        """What it was made by: another process makes one of its own."""
+        options = {"segmented": self.segmented, "check_finite": self.check_finite,
+                   "passes": self.passes}  # fmt: skip
+        make = partial(GraphExecutor, self.order, self.threads, **options, **self._bounds)
+        return make, (), self.extensions.registered
+
+    def __setstate__(self, runtimes: tuple[ExtensionRuntime, ...]) -> None:
+        for runtime in runtimes:
+            self.register_runtime(runtime, replace=True)
 
     def run(self, program: GraphProgram, *arrays: Any) -> Any:
         """The tree the program's function returns, of fresh NumPy arrays.
