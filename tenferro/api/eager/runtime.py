@@ -234,8 +234,10 @@ class EagerRuntime:
         ])  # fmt: skip
 
     def _plan_of_op(self, op: StdTensorOp, arrays: list[Any]) -> Plan:
+        specs = list(map(spec_of, arrays))
+        op.infer(*specs)  # because a graph would tell a line, which there is none of
         graph = Graph()
-        inputs = tuple([graph.add_input(spec_of(array)) for array in arrays])
+        inputs = tuple([graph.add_input(spec) for spec in specs])
         outputs = graph.add(op, inputs, NOWHERE)
         return Plan(_without_lines(Subprogram.of(graph, inputs, outputs)), self._bind)
 
