@@ -16,7 +16,7 @@ from tenferro.dims import ShapeExtent, extent_of
 from tenferro.errors import TenferroError
 from tenferro.exec.extensions import ExtensionRegistry
 from tenferro.exec.grouping import is_large
-from tenferro.exec.kernels import KERNELS, Kernel, bound
+from tenferro.exec.kernels import KERNELS, bound
 from tenferro.exec.memory import Arena
 from tenferro.exec.quiet import BUFFER
 from tenferro.exec.results import ResultMemory
@@ -48,7 +48,7 @@ class ExecInstruction(NamedTuple):
     """One kernel call; `last_use[i]` frees input i afterwards."""
 
     op: StdTensorOp
-    kernel: Kernel
+    kernel: Callable[..., Any]
     input_slots: tuple[int, ...]
     output_slots: tuple[int, ...]
     output_types: tuple[TensorSpec, ...]
@@ -230,7 +230,7 @@ def kernel_of(
     registry: ExtensionRegistry,
     resources: Resources,
     source: SourceLine | None = None,
-) -> Kernel:
+) -> Callable[..., Any]:
     """What runs an op on arrays: an extension by its family's runtime, a loop over its compiled body.
 
     Raises:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -21,7 +21,6 @@ from tenferro.exec.exec_program import (
     kernel_of,
 )
 from tenferro.exec.extensions import ExtensionRegistry, ExtensionRuntime
-from tenferro.exec.kernels import Kernel
 from tenferro.exec.memory import Arena
 from tenferro.exec.replay import replay
 from tenferro.exec.results import ResultMemory
@@ -239,7 +238,7 @@ class GraphExecutor:
             ),
         )
 
-    def kernel(self, op: StdTensorOp) -> Kernel:
+    def kernel(self, op: StdTensorOp) -> Callable[..., Any]:
         """What runs one op on arrays: an extension by the runtimes here, a loop by these passes.
 
         Raises:

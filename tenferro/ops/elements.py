@@ -48,5 +48,5 @@ def shared_elements(data: Any) -> tuple[memoryview, bytes]:
         memory = memory[start : start + view.nbytes]
         memory[:] = np.frombuffer(view, np.uint8)
         memory.flags.writeable = False
-        known = _SHARED.setdefault(digest, memoryview(memory))
+        known = _SHARED.setdefault(digest, memory.data)
     return known, digest
