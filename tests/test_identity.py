@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
+from tenferro.extension import HostReferenceRuntime
 from tenferro.ops.source import Constant
 from tenferro.program import BoundedCache, GraphProgram
+from tests.extension.test_contract import ID, Scale
 from xla_peer import XlaExecutor
 
 W = np.random.default_rng(0).standard_normal((64, 400))
@@ -140,3 +142,17 @@ def test_executors_pickle_by_what_made_them() -> None:
     assert (xla.platform, xla.order, xla.cache_stats().capacity) == ("cpu", "C", 9)
     program = of_weights(W)
     assert native.run(program, X) == pytest.approx(float(xla.run(program, X)))
+
+
+def test_a_class_that_has_an_old_one_s_name_is_another() -> None:
+    """As in a notebook, where a cell that defines an operation is run again."""
+
+    def program_of(factor: float) -> GraphProgram:
+        class Scaled(Scale):
+            def eager_execute(self, inputs: Any) -> Any:
+                return [factor * inputs[0]]
+
+        return tnf.compile(lambda x: tnf.extension.apply(Scaled(1.0), x), X)
+
+    runs = tnf.GraphExecutor(runtimes=[HostReferenceRuntime(ID)])
+    assert [runs.run(program_of(factor), X)[0, 0] for factor in (2.0, 3.0)] == [2.0, 3.0]

@@ -236,20 +236,23 @@ class GraphProgram:
         return digest.hexdigest()
 
     @cached_property
-    def identity(self) -> str:
-        """What programs are kept by that were compiled: the fingerprint, and what errors tell of names and
-        lines.
+    def identity(self) -> tuple[Any, ...]:
+        """What a compiled program is kept by in this process: the fingerprint; names and lines, which errors
+        tell; and the classes of extension ops, because another class may have an old one's name.
         """
         import hashlib  # as above
 
         told = [self.name, self.input_names, self.output_names]
         lines = [i.source for i in self.instructions]
-        parts = [
-            part.identity for i in self.instructions if isinstance(i.op, ControlOp)
-            for part in i.op.parts
-        ]  # fmt: skip
-        text = f"{self.fingerprint}{told}{lines}{parts}"
-        return hashlib.sha256(text.encode()).hexdigest()
+        text = f"{self.fingerprint}{told}{lines}"
+        ops = [i.op for i in self.instructions if isinstance(i.op, Extension | ControlOp)]
+        inner = [
+            type(op.op)
+            if isinstance(op, Extension)
+            else tuple([part.identity for part in op.parts])
+            for op in ops
+        ]
+        return hashlib.sha256(text.encode()).digest(), *inner
 
     @cached_property
     def constant_bytes(self) -> int:

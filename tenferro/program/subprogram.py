@@ -226,14 +226,10 @@ class Subprogram(GraphProgram):
         return self.program.fingerprint
 
     @cached_property
-    def identity(self) -> str:
+    def identity(self) -> tuple[Any, ...]:
         """As a program's; with marks, whose rules cannot be written down, its own."""
-        own = "" if self.is_plain or not self._has_marks else f", {next(_NUMBERS)}"
-        return f"{self.program.identity}{own}"
-
-    @property
-    def _has_marks(self) -> bool:
-        return any([isinstance(i.op, Mark | Opaque) for i in self.instructions])
+        has_marks = any([isinstance(i.op, Mark | Opaque) for i in self.instructions])
+        return (*self.program.identity, next(_NUMBERS)) if has_marks else self.program.identity
 
     def __repr__(self) -> str:
         takes = ", ".join(map(str, self.input_specs))
