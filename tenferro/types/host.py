@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.errors import BackendFailureError
+from tenferro.errors import BackendFailureError, InvalidConfigError
+from tenferro.types.dtype import DType
 
-__all__ = ["host_array"]
+__all__ = ["has_dtype", "host_array"]
 
 HOST_MEMORY = frozenset({1, 3, 11, 13})
 """DLPack's numbers of memory that a CPU reads: its own, CUDA's and ROCm's pinned, CUDA's managed."""
@@ -25,6 +26,7 @@ def host_array(value: Any, name: str) -> np.ndarray[Any, Any]:
 
     Raises:
         BackendFailureError: an array that lies on another device than the host, or on several.
+        InvalidConfigError: a tensor of torch that requires grad, which would be lost.
         ValueError, TypeError: what NumPy does not take.
 
     >>> host_array([1.0, 2.0], "x")
@@ -35,7 +37,24 @@ def host_array(value: Any, name: str) -> np.ndarray[Any, Any]:
             f"{name}: this {type(value).__name__} lies on {_place(value)}, and is not copied to the host "
             "unasked; give numpy.asarray(x) or jax.device_get(x), or run on the device by XlaExecutor.compile"
         )
+    if getattr(value, "requires_grad", None) is True:
+        raise InvalidConfigError(
+            f"{name}: this {type(value).__name__} requires grad, and its library would not see what is "
+            "computed here; give x.detach()"
+        )
+    if hasattr(type(value), "__dlpack__") and not hasattr(type(value), "__array__"):
+        producer: Any = value
+        return np.from_dlpack(producer)
     return np.asarray(value)
+
+
+def has_dtype(value: Any) -> bool:
+    """Whether it tells its dtype in NumPy's words or ours; torch has words of its own.
+
+    >>> has_dtype(np.ones(2)), has_dtype(1.0)
+    (True, False)
+    """
+    return isinstance(getattr(value, "dtype", None), np.dtype | DType | str | type)
 
 
 def _lies_on_the_host(value: Any) -> bool:
