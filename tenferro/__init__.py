@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from tenferro.api import fft, linalg, optim, optimize, random, tree
     from tenferro.api.check_grads import check_grads
     from tenferro.api.eager import EagerRuntime, EagerTensor
+    from tenferro.api.eager.recording import no_grad
     from tenferro.extension.saving import load, save
 
 # What takes long to import is imported when it is first used.
@@ -63,6 +64,7 @@ _LATER = {
     "check_grads": ("tenferro.api.check_grads", "check_grads"),
     "fft": ("tenferro.api.fft", None),
     "linalg": ("tenferro.api.linalg", None),
+    "no_grad": ("tenferro.api.eager.recording", "no_grad"),
     "optim": ("tenferro.api.optim", None),
     "optimize": ("tenferro.api.optimize", None),
     "random": ("tenferro.api.random", None),
@@ -153,6 +155,7 @@ __all__ = [
     "linalg",
     "load",
     "linearize",
+    "no_grad",
     "optim",
     "optimize",
     "random",
