@@ -149,6 +149,19 @@ def test_tensors_that_require_grad_are_refused(name: str) -> None:
         FOREIGN_CALLS[name](Tensor(ELEMENTS, requires_grad=True))
 
 
+class Unread(Tensor):
+    """A tensor of a dtype that NumPy does not have."""
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        raise TypeError("Got unsupported ScalarType BFloat16")
+
+
+@pytest.mark.parametrize("name", FOREIGN_CALLS)
+def test_tensors_that_numpy_does_not_read(name: str) -> None:
+    with pytest.raises(errors.BackendFailureError, match="Unread: Got unsupported ScalarType"):
+        FOREIGN_CALLS[name](Unread(ELEMENTS))
+
+
 @pytest.mark.parametrize("name", [name for name in FOREIGN_CALLS if name != "an optimiser"])
 def test_tensors_of_torch(name: str) -> None:
     torch = pytest.importorskip("torch")

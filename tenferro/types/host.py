@@ -25,7 +25,8 @@ def host_array(value: Any, name: str) -> np.ndarray[Any, Any]:
         name: of the argument or result, for the message.
 
     Raises:
-        BackendFailureError: an array that lies on another device than the host, or on several.
+        BackendFailureError: an array that lies on another device than the host, or on several; one of
+            another library that NumPy does not read, such as torch's bfloat16.
         InvalidConfigError: a tensor of torch that requires grad, which would be lost.
         ValueError, TypeError: what NumPy does not take.
 
@@ -42,10 +43,16 @@ def host_array(value: Any, name: str) -> np.ndarray[Any, Any]:
             f"{name}: this {type(value).__name__} requires grad, and its library would not see what is "
             "computed here; give x.detach()"
         )
-    if hasattr(type(value), "__dlpack__") and not hasattr(type(value), "__array__"):
-        producer: Any = value
-        return np.from_dlpack(producer)
-    return np.asarray(value)
+    if isinstance(value, np.ndarray | np.generic) or not hasattr(type(value), "__dlpack__"):
+        return np.asarray(value)
+    producer: Any = value
+    try:
+        is_array = hasattr(type(value), "__array__")
+        return np.asarray(producer) if is_array else np.from_dlpack(producer)
+    except (BufferError, RuntimeError, TypeError) as error:  # such as torch's bfloat16
+        raise BackendFailureError(
+            f"{name}: NumPy does not read this {type(value).__name__}: {error}"
+        ) from None
 
 
 def has_dtype(value: Any) -> bool:
