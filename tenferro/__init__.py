@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from tenferro.api import fft, linalg, optim, optimize, random, tree
     from tenferro.api.check_grads import check_grads
     from tenferro.api.eager import EagerRuntime, EagerTensor
+    from tenferro.api.eager.recording import no_grad
     from tenferro.extension.saving import load, save
 
 # What takes long to import is imported when it is first used.
@@ -66,6 +67,7 @@ _LATER = {
     "lax": ("tenferro.lax", None),
     "linalg": ("tenferro.api.linalg", None),
     "nn": ("tenferro.nn", None),
+    "no_grad": ("tenferro.api.eager.recording", "no_grad"),
     "optim": ("tenferro.api.optim", None),
     "optimize": ("tenferro.api.optimize", None),
     "random": ("tenferro.api.random", None),
@@ -158,6 +160,7 @@ __all__ = [
     "load",
     "linearize",
     "nn",
+    "no_grad",
     "optim",
     "optimize",
     "random",

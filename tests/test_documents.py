@@ -39,7 +39,7 @@ def test_code_in_the_documents(
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(), re.DOTALL)
     names: dict[str, Any] = {"__name__": "document"}
     for block in blocks:
-        exec(compile(block, name, "exec"), names)
+        exec(compile(block, name, "exec", dont_inherit=True), names)
     printed = capsys.readouterr().out
     assert "FAILED" not in printed
     assert "DISAGREE" not in printed

@@ -13,7 +13,7 @@ from tenferro.errors import DTypeError, InvalidConfigError, TenferroError
 from tenferro.exec.dispatch import is_traced
 from tenferro.graph import BodyBuilder, Graph, GraphBuilder, line_of
 from tenferro.program import ExtensionCaches, GraphProgram
-from tenferro.types import DType, TensorSpec, flatten, host_array, leaf_paths, unflatten
+from tenferro.types import DType, TensorSpec, flatten, has_dtype, host_array, leaf_paths, unflatten
 
 __all__ = ["GraphCompiler", "as_array", "compile", "eval_shape", "output_value", "parameter_names"]
 
@@ -99,7 +99,7 @@ def compile(fn: Callable[..., Any], *specs: Any, name: str | None = None) -> Gra
 def _spec_of(leaf: Any, path: str) -> TensorSpec:
     if isinstance(leaf, TensorSpec):
         spec = leaf
-    elif hasattr(leaf, "shape") and hasattr(leaf, "dtype"):
+    elif hasattr(leaf, "shape") and has_dtype(leaf):
         spec = TensorSpec(leaf.shape, leaf.dtype)
     else:
         array = as_array(leaf, path)
@@ -118,6 +118,8 @@ def as_array(leaf: Any, path: str) -> Any:
     try:
         array = host_array(leaf, path)
         DType.of(array.dtype)
+    except InvalidConfigError:
+        raise
     except (DTypeError, ValueError, TypeError):
         raise DTypeError(f"{path}: {leaf!r:.60} is neither a TensorSpec nor an array") from None
     return array

@@ -20,7 +20,7 @@ from tenferro.exec import GraphExecutor
 from tenferro.exec.dispatch import is_traced
 from tenferro.program import BoundedCache, CacheStats, Executor, GraphProgram
 from tenferro.rules.payload import normal_form
-from tenferro.types import flatten, leaf_paths, unflatten
+from tenferro.types import flatten, has_dtype, leaf_paths, unflatten
 
 __all__ = ["disable_jit", "jit"]
 
@@ -299,7 +299,7 @@ class _Jitted:
 
     def _program(self, call: _Call, leaves: list[Any], tree: Any) -> GraphProgram:
         for index, leaf in enumerate(leaves):
-            if not hasattr(leaf, "dtype"):
+            if not has_dtype(leaf):
                 leaves[index] = self._as_array(call, index, leaf)
         types = tuple([(leaf.shape, leaf.dtype) for leaf in leaves])
         key = (tree, types, call.positions, *map(self._static_key, self._statics(call)))

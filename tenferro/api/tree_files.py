@@ -18,7 +18,7 @@ from tenferro.errors import (
 )
 from tenferro.exec.dispatch import as_operand
 from tenferro.files import content_of, replacing
-from tenferro.types import DType, TensorSpec, flatten, unflatten
+from tenferro.types import DType, TensorSpec, flatten, has_dtype, unflatten
 from tenferro.types.tree import key_paths, keystr
 
 __all__ = ["load", "load_metadata", "save"]
@@ -206,7 +206,7 @@ def _check(name: str, array: Any, leaf: Any) -> None:
     Raises:
         ShapeError, DTypeError: it has another shape or dtype.
     """
-    expected = leaf if hasattr(leaf, "shape") and hasattr(leaf, "dtype") else as_operand(leaf)
+    expected = leaf if hasattr(leaf, "shape") and has_dtype(leaf) else as_operand(leaf)
     spec = TensorSpec(tuple(expected.shape), expected.dtype)
     if array.shape != spec.shape:
         raise ShapeError(

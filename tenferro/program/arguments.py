@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 
 from tenferro.dims import GuardLog, SymDim, Unknown, UpperBound
-from tenferro.errors import ArityError, BackendFailureError, DTypeError, ShapeError
+from tenferro.errors import (
+    ArityError,
+    BackendFailureError,
+    DTypeError,
+    InvalidConfigError,
+    ShapeError,
+)
 from tenferro.interruption import is_interruption
 from tenferro.types import DType, TensorSpec, TreeDef, difference, flatten, host_array
 
@@ -144,7 +150,7 @@ def _as_array(leaf: Any, spec: TensorSpec, name: str) -> Any:
             raise DTypeError(f"{name}: a masked array, whose mask would be lost; fill it first")
         try:
             array = host_array(leaf, name)
-        except BackendFailureError:
+        except (BackendFailureError, InvalidConfigError):
             raise
         except Exception as error:
             if is_interruption(error):

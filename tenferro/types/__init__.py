@@ -1,7 +1,7 @@
 """What values are: element types, tensor types, and the trees that functions take and return."""
 
 from tenferro.types.dtype import DType
-from tenferro.types.host import host_array
+from tenferro.types.host import has_dtype, host_array
 from tenferro.types.saved_tree import load_tree, save_tree
 from tenferro.types.spec import TensorSpec
 from tenferro.types.tree import (
@@ -19,6 +19,7 @@ __all__ = [
     "TreeDef",
     "difference",
     "flatten",
+    "has_dtype",
     "host_array",
     "leaf_paths",
     "load_tree",

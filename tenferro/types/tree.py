@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from tenferro.errors import RegistrationError
+from tenferro.errors import InvalidConfigError, RegistrationError
 
 if TYPE_CHECKING:
     import optree
@@ -302,7 +302,17 @@ class _Fields:
 
     def __call__(self, node: Any) -> Any:
         children = [getattr(node, name) for name in self.data]
-        return children, tuple([getattr(node, name) for name in self.meta]), self.keys
+        meta = tuple([getattr(node, name) for name in self.meta])
+        try:
+            hash(
+                meta
+            )  # because programs are kept by it, and what changes would stay equal to itself
+        except TypeError as error:
+            raise InvalidConfigError(
+                f"static fields of {self.nodetype.__qualname__} must be hashable: {error}; give a tuple, or "
+                "make an array a field that is not static"
+            ) from None
+        return children, meta, self.keys
 
     @property
     def keys(self) -> tuple[GetAttrKey, ...]:

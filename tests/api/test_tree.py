@@ -245,6 +245,12 @@ def test_static_fields_are_part_of_the_structure() -> None:
         tree.map(lambda a, b: a, model(), dataclasses.replace(model(), power=3))
 
 
+@pytest.mark.parametrize("name", [["dense"], np.ones(2)])
+def test_static_fields_are_hashable(name: Any) -> None:
+    with pytest.raises(InvalidConfigError, match=r"Layer must be hashable.*unhashable type"):
+        tnf.jit(lambda layer: layer.weight)(Layer(np.ones(2), None, name))
+
+
 def test_arrays_that_are_dataclasses_are_leaves() -> None:
     spec = tnf.TensorSpec((2,), "float64")
     assert tree.leaves({"x": spec}) == [spec]

@@ -12,6 +12,7 @@ import numpy as np
 
 from tenferro.ad import AdContext
 from tenferro.api.eager.plan import Plan
+from tenferro.api.eager.recording import is_recording
 from tenferro.api.eager.tape import Operand, Record, Tape
 from tenferro.api.eager.tensor import EagerTensor
 from tenferro.api.planned import NotFixedError, fixed
@@ -220,7 +221,12 @@ class EagerRuntime:
     def _noted(
         self, plan: Plan, operands: Sequence[Any], arrays: list[Any], found: tuple[Any, ...]
     ) -> tuple[EagerTensor, ...]:
-        """The results, with the record of what made them."""
+        """The results, with the record of what made them; without one under `no_grad`."""
+        if not is_recording():
+            return tuple([
+                EagerTensor(self, array, spec)
+                for array, (_, spec, _) in zip(found, plan.results)  # noqa: B905  # because the lengths are equal
+            ])  # fmt: skip
         noted: list[Operand] = []
         for x, array in zip(operands, arrays):  # noqa: B905  # because the lengths are equal
             if type(x) is EagerTensor:
