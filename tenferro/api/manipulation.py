@@ -27,6 +27,7 @@ from tenferro.errors import (
 )
 from tenferro.exec.dispatch import apply, as_operand, copied, spec_of
 from tenferro.ops import structural as ops
+from tenferro.ops.elementwise import BitcastConvert
 from tenferro.types import DType
 
 __all__ = [
@@ -325,6 +326,30 @@ def stack(
     axis = normalize_axis("stack", axis, len(operands[0].shape) + 1)
     wide = [expand_dims(x, axis=axis) for x in operands]
     return concat(wide, axis=axis, dtype=dtype, casting=casting)
+
+
+def bits_as(x: Any, dtype: DType) -> Any:
+    """The bits of x's elements as those of another dtype, along the last axis, as `ndarray.view` has it.
+
+    Raises:
+        ShapeError: a dtype of another width, and no last axis that it divides.
+    """
+    own = spec_of(x).dtype.itemsize
+    if own == dtype.itemsize:
+        return apply(BitcastConvert(dtype), x)
+    if not x.shape:
+        raise ShapeError(
+            f"view: {spec_of(x)} has no axis along which {dtype} could have more elements"
+        )
+    *rest, last = x.shape
+    if own > dtype.itemsize:
+        return reshape(apply(BitcastConvert(dtype), x), (*rest, last * (own // dtype.itemsize)))
+    count = dtype.itemsize // own
+    if not is_static(last) or last % count:
+        raise ShapeError(
+            f"view: {count} elements of {spec_of(x)} make one {dtype}, along an axis of {last}"
+        )
+    return apply(BitcastConvert(dtype), reshape(x, (*rest, last // count, count)))
 
 
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
