@@ -35,7 +35,7 @@ from tenferro.api.reductions import diff, sum
 from tenferro.api.searching import argsort, searchsorted
 from tenferro.dims import is_static
 from tenferro.errors import DTypeError, InvalidConfigError, NonStaticShapeError, ShapeError
-from tenferro.exec.dispatch import apply, as_operand, spec_of
+from tenferro.exec.dispatch import apply, as_operand, beside, spec_of
 from tenferro.ops.contraction import Convolution
 from tenferro.types import DType
 
@@ -320,21 +320,22 @@ def _slid(lhs: Any, rhs: Any, padding: tuple[int, int]) -> Any:
 
 
 def logspace(
-    start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None, axis: int = 0
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None, axis: int = 0,
+    *, like: Any = None,
 ) -> Any:  # fmt: skip
     """Num numbers from base^start to base^stop, each the same multiple of the one before; see `linspace`.
 
     >>> logspace(0, 2, 3)
     array([  1.,  10., 100.])
     """
-    points = linspace(start, stop, num, endpoint, axis=axis)
+    points = linspace(start, stop, num, endpoint, axis=axis, like=like)
     base = base if isinstance(base, int | float) else expand_dims(as_operand(base), axis)
     powers = pow(base, points)
     return powers if dtype is None else convert(powers, DType.of(dtype))
 
 
 def geomspace(
-    start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0, *, like: Any = None
 ) -> Any:  # fmt: skip
     """Num numbers from start to stop, each the same multiple of the one before; see `linspace`.
 
@@ -353,7 +354,7 @@ def geomspace(
         if isinstance(bound, np.ndarray | np.generic) and not np.all(bound):
             raise InvalidConfigError("geomspace: a bound is not zero")
     ends = log10(abs(low)), log10(abs(high))
-    powers = linspace(*ends, num, endpoint)
+    powers = linspace(*ends, num, endpoint, like=like)
     signs = broadcast_to(sign(low), powers.shape[1:])
     points = multiply(pow(10.0, powers), signs)
     points = _with_ends(points, low, high, num, endpoint)
@@ -368,7 +369,7 @@ def _with_ends(points: Any, low: Any, high: Any, num: int, endpoint: bool) -> An
     shape = (1, *points.shape[1:])
     first, last = (broadcast_to(convert(x, spec_of(points).dtype), shape) for x in (low, high))
     if num == 1:
-        return first
+        return beside(points, first)
     if not endpoint:
         return concat([first, slice_axis(points, 0, 1, num)])
     return concat([first, slice_axis(points, 0, 1, num - 1), last])

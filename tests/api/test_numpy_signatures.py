@@ -85,6 +85,22 @@ def test_empty_takes_numpys_arguments() -> None:
         assert (result.shape, result.dtype) == (wanted.shape, wanted.dtype)
 
 
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        *[(name, (2,)) for name in ("arange", "empty", "eye", "identity", "ones", "tri", "zeros")],
+        *[(name, ([1.0, 2.0],)) for name in ("array", "asarray")],
+        ("from_dlpack", (V,)), ("full", ((2,), 1.0)), ("geomspace", (1.0, 2.0)), ("geomspace", (1.0, 2.0, 1)),
+        ("linspace", (1.0, 2.0)), ("logspace", (1.0, 2.0)),
+    ],
+)  # fmt: skip
+def test_a_namespace_creates_tensors_of_its_runtime(name: str, args: tuple[Any, ...]) -> None:
+    result = getattr(RT.namespace, name)(*args)
+    assert isinstance(result, tnf.EagerTensor)
+    assert result.runtime is RT
+    np.testing.assert_array_equal(result, getattr(tnf, name)(*args))
+
+
 # ---- what has no meaning -------------------------------------------------------------------------
 
 OUT = [name for name, (f, _) in common().items() if f in FUNCTIONS and "out" in inspect.signature(f).parameters]  # fmt: skip
