@@ -241,10 +241,10 @@ def _understood(
     if method not in ("reduce", "accumulate"):
         return dict(options)
     known = inspect.signature(counterpart).parameters
-    given = {option: value for option, value in options.items() if value is not _NOT_GIVEN}
-    for option in given.keys() - known.keys():
-        refuse(name, option, given[option])
-    return {option: value for option, value in given.items() if option in known}
+    explicit = {option: value for option, value in options.items() if value is not _NOT_GIVEN}
+    for option in explicit.keys() - known.keys():
+        refuse(name, option, explicit[option])
+    return {option: value for option, value in explicit.items() if option in known}
 
 
 def _all_pairs(function: Callable[..., Any], a: Any, b: Any, options: Mapping[str, Any]) -> Any:

@@ -70,10 +70,10 @@ def _of_one(transform: Callable[[Any, Any], Any]) -> Callable[..., Any]:
             places = argnum if isinstance(argnum, tuple | list) else (argnum,)
 
             def of_places(chosen: Any) -> Any:
-                given = list(args)
+                operands = list(args)
                 for place, value in zip(places, chosen, strict=True):
-                    given[place] = value
-                return function(*given, **options)
+                    operands[place] = value
+                return function(*operands, **options)
 
             chosen = tuple(_floats(args[place]) for place in places)
             if isinstance(argnum, tuple | list):
@@ -116,10 +116,10 @@ def _check_grads(
         places = argnum if isinstance(argnum, tuple | list) else (argnum,)
 
         def of_places(*chosen: Any) -> Any:
-            given = list(args)
+            operands = list(args)
             for place, value in zip(places, chosen, strict=True):
-                given[place] = value
-            return function(*given, **options)
+                operands[place] = value
+            return function(*operands, **options)
 
         chosen = tuple(_floats(args[place]) for place in places)
         tnf.check_grads(of_places, chosen, order)
