@@ -51,7 +51,8 @@ from tenferro.program import native_executor as default_executor
 from tenferro.types import DType, TensorSpec
 
 if TYPE_CHECKING:
-    from tenferro.api import fft, linalg, random
+    from tenferro import lax, nn
+    from tenferro.api import fft, linalg, optim, optimize, random, tree
     from tenferro.api.check_grads import check_grads
     from tenferro.api.eager import EagerRuntime, EagerTensor
     from tenferro.extension.saving import load, save
@@ -62,8 +63,13 @@ _LATER = {
     "EagerTensor": ("tenferro.api.eager", "EagerTensor"),
     "check_grads": ("tenferro.api.check_grads", "check_grads"),
     "fft": ("tenferro.api.fft", None),
+    "lax": ("tenferro.lax", None),
     "linalg": ("tenferro.api.linalg", None),
+    "nn": ("tenferro.nn", None),
+    "optim": ("tenferro.api.optim", None),
+    "optimize": ("tenferro.api.optimize", None),
     "random": ("tenferro.api.random", None),
+    "tree": ("tenferro.api.tree", None),
     "load": ("tenferro.extension.saving", "load"),
     "save": ("tenferro.extension.saving", "save"),
 }
@@ -147,9 +153,13 @@ __all__ = [
     "jacrev",
     "jit",
     "jvp",
+    "lax",
     "linalg",
     "load",
     "linearize",
+    "nn",
+    "optim",
+    "optimize",
     "random",
     "save",
     "stop_gradient",
@@ -160,6 +170,7 @@ __all__ = [
     "scan",
     "switch",
     "while_loop",
+    "tree",
     "vmap",
     "value_and_grad",
     "vjp",

@@ -25,7 +25,7 @@ from tenferro.exec.dispatch import as_operand, spec_of
 from tenferro.exec.dispatch import stop_gradient as stopped
 from tenferro.graph import Alias, ArgumentBuilder, GraphBuilder, Mark, Opaque
 from tenferro.program import Subprogram
-from tenferro.types import TreeDef, flatten, leaf_paths, unflatten
+from tenferro.types import TreeDef, difference, flatten, leaf_paths, unflatten
 
 __all__ = ["checkpoint", "custom_jvp", "custom_vjp", "stop_gradient"]
 
@@ -460,7 +460,8 @@ def _matching(
     """The leaves of what a rule gave, which must have the types of some values."""
     leaves, found = flatten(tree)
     if found != treedef:
-        raise ArityError(f"{what} must have the structure {treedef}, got {found}")
+        parting = difference(treedef, found, ("expected", "got"))
+        raise ArityError(f"{what} has another structure: {parting}")
     for leaf, wanted in zip(leaves, like, strict=True):
         spec = spec_of(as_operand(leaf))
         if wanted.dtype.is_inexact and spec != wanted.type:
