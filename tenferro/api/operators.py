@@ -5,7 +5,7 @@ A class takes part by deriving from `Operators` and defining `__tenferro_apply__
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 from tenferro.api import (
     creation,
@@ -13,16 +13,36 @@ from tenferro.api import (
     indexing,
     linear,
     manipulation,
+    products,
     reductions,
     searching,
+    sets,
 )
+from tenferro.api.arguments import refuse
 from tenferro.api.device import DEVICE, check_device
 from tenferro.api.inspection import check_version
 from tenferro.api.updates import At
 from tenferro.errors import InvalidConfigError, UnsupportedError
 from tenferro.types import DType
 
-__all__ = ["Operators"]
+__all__ = ["REFUSED", "Operators"]
+
+_CHANGES = "it changes the array, and tensors are values; x.at[index].set(values) gives a new one"
+_LAYOUT = "how elements lie in memory is no part of a tensor"
+_BYTES = "take the bytes of x.numpy(), of a tensor that has elements"
+
+REFUSED = {
+    **dict.fromkeys(("byteswap", "fill", "put", "resize", "setfield"), _CHANGES),
+    **dict.fromkeys(
+        ("base", "ctypes", "data", "flags", "getfield", "setflags", "strides"), _LAYOUT
+    ),
+    **dict.fromkeys(("dump", "dumps", "tobytes", "tofile"), _BYTES),
+    **dict.fromkeys(("argpartition", "partition"), "use sort or argsort"),
+    "choose": "use tenferro.select, or take_along_axis",
+    "compress": "index with the mask, which needs elements",
+    "flat": "use ravel()",
+}
+"""Attributes of NumPy's arrays that tensors do not have, and why."""
 
 
 class Operators:
@@ -204,66 +224,6 @@ class Operators:
         """The imaginary part."""
         return elementwise.imag(self)
 
-    def reshape(self, *shape: Any, order: str = "C") -> Any:
-        """The elements with a new shape, given as one tuple or several numbers."""
-        one = len(shape) == 1 and isinstance(shape[0], tuple | list)
-        return manipulation.reshape(self, shape[0] if one else shape, order=order)
-
-    def transpose(self, *axes: Any) -> Any:
-        """The axes permuted, reversed when no order is given."""
-        one = len(axes) == 1 and isinstance(axes[0], tuple | list)
-        return manipulation.transpose(self, (axes[0] if one else axes) or None)
-
-    def ravel(self, order: str = "C") -> Any:
-        """All elements along one axis."""
-        return manipulation.ravel(self, order=order)
-
-    def astype(self, dtype: Any) -> Any:
-        """The elements in another dtype."""
-        return manipulation.astype(self, dtype)
-
-    def conj(self) -> Any:
-        """The complex conjugate."""
-        return elementwise.conj(self)
-
-    # ---- reductions --------------------------------------------------------------------------
-
-    def sum(self, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
-        """The sum over `axis`."""
-        return reductions.sum(self, axis=axis, dtype=dtype, keepdims=keepdims)
-
-    def prod(self, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
-        """The product over `axis`."""
-        return reductions.prod(self, axis=axis, dtype=dtype, keepdims=keepdims)
-
-    def mean(self, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
-        """The mean over `axis`."""
-        return reductions.mean(self, axis=axis, dtype=dtype, keepdims=keepdims)
-
-    def max(self, axis: Any = None, keepdims: bool = False) -> Any:
-        """The largest element over `axis`."""
-        return reductions.max(self, axis=axis, keepdims=keepdims)
-
-    def min(self, axis: Any = None, keepdims: bool = False) -> Any:
-        """The smallest element over `axis`."""
-        return reductions.min(self, axis=axis, keepdims=keepdims)
-
-    def all(self, axis: Any = None, keepdims: bool = False) -> Any:
-        """Whether all over `axis` are nonzero."""
-        return reductions.all(self, axis=axis, keepdims=keepdims)
-
-    def any(self, axis: Any = None, keepdims: bool = False) -> Any:
-        """Whether any over `axis` is nonzero."""
-        return reductions.any(self, axis=axis, keepdims=keepdims)
-
-    def argmax(self, axis: Any = None, keepdims: bool = False) -> Any:
-        """The index of the first largest element."""
-        return searching.argmax(self, axis=axis, keepdims=keepdims)
-
-    def argmin(self, axis: Any = None, keepdims: bool = False) -> Any:
-        """The index of the first smallest element."""
-        return searching.argmin(self, axis=axis, keepdims=keepdims)
-
     @property
     def ndim(self) -> int:
         """Number of axes."""
@@ -273,6 +233,86 @@ class Operators:
     def size(self) -> Any:
         """Number of elements."""
         return self.spec.size
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> Any:
+        """Bytes of all elements."""
+        return self.size * self.itemsize
+
+    # ---- methods that are functions of the name ----------------------------------------------
+
+    all = reductions.all
+    any = reductions.any
+    argmax = searching.argmax
+    argmin = searching.argmin
+    argsort = searching.argsort
+    clip = elementwise.clip
+    conj = elementwise.conj
+    conjugate = elementwise.conjugate
+    cumprod = reductions.cumprod
+    cumsum = reductions.cumsum
+    diagonal = manipulation.diagonal
+    dot = products.dot
+    flatten = manipulation.ravel
+    max = reductions.max
+    mean = reductions.mean
+    min = reductions.min
+    nonzero = sets.nonzero
+    prod = reductions.prod
+    ravel = manipulation.ravel
+    repeat = sets.repeat
+    round = elementwise.round
+    searchsorted = searching.searchsorted
+    sort = searching.sort
+    squeeze = manipulation.squeeze
+    std = reductions.std
+    sum = reductions.sum
+    swapaxes = manipulation.swapaxes
+    take = indexing.take
+    trace = linear.trace
+    var = reductions.var
+
+    # ---- methods with arguments of their own -------------------------------------------------
+
+    def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
+        """The elements with a new shape, given as one tuple or several numbers."""
+        one = len(shape) == 1 and isinstance(shape[0], tuple | list)
+        return manipulation.reshape(self, shape[0] if one else shape, order=order, copy=copy)
+
+    def transpose(self, *axes: Any) -> Any:
+        """The axes permuted, reversed when no order is given."""
+        one = len(axes) == 1 and (axes[0] is None or isinstance(axes[0], tuple | list))
+        return manipulation.transpose(self, (axes[0] if one else axes) or None)
+
+    def astype(
+        self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
+    ) -> Any:  # fmt: skip
+        """The elements in another dtype, if NumPy's rule `casting` lets them become it.
+
+        Raises:
+            DTypeError: it does not.
+        """
+        refuse("astype", "order", order)
+        manipulation.cast_dtype("astype", [self], dtype, casting)
+        return manipulation.astype(self, dtype, copy=copy)
+
+    def view(self, dtype: Any = None) -> Any:
+        """The bits of the elements as those of another dtype; the last axis has more or fewer of them.
+
+        Raises:
+            ShapeError: a dtype of another width, and no last axis that it divides.
+        """
+        return self if dtype is None else manipulation.bits_as(self, DType.of(dtype))
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name in REFUSED:
+            raise AttributeError(f"tensors have no {name}: {REFUSED[name]}")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     # ---- NumPy's protocols -------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from tenferro.api.arguments import refuse
 from tenferro.api.operators import Operators
 from tenferro.api.promotion import broadcast_to, convert
 from tenferro.api.tracing import current_builder
@@ -129,7 +130,12 @@ class TracedTensor(Operators):
             self._refuse(f"format {form!r}", "print the result of the run") if form else repr(self)
         )
 
-    def item(self) -> NoReturn:
+    def copy(self, order: str = "C") -> TracedTensor:
+        """This tensor: it is a value."""
+        refuse("copy", "order", order)
+        return self
+
+    def item(self, *index: Any) -> NoReturn:
         """Refused: a traced tensor has no elements yet."""
         self._refuse("item()", "keep it a tensor")
 

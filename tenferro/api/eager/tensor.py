@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tenferro.api.arguments import refuse
 from tenferro.api.creation import asarray
 from tenferro.api.eager.recording import is_recording
 from tenferro.api.inspection import check_version
@@ -271,8 +272,9 @@ class EagerTensor(Operators):
         """Forget `grad`."""
         self.grad = None
 
-    def copy(self) -> EagerTensor:
+    def copy(self, order: str = "C") -> EagerTensor:
         """The same value as a tensor of its own, which may be assigned to; tracked as this one is."""
+        refuse("copy", "order", order)
         if self.is_variable:
             return self.runtime.apply(Reshape(self.shape), (self,))[0]
         return EagerTensor(self.runtime, self.array, self.spec, self.record, self.position)
@@ -295,9 +297,9 @@ class EagerTensor(Operators):
         """The elements as a NumPy array that cannot be written to."""
         return self.__array__()
 
-    def item(self) -> Any:
-        """The only element, as a Python number."""
-        return self.array.item()
+    def item(self, *index: Any) -> Any:
+        """The only element, or that at an index, as a Python number."""
+        return self.array.item(*index)
 
     def tolist(self) -> Any:
         """The elements as nested lists."""
@@ -351,7 +353,8 @@ class EagerTensor(Operators):
     def __dlpack_device__(self) -> Any:
         return self.array.__dlpack_device__()
 
-    __copy__ = copy
+    def __copy__(self) -> EagerTensor:
+        return self.copy()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> EagerTensor:
         """The elements again, in the same runtime; a variable stays one.
