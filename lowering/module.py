@@ -12,11 +12,13 @@ from lowering.types import tensor_type
 from tenferro.dims import Guard, is_static
 from tenferro.errors import NonStaticShapeError
 from tenferro.program import bind_symbols
+from tenferro.tracebacks import public_methods
 from tenferro.types import TensorSpec
 
 __all__ = ["StableHloModule"]
 
 
+@public_methods
 @dataclass(frozen=True)
 class StableHloModule:
     """A StableHLO module with one public function, `main`.

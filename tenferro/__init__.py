@@ -48,6 +48,7 @@ from tenferro.graph import GraphBuilder
 from tenferro.ops import STD_OPS, StdTensorOp
 from tenferro.program import GraphProgram, install_native_executor
 from tenferro.program import native_executor as default_executor
+from tenferro.tracebacks import publish
 from tenferro.types import DType, TensorSpec
 
 if TYPE_CHECKING:
@@ -74,10 +75,14 @@ def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, attribute = _LATER[name]
-    found = importlib.import_module(module)
-    value = found if attribute is None else getattr(found, attribute)
-    globals()[name] = value
-    return value
+    namespace = importlib.import_module(module)
+    if attribute is None:
+        publish(vars(namespace), namespace.__all__)
+        globals()[name] = namespace
+    else:
+        globals()[name] = getattr(namespace, attribute)
+        publish(globals(), [name])
+    return globals()[name]
 
 
 def _families() -> list[Any]:
@@ -165,3 +170,5 @@ __all__ = [
     "vjp",
     *_surface,  # pyright: ignore[reportUnsupportedDunderAll]  # because it is a literal list there
 ]
+
+publish(globals(), __all__)

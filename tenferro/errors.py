@@ -8,6 +8,8 @@ Scenarios and required texts: seed 000, section 12.
 
 from __future__ import annotations
 
+import os
+
 __all__ = [
     "ADRuleUnsupportedError",
     "ArityError",
@@ -32,6 +34,8 @@ __all__ = [
     "ShapeError",
     "TenferroError",
     "UnsupportedError",
+    "show_internal_frames",
+    "shows_internal_frames",
 ]
 
 
@@ -143,3 +147,33 @@ class MalformedFamilyIdError(RegistrationError):
 
 class MissingCellError(TenferroError, ImportError):
     """A column lacks a row of the vocabulary, or has one twice; raised while importing."""
+
+
+class _Tracebacks:
+    """Whether tracebacks hold the frames of tenferro."""
+
+    are_full: bool = os.environ.get("TENFERRO_TRACEBACK") == "full"
+
+
+def show_internal_frames(show: bool = True) -> None:
+    """Keep the frames of tenferro in tracebacks, or drop them as at the beginning.
+
+    A traceback ends at your line: frames of tenferro are dropped where an exception leaves it, those of
+    functions of yours that it called stay. With the environment variable `TENFERRO_TRACEBACK=full` all are
+    kept from the start.
+
+    >>> show_internal_frames()
+    >>> shows_internal_frames()
+    True
+    >>> show_internal_frames(False)
+    """
+    _Tracebacks.are_full = show
+
+
+def shows_internal_frames() -> bool:
+    """Whether tracebacks hold the frames of tenferro.
+
+    >>> shows_internal_frames()
+    False
+    """
+    return _Tracebacks.are_full

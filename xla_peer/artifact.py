@@ -12,6 +12,7 @@ from lowering import StableHloModule
 from tenferro.errors import InvalidConfigError, NonStaticShapeError
 from tenferro.files import replacing
 from tenferro.program import BoundedCache, check_arguments
+from tenferro.tracebacks import public_methods
 from tenferro.types import flatten, unflatten
 from xla_peer.executable import Executable
 from xla_peer.executor import XlaExecutor
@@ -22,6 +23,7 @@ from xla_peer.vectors import TestVector, read_vectors, vectors_path
 __all__ = ["Artifact"]
 
 
+@public_methods
 class Artifact:
     """What `export` makes and `load` reads.
 

@@ -15,12 +15,14 @@ from tenferro.errors import (
     TenferroError,
     UnsupportedError,
 )
+from tenferro.tracebacks import public, public_methods
 from tenferro.types import TensorSpec, TreeDef, flatten, unflatten
 from xla_peer import forking, pjrt
 
 __all__ = ["Executable"]
 
 
+@public_methods
 class Executable:
     """What `XlaExecutor.compile` gives: device arrays in, device arrays out, at once.
 
@@ -111,6 +113,7 @@ class Executable:
     def _packed(self, results: Sequence[Any]) -> Any:
         return results[0] if self.gives_a_leaf else unflatten(self._out_tree, results)
 
+    @public
     def _leaves(self, arguments: tuple[Any, ...]) -> Sequence[Any]:
         """The leaves of arguments whose like has not been seen, checked."""
         return self._checked(self._flattened(arguments))

@@ -16,6 +16,7 @@ from lowering.mlir_bindings import MlirDiagnosticError
 from tenferro.errors import BackendFailureError, InvalidConfigError, NonStaticShapeError
 from tenferro.exec.dispatch import as_operand
 from tenferro.program import BoundedCache, CacheStats, GraphProgram
+from tenferro.tracebacks import public, public_methods
 from tenferro.types import TensorSpec, TreeDef, flatten
 from xla_peer import forking, pjrt
 from xla_peer.compile_cache import CompileCache, CompileCacheStats
@@ -52,6 +53,7 @@ class Plan(NamedTuple):
     only: Any
 
 
+@public_methods
 class XlaExecutor:
     """Lowers a program to StableHLO, compiles it once per shapes, and runs it on one device.
 
@@ -85,6 +87,7 @@ class XlaExecutor:
     array([2., 4.])
     """
 
+    @public
     def __init__(
         self,
         platform: str = "cpu",

@@ -34,6 +34,7 @@ from tenferro.errors import ArityError, InvalidConfigError
 from tenferro.graph import Alias
 from tenferro.ops.structural import BroadcastInDim
 from tenferro.program import CacheStats, GraphProgram
+from tenferro.tracebacks import public, public_methods
 from tenferro.types import flatten, unflatten
 
 __all__ = [
@@ -50,6 +51,7 @@ __all__ = [
 ]
 
 
+@public_methods
 class Transform:
     """A function made from a function, with the context that keeps its programs."""
 
@@ -267,6 +269,7 @@ def linearize(
     tree = flatten(tuple(primals))[1]
     y, apply = _linear_part(stage, stage.primals, functools.partial(_pushed, stage))
 
+    @public
     def push(*tangents: Any) -> Any:
         given = stage.given(tangents, stage.primals, tree, "tangents")
         return unflatten(stage.out_tree, apply(given))
@@ -300,6 +303,7 @@ def vjp(
 
     y, apply = _linear_part(stage, stage.outputs, linear)
 
+    @public
     def pull(y_bar: Any) -> Any:
         given = stage.given(y_bar, stage.outputs, stage.out_tree, "the cotangent")
         return stage.by_argument(apply(given))

@@ -14,11 +14,13 @@ from tenferro.exec import ExecProgram, GraphExecutor
 from tenferro.exec.dispatch import is_traced
 from tenferro.graph import BodyBuilder, Graph, GraphBuilder, line_of
 from tenferro.program import ExtensionCaches, GraphProgram
+from tenferro.tracebacks import public_methods
 from tenferro.types import DType, TensorSpec, flatten, host_array, leaf_paths, unflatten
 
 __all__ = ["GraphCompiler", "as_array", "compile", "eval_shape", "output_value", "parameter_names"]
 
 
+@public_methods
 class GraphCompiler:
     """Traces functions into programs, and programs into execution IR.
 

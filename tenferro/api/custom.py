@@ -24,6 +24,7 @@ from tenferro.errors import (
 from tenferro.exec.dispatch import as_operand, spec_of
 from tenferro.exec.dispatch import stop_gradient as stopped
 from tenferro.graph import Alias, ArgumentBuilder, GraphBuilder, Mark, Opaque
+from tenferro.tracebacks import public_methods
 from tenferro.types import TreeDef, flatten, leaf_paths, unflatten
 
 __all__ = ["checkpoint", "custom_jvp", "custom_vjp", "stop_gradient"]
@@ -63,6 +64,7 @@ def checkpoint(
     return _Checkpointed(fn, _positions("checkpoint", static_argnums))
 
 
+@public_methods
 class _Checkpointed:
     """See `checkpoint`."""
 
@@ -214,6 +216,7 @@ def _at(emitter: GraphEmitter) -> GraphBuilder:
     return builder
 
 
+@public_methods
 class _CustomFunction:
     """A function with a rule of the user's own, which `_mark` leaves on each call in a trace."""
 
@@ -259,6 +262,7 @@ class _CustomFunction:
         return self if instance is None else functools.partial(self, instance)
 
 
+@public_methods
 class custom_jvp(_CustomFunction):  # noqa: N801  # because it is used as a decorator, by JAX's name
     """A function with a tangent rule of its own.
 
@@ -328,6 +332,7 @@ class _JvpMark(_CustomMark):
         return _matching(emitter, builder, result[1], self.call.out_tree, outputs, what)
 
 
+@public_methods
 class custom_vjp(_CustomFunction):  # noqa: N801  # because it is used as a decorator, by JAX's name
     """A function with a pullback of its own, for reverse mode.
 

@@ -20,11 +20,13 @@ from tenferro.api.device import DEVICE, check_device
 from tenferro.api.inspection import check_version
 from tenferro.api.updates import At
 from tenferro.errors import InvalidConfigError, UnsupportedError
+from tenferro.tracebacks import public, public_methods
 from tenferro.types import DType
 
 __all__ = ["Operators"]
 
 
+@public_methods
 class Operators:
     """The Array API's operators, the methods people reach for, and NumPy functions by name."""
 
@@ -185,21 +187,25 @@ class Operators:
         return iter(manipulation.unstack(self))
 
     @property
+    @public
     def T(self) -> Any:  # noqa: N802  # because NumPy and the Array API spell it so
         """The axes reversed."""
         return manipulation.transpose(self)
 
     @property
+    @public
     def mT(self) -> Any:  # noqa: N802  # because the Array API spells it so
         """The last two axes swapped."""
         return manipulation.matrix_transpose(self)
 
     @property
+    @public
     def real(self) -> Any:
         """The real part."""
         return elementwise.real(self)
 
     @property
+    @public
     def imag(self) -> Any:
         """The imaginary part."""
         return elementwise.imag(self)

@@ -17,6 +17,7 @@ from tenferro.errors import ArityError, InvalidConfigError, ShapeError, Tenferro
 from tenferro.exec.dispatch import as_operand, spec_of
 from tenferro.graph import ArgumentBuilder, Graph, line_of
 from tenferro.program import BoundedCache, CacheStats, GraphProgram
+from tenferro.tracebacks import public_methods
 from tenferro.types import TensorSpec, flatten, leaf_paths, prefix_leaves, unflatten
 
 __all__ = ["vmap"]
@@ -57,6 +58,7 @@ def vmap(
     return _Mapped(fn, in_axes, out_axes, cache_size, AdContext() if context is None else context)
 
 
+@public_methods
 class _Mapped:
     """A function with its batched programs; see `vmap`."""
 

@@ -24,6 +24,7 @@ from tenferro.extension.registration import (
 )
 from tenferro.ops.extension import Extension
 from tenferro.program import ExtensionCacheKey, ExtensionCaches
+from tenferro.tracebacks import publish
 
 if TYPE_CHECKING:
     from tenferro.extension.check import ExtensionReport, check_extension
@@ -51,6 +52,8 @@ __all__ = [
     "register_extension",
     "registered_families",
 ]
+
+publish(globals(), __all__)
 
 
 def __getattr__(name: str) -> Any:

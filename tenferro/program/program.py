@@ -19,6 +19,7 @@ from tenferro.ops.source import Constant
 from tenferro.program.arguments import bind_symbols, check_arguments, check_leaves
 from tenferro.program.instructions import Instruction, instructions_of
 from tenferro.program.native import native_executor, native_run
+from tenferro.tracebacks import end_at_the_caller, public
 from tenferro.types import DType, TensorSpec, TreeDef, flatten, unflatten
 
 if TYPE_CHECKING:
@@ -139,7 +140,11 @@ class GraphProgram:
             ArityError, ShapeError, DTypeError: arguments that do not fit `input_specs`.
             GuardError: symbolic extents that had to agree and do not.
         """
-        return native_run(self, arrays)
+        try:
+            return native_run(self, arrays)
+        except Exception as error:
+            end_at_the_caller(error)
+            raise
 
     __call__ = run
 
@@ -192,6 +197,7 @@ class GraphProgram:
             guards=(),
         )
 
+    @public
     def specialize_to(self, specs: Sequence[Any]) -> GraphProgram:
         """Specialised to concrete specs, or arrays: one per input, or in trees as `run` takes them.
 
@@ -263,6 +269,7 @@ class GraphProgram:
                 digest.update("".join([part.fingerprint for part in op.parts]).encode())
         return digest.hexdigest()
 
+    @public
     def profile(self, *arrays: Any, runs: int = 5) -> Profile:
         """Run natively, and tell time and memory of each instruction.
 
@@ -275,6 +282,7 @@ class GraphProgram:
         """
         return native_executor().profile(self, *arrays, runs=runs)
 
+    @public
     def source(self, *specs: Any) -> str:
         """The Python that is generated to run it natively on inputs of these shapes, or of its own.
 
@@ -289,6 +297,7 @@ class GraphProgram:
         """
         return native_executor().source(self, *specs)
 
+    @public
     def memory_plan(self, *specs: Any) -> MemoryPlan:
         """Where large values in the middle live when it is run natively on inputs of these shapes.
 
@@ -307,6 +316,7 @@ class GraphProgram:
 
     # ---- pictures ----------------------------------------------------------------------------
 
+    @public
     def to_dot(self) -> str:
         """The graph in Graphviz's language: `dot -Tsvg` draws it.
 
@@ -319,6 +329,7 @@ class GraphProgram:
 
         return to_dot(self)
 
+    @public
     def to_html(self) -> str:
         """The graph as a page for a browser, complete in itself: types on every box, runs of ops of one
         line or function folded, your line where you hover.
