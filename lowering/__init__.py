@@ -10,7 +10,7 @@ from lowering.lower import PLATFORMS, lower_to_stablehlo
 from lowering.module import StableHloModule
 from lowering.read.composites import register_composite_reader
 from lowering.sharding import Partitioning, PartitionSpec
-from tenferro.tracebacks import publish
+from tenferro.counterparts import open_namespace
 
 __all__ = [
     "PLATFORMS",
@@ -24,4 +24,4 @@ __all__ = [
     "register_extension_lowering",
 ]
 
-publish(globals(), __all__)
+open_namespace(globals(), __all__, "lowering")

@@ -39,6 +39,7 @@ from tenferro.api.custom import checkpoint, custom_jvp, custom_vjp, stop_gradien
 from tenferro.api.jit import disable_jit, jit
 from tenferro.api.tensor import TracedTensor
 from tenferro.api.vmap import vmap
+from tenferro.counterparts import open_namespace
 from tenferro.dims import DimExpr, SymDim
 from tenferro.errors import TenferroError
 from tenferro.exec import GraphExecutor
@@ -48,7 +49,6 @@ from tenferro.graph import GraphBuilder
 from tenferro.ops import STD_OPS, StdTensorOp
 from tenferro.program import GraphProgram, install_native_executor
 from tenferro.program import native_executor as default_executor
-from tenferro.tracebacks import publish
 from tenferro.types import DType, TensorSpec
 
 if TYPE_CHECKING:
@@ -70,19 +70,14 @@ _LATER = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    """A name of `_LATER`, loaded when first used."""
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, attribute = _LATER[name]
-    namespace = importlib.import_module(module)
-    if attribute is None:
-        publish(vars(namespace), namespace.__all__)
-        globals()[name] = namespace
-    else:
-        globals()[name] = getattr(namespace, attribute)
-        publish(globals(), [name])
-    return globals()[name]
+def _load(name: str) -> Any:
+    """A name of `_LATER`, loaded; KeyError for others."""
+    path, attribute = _LATER[name]
+    module = importlib.import_module(path)
+    if attribute is not None:
+        return getattr(module, attribute)
+    open_namespace(module.__dict__, module.__all__, f"tnf.{name}")
+    return module
 
 
 def _families() -> list[Any]:
@@ -171,4 +166,5 @@ __all__ = [
     *_surface,  # pyright: ignore[reportUnsupportedDunderAll]  # because it is a literal list there
 ]
 
-publish(globals(), __all__)
+open_namespace(errors.__dict__, errors.__all__, "tnf.errors")
+open_namespace(globals(), __all__, "tnf", _load)

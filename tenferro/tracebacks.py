@@ -13,7 +13,7 @@ import contextlib
 import functools
 import os
 import threading
-from collections.abc import Callable, Iterable, MutableMapping
+from collections.abc import Callable, Iterable
 from types import CodeType, FunctionType, TracebackType
 from typing import Any, TypeVar, cast
 
@@ -155,7 +155,7 @@ _HOOKS = frozenset(
 )
 
 
-def publish(namespace: MutableMapping[str, Any], names: Iterable[str]) -> None:
+def publish(namespace: dict[str, Any], names: Iterable[str]) -> None:
     """Make the functions of these names in a module `public`, under the module's own name."""
     for name in names:
         function = namespace.get(name)

@@ -5,7 +5,7 @@ A class takes part by deriving from `Operators` and defining `__tenferro_apply__
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 from tenferro.api import (
     creation,
@@ -19,7 +19,8 @@ from tenferro.api import (
 from tenferro.api.device import DEVICE, check_device
 from tenferro.api.inspection import check_version
 from tenferro.api.updates import At
-from tenferro.errors import InvalidConfigError, UnsupportedError
+from tenferro.counterparts import missing_method
+from tenferro.errors import InvalidConfigError, MissingNameError, UnsupportedError
 from tenferro.tracebacks import public, public_methods
 from tenferro.types import DType
 
@@ -49,6 +50,14 @@ class Operators:
     def dtype(self) -> DType:
         """Element type."""
         return self.spec.dtype
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Asked for what a tensor does not have.
+
+        Raises:
+            MissingNameError: says what it is called here.
+        """
+        raise MissingNameError(type(self).__name__, name, missing_method)
 
     # ---- arithmetic --------------------------------------------------------------------------
 

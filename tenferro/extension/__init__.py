@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tenferro.ad.extension_rule import ExtensionAdRule, ExtensionRuleSet, RuleBuilder
 from tenferro.blas import one_blas_thread
+from tenferro.counterparts import open_namespace
 from tenferro.exec.expansion_runtime import ExpansionRuntime
 from tenferro.exec.extensions import ExtensionRuntime, HostReferenceRuntime
 from tenferro.extension.application import apply
@@ -24,7 +25,6 @@ from tenferro.extension.registration import (
 )
 from tenferro.ops.extension import Extension
 from tenferro.program import ExtensionCacheKey, ExtensionCaches
-from tenferro.tracebacks import publish
 
 if TYPE_CHECKING:
     from tenferro.extension.check import ExtensionReport, check_extension
@@ -53,13 +53,14 @@ __all__ = [
     "registered_families",
 ]
 
-publish(globals(), __all__)
+
+def _load(name: str) -> Any:
+    """The kit, loaded when first used; KeyError for other names."""
+    if name not in ("ExtensionReport", "check_extension"):
+        raise KeyError(name)
+    from tenferro.extension import check
+
+    return getattr(check, name)
 
 
-def __getattr__(name: str) -> Any:
-    """The kit, loaded when first used."""
-    if name in ("ExtensionReport", "check_extension"):
-        from tenferro.extension import check
-
-        return getattr(check, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+open_namespace(globals(), __all__, "tnf.extension", _load)
