@@ -5,6 +5,7 @@ natively on NumPy, or lowered to StableHLO and run through PJRT.
 """
 
 import importlib
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from tenferro import errors, extension
@@ -37,9 +38,10 @@ from tenferro.api.control import (
 )
 from tenferro.api.custom import checkpoint, custom_jvp, custom_vjp, stop_gradient
 from tenferro.api.jit import disable_jit, jit
+from tenferro.api.operators import Operators
 from tenferro.api.tensor import TracedTensor
 from tenferro.api.vmap import vmap
-from tenferro.counterparts import open_namespace
+from tenferro.counterparts import COUNTERPARTS, open_namespace, tell_missing_members
 from tenferro.dims import DimExpr, SymDim
 from tenferro.errors import TenferroError
 from tenferro.exec import GraphExecutor
@@ -168,3 +170,7 @@ __all__ = [
 
 open_namespace(errors.__dict__, errors.__all__, "tnf.errors")
 open_namespace(globals(), __all__, "tnf", _load)
+tell_missing_members(
+    Operators,
+    [*COUNTERPARTS["x"], *[name for name in _surface if isinstance(globals()[name], FunctionType)]],
+)

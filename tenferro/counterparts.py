@@ -7,15 +7,24 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import inspect
 import sys
 from collections.abc import Callable, Iterable
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 from tenferro.errors import MissingNameError
 from tenferro.tracebacks import public, publish
 
-__all__ = ["COUNTERPARTS", "missing_method", "missing_name", "open_namespace"]
+__all__ = [
+    "COUNTERPARTS",
+    "MissingMember",
+    "is_missing",
+    "missing_method",
+    "missing_name",
+    "open_namespace",
+    "tell_missing_members",
+]
 
 COUNTERPARTS: dict[str, dict[str, str]] = {
     "tnf": {
@@ -164,6 +173,10 @@ COUNTERPARTS: dict[str, dict[str, str]] = {
         "type": "x.astype(dtype)",
         "unsqueeze": "tnf.expand_dims(x, axis)",
         "view": "x.reshape(shape)",
+        **dict.fromkeys(
+            ("add_", "clamp_", "copy_", "div_", "fill_", "mul_", "sub_", "zero_"),
+            "x.at[..].set(values), add, multiply ..; tensors are values, and an update gives a new one,",
+        ),
         "zero_grad": "x.clear_grad() of eager variables",
     },
 }  # fmt: skip
@@ -224,23 +237,44 @@ def missing_name(shown: str, name: str) -> str:
     return f"did you mean {' or '.join(f'{shown}.{match}' for match in close)}?" if close else ""
 
 
+class MissingMember:
+    """Stands in a class for a member that its objects do not have: `hasattr` is False, and the error says
+    what it is called here.
+
+    A `__getattr__` would say so, too, and make every attribute of every tensor slower.
+    """
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @public
+    def __get__(self, instance: Any, owner: type) -> NoReturn:
+        raise MissingNameError(owner.__name__, self.name, missing_method)
+
+
+def is_missing(cls: type, name: str) -> bool:
+    """Whether a class has a name only to say what it is called here."""
+    return isinstance(inspect.getattr_static(cls, name, None), MissingMember)
+
+
+def tell_missing_members(cls: type, names: Iterable[str]) -> None:
+    """Put a `MissingMember` in a class for each of the names that it does not have."""
+    for name in names:
+        if inspect.getattr_static(cls, name, None) is None:
+            setattr(cls, name, MissingMember(name))
+
+
 def missing_method(shown: str, name: str) -> str:
     """What helps who looks up `name` on a tensor of the class `shown`.
 
     >>> missing_method("TracedTensor", "unsqueeze"), missing_method("TracedTensor", "exp")
     ('it is tnf.expand_dims(x, axis) here', 'it is tnf.exp(x) here')
     """
-    counterpart = COUNTERPARTS["x"].get(name)
-    if counterpart is not None:
-        return _said(counterpart)
-    if name.endswith("_"):
-        return "tensors are values and do not change; take the result of the function"
-    homes = [home for home, names in _namespaces().items() if name in names]
-    if homes:
-        return f"it is {homes[0]}.{name}(x) here"
-    members = [member for member in dir(_package().TracedTensor) if not member.startswith("_")]
-    close = difflib.get_close_matches(name, members, cutoff=0.75)
-    return f"did you mean {' or '.join(f'x.{match}' for match in close)}?" if close else ""
+    if name in COUNTERPARTS["x"]:
+        return _said(COUNTERPARTS["x"][name])
+    return f"it is tnf.{name}(x) here"
 
 
 def _said(counterpart: str) -> str:

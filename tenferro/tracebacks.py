@@ -101,7 +101,7 @@ def _ends_inside(traceback: TracebackType | None) -> bool:
     is_internal = is_boundary = False
     while traceback is not None:
         code = traceback.tb_frame.f_code
-        is_internal, is_boundary = _is_internal(code, is_internal), code is _BOUNDARY
+        is_internal, is_boundary = _is_internal(code, is_internal), code in _BOUNDARIES
         traceback = traceback.tb_next
     return is_internal and not is_boundary
 
@@ -124,13 +124,37 @@ def public(function: Function) -> Function:
             end(error)
             raise  # This raises with the traceback as it is now, and adds no line of this frame.
 
-    # In the function's own module, so that tools which ask where a function was written find it.
+    return _in_place_of(function, call)
+
+
+def _public_operator(function: Function) -> Function:
+    """As `public`, of a method with one argument, in half the time: operators are called by the thousand."""
+    end = end_at_the_caller
+
+    def call(self: Any, other: Any) -> Any:
+        try:
+            return function(self, other)
+        except Exception as error:
+            end(error)
+            raise
+
+    return _in_place_of(function, call)
+
+
+def _in_place_of(function: Function, call: FunctionType) -> Function:
+    """`call` with the name and the module of `function`, so that tools find where it was written."""
     names = getattr(function, "__globals__", globals())
     wrapped = FunctionType(call.__code__, names, call.__name__, None, call.__closure__)
     return cast(Function, functools.update_wrapper(wrapped, function))
 
 
-_BOUNDARY = cast(FunctionType, public(lambda: None)).__code__
+def _nothing(*_: Any) -> None:
+    """Stands for a function where only the wrapper matters."""
+
+
+_BOUNDARIES = tuple(
+    [cast(FunctionType, wrap(_nothing)).__code__ for wrap in (public, _public_operator)]
+)
 
 
 def public_methods(cls: Class) -> Class:
@@ -141,7 +165,11 @@ def public_methods(cls: Class) -> Class:
     """
     for name, member in list(vars(cls).items()):
         if isinstance(member, FunctionType) and not _is_hook(name):
-            setattr(cls, name, public(member))
+            is_binary = name.startswith("__") and member.__code__.co_varnames[:2] == (
+                "self",
+                "other",
+            )
+            setattr(cls, name, (_public_operator if is_binary else public)(member))
     return cls
 
 
@@ -159,7 +187,7 @@ def publish(namespace: dict[str, Any], names: Iterable[str]) -> None:
     """Make the functions of these names in a module `public`, under the module's own name."""
     for name in names:
         function = namespace.get(name)
-        if isinstance(function, FunctionType) and function.__code__ is not _BOUNDARY:
+        if isinstance(function, FunctionType) and function.__code__ not in _BOUNDARIES:
             wrapped = namespace[name] = public(function)
             wrapped.__module__ = namespace["__name__"]
             wrapped.__qualname__ = name

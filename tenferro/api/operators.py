@@ -5,7 +5,7 @@ A class takes part by deriving from `Operators` and defining `__tenferro_apply__
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 from tenferro.api import (
     creation,
@@ -19,8 +19,8 @@ from tenferro.api import (
 from tenferro.api.device import DEVICE, check_device
 from tenferro.api.inspection import check_version
 from tenferro.api.updates import At
-from tenferro.counterparts import missing_method
-from tenferro.errors import InvalidConfigError, MissingNameError, UnsupportedError
+from tenferro.counterparts import is_missing
+from tenferro.errors import InvalidConfigError, UnsupportedError
 from tenferro.tracebacks import public, public_methods
 from tenferro.types import DType
 
@@ -51,13 +51,9 @@ class Operators:
         """Element type."""
         return self.spec.dtype
 
-    def __getattr__(self, name: str) -> NoReturn:
-        """Asked for what a tensor does not have.
-
-        Raises:
-            MissingNameError: says what it is called here.
-        """
-        raise MissingNameError(type(self).__name__, name, missing_method)
+    def __dir__(self) -> list[str]:
+        """What a tensor has: not what it is told to be called otherwise."""
+        return [name for name in super().__dir__() if not is_missing(type(self), name)]
 
     # ---- arithmetic --------------------------------------------------------------------------
 
