@@ -97,6 +97,10 @@ class DoctorReport:
         """The report as JSON can hold it."""
         return {**asdict(self), "ok": self.ok}
 
+    def __repr__(self) -> str:
+        statuses = ", ".join([f"{report.name} {report.status}" for report in self.platforms])
+        return f"<DoctorReport {statuses}>"
+
     def __str__(self) -> str:
         lines = ["  ".join(f"{name} {version}" for name, version in self.versions.items())]
         if self.stablehlo is not None:

@@ -15,6 +15,7 @@ from tenferro.errors import (
     TenferroError,
     UnsupportedError,
 )
+from tenferro.table import first_of
 from tenferro.tracebacks import public, public_methods
 from tenferro.types import TensorSpec, TreeDef, flatten, unflatten
 from xla_peer import forking, pjrt
@@ -229,8 +230,7 @@ class Executable:
         )
 
     def __repr__(self) -> str:
-        takes = ", ".join(map(str, self.input_specs))
-        gives = ", ".join(map(str, self.output_specs))
+        takes, gives = first_of(self.input_specs), first_of(self.output_specs)
         return f"<Executable on {', '.join(map(_place, self._where)) or 'no device'}: ({takes}) -> ({gives})>"
 
 

@@ -130,6 +130,10 @@ class XlaExecutor:
         self.compile_cache = CompileCache(folder, cache_bytes) if folder else None
         forking.watch(self)
 
+    def __repr__(self) -> str:
+        executables = self.cache_stats().entries
+        return f"<XlaExecutor on {self.platform}:{self.device.id}: {executables} executables>"
+
     def abandon(self) -> None:
         """Forget what belongs to the parent, in a process forked from the one it was made in."""
         self._compiled = BoundedCache(self._compiled.capacity)

@@ -79,6 +79,9 @@ class JaxFunction:
         self._derived: BoundedCache[Any] = BoundedCache(256)
         self._context = AdContext() if context is None else context
 
+    def __repr__(self) -> str:
+        return f"<JaxFunction of {self.program!r:.200}>"
+
     def __call__(self, *args: Any) -> Any:
         """The tree that the program's function returns."""
         jax, _ = pjrt.modules()

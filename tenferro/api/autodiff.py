@@ -27,6 +27,7 @@ from tenferro.ad.algebra import (
     scalar,
 )
 from tenferro.ad.algebra import transpose as permute
+from tenferro.api.compile import name_of
 from tenferro.api.stage import Stage
 from tenferro.api.tensor import TracedTensor, value_in
 from tenferro.api.tracing import tracing
@@ -65,11 +66,21 @@ class Transform:
         if not callable(fn):
             raise InvalidConfigError(f"{name}: expected a function, got {fn!r:.60}")
         functools.update_wrapper(self, fn, updated=())
+        self.name = name
+        self.fn = fn
         self._call = call
         self.context = AdContext() if context is None else context
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._call(self.context, args, kwargs)
+
+    @property
+    def shown(self) -> str:
+        """Its name, and that of the function."""
+        return f"{self.name} of {name_of(self.fn)}"
+
+    def __repr__(self) -> str:
+        return f"<{self.shown}>"
 
     def cache_stats(self) -> CacheStats:
         """What the cache of derivative programs has done."""

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from tenferro.ad import Checkpoint, GraphEmitter, Region, region_of
 from tenferro.ad.algebra import zeros
-from tenferro.api.compile import output_value
+from tenferro.api.compile import name_of, output_value
 from tenferro.api.tensor import TracedTensor, value_in
 from tenferro.api.tracing import current_builder, tracing
 from tenferro.errors import (
@@ -73,6 +73,14 @@ class _Checkpointed:
         functools.update_wrapper(self, fn, updated=())
         self._fn = fn
         self._static = static
+
+    @property
+    def shown(self) -> str:
+        """Its name, and that of the function."""
+        return f"checkpoint of {name_of(self._fn)}"
+
+    def __repr__(self) -> str:
+        return f"<{self.shown}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         call = _MarkedCall.of(self._fn, args, kwargs, self._static)
@@ -232,7 +240,10 @@ class _CustomFunction:
     @property
     def shown(self) -> str:
         """The function's name."""
-        return getattr(self.fn, "__name__", "the function")
+        return name_of(self.fn)
+
+    def __repr__(self) -> str:
+        return f"<{self.name} {self.shown}, {'with its rule' if self.rules else 'without a rule'}>"
 
     @property
     def is_plain(self) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tenferro.api.compile import GraphCompiler, as_array, parameter_names
+from tenferro.api.compile import GraphCompiler, as_array, name_of, parameter_names
 from tenferro.api.tensor import TracedTensor
 from tenferro.api.tracing import current_builder
 from tenferro.errors import DTypeError, InvalidConfigError, UnsupportedError
@@ -368,8 +368,12 @@ class _Jitted:
 
     def __repr__(self) -> str:
         count = self._programs.stats().entries
-        name = getattr(self._fn, "__qualname__", _name_of(self._fn))
-        return f"<jit of {name}: {count} program{'' if count == 1 else 's'}>"
+        return f"<{self.shown}: {count} program{'' if count == 1 else 's'}>"
+
+    @property
+    def shown(self) -> str:
+        """Its name, and that of the function."""
+        return f"jit of {name_of(self._fn)}"
 
 
 @public_methods

@@ -74,6 +74,9 @@ class IndexedUpdates:
         self._x = x
         self._index = index
 
+    def __repr__(self) -> str:
+        return f"{self._x!r}.at[{self._index!r:.80}]"
+
     def get(self) -> Any:
         """x[index]."""
         return getitem(self._x, self._index)

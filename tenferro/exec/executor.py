@@ -120,6 +120,10 @@ class GraphExecutor:
         self._compiled: BoundedCache[ExecProgram] = BoundedCache(cache_size)
         self._latest: dict[GraphProgram, Latest] = {}
 
+    def __repr__(self) -> str:
+        programs = self.cache_stats().entries
+        return f"<GraphExecutor order={self.order!r}, threads={self.threads}: {programs} programs>"
+
     def run(self, program: GraphProgram, *arrays: Any) -> Any:
         """The tree the program's function returns, of fresh NumPy arrays.
 

@@ -19,6 +19,7 @@ from tenferro.ops.source import Constant
 from tenferro.program.arguments import bind_symbols, check_arguments, check_leaves
 from tenferro.program.instructions import Instruction, instructions_of
 from tenferro.program.native import native_executor, native_run
+from tenferro.table import wrapped
 from tenferro.tracebacks import end_at_the_caller, public
 from tenferro.types import DType, TensorSpec, TreeDef, flatten, unflatten
 
@@ -41,6 +42,9 @@ class LoweringView:
     input_names: tuple[str, ...]
     output_names: tuple[str, ...]
     guards: tuple[Guard, ...]
+
+    def __repr__(self) -> str:
+        return f"<LoweringView of {self.name}: {len(self.instructions)} instructions>"
 
 
 @dataclass(frozen=True, eq=False)
@@ -346,13 +350,13 @@ class GraphProgram:
     # ---- printing ----------------------------------------------------------------------------
 
     def __str__(self) -> str:
-        takes = ", ".join(
+        takes = [
             f"%{slot} {name}: {spec}"
             for slot, name, spec in zip(
                 self.input_slots, self.input_names, self.input_specs, strict=True
             )
-        )
-        lines = [f"program {self.name}({takes})"]
+        ]
+        lines = wrapped(takes, f"program {self.name}(", ")")
         lines += [f"  guard {guard}" for guard in self.guards]
         drafts = []
         for instruction in self.instructions:
@@ -366,11 +370,12 @@ class GraphProgram:
         for text, source in drafts:
             place = f"  # {_short(source)}" if source else ""
             lines.append(f"{text:<{width}}{place}" if place else text)
-        gives = ", ".join(
+        gives = [
             f"%{slot}: {spec}"
             for slot, spec in zip(self.output_slots, self.output_specs, strict=True)
-        )
-        return "\n".join([*lines, f"  return {gives}"])
+        ]
+        first, *rest = wrapped(gives, "  return ", "")
+        return "\n".join([*lines, first.rstrip(), *[line for line in rest if line]])
 
     def __repr__(self) -> str:
         return (

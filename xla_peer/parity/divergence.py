@@ -87,6 +87,9 @@ class Divergence:
                 file.write(content)
         return place
 
+    def __repr__(self) -> str:
+        return f"<Divergence at {self.op:.120}>"
+
     def __str__(self) -> str:
         place = f"\n  at {self.line}" if self.line else ""
         worst = list(self.output.worst or ())

@@ -6,7 +6,7 @@ import html
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from tenferro.table import aligned
+from tenferro.table import aligned, first_of
 from xla_peer.parity.comparison import OutputParity
 from xla_peer.parity.divergence import Divergence
 
@@ -73,6 +73,11 @@ class ParityReport:
             )
             for output in self.outputs
         ]
+
+    def __repr__(self) -> str:
+        return (
+            f"<ParityReport {self.verdict}: {first_of([output.name for output in self.outputs])}>"
+        )
 
     def __str__(self) -> str:
         lines = [self.verdict, *aligned([self.HEADER, *self.rows()])]

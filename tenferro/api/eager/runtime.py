@@ -102,6 +102,9 @@ class EagerRuntime:
             )
         return EagerRuntime, ()
 
+    def __repr__(self) -> str:
+        return f"<EagerRuntime: {self.plan_stats().entries} plans>"
+
     # ---- tensors -----------------------------------------------------------------------------
 
     @public
