@@ -87,7 +87,7 @@ def tenferro_executor(pytestconfig: pytest.Config) -> Any:
     pytest.importorskip("jaxlib", reason="parity needs jaxlib: pip install 'tenferro[xla]'")
     # By name, because the package of the peer is above this one, and optional.
     peer = importlib.import_module("xla_peer")
-    return peer.XlaExecutor(pytestconfig.stash[TALLY].platform)
+    return peer.XlaExecutor(pytestconfig.stash[TALLY].platform, notices=False)
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ from tenferro.errors import InvalidConfigError, TenferroError
 from tenferro.files import replacing
 from tenferro.program.profile import shown_seconds
 from tenferro.types import flatten, leaf_paths
+from xla_peer.notices import silenced
 from xla_peer.storage import stored
 
 try:
@@ -79,7 +80,8 @@ def reporting(json: bool) -> Generator[Output]:
     """What every command runs in: errors become words and an exit status."""
     output = Output(json)
     try:
-        yield output
+        with silenced(json):
+            yield output
     except DisagreementError:
         raise typer.Exit(1) from None
     except (TenferroError, OSError) as error:
