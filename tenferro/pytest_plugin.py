@@ -14,6 +14,7 @@ there were and how near the nearest came to what was allowed.
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -105,9 +106,8 @@ def assert_parity(request: pytest.FixtureRequest, tenferro_executor: Any) -> Cal
         )
         tally.parity += 1
         for output in report.outputs:
-            if output.allowed and output.max_ulps / output.allowed > tally.worst[0]:
-                share = output.max_ulps / output.allowed
-                tally.worst = (share, f"{output.name} in {request.node.nodeid}")
+            if tally.worst[0] < output.share < math.inf:
+                tally.worst = (output.share, f"{output.name} in {request.node.nodeid}")
         if not report.ok:
             message = f"\n{report}"
             if report.first_divergence is not None:

@@ -96,7 +96,7 @@ class Divergence:
         return (
             f"they part at {self.op}{place}\n"
             f"  element {worst}: native {self.output.native!r}, PJRT {self.output.xla!r}, "
-            f"{self.output.max_ulps:.3g} ulps apart, {self.output.allowed:.3g} allowed\n"
+            f"{self.output.ulps:.3g} ulps apart, {self.output.allowed:.3g} allowed\n"
             f"  {self.verdict}"
         )
 
