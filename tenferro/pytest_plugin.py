@@ -85,7 +85,9 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 @pytest.fixture(scope="session")
 def tenferro_executor(pytestconfig: pytest.Config) -> Any:
     """The `XlaExecutor` of `--tenferro-platform`; the tests that use it are skipped where jaxlib is missing."""
-    pytest.importorskip("jaxlib", reason="parity needs jaxlib: pip install 'tenferro[xla]'")
+    pytest.importorskip(
+        "jaxlib", reason="parity needs jaxlib: pip install '.[xla]' in tenferro's checkout"
+    )
     # By name, because the package of the peer is above this one, and optional.
     peer = importlib.import_module("xla_peer")
     return peer.XlaExecutor(pytestconfig.stash[TALLY].platform, notices=False)

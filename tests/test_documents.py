@@ -180,3 +180,26 @@ def test_docstrings_become_markdown() -> None:
     assert "`a*b`" in page
     assert "- `x`: a tensor, of any type." in page
     assert "```pycon\n>>> 1 + 1\n2\n```" in page
+
+
+def test_install_lines_work_from_a_checkout() -> None:
+    """There is no such package on an index."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    sources = [
+        path
+        for name in ("tenferro", "lowering", "xla_peer")
+        for path in (ROOT / name).rglob("*.py")
+    ]
+    lines = [
+        (path.name, line)
+        for path in [*pages, *sources]
+        for line in re.findall(r"pip install[^\n]*", path.read_text())
+    ]
+    for name, line in lines:
+        assert "install tenferro" not in line.replace("'", ""), f"{name}: {line}"
+        for names in re.findall(r"'\.\[([^\]]*)\]'", line):
+            assert set(names.split(",")) <= set(extras), f"{name}: {line}"
+    assert len([line for _, line in lines if "'.[" in line]) > 8

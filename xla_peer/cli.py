@@ -34,7 +34,7 @@ try:
     from xla_peer.command_line.output import Output, as_json, summary
 except ModuleNotFoundError as missing:  # pragma: no cover
     raise SystemExit(
-        f"tenferro: the command line needs {missing.name}: pip install 'tenferro[cli]'"
+        f"tenferro: the command line needs {missing.name}: pip install '.[cli]' in tenferro's checkout"
     ) from None
 
 from xla_peer.command_line.target import Target, find_target

@@ -26,10 +26,10 @@ PLUGINS = {
 }
 """The packages of which one brings the platform."""
 COMMANDS = {
-    "cpu": "pip install 'tenferro[xla]'",
-    "cuda": "pip install 'tenferro[cuda13]' (or cuda12)",
+    "cpu": "pip install '.[xla]' in tenferro's checkout",
+    "cuda": "pip install '.[cuda13]' (or cuda12) in tenferro's checkout",
     "rocm": "pip install 'jax[rocm]'",
-    "tpu": "pip install 'tenferro[tpu]'",
+    "tpu": "pip install '.[tpu]' in tenferro's checkout",
 }
 HARDWARE = {
     "cuda": ("/dev/nvidia0", "an NVIDIA device"),
