@@ -48,6 +48,14 @@ def test_code_in_the_documents(
         assert len([line for line in blocks[0].splitlines() if line.strip()]) < 60
 
 
+def test_the_first_screen_shows_what_it_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "README.md").read_text()
+    code, output = re.findall(r"```(?:python|text)\n(.*?)```", page, re.DOTALL)[:2]
+    exec(compile(code, "README.md", "exec"), {"__name__": "document"})
+    assert capsys.readouterr().out == output
+    assert len(page[: page.index("![")].splitlines()) < 60
+
+
 def commands_of(page: str) -> list[str]:
     """What a page tells to type into a shell: lines after `$`, and blocks of shell."""
     commands: list[str] = []
@@ -67,6 +75,7 @@ NOT_RUN = {
     "git clone --recurse-submodules https://github.com/data-apis/array-api-tests": "needs the network",
     "cd array-api-tests": "is what was cloned",
     "pip install -r requirements.txt": "needs the network",
+    "pip install '.[xla,cli]'": "needs the network",
     "ARRAY_API_TESTS_MODULE=tenferro pytest array_api_tests": "needs what was cloned; "
     "`tests/api/test_array_api.py` does what its fixtures do",
 }

@@ -95,7 +95,7 @@ class Divergence:
         worst = list(self.output.worst or ())
         return (
             f"they part at {self.op}{place}\n"
-            f"  element {worst}: native {self.output.native!r}, PJRT {self.output.xla!r}, "
+            f"  element {worst}: native {self.output.native!s}, PJRT {self.output.xla!s}, "
             f"{self.output.ulps:.3g} ulps apart, {self.output.allowed:.3g} allowed\n"
             f"  {self.verdict}"
         )

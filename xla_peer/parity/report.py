@@ -107,7 +107,7 @@ class ParityReport:
         return (
             '<div style="font-family: ui-monospace, monospace; font-size: 13px">'
             f'<p style="color: {colour}; font-weight: 600">{html.escape(self.verdict)}</p>'
-            '<table style="border-collapse: collapse; text-align: left" cellpadding="4">'
+            '<table style="border-collapse: collapse; text-align: left; white-space: nowrap; font-size: 13px" cellpadding="4">'
             f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
             + "".join(f"<pre>{html.escape(text)}</pre>" for text in self.below())
             + "</div>"
