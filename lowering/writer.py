@@ -388,7 +388,12 @@ class Writer:
         return value
 
     def iota(self, shape: Sequence[int], axis: int, dtype: DType = DType.I64) -> Value:
-        """Counts along one axis."""
+        """Counts along one axis; complex ones of real counts, because XLA takes a complex iota for real
+        and ends the process at its absolute value.
+        """
+        if dtype.is_complex:
+            spec = TensorSpec.of(tuple(shape), dtype)
+            return self.op("convert", self.iota(shape, axis, dtype.real), result=spec)
         spec = TensorSpec.of(tuple(shape), dtype)
         if not spec.is_static:
             return self.op("dynamic_iota", self.shape(shape), result=spec, dim=axis)

@@ -21,6 +21,7 @@ from fractions import Fraction
 import numpy as np
 
 from lowering.writer import Value, Writer
+from tenferro.ops.analytic import derivative_of_cotangent
 
 __all__ = ["polygamma"]
 
@@ -121,22 +122,6 @@ def cotangents(w: Writer, n: int, x: Value) -> Value:
     # An infinite coefficient times the zero of the cotangent is zero too.
     at_zero = w.full(0 if lowest else numbers[0], x.spec)
     return w.select(w.compare("EQ", p, w.full(0, x.spec)), at_zero, y)
-
-
-def derivative_of_cotangent(n: int) -> list[int]:
-    """Coefficients of D_n in rising powers.
-
-    >>> derivative_of_cotangent(2)
-    [0, 2, 0, 2]
-    """
-    coefficients = [0, 1]
-    for _ in range(n):
-        slopes = [j * c for j, c in enumerate(coefficients)][1:]
-        coefficients = [0] * (len(slopes) + 2)
-        for j, slope in enumerate(slopes):
-            coefficients[j] -= slope
-            coefficients[j + 2] -= slope
-    return coefficients
 
 
 def float_of(coefficient: int, power: int, x: Value) -> float:

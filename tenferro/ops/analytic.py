@@ -446,7 +446,7 @@ class Polygamma(SameType):
     Dtypes:  every float dtype
     AD:      rule, by the next order
     Lowers:  sums over its poles in plain StableHLO; order 0 as digamma
-    Errors:  DTypeError on another dtype; InvalidConfigError unless order is at least 0
+    Errors:  DTypeError on another dtype; InvalidConfigError unless order is 0 to 1000
     Source:  Abramowitz and Stegun 6.4
     """
 
@@ -455,7 +455,23 @@ class Polygamma(SameType):
     accepts: ClassVar[frozenset[DType]] = FLOATS
 
     def __post_init__(self) -> None:
-        normalize(self, order=as_int("Polygamma", "order", self.order, 0))
+        normalize(self, order=as_int("Polygamma", "order", self.order, 0, 1000))
+
+
+def derivative_of_cotangent(order: int) -> list[int]:
+    """D_n(c) in rising powers of c = cot x, D_n being the n-th derivative of the cotangent.
+
+    >>> derivative_of_cotangent(2)
+    [0, 2, 0, 2]
+    """
+    coefficients = [0, 1]
+    for _ in range(order):
+        slopes = [j * c for j, c in enumerate(coefficients)][1:]
+        coefficients = [0] * (len(slopes) + 2)
+        for j, slope in enumerate(slopes):
+            coefficients[j] -= slope
+            coefficients[j + 2] -= slope
+    return coefficients
 
 
 CARDS = (

@@ -28,8 +28,10 @@ __all__ = [
 ]
 
 
-def as_int(op: str, field: str, value: Any, minimum: int | None = None) -> int:
-    """An exact int, at least `minimum`; bools and floats are refused.
+def as_int(
+    op: str, field: str, value: Any, minimum: int | None = None, maximum: int | None = None
+) -> int:
+    """An exact int from `minimum` to `maximum`; bools and floats are refused.
 
     >>> as_int("Iota", "axis", True)
     Traceback (most recent call last):
@@ -44,6 +46,8 @@ def as_int(op: str, field: str, value: Any, minimum: int | None = None) -> int:
         if number is not None:
             if minimum is not None and number < minimum:
                 raise InvalidConfigError(f"{op}: {field} is at least {minimum}, got {number}")
+            if maximum is not None and number > maximum:
+                raise InvalidConfigError(f"{op}: {field} is at most {maximum}, got {number}")
             return int(number)
     raise InvalidConfigError(f"{op}: {field} is an integer, got {value!r}")
 

@@ -10,7 +10,7 @@ import pytest
 
 import tenferro as tnf
 import xla_peer
-from lowering.emit.polygamma import derivative_of_cotangent
+from tenferro.ops.analytic import derivative_of_cotangent
 
 XLA = xla_peer.XlaExecutor()
 STARTS = np.array([*range(-20, 4), 8, 20, 45, 59], float)

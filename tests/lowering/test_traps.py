@@ -12,6 +12,8 @@ import lowering
 import tenferro as tnf
 from tenferro.graph import GraphBuilder
 from tenferro.ops.contraction import Convolution
+from tenferro.ops.elementwise import Abs
+from tenferro.ops.source import Iota
 from tenferro.program import GraphProgram
 from xla_peer import XlaExecutor, check_parity
 
@@ -137,3 +139,14 @@ def test_windows_over_nothing_give_zeros() -> None:
     program = convolved(np.ones((2, 0, 5)), np.ones((3, 0, 2)))
     for found in (program.run()[0], XlaExecutor("cpu").run(program)[0]):
         np.testing.assert_array_equal(found, np.zeros((2, 3, 4)))
+
+
+def test_the_absolute_value_of_complex_counts() -> None:
+    """XLA's simplifier replaces abs(iota) by the iota, and a complex one ends the process."""
+    builder = GraphBuilder()
+    counts = builder.emit(Iota((2, 3), 1, "complex128"))
+    program = GraphProgram.from_graph(builder.graph, [builder.emit(Abs(), counts), counts])
+    assert "iota dim = 1 : tensor<2x3xf64>" in str(lowering.lower_to_stablehlo(program))
+    sizes, values = XlaExecutor().run(program)
+    np.testing.assert_array_equal(sizes, [[0, 1, 2]] * 2)
+    assert values.dtype == np.complex128

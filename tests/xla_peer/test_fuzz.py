@@ -166,6 +166,14 @@ def test_a_subnormal_argument_is_on_the_way() -> None:
     assert reason_of(lambda x: tnf.rsqrt(tnf.cbrt(x)), x) == "subnormal numbers on the way"
 
 
+def test_a_subnormal_term_of_a_product_is_on_the_way() -> None:
+    """The real part is 6e-308 - 1e-308, of which XLA takes the second for zero."""
+    x, y = np.array([3e-154 + 1e-154j, 1.0]), np.array([2e-154 + 1e-154j, 1.0])
+    assert (
+        reason_of(lambda x, y: tnf.tensordot(x, y, axes=0), x, y) == "subnormal numbers on the way"
+    )
+
+
 def test_a_choice_that_few_roundings_leave_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """log Gamma is 0 at 1 and 2; XLA gives a little more at 1."""
 

@@ -134,8 +134,10 @@ def _size(y: Any) -> float:
 
 def _meets_subnormals(parting: Parting) -> bool:
     """An operand, or an argument that leads to it, is subnormal at the worst element, or for complex
-    numbers, whose parts are halved and squared on the way, about as small; or one side is zero there, and the other within a few powers of two
-    of the smallest normal number, or a complex power, whose factors may be subnormal.
+    numbers, whose parts are halved and squared on the way, about as small; or the sides are apart by no
+    more than a subnormal number, as by one term of a product; or one side is zero there, and the other
+    within a few powers of two of the smallest normal number, or a complex power, whose factors may be
+    subnormal.
     """
     place, spec = parting.divergence.output.worst, parting.divergence.output.spec
     for x in (*parting.operands, *map(np.asarray, parting.divergence.leaves)):
@@ -145,6 +147,9 @@ def _meets_subnormals(parting: Parting) -> bool:
     if not dtype.is_inexact:
         return False
     smallest = float(ml_dtypes.finfo(dtype.real.dtype).smallest_normal)
+    a, b = (complex(y) for y in parting.results)
+    if max(abs(a.real - b.real), abs(a.imag - b.imag)) <= smallest:
+        return True
     sizes = sorted(map(_size, parting.results))
     may_meet = sizes[1] < 64 * smallest or (isinstance(parting.op, el.Power) and parting.is_complex)
     return sizes[0] == 0 and may_meet

@@ -37,6 +37,7 @@ from tenferro.ops.analytic import (
     Sqrt,
     Tan,
     Tanh,
+    derivative_of_cotangent,
 )
 
 __all__ = ["ROWS", "logistic", "rsqrt"]
@@ -128,18 +129,52 @@ def digamma(x: Array) -> Array:
 
 
 def polygamma(op: Polygamma, x: Array) -> Array:
-    """By scipy's Hurwitz zeta function; at the poles NaN where both sides differ."""
+    """By scipy's Hurwitz zeta function; at the poles NaN where both sides differ.
+
+    Below zero by reflection, because the zeta function adds up every pole up to zero:
+
+        psi_n(x) = (-1)^n psi_n(1 - x) - pi^(n+1) D_n(cot pi x)
+
+    Source: Abramowitz and Stegun 6.4.7.
+    """
     from scipy import special as functions  # because importing scipy takes long
 
-    if op.order == 0:
+    n = op.order
+    if n == 0:
         return low(digamma)(op, x)
 
     def values(x: Array) -> Array:
-        y = functions.polygamma(op.order, x)
-        poles = (x <= 0) & (x == np.floor(x)) & (op.order % 2 == 0)
-        return np.where(poles, np.nan, y).astype(x.dtype)
+        is_negative = x < 0
+        wide = x.astype(np.float64)
+        y = functions.polygamma(n, np.where(is_negative, 1 - wide, wide))
+        if is_negative.any():
+            poles = -cotangents(n, wide)
+            # Near a pole, and for orders whose factorial overflows, the cotangents outgrow the rest.
+            reflected = np.where(np.isfinite(poles), poles + (-y if n % 2 else y), poles)
+            y = np.where(is_negative, reflected, y)
+        is_pole = (x <= 0) & (x == np.floor(x))
+        return np.where(is_pole, np.nan if n % 2 == 0 else np.inf, y).astype(x.dtype)
 
     return in_float32(values)(x)
+
+
+def cotangents(n: int, x: Array) -> Array:
+    """pi^(n+1) D_n(cot pi x); the distance to the nearest pole is exact, and so are zeros half way."""
+    r = x - np.round(x)
+    near, missing = np.abs(r), 0.5 - np.abs(r)
+    is_near = near <= missing
+    angle = np.pi * np.where(is_near, near, missing)
+    sine, cosine = np.sin(angle), np.cos(angle)
+    cotangent = np.copysign(np.where(is_near, cosine / sine, sine / cosine), r)
+    # A coefficient beyond every float is an infinity, but nothing half way between two poles.
+    coefficients = [
+        float(c) if c.bit_length() < 1024 else (-np.inf if c < 0 else np.inf)
+        for c in derivative_of_cotangent(n)
+    ]
+    total = np.zeros_like(x)
+    for coefficient in reversed(coefficients):
+        total = total * cotangent + coefficient
+    return np.where(cotangent == 0, coefficients[0], total) * np.pi ** (n + 1)
 
 
 ROWS: KernelRows = {
