@@ -87,8 +87,8 @@ hostile: $(STAMP) ## damaged files of every kind, read in children; goes on wher
 	$(BIN)/python -m tools.hostile --mutants $(MUTANTS) --seed $(SEED)
 
 # At one level of XLA's optimisation; the sweep has another, of the same samples.
-coverage: $(STAMP) ## run what fills the ledger of `tenferro coverage`, and write it and docs/coverage.md
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not platforms' -k 'not None' --ledger xla_peer/command_line/ledger.json tests
+coverage: $(STAMP) ## run what fills the ledger of what the tests ran, and write it and docs/coverage.md
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not platforms' -k 'not None' --ledger tests/ledger/ledger.json tests
 	$(BIN)/python tools/coverage.py
 
 clean: ## remove what was installed and built

@@ -10,7 +10,7 @@ from lowering.writer import Value, Writer
 from tenferro.dims import is_exact
 from tenferro.errors import ConcretizationError, NonStaticShapeError, TenferroError
 from tenferro.ops import StdTensorOp
-from tenferro.program import Instruction, LoweringView
+from tenferro.program import GraphProgram, Instruction
 
 __all__ = ["Emitters", "emit_instructions"]
 
@@ -18,7 +18,7 @@ Emitters = Mapping[type[StdTensorOp], Any]
 
 
 def emit_instructions(
-    view: LoweringView, writer: Writer, emitters: Emitters, inputs: Sequence[Value] | None = None
+    view: GraphProgram, writer: Writer, emitters: Emitters, inputs: Sequence[Value] | None = None
 ) -> list[Value]:
     """Write the statements of a program on `inputs`, the writer's arguments; gives the outputs.
 
@@ -36,7 +36,7 @@ def emit_instructions(
 
 def _emit(
     instruction: Instruction,
-    view: LoweringView,
+    view: GraphProgram,
     writer: Writer,
     values: list[Any],
     emitters: Emitters,
@@ -73,7 +73,7 @@ def _emitted(
         ) from error
 
 
-def _require_exact(instruction: Instruction, view: LoweringView) -> None:
+def _require_exact(instruction: Instruction, view: GraphProgram) -> None:
     for index, slot in enumerate(instruction.outputs):
         for axis, extent in enumerate(view.types[slot].shape):
             if not is_exact(extent):

@@ -18,7 +18,7 @@ from tenferro.collector import without_collections
 from tenferro.dims import is_static
 from tenferro.errors import InvalidConfigError, NonStaticShapeError
 from tenferro.ops.extension import Extension
-from tenferro.program import GraphProgram, LoweringView, expand_extensions
+from tenferro.program import GraphProgram, expand_extensions
 from tenferro.types import TensorSpec
 
 __all__ = ["PLATFORMS", "PRECISIONS", "lower_to_stablehlo"]
@@ -142,7 +142,7 @@ def lower_to_stablehlo(
     )
 
 
-def _require_static_inputs(view: LoweringView) -> None:
+def _require_static_inputs(view: GraphProgram) -> None:
     for slot, name in zip(view.input_slots, view.input_names, strict=True):
         for axis, extent in enumerate(view.types[slot].shape):
             if not is_static(extent):

@@ -54,7 +54,8 @@ from tenferro.program import native_executor as default_executor
 from tenferro.types import DType, TensorSpec
 
 if TYPE_CHECKING:
-    from tenferro.api import fft, linalg, random
+    from tenferro import lax, nn
+    from tenferro.api import fft, linalg, optim, optimize, random, tree
     from tenferro.api.check_grads import check_grads
     from tenferro.api.eager import EagerRuntime, EagerTensor
     from tenferro.extension.saving import load, save
@@ -65,8 +66,13 @@ _LATER = {
     "EagerTensor": ("tenferro.api.eager", "EagerTensor"),
     "check_grads": ("tenferro.api.check_grads", "check_grads"),
     "fft": ("tenferro.api.fft", None),
+    "lax": ("tenferro.lax", None),
     "linalg": ("tenferro.api.linalg", None),
+    "nn": ("tenferro.nn", None),
+    "optim": ("tenferro.api.optim", None),
+    "optimize": ("tenferro.api.optimize", None),
     "random": ("tenferro.api.random", None),
+    "tree": ("tenferro.api.tree", None),
     "load": ("tenferro.extension.saving", "load"),
     "save": ("tenferro.extension.saving", "save"),
 }
@@ -149,9 +155,13 @@ __all__ = [
     "jacrev",
     "jit",
     "jvp",
+    "lax",
     "linalg",
     "load",
     "linearize",
+    "nn",
+    "optim",
+    "optimize",
     "random",
     "save",
     "stop_gradient",
@@ -162,6 +172,7 @@ __all__ = [
     "scan",
     "switch",
     "while_loop",
+    "tree",
     "vmap",
     "value_and_grad",
     "vjp",

@@ -18,7 +18,7 @@ from tests.levels import HAS_FLOAT16
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--ledger", metavar="FILE", help="write what passed for `tenferro coverage`")
+    parser.addoption("--ledger", metavar="FILE", help="write what passed")
     parser.addoption("--part", default="1/1", metavar="I/N", help="run one of N parts of the tests")
 
 

@@ -1,7 +1,7 @@
 """Write docs/coverage.md from the ledger of what the tests ran, which `make coverage` writes before.
 
 python tools/coverage.py            writes the page
-python tools/coverage.py --check    fails when the ledger or the page is out of date
+python tools/coverage.py --check    fails when an op has no row, or no sample of a dtype that it takes
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tenferro.ad.rules import AD_RULES
 from tenferro.ops import STD_OPS
-from tests.ledger.writing import EXTENSIONS, OPS, digest
+from tests.ledger.ledger import COLUMNS, Ledger
+from tests.ledger.writing import EXTENSIONS, OPS
 from tests.samples import SAMPLES
-from xla_peer.command_line.ledger import COLUMNS, Ledger
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "coverage.md"
 HEADER = """# Coverage
@@ -26,7 +26,7 @@ A line is an op and those of its dtypes of which the same is known, the dtype be
 {columns}
 
 `x`: samples passed. `-`: the check has no meaning there: integers and truth values have no derivative, and other reasons are in the notes. `GAP`: it has one, and nothing ran.
-`tenferro coverage` prints the same, `tenferro coverage --op Sin` with how many samples, `tenferro coverage --gaps` what is missing.
+How many samples passed is in `tests/ledger/ledger.json`.
 
 This file is written by `make coverage`.
 """
@@ -79,18 +79,14 @@ def complaints(ledger: Ledger) -> list[str]:
     ]
     known = {row.op for row in ledger.rows}
     missing = [f"{entry.op} is not in it" for entry in (*OPS, *EXTENSIONS) if entry.op not in known]
-    moved = ["samples or rules have changed since"] if ledger.samples != digest() else []
-    return unsampled + (missing or moved)
+    return unsampled + missing
 
 
 if __name__ == "__main__":
     ledger = Ledger.load()
     if found := complaints(ledger):
         raise SystemExit(f"the ledger of coverage: {'; '.join(found)}: run `make coverage`")
-    if "--check" in sys.argv:
-        if not TARGET.exists() or TARGET.read_text() != page(ledger):
-            raise SystemExit("docs/coverage.md is out of date: run `python tools/coverage.py`")
-    else:
+    if "--check" not in sys.argv:
         TARGET.write_text(page(ledger))
         print(
             f"{len(ledger.ops)} rows of ops and {len(ledger.extensions)} of families in {TARGET.name}"

@@ -1,4 +1,4 @@
-"""The command line: `tenferro run | export | verify | parity | grad | inspect | fuzz | bench | doctor | coverage`.
+"""The command line: `tenferro run | export | verify | parity | grad | inspect | fuzz | bench | doctor`.
 
 Exit status: 0 where all is well, 1 where results disagree or a platform fails, 2 for misuse and for what
 is refused, 130 when interrupted. Everything is written beside and renamed, so that an interruption leaves
@@ -520,66 +520,6 @@ def doctor(
         out.say(report)
         out.document(report.to_dict())
         _require(report.ok)
-
-
-class Form(StrEnum):
-    """How `coverage` prints."""
-
-    text = "text"
-    json = "json"
-    markdown = "markdown"
-
-
-@app.command()
-def coverage(
-    op: Annotated[
-        list[str] | None, typer.Option("--op", help="One op; again for more.", show_default=False)
-    ] = None,
-    dtype: Annotated[
-        list[str] | None,
-        typer.Option("--dtype", help="One dtype: f32, float32.", show_default=False),
-    ] = None,
-    gaps: Annotated[
-        bool, typer.Option("--gaps", help="Only where a check applies and no sample ran.")
-    ] = False,
-    format: Annotated[Form, typer.Option(help="How to print.")] = Form.text,
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="OP..", help="As --op.", show_default=False)
-    ] = None,
-    json: Json = False,
-) -> None:
-    """Say what the tests ran: op by op, dtype by dtype, on every path."""
-    from xla_peer.command_line.ledger import Ledger
-
-    form = Form.json if json else format
-    with reporting(form is Form.json) as out:
-        found = Ledger.load().only([*(op or ()), *(names or ())], dtype or (), gaps)
-        if form is Form.markdown:
-            out.say(found.to_markdown())
-        else:
-            _show_ledger(out, found, one_line_each=bool(op or names))
-        out.document(found.to_dict())
-
-
-def _show_ledger(out: Output, ledger: Any, one_line_each: bool) -> None:
-    """Both sections; counts for each dtype where ops are chosen, else dtypes alike together."""
-    from xla_peer.command_line.ledger import COLUMNS, lines_of, shortened
-
-    if not ledger.rows:
-        out.say("there is no gap")
-    for title, rows in (("operations", ledger.ops), ("extension families", ledger.extensions)):
-        if not rows:
-            continue
-        out.heading(title)
-        if one_line_each:
-            table = [(row.op, row.family, row.dtype, *row.shown) for row in rows]
-        else:
-            table = [(x.op, x.family, shortened(x.dtypes), *x.marks) for x in lines_of(rows)]
-        out.table(("op", "family", "dtypes", *COLUMNS), table)
-    if one_line_each:
-        out.say()
-        for note in ledger.notes:
-            out.say(note)
 
 
 def _require(good: bool) -> None:

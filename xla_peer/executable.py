@@ -68,6 +68,7 @@ class Executable:
         self.input_names = module.input_names[:taken]
         self.output_names = module.output_names
         self.donate = tuple(donate)
+        self.constant_bytes = sum([array.nbytes for array in constants])
         self._shardings = list(in_shardings)
         self._is_cut = any(len(sharding.device_set) > 1 for sharding in in_shardings)
         self._where = [*in_shardings, *out_shardings][:1]
@@ -78,7 +79,7 @@ class Executable:
         self.gives_a_leaf = self._out_tree == flatten(0)[1]
         self._constants = tuple(
             [
-                pjrt.placed(array, sharding)
+                pjrt.placed(array, sharding, copy=array.flags.writeable)
                 for array, sharding in zip(constants, self._shardings[taken:], strict=True)
             ]
         )

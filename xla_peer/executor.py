@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -15,7 +17,7 @@ from lowering.guarded import Limits, perform
 from lowering.mlir_bindings import MlirDiagnosticError
 from tenferro.errors import BackendFailureError, InvalidConfigError, NonStaticShapeError
 from tenferro.exec.dispatch import as_operand
-from tenferro.program import BoundedCache, CacheStats, GraphProgram
+from tenferro.program import BoundedCache, CacheStats, GraphProgram, hoist_constants
 from tenferro.tracebacks import public, public_methods
 from tenferro.types import TensorSpec, TreeDef, flatten
 from xla_peer import forking, pjrt
@@ -28,6 +30,12 @@ __all__ = ["CACHE_VARIABLE", "XlaExecutor"]
 
 CACHE_VARIABLE = "TENFERRO_CACHE_DIR"
 """Where executables are kept if `cache_dir` is not given."""
+
+
+LARGEST_CONSTANT = 1 << 16
+"""Bytes; larger constants are arguments to XLA, which keeps several copies of what stands in its text."""
+LATEST = 64
+"""Programs whose last arguments are at hand."""
 
 
 class Variant(NamedTuple):
@@ -43,10 +51,11 @@ class Variant(NamedTuple):
 class Plan(NamedTuple):
     """What a program was last run on, and how.
 
-    `seen` is whether the arguments were arrays and no trees, and (shape, dtype, strides) of each leaf;
+    `program` is kept alive, so that its number stays its own; `seen` is whether the arguments were arrays and no trees, and (shape, dtype, strides) of each leaf;
     `orders` is None where they are passed as they are.
     """
 
+    program: GraphProgram
     seen: list[Any]
     executable: Executable
     orders: list[str] | None
@@ -69,6 +78,7 @@ class XlaExecutor:
         optimization_level: XLA's backend level, 0 to 3; None is its default.
         options: XLA's debug options by name.
         cache_size: how many executables are kept in memory.
+        memory_bytes: how much the constants that were passed to them may hold together.
         cache_dir: a folder that keeps executables for later processes; None takes the environment
             variable TENFERRO_CACHE_DIR, and "" none. It holds native code: see `CompileCache`.
         cache_bytes: how much the folder may hold.
@@ -103,6 +113,7 @@ class XlaExecutor:
         optimization_level: int | None = None,
         options: Mapping[str, bool | int | str] | None = None,
         cache_size: int = 256,
+        memory_bytes: int = 1 << 30,
         cache_dir: str | os.PathLike[str] | None = None,
         cache_bytes: int = 1 << 30,
         notices: bool = True,
@@ -121,6 +132,8 @@ class XlaExecutor:
         self.order = order
         self.optimization_level = optimization_level
         self.options = {"xla_allow_excess_precision": False, **(options or {})}
+        self._bounds = {"cache_size": cache_size, "memory_bytes": memory_bytes,
+                        "cache_dir": cache_dir, "cache_bytes": cache_bytes}  # fmt: skip
         self._client = pjrt.client(platform)
         devices = self._client.local_devices()
         if isinstance(device, bool) or not 0 <= device < len(devices):
@@ -128,8 +141,11 @@ class XlaExecutor:
                 f"device {device} of platform {platform!r}: there are {len(devices)}"
             )
         self.device = devices[device]
-        self._compiled: BoundedCache[Executable] = BoundedCache(cache_size)
-        self._latest: dict[GraphProgram, Plan] = {}
+        self._compiled: BoundedCache[Executable] = BoundedCache(
+            cache_size, memory_bytes, attrgetter("constant_bytes")
+        )
+        self._latest: dict[int, Plan] = {}
+        self._evictions = 0
         self._registrations = registration_count()
         folder = os.environ.get(CACHE_VARIABLE, "") if cache_dir is None else cache_dir
         self.compile_cache = CompileCache(folder, cache_bytes) if folder else None
@@ -139,9 +155,19 @@ class XlaExecutor:
         executables = self.cache_stats().entries
         return f"<XlaExecutor on {self.platform}:{self.device.id}: {executables} executables>"
 
+    def __reduce__(self) -> Any:
+        """What it was made by: another process makes one of its own, on its device of that number."""
+        device = self._client.local_devices().index(self.device)
+        options = {"precision": self.precision, "linalg": self.linalg, "order": self.order,
+                   "extensions": self.extensions, "options": self.options,
+                   "optimization_level": self.optimization_level, "notices": self.notices}  # fmt: skip
+        return partial(XlaExecutor, self.platform, device, **options, **self._bounds), ()
+
     def abandon(self) -> None:
         """Forget what belongs to the parent, in a process forked from the one it was made in."""
-        self._compiled = BoundedCache(self._compiled.capacity)
+        self._compiled = BoundedCache(
+            self._compiled.capacity, self._compiled.max_bytes, attrgetter("constant_bytes")
+        )
         self._latest = {}
 
     # ---- running -----------------------------------------------------------------------------
@@ -169,7 +195,7 @@ class XlaExecutor:
             self._latest.clear()
             self._registrations = registration_count()
         # What came last has been checked; comparing with it is cheaper than hashing.
-        plan = self._latest.get(program)
+        plan = self._latest.get(id(program))
         if plan is None or plan.seen != seen:
             plan = self._plan(program, arrays, seen)
         if plan.only is not None:
@@ -202,12 +228,15 @@ class XlaExecutor:
         shapes = tuple([leaf.shape for leaf in leaves])
         executable = self._executable(program, Variant(shapes, tuple(orders), out))
         as_they_are = all(leaf.flags.c_contiguous for leaf in leaves)
-        simple = as_they_are and out == "C" and executable.gives_a_leaf and not executable.wide
-        only = executable.from_host if simple else None
-        plan = Plan(seen, executable, None if as_they_are else orders, out, only)
-        if len(self._latest) >= self._compiled.capacity:
+        simple = as_they_are and out == "C" and executable.gives_a_leaf
+        plain = not (executable.wide or executable.constant_bytes)
+        only = executable.from_host if simple and plain else None
+        plan = Plan(program, seen, executable, None if as_they_are else orders, out, only)
+        # What the cache has dropped is not to be kept here.
+        if len(self._latest) >= LATEST or self._compiled.evictions != self._evictions:
             self._latest.clear()
-        self._latest[program] = plan
+            self._evictions = self._compiled.evictions
+        self._latest[id(program)] = plan
         return plan
 
     def _out_order(self, leaves: Sequence[Any], orders: Sequence[str]) -> str:
@@ -323,7 +352,7 @@ class XlaExecutor:
     def _executable(self, program: GraphProgram, variant: Variant) -> Executable:
         rules = lowerings_in(program, self._lowered_for, self._linalg)
         return self._compiled.get(
-            (program, variant, rules), lambda: self._compile(program, variant)
+            (program.identity, variant, rules), lambda: self._compile(program, variant)
         )
 
     @property
@@ -338,6 +367,10 @@ class XlaExecutor:
     def _compile(self, program: GraphProgram, variant: Variant) -> Executable:
         shapes, orders, out, donate, cut = variant
         static = program.specialize(program.bind(shapes))
+        constants: dict[str, Any] = {}
+        if cut is None:
+            static, constants = hoist_constants(static, LARGEST_CONSTANT)
+            orders = (*orders, *["C"] * len(constants))
         module = lower_to_stablehlo(
             static,
             self._lowered_for,
@@ -352,10 +385,11 @@ class XlaExecutor:
         specs = static.output_specs
         if out == "F":
             specs = tuple([TensorSpec.of(spec.shape[::-1], spec.dtype) for spec in specs])
-        trees = static.in_tree, static.out_tree
+        trees = program.in_tree, program.out_tree
         if cut is None:
             loaded = self._loaded(module, [self.device], program.name)
-            return Executable(module, loaded, *trees, *self._places(module), donate, specs)
+            places, arrays = self._places(module), list(constants.values())
+            return Executable(module, loaded, *trees, *places, donate, specs, arrays)
         loaded = self._loaded(module, list(cut.mesh.devices.flat), program.name)
         places = (
             [cut.mesh.sharding(spec) for spec in cut.in_specs],

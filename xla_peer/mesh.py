@@ -14,7 +14,7 @@ from tenferro.errors import ArityError, DTypeError, InvalidConfigError
 from tenferro.exec.dispatch import as_operand
 from tenferro.program import GraphProgram
 from tenferro.tracebacks import public_methods
-from tenferro.types import DType, flatten, prefix_leaves, unflatten
+from tenferro.types import DType, difference, flatten, prefix_leaves, unflatten
 from xla_peer import pjrt
 
 __all__ = ["Mesh", "PartitionedProgram", "partition"]
@@ -199,7 +199,8 @@ class PartitionedProgram:
         """
         leaves, tree = flatten(arrays)
         if tree != self.program.in_tree:
-            raise ArityError(f"put_local: takes the structure {self.program.in_tree}, got {tree}")
+            parting = difference(self.program.in_tree, tree, ("expected", "got"))
+            raise ArityError(f"put_local: the arguments have another structure: {parting}")
         whole: dict[str, Any] = {}
         inputs = zip(
             leaves, self.program.input_names, self.program.input_specs, self.in_specs, strict=True

@@ -73,7 +73,7 @@ def _choice(r: Reader, operation: Operation, index: int, regions: Sequence[Block
         chosen = chosen if 0 <= chosen < len(regions) else len(regions) - 1
         return r.block(regions[chosen], (), r.surroundings)
     branches, captured = r.parts(*[(region, ()) for region in regions])
-    if not branches[0].outputs:
+    if not branches[0].output_slots:
         return ()
     return r.emit_all(Cond(tuple(branches)), index, *captured)
 

@@ -18,7 +18,7 @@ from tenferro.ops.control import Scan, While
 from tenferro.ops.indexing import DynamicSlice, DynamicUpdateSlice
 from tenferro.ops.source import Constant
 from tenferro.ops.structural import Reshape
-from tenferro.program import GraphProgram, Instruction, ProgramBuilder
+from tenferro.program import GraphProgram, Instruction, ProgramBuilder, makers, readers
 
 __all__ = ["Counted", "counted_loop"]
 
@@ -78,7 +78,7 @@ def _turns(loop: While, known: Sequence[Any], numbers: Mapping[int, int]) -> Tur
     """Read off a comparison of a counter with a number."""
     test = loop.cond.program
     (asked,) = test.output_slots
-    made = _makers(test)
+    made = makers(test.instructions)
     compared = made.get(asked)
     if compared is None or not isinstance(compared.op, el.Compare):
         return None
@@ -124,7 +124,7 @@ def _step(loop: While, counter: int) -> int | None:
     body = loop.body.program
     if counter < loop.num_consts:
         return None
-    maker = _makers(body).get(body.output_slots[counter - loop.num_consts])
+    maker = makers(body.instructions).get(body.output_slots[counter - loop.num_consts])
     if maker is None or not isinstance(maker.op, el.Add | el.Subtract):
         return None
     fixed = _constants(body)
@@ -134,10 +134,6 @@ def _step(loop: While, counter: int) -> int | None:
     if y == counter and x in fixed and isinstance(maker.op, el.Add):
         return fixed[x] or None
     return None
-
-
-def _makers(program: GraphProgram) -> dict[int, Instruction]:
-    return {slot: step for step in program.instructions for slot in step.outputs}
 
 
 def _constants(program: GraphProgram) -> dict[int, int]:
@@ -297,16 +293,14 @@ class _Windows:
 
 def _as_scan(loop: While, turns: Turns, unchanged: set[int], numbers: Mapping[int, int]) -> Counted:
     body, n = loop.body.program, loop.num_consts
-    readers: dict[int, list[Instruction]] = {}
-    for step in body.instructions:
-        for slot in dict.fromkeys(step.inputs):
-            readers.setdefault(slot, []).append(step)
     handed = [slot for j, slot in enumerate(body.output_slots) if n + j not in unchanged]
-    windows = _Windows(body, turns, _lines(body, turns, numbers), readers, handed)
-    makers = _makers(body)
+    windows = _Windows(
+        body, turns, _lines(body, turns, numbers), readers(body.instructions), handed
+    )
+    maker_of = makers(body.instructions)
     reads = {slot: windows.read(slot) for slot in sorted(unchanged)}
     writes = {
-        n + j: windows.written(n + j, slot, makers.get(slot))
+        n + j: windows.written(n + j, slot, maker_of.get(slot))
         for j, slot in enumerate(body.output_slots)
         if n + j not in unchanged
     }

@@ -10,19 +10,16 @@ from tenferro.ad.context import AdContext
 from tenferro.ad.graph_emitter import GraphEmitter
 from tenferro.ad.inside import residuals
 from tenferro.ad.linearize import linearize
-from tenferro.ad.region import Region, region_of
 from tenferro.ad.transpose import transpose
 
 __all__ = [
     "AdContext",
     "Checkpoint",
     "GraphEmitter",
-    "Region",
     "batch",
     "batch_all",
     "batch_program",
     "linearize",
-    "region_of",
     "residuals",
     "transpose",
 ]

@@ -13,9 +13,9 @@ from tenferro.ad.algebra import Value, lead, reduce_sum
 from tenferro.ad.graph_emitter import GraphEmitter
 from tenferro.ad.linearize import missing_rule
 from tenferro.collector import without_collections
-from tenferro.graph import Alias, Mark, Opaque
+from tenferro.graph import Alias, Instruction, Mark, Opaque
 from tenferro.ops.structural import OptimizationBarrier
-from tenferro.program import GraphProgram
+from tenferro.program import GraphProgram, needed
 from tenferro.types import TensorSpec
 
 if TYPE_CHECKING:
@@ -88,25 +88,21 @@ def _sweep(
 ) -> tuple[dict[int, int], dict[int, int]]:
     """Values that got a leading axis, and values made again without one; of those that outputs need."""
     graph = emitter.graph
-    stop = len(graph.nodes)
-    needed = graph.needed(start, outputs, lambda mark: mark.takes)
     batched: dict[int, int] = dict(inputs)  # value -> value with the leading axis
     again: dict[int, int] = {}  # value -> the same without it, where a barrier tied it to an input
-    for index in range(start, stop):
-        if not needed[index - start]:
-            continue
-        node = graph.nodes[index]
+    for index in needed(graph.instructions, outputs, start=start, narrow=_read):
+        node = graph.instructions[index]
         mask = tuple([value in batched for value in node.inputs])
         if not any(mask) and not any([value in again for value in node.inputs]):
             continue
-        emitter.source = graph.sources[index]
+        emitter.source = node.source
         handles = [batched.get(value, again.get(value, value)) for value in node.inputs]
         op = node.op
         if isinstance(op, Alias):
             for position, value in zip(op.takes, node.outputs, strict=True):
                 (batched if mask[position] else again)[value] = handles[position]
         elif isinstance(op, Mark | Opaque) and not any(mask):
-            again.update(zip(node.outputs, graph.add_mark(op, tuple(handles)), strict=True))
+            again.update(zip(node.outputs, graph.add(op, tuple(handles)), strict=True))
         elif isinstance(op, Mark | Opaque):
             made = _marked(emitter, op, handles, mask)
             batched.update(zip(node.outputs, made, strict=True))
@@ -127,6 +123,14 @@ def _sweep(
     return batched, again
 
 
+def _read(instruction: Instruction, wanted: Any) -> Instruction:
+    """The instruction with those inputs alone that it names, where it is a mark."""
+    op, inputs = instruction.op, instruction.inputs
+    if not isinstance(op, Mark):
+        return instruction
+    return instruction._replace(inputs=tuple([inputs[i] for i in op.takes]))
+
+
 # ---- marks ---------------------------------------------------------------------------------------
 
 
@@ -137,12 +141,12 @@ def _marked(
     graph, taken, has = emitter.graph, list(handles), list(mask)
     size = graph.types[taken[has.index(True)]].shape[0]
     if isinstance(op, Opaque):
-        return graph.add_mark(_BatchedOpaque(op, tuple(has), size), tuple(taken), emitter.source)
+        return graph.add(_BatchedOpaque(op, tuple(has), size), tuple(taken), emitter.source)
     for position in op.takes:
         if not has[position]:
             taken[position] = lead(Value(emitter, taken[position]), size).handle
             has[position] = True
-    return graph.add_mark(_BatchedMark(op, tuple(has)), tuple(taken), emitter.source)
+    return graph.add(_BatchedMark(op, tuple(has)), tuple(taken), emitter.source)
 
 
 class _Slices:
@@ -151,7 +155,7 @@ class _Slices:
     def __init__(self, emitter: GraphEmitter) -> None:
         self._emitter = emitter
         self._source = emitter.source
-        self._start = len(emitter.graph.nodes)
+        self._start = len(emitter.graph)
         self._given: dict[int, int] = {}
 
     def of(

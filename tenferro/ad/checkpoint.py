@@ -13,23 +13,23 @@ from typing import Any
 
 from tenferro.ad.graph_emitter import GraphEmitter
 from tenferro.ad.linearize import linearize
-from tenferro.ad.region import Region
 from tenferro.ad.transpose import transpose
 from tenferro.graph import Mark, Opaque
 from tenferro.ops.structural import OptimizationBarrier
+from tenferro.program import Subprogram
 from tenferro.types import TensorSpec
 
 __all__ = ["Checkpoint"]
 
 
 class Checkpoint(Mark):
-    """Inputs are the region's frontier, then its outputs, which are what the mark gives."""
+    """Inputs are the region's, then its outputs, which are what the mark gives."""
 
     __slots__ = ("region",)
 
-    def __init__(self, region: Region) -> None:
-        known = len(region.frontier)
-        super().__init__(tuple(range(known, known + len(region.outputs))))
+    def __init__(self, region: Subprogram) -> None:
+        known = len(region.input_slots)
+        super().__init__(tuple(range(known, known + len(region.output_slots))))
         self.region = region
 
     @property
@@ -39,18 +39,18 @@ class Checkpoint(Mark):
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
         """The region's inputs in reverse, its outputs going forward."""
-        return tuple(range(len(self.region.frontier))) if mode == "reverse" else self.takes
+        return tuple(range(len(self.region.input_slots))) if mode == "reverse" else self.takes
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
         """Going forward, what flows through the region; in reverse, one linear map."""
         if mode != "reverse":
             return super().linearize(emitter, inputs, outputs, tangents, mode)
-        known = len(self.region.frontier)
+        known = len(self.region.input_slots)
         active = tuple(i for i in range(known) if tangents[i] is not None)
         if not active:
             return (None,) * len(outputs)
         recomputed = Recomputed(self.region, active, tuple(y.type for y in outputs))
-        made = emitter.graph.add_mark(
+        made = emitter.graph.add(
             recomputed,
             (*[x.handle for x in inputs[:known]], *[tangents[i].handle for i in active]),
             emitter.source,
@@ -59,15 +59,15 @@ class Checkpoint(Mark):
 
 
 class Recomputed(Opaque):
-    """The tangent of a region: of its frontier's values, and of the tangents of the active ones."""
+    """The tangent of a region: of its inputs, and of the tangents of the active ones."""
 
     __slots__ = ("active", "region")
 
     def __init__(
-        self, region: Region, active: tuple[int, ...], types: tuple[TensorSpec, ...]
+        self, region: Subprogram, active: tuple[int, ...], types: tuple[TensorSpec, ...]
     ) -> None:
         refusal = "checkpoint: a tangent linearised for reverse mode was used going forward"
-        super().__init__(types, len(region.frontier), refusal)
+        super().__init__(types, len(region.input_slots), refusal)
         self.region = region
         self.active = active
 
@@ -78,7 +78,7 @@ class Recomputed(Opaque):
         tied = (*[x.handle for x in inputs[: self.known]], *[bar for _, bar in bars])
         fresh = graph.add(OptimizationBarrier(len(tied)), tied, source)
         frontier, fresh_bars = fresh[: self.known], fresh[self.known :]
-        start = len(graph.nodes)
+        start = len(graph)
         outputs = self.region.emit(graph, frontier)
         dots = [graph.add_stand_in(graph.types[frontier[i]]) for i in self.active]
         primals = {frontier[i]: dot for i, dot in zip(self.active, dots, strict=True)}

@@ -29,7 +29,7 @@ class GraphEmitter:
         source: the user's line that new nodes are laid to.
         primal_of: for a tangent, the value it is the tangent of: it exists, and has its shape.
         mode: what the sweep under way is for: "forward", or "reverse" when its result is transposed.
-        index: the node whose derivative is being written.
+        index: the instruction whose derivative is being written.
     """
 
     __slots__ = ("_extension_rules", "_ones", "_scalars", "graph", "index", "mode", "primal_of",
@@ -57,11 +57,12 @@ class GraphEmitter:
         return self._extension_rules()
 
     def derive(self, index: int) -> None:
-        """Lay what follows to the line of that node, as its derivative."""
+        """Lay what follows to the line of that instruction, as its derivative."""
         self.index = index
-        source = self.graph.sources[index]
+        instruction = self.graph.instructions[index]
+        source = instruction.source
         if source is not None and not source.derivative_of:
-            source = source.of(self.graph.nodes[index].op.name)
+            source = source.of(instruction.op.name)
         self.source = source
 
     def inner(self, graph: Graph) -> GraphEmitter:
@@ -72,7 +73,7 @@ class GraphEmitter:
         return emitter
 
     def extend(self, op: StdTensorOp) -> tuple[int, ...]:
-        """The outputs of the node being differentiated, when it is made to give what `op` gives."""
+        """The outputs of the instruction being differentiated, when it is made to give what `op` gives."""
         return self.graph.extend(self.index, op)
 
     def emit_all(self, op: StdTensorOp, *inputs: int) -> tuple[int, ...]:

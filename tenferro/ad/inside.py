@@ -38,7 +38,7 @@ def residuals(
         is_computed[value] = 1
     for value in linear:
         is_linear[value] = 1
-    for node in graph.nodes:
+    for node in graph.instructions:
         if any([is_linear[value] for value in node.inputs]):
             for value in node.outputs:
                 is_linear[value] = 1
@@ -56,7 +56,7 @@ def residuals(
 
     for value in results:
         need(value)
-    for node in reversed(graph.nodes):
+    for node in reversed(graph.instructions):
         if any([needed[value] for value in node.outputs]):
             for value in node.inputs:
                 need(value)

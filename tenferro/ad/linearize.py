@@ -14,8 +14,9 @@ from tenferro.ad.algebra import Value
 from tenferro.ad.graph_emitter import GraphEmitter
 from tenferro.collector import without_collections
 from tenferro.errors import ADRuleUnsupportedError, TenferroError
-from tenferro.graph import Mark, Node, Opaque
+from tenferro.graph import Instruction, Mark, Opaque
 from tenferro.ops import StdTensorOp
+from tenferro.program import needed
 
 __all__ = ["linearize"]
 
@@ -41,15 +42,18 @@ def linearize(
     graph = emitter.graph
     emitter.mode = mode
     outputs = list(outputs)
-    stop = len(graph.nodes)
-    needed = graph.needed(start, outputs, lambda mark: mark.differentiates(mode))
+
+    def differentiated(instruction: Instruction, wanted: Any) -> Instruction:
+        op, inputs = instruction.op, instruction.inputs
+        if not isinstance(op, Mark):
+            return instruction
+        return instruction._replace(inputs=tuple([inputs[i] for i in op.differentiates(mode)]))
+
     dots: dict[int, int] = dict(tangents)
     for value, dot in dots.items():
         emitter.primal_of.setdefault(dot, value)
-    for index in range(start, stop):
-        if not needed[index - start]:
-            continue
-        node = graph.nodes[index]
+    for index in needed(graph.instructions, outputs, start=start, narrow=differentiated):
+        node = graph.instructions[index]
         if dots.keys().isdisjoint(node.inputs):
             continue
         active = [dots.get(value) for value in node.inputs]
@@ -68,7 +72,7 @@ def linearize(
 
 def _tangents(
     emitter: GraphEmitter,
-    node: Node,
+    node: Instruction,
     active: list[int | None],
     mode: str,
 ) -> Any:

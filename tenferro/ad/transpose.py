@@ -13,7 +13,7 @@ from tenferro.ad.graph_emitter import GraphEmitter
 from tenferro.ad.linearize import missing_rule
 from tenferro.collector import without_collections
 from tenferro.errors import TenferroError
-from tenferro.graph import Mark, Node, Opaque
+from tenferro.graph import Instruction, Mark, Opaque
 
 __all__ = ["transpose"]
 
@@ -38,8 +38,8 @@ def transpose(
     linear = [False] * len(graph.types)
     for value in inputs:
         linear[value] = True
-    region: list[tuple[int, Node]] = []
-    for index, node in enumerate(graph.nodes[start:], start):
+    region: list[tuple[int, Instruction]] = []
+    for index, node in enumerate(graph.instructions[start:], start):
         for value in node.inputs:
             if linear[value]:
                 region.append((index, node))
@@ -54,7 +54,7 @@ def transpose(
 
     for value, bar in cotangents:
         accumulate(value, Value(emitter, bar))
-    for index, (op, taken, made) in reversed(region):
+    for index, (op, taken, made, _, _) in reversed(region):
         if bars.keys().isdisjoint(made):
             continue
         y_bars = [bars.pop(value, None) for value in made]

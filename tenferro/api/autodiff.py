@@ -194,7 +194,7 @@ def _pulled(stage: Stage, cotangents: Sequence[tuple[int, int]]) -> list[int]:
     """Cotangents of the primals, given those of outputs."""
     emitter, graph = stage.emitter, stage.graph
     dots = {value: graph.add_stand_in(stage.type_of(value)) for value in stage.primals}
-    first = len(graph.nodes)
+    first = len(graph)
     y_dots = linearize_graph(emitter, stage.start, [y for y, _ in cotangents], dots, "reverse")
     given = [
         (y_dot, y_bar)
@@ -262,7 +262,7 @@ def _fresh(stage: Stage, values: Sequence[int]) -> list[int]:
     """Values under names of their own, because one value may be the tangent of several inputs."""
     if not values:
         return []
-    return list(stage.graph.add_mark(Alias(tuple(range(len(values)))), tuple(values)))
+    return list(stage.graph.add(Alias(tuple(range(len(values)))), tuple(values)))
 
 
 def linearize(
@@ -474,7 +474,7 @@ def _columns(stage: Stage) -> list[int]:
     columns: list[list[int]] = []
     for primal in stage.primals:
         dot = graph.add_stand_in(stage.type_of(primal))
-        first = len(graph.nodes)
+        first = len(graph)
         y_dots = linearize_graph(emitter, stage.start, stage.outputs, {primal: dot})
         basis = _basis(stage.value(primal))
         pushed = batch(emitter, first, {dot: basis.handle}, y_dots)
@@ -495,7 +495,7 @@ def _columns(stage: Stage) -> list[int]:
 def _rows(stage: Stage, holomorphic: bool) -> list[int]:
     graph, emitter = stage.graph, stage.emitter
     dots = {value: graph.add_stand_in(stage.type_of(value)) for value in stage.primals}
-    first = len(graph.nodes)
+    first = len(graph)
     y_dots = linearize_graph(emitter, stage.start, stage.outputs, dots, "reverse")
     blocks: list[int] = []
     for output, y_dot in zip(stage.outputs, y_dots, strict=True):
@@ -503,7 +503,7 @@ def _rows(stage: Stage, holomorphic: bool) -> list[int]:
         bars: list[int | None] = [None] * len(dots)
         if y_dot is not None:
             y_bar = graph.add_stand_in(y.type)
-            second = len(graph.nodes)
+            second = len(graph)
             pulled = transpose(emitter, first, list(dots.values()), [(y_dot, y_bar)])
             basis = _basis(y)
             bars = batch(emitter, second, {y_bar: basis.handle}, pulled)

@@ -390,7 +390,7 @@ def _outputs_as(
     if not isinstance(op, ControlOp):
         return apply_all(_op_in(op, dtypes), *operands)
     runs = [partial(_run_as, part.program, dtypes=dtypes) for part in op.parts]
-    found = KERNELS[type(op)].over(runs)(op, *operands)  # pyright: ignore[reportFunctionMemberAccess]  # because all of that family are ControlKernels
+    found = KERNELS[type(op)].over(runs)(op, *operands)  # pyright: ignore[reportAttributeAccessIssue]  # because all of that family are ControlKernels
     return found if isinstance(found, tuple) else (found,)
 
 

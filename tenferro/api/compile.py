@@ -10,7 +10,6 @@ from tenferro.api.tensor import TracedTensor, value_in
 from tenferro.api.tracing import tracing
 from tenferro.dims import SymDim
 from tenferro.errors import DTypeError, InvalidConfigError, TenferroError
-from tenferro.exec import ExecProgram, GraphExecutor
 from tenferro.exec.dispatch import is_traced
 from tenferro.graph import BodyBuilder, Graph, GraphBuilder, line_of
 from tenferro.program import ExtensionCaches, GraphProgram
@@ -30,7 +29,7 @@ __all__ = [
 
 @public_methods
 class GraphCompiler:
-    """Traces functions into programs, and programs into execution IR.
+    """Traces functions into programs.
 
     Attributes:
         extension_caches: the plans that extensions make while tracing.
@@ -40,12 +39,11 @@ class GraphCompiler:
     <GraphProgram <lambda>: 1 inputs, 1 instructions, 1 outputs>
     """
 
-    def __init__(self, executor: GraphExecutor | None = None) -> None:
-        self.executor = GraphExecutor() if executor is None else executor
+    def __init__(self) -> None:
         self.extension_caches = ExtensionCaches()
 
     def __repr__(self) -> str:
-        return f"<GraphCompiler for {self.executor!r}>"
+        return f"<GraphCompiler: {len(self.extension_caches)} caches of extensions>"
 
     def compile(
         self,
@@ -88,10 +86,6 @@ class GraphCompiler:
             input_names=names,
             output_names=[f"result{path}" for path in paths],
         )
-
-    def compile_exec(self, program: GraphProgram, *specs: Any) -> ExecProgram:
-        """The execution IR of `program` for these specs, or for its own when it is static."""
-        return self.executor.compile(program, *specs)
 
 
 def compile(fn: Callable[..., Any], *specs: Any, name: str | None = None) -> GraphProgram:

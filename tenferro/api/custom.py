@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from tenferro.ad import Checkpoint, GraphEmitter, Region, region_of
+from tenferro.ad import Checkpoint, GraphEmitter
 from tenferro.ad.algebra import zeros
 from tenferro.api.compile import name_of, output_value
 from tenferro.api.tensor import TracedTensor, value_in
@@ -24,8 +24,9 @@ from tenferro.errors import (
 from tenferro.exec.dispatch import as_operand, spec_of
 from tenferro.exec.dispatch import stop_gradient as stopped
 from tenferro.graph import Alias, ArgumentBuilder, GraphBuilder, Mark, Opaque
+from tenferro.program import Subprogram
 from tenferro.tracebacks import public_methods
-from tenferro.types import TreeDef, flatten, leaf_paths, unflatten
+from tenferro.types import TreeDef, difference, flatten, leaf_paths, unflatten
 
 __all__ = ["checkpoint", "custom_jvp", "custom_vjp", "stop_gradient"]
 
@@ -86,7 +87,7 @@ class _Checkpointed:
         call = _MarkedCall.of(self._fn, args, kwargs, self._static)
         if call is None:
             return self._fn(*args, **kwargs)
-        return call.marked(Checkpoint(call.region), call.region.frontier)
+        return call.marked(Checkpoint(call.region), call.frontier)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -112,9 +113,9 @@ class _MarkedCall:
         self.tree: TreeDef = tree
         actual = tuple(value_in(builder, leaf) for leaf in leaves)
         self.inputs: tuple[int, ...] = (
-            graph.add_mark(Alias(tuple(range(len(actual)))), actual) if actual else ()
+            graph.add(Alias(tuple(range(len(actual)))), actual) if actual else ()
         )
-        start = len(graph.nodes)
+        start = len(graph)
         tensors = [TracedTensor(builder, value) for value in self.inputs]
         renamed, named = unflatten(tree, tensors)
         full = [args[i] if i in static else renamed[i] for i in range(len(args))]
@@ -125,7 +126,8 @@ class _MarkedCall:
         values = [
             output_value(builder, leaf, path) for leaf, path in zip(outputs, paths, strict=True)
         ]
-        self.region: Region = region_of(graph, start, values)
+        self.values = values
+        self.region, self.frontier = Subprogram.since(graph, start, values)
 
     @classmethod
     def of(
@@ -149,22 +151,22 @@ class _MarkedCall:
 
     def marked(self, mark: Mark, inputs: Sequence[int]) -> Any:
         """The result, its leaves renamed by a mark on `inputs` and the region's outputs."""
-        outputs = self.region.outputs
+        outputs = self.values
         if not outputs:
             return unflatten(self.out_tree, [])
         graph = self.builder.graph
-        made = graph.add_mark(mark, (*inputs, *outputs))
+        made = graph.add(mark, (*inputs, *outputs))
         if self.runtime is None:
             return unflatten(self.out_tree, [TracedTensor(self.builder, value) for value in made])
-        region = region_of(graph, 0, made)
+        region, frontier = Subprogram.since(graph, 0, made)
         given = dict(cast("ArgumentBuilder", self.builder).arguments.values())
-        operands = [given[value] for value in region.frontier]
-        return unflatten(self.out_tree, self.runtime.noted(region, graph.types, operands))
+        operands = [given[value] for value in frontier]
+        return unflatten(self.out_tree, self.runtime.noted(region, operands))
 
     def closed_over(self) -> tuple[int, ...]:
         """Values the function uses that are none of its arguments."""
         own = set(self.inputs)
-        return tuple(value for value in self.region.frontier if value not in own)
+        return tuple(value for value in self.frontier if value not in own)
 
 
 class _CustomMark(Mark):
@@ -174,7 +176,7 @@ class _CustomMark(Mark):
 
     def __init__(self, rule: Any, call: _MarkedCall, static: frozenset[int]) -> None:
         first = len(call.inputs) + len(call.closed_over())
-        super().__init__(tuple(range(first, first + len(call.region.outputs))))
+        super().__init__(tuple(range(first, first + len(call.values))))
         self.rule = rule
         self.call = call
         self.static = static
@@ -394,7 +396,7 @@ class _VjpMark(_CustomMark):
         active = tuple(i for i in range(len(self.call.inputs)) if tangents[i] is not None)
         pulled = _Pulled(self, tree, len(known), active, outputs, inputs)
         dots = [tangents[i].handle for i in active]
-        made = emitter.graph.add_mark(pulled, (*known, *dots), emitter.source)
+        made = emitter.graph.add(pulled, (*known, *dots), emitter.source)
         return emitter.values(made)
 
 
@@ -474,7 +476,8 @@ def _matching(
     """The leaves of what a rule gave, which must have the types of some values."""
     leaves, found = flatten(tree)
     if found != treedef:
-        raise ArityError(f"{what} must have the structure {treedef}, got {found}")
+        parting = difference(treedef, found, ("expected", "got"))
+        raise ArityError(f"{what} has another structure: {parting}")
     for leaf, wanted in zip(leaves, like, strict=True):
         spec = spec_of(as_operand(leaf))
         if wanted.dtype.is_inexact and spec != wanted.type:

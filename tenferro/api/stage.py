@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.ad import AdContext, region_of
+from tenferro.ad import AdContext
 from tenferro.ad.algebra import Value, zeros
 from tenferro.api.compile import output_value
 from tenferro.api.tensor import TracedTensor, value_in
@@ -21,8 +21,8 @@ from tenferro.dims import is_exact
 from tenferro.errors import ArityError, DTypeError, InvalidConfigError, ShapeError, TenferroError
 from tenferro.exec.dispatch import as_operand, spec_of
 from tenferro.graph import Alias, ArgumentBuilder, Graph, GraphBuilder, Mark, Opaque, line_of
-from tenferro.program import GraphProgram
-from tenferro.types import TensorSpec, TreeDef, flatten, leaf_paths, unflatten
+from tenferro.program import GraphProgram, Subprogram
+from tenferro.types import TensorSpec, TreeDef, difference, flatten, leaf_paths, unflatten
 
 __all__ = [
     "Stage",
@@ -131,11 +131,11 @@ class Stage:
             self.primals = [graph.add_input(spec_of(leaf)) for leaf in self.leaves]
         elif self.leaves:
             actual = tuple(value_in(self.builder, leaf) for leaf in self.leaves)
-            self.primals = list(graph.add_mark(Alias(tuple(range(len(actual)))), actual))
+            self.primals = list(graph.add(Alias(tuple(range(len(actual)))), actual))
         else:
             self.primals = []
         self.emitter = context.emitter(graph)
-        self.start = len(graph.nodes)
+        self.start = len(graph)
         self._trace(fn, list(args), kwargs, has_aux)
 
     def _trace(
@@ -255,7 +255,8 @@ class Stage:
         """
         leaves, tree = flatten(trees)
         if tree != treedef:
-            raise ArityError(f"{self.name}: {what} must have the structure {treedef}, got {tree}")
+            parting = difference(treedef, tree, ("expected", "got"))
+            raise ArityError(f"{self.name}: {what} has another structure: {parting}")
         result: list[Any] = []
         for index, (leaf, value) in enumerate(zip(leaves, like, strict=True)):
             operand, wanted = as_operand(leaf), self.type_of(value)
@@ -274,18 +275,14 @@ class Stage:
     def key(self, *more: Any) -> Any:
         """What decides the derivative program, arrays left out; None where that cannot be said."""
         graph = self.graph
-        nodes: Any = tuple(graph.nodes)
+        ops: list[Any] = [i.op for i in graph.instructions]
         if graph.marked:
-            named = [
-                node.op.key if isinstance(node.op, Mark | Opaque) else node.op for node in nodes
-            ]
-            if any(op is None for op in named):
+            ops = [op.key if isinstance(op, Mark | Opaque) else op for op in ops]
+            if any([op is None for op in ops]):
                 return None
-            nodes = tuple(
-                (op, node.inputs, node.outputs) for op, node in zip(named, nodes, strict=True)
-            )
+        operands = tuple([i.inputs for i in graph.instructions])
         types = tuple(graph.types[value] for value in graph.inputs)
-        return (nodes, types, tuple(graph.inputs), tuple(self.outputs), more)
+        return (tuple(ops), operands, types, tuple(graph.inputs), tuple(self.outputs), more)
 
     def run(
         self,
@@ -362,9 +359,9 @@ def noted_run(
     runtime: Any, graph: Graph, arguments: Mapping[int, Any], outputs: Sequence[int]
 ) -> list[Any]:
     """The outputs of this graph, noted by the runtime as one operation with its marks."""
-    region = region_of(graph, 0, outputs)
-    operands = [arguments[value] for value in region.frontier]
-    return list(runtime.noted(region, graph.types, operands))
+    part, frontier = Subprogram.since(graph, 0, outputs)
+    operands = [arguments[value] for value in frontier]
+    return list(runtime.noted(part, operands))
 
 
 def _fits(spec: TensorSpec, wanted: TensorSpec) -> bool:

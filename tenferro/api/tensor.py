@@ -46,7 +46,7 @@ class TracedTensor(Operators):
     def __tenferro_stop__(self) -> TracedTensor:
         """This tensor, as a constant to differentiation."""
         graph = self.builder.graph
-        return TracedTensor(self.builder, graph.add_mark(StopGradient((0,)), (self.value,))[0])
+        return TracedTensor(self.builder, graph.add(StopGradient((0,)), (self.value,))[0])
 
     def lift(self, value: Any) -> TracedTensor:
         """An array as a constant of this tensor's graph."""

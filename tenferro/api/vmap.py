@@ -139,7 +139,7 @@ class _Mapped:
     ) -> Any:
         """`fn` of one slice, written into the graph, and all slices made from that."""
         graph = builder.graph
-        start = len(graph.nodes)
+        start = len(graph)
         slices = [
             x if axis is None else TracedTensor(builder, graph.add_stand_in(spec))
             for x, spec, axis in zip(moved, specs, axes, strict=True)

@@ -16,7 +16,7 @@ from tenferro.dims import ShapeExtent, extent_of
 from tenferro.errors import TenferroError
 from tenferro.exec.extensions import ExtensionRegistry
 from tenferro.exec.grouping import is_large
-from tenferro.exec.kernels import KERNELS, Kernel, bound
+from tenferro.exec.kernels import KERNELS, bound
 from tenferro.exec.memory import Arena
 from tenferro.exec.quiet import BUFFER
 from tenferro.exec.results import ResultMemory
@@ -27,6 +27,7 @@ from tenferro.graph import SourceLine
 from tenferro.ops import StdTensorOp
 from tenferro.ops.control import ControlOp
 from tenferro.ops.extension import Extension
+from tenferro.ops.source import Constant
 from tenferro.program import GraphProgram
 from tenferro.table import first_of
 from tenferro.types import DType, TensorSpec
@@ -48,7 +49,7 @@ class ExecInstruction(NamedTuple):
     """One kernel call; `last_use[i]` frees input i afterwards."""
 
     op: StdTensorOp
-    kernel: Kernel
+    kernel: Callable[..., Any]
     input_slots: tuple[int, ...]
     output_slots: tuple[int, ...]
     output_types: tuple[TensorSpec, ...]
@@ -122,6 +123,12 @@ class ExecProgram:
         where arrays are large enough for groups, at once.
         """
         return next(self._later) or self.has_large_arrays
+
+    @cached_property
+    def constant_bytes(self) -> int:
+        """Bytes of its constants."""
+        constants = [step.op for step in self.instructions if isinstance(step.op, Constant)]
+        return sum([memoryview(op.data).nbytes for op in constants])
 
     @cached_property
     def has_large_arrays(self) -> bool:
@@ -228,7 +235,7 @@ def kernel_of(
     registry: ExtensionRegistry,
     resources: Resources,
     source: SourceLine | None = None,
-) -> Kernel:
+) -> Callable[..., Any]:
     """What runs an op on arrays: an extension by its family's runtime, a loop over its compiled body.
 
     Raises:
@@ -243,7 +250,7 @@ def kernel_of(
                 _run_of(compile_std_to_exec(part.program, passes, registry, inner))
                 for part in op.parts
             ]
-            return KERNELS[type(op)].over(runs)  # pyright: ignore[reportFunctionMemberAccess]  # because all of that family are ControlKernels
+            return KERNELS[type(op)].over(runs)  # pyright: ignore[reportAttributeAccessIssue]  # because all of that family are ControlKernels
     except TenferroError as error:
         raise error.at(str(source or "")) from None
     return KERNELS[type(op)]

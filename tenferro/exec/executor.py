@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -19,7 +21,6 @@ from tenferro.exec.exec_program import (
     kernel_of,
 )
 from tenferro.exec.extensions import ExtensionRegistry, ExtensionRuntime
-from tenferro.exec.kernels import Kernel
 from tenferro.exec.memory import Arena
 from tenferro.exec.replay import replay
 from tenferro.exec.results import ResultMemory
@@ -37,10 +38,18 @@ if TYPE_CHECKING:
 
 __all__ = ["GraphExecutor"]
 
+LATEST = 64
+"""Programs whose last arguments are at hand."""
+
 
 class Latest(NamedTuple):
-    """What a program was last run on: shapes and dtypes of its arguments, each an array or NumPy scalar."""
+    """What a program was last run on: shapes and dtypes of its arguments, each an array or NumPy scalar.
 
+    Attributes:
+        program: is kept alive, so that its number stays its own.
+    """
+
+    program: GraphProgram
     types: list[tuple[type, tuple[int, ...], Any]]
     exec_program: ExecProgram
     has_scalars: bool
@@ -69,6 +78,7 @@ class GraphExecutor:
             all are finite, in gradients too; the error names op, element, operands and your line.
         passes: the native passes; None takes `tenferro.passes.NATIVE_PASSES`.
         cache_size: how many specialised programs are kept.
+        cache_bytes: how much their constants may hold together.
         arena_bytes: how much memory of values in the middle of programs is kept for the next run.
         result_bytes: how much memory of results that nobody holds any more is kept for the next ones.
         runtimes: of extension families, beside those that come with the package.
@@ -94,6 +104,7 @@ class GraphExecutor:
         check_finite: bool = False,
         passes: Sequence[Pass] | None = None,
         cache_size: int = 256,
+        cache_bytes: int = 1 << 30,
         arena_bytes: int = 1 << 30,
         result_bytes: int = 1 << 28,
         runtimes: Iterable[ExtensionRuntime] = (),
@@ -116,9 +127,25 @@ class GraphExecutor:
         self._resources = Resources(
             self.workers, self.arena, self.results, order, segmented, check_finite
         )
+        self._bounds = {"cache_size": cache_size, "cache_bytes": cache_bytes,
+                        "arena_bytes": arena_bytes, "result_bytes": result_bytes}  # fmt: skip
         self._generates = segmented and not check_finite
-        self._compiled: BoundedCache[ExecProgram] = BoundedCache(cache_size)
-        self._latest: dict[GraphProgram, Latest] = {}
+        self._compiled: BoundedCache[ExecProgram] = BoundedCache(
+            cache_size, cache_bytes, attrgetter("constant_bytes")
+        )
+        self._latest: dict[int, Latest] = {}
+        self._evictions = 0
+
+    def __reduce__(self) -> Any:
+        """What it was made by: another process makes one of its own."""
+        options = {"segmented": self.segmented, "check_finite": self.check_finite,
+                   "passes": self.passes}  # fmt: skip
+        make = partial(GraphExecutor, self.order, self.threads, **options, **self._bounds)
+        return make, (), self.extensions.registered
+
+    def __setstate__(self, runtimes: tuple[ExtensionRuntime, ...]) -> None:
+        for runtime in runtimes:
+            self.register_runtime(runtime, replace=True)
 
     def __repr__(self) -> str:
         programs = self.cache_stats().entries
@@ -136,7 +163,7 @@ class GraphExecutor:
             NonFiniteError: under `check_finite`.
         """
         try:
-            latest = self._latest.get(program)
+            latest = self._latest.get(id(program))
             if latest is not None:
                 leaves = latest.leaves(arrays)
                 if leaves is not None:
@@ -156,7 +183,7 @@ class GraphExecutor:
             as `run`, but for structures.
         """
         # What came last has been checked; comparing with it is cheaper than checking again.
-        latest = self._latest.get(program)
+        latest = self._latest.get(id(program))
         if latest is not None:
             checked = latest.leaves(leaves)
             if checked is not None:
@@ -185,11 +212,13 @@ class GraphExecutor:
 
     def _remember(self, program: GraphProgram, arrays: Any, exec_program: ExecProgram) -> None:
         if all([type(x) is np.ndarray or isinstance(x, np.generic) for x in arrays]):
-            if len(self._latest) >= self._compiled.capacity:
+            # What the cache has dropped is not to be kept here.
+            if len(self._latest) >= LATEST or self._compiled.evictions != self._evictions:
                 self._latest.clear()
+                self._evictions = self._compiled.evictions
             types = [(type(x), x.shape, x.dtype) for x in arrays]
             has_scalars = any(isinstance(x, np.generic) for x in arrays)
-            self._latest[program] = Latest(types, exec_program, has_scalars)
+            self._latest[id(program)] = Latest(program, types, exec_program, has_scalars)
 
     @public
     def profile(self, program: GraphProgram, *arrays: Any, runs: int = 5) -> Profile:
@@ -212,7 +241,7 @@ class GraphExecutor:
 
     def _exec_program(self, program: GraphProgram, shapes: tuple[Any, ...]) -> ExecProgram:
         return self._compiled.get(
-            (program, shapes),
+            (program.identity, shapes),
             lambda: compile_std_to_exec(
                 program.specialize(program.bind(shapes)),
                 self.passes,
@@ -221,7 +250,7 @@ class GraphExecutor:
             ),
         )
 
-    def kernel(self, op: StdTensorOp) -> Kernel:
+    def kernel(self, op: StdTensorOp) -> Callable[..., Any]:
         """What runs one op on arrays: an extension by the runtimes here, a loop by these passes.
 
         Raises:

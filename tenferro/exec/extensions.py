@@ -78,6 +78,7 @@ class ExtensionRegistry:
 
     def __init__(self) -> None:
         self._runtimes: dict[str, ExtensionRuntime] = {}
+        self._registered: dict[str, ExtensionRuntime] = {}
         self._complete = False
         self.caches = ExtensionCaches()
 
@@ -100,8 +101,13 @@ class ExtensionRegistry:
             raise DuplicateFamilyError(
                 f"family_id {family!r} already has a runtime on this executor; pass replace=True"
             )
-        self._runtimes[family] = runtime
+        self._runtimes[family] = self._registered[family] = runtime
         self.caches.forget(family)  # because another runtime's plans mean nothing to this one
+
+    @property
+    def registered(self) -> tuple[ExtensionRuntime, ...]:
+        """The runtimes beside those that come with the package, or in place of them."""
+        return tuple(self._registered.values())
 
     def __contains__(self, family_id: str) -> bool:
         return family_id in self._known()

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tenferro.exec.aligned import ALIGNMENT
-from tenferro.exec.grouping import ELEMENTWISE, LONGEST_ROW, REDUCTIONS, Group
-from tenferro.exec.kernels import INTO_A_BUFFER, bound, may_view
+from tenferro.exec.grouping import LONGEST_ROW, REDUCTIONS, Group
+from tenferro.exec.kernels import bound, into_a_buffer, is_elementwise, may_view
 from tenferro.exec.kernels.row_sums import has_row_sums, sum_of_products
 from tenferro.exec.quiet import BUFFER, buffer_for
 from tenferro.exec.workers import Workers
@@ -393,9 +393,7 @@ class _TileWriter:
         self.group, self.specs = group, specs
         self.steps = [program.instructions[index] for index in group.instructions]
         self.functions = [functions[index] for index in group.instructions]
-        moved = {
-            s for step in self.steps if type(step.op) not in ELEMENTWISE for s in step.input_slots
-        }
+        moved = {s for step in self.steps if not is_elementwise(step.op) for s in step.input_slots}
         scalars = {s for s in group.takes if s in known and not any(known[s].strides)} - moved
         self.scalars = {slot: known[slot][(0,) * known[slot].ndim] for slot in scalars}
         self.takes = [slot for slot in group.takes if slot not in scalars]
@@ -446,7 +444,7 @@ class _TileWriter:
                 made = self._sum_of_products(number, step, held, free)
             elif number in self.summed:
                 made = []
-            elif type(step.op) in ELEMENTWISE:
+            elif is_elementwise(step.op):
                 made = self._elementwise(number, step, held, free)
             else:
                 made = self._other(number, step)
@@ -462,7 +460,7 @@ class _TileWriter:
         function = self.functions[number]
         name = self._name(number)
         reads_first = isinstance(function, np.ufunc)
-        if not (reads_first or function in INTO_A_BUFFER):
+        if into_a_buffer(step.op, function) is None:
             operands = [self._whole(s) for s in step.input_slots]
             self._release(step.input_slots, number, held, free)
             lines = [f"v{slot} = {name}({', '.join(operands)})"]
@@ -568,8 +566,8 @@ class _TileWriter:
         for number, step in enumerate(self.steps):
             function = self.functions[number]
             found[self._name(number)] = (
-                INTO_A_BUFFER.get(function, function)
-                if type(step.op) in ELEMENTWISE
+                into_a_buffer(step.op, function) or function
+                if is_elementwise(step.op)
                 else self._of_tiles(number, lead)
             )
         return found

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from tenferro.ops import analytic as an
-from tenferro.ops import elementwise as el
+from tenferro.exec.kernels import is_elementwise
+from tenferro.ops import StdTensorOp
 from tenferro.ops import reduction as re
 from tenferro.ops.structural import BroadcastInDim, Reshape
 from tenferro.types import DType, TensorSpec
@@ -22,9 +22,8 @@ from tenferro.types import DType, TensorSpec
 if TYPE_CHECKING:
     from tenferro.exec.exec_program import ExecInstruction, ExecProgram
 
-__all__ = ["ELEMENTWISE", "REDUCTIONS", "Group", "grouped", "is_large"]
+__all__ = ["REDUCTIONS", "Group", "grouped", "is_large"]
 
-ELEMENTWISE = frozenset({*el.CARDS, *an.CARDS} - {el.BitcastConvert})
 REDUCTIONS = (
     re.ReduceSum,
     re.ReduceProd,
@@ -35,11 +34,14 @@ REDUCTIONS = (
 )
 VIEWS = (BroadcastInDim, Reshape)
 """Ops that take no memory: one whose result is needed outside is done there once more."""
-GROUPED = ELEMENTWISE | {*REDUCTIONS, *VIEWS}
 SMALLEST = 1 << 16
 """Elements of a shape whose instructions are worth grouping."""
 LONGEST_ROW = 1 << 16
 """Elements of a row, where rows stay whole."""
+
+
+def _may_be_grouped(op: StdTensorOp) -> bool:
+    return isinstance(op, (*REDUCTIONS, *VIEWS)) or is_elementwise(op)
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ class _Run:
     def take(self, index: int) -> bool:
         """Take the instruction in, if it fits."""
         step = self.program.instructions[index]
-        if type(step.op) not in GROUPED or not self.totals.isdisjoint(step.input_slots):
+        if not _may_be_grouped(step.op) or not self.totals.isdisjoint(step.input_slots):
             return False
         if not self.instructions and not self._is_large(step):
             return False
@@ -145,7 +147,7 @@ class _Run:
     def _lead(self, step: ExecInstruction) -> int | None:
         """How many leading axes the group has with this instruction in it; None where it does not fit."""
         op, kind = step.op, type(step.op)
-        if kind in ELEMENTWISE:
+        if is_elementwise(op):
             return self._lead_of_elementwise(step)
         if isinstance(op, REDUCTIONS) and op.axes:
             return self._lead_of_reduction(step)
@@ -210,7 +212,7 @@ class _Run:
             if inside or slot in given:
                 kept.add(index)
         order = [index for index in self.instructions if index in kept]
-        if len(order) < 2 and not (order and type(steps[order[0]].op) in ELEMENTWISE):
+        if len(order) < 2 and not (order and is_elementwise(steps[order[0]].op)):
             yield from order
         else:
             made = {steps[index].output_slots[0]: None for index in order}

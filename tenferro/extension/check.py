@@ -348,13 +348,13 @@ class _Bench:
         graph = Graph()
         emitter = context.emitter(graph)
         inputs = [graph.add_input(spec) for spec in self.specs]
-        start = len(graph.nodes)
+        start = len(graph)
         outputs = list(graph.add(self.carrier, tuple(inputs)))
         active = [v for v, spec in zip(inputs, self.specs, strict=True) if spec.dtype.is_inexact]
         results = [v for v in outputs if graph.types[v].dtype.is_inexact]
         dots = [graph.add_stand_in(graph.types[v]) for v in active]
         primal_dots = dict(zip(active, dots, strict=True))
-        first = len(graph.nodes)
+        first = len(graph)
         y_dots = _filled(emitter, linearize(emitter, start, results, primal_dots), results)
         bars = [graph.add_stand_in(graph.types[v]) for v in results]
         pairs = list(zip(y_dots, bars, strict=True))

@@ -1,7 +1,8 @@
 """The graph: where programs are written down before they are compiled."""
 
 from tenferro.graph.builder import ArgumentBuilder, BodyBuilder, GraphBuilder
-from tenferro.graph.graph import Graph, Node
+from tenferro.graph.graph import Graph
+from tenferro.graph.instruction import Instruction
 from tenferro.graph.mark import Alias, Mark, Opaque, StopGradient
 from tenferro.graph.source_line import SourceLine, line_of
 
@@ -11,8 +12,8 @@ __all__ = [
     "BodyBuilder",
     "Graph",
     "GraphBuilder",
+    "Instruction",
     "Mark",
-    "Node",
     "Opaque",
     "SourceLine",
     "StopGradient",

@@ -40,7 +40,7 @@ class GraphBuilder:
         self.caches: Any = None
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {len(self.graph.nodes)} nodes>"
+        return f"<{type(self).__name__}: {len(self.graph.instructions)} instructions>"
 
     def input(self, shape: Any, dtype: Any) -> int:
         """A new input of the graph."""

@@ -1,34 +1,25 @@
-"""The arena: an append-only, hash-consed list of nodes in topological order.
+"""The arena: an append-only, hash-consed list of instructions in topological order.
 
-A node's inputs are values made before it, so a pass is a loop up or down the list and nothing
+An instruction's inputs are values made before it, so a pass is a loop up or down the list and nothing
 recurses. Asking twice for the same op on the same values gives the same values: common
 subexpressions never exist.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from tenferro.dims import GuardLog
 from tenferro.errors import TenferroError
+from tenferro.graph.instruction import Instruction
 from tenferro.graph.mark import Mark, Opaque
 from tenferro.graph.source_line import CallerFinder, SourceLine
 from tenferro.ops import StdTensorOp
 from tenferro.types import TensorSpec
 
-__all__ = ["Graph", "Node"]
+__all__ = ["Graph"]
 
-
-class Node(NamedTuple):
-    """One application of an op, or of a mark: values in, values out."""
-
-    op: StdTensorOp | Mark | Opaque
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-
-
-_new: Any = tuple.__new__  # because `Node(..)` takes longer, and there are many
+_new: Any = tuple.__new__  # because `Instruction(..)` takes longer, and there are many
 
 
 class Graph:
@@ -50,17 +41,15 @@ class Graph:
         "_inferred",
         "guards",
         "inputs",
+        "instructions",
         "marked",
-        "nodes",
-        "sources",
         "types",
     )
 
     def __init__(self) -> None:
         self.types: list[TensorSpec] = []
         self.inputs: list[int] = []
-        self.nodes: list[Node] = []
-        self.sources: list[SourceLine | None] = []
+        self.instructions: list[Instruction] = []
         self.guards = GuardLog()
         self.marked = False
         self._applied: dict[tuple[Any, tuple[int, ...]], tuple[int, ...]] = {}
@@ -81,9 +70,12 @@ class Graph:
         return value
 
     def add(
-        self, op: StdTensorOp, inputs: tuple[int, ...], source: SourceLine | None = None
+        self,
+        op: StdTensorOp | Mark | Opaque,
+        inputs: tuple[int, ...],
+        source: SourceLine | None = None,
     ) -> tuple[int, ...]:
-        """The outputs of `op` on these values, made now unless they exist.
+        """The outputs of `op` on these values, made now unless they exist; those of a mark are always new.
 
         Raises:
             TenferroError: what the op's rule refuses, with the user's line.
@@ -106,8 +98,7 @@ class Graph:
         start = len(types)
         types += specs
         outputs = (start,) if len(specs) == 1 else tuple(range(start, len(types)))
-        self.nodes.append(_new(Node, (op, inputs, outputs)))
-        self.sources.append(source)
+        self.instructions.append(_new(Instruction, (op, inputs, outputs, (), source)))
         self._applied[key] = outputs
         return outputs
 
@@ -116,89 +107,65 @@ class Graph:
         return self._applied.get((op.token, inputs))
 
     def _infer(
-        self, op: StdTensorOp, inputs: tuple[int, ...], source: SourceLine | None, known: Any
+        self,
+        op: StdTensorOp | Mark | Opaque,
+        inputs: tuple[int, ...],
+        source: SourceLine | None,
+        known: Any,
     ) -> tuple[TensorSpec, ...]:
-        """Types of the outputs; kept where they came without a guard, which each node writes for itself."""
+        """Types of the outputs; kept where they came without a guard, which each instruction writes for
+        itself.
+        """
+        specs = [self.types[value] for value in inputs]
+        if isinstance(op, Mark | Opaque):
+            self.marked = True
+            return op.infer(*specs)
         written = len(self.guards.guards)
         try:
-            specs = op.infer(*[self.types[value] for value in inputs], guards=self.guards)
+            types = op.infer(*specs, guards=self.guards)
         except TenferroError as error:
             raise error.at(str(source) if source else None) from None
         if len(self.guards.guards) != written:
             self._locate_guards(written, source)
         elif inputs:
-            self._inferred[known] = specs
-        return specs
+            self._inferred[known] = types
+        return types
 
     def extend(self, index: int, op: StdTensorOp) -> tuple[int, ...]:
-        """Put an op in place of that node's which gives what it gave, and more, on the same values.
+        """Put an op in place of that instruction's which gives what it gave, and more, on the same values.
 
         What was computed once stays so when a derivative needs more of it than its result.
         """
-        node = self.nodes[index]
-        key = (op.token, node.inputs)
+        replaced = self.instructions[index]
+        key = (op.token, replaced.inputs)
         known = self._applied.get(key)
         if known is not None:
             return known
-        specs = op.infer(*[self.types[value] for value in node.inputs], guards=self.guards)
+        specs = op.infer(*[self.types[value] for value in replaced.inputs], guards=self.guards)
         start = len(self.types)
-        self.types.extend(specs[len(node.outputs) :])
-        outputs = (*node.outputs, *range(start, len(self.types)))
-        self.nodes[index] = Node(op, node.inputs, outputs)
+        self.types.extend(specs[len(replaced.outputs) :])
+        outputs = (*replaced.outputs, *range(start, len(self.types)))
+        self.instructions[index] = replaced._replace(op=op, outputs=outputs)
         self._applied[key] = outputs
         return outputs
-
-    def add_mark(
-        self, mark: Mark | Opaque, inputs: tuple[int, ...], source: SourceLine | None = None
-    ) -> tuple[int, ...]:
-        """The outputs of a mark on these values: new ones each time."""
-        types = self.types
-        specs = mark.types if isinstance(mark, Opaque) else [types[inputs[i]] for i in mark.takes]
-        start = len(types)
-        types.extend(specs)
-        outputs = tuple(range(start, len(types)))
-        self.nodes.append(Node(mark, inputs, outputs))
-        self.sources.append(self._find_caller() if source is None else source)
-        self.marked = True
-        return outputs
-
-    def needed(
-        self, start: int, values: Iterable[int], read: Callable[[Mark], Iterable[int]]
-    ) -> bytearray:
-        """Which nodes from `start` on these values depend on, by one sweep backward.
-
-        Args:
-            read: the positions at which a mark depends on its inputs; ops depend on all of theirs.
-        """
-        wanted = bytearray(len(self.types))
-        for value in values:
-            wanted[value] = 1
-        found = bytearray(len(self.nodes) - start)
-        for index in range(len(self.nodes) - 1, start - 1, -1):
-            op, inputs, outputs = self.nodes[index]
-            if any([wanted[value] for value in outputs]):
-                found[index - start] = 1
-                for value in [inputs[i] for i in read(op)] if isinstance(op, Mark) else inputs:
-                    wanted[value] = 1
-        return found
 
     def _locate_guards(self, written: int, source: SourceLine | None) -> None:
         for guard in list(self.guards.guards)[written:]:
             object.__setattr__(guard, "source", str(source) if source else None)
 
     def __len__(self) -> int:
-        return len(self.nodes)
+        return len(self.instructions)
 
     def __str__(self) -> str:
         lines = [f"%{value}: {self.types[value]}" for value in self.inputs]
-        for node in self.nodes:
-            made = ", ".join(f"%{value}: {self.types[value]}" for value in node.outputs)
-            taken = "".join(f" %{value}" for value in node.inputs)
-            lines.append(f"{made} = {node.op}{taken}")
+        for op, inputs, outputs, _, _ in self.instructions:
+            results = ", ".join(f"%{value}: {self.types[value]}" for value in outputs)
+            operands = "".join(f" %{value}" for value in inputs)
+            lines.append(f"{results} = {op}{operands}")
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        return f"<Graph of {len(self.inputs)} inputs and {len(self.nodes)} nodes>"
+        return f"<Graph of {len(self.inputs)} inputs and {len(self.instructions)} instructions>"
 
     def __getstate__(self) -> Any:
         raise TypeError("a Graph is not pickled; save a GraphProgram instead")

@@ -35,9 +35,18 @@ class Mark:
         return type(self).__name__
 
     @property
+    def token(self) -> Any:
+        """The mark itself, because no two are shared."""
+        return self
+
+    @property
     def key(self) -> Any:
         """What two traces of one function have in common; None where that cannot be said."""
         return (type(self), self.takes)
+
+    def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
+        """The types of what it names."""
+        return tuple([inputs[position] for position in self.takes])
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
         """The inputs whose tangents matter."""
@@ -95,6 +104,15 @@ class Opaque:
         return type(self).__name__
 
     key = None
+
+    @property
+    def token(self) -> Any:
+        """The map itself, because no two are shared."""
+        return self
+
+    def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
+        """The types of the outputs."""
+        return self.types
 
     def transpose(self, emitter: Any, inputs: Any, linear: Any, y_bars: Any) -> Any:
         """Cotangents of the linear inputs; None is zero."""

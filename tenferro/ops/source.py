@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import field
+from pickle import PickleBuffer
 from typing import Any, ClassVar
 
 import numpy as np
 
 from tenferro.dims import GuardLog, product
 from tenferro.errors import InvalidConfigError
+from tenferro.ops.elements import LARGE, digest_of, shared_elements
 from tenferro.ops.op import StdTensorOp, card, normalize
 from tenferro.rules.dtypes import ANY, NUMERIC, require_dtype
 from tenferro.rules.payload import as_dims, as_int, as_ints, distinct_axes
@@ -20,6 +22,8 @@ __all__ = ["CARDS", "Constant", "Iota", "ShapeOf"]
 @card
 class Constant(StdTensorOp):
     """A tensor of known elements: `data` holds them in row-major order, in the dtype's own bytes.
+
+    From 64 KiB on they are a read-only memoryview that equal constants of the process share.
 
     Shapes:  () -> shape
     Dtypes:  every dtype
@@ -35,7 +39,7 @@ class Constant(StdTensorOp):
 
     dtype: DType
     shape: tuple[int, ...]
-    data: bytes = field(repr=False)
+    data: bytes | memoryview = field(repr=False)
 
     accepts: ClassVar[frozenset[DType]] = ANY
     input_count: ClassVar[Any] = 0
@@ -43,18 +47,46 @@ class Constant(StdTensorOp):
     def __post_init__(self) -> None:
         dtype = DType.of(self.dtype)
         shape = as_ints("Constant", "shape", self.shape, 0)
-        normalize(self, dtype=dtype, shape=shape, data=bytes(self.data))
         wanted = product(shape) * dtype.itemsize
-        if len(self.data) != wanted:
+        size = memoryview(self.data).nbytes
+        if size != wanted:
             raise InvalidConfigError(
-                f"Constant: {TensorSpec.of(shape, dtype)} takes {wanted} bytes, got {len(self.data)}"
+                f"Constant: {TensorSpec.of(shape, dtype)} takes {wanted} bytes, got {size}"
             )
+        if size < LARGE:
+            normalize(self, dtype=dtype, shape=shape, data=bytes(self.data))
+        else:
+            data, digest = shared_elements(self.data)
+            normalize(self, dtype=dtype, shape=shape, data=data, _digest=digest)
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-256 of the elements."""
+        return getattr(self, "_digest", None) or digest_of(self.data)
+
+    def __hash__(self) -> int:
+        # The digest of a large constant is known; hashing its elements would read them again.
+        return hash((Constant, self.dtype, self.shape, getattr(self, "_digest", self.data)))
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            type(other) is Constant
+            and self.dtype is other.dtype
+            and self.shape == other.shape
+            and (self.data is other.data or self.data == other.data)
+        )
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        data = bytes(self.data) if protocol < 5 else PickleBuffer(self.data)
+        return Constant, (self.dtype, self.shape, data)
 
     @classmethod
     def of(cls, array: Any) -> Constant:
         """The constant with the elements of a NumPy array, in whatever order it stores them."""
         array = host_array(array, "Constant")
-        return cls(DType.of(array.dtype), array.shape, array.tobytes())
+        dense = np.ascontiguousarray(array)
+        data = dense.view(np.uint8).reshape(-1).data if dense.nbytes >= LARGE else array.tobytes()
+        return cls(DType.of(array.dtype), array.shape, data)
 
     @property
     def array(self) -> np.ndarray[Any, Any]:

@@ -39,6 +39,10 @@ from tenferro.types import DType
 __all__ = ["clean_up"]
 
 
+STRETCH = 1 << 12
+"""Elements that are compared at once."""
+
+
 def clean_up(program: GraphProgram) -> GraphProgram:
     """The program with every rule of this file applied once, in order."""
     return rewrite(program, RULES)
@@ -46,18 +50,20 @@ def clean_up(program: GraphProgram) -> GraphProgram:
 
 def splat(known: Producers, value: int) -> Any:
     """The number that every element of `value` is, by its bits; None where that is not known."""
-    node = known.node(value)
+    node = known.maker(value)
     if node is not None and type(node.op) is BroadcastInDim:
-        node = known.node(node.inputs[0])
+        node = known.maker(node.inputs[0])
     if node is None or not isinstance(node.op, Constant):
         return None
     elements = node.op.array.reshape(-1)
     if not elements.size:
         return None
-    first = elements[:1].tobytes()
-    # The second element decides for most arrays, so that large ones are not read.
-    if elements[1:2].tobytes() not in (b"", first) or elements.tobytes() != first * elements.size:
-        return None
+    # By bits, and in stretches, because the first ones decide for most arrays.
+    bits = elements.view(f"V{elements.itemsize}")
+    for start in range(0, elements.size, STRETCH):
+        stretch = bits[start : start + STRETCH]
+        if stretch.tobytes() != bits[:1].tobytes() * stretch.size:
+            return None
     return elements[0]
 
 

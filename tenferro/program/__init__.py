@@ -1,13 +1,14 @@
 """Programs: the frozen form between graphs and executors."""
 
-from tenferro.graph import SourceLine
+from tenferro.graph import Instruction, SourceLine
 from tenferro.program.arguments import bind_symbols, check_arguments
 from tenferro.program.builder import ProgramBuilder
 from tenferro.program.cache import BoundedCache, CacheStats, ExtensionCacheKey, ExtensionCaches
 from tenferro.program.expand import expand_extensions, expansion_of
 from tenferro.program.hoist import hoist_constants
+from tenferro.program.instructions import copy_into, makers, needed, readers, renumber
 from tenferro.program.native import Executor, install_native_executor, native_executor
-from tenferro.program.program import GraphProgram, Instruction, LoweringView
+from tenferro.program.program import GraphProgram
 from tenferro.program.subprogram import Subprogram, require_depth
 
 __all__ = [
@@ -21,13 +22,17 @@ __all__ = [
     "Subprogram",
     "SourceLine",
     "Instruction",
-    "LoweringView",
     "bind_symbols",
     "check_arguments",
+    "copy_into",
     "expand_extensions",
     "expansion_of",
     "hoist_constants",
     "install_native_executor",
+    "makers",
     "native_executor",
+    "needed",
+    "readers",
+    "renumber",
     "require_depth",
 ]

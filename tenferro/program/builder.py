@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.graph import Graph, SourceLine
+from tenferro.graph import Graph, Instruction, SourceLine
 from tenferro.ops import StdTensorOp
 from tenferro.ops.source import Constant
+from tenferro.program.instructions import copy_into
 from tenferro.program.program import GraphProgram
 from tenferro.program.subprogram import Subprogram
 from tenferro.types import TensorSpec
@@ -31,7 +32,7 @@ class ProgramBuilder:
     def __init__(self) -> None:
         self._graph = Graph()
         self._constants: dict[int, Any] = {}
-        self._makers: dict[int, tuple[StdTensorOp, tuple[int, ...], tuple[int, ...]]] = {}
+        self._makers: dict[int, Instruction] = {}
 
     def input(self, spec: TensorSpec) -> int:
         """A value that whoever runs the program gives."""
@@ -50,8 +51,8 @@ class ProgramBuilder:
 
     def made_by(self, value: int) -> tuple[StdTensorOp, tuple[int, ...]] | None:
         """The op that computes a value, and on which values; None of inputs and constants."""
-        found = self._makers.get(value)
-        return None if found is None else found[:2]
+        maker = self._makers.get(value)
+        return None if maker is None else (maker.op, maker.inputs)
 
     def add(
         self, op: StdTensorOp, *values: int, source: SourceLine | None = None
@@ -61,38 +62,38 @@ class ProgramBuilder:
         Raises:
             ArityError, ShapeError, DTypeError: what the op's card refuses.
         """
-        made = self._graph.add(op, values, source)
-        for value in made:
-            self._makers[value] = (op, values, made)
-        return made
+        outputs = self._graph.add(op, values, source)
+        for value in outputs:
+            self._makers[value] = Instruction(op, values, outputs, (), source)
+        return outputs
 
     def evaluated(self, value: int) -> Any:
         """The elements of what depends on no input, computed natively; None of what does.
 
         Results are kept, so that a loop's counter costs what its last step costs.
         """
-        needed: dict[int, None] = {}
+        part: dict[int, Instruction] = {}
         waiting = [value]
         while waiting:
             one = waiting.pop()
-            if one in self._constants or one in needed:
+            if one in self._constants or one in part:
                 continue
             if one not in self._makers:
                 return None
-            needed[one] = None
-            waiting += self._makers[one][1]
-        if value not in needed:
+            maker = self._makers[one]
+            part.update(dict.fromkeys(maker.outputs, maker))
+            waiting += maker.inputs
+        if value not in part:
             return self._constants[value]
-        small = ProgramBuilder()
-        known: dict[int, int] = {}
-        for one in sorted(needed):  # because values are numbered in the order they are made
-            op, operands, made = self._makers[one]
-            for operand in operands:
-                if operand not in known:
-                    known[operand] = small.constant(self._constants[operand])
-            known.update(zip(made, small.add(op, *[known[x] for x in operands]), strict=True))
-        found = small.finish([known[one] for one in needed]).run()
-        self._constants.update(zip(needed, map(np.asarray, found), strict=True))
+        graph = Graph()
+        values: dict[int, int] = {}
+        # Values are numbered in the order they are made.
+        code = [part[one] for one in sorted(part) if part[one].outputs[0] == one]
+        for one in {one for maker in code for one in maker.inputs} - part.keys():
+            (values[one],) = graph.add(Constant.of(self._constants[one]), ())
+        copy_into(graph, code, values)
+        arrays = GraphProgram.from_graph(graph, [values[one] for one in part]).run()
+        self._constants.update(zip(part, map(np.asarray, arrays), strict=True))
         return self._constants[value]
 
     def type_of(self, value: int) -> TensorSpec:
@@ -101,7 +102,7 @@ class ProgramBuilder:
 
     def __len__(self) -> int:
         """How many ops there are."""
-        return len(self._graph.nodes)
+        return len(self._graph)
 
     def part(self, inputs: Sequence[int], outputs: Sequence[int]) -> Subprogram:
         """What lies between these values, to be an op's."""

@@ -30,6 +30,7 @@ class CacheStats:
     evictions: int
     entries: int
     capacity: int
+    nbytes: int = 0
 
 
 _ABSENT: Any = object()
@@ -38,24 +39,38 @@ _ABSENT: Any = object()
 class BoundedCache(Generic[Value]):
     """Least recently used goes first; safe from many threads.
 
+    Args:
+        capacity: entries that are kept.
+        max_bytes: what they may hold together, as `size` tells of each; the last one made is kept, however
+            large it is.
+
     Of several threads that miss on one key at once, one computes and the others wait for it.
 
     >>> cache = BoundedCache(capacity=1)
     >>> cache.get("a", lambda: 1), cache.get("a", lambda: 2), cache.get("b", lambda: 3)
     (1, 1, 3)
     >>> cache.stats()
-    CacheStats(hits=1, misses=2, evictions=1, entries=1, capacity=1)
+    CacheStats(hits=1, misses=2, evictions=1, entries=1, capacity=1, nbytes=0)
 
     Raises:
         InvalidConfigError: a capacity below 1.
     """
 
-    __slots__ = ("_entries", "_evictions", "_hits", "_lock", "_making", "_misses", "capacity")
+    __slots__ = ("_entries", "_evictions", "_hits", "_lock", "_making", "_misses", "_nbytes",
+                 "_size", "capacity", "max_bytes")  # fmt: skip
 
-    def __init__(self, capacity: int = 256) -> None:
+    def __init__(
+        self,
+        capacity: int = 256,
+        max_bytes: int | None = None,
+        size: Callable[[Value], int] = lambda value: 0,
+    ) -> None:
         if capacity < 1:
             raise InvalidConfigError(f"a cache's capacity is at least 1, got {capacity}")
         self.capacity = capacity
+        self.max_bytes = max_bytes
+        self._size = size
+        self._nbytes = 0
         self._entries: OrderedDict[Hashable, Value] = OrderedDict()
         self._lock = threading.Lock()
         self._making: dict[Hashable, threading.RLock] = {}
@@ -85,10 +100,17 @@ class BoundedCache(Generic[Value]):
             with self._lock:
                 self._making.pop(key, None)
                 self._entries[key] = value
-                while len(self._entries) > self.capacity:
-                    self._entries.popitem(last=False)
+                self._nbytes += self._size(value)
+                while self._is_over():
+                    _, dropped = self._entries.popitem(last=False)
+                    self._nbytes -= self._size(dropped)
                     self._evictions += 1
             return value
+
+    def _is_over(self) -> bool:
+        count = len(self._entries)
+        too_large = self.max_bytes is not None and self._nbytes > self.max_bytes
+        return count > self.capacity or (too_large and count > 1)
 
     def find(self, key: Hashable) -> Value | None:
         """The entry of `key` as it is at hand: None if there is none, and its age stays."""
@@ -100,6 +122,11 @@ class BoundedCache(Generic[Value]):
         """Count a hit of an owner who had the entry at hand."""
         self._hits += 1
 
+    @property
+    def evictions(self) -> int:
+        """How many entries have been dropped for want of room."""
+        return self._evictions
+
     def entries(self) -> list[Value]:
         """What is kept now, least recently used first."""
         with self._lock:
@@ -109,13 +136,19 @@ class BoundedCache(Generic[Value]):
         """Drop every entry and start counting anew."""
         with self._lock:
             self._entries.clear()
+            self._nbytes = 0
             self._hits = self._misses = self._evictions = 0
 
     def stats(self) -> CacheStats:
-        """Hits, misses, evictions, entries, capacity."""
+        """Hits, misses, evictions, entries, capacity, bytes."""
         with self._lock:
             return CacheStats(
-                self._hits, self._misses, self._evictions, len(self._entries), self.capacity
+                self._hits,
+                self._misses,
+                self._evictions,
+                len(self._entries),
+                self.capacity,
+                self._nbytes,
             )
 
     def __len__(self) -> int:

@@ -83,7 +83,7 @@ def _expanded(
     builder = GraphBuilder(graph)
     builder.source = source
     specs = [graph.types[value] for value in inputs]
-    before = len(graph.nodes)
+    before = len(graph)
     dtypes, shapes = [spec.dtype for spec in specs], [spec.shape for spec in specs]
     place = str(source or "")
     try:
@@ -113,10 +113,10 @@ def _expanded(
             f"({', '.join(map(str, types))}), infer_output_meta declares "
             f"({', '.join(map(str, declared))})"
         ).at(place)
-    for node in graph.nodes[before:]:
-        if isinstance(node.op, Extension):
+    for written in graph.instructions[before:]:
+        if isinstance(written.op, Extension):
             raise ExtensionLoweringError(
-                f"extension: {op.family_id}: lower_to_standard_ops wrote {node.op.family_id}, which "
+                f"extension: {op.family_id}: lower_to_standard_ops wrote {written.op.family_id}, which "
                 "is no standard op"
             ).at(place)
     return outputs

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from tenferro.ops.source import Constant
-from tenferro.program.program import GraphProgram, Instruction
+from tenferro.program.instructions import renumber
+from tenferro.program.program import GraphProgram
 from tenferro.types import flatten, unflatten
 
 __all__ = ["hoist_constants"]
@@ -24,36 +25,24 @@ def hoist_constants(program: GraphProgram, above: int) -> tuple[GraphProgram, di
     array([1., 2., 3.])
     """
     arrays: dict[str, Any] = {}
-    hoisted: list[int] = []
+    hoisted: dict[int, None] = {}
     for instruction in program.instructions:
         op = instruction.op
         if isinstance(op, Constant) and op.array.nbytes > above:
             arrays[f"constant{len(arrays)}"] = op.array
-            hoisted.append(instruction.outputs[0])
+            hoisted[instruction.outputs[0]] = None
     if not hoisted:
         return program, {}
-    first = len(program.input_slots)
-    order = [*program.input_slots, *hoisted]
-    taken = set(hoisted)
-    order += [slot for slot in range(first, program.n_slots) if slot not in taken]
-    new = {slot: number for number, slot in enumerate(order)}
-    arguments: Any = unflatten(program.in_tree, range(first))
+    inputs = (*program.input_slots, *hoisted)
+    rest = [i for i in program.instructions if i.outputs[0] not in hoisted]
+    instructions, slots, output_slots = renumber(rest, inputs, program.output_slots)
+    arguments: Any = unflatten(program.in_tree, program.input_slots)
     return replace(
         program,
-        instructions=tuple(
-            Instruction(
-                i.op,
-                tuple([new[slot] for slot in i.inputs]),
-                tuple([new[slot] for slot in i.outputs]),
-                i.last_use,
-                i.source,
-            )
-            for i in program.instructions
-            if i.outputs[0] not in taken
-        ),
-        types=tuple([program.types[slot] for slot in order]),
-        input_slots=tuple(range(first + len(hoisted))),
-        output_slots=tuple([new[slot] for slot in program.output_slots]),
+        instructions=instructions,
+        types=tuple([program.types[slot] for slot in slots]),
+        input_slots=tuple(range(len(inputs))),
+        output_slots=output_slots,
         in_tree=flatten((*arguments, arrays))[1],
         input_names=(*program.input_names, *arrays),
     ), arrays

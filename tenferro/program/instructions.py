@@ -1,139 +1,226 @@
-"""From a graph to instructions: the part that some outputs need, over numbered slots.
+"""Lists of instructions: which of them are needed, in new numbers, and written into a graph again.
 
-A sweep backward finds the nodes that are needed, and meets the last reader of each value first; a sweep
-forward numbers what they make.
+Every list is in topological order: a value is written before it is read, and written once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, MutableMapping, Sequence
+from typing import Any
 
 from tenferro.errors import InvalidConfigError
-from tenferro.graph import Graph, Mark, Node, Opaque, SourceLine
-from tenferro.ops import StdTensorOp
+from tenferro.graph import Graph, Instruction, Mark, Opaque, SourceLine
 from tenferro.ops.control import ControlOp
-from tenferro.types import TensorSpec
 
-__all__ = ["Instruction", "instructions_of"]
+__all__ = [
+    "copy_into",
+    "instructions_of",
+    "makers",
+    "needed",
+    "pruned",
+    "readers",
+    "renumber",
+    "without_marks",
+]
+
+Narrow = Callable[[Instruction, Collection[int]], Instruction]
+Rule = Callable[[Any, tuple[int, ...], "SourceLine | None"], "tuple[int, ...] | None"]
+
+_new: Any = tuple.__new__  # because `Instruction(..)` takes longer, and there are many
 
 
-class Instruction(NamedTuple):
-    """One op over slots; each slot is written once.
+def needed(
+    instructions: Sequence[Instruction | None],
+    outputs: Iterable[int],
+    *,
+    given: Collection[int] = (),
+    start: int = 0,
+    narrow: Narrow | None = None,
+) -> dict[int, Instruction]:
+    """The instructions from number `start` on that `outputs` need, in order, by their numbers.
 
-    `last_use[i]` says that no later instruction reads input i and that it is no output.
+    Args:
+        given: values that are there, whatever makes them.
+        narrow: the instruction as far as it is needed, from it and the values that are wanted.
+
+    One sweep backward.
+
+    >>> add = [Instruction("f", (0,), (1,)), Instruction("g", (0,), (2,)), Instruction("h", (1,), (3,))]
+    >>> list(needed(add, [3]))
+    [0, 2]
     """
+    given = frozenset(given)
+    wanted = set(outputs) - given
+    kept: list[tuple[int, Instruction]] = []
+    for index in range(len(instructions) - 1, start - 1, -1):
+        instruction = instructions[index]
+        if instruction is None or wanted.isdisjoint(instruction.outputs):
+            continue
+        if narrow is not None:
+            instruction = narrow(instruction, wanted)
+        kept.append((index, instruction))
+        if given.isdisjoint(instruction.inputs):
+            wanted.update(instruction.inputs)
+        else:
+            wanted.update([value for value in instruction.inputs if value not in given])
+    kept.reverse()
+    return dict(kept)
 
-    op: StdTensorOp
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    last_use: tuple[bool, ...]
-    source: SourceLine | None = None
+
+def pruned(instruction: Instruction, wanted: Collection[int]) -> Instruction:
+    """A loop or a choice that makes only what is wanted of its outputs; any other instruction as it is."""
+    op, inputs, outputs, last_use, source = instruction
+    if not isinstance(op, ControlOp):
+        return instruction
+    op, kept_inputs, kept_outputs = op.pruned([value in wanted for value in outputs])
+    return Instruction(
+        op,
+        tuple([inputs[position] for position in kept_inputs]),
+        tuple([outputs[position] for position in kept_outputs]),
+        last_use,
+        source,
+    )
 
 
-Needed = tuple[StdTensorOp, tuple[int, ...], tuple[int, ...], tuple[bool, ...], int]
-"""Op, inputs, outputs and last uses of a node that is needed, and its number."""
+def renumber(
+    instructions: Iterable[Instruction], inputs: Sequence[int], outputs: Sequence[int]
+) -> tuple[tuple[Instruction, ...], list[int], tuple[int, ...]]:
+    """The instructions over slots, the former value of each slot, and the slots of the outputs.
+
+    Slots 0 .. n-1 are the inputs, whatever makes them; last uses are told anew.
+
+    Raises:
+        KeyError: a value, which an instruction or an output needs and nothing makes.
+
+    >>> code, values, slots = renumber([Instruction("f", (7, 5), (9,))], [5, 7], [9])
+    >>> code[0].inputs, code[0].outputs, values, slots
+    ((1, 0), (2,), [5, 7, 9], (2,))
+    """
+    instructions = list(instructions)
+    read = set(outputs)
+    last_uses: list[tuple[bool, ...]] = []
+    for instruction in reversed(instructions):
+        operands = instruction.inputs
+        last_uses.append(tuple([value not in read for value in operands]))
+        read.update(operands)
+    values = list(inputs)
+    slot_of = {value: slot for slot, value in enumerate(values)}
+    code: list[Instruction] = []
+    for (op, operands, results, _, source), last_use in zip(
+        instructions, reversed(last_uses), strict=True
+    ):
+        slots = tuple(map(slot_of.__getitem__, operands))
+        first = len(values)
+        values += results
+        # What an input stands for stays the input, though something makes it too.
+        for slot, value in enumerate(results, first):
+            slot_of.setdefault(value, slot)
+        code.append(
+            _new(Instruction, (op, slots, tuple(range(first, len(values))), last_use, source))
+        )
+    return tuple(code), values, tuple([slot_of[value] for value in outputs])
+
+
+def copy_into(
+    graph: Graph,
+    instructions: Iterable[Instruction],
+    values: MutableMapping[int, int] | list[int],
+    rule: Rule | None = None,
+    source: SourceLine | None = None,
+) -> None:
+    """Write instructions into a graph, marks and all.
+
+    Args:
+        values: the value that stands for each input; what the instructions make is added.
+        rule: gives the values in place of an op's outputs, or None to copy the op.
+        source: the line of instructions that have none.
+
+    Raises:
+        TenferroError: what the op's rule refuses.
+    """
+    for op, operands, results, _, line in instructions:
+        inputs = tuple([values[value] for value in operands])
+        line = line or source
+        outputs = None if rule is None else rule(op, inputs, line)
+        if outputs is None:
+            outputs = graph.add(op, inputs, line)
+        for result, value in zip(results, outputs, strict=True):
+            values[result] = value
+
+
+def makers(instructions: Iterable[Instruction]) -> dict[int, Instruction]:
+    """For each value that an instruction makes, the instruction."""
+    return {value: instruction for instruction in instructions for value in instruction.outputs}
+
+
+def readers(instructions: Iterable[Instruction]) -> dict[int, list[Instruction]]:
+    """For each value that an instruction reads, the instructions that do, each once."""
+    reading: dict[int, list[Instruction]] = {}
+    for instruction in instructions:
+        for value in dict.fromkeys(instruction.inputs):
+            reading.setdefault(value, []).append(instruction)
+    return reading
+
+
+def without_marks(
+    graph: Graph, inputs: Sequence[int], outputs: Sequence[int]
+) -> tuple[list[Instruction | None], list[int]]:
+    """The instructions as if old names had been used, and the outputs.
+
+    None stands for marks, and for what two names of one value had been used for and is one instruction
+    once the names are gone.
+    """
+    same = list(range(len(graph.types)))
+    given = set(inputs)
+    renamed: dict[Any, tuple[int, ...]] = {}
+    instructions: list[Instruction | None] = []
+    for instruction in graph.instructions:
+        op, operands, results, _, _ = instruction
+        resolved = tuple(map(same.__getitem__, operands))
+        if isinstance(op, Mark):
+            instructions.append(None)
+            for position, value in zip(op.takes, results, strict=True):
+                if value not in given:
+                    same[value] = resolved[position]
+        elif results and same[results[0]] != results[0]:
+            instructions.append(None)
+        elif resolved == operands:
+            instructions.append(instruction)
+        elif isinstance(op, Opaque) or not given.isdisjoint(results):
+            instructions.append(instruction._replace(inputs=resolved))
+        else:
+            twin = graph.find(op, resolved)
+            if twin is None or not given.isdisjoint(twin):
+                twin = renamed.setdefault((op.token, resolved), results)
+            first, second = sorted([results, tuple(map(same.__getitem__, twin))])
+            instructions.append(instruction._replace(inputs=resolved) if first == results else None)
+            for value, known in zip(second, first, strict=False):
+                same[value] = known
+    return instructions, [same[value] for value in outputs]
 
 
 def instructions_of(
     graph: Graph, inputs: Sequence[int], outputs: Sequence[int]
-) -> tuple[tuple[Instruction, ...], tuple[TensorSpec, ...], tuple[int, ...]]:
-    """The instructions that make `outputs` of `inputs`, the types of slots, and the slots of the outputs.
-
-    Slots 0 .. n-1 are the inputs, whatever makes them in the graph.
+) -> tuple[tuple[Instruction, ...], list[int], tuple[int, ...]]:
+    """What a program of these outputs is made of, marks resolved: as `renumber` gives it.
 
     Raises:
         InvalidConfigError: something needs a value that is neither an input nor made.
         ADRuleUnsupportedError: something needs a map that only its transpose can compute.
     """
-    nodes: Sequence[Node | None] = graph.nodes
+    code: Sequence[Instruction | None] = graph.instructions
     if graph.marked:
-        nodes, outputs = _without_marks(graph, inputs, outputs)
-    types, sources = graph.types, graph.sources
-    slot_of = [-1] * len(types)
-    for slot, value in enumerate(inputs):
-        slot_of[value] = slot
-    found = [types[value] for value in inputs]
-    instructions: list[Instruction] = []
-    new: Any = tuple.__new__  # because `Instruction(..)` takes longer, and there are many
-    for op, taken, made, last_use, index in reversed(_needed(nodes, len(types), inputs, outputs)):
-        slots = tuple(map(slot_of.__getitem__, taken))
-        if -1 in slots:
-            missing = types[taken[slots.index(-1)]]
-            raise InvalidConfigError(
-                f"{op.name} needs a value of type {missing} which is no input of the program"
-            )
-        source = sources[index]
-        if graph.marked and isinstance(op, Opaque):
-            raise op.refuse().at(str(source or ""))
-        given = tuple(range(len(found), len(found) + len(made)))
-        for value in made:
-            slot_of[value] = len(found)
-            found.append(types[value])
-        instructions.append(new(Instruction, (op, slots, given, last_use, source)))
-    return tuple(instructions), tuple(found), tuple([slot_of[value] for value in outputs])
-
-
-def _needed(
-    nodes: Sequence[Node | None], count: int, inputs: Sequence[int], outputs: Sequence[int]
-) -> list[Needed]:
-    """The nodes that the outputs need, last one first."""
-    unread = [True] * count
-    for value in outputs:
-        unread[value] = False
-    given = set(inputs)
-    needed: list[Needed] = []
-    for index in range(len(nodes) - 1, -1, -1):
-        node = nodes[index]
-        if node is None:
-            continue
-        op, taken, made = node
-        for value in made:
-            if not unread[value] and value not in given:
-                break
-        else:
-            continue
-        if isinstance(op, ControlOp):
-            read = [not unread[value] and value not in given for value in made]
-            op, inner, outer = op.pruned(read)
-            taken, made = tuple([taken[i] for i in inner]), tuple([made[i] for i in outer])
-        last_use = tuple(map(unread.__getitem__, taken))
-        for value in taken:
-            unread[value] = False
-        needed.append((op, taken, made, last_use, index))  # pyright: ignore[reportArgumentType]  # because no mark is left
-    return needed
-
-
-def _without_marks(
-    graph: Graph, inputs: Sequence[int], outputs: Sequence[int]
-) -> tuple[list[Node | None], list[int]]:
-    """The nodes as if old names had been used, and the outputs; None for marks, and for what two names of
-    one value had been used for and is one node once the names are gone.
-    """
-    same = list(range(len(graph.types)))
-    given = set(inputs)
-    renamed: dict[Any, tuple[int, ...]] = {}
-    nodes: list[Node | None] = []
-    for node in graph.nodes:
-        op, taken, made = node
-        resolved = tuple(map(same.__getitem__, taken))
-        if isinstance(op, Mark):
-            nodes.append(None)
-            for position, value in zip(op.takes, made, strict=True):
-                if value not in given:
-                    same[value] = resolved[position]
-        elif made and same[made[0]] != made[0]:
-            nodes.append(None)
-        elif resolved == taken:
-            nodes.append(node)
-        elif isinstance(op, Opaque) or not given.isdisjoint(made):
-            nodes.append(Node(op, resolved, made))
-        else:
-            twin = graph.find(op, resolved)
-            if twin is None or not given.isdisjoint(twin):
-                twin = renamed.setdefault((op.token, resolved), made)
-            first, second = sorted([made, tuple(map(same.__getitem__, twin))])
-            nodes.append(Node(op, resolved, made) if first == made else None)
-            for value, known in zip(second, first, strict=False):
-                same[value] = known
-    return nodes, [same[value] for value in outputs]
+        code, outputs = without_marks(graph, inputs, outputs)
+    part = needed(code, outputs, given=inputs, narrow=pruned).values()
+    if graph.marked:
+        for instruction in part:
+            if isinstance(instruction.op, Opaque):
+                raise instruction.op.refuse().at(str(instruction.source or ""))
+    try:
+        return renumber(part, inputs, outputs)
+    except KeyError as error:
+        value = error.args[0]
+        reader = next((i.op.name for i in part if value in i.inputs), "an output")
+        raise InvalidConfigError(
+            f"{reader} needs a value of type {graph.types[value]} which is no input of the program"
+        ) from None

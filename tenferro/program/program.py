@@ -12,12 +12,13 @@ import numpy as np
 from tenferro.collector import without_collections
 from tenferro.dims import Guard, GuardLog, SymDim, is_exact
 from tenferro.errors import ArityError, DTypeError, NonStaticShapeError
-from tenferro.graph import Graph, SourceLine
+from tenferro.graph import Graph, Instruction, SourceLine
+from tenferro.ops import StdTensorOp
 from tenferro.ops.control import ControlOp
 from tenferro.ops.extension import Extension
 from tenferro.ops.source import Constant
 from tenferro.program.arguments import bind_symbols, check_arguments, check_leaves
-from tenferro.program.instructions import Instruction, instructions_of
+from tenferro.program.instructions import copy_into, instructions_of
 from tenferro.program.native import native_executor, native_run
 from tenferro.table import wrapped
 from tenferro.tracebacks import end_at_the_caller, public
@@ -27,24 +28,7 @@ if TYPE_CHECKING:
     from tenferro.program.memory_plan import MemoryPlan
     from tenferro.program.profile import Profile
 
-__all__ = ["GraphProgram", "Instruction", "LoweringView"]
-
-
-@dataclass(frozen=True, slots=True)
-class LoweringView:
-    """The immutable metadata that a peer lowers: no kernels, no graph."""
-
-    name: str
-    instructions: tuple[Instruction, ...]
-    types: tuple[TensorSpec, ...]
-    input_slots: tuple[int, ...]
-    output_slots: tuple[int, ...]
-    input_names: tuple[str, ...]
-    output_names: tuple[str, ...]
-    guards: tuple[Guard, ...]
-
-    def __repr__(self) -> str:
-        return f"<LoweringView of {self.name}: {len(self.instructions)} instructions>"
+__all__ = ["GraphProgram", "flat_tree"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,15 +68,15 @@ class GraphProgram:
     ) -> GraphProgram:
         """The part of the graph that `outputs` need, renumbered; what nothing needs is dropped."""
         inputs = tuple(graph.inputs if inputs is None else inputs)
-        instructions, types, output_slots = instructions_of(graph, inputs, outputs)
+        instructions, values, output_slots = instructions_of(graph, inputs, outputs)
         return cls(
             name=name,
             instructions=instructions,
-            types=types,
+            types=tuple([graph.types[value] for value in values]),
             input_slots=tuple(range(len(inputs))),
             output_slots=output_slots,
-            in_tree=_flat_tree(len(inputs)) if in_tree is None else in_tree,
-            out_tree=_flat_tree(len(outputs)) if out_tree is None else out_tree,
+            in_tree=flat_tree(len(inputs)) if in_tree is None else in_tree,
+            out_tree=flat_tree(len(outputs)) if out_tree is None else out_tree,
             input_names=_names("x", len(inputs), input_names),
             output_names=_names("y", len(outputs), output_names),
             guards=tuple(graph.guards.guards if guards is None else guards),
@@ -224,32 +208,19 @@ class GraphProgram:
                 raise NonStaticShapeError(f"{name}: shape {shape} is not concrete")
         return self.specialize(self.bind(shapes))
 
-    def lowering_view(self) -> LoweringView:
-        """What a peer may see: the program as traced, before any native pass."""
-        return LoweringView(
-            name=self.name,
-            instructions=self.instructions,
-            types=self.types,
-            input_slots=self.input_slots,
-            output_slots=self.output_slots,
-            input_names=self.input_names,
-            output_names=self.output_names,
-            guards=self.guards,
-        )
+    def lowering_view(self) -> GraphProgram:
+        """What a peer may see: the program as traced, before any native pass, which is the program itself.
+
+        Source: seed 002, section II.
+        """
+        return self
 
     def to_graph(self) -> tuple[Graph, list[int]]:
         """A new graph holding this program, and the value of each slot in it."""
         graph = Graph()
         values = [graph.add_input(spec) for spec in self.input_specs]
         values += [-1] * (self.n_slots - len(values))
-        for instruction in self.instructions:
-            made = graph.add(
-                instruction.op,
-                tuple(values[slot] for slot in instruction.inputs),
-                instruction.source,
-            )
-            for slot, value in zip(instruction.outputs, made, strict=True):
-                values[slot] = value
+        copy_into(graph, self.instructions, values)
         return graph, values
 
     @cached_property
@@ -263,15 +234,52 @@ class GraphProgram:
 
         digest = hashlib.sha256(f"{self.input_specs}{self.output_slots}{self.guards}".encode())
         digest.update(f"{self.in_tree}{self.out_tree}".encode())
-        for instruction in self.instructions:
-            op = instruction.op
-            text = op.written() if isinstance(op, Extension) else repr(op)
-            digest.update(f"{text}{instruction.inputs}{instruction.outputs}".encode())
-            if isinstance(op, Constant):
-                digest.update(op.data)
-            elif isinstance(op, ControlOp):
-                digest.update("".join([part.fingerprint for part in op.parts]).encode())
+        texts: dict[Any, str] = {}
+        for op, inputs, outputs, _, _ in self.instructions:
+            text = texts.get(op.token)
+            if text is None:
+                text = texts[op.token] = _text_of(op)
+            digest.update(f"{text}{inputs}{outputs}".encode())
         return digest.hexdigest()
+
+    @cached_property
+    def identity(self) -> tuple[Any, ...]:
+        """What a compiled program is kept by in this process: the fingerprint; names and lines, which errors
+        tell; and the classes of extension ops, because another class may have an old one's name.
+        """
+        import hashlib  # as above
+
+        told = [self.name, self.input_names, self.output_names]
+        lines = [i.source for i in self.instructions]
+        text = f"{self.fingerprint}{told}{lines}"
+        ops = [i.op for i in self.instructions if isinstance(i.op, Extension | ControlOp)]
+        inner = [
+            type(op.op)
+            if isinstance(op, Extension)
+            else tuple([part.identity for part in op.parts])
+            for op in ops
+        ]
+        return hashlib.sha256(text.encode()).digest(), *inner
+
+    @cached_property
+    def constant_bytes(self) -> int:
+        """Bytes of its constants, in loops and branches too."""
+        return sum(
+            memoryview(i.op.data).nbytes
+            if isinstance(i.op, Constant)
+            else sum([part.constant_bytes for part in i.op.parts])
+            for i in self.instructions
+            if isinstance(i.op, Constant | ControlOp)
+        )
+
+    def __eq__(self, other: object) -> bool:
+        """Whether they compute the same: by their fingerprints."""
+        if self is other:
+            return True
+        return type(self) is type(other) and self.fingerprint == other.fingerprint  # pyright: ignore[reportAttributeAccessIssue]  # because the types are equal
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
 
     @public
     def profile(self, *arrays: Any, runs: int = 5) -> Profile:
@@ -384,6 +392,17 @@ class GraphProgram:
         )
 
 
+def _text_of(op: StdTensorOp) -> str:
+    """All that identifies an op."""
+    if isinstance(op, Extension):
+        return op.written()
+    if isinstance(op, Constant):
+        return f"{op!r}{op.digest.hex()}"
+    if isinstance(op, ControlOp):
+        return f"{op!r}{[part.fingerprint for part in op.parts]}"
+    return repr(op)
+
+
 def _short(source: SourceLine) -> str:
     place = f"{source.file.rpartition('/')[2]}:{source.line}"
     return f"{place}, derivative of {source.derivative_of}" if source.derivative_of else place
@@ -410,9 +429,8 @@ def _bind_bound(extent: Any, bindings: Mapping[Any, int]) -> Any:
     return type(extent)(dim.evaluate(bindings)) if isinstance(dim, SymDim) else extent
 
 
-def _flat_tree(count: int) -> TreeDef:
-    from tenferro.types import flatten
-
+def flat_tree(count: int) -> TreeDef:
+    """The tree of so many leaves in a tuple."""
     return flatten(tuple(range(count)))[1]
 
 

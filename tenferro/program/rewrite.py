@@ -6,12 +6,14 @@ stands; where no rule has anything to say, the program is the result.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from tenferro.graph import Graph, Node, SourceLine
+from tenferro.graph import Graph, Instruction, SourceLine
 from tenferro.ops import StdTensorOp
+from tenferro.program.instructions import copy_into, makers
 from tenferro.types import TensorSpec
 
 if TYPE_CHECKING:
@@ -23,29 +25,27 @@ Values = tuple[int, ...]
 
 
 class Producers:
-    """What a rule sees: the arena it writes into, and which node made a value."""
+    """What a rule sees: the arena it writes into, and which instruction made a value."""
 
     def __init__(self, graph: Any) -> None:
         self.graph = graph
-        self._made: dict[int, Node] = {}
+        self._makers: dict[int, Instruction] = {}
         self._seen = 0
 
-    def node(self, value: int) -> Node | None:
-        """The node that made `value`; None for an input."""
-        found = self._made.get(value)
-        nodes = self.graph.nodes
-        if found is None and self._seen < len(nodes):
-            for node in nodes[self._seen :]:
-                for output in node.outputs:
-                    self._made[output] = node
-            self._seen = len(nodes)
-            found = self._made.get(value)
-        return found
+    def maker(self, value: int) -> Instruction | None:
+        """The instruction that made `value`; None for an input."""
+        instruction = self._makers.get(value)
+        instructions = self.graph.instructions
+        if instruction is None and self._seen < len(instructions):
+            self._makers.update(makers(instructions[self._seen :]))
+            self._seen = len(instructions)
+            instruction = self._makers.get(value)
+        return instruction
 
-    def of(self, value: int, card: type[StdTensorOp]) -> Node | None:
-        """The node that made `value`, if it is of that card."""
-        node = self.node(value)
-        return node if node is not None and type(node.op) is card else None
+    def of(self, value: int, card: type[StdTensorOp]) -> Instruction | None:
+        """The instruction that made `value`, if it is of that card."""
+        instruction = self.maker(value)
+        return instruction if instruction is not None and type(instruction.op) is card else None
 
 
 Rule = Callable[[Producers, Any, Values, SourceLine | None], Values | None]
@@ -80,13 +80,8 @@ def emit_again(program: GraphProgram, rule: Rule, start: int = 0) -> GraphProgra
     known = Producers(graph)
     values = [graph.add_input(spec) for spec in program.input_specs]
     values += [-1] * (program.n_slots - len(values))
-    for index, (op, taken, outputs, _, source) in enumerate(program.instructions):
-        inputs = tuple(map(values.__getitem__, taken))
-        made = rule(known, op, inputs, source) if index >= start else None
-        if made is None:
-            made = graph.add(op, inputs, source)
-        for slot, value in zip(outputs, made, strict=True):
-            values[slot] = value
+    copy_into(graph, program.instructions[:start], values)
+    copy_into(graph, program.instructions[start:], values, functools.partial(rule, known))
     return type(program).from_graph(
         graph,
         [values[slot] for slot in program.output_slots],
@@ -119,7 +114,7 @@ class _Reading:
     """A program in place of the arena, for rules to read."""
 
     types: tuple[TensorSpec, ...]
-    nodes: Sequence[Any]
+    instructions: Sequence[Any]
 
     def add(self, op: StdTensorOp, inputs: Values, source: SourceLine | None = None) -> NoReturn:
         """A rule that writes has something to change."""

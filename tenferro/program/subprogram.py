@@ -7,17 +7,20 @@ differentiation reads, so that a derivative of the user's own or a checkpoint ho
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
+from typing import Any
 
-from tenferro.dims import Guard
 from tenferro.errors import InvalidConfigError, UnsupportedError
 from tenferro.graph import Graph, Mark, Opaque, SourceLine
-from tenferro.ops import StdTensorOp
 from tenferro.ops.control import ControlOp
-from tenferro.program.program import GraphProgram
-from tenferro.types import TensorSpec
+from tenferro.program.instructions import copy_into, needed, renumber
+from tenferro.program.program import GraphProgram, flat_tree
 
 __all__ = ["Subprogram", "require_depth"]
+
+_NUMBERS = count()
 
 DEEPEST = 100
 """Loops and choices inside each other; what is made of them takes a few frames of Python's stack each."""
@@ -36,123 +39,107 @@ def require_depth(name: str, depth: int) -> None:
         )
 
 
-class Step(NamedTuple):
-    """One op or mark over numbered values; the inputs of the sub-program are the first."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Subprogram(GraphProgram):
+    """A program that may have marks. Two are equal that do the same on the same types.
 
-    op: StdTensorOp | Mark | Opaque
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    source: SourceLine | None
-
-
-class Subprogram:
-    """Steps from inputs to outputs. Two are equal that do the same steps on the same types.
+    Attributes:
+        is_plain: it has no marks, and nothing that no output needs.
 
     >>> from tenferro.ops.elementwise import Multiply
+    >>> from tenferro.types import TensorSpec
     >>> graph = Graph()
     >>> x = graph.add_input(TensorSpec.parse("f64[3]"))
     >>> square = Subprogram.of(graph, [x], graph.add(Multiply(), (x, x)))
     >>> square
-    <Subprogram f64[3] -> f64[3]: 1 steps>
+    <Subprogram f64[3] -> f64[3]: 1 instructions>
     >>> square == Subprogram.of_program(square.program)
     True
 
     Raises:
-        InvalidConfigError: it needs a value that is no input.
         UnsupportedError: more than 100 inside each other.
     """
 
-    __slots__ = ("_cuts", "_hash", "_key", "depth", "guards", "input_specs", "is_plain",
-                 "output_specs", "outputs", "steps")  # fmt: skip
+    is_plain: bool = False
 
-    def __init__(
-        self,
-        input_specs: tuple[TensorSpec, ...],
-        output_specs: tuple[TensorSpec, ...],
-        steps: tuple[Step, ...],
-        outputs: tuple[int, ...],
-        guards: tuple[Guard, ...],
-        is_plain: bool,
-    ) -> None:
-        self.input_specs = input_specs
-        self.output_specs = output_specs
-        self.steps = steps
-        self.outputs = outputs
-        self.guards = guards
-        self.is_plain = is_plain
-        parts = [part for step in steps if isinstance(step.op, ControlOp) for part in step.op.parts]
-        self.depth = 1 + max([part.depth for part in parts], default=0)
+    def __post_init__(self) -> None:
         require_depth("a sub-program", self.depth)
-        self._cuts: dict[tuple[int, ...], GraphProgram] = {}
-        named = [getattr(step.op, "key", None) or step.op for step in steps]
-        self._key = (
-            input_specs,
-            outputs,
-            tuple([(op, step.inputs) for op, step in zip(named, steps, strict=True)]),
-        )
-        self._hash = hash(self._key)
 
     @classmethod
     def of(cls, graph: Graph, inputs: Sequence[int], outputs: Sequence[int]) -> Subprogram:
-        """The part of a graph that lies between these values."""
-        given, needed = set(inputs), set(outputs)
-        kept: list[int] = []
-        for index in range(len(graph.nodes) - 1, -1, -1):
-            node = graph.nodes[index]
-            if any([value in needed and value not in given for value in node.outputs]):
-                kept.append(index)
-                needed.update(node.inputs)
-        place = {value: number for number, value in enumerate(inputs)}
-        count = len(inputs)
-        steps: list[Step] = []
+        """The part of a graph that lies between these values, marks and all.
+
+        Raises:
+            InvalidConfigError: it needs a value that is no input.
+        """
+        part = needed(graph.instructions, outputs, given=inputs)
         try:
-            for index in reversed(kept):
-                op, taken, made = graph.nodes[index]
-                numbers = tuple(range(count, count + len(made)))
-                read = tuple([place[value] for value in taken])
-                steps.append(Step(op, read, numbers, graph.sources[index]))
-                for value, number in zip(made, numbers, strict=True):
-                    place.setdefault(value, number)
-                count += len(made)
-            given_back = tuple([place[value] for value in outputs])
+            code, values, slots = renumber(part.values(), inputs, outputs)
         except KeyError as error:
             raise InvalidConfigError(
                 f"a sub-program needs a value of type {graph.types[error.args[0]]} that is none of "
                 "its inputs"
             ) from None
         return cls(
-            tuple([graph.types[value] for value in inputs]),
-            tuple([graph.types[value] for value in outputs]),
-            tuple(steps),
-            given_back,
-            tuple(graph.guards.guards),
-            False,
+            name="body",
+            instructions=code,
+            types=tuple([graph.types[value] for value in values]),
+            input_slots=tuple(range(len(inputs))),
+            output_slots=slots,
+            in_tree=flat_tree(len(inputs)),
+            out_tree=flat_tree(len(outputs)),
+            input_names=(),
+            output_names=(),
+            guards=tuple(graph.guards.guards),
         )
+
+    @classmethod
+    def since(
+        cls, graph: Graph, start: int, outputs: Sequence[int]
+    ) -> tuple[Subprogram, tuple[int, ...]]:
+        """What a graph computes from instruction `start` on, and the values it takes from before."""
+        part = needed(graph.instructions, outputs, start=start).values()
+        made = {value for instruction in part for value in instruction.outputs}
+        read = {value for instruction in part for value in instruction.inputs}
+        frontier = tuple(sorted(read.union(outputs) - made))
+        return cls.of(graph, frontier, outputs), frontier
 
     @classmethod
     def of_program(cls, program: GraphProgram) -> Subprogram:
         """What a program does, without its names and trees."""
-        steps = [
-            Step(step.op, step.inputs, step.outputs, step.source) for step in program.instructions
-        ]
-        guards = tuple(program.guards)
-        outputs = program.output_slots
-        return cls(program.input_specs, program.output_specs, tuple(steps), outputs, guards, True)
+        return cls(
+            name="body",
+            instructions=program.instructions,
+            types=program.types,
+            input_slots=program.input_slots,
+            output_slots=program.output_slots,
+            in_tree=flat_tree(len(program.input_slots)),
+            out_tree=flat_tree(len(program.output_slots)),
+            input_names=(),
+            output_names=(),
+            guards=program.guards,
+            is_plain=True,
+        )
+
+    @cached_property
+    def depth(self) -> int:
+        """How many sub-programs lie inside each other, itself among them."""
+        ops = [i.op for i in self.instructions if isinstance(i.op, ControlOp)]
+        return 1 + max([part.depth for op in ops for part in op.parts], default=0)
 
     # ---- writing it down ---------------------------------------------------------------------
 
-    def emit(self, graph: Graph, inputs: Sequence[int]) -> list[int]:
-        """Its outputs on these values, marks and all, written into a graph."""
-        place: dict[int, int] = dict(enumerate(inputs))
-        for step in self.steps:
-            taken = tuple([place[number] for number in step.inputs])
-            made = (
-                graph.add_mark(step.op, taken, step.source)
-                if isinstance(step.op, Mark | Opaque)
-                else graph.add(step.op, taken, step.source)
-            )
-            place.update(zip(step.outputs, made, strict=True))
-        return [place[number] for number in self.outputs]
+    def emit(
+        self, graph: Graph, inputs: Sequence[int], source: SourceLine | None = None
+    ) -> list[int]:
+        """Its outputs on these values, marks and all, written into a graph.
+
+        Args:
+            source: the line of instructions that have none.
+        """
+        values: dict[int, int] = dict(enumerate(inputs))
+        copy_into(graph, self.instructions, values, source=source)
+        return [values[slot] for slot in self.output_slots]
 
     @property
     def program(self) -> GraphProgram:
@@ -161,7 +148,11 @@ class Subprogram:
         Raises:
             ADRuleUnsupportedError: a linear map of which only the transpose is known.
         """
-        return self._cut(tuple(range(len(self.outputs))))
+        return self._cut(tuple(range(len(self.output_slots))))
+
+    @cached_property
+    def _cuts(self) -> dict[tuple[int, ...], GraphProgram]:
+        return {}
 
     def _cut(self, kept: tuple[int, ...]) -> GraphProgram:
         """The program of some of the outputs."""
@@ -186,15 +177,19 @@ class Subprogram:
 
     def restricted(self, inputs: Sequence[int], outputs: Sequence[int]) -> Subprogram:
         """Some of the outputs, as a function of those inputs that they depend on, without marks."""
-        everything = list(range(len(self.input_specs))), list(range(len(self.outputs)))
+        everything = list(self.input_slots), list(range(len(self.output_slots)))
         if self.is_plain and (list(inputs), list(outputs)) == everything:
             return self
         program = self._cut(tuple(outputs))
         graph, values = program.to_graph()
-        taken = [values[slot] for slot in inputs]
-        given = [values[slot] for slot in program.output_slots]
         return Subprogram.of_program(
-            GraphProgram.from_graph(graph, given, inputs=taken, name="body", guards=self.guards)
+            GraphProgram.from_graph(
+                graph,
+                [values[slot] for slot in program.output_slots],
+                inputs=[values[slot] for slot in inputs],
+                name="body",
+                guards=self.guards,
+            )
         )
 
     def specialize(self, bindings: Mapping[Any, int]) -> Subprogram:
@@ -206,6 +201,15 @@ class Subprogram:
 
     # ---- identity ------------------------------------------------------------------------------
 
+    @cached_property
+    def _key(self) -> Any:
+        steps = [(getattr(i.op, "key", None) or i.op, i.inputs) for i in self.instructions]
+        return self.input_specs, self.output_slots, tuple(steps)
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self._key)
+
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
@@ -216,12 +220,18 @@ class Subprogram:
     def __hash__(self) -> int:
         return self._hash
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """A digest of the meaning, equal in every process."""
         return self.program.fingerprint
 
+    @cached_property
+    def identity(self) -> tuple[Any, ...]:
+        """As a program's; with marks, whose rules cannot be written down, its own."""
+        has_marks = any([isinstance(i.op, Mark | Opaque) for i in self.instructions])
+        return (*self.program.identity, next(_NUMBERS)) if has_marks else self.program.identity
+
     def __repr__(self) -> str:
         takes = ", ".join(map(str, self.input_specs))
         gives = ", ".join(map(str, self.output_specs))
-        return f"<Subprogram {takes} -> {gives}: {len(self.steps)} steps>"
+        return f"<Subprogram {takes} -> {gives}: {len(self.instructions)} instructions>"

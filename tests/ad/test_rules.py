@@ -235,11 +235,11 @@ def in_double(op: Any) -> Any:
                   if s.dtype.is_inexact else builder.input(s.shape, s.dtype)
                   for s in part.input_specs]  # fmt: skip
         inputs = list(values)
-        for step in part.steps:
+        for step in part.instructions:
             held = isinstance(step.op, source.Constant) and step.op.dtype.is_inexact
             inner = source.Constant.of(doubled(step.op.array)) if held else step.op
             values += builder.emit_all(inner, *[values[i] for i in step.inputs])
-        parts.append(Subprogram.of(builder.graph, inputs, [values[i] for i in part.outputs]))
+        parts.append(Subprogram.of(builder.graph, inputs, [values[i] for i in part.output_slots]))
     return op.with_parts(*parts)
 
 

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tenferro.exec.kernels.buffered import INTO_A_BUFFER
+from tenferro.exec.kernels import KERNELS
 from tenferro.exec.kernels.elementwise import CASTS
 from tenferro.types import DType
 
+INTO_A_BUFFER = {f: into for kernel in KERNELS.values() for f, into in kernel.into.items()}
 RNG = np.random.default_rng(0)
 STRANGE = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.5, 1e-40]
 

@@ -1,4 +1,4 @@
-"""What the tests ran, as the file that `tenferro coverage` prints.
+"""What the tests ran, as the file that docs/coverage.md is written from.
 
 A test that checks samples asks for the fixture `ledger`, and tells it of each that passed:
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xla_peer.command_line.ledger import COLUMNS
+from tests.ledger.ledger import COLUMNS
 
 PROPERTY = "ledger"
 

@@ -9,18 +9,17 @@ from typing import Any
 
 import pytest
 
-from tenferro import errors
 from tenferro.ops import STD_OPS
 from tenferro.ops.analytic import Sin
 from tenferro.ops.contraction import DotGeneral
 from tenferro.ops.dynamic import DynamicTruncate
 from tests.conftest import Collector
+from tests.ledger.ledger import COLUMNS, Ledger, lines_of, shortened
 from tests.ledger.recording import Passes
 from tests.ledger.writing import EXTENSIONS, OPS, as_text, digest, document, exemption
 from tests.samples import SAMPLES
 from tests.samples.families import FAMILIES
 from tests.samples.sample import OpSample
-from xla_peer.command_line.ledger import COLUMNS, Ledger, lines_of, shortened
 
 PLACES = {name: place for place, name in enumerate(COLUMNS)}
 
@@ -111,13 +110,6 @@ def test_every_op_and_family_has_its_rows() -> None:
     assert not {entry.op for entry in OPS} & {entry.op for entry in EXTENSIONS}
     rows = {row.op for row in Ledger.load().rows}
     assert rows == {entry.op for entry in (*OPS, *EXTENSIONS)}
-
-
-def test_unknown_names_are_told() -> None:
-    with pytest.raises(errors.InvalidConfigError, match="no op 'Sine'; did you mean Sin"):
-        ledger_of().only(["Sine"])
-    with pytest.raises(errors.DTypeError, match=r"no dtype 'f8'; known: bool i8 .* c128"):
-        ledger_of().only(dtypes=["f8"])
 
 
 def test_runs_of_dtypes_are_short() -> None:

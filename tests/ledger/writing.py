@@ -13,10 +13,10 @@ from tenferro.ad.rules import AD_RULES
 from tenferro.ops import STD_OPS
 from tenferro.types import DType
 from tests.ad.cases import SKIPPED
+from tests.ledger.ledger import COLUMNS
 from tests.samples import SAMPLES
 from tests.samples.families import FAMILIES, FAMILY_SAMPLES, FamilySample
 from tests.samples.sample import OpSample
-from xla_peer.command_line.ledger import COLUMNS
 
 Sample = OpSample | FamilySample
 

@@ -42,7 +42,7 @@ def log(x):
 
 program = tnf.compile(loss, tnf.TensorSpec((3, 4), "f8"), tnf.TensorSpec(("n", 3), "f8"))
 """
-COMMANDS = ("run", "export", "verify", "parity", "grad", "inspect", "fuzz", "bench", "doctor", "coverage")  # fmt: skip
+COMMANDS = ("run", "export", "verify", "parity", "grad", "inspect", "fuzz", "bench", "doctor")  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -152,21 +152,6 @@ def test_bench_and_doctor() -> None:
     assert all(row["least"] <= row["median"] <= row["most"] for row in rows)
 
 
-def test_coverage_by_op_by_dtype_and_in_every_form() -> None:
-    everything = document("coverage")
-    assert len({row["op"] for row in everything["ops"]}) == len(tnf.STD_OPS)
-    assert "Cholesky" in {row["op"] for row in everything["extensions"]}
-    (row,) = document("coverage", "--op", "sin", "--dtype", "float32")["ops"]
-    assert (row["op"], row["family"], row["dtype"]) == ("Sin", "analytic", "f32")
-    assert min(row[column] for column in everything["columns"]) > 0
-    assert call("coverage", "sin") == call("coverage", "--op", "Sin")
-    assert "bf16" in call("coverage", "--op", "Sin", "--op", "Cos")
-    assert "| Sin | analytic |" in call("coverage", "--format", "markdown")
-    assert json.loads(call("coverage", "--format", "json")) == everything
-    assert "extension families" in call("coverage")
-    assert "there is no gap" in call("coverage", "--gaps", "--op", "Sin")
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -191,8 +176,6 @@ def test_coverage_by_op_by_dtype_and_in_every_form() -> None:
         (["export", "model.py:log", "f64", "-o", "x.txt"], ".mlir"),
         (["grad", "model.py:log", "3"], "no float input"),
         (["verify", "model.py"], "ends neither"),
-        (["coverage", "--op", "nothing"], "no op"),
-        (["coverage", "--dtype", "f7"], "no dtype 'f7'; known: bool"),
     ],
 )  # fmt: skip
 def test_misuse_is_told_and_ends_with_two(words: list[str], said: str, folder: Path) -> None:

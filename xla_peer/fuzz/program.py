@@ -58,5 +58,5 @@ def random_case(seed: int, number: int, most_ops: int = 12) -> Case:
 
 def _results(pool: Pool) -> list[int]:
     """What nothing else takes, so that every op counts."""
-    taken = {value for node in pool.graph.nodes for value in node.inputs}
+    taken = {value for step in pool.graph.instructions for value in step.inputs}
     return [value for value in pool.values if value not in taken] or pool.values[-1:]

@@ -9,7 +9,7 @@ import numpy as np
 
 from tenferro.errors import TenferroError
 from tenferro.graph import Graph
-from tenferro.program import GraphProgram
+from tenferro.program import GraphProgram, copy_into
 from tenferro.types import DType, TensorSpec, flatten
 from xla_peer.fuzz.program import Case
 from xla_peer.parity.divergence import prefix
@@ -67,12 +67,9 @@ def _cut(case: Case, slots: Sequence[int]) -> Case:
         parameter(slot, leaf)
     for slot, value in zip(slots, map(np.asarray, values), strict=True):
         parameter(slot, value)
-    for step in program.instructions:
-        if step.outputs[0] not in known:
-            made = graph.add(step.op, tuple([known[slot] for slot in step.inputs]), step.source)
-            known.update(zip(step.outputs, made, strict=True))
+    copy_into(graph, [i for i in program.instructions if i.outputs[0] not in known], known)
     outputs = [known[slot] for slot in program.output_slots]
-    taken = {value for node in graph.nodes for value in node.inputs} | set(outputs)
+    taken = {value for step in graph.instructions for value in step.inputs} | set(outputs)
     kept = [(v, leaf) for v, leaf in zip(inputs, leaves, strict=True) if v in taken]
     smaller = GraphProgram.from_graph(
         graph, outputs, name=program.name, inputs=[v for v, _ in kept], guards=()

@@ -18,7 +18,7 @@ from lowering import lower_to_stablehlo
 from tenferro.extension.saving import save
 from tenferro.files import replacing
 from tenferro.graph import Graph
-from tenferro.program import GraphProgram, Instruction
+from tenferro.program import GraphProgram, Instruction, copy_into, makers
 from tenferro.types import flatten
 from xla_peer.parity.comparison import OutputParity
 
@@ -147,8 +147,7 @@ def first_divergence(
 def maker(program: GraphProgram, output: OutputParity) -> Instruction | None:
     """The instruction that made an output; None for one that is an argument."""
     slot = program.output_slots[program.output_names.index(output.name)]
-    made = (step for step in program.instructions if slot in step.outputs)
-    return next(made, None)
+    return makers(program.instructions).get(slot)
 
 
 def _bisected(program: GraphProgram, leaves: Sequence[Any], compared: Compared) -> int | None:
@@ -199,8 +198,7 @@ def _alone(
     slots = list(dict.fromkeys(instruction.inputs))
     values, _ = flatten(prefix(program, slots).run(*leaves))
     graph = Graph()
-    given = {slot: graph.add_input(program.types[slot]) for slot in slots}
-    made = graph.add(
-        instruction.op, tuple([given[slot] for slot in instruction.inputs]), instruction.source
-    )
-    return GraphProgram.from_graph(graph, list(made), name=instruction.op.name), values
+    known = {slot: graph.add_input(program.types[slot]) for slot in slots}
+    copy_into(graph, [instruction], known)
+    outputs = [known[slot] for slot in instruction.outputs]
+    return GraphProgram.from_graph(graph, outputs, name=instruction.op.name), values

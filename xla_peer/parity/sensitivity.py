@@ -289,7 +289,7 @@ def _kernel(op: StdTensorOp, change: Plain) -> Kernel:
             partial(_run, body, change=change, pending=pending)
             for body, pending in zip(bodies, known, strict=True)
         ]
-        return KERNELS[type(op)].over(runs)  # pyright: ignore[reportFunctionMemberAccess]  # because all of that family are ControlKernels
+        return KERNELS[type(op)].over(runs)  # pyright: ignore[reportAttributeAccessIssue]  # because all of that family are ControlKernels
     return native_executor().kernel(op)
 
 

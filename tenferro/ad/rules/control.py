@@ -153,10 +153,10 @@ def scan_transpose(
 def _require_linear_carry(op: Scan, mask: Mask) -> None:
     """Every carry is made of what is linear; a counter beside it, say, is not."""
     linear = set(_at(mask))
-    for step in op.body.steps:
+    for step in op.body.instructions:
         if not linear.isdisjoint(step.inputs):
             linear.update(step.outputs)
-    for i, value in enumerate(op.body.outputs[: op.num_carry]):
+    for i, value in enumerate(op.body.output_slots[: op.num_carry]):
         if value not in linear and not op.body.output_specs[i].dtype.is_inexact:
             raise ADRuleUnsupportedError(
                 f"Scan: carry {i} of a linear scan is {op.body.output_specs[i]}, which is no part of "
@@ -170,7 +170,7 @@ def scan_batch(op: Scan, inputs: Values, mask: tuple[bool, ...]) -> Values:
     n, m, first = op.num_consts, op.num_carry, op.first_xs
     size = inputs[mask.index(True)].shape[0]
     carry = list(mask[n:first])
-    rest = [False] * (len(op.body.outputs) - m)
+    rest = [False] * (len(op.body.output_slots) - m)
     while True:
         within = [*mask[:n], *carry, *mask[first:]]
         found = batched(op.body, within, size, [*carry, *rest], emitter)
@@ -282,7 +282,7 @@ def cond_batch(op: Cond, inputs: Values, mask: tuple[bool, ...]) -> Values:
     emitter: GraphEmitter = inputs[0].emitter
     index, *operands = inputs
     size = inputs[mask.index(True)].shape[0]
-    everything = [True] * len(op.branches[0].outputs)
+    everything = [True] * len(op.branches[0].output_slots)
     parts = [batched(branch, mask[1:], size, everything, emitter).part for branch in op.branches]
     if not mask[0]:
         return emit_all(op.with_parts(*parts), *inputs)

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tenferro.ad import Region
 from tenferro.errors import TenferroError
 from tenferro.exec.dispatch import is_foreign
 from tenferro.exec.quiet import quietly
 from tenferro.exec.run import failure
-from tenferro.graph import Graph, Mark, Node, Opaque, SourceLine
+from tenferro.graph import Graph, Instruction, Mark, Opaque, SourceLine
 from tenferro.interruption import is_interruption
 from tenferro.ops import StdTensorOp
+from tenferro.program import GraphProgram, Subprogram
 from tenferro.types import TensorSpec
 
-__all__ = ["Bind", "Plan", "region_of_op"]
+__all__ = ["Bind", "Plan"]
 
 Bind = Callable[[StdTensorOp, tuple[TensorSpec, ...]], Callable[..., Any]]
 """Gives the kernel of an op as a function of arrays of these types."""
@@ -37,10 +36,7 @@ class Result(NamedTuple):
 
 
 class Plan:
-    """A region of a graph as a function of arrays of known types.
-
-    Args:
-        types: of all values of the graph.
+    """A part of a graph as a function of arrays of known types.
 
     Attributes:
         key: what two plans that come to the same have in common; None where that cannot be said.
@@ -50,19 +46,19 @@ class Plan:
         ADRuleUnsupportedError: a value that only a transposition has.
     """
 
-    __slots__ = ("is_foreign", "is_inexact", "key", "region", "results", "run", "types")
+    __slots__ = ("is_foreign", "is_inexact", "key", "part", "results", "run", "types")
 
-    def __init__(self, region: Region, types: Sequence[TensorSpec], bind: Bind) -> None:
-        self.region = region
-        self.key = _key_of(region)
-        self.run = _runner(region, types, bind)
-        self.types = tuple([types[value] for value in region.outputs])
+    def __init__(self, part: Subprogram, bind: Bind) -> None:
+        self.part = part
+        self.key = _key_of(part)
+        self.run = _runner(part.program, bind)
+        self.types = part.output_specs
         self.results = tuple([
             Result(position, spec if spec.is_static else None, spec.dtype.is_inexact)
             for position, spec in enumerate(self.types)
         ])  # fmt: skip
         self.is_inexact = any([result.is_inexact for result in self.results])
-        self.is_foreign = any([is_foreign(node.op) for node, _ in region.nodes])
+        self.is_foreign = any([is_foreign(i.op) for i in part.instructions])
 
     def outputs(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """What it makes of the arrays.
@@ -77,96 +73,64 @@ class Plan:
         except Exception as error:
             if is_interruption(error):
                 raise
-            op: Any = self.region.nodes[-1][0].op  # because several know which of them failed
+            op: Any = self.part.instructions[-1].op  # because several know which of them failed
             raise failure(op, self.types, error) from error
         if type(result) is np.ndarray:
             return (result,)
         return (np.asarray(result),) if len(self.types) == 1 else tuple(map(np.asarray, result))
 
     def write(self, graph: Graph, inputs: Sequence[int], source: SourceLine | None) -> list[int]:
-        """The results in a graph; the line is that of nodes that have none of their own."""
-        nodes = tuple([(node, place or source) for node, place in self.region.nodes])
-        return replace(self.region, nodes=nodes).emit(graph, inputs)
+        """The results in a graph; the line is that of instructions that have none of their own."""
+        return self.part.emit(graph, inputs, source)
 
 
-def region_of_op(op: StdTensorOp, arity: int, count: int) -> Region:
-    """One op: the operands are values from 0 on, then come the results."""
-    taken, made = tuple(range(arity)), tuple(range(arity, arity + count))
-    return Region(taken, ((Node(op, taken, made), None),), made)
-
-
-def _key_of(region: Region) -> Any:
+def _key_of(part: Subprogram) -> Any:
     named: list[Any] = []
-    for node, _ in region.nodes:
-        op = node.op.key if isinstance(node.op, Mark | Opaque) else node.op
-        if op is None:
+    for op, inputs, _, _, _ in part.instructions:
+        key = op.key if isinstance(op, Mark | Opaque) else op
+        if key is None:
             return None
-        named.append((type(op), op, node.inputs, node.outputs))
-    return (tuple(named), region.frontier, region.outputs)
+        named.append((type(op), key, inputs))
+    return (tuple(named), len(part.input_slots), part.output_slots)
 
 
-class _Step(NamedTuple):
-    """A node: its kernel, the places of what it takes, and the types of its results."""
-
-    op: StdTensorOp
-    kernel: Callable[..., Any]
-    takes: tuple[int, ...]
-    types: tuple[TensorSpec, ...]
-
-
-def _runner(region: Region, types: Sequence[TensorSpec], bind: Bind) -> Callable[..., Any]:
-    """The kernels of the nodes, one after the other; the kernel itself where there is just one."""
-    steps, gives = _steps(region, types, bind)
-    if len(steps) == 1 and (*steps[0].takes, *gives) == tuple(
-        range(len(region.frontier) + len(gives))
-    ):
-        return steps[0].kernel
-    return _in_order(steps, gives)
+def _runner(program: GraphProgram, bind: Bind) -> Callable[..., Any]:
+    """The kernels, one after the other; the kernel itself where there is just one."""
+    types = program.types
+    kernels = [bind(i.op, tuple([types[slot] for slot in i.inputs])) for i in program.instructions]
+    if len(kernels) == 1:
+        (only,) = program.instructions
+        slots = (*only.inputs, *only.outputs)
+        if slots == tuple(range(program.n_slots)) and only.outputs == program.output_slots:
+            return kernels[0]
+    return _in_order(program, kernels)
 
 
-def _steps(
-    region: Region, types: Sequence[TensorSpec], bind: Bind
-) -> tuple[list[_Step], tuple[int, ...]]:
-    """What runs, and the places of the results; places are the arguments, then what each step makes."""
-    steps: list[_Step] = []
-    place = {value: i for i, value in enumerate(region.frontier)}
-    count = len(place)
-    for node, _ in region.nodes:
-        op = node.op
-        if isinstance(op, Opaque):
-            raise op.refuse()
-        if isinstance(op, Mark):
-            renamed = [place[node.inputs[i]] for i in op.takes]
-            place.update(zip(node.outputs, renamed, strict=True))
-            continue
-        takes = tuple([place[value] for value in node.inputs])
-        made = tuple([types[value] for value in node.outputs])
-        kernel = bind(op, tuple([types[value] for value in node.inputs]))
-        steps.append(_Step(op, kernel, takes, made))
-        place.update({value: count + i for i, value in enumerate(node.outputs)})
-        count += len(made)
-    return steps, tuple([place[value] for value in region.outputs])
+def _in_order(program: GraphProgram, kernels: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
+    instructions: list[tuple[Instruction, Callable[..., Any]]] = list(
+        zip(program.instructions, kernels, strict=True)
+    )
+    output_slots = program.output_slots
 
-
-def _in_order(steps: list[_Step], gives: tuple[int, ...]) -> Callable[..., Any]:
     def run(*arrays: Any) -> Any:
         values = list(arrays)
-        for op, kernel, takes, types in steps:
+        for (op, inputs, outputs, _, _), kernel in instructions:
             try:
-                result = kernel(*[values[place] for place in takes])
+                result = kernel(*[values[slot] for slot in inputs])
             except TenferroError:
                 raise
             except Exception as error:
                 if is_interruption(error):
                     raise
-                raise failure(op, types, error) from error
+                types = [program.types[slot] for slot in outputs]
+                raise failure(op, tuple(types), error) from error
             if type(result) is np.ndarray:
                 values.append(result)
-            elif len(types) == 1:
+            elif len(outputs) == 1:
                 values.append(np.asarray(result))
             else:
                 values += map(np.asarray, result)
-        found = [values[place] for place in gives]
-        return found[0] if len(found) == 1 else found
+        results = [values[slot] for slot in output_slots]
+        return results[0] if len(results) == 1 else results
 
     return run

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tenferro.ad import AdContext, Region, region_of
-from tenferro.api.eager.plan import Plan, region_of_op
+from tenferro.ad import AdContext
+from tenferro.api.eager.plan import Plan
 from tenferro.api.eager.tape import Operand, Record, Tape
 from tenferro.api.eager.tensor import EagerTensor
 from tenferro.api.planned import NotFixedError, fixed
 from tenferro.api.promotion import convert
 from tenferro.api.tensor import TracedTensor
 from tenferro.api.tracing import tracing
-from tenferro.dims import GuardLog
 from tenferro.errors import (
     DTypeError,
     InvalidConfigError,
@@ -28,10 +28,10 @@ from tenferro.exec import GraphExecutor
 from tenferro.exec.dispatch import as_operand, spec_of
 from tenferro.exec.extensions import ExtensionRuntime
 from tenferro.exec.kernels import bound
-from tenferro.graph import GraphBuilder
+from tenferro.graph import Graph, GraphBuilder
 from tenferro.graph.source_line import CallerFinder, SourceLine
 from tenferro.ops import StdTensorOp
-from tenferro.program import BoundedCache, CacheStats
+from tenferro.program import BoundedCache, CacheStats, Subprogram
 from tenferro.tracebacks import public
 from tenferro.types import DType, TensorSpec, host_array
 
@@ -53,7 +53,7 @@ def _no_kernel(op: StdTensorOp, inputs: tuple[TensorSpec, ...]) -> Any:
     raise AssertionError(op)
 
 
-OP_BY_OP = Plan(Region((), (), ()), (), _no_kernel)
+OP_BY_OP = Plan(Subprogram.of(Graph(), (), ()), _no_kernel)
 """Stands for a call of a surface function that has no plan: its ops run one by one."""
 
 
@@ -215,20 +215,15 @@ class EagerRuntime:
             return self._noted(plan, operands, arrays, found)[0]
         return EagerTensor(self, found[0], plan.results[0].spec)
 
-    def noted(
-        self, region: Region, types: Sequence[TensorSpec], operands: Sequence[Any]
-    ) -> tuple[EagerTensor, ...]:
-        """The results of a region on operands, noted with its marks as one operation.
-
-        Args:
-            types: of all values of the region's graph.
+    def noted(self, part: Subprogram, operands: Sequence[Any]) -> tuple[EagerTensor, ...]:
+        """The results of a part of a graph on operands, noted with its marks as one operation.
 
         Raises:
             InvalidConfigError: a tensor of another runtime.
         """
         if any([type(x) is EagerTensor and x.runtime is not self for x in operands]):
             raise InvalidConfigError("operands belong to two EagerRuntimes")
-        plan = Plan(region, types, self._bind)
+        plan = Plan(part, self._bind)
         arrays = [x.array if type(x) is EagerTensor else x for x in operands]
         return self._noted(plan, operands, arrays, plan.outputs(arrays))
 
@@ -249,9 +244,12 @@ class EagerRuntime:
         ])  # fmt: skip
 
     def _plan_of_op(self, op: StdTensorOp, arrays: list[Any]) -> Plan:
-        inputs = tuple(map(spec_of, arrays))
-        types = op.infer(*inputs, guards=GuardLog())
-        return Plan(region_of_op(op, len(inputs), len(types)), (*inputs, *types), self._bind)
+        specs = list(map(spec_of, arrays))
+        op.infer(*specs)  # because a graph would tell a line, which there is none of
+        graph = Graph()
+        inputs = tuple([graph.add_input(spec) for spec in specs])
+        outputs = graph.add(op, inputs, NOWHERE)
+        return Plan(_without_lines(Subprogram.of(graph, inputs, outputs)), self._bind)
 
     def _plan_of_call(
         self, function: Callable[..., Any], given: tuple[Any, ...], options: dict[str, Any]
@@ -272,9 +270,7 @@ class EagerRuntime:
             return OP_BY_OP
         if value in graph.inputs:
             return OP_BY_OP
-        region = region_of(graph, 0, [value])
-        nodes = tuple([(node, None) for node, _ in region.nodes])
-        return Plan(Region(tuple(graph.inputs), nodes, region.outputs), graph.types, self._bind)
+        return Plan(_without_lines(Subprogram.of(graph, graph.inputs, [value])), self._bind)
 
     def _bind(self, op: StdTensorOp, inputs: tuple[TensorSpec, ...]) -> Callable[..., Any]:
         return bound(self.executor.kernel(op), op, inputs, self.executor.workers)
@@ -363,3 +359,8 @@ class EagerRuntime:
         self.executor.cache_clear()
         self._plans.clear()
         self._numbers.clear()
+
+
+def _without_lines(part: Subprogram) -> Subprogram:
+    """The part as what any line may call."""
+    return replace(part, instructions=tuple([i._replace(source=None) for i in part.instructions]))

@@ -128,7 +128,7 @@ class Tape:
         y_bar = graph.add_stand_in(graph.types[y])
         emitter = context.emitter(graph)
         dots = {found[place]: graph.add_stand_in(self.specs[place]) for place in self.variables}
-        start = len(graph.nodes)
+        start = len(graph)
         (y_dot,) = linearize(emitter, 0, [y], dots, "reverse")
         given = [] if y_dot is None else [(y_dot, y_bar)]
         bars = transpose(emitter, start, list(dots.values()), given)

@@ -1,5 +1,10 @@
 """The kernel column: what each op does to NumPy arrays."""
 
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
 from tenferro.exec.kernels import (
     analytic,
     contraction,
@@ -12,17 +17,10 @@ from tenferro.exec.kernels import (
     source,
     structural,
 )
-from tenferro.exec.kernels.buffered import INTO_A_BUFFER
 from tenferro.exec.kernels.kernel import Kernel, bound
 from tenferro.ops import ALL_OPS, Column, StdTensorOp
-from tenferro.ops import dynamic as dy
-from tenferro.ops import elementwise as el
-from tenferro.ops import indexing as ix
-from tenferro.ops import reduction as re
-from tenferro.ops import source as so
-from tenferro.ops import structural as st
 
-__all__ = ["INTO_A_BUFFER", "KERNELS", "Kernel", "bound", "may_view"]
+__all__ = ["KERNELS", "Kernel", "bound", "into_a_buffer", "is_elementwise", "may_view"]
 
 KERNELS: Column[Kernel] = Column(
     "kernel",
@@ -41,17 +39,15 @@ KERNELS: Column[Kernel] = Column(
 
 
 def may_view(op: StdTensorOp) -> bool:
-    """Whether the kernel may give a view of an operand, or memory that is not to be written.
-
-    All others give memory that is theirs alone. A reduction gives its operand where it has no axes.
-    """
-    return type(op) in _VIEWS and not (isinstance(op, re.Reduction) and op.axes)
+    """Whether the kernel may give a view of an operand, or memory that is not to be written."""
+    return KERNELS[type(op)].may_view(op)
 
 
-_VIEWS = frozenset({
-    so.Constant, so.Iota, el.Conj, el.Real, el.Imag, el.BitcastConvert,
-    st.Transpose, st.Reshape, st.BroadcastInDim, st.Slice, st.Reverse, st.ExtractDiag,
-    st.OptimizationBarrier,
-    re.ReduceSum, re.ReduceProd, re.ReduceMax, re.ReduceMin, re.ReduceAnd, re.ReduceOr,
-    ix.Gather, ix.GatherDynamicSliceSizes, ix.DynamicSlice, dy.DynamicTruncate, dy.PadToMatch,
-})  # fmt: skip
+def is_elementwise(op: StdTensorOp) -> bool:
+    """Whether each element of the result is made of the operands' elements in its place."""
+    return KERNELS[type(op)].elementwise
+
+
+def into_a_buffer(op: StdTensorOp, function: Callable[..., Any]) -> Callable[..., Any] | None:
+    """What writes into `out` what a function that the kernel bound gives; None if nothing does."""
+    return function if isinstance(function, np.ufunc) else KERNELS[type(op)].into.get(function)

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from tenferro.exec.kernels.buffered import logistic, logistic_into, rsqrt, rsqrt_into
 from tenferro.exec.kernels.elementwise import compose
-from tenferro.exec.kernels.kernel import Array, Kernel, KernelRows, OfArrays, in_float32
+from tenferro.exec.kernels.kernel import Array, Kernel, KernelRows, OfArrays, OfOp, in_float32
 from tenferro.ops.analytic import (
     Acos,
     Acosh,
@@ -43,9 +44,20 @@ from tenferro.ops.analytic import (
 __all__ = ["ROWS", "logistic", "rsqrt"]
 
 
-def low(function: Callable[..., Any], floats: Any = None) -> Kernel:
-    """A kernel that computes float16 and bfloat16 in float32; for the other floats it is this ufunc."""
-    return OfArrays(function, low=True, floats=None if floats is None else lambda: floats)
+def low(function: Callable[..., Any], floats: Any = None, into: Any = None) -> Kernel:
+    """An elementwise kernel that computes float16 and bfloat16 in float32.
+
+    Args:
+        floats: the ufunc that it is for the other floats.
+        into: the function, written into a buffer.
+    """
+    return OfArrays(
+        function,
+        low=True,
+        floats=None if floats is None else lambda: floats,
+        elementwise=True,
+        into=None if into is None else {function: into},
+    )
 
 
 def special(name: str) -> Kernel:
@@ -56,7 +68,7 @@ def special(name: str) -> Kernel:
 
         return getattr(functions, name)
 
-    return OfArrays(lambda *arrays: ufunc()(*arrays), low=True, floats=ufunc)
+    return OfArrays(lambda *arrays: ufunc()(*arrays), low=True, floats=ufunc, elementwise=True)
 
 
 def erfinv(x: Array) -> Array:
@@ -102,16 +114,6 @@ def tanh(x: Array) -> Array:
         return y
     far = np.isinf(x.real) & np.isfinite(x.imag)
     return compose(y.real, np.where(far, np.copysign(0, x.imag), y.imag)) if far.any() else y
-
-
-def rsqrt(x: Array) -> Array:
-    """One over the square root."""
-    return 1 / np.sqrt(x)
-
-
-def logistic(x: Array) -> Array:
-    """1 / (1 + e^-x); for large -x the denominator is infinite and the quotient 0, as it should be."""
-    return 1 / (1 + np.exp(-x))
 
 
 def lgamma(x: Array) -> Array:
@@ -183,13 +185,13 @@ ROWS: KernelRows = {
     Log: low(np.log),
     Log1p: low(log1p, np.log1p),
     Sqrt: low(np.sqrt),
-    Rsqrt: low(rsqrt),
+    Rsqrt: low(rsqrt, into=rsqrt_into),
     Cbrt: low(np.cbrt),
     Sin: low(np.sin),
     Cos: low(np.cos),
     Tan: low(np.tan),
     Tanh: low(tanh, np.tanh),
-    Logistic: low(logistic),
+    Logistic: low(logistic, into=logistic_into),
     Atan2: low(np.arctan2),
     Asin: low(np.arcsin),
     Acos: low(np.arccos),
@@ -204,5 +206,5 @@ ROWS: KernelRows = {
     ErfInv: low(erfinv),
     Lgamma: low(lgamma),
     Digamma: low(digamma),
-    Polygamma: polygamma,
+    Polygamma: OfOp(polygamma, elementwise=True),
 }

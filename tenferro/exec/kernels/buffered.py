@@ -1,29 +1,91 @@
-"""Functions that are no ufuncs, with the same results written into a buffer.
+"""Functions that are no ufuncs, beside those that write the same results into a buffer.
 
-They write before they have read all of their operands, so that the buffer is none of those.
+These write before they have read all of their operands, so that the buffer is none of those.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from tenferro.exec.kernels.analytic import logistic, rsqrt
-from tenferro.exec.kernels.elementwise import (
-    CASTS,
-    clamp,
-    float_power,
-    maximum,
-    minimum,
-    root_of_zeros_and_infinities,
-)
+from tenferro.exec.kernels.kernel import Array
 
-__all__ = ["INTO_A_BUFFER"]
+__all__ = [
+    "cast_into",
+    "clamp",
+    "clamp_into",
+    "float_power",
+    "float_power_into",
+    "logistic",
+    "logistic_into",
+    "maximum",
+    "maximum_into",
+    "minimum",
+    "minimum_into",
+    "rsqrt",
+    "rsqrt_into",
+    "select_into",
+]
 
 INTEGERS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 """By the bytes of an element."""
+
+
+def float_power(x: Array, y: Array) -> Array:
+    """NumPy's power, but |x|^y at zeros and -inf where y is 1/2.
+
+    There NumPy takes the square root if one exponent is for many elements, which is -0.0 and NaN.
+    """
+    result = np.power(x, y)
+    root = root_of_zeros_and_infinities(x, y)
+    return result if root is None else np.where(root, np.abs(x), result)
+
+
+def root_of_zeros_and_infinities(x: Array, y: Array) -> Array | None:
+    """Where one exponent for many elements is 1/2, and x is a zero or -inf; None if there is none."""
+    if y.size > 1 and 0 not in y.strides:
+        return None
+    each = y[tuple([slice(0, 1) if step == 0 else slice(None) for step in y.strides])]
+    half = each == 0.5
+    return half & ((x == 0) | (x == -np.inf)) if half.any() else None
+
+
+def maximum(x: Array, y: Array) -> Array:
+    """NumPy's maximum, with 0.0 above -0.0: the sum of two zeros is 0.0 unless both are -0.0."""
+    result = np.maximum(x, y)
+    if result.dtype.kind in "biu" or not (has_zeros(y) and has_zeros(x)):
+        return result
+    return np.where((x == 0) & (y == 0), x + y, result)
+
+
+def minimum(x: Array, y: Array) -> Array:
+    """NumPy's minimum, with -0.0 below 0.0."""
+    result = np.minimum(x, y)
+    if result.dtype.kind in "biu" or not (has_zeros(y) and has_zeros(x)):
+        return result
+    return np.where((x == 0) & (y == 0), -(-x + -y), result)
+
+
+def has_zeros(x: Array) -> bool:
+    """Whether an element is zero; what is repeated along an axis is read once."""
+    once = tuple(slice(None, 1) if step == 0 else slice(None) for step in x.strides)
+    return not x[once].all()
+
+
+def clamp(x: Array, lower: Array, upper: Array) -> Array:
+    """Maximum, then minimum."""
+    return minimum(maximum(x, lower), upper)
+
+
+def rsqrt(x: Array) -> Array:
+    """One over the square root."""
+    return 1 / np.sqrt(x)
+
+
+def logistic(x: Array) -> Array:
+    """1 / (1 + e^-x); for large -x the denominator is infinite and the quotient 0, as it should be."""
+    return 1 / (1 + np.exp(-x))
 
 
 def select_into(pred: Any, on_true: Any, on_false: Any, out: Any) -> Any:
@@ -125,16 +187,3 @@ def _may_be_zero(out: Any, number: Any) -> bool:
     if out.dtype.kind in "biu":
         return False
     return not out.all() if number is None else bool(number == 0)
-
-
-INTO_A_BUFFER: Mapping[Any, Callable[..., Any]] = {
-    np.where: select_into,
-    **dict.fromkeys(CASTS.values(), cast_into),
-    rsqrt: rsqrt_into,
-    logistic: logistic_into,
-    float_power: float_power_into,
-    maximum: maximum_into,
-    minimum: minimum_into,
-    clamp: clamp_into,
-}
-"""By the function as `bound` gives it."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from tenferro.blas import NUMPYS
 from tenferro.exec.kernels.dot_general import DotGeneralKernel
-from tenferro.exec.kernels.kernel import Array, KernelRows
+from tenferro.exec.kernels.kernel import Array, KernelRows, OfOp
 from tenferro.exec.kernels.structural import pad
 from tenferro.ops.contraction import Convolution, DotGeneral
 from tenferro.types import DType
@@ -80,4 +80,4 @@ def _grouped(op: Convolution, windows: Array, w: Array) -> Array:
     return np.concatenate(parts, axis=1)
 
 
-ROWS: KernelRows = {DotGeneral: DotGeneralKernel(), Convolution: convolution}
+ROWS: KernelRows = {DotGeneral: DotGeneralKernel(), Convolution: OfOp(convolution)}

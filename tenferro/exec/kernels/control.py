@@ -22,18 +22,19 @@ Run = Callable[[Sequence[Array]], list[Array]]
 """A sub-program, compiled: arrays in, arrays out."""
 
 
-class ControlKernel:
+class ControlKernel(Kernel):
     """A kernel that needs its sub-programs compiled; by the native executor, unless another gives them."""
 
     __slots__ = ("_loop",)
 
     def __init__(self, loop: Callable[..., Any]) -> None:
+        super().__init__()
         self._loop = loop
 
     def __call__(self, op: Any, *arrays: Any) -> Any:
         return native_executor().kernel(op)(op, *arrays)
 
-    def over(self, runs: Sequence[Run]) -> Kernel:
+    def over(self, runs: Sequence[Run]) -> Callable[..., Any]:
         """The kernel over compiled sub-programs, in the order of the op's parts."""
         return partial(self._loop, runs)
 

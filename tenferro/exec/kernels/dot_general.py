@@ -17,7 +17,7 @@ import numpy as np
 
 from tenferro.blas import NUMPYS
 from tenferro.exec.copying import Copy, fastest_axis
-from tenferro.exec.kernels.kernel import Array
+from tenferro.exec.kernels.kernel import Array, Kernel
 from tenferro.exec.kernels.matrix_product import (
     SMALLEST_SCRATCH,
     Groups,
@@ -48,10 +48,13 @@ PLANS = 8
 Product = Callable[..., Array]
 
 
-class DotGeneralKernel:
+class DotGeneralKernel(Kernel):
     """Contracts arrays as the payload says, in the accumulator's dtype."""
 
-    def __call__(self, op: DotGeneral, lhs: Array, rhs: Array) -> Array:
+    __slots__ = ()
+
+    def __call__(self, op: DotGeneral, *arrays: Array) -> Array:
+        lhs, rhs = arrays
         specs = (
             TensorSpec.of(lhs.shape, DType.of(lhs.dtype)),
             TensorSpec.of(rhs.shape, DType.of(rhs.dtype)),

@@ -6,7 +6,7 @@ import numpy as np
 
 from tenferro.errors import ShapeError
 from tenferro.exec.kernels.elementwise import round_away
-from tenferro.exec.kernels.kernel import Array, KernelRows
+from tenferro.exec.kernels.kernel import Array, KernelRows, OfOp
 from tenferro.exec.kernels.structural import pad
 from tenferro.ops.dynamic import DynamicTruncate, PadToMatch
 
@@ -41,4 +41,7 @@ def pad_to_match(op: PadToMatch, x: Array, reference: Array) -> Array:
     return pad(x, np.zeros((), x.dtype), none, high, none)
 
 
-ROWS: KernelRows = {DynamicTruncate: dynamic_truncate, PadToMatch: pad_to_match}
+ROWS: KernelRows = {
+    DynamicTruncate: OfOp(dynamic_truncate, view=True),
+    PadToMatch: OfOp(pad_to_match, view=True),
+}

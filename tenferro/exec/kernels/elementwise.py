@@ -9,7 +9,27 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.exec.kernels.kernel import Array, ByPayload, KernelRows, OfArrays, in_float32, unary
+from tenferro.exec.kernels.buffered import (
+    cast_into,
+    clamp,
+    clamp_into,
+    float_power,
+    float_power_into,
+    maximum,
+    maximum_into,
+    minimum,
+    minimum_into,
+    select_into,
+)
+from tenferro.exec.kernels.kernel import (
+    Array,
+    ByPayload,
+    KernelRows,
+    OfArrays,
+    OfOp,
+    elementwise,
+    in_float32,
+)
 from tenferro.ops.elementwise import (
     COMPARISONS,
     Abs,
@@ -51,7 +71,7 @@ from tenferro.ops.elementwise import (
 from tenferro.types import DType
 from tenferro.types.dtype import BFLOAT16
 
-__all__ = ["CASTS", "ROWS", "maximum", "minimum"]
+__all__ = ["CASTS", "ROWS"]
 
 # ---- arithmetic ----------------------------------------------------------------------------------
 
@@ -94,52 +114,6 @@ def power(x: Array, y: Array) -> Array:
         vanishing = np.where(x == 1, one, np.where(x == -1, odd, np.zeros((), x.dtype)))
         result = np.where(y < 0, vanishing, result)
     return result
-
-
-def float_power(x: Array, y: Array) -> Array:
-    """NumPy's power, but |x|^y at zeros and -inf where y is 1/2.
-
-    There NumPy takes the square root if one exponent is for many elements, which is -0.0 and NaN.
-    """
-    result = np.power(x, y)
-    root = root_of_zeros_and_infinities(x, y)
-    return result if root is None else np.where(root, np.abs(x), result)
-
-
-def root_of_zeros_and_infinities(x: Array, y: Array) -> Array | None:
-    """Where one exponent for many elements is 1/2, and x is a zero or -inf; None if there is none."""
-    if y.size > 1 and 0 not in y.strides:
-        return None
-    each = y[tuple([slice(0, 1) if step == 0 else slice(None) for step in y.strides])]
-    half = each == 0.5
-    return half & ((x == 0) | (x == -np.inf)) if half.any() else None
-
-
-def maximum(x: Array, y: Array) -> Array:
-    """NumPy's maximum, with 0.0 above -0.0: the sum of two zeros is 0.0 unless both are -0.0."""
-    result = np.maximum(x, y)
-    if result.dtype.kind in "biu" or not (has_zeros(y) and has_zeros(x)):
-        return result
-    return np.where((x == 0) & (y == 0), x + y, result)
-
-
-def minimum(x: Array, y: Array) -> Array:
-    """NumPy's minimum, with -0.0 below 0.0."""
-    result = np.minimum(x, y)
-    if result.dtype.kind in "biu" or not (has_zeros(y) and has_zeros(x)):
-        return result
-    return np.where((x == 0) & (y == 0), -(-x + -y), result)
-
-
-def has_zeros(x: Array) -> bool:
-    """Whether an element is zero; what is repeated along an axis is read once."""
-    once = tuple(slice(None, 1) if step == 0 else slice(None) for step in x.strides)
-    return not x[once].all()
-
-
-def clamp(x: Array, lower: Array, upper: Array) -> Array:
-    """Maximum, then minimum."""
-    return minimum(maximum(x, lower), upper)
 
 
 def sign(x: Array) -> Array:
@@ -292,39 +266,43 @@ def compose(x: Array, y: Array) -> Array:
 
 
 ROWS: KernelRows = {
-    Add: unary(np.add),
-    Subtract: unary(np.subtract),
-    Multiply: unary(np.multiply),
-    Divide: unary(divide, np.divide),
-    Remainder: unary(remainder, np.fmod),
-    Power: unary(power, float_power),
-    Maximum: unary(maximum),
-    Minimum: unary(minimum),
-    Negate: unary(np.negative),
-    Abs: unary(np.abs),
-    Sign: unary(sign),
-    Clamp: unary(clamp),
-    Compare: ByPayload(lambda op, _: COMPARISONS[op.direction]),
-    Select: unary(np.where),
-    And: unary(np.bitwise_and),
-    Or: unary(np.bitwise_or),
-    Xor: unary(np.bitwise_xor),
-    Not: unary(np.invert),
-    ShiftLeft: unary(shift_left),
-    ShiftRightArithmetic: unary(shift_right_arithmetic),
-    ShiftRightLogical: unary(shift_right_logical),
-    PopulationCount: unary(population_count),
-    CountLeadingZeros: unary(count_leading_zeros),
-    Floor: OfArrays(np.floor, low=True),
-    Ceil: OfArrays(np.ceil, low=True),
-    RoundNearestEven: OfArrays(np.rint, low=True),
-    RoundNearestAfz: OfArrays(round_away, low=True),
-    IsFinite: unary(np.isfinite),
-    Convert: ByPayload(convert),
-    BitcastConvert: bitcast_convert,
-    Conj: lambda op, x: np.conj(x) if x.dtype.kind == "c" else x,
-    Real: lambda op, x: x.real if x.dtype.kind == "c" else x,
-    Imag: lambda op, x: x.imag if x.dtype.kind == "c" else np.zeros_like(x),
-    Complex: unary(compose),
-    ReducePrecision: reduce_precision,
+    Add: elementwise(np.add),
+    Subtract: elementwise(np.subtract),
+    Multiply: elementwise(np.multiply),
+    Divide: elementwise(divide, np.divide),
+    Remainder: elementwise(remainder, np.fmod),
+    Power: elementwise(power, float_power, float_power_into),
+    Maximum: elementwise(maximum, into=maximum_into),
+    Minimum: elementwise(minimum, into=minimum_into),
+    Negate: elementwise(np.negative),
+    Abs: elementwise(np.abs),
+    Sign: elementwise(sign),
+    Clamp: elementwise(clamp, into=clamp_into),
+    Compare: ByPayload(lambda op, _: COMPARISONS[op.direction], elementwise=True),
+    Select: elementwise(np.where, into=select_into),
+    And: elementwise(np.bitwise_and),
+    Or: elementwise(np.bitwise_or),
+    Xor: elementwise(np.bitwise_xor),
+    Not: elementwise(np.invert),
+    ShiftLeft: elementwise(shift_left),
+    ShiftRightArithmetic: elementwise(shift_right_arithmetic),
+    ShiftRightLogical: elementwise(shift_right_logical),
+    PopulationCount: elementwise(population_count),
+    CountLeadingZeros: elementwise(count_leading_zeros),
+    Floor: OfArrays(np.floor, low=True, elementwise=True),
+    Ceil: OfArrays(np.ceil, low=True, elementwise=True),
+    RoundNearestEven: OfArrays(np.rint, low=True, elementwise=True),
+    RoundNearestAfz: OfArrays(round_away, low=True, elementwise=True),
+    IsFinite: elementwise(np.isfinite),
+    Convert: ByPayload(convert, elementwise=True, into=dict.fromkeys(CASTS.values(), cast_into)),
+    BitcastConvert: OfOp(bitcast_convert, view=True),
+    Conj: OfOp(lambda op, x: np.conj(x) if x.dtype.kind == "c" else x, elementwise=True, view=True),
+    Real: OfOp(lambda op, x: x.real if x.dtype.kind == "c" else x, elementwise=True, view=True),
+    Imag: OfOp(
+        lambda op, x: x.imag if x.dtype.kind == "c" else np.zeros_like(x),
+        elementwise=True,
+        view=True,
+    ),
+    Complex: elementwise(compose),
+    ReducePrecision: OfOp(reduce_precision, elementwise=True),
 }

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tenferro.exec.kernels.elementwise import maximum, minimum
-from tenferro.exec.kernels.kernel import Array, KernelRows
+from tenferro.exec.kernels.buffered import maximum, minimum
+from tenferro.exec.kernels.kernel import Array, KernelRows, OfOp
 from tenferro.ops.indexing import (
     DynamicSlice,
     DynamicUpdateSlice,
@@ -252,9 +252,9 @@ def dynamic_update_slice(op: DynamicUpdateSlice, x: Array, update: Array, *start
 
 
 ROWS: KernelRows = {
-    Gather: gather,
-    GatherDynamicSliceSizes: gather,
-    Scatter: scatter,
-    DynamicSlice: dynamic_slice,
-    DynamicUpdateSlice: dynamic_update_slice,
+    Gather: OfOp(gather, view=True),
+    GatherDynamicSliceSizes: OfOp(gather, view=True),
+    Scatter: OfOp(scatter),
+    DynamicSlice: OfOp(dynamic_slice, view=True),
+    DynamicUpdateSlice: OfOp(dynamic_update_slice),
 }

@@ -13,16 +13,63 @@ from tenferro.ops import StdTensorOp
 from tenferro.types import DType, TensorSpec
 from tenferro.types.dtype import BFLOAT16
 
-__all__ = ["Array", "ByPayload", "Kernel", "KernelRows", "OfArrays", "bound", "in_float32", "unary"]
+__all__ = ["Array", "ByPayload", "Kernel", "KernelRows", "OfArrays", "OfOp", "bound", "elementwise",
+           "in_float32"]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
 
-Kernel = Callable[..., Any]
-"""`kernel(op, *arrays)` gives one array, or a tuple of them when the op has several outputs.
 
-Kernels read their inputs and never write to them; results may be views of inputs. They run under
-`np.errstate(all="ignore")`. A NumPy scalar for a rank-0 result is fine: the executor wraps it.
-"""
+class Kernel:
+    """What an op does to arrays, and what is known of it: the cell of an op in the column of kernels.
+
+    `kernel(op, *arrays)` gives one array, or a tuple of them when the op has several outputs. Kernels read
+    their inputs and never write to them. They run under `np.errstate(all="ignore")`. A NumPy scalar for a
+    rank-0 result is fine: the executor wraps it.
+
+    Attributes:
+        elementwise: each element of the result is made of the operands' elements in its place, and a number
+            may stand for an array of it.
+        view: whether a result may be a view of an operand, or memory that is not to be written; a function
+            of the op where its payload decides. All others give memory that is theirs alone.
+        into: for a function that `bind` gives and that is no ufunc, the one that writes the same into `out`,
+            which is no operand.
+    """
+
+    __slots__ = ("elementwise", "into", "view")
+
+    def __init__(
+        self,
+        *,
+        elementwise: bool = False,
+        view: bool | Callable[[Any], bool] = False,
+        into: Mapping[Any, Callable[..., Any]] | None = None,
+    ) -> None:
+        self.elementwise = elementwise
+        self.view = view
+        self.into: Mapping[Any, Callable[..., Any]] = into or {}
+
+    def __call__(self, op: Any, *arrays: Any) -> Any:
+        raise NotImplementedError
+
+    def bind(
+        self,
+        op: Any,
+        inputs: tuple[TensorSpec, ...],
+        workers: Workers | None = None,
+        columns: bool = False,
+    ) -> Callable[..., Any]:
+        """What runs for inputs of these types: a ufunc where it is just that.
+
+        Args:
+            workers: threads for large arrays.
+            columns: whether a column-major result is wanted, where it costs nothing.
+        """
+        return partial(self, op)
+
+    def may_view(self, op: StdTensorOp) -> bool:
+        """`view`, of an op."""
+        return self.view if isinstance(self.view, bool) else self.view(op)
+
 
 KernelRows = Mapping[type[StdTensorOp], Kernel]
 
@@ -44,7 +91,30 @@ def in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
     return computed
 
 
-class OfArrays:
+class OfOp(Kernel):
+    """A kernel that is a function of the op and the arrays."""
+
+    __slots__ = ("_function",)
+
+    def __init__(self, function: Callable[..., Any], **facts: Any) -> None:
+        super().__init__(**facts)
+        self._function = function
+
+    def __call__(self, op: Any, *arrays: Any) -> Any:
+        return self._function(op, *arrays)
+
+    def bind(
+        self,
+        op: Any,
+        inputs: tuple[TensorSpec, ...],
+        workers: Workers | None = None,
+        columns: bool = False,
+    ) -> Callable[..., Any]:
+        """The function of the op."""
+        return partial(self._function, op)
+
+
+class OfArrays(Kernel):
     """A kernel that needs nothing of the payload: `function` of the arrays.
 
     Where the types are known, the function stands for the kernel, and a ufunc can write into a buffer.
@@ -62,7 +132,9 @@ class OfArrays:
         function: Callable[..., Any],
         low: bool = False,
         floats: Callable[[], Callable[..., Any]] | None = None,
+        **facts: Any,
     ) -> None:
+        super().__init__(**facts)
         self._function = function
         self._any = in_float32(function) if low else function
         self._floats = floats
@@ -77,19 +149,22 @@ class OfArrays:
         workers: Workers | None = None,
         columns: bool = False,
     ) -> Callable[..., Any]:
-        """What runs for inputs of these types."""
+        """The function for these dtypes."""
         dtype = inputs[0].dtype
         if dtype.dtype in _LOW:
             return self._any
         return self._floats() if self._floats and dtype.is_float else self._function
 
 
-class ByPayload:
+class ByPayload(Kernel):
     """A kernel whose function of the arrays the payload and the first operand's dtype choose, once."""
 
     __slots__ = ("_choose",)
 
-    def __init__(self, choose: Callable[[Any, np.dtype[Any]], Callable[..., Any]]) -> None:
+    def __init__(
+        self, choose: Callable[[Any, np.dtype[Any]], Callable[..., Any]], **facts: Any
+    ) -> None:
+        super().__init__(**facts)
         self._choose = choose
 
     def __call__(self, op: Any, *arrays: Any) -> Any:
@@ -102,27 +177,36 @@ class ByPayload:
         workers: Workers | None = None,
         columns: bool = False,
     ) -> Callable[..., Any]:
-        """What runs for inputs of these types."""
+        """The function of this payload and dtype."""
         return self._choose(op, inputs[0].dtype.dtype)
 
 
-def unary(function: Callable[..., Any], floats: Any = None) -> Kernel:
-    """A kernel that needs nothing of the payload: `function` of the arrays, for floats this ufunc."""
-    return OfArrays(function, floats=None if floats is None else lambda: floats)
+def elementwise(
+    function: Callable[..., Any],
+    floats: Callable[..., Any] | None = None,
+    into: Callable[..., Any] | None = None,
+) -> Kernel:
+    """The kernel of an elementwise function of arrays.
+
+    Args:
+        floats: what it is for floats, such as a ufunc where the function itself is none.
+        into: the same, written into a buffer.
+    """
+    return OfArrays(
+        function,
+        floats=None if floats is None else lambda: floats,
+        elementwise=True,
+        into=None if into is None else {floats or function: into},
+    )
 
 
 def bound(
-    kernel: Kernel,
+    kernel: Callable[..., Any],
     op: StdTensorOp,
     inputs: tuple[TensorSpec, ...],
     workers: Workers | None = None,
     columns: bool = False,
 ) -> Callable[..., Any]:
-    """The kernel as a function of arrays of these types: a ufunc where it is just that.
-
-    Args:
-        workers: threads for large arrays.
-        columns: whether a column-major result is wanted, where it costs nothing.
-    """
+    """A kernel, or a function of an op and arrays, as a function of arrays of these types."""
     bind = getattr(kernel, "bind", None)
     return partial(kernel, op) if bind is None else bind(op, inputs, workers, columns)

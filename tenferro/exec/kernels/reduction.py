@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.exec.kernels.kernel import Array, ByPayload, Kernel, KernelRows, in_float32
+from tenferro.exec.kernels.kernel import Array, ByPayload, Kernel, KernelRows, OfOp, in_float32
 from tenferro.exec.kernels.row_sums import Sums
 from tenferro.ops.reduction import (
     ArgMax,
@@ -56,7 +56,7 @@ def folded(ufunc: np.ufunc) -> Kernel:
         function = partial(ufunc.reduce, axis=op.axes, dtype=wide)
         return function if wide is dtype else in_float32(function)
 
-    return ByPayload(over)
+    return ByPayload(over, view=has_no_axes)
 
 
 def selected(ufunc: np.ufunc, largest: bool) -> Kernel:
@@ -77,7 +77,12 @@ def selected(ufunc: np.ufunc, largest: bool) -> Kernel:
         zero = np.zeros((), x.dtype)
         return np.where(result == 0, np.where(positive, zero, -zero), result)
 
-    return kernel
+    return OfOp(kernel, view=has_no_axes)
+
+
+def has_no_axes(op: Any) -> bool:
+    """Whether a reduction gives its operand."""
+    return not op.axes
 
 
 def scan(ufunc: np.ufunc) -> Kernel:
@@ -91,7 +96,7 @@ def scan(ufunc: np.ufunc) -> Kernel:
 
         return in_float32(function)(x)
 
-    return kernel
+    return OfOp(kernel)
 
 
 def accumulated(ufunc: np.ufunc, x: Array, axis: int) -> Array:
@@ -113,7 +118,7 @@ def accumulated(ufunc: np.ufunc, x: Array, axis: int) -> Array:
 
 def arg_reduction(function: Callable[..., Any]) -> Kernel:
     """NumPy's rule is ours: the first winner, and NaN wins."""
-    return lambda op, x: np.asarray(function(_comparable(x), axis=op.axis), np.int64)
+    return OfOp(lambda op, x: np.asarray(function(_comparable(x), axis=op.axis), np.int64))
 
 
 def sort(op: Sort, *operands: Array) -> Any:
@@ -172,6 +177,6 @@ ROWS: KernelRows = {
     CumProd: scan(np.multiply),
     CumMax: scan(np.maximum),
     CumMin: scan(np.minimum),
-    Sort: sort,
-    TopK: top_k,
+    Sort: OfOp(sort),
+    TopK: OfOp(top_k),
 }

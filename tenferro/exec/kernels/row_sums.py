@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.exec.kernels.kernel import Array, in_float32
+from tenferro.exec.kernels.kernel import Array, Kernel, in_float32
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["Sums", "has_row_sums", "sum_of_products"]
@@ -36,10 +36,16 @@ def has_row_sums(dtype: DType) -> bool:
     return dtype.dtype in ONES
 
 
-class Sums:
-    """The kernel of sums. float16 and bfloat16 are summed in float32."""
+class Sums(Kernel):
+    """The kernel of sums. float16 and bfloat16 are summed in float32; over no axes it is x itself."""
 
-    def __call__(self, op: Any, x: Array) -> Any:
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(view=lambda op: not op.axes)
+
+    def __call__(self, op: Any, *arrays: Array) -> Any:
+        (x,) = arrays
         return _summed(op.axes, x.ndim, DType.of(x.dtype))(x)
 
     def bind(

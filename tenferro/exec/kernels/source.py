@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tenferro.exec.kernels.kernel import Array, KernelRows
+from tenferro.exec.kernels.kernel import Array, KernelRows, OfOp
 from tenferro.ops.source import Constant, Iota, ShapeOf
 
 __all__ = ["ROWS"]
@@ -19,7 +19,7 @@ def iota(op: Iota) -> Array:
 
 
 ROWS: KernelRows = {
-    Constant: lambda op: op.array,
-    Iota: iota,
-    ShapeOf: lambda op, x: np.array(x.shape[op.axis], np.int64),
+    Constant: OfOp(lambda op: op.array, view=True),
+    Iota: OfOp(iota, view=True),
+    ShapeOf: OfOp(lambda op, x: np.array(x.shape[op.axis], np.int64)),
 }

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tenferro.dims import is_static
-from tenferro.exec.kernels.kernel import Array, ByPayload, KernelRows
+from tenferro.exec.kernels.kernel import Array, ByPayload, KernelRows, OfOp
 from tenferro.ops.structural import (
     BroadcastInDim,
     Concatenate,
@@ -116,16 +116,16 @@ def triangle(x: Array, k: int, lower: bool) -> Array:
 
 
 ROWS: KernelRows = {
-    Transpose: ByPayload(lambda op, _: methodcaller("transpose", op.perm)),
-    Reshape: ByPayload(reshape),
-    BroadcastInDim: broadcast_in_dim,
-    Slice: ByPayload(slice_),
-    Pad: lambda op, x, value: pad(x, value, op.low, op.high, op.interior),
-    Concatenate: lambda op, *arrays: np.concatenate(arrays, op.axis),
-    Reverse: lambda op, x: np.flip(x, op.axes),
-    ExtractDiag: extract_diag,
-    EmbedDiag: embed_diag,
-    Tril: lambda op, x: triangle(x, op.k, lower=True),
-    Triu: lambda op, x: triangle(x, op.k, lower=False),
-    OptimizationBarrier: lambda op, *arrays: arrays if op.count > 1 else arrays[0],
+    Transpose: ByPayload(lambda op, _: methodcaller("transpose", op.perm), view=True),
+    Reshape: ByPayload(reshape, view=True),
+    BroadcastInDim: OfOp(broadcast_in_dim, view=True),
+    Slice: ByPayload(slice_, view=True),
+    Pad: OfOp(lambda op, x, value: pad(x, value, op.low, op.high, op.interior)),
+    Concatenate: OfOp(lambda op, *arrays: np.concatenate(arrays, op.axis)),
+    Reverse: OfOp(lambda op, x: np.flip(x, op.axes), view=True),
+    ExtractDiag: OfOp(extract_diag, view=True),
+    EmbedDiag: OfOp(embed_diag),
+    Tril: OfOp(lambda op, x: triangle(x, op.k, lower=True)),
+    Triu: OfOp(lambda op, x: triangle(x, op.k, lower=False)),
+    OptimizationBarrier: OfOp(lambda op, *arrays: arrays if op.count > 1 else arrays[0], view=True),
 }

@@ -1,4 +1,4 @@
-"""`tenferro coverage`: what the tests ran, op by op and dtype by dtype.
+"""The ledger: what the tests ran, op by op and dtype by dtype.
 
 The ledger is a file that a run of the tests wrote, `make coverage`. Nothing in it is declared: a number is
 how many samples passed, nothing is where a check has no meaning, and a zero is a gap.
@@ -6,14 +6,12 @@ how many samples passed, nothing is where a check has no meaning, and a zero is 
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tenferro.errors import DTypeError, InvalidConfigError
 from tenferro.types import DType
 
 __all__ = ["COLUMNS", "LEDGER", "Ledger", "Line", "Note", "Row", "lines_of", "shortened"]
@@ -60,11 +58,6 @@ class Row:
             for count, mark in zip(self.counts, self.marks, strict=True)
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
-        named = {"op": self.op, "family": self.family, "dtype": self.dtype}
-        return named | dict(zip(COLUMNS, self.counts, strict=True))
-
 
 @dataclass(frozen=True)
 class Note:
@@ -107,7 +100,7 @@ class Ledger:
 
     @classmethod
     def load(cls, path: Path = LEDGER) -> Ledger:
-        """The ledger that came with the package."""
+        """The ledger as it was written last."""
         return cls.of(json.loads(path.read_text()))
 
     @classmethod
@@ -128,20 +121,14 @@ class Ledger:
     ) -> Ledger:
         """The part that is about these ops and dtypes, and has gaps, where that is asked for.
 
-        Raises:
-            InvalidConfigError: there is no such op.
-            DTypeError: there is no such dtype.
-
-        >>> Ledger.load().only(["sin"], ["float32"]).rows[0].op
+        >>> Ledger.load().only(["Sin"], ["f32"]).rows[0].op
         'Sin'
         """
-        names = {_op_named(name, {row.op: None for row in self.rows}) for name in ops}
-        shorts = {_dtype_named(name).short for name in dtypes}
 
         def wanted(row: Row) -> bool:
             return (
-                (not names or row.op in names)
-                and (not shorts or row.dtype in shorts)
+                (not ops or row.op in ops)
+                and (not dtypes or row.dtype in dtypes)
                 and (not gaps or GAP in row.marks)
             )
 
@@ -150,16 +137,6 @@ class Ledger:
         return Ledger(
             self.samples, *kept, notes=tuple(note for note in self.notes if note.op in left)
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it: a row per op and dtype, null where a check has no meaning."""
-        return {
-            "samples": self.samples,
-            "columns": COLUMNS,
-            "ops": [row.to_dict() for row in self.ops],
-            "extensions": [row.to_dict() for row in self.extensions],
-            "notes": [str(note) for note in self.notes],
-        }
 
     def to_markdown(self) -> str:
         """Tables of both sections, and the notes."""
@@ -214,20 +191,3 @@ def _table(rows: Sequence[Row]) -> str:
     cells = [(line.op, line.family, shortened(line.dtypes), *line.marks) for line in lines_of(rows)]
     ruled = [header, ("---",) * len(header), *cells]
     return "\n".join("| " + " | ".join(row) + " |" for row in ruled)
-
-
-def _op_named(name: str, known: Iterable[str]) -> str:
-    by_lower = {op.lower(): op for op in known}
-    if name.lower() not in by_lower:
-        near = difflib.get_close_matches(name.lower(), by_lower, 1)
-        hint = f"; did you mean {by_lower[near[0]]}?" if near else ""
-        raise InvalidConfigError(f"coverage: there is no op {name!r}{hint}")
-    return by_lower[name.lower()]
-
-
-def _dtype_named(name: str) -> DType:
-    named = {form: dtype for dtype in DType for form in (dtype.short, dtype.value)}
-    if name.lower() not in named:
-        known = " ".join(dtype.short for dtype in DType)
-        raise DTypeError(f"coverage: there is no dtype {name!r}; known: {known}")
-    return named[name.lower()]

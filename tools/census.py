@@ -1,0 +1,165 @@
+"""Count the representations of "a list of ops on values", and what is done with them, in the syntax tree.
+
+    python tools/census.py            the table of this tree
+    python tools/census.py FOLDER     of another checkout
+
+Counted over `tenferro`, `lowering` and `xla_peer`:
+
+record      a class or a tuple type that holds an op beside its inputs and outputs
+container   a class that holds a sequence of them, as `nodes`, `instructions` or `steps`
+copy        a loop over such a list that writes each op down again
+sweep       a loop backward over such a list
+execution   a loop over such a list that calls each op's kernel
+door        a function that takes an op first and puts it on values
+calls       Python calls, files and changes of file of `tenferro.compile(lambda x: x + x, x)`, the second time
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+PACKAGES = ("tenferro", "lowering", "xla_peer")
+LISTS = {"nodes", "instructions", "steps", "_steps", "region", "code", "calls", "_instructions"}
+WRITERS = {"add", "add_mark", "emit", "emit_all", "apply", "apply_one", "apply_all", "apply_beside",
+           "add_op", "Instruction", "Step", "Node", "_step", "rule"}  # fmt: skip
+DOORS = {"add", "emit", "emit_all", "apply", "apply_one", "apply_all", "apply_beside", "_applied"}
+OPS = {"op", "ops", "operation", "tensor_op"}
+READS = {"inputs", "reads", "operands", "arguments", "slots"}
+WRITES = {"outputs", "writes", "results", "made", "out"}
+
+
+def main() -> int:
+    """Print the table, each place on a line of its own."""
+    root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent.parent).resolve()
+    places: dict[str, list[str]] = {
+        kind: [] for kind in ("record", "container", "copy", "sweep", "execution", "door")
+    }
+    for package in PACKAGES:
+        for path in sorted((root / package).rglob("*.py")):
+            tree = ast.parse(path.read_text())
+            for kind, line, name in counted(tree):
+                places[kind].append(f"{path.relative_to(root)}:{line} {name}")
+    for kind, lines in places.items():
+        print(f"{kind:<10}{len(lines):>4}")
+        for line in lines:
+            print(f"      {line}")
+    calls, files, changes = _walk(root)
+    print(f"calls     {calls:>4} in {files} files, {changes} changes of file")
+    return 0
+
+
+def counted(tree: ast.AST) -> Iterator[tuple[str, int, str]]:
+    """Kind, line and name of each thing that counts."""
+    for node, function in _with_functions(tree):
+        if isinstance(node, ast.ClassDef):
+            fields = _fields(node)
+            if fields & OPS and fields & READS and fields & WRITES:
+                yield "record", node.lineno, node.name
+            elif fields & LISTS:
+                yield "container", node.lineno, node.name
+        elif isinstance(node, ast.Assign) and _is_record_alias(node.value):
+            yield "record", node.lineno, ast.unparse(node.targets[0])
+        elif isinstance(node, ast.FunctionDef):
+            names = [arg.arg for arg in node.args.args if arg.arg not in ("self", "cls")]
+            if node.name in DOORS and names and (set(names[:2]) & OPS):
+                yield "door", node.lineno, node.name
+        if isinstance(node, ast.For):
+            listed = _is_list(node.iter, function)
+            if listed and _is_backward(node.iter):
+                yield "sweep", node.lineno, function
+            if listed and _called(node.body) & WRITERS and not _is_backward(node.iter):
+                yield "copy", node.lineno, function
+            if listed and _calls_kernel(node.body):
+                yield "execution", node.lineno, function
+
+
+def _with_functions(tree: ast.AST) -> Iterator[tuple[ast.AST, str]]:
+    waiting: list[tuple[ast.AST, str]] = [(tree, "")]
+    while waiting:
+        node, function = waiting.pop()
+        yield node, function
+        inside = node.name if isinstance(node, ast.FunctionDef) else function
+        waiting += [(child, inside) for child in ast.iter_child_nodes(node)]
+
+
+def _fields(node: ast.ClassDef) -> set[str]:
+    """Annotated names, `__slots__`, and what `__init__` sets."""
+    fields = {
+        item.target.id
+        for item in node.body
+        if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
+    }
+    for item in ast.walk(node):
+        if isinstance(item, ast.FunctionDef) and item.name != "__init__":
+            continue
+        targets = item.targets if isinstance(item, ast.Assign) else [getattr(item, "target", None)]
+        for target in targets:
+            if isinstance(target, ast.Attribute) and ast.unparse(target.value) == "self":
+                fields.add(target.attr)
+    return fields
+
+
+def _is_record_alias(value: ast.AST) -> bool:
+    text = ast.unparse(value)
+    return text.startswith("tuple[") and "Op" in text and text.count("tuple[int, ...]") >= 2
+
+
+def _is_list(value: ast.AST, function: str) -> bool:
+    names = {item.attr for item in ast.walk(value) if isinstance(item, ast.Attribute)}
+    names |= {item.id for item in ast.walk(value) if isinstance(item, ast.Name)}
+    return bool(names & LISTS)
+
+
+def _is_backward(value: ast.AST) -> bool:
+    text = ast.unparse(value)
+    return "reversed(" in text or "-1)" in text.replace(" ", "")
+
+
+def _called(body: Iterable[ast.AST]) -> set[str]:
+    calls = [call for part in body for call in ast.walk(part) if isinstance(call, ast.Call)]
+    return {
+        call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        for call in calls
+    }
+
+
+def _calls_kernel(body: Iterable[ast.AST]) -> bool:
+    return bool(
+        _called(body) & {"kernel", "function", "run", "_call", "call", "kernel_of", "bound"}
+    )
+
+
+_WALK = """
+import sys
+import numpy as np, tenferro as tnf
+x = np.ones(3)
+tnf.compile(lambda x: x + x, x)
+files = []
+def note(frame, event, argument):
+    if event == "call" and any(f"/{package}/" in frame.f_code.co_filename for package in PACKAGES):
+        files.append(frame.f_code.co_filename)
+sys.setprofile(note)
+tnf.compile(lambda x: x + x, x)
+sys.setprofile(None)
+print(len(files), len(set(files)), sum(a != b for a, b in zip(files, files[1:])))
+"""
+
+
+def _walk(root: Path) -> tuple[int, int, int]:
+    words = subprocess.run(
+        [sys.executable, "-c", f"PACKAGES = {PACKAGES}{_WALK}"],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    calls, files, changes = map(int, words)
+    return calls, files, changes
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
