@@ -5,6 +5,7 @@ natively on NumPy, or lowered to StableHLO and run through PJRT.
 """
 
 import importlib
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from tenferro import errors, extension
@@ -37,8 +38,10 @@ from tenferro.api.control import (
 )
 from tenferro.api.custom import checkpoint, custom_jvp, custom_vjp, stop_gradient
 from tenferro.api.jit import disable_jit, jit
+from tenferro.api.operators import Operators
 from tenferro.api.tensor import TracedTensor
 from tenferro.api.vmap import vmap
+from tenferro.counterparts import COUNTERPARTS, open_namespace, tell_missing_members
 from tenferro.dims import DimExpr, SymDim
 from tenferro.errors import TenferroError
 from tenferro.exec import GraphExecutor
@@ -77,15 +80,14 @@ _LATER = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    """A name of `_LATER`, loaded when first used."""
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, attribute = _LATER[name]
-    found = importlib.import_module(module)
-    value = found if attribute is None else getattr(found, attribute)
-    globals()[name] = value
-    return value
+def _load(name: str) -> Any:
+    """A name of `_LATER`, loaded; KeyError for others."""
+    path, attribute = _LATER[name]
+    module = importlib.import_module(path)
+    if attribute is not None:
+        return getattr(module, attribute)
+    open_namespace(module.__dict__, module.__all__, f"tnf.{name}")
+    return module
 
 
 def _families() -> list[Any]:
@@ -179,3 +181,10 @@ __all__ = [
     "vjp",
     *_surface,  # pyright: ignore[reportUnsupportedDunderAll]  # because it is a literal list there
 ]
+
+open_namespace(errors.__dict__, errors.__all__, "tnf.errors")
+open_namespace(globals(), __all__, "tnf", _load)
+tell_missing_members(
+    Operators,
+    [*COUNTERPARTS["x"], *[name for name in _surface if isinstance(globals()[name], FunctionType)]],
+)

@@ -6,8 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from lowering import import_stablehlo
 from tenferro.api.compile import parameter_names
+from tenferro.errors import NonStaticShapeError
 from tenferro.program import GraphProgram
 from tenferro.types import DType, flatten, leaf_paths, unflatten
 
@@ -20,9 +23,11 @@ def from_jax(fn: Callable[..., Any], *specs: Any) -> GraphProgram:
 
     Args:
         fn: traced and lowered by jax, for the CPU.
-        specs: for each argument a tree of arrays, `TensorSpec`s or `jax.ShapeDtypeStruct`s.
+        specs: for each argument a tree of arrays, `TensorSpec`s or `jax.ShapeDtypeStruct`s; their extents
+            are numbers.
 
     Raises:
+        NonStaticShapeError: a symbolic extent, by name.
         UnsupportedError: jax lowers it to operations that have no counterpart, with their places.
 
     >>> import jax.numpy as jnp
@@ -34,6 +39,9 @@ def from_jax(fn: Callable[..., Any], *specs: Any) -> GraphProgram:
     import jax  # because importing it takes long
 
     leaves, in_tree = flatten(specs)
+    names = _input_names(fn, specs)
+    for name, leaf in zip(names, leaves, strict=True):
+        _require_numbers(name, leaf)
     shapes = [
         jax.ShapeDtypeStruct(tuple(leaf.shape), DType.of(leaf.dtype).dtype) for leaf in leaves
     ]
@@ -48,13 +56,26 @@ def from_jax(fn: Callable[..., Any], *specs: Any) -> GraphProgram:
         name=getattr(fn, "__name__", "main"),
         in_tree=in_tree,
         out_tree=out_tree,
-        input_names=tuple(
-            [
-                base + path
-                for base, tree in zip(_bases(fn, len(specs)), specs, strict=True)
-                for path in leaf_paths(tree)
-            ]
-        ),
+        input_names=names,
+    )
+
+
+def _require_numbers(name: str, leaf: Any) -> None:
+    """Raises NonStaticShapeError for an extent that is no number."""
+    symbols = [extent for extent in leaf.shape if not isinstance(extent, int | np.integer)]
+    if symbols:
+        raise NonStaticShapeError(
+            f"from_jax: {name} has shape ({', '.join(map(str, leaf.shape))}), and the modules that jax writes "
+            f"for unknown extents cannot be imported; give a number for {symbols[0]}, and call from_jax "
+            "once for each size"
+        )
+
+
+def _input_names(fn: Callable[..., Any], specs: tuple[Any, ...]) -> tuple[str, ...]:
+    """Each leaf by the parameter that holds it."""
+    bases = _bases(fn, len(specs))
+    return tuple(
+        [base + path for base, tree in zip(bases, specs, strict=True) for path in leaf_paths(tree)]
     )
 
 

@@ -13,12 +13,14 @@ from lowering import Partitioning, PartitionSpec
 from tenferro.errors import ArityError, DTypeError, InvalidConfigError
 from tenferro.exec.dispatch import as_operand
 from tenferro.program import GraphProgram
+from tenferro.tracebacks import public_methods
 from tenferro.types import DType, difference, flatten, prefix_leaves, unflatten
 from xla_peer import pjrt
 
 __all__ = ["Mesh", "PartitionedProgram", "partition"]
 
 
+@public_methods
 class Mesh:
     """Devices in a grid; a `PartitionSpec` cuts tensors along its axes.
 
@@ -149,6 +151,7 @@ def _grid(sizes: Mapping[str, int], platform: str) -> Any:
 
 
 @dataclass(frozen=True)
+@public_methods
 class PartitionedProgram:
     """A program with a mesh, and a spec for each leaf of its arguments and its result.
 

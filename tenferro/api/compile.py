@@ -13,11 +13,21 @@ from tenferro.errors import DTypeError, InvalidConfigError, TenferroError
 from tenferro.exec.dispatch import is_traced
 from tenferro.graph import BodyBuilder, Graph, GraphBuilder, line_of
 from tenferro.program import ExtensionCaches, GraphProgram
+from tenferro.tracebacks import public_methods
 from tenferro.types import DType, TensorSpec, flatten, has_dtype, host_array, leaf_paths, unflatten
 
-__all__ = ["GraphCompiler", "as_array", "compile", "eval_shape", "output_value", "parameter_names"]
+__all__ = [
+    "GraphCompiler",
+    "as_array",
+    "compile",
+    "eval_shape",
+    "name_of",
+    "output_value",
+    "parameter_names",
+]
 
 
+@public_methods
 class GraphCompiler:
     """Traces functions into programs.
 
@@ -31,6 +41,9 @@ class GraphCompiler:
 
     def __init__(self) -> None:
         self.extension_caches = ExtensionCaches()
+
+    def __repr__(self) -> str:
+        return f"<GraphCompiler: {len(self.extension_caches)} caches of extensions>"
 
     def compile(
         self,
@@ -152,6 +165,13 @@ def output_value(builder: GraphBuilder, leaf: Any, path: str) -> int:
     if isinstance(leaf, SymDim):
         raise DTypeError(f"result{path} is the extent {leaf}; use tenferro.shape_of to return it")
     return builder.lift(as_array(leaf, f"result{path}"))
+
+
+def name_of(fn: Callable[..., Any]) -> str:
+    """What a function is called in a line: `loss`, `grad of loss`."""
+    if hasattr(type(fn), "shown"):
+        return fn.shown  # pyright: ignore[reportFunctionMemberAccess]  # because it is a transform
+    return getattr(fn, "__qualname__", None) or getattr(fn, "__name__", None) or type(fn).__name__
 
 
 def parameter_names(fn: Callable[..., Any]) -> list[str]:

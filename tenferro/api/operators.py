@@ -22,7 +22,9 @@ from tenferro.api.arguments import refuse
 from tenferro.api.device import DEVICE, check_device
 from tenferro.api.inspection import check_version
 from tenferro.api.updates import At
+from tenferro.counterparts import is_missing
 from tenferro.errors import InvalidConfigError, UnsupportedError
+from tenferro.tracebacks import public, public_methods
 from tenferro.types import DType
 
 __all__ = ["REFUSED", "Operators"]
@@ -45,6 +47,7 @@ REFUSED = {
 """Attributes of NumPy's arrays that tensors do not have, and why."""
 
 
+@public_methods
 class Operators:
     """The Array API's operators, the methods people reach for, and NumPy functions by name."""
 
@@ -67,6 +70,10 @@ class Operators:
     def dtype(self) -> DType:
         """Element type."""
         return self.spec.dtype
+
+    def __dir__(self) -> list[str]:
+        """What a tensor has: not what it is told to be called otherwise."""
+        return [name for name in super().__dir__() if not is_missing(type(self), name)]
 
     # ---- arithmetic --------------------------------------------------------------------------
 
@@ -205,21 +212,25 @@ class Operators:
         return iter(manipulation.unstack(self))
 
     @property
+    @public
     def T(self) -> Any:  # noqa: N802  # because NumPy and the Array API spell it so
         """The axes reversed."""
         return manipulation.transpose(self)
 
     @property
+    @public
     def mT(self) -> Any:  # noqa: N802  # because the Array API spells it so
         """The last two axes swapped."""
         return manipulation.matrix_transpose(self)
 
     @property
+    @public
     def real(self) -> Any:
         """The real part."""
         return elementwise.real(self)
 
     @property
+    @public
     def imag(self) -> Any:
         """The imaginary part."""
         return elementwise.imag(self)

@@ -13,11 +13,13 @@ from tenferro.errors import ConcretizationError, DataDependentShapeError, Invali
 from tenferro.exec.dispatch import as_operand, is_traced
 from tenferro.graph import ArgumentBuilder, BodyBuilder, GraphBuilder, StopGradient
 from tenferro.ops import StdTensorOp
+from tenferro.tracebacks import public_methods
 from tenferro.types import TensorSpec
 
 __all__ = ["TracedTensor", "value_in"]
 
 
+@public_methods
 class TracedTensor(Operators):
     """A value of a graph under construction: it has a type, and no elements until the program runs.
 

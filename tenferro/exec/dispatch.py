@@ -117,6 +117,8 @@ def as_operand(value: Any) -> Any:
         if isinstance(value, np.ma.MaskedArray):
             raise DTypeError("a mask would be lost; fill it first, or use where()")
         array = host_array(value, "operand")
+        if array.dtype.kind in "OSU":
+            raise DTypeError("it holds no numbers")
         DType.of(array.dtype)
     except InvalidConfigError:
         raise

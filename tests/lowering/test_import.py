@@ -610,3 +610,12 @@ def test_what_is_handed_on_whole_is_neither_cut_nor_stacked(
     program = import_stablehlo(TURNS_OF_THREE.format(turn=turn, second=second))
     found = program.run(np.array([1, 2, 3], np.float32))
     np.testing.assert_array_equal(found, expected)
+
+
+def test_a_symbolic_extent_for_jax_is_refused_by_name() -> None:
+    specs = {"x": tnf.TensorSpec(("b", 8), "float32")}
+    with pytest.raises(
+        tnf.errors.NonStaticShapeError,
+        match=r"^from_jax: batch\['x'\] has shape \(b, 8\).*a number for b",
+    ):
+        xla_peer.from_jax(lambda w, batch: batch["x"] @ w, np.ones((8, 2), "float32"), specs)

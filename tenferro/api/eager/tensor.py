@@ -16,6 +16,7 @@ from tenferro.api.operators import Operators
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
 from tenferro.ops import StdTensorOp
 from tenferro.ops.structural import Reshape
+from tenferro.tracebacks import public_methods
 from tenferro.types import DType, TensorSpec
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["EagerTensor"]
 
 
+@public_methods
 class EagerTensor(Operators):
     """A value of an `EagerRuntime`, made by it or by operations. Only assignment changes it.
 
