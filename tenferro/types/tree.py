@@ -219,12 +219,13 @@ def difference(
 
 
 def _described(treedef: TreeDef) -> str:
-    if treedef.is_leaf():
+    kind = treedef.type
+    if kind is None:
         return "a leaf"
-    if treedef.type is type(None):
+    if kind is type(None):
         return "None"
-    name: str = treedef.type.__name__
-    if issubclass(treedef.type, dict):
+    name: str = kind.__name__
+    if issubclass(kind, dict):
         keys = ", ".join(map(repr, treedef.entries()))
         return f"a {name} with the keys {keys}" if keys else f"an empty {name}"
     return f"a {name} of {treedef.num_children}"
