@@ -9,6 +9,7 @@ Source: Array API standard 2024.12, section "Element-wise functions".
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -524,7 +525,7 @@ def exp2(x: Any, /) -> Any:
     """2^x."""
     x = as_operand(x)
     x = convert(x, inexact_dtype(spec_of(x).dtype))
-    return pow(2.0, x)
+    return exp(_scaled(x, math.log(2))) if spec_of(x).dtype.is_complex else pow(2.0, x)
 
 
 # ---- rounding ------------------------------------------------------------------------------------
@@ -681,12 +682,14 @@ def polygamma(n: int, x: Any, /) -> Any:
 
 
 def angle(x: Any, /) -> Any:
-    """The phase of x, in radians, from -pi to pi: pi for a negative real number.
+    """The phase of x, in radians, from -pi to pi: pi for a negative real number, whose slope is 0.
 
     >>> angle(-2.0), angle(1j)
     (array(3.14159265), array(1.57079633))
     """
     x = as_operand(x)
-    if not spec_of(x).dtype.is_complex:
-        x = convert(x, inexact_dtype(spec_of(x).dtype))
-    return atan2(imag(x), real(x))
+    if spec_of(x).dtype.is_complex:
+        return atan2(imag(x), real(x))
+    x = convert(x, inexact_dtype(spec_of(x).dtype))
+    half_turn = convert(signbit(x), spec_of(x).dtype)
+    return where(isnan(x), float("nan"), multiply(half_turn, math.pi))
