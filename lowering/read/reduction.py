@@ -214,7 +214,7 @@ def _windowed(r: Reader, xs: Values, windows: Windows, combine: Combine) -> Valu
 
 
 def _along(
-    r: Reader, xs: Values, axis: int, size: int, stride: int, dilation: int, combine: Combine
+    r: Reader, xs: Values, axis: int, size: Any, stride: int, dilation: int, combine: Combine
 ) -> Values:
     extent = r.spec(xs[0]).shape[axis]
     if not isinstance(size, int):
