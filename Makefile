@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export OPENBLAS_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test oldest oldest-environment lint types points sweep portability platforms bench suite coverage docs pictures fuzz hostile clean
+.PHONY: help demo test oldest oldest-environment lint types points sweep portability platforms bench suite autograd-suite coverage docs pictures fuzz hostile clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -71,6 +71,15 @@ bench: $(STAMP) ## import, tracing, running, lowering, dispatch, compile caching
 
 suite: $(STAMP) ## every benchmark against NumPy, jax, and where installed torch, autograd and PyTensor
 	$(BIN)/python benchmarks/suite --write
+
+AUTOGRAD := build/autograd-1.9.1
+
+$(AUTOGRAD): $(STAMP)
+	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --no-binary :all: --dest build autograd==1.9.1
+	tar xzf $(AUTOGRAD).tar.gz -C build
+
+autograd-suite: $(AUTOGRAD) ## run HIPS autograd's tests on tenferro's names; fetches its source distribution
+	$(BIN)/python -m tests.shims.autograd_suite $(AUTOGRAD)/tests
 
 docs: $(STAMP) ## build the site into build/docs; a warning is an error
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/docs

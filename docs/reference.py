@@ -12,8 +12,14 @@ from typing import Any
 
 MODULES = (
     "tenferro",
+    "tenferro.lax",
     "tenferro.linalg",
+    "tenferro.nn",
+    "tenferro.nn.initializers",
     "tenferro.fft",
+    "tenferro.tree",
+    "tenferro.optim",
+    "tenferro.optimize",
     "tenferro.extension",
     "tenferro.errors",
     "tenferro.program",

@@ -10,6 +10,7 @@ from lowering.lower import PLATFORMS, lower_to_stablehlo
 from lowering.module import StableHloModule
 from lowering.read.composites import register_composite_reader
 from lowering.sharding import Partitioning, PartitionSpec
+from tenferro.counterparts import open_namespace
 
 __all__ = [
     "PLATFORMS",
@@ -22,3 +23,5 @@ __all__ = [
     "register_composite_reader",
     "register_extension_lowering",
 ]
+
+open_namespace(globals(), __all__, "lowering")

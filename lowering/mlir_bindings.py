@@ -63,7 +63,7 @@ def jaxlib_modules() -> Any:
     except ImportError as error:
         raise ImportError(
             "parsing, verifying and serialising StableHLO needs jaxlib: "
-            "pip install 'tenferro[xla]'; the text itself does not"
+            "pip install '.[xla]' in tenferro's checkout; the text itself does not"
         ) from error
     return ir, passmanager, _jax_mlir_ext, chlo, func, stablehlo, sdy
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,11 +13,18 @@ from lowering.types import tensor_type
 from tenferro.dims import Guard, is_static
 from tenferro.errors import NonStaticShapeError
 from tenferro.program import bind_symbols
+from tenferro.table import first_of
+from tenferro.tracebacks import public_methods
 from tenferro.types import TensorSpec
 
 __all__ = ["StableHloModule"]
 
 
+NOTEBOOK = 100_000
+"""How many characters of a module a notebook shows."""
+
+
+@public_methods
 @dataclass(frozen=True)
 class StableHloModule:
     """A StableHLO module with one public function, `main`.
@@ -119,6 +127,28 @@ class StableHloModule:
 
     def __str__(self) -> str:
         return self.plain_text
+
+    def __repr__(self) -> str:
+        """The head: type, platform and size; `print` shows the text."""
+        taken, given = (
+            first_of(list(map(tensor_type, specs)))
+            for specs in (self.input_specs, self.output_specs)
+        )
+        lines = self.plain_text.count("\n")
+        return f"<StableHloModule for {self.platform}: ({taken}) -> ({given}), {lines} lines>"
+
+    def _repr_html_(self) -> str:
+        """The head, and the text to unfold, as far as a notebook bears it."""
+        shown, total = self.plain_text[:NOTEBOOK], len(self.plain_text)
+        rest = (
+            f"\n.. {total - NOTEBOOK:,} more characters; print shows all"
+            if total > NOTEBOOK
+            else ""
+        )
+        return (
+            f"<details><summary><code>{html.escape(repr(self))}</code></summary>"
+            f"<pre>{html.escape(shown + rest)}</pre></details>"
+        )
 
 
 def _evaluated(spec: TensorSpec, bindings: Mapping[Any, int]) -> TensorSpec:

@@ -5,6 +5,7 @@ natively on NumPy, or lowered to StableHLO and run through PJRT.
 """
 
 import importlib
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from tenferro import errors, extension
@@ -37,8 +38,10 @@ from tenferro.api.control import (
 )
 from tenferro.api.custom import checkpoint, custom_jvp, custom_vjp, stop_gradient
 from tenferro.api.jit import disable_jit, jit
+from tenferro.api.operators import REFUSED, Operators
 from tenferro.api.tensor import TracedTensor
 from tenferro.api.vmap import vmap
+from tenferro.counterparts import COUNTERPARTS, open_namespace, tell_missing_members
 from tenferro.dims import DimExpr, SymDim
 from tenferro.errors import TenferroError
 from tenferro.exec import GraphExecutor
@@ -51,9 +54,11 @@ from tenferro.program import native_executor as default_executor
 from tenferro.types import DType, TensorSpec
 
 if TYPE_CHECKING:
-    from tenferro.api import fft, linalg, random
+    from tenferro import lax, nn
+    from tenferro.api import fft, linalg, optim, optimize, random, tree
     from tenferro.api.check_grads import check_grads
     from tenferro.api.eager import EagerRuntime, EagerTensor
+    from tenferro.api.eager.recording import no_grad
     from tenferro.extension.saving import load, save
 
 # What takes long to import is imported when it is first used.
@@ -62,22 +67,27 @@ _LATER = {
     "EagerTensor": ("tenferro.api.eager", "EagerTensor"),
     "check_grads": ("tenferro.api.check_grads", "check_grads"),
     "fft": ("tenferro.api.fft", None),
+    "lax": ("tenferro.lax", None),
     "linalg": ("tenferro.api.linalg", None),
+    "nn": ("tenferro.nn", None),
+    "no_grad": ("tenferro.api.eager.recording", "no_grad"),
+    "optim": ("tenferro.api.optim", None),
+    "optimize": ("tenferro.api.optimize", None),
     "random": ("tenferro.api.random", None),
+    "tree": ("tenferro.api.tree", None),
     "load": ("tenferro.extension.saving", "load"),
     "save": ("tenferro.extension.saving", "save"),
 }
 
 
-def __getattr__(name: str) -> Any:
-    """A name of `_LATER`, loaded when first used."""
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, attribute = _LATER[name]
-    found = importlib.import_module(module)
-    value = found if attribute is None else getattr(found, attribute)
-    globals()[name] = value
-    return value
+def _load(name: str) -> Any:
+    """A name of `_LATER`, loaded; KeyError for others."""
+    path, attribute = _LATER[name]
+    module = importlib.import_module(path)
+    if attribute is not None:
+        return getattr(module, attribute)
+    open_namespace(module.__dict__, module.__all__, f"tnf.{name}")
+    return module
 
 
 def _families() -> list[Any]:
@@ -147,9 +157,14 @@ __all__ = [
     "jacrev",
     "jit",
     "jvp",
+    "lax",
     "linalg",
     "load",
     "linearize",
+    "nn",
+    "no_grad",
+    "optim",
+    "optimize",
     "random",
     "save",
     "stop_gradient",
@@ -160,8 +175,17 @@ __all__ = [
     "scan",
     "switch",
     "while_loop",
+    "tree",
     "vmap",
     "value_and_grad",
     "vjp",
     *_surface,  # pyright: ignore[reportUnsupportedDunderAll]  # because it is a literal list there
 ]
+
+open_namespace(errors.__dict__, errors.__all__, "tnf.errors")
+open_namespace(globals(), __all__, "tnf", _load)
+tell_missing_members(
+    Operators,
+    [*COUNTERPARTS["x"], *[name for name in _surface if isinstance(globals()[name], FunctionType)]],
+    REFUSED,
+)

@@ -8,6 +8,9 @@ Scenarios and required texts: seed 000, section 12.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+
 __all__ = [
     "ADRuleUnsupportedError",
     "ArityError",
@@ -24,6 +27,7 @@ __all__ = [
     "InvalidConfigError",
     "MalformedFamilyIdError",
     "MissingCellError",
+    "MissingNameError",
     "NonFiniteError",
     "NonStaticShapeError",
     "OutOfBoundsError",
@@ -32,6 +36,8 @@ __all__ = [
     "ShapeError",
     "TenferroError",
     "UnsupportedError",
+    "show_internal_frames",
+    "shows_internal_frames",
 ]
 
 
@@ -52,8 +58,12 @@ class TenferroError(Exception):
             self.source = source
         return self
 
+    def text(self) -> str:
+        """The message without the line."""
+        return super().__str__()
+
     def __str__(self) -> str:
-        text = super().__str__()
+        text = self.text()
         return f"{text}\n  at {self.source}" if self.source else text
 
 
@@ -143,3 +153,56 @@ class MalformedFamilyIdError(RegistrationError):
 
 class MissingCellError(TenferroError, ImportError):
     """A column lacks a row of the vocabulary, or has one twice; raised while importing."""
+
+
+class MissingNameError(TenferroError, AttributeError):
+    """A name that is not there.
+
+    Args:
+        owner: the namespace, or the class of the object, that was asked.
+        hint: gives what helps for owner and name; asked when the message is read, because most who look up a
+            name that is not there only want to know that.
+
+    >>> print(MissingNameError("tnf", "sigmoid", lambda owner, name: "it is tnf.logistic here"))
+    tnf has no 'sigmoid'; it is tnf.logistic here
+    """
+
+    def __init__(self, owner: str, name: str, hint: Callable[[str, str], str]) -> None:
+        super().__init__(owner, name, hint)
+        self.name = name
+
+    def text(self) -> str:
+        """The message without the line."""
+        owner, name, hint = self.args
+        advice = hint(owner, name)
+        return f"{owner} has no {name!r}" + (f"; {advice}" if advice else "")
+
+
+class _Tracebacks:
+    """Whether tracebacks hold the frames of tenferro."""
+
+    are_full: bool = os.environ.get("TENFERRO_TRACEBACK") == "full"
+
+
+def show_internal_frames(show: bool = True) -> None:
+    """Keep the frames of tenferro in tracebacks, or drop them as at the beginning.
+
+    A traceback ends at your line: frames of tenferro are dropped where an exception leaves it, those of
+    functions of yours that it called stay. With the environment variable `TENFERRO_TRACEBACK=full` all are
+    kept from the start.
+
+    >>> show_internal_frames()
+    >>> shows_internal_frames()
+    True
+    >>> show_internal_frames(False)
+    """
+    _Tracebacks.are_full = show
+
+
+def shows_internal_frames() -> bool:
+    """Whether tracebacks hold the frames of tenferro.
+
+    >>> shows_internal_frames()
+    False
+    """
+    return _Tracebacks.are_full

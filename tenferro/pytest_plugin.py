@@ -14,6 +14,7 @@ there were and how near the nearest came to what was allowed.
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -84,10 +85,12 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 @pytest.fixture(scope="session")
 def tenferro_executor(pytestconfig: pytest.Config) -> Any:
     """The `XlaExecutor` of `--tenferro-platform`; the tests that use it are skipped where jaxlib is missing."""
-    pytest.importorskip("jaxlib", reason="parity needs jaxlib: pip install 'tenferro[xla]'")
+    pytest.importorskip(
+        "jaxlib", reason="parity needs jaxlib: pip install '.[xla]' in tenferro's checkout"
+    )
     # By name, because the package of the peer is above this one, and optional.
     peer = importlib.import_module("xla_peer")
-    return peer.XlaExecutor(pytestconfig.stash[TALLY].platform)
+    return peer.XlaExecutor(pytestconfig.stash[TALLY].platform, notices=False)
 
 
 @pytest.fixture
@@ -105,9 +108,8 @@ def assert_parity(request: pytest.FixtureRequest, tenferro_executor: Any) -> Cal
         )
         tally.parity += 1
         for output in report.outputs:
-            if output.allowed and output.max_ulps / output.allowed > tally.worst[0]:
-                share = output.max_ulps / output.allowed
-                tally.worst = (share, f"{output.name} in {request.node.nodeid}")
+            if tally.worst[0] < output.share < math.inf:
+                tally.worst = (output.share, f"{output.name} in {request.node.nodeid}")
         if not report.ok:
             message = f"\n{report}"
             if report.first_divergence is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["aligned"]
+__all__ = ["aligned", "first_of", "wrapped"]
 
 
 def aligned(rows: Sequence[Sequence[str]], right: int = 0) -> list[str]:
@@ -26,3 +26,33 @@ def aligned(rows: Sequence[Sequence[str]], right: int = 0) -> list[str]:
         ).rstrip()
         for row in rows
     ]
+
+
+def first_of(items: Sequence[object], most: int = 4) -> str:
+    """A list in one short line.
+
+    >>> first_of(range(3)), first_of(range(20), 2)
+    ('0, 1, 2', '0, 1, .. 18 more')
+    """
+    shown = ", ".join([str(item) for item in items[:most]])
+    return f"{shown}, .. {len(items) - most} more" if len(items) > most else shown
+
+
+def wrapped(items: Sequence[str], first: str, last: str, width: int = 96) -> list[str]:
+    """A list between two texts: in one line where it fits, else in as few as hold whole items.
+
+    >>> wrapped(["x: f64", "y: f64"], "f(", ")")
+    ['f(x: f64, y: f64)']
+    >>> wrapped(["x: f64", "y: f64"], "f(", ")", width=12)
+    ['f(', '    x: f64,', '    y: f64', ')']
+    """
+    line = f"{first}{', '.join(items)}{last}"
+    if len(line) <= width:
+        return [line]
+    lines: list[str] = []
+    for item in items:
+        if lines and len(lines[-1]) + len(item) + 3 <= width:
+            lines[-1] += f" {item},"
+        else:
+            lines.append(f"    {item},")
+    return [first, *lines[:-1], *[line.removesuffix(",") for line in lines[-1:]], last]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections.abc import Generator
 from pathlib import Path
@@ -22,6 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    os.environ.setdefault("TENFERRO_NOTICES", "off")  # of children, too
     if config.getoption("--ledger"):
         config.pluginmanager.register(Collector(config), "ledger-collector")
 

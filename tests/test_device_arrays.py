@@ -80,3 +80,95 @@ def test_jax_arrays_on_the_cpu_come_without_a_copy() -> None:
     assert np.shares_memory(host_array(x, "x"), np.asarray(x))
     for name in ("program.run", "jit", "jit through XLA", "XlaExecutor.run"):
         np.testing.assert_array_equal(CALLS[name](x), [0, 2, 4])
+
+
+# ---- arrays of other libraries ---------------------------------------------------------------
+
+
+class Producer:
+    """What gives its elements by DLPack and in no other way."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.array.__dlpack_device__()
+
+
+class ForeignDType:
+    """A dtype that NumPy does not know, as torch's."""
+
+    def __repr__(self) -> str:
+        return "torch.float32"
+
+
+class Tensor(Producer):
+    """What a tensor of torch on the CPU shows of itself."""
+
+    dtype, shape, device = ForeignDType(), (3,), "cpu"
+
+    def __init__(self, array: Any, requires_grad: bool = False) -> None:
+        super().__init__(array)
+        self.requires_grad = requires_grad
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        if self.requires_grad:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad.")
+        return np.asarray(self.array, dtype)
+
+
+FOREIGN_CALLS = {
+    **CALLS,
+    "asarray": tnf.asarray,
+    "compile": lambda x: tnf.compile(double, x).run(x),
+    "vmap": lambda x: tnf.vmap(double)(x),
+    "a tree": lambda x: tnf.jit(lambda p: p["w"] + 1)({"w": x}),
+    "ravel": lambda x: tnf.tree.ravel([x])[0],
+    "an optimiser": lambda x: tnf.optim.apply_updates(x, x),
+}
+ELEMENTS = np.arange(3, dtype="f4")
+
+
+@pytest.mark.parametrize("kind", [Producer, Tensor])
+@pytest.mark.parametrize("name", [name for name in FOREIGN_CALLS if name != "an optimiser"])
+def test_arrays_of_other_libraries_are_arrays(name: str, kind: Any) -> None:
+    expected = FOREIGN_CALLS[name](ELEMENTS)
+    actual = FOREIGN_CALLS[name](kind(ELEMENTS))
+    if not hasattr(expected, "dtype"):  # a program
+        actual, expected = actual.run(ELEMENTS), expected.run(ELEMENTS)
+    np.testing.assert_array_equal(np.asarray(actual), np.asarray(expected))
+    assert np.asarray(actual).dtype == np.asarray(expected).dtype
+
+
+@pytest.mark.parametrize("name", FOREIGN_CALLS)
+def test_tensors_that_require_grad_are_refused(name: str) -> None:
+    with pytest.raises(errors.InvalidConfigError, match=r"requires grad.*x\.detach\(\)"):
+        FOREIGN_CALLS[name](Tensor(ELEMENTS, requires_grad=True))
+
+
+class Unread(Tensor):
+    """A tensor of a dtype that NumPy does not have."""
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        raise TypeError("Got unsupported ScalarType BFloat16")
+
+
+@pytest.mark.parametrize("name", FOREIGN_CALLS)
+def test_tensors_that_numpy_does_not_read(name: str) -> None:
+    with pytest.raises(errors.BackendFailureError, match="Unread: Got unsupported ScalarType"):
+        FOREIGN_CALLS[name](Unread(ELEMENTS))
+
+
+@pytest.mark.parametrize("name", [name for name in FOREIGN_CALLS if name != "an optimiser"])
+def test_tensors_of_torch(name: str) -> None:
+    torch = pytest.importorskip("torch")
+    expected = FOREIGN_CALLS[name](ELEMENTS)
+    actual = FOREIGN_CALLS[name](torch.arange(3, dtype=torch.float32))
+    if not hasattr(expected, "dtype"):
+        actual, expected = actual.run(ELEMENTS), expected.run(ELEMENTS)
+    np.testing.assert_array_equal(np.asarray(actual), np.asarray(expected))
+    with pytest.raises(errors.InvalidConfigError, match="requires grad"):
+        FOREIGN_CALLS[name](torch.ones(3, requires_grad=True))

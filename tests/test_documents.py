@@ -39,13 +39,21 @@ def test_code_in_the_documents(
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(), re.DOTALL)
     names: dict[str, Any] = {"__name__": "document"}
     for block in blocks:
-        exec(compile(block, name, "exec"), names)
+        exec(compile(block, name, "exec", dont_inherit=True), names)
     printed = capsys.readouterr().out
     assert "FAILED" not in printed
     assert "DISAGREE" not in printed
     if name == "docs/extensions.md":
         assert "keeps the contract" in printed
         assert len([line for line in blocks[0].splitlines() if line.strip()]) < 60
+
+
+def test_the_first_screen_shows_what_it_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "README.md").read_text()
+    code, output = re.findall(r"```(?:python|text)\n(.*?)```", page, re.DOTALL)[:2]
+    exec(compile(code, "README.md", "exec"), {"__name__": "document"})
+    assert capsys.readouterr().out == output
+    assert len(page[: page.index("![")].splitlines()) < 60
 
 
 def commands_of(page: str) -> list[str]:
@@ -67,6 +75,7 @@ NOT_RUN = {
     "git clone --recurse-submodules https://github.com/data-apis/array-api-tests": "needs the network",
     "cd array-api-tests": "is what was cloned",
     "pip install -r requirements.txt": "needs the network",
+    "pip install '.[xla,cli]'": "needs the network",
     "ARRAY_API_TESTS_MODULE=tenferro pytest array_api_tests": "needs what was cloned; "
     "`tests/api/test_array_api.py` does what its fixtures do",
 }
@@ -180,3 +189,26 @@ def test_docstrings_become_markdown() -> None:
     assert "`a*b`" in page
     assert "- `x`: a tensor, of any type." in page
     assert "```pycon\n>>> 1 + 1\n2\n```" in page
+
+
+def test_install_lines_work_from_a_checkout() -> None:
+    """There is no such package on an index."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    sources = [
+        path
+        for name in ("tenferro", "lowering", "xla_peer")
+        for path in (ROOT / name).rglob("*.py")
+    ]
+    lines = [
+        (path.name, line)
+        for path in [*pages, *sources]
+        for line in re.findall(r"pip install[^\n]*", path.read_text())
+    ]
+    for name, line in lines:
+        assert "install tenferro" not in line.replace("'", ""), f"{name}: {line}"
+        for names in re.findall(r"'\.\[([^\]]*)\]'", line):
+            assert set(names.split(",")) <= set(extras), f"{name}: {line}"
+    assert len([line for _, line in lines if "'.[" in line]) > 8

@@ -128,6 +128,7 @@ class WornOut(ExtensionOp):
 @pytest.mark.parametrize("longest", [1000, 4])
 def test_errors_name_the_line(longest: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(straight_line, "LONGEST", longest)
+    monkeypatch.setattr(errors._Tracebacks, "are_full", True)  # to see the generated code
 
     def fn(x: Any) -> Any:
         for _ in range(10):

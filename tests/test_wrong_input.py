@@ -55,7 +55,12 @@ TRACED: dict[str, Case] = {
         ["And", "float64", "accepted"],
     ),
     "order": (lambda x: x < x, (COMPLEX,), errors.DTypeError, ["LT", "complex128"]),
-    "condition": (lambda x: tnf.where(x, x, x), (VECTOR,), errors.DTypeError, ["bool"]),
+    "condition": (
+        lambda x: tnf.select([x], [x]),
+        (VECTOR,),
+        errors.DTypeError,
+        ["select", "bool", "f64[3]"],
+    ),
     "perm": (
         lambda x: tnf.permute_dims(x, (0, 0)),
         (MATRIX,),
@@ -80,11 +85,11 @@ TRACED: dict[str, Case] = {
     "item()": (lambda x: x[0].item(), (VECTOR,), errors.ConcretizationError, ["item()"]),
     "np.asarray": (lambda x: np.asarray(x), (VECTOR,), errors.ConcretizationError, ["NumPy"]),
     "format": (lambda x: f"{x:.3f}", (VECTOR,), errors.ConcretizationError, [".3f"]),
-    "np.median": (
-        lambda x: np.median(x),
+    "np.unwrap": (
+        lambda x: np.unwrap(x),
         (VECTOR,),
         errors.UnsupportedError,
-        ["np.median", "f64[3]"],
+        ["np.unwrap", "f64[3]"],
     ),
     "empty maximum": (
         lambda x: tnf.max(x),

@@ -1,6 +1,7 @@
 """The XLA peer: programs through StableHLO and PJRT, and the question whether both paths agree."""
 
 from lowering import PartitionSpec
+from tenferro.counterparts import open_namespace
 from xla_peer.aligned import empty
 from xla_peer.artifact import Artifact
 from xla_peer.compile_cache import CompileCache, CompileCacheStats
@@ -39,3 +40,5 @@ __all__ = [
     "to_jax",
     "verify",
 ]
+
+open_namespace(globals(), __all__, "xla_peer")

@@ -12,6 +12,8 @@ from lowering import StableHloModule
 from tenferro.errors import InvalidConfigError, NonStaticShapeError
 from tenferro.files import replacing
 from tenferro.program import BoundedCache, check_arguments
+from tenferro.table import first_of
+from tenferro.tracebacks import public_methods
 from tenferro.types import flatten, unflatten
 from xla_peer.executable import Executable
 from xla_peer.executor import XlaExecutor
@@ -22,6 +24,7 @@ from xla_peer.vectors import TestVector, read_vectors, vectors_path
 __all__ = ["Artifact"]
 
 
+@public_methods
 class Artifact:
     """What `export` makes and `load` reads.
 
@@ -171,7 +174,7 @@ class Artifact:
 
     def __repr__(self) -> str:
         takes, gives = (
-            ", ".join(f"{name}: {spec}" for name, spec in part)
+            first_of([f"{name}: {spec}" for name, spec in part], 2)
             for part in (self.manifest.inputs, self.manifest.outputs)
         )
         platforms = ", ".join(self.manifest.platforms)

@@ -25,6 +25,7 @@ from tenferro.errors import InvalidConfigError, TenferroError
 from tenferro.files import replacing
 from tenferro.program.profile import shown_seconds
 from tenferro.types import flatten, leaf_paths
+from xla_peer.notices import silenced
 from xla_peer.storage import stored
 
 try:
@@ -33,7 +34,7 @@ try:
     from xla_peer.command_line.output import Output, as_json, summary
 except ModuleNotFoundError as missing:  # pragma: no cover
     raise SystemExit(
-        f"tenferro: the command line needs {missing.name}: pip install 'tenferro[cli]'"
+        f"tenferro: the command line needs {missing.name}: pip install '.[cli]' in tenferro's checkout"
     ) from None
 
 from xla_peer.command_line.target import Target, find_target
@@ -79,7 +80,8 @@ def reporting(json: bool) -> Generator[Output]:
     """What every command runs in: errors become words and an exit status."""
     output = Output(json)
     try:
-        yield output
+        with silenced(json):
+            yield output
     except DisagreementError:
         raise typer.Exit(1) from None
     except (TenferroError, OSError) as error:

@@ -26,10 +26,10 @@ PLUGINS = {
 }
 """The packages of which one brings the platform."""
 COMMANDS = {
-    "cpu": "pip install 'tenferro[xla]'",
-    "cuda": "pip install 'tenferro[cuda13]' (or cuda12)",
+    "cpu": "pip install '.[xla]' in tenferro's checkout",
+    "cuda": "pip install '.[cuda13]' (or cuda12) in tenferro's checkout",
     "rocm": "pip install 'jax[rocm]'",
-    "tpu": "pip install 'tenferro[tpu]'",
+    "tpu": "pip install '.[tpu]' in tenferro's checkout",
 }
 HARDWARE = {
     "cuda": ("/dev/nvidia0", "an NVIDIA device"),
@@ -42,6 +42,8 @@ VARIABLES = (
     "JAX_ENABLE_X64",
     "JAX_COMPILATION_CACHE_DIR",
     "TENFERRO_CACHE_DIR",
+    "TENFERRO_NOTICES",
+    "TENFERRO_TRACEBACK",
     "PJRT_NAMES_AND_LIBRARY_PATHS",
     "CUDA_VISIBLE_DEVICES",
     "LD_LIBRARY_PATH",
@@ -96,6 +98,10 @@ class DoctorReport:
     def to_dict(self) -> dict[str, Any]:
         """The report as JSON can hold it."""
         return {**asdict(self), "ok": self.ok}
+
+    def __repr__(self) -> str:
+        statuses = ", ".join([f"{report.name} {report.status}" for report in self.platforms])
+        return f"<DoctorReport {statuses}>"
 
     def __str__(self) -> str:
         lines = ["  ".join(f"{name} {version}" for name, version in self.versions.items())]

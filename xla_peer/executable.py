@@ -15,12 +15,15 @@ from tenferro.errors import (
     TenferroError,
     UnsupportedError,
 )
+from tenferro.table import first_of
+from tenferro.tracebacks import public, public_methods
 from tenferro.types import TensorSpec, TreeDef, flatten, unflatten
 from xla_peer import forking, pjrt
 
 __all__ = ["Executable"]
 
 
+@public_methods
 class Executable:
     """What `XlaExecutor.compile` gives: device arrays in, device arrays out, at once.
 
@@ -112,6 +115,7 @@ class Executable:
     def _packed(self, results: Sequence[Any]) -> Any:
         return results[0] if self.gives_a_leaf else unflatten(self._out_tree, results)
 
+    @public
     def _leaves(self, arguments: tuple[Any, ...]) -> Sequence[Any]:
         """The leaves of arguments whose like has not been seen, checked."""
         return self._checked(self._flattened(arguments))
@@ -227,8 +231,7 @@ class Executable:
         )
 
     def __repr__(self) -> str:
-        takes = ", ".join(map(str, self.input_specs))
-        gives = ", ".join(map(str, self.output_specs))
+        takes, gives = first_of(self.input_specs), first_of(self.output_specs)
         return f"<Executable on {', '.join(map(_place, self._where)) or 'no device'}: ({takes}) -> ({gives})>"
 
 

@@ -18,11 +18,13 @@ from lowering.mlir_bindings import MlirDiagnosticError
 from tenferro.errors import BackendFailureError, InvalidConfigError, NonStaticShapeError
 from tenferro.exec.dispatch import as_operand
 from tenferro.program import BoundedCache, CacheStats, GraphProgram, hoist_constants
+from tenferro.tracebacks import public, public_methods
 from tenferro.types import TensorSpec, TreeDef, flatten
 from xla_peer import forking, pjrt
 from xla_peer.compile_cache import CompileCache, CompileCacheStats
 from xla_peer.executable import Executable
 from xla_peer.mesh import PartitionedProgram
+from xla_peer.notices import noticed
 
 __all__ = ["CACHE_VARIABLE", "XlaExecutor"]
 
@@ -61,6 +63,7 @@ class Plan(NamedTuple):
     only: Any
 
 
+@public_methods
 class XlaExecutor:
     """Lowers a program to StableHLO, compiles it once per shapes, and runs it on one device.
 
@@ -79,6 +82,8 @@ class XlaExecutor:
         cache_dir: a folder that keeps executables for later processes; None takes the environment
             variable TENFERRO_CACHE_DIR, and "" none. It holds native code: see `CompileCache`.
         cache_bytes: how much the folder may hold.
+        notices: a compilation of more than two seconds says so on the error stream; False, or
+            TENFERRO_NOTICES=off in the environment, keeps it silent.
 
     Intermediate results keep the precision of their dtype (XLA's excess precision is off), so that
     results can be compared with the native ones.
@@ -95,6 +100,7 @@ class XlaExecutor:
     array([2., 4.])
     """
 
+    @public
     def __init__(
         self,
         platform: str = "cpu",
@@ -110,6 +116,7 @@ class XlaExecutor:
         memory_bytes: int = 1 << 30,
         cache_dir: str | os.PathLike[str] | None = None,
         cache_bytes: int = 1 << 30,
+        notices: bool = True,
     ) -> None:
         if order not in ("C", "F", "A"):
             raise InvalidConfigError(f'XlaExecutor: order is "C", "F" or "A", got {order!r}')
@@ -118,6 +125,7 @@ class XlaExecutor:
                 f"XlaExecutor: optimization_level is 0 to 3, got {optimization_level!r}"
             )
         self.platform = platform
+        self.notices = notices
         self.precision = precision
         self.linalg = linalg
         self.extensions = extensions
@@ -143,12 +151,16 @@ class XlaExecutor:
         self.compile_cache = CompileCache(folder, cache_bytes) if folder else None
         forking.watch(self)
 
+    def __repr__(self) -> str:
+        executables = self.cache_stats().entries
+        return f"<XlaExecutor on {self.platform}:{self.device.id}: {executables} executables>"
+
     def __reduce__(self) -> Any:
         """What it was made by: another process makes one of its own, on its device of that number."""
         device = self._client.local_devices().index(self.device)
         options = {"precision": self.precision, "linalg": self.linalg, "order": self.order,
                    "extensions": self.extensions, "options": self.options,
-                   "optimization_level": self.optimization_level}  # fmt: skip
+                   "optimization_level": self.optimization_level, "notices": self.notices}  # fmt: skip
         return partial(XlaExecutor, self.platform, device, **options, **self._bounds), ()
 
     def abandon(self) -> None:
@@ -296,7 +308,7 @@ class XlaExecutor:
             in_tree = flatten(tuple(range(taken)))[1]
         if out_tree is None:
             out_tree = flatten(tuple(range(len(module.output_specs))))[1]
-        loaded = self._loaded(module, [self.device])
+        loaded = self._loaded(module, [self.device], "a module")
         places, specs = self._places(module), module.output_specs
         return Executable(module, loaded, in_tree, out_tree, *places, (), specs, constants)
 
@@ -375,10 +387,10 @@ class XlaExecutor:
             specs = tuple([TensorSpec.of(spec.shape[::-1], spec.dtype) for spec in specs])
         trees = program.in_tree, program.out_tree
         if cut is None:
-            loaded = self._loaded(module, [self.device])
+            loaded = self._loaded(module, [self.device], program.name)
             places, arrays = self._places(module), list(constants.values())
             return Executable(module, loaded, *trees, *places, donate, specs, arrays)
-        loaded = self._loaded(module, list(cut.mesh.devices.flat))
+        loaded = self._loaded(module, list(cut.mesh.devices.flat), program.name)
         places = (
             [cut.mesh.sharding(spec) for spec in cut.in_specs],
             [cut.mesh.sharding(spec) for spec in cut.out_specs],
@@ -390,13 +402,13 @@ class XlaExecutor:
         here = pjrt.on_one(self.device)
         return [here] * len(module.input_specs), [here] * len(module.output_specs)
 
-    def _loaded(self, module: StableHloModule, devices: Sequence[Any]) -> Any:
+    def _loaded(self, module: StableHloModule, devices: Sequence[Any], name: str) -> Any:
         """Compiled now, or by an earlier process."""
         forking.require_own_client()
         options = pjrt.compile_options(self._client, devices, self.options, self.optimization_level)
         cache = self.compile_cache
         if cache is None:
-            return self._built(module, devices, options)
+            return self._built(module, devices, options, name)
         identity = pjrt.cache_identity(self._client, devices, options)
         key = cache.key([module.plain_text.encode(), *identity])
         found = cache.load(key)
@@ -406,7 +418,7 @@ class XlaExecutor:
                 return pjrt.deserialized(self._client, devices, found, options)
             except BackendFailureError:
                 cache.reject(key)
-        built = self._built(module, devices, options)
+        built = self._built(module, devices, options, name)
         try:
             serialized = pjrt.serialized(self._client, built)
         except BackendFailureError:  # because not every platform can, and the executable is whole
@@ -415,13 +427,17 @@ class XlaExecutor:
             cache.store(key, serialized)
         return built
 
-    def _built(self, module: StableHloModule, devices: Sequence[Any], options: Any) -> Any:
-        if not module.trusted:
-            self._try_compilation(module.text, devices, options)
-        try:
-            return pjrt.compile_module(self._client, devices, module.text, options)
-        except BackendFailureError as error:
-            raise error.at(_blamed_line(module.text, str(error))) from error.__cause__
+    def _built(
+        self, module: StableHloModule, devices: Sequence[Any], options: Any, name: str
+    ) -> Any:
+        what = f"{name} for {self.platform}"
+        with noticed(f"compiling {what}", f"compiled {what}", self.notices):
+            if not module.trusted:
+                self._try_compilation(module.text, devices, options)
+            try:
+                return pjrt.compile_module(self._client, devices, module.text, options)
+            except BackendFailureError as error:
+                raise error.at(_blamed_line(module.text, str(error))) from error.__cause__
 
     def _try_compilation(self, text: str, devices: Sequence[Any], options: Any) -> None:
         """Compile foreign text in another process first, because XLA ends the process over some that is valid.

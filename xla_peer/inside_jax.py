@@ -22,6 +22,7 @@ from lowering.extensions import lowerings_in
 from tenferro.ad import AdContext, batch_program
 from tenferro.errors import DTypeError, InvalidConfigError, UnsupportedError
 from tenferro.program import BoundedCache, CacheStats, GraphProgram
+from tenferro.tracebacks import public_methods
 from tenferro.types import DType, flatten, unflatten
 from xla_peer import pjrt
 from xla_peer.exporting import module_for
@@ -61,6 +62,7 @@ def to_jax(
     return JaxFunction(program, precision, linalg, context)
 
 
+@public_methods
 class JaxFunction:
     """A program as a function of jax's, and the owner of the programs derived from it."""
 
@@ -76,6 +78,9 @@ class JaxFunction:
         self.linalg = linalg
         self._derived: BoundedCache[Any] = BoundedCache(256)
         self._context = AdContext() if context is None else context
+
+    def __repr__(self) -> str:
+        return f"<JaxFunction of {self.program!r:.200}>"
 
     def __call__(self, *args: Any) -> Any:
         """The tree that the program's function returns."""

@@ -13,12 +13,14 @@ from lowering import Partitioning, PartitionSpec
 from tenferro.errors import ArityError, DTypeError, InvalidConfigError
 from tenferro.exec.dispatch import as_operand
 from tenferro.program import GraphProgram
-from tenferro.types import DType, flatten, prefix_leaves, unflatten
+from tenferro.tracebacks import public_methods
+from tenferro.types import DType, difference, flatten, prefix_leaves, unflatten
 from xla_peer import pjrt
 
 __all__ = ["Mesh", "PartitionedProgram", "partition"]
 
 
+@public_methods
 class Mesh:
     """Devices in a grid; a `PartitionSpec` cuts tensors along its axes.
 
@@ -149,6 +151,7 @@ def _grid(sizes: Mapping[str, int], platform: str) -> Any:
 
 
 @dataclass(frozen=True)
+@public_methods
 class PartitionedProgram:
     """A program with a mesh, and a spec for each leaf of its arguments and its result.
 
@@ -196,7 +199,8 @@ class PartitionedProgram:
         """
         leaves, tree = flatten(arrays)
         if tree != self.program.in_tree:
-            raise ArityError(f"put_local: takes the structure {self.program.in_tree}, got {tree}")
+            parting = difference(self.program.in_tree, tree, ("expected", "got"))
+            raise ArityError(f"put_local: the arguments have another structure: {parting}")
         whole: dict[str, Any] = {}
         inputs = zip(
             leaves, self.program.input_names, self.program.input_specs, self.in_specs, strict=True

@@ -61,10 +61,10 @@ __all__ = [
 ]
 
 _INSTALL = {
-    "cpu": "pip install 'tenferro[xla]'",
-    "cuda": "pip install 'tenferro[cuda13]' (or cuda12) on a machine with an NVIDIA driver",
-    "gpu": "pip install 'tenferro[cuda13]' (or cuda12) on a machine with an NVIDIA driver",
-    "tpu": "pip install 'tenferro[tpu]' on a machine with a TPU",
+    "cpu": "pip install '.[xla]' in tenferro's checkout",
+    "cuda": "pip install '.[cuda13]' (or cuda12) in tenferro's checkout, on a machine with an NVIDIA driver",
+    "gpu": "pip install '.[cuda13]' (or cuda12) in tenferro's checkout, on a machine with an NVIDIA driver",
+    "tpu": "pip install '.[tpu]' in tenferro's checkout, on a machine with a TPU",
 }
 
 

@@ -51,11 +51,15 @@ class Verification:
             "reports": [report.to_dict() for report in self.reports],
         }
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
+        return f"<Verification {self._verdict()}>"
+
+    def _verdict(self) -> str:
         good = sum(report.ok for report in self.reports)
-        lines = [
-            f"{self.name}: {good} of {len(self.reports)} test vectors agree on {self.platform}"
-        ]
+        return f"{self.name}: {good} of {len(self.reports)} test vectors agree on {self.platform}"
+
+    def __str__(self) -> str:
+        lines = [self._verdict()]
         lines += [str(report) for report in self.reports if not report.ok]
         if self.versions != self.now:
             lines.append(f"computed by {_listed(self.versions)}; here {_listed(self.now)}")

@@ -52,6 +52,10 @@ class AdContext:
         if rule_sets:
             len(self.extension_rules)  # because two rules of one family are an error now, not later
 
+    def __repr__(self) -> str:
+        families = len(self.extension_rules)
+        return f"<AdContext: rules of {families} families, {len(self._programs)} programs>"
+
     @cached_property
     def extension_rules(self) -> ExtensionRuleSet:
         """The rules of extension families; those of the package are loaded when first asked for."""

@@ -27,6 +27,7 @@ from tenferro.ad.algebra import (
     scalar,
 )
 from tenferro.ad.algebra import transpose as permute
+from tenferro.api.compile import name_of
 from tenferro.api.stage import Stage
 from tenferro.api.tensor import TracedTensor, value_in
 from tenferro.api.tracing import tracing
@@ -34,6 +35,7 @@ from tenferro.errors import ArityError, InvalidConfigError
 from tenferro.graph import Alias
 from tenferro.ops.structural import BroadcastInDim
 from tenferro.program import CacheStats, GraphProgram
+from tenferro.tracebacks import public, public_methods
 from tenferro.types import flatten, unflatten
 
 __all__ = [
@@ -50,6 +52,7 @@ __all__ = [
 ]
 
 
+@public_methods
 class Transform:
     """A function made from a function, with the context that keeps its programs."""
 
@@ -63,11 +66,21 @@ class Transform:
         if not callable(fn):
             raise InvalidConfigError(f"{name}: expected a function, got {fn!r:.60}")
         functools.update_wrapper(self, fn, updated=())
+        self.name = name
+        self.fn = fn
         self._call = call
         self.context = AdContext() if context is None else context
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._call(self.context, args, kwargs)
+
+    @property
+    def shown(self) -> str:
+        """Its name, and that of the function."""
+        return f"{self.name} of {name_of(self.fn)}"
+
+    def __repr__(self) -> str:
+        return f"<{self.shown}>"
 
     def cache_stats(self) -> CacheStats:
         """What the cache of derivative programs has done."""
@@ -267,6 +280,7 @@ def linearize(
     tree = flatten(tuple(primals))[1]
     y, apply = _linear_part(stage, stage.primals, functools.partial(_pushed, stage))
 
+    @public
     def push(*tangents: Any) -> Any:
         given = stage.given(tangents, stage.primals, tree, "tangents")
         return unflatten(stage.out_tree, apply(given))
@@ -300,6 +314,7 @@ def vjp(
 
     y, apply = _linear_part(stage, stage.outputs, linear)
 
+    @public
     def pull(y_bar: Any) -> Any:
         given = stage.given(y_bar, stage.outputs, stage.out_tree, "the cotangent")
         return stage.by_argument(apply(given))

@@ -86,6 +86,13 @@ class GradientReport:
         """Every derivative is right."""
         return all(check.ok for check in self.checks)
 
+    def __repr__(self) -> str:
+        return f"<GradientReport {self._verdict()}, {len(self.checks)} checks>"
+
+    def _verdict(self) -> str:
+        wrong = "are not defined" if self.undefined else "are WRONG"
+        return f"{self.function}: derivatives {'are right' if self.ok else wrong}"
+
     def __str__(self) -> str:
         header = ("derivative", "against", "error", "allowed", "")
         differs = "differs" if self.undefined else "WRONG"
@@ -99,9 +106,7 @@ class GradientReport:
             )
             for check in self.checks
         ]
-        wrong = "are not defined" if self.undefined else "are WRONG"
-        verdict = "are right" if self.ok else wrong
-        lines = [f"{self.function}: derivatives {verdict}", *aligned([header, *rows])]
+        lines = [self._verdict(), *aligned([header, *rows])]
         lines += sorted({check.note for check in self.checks if check.note})
         lines += [text for text in (self.undefined, self.culprit) if text]
         return "\n".join(lines)

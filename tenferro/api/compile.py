@@ -13,11 +13,21 @@ from tenferro.errors import DTypeError, InvalidConfigError, TenferroError
 from tenferro.exec.dispatch import is_traced
 from tenferro.graph import BodyBuilder, Graph, GraphBuilder, line_of
 from tenferro.program import ExtensionCaches, GraphProgram
-from tenferro.types import DType, TensorSpec, flatten, host_array, leaf_paths, unflatten
+from tenferro.tracebacks import public_methods
+from tenferro.types import DType, TensorSpec, flatten, has_dtype, host_array, leaf_paths, unflatten
 
-__all__ = ["GraphCompiler", "as_array", "compile", "eval_shape", "output_value", "parameter_names"]
+__all__ = [
+    "GraphCompiler",
+    "as_array",
+    "compile",
+    "eval_shape",
+    "name_of",
+    "output_value",
+    "parameter_names",
+]
 
 
+@public_methods
 class GraphCompiler:
     """Traces functions into programs.
 
@@ -31,6 +41,9 @@ class GraphCompiler:
 
     def __init__(self) -> None:
         self.extension_caches = ExtensionCaches()
+
+    def __repr__(self) -> str:
+        return f"<GraphCompiler: {len(self.extension_caches)} caches of extensions>"
 
     def compile(
         self,
@@ -99,7 +112,7 @@ def compile(fn: Callable[..., Any], *specs: Any, name: str | None = None) -> Gra
 def _spec_of(leaf: Any, path: str) -> TensorSpec:
     if isinstance(leaf, TensorSpec):
         spec = leaf
-    elif hasattr(leaf, "shape") and hasattr(leaf, "dtype"):
+    elif hasattr(leaf, "shape") and has_dtype(leaf):
         spec = TensorSpec(leaf.shape, leaf.dtype)
     else:
         array = as_array(leaf, path)
@@ -118,6 +131,8 @@ def as_array(leaf: Any, path: str) -> Any:
     try:
         array = host_array(leaf, path)
         DType.of(array.dtype)
+    except InvalidConfigError:
+        raise
     except (DTypeError, ValueError, TypeError):
         raise DTypeError(f"{path}: {leaf!r:.60} is neither a TensorSpec nor an array") from None
     return array
@@ -150,6 +165,13 @@ def output_value(builder: GraphBuilder, leaf: Any, path: str) -> int:
     if isinstance(leaf, SymDim):
         raise DTypeError(f"result{path} is the extent {leaf}; use tenferro.shape_of to return it")
     return builder.lift(as_array(leaf, f"result{path}"))
+
+
+def name_of(fn: Callable[..., Any]) -> str:
+    """What a function is called in a line: `loss`, `grad of loss`."""
+    if hasattr(type(fn), "shown"):
+        return fn.shown  # pyright: ignore[reportFunctionMemberAccess]  # because it is a transform
+    return getattr(fn, "__qualname__", None) or getattr(fn, "__name__", None) or type(fn).__name__
 
 
 def parameter_names(fn: Callable[..., Any]) -> list[str]:

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from tenferro.api.manipulation import expand_dims, squeeze
+from tenferro.api.arguments import refuse
+from tenferro.api.manipulation import cast_dtype, expand_dims, squeeze
 from tenferro.api.promotion import broadcast_shapes, broadcast_to, convert, result_type
 from tenferro.dims import is_static
 from tenferro.errors import InvalidConfigError, ShapeError
@@ -27,7 +28,10 @@ _SURFACE = SimpleNamespace(emit=apply, type_of=spec_of)
 """What expansions write with: here ops on tensors, where elsewhere it is a graph builder."""
 
 
-def einsum(*arguments: Any, optimize: Any = "auto") -> Any:
+def einsum(
+    *arguments: Any, out: None = None, dtype: Any = None, order: str = "K", casting: str = "safe",
+    optimize: Any = "auto",
+) -> Any:  # fmt: skip
     """The sum over all labels that the output leaves out, of products of the operands' elements.
 
     Args:
@@ -39,6 +43,8 @@ def einsum(*arguments: Any, optimize: Any = "auto") -> Any:
         optimize: which operands to contract first: the name of an opt_einsum optimiser, True for
             "auto", False for left to right, a path as `einsum_path` gives it, an optimiser with a
             limit on the elements of intermediates, or an opt_einsum optimiser.
+        dtype: what is computed in; by default what the operands promote to.
+        casting: NumPy's rule for which dtypes go into `dtype`.
 
     Operands promote as in NumPy; a sum of bools is true where any product is.
 
@@ -58,9 +64,13 @@ def einsum(*arguments: Any, optimize: Any = "auto") -> Any:
     """
     from tenferro.ext import einsum as ext
 
+    refuse("einsum", "out", out)
+    refuse("einsum", "order", order)
     notation, tensors, caches = _read(arguments)
     optimize = ext.checked_optimize(optimize, len(tensors))
-    dtype = result_type(*tensors)
+    dtype = (
+        result_type(*tensors) if dtype is None else cast_dtype("einsum", tensors, dtype, casting)
+    )
     tensors = [convert(tensor, dtype) for tensor in tensors]
     inputs, output, tensors = _without_ones(notation, tensors)
     shapes = tuple([tuple(spec_of(tensor).shape) for tensor in tensors])

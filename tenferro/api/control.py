@@ -37,7 +37,7 @@ from tenferro.graph import BodyBuilder, line_of
 from tenferro.ops.control import Cond, ControlOp, Scan, While
 from tenferro.ops.elementwise import Clamp, Convert
 from tenferro.program import Subprogram, require_depth
-from tenferro.types import DType, TensorSpec, TreeDef, flatten, leaf_paths, unflatten
+from tenferro.types import DType, TensorSpec, TreeDef, difference, flatten, leaf_paths, unflatten
 
 __all__ = ["associative_scan", "cond", "fori_loop", "map", "scan", "switch", "while_loop"]
 
@@ -185,9 +185,11 @@ def _chosen(name: str, index: Any, functions: dict[str, Any], operands: tuple[An
     specs = [spec_of(x) for x in arrays]
     bodies = [_Body(name, fn, specs, tree) for fn in functions.values()]
     trees = [flatten(body.result)[1] for body in bodies]
-    if any(other != trees[0] for other in trees):
-        shown = " and ".join([str(tree) for tree in trees])
-        raise ArityError(f"{name}: the functions must return one structure, got {shown}")
+    for function, other in zip(functions, trees, strict=True):
+        if other != trees[0]:
+            names = (f"{next(iter(functions))}(..)", f"{function}(..)")
+            parting = difference(trees[0], other, names)
+            raise ArityError(f"{name}: the functions must return one structure; {parting}")
     types = [body.types(body.result) for body in bodies]
     given = [flatten(body.result)[0] for body in bodies]
     dtypes = [
@@ -299,9 +301,8 @@ class _Carry:
         """
         tree = flatten(result)[1]
         if tree != self.tree:
-            raise ArityError(
-                f"{self.name}: the carry must keep its structure {self.tree}, got {tree}"
-            )
+            parting = difference(self.tree, tree, ("the carry", "the next"))
+            raise ArityError(f"{self.name}: the carry must keep its structure; {parting}")
         values = body.outputs(result, [spec.dtype for spec in self.specs])
         found = [body.builder.type_of(value) for value in values]
         what = f"{self.name}: carry{{}} comes out"
@@ -618,7 +619,8 @@ def associative_scan(
         pair = (second, first) if reverse else (first, second)
         made, found = flatten(fn(*[unflatten(tree, each) for each in pair]))
         if found != tree:
-            raise ArityError(f"associative_scan: fn must return the structure {tree}, got {found}")
+            parting = difference(tree, found, ("elems", "fn(..)"))
+            raise ArityError(f"associative_scan: fn must return the structure of elems; {parting}")
         return [as_operand(leaf) for leaf in made]
 
     if reverse:

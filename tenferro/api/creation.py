@@ -11,6 +11,7 @@ Source: Array API standard 2024.12, section "Creation functions".
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -18,9 +19,10 @@ from typing import Any
 
 import numpy as np
 
+from tenferro.api.arguments import refuse
 from tenferro.api.device import check_device
 from tenferro.api.elementwise import add, divide, floor, multiply, subtract
-from tenferro.api.manipulation import concat, expand_dims, stack
+from tenferro.api.manipulation import concat, expand_dims, moveaxis, stack
 from tenferro.api.promotion import broadcast_to, convert, promote, result_type
 from tenferro.api.tracing import current_builder
 from tenferro.dims import SymDim, dim_max, is_static
@@ -47,6 +49,7 @@ from tenferro.types import DType, TensorSpec
 
 __all__ = [
     "arange",
+    "array",
     "asarray",
     "empty",
     "empty_like",
@@ -54,11 +57,13 @@ __all__ = [
     "from_dlpack",
     "full",
     "full_like",
+    "identity",
     "linspace",
     "meshgrid",
     "ones",
     "ones_like",
     "shape_of",
+    "tri",
     "tril",
     "triu",
     "zeros",
@@ -67,18 +72,12 @@ __all__ = [
 
 
 def asarray(
-    obj: Any,
-    /,
-    *,
-    dtype: Any = None,
-    device: Any = None,
-    copy: bool | None = None,
-    like: Any = None,
-) -> Any:
-    """Obj as an array, or the tensor it is, in `dtype` if given.
+    a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: bool | None = None, like: Any = None
+) -> Any:  # fmt: skip
+    """A as an array, or the tensor it is, in `dtype` if given.
 
     Args:
-        obj: an array, a tensor, a number, or nested sequences of numbers, some of which may be tensors.
+        a: an array, a tensor, a number, or nested sequences of numbers, some of which may be tensors.
         copy: True for elements of its own, False to refuse rather than copy.
 
     Raises:
@@ -89,19 +88,43 @@ def asarray(
            [3., 4.]], dtype=float32)
     """
     check_device("asarray", device)
-    x = _from_python(obj, dtype) if _is_python(obj) else as_operand(obj)
+    refuse("asarray", "order", order)
+    x = _from_python(a, dtype) if _is_python(a) else as_operand(a)
     wanted = spec_of(x).dtype if dtype is None else DType.of(dtype)
     is_same = spec_of(x).dtype is wanted
-    shares = x is obj or isinstance(obj, np.generic)
+    shares = x is a or isinstance(a, np.generic)
     if copy is False and not (is_same and shares):
         raise InvalidConfigError(
-            f"asarray: {type(obj).__name__} as {wanted} needs a copy, and copy=False"
+            f"asarray: {type(a).__name__} as {wanted} needs a copy, and copy=False"
         )
     if not is_same:
         x = convert(x, wanted)
     if like is not None and not is_traced(x):
         return like.lift(x) if copy is not False else like.adopt(x)
-    return copied(x) if copy and x is obj else x
+    return copied(x) if copy and x is a else x
+
+
+def array(
+    object: Any, dtype: Any = None, *, copy: bool | None = True, order: Any = "K", subok: bool = False,
+    ndmin: int = 0, like: Any = None,
+) -> Any:  # fmt: skip
+    """Object as an array, or tensor, of its own; see `asarray`.
+
+    Args:
+        copy: None for elements that may be shared, False to refuse rather than copy.
+        ndmin: how many axes the result has at least; new ones come first.
+
+    Raises:
+        InvalidConfigError: copy=False, where another dtype or a sequence needs a copy.
+
+    >>> array([1, 2], float, ndmin=2)
+    array([[1., 2.]])
+    """
+    refuse("array", "order", order)
+    refuse("array", "subok", subok)
+    x = asarray(object, dtype, copy=copy, like=like)
+    missing = ndmin - len(x.shape)
+    return expand_dims(x, tuple(range(missing))) if missing > 0 else x
 
 
 def _is_python(obj: Any) -> bool:
@@ -141,8 +164,8 @@ def from_dlpack(
 
 
 def full(
-    shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, like: Any = None
-) -> Any:
+    shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None
+) -> Any:  # fmt: skip
     """A tensor of that shape with every element `fill_value`.
 
     Args:
@@ -158,6 +181,7 @@ def full(
            [7, 7]])
     """
     check_device("full", device)
+    refuse("full", "order", order)
     shape = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
     value = as_operand(fill_value)
     if dtype is not None:
@@ -197,33 +221,58 @@ def _counts(name: str, shape: tuple[Any, ...], axis: int) -> Any:
     return _in_trace(name, shape, lambda builder: builder.emit(Iota(shape, axis, DType.I64)))
 
 
-def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
-    """A tensor of x's shape, and dtype unless given, with every element `fill_value`."""
-    x = as_operand(x)
+def full_like(
+    a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *,
+    device: Any = None,
+) -> Any:  # fmt: skip
+    """A tensor of a's shape and dtype, unless others are given, with every element `fill_value`.
+
+    >>> full_like([1, 2], 7)
+    array([7, 7])
+    """
+    refuse("full_like", "order", order)
+    x = as_operand(a)
     dtype = spec_of(x).dtype if dtype is None else dtype
-    return full(x.shape, fill_value, dtype=dtype, device=device, like=x if is_traced(x) else None)
+    shape = x.shape if shape is None else shape
+    return full(shape, fill_value, dtype=dtype, device=device, like=x if is_traced(x) else None)
 
 
-def zeros(shape: Any, *, dtype: Any = None, device: Any = None, like: Any = None) -> Any:
-    """A tensor of zeros, float64 by default."""
+def zeros(
+    shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None
+) -> Any:
+    """A tensor of zeros, float64 by default.
+
+    >>> zeros(2, int)
+    array([0, 0])
+    """
     dtype = DType.F64 if dtype is None else dtype
-    return full(shape, 0.0, dtype=dtype, device=device, like=like)
+    return full(shape, 0.0, dtype, order, device=device, like=like)
 
 
-def ones(shape: Any, *, dtype: Any = None, device: Any = None, like: Any = None) -> Any:
-    """A tensor of ones, float64 by default."""
+def ones(
+    shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None
+) -> Any:
+    """A tensor of ones, float64 by default.
+
+    >>> ones((2,), "float32")
+    array([1., 1.], dtype=float32)
+    """
     dtype = DType.F64 if dtype is None else dtype
-    return full(shape, 1.0, dtype=dtype, device=device, like=like)
+    return full(shape, 1.0, dtype, order, device=device, like=like)
 
 
-def zeros_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
-    """Zeros of x's shape and dtype."""
-    return full_like(x, 0, dtype=dtype, device=device)
+def zeros_like(
+    a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None
+) -> Any:  # fmt: skip
+    """Zeros of a's shape and dtype, unless others are given."""
+    return full_like(a, 0, dtype, order, subok, shape, device=device)
 
 
-def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
-    """Ones of x's shape and dtype."""
-    return full_like(x, 1, dtype=dtype, device=device)
+def ones_like(
+    a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None
+) -> Any:  # fmt: skip
+    """Ones of a's shape and dtype, unless others are given."""
+    return full_like(a, 1, dtype, order, subok, shape, device=device)
 
 
 empty, empty_like = zeros, zeros_like
@@ -234,8 +283,8 @@ def arange(
     /,
     stop: Any = None,
     step: Any = 1,
-    *,
     dtype: Any = None,
+    *,
     device: Any = None,
     like: Any = None,
 ) -> Any:
@@ -275,29 +324,26 @@ _COUNTS = "arange(n) with a number n, scaled and shifted, has a known shape"
 
 
 def linspace(
-    start: Any,
-    stop: Any,
-    /,
-    num: int,
-    *,
-    dtype: Any = None,
-    device: Any = None,
-    endpoint: bool = True,
-    like: Any = None,
-) -> Any:
-    """Num numbers from start to stop, evenly spaced, along a new first axis where these are arrays.
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None,
+    axis: int = 0, *, device: Any = None, like: Any = None,
+) -> Any:  # fmt: skip
+    """Num numbers from start to stop, evenly spaced, along a new axis where these are arrays.
 
     Differentiable with respect to start and stop.
 
     Args:
         dtype: an integer dtype rounds down.
         endpoint: whether stop is the last number, or one step beyond it.
+        retstep: give the step, too.
+        axis: where the new axis is in the result.
 
     Raises:
         InvalidConfigError: a negative number of points.
 
     >>> linspace(0, 1, 3), linspace(0, 1, 2, endpoint=False)
     (array([0. , 0.5, 1. ]), array([0. , 0.5]))
+    >>> linspace(0, 1, 3, retstep=True)[1]
+    array(0.5)
     """
     check_device("linspace", device)
     num = operator.index(num)
@@ -311,7 +357,14 @@ def linspace(
     if dtype is not None:
         to = DType.of(dtype)
         points = convert(floor(points) if to.is_integer else points, to)
-    return beside(like, points)
+    points = beside(like, points if axis == 0 else moveaxis(points, 0, axis))
+    return (points, beside(like, _step(start, stop, num - bool(endpoint)))) if retstep else points
+
+
+def _step(start: Any, stop: Any, intervals: int) -> Any:
+    """The distance of neighbours; NaN where there are none, as NumPy's."""
+    low, high = promote(start, stop, dtype=result_type(start, stop, 1.0))
+    return divide(subtract(high, low), float(intervals)) if intervals > 0 else full((), math.nan)
 
 
 def _spaced(start: Any, stop: Any, num: int, endpoint: bool) -> Any:
@@ -328,59 +381,103 @@ def _spaced(start: Any, stop: Any, num: int, endpoint: bool) -> Any:
 
 
 def eye(
-    n_rows: Any,
-    n_cols: Any = None,
-    /,
-    *,
-    k: int = 0,
-    dtype: Any = None,
-    device: Any = None,
+    N: Any, M: Any = None, k: int = 0, dtype: Any = None, order: str = "C", *, device: Any = None,  # noqa: N803  # because NumPy calls them so
     like: Any = None,
-) -> Any:
-    """Ones on diagonal k and zeros elsewhere."""
+) -> Any:  # fmt: skip
+    """N by M, N by default: ones on diagonal k and zeros elsewhere.
+
+    >>> eye(2, 3, 1)
+    array([[0., 1., 0.],
+           [0., 0., 1.]])
+    """
     check_device("eye", device)
+    refuse("eye", "order", order)
     k = operator.index(k)
-    if isinstance(n_rows, SymDim) or isinstance(n_cols, SymDim):
-        shape = (n_rows, n_rows if n_cols is None else n_cols)
+    if isinstance(N, SymDim) or isinstance(M, SymDim):
+        shape = (N, N if M is None else M)
         rows = _counts("eye", shape, 0)
         ones_where = rows + k == _counts("eye", shape, 1)
         return convert(ones_where, DType.F64 if dtype is None else DType.of(dtype))
     dtype = DType.of(np.float64 if dtype is None else dtype).dtype
-    with _allocating("eye", f"{n_rows} by {n_rows if n_cols is None else n_cols}"):
-        array = np.eye(n_rows, n_cols, k, dtype=dtype)
+    with _allocating("eye", f"{N} by {N if M is None else M}"):
+        array = np.eye(N, M, k, dtype=dtype)
     return beside(like, array)
 
 
-def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Any]:
+def identity(n: Any, dtype: Any = None, *, like: Any = None) -> Any:
+    """The unit matrix of order n.
+
+    >>> identity(2)
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    return eye(n, dtype=dtype, like=like)
+
+
+def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, like: Any = None) -> Any:  # noqa: N803  # because NumPy calls them so
+    """N by M, N by default: ones on diagonal k and below, zeros above.
+
+    >>> tri(2, 3, 1)
+    array([[1., 1., 0.],
+           [1., 1., 1.]])
+    """
+    return tril(ones((N, N if M is None else M), dtype, like=like), k)
+
+
+def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Any]:
     """Coordinate grids from coordinate vectors; "xy" swaps the first two axes.
+
+    Args:
+        copy: has no effect; the grids are values.
+        sparse: give grids with extent 1 along the axes of the other vectors.
 
     Raises:
         InvalidConfigError: another `indexing`.
+
+    >>> meshgrid([1, 2], [3, 4, 5], sparse=True)
+    [array([[1, 2]]), array([[3],
+           [4],
+           [5]])]
     """
     if indexing not in ("xy", "ij"):
         raise InvalidConfigError(f'meshgrid: indexing is "xy" or "ij", got {indexing!r}')
-    vectors = [as_operand(array) for array in arrays]
+    vectors = [as_operand(array) for array in xi]
     order = list(range(len(vectors)))
     if indexing == "xy" and len(order) > 1:
         order[:2] = [1, 0]
     shape: list[Any] = [1] * len(vectors)
     for index, vector in enumerate(vectors):
         shape[order[index]] = vector.shape[0] if vector.shape else 1
-    return [_along(vector, order[index], tuple(shape)) for index, vector in enumerate(vectors)]
+    ones = [1] * len(vectors)
+    grids: list[Any] = []
+    for vector, axis in zip(vectors, order, strict=True):
+        own = (*ones[:axis], shape[axis], *ones[axis + 1 :]) if sparse else tuple(shape)
+        grids.append(_along(vector, axis, own))
+    return grids
 
 
 def _along(vector: Any, axis: int, shape: tuple[Any, ...]) -> Any:
     return apply(BroadcastInDim(shape, (axis,) if vector.shape else ()), vector)
 
 
-def tril(x: Any, /, *, k: int = 0) -> Any:
-    """X with zeros above diagonal k of its last two axes."""
-    return apply(Tril(k), as_operand(x))
+def tril(m: Any, k: int = 0) -> Any:
+    """M with zeros above diagonal k of its last two axes.
+
+    >>> tril([[1, 2], [3, 4]])
+    array([[1, 0],
+           [3, 4]])
+    """
+    return apply(Tril(k), as_operand(m))
 
 
-def triu(x: Any, /, *, k: int = 0) -> Any:
-    """X with zeros below diagonal k of its last two axes."""
-    return apply(Triu(k), as_operand(x))
+def triu(m: Any, k: int = 0) -> Any:
+    """M with zeros below diagonal k of its last two axes.
+
+    >>> triu([[1, 2], [3, 4]], 1)
+    array([[0, 2],
+           [0, 0]])
+    """
+    return apply(Triu(k), as_operand(m))
 
 
 def shape_of(x: Any, axis: int, /) -> Any:

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from tenferro.ad import Checkpoint, GraphEmitter
 from tenferro.ad.algebra import zeros
-from tenferro.api.compile import output_value
+from tenferro.api.compile import name_of, output_value
 from tenferro.api.tensor import TracedTensor, value_in
 from tenferro.api.tracing import current_builder, tracing
 from tenferro.errors import (
@@ -25,7 +25,8 @@ from tenferro.exec.dispatch import as_operand, spec_of
 from tenferro.exec.dispatch import stop_gradient as stopped
 from tenferro.graph import Alias, ArgumentBuilder, GraphBuilder, Mark, Opaque
 from tenferro.program import Subprogram
-from tenferro.types import TreeDef, flatten, leaf_paths, unflatten
+from tenferro.tracebacks import public_methods
+from tenferro.types import TreeDef, difference, flatten, leaf_paths, unflatten
 
 __all__ = ["checkpoint", "custom_jvp", "custom_vjp", "stop_gradient"]
 
@@ -64,6 +65,7 @@ def checkpoint(
     return _Checkpointed(fn, _positions("checkpoint", static_argnums))
 
 
+@public_methods
 class _Checkpointed:
     """See `checkpoint`."""
 
@@ -72,6 +74,14 @@ class _Checkpointed:
         functools.update_wrapper(self, fn, updated=())
         self._fn = fn
         self._static = static
+
+    @property
+    def shown(self) -> str:
+        """Its name, and that of the function."""
+        return f"checkpoint of {name_of(self._fn)}"
+
+    def __repr__(self) -> str:
+        return f"<{self.shown}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         call = _MarkedCall.of(self._fn, args, kwargs, self._static)
@@ -216,6 +226,7 @@ def _at(emitter: GraphEmitter) -> GraphBuilder:
     return builder
 
 
+@public_methods
 class _CustomFunction:
     """A function with a rule of the user's own, which `_mark` leaves on each call in a trace."""
 
@@ -231,7 +242,10 @@ class _CustomFunction:
     @property
     def shown(self) -> str:
         """The function's name."""
-        return getattr(self.fn, "__name__", "the function")
+        return name_of(self.fn)
+
+    def __repr__(self) -> str:
+        return f"<{self.name} {self.shown}, {'with its rule' if self.rules else 'without a rule'}>"
 
     @property
     def is_plain(self) -> bool:
@@ -261,6 +275,7 @@ class _CustomFunction:
         return self if instance is None else functools.partial(self, instance)
 
 
+@public_methods
 class custom_jvp(_CustomFunction):  # noqa: N801  # because it is used as a decorator, by JAX's name
     """A function with a tangent rule of its own.
 
@@ -330,6 +345,7 @@ class _JvpMark(_CustomMark):
         return _matching(emitter, builder, result[1], self.call.out_tree, outputs, what)
 
 
+@public_methods
 class custom_vjp(_CustomFunction):  # noqa: N801  # because it is used as a decorator, by JAX's name
     """A function with a pullback of its own, for reverse mode.
 
@@ -460,7 +476,8 @@ def _matching(
     """The leaves of what a rule gave, which must have the types of some values."""
     leaves, found = flatten(tree)
     if found != treedef:
-        raise ArityError(f"{what} must have the structure {treedef}, got {found}")
+        parting = difference(treedef, found, ("expected", "got"))
+        raise ArityError(f"{what} has another structure: {parting}")
     for leaf, wanted in zip(leaves, like, strict=True):
         spec = spec_of(as_operand(leaf))
         if wanted.dtype.is_inexact and spec != wanted.type:

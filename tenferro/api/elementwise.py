@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
 
-from tenferro.api.planned import planned
+from tenferro.api.arguments import refuse, refuse_options
+from tenferro.api.planned import elementwise, planned
 from tenferro.api.promotion import (
     broadcast_arrays,
     convert,
@@ -24,7 +26,7 @@ from tenferro.api.promotion import (
     promote,
     result_type,
 )
-from tenferro.errors import DTypeError
+from tenferro.errors import DTypeError, InvalidConfigError, UnsupportedError
 from tenferro.exec.dispatch import apply, as_operand, copied, spec_of
 from tenferro.ops import StdTensorOp, analytic
 from tenferro.ops import elementwise as ops
@@ -32,10 +34,19 @@ from tenferro.types import DType
 
 __all__ = [
     "abs",
+    "absolute",
     "acos",
     "acosh",
     "add",
     "angle",
+    "arccos",
+    "arccosh",
+    "arcsin",
+    "arcsinh",
+    "arctan",
+    "arctan2",
+    "arctanh",
+    "around",
     "asin",
     "asinh",
     "atan",
@@ -45,6 +56,7 @@ __all__ = [
     "bitwise_count",
     "bitwise_invert",
     "bitwise_left_shift",
+    "bitwise_not",
     "bitwise_or",
     "bitwise_right_shift",
     "bitwise_xor",
@@ -52,6 +64,7 @@ __all__ = [
     "ceil",
     "clip",
     "conj",
+    "conjugate",
     "copysign",
     "cos",
     "cosh",
@@ -71,9 +84,11 @@ __all__ = [
     "greater_equal",
     "hypot",
     "imag",
+    "invert",
     "isfinite",
     "isinf",
     "isnan",
+    "left_shift",
     "less",
     "less_equal",
     "lgamma",
@@ -88,6 +103,7 @@ __all__ = [
     "logistic",
     "maximum",
     "minimum",
+    "mod",
     "multiply",
     "negative",
     "nextafter",
@@ -95,9 +111,12 @@ __all__ = [
     "polygamma",
     "positive",
     "pow",
+    "power",
     "real",
     "reciprocal",
     "remainder",
+    "right_shift",
+    "rint",
     "round",
     "rsqrt",
     "sign",
@@ -109,6 +128,7 @@ __all__ = [
     "subtract",
     "tan",
     "tanh",
+    "true_divide",
     "trunc",
     "where",
 ]
@@ -134,7 +154,9 @@ def _of_two(function: Function, *, is_inexact: bool) -> Function:
     of_tensors = planned(function)
 
     @functools.wraps(function)
-    def call(x1: Any, x2: Any, /) -> Any:
+    def call(x1: Any, x2: Any, /, **options: Any) -> Any:
+        if options:
+            refuse_options(call.__name__, options)
         return of_tensors(*number_beside(x1, x2, is_inexact))
 
     return call  # pyright: ignore[reportReturnType]  # because it has the function's signature
@@ -148,7 +170,7 @@ def _analytic(name: str, op: StdTensorOp, formula: str) -> Any:
     """One argument, computed in a float dtype: integers as NumPy promotes them."""
 
     @_documented(name, formula, "float and complex; integers and bool in the float NumPy takes")
-    @planned
+    @elementwise
     def function(x: Any, /) -> Any:
         x = as_operand(x)
         return apply(op, convert(x, inexact_dtype(spec_of(x).dtype)))
@@ -189,7 +211,7 @@ def _bitwise(name: str, op: StdTensorOp, formula: str) -> Any:
 
 def _logical(name: str, op: StdTensorOp, formula: str) -> Any:
     @_documented(name, formula, "any; what is not zero counts as true")
-    @planned
+    @elementwise
     def function(x1: Any, x2: Any, /) -> Any:
         return apply(op, *promote(_truth(x1), _truth(x2)))
 
@@ -281,11 +303,12 @@ def remainder(x1: Any, x2: Any, /) -> Any:
     return where(equal(left_over, 0), signed, adjusted)
 
 
-def pow(x1: Any, x2: Any, /) -> Any:
+def pow(x1: Any, x2: Any, /, **options: Any) -> Any:
     """x1 to the power x2; a small whole Python exponent is multiplied out.
 
     Integers to negative integer powers are 0, or 1 / x1 where that is whole.
     """
+    refuse_options("pow", options)
     if type(x2) is int and 0 < x2 <= 3 and not isinstance(x1, int | float | complex | bool):
         base = as_operand(x1)
         if not spec_of(base).dtype.is_bool:
@@ -299,7 +322,7 @@ def pow(x1: Any, x2: Any, /) -> Any:
     return apply(ops.Power(), lhs, rhs)
 
 
-@planned
+@elementwise
 def negative(x: Any, /) -> Any:
     """-x.
 
@@ -309,33 +332,37 @@ def negative(x: Any, /) -> Any:
     return apply(ops.Negate(), as_operand(x))
 
 
-def positive(x: Any, /) -> Any:
+def positive(x: Any, /, **options: Any) -> Any:
     """X itself, of a numeric dtype."""
+    refuse_options("positive", options)
     x = as_operand(x)
     if spec_of(x).dtype.is_bool:
         raise DTypeError("positive: bool has no sign")
     return copied(x)
 
 
-@planned
+@elementwise
 def square(x: Any, /) -> Any:
     """X x."""
     x = as_operand(x)
     return apply(ops.Multiply(), x, x)
 
 
-def reciprocal(x: Any, /) -> Any:
-    """1 / x."""
+def reciprocal(x: Any, /, **options: Any) -> Any:
+    """1 / x; of integers in float64."""
+    refuse_options("reciprocal", options)
     return divide(1, x)
 
 
-def abs(x: Any, /) -> Any:
+def abs(x: Any, /, **options: Any) -> Any:
     """|x|; of a complex number its modulus, in the real dtype."""
+    if options:
+        refuse_options("abs", options)
     x = as_operand(x)
     return copied(x) if spec_of(x).dtype.is_bool else apply(ops.Abs(), x)
 
 
-@planned
+@elementwise
 def sign(x: Any, /) -> Any:
     """-1, 0 or 1; x / |x| for complex x, 0 at 0; at -0.0 it is 0.0, as in NumPy."""
     x = as_operand(x)
@@ -343,19 +370,31 @@ def sign(x: Any, /) -> Any:
     return where(equal(x, 0), 0, result) if spec_of(x).dtype.is_float else result
 
 
-def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:
-    """min(max(x, `min`), `max`), a bound of None being none; in x's dtype. NaN where x or a bound is.
+def clip(
+    a: Any, a_min: Any = None, a_max: Any = None, out: None = None, *, min: Any = None, max: Any = None,
+    **options: Any,
+) -> Any:  # fmt: skip
+    """min(max(a, `min`), `max`), a bound of None being none; in a's dtype. NaN where a or a bound is.
 
     The derivative is 1 strictly between the bounds, and 0 at a bound and beyond it. That with respect to a
-    bound is 1 where x is strictly beyond it.
+    bound is 1 where a is strictly beyond it.
+
+    Args:
+        a_min, a_max: NumPy's names for `min` and `max`.
 
     Raises:
-        DTypeError: a bound that x's dtype cannot hold.
-        ShapeError: bounds that do not broadcast with x.
+        DTypeError: a bound that a's dtype cannot hold.
+        ShapeError: bounds that do not broadcast with a.
+        InvalidConfigError: one bound by both its names.
 
-    >>> clip(np.array([-1.0, 0.5, 2.0]), 0.0), clip(np.array([-1.0, 0.5, 2.0]), max=1.0)
+    >>> clip([-1.0, 0.5, 2.0], 0.0), clip([-1.0, 0.5, 2.0], max=1.0)
     (array([0. , 0.5, 2. ]), array([-1. ,  0.5,  1. ]))
     """
+    if out is not None or options:
+        refuse_options("clip", {"out": out, **options})
+    if (a_min is not None and min is not None) or (a_max is not None and max is not None):
+        raise InvalidConfigError("clip: a_min and min are one bound, and so are a_max and max")
+    x, min, max = a, a_min if min is None else min, a_max if max is None else max
     return _clipped(x, number_beside(x, min)[1], number_beside(x, max)[1])
 
 
@@ -418,7 +457,7 @@ def copysign(x1: Any, x2: Any, /) -> Any:
     return where(signbit(rhs), negative(magnitude), magnitude)
 
 
-@planned
+@elementwise
 def signbit(x: Any, /) -> Any:
     """True where the sign bit of x is set: for negative numbers and -0.0."""
     x = as_operand(x)
@@ -500,13 +539,13 @@ def atan2(x1: Any, x2: Any, /) -> Any:
     return apply(analytic.Atan2(), *promote(x1, x2, dtype=inexact_dtype(result_type(x1, x2))))
 
 
-@planned
+@elementwise
 def log2(x: Any, /) -> Any:
     """The logarithm of x to base 2."""
     return _scaled(log(x), 1.4426950408889634)
 
 
-@planned
+@elementwise
 def log10(x: Any, /) -> Any:
     """The logarithm of x to base 10."""
     return _scaled(log(x), 0.4342944819032518)
@@ -520,7 +559,7 @@ def _scaled(x: Any, factor: float) -> Any:
     return apply(ops.Complex(), *[multiply(part, factor) for part in parts])
 
 
-@planned
+@elementwise
 def exp2(x: Any, /) -> Any:
     """2^x."""
     x = as_operand(x)
@@ -533,7 +572,7 @@ def exp2(x: Any, /) -> Any:
 
 def _rounding(name: str, op: StdTensorOp, formula: str) -> Any:
     @_documented(name, formula, "real; integers and bool come back as they are")
-    @planned
+    @elementwise
     def function(x: Any, /) -> Any:
         x = as_operand(x)
         return apply(op, x) if spec_of(x).dtype.is_inexact else copied(x)
@@ -546,16 +585,62 @@ ceil = _rounding("ceil", ops.Ceil(), "The smallest integer not below x.")
 
 
 @planned
-def round(x: Any, /) -> Any:
-    """X rounded to the nearest integer, halves to even; complex numbers by parts."""
-    x = as_operand(x)
+def round(a: Any, decimals: int = 0, out: None = None) -> Any:
+    """A rounded to so many decimals, halves to even; complex numbers by parts.
+
+    Bools give float16, as NumPy's.
+
+    Raises:
+        InvalidConfigError: decimals that are no integer.
+        UnsupportedError: integers to fewer than 0 decimals.
+
+    >>> round([1.5, 2.5, -0.5]), round(3.14159, 2)
+    (array([ 2.,  2., -0.]), array(3.14))
+    """
+    if out is not None:
+        refuse("round", "out", out)
+    x = as_operand(a)
+    dtype = spec_of(x).dtype
+    if dtype.is_bool:
+        x, dtype = convert(x, DType.F16), DType.F16
+    if type(decimals) is int and decimals == 0:
+        return _whole(x)
+    if isinstance(decimals, bool) or not hasattr(decimals, "__index__"):
+        raise InvalidConfigError(f"round: decimals is an integer, got {decimals!r}")
+    decimals = operator.index(decimals)
+    if not dtype.is_inexact and decimals >= 0:
+        return copied(x)
+    if not dtype.is_inexact:
+        raise UnsupportedError(
+            f"round: decimals={decimals} of {spec_of(x)}; convert it to a float dtype first"
+        )
+    scale = convert(10.0 ** (decimals if decimals > 0 else -decimals), dtype)
+    up, down = (multiply, divide) if decimals > 0 else (divide, multiply)
+    return down(_whole(up(x, scale)), scale)
+
+
+def _whole(x: Any) -> Any:
+    """The nearest integer, halves to even; of complex numbers part by part."""
     dtype = spec_of(x).dtype
     if dtype.is_complex:
-        return apply(ops.Complex(), round(real(x)), round(imag(x)))
+        return apply(
+            ops.Complex(), *[apply(ops.RoundNearestEven(), part(x)) for part in (real, imag)]
+        )
     return apply(ops.RoundNearestEven(), x) if dtype.is_float else copied(x)
 
 
-@planned
+@elementwise
+def rint(x: Any, /) -> Any:
+    """The integer nearest to x, halves to even, in a float dtype; complex numbers by parts.
+
+    >>> rint(np.int32(3))
+    array(3.)
+    """
+    x = as_operand(x)
+    return _whole(convert(x, inexact_dtype(spec_of(x).dtype)))
+
+
+@elementwise
 def trunc(x: Any, /) -> Any:
     """X rounded towards zero."""
     x = as_operand(x)
@@ -567,21 +652,23 @@ def trunc(x: Any, /) -> Any:
 # ---- complex -------------------------------------------------------------------------------------
 
 
-def conj(x: Any, /) -> Any:
+def conj(x: Any, /, **options: Any) -> Any:
     """The complex conjugate; a real x itself."""
+    if options:
+        refuse_options("conj", options)
     x = as_operand(x)
     return apply(ops.Conj(), x) if spec_of(x).dtype.is_complex else copied(x)
 
 
-def real(x: Any, /) -> Any:
-    """The real part; a real x itself."""
-    x = as_operand(x)
+def real(val: Any) -> Any:
+    """The real part; a real number itself."""
+    x = as_operand(val)
     return apply(ops.Real(), x) if spec_of(x).dtype.is_complex else x
 
 
-def imag(x: Any, /) -> Any:
-    """The imaginary part; zeros for a real x."""
-    x = as_operand(x)
+def imag(val: Any) -> Any:
+    """The imaginary part; zeros for real numbers."""
+    x = as_operand(val)
     return apply(ops.Imag(), x) if spec_of(x).dtype.is_inexact else bitwise_xor(x, x)
 
 
@@ -602,7 +689,7 @@ bitwise_xor = _bitwise("bitwise_xor", ops.Xor(), "The bits set in just one.")
 bitwise_left_shift = _bitwise("bitwise_left_shift", ops.ShiftLeft(), "x1 shifted left by x2 bits.")
 
 
-@planned
+@elementwise
 def bitwise_right_shift(x1: Any, x2: Any, /) -> Any:
     """x1 shifted right by x2 bits; the sign is kept, zeros enter unsigned numbers."""
     lhs, rhs = promote(x1, x2)
@@ -610,25 +697,25 @@ def bitwise_right_shift(x1: Any, x2: Any, /) -> Any:
     return apply(ops.ShiftRightArithmetic() if signed else ops.ShiftRightLogical(), lhs, rhs)
 
 
-@planned
+@elementwise
 def bitwise_invert(x: Any, /) -> Any:
     """Every bit of x turned over."""
     return apply(ops.Not(), as_operand(x))
 
 
-@planned
+@elementwise
 def bitwise_count(x: Any, /) -> Any:
     """The number of bits set in x's two's complement, in x's dtype."""
     return apply(ops.PopulationCount(), as_operand(x))
 
 
-@planned
+@elementwise
 def logical_not(x: Any, /) -> Any:
     """True where x is zero."""
     return apply(ops.Not(), _truth(x))
 
 
-@planned
+@elementwise
 def isfinite(x: Any, /) -> Any:
     """True where x is neither infinite nor NaN."""
     x = as_operand(x)
@@ -638,14 +725,14 @@ def isfinite(x: Any, /) -> Any:
     return apply(ops.IsFinite(), x) if dtype.is_float else equal(x, x)
 
 
-@planned
+@elementwise
 def isnan(x: Any, /) -> Any:
     """True where x is NaN."""
     x = as_operand(x)
     return apply(ops.Compare("NE"), x, x)
 
 
-@planned
+@elementwise
 def isinf(x: Any, /) -> Any:
     """True where x is infinite."""
     x = as_operand(x)
@@ -655,22 +742,34 @@ def isinf(x: Any, /) -> Any:
     return equal(abs(x), float("inf")) if dtype.is_float else not_equal(x, x)
 
 
-def where(condition: Any, x1: Any, x2: Any, /) -> Any:
-    """x1 where `condition`, else x2; all three broadcast.
+def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
+    """X where `condition` is true or nonzero, else y; all three broadcast.
+
+    Of a condition alone, the indices of its nonzero elements, as by `nonzero`.
 
     Raises:
-        DTypeError: a condition that is not bool.
+        InvalidConfigError: just one of x and y.
+        DataDependentShapeError: a condition alone, of a trace.
+
+    >>> where([True, False], [1, 2], 0), where([0, 7, 8])
+    (array([1, 0]), (array([1, 2]),))
     """
-    return _selected(condition, *number_beside(x1, x2))
+    if x is None or y is None:
+        return _places(condition, x, y)
+    return _selected(condition, *number_beside(x, y))
+
+
+def _places(condition: Any, x: Any, y: Any) -> Any:
+    from tenferro.api.sets import nonzero  # because sets are made of these functions
+
+    if x is not y:
+        raise InvalidConfigError("where: give both x and y, or neither")
+    return nonzero(condition)
 
 
 @planned
 def _selected(condition: Any, x1: Any, x2: Any) -> Any:
-    condition = as_operand(condition)
-    if not spec_of(condition).dtype.is_bool:
-        raise DTypeError(
-            f"where: condition must be bool, got {spec_of(condition)}; compare it first"
-        )
+    condition = _truth(condition)
     dtype = result_type(x1, x2)
     return apply(ops.Select(), *broadcast_arrays(condition, convert(x1, dtype), convert(x2, dtype)))
 
@@ -681,15 +780,40 @@ def polygamma(n: int, x: Any, /) -> Any:
     return apply(analytic.Polygamma(n), convert(x, inexact_dtype(spec_of(x).dtype)))
 
 
-def angle(x: Any, /) -> Any:
-    """The phase of x, in radians, from -pi to pi: pi for a negative real number, whose slope is 0.
+def angle(z: Any, deg: bool = False) -> Any:
+    """The phase of z, from -pi to pi: pi for a negative real number, and its slope is 0. In degrees if `deg`.
 
-    >>> angle(-2.0), angle(1j)
-    (array(3.14159265), array(1.57079633))
+    >>> angle(-2.0), angle(1j, True)
+    (array(3.14159265), array(90.))
     """
-    x = as_operand(x)
-    if spec_of(x).dtype.is_complex:
-        return atan2(imag(x), real(x))
-    x = convert(x, inexact_dtype(spec_of(x).dtype))
-    half_turn = convert(signbit(x), spec_of(x).dtype)
-    return where(isnan(x), float("nan"), multiply(half_turn, math.pi))
+    z = as_operand(z)
+    dtype = spec_of(z).dtype
+    if dtype.is_complex:
+        radians = atan2(imag(z), real(z))
+    else:
+        # NumPy writes arctan2(0, z), where 0 is an int64 beside bools.
+        z = convert(z, DType.F64 if dtype.is_bool else inexact_dtype(dtype))
+        half_turn = multiply(convert(signbit(z), spec_of(z).dtype), math.pi)
+        radians = where(isnan(z), float("nan"), half_turn)
+    return multiply(radians, 180 / math.pi) if deg else radians
+
+
+# ---- NumPy's other names -------------------------------------------------------------------------
+
+absolute = abs
+arccos = acos
+arccosh = acosh
+arcsin = asin
+arcsinh = asinh
+arctan = atan
+arctan2 = atan2
+arctanh = atanh
+around = round
+bitwise_not = bitwise_invert
+conjugate = conj
+invert = bitwise_invert
+left_shift = bitwise_left_shift
+mod = remainder
+power = pow
+right_shift = bitwise_right_shift
+true_divide = divide

@@ -1,7 +1,7 @@
 """`tenferro.fft`: discrete Fourier transforms.
 
 Lengths `n` and `s` cut or pad with zeros at the end; `norm` is "backward" (1/n on the inverse), "forward"
-(1/n on the forward transform) or "ortho" (1/sqrt(n) on both).
+(1/n on the forward transform), None for "backward", or "ortho" (1/sqrt(n) on both).
 
 Source: Array API standard 2024.12, extension "fft"; NumPy's module of that name.
 """
@@ -14,10 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from tenferro.api.arguments import refuse
 from tenferro.api.axes import normalize_axis
 from tenferro.api.creation import asarray
 from tenferro.api.elementwise import conj, multiply
-from tenferro.api.manipulation import moveaxis, pad, permute_dims, roll, slice_axis
+from tenferro.api.manipulation import moveaxis, permute_dims, roll, slice_axis
+from tenferro.api.padding import pad
 from tenferro.api.promotion import convert
 from tenferro.errors import DTypeError, InvalidConfigError, NonStaticShapeError
 from tenferro.exec.dispatch import as_operand, spec_of
@@ -70,12 +72,13 @@ def _fitted(x: Any, axis: int, length: int) -> Any:
         return x
     if extent > length:
         return slice_axis(x, axis, 0, length)
-    return pad(x, [(0, length - extent if i == axis else 0) for i in range(len(x.shape))])
+    return pad(x, {axis: (0, length - extent)})
 
 
 def _transform(
-    name: str, kind: str, x: Any, s: Sequence[int] | None, axes: Sequence[int] | None, norm: Any
-) -> Any:
+    name: str, kind: str, x: Any, s: Sequence[int] | None, axes: Sequence[int] | None, norm: Any, out: Any
+) -> Any:  # fmt: skip
+    refuse(name, "out", out)
     norm = "backward" if norm is None else norm
     if norm not in NORMS:
         raise InvalidConfigError(f"{name}: norm is one of {NORMS}, got {norm!r}")
@@ -148,95 +151,124 @@ def _lengths(
     return lengths
 
 
-def fft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
+def fft(
+    a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
+) -> Any:
     """y[k] = sum_j x[j] exp(-2 pi i jk / n) along an axis.
 
     Raises:
         InvalidConfigError: a length below 1, another norm. DTypeError: float16 or bfloat16.
 
-    >>> fft(np.array([1.0, 2.0])).real
+    >>> fft([1.0, 2.0]).real
     array([ 3., -1.])
     """
-    return _transform("fft", "fft", x, None if n is None else (n,), (axis,), norm)
+    return _transform("fft", "fft", a, None if n is None else (n,), (axis,), norm, out)
 
 
-def ifft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
+def ifft(
+    a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
+) -> Any:
     """The inverse of `fft`."""
-    return _transform("ifft", "ifft", x, None if n is None else (n,), (axis,), norm)
+    return _transform("ifft", "ifft", a, None if n is None else (n,), (axis,), norm, out)
 
 
-def rfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
+def rfft(
+    a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
+) -> Any:
     """The first n / 2 + 1 elements of `fft` of real x; the others are their conjugates."""
-    return _transform("rfft", "rfft", x, None if n is None else (n,), (axis,), norm)
+    return _transform("rfft", "rfft", a, None if n is None else (n,), (axis,), norm, out)
 
 
-def irfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
+def irfft(
+    a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
+) -> Any:
     """The inverse of `rfft`: real, of length n, 2 (m - 1) by default for m elements."""
-    return _transform("irfft", "irfft", x, None if n is None else (n,), (axis,), norm)
+    return _transform("irfft", "irfft", a, None if n is None else (n,), (axis,), norm, out)
 
 
-def fftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
+def fftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: None = None) -> Any:
     """`fft` along several axes, all by default."""
-    return _transform("fftn", "fft", x, s, axes, norm)
+    return _transform("fftn", "fft", a, s, axes, norm, out)
 
 
-def ifftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
+def ifftn(
+    a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: None = None
+) -> Any:
     """The inverse of `fftn`."""
-    return _transform("ifftn", "ifft", x, s, axes, norm)
+    return _transform("ifftn", "ifft", a, s, axes, norm, out)
 
 
-def rfftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
+def rfftn(
+    a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: None = None
+) -> Any:
     """`rfft` along the last of several axes, then `fft` along the others."""
-    return _transform("rfftn", "rfft", x, s, axes, norm)
+    return _transform("rfftn", "rfft", a, s, axes, norm, out)
 
 
-def irfftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
+def irfftn(
+    a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: None = None
+) -> Any:
     """The inverse of `rfftn`."""
-    return _transform("irfftn", "irfft", x, s, axes, norm)
+    return _transform("irfftn", "irfft", a, s, axes, norm, out)
 
 
-def fft2(x: Any, /, *, s: Any = None, axes: Any = (-2, -1), norm: str = "backward") -> Any:
+def fft2(
+    a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None, out: None = None
+) -> Any:
     """`fftn` along two axes."""
-    return fftn(x, s=s, axes=axes, norm=norm)
+    return fftn(a, s=s, axes=axes, norm=norm, out=out)
 
 
-def ifft2(x: Any, /, *, s: Any = None, axes: Any = (-2, -1), norm: str = "backward") -> Any:
+def ifft2(
+    a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None, out: None = None
+) -> Any:
     """`ifftn` along two axes."""
-    return ifftn(x, s=s, axes=axes, norm=norm)
+    return ifftn(a, s=s, axes=axes, norm=norm, out=out)
 
 
-def rfft2(x: Any, /, *, s: Any = None, axes: Any = (-2, -1), norm: str = "backward") -> Any:
+def rfft2(
+    a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None, out: None = None
+) -> Any:
     """`rfftn` along two axes."""
-    return rfftn(x, s=s, axes=axes, norm=norm)
+    return rfftn(a, s=s, axes=axes, norm=norm, out=out)
 
 
-def irfft2(x: Any, /, *, s: Any = None, axes: Any = (-2, -1), norm: str = "backward") -> Any:
+def irfft2(
+    a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None, out: None = None
+) -> Any:
     """`irfftn` along two axes."""
-    return irfftn(x, s=s, axes=axes, norm=norm)
+    return irfftn(a, s=s, axes=axes, norm=norm, out=out)
 
 
-OPPOSITE = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
+def _opposite(norm: str | None) -> Any:
+    """The norm of the transform the other way, which the Hermitian ones are made of."""
+    norms = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": "backward"}
+    return norms.get(norm, norm)
 
 
-def hfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
+def hfft(
+    a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
+) -> Any:
     """`fft` of a signal whose second half is the conjugate of the first; the result is real."""
-    return irfft(conj(as_operand(x)), n=n, axis=axis, norm=OPPOSITE.get(norm, norm))
+    return irfft(conj(as_operand(a)), n, axis, _opposite(norm), out)
 
 
-def ihfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
+def ihfft(
+    a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
+) -> Any:
     """The inverse of `hfft`."""
-    return conj(rfft(x, n=n, axis=axis, norm=OPPOSITE.get(norm, norm)))
+    return conj(rfft(a, n, axis, _opposite(norm), out))
 
 
 def fftfreq(
-    n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None, like: Any = None
+    n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None, like: Any = None
 ) -> Any:
     """The frequencies of `fft`'s elements, in cycles per unit of the sample spacing d."""
     return asarray(np.fft.fftfreq(n, d), dtype=dtype, device=device, like=like)
 
 
 def rfftfreq(
-    n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None, like: Any = None
+    n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None, like: Any = None
 ) -> Any:
     """The frequencies of `rfft`'s elements."""
     return asarray(np.fft.rfftfreq(n, d), dtype=dtype, device=device, like=like)
@@ -251,11 +283,11 @@ def _shifted(x: Any, axes: Any, sign: int) -> Any:
     return x
 
 
-def fftshift(x: Any, /, *, axes: Any = None) -> Any:
+def fftshift(x: Any, axes: Any = None) -> Any:
     """Move frequency zero to the middle."""
     return _shifted(x, axes, 1)
 
 
-def ifftshift(x: Any, /, *, axes: Any = None) -> Any:
+def ifftshift(x: Any, axes: Any = None) -> Any:
     """The inverse of `fftshift`."""
     return _shifted(x, axes, -1)

@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from tenferro.api.arguments import refuse
 from tenferro.api.axes import normalize_axis
 from tenferro.api.creation import shape_of
-from tenferro.api.elementwise import add, less, where
-from tenferro.api.manipulation import concat, expand_dims, flip, moveaxis, reshape
+from tenferro.api.elementwise import add, less, maximum, minimum, remainder, subtract, where
+from tenferro.api.manipulation import concat, expand_dims, flattened, flip, moveaxis, reshape
 from tenferro.api.planned import planned
 from tenferro.api.promotion import broadcast_arrays, broadcast_to, convert
 from tenferro.dims import is_static
@@ -372,33 +373,54 @@ def from_start(index: Any, x: Any, axis: int) -> Any:
     return where(less(index, 0), add(index, length), index)
 
 
-def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Any:
-    """The slices of x at `indices` along `axis`; negative indices count from the end.
+def take(
+    a: Any, indices: Any, axis: int | None = None, out: None = None, mode: str = "raise"
+) -> Any:
+    """The slices of a at `indices` along `axis`; of all elements in a row where it is None.
 
-    Concrete indices outside the axis are refused; traced ones are clamped.
+    Args:
+        mode: "raise" counts negative indices from the end, refuses concrete ones outside the axis, and clamps
+            those of a trace; "wrap" takes indices modulo the extent; "clip" takes the nearest within the axis,
+            0 for negative ones.
 
     Raises:
-        OutOfBoundsError: a concrete index outside the axis.
+        OutOfBoundsError: a concrete index outside the axis, unless `mode` says what it means.
+        DTypeError: indices that are no integers.
+        InvalidConfigError: another mode.
+
+    >>> take([[1, 2], [3, 4]], [0, -1], 1), take([1, 2], 5, mode="clip")
+    (array([[1, 2],
+           [3, 4]]), array(2))
     """
-    x = as_operand(x)
-    if axis is None:
-        if len(x.shape) != 1:
-            raise InvalidConfigError(f"take: give axis= for {spec_of(x)}, whose rank is not 1")
-        axis = 0
+    refuse("take", "out", out)
+    if mode not in ("raise", "wrap", "clip"):
+        raise InvalidConfigError(f'take: mode is "raise", "wrap" or "clip", got {mode!r}')
+    x, axis = flattened(a, axis)
     axis = normalize_axis("take", axis, len(x.shape))
     index = as_operand(indices)
     if not spec_of(index).dtype.is_integer:
         raise DTypeError(f"take: indices are integers, got {spec_of(index)}")
+    if mode != "raise":
+        extent = x.shape[axis] if is_static(x.shape[axis]) else shape_of(x, axis)
+        last = subtract(extent, 1)
+        index = remainder(index, extent) if mode == "wrap" else minimum(maximum(index, 0), last)
     return getitem(x, (*([slice(None)] * axis), index))
 
 
-def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Any:
-    """y[.., i, ..] = x[.., indices[.., i, ..], ..] along `axis`, other axes broadcast together.
+def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
+    """y[.., i, ..] = arr[.., indices[.., i, ..], ..] along `axis`, other axes broadcast together.
+
+    An axis of None takes all elements in a row.
 
     Raises:
         DTypeError: indices that are no integers.
+
+    >>> take_along_axis([[1, 2], [3, 4]], [[1], [0]], 1)
+    array([[2],
+           [3]])
     """
-    x, indices = as_operand(x), as_operand(indices)
+    x, axis = flattened(arr, axis)
+    indices = as_operand(indices)
     if not spec_of(indices).dtype.is_integer:
         raise DTypeError(f"take_along_axis: indices are integers, got {spec_of(indices)}")
     axis = normalize_axis("take_along_axis", axis, len(x.shape))

@@ -35,6 +35,9 @@ class ArrayNamespaceInfo:
     ('cpu', DType.F64)
     """
 
+    def __repr__(self) -> str:
+        return f"<ArrayNamespaceInfo of tenferro, Array API {API_VERSIONS[-1]}>"
+
     def capabilities(self) -> dict[str, Any]:
         """Masks and shapes that depend on data work where elements are known: not in traces. Arrays are
         NumPy's, which have 64 axes at most.

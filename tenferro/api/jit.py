@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tenferro.api.compile import GraphCompiler, as_array, parameter_names
+from tenferro.api.compile import GraphCompiler, as_array, name_of, parameter_names
 from tenferro.api.tensor import TracedTensor
 from tenferro.api.tracing import current_builder
 from tenferro.errors import DTypeError, InvalidConfigError, UnsupportedError
@@ -20,7 +20,8 @@ from tenferro.exec import GraphExecutor
 from tenferro.exec.dispatch import is_traced
 from tenferro.program import BoundedCache, CacheStats, Executor, GraphProgram
 from tenferro.rules.payload import normal_form
-from tenferro.types import flatten, leaf_paths, unflatten
+from tenferro.tracebacks import end_at_the_caller, public, public_methods
+from tenferro.types import flatten, has_dtype, leaf_paths, unflatten
 
 __all__ = ["disable_jit", "jit"]
 
@@ -219,30 +220,34 @@ class _Jitted:
         self._latest: tuple[Any, Any, Any] = (None, None, None)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if _IS_DISABLED.get():
-            return self._fn(*args, **kwargs)
-        if kwargs or self._has_static:
-            return self._general(args, kwargs)
-        # What came last has its program at hand: arrays alone first, then the leaves of trees.
-        types = [(x.shape, x.dtype) if type(x) is np.ndarray else None for x in args]
-        if None not in types:
-            if types == self._latest[0]:
-                self._programs.count_hit()
-                return self._executor.run(self._latest[2], *args)
-            leaves, tree = flatten(args)
-        else:
-            leaves, tree = flatten(args)
-            types = [(x.shape, x.dtype) if type(x) is np.ndarray else None for x in leaves]
-            if types == self._latest[0] and tree == self._latest[1] and None not in types:
-                self._programs.count_hit()
-                return self._run(self._latest[2], leaves)
-            if any([is_traced(leaf) for leaf in leaves]):
-                if self._has_own_executor and not _is_under_trace(leaves):
-                    return self._on_eager(self._call(args, {}), leaves, tree)
-                return self._fn(*args)
-        program = self._program(self._call(args, {}), leaves, tree)
-        self._latest = (types, tree, program)
-        return self._run(program, leaves)
+        try:
+            if _IS_DISABLED.get():
+                return self._fn(*args, **kwargs)
+            if kwargs or self._has_static:
+                return self._general(args, kwargs)
+            # What came last has its program at hand: arrays alone first, then the leaves of trees.
+            types = [(x.shape, x.dtype) if type(x) is np.ndarray else None for x in args]
+            if None not in types:
+                if types == self._latest[0]:
+                    self._programs.count_hit()
+                    return self._executor.run(self._latest[2], *args)
+                leaves, tree = flatten(args)
+            else:
+                leaves, tree = flatten(args)
+                types = [(x.shape, x.dtype) if type(x) is np.ndarray else None for x in leaves]
+                if types == self._latest[0] and tree == self._latest[1] and None not in types:
+                    self._programs.count_hit()
+                    return self._run(self._latest[2], leaves)
+                if any([is_traced(leaf) for leaf in leaves]):
+                    if self._has_own_executor and not _is_under_trace(leaves):
+                        return self._on_eager(self._call(args, {}), leaves, tree)
+                    return self._fn(*args)
+            program = self._program(self._call(args, {}), leaves, tree)
+            self._latest = (types, tree, program)
+            return self._run(program, leaves)
+        except Exception as error:
+            end_at_the_caller(error)
+            raise
 
     def _general(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """With static arguments, or some by keyword."""
@@ -291,6 +296,7 @@ class _Jitted:
             return run_leaves(program, leaves)
         return self._executor.run(program, *unflatten(program.in_tree, leaves))
 
+    @public
     def lower(self, *args: Any, **kwargs: Any) -> GraphProgram:
         """The program for arguments like these (arrays or specs)."""
         call = self._call(args, kwargs)
@@ -299,7 +305,7 @@ class _Jitted:
 
     def _program(self, call: _Call, leaves: list[Any], tree: Any) -> GraphProgram:
         for index, leaf in enumerate(leaves):
-            if not hasattr(leaf, "dtype"):
+            if not has_dtype(leaf):
                 leaves[index] = self._as_array(call, index, leaf)
         types = tuple([(leaf.shape, leaf.dtype) for leaf in leaves])
         key = (tree, types, call.positions, *map(self._static_key, self._statics(call)))
@@ -362,10 +368,15 @@ class _Jitted:
 
     def __repr__(self) -> str:
         count = self._programs.stats().entries
-        name = getattr(self._fn, "__qualname__", _name_of(self._fn))
-        return f"<jit of {name}: {count} program{'' if count == 1 else 's'}>"
+        return f"<{self.shown}: {count} program{'' if count == 1 else 's'}>"
+
+    @property
+    def shown(self) -> str:
+        """Its name, and that of the function."""
+        return f"jit of {name_of(self._fn)}"
 
 
+@public_methods
 class _Method:
     """A jitted function with its first argument, of an object that it is a method of."""
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from tenferro.api import linear, manipulation
+from tenferro.api.arguments import refuse
 from tenferro.api.axes import normalize_axes
 from tenferro.api.contraction import einsum
 from tenferro.api.creation import tril, triu
@@ -190,39 +191,43 @@ def _scaled_columns(x: Any, s: Any) -> Any:
 # ---- factorisations ------------------------------------------------------------------------------
 
 
-def cholesky(x: Any, /, *, upper: bool = False) -> Any:
-    """L with x = L L^H, or U with x = U^H U; NaN where x is not positive definite.
+def cholesky(a: Any, /, *, upper: bool = False) -> Any:
+    """L with a = L L^H, or U with a = U^H U; NaN where a is not positive definite.
 
-    The Hermitian part (x + x^H) / 2 is taken.
+    The Hermitian part (a + a^H) / 2 is taken.
 
     Raises:
-        ShapeError: x is not square. DTypeError: its dtype.
+        ShapeError: a is not square. DTypeError: its dtype.
 
     >>> cholesky(np.array([[4.0, 2.0], [2.0, 5.0]]))
     array([[2., 0.],
            [1., 2.]])
     """
-    low = apply(fam.Cholesky(), _square("cholesky", x))
+    low = apply(fam.Cholesky(), _square("cholesky", a))
     return adjoint(low) if upper else low
 
 
-def qr(x: Any, /, *, mode: str = "reduced") -> Any:
-    """Q and R with x = Q R; mode is "reduced", "complete" (square Q), or "r" (R alone).
+def qr(a: Any, mode: str = "reduced") -> Any:
+    """Q and R with a = Q R; mode is "reduced", "complete" (square Q), or "r" (R alone).
 
     Raises:
         InvalidConfigError: another mode.
     """
     if mode not in ("reduced", "complete", "r"):
         raise InvalidConfigError(f'qr: mode is "reduced", "complete" or "r", got {mode!r}')
-    q, r = apply(fam.Qr(full=mode == "complete"), _matrix("qr", x))
+    q, r = apply(fam.Qr(full=mode == "complete"), _matrix("qr", a))
     return r if mode == "r" else QRResult(q, r)
 
 
-def svd(x: Any, /, *, full_matrices: bool = True, degenerate: str = "zero") -> SVDResult:
-    """U, S and V^H with x = U diag(S) V^H, S descending.
+def svd(
+    a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False, *,
+    degenerate: str = "zero",
+) -> Any:  # fmt: skip
+    """U, S and V^H with a = U diag(S) V^H, S descending; S alone where `compute_uv` is false.
 
     Args:
         full_matrices: square U and V^H, or only as many vectors as singular values.
+        hermitian: refused unless false; `eigh` factorises such matrices.
         degenerate: the derivative of vectors whose singular values coincide is undefined: "zero"
             leaves the rotation within the subspace out, which is right for functions of the values,
             and of projectors on whole subspaces; "nan" keeps the division by zero; "raise" is an
@@ -235,7 +240,10 @@ def svd(x: Any, /, *, full_matrices: bool = True, degenerate: str = "zero") -> S
             "raise".
     """
     _check_degenerate("svd", degenerate)
-    return SVDResult(*apply(fam.Svd(bool(full_matrices), degenerate), _matrix("svd", x)))
+    refuse("svd", "hermitian", hermitian)
+    if not compute_uv:
+        return svdvals(a)
+    return SVDResult(*apply(fam.Svd(bool(full_matrices), degenerate), _matrix("svd", a)))
 
 
 def svdvals(x: Any, /) -> Any:
@@ -243,28 +251,51 @@ def svdvals(x: Any, /) -> Any:
     return svd(x, full_matrices=False).S
 
 
-def eigh(x: Any, /, *, degenerate: str = "zero") -> EighResult:
-    """Eigenvalues, ascending, and eigenvectors of Hermitian x, or of its Hermitian part (x + x^H) / 2.
+def eigh(a: Any, UPLO: str | None = None, *, degenerate: str = "zero") -> EighResult:  # noqa: N803  # because NumPy calls it so
+    """Eigenvalues, ascending, and eigenvectors of a Hermitian matrix.
 
-    `degenerate` as in `svd`.
+    Args:
+        UPLO: "L" or "U" for the triangle that is read; by default the Hermitian part (a + a^H) / 2 is taken.
+        degenerate: as in `svd`.
+
+    Raises:
+        InvalidConfigError: another `UPLO` or `degenerate`.
+
+    >>> eigh([[2.0, 9.0], [0.0, 1.0]], "L").eigenvalues
+    array([1., 2.])
     """
     _check_degenerate("eigh", degenerate)
-    return EighResult(*apply(fam.Eigh(degenerate), _square("eigh", x)))
+    return EighResult(*apply(fam.Eigh(degenerate), hermitian_of(_square("eigh", a), UPLO)))
 
 
-def eigvalsh(x: Any, /) -> Any:
-    """Eigenvalues of Hermitian x, ascending."""
-    return eigh(x).eigenvalues
+def eigvalsh(a: Any, UPLO: str | None = None) -> Any:  # noqa: N803  # because NumPy calls it so
+    """Eigenvalues of a Hermitian matrix, ascending; see `eigh`."""
+    return eigh(a, UPLO).eigenvalues
 
 
-def eig(x: Any, /) -> EigResult:
+def hermitian_of(a: Any, triangle: str | None) -> Any:
+    """The Hermitian matrix of which one triangle is given; a itself where none is named.
+
+    Raises:
+        InvalidConfigError: a triangle that is neither "L" nor "U".
+    """
+    if triangle is None:
+        return a
+    if triangle not in ("L", "U", "l", "u"):
+        raise InvalidConfigError(f'eigh: UPLO is "L" or "U", got {triangle!r}')
+    half, rest, k = (tril, triu, -1) if triangle in "Ll" else (triu, tril, 1)
+    strict = conj(matrix_transpose(half(a, k)))
+    return add(half(a), rest(strict, -k))
+
+
+def eig(a: Any) -> EigResult:
     """Eigenvalues and eigenvectors, of unit length, of a general matrix; both complex."""
-    return EigResult(*apply(fam.Eig(), _square("eig", x)))
+    return EigResult(*apply(fam.Eig(), _square("eig", a)))
 
 
-def eigvals(x: Any, /) -> Any:
+def eigvals(a: Any) -> Any:
     """Eigenvalues of a general matrix, complex."""
-    return eig(x).eigenvalues
+    return eig(a).eigenvalues
 
 
 def lu_factor(x: Any, /) -> tuple[Any, Any]:
@@ -317,16 +348,16 @@ def _by_factors(a: Any, b: Any) -> Any:
     return apply(fam.LuSolve(), a, packed, perm, b)
 
 
-def solve(x1: Any, x2: Any, /) -> Any:
-    """X with x1 X = x2, by LU with partial pivoting; x2 is a vector if it has one axis, else matrices.
+def solve(a: Any, b: Any) -> Any:
+    """X with a X = b, by LU with partial pivoting; b is a vector if it has one axis, else matrices.
 
     Raises:
-        ShapeError: x1 is not square, or rows do not match.
+        ShapeError: a is not square, or rows do not match.
 
     >>> solve(np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([1.0, 1.0]))
     array([0.5 , 0.25])
     """
-    return _solved(_by_factors, "solve", x1, x2)
+    return _solved(_by_factors, "solve", a, b)
 
 
 def solve_triangular(
@@ -368,19 +399,25 @@ def lu_solve(lu_and_perm: tuple[Any, Any], b: Any, /) -> Any:
     return squeeze(x, axis=-1) if vector else x
 
 
-def inv(x: Any, /) -> Any:
+def inv(a: Any) -> Any:
     """The inverse."""
-    x = _square("inv", x)
+    x = _square("inv", a)
     return _by_factors(x, _identity(x))
 
 
-def pinv(x: Any, /, *, rtol: Any = None) -> Any:
+def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
     """The Moore-Penrose inverse; singular values below rtol times the largest count as zero.
 
-    `rtol` is a number, or one for each matrix. The derivative is that along matrices of the same rank,
+    `rtol` is a number, or one for each matrix; `rcond` is NumPy's older name for it. The derivative is that along matrices of the same rank,
     which is where there is one.
+
+    Raises:
+        InvalidConfigError: both `rcond` and `rtol`.
     """
-    return _pinv(_matrix("pinv", x), rtol)
+    refuse("pinv", "hermitian", hermitian)
+    if rcond is not None and rtol is not None:
+        raise InvalidConfigError("pinv: rcond and rtol are one thing; give one of them")
+    return _pinv(_matrix("pinv", a), rcond if rtol is None else rtol)
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(1,))
@@ -426,12 +463,13 @@ def _cutoff(x: Any, s: Any, rtol: Any) -> Any:
     return expand_dims(multiply(convert(rtol, dtype), _first(s)), axis=-1)
 
 
-def lstsq(a: Any, b: Any, /, *, rtol: Any = None) -> LstsqResult:
+def lstsq(a: Any, b: Any, rcond: Any = None, *, rtol: Any = None) -> LstsqResult:
     """The shortest x that minimises |a x - b|, by SVD; of any rank.
 
     `residuals` are the sums of squares of a x - b, one for each column of b. They are empty unless a has
     more rows than columns and full column rank, as NumPy's. Where a belongs to a trace its rank is not known,
     and where there are several matrices they may differ in it: there residuals are given for every rank.
+    Singular values below `rtol`, or `rcond`, times the largest count as zero.
 
     Raises:
         ShapeError: a is no matrix, or rows do not match.
@@ -439,6 +477,9 @@ def lstsq(a: Any, b: Any, /, *, rtol: Any = None) -> LstsqResult:
     >>> lstsq(np.array([[1.0], [1.0]]), np.array([1.0, 3.0]))[:2]
     (array([2.]), array([2.]))
     """
+    if rcond is not None and rtol is not None:
+        raise InvalidConfigError("lstsq: rcond and rtol are one thing; give one of them")
+    rtol = rcond if rtol is None else rtol
     a, b = _matrix("lstsq", a), as_operand(b)
     vector = len(b.shape) == 1
     right = expand_dims(b, axis=-1) if vector else b
@@ -464,28 +505,40 @@ def _has_residuals(a: Any, rank: Any) -> bool:
 # ---- numbers of a matrix -------------------------------------------------------------------------------
 
 
-def slogdet(x: Any, /) -> SlogdetResult:
+def slogdet(a: Any) -> SlogdetResult:
     """Sign (phase, for complex x) and logarithm of the magnitude of the determinant."""
-    x = _square("slogdet", x)
+    x = _square("slogdet", a)
     packed, perm = apply(fam.Lu(), x)
     pivots = diagonal(packed)
     phase = multiply(sign_of_pivots(perm, pivots), prod(sign(pivots), axis=-1))
     return SlogdetResult(phase, sum(log(abs(pivots)), axis=-1))
 
 
-def det(x: Any, /) -> Any:
+def det(a: Any) -> Any:
     """The determinant, by LU. Its first and second derivatives hold for singular matrices, too."""
-    return determinant(_square("det", x))
+    return determinant(_square("det", a))
 
 
-def matrix_rank(x: Any, /, *, rtol: Any = None) -> Any:
-    """How many singular values exceed rtol times the largest; `rtol` as in `pinv`."""
-    x = _matrix("matrix_rank", x)
+def matrix_rank(
+    A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None  # noqa: N803  # because NumPy calls it so
+) -> Any:  # fmt: skip
+    """How many singular values exceed rtol times the largest, or `tol` itself; `rtol` as in `pinv`.
+
+    Raises:
+        InvalidConfigError: both `tol` and `rtol`.
+    """
+    refuse("matrix_rank", "hermitian", hermitian)
+    if tol is not None and rtol is not None:
+        raise InvalidConfigError("matrix_rank: give one of tol and rtol")
+    x = _matrix("matrix_rank", A)
     s = svdvals(x)
+    if tol is not None:
+        bound = expand_dims(convert(tol, spec_of(s).dtype), axis=-1)
+        return sum(convert(greater(s, bound), DType.I64), axis=-1)
     return sum(convert(greater(s, _cutoff(x, s, rtol)), DType.I64), axis=-1)
 
 
-def cond(x: Any, /, p: Any = None) -> Any:
+def cond(x: Any, p: Any = None) -> Any:
     """The condition number: of singular values (p None, 2 or -2), else |x| |x^-1| in norm p.
 
     Infinite for singular matrices; NaN only where x has one.
@@ -582,7 +635,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     return result if keepdims else squeeze(result, axis=(-2, -1))
 
 
-def norm(x: Any, /, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """NumPy's norm: of a vector along one axis, of matrices along two, of everything by default."""
     x = as_operand(x)
     if axis is None:
@@ -646,14 +699,14 @@ def outer(x1: Any, x2: Any, /) -> Any:
 # ---- products ----------------------------------------------------------------------------------------------
 
 
-def matrix_power(x: Any, n: int, /) -> Any:
-    """X multiplied by itself n times, by squaring; the inverse for negative n.
+def matrix_power(a: Any, n: int) -> Any:
+    """A multiplied by itself n times, by squaring; the inverse for negative n.
 
     Raises:
         ShapeError: matrices that are not square.
         InvalidConfigError: n is no integer.
     """
-    x = as_operand(x)
+    x = as_operand(a)
     _require_square("matrix_power", x)
     if isinstance(n, bool) or not hasattr(n, "__index__"):
         raise InvalidConfigError(f"matrix_power: n is an integer, got {n!r}")
@@ -670,8 +723,9 @@ def matrix_power(x: Any, n: int, /) -> Any:
     return _identity(x) if result is None else result
 
 
-def multi_dot(arrays: Sequence[Any], /) -> Any:
+def multi_dot(arrays: Sequence[Any], *, out: None = None) -> Any:
     """The product of several matrices, in the cheapest order; the first and last may be vectors."""
+    refuse("multi_dot", "out", out)
     if len(arrays) < 2:
         raise InvalidConfigError(f"multi_dot: needs at least two arrays, got {len(arrays)}")
     operands = [as_operand(x) for x in arrays]

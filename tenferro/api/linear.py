@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tenferro.api.arguments import refuse, refuse_options
 from tenferro.api.axes import normalize_axis
 from tenferro.api.elementwise import conj, multiply, not_equal
 from tenferro.api.manipulation import diagonal, expand_dims, moveaxis, ravel
-from tenferro.api.planned import planned
+from tenferro.api.planned import elementwise
 from tenferro.api.promotion import broadcast_shapes, broadcast_to, convert, result_type
 from tenferro.api.reductions import sum as sum_over
 from tenferro.errors import ShapeError
@@ -57,7 +58,7 @@ def _contract(lhs: Any, rhs: Any, contracting: Any, batch: Any = ((), ())) -> An
     return dot_general(lhs, rhs, contracting, batch)
 
 
-@planned
+@elementwise
 def matmul(x1: Any, x2: Any, /) -> Any:
     """The matrix product over the last two axes; leading axes broadcast; vectors as in NumPy.
 
@@ -82,14 +83,17 @@ def matmul(x1: Any, x2: Any, /) -> Any:
     return _contract(lhs, rhs, ((count + 1,), (count,)), (axes, axes))
 
 
-def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
+def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     """The sum of products over the named axes: a count of last and first ones, or two lists.
 
     Raises:
         ShapeError: extents that differ.
         AxisError: axes outside the rank.
+
+    >>> tensordot([[1, 2], [3, 4]], [1, 1], 1)
+    array([3, 7])
     """
-    lhs, rhs = as_operand(x1), as_operand(x2)
+    lhs, rhs = as_operand(a), as_operand(b)
     left, right = len(lhs.shape), len(rhs.shape)
     if isinstance(axes, int):
         if not 0 <= axes <= min(left, right):
@@ -107,12 +111,16 @@ def _listed(axes: Any) -> Sequence[int]:
     return axes if isinstance(axes, tuple | list) else (axes,)
 
 
-def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+def vecdot(x1: Any, x2: Any, /, axis: int = -1, **options: Any) -> Any:
     """The sum of conj(x1) x2 along `axis`, other axes broadcast.
 
     Raises:
         ShapeError: extents along the axis that differ.
+
+    >>> vecdot([[1, 2], [3, 4]], [1, 1])
+    array([3, 7])
     """
+    refuse_options("vecdot", options)
     lhs, rhs = as_operand(x1), as_operand(x2)
     lhs = moveaxis(lhs, normalize_axis("vecdot", axis, len(lhs.shape)), -1)
     rhs = moveaxis(rhs, normalize_axis("vecdot", axis, len(rhs.shape)), -1)
@@ -125,8 +133,8 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     return _contract(lhs, rhs, ((count,), (count,)), (axes, axes))
 
 
-def outer(x1: Any, x2: Any, /) -> Any:
-    """The products of all pairs of elements, as NumPy's: x1's along rows, x2's along columns, both flattened.
+def outer(a: Any, b: Any, out: None = None) -> Any:
+    """The products of all pairs of elements, as NumPy's: a's along rows, b's along columns, both flattened.
 
     `linalg.outer` takes vectors only, as the Array API standard has it.
 
@@ -135,19 +143,23 @@ def outer(x1: Any, x2: Any, /) -> Any:
     array([[10, 20, 30],
            [20, 40, 60]])
     """
-    return multiply(expand_dims(ravel(x1), axis=1), expand_dims(ravel(x2), axis=0))
+    refuse("outer", "out", out)
+    return multiply(expand_dims(ravel(a), axis=1), expand_dims(ravel(b), axis=0))
 
 
-def trace(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Any:
+def trace(
+    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
+) -> Any:
     """The sum over a diagonal of two axes, as NumPy's; narrow integers are summed in 64 bits.
 
     `linalg.trace` takes the last two axes, as the Array API standard has it.
 
     Raises:
-        AxisError: the two axes are one, or x has fewer.
+        AxisError: the two axes are one, or a has fewer.
 
     >>> import tenferro as tnf
     >>> tnf.trace([[1.0, 2.0], [3.0, 4.0]])
     array(5.)
     """
-    return sum_over(diagonal(x, offset, axis1, axis2), axis=-1, dtype=dtype)
+    refuse("trace", "out", out)
+    return sum_over(diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tenferro.api.arguments import refuse_options
 from tenferro.api.axes import normalize_axes
 from tenferro.api.custom import custom_jvp
 from tenferro.api.elementwise import (
@@ -37,8 +38,9 @@ from tenferro.exec.dispatch import is_traced, spec_of, stop_gradient
 __all__ = ["log_softmax", "logaddexp", "logsumexp", "softmax"]
 
 
-def logaddexp(x1: Any, x2: Any, /) -> Any:
+def logaddexp(x1: Any, x2: Any, /, **options: Any) -> Any:
     """log(exp(x1) + exp(x2)) without overflow."""
+    refuse_options("logaddexp", options)
     dtype = inexact_dtype(result_type(x1, x2))
     return _logaddexp(*promote(x1, x2, dtype=dtype))
 
@@ -60,7 +62,7 @@ def _logaddexp_jvp(primals: Any, tangents: Any) -> Any:
     return _logaddexp(lhs, rhs), add(multiply(share, lhs_dot), multiply(rest, rhs_dot))
 
 
-def logsumexp(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Any:
+def logsumexp(x: Any, /, axis: Axis = None, keepdims: bool = False) -> Any:
     """Log of the sum of e^x over `axis`, without overflow; -inf where all are -inf."""
     x = as_inexact(x)
     top = max(x, axis=axis, keepdims=True)
@@ -76,7 +78,7 @@ def logsumexp(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Any:
     return reshape(total, tuple(n for i, n in enumerate(x.shape) if i not in axes))
 
 
-def softmax(x: Any, /, *, axis: Axis = -1) -> Any:
+def softmax(x: Any, /, axis: Axis = -1) -> Any:
     """e^x over its sum along `axis`, without overflow; at an infinite maximum its winners share equally."""
     x = as_inexact(x)
     top = stop_gradient(max(x, axis=axis, keepdims=True))
@@ -88,7 +90,7 @@ def softmax(x: Any, /, *, axis: Axis = -1) -> Any:
     return divide(powers, sum(powers, axis=axis, keepdims=True))
 
 
-def log_softmax(x: Any, /, *, axis: Axis = -1) -> Any:
+def log_softmax(x: Any, /, axis: Axis = -1) -> Any:
     """log(softmax(x)), accurate where a probability is small."""
     x = as_inexact(x)
     return subtract(x, logsumexp(x, axis=axis, keepdims=True))

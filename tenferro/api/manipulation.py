@@ -10,17 +10,28 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from tenferro.api.arguments import refuse
 from tenferro.api.axes import normalize_axes, normalize_axis
 from tenferro.api.device import check_device
 from tenferro.api.planned import planned
 from tenferro.api.promotion import broadcast_arrays, broadcast_to, convert, result_type
 from tenferro.dims import is_static, product
-from tenferro.errors import AxisError, InvalidConfigError, NonStaticShapeError, ShapeError
+from tenferro.errors import (
+    AxisError,
+    DTypeError,
+    InvalidConfigError,
+    NonStaticShapeError,
+    ShapeError,
+)
 from tenferro.exec.dispatch import apply, as_operand, copied, spec_of
 from tenferro.ops import structural as ops
+from tenferro.ops.elementwise import BitcastConvert
 from tenferro.types import DType
 
 __all__ = [
+    "array_split",
     "astype",
     "broadcast_arrays",
     "broadcast_to",
@@ -31,7 +42,6 @@ __all__ = [
     "flip",
     "matrix_transpose",
     "moveaxis",
-    "pad",
     "permute_dims",
     "ravel",
     "reshape",
@@ -56,8 +66,8 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> A
 
 
 @planned
-def reshape(x: Any, /, shape: Any, *, order: str = "C", copy: bool | None = None) -> Any:
-    """X's elements with a new shape, one extent of which may be -1.
+def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
+    """A's elements with a new shape, one extent of which may be -1.
 
     `order="C"` takes the last axis as fastest, as NumPy does by default; `order="F"` the first,
     which is the bare op. Either costs nothing on data stored in that order.
@@ -65,8 +75,12 @@ def reshape(x: Any, /, shape: Any, *, order: str = "C", copy: bool | None = None
     Raises:
         ShapeError: another number of elements.
         InvalidConfigError: an order that is neither.
+
+    >>> reshape([1, 2, 3, 4], (2, -1))
+    array([[1, 2],
+           [3, 4]])
     """
-    x = as_operand(x)
+    x = as_operand(a)
     if order not in ("C", "F"):
         raise InvalidConfigError(f'reshape: order is "C" or "F", got {order!r}')
     wanted = _complete_shape(tuple(shape) if isinstance(shape, tuple | list) else (shape,), x)
@@ -107,28 +121,39 @@ def _complete_shape(shape: tuple[Any, ...], x: Any) -> tuple[Any, ...]:
 
 
 @planned
-def ravel(x: Any, /, *, order: str = "C") -> Any:
-    """All of x's elements along one axis."""
-    return reshape(x, (-1,) if spec_of(as_operand(x)).size != 0 else (0,), order=order)
+def ravel(a: Any, order: str = "C") -> Any:
+    """All of a's elements along one axis.
+
+    >>> ravel([[1, 2], [3, 4]])
+    array([1, 2, 3, 4])
+    """
+    return reshape(a, (-1,) if spec_of(as_operand(a)).size != 0 else (0,), order=order)
+
+
+def flattened(a: Any, axis: Any) -> tuple[Any, Any]:
+    """The operand and the axis of a function that takes all elements in one row where its axis is None."""
+    return (ravel(a), 0) if axis is None else (as_operand(a), axis)
 
 
 @planned
-def permute_dims(x: Any, /, axes: Sequence[int]) -> Any:
-    """Axis i of the result is axis axes[i] of x.
+def permute_dims(a: Any, axes: Sequence[int] | None = None) -> Any:
+    """Axis i of the result is axis axes[i] of a; the axes are reversed where no order is given.
 
     Raises:
         AxisError, ShapeError: unless `axes` names each axis once.
+
+    >>> permute_dims([[1, 2], [3, 4]], (1, 0))
+    array([[1, 3],
+           [2, 4]])
     """
-    x = as_operand(x)
+    x = as_operand(a)
+    if axes is None:
+        return _reverse_axes(x)
     perm = tuple(normalize_axis("permute_dims", axis, len(x.shape)) for axis in axes)
     return apply(ops.Transpose(perm), x) if perm != tuple(range(len(x.shape))) else x
 
 
-@planned
-def transpose(x: Any, axes: Sequence[int] | None = None, /) -> Any:
-    """X with axes permuted; reversed when no order is given, as NumPy's."""
-    x = as_operand(x)
-    return _reverse_axes(x) if axes is None else permute_dims(x, axes)
+transpose = permute_dims
 
 
 @planned
@@ -141,9 +166,14 @@ def matrix_transpose(x: Any, /) -> Any:
 
 
 @planned
-def swapaxes(x: Any, axis1: int, axis2: int, /) -> Any:
-    """X with two axes swapped."""
-    x = as_operand(x)
+def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
+    """A with two axes swapped.
+
+    >>> swapaxes([[1, 2], [3, 4]], 0, 1)
+    array([[1, 3],
+           [2, 4]])
+    """
+    x = as_operand(a)
     perm = list(range(len(x.shape)))
     first, second = (normalize_axis("swapaxes", axis, len(perm)) for axis in (axis1, axis2))
     perm[first], perm[second] = perm[second], perm[first]
@@ -151,9 +181,16 @@ def swapaxes(x: Any, axis1: int, axis2: int, /) -> Any:
 
 
 @planned
-def moveaxis(x: Any, source: Any, destination: Any, /) -> Any:
-    """X with axes `source` moved to positions `destination`, the others kept in order."""
-    x = as_operand(x)
+def moveaxis(a: Any, source: Any, destination: Any) -> Any:
+    """A with axes `source` moved to positions `destination`, the others kept in order.
+
+    Raises:
+        AxisError: unless both name as many axes, each once.
+
+    >>> moveaxis([[[1], [2]]], 0, -1).shape
+    (2, 1, 1)
+    """
+    x = as_operand(a)
     rank = len(x.shape)
     sources, places = (
         [
@@ -175,9 +212,13 @@ def moveaxis(x: Any, source: Any, destination: Any, /) -> Any:
 
 
 @planned
-def expand_dims(x: Any, /, axis: Any = 0) -> Any:
-    """X with new axes of extent 1 at `axis` of the result."""
-    x = as_operand(x)
+def expand_dims(a: Any, axis: Any = 0) -> Any:
+    """A with new axes of extent 1 at `axis` of the result.
+
+    >>> expand_dims([1, 2], (0, -1)).shape
+    (1, 2, 1)
+    """
+    x = as_operand(a)
     count = len(axis) if isinstance(axis, tuple | list) else 1
     rank = len(x.shape) + count
     new = normalize_axes("expand_dims", axis, rank)
@@ -186,13 +227,16 @@ def expand_dims(x: Any, /, axis: Any = 0) -> Any:
 
 
 @planned
-def squeeze(x: Any, /, axis: Any = None) -> Any:
-    """X without the named axes of extent 1; all such axes when none is named.
+def squeeze(a: Any, axis: Any = None) -> Any:
+    """A without the named axes of extent 1; all such axes when none is named.
 
     Raises:
         ShapeError: a named axis of another extent.
+
+    >>> squeeze([[1, 2]])
+    array([1, 2])
     """
-    x = as_operand(x)
+    x = as_operand(a)
     if axis is None:
         dropped = tuple(i for i, extent in enumerate(x.shape) if is_static(extent) and extent == 1)
     else:
@@ -203,19 +247,34 @@ def squeeze(x: Any, /, axis: Any = None) -> Any:
     return reshape(x, tuple(extent for i, extent in enumerate(x.shape) if i not in dropped))
 
 
-def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Any:
+def concat(
+    arrays: Sequence[Any], /, axis: int | None = 0, out: None = None, *, dtype: Any = None,
+    casting: str = "same_kind",
+) -> Any:  # fmt: skip
     """The arrays one after another along `axis`; flattened first when axis is None.
+
+    Args:
+        dtype: of the result; by default what the arrays promote to.
+        casting: NumPy's rule for which dtypes go into `dtype`.
 
     Raises:
         ShapeError: other axes that differ, or no array.
+        DTypeError: a dtype that the rule keeps from becoming `dtype`.
+
+    >>> concatenate([[1, 2], [3]]), concatenate(([[1]], [[2]]), 1)
+    (array([1, 2, 3]), array([[1, 2]]))
     """
+    if out is not None:
+        refuse("concat", "out", out)
     operands = [as_operand(array) for array in arrays]
     if not operands:
         raise ShapeError("concat: needs at least one array")
     if axis is None:
         operands, axis = [ravel(x) for x in operands], 0
     axis = normalize_axis("concat", axis, len(operands[0].shape))
-    dtype = result_type(*operands)
+    dtype = (
+        result_type(*operands) if dtype is None else cast_dtype("concat", operands, dtype, casting)
+    )
     if len(operands) == 1:
         return convert(operands[0], dtype)
     return apply(ops.Concatenate(axis, len(operands)), *(convert(x, dtype) for x in operands))
@@ -224,13 +283,73 @@ def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Any:
 concatenate = concat
 
 
-def stack(arrays: Sequence[Any], /, *, axis: int = 0) -> Any:
-    """The arrays along a new axis."""
+def cast_dtype(name: str, operands: Sequence[Any], dtype: Any, casting: str) -> DType:
+    """The dtype asked for, if NumPy's rule lets the operands become it.
+
+    Raises:
+        DTypeError: it does not.
+        InvalidConfigError: no rule of NumPy's.
+    """
+    wanted = DType.of(dtype)
+    if casting not in ("no", "equiv", "safe", "same_kind", "unsafe"):
+        raise InvalidConfigError(
+            f'{name}: casting is "no", "equiv", "safe", "same_kind" or "unsafe", got {casting!r}'
+        )
+    for operand in operands:
+        own = spec_of(operand).dtype
+        if not np.can_cast(own.dtype, wanted.dtype, casting):
+            raise DTypeError(
+                f'{name}: {own} does not become {wanted} by the rule casting="{casting}"; convert it first'
+            )
+    return wanted
+
+
+def stack(
+    arrays: Sequence[Any],
+    axis: int = 0,
+    out: None = None,
+    *,
+    dtype: Any = None,
+    casting: str = "same_kind",
+) -> Any:
+    """The arrays along a new axis; arguments and errors are those of `concat`.
+
+    >>> stack(([1, 2], [3, 4]), 1)
+    array([[1, 3],
+           [2, 4]])
+    """
+    if out is not None:
+        refuse("stack", "out", out)
     operands = [as_operand(array) for array in arrays]
     if not operands:
         raise ShapeError("stack: needs at least one array")
     axis = normalize_axis("stack", axis, len(operands[0].shape) + 1)
-    return concat([expand_dims(x, axis=axis) for x in operands], axis=axis)
+    wide = [expand_dims(x, axis=axis) for x in operands]
+    return concat(wide, axis=axis, dtype=dtype, casting=casting)
+
+
+def bits_as(x: Any, dtype: DType) -> Any:
+    """The bits of x's elements as those of another dtype, along the last axis, as `ndarray.view` has it.
+
+    Raises:
+        ShapeError: a dtype of another width, and no last axis that it divides.
+    """
+    own = spec_of(x).dtype.itemsize
+    if own == dtype.itemsize:
+        return apply(BitcastConvert(dtype), x)
+    if not x.shape:
+        raise ShapeError(
+            f"view: {spec_of(x)} has no axis along which {dtype} could have more elements"
+        )
+    *rest, last = x.shape
+    if own > dtype.itemsize:
+        return reshape(apply(BitcastConvert(dtype), x), (*rest, last * (own // dtype.itemsize)))
+    count = dtype.itemsize // own
+    if not is_static(last) or last % count:
+        raise ShapeError(
+            f"view: {count} elements of {spec_of(x)} make one {dtype}, along an axis of {last}"
+        )
+    return apply(BitcastConvert(dtype), reshape(x, (*rest, last // count, count)))
 
 
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
@@ -244,22 +363,56 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
     )
 
 
-def split(x: Any, indices_or_sections: Any, /, *, axis: int = 0) -> list[Any]:
-    """X cut along `axis` into equal sections, or before the given indices, negative ones from the end.
+def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+    """Ary cut along `axis` into equal sections, or before the given indices, negative ones from the end.
 
     Raises:
-        ShapeError: an extent that the number of sections does not divide.
+        ShapeError: an extent that the number of sections does not divide; `array_split` takes these.
+
+    >>> split([1, 2, 3, 4], 2), split([1, 2, 3, 4], [1])
+    ([array([1, 2]), array([3, 4])], [array([1]), array([2, 3, 4])])
     """
-    x = as_operand(x)
-    axis = normalize_axis("split", axis, len(x.shape))
-    extent = x.shape[axis]
-    if not is_static(extent):
-        raise NonStaticShapeError(f"split: axis {axis} of {spec_of(x)} has no known extent")
-    if isinstance(indices_or_sections, int):
-        sections = indices_or_sections
+    x, axis, extent = _with_extent("split", ary, axis)
+    if _is_count(indices_or_sections):
+        sections = operator.index(indices_or_sections)
         if sections < 1 or extent % sections:
             raise ShapeError(f"split: extent {extent} does not divide into {sections} sections")
-        cuts = list(range(0, extent + 1, extent // sections)) if extent else [0] * (sections + 1)
+    return _cut(x, axis, extent, indices_or_sections)
+
+
+def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+    """Ary cut along `axis` as by `split`, into sections of which the first may be longer by one.
+
+    Raises:
+        ShapeError: less than one section.
+
+    >>> array_split([1, 2, 3], 2)
+    [array([1, 2]), array([3])]
+    """
+    x, axis, extent = _with_extent("array_split", ary, axis)
+    if _is_count(indices_or_sections) and operator.index(indices_or_sections) < 1:
+        raise ShapeError(f"array_split: needs at least one section, got {indices_or_sections}")
+    return _cut(x, axis, extent, indices_or_sections)
+
+
+def _with_extent(name: str, x: Any, axis: int) -> tuple[Any, int, int]:
+    """The operand, the axis from 0, and its extent, which must be known."""
+    x = as_operand(x)
+    axis = normalize_axis(name, axis, len(x.shape))
+    if not is_static(x.shape[axis]):
+        raise NonStaticShapeError(f"{name}: axis {axis} of {spec_of(x)} has no known extent")
+    return x, axis, x.shape[axis]
+
+
+def _is_count(indices_or_sections: Any) -> bool:
+    return isinstance(indices_or_sections, int | np.integer)
+
+
+def _cut(x: Any, axis: int, extent: int, indices_or_sections: Any) -> list[Any]:
+    if _is_count(indices_or_sections):
+        sections = operator.index(indices_or_sections)
+        short, longer = divmod(extent, sections)
+        cuts = [i * short + min(i, longer) for i in range(sections + 1)]
     else:
         cuts = [0, *map(operator.index, indices_or_sections), extent]
     bounds = [slice(start, stop).indices(extent) for start, stop in itertools.pairwise(cuts)]
@@ -277,16 +430,29 @@ def slice_axis(x: Any, axis: int, start: int, stop: Any) -> Any:
 
 
 @planned
-def flip(x: Any, /, *, axis: Any = None) -> Any:
-    """X with the order along the named axes reversed; along all when none is named."""
-    x = as_operand(x)
+def flip(m: Any, axis: Any = None) -> Any:
+    """M with the order along the named axes reversed; along all when none is named.
+
+    >>> flip([[1, 2], [3, 4]], 1)
+    array([[2, 1],
+           [4, 3]])
+    """
+    x = as_operand(m)
     axes = normalize_axes("flip", axis, len(x.shape))
     return apply(ops.Reverse(axes), x) if axes else x
 
 
-def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Any:
-    """X with elements moved by `shift` along `axis`, those that fall off coming back in front."""
-    x = as_operand(x)
+def roll(a: Any, shift: Any, axis: Any = None) -> Any:
+    """A with elements moved by `shift` along `axis`, those that fall off coming back in front.
+
+    Raises:
+        InvalidConfigError: as many shifts as axes are needed.
+        NonStaticShapeError: an axis of an extent that is not known.
+
+    >>> roll([1, 2, 3], 1)
+    array([3, 1, 2])
+    """
+    x = as_operand(a)
     if axis is None:
         return reshape(roll(ravel(x), shift, axis=0), x.shape)
     axes = axis if isinstance(axis, tuple | list) else (axis,)
@@ -308,10 +474,14 @@ def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Any:
     return x
 
 
-def tile(x: Any, repetitions: Any, /) -> Any:
-    """X laid out `repetitions` times along each axis."""
-    x = as_operand(x)
-    counts = tuple(repetitions) if isinstance(repetitions, tuple | list) else (repetitions,)
+def tile(A: Any, reps: Any) -> Any:  # noqa: N803  # because NumPy calls it so
+    """A laid out `reps` times along each axis.
+
+    >>> tile([1, 2], 2)
+    array([1, 2, 1, 2])
+    """
+    x = as_operand(A)
+    counts = tuple(reps) if isinstance(reps, tuple | list) else (reps,)
     rank = max(len(counts), len(x.shape))
     counts = (1,) * (rank - len(counts)) + counts
     shape = (1,) * (rank - len(x.shape)) + tuple(x.shape)
@@ -323,49 +493,19 @@ def tile(x: Any, repetitions: Any, /) -> Any:
     return reshape(broadcast_to(reshape(x, apart), wide), merged)
 
 
-def pad(x: Any, pad_width: Any, /, mode: str = "constant", *, constant_values: Any = 0) -> Any:
-    """X with `pad_width` elements added before and after each axis, as NumPy's constant mode.
-
-    Raises:
-        InvalidConfigError: another mode.
-    """
-    x = as_operand(x)
-    if mode != "constant":
-        raise InvalidConfigError(f'pad: mode is "constant", got {mode!r}')
-    rank = len(x.shape)
-    pairs = _width_pairs(pad_width, rank)
-    if len(pairs) != rank or any(len(pair) != 2 or min(pair) < 0 for pair in pairs):
-        raise ShapeError(
-            f"pad: pad_width {pad_width} must give two widths for each axis of {spec_of(x)}"
-        )
-    low, high = zip(*pairs, strict=True) if pairs else ((), ())
-    value = convert(constant_values, spec_of(x).dtype)
-    return apply(ops.Pad(tuple(low), tuple(high), (0,) * rank), x, value)
-
-
-def _width_pairs(pad_width: Any, rank: int) -> list[tuple[Any, ...]]:
-    """One number, or two, for all axes; or such for each axis."""
-    if not isinstance(pad_width, tuple | list):
-        return [(pad_width, pad_width)] * rank
-    if not any(isinstance(entry, tuple | list) for entry in pad_width):
-        return [tuple(pad_width) if len(pad_width) == 2 else tuple(pad_width) * 2] * rank
-    pairs = [tuple(entry) if len(entry) == 2 else tuple(entry) * 2 for entry in pad_width]
-    return pairs * rank if len(pairs) == 1 else pairs
-
-
-def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    """The elements x[i, i + offset] of the two axes, along a last axis, as NumPy's.
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    """The elements a[i, i + offset] of the two axes, along a last axis, as NumPy's.
 
     `linalg.diagonal` takes the last two axes, as the Array API standard has it.
 
     Raises:
-        AxisError: the two axes are one, or x has fewer.
+        AxisError: the two axes are one, or a has fewer.
         NonStaticShapeError: extents that are not known, and differ or have an offset.
 
     >>> diagonal([[0, 1, 2], [3, 4, 5], [6, 7, 8]], 1)
     array([1, 5])
     """
-    x = as_operand(x)
+    x = as_operand(a)
     rank = len(x.shape)
     first, second = (normalize_axis("diagonal", axis, rank) for axis in (axis1, axis2))
     if first == second:

@@ -13,18 +13,41 @@ from tenferro.api import (
     indexing,
     linear,
     manipulation,
+    products,
     reductions,
     searching,
+    sets,
 )
+from tenferro.api.arguments import refuse
 from tenferro.api.device import DEVICE, check_device
 from tenferro.api.inspection import check_version
 from tenferro.api.updates import At
+from tenferro.counterparts import is_missing
 from tenferro.errors import InvalidConfigError, UnsupportedError
+from tenferro.tracebacks import public, public_methods
 from tenferro.types import DType
 
-__all__ = ["Operators"]
+__all__ = ["REFUSED", "Operators"]
+
+_CHANGES = "it changes the array, and tensors are values; x.at[index].set(values) gives a new one"
+_LAYOUT = "how elements lie in memory is no part of a tensor"
+_BYTES = "take the bytes of x.numpy(), of a tensor that has elements"
+
+REFUSED = {
+    **dict.fromkeys(("byteswap", "fill", "put", "resize", "setfield"), _CHANGES),
+    **dict.fromkeys(
+        ("base", "ctypes", "data", "flags", "getfield", "setflags", "strides"), _LAYOUT
+    ),
+    **dict.fromkeys(("dump", "dumps", "tobytes", "tofile"), _BYTES),
+    **dict.fromkeys(("argpartition", "partition"), "use sort or argsort"),
+    "choose": "use tenferro.select, or take_along_axis",
+    "compress": "index with the mask, which needs elements",
+    "flat": "use ravel()",
+}
+"""Attributes of NumPy's arrays that tensors do not have, and why."""
 
 
+@public_methods
 class Operators:
     """The Array API's operators, the methods people reach for, and NumPy functions by name."""
 
@@ -47,6 +70,10 @@ class Operators:
     def dtype(self) -> DType:
         """Element type."""
         return self.spec.dtype
+
+    def __dir__(self) -> list[str]:
+        """What a tensor has: not what it is told to be called otherwise."""
+        return [name for name in super().__dir__() if not is_missing(type(self), name)]
 
     # ---- arithmetic --------------------------------------------------------------------------
 
@@ -185,84 +212,28 @@ class Operators:
         return iter(manipulation.unstack(self))
 
     @property
+    @public
     def T(self) -> Any:  # noqa: N802  # because NumPy and the Array API spell it so
         """The axes reversed."""
         return manipulation.transpose(self)
 
     @property
+    @public
     def mT(self) -> Any:  # noqa: N802  # because the Array API spells it so
         """The last two axes swapped."""
         return manipulation.matrix_transpose(self)
 
     @property
+    @public
     def real(self) -> Any:
         """The real part."""
         return elementwise.real(self)
 
     @property
+    @public
     def imag(self) -> Any:
         """The imaginary part."""
         return elementwise.imag(self)
-
-    def reshape(self, *shape: Any, order: str = "C") -> Any:
-        """The elements with a new shape, given as one tuple or several numbers."""
-        one = len(shape) == 1 and isinstance(shape[0], tuple | list)
-        return manipulation.reshape(self, shape[0] if one else shape, order=order)
-
-    def transpose(self, *axes: Any) -> Any:
-        """The axes permuted, reversed when no order is given."""
-        one = len(axes) == 1 and isinstance(axes[0], tuple | list)
-        return manipulation.transpose(self, (axes[0] if one else axes) or None)
-
-    def ravel(self, order: str = "C") -> Any:
-        """All elements along one axis."""
-        return manipulation.ravel(self, order=order)
-
-    def astype(self, dtype: Any) -> Any:
-        """The elements in another dtype."""
-        return manipulation.astype(self, dtype)
-
-    def conj(self) -> Any:
-        """The complex conjugate."""
-        return elementwise.conj(self)
-
-    # ---- reductions --------------------------------------------------------------------------
-
-    def sum(self, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
-        """The sum over `axis`."""
-        return reductions.sum(self, axis=axis, dtype=dtype, keepdims=keepdims)
-
-    def prod(self, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
-        """The product over `axis`."""
-        return reductions.prod(self, axis=axis, dtype=dtype, keepdims=keepdims)
-
-    def mean(self, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
-        """The mean over `axis`."""
-        return reductions.mean(self, axis=axis, dtype=dtype, keepdims=keepdims)
-
-    def max(self, axis: Any = None, keepdims: bool = False) -> Any:
-        """The largest element over `axis`."""
-        return reductions.max(self, axis=axis, keepdims=keepdims)
-
-    def min(self, axis: Any = None, keepdims: bool = False) -> Any:
-        """The smallest element over `axis`."""
-        return reductions.min(self, axis=axis, keepdims=keepdims)
-
-    def all(self, axis: Any = None, keepdims: bool = False) -> Any:
-        """Whether all over `axis` are nonzero."""
-        return reductions.all(self, axis=axis, keepdims=keepdims)
-
-    def any(self, axis: Any = None, keepdims: bool = False) -> Any:
-        """Whether any over `axis` is nonzero."""
-        return reductions.any(self, axis=axis, keepdims=keepdims)
-
-    def argmax(self, axis: Any = None, keepdims: bool = False) -> Any:
-        """The index of the first largest element."""
-        return searching.argmax(self, axis=axis, keepdims=keepdims)
-
-    def argmin(self, axis: Any = None, keepdims: bool = False) -> Any:
-        """The index of the first smallest element."""
-        return searching.argmin(self, axis=axis, keepdims=keepdims)
 
     @property
     def ndim(self) -> int:
@@ -273,6 +244,81 @@ class Operators:
     def size(self) -> Any:
         """Number of elements."""
         return self.spec.size
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> Any:
+        """Bytes of all elements."""
+        return self.size * self.itemsize
+
+    # ---- methods that are functions of the name ----------------------------------------------
+
+    all = reductions.all
+    any = reductions.any
+    argmax = searching.argmax
+    argmin = searching.argmin
+    argsort = searching.argsort
+    clip = elementwise.clip
+    conj = elementwise.conj
+    conjugate = elementwise.conjugate
+    cumprod = reductions.cumprod
+    cumsum = reductions.cumsum
+    diagonal = manipulation.diagonal
+    dot = products.dot
+    flatten = manipulation.ravel
+    max = reductions.max
+    mean = reductions.mean
+    min = reductions.min
+    nonzero = sets.nonzero
+    prod = reductions.prod
+    ravel = manipulation.ravel
+    repeat = sets.repeat
+    round = elementwise.round
+    searchsorted = searching.searchsorted
+    sort = searching.sort
+    squeeze = manipulation.squeeze
+    std = reductions.std
+    sum = reductions.sum
+    swapaxes = manipulation.swapaxes
+    take = indexing.take
+    trace = linear.trace
+    var = reductions.var
+
+    # ---- methods with arguments of their own -------------------------------------------------
+
+    def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
+        """The elements with a new shape, given as one tuple or several numbers."""
+        one = len(shape) == 1 and isinstance(shape[0], tuple | list)
+        return manipulation.reshape(self, shape[0] if one else shape, order=order, copy=copy)
+
+    def transpose(self, *axes: Any) -> Any:
+        """The axes permuted, reversed when no order is given."""
+        one = len(axes) == 1 and (axes[0] is None or isinstance(axes[0], tuple | list))
+        return manipulation.transpose(self, (axes[0] if one else axes) or None)
+
+    def astype(
+        self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
+    ) -> Any:  # fmt: skip
+        """The elements in another dtype, if NumPy's rule `casting` lets them become it.
+
+        Raises:
+            DTypeError: it does not.
+        """
+        refuse("astype", "order", order)
+        manipulation.cast_dtype("astype", [self], dtype, casting)
+        return manipulation.astype(self, dtype, copy=copy)
+
+    def view(self, dtype: Any = None) -> Any:
+        """The bits of the elements as those of another dtype; the last axis has more or fewer of them.
+
+        Raises:
+            ShapeError: a dtype of another width, and no last axis that it divides.
+        """
+        return self if dtype is None else manipulation.bits_as(self, DType.of(dtype))
 
     # ---- NumPy's protocols -------------------------------------------------------------------
 

@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from tenferro.api.arguments import refuse_options
 from tenferro.types import DType
 
-__all__ = ["NotFixedError", "fixed", "planned"]
+__all__ = ["NotFixedError", "elementwise", "fixed", "planned"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -28,6 +29,21 @@ def planned(function: Function) -> Function:
         if handler is None:
             return function(*given, **options)
         return handler(function, given, options)
+
+    return call  # pyright: ignore[reportReturnType]  # because it has the function's signature
+
+
+def elementwise(function: Function) -> Function:
+    """A planned function of operands alone; what NumPy's ufuncs take beside them is refused by name."""
+
+    @functools.wraps(function)
+    def call(*given: Any, **options: Any) -> Any:
+        if options:
+            refuse_options(call.__name__, options)
+        handler = getattr(type(given[0]), "__tenferro_call__", None) if given else None
+        if handler is None:
+            return function(*given)
+        return handler(function, given, {})
 
     return call  # pyright: ignore[reportReturnType]  # because it has the function's signature
 

@@ -207,15 +207,23 @@ def broadcast_shapes(*shapes: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(result)
 
 
-def broadcast_to(x: Any, shape: Sequence[Any]) -> Any:
-    """X repeated to `shape`, trailing axes aligned.
+def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
+    """Array repeated to `shape`, or to one extent, trailing axes aligned.
+
+    Args:
+        subok: NumPy's, has no effect: there are no subclasses.
 
     Raises:
-        ShapeError: x does not broadcast to `shape`.
+        ShapeError: the array does not broadcast to `shape`.
         NonStaticShapeError: an extent that depends on the data.
+
+    >>> broadcast_to([1, 2], (2, 2))
+    array([[1, 2],
+           [1, 2]])
     """
-    x = as_operand(x)
-    shape = tuple([int(extent) if isinstance(extent, np.integer) else extent for extent in shape])
+    x = as_operand(array)
+    extents = shape if isinstance(shape, tuple | list) else (shape,)
+    shape = tuple([int(extent) if isinstance(extent, np.integer) else extent for extent in extents])
     if x.shape == shape:
         return x
     if not all(is_exact(extent) for extent in shape):
@@ -248,13 +256,13 @@ def _in_trace(x: Any, shape: Sequence[Any]) -> Any:
     return TracedTensor(builder, builder.lift(x))
 
 
-def broadcast_arrays(*arrays: Any) -> list[Any]:
-    """The arrays repeated to their common shape.
+def broadcast_arrays(*args: Any, subok: bool = False) -> list[Any]:
+    """The arrays repeated to their common shape; `subok` is NumPy's and has no effect.
 
     Raises:
         ShapeError: shapes that do not broadcast.
     """
-    arrays = tuple(map(as_operand, arrays))
+    arrays = tuple(map(as_operand, args))
     traced = next((array for array in arrays if is_traced(array)), None)
     if traced is not None:
         # A number becomes a rank-0 constant and is repeated in the graph, not before it.

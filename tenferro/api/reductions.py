@@ -7,21 +7,24 @@ from __future__ import annotations
 
 from typing import Any
 
+from tenferro.api.arguments import refuse
 from tenferro.api.axes import normalize_axes, normalize_axis
 from tenferro.api.creation import shape_of
 from tenferro.api.elementwise import (
+    add,
     conj,
     divide,
     equal,
     maximum,
+    minimum,
     multiply,
     not_equal,
     real,
     sqrt,
     subtract,
-    where,
 )
-from tenferro.api.manipulation import concat, reshape, slice_axis
+from tenferro.api.elementwise import where as where_else
+from tenferro.api.manipulation import concat, flattened, reshape, slice_axis
 from tenferro.api.planned import planned
 from tenferro.api.promotion import broadcast_to, convert
 from tenferro.dims import is_static
@@ -32,8 +35,12 @@ from tenferro.types import DType
 
 __all__ = [
     "all",
+    "amax",
+    "amin",
     "any",
     "count_nonzero",
+    "cumprod",
+    "cumsum",
     "cumulative_prod",
     "cumulative_sum",
     "diff",
@@ -60,6 +67,15 @@ def _kept(result: Any, x: Any, axes: tuple[int, ...]) -> Any:
     return reshape(result, tuple(1 if i in axes else n for i, n in enumerate(x.shape)))
 
 
+def _masked(x: Any, condition: Any, identity: Any) -> Any:
+    """X with what a reduction leaves out replaced by its identity."""
+    return where_else(_truth(condition), x, convert(identity, spec_of(x).dtype))
+
+
+def _truth(condition: Any) -> Any:
+    return convert(as_operand(condition), DType.Bool)
+
+
 def _sum_dtype(dtype: DType) -> DType:
     """Sums of small integers and bools are formed in 64 bits, as in NumPy."""
     if dtype.is_bool or dtype.kind == "i":
@@ -68,92 +84,208 @@ def _sum_dtype(dtype: DType) -> DType:
 
 
 @planned
-def sum(x: Any, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Any:
-    """The sum over `axis`; integers narrower than 64 bits and bools are summed in 64."""
-    x = as_operand(x)
+def sum(
+    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False,
+    initial: Any = None, where: Any = True,
+) -> Any:  # fmt: skip
+    """The sum over `axis`; integers narrower than 64 bits and bools are summed in 64.
+
+    Args:
+        dtype: of the sum; the elements are converted first.
+        initial: what is added to the sum.
+        where: which elements take part; broadcast with a.
+
+    Raises:
+        AxisError: an axis outside the rank.
+
+    >>> sum([[1, 2], [3, 4]], 0), sum([1.0, 2.0], initial=10.0, where=[True, False])
+    (array([4, 6]), array(11.))
+    """
+    if out is not None:
+        refuse("sum", "out", out)
+    x = as_operand(a)
     x = convert(x, _sum_dtype(spec_of(x).dtype) if dtype is None else DType.of(dtype))
-    return _reduced(ops.ReduceSum, "sum", x, axis, keepdims)
+    x = x if where is True else _masked(x, where, 0)
+    total = _reduced(ops.ReduceSum, "sum", x, axis, keepdims)
+    return total if initial is None else add(total, convert(initial, spec_of(total).dtype))
 
 
 @planned
-def prod(x: Any, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Any:
-    """The product over `axis`; integers narrower than 64 bits and bools are multiplied in 64."""
-    x = as_operand(x)
+def prod(
+    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False,
+    initial: Any = None, where: Any = True,
+) -> Any:  # fmt: skip
+    """The product over `axis`; integers narrower than 64 bits and bools are multiplied in 64.
+
+    Arguments and errors are those of `sum`.
+
+    >>> prod([[1, 2], [3, 4]], 0)
+    array([3, 8])
+    """
+    if out is not None:
+        refuse("prod", "out", out)
+    x = as_operand(a)
     x = convert(x, _sum_dtype(spec_of(x).dtype) if dtype is None else DType.of(dtype))
-    return _reduced(ops.ReduceProd, "prod", x, axis, keepdims)
+    x = x if where is True else _masked(x, where, 1)
+    total = _reduced(ops.ReduceProd, "prod", x, axis, keepdims)
+    return total if initial is None else multiply(total, convert(initial, spec_of(total).dtype))
 
 
 def _require_elements(name: str, x: Any, axis: Axis) -> None:
     for i in normalize_axes(name, axis, len(x.shape)):
         if is_static(x.shape[i]) and x.shape[i] == 0:
             raise ShapeError(
-                f"{name}: axis {i} of {spec_of(x)} is empty, and {name} has no identity"
+                f"{name}: axis {i} of {spec_of(x)} is empty, and {name} has no identity; give initial="
             )
 
 
+def _extreme(
+    op: type[Any],
+    name: str,
+    pair: Any,
+    x: Any,
+    axis: Axis,
+    keepdims: bool,
+    initial: Any,
+    where: Any,
+) -> Any:
+    """The extreme element; `initial` takes part, and stands for what `where` leaves out."""
+    if initial is None:
+        if where is not True:
+            raise InvalidConfigError(f"{name}: where= needs initial=, as in NumPy")
+        _require_elements(name, x, axis)
+        return _reduced(op, name, x, axis, keepdims)
+    initial = convert(initial, spec_of(x).dtype)
+    x = x if where is True else _masked(x, where, initial)
+    if spec_of(x).size == 0:
+        axes = normalize_axes(name, axis, len(x.shape))
+        extents = [1 if i in axes else extent for i, extent in enumerate(x.shape)]
+        kept = [extent for i, extent in enumerate(extents) if keepdims or i not in axes]
+        return broadcast_to(initial, tuple(kept))
+    return pair(_reduced(op, name, x, axis, keepdims), initial)
+
+
 @planned
-def max(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Any:
+def max(
+    a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = True
+) -> Any:  # fmt: skip
     """The largest element over `axis`; NaN where there is one.
 
+    Args:
+        initial: a number that takes part.
+        where: which elements take part, `initial` standing for the others.
+
     Raises:
-        ShapeError: an empty axis.
-        DTypeError: complex x.
+        ShapeError: an empty axis, without `initial`.
+        DTypeError: complex a.
+        InvalidConfigError: `where` without `initial`.
+
+    >>> max([[1, 5], [3, 4]], 0), max([1, 2], initial=9)
+    (array([3, 5]), array(9))
     """
-    x = as_operand(x)
-    _require_elements("max", x, axis)
-    return _reduced(ops.ReduceMax, "max", x, axis, keepdims)
+    refuse("max", "out", out)
+    return _extreme(ops.ReduceMax, "max", maximum, as_operand(a), axis, keepdims, initial, where)
 
 
 @planned
-def min(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Any:
+def min(
+    a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = True
+) -> Any:  # fmt: skip
     """The smallest element over `axis`; NaN where there is one.
 
-    Raises:
-        ShapeError: an empty axis.
-        DTypeError: complex x.
+    Arguments and errors are those of `max`.
+
+    >>> min([[1, 5], [3, 4]], 0)
+    array([1, 4])
     """
-    x = as_operand(x)
-    _require_elements("min", x, axis)
-    return _reduced(ops.ReduceMin, "min", x, axis, keepdims)
+    refuse("min", "out", out)
+    return _extreme(ops.ReduceMin, "min", minimum, as_operand(a), axis, keepdims, initial, where)
+
+
+amax, amin = max, min
 
 
 @planned
-def all(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Any:
-    """True where every element over `axis` is nonzero."""
-    return _reduced(ops.ReduceAnd, "all", convert(as_operand(x), DType.Bool), axis, keepdims)
+def all(
+    a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Any = True
+) -> Any:
+    """True where every element over `axis` is nonzero, of those that `where` lets take part.
+
+    >>> all([[True, False], [True, True]], 1)
+    array([False,  True])
+    """
+    refuse("all", "out", out)
+    x = _truth(a)
+    x = x if where is True else _masked(x, where, True)
+    return _reduced(ops.ReduceAnd, "all", x, axis, keepdims)
 
 
 @planned
-def any(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Any:
-    """True where some element over `axis` is nonzero."""
-    return _reduced(ops.ReduceOr, "any", convert(as_operand(x), DType.Bool), axis, keepdims)
+def any(
+    a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Any = True
+) -> Any:
+    """True where some element over `axis` is nonzero, of those that `where` lets take part.
+
+    >>> any([[False, False], [True, False]], 1)
+    array([False,  True])
+    """
+    refuse("any", "out", out)
+    x = _truth(a)
+    x = x if where is True else _masked(x, where, False)
+    return _reduced(ops.ReduceOr, "any", x, axis, keepdims)
 
 
 @planned
-def count_nonzero(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Any:
-    """How many elements over `axis` are nonzero, as int64."""
-    return sum(convert(as_operand(x), DType.Bool), axis=axis, keepdims=keepdims)
+def count_nonzero(a: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
+    """How many elements over `axis` are nonzero, as int64.
+
+    >>> count_nonzero([[0, 2], [3, 4]], 0)
+    array([1, 2])
+    """
+    return sum(_truth(a), axis=axis, keepdims=keepdims)
 
 
 def _mean_dtype(dtype: DType) -> DType:
     return dtype if dtype.is_inexact else DType.F64
 
 
-@planned
-def mean(x: Any, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Any:
-    """The arithmetic mean over `axis`; of integers and bools in float64."""
-    x = as_operand(x)
+def _inexact(name: str, x: Any, dtype: Any) -> DType:
+    """The dtype of a mean: the one asked for, which must be float or complex, or that of x."""
     dtype = _mean_dtype(spec_of(x).dtype) if dtype is None else DType.of(dtype)
     if not dtype.is_inexact:
-        raise DTypeError(f"mean: dtype must be float or complex, got {dtype}")
+        raise DTypeError(f"{name}: dtype must be float or complex, got {dtype}")
+    return dtype
+
+
+@planned
+def mean(
+    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False,
+    *, where: Any = True,
+) -> Any:  # fmt: skip
+    """The arithmetic mean over `axis` of the elements that `where` lets take part; of integers in float64.
+
+    Raises:
+        DTypeError: a `dtype` that is neither float nor complex.
+
+    >>> mean([[1, 2], [3, 5]], 0), mean([1.0, 2.0, 9.0], where=[True, True, False])
+    (array([2. , 3.5]), array(1.5))
+    """
+    if out is not None:
+        refuse("mean", "out", out)
+    x = as_operand(a)
+    dtype = _inexact("mean", x, dtype)
     low = dtype.accumulator is not dtype
-    total = sum(convert(x, dtype.accumulator), axis=axis, keepdims=keepdims)
-    result = divide(total, _count(x, axis, total))
+    total = sum(convert(x, dtype.accumulator), axis=axis, keepdims=keepdims, where=where)
+    result = divide(total, _count(x, axis, total, where))
     return convert(result, dtype) if low else result
 
 
-def _count(x: Any, axis: Axis, like: Any) -> Any:
-    """The number of elements reduced over, in the dtype of `like`."""
+def _count(x: Any, axis: Axis, like: Any, where: Any = True) -> Any:
+    """The number of elements reduced over, in the dtype of `like`, which has the shape of the result."""
+    if where is not True:
+        taken = broadcast_to(_truth(where), x.shape)
+        number = convert(taken, spec_of(like).dtype)
+        return reshape(sum(number, axis=axis), like.shape)
     count: Any = 1
     for i in normalize_axes("mean", axis, len(x.shape)):
         extent = x.shape[i]
@@ -161,21 +293,58 @@ def _count(x: Any, axis: Axis, like: Any) -> Any:
     return convert(as_operand(count), spec_of(like).dtype)
 
 
-def var(x: Any, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Any:
-    """The mean squared distance from the mean over `axis`, divided by N - `correction`."""
-    x = as_operand(x)
-    dtype = _mean_dtype(spec_of(x).dtype)
+def var(
+    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: Any = 0, keepdims: bool = False,
+    *, where: Any = True, mean: Any = None, correction: float = 0.0,
+) -> Any:  # fmt: skip
+    """The mean squared distance from the mean over `axis`, divided by N - `correction`.
+
+    Args:
+        dtype: what it is computed in.
+        ddof, correction: NumPy's and the standard's name of one thing.
+        where: which elements take part.
+        mean: the mean, where it is known, with `axis` kept.
+
+    Raises:
+        InvalidConfigError: both `ddof` and `correction`.
+        DTypeError: a `dtype` that is neither float nor complex.
+
+    >>> var([1.0, 2.0, 3.0]), var([1.0, 2.0, 3.0], ddof=1)
+    (array(0.66666667), array(1.))
+    """
+    return _variance("var", a, axis, dtype, out, ddof, keepdims, where, mean, correction)
+
+
+def _variance(
+    name: str, a: Any, axis: Axis, dtype: Any, out: Any, ddof: Any, keepdims: bool, where: Any, centre: Any,
+    correction: Any,
+) -> Any:  # fmt: skip
+    refuse(name, "out", out)
+    if ddof != 0 and correction != 0:
+        raise InvalidConfigError(f"{name}: ddof and correction are one thing; give one of them")
+    correction = correction if ddof == 0 else ddof
+    x = as_operand(a)
+    dtype = _inexact(name, x, dtype)
     x = convert(x, dtype.accumulator)
-    centred = subtract(x, mean(x, axis=axis, keepdims=True))
+    centre = mean(x, axis=axis, keepdims=True, where=where) if centre is None else centre
+    centred = subtract(x, centre)
     squares = real(multiply(conj(centred), centred))
-    total = sum(squares, axis=axis, keepdims=keepdims)
-    freedom = subtract(_count(x, axis, total), convert(correction, spec_of(total).dtype))
+    total = sum(squares, axis=axis, keepdims=keepdims, where=where)
+    count = _count(x, axis, total, where)
+    freedom = subtract(count, convert(correction, spec_of(total).dtype))
     return convert(divide(total, maximum(freedom, 0.0)), dtype.real)
 
 
-def std(x: Any, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Any:
-    """The square root of `var`."""
-    return root(var(x, axis=axis, correction=correction, keepdims=keepdims))
+def std(
+    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: Any = 0, keepdims: bool = False,
+    *, where: Any = True, mean: Any = None, correction: float = 0.0,
+) -> Any:  # fmt: skip
+    """The square root of `var`, which has its arguments and errors. The derivative is 0 where it is 0.
+
+    >>> std([1.0, 2.0, 3.0], correction=1)
+    array(1.)
+    """
+    return root(_variance("std", a, axis, dtype, out, ddof, keepdims, where, mean, correction))
 
 
 def root(total: Any) -> Any:
@@ -186,23 +355,12 @@ def root(total: Any) -> Any:
     if not is_traced(total):
         return sqrt(total)
     none = equal(total, 0)
-    return where(none, 0.0, sqrt(where(none, 1.0, total)))
+    return where_else(none, 0.0, sqrt(where_else(none, 1.0, total)))
 
 
 def _scan(
-    op: type[Any],
-    name: str,
-    x: Any,
-    axis: int | None,
-    dtype: Any,
-    identity: int,
-    include_initial: bool,
-) -> Any:
-    x = as_operand(x)
-    if axis is None:
-        if len(x.shape) != 1:
-            raise ShapeError(f"{name}: give axis= for {spec_of(x)}, whose rank is not 1")
-        axis = 0
+    op: type[Any], name: str, x: Any, axis: int | None, dtype: Any, identity: int, include_initial: bool
+) -> Any:  # fmt: skip
     axis = normalize_axis(name, axis, len(x.shape))
     x = convert(x, _sum_dtype(spec_of(x).dtype) if dtype is None else DType.of(dtype))
     result = apply(op(axis), x)
@@ -212,36 +370,95 @@ def _scan(
     return concat([broadcast_to(convert(identity, spec_of(x).dtype), first), result], axis=axis)
 
 
+def _only_axis(name: str, x: Any, axis: int | None) -> int:
+    """The axis; that of a vector where none is given."""
+    if axis is None and len(x.shape) != 1:
+        raise ShapeError(f"{name}: give axis= for {spec_of(x)}, whose rank is not 1")
+    return 0 if axis is None else axis
+
+
 @planned
 def cumulative_sum(
-    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
-) -> Any:
-    """Sums of the elements up to each along `axis`."""
+    x: Any, /, *, axis: int | None = None, dtype: Any = None, out: None = None, include_initial: bool = False
+) -> Any:  # fmt: skip
+    """Sums of the elements up to each along `axis`.
+
+    Args:
+        axis: may be left out for vectors.
+        include_initial: begin with the empty sum, 0.
+
+    Raises:
+        ShapeError: no axis, and x is no vector.
+
+    >>> cumulative_sum([1, 2, 3], include_initial=True)
+    array([0, 1, 3, 6])
+    """
+    refuse("cumulative_sum", "out", out)
+    x = as_operand(x)
+    axis = _only_axis("cumulative_sum", x, axis)
     return _scan(ops.CumSum, "cumulative_sum", x, axis, dtype, 0, include_initial)
 
 
 @planned
 def cumulative_prod(
-    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
-) -> Any:
-    """Products of the elements up to each along `axis`."""
+    x: Any, /, *, axis: int | None = None, dtype: Any = None, out: None = None, include_initial: bool = False
+) -> Any:  # fmt: skip
+    """Products of the elements up to each along `axis`; arguments and errors as of `cumulative_sum`.
+
+    >>> cumulative_prod([1, 2, 3])
+    array([1, 2, 6])
+    """
+    refuse("cumulative_prod", "out", out)
+    x = as_operand(x)
+    axis = _only_axis("cumulative_prod", x, axis)
     return _scan(ops.CumProd, "cumulative_prod", x, axis, dtype, 1, include_initial)
 
 
-def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Any:
+@planned
+def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
+    """Sums of the elements up to each along `axis`; of all elements in a row where it is None, as NumPy's.
+
+    >>> cumsum([[1, 2], [3, 4]]), cumsum([[1, 2], [3, 4]], 0)
+    (array([ 1,  3,  6, 10]), array([[1, 2],
+           [4, 6]]))
+    """
+    refuse("cumsum", "out", out)
+    x, axis = flattened(a, axis)
+    return _scan(ops.CumSum, "cumsum", x, axis, dtype, 0, False)
+
+
+@planned
+def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
+    """Products of the elements up to each along `axis`; of all in a row where it is None, as NumPy's.
+
+    >>> cumprod([[1, 2], [3, 4]])
+    array([ 1,  2,  6, 24])
+    """
+    refuse("cumprod", "out", out)
+    x, axis = flattened(a, axis)
+    return _scan(ops.CumProd, "cumprod", x, axis, dtype, 1, False)
+
+
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
     """Differences of neighbours along `axis`, taken n times; none where there are too few elements.
 
     Args:
-        prepend, append: what stands before and after x along `axis` first.
+        prepend, append: what stands before and after a along `axis` first; a number stands once.
 
     Raises:
         InvalidConfigError: a negative n.
+
+    >>> diff([1, 4, 9]), diff([1, 4, 9], 2), diff([1, 4], prepend=0)
+    (array([3, 5]), array([2]), array([1, 3]))
     """
     if n < 0:
         raise InvalidConfigError(f"diff: n is at least 0, got {n}")
-    x = as_operand(x)
+    x = as_operand(a)
     axis = normalize_axis("diff", axis, len(x.shape))
-    pieces = [as_operand(piece) for piece in (prepend, x, append) if piece is not None]
+    one = tuple(1 if i == axis else extent for i, extent in enumerate(x.shape))
+    ends = [None if end is None else as_operand(end) for end in (prepend, append)]
+    before, after = [end if end is None or end.shape else broadcast_to(end, one) for end in ends]
+    pieces = [piece for piece in (before, x, after) if piece is not None]
     x = concat(pieces, axis=axis) if len(pieces) > 1 else x
     for _ in range(n):
         if is_static(x.shape[axis]) and x.shape[axis] == 0:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tenferro.api.arguments import refuse
 from tenferro.api.axes import normalize_axis
 from tenferro.api.creation import full_like
 from tenferro.api.elementwise import (
@@ -24,7 +25,7 @@ from tenferro.api.elementwise import (
     where,
 )
 from tenferro.api.indexing import take
-from tenferro.api.manipulation import astype, expand_dims, flip, moveaxis, ravel, reshape
+from tenferro.api.manipulation import astype, expand_dims, flattened, flip, moveaxis, ravel, reshape
 from tenferro.api.promotion import broadcast_to, convert, result_type
 from tenferro.api.reductions import sum as sum_over
 from tenferro.dims import is_static
@@ -48,33 +49,83 @@ def _arg_reduced(op: type[Any], name: str, x: Any, axis: int | None, keepdims: b
     return expand_dims(result, axis=axis) if keepdims else result
 
 
-def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Any:
-    """The index of the first largest element, as int64; a NaN counts as largest."""
-    return _arg_reduced(ops.ArgMax, "argmax", x, axis, keepdims)
+def argmax(a: Any, axis: int | None = None, out: None = None, *, keepdims: bool = False) -> Any:
+    """The index of the first largest element, as int64; a NaN counts as largest.
+
+    Raises:
+        AxisError: an axis outside the rank.
+
+    >>> argmax([[1, 5], [3, 4]]), argmax([[1, 5], [3, 4]], 0)
+    (array(1), array([1, 0]))
+    """
+    refuse("argmax", "out", out)
+    return _arg_reduced(ops.ArgMax, "argmax", a, axis, keepdims)
 
 
-def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Any:
-    """The index of the first smallest element, as int64; a NaN counts as smallest."""
-    return _arg_reduced(ops.ArgMin, "argmin", x, axis, keepdims)
+def argmin(a: Any, axis: int | None = None, out: None = None, *, keepdims: bool = False) -> Any:
+    """The index of the first smallest element, as int64; a NaN counts as smallest.
+
+    Raises:
+        AxisError: an axis outside the rank.
+
+    >>> argmin([[1, 5], [3, 4]]), argmin([[1, 5], [3, 4]], 0)
+    (array(0), array([0, 1]))
+    """
+    refuse("argmin", "out", out)
+    return _arg_reduced(ops.ArgMin, "argmin", a, axis, keepdims)
 
 
-def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
-    """X with elements in order along `axis`; NaN last, or first when descending."""
-    x = as_operand(x)
+def sort(
+    a: Any, axis: int | None = -1, kind: Any = None, order: None = None, *, stable: bool | None = True,
+    descending: bool = False,
+) -> Any:  # fmt: skip
+    """A with elements in order along `axis`, of all in a row where it is None; NaN last, or first if descending.
+
+    Args:
+        kind: NumPy's choice of a method, which changes nothing here.
+        stable: whether equal elements keep their order.
+
+    Raises:
+        InvalidConfigError: a `kind` that NumPy does not have.
+
+    >>> sort([3, 1, 2]), sort([[2, 1], [0, 3]], None, descending=True)
+    (array([1, 2, 3]), array([3, 2, 1, 0]))
+    """
+    _check_kind("sort", kind, order)
+    x, axis = flattened(a, axis)
     axis = normalize_axis("sort", axis, len(x.shape))
-    result = apply(ops.Sort(axis, stable, 1), x)
+    result = apply(ops.Sort(axis, stable is not False, 1), x)
     return flip(result, axis=axis) if descending else result
 
 
-def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
-    """The indices that sort x along `axis`, as int64; equal elements keep their order."""
-    x = as_operand(x)
+_METHODS = (None, "quicksort", "mergesort", "heapsort", "stable")
+
+
+def _check_kind(name: str, kind: Any, order: Any) -> None:
+    refuse(name, "order", order)
+    if kind not in _METHODS:
+        raise InvalidConfigError(f"{name}: kind is one of {_METHODS}, got {kind!r}")
+
+
+def argsort(
+    a: Any, axis: int | None = -1, kind: Any = None, order: None = None, *, stable: bool | None = True,
+    descending: bool = False,
+) -> Any:  # fmt: skip
+    """The indices that sort a along `axis`, as int64; equal elements keep their order.
+
+    Arguments and errors are those of `sort`.
+
+    >>> argsort([3, 1, 2])
+    array([1, 2, 0])
+    """
+    _check_kind("argsort", kind, order)
+    x, axis = flattened(a, axis)
     axis = normalize_axis("argsort", axis, len(x.shape))
     places = _places(x, axis)
     if descending:
         # Sorting the reversed sequence and reversing the result keeps equal elements in order.
         x, places = flip(x, axis=axis), flip(places, axis=axis)
-    _, order = apply_all(ops.Sort(axis, stable, 2), x, places)
+    _, order = apply_all(ops.Sort(axis, stable is not False, 2), x, places)
     return flip(order, axis=axis) if descending else order
 
 
@@ -84,7 +135,7 @@ def _places(x: Any, axis: int) -> Any:
     return apply_beside(x, count)
 
 
-def top_k(x: Any, k: int, /, *, axis: int = -1) -> tuple[Any, Any]:
+def top_k(x: Any, k: int, /, axis: int = -1) -> tuple[Any, Any]:
     """The k largest elements along `axis` in descending order, and their indices as int64."""
     x = as_operand(x)
     axis = normalize_axis("top_k", axis, len(x.shape))
@@ -92,22 +143,30 @@ def top_k(x: Any, k: int, /, *, axis: int = -1) -> tuple[Any, Any]:
     return moveaxis(values, -1, axis), moveaxis(places, -1, axis)
 
 
-def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None) -> Any:
-    """Where each element of x2 would be inserted into the ascending vector x1, as int64.
+def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
+    """Where each element of v would be inserted into the ascending vector a, as int64.
+
+    Args:
+        side: "left" for before equal elements, "right" for after them.
+        sorter: the indices that sort a, if it is not ascending.
 
     Raises:
-        ShapeError: x1 is no vector.
+        ShapeError: a is no vector.
         InvalidConfigError: a side that is neither "left" nor "right".
+
+    >>> searchsorted([1, 2, 3], [2, 5])
+    array([1, 3])
     """
     if side not in ("left", "right"):
         raise InvalidConfigError(f'searchsorted: side is "left" or "right", got {side!r}')
-    vector = as_operand(x1)
+    vector = as_operand(a)
     if len(vector.shape) != 1:
-        raise ShapeError(f"searchsorted: x1 must be a vector, got {spec_of(vector)}")
+        raise ShapeError(f"searchsorted: a must be a vector, got {spec_of(vector)}")
     if sorter is not None:
         vector = take(vector, sorter, axis=0)
-    dtype = result_type(vector, x2)
-    vector, values = convert(vector, dtype), convert(x2, dtype)
+    v = v if isinstance(v, bool | int | float | complex) else as_operand(v)
+    dtype = result_type(vector, v)
+    vector, values = convert(vector, dtype), convert(v, dtype)
     extent = vector.shape[0]
     if is_static(extent) and extent > FEW:
         return _bisected(vector, values, side)

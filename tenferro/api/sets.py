@@ -15,7 +15,7 @@ import numpy as np
 from tenferro.api.axes import normalize_axis
 from tenferro.api.elementwise import equal, logical_not, minimum
 from tenferro.api.indexing import take
-from tenferro.api.manipulation import expand_dims, ravel, reshape
+from tenferro.api.manipulation import expand_dims, flattened, ravel, reshape
 from tenferro.api.promotion import broadcast_to, convert, result_type
 from tenferro.api.reductions import any as any_of
 from tenferro.api.searching import FEW, searchsorted, sort
@@ -60,24 +60,24 @@ class UniqueInverseResult(NamedTuple):
     inverse_indices: Any
 
 
-def nonzero(x: Any, /) -> tuple[Any, ...]:
-    """The indices of elements that are not zero, one int64 vector for each axis, in row-major order.
+def nonzero(a: Any) -> tuple[Any, ...]:
+    """The indices of a's elements that are not zero, one int64 vector for each axis, in row-major order.
 
     Raises:
-        ShapeError: x has rank 0.
-        DataDependentShapeError: x belongs to a trace.
+        ShapeError: a has rank 0.
+        DataDependentShapeError: a belongs to a trace.
 
     >>> nonzero(np.array([[0, 3], [5, 0]]))
     (array([0, 1]), array([1, 0]))
     """
-    x = as_operand(x)
+    x = as_operand(a)
     if not x.shape:
         raise ShapeError(f"nonzero: {spec_of(x)} has no axes")
     found = np.nonzero(elements(x, "nonzero", "use where(x != 0, y, z)"))
     return tuple([beside(x, indices) for indices in found])
 
 
-def unique_all(x: Any, /) -> UniqueAllResult:
+def unique_all(x: Any) -> UniqueAllResult:
     """The distinct elements of x, and where they are. A NaN is distinct from every other.
 
     Raises:
@@ -101,25 +101,25 @@ def unique_all(x: Any, /) -> UniqueAllResult:
     )
 
 
-def unique_counts(x: Any, /) -> UniqueCountsResult:
+def unique_counts(x: Any) -> UniqueCountsResult:
     """The distinct elements of x, and how often each occurs; see `unique_all`."""
     found = unique_all(x)
     return UniqueCountsResult(found.values, found.counts)
 
 
-def unique_inverse(x: Any, /) -> UniqueInverseResult:
+def unique_inverse(x: Any) -> UniqueInverseResult:
     """The distinct elements of x, and which of them each element is; see `unique_all`."""
     found = unique_all(x)
     return UniqueInverseResult(found.values, found.inverse_indices)
 
 
-def unique_values(x: Any, /) -> Any:
+def unique_values(x: Any) -> Any:
     """The distinct elements of x in ascending order; see `unique_all`."""
     return unique_all(x).values
 
 
-def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Any:
-    """Each element of x `repeats` times along `axis`; x flattened first when axis is None.
+def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
+    """Each element of a `repeats` times along `axis`; a flattened first when axis is None.
 
     Args:
         repeats: one number, or a vector of one for each place along `axis`.
@@ -132,9 +132,7 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Any:
     >>> repeat(np.array([1, 2, 3]), np.array([2, 0, 1]))
     array([1, 1, 3])
     """
-    x = as_operand(x)
-    if axis is None:
-        x, axis = ravel(x), 0
+    x, axis = flattened(a, axis)
     axis = normalize_axis("repeat", axis, len(x.shape))
     extent = x.shape[axis]
     if isinstance(repeats, int | DimExpr):
@@ -160,9 +158,14 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Any:
 
 
 def isin(
-    x1: Any, x2: Any, /, *, assume_unique: bool = False, invert: bool = False, kind: Any = None
+    element: Any,
+    test_elements: Any,
+    assume_unique: bool = False,
+    invert: bool = False,
+    *,
+    kind: Any = None,
 ) -> Any:
-    """Whether each element of x1 equals some element of x2; NaN equals none.
+    """Whether each element of one equals some element of the other; NaN equals none.
 
     Args:
         assume_unique, kind: NumPy's hints; they change nothing here.
@@ -176,8 +179,12 @@ def isin(
     """
     if kind not in (None, "sort", "table"):
         raise InvalidConfigError(f'isin: kind is None, "sort" or "table", got {kind!r}')
-    dtype = result_type(x1, x2)
-    x, known = convert(x1, dtype), ravel(convert(x2, dtype))
+    sides = [
+        x if isinstance(x, bool | int | float | complex) else as_operand(x)
+        for x in (element, test_elements)
+    ]
+    dtype = result_type(*sides)
+    x, known = convert(sides[0], dtype), ravel(convert(sides[1], dtype))
     extent = known.shape[0]
     if dtype.is_complex or not is_static(extent) or extent <= FEW:
         found = any_of(equal(expand_dims(x, axis=len(x.shape)), known), axis=-1)

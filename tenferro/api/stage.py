@@ -22,7 +22,7 @@ from tenferro.errors import ArityError, DTypeError, InvalidConfigError, ShapeErr
 from tenferro.exec.dispatch import as_operand, spec_of
 from tenferro.graph import Alias, ArgumentBuilder, Graph, GraphBuilder, Mark, Opaque, line_of
 from tenferro.program import GraphProgram, Subprogram
-from tenferro.types import TensorSpec, TreeDef, flatten, leaf_paths, unflatten
+from tenferro.types import TensorSpec, TreeDef, difference, flatten, leaf_paths, unflatten
 
 __all__ = [
     "Stage",
@@ -255,7 +255,8 @@ class Stage:
         """
         leaves, tree = flatten(trees)
         if tree != treedef:
-            raise ArityError(f"{self.name}: {what} must have the structure {treedef}, got {tree}")
+            parting = difference(treedef, tree, ("expected", "got"))
+            raise ArityError(f"{self.name}: {what} has another structure: {parting}")
         result: list[Any] = []
         for index, (leaf, value) in enumerate(zip(leaves, like, strict=True)):
             operand, wanted = as_operand(leaf), self.type_of(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from tenferro.api.arguments import refuse
 from tenferro.api.operators import Operators
 from tenferro.api.promotion import broadcast_to, convert
 from tenferro.api.tracing import current_builder
@@ -12,11 +13,13 @@ from tenferro.errors import ConcretizationError, DataDependentShapeError, Invali
 from tenferro.exec.dispatch import as_operand, is_traced
 from tenferro.graph import ArgumentBuilder, BodyBuilder, GraphBuilder, StopGradient
 from tenferro.ops import StdTensorOp
+from tenferro.tracebacks import public_methods
 from tenferro.types import TensorSpec
 
 __all__ = ["TracedTensor", "value_in"]
 
 
+@public_methods
 class TracedTensor(Operators):
     """A value of a graph under construction: it has a type, and no elements until the program runs.
 
@@ -129,7 +132,12 @@ class TracedTensor(Operators):
             self._refuse(f"format {form!r}", "print the result of the run") if form else repr(self)
         )
 
-    def item(self) -> NoReturn:
+    def copy(self, order: str = "C") -> TracedTensor:
+        """This tensor: it is a value."""
+        refuse("copy", "order", order)
+        return self
+
+    def item(self, *index: Any) -> NoReturn:
         """Refused: a traced tensor has no elements yet."""
         self._refuse("item()", "keep it a tensor")
 

@@ -29,11 +29,13 @@ from tenferro.dims import DimExpr
 from tenferro.errors import DTypeError, NonStaticShapeError
 from tenferro.exec.dispatch import apply, as_operand, beside, spec_of
 from tenferro.ops.indexing import Scatter
+from tenferro.tracebacks import public_methods
 from tenferro.types import DType
 
 __all__ = ["At", "IndexedUpdates"]
 
 
+@public_methods
 class At:
     """The `at` of a tensor, to be indexed."""
 
@@ -49,6 +51,7 @@ class At:
         return f"{self._x!r}.at"
 
 
+@public_methods
 class IndexedUpdates:
     """The elements of x at an index, to be changed; x itself stays as it is.
 
@@ -70,6 +73,9 @@ class IndexedUpdates:
     def __init__(self, x: Any, index: Any) -> None:
         self._x = x
         self._index = index
+
+    def __repr__(self) -> str:
+        return f"{self._x!r}.at[{self._index!r:.80}]"
 
     def get(self) -> Any:
         """x[index]."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from tenferro.ad import AdContext, batch_all
 from tenferro.api.axes import normalize_axis
-from tenferro.api.compile import output_value
+from tenferro.api.compile import name_of, output_value
 from tenferro.api.manipulation import moveaxis
 from tenferro.api.stage import noted_run, noting_runtime
 from tenferro.api.tensor import TracedTensor, value_in
@@ -17,6 +17,7 @@ from tenferro.errors import ArityError, InvalidConfigError, ShapeError, Tenferro
 from tenferro.exec.dispatch import as_operand, spec_of
 from tenferro.graph import ArgumentBuilder, Graph, line_of
 from tenferro.program import BoundedCache, CacheStats, GraphProgram
+from tenferro.tracebacks import public_methods
 from tenferro.types import TensorSpec, flatten, leaf_paths, prefix_leaves, unflatten
 
 __all__ = ["vmap"]
@@ -57,6 +58,7 @@ def vmap(
     return _Mapped(fn, in_axes, out_axes, cache_size, AdContext() if context is None else context)
 
 
+@public_methods
 class _Mapped:
     """A function with its batched programs; see `vmap`."""
 
@@ -75,6 +77,14 @@ class _Mapped:
         self._name = getattr(fn, "__name__", "vmap")
         self._context = context
         self._programs: BoundedCache[GraphProgram] = BoundedCache(size)
+
+    @property
+    def shown(self) -> str:
+        """Its name, and that of the function."""
+        return f"vmap of {name_of(self._fn)}"
+
+    def __repr__(self) -> str:
+        return f"<{self.shown}>"
 
     def __call__(self, *args: Any) -> Any:
         leaves, tree = flatten(args)

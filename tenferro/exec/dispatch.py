@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tenferro.dims import GuardLog
-from tenferro.errors import ArityError, DTypeError, TenferroError
+from tenferro.errors import ArityError, DTypeError, InvalidConfigError, TenferroError
 from tenferro.exec.kernels import KERNELS
 from tenferro.exec.quiet import quietly
 from tenferro.exec.run import failure
@@ -107,6 +107,7 @@ def as_operand(value: Any) -> Any:
     Raises:
         DTypeError: what is no array, or one of a dtype that tenferro does not have.
         BackendFailureError: an array on another device than the host.
+        InvalidConfigError: a tensor of torch that requires grad.
     """
     if is_traced(value) or type(value) is np.ndarray:
         return value
@@ -116,7 +117,11 @@ def as_operand(value: Any) -> Any:
         if isinstance(value, np.ma.MaskedArray):
             raise DTypeError("a mask would be lost; fill it first, or use where()")
         array = host_array(value, "operand")
+        if array.dtype.kind in "OSU":
+            raise DTypeError("it holds no numbers")
         DType.of(array.dtype)
+    except InvalidConfigError:
+        raise
     except (DTypeError, ValueError, TypeError) as error:
         raise DTypeError(f"{type(value).__name__} {value!r:.60} is no tensor: {error}") from None
     return array

@@ -29,6 +29,7 @@ from tenferro.ops.control import ControlOp
 from tenferro.ops.extension import Extension
 from tenferro.ops.source import Constant
 from tenferro.program import GraphProgram
+from tenferro.table import first_of
 from tenferro.types import DType, TensorSpec
 
 __all__ = [
@@ -107,6 +108,10 @@ class ExecProgram:
     input_types: tuple[TensorSpec, ...]
     resources: Resources
     _later: Iterator[bool] = field(default_factory=lambda: chain([False], repeat(True)), repr=False)
+
+    def __repr__(self) -> str:
+        types = first_of(self.input_types)
+        return f"<ExecProgram ({types}): {len(self.instructions)} instructions>"
 
     @property
     def generated(self) -> StraightLine | None:

@@ -30,6 +30,7 @@ from tenferro.ops import StdTensorOp
 from tenferro.passes import NATIVE_PASSES
 from tenferro.program import BoundedCache, CacheStats, GraphProgram
 from tenferro.program.memory_plan import MemoryPlan
+from tenferro.tracebacks import end_at_the_caller, public
 from tenferro.types import flatten, unflatten
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ class GraphExecutor:
     array([2., 4.])
     """
 
+    @public
     def __init__(
         self,
         order: Literal["F", "C", "K"] = "F",
@@ -145,6 +147,10 @@ class GraphExecutor:
         for runtime in runtimes:
             self.register_runtime(runtime, replace=True)
 
+    def __repr__(self) -> str:
+        programs = self.cache_stats().entries
+        return f"<GraphExecutor order={self.order!r}, threads={self.threads}: {programs} programs>"
+
     def run(self, program: GraphProgram, *arrays: Any) -> Any:
         """The tree the program's function returns, of fresh NumPy arrays.
 
@@ -156,15 +162,19 @@ class GraphExecutor:
             BackendFailureError: a kernel failed, with op and user line.
             NonFiniteError: under `check_finite`.
         """
-        latest = self._latest.get(id(program))
-        if latest is not None:
-            leaves = latest.leaves(arrays)
-            if leaves is not None:
-                return self._run_checked(program, latest.exec_program, leaves)
-        leaves, tree = flatten(arrays)
-        if tree == program.in_tree:
-            return self.run_leaves(program, leaves)
-        return self.run_leaves(program, program.check_arguments(arrays))
+        try:
+            latest = self._latest.get(id(program))
+            if latest is not None:
+                leaves = latest.leaves(arrays)
+                if leaves is not None:
+                    return self._run_checked(program, latest.exec_program, leaves)
+            leaves, tree = flatten(arrays)
+            if tree == program.in_tree:
+                return self.run_leaves(program, leaves)
+            return self.run_leaves(program, program.check_arguments(arrays))
+        except Exception as error:
+            end_at_the_caller(error)
+            raise
 
     def run_leaves(self, program: GraphProgram, leaves: Sequence[Any]) -> Any:
         """As `run`, on the leaves of the arguments, which must have the structure that the program takes.
@@ -210,6 +220,7 @@ class GraphExecutor:
             has_scalars = any(isinstance(x, np.generic) for x in arrays)
             self._latest[id(program)] = Latest(program, types, exec_program, has_scalars)
 
+    @public
     def profile(self, program: GraphProgram, *arrays: Any, runs: int = 5) -> Profile:
         """Time and memory of each instruction; see `GraphProgram.profile`."""
         from tenferro.exec.profiling import measure  # because few runs are profiled
@@ -222,6 +233,7 @@ class GraphExecutor:
             static = rewrite(static)
         return measure(static, compile_std_to_exec(static, (), self.extensions), leaves, runs)
 
+    @public
     def compile(self, program: GraphProgram, *specs: Any) -> ExecProgram:
         """The execution IR for inputs of these shapes (specs or arrays); kept in the cache."""
         shapes = tuple(tuple(spec.shape) for spec in specs or program.input_specs)
@@ -246,6 +258,7 @@ class GraphExecutor:
         """
         return kernel_of(op, self.passes, self.extensions, self._resources)
 
+    @public
     def register_runtime(self, runtime: ExtensionRuntime, *, replace: bool = False) -> None:
         """Execute an extension family by this runtime.
 
@@ -277,10 +290,12 @@ class GraphExecutor:
             finished.append(array)
         return finished
 
+    @public
     def source(self, program: GraphProgram, *specs: Any) -> str:
         """The Python that runs the program for inputs of these shapes; see `GraphProgram.source`."""
         return self.compile(program, *specs).straight_line.source
 
+    @public
     def memory_plan(self, program: GraphProgram, *specs: Any) -> MemoryPlan:
         """Where values in the middle live; see `GraphProgram.memory_plan`."""
         return self.compile(program, *specs).straight_line.memory

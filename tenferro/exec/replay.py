@@ -7,7 +7,7 @@ from typing import Any
 from tenferro.errors import ArityError, DTypeError, TenferroError
 from tenferro.exec.dispatch import apply_all, apply_beside, as_operand, beside, is_traced, spec_of
 from tenferro.program import GraphProgram
-from tenferro.types import flatten
+from tenferro.types import difference, flatten
 
 __all__ = ["replay"]
 
@@ -22,7 +22,8 @@ def replay(program: GraphProgram, arguments: tuple[Any, ...]) -> Any:
     """
     leaves, tree = flatten(arguments)
     if tree != program.in_tree:
-        raise ArityError(f"arguments must have the structure {program.in_tree}, got {tree}")
+        parting = difference(program.in_tree, tree, ("expected", "got"))
+        raise ArityError(f"the arguments have another structure: {parting}")
     operands = [as_operand(leaf) for leaf in leaves]
     tensor = next(x for x in operands if is_traced(x))
     operands = [beside(tensor, x) for x in operands]

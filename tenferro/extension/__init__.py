@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tenferro.ad.extension_rule import ExtensionAdRule, ExtensionRuleSet, RuleBuilder
 from tenferro.blas import one_blas_thread
+from tenferro.counterparts import open_namespace
 from tenferro.exec.expansion_runtime import ExpansionRuntime
 from tenferro.exec.extensions import ExtensionRuntime, HostReferenceRuntime
 from tenferro.extension.application import apply
@@ -53,10 +54,13 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """The kit, loaded when first used."""
-    if name in ("ExtensionReport", "check_extension"):
-        from tenferro.extension import check
+def _load(name: str) -> Any:
+    """The kit, loaded when first used; KeyError for other names."""
+    if name not in ("ExtensionReport", "check_extension"):
+        raise KeyError(name)
+    from tenferro.extension import check
 
-        return getattr(check, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(check, name)
+
+
+open_namespace(globals(), __all__, "tnf.extension", _load)

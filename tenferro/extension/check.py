@@ -70,9 +70,14 @@ class ExtensionReport:
         """Nothing failed."""
         return all(check.ok is not False for check in self.checks)
 
+    def __repr__(self) -> str:
+        return f"<ExtensionReport {self._verdict()}, {len(self.checks)} checks>"
+
+    def _verdict(self) -> str:
+        return f"{self.family_id} {'keeps' if self.ok else 'BREAKS'} the contract"
+
     def __str__(self) -> str:
-        verdict = "keeps the contract" if self.ok else "BREAKS the contract"
-        return "\n".join([f"{self.family_id} {verdict}", *(f"  {check}" for check in self.checks)])
+        return "\n".join([self._verdict(), *(f"  {check}" for check in self.checks)])
 
 
 def check_extension(

@@ -83,6 +83,7 @@ def save(program: GraphProgram, path: Any) -> None:
 
     Raises:
         UnsupportedError: a payload or a tree that JSON cannot hold, by op.
+        InvalidConfigError: what is no program.
 
     >>> import numpy as np, os, tempfile, tenferro as tnf
     >>> path = os.path.join(tempfile.mkdtemp(), "double.tenferro")
@@ -90,6 +91,11 @@ def save(program: GraphProgram, path: Any) -> None:
     >>> load(path).run(np.ones(2))
     array([2., 2.])
     """
+    given: Any = program
+    if not isinstance(given, GraphProgram):
+        raise InvalidConfigError(
+            f"save: writes programs, got {type(given).__name__}; parameters are written by tenferro.tree.save"
+        )
     constants: list[Any] = []
     document = {
         "format": FORMAT,

@@ -39,6 +39,9 @@ class GraphBuilder:
         self.source: SourceLine | None = None
         self.caches: Any = None
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {len(self.graph.instructions)} instructions>"
+
     def input(self, shape: Any, dtype: Any) -> int:
         """A new input of the graph."""
         return self.graph.add_input(TensorSpec(shape, dtype))

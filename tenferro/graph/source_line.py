@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from types import CodeType, TracebackType
 from typing import NamedTuple
 
-__all__ = ["CallerFinder", "SourceLine", "line_of"]
+from tenferro.tracebacks import INTERNAL
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_PEERS = tuple(
-    os.path.join(os.path.dirname(os.path.dirname(_PACKAGE)), peer) + os.sep
-    for peer in ("lowering", "xla_peer")
-)
-_OURS = (_PACKAGE, *_PEERS)
+__all__ = ["CallerFinder", "SourceLine", "line_of"]
 
 
 class SourceLine(NamedTuple):
@@ -67,7 +61,7 @@ class CallerFinder:
             code = frame.f_code
             internal = ours.get(code)
             if internal is None:
-                internal = ours[code] = code.co_filename.startswith(_OURS)
+                internal = ours[code] = code.co_filename.startswith(INTERNAL)
             if not internal:
                 key = (code, frame.f_lasti)
                 place = self._places.get(key)
@@ -84,7 +78,7 @@ def line_of(traceback: TracebackType | None) -> SourceLine | None:
     nearest = None
     while traceback is not None:
         code = traceback.tb_frame.f_code
-        if not code.co_filename.startswith(_OURS):
+        if not code.co_filename.startswith(INTERNAL):
             nearest = SourceLine(code.co_filename, traceback.tb_lineno, code.co_name)
         traceback = traceback.tb_next
     return nearest

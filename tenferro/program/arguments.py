@@ -8,9 +8,15 @@ from typing import Any
 import numpy as np
 
 from tenferro.dims import GuardLog, SymDim, Unknown, UpperBound
-from tenferro.errors import ArityError, BackendFailureError, DTypeError, ShapeError
+from tenferro.errors import (
+    ArityError,
+    BackendFailureError,
+    DTypeError,
+    InvalidConfigError,
+    ShapeError,
+)
 from tenferro.interruption import is_interruption
-from tenferro.types import DType, TensorSpec, TreeDef, flatten, host_array
+from tenferro.types import DType, TensorSpec, TreeDef, difference, flatten, host_array
 
 __all__ = ["bind_symbols", "check_arguments", "check_leaves"]
 
@@ -37,7 +43,8 @@ def check_arguments(
     if tree != in_tree:
         if len(leaves) != len(specs):
             raise ArityError(f"takes {len(specs)} arrays ({', '.join(names)}), got {len(leaves)}")
-        raise ArityError(f"arguments must have the structure {in_tree}, got {tree}")
+        parting = difference(in_tree, tree, ("expected", "got"))
+        raise ArityError(f"the arguments have another structure: {parting}")
     return check_leaves(specs, names, leaves)
 
 
@@ -143,7 +150,7 @@ def _as_array(leaf: Any, spec: TensorSpec, name: str) -> Any:
             raise DTypeError(f"{name}: a masked array, whose mask would be lost; fill it first")
         try:
             array = host_array(leaf, name)
-        except BackendFailureError:
+        except (BackendFailureError, InvalidConfigError):
             raise
         except Exception as error:
             if is_interruption(error):

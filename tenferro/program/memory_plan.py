@@ -35,6 +35,9 @@ class MemoryPlan:
     size: int
     bound: int
 
+    def __repr__(self) -> str:
+        return f"<MemoryPlan: {len(self.blocks)} values in {shown_bytes(self.size)}>"
+
     def __str__(self) -> str:
         rows = [["slot", "bytes", "offset", "from", "to"]]
         rows += [

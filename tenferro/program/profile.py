@@ -85,8 +85,18 @@ class Profile:
             ],
         }
 
+    def __repr__(self) -> str:
+        return f"<Profile of {self._summary()}>"
+
     def __str__(self) -> str:
         return self.table()
+
+    def _summary(self) -> str:
+        return (
+            f"{self.program.name}: {len(self.instructions)} instructions, "
+            f"{shown_seconds(self.seconds)}, median of {self.runs} runs; "
+            f"at most {shown_bytes(self.peak_bytes)} alive"
+        )
 
     def table(self, most: int = 20) -> str:
         """The slowest instructions, and memory over time."""
@@ -107,11 +117,7 @@ class Profile:
                     place,
                 )
             )
-        lines = [
-            f"{self.program.name}: {len(self.instructions)} instructions, "
-            f"{shown_seconds(self.seconds)}, median of {self.runs} runs; "
-            f"at most {shown_bytes(self.peak_bytes)} alive"
-        ]
+        lines = [self._summary()]
         lines += aligned(rows, right=4)
         hidden = len(self.instructions) - len(slowest)
         if hidden > 0:

@@ -20,6 +20,8 @@ from tenferro.ops.source import Constant
 from tenferro.program.arguments import bind_symbols, check_arguments, check_leaves
 from tenferro.program.instructions import copy_into, instructions_of
 from tenferro.program.native import native_executor, native_run
+from tenferro.table import wrapped
+from tenferro.tracebacks import end_at_the_caller, public
 from tenferro.types import DType, TensorSpec, TreeDef, flatten, unflatten
 
 if TYPE_CHECKING:
@@ -126,7 +128,11 @@ class GraphProgram:
             ArityError, ShapeError, DTypeError: arguments that do not fit `input_specs`.
             GuardError: symbolic extents that had to agree and do not.
         """
-        return native_run(self, arrays)
+        try:
+            return native_run(self, arrays)
+        except Exception as error:
+            end_at_the_caller(error)
+            raise
 
     __call__ = run
 
@@ -179,6 +185,7 @@ class GraphProgram:
             guards=(),
         )
 
+    @public
     def specialize_to(self, specs: Sequence[Any]) -> GraphProgram:
         """Specialised to concrete specs, or arrays: one per input, or in trees as `run` takes them.
 
@@ -274,6 +281,7 @@ class GraphProgram:
     def __hash__(self) -> int:
         return hash(self.fingerprint)
 
+    @public
     def profile(self, *arrays: Any, runs: int = 5) -> Profile:
         """Run natively, and tell time and memory of each instruction.
 
@@ -286,6 +294,7 @@ class GraphProgram:
         """
         return native_executor().profile(self, *arrays, runs=runs)
 
+    @public
     def source(self, *specs: Any) -> str:
         """The Python that is generated to run it natively on inputs of these shapes, or of its own.
 
@@ -300,6 +309,7 @@ class GraphProgram:
         """
         return native_executor().source(self, *specs)
 
+    @public
     def memory_plan(self, *specs: Any) -> MemoryPlan:
         """Where large values in the middle live when it is run natively on inputs of these shapes.
 
@@ -318,6 +328,7 @@ class GraphProgram:
 
     # ---- pictures ----------------------------------------------------------------------------
 
+    @public
     def to_dot(self) -> str:
         """The graph in Graphviz's language: `dot -Tsvg` draws it.
 
@@ -330,6 +341,7 @@ class GraphProgram:
 
         return to_dot(self)
 
+    @public
     def to_html(self) -> str:
         """The graph as a page for a browser, complete in itself: types on every box, runs of ops of one
         line or function folded, your line where you hover.
@@ -346,13 +358,13 @@ class GraphProgram:
     # ---- printing ----------------------------------------------------------------------------
 
     def __str__(self) -> str:
-        takes = ", ".join(
+        takes = [
             f"%{slot} {name}: {spec}"
             for slot, name, spec in zip(
                 self.input_slots, self.input_names, self.input_specs, strict=True
             )
-        )
-        lines = [f"program {self.name}({takes})"]
+        ]
+        lines = wrapped(takes, f"program {self.name}(", ")")
         lines += [f"  guard {guard}" for guard in self.guards]
         drafts = []
         for instruction in self.instructions:
@@ -366,11 +378,12 @@ class GraphProgram:
         for text, source in drafts:
             place = f"  # {_short(source)}" if source else ""
             lines.append(f"{text:<{width}}{place}" if place else text)
-        gives = ", ".join(
+        gives = [
             f"%{slot}: {spec}"
             for slot, spec in zip(self.output_slots, self.output_specs, strict=True)
-        )
-        return "\n".join([*lines, f"  return {gives}"])
+        ]
+        first, *rest = wrapped(gives, "  return ", "")
+        return "\n".join([*lines, first.rstrip(), *[line for line in rest if line]])
 
     def __repr__(self) -> str:
         return (

@@ -1,16 +1,25 @@
 """What values are: element types, tensor types, and the trees that functions take and return."""
 
 from tenferro.types.dtype import DType
-from tenferro.types.host import host_array
+from tenferro.types.host import has_dtype, host_array
 from tenferro.types.saved_tree import load_tree, save_tree
 from tenferro.types.spec import TensorSpec
-from tenferro.types.tree import TreeDef, flatten, leaf_paths, prefix_leaves, unflatten
+from tenferro.types.tree import (
+    TreeDef,
+    difference,
+    flatten,
+    leaf_paths,
+    prefix_leaves,
+    unflatten,
+)
 
 __all__ = [
     "DType",
     "TensorSpec",
     "TreeDef",
+    "difference",
     "flatten",
+    "has_dtype",
     "host_array",
     "leaf_paths",
     "load_tree",

@@ -78,7 +78,9 @@ class DType(Enum):
             return _BY_NUMPY[BFLOAT16 if is_bfloat16 else np.dtype(dtype)]
         except (TypeError, KeyError, ValueError, SyntaxError):
             names = ", ".join(member.value for member in cls)
-            raise DTypeError(f"dtype {dtype!r} is not supported; supported: {names}") from None
+            foreign = type(dtype).__module__ == "torch"
+            advice = "of a PyTorch tensor give x.numpy()" if foreign else f"supported: {names}"
+            raise DTypeError(f"dtype {dtype!r} is not supported; {advice}") from None
 
     @property
     def itemsize(self) -> int:

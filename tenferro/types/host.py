@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.errors import BackendFailureError
+from tenferro.errors import BackendFailureError, InvalidConfigError
+from tenferro.types.dtype import DType
 
-__all__ = ["host_array"]
+__all__ = ["has_dtype", "host_array"]
 
 HOST_MEMORY = frozenset({1, 3, 11, 13})
 """DLPack's numbers of memory that a CPU reads: its own, CUDA's and ROCm's pinned, CUDA's managed."""
@@ -24,7 +25,9 @@ def host_array(value: Any, name: str) -> np.ndarray[Any, Any]:
         name: of the argument or result, for the message.
 
     Raises:
-        BackendFailureError: an array that lies on another device than the host, or on several.
+        BackendFailureError: an array that lies on another device than the host, or on several; one of
+            another library that NumPy does not read, such as torch's bfloat16.
+        InvalidConfigError: a tensor of torch that requires grad, which would be lost.
         ValueError, TypeError: what NumPy does not take.
 
     >>> host_array([1.0, 2.0], "x")
@@ -35,7 +38,30 @@ def host_array(value: Any, name: str) -> np.ndarray[Any, Any]:
             f"{name}: this {type(value).__name__} lies on {_place(value)}, and is not copied to the host "
             "unasked; give numpy.asarray(x) or jax.device_get(x), or run on the device by XlaExecutor.compile"
         )
-    return np.asarray(value)
+    if getattr(value, "requires_grad", None) is True:
+        raise InvalidConfigError(
+            f"{name}: this {type(value).__name__} requires grad, and its library would not see what is "
+            "computed here; give x.detach()"
+        )
+    if isinstance(value, np.ndarray | np.generic) or not hasattr(type(value), "__dlpack__"):
+        return np.asarray(value)
+    producer: Any = value
+    try:
+        is_array = hasattr(type(value), "__array__")
+        return np.asarray(producer) if is_array else np.from_dlpack(producer)
+    except (BufferError, RuntimeError, TypeError) as error:  # such as torch's bfloat16
+        raise BackendFailureError(
+            f"{name}: NumPy does not read this {type(value).__name__}: {error}"
+        ) from None
+
+
+def has_dtype(value: Any) -> bool:
+    """Whether it tells its dtype in NumPy's words or ours; torch has words of its own.
+
+    >>> has_dtype(np.ones(2)), has_dtype(1.0)
+    (True, False)
+    """
+    return isinstance(getattr(value, "dtype", None), np.dtype | DType | str | type)
 
 
 def _lies_on_the_host(value: Any) -> bool:

@@ -11,6 +11,7 @@ import tenferro as tnf
 from tenferro import errors
 from tenferro.ad import AdContext, batch_program
 from tenferro.exec.dispatch import apply_all
+from tenferro.ops.contraction import Convolution
 from tenferro.types import DType
 from tests.samples import SAMPLES
 from tests.samples.sample import OpSample
@@ -33,8 +34,6 @@ def masks(sample: OpSample) -> list[tuple[bool, ...]]:
     if sample.op.name in SHARED_STARTS:
         data = 1 if sample.op.name == "DynamicSlice" else 2
         found = [mask for mask in singles if not any(mask[data:])]
-    if sample.op.name == "Convolution":
-        found = singles
     return list(dict.fromkeys(found))
 
 
@@ -93,3 +92,14 @@ def test_windows_that_start_elsewhere_are_refused() -> None:
     )
     with pytest.raises(errors.UnsupportedError, match="DynamicSlice"):
         batch_program(program, (False, True), 3, AdContext())
+
+
+@pytest.mark.parametrize(
+    "sample", [s for s in SAMPLES[Convolution] if s.inputs[0].dtype == np.float64], ids=str
+)
+def test_inputs_with_kernels_of_their_own(sample: OpSample) -> None:
+    program = tnf.compile(lambda *xs: apply_all(sample.op, *xs), *sample.inputs)
+    given = [variants(x) for x in sample.inputs]
+    (found,) = batch_program(program, (True, True), 3, AdContext()).run(*given)
+    expected = [program.run(x, w)[0] for x, w in zip(*given, strict=True)]
+    np.testing.assert_allclose(found, np.stack(expected), rtol=1e-13, atol=1e-13)

@@ -436,17 +436,27 @@ def test_every_argument_is_there(module: str, where: str) -> None:
     found_in = getattr(NAMESPACES[where], module) if module else NAMESPACES[where]
     for name in functions(wanted_in):
         found = inspect.signature(getattr(found_in, name)).parameters
-        for key, parameter in inspect.signature(getattr(wanted_in, name)).parameters.items():
+        wanted = inspect.signature(getattr(wanted_in, name)).parameters
+        for place, (key, parameter) in enumerate(wanted.items()):
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 assert any(p.kind is parameter.kind for p in found.values()), name
+                continue
+            if parameter.kind is parameter.POSITIONAL_ONLY:  # has NumPy's name where that has one
+                own = list(found.values())[place]
+                assert own.kind in (own.POSITIONAL_ONLY, own.POSITIONAL_OR_KEYWORD), (name, key)
+                continue
+            if name == "clip" and key in ("min", "max"):  # by place a_min and a_max, as NumPy's
+                own = list(found.values())[place]
+                assert (own.kind, own.default) == (own.POSITIONAL_OR_KEYWORD, None)
                 continue
             assert found[key].kind in (parameter.kind, parameter.POSITIONAL_OR_KEYWORD), (name, key)
             has_default = parameter.default is not parameter.empty
             unknown = "Undef" in type(parameter.default).__name__
-            assert not has_default or unknown or found[key].default == parameter.default, (
-                name,
-                key,
+            # None is NumPy's word for "backward".
+            default = (
+                "backward" if key == "norm" and found[key].default is None else found[key].default
             )
+            assert not has_default or unknown or default == parameter.default, (name, key)
 
 
 # ---- the array object ----------------------------------------------------------------------------

@@ -83,7 +83,7 @@ REFUSED: list[tuple[Callable[..., Any], Callable[..., Any]]] = [
     (lambda x: tnf.add(x, x), lambda x: tnf.add(x, x[:2])),
     (lambda x: tnf.max(x), lambda x: tnf.max(x[:0])),
     (lambda x: tnf.clip(x, 1.0), lambda x: tnf.clip(x, 1j)),
-    (lambda x: tnf.where(x > 1.0, x, 0.0), lambda x: tnf.where(x, x, 0.0)),
+    (lambda x: tnf.where(x > 1.0, x, 0.0), lambda x: tnf.where(x > 1.0, x, x[:2])),
     (lambda x: tnf.exp(x), lambda x: tnf.exp(x, x)),
     (lambda x: tnf.mean(x), lambda x: tnf.mean(x, dtype="int64")),
 ]

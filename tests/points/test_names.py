@@ -24,8 +24,32 @@ ALIASES = {
 }
 
 
+NAMESPACES = {
+    "linalg": "its functions are enumerated",
+    "fft": "its functions are enumerated",
+    "nn": "its functions are enumerated",
+    "lax": "the ops by JAX's names, which are enumerated as ops",
+    "random": "samples; those that can be differentiated are made of functions in the table",
+    "optim": "steps of optimisers",
+    "optimize": "solvers",
+    "tree": "no functions of tensors",
+    "errors": "no functions of tensors",
+    "extension": "no functions of tensors",
+}
+
+
+def test_every_namespace_is_enumerated_or_has_a_reason() -> None:
+    modules = {name for name in tnf.__all__ if isinstance(getattr(tnf, name), types.ModuleType)}
+    assert modules == NAMESPACES.keys()
+
+
 def public_functions() -> Iterator[str]:
-    for prefix, module in (("", tnf), ("linalg.", tnf.linalg), ("fft.", tnf.fft)):
+    for prefix, module in (
+        ("", tnf),
+        ("linalg.", tnf.linalg),
+        ("fft.", tnf.fft),
+        ("nn.", tnf.nn),
+    ):
         for name in module.__all__:
             value = getattr(module, name)
             plain = isinstance(value, types.FunctionType) or callable(value)

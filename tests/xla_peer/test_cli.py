@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 import tenferro as tnf
+from tenferro.types import flatten, unflatten
 from xla_peer.cli import app
 
 MODEL = """
@@ -233,3 +235,84 @@ def test_an_interruption_leaves_nothing_behind(folder: Path) -> None:
     assert "interrupted" in said
     left = {path.name for path in folder.iterdir()} - {"__pycache__"}
     assert left == {"begun", "model.py", "slow.py"}
+
+
+NUMBERS = """
+import tenferro as tnf
+
+def odd(x, z):
+    return {"log": tnf.log(x), "ratio": x / x, "half": tnf.astype(x, "bfloat16"), "turned": z * 1j}
+
+def real(x):
+    return tnf.sum(tnf.sin(x) / 3)
+"""
+
+
+def strict(text: str) -> Any:
+    """The document; NaN and infinities as numbers are not JSON."""
+
+    def refuse(word: str) -> None:
+        raise AssertionError(word)
+
+    return json.loads(text, parse_constant=refuse)
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (("run", "odd_model.py:odd", "x.npy", "z.npy"), 0),
+        (("run", "odd_model.py:odd", "x.npy", "z.npy", "--platform", "cpu"), 0),
+        (("parity", "odd_model.py:odd", "x.npy", "z.npy"), 0),
+        (("parity", "odd_model.py:real", "3xf32", "--grad", "--ulps", "0", "--interpreter"), None),
+        (("grad", "odd_model.py:real", "3xf32", "--check"), None),
+        (("inspect", "odd_model.py:real", "3xf32"), 0),
+        (("inspect", "odd_model.py:real", "3xf32", "--show", "profile"), 0),
+        (("export", "odd_model.py:real", "nxf32", "--vectors", "1"), 0),
+        (("fuzz", "--programs", "2"), 0),
+        (("bench", "odd_model.py:real", "3xf32", "--seconds", "0.01"), 0),
+        (("doctor", "rocm"), 1),
+        (("run", "odd_model.py:absent"), 2),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_json_holds_numbers(folder: Path, words: tuple[str, ...], status: int | None) -> None:
+    (folder / "odd_model.py").write_text(NUMBERS)
+    np.save("x.npy", np.array([0.0, -1.0, np.inf]))
+    np.save("z.npy", np.array([1 + 2j, np.nan + 0j]))
+    done = CliRunner().invoke(app, [*words, "--json"], catch_exceptions=False)
+    assert status in (None, done.exit_code), done.output
+    found = strict(done.stdout)
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert not re.search(r"np\.\w+\(|array\(", done.stdout)
+
+
+def test_json_of_what_is_no_number(folder: Path) -> None:
+    (folder / "odd_model.py").write_text(NUMBERS)
+    np.save("x.npy", np.array([0.0, -1.0, np.inf]))
+    np.save("z.npy", np.array([1 + 2j, np.nan + 0j]))
+    values = {
+        output["name"]: output["values"]
+        for output in document("run", "odd_model.py:odd", "x.npy", "z.npy")["outputs"]
+    }
+    assert values["result['log']"] == ["-inf", "nan", "inf"]
+    assert values["result['ratio']"] == ["nan", 1.0, "nan"]
+    assert values["result['half']"] == [0.0, -1.0, "inf"]
+    assert values["result['turned']"][0] == [-2.0, 1.0]
+
+
+def test_json_of_a_disagreement(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not a number, on one path only, and an error that is infinite: none ends the document."""
+
+    def poisoned(self: Any, program: Any, *arrays: Any) -> Any:
+        leaves, tree = flatten(tnf.GraphExecutor().run(program, *arrays))
+        return unflatten(tree, [np.full_like(y, np.nan) for y in leaves])
+
+    monkeypatch.setattr("xla_peer.XlaExecutor.run", poisoned)
+    (folder / "odd_model.py").write_text(NUMBERS)
+    done = CliRunner().invoke(
+        app, ["parity", "odd_model.py:real", "3xf32", "--json"], catch_exceptions=False
+    )
+    assert done.exit_code == 1
+    (output,) = strict(done.stdout)["outputs"]
+    assert (output["xla"], output["share"], output["max_ulps"]) == ("nan", "inf", "inf")
+    assert isinstance(output["native"], float)

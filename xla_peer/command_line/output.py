@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +13,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from tenferro.table import aligned
 from tenferro.types import DType
+from xla_peer.json_values import json_value
 
 __all__ = ["Output", "as_json", "summary"]
 
@@ -36,7 +36,7 @@ class Output:
     def document(self, found: Any) -> None:
         """The JSON document, where JSON is asked for."""
         if self.as_json:
-            print(json.dumps(found, indent=2, allow_nan=False, default=str))
+            print(json.dumps(json_value(found), indent=2, allow_nan=False))
 
     def say(self, text: Any = "") -> None:
         """A line of plain text, unless JSON is asked for."""
@@ -121,15 +121,5 @@ def as_json(name: str, array: Any) -> dict[str, Any]:
         "shape": list(array.shape),
     }
     if array.size <= MOST_VALUES:
-        found["values"] = _plain(
-            array.tolist() if array.dtype.kind in "biufc" else array.astype(float).tolist()
-        )
+        found["values"] = json_value(array)
     return found
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    if isinstance(value, complex):
-        return [_plain(value.real), _plain(value.imag)]
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

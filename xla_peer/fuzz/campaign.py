@@ -103,6 +103,12 @@ class FuzzReport:
             "groups": [group.to_dict() for group in self.groups],
         }
 
+    def __repr__(self) -> str:
+        return (
+            f"<FuzzReport from seed {self.seed}: {self.programs} programs, "
+            f"{len(self.unexplained)} unexplained of {len(self.groups)} groups>"
+        )
+
     def __str__(self) -> str:
         lines = [
             f"{self.programs} programs in {self.seconds:.0f} s from seed {self.seed}: {self.ops.total()} "

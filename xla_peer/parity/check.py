@@ -16,6 +16,7 @@ from tenferro.ops.reduction import ArgReduction
 from tenferro.program import GraphProgram
 from tenferro.types import flatten, unflatten
 from xla_peer.executor import XlaExecutor
+from xla_peer.notices import noticed
 from xla_peer.parity.candidates import choices, counts_between, rivals
 from xla_peer.parity.comparison import (
     Allowance,
@@ -111,7 +112,11 @@ def check_parity(
     outputs = compared(static, leaves)
     agree = all(output.ok for output in outputs)
     asked = interpreter if interpreter is not None else not agree
-    parted = first_divergence(static, leaves, compared, judged) if locate and not agree else None
+    parted = None
+    if locate and not agree:
+        searching = f"looking for the first op of {program.name} that parts"
+        with noticed(searching, "looked for it", getattr(peer, "notices", True)):
+            parted = first_divergence(static, leaves, compared, judged)
     platform = getattr(peer, "platform", type(peer).__name__)
     return ParityReport(
         program=program.name,

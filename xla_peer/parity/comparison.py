@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from tenferro.types import DType, TensorSpec
+from xla_peer.json_values import json_value
 from xla_peer.parity.ulps import modulus, spacing, ulps_apart
 
 __all__ = [
@@ -67,9 +68,14 @@ class OutputParity:
         max_ulps, median_ulps: distance in units in the last place; infinite where one of the two is NaN or
             infinite and the other is not the same.
         max_abs, max_rel: absolute and relative distance of finite elements.
-        worst: index of the element that is farthest beyond what is allowed there, or farthest apart.
+        of_norm: the distance of all finite elements, relative to the norm of the native ones (Frobenius).
+        share: the largest distance relative to what is allowed at that element; 0 where all are equal,
+            infinite where nothing is allowed. Undecided elements do not count.
+        worst: index of the element with that share; of the one that is farthest apart where it is 0.
         native, xla: its values.
-        allowed: ulps allowed there.
+        ulps, allowed: how far apart they are, and may be, in units in the last place.
+        undecided: how many elements differ where more is allowed than the largest element of the output:
+            any value would do there, so that nothing is said about them.
         outside: how many elements are farther apart than allowed.
         nan, inf, zero_sign: how many elements are so on one path only; a zero's sign is no disagreement.
         flushed: how many are subnormal on one path and zero on the other, which is none either.
@@ -82,10 +88,14 @@ class OutputParity:
     median_ulps: float
     max_abs: float
     max_rel: float
+    of_norm: float
+    share: float
     worst: tuple[int, ...] | None
     native: Any
     xla: Any
+    ulps: float
     allowed: float
+    undecided: int
     outside: int
     nan: int
     inf: int
@@ -99,9 +109,8 @@ class OutputParity:
         return self.outside == 0
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
-        found = asdict(self) | {"spec": str(self.spec), "ok": self.ok}
-        return {**found, "native": repr(self.native), "xla": repr(self.xla)}
+        """As JSON can hold it; see `xla_peer.json_values`."""
+        return json_value(asdict(self) | {"spec": str(self.spec), "ok": self.ok})
 
 
 @np.errstate(all="ignore")
@@ -124,11 +133,15 @@ def compare(
     limit = np.where(np.isfinite(limit), limit, 0.0)
     inside = np.array((apart == 0) | (distance <= limit))
     inside.reshape(-1)[_reached(native, xla, limit, alternatives)] = True
-    beyond = np.where(inside, 0.0, np.where(np.isnan(distance), np.inf, distance / limit))
+    reached = inside & ~(distance <= limit)
     size = modulus(native) if dtype.is_inexact else np.ones(native.shape)
     finite = np.isfinite(distance)
     relative = np.where(finite & (size > 0), distance / size, 0.0)
-    worst = _place(beyond if beyond.any() else apart)
+    largest = _max(np.where(np.isfinite(size), size, 0.0))
+    undecided = inside & ~reached & (apart > 0) & (limit > largest)
+    share = np.where(np.isnan(distance) | (limit == 0), np.inf, distance / limit)
+    share = np.where((apart == 0) | reached | undecided, 0.0, share)
+    worst = _place(share if share.any() else apart)
     units = spacing(native) if dtype.is_inexact else np.ones(native.shape)
     return OutputParity(
         name=name,
@@ -137,10 +150,14 @@ def compare(
         median_ulps=float(np.median(apart)) if apart.size else 0.0,
         max_abs=_max(np.where(finite, distance, 0.0)),
         max_rel=_max(relative),
+        of_norm=_of_norm(np.where(finite, distance, 0.0), np.where(np.isfinite(size), size, 0.0)),
+        share=_max(share),
         worst=worst,
         native=None if worst is None else native[worst],
         xla=None if worst is None else xla[worst],
+        ulps=0.0 if worst is None else float(apart[worst]),
         allowed=0.0 if worst is None else float(limit[worst] / units[worst]),
+        undecided=int(np.count_nonzero(undecided)),
         outside=int(np.count_nonzero(~inside)),
         nan=_differ(np.isnan, native, xla, dtype),
         inf=_differ(np.isinf, native, xla, dtype),
@@ -284,6 +301,16 @@ def _zero_signs(native: Any, xla: Any, dtype: DType) -> int:
         int(np.count_nonzero((a == 0) & (b == 0) & (np.signbit(a) != np.signbit(b))))
         for a, b in parts
     )
+
+
+def _of_norm(distance: Any, size: Any) -> float:
+    """The norm of distances relative to that of sizes, scaled so that no square overflows."""
+    norms = []
+    for x in (distance, size):
+        largest = _max(x)
+        norms.append(largest * float(np.linalg.norm(x.reshape(-1) / largest)) if largest else 0.0)
+    apart, whole = norms
+    return apart / whole if whole else float(np.inf if apart else 0.0)
 
 
 def _max(x: Any) -> float:

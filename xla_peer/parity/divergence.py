@@ -87,13 +87,16 @@ class Divergence:
                 file.write(content)
         return place
 
+    def __repr__(self) -> str:
+        return f"<Divergence at {self.op:.120}>"
+
     def __str__(self) -> str:
         place = f"\n  at {self.line}" if self.line else ""
         worst = list(self.output.worst or ())
         return (
             f"they part at {self.op}{place}\n"
-            f"  element {worst}: native {self.output.native!r}, PJRT {self.output.xla!r}, "
-            f"{self.output.max_ulps:.3g} ulps apart, {self.output.allowed:.3g} allowed\n"
+            f"  element {worst}: native {self.output.native!s}, PJRT {self.output.xla!s}, "
+            f"{self.output.ulps:.3g} ulps apart, {self.output.allowed:.3g} allowed\n"
             f"  {self.verdict}"
         )
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import html
+import json
+import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from tenferro.table import aligned
+from tenferro.table import aligned, first_of
+from xla_peer.json_values import json_value
 from xla_peer.parity.comparison import OutputParity
 from xla_peer.parity.divergence import Divergence
 
@@ -27,7 +30,7 @@ class ParityReport:
     """
 
     HEADER: ClassVar = (
-        "output", "type", "max ulps", "median", "allowed", "max abs", "max rel", "notes",
+        "output", "type", "of its bound", "at", "native", "other", "ulps", "allowed", "of the norm", "notes",
     )  # fmt: skip
 
     program: str
@@ -53,6 +56,10 @@ class ParityReport:
             "first_divergence": None if first is None else first.to_dict(),
         }
 
+    def to_json(self) -> str:
+        """`to_dict`, written: numbers as numbers, and "nan", "inf", "-inf" for what JSON has none for."""
+        return json.dumps(json_value(self.to_dict()), indent=2, allow_nan=False)
+
     @property
     def verdict(self) -> str:
         """In one line."""
@@ -64,15 +71,17 @@ class ParityReport:
             (
                 output.name,
                 str(output.spec),
-                f"{output.max_ulps:.3g}",
-                f"{output.median_ulps:.3g}",
-                f"{output.allowed:.3g}",
-                f"{output.max_abs:.2g}",
-                f"{output.max_rel:.2g}",
+                *_worst(output),
+                f"{output.of_norm:.1e}" if output.of_norm else "",
                 _notes(output),
             )
             for output in self.outputs
         ]
+
+    def __repr__(self) -> str:
+        return (
+            f"<ParityReport {self.verdict}: {first_of([output.name for output in self.outputs])}>"
+        )
 
     def __str__(self) -> str:
         lines = [self.verdict, *aligned([self.HEADER, *self.rows()])]
@@ -98,13 +107,48 @@ class ParityReport:
         return (
             '<div style="font-family: ui-monospace, monospace; font-size: 13px">'
             f'<p style="color: {colour}; font-weight: 600">{html.escape(self.verdict)}</p>'
-            '<table style="border-collapse: collapse; text-align: left" cellpadding="4">'
+            '<table style="border-collapse: collapse; text-align: left; white-space: nowrap; font-size: 13px" cellpadding="4">'
             f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
             + "".join(f"<pre>{html.escape(text)}</pre>" for text in self.below())
             + "</div>"
         )
 
     _repr_html_ = to_html
+
+
+def _worst(output: OutputParity) -> tuple[str, ...]:
+    """The element with the largest share of its bound: share, index, both values, ulps apart and allowed."""
+    words = ""
+    if output.worst is None:
+        words = "empty"
+    elif output.max_ulps == 0:
+        words = "equal"
+    elif output.share == 0:
+        words = "not decidable" if output.undecided else "explained"
+    if words:
+        return (words, "", "", "", "", "")
+    return (
+        _share(output),
+        str(list(output.worst or ())),
+        _shown(output.native),
+        _shown(output.xla),
+        f"{output.ulps:.3g}",
+        f"{output.allowed:.3g}" if math.isfinite(output.allowed) else "",
+    )
+
+
+def _share(output: OutputParity) -> str:
+    """How much of what is allowed is used, in words where there is no such number."""
+    if math.isinf(output.share):
+        return "beyond any" if output.allowed else "none allowed"
+    if output.share < 0.005:
+        return "< 1%"
+    return f"{output.share:.0%}" if output.share < 10 else f"{output.share:.3g} times"
+
+
+def _shown(value: Any) -> str:
+    """A number as it is told from its neighbours; a complex one with its parts."""
+    return str(value.item() if value.dtype.kind in "biu" else value)
 
 
 def _notes(output: OutputParity) -> str:
@@ -117,9 +161,8 @@ def _notes(output: OutputParity) -> str:
             (output.zero_sign, "zeros of different sign"),
             (output.flushed, "subnormals flushed"),
             (output.unstable, "may change with rounding"),
+            (output.undecided, "not decidable: unstable here"),
         )
         if count
     ]
-    if not output.ok:
-        found.append(f"worst at {list(output.worst or ())}: {output.native!r} | {output.xla!r}")
     return ", ".join(found) or "ok"

@@ -199,10 +199,10 @@ def convolution_rhs_transpose(op: ops.Convolution, x: Value, kernel: Value, y_ba
 
 
 def convolution_batch(op: ops.Convolution, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """The leading axis joins the batch of x, or the output features of the kernel."""
+    """The leading axis joins the batch of x, the output features of the kernel, or, of both, the groups."""
     x, kernel = inputs
     if all(batched):
-        raise UnsupportedError(f"{op.name}: has no batch rule for a kernel of each its own")
+        return (_convolution_each(op, x, kernel),)
     if batched[0]:
         size, rest = x.shape[0], x.shape[1 + op.input_batch] // op.batch_group_count
         merged = _merge_leading(x, op.input_batch, op.batch_group_count)
@@ -213,6 +213,22 @@ def convolution_batch(op: ops.Convolution, inputs: Values, batched: tuple[bool, 
     merged = _merge_leading(kernel, op.kernel_output_feature, groups)
     y = emit(op, x, merged)
     return (_split_leading(y, op.output_feature, size, rest, groups),)
+
+
+def _convolution_each(op: ops.Convolution, x: Value, kernel: Value) -> Value:
+    """Each input by a kernel of its own: as many times the groups, the leading axis the slowest of them."""
+    size = x.shape[0]
+    if not isinstance(size, int):
+        raise UnsupportedError(
+            f"{op.name}: a kernel for each of {size} inputs, a symbolic number, is no number of groups"
+        )
+    split_batch = op.batch_group_count > 1
+    groups = "batch_group_count" if split_batch else "feature_group_count"
+    outputs = kernel.shape[1 + op.kernel_output_feature]
+    x = _merge_leading(x, op.input_batch if split_batch else op.input_feature, 1)
+    kernel = _merge_leading(kernel, op.kernel_output_feature, 1)
+    y = emit(replace(op, **{groups: getattr(op, groups) * size}), x, kernel)
+    return _split_leading(y, op.output_feature, size, outputs, 1)
 
 
 def _merge_leading(x: Value, axis: int, groups: int) -> Value:

@@ -7,13 +7,15 @@ from types import ModuleType
 from typing import Any
 
 import tenferro
-from tenferro.api import creation
+from tenferro.api import calculus, creation
 
 __all__ = ["EagerNamespace"]
 
 _CREATED = (
-    "arange", "asarray", "empty", "eye", "from_dlpack", "full", "linspace", "ones", "zeros",
+    "arange", "array", "asarray", "empty", "eye", "from_dlpack", "full", "identity", "linspace", "ones", "tri",
+    "zeros",
 )  # fmt: skip
+_PROGRESSIONS = ("geomspace", "logspace")
 _FREQUENCIES = ("fftfreq", "rfftfreq")
 
 
@@ -37,6 +39,8 @@ class EagerNamespace(ModuleType):
         self.__all__ = list(tenferro.__all__)
         for name in _CREATED:
             setattr(self, name, _created(getattr(creation, name), runtime))
+        for name in _PROGRESSIONS:
+            setattr(self, name, _created(getattr(calculus, name), runtime))
         self.fft = ModuleType("tenferro.fft", tenferro.fft.__doc__)
         self.fft.__dict__.update(
             {name: getattr(tenferro.fft, name) for name in tenferro.fft.__all__}

@@ -12,6 +12,7 @@ import numpy as np
 
 from tenferro.ad import AdContext
 from tenferro.api.eager.plan import Plan
+from tenferro.api.eager.recording import is_recording
 from tenferro.api.eager.tape import Operand, Record, Tape
 from tenferro.api.eager.tensor import EagerTensor
 from tenferro.api.planned import NotFixedError, fixed
@@ -32,6 +33,7 @@ from tenferro.graph import Graph, GraphBuilder
 from tenferro.graph.source_line import CallerFinder, SourceLine
 from tenferro.ops import StdTensorOp
 from tenferro.program import BoundedCache, CacheStats, Subprogram
+from tenferro.tracebacks import public
 from tenferro.types import DType, TensorSpec, host_array
 
 if TYPE_CHECKING:
@@ -101,8 +103,12 @@ class EagerRuntime:
             )
         return EagerRuntime, ()
 
+    def __repr__(self) -> str:
+        return f"<EagerRuntime: {self.plan_stats().entries} plans>"
+
     # ---- tensors -----------------------------------------------------------------------------
 
+    @public
     def variable(self, array: Any) -> EagerTensor:
         """A copy of an array, of which derivatives are wanted.
 
@@ -116,6 +122,7 @@ class EagerRuntime:
             )
         return tensor
 
+    @public
     def constant(self, array: Any) -> EagerTensor:
         """A copy of an array, of which no derivatives are wanted."""
         return EagerTensor(self, self._copied(array))
@@ -191,9 +198,13 @@ class EagerRuntime:
                     key.append(fixed(x))
             for name, x in options.items():
                 key += (name, fixed(x))
+            named = tuple(key)
         except NotFixedError:
+            named = None
+        if (
+            named is None
+        ):  # Outside of the handler, or its error would be the context of what follows.
             return function(*given, **options)
-        named = tuple(key)
         plan = self._plans.find(named)
         if plan is None:
             plan = self._plans.get(named, lambda: self._plan_of_call(function, given, options))
@@ -220,7 +231,12 @@ class EagerRuntime:
     def _noted(
         self, plan: Plan, operands: Sequence[Any], arrays: list[Any], found: tuple[Any, ...]
     ) -> tuple[EagerTensor, ...]:
-        """The results, with the record of what made them."""
+        """The results, with the record of what made them; without one under `no_grad`."""
+        if not is_recording():
+            return tuple([
+                EagerTensor(self, array, spec)
+                for array, (_, spec, _) in zip(found, plan.results)  # noqa: B905  # because the lengths are equal
+            ])  # fmt: skip
         noted: list[Operand] = []
         for x, array in zip(operands, arrays):  # noqa: B905  # because the lengths are equal
             if type(x) is EagerTensor:
@@ -283,6 +299,7 @@ class EagerRuntime:
         array = np.broadcast_to(convert(value, spec.dtype), spec.shape)
         return EagerTensor(self, array, spec)
 
+    @public
     def register_runtime(self, runtime: ExtensionRuntime, *, replace: bool = False) -> None:
         """Execute an extension family by this runtime.
 
@@ -295,6 +312,7 @@ class EagerRuntime:
 
     # ---- derivatives -------------------------------------------------------------------------
 
+    @public
     def backward(self, y: EagerTensor, seed: Any = None) -> None:
         """Add to the `grad` of every variable that led to y its cotangent; see `EagerTensor.backward`."""
         y_bar = self._seed(y, seed)

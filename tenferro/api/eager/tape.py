@@ -88,8 +88,10 @@ class Tape:
         for record in self.records:
             taken: list[int] = []
             for x in record.operands:
-                given = x.array if x.variable is None else x.variable
-                key = id(given) if x.record is None else (id(x.record), x.position)
+                # A variable may have changed between two records, which hold the array of their time.
+                key: Any = (id(x.record), x.position)
+                if x.record is None:
+                    key = (id(x.variable), id(x.array)) if x.variable is not None else id(x.array)
                 if key not in place:
                     place[key] = len(self.values)
                     self.values.append(x.array)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tenferro.api.arguments import refuse
+from tenferro.api.creation import asarray
+from tenferro.api.eager.recording import is_recording
 from tenferro.api.inspection import check_version
 from tenferro.api.operators import Operators
-from tenferro.errors import InvalidConfigError
+from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
 from tenferro.ops import StdTensorOp
 from tenferro.ops.structural import Reshape
+from tenferro.tracebacks import public_methods
 from tenferro.types import DType, TensorSpec
 
 if TYPE_CHECKING:
@@ -21,8 +26,9 @@ if TYPE_CHECKING:
 __all__ = ["EagerTensor"]
 
 
+@public_methods
 class EagerTensor(Operators):
-    """A value of an `EagerRuntime`, made by it or by operations. Only assignment to an index changes it.
+    """A value of an `EagerRuntime`, made by it or by operations. Only assignment changes it.
 
     Attributes:
         grad: of a variable, the sum of the cotangents that `backward` brought; None before.
@@ -101,16 +107,92 @@ class EagerTensor(Operators):
         What was computed from it before, slices too, stays as it is, and so do its derivatives.
 
         Raises:
-            InvalidConfigError: a variable, whose derivatives could no longer be asked for.
+            InvalidConfigError: a variable, outside `no_grad`.
             DTypeError, ShapeError, OutOfBoundsError: what `at` refuses.
         """
-        if self.is_variable:
-            raise InvalidConfigError(
-                "a variable is not assigned to, for its gradient would be that of another value; "
-                "x.at[index].set(values) gives a new tensor"
-            )
+        self._check_may_change("x.at[index].set(values) gives a new tensor")
         new = self.at[index].set(value)
         self.array, self.record, self.position = new.array, new.record, new.position
+
+    def _check_may_change(self, instead: str) -> None:
+        if self.is_variable and is_recording():
+            raise InvalidConfigError(
+                "a variable is not assigned to while operations are recorded, for its gradient would be "
+                f"that of another value; do it in `with tenferro.no_grad():`, or {instead}"
+            )
+
+    def assign(self, value: Any) -> None:
+        """Give a variable another value, of its shape and dtype.
+
+        What was recorded before keeps the value of its time, and `backward` its derivatives; `grad` stays.
+
+        Args:
+            value: an array, a Python number, or a tensor that no variable led to.
+
+        Raises:
+            InvalidConfigError: this is no variable, or variables led to the value.
+            ShapeError, DTypeError: a value of another shape or dtype.
+
+        >>> import tenferro as tnf
+        >>> w = tnf.EagerRuntime().variable([1.0, 2.0])
+        >>> w.assign([3.0, 4.0])
+        >>> w
+        EagerTensor([3., 4.])
+        """
+        if not self.is_variable:
+            raise InvalidConfigError(
+                "assign: this tensor is no variable; x[...] = value changes it"
+            )
+        if getattr(value, "is_tracked", False):
+            raise InvalidConfigError(
+                "assign: variables led to the value, whose gradient would be lost; give x.detach(), or "
+                "compute it in `with tenferro.no_grad():`"
+            )
+        if not hasattr(value, "dtype"):
+            value = asarray(value, dtype=self.spec.dtype)
+        self._take(self.runtime.constant(value).array)
+
+    def _take(self, array: Any) -> None:
+        if array.shape != self.array.shape:
+            raise ShapeError(f"assign: the variable is {self.spec}, got the shape {array.shape}")
+        if array.dtype != self.array.dtype:
+            raise DTypeError(
+                f"assign: the variable is {self.spec}, got {array.dtype}; convert the value with "
+                f"astype(x, {self.spec.dtype.value!r})"
+            )
+        self.array = array
+
+    def _changed(self, operation: Callable[[Any, Any], Any], other: Any) -> Any:
+        """A variable, changed in place; another tensor is replaced by the result, as Python does it."""
+        if not self.is_variable:
+            return NotImplemented
+        self._check_may_change("x = x + y makes a new tensor")
+        self._take(operation(self, other).array)
+        return self
+
+    def __iadd__(self, other: Any) -> Any:
+        return self._changed(operator.add, other)
+
+    def __isub__(self, other: Any) -> Any:
+        return self._changed(operator.sub, other)
+
+    def __imul__(self, other: Any) -> Any:
+        return self._changed(operator.mul, other)
+
+    def __itruediv__(self, other: Any) -> Any:
+        return self._changed(operator.truediv, other)
+
+    def __ifloordiv__(self, other: Any) -> Any:
+        return self._changed(operator.floordiv, other)
+
+    def __imod__(self, other: Any) -> Any:
+        return self._changed(operator.mod, other)
+
+    def __ipow__(self, other: Any) -> Any:
+        return self._changed(operator.pow, other)
+
+    def __imatmul__(self, other: Any) -> Any:
+        return self._changed(operator.matmul, other)
 
     def __tenferro_stop__(self) -> EagerTensor:
         """This tensor, as a constant to differentiation."""
@@ -166,8 +248,8 @@ class EagerTensor(Operators):
 
     @property
     def is_tracked(self) -> bool:
-        """Whether it depends on a variable, or is one."""
-        return self.is_variable or self.record is not None
+        """Whether it depends on a variable, or is one; not under `no_grad`."""
+        return (self.is_variable or self.record is not None) and is_recording()
 
     def backward(self, seed: Any = None) -> None:
         """Add to the `grad` of every variable that led here its cotangent.
@@ -192,8 +274,9 @@ class EagerTensor(Operators):
         """Forget `grad`."""
         self.grad = None
 
-    def copy(self) -> EagerTensor:
+    def copy(self, order: str = "C") -> EagerTensor:
         """The same value as a tensor of its own, which may be assigned to; tracked as this one is."""
+        refuse("copy", "order", order)
         if self.is_variable:
             return self.runtime.apply(Reshape(self.shape), (self,))[0]
         return EagerTensor(self.runtime, self.array, self.spec, self.record, self.position)
@@ -216,9 +299,9 @@ class EagerTensor(Operators):
         """The elements as a NumPy array that cannot be written to."""
         return self.__array__()
 
-    def item(self) -> Any:
-        """The only element, as a Python number."""
-        return self.array.item()
+    def item(self, *index: Any) -> Any:
+        """The only element, or that at an index, as a Python number."""
+        return self.array.item(*index)
 
     def tolist(self) -> Any:
         """The elements as nested lists."""
@@ -272,7 +355,8 @@ class EagerTensor(Operators):
     def __dlpack_device__(self) -> Any:
         return self.array.__dlpack_device__()
 
-    __copy__ = copy
+    def __copy__(self) -> EagerTensor:
+        return self.copy()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> EagerTensor:
         """The elements again, in the same runtime; a variable stays one.

@@ -1,0 +1,79 @@
+"""Arguments that NumPy's functions have and that mean nothing for tensors: each is refused by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tenferro.errors import UnsupportedError
+
+__all__ = ["ArgumentRefusedError", "refuse", "refuse_options"]
+
+
+class ArgumentRefusedError(UnsupportedError):
+    """An argument of NumPy's that has no meaning for tensors.
+
+    Attributes:
+        reason: what is refused, and what to write instead.
+    """
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"{name}: {reason}")
+        self.reason = reason
+
+
+_REMEDIES = {
+    "out": "results are new tensors; assign the result",
+    "where": "choose with tenferro.where(condition, x, y)",
+    "dtype": "convert the operands first",
+    "order": "how elements lie in memory is no part of a tensor; leave it out",
+    "mode": "give integers within the axis",
+}
+_DEFAULTS: Mapping[str, tuple[Any, ...]] = {
+    "where": (True,), "casting": ("same_kind",), "order": ("K", "C", None), "subok": (True, False),
+    "hermitian": (False,), "initial": (None,), "keepdims": (False,),
+}  # fmt: skip
+"""Values that say what is so without them; None for arguments that are not listed."""
+
+
+def refuse(name: str, argument: str, value: Any) -> None:
+    """Refuse an argument unless it says what is so without it.
+
+    >>> refuse("sum", "out", None)
+
+    Raises:
+        ArgumentRefusedError: it says something else.
+    """
+    defaults = _DEFAULTS.get(argument, (None,))
+    if not any(value is x or (type(value) is type(x) and value == x) for x in defaults):
+        remedy = _REMEDIES.get(argument, "leave it out")
+        raise ArgumentRefusedError(
+            name, f"the argument {argument}= has no meaning for tensors ({remedy})"
+        )
+
+
+_OF_UFUNCS = (
+    "out",
+    "where",
+    "casting",
+    "order",
+    "dtype",
+    "subok",
+    "signature",
+    "axes",
+    "axis",
+    "keepdims",
+)
+
+
+def refuse_options(name: str, options: Mapping[str, Any]) -> None:
+    """Refuse what NumPy's elementwise functions take beside their operands.
+
+    Raises:
+        ArgumentRefusedError: an option that says something else than its default.
+        TypeError: one that NumPy does not have.
+    """
+    for option, value in options.items():
+        if option not in _OF_UFUNCS:
+            raise TypeError(f"{name}() got an unexpected keyword argument {option!r}")
+        refuse(name, option, value)

@@ -1,0 +1,375 @@
+"""Differences, integrals, interpolation and convolution of samples; polynomials; numbers in progressions.
+
+Source: NumPy 2.4, reference, "Mathematical functions".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tenferro.api.axes import normalize_axes, normalize_axis
+from tenferro.api.creation import linspace, zeros_like
+from tenferro.api.elementwise import (
+    abs,
+    add,
+    conj,
+    divide,
+    greater,
+    isnan,
+    less,
+    log10,
+    multiply,
+    pow,
+    remainder,
+    sign,
+    subtract,
+    where,
+)
+from tenferro.api.indexing import take
+from tenferro.api.manipulation import concat, expand_dims, flip, moveaxis, reshape, slice_axis
+from tenferro.api.promotion import broadcast_to, convert, result_type
+from tenferro.api.reductions import diff, sum
+from tenferro.api.searching import argsort, searchsorted
+from tenferro.dims import is_static
+from tenferro.errors import DTypeError, InvalidConfigError, NonStaticShapeError, ShapeError
+from tenferro.exec.dispatch import apply, as_operand, beside, spec_of
+from tenferro.ops.contraction import Convolution
+from tenferro.types import DType
+
+__all__ = [
+    "convolve", "correlate", "geomspace", "gradient", "interp", "logspace", "polyval", "trapezoid",
+]  # fmt: skip
+
+
+def _in_inexact(x: Any) -> Any:
+    x = as_operand(x)
+    return x if spec_of(x).dtype.is_inexact else convert(x, DType.F64)
+
+
+# ---- differences and integrals -----------------------------------------------------------------------------------
+
+
+def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
+    """Central differences along each axis, one-sided at the ends; a tuple where there are several axes.
+
+    Args:
+        varargs: the distance of samples, for all axes or for each; or their coordinates, a vector for each.
+        axis: the axes, all by default.
+        edge_order: 1 or 2, the order of the differences at the ends.
+
+    Raises:
+        InvalidConfigError: another `edge_order`, or as many spacings as axes are needed.
+        ShapeError: too few samples, or coordinates of another number.
+
+    >>> gradient([1.0, 2.0, 4.0]), gradient([1.0, 2.0, 4.0], 2.0)
+    (array([1. , 1.5, 2. ]), array([0.5 , 0.75, 1.  ]))
+    """
+    x = _in_inexact(f)
+    listed = axis if isinstance(axis, tuple | list) else None
+    axes = (
+        normalize_axes("gradient", axis, len(x.shape))
+        if listed is None
+        else tuple([normalize_axis("gradient", i, len(x.shape)) for i in listed])
+    )
+    if edge_order not in (1, 2):
+        raise InvalidConfigError(f"gradient: edge_order is 1 or 2, got {edge_order!r}")
+    spacings: Sequence[Any] = varargs or (1.0,)
+    if len(spacings) == 1:
+        spacings = list(spacings) * len(axes)
+    if len(spacings) != len(axes):
+        raise InvalidConfigError(f"gradient: {len(varargs)} spacings for {len(axes)} axes")
+    results = [_along(x, i, h, edge_order) for i, h in zip(axes, spacings, strict=True)]
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def _along(x: Any, axis: int, spacing: Any, edge_order: int) -> Any:
+    extent = x.shape[axis]
+    if not is_static(extent):
+        raise NonStaticShapeError(f"gradient: axis {axis} of {spec_of(x)} has no known extent")
+    if extent < edge_order + 1:
+        raise ShapeError(
+            f"gradient: edge_order {edge_order} needs {edge_order + 1} samples, got axis {axis} of {spec_of(x)}"
+        )
+    number = isinstance(spacing, int | float)
+    # A Python number takes the dtype of the samples.
+    h: Any = convert(float(spacing), spec_of(x).dtype.real) if number else _in_inexact(spacing)
+    if h.shape:
+        if len(h.shape) != 1 or h.shape[0] != extent:
+            raise ShapeError(f"gradient: coordinates {spec_of(h)} for axis {axis} of {spec_of(x)}")
+        steps = _on_axis(diff(h), axis, len(x.shape))
+    else:
+        one = [1] * len(x.shape)
+        one[axis] = extent - 1
+        steps = broadcast_to(h, one)
+    return _differences(x, steps, axis, extent, edge_order)
+
+
+def _on_axis(vector: Any, axis: int, rank: int) -> Any:
+    """A vector along one axis of several."""
+    return reshape(vector, tuple([-1 if i == axis else 1 for i in range(rank)]))
+
+
+def _differences(x: Any, steps: Any, axis: int, extent: int, edge_order: int) -> Any:
+    """Of samples with steps between them, by the polynomial through three neighbours, or at the ends two."""
+
+    def part(y: Any, start: int, stop: int) -> Any:
+        return slice_axis(y, axis, start, stop)
+
+    slopes = divide(diff(x, axis=axis), steps)
+    pieces: list[Any] = []
+    first, last = part(slopes, 0, 1), part(slopes, extent - 2, extent - 1)
+    if extent > 2:
+        before, after = part(steps, 0, extent - 2), part(steps, 1, extent - 1)
+        left, right = part(slopes, 0, extent - 2), part(slopes, 1, extent - 1)
+        span = add(before, after)
+        inside = divide(add(multiply(left, after), multiply(right, before)), span)
+        curvature = divide(subtract(right, left), span)
+        pieces = [inside]
+        if edge_order == 2:
+            first = subtract(first, multiply(part(curvature, 0, 1), part(steps, 0, 1)))
+            end = multiply(
+                part(curvature, extent - 3, extent - 2), part(steps, extent - 2, extent - 1)
+            )
+            last = add(last, end)
+    return concat([first, *pieces, last], axis=axis)
+
+
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    """The integral along `axis` by the trapezoidal rule: sum of (y_i + y_i+1) / 2 times the step.
+
+    Args:
+        x: the coordinates of the samples, a vector or of y's shape.
+        dx: their distance, where x is None.
+
+    >>> trapezoid([1.0, 2.0, 3.0]), trapezoid([1.0, 2.0], [0.0, 4.0])
+    (array(4.), array(6.))
+    """
+    samples = as_operand(y)
+    axis = normalize_axis("trapezoid", axis, len(samples.shape))
+    extent = samples.shape[axis]
+    pairs = add(slice_axis(samples, axis, 1, extent), slice_axis(samples, axis, 0, extent - 1))
+    if x is None:
+        steps = dx if isinstance(dx, int | float) else as_operand(dx)
+    else:
+        places = as_operand(x)
+        steps = diff(places, axis=axis if len(places.shape) > 1 else 0)
+        if len(places.shape) == 1:
+            steps = _on_axis(steps, axis, len(samples.shape))
+    return sum(divide(multiply(pairs, steps), 2.0), axis=axis)
+
+
+# ---- interpolation and polynomials -------------------------------------------------------------------------------
+
+
+def interp(
+    x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
+) -> Any:
+    """The piecewise linear function through the points (xp, fp) at x. Differentiable in x, fp and xp.
+
+    Args:
+        xp: ascending, or with a period in any order.
+        left, right: the values beyond the ends, by default those at the ends.
+        period: of the function, which has no ends then.
+
+    Raises:
+        ShapeError: xp and fp are no vectors of one extent, or have no elements.
+        DTypeError: complex x or xp.
+        InvalidConfigError: a period of zero.
+
+    >>> interp([0.5, 3.0], [0.0, 1.0, 2.0], [0.0, 10.0, 30.0])
+    array([ 5., 30.])
+    """
+    x, places, values = _in_inexact(x), _in_inexact(xp), _in_inexact(fp)
+    if len(places.shape) != 1 or tuple(places.shape) != tuple(values.shape) or places.shape[0] == 0:
+        raise ShapeError(f"interp: xp {spec_of(places)} and fp {spec_of(values)} are not points")
+    dtype = result_type(x, places, DType.F64)
+    if dtype.is_complex:
+        raise DTypeError("interp: x and xp are real numbers")
+    x, places = convert(x, dtype), convert(places, dtype)
+    values = convert(values, DType.C64 if spec_of(values).dtype.is_complex else DType.F64)
+    if period is not None:
+        x, places, values = _unrolled(x, places, values, period)
+        left = right = None
+    count = places.shape[0]
+    if count == 1:
+        inside = broadcast_to(take(values, 0, axis=0), x.shape)
+    else:
+        above = searchsorted(places, x, "right")
+        above = where(less(above, 1), 1, where(greater(above, count - 1), count - 1, above))
+        x0, x1 = take(places, above - 1, axis=0), take(places, above, axis=0)
+        y0, y1 = take(values, above - 1, axis=0), take(values, above, axis=0)
+        inside = add(y0, multiply(divide(subtract(y1, y0), subtract(x1, x0)), subtract(x, x0)))
+    low = take(values, 0, axis=0) if left is None else left
+    high = take(values, count - 1, axis=0) if right is None else right
+    result = where(less(x, take(places, 0, axis=0)), low, inside)
+    result = where(greater(x, take(places, count - 1, axis=0)), high, result)
+    return where(isnan(x), x, result)
+
+
+def _unrolled(x: Any, places: Any, values: Any, period: Any) -> tuple[Any, Any, Any]:
+    """A period of the function in order, with a point of its neighbours at either end."""
+    if isinstance(period, int | float) and period == 0:
+        raise InvalidConfigError("interp: a period is not zero")
+    size = abs(period)
+    x, places = remainder(x, size), remainder(places, size)
+    order = argsort(places)
+    places, values = take(places, order, axis=0), take(values, order, axis=0)
+    count = places.shape[0]
+    first, last = slice_axis(places, 0, 0, 1), slice_axis(places, 0, count - 1, count)
+    places = concat([subtract(last, size), places, add(first, size)])
+    ends = slice_axis(values, 0, count - 1, count), slice_axis(values, 0, 0, 1)
+    return x, places, concat([ends[0], values, ends[1]])
+
+
+def polyval(p: Any, x: Any) -> Any:
+    """The polynomial p_0 x^(n-1) + .. + p_(n-1) at x, by Horner's rule.
+
+    Raises:
+        ShapeError: p is no vector.
+        NonStaticShapeError: its extent is not known.
+
+    >>> polyval([3, 0, 1], 2)
+    array(13)
+    """
+    coefficients, x = as_operand(p), as_operand(x)
+    if len(coefficients.shape) != 1:
+        raise ShapeError(f"polyval: coefficients are a vector, got {spec_of(coefficients)}")
+    if not is_static(coefficients.shape[0]):
+        raise NonStaticShapeError(f"polyval: {spec_of(coefficients)} has no known extent")
+    result = zeros_like(x)
+    for i in range(coefficients.shape[0]):
+        result = add(multiply(result, x), take(coefficients, i, axis=0))
+    return result
+
+
+# ---- convolution -------------------------------------------------------------------------------------------------
+
+
+def convolve(a: Any, v: Any, mode: str = "full") -> Any:
+    """The sums y[k] = sum over i of a[i] v[k - i] of two vectors.
+
+    Args:
+        mode: "full" for all k where both meet, "same" for as many in the middle as the longer has elements,
+            "valid" for those where the shorter is covered.
+
+    Raises:
+        ShapeError: an operand that is no vector, or empty.
+        InvalidConfigError: another mode.
+        NonStaticShapeError: extents that are not known.
+
+    >>> convolve([1, 2, 3], [0, 1])
+    array([0, 1, 2, 3])
+    """
+    lhs, rhs = _vectors("convolve", a, v, mode)
+    if rhs.shape[0] > lhs.shape[0]:
+        lhs, rhs = rhs, lhs
+    return _slid(lhs, rhs, _before("convolve", mode, rhs.shape[0]))
+
+
+def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
+    """The sums y[k] = sum over i of a[i + k] conj(v[i]) of two vectors; modes and errors as of `convolve`.
+
+    >>> correlate([1, 2, 3], [0, 1], "full")
+    array([1, 2, 3, 0])
+    """
+    lhs, rhs = _vectors("correlate", a, v, mode)
+    if rhs.shape[0] > lhs.shape[0]:
+        return flip(conj(correlate(rhs, lhs, mode)))
+    return _slid(lhs, flip(conj(rhs)), _before("correlate", mode, rhs.shape[0]))
+
+
+def _vectors(name: str, a: Any, v: Any, mode: str) -> tuple[Any, Any]:
+    if mode not in ("full", "same", "valid"):
+        raise InvalidConfigError(f'{name}: mode is "full", "same" or "valid", got {mode!r}')
+    dtype = result_type(as_operand(a), as_operand(v))
+    lhs, rhs = convert(as_operand(a), dtype), convert(as_operand(v), dtype)
+    for x in (lhs, rhs):
+        if len(x.shape) != 1 or x.shape[0] == 0:
+            raise ShapeError(f"{name}: takes vectors with elements, got {spec_of(x)}")
+        if not is_static(x.shape[0]):
+            raise NonStaticShapeError(f"{name}: {spec_of(x)} has no known extent")
+    if dtype.is_bool:
+        raise DTypeError(f"{name}: takes numbers, got {dtype}; convert them first")
+    return lhs, rhs
+
+
+def _before(name: str, mode: str, length: int) -> tuple[int, int]:
+    """Zeros before and after the longer operand."""
+    if mode == "full":
+        return length - 1, length - 1
+    if mode == "valid":
+        return 0, 0
+    before = length // 2
+    return before, length - 1 - before
+
+
+def _slid(lhs: Any, rhs: Any, padding: tuple[int, int]) -> Any:
+    op = Convolution(
+        window_strides=(1,), padding=(padding,), lhs_dilation=(1,), rhs_dilation=(1,), window_reversal=(True,),
+        input_batch=0, input_feature=1, input_spatial=(2,), kernel_input_feature=0, kernel_output_feature=1,
+        kernel_spatial=(2,), output_batch=0, output_feature=1, output_spatial=(2,),
+    )  # fmt: skip
+    wide = apply(op, expand_dims(lhs, (0, 1)), expand_dims(rhs, (0, 1)))
+    return reshape(wide, (-1,))
+
+
+# ---- progressions ------------------------------------------------------------------------------------------------
+
+
+def logspace(
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None, axis: int = 0,
+    *, like: Any = None,
+) -> Any:  # fmt: skip
+    """Num numbers from base^start to base^stop, each the same multiple of the one before; see `linspace`.
+
+    >>> logspace(0, 2, 3)
+    array([  1.,  10., 100.])
+    """
+    points = linspace(start, stop, num, endpoint, axis=axis, like=like)
+    base = base if isinstance(base, int | float) else expand_dims(as_operand(base), axis)
+    powers = pow(base, points)
+    return powers if dtype is None else convert(powers, DType.of(dtype))
+
+
+def geomspace(
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0, *, like: Any = None
+) -> Any:  # fmt: skip
+    """Num numbers from start to stop, each the same multiple of the one before; see `linspace`.
+
+    Raises:
+        DTypeError: complex bounds.
+        InvalidConfigError: a bound of zero, where it is known.
+
+    >>> geomspace(1, 100, 3), geomspace(-1, -4, 3)
+    (array([  1.,  10., 100.]), array([-1., -2., -4.]))
+    """
+    low, high = (_in_inexact(bound) for bound in (start, stop))
+    common = result_type(low, high)
+    if common.is_complex:
+        raise DTypeError(f"geomspace: takes real bounds, got {common}")
+    for bound in (low, high):
+        if isinstance(bound, np.ndarray | np.generic) and not np.all(bound):
+            raise InvalidConfigError("geomspace: a bound is not zero")
+    ends = log10(abs(low)), log10(abs(high))
+    powers = linspace(*ends, num, endpoint, like=like)
+    signs = broadcast_to(sign(low), powers.shape[1:])
+    points = multiply(pow(10.0, powers), signs)
+    points = _with_ends(points, low, high, num, endpoint)
+    points = points if dtype is None else convert(points, DType.of(dtype))
+    return moveaxis(points, 0, axis) if axis != 0 else points
+
+
+def _with_ends(points: Any, low: Any, high: Any, num: int, endpoint: bool) -> Any:
+    """The numbers with the bounds themselves at the ends."""
+    if num < 1:
+        return points
+    shape = (1, *points.shape[1:])
+    first, last = (broadcast_to(convert(x, spec_of(points).dtype), shape) for x in (low, high))
+    if num == 1:
+        return beside(points, first)
+    if not endpoint:
+        return concat([first, slice_axis(points, 0, 1, num)])
+    return concat([first, slice_axis(points, 0, 1, num - 1), last])

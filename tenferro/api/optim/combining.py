@@ -1,0 +1,78 @@
+"""Transformations one after the other, and on a part of the parameters."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tenferro.api import tree
+from tenferro.api.optim.transformation import GradientTransformation
+from tenferro.errors import ArityError
+
+__all__ = ["chain", "masked"]
+
+
+def chain(*args: GradientTransformation) -> GradientTransformation:
+    """The transformations one after the other; the state is the tuple of theirs.
+
+    Raises:
+        ArityError: by the update, of a state of another length.
+
+    Source: optax.chain.
+    """
+
+    def init(params: Any) -> tuple[Any, ...]:
+        return tuple([transformation.init(params) for transformation in args])
+
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        if len(state) != len(args):
+            raise ArityError(
+                f"chain: {len(args)} transformations need as many states, got {len(state)}; "
+                "give what init or the last update gave"
+            )
+        states: list[Any] = []
+        for transformation, own in zip(args, state, strict=True):
+            updates, following = transformation.update(updates, own, params)
+            states.append(following)
+        return updates, tuple(states)
+
+    return GradientTransformation(init, update)
+
+
+class MaskedNode(NamedTuple):
+    """Stands where the mask is False: a tree without leaves."""
+
+
+class MaskedState(NamedTuple):
+    """The state of the inner transformation, whose trees have a `MaskedNode` where the mask is False."""
+
+    inner_state: Any
+
+
+def masked(inner: GradientTransformation, mask: Any) -> GradientTransformation:
+    """A transformation of the updates where the mask is True; the others stay.
+
+    Args:
+        mask: a tree of booleans that begins the tree of parameters, or a function that gives one for it.
+
+    Source: optax.masked.
+    """
+
+    def mask_of(params: Any) -> Any:
+        return mask(params) if callable(mask) else mask
+
+    def chosen(mask_tree: Any, params: Any) -> Any:
+        return tree.map(lambda is_on, p: p if is_on else MaskedNode(), mask_tree, params)
+
+    def init(params: Any) -> MaskedState:
+        return MaskedState(inner.init(chosen(mask_of(params), params)))
+
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        mask_tree = mask_of(updates)
+        own = None if params is None else chosen(mask_tree, params)
+        changed, following = inner.update(chosen(mask_tree, updates), state.inner_state, own)
+        merged = tree.map(
+            lambda is_on, new, old: new if is_on else old, mask_tree, changed, updates
+        )
+        return merged, MaskedState(following)
+
+    return GradientTransformation(init, update)

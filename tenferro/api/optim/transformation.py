@@ -1,0 +1,176 @@
+"""What a gradient transformation is, and what is done with its updates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tenferro.api import tree
+from tenferro.api.creation import asarray, zeros_like
+from tenferro.api.elementwise import conj, expm1, log, multiply, real, sqrt
+from tenferro.api.manipulation import astype
+from tenferro.api.reductions import sum as sum_of
+from tenferro.api.searching import where
+from tenferro.errors import InvalidConfigError
+from tenferro.exec.dispatch import spec_of
+from tenferro.types import DType
+
+__all__ = [
+    "EmptyState",
+    "GradientTransformation",
+    "abs_sq",
+    "apply_updates",
+    "bias_corrected",
+    "first_count",
+    "global_norm",
+    "identity",
+    "map_updates",
+    "next_count",
+    "second_moment",
+    "set_to_zero",
+    "stateless",
+    "update_moment",
+]
+
+
+class GradientTransformation(NamedTuple):
+    """Two pure functions.
+
+    Attributes:
+        init: of the parameters; gives the state before the first step.
+        update: of updates (at first the gradients), state and parameters; gives updates and state. The
+            parameters may be left out where nothing needs them.
+
+    Source: optax.GradientTransformation.
+    """
+
+    init: Callable[[Any], Any]
+    update: Callable[..., tuple[Any, Any]]
+
+
+class EmptyState(NamedTuple):
+    """The state of what has none."""
+
+
+def stateless(function: Callable[[Any], Any]) -> GradientTransformation:
+    """Updates as a function of updates alone."""
+
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        return function(updates), state
+
+    return GradientTransformation(lambda params: EmptyState(), update)
+
+
+def identity() -> GradientTransformation:
+    """The updates as they are."""
+    return stateless(lambda updates: updates)
+
+
+def set_to_zero() -> GradientTransformation:
+    """Zeros, for parameters that stay as they are."""
+    return stateless(lambda updates: tree.map(zeros_like, updates))
+
+
+def apply_updates(params: Any, updates: Any) -> Any:
+    """The parameters with the updates added, in the dtypes of the parameters.
+
+    Where there is no parameter (None), there is none afterwards.
+
+    Raises:
+        ArityError: trees of different structures.
+
+    >>> import numpy as np
+    >>> apply_updates({"w": np.float32(1.0)}, {"w": np.float64(0.5)})["w"].dtype
+    dtype('float32')
+
+    Source: optax.apply_updates.
+    """
+
+    def moved(param: Any, update: Any) -> Any:
+        array = asarray(param)
+        return astype(asarray(array + update), spec_of(array).dtype, copy=False)
+
+    return map_updates(moved, params, updates)
+
+
+def map_updates(function: Callable[..., Any], updates: Any, *rest: Any) -> Any:
+    """`tree.map`, where a None among the updates stays one, whatever stands there in the other trees."""
+
+    def of_leaf(update: Any, *others: Any) -> Any:
+        return None if update is None else function(update, *others)
+
+    return tree.map(of_leaf, updates, *rest, is_leaf=lambda node: node is None)
+
+
+def abs_sq(x: Any) -> Any:
+    """|x|^2, which is real."""
+    return real(multiply(conj(x), x)) if spec_of(asarray(x)).dtype.is_complex else multiply(x, x)
+
+
+def global_norm(updates: Any) -> Any:
+    """The norm of all elements of a tree together; 0 for a tree without leaves.
+
+    >>> import numpy as np
+    >>> global_norm({"a": np.array([3.0]), "b": np.array([[4.0]])})
+    array(5.)
+
+    Source: optax.global_norm.
+    """
+    squares = tree.map(lambda leaf: sum_of(abs_sq(asarray(leaf))), updates)
+    return sqrt(asarray(tree.reduce(lambda total, square: total + square, squares, 0.0)))
+
+
+# ---- moments ---------------------------------------------------------------------------------
+
+
+def update_moment(updates: Any, moments: Any, decay: Any) -> Any:
+    """The running means of the updates."""
+    return map_updates(lambda g, t: (1 - decay) * g + decay * t, updates, moments)
+
+
+def second_moment(updates: Any, moments: Any, decay: Any) -> Any:
+    """The running means of the squares of the updates."""
+    return map_updates(lambda g, t: (1 - decay) * abs_sq(g) + decay * t, updates, moments)
+
+
+def bias_corrected(moments: Any, decay: Any, count: Any) -> Any:
+    """The running means divided by 1 - decay^count, what the weights of their terms add up to.
+
+    By expm1, because 1 - 0.999 in float32 has only four digits.
+    """
+    rate = _logarithm(decay)
+
+    def corrected(moment: Any) -> Any:
+        dtype = spec_of(asarray(moment)).dtype
+        wide = np.float64 if dtype in (DType.F64, DType.C64) else np.float32
+        weight = -expm1(rate * astype(asarray(count), wide))
+        return moment / astype(asarray(weight), dtype)
+
+    return tree.map(corrected, moments)
+
+
+def _logarithm(decay: Any) -> Any:
+    if not isinstance(decay, int | float):
+        return log(decay)
+    if not 0 <= decay < 1:
+        raise InvalidConfigError(f"the decay of a running mean lies in [0, 1), got {decay}")
+    return math.log(decay) if decay else -math.inf
+
+
+# ---- counts ----------------------------------------------------------------------------------
+
+
+def first_count() -> Any:
+    """No step was made."""
+    return np.zeros((), np.int32)
+
+
+def next_count(count: Any) -> Any:
+    """One step more, up to the largest number of its dtype."""
+    array = asarray(count)
+    dtype = spec_of(array).dtype.dtype
+    most = np.asarray(np.iinfo(dtype).max, dtype)
+    return where(array < most, array + np.ones((), dtype), most)

@@ -1,0 +1,458 @@
+"""Transformations of gradients, each with optax's name, signature and numbers."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tenferro.api import elementwise, tree
+from tenferro.api.creation import asarray, full_like, zeros_like
+from tenferro.api.elementwise import sign, sqrt, tanh
+from tenferro.api.manipulation import astype
+from tenferro.api.optim.combining import masked
+from tenferro.api.optim.schedules import Schedule
+from tenferro.api.optim.transformation import (
+    EmptyState,
+    GradientTransformation,
+    abs_sq,
+    bias_corrected,
+    first_count,
+    global_norm,
+    identity,
+    map_updates,
+    next_count,
+    second_moment,
+    stateless,
+    update_moment,
+)
+from tenferro.api.searching import where
+from tenferro.errors import InvalidConfigError
+from tenferro.exec.dispatch import spec_of
+from tenferro.types import DType
+
+__all__ = [
+    "add_decayed_weights",
+    "clip",
+    "clip_by_global_norm",
+    "scale",
+    "scale_by_adam",
+    "scale_by_learning_rate",
+    "scale_by_lion",
+    "scale_by_rms",
+    "scale_by_rss",
+    "scale_by_schedule",
+    "scale_by_stddev",
+    "trace",
+]
+
+LION_MODES = ("hard", "smooth", "refined")
+
+
+def _zeros(params: Any, dtype: Any = None) -> Any:
+    return tree.map(lambda p: zeros_like(asarray(p), dtype=dtype), params)
+
+
+def _filled(params: Any, value: Any) -> Any:
+    return tree.map(lambda p: full_like(asarray(p), value), params)
+
+
+def _cast(moments: Any, dtype: DType | None) -> Any:
+    if dtype is None:
+        return moments
+    return tree.map(lambda m: astype(asarray(m), dtype, copy=False), moments)
+
+
+def _cast_like(moments: Any, like: Any) -> Any:
+    def cast(moment: Any, other: Any) -> Any:
+        return astype(asarray(moment), spec_of(asarray(other)).dtype, copy=False)
+
+    return tree.map(cast, moments, like)
+
+
+def _dtype(given: Any) -> DType | None:
+    return None if given is None else DType.of(given)
+
+
+# ---- scaling ---------------------------------------------------------------------------------
+
+
+def scale(step_size: Any) -> GradientTransformation:
+    """The updates times a number.
+
+    Source: optax.scale.
+    """
+    return stateless(lambda updates: tree.map(lambda g: step_size * g, updates))
+
+
+class ScaleByScheduleState(NamedTuple):
+    """How many steps were made."""
+
+    count: Any
+
+
+def scale_by_schedule(step_size_fn: Schedule) -> GradientTransformation:
+    """The updates times what a schedule gives for the number of steps made before, in their dtypes.
+
+    Source: optax.scale_by_schedule.
+    """
+
+    def init(params: Any) -> ScaleByScheduleState:
+        return ScaleByScheduleState(first_count())
+
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        step_size = asarray(step_size_fn(state.count))
+        scaled = tree.map(
+            lambda g: astype(step_size, spec_of(asarray(g)).dtype, copy=False) * g, updates
+        )
+        return scaled, ScaleByScheduleState(next_count(state.count))
+
+    return GradientTransformation(init, update)
+
+
+def scale_by_learning_rate(
+    learning_rate: Any = None, *, flip_sign: bool = True
+) -> GradientTransformation:
+    """The updates times a learning rate or a schedule of them, and -1.
+
+    Source: optax.scale_by_learning_rate.
+    """
+    if learning_rate is None:
+        return identity()
+    factor = -1 if flip_sign else 1
+    if callable(learning_rate):
+        schedule: Any = learning_rate
+        return scale_by_schedule(lambda count: factor * schedule(count))
+    return scale(factor * learning_rate)
+
+
+# ---- running means ---------------------------------------------------------------------------
+
+
+class TraceState(NamedTuple):
+    """The sum of updates, older ones decayed."""
+
+    trace: Any
+
+
+def trace(
+    decay: Any, nesterov: bool = False, accumulator_dtype: Any = None
+) -> GradientTransformation:
+    """Momentum: the sum of all updates, each decayed once a step.
+
+    Args:
+        nesterov: look one step ahead.
+        accumulator_dtype: of the sum, by default that of the parameter.
+
+    Source: optax.trace.
+    """
+    dtype = _dtype(accumulator_dtype)
+
+    def init(params: Any) -> TraceState:
+        return TraceState(_zeros(params, dtype))
+
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        total = map_updates(lambda g, t: g + decay * t, updates, state.trace)
+        ahead = map_updates(lambda g, t: g + decay * t, updates, total) if nesterov else total
+        return ahead, TraceState(_cast(total, dtype))
+
+    return GradientTransformation(init, update)
+
+
+class ScaleByAdamState(NamedTuple):
+    """The number of steps, and the running means of updates and of their squares."""
+
+    count: Any
+    mu: Any
+    nu: Any
+
+
+def scale_by_adam(
+    b1: Any = 0.9,
+    b2: Any = 0.999,
+    eps: Any = 1e-8,
+    eps_root: Any = 0.0,
+    mu_dtype: Any = None,
+    *,
+    nesterov: bool = False,
+) -> GradientTransformation:
+    """Updates mu / (sqrt(nu + eps_root) + eps), of running means without bias.
+
+    Args:
+        mu_dtype: of the mean of the updates, by default that of the parameter.
+
+    Source: optax.scale_by_adam; Kingma and Ba 2015, Dozat 2016.
+    """
+    dtype = _dtype(mu_dtype)
+
+    def init(params: Any) -> ScaleByAdamState:
+        return ScaleByAdamState(first_count(), _zeros(params, dtype), _zeros(params))
+
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        mu = update_moment(updates, state.mu, b1)
+        nu = second_moment(updates, state.nu, b2)
+        count = next_count(state.count)
+        mu_hat = bias_corrected(mu, b1, next_count(count) if nesterov else count)
+        if nesterov:
+            g_hat = bias_corrected(updates, b1, count)
+            mu_hat = tree.map(lambda m, g: b1 * m + (1 - b1) * g, mu_hat, g_hat)
+        nu_hat = bias_corrected(nu, b2, count)
+        scaled = map_updates(lambda m, v: m / (sqrt(v + eps_root) + eps), mu_hat, nu_hat)
+        return scaled, ScaleByAdamState(count, _cast(mu, dtype), _cast_like(nu, state.nu))
+
+    return GradientTransformation(init, update)
+
+
+class ScaleByLionState(NamedTuple):
+    """The number of steps, and the running mean of the updates."""
+
+    count: Any
+    mu: Any
+
+
+def scale_by_lion(
+    b1: Any = 0.9,
+    b2: Any = 0.99,
+    mu_dtype: Any = None,
+    *,
+    mode: str = "hard",
+    smooth_beta: float = 1.0,
+) -> GradientTransformation:
+    """The signs of running means.
+
+    Args:
+        mode: "hard" for signs, "smooth" for tanh(smooth_beta x), "refined" for x where |x| < 1.
+
+    Raises:
+        InvalidConfigError: another mode.
+
+    Source: optax.scale_by_lion; Chen et al. 2023.
+    """
+    if mode not in LION_MODES:
+        raise InvalidConfigError(f"scale_by_lion: mode is one of {LION_MODES}, got {mode!r}")
+    dtype = _dtype(mu_dtype)
+
+    def direction(g: Any, m: Any) -> Any:
+        x = (1.0 - b1) * g + b1 * m
+        if mode == "hard":
+            return sign(x)
+        if mode == "smooth":
+            return tanh(smooth_beta * x)
+        return where(elementwise.abs(x) < 1.0, x, sign(x))
+
+    def init(params: Any) -> ScaleByLionState:
+        return ScaleByLionState(first_count(), _zeros(params, dtype))
+
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        directions = tree.map(direction, updates, state.mu)
+        mu = _cast(update_moment(updates, state.mu, b2), dtype)
+        return directions, ScaleByLionState(next_count(state.count), mu)
+
+    return GradientTransformation(init, update)
+
+
+class ScaleByRssState(NamedTuple):
+    """The sum of the squares of all updates."""
+
+    sum_of_squares: Any
+
+
+def scale_by_rss(initial_accumulator_value: Any = 0.1, eps: Any = 1e-7) -> GradientTransformation:
+    """The updates by the root of the sum of all squares so far.
+
+    Source: optax.scale_by_rss; Duchi et al. 2011.
+    """
+
+    def init(params: Any) -> ScaleByRssState:
+        return ScaleByRssState(_filled(params, initial_accumulator_value))
+
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        total = tree.map(lambda g, t: abs_sq(g) + t, updates, state.sum_of_squares)
+        scaled = tree.map(
+            lambda g, t: where(elementwise.real(t) > 0, 1 / sqrt(t + eps), 0.0) * g, updates, total
+        )
+        return scaled, ScaleByRssState(total)
+
+    return GradientTransformation(init, update)
+
+
+class ScaleByRmsState(NamedTuple):
+    """The running mean of squares."""
+
+    nu: Any
+
+
+class ScaleByRmsWithCountState(NamedTuple):
+    """The number of steps, and the running mean of squares."""
+
+    count: Any
+    nu: Any
+
+
+def scale_by_rms(
+    decay: Any = 0.9,
+    eps: Any = 1e-8,
+    initial_scale: Any = 0.0,
+    eps_in_sqrt: bool = True,
+    bias_correction: bool = False,
+) -> GradientTransformation:
+    """The updates by the root of the running mean of their squares.
+
+    Args:
+        initial_scale: the mean before the first step.
+        eps_in_sqrt: add eps before the root instead of after it.
+
+    Source: optax.scale_by_rms; Hinton 2012.
+    """
+
+    def init(params: Any) -> Any:
+        nu = _filled(params, initial_scale)
+        return (
+            ScaleByRmsWithCountState(first_count(), nu) if bias_correction else ScaleByRmsState(nu)
+        )
+
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        nu = second_moment(updates, state.nu, decay)
+        nu_hat, following = nu, ScaleByRmsState(nu)
+        if bias_correction:
+            count = next_count(state.count)
+            nu_hat = bias_corrected(nu, decay, count)
+            following = ScaleByRmsWithCountState(count, nu)
+        scaled = tree.map(lambda g, n: _by_root(n, eps, eps_in_sqrt) * g, updates, nu_hat)
+        return scaled, following
+
+    return GradientTransformation(init, update)
+
+
+def _by_root(variance: Any, eps: Any, eps_in_sqrt: bool) -> Any:
+    return 1 / sqrt(variance + eps) if eps_in_sqrt else 1 / (sqrt(variance) + eps)
+
+
+class ScaleByRStdDevState(NamedTuple):
+    """The running means of updates and of their squares."""
+
+    mu: Any
+    nu: Any
+
+
+class ScaleByRStdDevWithCountState(NamedTuple):
+    """The number of steps, and the running means of updates and of their squares."""
+
+    count: Any
+    mu: Any
+    nu: Any
+
+
+def scale_by_stddev(
+    decay: Any = 0.9,
+    eps: Any = 1e-8,
+    initial_scale: Any = 0.0,
+    eps_in_sqrt: bool = True,
+    bias_correction: bool = False,
+) -> GradientTransformation:
+    """The updates by their running standard deviation; arguments as `scale_by_rms`.
+
+    Source: optax.scale_by_stddev; Graves 2013.
+    """
+
+    def init(params: Any) -> Any:
+        mu, nu = _zeros(params), _filled(params, initial_scale)
+        if bias_correction:
+            return ScaleByRStdDevWithCountState(first_count(), mu, nu)
+        return ScaleByRStdDevState(mu, nu)
+
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        mu = update_moment(updates, state.mu, decay)
+        nu = second_moment(updates, state.nu, decay)
+        mu_hat, nu_hat, following = mu, nu, ScaleByRStdDevState(mu, nu)
+        if bias_correction:
+            count = next_count(state.count)
+            mu_hat, nu_hat = bias_corrected(mu, decay, count), bias_corrected(nu, decay, count)
+            following = ScaleByRStdDevWithCountState(count, mu, nu)
+        scaled = tree.map(
+            lambda g, m, n: _by_root(n - abs_sq(m), eps, eps_in_sqrt) * g, updates, mu_hat, nu_hat
+        )
+        return scaled, following
+
+    return GradientTransformation(init, update)
+
+
+# ---- clipping --------------------------------------------------------------------------------
+
+
+def clip(max_delta: Any) -> GradientTransformation:
+    """Each element at most `max_delta` in size.
+
+    Raises:
+        DTypeError: by the update, of complex gradients, which have no order; use clip_by_global_norm.
+
+    Source: optax.clip.
+    """
+    return stateless(
+        lambda updates: tree.map(lambda g: elementwise.clip(g, -max_delta, max_delta), updates)
+    )
+
+
+def clip_by_global_norm(max_norm: Any) -> GradientTransformation:
+    """All updates scaled down together where their norm is above `max_norm`.
+
+    Source: optax.clip_by_global_norm; Pascanu et al. 2012.
+    """
+
+    def clipped(updates: Any) -> Any:
+        norm = global_norm(updates)
+
+        def clipped_leaf(g: Any) -> Any:
+            own = astype(norm, spec_of(asarray(g)).dtype, copy=False)
+            return where(norm < max_norm, g, g / own * max_norm)
+
+        return tree.map(clipped_leaf, updates)
+
+    return stateless(clipped)
+
+
+# ---- weights ---------------------------------------------------------------------------------
+
+
+class WeightDecaySchedule(NamedTuple):
+    """How many steps were made."""
+
+    count: Any
+
+
+def add_decayed_weights(weight_decay: Any = 0.0, mask: Any = None) -> GradientTransformation:
+    """The updates and the parameters times `weight_decay`.
+
+    Args:
+        weight_decay: a number, or a schedule of them.
+        mask: a tree of booleans, or a function that gives one for the parameters: where to do so.
+
+    Raises:
+        InvalidConfigError: by the update, called without the parameters.
+
+    Source: optax.add_decayed_weights.
+    """
+
+    def init(params: Any) -> Any:
+        return WeightDecaySchedule(first_count()) if callable(weight_decay) else EmptyState()
+
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        if params is None:
+            raise InvalidConfigError(
+                "add_decayed_weights: needs the parameters; call update(updates, state, params)"
+            )
+        if isinstance(weight_decay, int | float) and weight_decay == 0:
+            return updates, state
+        rate, following = weight_decay, state
+        if callable(weight_decay):
+            rate = weight_decay(state.count)
+            following = WeightDecaySchedule(next_count(state.count))
+        return map_updates(lambda g, p: g + _in_dtype_of(p, rate) * p, updates, params), following
+
+    transformation = GradientTransformation(init, update)
+    return transformation if mask is None else masked(transformation, mask)
+
+
+def _in_dtype_of(param: Any, rate: Any) -> Any:
+    """A Python number as it is; what a schedule gives, in the dtype of the parameter."""
+    if isinstance(rate, int | float):
+        return rate
+    return astype(asarray(rate), spec_of(asarray(param)).dtype, copy=False)

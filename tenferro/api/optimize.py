@@ -1,0 +1,304 @@
+"""`tenferro.optimize`: SciPy's minimisers on trees, with derivatives by program.
+
+Parameters are a tree of floating-point or complex arrays, of any shapes and dtypes; a complex one counts as
+its real and its imaginary part. SciPy sees them as one float64 vector, in the order of `tree.ravel`, with
+the real parts of a complex leaf before its imaginary parts. Functions are traced once; they run with the
+dtypes that the tree has.
+
+Source: scipy.optimize.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tenferro.api import tree
+from tenferro.api.autodiff import hessian, hvp, jacfwd, jacrev, value_and_grad
+from tenferro.api.creation import asarray
+from tenferro.api.jit import jit
+from tenferro.api.manipulation import astype
+from tenferro.errors import ArityError, DTypeError, InvalidConfigError, ShapeError
+from tenferro.exec.dispatch import spec_of
+from tenferro.types import DType, difference, leaf_paths, prefix_leaves
+
+__all__ = ["least_squares", "minimize"]
+
+WITHOUT_DERIVATIVES = ("nelder-mead", "powell", "cobyla", "cobyqa")
+BY_GRADIENT = ("bfgs", "cg", "l-bfgs-b", "slsqp", "tnc")
+BY_PRODUCT = ("newton-cg", "trust-constr", "trust-krylov", "trust-ncg")
+BY_HESSIAN = ("dogleg", "trust-exact")
+METHODS = (*WITHOUT_DERIVATIVES, *BY_GRADIENT, *BY_PRODUCT, *BY_HESSIAN)
+IMAGINARY_UNIT = np.asarray(1j, np.complex64)
+
+
+def minimize(
+    fun: Callable[..., Any],
+    x0: Any,
+    args: Sequence[Any] = (),
+    method: str | None = None,
+    *,
+    bounds: tuple[Any, Any] | None = None,
+    tol: float | None = None,
+    callback: Callable[..., Any] | None = None,
+    options: Mapping[str, Any] | None = None,
+    executor: Any = None,
+) -> Any:
+    """The tree at which a function is smallest, as far as SciPy's methods find it.
+
+    The method gets what it uses of the derivatives: value and gradient from one program, products with the
+    Hessian for Newton-CG, trust-ncg, trust-krylov and trust-constr, the Hessian for dogleg and trust-exact.
+
+    Args:
+        fun: of such a tree, and of `args`; gives a real scalar.
+        x0: where to begin.
+        args: further arguments: trees of arrays, which are not changed.
+        method: SciPy's name for it; BFGS by default, L-BFGS-B with bounds.
+        bounds: two trees (lower, upper) that begin the tree of parameters: each entry an array that
+            broadcasts to its parameter, a number, or None for no bound. Not for complex parameters.
+        callback: called with the parameters after each step; or, where its only parameter is called
+            `intermediate_result`, with a result so far, as in SciPy.
+        executor: who runs the programs, such as an `XlaExecutor`; natively by default.
+
+    Returns:
+        SciPy's `OptimizeResult`, whose `x` is a tree like x0; vectors and matrices beside it (`jac`,
+        `hess_inv`) are in the order of SciPy's vector.
+
+    Raises:
+        DTypeError: integers or booleans among the parameters.
+        InvalidConfigError: a method that SciPy does not have, bounds for complex parameters.
+        ArityError, ShapeError: bounds of another structure, or that do not broadcast.
+
+    >>> def rosenbrock(p):
+    ...     return (1 - p["x"]) ** 2 + 100 * (p["y"] - p["x"] ** 2) ** 2
+    >>> result = minimize(rosenbrock, {"x": -1.2, "y": 1.0})
+    >>> {name: round(float(value), 4) for name, value in result.x.items()}
+    {'x': 1.0, 'y': 1.0}
+
+    Source: scipy.optimize.minimize.
+    """
+    from scipy import optimize  # because it takes long to import
+
+    name = _method("minimize", method, bounds)
+    start = _Parameters("minimize", x0)
+
+    def of_vector(vector: Any, *given: Any) -> Any:
+        return fun(start.tree(vector), *given)
+
+    value = jit(of_vector, executor=executor)
+    slope = jit(value_and_grad(of_vector), executor=executor)
+    product = jit(
+        lambda vector, direction, *given: hvp(
+            lambda x: of_vector(x, *given), (vector,), (direction,)
+        ),
+        executor=executor,
+    )
+    curvature = jit(hessian(of_vector), executor=executor)
+    derivatives: dict[str, Any] = {}
+    if name not in WITHOUT_DERIVATIVES:
+        derivatives["jac"] = True
+    if name in BY_PRODUCT:
+        # SciPy tries the product with a vector of int8 to learn its dtype.
+        derivatives["hessp"] = lambda x, p, *given: np.asarray(
+            product(x, np.asarray(p, np.float64), *given)
+        )
+    if name in BY_HESSIAN:
+        derivatives["hess"] = lambda x, *given: np.asarray(curvature(x, *given))
+
+    def value_and_slope(x: Any, *given: Any) -> Any:
+        result, gradient = slope(x, *given)
+        return float(result), np.asarray(gradient, np.float64)
+
+    result = optimize.minimize(
+        value_and_slope if derivatives else lambda x, *given: float(value(x, *given)),
+        start.vector,
+        args=tuple(args),
+        method=name,
+        bounds=None if bounds is None else optimize.Bounds(*start.bounds(bounds)),
+        tol=tol,
+        callback=None if callback is None else _callback(callback, start),
+        options=None if options is None else dict(options),
+        **derivatives,
+    )
+    return start.restored(result)
+
+
+def least_squares(
+    fun: Callable[..., Any],
+    x0: Any,
+    args: Sequence[Any] = (),
+    *,
+    bounds: tuple[Any, Any] | None = None,
+    executor: Any = None,
+    **options: Any,
+) -> Any:
+    """The tree at which the sum of the squares of some residuals is smallest.
+
+    The Jacobian is a program of its own: forward where there are at least as many residuals as
+    parameters, backward otherwise.
+
+    Args:
+        fun: of such a tree, and of `args`; gives a tree of real arrays, the residuals.
+        x0: where to begin.
+        args: further arguments: trees of arrays, which are not changed.
+        bounds: as in `minimize`.
+        executor: who runs the programs; natively by default.
+        options: SciPy's: `method`, `loss`, `ftol`, `xtol`, `gtol`, `x_scale`, `f_scale`, `max_nfev` ...
+
+    Returns:
+        SciPy's `OptimizeResult`, whose `x` is a tree like x0; `fun` is the vector of residuals, `jac` their
+        Jacobian in the order of SciPy's vector.
+
+    Raises:
+        DTypeError: integers or booleans among the parameters, complex residuals.
+        InvalidConfigError: options that this function sets itself, bounds for complex parameters.
+        ArityError, ShapeError: bounds of another structure, or that do not broadcast.
+
+    >>> t = np.array([0.0, 1.0, 2.0, 3.0])
+    >>> line = lambda p, t, y: p["slope"] * t + p["offset"] - y
+    >>> fit = least_squares(line, {"slope": 0.0, "offset": 0.0}, args=(t, 2 * t + 1))
+    >>> {name: round(float(value), 6) for name, value in fit.x.items()}
+    {'slope': 2.0, 'offset': 1.0}
+
+    Source: scipy.optimize.least_squares.
+    """
+    from scipy import optimize  # because it takes long to import
+
+    own = {"jac", "diff_step", "jac_sparsity", "kwargs"} & options.keys()
+    if own:
+        raise InvalidConfigError(
+            f"least_squares: the Jacobian is computed, so that {sorted(own)} cannot be given"
+        )
+    start = _Parameters("least_squares", x0)
+
+    def residuals(vector: Any, *given: Any) -> Any:
+        flat, _ = tree.ravel(fun(start.tree(vector), *given))
+        if not spec_of(flat).dtype.is_float:
+            raise DTypeError(
+                f"least_squares: the residuals must be real and floating-point, got {spec_of(flat)}; "
+                "give real and imaginary parts as a pair"
+            )
+        return astype(flat, np.float64, copy=False)
+
+    program = jit(residuals, executor=executor)
+    count = len(program(start.vector, *args))
+    by_columns = count >= len(start.vector)
+    jacobian = jit(jacfwd(residuals) if by_columns else jacrev(residuals), executor=executor)
+    if bounds is not None:
+        options["bounds"] = start.bounds(bounds)
+    solve: Any = optimize.least_squares  # because its stub takes jac for a name only
+    result = solve(
+        lambda x, *given: np.asarray(program(x, *given)),
+        start.vector,
+        jac=lambda x, *given: np.asarray(jacobian(x, *given)),
+        args=tuple(args),
+        **options,
+    )
+    return start.restored(result)
+
+
+class _Parameters:
+    """A tree of parameters as one real vector, and back.
+
+    Raises:
+        DTypeError: a leaf that is no floating-point or complex array, by its path.
+    """
+
+    def __init__(self, name: str, x0: Any) -> None:
+        self.name = name
+        leaves, self.treedef = tree.flatten(x0)
+        arrays = [np.asarray(asarray(leaf)) for leaf in leaves]
+        self.specs = [spec_of(array) for array in arrays]
+        for path, spec in zip(leaf_paths(x0), self.specs, strict=True):
+            if not spec.dtype.is_inexact:
+                raise DTypeError(
+                    f"{name}: x0{path} is {spec}, which has no derivative; give a floating-point array"
+                )
+        if not arrays:
+            raise ArityError(f"{name}: x0 has no parameters")
+        parts = [_parts(array) for array in arrays]
+        vector, self.unravel = tree.ravel(parts)
+        self.dtype = vector.dtype
+        self.vector = np.array(vector, np.float64)
+
+    def tree(self, vector: Any) -> Any:
+        """The parameters, of a vector in float64."""
+        parts = self.unravel(astype(vector, self.dtype, copy=False))
+        whole = [_whole(part, spec.dtype) for part, spec in zip(parts, self.specs, strict=True)]
+        return tree.unflatten(self.treedef, whole)
+
+    def restored(self, result: Any) -> Any:
+        """SciPy's result with the parameters as a tree."""
+        result.x = tree.map(np.asarray, self.tree(result.x))
+        return result
+
+    def bounds(self, bounds: Any) -> tuple[Any, Any]:
+        """The lower and the upper bound of each element."""
+        if not isinstance(bounds, tuple | list) or len(bounds) != 2:
+            raise InvalidConfigError(
+                f"{self.name}: bounds are two trees (lower, upper), got {bounds!r:.60}"
+            )
+        if any(spec.dtype.is_complex for spec in self.specs):
+            raise InvalidConfigError(
+                f"{self.name}: complex parameters have no bounds; give real and imaginary parts as two"
+            )
+        return self._bound(bounds[0], -np.inf, "lower"), self._bound(bounds[1], np.inf, "upper")
+
+    def _bound(self, given: Any, nothing: float, which: str) -> Any:
+        full = tree.unflatten(self.treedef, range(len(self.specs)))
+        try:
+            entries = prefix_leaves(given, full)
+        except ValueError:
+            parting = difference(tree.structure(given), self.treedef, (which, "x0"), is_prefix=True)
+            raise ArityError(f"{self.name}: bounds: {parting}") from None
+        result: list[Any] = []
+        for entry, spec in zip(entries, self.specs, strict=True):
+            array = np.asarray(nothing if entry is None else entry, np.float64)
+            try:
+                result.append(np.broadcast_to(array, spec.shape).ravel())
+            except ValueError:
+                raise ShapeError(
+                    f"{self.name}: the {which} bound of shape {array.shape} does not broadcast to {spec}"
+                ) from None
+        return np.concatenate(result)
+
+
+def _parts(array: Any) -> Any:
+    return (array.real, array.imag) if array.dtype.kind == "c" else array
+
+
+def _whole(part: Any, dtype: DType) -> Any:
+    """A parameter from its parts."""
+    if not dtype.is_complex:
+        return part
+    real, imaginary = part
+    return astype(real + IMAGINARY_UNIT * imaginary, dtype, copy=False)
+
+
+def _method(caller: str, method: Any, bounds: Any) -> str:
+    """SciPy's name in lower case.
+
+    Raises:
+        InvalidConfigError: it has none such.
+    """
+    if method is None:
+        return "bfgs" if bounds is None else "l-bfgs-b"
+    name = method.lower() if isinstance(method, str) else repr(method)
+    if name not in METHODS:
+        raise InvalidConfigError(f"{caller}: method is one of {', '.join(METHODS)}, got {method!r}")
+    return name
+
+
+def _callback(callback: Callable[..., Any], start: _Parameters) -> Callable[..., Any]:
+    """The user's function of trees as one of vectors."""
+    if {*inspect.signature(callback).parameters} == {"intermediate_result"}:
+
+        def with_result(*, intermediate_result: Any) -> Any:
+            return callback(intermediate_result=start.restored(intermediate_result))
+
+        # SciPy asks for the name of the parameter.
+        return lambda intermediate_result: with_result(intermediate_result=intermediate_result)
+    return lambda x, *state: callback(start.tree(np.asarray(x)))

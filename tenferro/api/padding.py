@@ -1,0 +1,218 @@
+"""`pad`: elements around a tensor, by NumPy's modes.
+
+Modes that repeat elements are reads of places along one axis after another, so that their derivatives add
+up what was read more than once.
+
+Source: NumPy 2.4, reference, numpy.pad.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tenferro.api import reductions
+from tenferro.api.axes import normalize_axis
+from tenferro.api.creation import linspace
+from tenferro.api.elementwise import floor
+from tenferro.api.elementwise import round as nearest
+from tenferro.api.indexing import take
+from tenferro.api.manipulation import concat, slice_axis
+from tenferro.api.promotion import broadcast_to, convert
+from tenferro.dims import is_static
+from tenferro.errors import InvalidConfigError, NonStaticShapeError, ShapeError, UnsupportedError
+from tenferro.exec.dispatch import apply, as_operand, spec_of
+from tenferro.ops.structural import Pad
+
+__all__ = ["pad"]
+
+_OPTIONS: Mapping[str, str | None] = {
+    "constant": "constant_values", "empty": None, "edge": None, "reflect": "reflect_type",
+    "symmetric": "reflect_type", "wrap": None, "linear_ramp": "end_values", "maximum": "stat_length",
+    "mean": "stat_length", "median": "stat_length", "minimum": "stat_length",
+}  # fmt: skip
+"""The modes, and the option that each takes."""
+
+
+def pad(array: Any, pad_width: Any, mode: str = "constant", **options: Any) -> Any:
+    """Array with `pad_width` elements added before and after each axis, one axis after another.
+
+    Args:
+        pad_width: one width, a pair before and after, such a pair for each axis, or a dict from axes to these.
+        mode: what is added. "constant": `constant_values`, 0 by default; "edge": the outermost element;
+            "reflect" and "symmetric": the elements mirrored, without and with the outermost one; "wrap": those of
+            the other end; "linear_ramp": a line from the outermost element to `end_values`, 0 by default;
+            "maximum", "mean", "median", "minimum": those of the `stat_length` outermost elements, all by
+            default; "empty": zeros.
+        options: the one of the mode; widths and values for each axis and side are written as `pad_width`.
+
+    Raises:
+        InvalidConfigError: another mode, or an option that it does not take.
+        ShapeError: widths that do not fit the axes, or elements wanted of an empty axis.
+        NonStaticShapeError: a mode other than "constant" along an axis of an extent that is not known.
+
+    >>> pad([1, 2], 1), pad([1, 2, 3], (2, 0), "reflect"), pad([1.0, 2.0], (0, 2), "linear_ramp")
+    (array([0, 1, 2, 0]), array([3, 2, 1, 2, 3]), array([1., 2., 1., 0.]))
+    """
+    if mode not in _OPTIONS:
+        known = ", ".join(f'"{name}"' for name in _OPTIONS)
+        raise InvalidConfigError(f"pad: mode is one of {known}, got {mode!r}")
+    for option in options:
+        if option != _OPTIONS[mode]:
+            raise InvalidConfigError(f'pad: mode "{mode}" takes no {option}=')
+    x = as_operand(array)
+    rank = len(x.shape)
+    widths = [
+        _width(x, pad_width, pair) for pair in _pairs("pad_width", _by_axis(pad_width, rank), x)
+    ]
+    if mode == "empty" or (
+        mode == "constant" and not _is_nested(options.get("constant_values", 0))
+    ):
+        return _surrounded(x, widths, options.get("constant_values", 0))
+    option = _OPTIONS[mode]
+    default = {"constant_values": 0, "end_values": 0}.get(option or "")
+    settings = _pairs(option or "", options.get(option or "", default), x)
+    for axis, (width, setting) in enumerate(zip(widths, settings, strict=True)):
+        if width != (0, 0):
+            x = _MODES[mode](mode, x, axis, width, setting)
+    return x
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, tuple | list) or (isinstance(value, np.ndarray) and value.ndim > 0)
+
+
+def _by_axis(pad_width: Any, rank: int) -> Any:
+    """A dict of widths by axes, written out for every axis."""
+    if not isinstance(pad_width, dict):
+        return pad_width
+    widths: list[Any] = [(0, 0)] * rank
+    for axis, width in pad_width.items():
+        widths[normalize_axis("pad", axis, rank)] = (
+            tuple(width) if _is_nested(width) else (width, width)
+        )
+    return widths
+
+
+def _pairs(name: str, value: Any, x: Any) -> list[tuple[Any, Any]]:
+    """One value, or two, for all axes; or such for each axis."""
+    rank = len(x.shape)
+    if not _is_nested(value):
+        return [(value, value)] * rank
+    entries = list(value)
+    if not any(map(_is_nested, entries)):
+        entries = [entries]
+    pairs: list[Any] = [tuple(entry) if _is_nested(entry) else (entry,) for entry in entries]
+    pairs = [pair * 2 if len(pair) == 1 else pair for pair in pairs]
+    pairs = pairs * rank if len(pairs) == 1 else pairs
+    if len(pairs) != rank or any(len(pair) != 2 for pair in pairs):
+        raise ShapeError(f"pad: {name} {value} must give two numbers for each axis of {spec_of(x)}")
+    return pairs
+
+
+def _width(x: Any, pad_width: Any, pair: tuple[Any, Any]) -> tuple[int, int]:
+    try:
+        low, high = map(operator.index, pair)
+    except TypeError:
+        raise InvalidConfigError(f"pad: pad_width is of integers, got {pad_width!r}") from None
+    if min(low, high) < 0:
+        raise ShapeError(
+            f"pad: pad_width {pad_width} must give two widths for each axis of {spec_of(x)}, and none is negative"
+        )
+    return low, high
+
+
+def _surrounded(x: Any, widths: list[tuple[int, int]], value: Any) -> Any:
+    low, high = zip(*widths, strict=True) if widths else ((), ())
+    return apply(
+        Pad(tuple(low), tuple(high), (0,) * len(widths)), x, convert(value, spec_of(x).dtype)
+    )
+
+
+def _extent(mode: str, x: Any, axis: int) -> int:
+    """The number of elements along an axis, which must be known, and not be 0."""
+    extent = x.shape[axis]
+    if not is_static(extent):
+        raise NonStaticShapeError(
+            f'pad: mode "{mode}" needs the extent of axis {axis} of {spec_of(x)}, which is not known'
+        )
+    if extent == 0:
+        raise ShapeError(
+            f'pad: mode "{mode}" has no element to take from axis {axis} of {spec_of(x)}'
+        )
+    return extent
+
+
+def _by_places(
+    mode: str, x: Any, axis: int, width: tuple[int, int], setting: tuple[Any, Any]
+) -> Any:
+    """Elements read once more: NumPy's mode of the places along the axis says which."""
+    if setting[0] not in (None, "even"):
+        raise UnsupportedError(f'pad: reflect_type is "even", got {setting[0]!r}')
+    places = np.pad(np.arange(_extent(mode, x, axis)), width, mode)  # pyright: ignore[reportCallIssue, reportArgumentType]  # because mode is one of NumPy's
+    return take(x, places, axis=axis)
+
+
+def _by_constants(
+    mode: str, x: Any, axis: int, width: tuple[int, int], values: tuple[Any, Any]
+) -> Any:
+    dtype = spec_of(x).dtype
+    sides = [
+        broadcast_to(convert(value, dtype), _shape_with(x, axis, count))
+        for value, count in zip(values, width, strict=True)
+    ]
+    return concat([sides[0], x, sides[1]], axis=axis)
+
+
+def _shape_with(x: Any, axis: int, extent: int) -> tuple[Any, ...]:
+    return (*x.shape[:axis], extent, *x.shape[axis + 1 :])
+
+
+def _by_ramps(mode: str, x: Any, axis: int, width: tuple[int, int], ends: tuple[Any, Any]) -> Any:
+    extent, dtype = _extent(mode, x, axis), spec_of(x).dtype
+    first, last = slice_axis(x, axis, 0, 1), slice_axis(x, axis, extent - 1, extent)
+    low, high = (
+        linspace(end, take(edge, 0, axis=axis), count, endpoint=False, axis=axis)
+        for edge, end, count in zip((first, last), ends, width, strict=True)
+    )
+    low, high = (ramp if dtype.is_inexact else floor(ramp) for ramp in (low, high))
+    high = take(high, np.arange(width[1])[::-1], axis=axis)
+    return concat([convert(low, dtype), x, convert(high, dtype)], axis=axis)
+
+
+def _median(x: Any, axis: int, keepdims: bool) -> Any:
+    from tenferro.api.statistics import median  # because only this mode needs it
+
+    return median(x, axis=axis, keepdims=keepdims)
+
+
+_STATISTICS: Mapping[str, Callable[..., Any]] = {
+    "maximum": reductions.max, "minimum": reductions.min, "mean": reductions.mean, "median": _median,
+}  # fmt: skip
+
+
+def _by_statistics(
+    mode: str, x: Any, axis: int, width: tuple[int, int], lengths: tuple[Any, Any]
+) -> Any:
+    extent, dtype = _extent(mode, x, axis), spec_of(x).dtype
+    low, high = (
+        extent if length is None else min(operator.index(length), extent) for length in lengths
+    )
+    if min(low, high) < 1:
+        raise InvalidConfigError(f"pad: stat_length is at least 1, got {lengths}")
+    sides: list[Any] = []
+    for start, stop, count in ((0, low, width[0]), (extent - high, extent, width[1])):
+        value = _STATISTICS[mode](slice_axis(x, axis, start, stop), axis=axis, keepdims=True)
+        value = value if dtype.is_inexact else nearest(value)
+        sides.append(broadcast_to(convert(value, dtype), _shape_with(x, axis, count)))
+    return concat([sides[0], x, sides[1]], axis=axis)
+
+
+_MODES: Mapping[str, Callable[..., Any]] = {
+    "constant": _by_constants, "edge": _by_places, "reflect": _by_places, "symmetric": _by_places,
+    "wrap": _by_places, "linear_ramp": _by_ramps, "maximum": _by_statistics, "mean": _by_statistics,
+    "median": _by_statistics, "minimum": _by_statistics,
+}  # fmt: skip

@@ -1,0 +1,361 @@
+"""Elementwise functions of NumPy's that are a few ops of the others.
+
+Source: NumPy 2.4, reference, "Mathematical functions" and "Logic functions".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tenferro.api.arguments import refuse, refuse_options
+from tenferro.api.elementwise import (
+    abs,
+    add,
+    divide,
+    equal,
+    floor_divide,
+    greater,
+    imag,
+    isfinite,
+    isinf,
+    isnan,
+    less,
+    less_equal,
+    logical_and,
+    logical_or,
+    maximum,
+    minimum,
+    multiply,
+    negative,
+    not_equal,
+    pow,
+    real,
+    remainder,
+    signbit,
+    sin,
+    subtract,
+    trunc,
+    where,
+)
+from tenferro.api.logarithms import logaddexp
+from tenferro.api.promotion import convert, inexact_dtype, promote, result_type
+from tenferro.api.reductions import all as all_of
+from tenferro.errors import DTypeError, ShapeError
+from tenferro.exec.dispatch import apply, as_operand, copied, spec_of
+from tenferro.ops.elementwise import Complex
+from tenferro.types import DType
+
+__all__ = [
+    "allclose", "array_equal", "deg2rad", "degrees", "divmod", "fabs", "fix", "float_power", "fmax", "fmin",
+    "heaviside", "iscomplex", "isclose", "isreal", "ldexp", "logaddexp2", "modf", "nan_to_num", "rad2deg",
+    "radians", "select", "sinc",
+]  # fmt: skip
+
+
+def _in_float(name: str, x: Any) -> Any:
+    """X in the float dtype that NumPy computes it in.
+
+    Raises:
+        DTypeError: complex x.
+    """
+    x = as_operand(x)
+    dtype = inexact_dtype(spec_of(x).dtype)
+    if dtype.is_complex:
+        raise DTypeError(f"{name}: takes real numbers, got {spec_of(x)}")
+    return convert(x, dtype)
+
+
+# ---- angles ------------------------------------------------------------------------------------------------------
+
+
+def deg2rad(x: Any, /, **options: Any) -> Any:
+    """X degrees in radians: x pi / 180.
+
+    >>> deg2rad(180.0)
+    array(3.14159265)
+    """
+    refuse_options("deg2rad", options)
+    return multiply(_in_float("deg2rad", x), math.pi / 180)
+
+
+def rad2deg(x: Any, /, **options: Any) -> Any:
+    """X radians in degrees: 180 x / pi.
+
+    >>> rad2deg(np.pi)
+    array(180.)
+    """
+    refuse_options("rad2deg", options)
+    return multiply(_in_float("rad2deg", x), 180 / math.pi)
+
+
+degrees, radians = rad2deg, deg2rad
+
+
+# ---- parts and powers of numbers ---------------------------------------------------------------------------------
+
+
+def fabs(x: Any, /, **options: Any) -> Any:
+    """|x| of real x, in a float dtype.
+
+    Raises:
+        DTypeError: complex x.
+
+    >>> fabs(-2)
+    array(2.)
+    """
+    refuse_options("fabs", options)
+    return abs(_in_float("fabs", x))
+
+
+def fix(x: Any, out: None = None) -> Any:
+    """X rounded towards zero.
+
+    >>> fix([-1.5, 1.5])
+    array([-1.,  1.])
+    """
+    refuse("fix", "out", out)
+    return trunc(x)
+
+
+def modf(x: Any, /, **options: Any) -> tuple[Any, Any]:
+    """The fractional and the integral part of real x, both with its sign; of an infinity 0 and itself.
+
+    >>> modf(-1.5)
+    (array(-0.5), array(-1.))
+    """
+    refuse_options("modf", options)
+    x = _in_float("modf", x)
+    whole = trunc(x)
+    finite, finite_whole = (where(isinf(x), 0.0, part) for part in (x, whole))
+    below = negative(subtract(finite_whole, finite))
+    return where(signbit(x), below, subtract(finite, finite_whole)), whole
+
+
+def divmod(x1: Any, x2: Any, /, **options: Any) -> tuple[Any, Any]:
+    """`floor_divide` and `remainder`.
+
+    >>> divmod(7, 3)
+    (array(2), array(1))
+    """
+    refuse_options("divmod", options)
+    return floor_divide(x1, x2), remainder(x1, x2)
+
+
+def float_power(x1: Any, x2: Any, /, **options: Any) -> Any:
+    """x1 to the power x2, in float64 or complex128.
+
+    >>> float_power(2, -1)
+    array(0.5)
+    """
+    refuse_options("float_power", options)
+    dtype = DType.C64 if result_type(x1, x2).is_complex else DType.F64
+    return pow(convert(x1, dtype), convert(x2, dtype))
+
+
+def ldexp(x1: Any, x2: Any, /, **options: Any) -> Any:
+    """x1 2^x2, for integers x2; also where 2^x2 overflows and the product does not.
+
+    Raises:
+        DTypeError: complex x1, or x2 that are no integers.
+
+    >>> ldexp(0.75, 2)
+    array(3.)
+    """
+    refuse_options("ldexp", options)
+    x, exponent = _in_float("ldexp", x1), as_operand(x2)
+    dtype = spec_of(x).dtype
+    if spec_of(exponent).dtype.is_inexact:
+        raise DTypeError(f"ldexp: x2 is of integers, got {spec_of(exponent)}")
+    exponent = convert(exponent, DType.I64)
+    half = floor_divide(exponent, 2)
+    for power in (half, subtract(exponent, half)):
+        x = multiply(x, convert(pow(2.0, convert(power, DType.F64)), dtype))
+    return x
+
+
+def sinc(x: Any) -> Any:
+    """sin(pi x) / (pi x), and 1 at 0, where its derivatives of every order are right.
+
+    >>> sinc([0.0, 0.5, 1.0])
+    array([1.00000000e+00, 6.36619772e-01, 3.89817183e-17])
+    """
+    x = as_operand(x)
+    y = multiply(convert(x, inexact_dtype(spec_of(x).dtype)), math.pi)
+    is_small = less(abs(y), 0.5)
+    square = where(is_small, multiply(y, y), 0.0)
+    large = where(is_small, 1.0, y)
+    # The series sum of (-y^2)^k / (2k + 1)!, whose terms after the tenth are below rounding for |y| < 0.5.
+    series: Any = 1.0
+    for k in range(10, 0, -1):
+        series = subtract(1.0, multiply(multiply(square, series), 1 / (2 * k * (2 * k + 1))))
+    return where(is_small, series, divide(sin(large), large))
+
+
+def heaviside(x1: Any, x2: Any, /, **options: Any) -> Any:
+    """0 where x1 is negative, x2 where it is zero, 1 where it is positive; NaN where it is.
+
+    >>> heaviside([-1.0, 0.0, 1.0], 0.5)
+    array([0. , 0.5, 1. ])
+    """
+    refuse_options("heaviside", options)
+    lhs, rhs = promote(x1, x2, dtype=inexact_dtype(result_type(x1, x2)))
+    step = where(isnan(lhs), lhs, convert(greater(lhs, 0), spec_of(lhs).dtype))
+    return where(equal(lhs, 0), rhs, step)
+
+
+def logaddexp2(x1: Any, x2: Any, /, **options: Any) -> Any:
+    """log2(2^x1 + 2^x2) without overflow.
+
+    >>> logaddexp2(1.0, 1.0)
+    array(2.)
+    """
+    refuse_options("logaddexp2", options)
+    lhs, rhs = promote(x1, x2, dtype=inexact_dtype(result_type(x1, x2)))
+    scale = math.log(2.0)
+    return divide(logaddexp(multiply(lhs, scale), multiply(rhs, scale)), scale)
+
+
+# ---- extremes, NaN and infinities --------------------------------------------------------------------------------
+
+
+def _extreme(of_two: Any, x1: Any, x2: Any) -> Any:
+    lhs, rhs = promote(x1, x2)
+    either = of_two(where(isnan(lhs), rhs, lhs), where(isnan(rhs), lhs, rhs))
+    return where(isnan(lhs), rhs, where(isnan(rhs), lhs, either))
+
+
+def fmax(x1: Any, x2: Any, /, **options: Any) -> Any:
+    """The larger of x1 and x2; the other one where one is NaN.
+
+    >>> fmax([1.0, np.nan], [2.0, 3.0])
+    array([2., 3.])
+    """
+    refuse_options("fmax", options)
+    return _extreme(maximum, x1, x2)
+
+
+def fmin(x1: Any, x2: Any, /, **options: Any) -> Any:
+    """The smaller of x1 and x2; the other one where one is NaN.
+
+    >>> fmin([1.0, np.nan], [2.0, 3.0])
+    array([1., 3.])
+    """
+    refuse_options("fmin", options)
+    return _extreme(minimum, x1, x2)
+
+
+def nan_to_num(
+    x: Any, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+) -> Any:  # fmt: skip
+    """X with NaN and infinities replaced by numbers; the derivative there is 0.
+
+    Args:
+        copy: has no effect; the result is a value.
+        nan: in place of NaN.
+        posinf, neginf: in place of infinities; by default the largest and the least finite number.
+
+    >>> nan_to_num([np.nan, np.inf, 1.0], posinf=9.0)
+    array([0., 9., 1.])
+    """
+    x = as_operand(x)
+    dtype = spec_of(x).dtype
+    if dtype.is_complex:
+        parts = [nan_to_num(part(x), copy, nan, posinf, neginf) for part in (real, imag)]
+        return apply(Complex(), *parts)
+    if not dtype.is_float:
+        return copied(x)
+    limits = ml_dtypes.finfo(dtype.dtype)
+    high = float(limits.max) if posinf is None else posinf
+    low = float(limits.min) if neginf is None else neginf
+    x = where(isnan(x), nan, x)
+    x = where(equal(x, math.inf), high, x)
+    return where(equal(x, -math.inf), low, x)
+
+
+def isreal(x: Any) -> Any:
+    """True where the imaginary part is zero.
+
+    >>> isreal([1 + 0j, 1j])
+    array([ True, False])
+    """
+    return equal(imag(x), 0)
+
+
+def iscomplex(x: Any) -> Any:
+    """True where the imaginary part is not zero.
+
+    >>> iscomplex([1 + 0j, 1j])
+    array([False,  True])
+    """
+    return not_equal(imag(x), 0)
+
+
+# ---- equality ----------------------------------------------------------------------------------------------------
+
+
+def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
+    """True where |a - b| <= atol + rtol |b|; infinities are close to themselves, NaN too if `equal_nan`.
+
+    >>> isclose([1.0, np.inf], [1.0 + 1e-9, np.inf])
+    array([ True,  True])
+    """
+    x, y = as_operand(a), as_operand(b)
+    y = convert(y, result_type(y, 1.0)) if not spec_of(y).dtype.is_inexact else y
+    bound = add(atol, multiply(rtol, abs(y)))
+    near = logical_and(isfinite(y), less_equal(abs(subtract(x, y)), bound))
+    result = logical_or(near, equal(x, y))
+    return logical_or(result, logical_and(isnan(x), isnan(y))) if equal_nan else result
+
+
+def allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
+    """Whether all elements are close, as of `isclose`: a bool of rank 0.
+
+    >>> allclose([1.0, 2.0], [1.0, 2.1])
+    array(False)
+    """
+    return all_of(isclose(a, b, rtol, atol, equal_nan))
+
+
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+    """Whether both have one shape and equal elements, NaN equal to NaN if `equal_nan`: a bool of rank 0.
+
+    >>> array_equal([1, 2], [1, 2]), array_equal([1, 2], [1])
+    (array(True), array(False))
+    """
+    x, y = as_operand(a1), as_operand(a2)
+    if tuple(x.shape) != tuple(y.shape):
+        return np.array(False)
+    same = equal(x, y)
+    if equal_nan:
+        same = logical_or(same, logical_and(isnan(x), isnan(y)))
+    return all_of(same)
+
+
+def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
+    """Where the first of the conditions that holds, its choice; `default` where none does. All broadcast.
+
+    Raises:
+        ShapeError: as many choices as conditions are needed, and one at least.
+        DTypeError: a condition that is not bool.
+
+    >>> select([[True, False, False], [True, True, False]], [1, 2], 3)
+    array([1, 2, 3])
+    """
+    if len(condlist) != len(choicelist) or not condlist:
+        raise ShapeError(f"select: {len(condlist)} conditions for {len(choicelist)} choices")
+    conditions = [as_operand(condition) for condition in condlist]
+    for condition in conditions:
+        if not spec_of(condition).dtype.is_bool:
+            raise DTypeError(f"select: conditions are bool, got {spec_of(condition)}")
+    scalars = (bool, int, float, complex)
+    choices = [x if isinstance(x, scalars) else as_operand(x) for x in (*choicelist, default)]
+    dtype = result_type(*choices)
+    result = convert(choices[-1], dtype)
+    for condition, choice in zip(reversed(conditions), reversed(choices[:-1]), strict=True):
+        result = where(condition, convert(choice, dtype), result)
+    return result

@@ -1,0 +1,77 @@
+"""Products of NumPy's: of the last axes, of all elements, and of every pair of blocks.
+
+Source: NumPy 2.4, reference, "Linear algebra".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tenferro.api.arguments import refuse
+from tenferro.api.elementwise import conj, multiply
+from tenferro.api.linear import tensordot
+from tenferro.api.manipulation import ravel, reshape
+from tenferro.exec.dispatch import as_operand
+
+__all__ = ["dot", "inner", "kron", "vdot"]
+
+
+def dot(a: Any, b: Any, out: None = None) -> Any:
+    """The sum of products over the last axis of a and the last but one of b, the only one of a vector.
+
+    Of numbers it is their product.
+
+    Raises:
+        ShapeError: extents that differ.
+
+    >>> dot([1, 2], [3, 4]), dot([[1, 2], [3, 4]], [1, 1])
+    (array(11), array([3, 7]))
+    """
+    refuse("dot", "out", out)
+    lhs, rhs = as_operand(a), as_operand(b)
+    if not lhs.shape or not rhs.shape:
+        return multiply(lhs, rhs)
+    return tensordot(lhs, rhs, ([-1], [-2 if len(rhs.shape) > 1 else -1]))
+
+
+def inner(a: Any, b: Any, /) -> Any:
+    """The sum of products over the last axes of both; of numbers their product.
+
+    Raises:
+        ShapeError: extents that differ.
+
+    >>> inner([[1, 2], [3, 4]], [1, 1])
+    array([3, 7])
+    """
+    lhs, rhs = as_operand(a), as_operand(b)
+    if not lhs.shape or not rhs.shape:
+        return multiply(lhs, rhs)
+    return tensordot(lhs, rhs, ([-1], [-1]))
+
+
+def vdot(a: Any, b: Any, /) -> Any:
+    """The sum of conj(a) b over all elements, both flattened.
+
+    Raises:
+        ShapeError: numbers of elements that differ.
+
+    >>> vdot([1j, 2], [1, 1])
+    array(2.-1.j)
+    """
+    return tensordot(conj(ravel(a)), ravel(b), 1)
+
+
+def kron(a: Any, b: Any) -> Any:
+    """The Kronecker product: a with every element replaced by its product with b.
+
+    >>> kron([1, 10], [1, 2])
+    array([ 1,  2, 10, 20])
+    """
+    lhs, rhs = as_operand(a), as_operand(b)
+    rank = max(len(lhs.shape), len(rhs.shape))
+    left = (1,) * (rank - len(lhs.shape)) + tuple(lhs.shape)
+    right = (1,) * (rank - len(rhs.shape)) + tuple(rhs.shape)
+    rows = tuple([part for extent in left for part in (extent, 1)])
+    columns = tuple([part for extent in right for part in (1, extent)])
+    products = multiply(reshape(lhs, rows), reshape(rhs, columns))
+    return reshape(products, tuple([m * n for m, n in zip(left, right, strict=True)]))

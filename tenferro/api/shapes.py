@@ -1,0 +1,74 @@
+"""What a tensor is, told without its elements.
+
+Source: NumPy 2.4, reference.
+"""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+
+from tenferro.api.axes import normalize_axes
+from tenferro.dims import product
+from tenferro.exec.dispatch import as_operand, spec_of
+
+__all__ = ["iscomplexobj", "isrealobj", "isscalar", "ndim", "shape", "size"]
+
+
+def shape(a: Any) -> tuple[Any, ...]:
+    """The extents: numbers, in a trace also symbols.
+
+    >>> shape([[1, 2]])
+    (1, 2)
+    """
+    return as_operand(a).shape
+
+
+def ndim(a: Any) -> int:
+    """The number of axes.
+
+    >>> ndim([[1, 2]])
+    2
+    """
+    return len(as_operand(a).shape)
+
+
+def size(a: Any, axis: Any = None) -> Any:
+    """The number of elements, or the extent of one axis, or the product of several.
+
+    >>> size([[1, 2]]), size([[1, 2]], 0)
+    (2, 1)
+    """
+    spec = spec_of(as_operand(a))
+    if axis is None:
+        return spec.size
+    return product(spec.shape[i] for i in normalize_axes("size", axis, spec.rank))
+
+
+def iscomplexobj(x: Any) -> bool:
+    """Whether the dtype is complex.
+
+    >>> iscomplexobj([1j]), iscomplexobj(1.0)
+    (True, False)
+    """
+    return spec_of(as_operand(x)).dtype.is_complex
+
+
+def isrealobj(x: Any) -> bool:
+    """Whether the dtype is not complex.
+
+    >>> isrealobj([1j]), isrealobj(1.0)
+    (False, True)
+    """
+    return not iscomplexobj(x)
+
+
+def isscalar(element: Any) -> bool:
+    """Whether it is a number, a string or a NumPy scalar; arrays and tensors, of rank 0 too, are none.
+
+    >>> isscalar(1.0), isscalar([1.0])
+    (True, False)
+    """
+    return isinstance(element, np.generic | numbers.Number | str | bytes)

@@ -1,0 +1,49 @@
+"""Tensors cut along the first, second and third axis, as NumPy's `vsplit`, `hsplit` and `dsplit`.
+
+Source: NumPy 2.4, reference, "Splitting arrays".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tenferro.api.manipulation import split
+from tenferro.errors import ShapeError
+from tenferro.exec.dispatch import as_operand, spec_of
+
+__all__ = ["dsplit", "hsplit", "vsplit"]
+
+
+def _with_rank(name: str, ary: Any, rank: int) -> Any:
+    x = as_operand(ary)
+    if len(x.shape) < rank:
+        raise ShapeError(f"{name}: needs {rank} axes at least, got {spec_of(x)}")
+    return x
+
+
+def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """Ary cut along its second axis, vectors along their only one; see `split`.
+
+    >>> hsplit([1, 2, 3, 4], 2)
+    [array([1, 2]), array([3, 4])]
+    """
+    x = _with_rank("hsplit", ary, 1)
+    return split(x, indices_or_sections, axis=1 if len(x.shape) > 1 else 0)
+
+
+def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """Ary cut along its first axis; it has two at least. See `split`.
+
+    >>> vsplit([[1], [2]], 2)
+    [array([[1]]), array([[2]])]
+    """
+    return split(_with_rank("vsplit", ary, 2), indices_or_sections, axis=0)
+
+
+def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """Ary cut along its third axis; see `split`.
+
+    >>> dsplit([[[1, 2]]], [1])
+    [array([[[1]]]), array([[[2]]])]
+    """
+    return split(_with_rank("dsplit", ary, 3), indices_or_sections, axis=2)

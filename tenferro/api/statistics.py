@@ -1,0 +1,555 @@
+"""Order statistics, averages, correlation and counts, and reductions that leave NaN out.
+
+Source: NumPy 2.4, reference, "Statistics". Hyndman and Fan, "Sample quantiles in statistical packages", 1996.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from tenferro.api import reductions
+from tenferro.api.arguments import refuse
+from tenferro.api.axes import normalize_axes, normalize_axis
+from tenferro.api.creation import zeros
+from tenferro.api.elementwise import (
+    add,
+    ceil,
+    clip,
+    conj,
+    divide,
+    equal,
+    floor,
+    greater_equal,
+    imag,
+    isnan,
+    less,
+    logical_and,
+    logical_not,
+    multiply,
+    real,
+    rint,
+    sqrt,
+    subtract,
+    where,
+)
+from tenferro.api.indexing import take
+from tenferro.api.linear import matmul
+from tenferro.api.manipulation import concat, diagonal, expand_dims, moveaxis, reshape, transpose
+from tenferro.api.promotion import broadcast_to, convert, result_type
+from tenferro.api.reductions import Axis
+from tenferro.api.searching import searchsorted, sort
+from tenferro.api.updates import At
+from tenferro.dims import is_static, product
+from tenferro.errors import (
+    DTypeError,
+    InvalidConfigError,
+    NonStaticShapeError,
+    OutOfBoundsError,
+    ShapeError,
+)
+from tenferro.exec.dispatch import apply, as_operand, elements, is_traced, spec_of
+from tenferro.ops.elementwise import Complex
+from tenferro.types import DType
+
+__all__ = [
+    "average", "bincount", "corrcoef", "cov", "digitize", "median", "nanmax", "nanmean", "nanmin", "nanprod",
+    "nanstd", "nansum", "nanvar", "percentile", "ptp", "quantile",
+]  # fmt: skip
+
+
+# ---- order statistics --------------------------------------------------------------------------------------------
+
+
+def ptp(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False) -> Any:
+    """The largest element less the smallest over `axis`.
+
+    >>> ptp([[1, 5], [3, 4]], 1)
+    array([4, 1])
+    """
+    refuse("ptp", "out", out)
+    high = reductions.max(a, axis=axis, keepdims=keepdims)
+    return subtract(high, reductions.min(a, axis=axis, keepdims=keepdims))
+
+
+def _ordered(name: str, a: Any, axis: Axis) -> tuple[Any, int, tuple[Any, ...]]:
+    """The elements over `axis` in ascending order along a last axis, their number, and the shape with 1 for these.
+
+    Raises:
+        NonStaticShapeError: their number is not known.
+        ShapeError: there are none.
+        DTypeError: complex elements.
+    """
+    x = as_operand(a)
+    if spec_of(x).dtype.is_complex:
+        raise DTypeError(f"{name}: complex numbers have no order, got {spec_of(x)}")
+    x = x if spec_of(x).dtype.is_inexact else convert(x, DType.F64)
+    rank = len(x.shape)
+    axes = normalize_axes(name, axis, rank)
+    kept = tuple([1 if i in axes else extent for i, extent in enumerate(x.shape)])
+    rest = [extent for i, extent in enumerate(x.shape) if i not in axes]
+    count = product(x.shape[i] for i in axes)
+    if not is_static(count):
+        raise NonStaticShapeError(f"{name}: the number of elements of {spec_of(x)} is not known")
+    if count == 0:
+        raise ShapeError(f"{name}: no elements over axis {axis} of {spec_of(x)}")
+    x = moveaxis(x, axes, tuple(range(rank - len(axes), rank)))
+    return sort(reshape(x, (*rest, count)), axis=-1), count, kept
+
+
+def _element(ordered: Any, index: int) -> Any:
+    return take(ordered, index, axis=-1)
+
+
+def median(
+    a: Any, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
+) -> Any:  # fmt: skip
+    """The middle element over `axis` in ascending order, or the mean of the middle two; NaN where there is one.
+
+    The derivative is that of the elements in the middle; of equal ones, the first has it.
+
+    Args:
+        overwrite_input: has no effect; tensors are values.
+
+    Raises:
+        ShapeError: no elements. DTypeError: complex a. NonStaticShapeError: their number is not known.
+
+    >>> median([3.0, 1.0, 2.0]), median([[1, 2], [3, 4]], 0)
+    (array(2.), array([2., 3.]))
+    """
+    refuse("median", "out", out)
+    ordered, count, kept = _ordered("median", a, axis)
+    low, high = _element(ordered, (count - 1) // 2), _element(ordered, count // 2)
+    middle = low if count % 2 else divide(add(low, high), 2.0)
+    last = _element(ordered, count - 1)
+    result = where(isnan(last), last, middle)
+    return reshape(result, kept) if keepdims else result
+
+
+_PLOTTING: Mapping[str, tuple[float, float]] = MappingProxyType({
+    "interpolated_inverted_cdf": (0.0, 1.0), "hazen": (0.5, 0.5), "weibull": (0.0, 0.0), "linear": (1.0, 1.0),
+    "median_unbiased": (1 / 3, 1 / 3), "normal_unbiased": (3 / 8, 3 / 8),
+})  # fmt: skip
+"""Hyndman and Fan's alpha and beta of the continuous methods."""
+_PLACES: Mapping[str, Callable[[Any, int], Any]] = MappingProxyType({
+    "lower": lambda q, n: floor(multiply(q, float(n - 1))),
+    "higher": lambda q, n: ceil(multiply(q, float(n - 1))),
+    "midpoint": lambda q, n: multiply(
+        0.5, add(floor(multiply(q, float(n - 1))), ceil(multiply(q, float(n - 1))))
+    ),
+    "nearest": lambda q, n: rint(multiply(q, float(n - 1))),
+    "inverted_cdf": lambda q, n: subtract(ceil(multiply(q, float(n))), 1.0),
+})  # fmt: skip
+"""Where the other methods read, in places from 0."""
+
+
+def _place(method: str, q: Any, count: int) -> Any:
+    """The place of the quantile among the elements in order, from 0, with a fraction."""
+    if method in _PLOTTING:
+        alpha, beta = _PLOTTING[method]
+        place = add(multiply(q, float(count)), add(alpha, multiply(q, 1.0 - alpha - beta)))
+        place = subtract(place, 1.0)
+    else:
+        place = _PLACES[method](q, count)
+    last = float(count - 1)
+    return where(less(place, 0.0), 0.0, where(greater_equal(place, last), last, place))
+
+
+def quantile(
+    a: Any, q: Any, axis: Axis = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
+    keepdims: bool = False, *, weights: None = None,
+) -> Any:  # fmt: skip
+    """The elements that a fraction q of all over `axis` is below, those between neighbours by a line.
+
+    The axes of q come first in the result. NaN where there is one. Differentiable in a, and in q.
+
+    Args:
+        q: fractions from 0 to 1.
+        overwrite_input: has no effect; tensors are values.
+        method: NumPy's: "linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf",
+            "interpolated_inverted_cdf", "hazen", "weibull", "median_unbiased" or "normal_unbiased".
+
+    Raises:
+        InvalidConfigError: another method, or a fraction outside 0 to 1.
+        ShapeError: no elements. DTypeError: complex a. NonStaticShapeError: their number is not known.
+
+    >>> quantile([1.0, 2.0, 3.0], 0.25), quantile([1.0, 2.0], [0.0, 1.0], method="nearest")
+    (array(1.5), array([1., 2.]))
+    """
+    return _quantile("quantile", a, q, axis, out, method, keepdims, weights)
+
+
+def percentile(
+    a: Any, q: Any, axis: Axis = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
+    keepdims: bool = False, *, weights: None = None,
+) -> Any:  # fmt: skip
+    """`quantile` of q / 100, which has the other arguments, and the errors.
+
+    >>> percentile([1.0, 2.0, 3.0], 50)
+    array(2.)
+    """
+    fractions = q / 100 if isinstance(q, int | float) else divide(as_operand(q), 100)
+    return _quantile("percentile", a, fractions, axis, out, method, keepdims, weights)
+
+
+def _quantile(
+    name: str, a: Any, q: Any, axis: Axis, out: Any, method: str, keepdims: bool, weights: Any
+) -> Any:
+    refuse(name, "out", out)
+    refuse(name, "weights", weights)
+    if method not in _PLOTTING and method not in _PLACES:
+        known = ", ".join(f'"{one}"' for one in (*_PLOTTING, *_PLACES))
+        raise InvalidConfigError(f"{name}: method is one of {known}, got {method!r}")
+    ordered, count, kept = _ordered(name, a, axis)
+    dtype = result_type(ordered, q)
+    q = convert(float(q) if isinstance(q, int) else q, dtype)
+    if not is_traced(q) and not bool(((q >= 0) & (q <= 1)).all()):
+        raise InvalidConfigError(f"{name}: fractions are from 0 to 1, got {q}")
+    place = _place(method, q, count)
+    below = convert(floor(place), DType.I64)
+    above = where(less(below, count - 1), add(below, 1), below)
+    share = subtract(place, convert(below, dtype))
+    # Axes of q are last here, beside the elements, and come first in the end.
+    low, high = (convert(take(ordered, index, axis=-1), dtype) for index in (below, above))
+    between = add(low, multiply(subtract(high, low), share))
+    last = convert(_element(ordered, count - 1), dtype)
+    rank, q_rank = len(low.shape), len(q.shape)
+    last = reshape(last, (*last.shape, *[1] * q_rank))
+    result = where(isnan(last), last, where(equal(share, 0), low, between))
+    result = moveaxis(result, tuple(range(rank - q_rank, rank)), tuple(range(q_rank)))
+    return reshape(result, (*q.shape, *kept)) if keepdims else result
+
+
+# ---- averages and correlation ------------------------------------------------------------------------------------
+
+
+def average(
+    a: Any,
+    axis: Axis = None,
+    weights: Any = None,
+    returned: bool = False,
+    *,
+    keepdims: bool = False,
+) -> Any:
+    """The sum of a times its weights over `axis`, divided by that of the weights; the mean without weights.
+
+    Args:
+        weights: of a's shape, or of the extents of `axis`.
+        returned: give the sum of the weights, too.
+
+    Raises:
+        ShapeError: weights of another shape.
+
+    >>> average([1.0, 3.0], weights=[3, 1]), average([1, 2, 3])
+    (array(1.5), array(2.))
+    """
+    x = as_operand(a)
+    if weights is None:
+        result = reductions.mean(x, axis=axis, keepdims=keepdims)
+        count = product(x.shape[i] for i in normalize_axes("average", axis, len(x.shape)))
+        total = convert(as_operand(count), spec_of(result).dtype)
+    else:
+        w = _beside(x, as_operand(weights), axis)
+        dtype = result_type(x, w)
+        dtype = dtype if dtype.is_inexact else DType.F64
+        x, w = convert(x, dtype), convert(w, dtype)
+        total = reductions.sum(broadcast_to(w, x.shape), axis=axis, keepdims=keepdims)
+        result = divide(reductions.sum(multiply(x, w), axis=axis, keepdims=keepdims), total)
+    return (result, broadcast_to(total, result.shape)) if returned else result
+
+
+def _beside(x: Any, weights: Any, axis: Axis) -> Any:
+    """The weights with the axes of x, those that are not averaged over having extent 1."""
+    if tuple(weights.shape) == tuple(x.shape):
+        return weights
+    listed = () if axis is None else axis if isinstance(axis, tuple | list) else (axis,)
+    axes = [normalize_axis("average", i, len(x.shape)) for i in listed]
+    if tuple([x.shape[i] for i in axes]) != tuple(weights.shape) or not axes:
+        raise ShapeError(
+            f"average: weights {spec_of(weights)} have neither the shape of {spec_of(x)} nor that of axis {axis}"
+        )
+    order = sorted(range(len(axes)), key=lambda i: axes[i])
+    weights = transpose(weights, tuple(order))
+    return reshape(weights, tuple([n if i in axes else 1 for i, n in enumerate(x.shape)]))
+
+
+def cov(
+    m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None,
+    fweights: Any = None, aweights: Any = None, *, dtype: Any = None,
+) -> Any:  # fmt: skip
+    """The covariance matrix of variables, each a row of m: E (x_i - E x_i) conj(x_j - E x_j).
+
+    Args:
+        y: more variables.
+        rowvar: whether rows, and not columns, are variables.
+        bias: divide by N, and not by N - 1; `ddof` says what is taken off N in place of this.
+        fweights, aweights: how often each observation counts, and how important it is.
+
+    Raises:
+        ShapeError: more than two axes.
+        InvalidConfigError: a ddof that is no integer.
+
+    >>> cov([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]])
+    array([[ 1., -1.],
+           [-1.,  1.]])
+    """
+    if ddof is not None and not hasattr(ddof, "__index__"):
+        raise InvalidConfigError(f"cov: ddof is an integer, got {ddof!r}")
+    x = _variables(m, rowvar, dtype)
+    if y is not None:
+        x = concat([x, _variables(y, rowvar, dtype)], axis=0)
+    freedom = (0 if bias else 1) if ddof is None else ddof
+    if fweights is None and aweights is None:
+        centred = subtract(x, reductions.mean(x, axis=1, keepdims=True))
+        count = broadcast_to(np.ones(()), (x.shape[1],))
+        divisor = subtract(reductions.sum(count), float(freedom))
+        weighted = centred
+    else:
+        w, divisor = _weights(fweights, aweights, freedom)
+        total = reductions.sum(multiply(x, w), axis=1, keepdims=True)
+        centred = subtract(x, divide(total, reductions.sum(w)))
+        weighted = multiply(centred, w)
+    products = matmul(weighted, conj(transpose(centred)))
+    divisor = convert(divisor, spec_of(products).dtype.real)
+    result = divide(products, where(less(divisor, 0.0), 0.0, divisor))
+    one = len(as_operand(m).shape) < 2 and y is None
+    return reshape(result, ()) if one else result
+
+
+def _variables(m: Any, rowvar: bool, dtype: Any) -> Any:
+    """One variable in each row."""
+    x = as_operand(m)
+    if len(x.shape) > 2:
+        raise ShapeError(f"cov: takes two axes at most, got {spec_of(x)}")
+    if dtype is not None:
+        x = convert(x, DType.of(dtype))
+    elif not spec_of(x).dtype.is_inexact or spec_of(x).dtype.itemsize < 8:
+        x = convert(x, result_type(x, np.float64))
+    if len(x.shape) < 2:
+        return reshape(x, (1, -1))
+    return x if rowvar or x.shape[0] == 1 else transpose(x)
+
+
+def _weights(fweights: Any, aweights: Any, freedom: int) -> tuple[Any, Any]:
+    """The weight of each observation, and what the sum of products is divided by."""
+    f = None if fweights is None else convert(as_operand(fweights), DType.F64)
+    a = None if aweights is None else convert(as_operand(aweights), DType.F64)
+    w: Any = a if f is None else f if a is None else multiply(f, a)
+    total = reductions.sum(w)
+    if freedom == 0:
+        return w, total
+    if a is None:
+        return w, subtract(total, float(freedom))
+    off = divide(multiply(reductions.sum(multiply(w, a)), float(freedom)), total)
+    return w, subtract(total, off)
+
+
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
+    """The correlation coefficients: the covariances c_ij / sqrt(c_ii c_jj); parts lie between -1 and 1.
+
+    Arguments and errors are those of `cov`.
+
+    >>> corrcoef([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]])
+    array([[ 1., -1.],
+           [-1.,  1.]])
+    """
+    c = cov(x, y, rowvar, dtype=dtype)
+    if not c.shape:
+        return divide(c, c)
+    deviations = sqrt(real(diagonal(c)))
+    c = divide(c, expand_dims(deviations, 1))
+    c = divide(c, expand_dims(deviations, 0))
+    if not spec_of(c).dtype.is_complex:
+        return clip(c, -1.0, 1.0)
+    return apply(Complex(), *[clip(part(c), -1.0, 1.0) for part in (real, imag)])
+
+
+# ---- without NaN -------------------------------------------------------------------------------------------------
+
+
+def _numbers(a: Any, replacement: Any) -> tuple[Any, Any]:
+    """The elements with NaN replaced, and which are numbers."""
+    x = as_operand(a)
+    is_number = logical_not(isnan(x))
+    if not spec_of(x).dtype.is_inexact:
+        return x, is_number
+    return where(is_number, x, replacement), is_number
+
+
+def nansum(
+    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False,
+    initial: Any = None, where: Any = True,
+) -> Any:  # fmt: skip
+    """The sum over `axis` of the elements that are not NaN; arguments as of `sum`.
+
+    >>> nansum([1.0, np.nan])
+    array(1.)
+    """
+    x, _ = _numbers(a, 0)
+    return reductions.sum(x, axis, dtype, out, keepdims, initial, where)
+
+
+def nanprod(
+    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False,
+    initial: Any = None, where: Any = True,
+) -> Any:  # fmt: skip
+    """The product over `axis` of the elements that are not NaN; arguments as of `prod`.
+
+    >>> nanprod([2.0, np.nan])
+    array(2.)
+    """
+    x, _ = _numbers(a, 1)
+    return reductions.prod(x, axis, dtype, out, keepdims, initial, where)
+
+
+def _taking_part(is_number: Any, condition: Any) -> Any:
+    return is_number if condition is True else logical_and(is_number, condition)
+
+
+def nanmean(
+    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False,
+    *, where: Any = True,
+) -> Any:  # fmt: skip
+    """The mean over `axis` of the elements that are not NaN; NaN of none. Arguments as of `mean`.
+
+    >>> nanmean([1.0, np.nan, 3.0])
+    array(2.)
+    """
+    x, is_number = _numbers(a, 0)
+    return reductions.mean(x, axis, dtype, out, keepdims, where=_taking_part(is_number, where))
+
+
+def nanvar(
+    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: Any = 0, keepdims: bool = False,
+    *, where: Any = True, mean: Any = None, correction: float = 0.0,
+) -> Any:  # fmt: skip
+    """`var` over `axis` of the elements that are not NaN; NaN where too few are left.
+
+    >>> nanvar([1.0, np.nan, 3.0])
+    array(1.)
+    """
+    x, is_number = _numbers(a, 0)
+    taken = _taking_part(is_number, where)
+    return reductions.var(
+        x, axis, dtype, out, ddof, keepdims, where=taken, mean=mean, correction=correction
+    )
+
+
+def nanstd(
+    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: Any = 0, keepdims: bool = False,
+    *, where: Any = True, mean: Any = None, correction: float = 0.0,
+) -> Any:  # fmt: skip
+    """`std` over `axis` of the elements that are not NaN; NaN where too few are left.
+
+    >>> nanstd([1.0, np.nan, 3.0])
+    array(1.)
+    """
+    x, is_number = _numbers(a, 0)
+    taken = _taking_part(is_number, where)
+    return reductions.std(
+        x, axis, dtype, out, ddof, keepdims, where=taken, mean=mean, correction=correction
+    )
+
+
+def _nan_extreme(
+    reduce: Any, a: Any, replacement: float, axis: Axis, out: Any, keepdims: bool, initial: Any, condition: Any
+) -> Any:  # fmt: skip
+    x, is_number = _numbers(a, replacement)
+    result = reduce(x, axis, out, keepdims, initial, condition)
+    if initial is not None or not spec_of(x).dtype.is_inexact:
+        return result
+    return where(reductions.any(is_number, axis=axis, keepdims=keepdims), result, math.nan)
+
+
+def nanmax(
+    a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = True
+) -> Any:  # fmt: skip
+    """The largest element over `axis` that is not NaN; NaN where all are. Arguments as of `max`.
+
+    >>> nanmax([1.0, np.nan])
+    array(1.)
+    """
+    return _nan_extreme(reductions.max, a, -math.inf, axis, out, keepdims, initial, where)
+
+
+def nanmin(
+    a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = True
+) -> Any:  # fmt: skip
+    """The smallest element over `axis` that is not NaN; NaN where all are. Arguments as of `min`.
+
+    >>> nanmin([1.0, np.nan])
+    array(1.)
+    """
+    return _nan_extreme(reductions.min, a, math.inf, axis, out, keepdims, initial, where)
+
+
+# ---- counts ------------------------------------------------------------------------------------------------------
+
+
+def bincount(
+    x: Any, /, weights: Any = None, minlength: int = 0, *, length: int | None = None
+) -> Any:
+    """How often each number from 0 occurs in x, or the sum of the weights where it does.
+
+    Args:
+        weights: one for each element; of them the counts are sums, and differentiable.
+        minlength: how many counts there are at least.
+        length: how many there are, larger numbers being left out; needed in a trace, where x is not known.
+
+    Raises:
+        DTypeError: elements that are no integers.
+        ShapeError: x is no vector, or weights of another shape.
+        OutOfBoundsError: a negative number, where it is known.
+        DataDependentShapeError: x of a trace, without `length`.
+
+    >>> bincount([0, 2, 2]), bincount([0, 2, 2], [0.5, 1.0, 1.0])
+    (array([1, 0, 2]), array([0.5, 0. , 2. ]))
+    """
+    x = as_operand(x)
+    if not spec_of(x).dtype.is_integer:
+        raise DTypeError(f"bincount: takes integers, got {spec_of(x)}")
+    if len(x.shape) != 1:
+        raise ShapeError(f"bincount: takes a vector, got {spec_of(x)}")
+    if length is None:
+        numbers = elements(x, "bincount", "give length=, the number of counts")
+        length = max(int(numbers.max(initial=-1)) + 1, minlength)
+    if not is_traced(x) and x.size and int(x.min()) < 0:
+        raise OutOfBoundsError(f"bincount: takes numbers from 0, got {int(x.min())}")
+    w = np.ones((), np.int64) if weights is None else as_operand(weights)
+    if weights is not None:
+        w = w if spec_of(w).dtype.is_inexact else convert(w, DType.F64)
+        if tuple(w.shape) != tuple(x.shape):
+            raise ShapeError(f"bincount: weights {spec_of(w)} for {spec_of(x)}")
+    counted = logical_and(greater_equal(x, 0), less(x, length))
+    one_more = zeros(length + 1, spec_of(w).dtype)
+    places = where(counted, convert(x, DType.I64), length)
+    return take(At(one_more)[places].add(broadcast_to(w, x.shape)), np.arange(length), axis=0)
+
+
+def digitize(x: Any, bins: Any, right: bool = False) -> Any:
+    """The number of the bin that each element lies in: i where bins[i - 1] <= x < bins[i], as int64.
+
+    Args:
+        bins: ascending, or descending if they are known: then i where bins[i - 1] > x >= bins[i].
+        right: whether the right bound, and not the left one, belongs to a bin.
+
+    Raises:
+        InvalidConfigError: known bins that are neither ascending nor descending.
+
+    >>> digitize([0.5, 1.0, 3.0], [0.0, 1.0, 2.0])
+    array([1, 2, 3])
+    """
+    edges = as_operand(bins)
+    side = "left" if right else "right"
+    if is_traced(edges):
+        return searchsorted(edges, x, side)
+    steps = np.diff(edges)
+    if (steps >= 0).all():
+        return searchsorted(edges, x, side)
+    if not (steps <= 0).all():
+        raise InvalidConfigError("digitize: bins are ascending or descending")
+    return subtract(edges.shape[0], searchsorted(edges[::-1], x, side))

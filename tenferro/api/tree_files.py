@@ -1,0 +1,223 @@
+"""Trees of arrays in files of the safetensors format, leaves named by their paths."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tenferro.errors import (
+    ArityError,
+    DTypeError,
+    InvalidConfigError,
+    ShapeError,
+    UnsupportedError,
+)
+from tenferro.exec.dispatch import as_operand
+from tenferro.files import content_of, replacing
+from tenferro.types import DType, TensorSpec, flatten, has_dtype, unflatten
+from tenferro.types.tree import key_paths, keystr
+
+__all__ = ["load", "load_metadata", "save"]
+
+DTYPES = {
+    "BOOL": DType.Bool,
+    "I8": DType.I8,
+    "I16": DType.I16,
+    "I32": DType.I32,
+    "I64": DType.I64,
+    "U8": DType.U8,
+    "U16": DType.U16,
+    "U32": DType.U32,
+    "U64": DType.U64,
+    "F16": DType.F16,
+    "BF16": DType.BF16,
+    "F32": DType.F32,
+    "F64": DType.F64,
+    "C64": DType.C32,
+}
+"""The format's names; its C64 is two float32."""
+
+
+def save(tree: Any, path: Any, *, metadata: Mapping[str, Any] | None = None) -> None:
+    """Write a tree of arrays to a safetensors file, which is whole or not there.
+
+    Each leaf is named by its path, joined by dots: "layers.0.weight".
+
+    Args:
+        metadata: texts by name, kept beside the arrays.
+
+    Raises:
+        ImportError: the package `safetensors` is not installed.
+        DTypeError: a leaf that is no array, or of a dtype that the format does not have (complex128).
+        InvalidConfigError: two leaves of one name, metadata that are no texts.
+        OSError: a folder that is not there, a full disk, or no right to write.
+
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
+    >>> save({"layers": [{"weight": np.ones(2)}], "scale": np.zeros(())}, path)
+    >>> load(path)
+    {'layers': {'0': {'weight': array([1., 1.])}}, 'scale': array(0.)}
+    """
+    library = _library()
+    leaves, treedef = flatten(tree)
+    names = _names(treedef)
+    if len({*names}) < len(names):
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise InvalidConfigError(f"tree.save: several leaves have the name {repeated!r}")
+    arrays = {name: _array(name, leaf) for name, leaf in zip(names, leaves, strict=True)}
+    texts = dict(metadata or {})
+    if not all(isinstance(text, str) for text in (*texts, *texts.values())):
+        raise InvalidConfigError(f"tree.save: metadata are texts by name, got {texts!r:.80}")
+    content = library.numpy.save(arrays, metadata=texts or None)
+    with replacing(path) as file:
+        file.write(content)
+
+
+def load(path: Any, like: Any = None, *, nested: bool = True) -> Any:
+    """The tree in a safetensors file, from wherever it comes.
+
+    Args:
+        like: a tree of arrays or specs whose structure, shapes and dtypes the file must have.
+        nested: without `like`, dicts in dicts by the dots of the names; or else one dict of the names.
+
+    Raises:
+        ImportError: the package `safetensors` is not installed.
+        UnsupportedError: a dtype that there is none of here.
+        FileNotFoundError, PermissionError: no file there, or none that may be read.
+        InvalidConfigError: a file that is not of the format, a folder or a pipe; a name that another
+            begins with, in a nested tree.
+        ArityError: leaves that the file lacks, or that `like` lacks, by name.
+        ShapeError, DTypeError: an array that is not as its leaf of `like`, by name.
+    """
+    arrays = _arrays(path)
+    if like is None:
+        return _nested(arrays) if nested else arrays
+    leaves, treedef = flatten(like)
+    names = _names(treedef)
+    missing = [name for name in names if name not in arrays]
+    unknown = sorted(arrays.keys() - {*names})
+    if missing or unknown:
+        raise ArityError(
+            f"tree.load: {path} is no file of this tree: it lacks {_listed(missing)}, and has besides "
+            f"{_listed(unknown)}"
+        )
+    for name, leaf in zip(names, leaves, strict=True):
+        _check(name, arrays[name], leaf)
+    return unflatten(treedef, [arrays[name] for name in names])
+
+
+def load_metadata(path: Any) -> dict[str, str]:
+    """The texts beside the arrays of a safetensors file.
+
+    Raises:
+        ImportError, FileNotFoundError, PermissionError, InvalidConfigError: as `load`.
+    """
+    content = content_of(path)
+    _deserialized(path, content)  # because it checks the header
+    length = int.from_bytes(content[:8], "little")
+    return json.loads(content[8 : 8 + length]).get("__metadata__") or {}
+
+
+def _library() -> Any:
+    try:
+        importlib.import_module("safetensors.numpy")
+        return importlib.import_module("safetensors")
+    except ImportError as error:
+        raise ImportError(
+            "files of parameters need the package safetensors: pip install safetensors"
+        ) from error
+
+
+def _names(treedef: Any) -> list[str]:
+    return [keystr(path, simple=True, separator=".") for path in key_paths(treedef)]
+
+
+def _array(name: str, leaf: Any) -> Any:
+    """A leaf as the format takes it: in C order, and of one of its dtypes."""
+    if name == "__metadata__":
+        raise InvalidConfigError("tree.save: no leaf can have the name '__metadata__'")
+    try:
+        array = np.asarray(as_operand(leaf))
+        dtype = DType.of(array.dtype)
+    except DTypeError as error:
+        raise DTypeError(f"tree.save: {name}: {error}") from None
+    if dtype not in DTYPES.values():
+        raise DTypeError(
+            f"tree.save: {name} is {dtype}, which the format does not have; save real and imaginary parts"
+        )
+    return np.asarray(array, order="C")
+
+
+def _deserialized(path: Any, content: bytes) -> Any:
+    """What the library reads.
+
+    Raises:
+        InvalidConfigError: a file that is not of the format.
+    """
+    library = _library()
+    try:
+        return library.deserialize(content)
+    except library.SafetensorError as error:
+        raise InvalidConfigError(f"tree.load: {path} is no safetensors file: {error}") from None
+
+
+def _arrays(path: Any) -> dict[str, Any]:
+    arrays: dict[str, Any] = {}
+    for name, entry in _deserialized(path, content_of(path)):
+        dtype = DTYPES.get(entry["dtype"])
+        if dtype is None:
+            raise UnsupportedError(
+                f"tree.load: {name} has the dtype {entry['dtype']}, unknown here"
+            )
+        flat = np.frombuffer(bytearray(entry["data"]), dtype.dtype)
+        try:
+            arrays[name] = flat.reshape(entry["shape"])
+        except ValueError as error:
+            raise InvalidConfigError(f"tree.load: {path}: {name}: {error}") from None
+    return dict(sorted(arrays.items()))
+
+
+def _nested(arrays: dict[str, Any]) -> Any:
+    if [*arrays] == [""]:
+        return arrays[""]
+    result: dict[str, Any] = {}
+    for name, array in arrays.items():
+        *folders, last = name.split(".")
+        inner = result
+        for folder in folders:
+            inner = inner.setdefault(folder, {})
+            if not isinstance(inner, dict):
+                break
+        if not isinstance(inner, dict) or last in inner:
+            raise InvalidConfigError(
+                f"tree.load: {name!r} goes on where another name ends; read the names with nested=False"
+            )
+        inner[last] = array
+    return result
+
+
+def _check(name: str, array: Any, leaf: Any) -> None:
+    """Whether the array is what stands in the tree.
+
+    Raises:
+        ShapeError, DTypeError: it has another shape or dtype.
+    """
+    expected = leaf if hasattr(leaf, "shape") and has_dtype(leaf) else as_operand(leaf)
+    spec = TensorSpec(tuple(expected.shape), expected.dtype)
+    if array.shape != spec.shape:
+        raise ShapeError(
+            f"tree.load: {name} has shape {array.shape}, and {spec} stands in the tree"
+        )
+    if DType.of(array.dtype) is not spec.dtype:
+        raise DTypeError(f"tree.load: {name} is {array.dtype}, and {spec} stands in the tree")
+
+
+def _listed(names: list[str]) -> str:
+    if not names:
+        return "nothing"
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")

@@ -1,0 +1,307 @@
+"""What a name of NumPy, JAX, PyTorch or TensorFlow is called here, for whoever looks it up in vain.
+
+A counterpart is an expression, or advice; a name in it that begins with `tnf.`, `lowering.` or `xla_peer.` exists.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from types import ModuleType
+from typing import Any, NoReturn
+
+from tenferro.errors import MissingNameError
+from tenferro.tracebacks import public, publish
+
+__all__ = [
+    "COUNTERPARTS",
+    "MissingMember",
+    "is_missing",
+    "missing_method",
+    "missing_name",
+    "open_namespace",
+    "tell_missing_members",
+]
+
+COUNTERPARTS: dict[str, dict[str, str]] = {
+    "tnf": {
+        # NumPy
+        "absolute": "tnf.abs",
+        "amax": "tnf.max",
+        "amin": "tnf.min",
+        "arccos": "tnf.acos",
+        "arccosh": "tnf.acosh",
+        "arcsin": "tnf.asin",
+        "arcsinh": "tnf.asinh",
+        "arctan": "tnf.atan",
+        "arctan2": "tnf.atan2",
+        "arctanh": "tnf.atanh",
+        "array": "tnf.asarray",
+        "conjugate": "tnf.conj",
+        "cumprod": "tnf.cumulative_prod",
+        "cumsum": "tnf.cumulative_sum",
+        "dot": "tnf.matmul, or tnf.tensordot(x, y, axes=1)",
+        "fix": "tnf.trunc",
+        "invert": "tnf.bitwise_invert",
+        "left_shift": "tnf.bitwise_left_shift",
+        "mod": "tnf.remainder",
+        "nan_to_num": "tnf.where(tnf.isfinite(x), x, 0.0)",
+        "ndarray": "tnf.TracedTensor while tracing, numpy.ndarray outside",
+        "power": "tnf.pow",
+        "right_shift": "tnf.bitwise_right_shift",
+        "true_divide": "tnf.divide",
+        "vdot": "tnf.vecdot, of vectors",
+        # JAX
+        "PRNGKey": "tnf.random.key",
+        "ShapeDtypeStruct": "tnf.TensorSpec(shape, dtype)",
+        "block_until_ready": "not needed: results are NumPy arrays, there when a call returns",
+        "device_put": "xla_peer.XlaExecutor().put(x)",
+        "export": "xla_peer.export(f, *specs)",
+        "expit": "tnf.logistic",
+        "gammaln": "tnf.lgamma",
+        "make_jaxpr": "print(tnf.compile(f, *specs))",
+        "pmap": "xla_peer.partition(program, mesh, ..)",
+        "psi": "tnf.digamma",
+        "remat": "tnf.checkpoint",
+        "tree_map": "optree.tree_map(f, tree)",
+        # PyTorch
+        "Tensor": "tnf.TracedTensor while tracing, numpy.ndarray outside",
+        "argwhere": "tnf.nonzero",
+        "as_tensor": "tnf.asarray",
+        "bmm": "tnf.matmul",
+        "cat": "tnf.concat",
+        "clamp": "tnf.clip",
+        "double": "tnf.float64",
+        "eq": "tnf.equal",
+        "from_numpy": "tnf.asarray; functions take NumPy arrays as they are",
+        "func": "tnf.grad, tnf.vmap and their like, in tnf itself",
+        "ge": "tnf.greater_equal",
+        "gt": "tnf.greater",
+        "half": "tnf.float16",
+        "index_select": "tnf.take(x, indices, axis=axis)",
+        "le": "tnf.less_equal",
+        "long": "tnf.int64",
+        "lt": "tnf.less",
+        "manual_seed": "tnf.random.key(seed), which is given to each function that draws",
+        "mm": "tnf.matmul",
+        "mul": "tnf.multiply",
+        "ne": "tnf.not_equal",
+        "neg": "tnf.negative",
+        "no_grad": "tnf.stop_gradient(x); only transforms and variables ask for derivatives",
+        "permute": "tnf.permute_dims",
+        "rand": "tnf.random.uniform(key, shape)",
+        "randn": "tnf.random.normal(key, shape)",
+        "relu": "tnf.maximum(x, 0)",
+        "sigmoid": "tnf.logistic",
+        "silu": "x * tnf.logistic(x)",
+        "softplus": "tnf.logaddexp(x, 0.0)",
+        "sub": "tnf.subtract",
+        "tensor": "tnf.asarray",
+        "topk": "tnf.top_k",
+        "unsqueeze": "tnf.expand_dims(x, axis)",
+        # TensorFlow
+        "GradientTape": "tnf.EagerRuntime",
+        "cast": "tnf.astype",
+        "constant": "tnf.asarray, or tnf.EagerRuntime().constant(x)",
+        "convert_to_tensor": "tnf.asarray",
+        "function": "tnf.jit",
+        "reduce_max": "tnf.max",
+        "reduce_mean": "tnf.mean",
+        "reduce_min": "tnf.min",
+        "reduce_prod": "tnf.prod",
+        "reduce_sum": "tnf.sum",
+        "Variable": "tnf.EagerRuntime().variable(x)",
+    },
+    "tnf.linalg": {
+        "cho_factor": "tnf.linalg.cholesky",
+        "cho_solve": "two of tnf.linalg.solve_triangular",
+        "inverse": "tnf.linalg.inv",
+        "logdet": "tnf.linalg.slogdet(x)[1]",
+        "matrix_exp": "tnf.linalg.expm",
+        "pseudo_inverse": "tnf.linalg.pinv",
+        "solve_ex": "tnf.linalg.solve",
+        "triangular_solve": "tnf.linalg.solve_triangular",
+    },
+    "tnf.random": {
+        "PRNGKey": "tnf.random.key",
+        "default_rng": "tnf.random.key(seed), which is given to each function that draws",
+        "integers": "tnf.random.randint",
+        "rand": "tnf.random.uniform(key, shape)",
+        "randn": "tnf.random.normal(key, shape)",
+        "random": "tnf.random.uniform(key, shape)",
+        "seed": "tnf.random.key(seed), which is given to each function that draws",
+        "shuffle": "tnf.random.permutation",
+        "standard_normal": "tnf.random.normal",
+    },
+    "x": {
+        "H": "tnf.conj(x.mT)",
+        "add": "x + y",
+        "backward": "tnf.grad(f)(x) in a program; tnf.EagerRuntime().variable(x) has it",
+        "block_until_ready": "not needed: results are there when a call returns",
+        "clone": "not needed: tensors are values and do not change",
+        "contiguous": "not needed: an executor chooses the order of the elements",
+        "copy": "not needed: tensors are values and do not change",
+        "cpu": "not needed: an executor decides where a program runs",
+        "cuda": 'xla_peer.XlaExecutor("cuda").run(program, x): an executor decides where a program runs',
+        "detach": "tnf.stop_gradient(x)",
+        "dim": "x.ndim",
+        "div": "x / y",
+        "dot": "x @ y",
+        "double": "x.astype(tnf.float64)",
+        "expand": "tnf.broadcast_to(x, shape)",
+        "flatten": "x.ravel()",
+        "grad": "tnf.grad(f)(x)",
+        "float": "x.astype(tnf.float32)",
+        "half": "x.astype(tnf.float16)",
+        "int": "x.astype(tnf.int32)",
+        "long": "x.astype(tnf.int64)",
+        "masked_fill": "tnf.where(mask, value, x)",
+        "mm": "x @ y",
+        "mul": "x * y",
+        "norm": "tnf.linalg.norm(x)",
+        "numel": "x.size",
+        "numpy": "the result of running the program; while it is traced a tensor has no elements",
+        "permute": "tnf.permute_dims(x, axes)",
+        "requires_grad": "tnf.grad(f)(x), or tnf.EagerRuntime().variable(x)",
+        "requires_grad_": "tnf.grad(f)(x), or tnf.EagerRuntime().variable(x)",
+        "sub": "x - y",
+        "t": "x.T",
+        "to": "x.astype(dtype); an executor decides where a program runs",
+        "type": "x.astype(dtype)",
+        "unsqueeze": "tnf.expand_dims(x, axis)",
+        "view": "x.reshape(shape)",
+        **dict.fromkeys(
+            ("add_", "clamp_", "copy_", "div_", "fill_", "mul_", "sub_", "zero_"),
+            "x.at[..].set(values), add, multiply ..; tensors are values, and an update gives a new one,",
+        ),
+        "zero_grad": "x.clear_grad() of eager variables",
+    },
+}  # fmt: skip
+"""By the namespace that is asked, and the name that is asked for; `x` is a tensor."""
+
+
+def open_namespace(
+    namespace: dict[str, Any],
+    names: Iterable[str],
+    shown: str,
+    load: Callable[[str], Any] | None = None,
+) -> None:
+    """Make a module a public namespace: its functions are `public`, `dir` shows these names and no others,
+    and a name that is not there is told by what it is called here.
+
+    Args:
+        shown: the module's name in messages.
+        load: gives a name that is loaded when first used, or raises KeyError.
+    """
+    names = tuple(names)
+    publish(namespace, names)
+
+    def __dir__() -> list[str]:  # noqa: N807  # because Python calls it so
+        return sorted(names)
+
+    @public
+    def __getattr__(name: str) -> Any:  # noqa: N807  # because Python calls it so
+        try:
+            value = load(name) if load is not None else None
+        except KeyError:
+            value = None
+        if value is None:
+            raise MissingNameError(shown, name, missing_name)
+        namespace[name] = value
+        publish(namespace, [name])
+        return namespace[name]
+
+    namespace.update(__dir__=__dir__, __getattr__=__getattr__)
+
+
+def missing_name(shown: str, name: str) -> str:
+    """What helps who looks up `name` in a namespace; empty where nothing is known.
+
+    >>> missing_name("tnf", "sigmoid"), missing_name("tnf", "cholesky")
+    ('it is tnf.nn.sigmoid here', 'it is tnf.linalg.cholesky here')
+    """
+    homes = [home for home, names in _namespaces().items() if name in names and home != shown]
+    if homes:
+        return f"it is {' or '.join(f'{home}.{name}' for home in homes)} here"
+    tables = [
+        COUNTERPARTS.get(shown, {}),
+        *[COUNTERPARTS[home] for home in COUNTERPARTS if home != "x"],
+    ]
+    for table in tables:
+        if name in table:
+            return _said(table[name])
+    close = difflib.get_close_matches(name, _namespaces().get(shown, ()), cutoff=0.75)
+    return f"did you mean {' or '.join(f'{shown}.{match}' for match in close)}?" if close else ""
+
+
+class MissingMember:
+    """Stands in a class for a member that its objects do not have: `hasattr` is False, and the error says
+    what it is called here.
+
+    A `__getattr__` would say so, too, and make every attribute of every tensor slower.
+    """
+
+    __slots__ = ("name", "reason")
+
+    def __init__(self, name: str, reason: str = "") -> None:
+        self.name = name
+        self.reason = reason
+
+    @public
+    def __get__(self, instance: Any, owner: type) -> NoReturn:
+        raise MissingNameError(owner.__name__, self.name, self._help)
+
+    def _help(self, shown: str, name: str) -> str:
+        return (
+            f"tensors have no {name}: {self.reason}" if self.reason else missing_method(shown, name)
+        )
+
+
+def is_missing(cls: type, name: str) -> bool:
+    """Whether a class has a name only to say what it is called here."""
+    return isinstance(inspect.getattr_static(cls, name, None), MissingMember)
+
+
+def tell_missing_members(cls: type, names: Iterable[str], refused: Mapping[str, str]) -> None:
+    """Put a `MissingMember` in a class for each of the names that it does not have.
+
+    Args:
+        refused: names that it does not have on purpose, with the reason.
+    """
+    for name in (*refused, *names):
+        if inspect.getattr_static(cls, name, None) is None:
+            setattr(cls, name, MissingMember(name, refused.get(name, "")))
+
+
+def missing_method(shown: str, name: str) -> str:
+    """What helps who looks up `name` on a tensor of the class `shown`.
+
+    >>> missing_method("TracedTensor", "unsqueeze"), missing_method("TracedTensor", "exp")
+    ('it is tnf.expand_dims(x, axis) here', 'it is tnf.exp(x) here')
+    """
+    if name in COUNTERPARTS["x"]:
+        return _said(COUNTERPARTS["x"][name])
+    return f"it is tnf.{name}(x) here"
+
+
+def _said(counterpart: str) -> str:
+    return counterpart if counterpart.startswith("not needed") else f"it is {counterpart} here"
+
+
+def _package() -> Any:
+    """The package, which is above this module, and is there when somebody looks up a name in it."""
+    return importlib.import_module("tenferro")
+
+
+def _namespaces() -> dict[str, list[str]]:
+    """The names in each public namespace, the package first; of the peers only those that are imported."""
+    package = _package()
+    members = {name: getattr(package, name) for name in package.__all__}
+    modules = {name: value for name, value in members.items() if isinstance(value, ModuleType)}
+    namespaces = {"tnf": [name for name in members if name not in modules]}
+    namespaces |= {f"tnf.{name}": list(module.__all__) for name, module in modules.items()}
+    peers = {name: sys.modules[name] for name in ("lowering", "xla_peer") if name in sys.modules}
+    return namespaces | {name: list(module.__all__) for name, module in peers.items()}

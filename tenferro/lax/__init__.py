@@ -1,0 +1,47 @@
+"""`tenferro.lax`: the functions below the surface, by the names and signatures of `jax.lax`.
+
+They neither promote nor broadcast: operands have one dtype and one shape, and what does not is an error; only
+Python numbers take the dtype of the tensor beside them, and tensors of rank 0 are repeated. Most are one op.
+
+Source: the module of that name in JAX.
+"""
+
+from tenferro.api.control import (
+    associative_scan,
+    cond,
+    fori_loop,
+    map,
+    scan,
+    switch,
+    while_loop,
+)
+from tenferro.api.custom import stop_gradient
+from tenferro.counterparts import open_namespace
+from tenferro.lax import convolution, elementwise, precision, products, shaping, slicing, windows
+from tenferro.lax.convolution import *  # noqa: F403  # because the names are this module's
+from tenferro.lax.elementwise import *  # noqa: F403  # because the names are this module's
+from tenferro.lax.precision import *  # noqa: F403  # because the names are this module's
+from tenferro.lax.products import *  # noqa: F403  # because the names are this module's
+from tenferro.lax.shaping import *  # noqa: F403  # because the names are this module's
+from tenferro.lax.slicing import *  # noqa: F403  # because the names are this module's
+from tenferro.lax.windows import *  # noqa: F403  # because the names are this module's
+
+__all__ = [
+    "associative_scan",
+    "cond",
+    "fori_loop",
+    "map",
+    "scan",
+    "stop_gradient",
+    "switch",
+    "while_loop",
+]
+__all__ += convolution.__all__
+__all__ += elementwise.__all__
+__all__ += precision.__all__
+__all__ += products.__all__
+__all__ += shaping.__all__
+__all__ += slicing.__all__
+__all__ += windows.__all__
+
+open_namespace(globals(), __all__, "tnf.lax")

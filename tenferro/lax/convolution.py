@@ -1,0 +1,358 @@
+"""Convolutions: jax.lax's functions, each of them one `Convolution` op.
+
+Source: jax.lax, "Convolution"; StableHLO spec #convolution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from tenferro.api.manipulation import flip, swapaxes
+from tenferro.api.promotion import convert, promote_dtypes
+from tenferro.dims import is_static
+from tenferro.errors import DTypeError, InvalidConfigError, NonStaticShapeError, ShapeError
+from tenferro.exec.dispatch import apply, spec_of
+from tenferro.lax.operands import same_dtype
+from tenferro.lax.precision import precision_name
+from tenferro.ops.contraction import Convolution
+from tenferro.types import DType
+
+__all__ = [
+    "ConvDimensionNumbers",
+    "conv",
+    "conv_dimension_numbers",
+    "conv_general_dilated",
+    "conv_transpose",
+    "conv_with_general_padding",
+    "padtype_to_pads",
+]
+
+
+class ConvDimensionNumbers(NamedTuple):
+    """Which axis is which: batch, feature and space of the operand and the result; output feature, input
+    feature and space of the kernel.
+    """
+
+    lhs_spec: Sequence[int]
+    rhs_spec: Sequence[int]
+    out_spec: Sequence[int]
+
+
+def conv_dimension_numbers(
+    lhs_shape: Sequence[Any], rhs_shape: Sequence[Any], dimension_numbers: Any
+) -> ConvDimensionNumbers:
+    """The axes that `dimension_numbers` names.
+
+    Args:
+        dimension_numbers: three strings, with N and C for batch and feature in the first and the third, O and
+            I for output and input feature in the second, and one letter for each axis of space; or None, which
+            is ("NCHW", "OIHW", "NCHW") for whatever rank; or a `ConvDimensionNumbers`.
+
+    Raises:
+        ShapeError: operands of several ranks.
+        InvalidConfigError: strings that do not name the axes.
+
+    >>> conv_dimension_numbers((1, 8, 8, 3), (2, 2, 3, 4), ("NHWC", "HWIO", "NHWC"))
+    ConvDimensionNumbers(lhs_spec=(0, 3, 1, 2), rhs_spec=(3, 2, 0, 1), out_spec=(0, 3, 1, 2))
+    """
+    if isinstance(dimension_numbers, ConvDimensionNumbers):
+        return dimension_numbers
+    rank = len(lhs_shape)
+    if rank != len(rhs_shape) or rank < 2:
+        raise ShapeError(
+            f"lax convolution: lhs and rhs must have one rank of at least 2, got shapes {tuple(lhs_shape)} and "
+            f"{tuple(rhs_shape)}"
+        )
+    if dimension_numbers is None:
+        axes = tuple(range(rank))
+        return ConvDimensionNumbers(axes, axes, axes)
+    words = tuple(dimension_numbers) if isinstance(dimension_numbers, tuple | list) else ()
+    if len(words) != 3 or not all(isinstance(word, str) for word in words):
+        raise InvalidConfigError(
+            "lax convolution: dimension_numbers are three strings, a ConvDimensionNumbers or None, "
+            f"got {dimension_numbers!r}"
+        )
+    for word, pair in zip(words, ("NC", "OI", "NC"), strict=True):
+        space = set(words[1]) - set("OI")
+        if len(word) != rank or set(word) != {*pair, *space} or len(set(word)) != rank:
+            raise InvalidConfigError(
+                f"lax convolution: dimension_numbers of rank {rank} name {pair[0]}, {pair[1]} and the same "
+                f"{rank - 2} axes of space in each word, got {words}"
+            )
+    space = [letter for letter in words[1] if letter not in "OI"]
+    lhs, rhs, out = (
+        tuple([word.index(letter) for letter in (*pair, *space)])
+        for word, pair in zip(words, ("NC", "OI", "NC"), strict=True)
+    )
+    return ConvDimensionNumbers(lhs, rhs, out)
+
+
+def padtype_to_pads(
+    in_shape: Sequence[Any],
+    window_shape: Sequence[int],
+    window_strides: Sequence[int],
+    padding: str,
+) -> list[tuple[int, int]]:
+    """How many elements a word for padding puts before and after each axis.
+
+    Args:
+        in_shape: extents of the axes that windows slide along.
+        window_shape: their extents, with holes counted.
+        padding: "VALID" pads nothing; "SAME" so that there is one window for each `stride` elements, with the
+            odd element after the axis, "SAME_LOWER" with it before.
+
+    Raises:
+        InvalidConfigError: another word.
+        NonStaticShapeError: "SAME" along a symbolic extent with a stride.
+
+    >>> padtype_to_pads((8,), (3,), (2,), "SAME"), padtype_to_pads((8,), (3,), (2,), "SAME_LOWER")
+    ([(0, 1)], [(1, 0)])
+    """
+    word = str(padding).upper()
+    if word == "VALID":
+        return [(0, 0)] * len(window_shape)
+    if word not in ("SAME", "SAME_LOWER"):
+        raise InvalidConfigError(
+            f'lax: padding is "SAME", "SAME_LOWER", "VALID" or a pair of numbers for each axis, got {padding!r}'
+        )
+    pairs: list[tuple[int, int]] = []
+    for extent, size, stride in zip(in_shape, window_shape, window_strides, strict=True):
+        if stride == 1:
+            total = size - 1
+        elif is_static(extent):
+            total = max((-(-extent // stride) - 1) * stride + size - extent, 0)
+        else:
+            raise NonStaticShapeError(
+                f"lax: the padding {padding!r} with stride {stride} depends on the extent {extent}, which is "
+                "symbolic; give pairs of numbers"
+            )
+        total = max(total, 0)
+        small, large = total // 2, total - total // 2
+        pairs.append((small, large) if word == "SAME" else (large, small))
+    return pairs
+
+
+def _factors(name: str, what: str, factors: Any, count: int) -> tuple[int, ...]:
+    """Strides or dilations, one for each axis of space."""
+    numbers = (1,) * count if factors is None else factors
+    if not isinstance(numbers, tuple | list) or len(numbers) != count:
+        raise InvalidConfigError(
+            f"lax.{name}: {what} has a number for each of {count} axes of space, got {factors!r}"
+        )
+    return tuple(numbers)
+
+
+def dilated(extent: Any, dilation: int) -> Any:
+    """The extent with dilation - 1 holes between elements."""
+    return 0 if is_static(extent) and extent == 0 else (extent - 1) * dilation + 1
+
+
+def conv_general_dilated(
+    lhs: Any,
+    rhs: Any,
+    window_strides: Sequence[int],
+    padding: Any,
+    lhs_dilation: Sequence[int] | None = None,
+    rhs_dilation: Sequence[int] | None = None,
+    dimension_numbers: Any = None,
+    feature_group_count: int = 1,
+    batch_group_count: int = 1,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Any:
+    """The convolution, or rather correlation, of lhs with the kernel rhs: y[p] = sum over k of x[p s + k] w[k].
+
+    Args:
+        lhs: a batch of n-dimensional inputs with features, of rank n + 2.
+        rhs: the kernel, of the same rank and dtype.
+        window_strides: the step of the windows along each axis of space.
+        padding: a word, as in `padtype_to_pads`, or pairs of numbers, of which negative ones cut.
+        lhs_dilation: the distance of lhs's elements, between which are zeros.
+        rhs_dilation: the distance of the elements that a kernel meets.
+        dimension_numbers: as in `conv_dimension_numbers`.
+        feature_group_count: groups of features, each with kernels of its own; as many as there are features
+            for a depthwise convolution.
+        batch_group_count: groups of the batch, each with kernels of its own.
+        precision: "highest", "high", "default", or None for the lowering's.
+        preferred_element_type: dtype of the sums and of the result; None for the operands'.
+
+    Raises:
+        ShapeError, DTypeError, InvalidConfigError: ranks, features, groups or dtypes that do not fit.
+
+    >>> import numpy as np
+    >>> conv_general_dilated(np.arange(5.0).reshape(1, 1, 5), np.array([[[1.0, 10.0]]]), (1,), "VALID")
+    array([[[10., 21., 32., 43.]]])
+    """
+    x, w = same_dtype("conv_general_dilated", lhs, rhs)
+    axes = conv_dimension_numbers(x.shape, w.shape, dimension_numbers)
+    space = (axes.lhs_spec[2:], axes.rhs_spec[2:], axes.out_spec[2:])
+    count, name = len(space[0]), "conv_general_dilated"
+    strides = _factors(name, "window_strides", window_strides, count)
+    holes_of_x = _factors(name, "lhs_dilation", lhs_dilation, count)
+    holes_of_w = _factors(name, "rhs_dilation", rhs_dilation, count)
+    if isinstance(padding, str):
+        extents = [dilated(x.shape[a], d) for a, d in zip(space[0], holes_of_x, strict=True)]
+        sizes = [dilated(w.shape[a], d) for a, d in zip(space[1], holes_of_w, strict=True)]
+        pads = padtype_to_pads(extents, sizes, strides, padding)
+    else:
+        pads = [tuple(pair) for pair in padding]
+    if len(pads) != count:
+        raise InvalidConfigError(
+            f"lax.{name}: padding has a pair for each of {count} axes of space, got {padding!r}"
+        )
+    op = Convolution(
+        window_strides=strides,
+        padding=tuple(pads),
+        lhs_dilation=holes_of_x,
+        rhs_dilation=holes_of_w,
+        window_reversal=(False,) * count,
+        input_batch=axes.lhs_spec[0],
+        input_feature=axes.lhs_spec[1],
+        input_spatial=tuple(space[0]),
+        kernel_output_feature=axes.rhs_spec[0],
+        kernel_input_feature=axes.rhs_spec[1],
+        kernel_spatial=tuple(space[1]),
+        output_batch=axes.out_spec[0],
+        output_feature=axes.out_spec[1],
+        output_spatial=tuple(space[2]),
+        feature_group_count=feature_group_count,
+        batch_group_count=batch_group_count,
+        precision=precision_name(name, precision),
+    )
+    dtype = spec_of(x).dtype
+    result = dtype if preferred_element_type is None else DType.of(preferred_element_type)
+    if result.is_inexact is not dtype.is_inexact and dtype.is_inexact:
+        raise DTypeError(f"lax.{name}: sums of {dtype} cannot be {result}")
+    wide = promote_dtypes(dtype, result)
+    return convert(apply(op, convert(x, wide), convert(w, wide)), result)
+
+
+def conv(
+    lhs: Any,
+    rhs: Any,
+    window_strides: Sequence[int],
+    padding: str,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Any:
+    """`conv_general_dilated` of lhs [batch, feature, space..] and rhs [output, input, space..].
+
+    Raises:
+        ShapeError, DTypeError, InvalidConfigError: as `conv_general_dilated`.
+    """
+    return conv_general_dilated(
+        lhs,
+        rhs,
+        window_strides,
+        padding,
+        precision=precision,
+        preferred_element_type=preferred_element_type,
+    )
+
+
+def conv_with_general_padding(
+    lhs: Any,
+    rhs: Any,
+    window_strides: Sequence[int],
+    padding: Any,
+    lhs_dilation: Sequence[int] | None,
+    rhs_dilation: Sequence[int] | None,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Any:
+    """`conv` with pairs of numbers for padding, and dilations.
+
+    Raises:
+        ShapeError, DTypeError, InvalidConfigError: as `conv_general_dilated`.
+    """
+    return conv_general_dilated(
+        lhs,
+        rhs,
+        window_strides,
+        padding,
+        lhs_dilation,
+        rhs_dilation,
+        precision=precision,
+        preferred_element_type=preferred_element_type,
+    )
+
+
+_SPACE = {0: "", 1: "H", 2: "HW", 3: "HWD"}
+
+
+def conv_transpose(
+    lhs: Any,
+    rhs: Any,
+    strides: Sequence[int],
+    padding: Any,
+    rhs_dilation: Sequence[int] | None = None,
+    dimension_numbers: Any = None,
+    transpose_kernel: bool = False,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+    use_consistent_padding: bool = False,
+) -> Any:
+    """The convolution whose strides lie between the elements of lhs: it enlarges what `conv` makes smaller.
+
+    Args:
+        strides: by how much each axis of space grows.
+        padding: "SAME" or "VALID", of the convolution that goes the other way; or pairs of numbers put around
+            lhs, with `use_consistent_padding` those of the convolution that goes the other way.
+        dimension_numbers: None is ("NHWC", "HWIO", "NHWC"), with fewer or more letters by rank.
+        transpose_kernel: turn the kernel's axes of space around and swap its features, so that the result is
+            the gradient of a convolution with the same kernel.
+
+    Raises:
+        ShapeError, DTypeError, InvalidConfigError: as `conv_general_dilated`.
+
+    >>> import numpy as np
+    >>> conv_transpose(np.ones((1, 2, 1)), np.ones((2, 1, 1)), (2,), "SAME")[0, :, 0]
+    array([1., 1., 1., 1.])
+    """
+    x, w = same_dtype("conv_transpose", lhs, rhs)
+    space = _SPACE.get(len(x.shape) - 2)
+    if dimension_numbers is None:
+        if space is None:
+            raise InvalidConfigError(
+                f"lax.conv_transpose: give dimension_numbers for {spec_of(x)}, which has not 0 to 3 axes of space"
+            )
+        dimension_numbers = (f"N{space}C", f"{space}IO", f"N{space}C")
+    axes = conv_dimension_numbers(x.shape, w.shape, dimension_numbers)
+    kernel_space = tuple(axes.rhs_spec[2:])
+    steps = _factors("conv_transpose", "strides", strides, len(kernel_space))
+    holes = _factors("conv_transpose", "rhs_dilation", rhs_dilation, len(kernel_space))
+    pads = padding
+    is_word = isinstance(padding, str) and padding.upper() in ("SAME", "VALID")
+    if is_word or use_consistent_padding:
+        of_axes = [padding] * len(steps) if isinstance(padding, str) else list(padding)
+        sizes = [dilated(w.shape[a], d) for a, d in zip(kernel_space, holes, strict=True)]
+        pads = [turned(k, s, p) for k, s, p in zip(sizes, steps, of_axes, strict=True)]
+    if transpose_kernel:
+        w = swapaxes(flip(w, axis=kernel_space), axes.rhs_spec[0], axes.rhs_spec[1])
+    return conv_general_dilated(
+        x,
+        w,
+        (1,) * len(steps),
+        pads,
+        steps,
+        holes,
+        axes,
+        precision=precision,
+        preferred_element_type=preferred_element_type,
+    )
+
+
+def turned(size: int, stride: int, padding: Any) -> tuple[int, int]:
+    """Padding of a transposed convolution by that of the one that goes the other way."""
+    if not isinstance(padding, str):
+        low, high = padding
+        return size - 1 - low, size - 1 - high
+    if padding.upper() == "VALID":
+        return size - 1, stride - 1 + max(size - stride, 0)
+    if padding.upper() != "SAME":
+        raise InvalidConfigError(
+            f'lax.conv_transpose: padding is "SAME", "VALID" or pairs of numbers, got {padding!r}'
+        )
+    low = size - 1 if stride > size - 1 else -(-(size + stride - 2) // 2)
+    return low, size + stride - 2 - low

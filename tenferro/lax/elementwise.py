@@ -1,0 +1,499 @@
+"""Elementwise functions by jax.lax's names: one op each, on operands of one dtype and one shape.
+
+Source: jax.lax, "Operators".
+"""
+
+from __future__ import annotations
+
+import enum
+import operator
+from typing import Any
+
+from tenferro.api import elementwise as surface
+from tenferro.api.creation import ones_like
+from tenferro.api.promotion import broadcast_to, convert
+from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
+from tenferro.exec.dispatch import apply, as_operand, spec_of
+from tenferro.lax.operands import same_dtype, same_types
+from tenferro.ops import StdTensorOp, analytic
+from tenferro.ops import elementwise as ops
+from tenferro.types import DType
+
+__all__ = [
+    "RoundingMethod",
+    "abs",
+    "acos",
+    "acosh",
+    "add",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "bitcast_convert_type",
+    "bitwise_and",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_xor",
+    "cbrt",
+    "ceil",
+    "clamp",
+    "clz",
+    "complex",
+    "conj",
+    "convert_element_type",
+    "cos",
+    "cosh",
+    "digamma",
+    "div",
+    "eq",
+    "erf",
+    "erf_inv",
+    "erfc",
+    "exp",
+    "exp2",
+    "expm1",
+    "floor",
+    "ge",
+    "gt",
+    "imag",
+    "integer_pow",
+    "is_finite",
+    "le",
+    "lgamma",
+    "log",
+    "log1p",
+    "logistic",
+    "lt",
+    "max",
+    "min",
+    "mul",
+    "ne",
+    "neg",
+    "nextafter",
+    "polygamma",
+    "population_count",
+    "pow",
+    "real",
+    "reciprocal",
+    "reduce_precision",
+    "rem",
+    "round",
+    "rsqrt",
+    "select",
+    "select_n",
+    "shift_left",
+    "shift_right_arithmetic",
+    "shift_right_logical",
+    "sign",
+    "sin",
+    "sinh",
+    "sqrt",
+    "square",
+    "sub",
+    "tan",
+    "tanh",
+]
+
+
+def _named(function: Any, name: str, formula: str, dtypes: str, result: str = "") -> Any:
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = (
+        f"{formula}\n\nDtypes: {dtypes}; the result is {result or 'of the same'}.\n\n"
+        "Raises:\n    DTypeError, ShapeError: other dtypes; operands of several dtypes or shapes.\n"
+    )
+    return function
+
+
+def _unary(name: str, op: StdTensorOp, formula: str, dtypes: str = "float and complex") -> Any:
+    def function(x: Any) -> Any:
+        return apply(op, as_operand(x))
+
+    return _named(function, name, formula, dtypes)
+
+
+def _binary(name: str, op: StdTensorOp, formula: str, dtypes: str = "numeric") -> Any:
+    def function(x: Any, y: Any) -> Any:
+        return apply(op, *same_types(name, x, y))
+
+    return _named(function, name, formula, dtypes)
+
+
+def _comparison(name: str, direction: str, formula: str) -> Any:
+    op = ops.Compare(direction)
+
+    def function(x: Any, y: Any) -> Any:
+        return apply(op, *same_types(name, x, y))
+
+    return _named(function, name, formula, "any, complex ones only for eq and ne", "bool")
+
+
+INTEGERS, BITS, REAL = "integers", "bool and integers", "real"
+
+add = _binary("add", ops.Add(), "x + y.")
+sub = _binary("sub", ops.Subtract(), "x - y.")
+mul = _binary("mul", ops.Multiply(), "x y.")
+div = _binary("div", ops.Divide(), "x / y; of integers rounded towards 0, and -1 where y is 0.")
+rem = _binary("rem", ops.Remainder(), "The remainder of x / y, with the sign of x.")
+max = _binary("max", ops.Maximum(), "The larger of x and y; NaN where either is.", REAL)
+min = _binary("min", ops.Minimum(), "The smaller of x and y; NaN where either is.", REAL)
+atan2 = _binary("atan2", analytic.Atan2(), "The angle of the point (y, x), in radians.", "float")
+bitwise_and = _binary("bitwise_and", ops.And(), "The bits set in both.", BITS)
+bitwise_or = _binary("bitwise_or", ops.Or(), "The bits set in either.", BITS)
+bitwise_xor = _binary("bitwise_xor", ops.Xor(), "The bits set in just one.", BITS)
+shift_left = _binary("shift_left", ops.ShiftLeft(), "x shifted left by y bits.", INTEGERS)
+shift_right_arithmetic = _binary(
+    "shift_right_arithmetic",
+    ops.ShiftRightArithmetic(),
+    "x shifted right by y bits; copies of its first bit enter.",
+    INTEGERS,
+)
+shift_right_logical = _binary(
+    "shift_right_logical",
+    ops.ShiftRightLogical(),
+    "x shifted right by y bits; zeros enter.",
+    INTEGERS,
+)
+
+eq = _comparison("eq", "EQ", "x == y.")
+ne = _comparison("ne", "NE", "x != y.")
+lt = _comparison("lt", "LT", "x < y.")
+le = _comparison("le", "LE", "x <= y.")
+gt = _comparison("gt", "GT", "x > y.")
+ge = _comparison("ge", "GE", "x >= y.")
+
+abs = _unary("abs", ops.Abs(), "|x|; of complex x its modulus, in the real dtype.", "numeric")
+neg = _unary("neg", ops.Negate(), "-x.", "numeric")
+sign = _unary("sign", ops.Sign(), "-1, 0 or 1; x / |x| for complex x; zeros stay.", "numeric")
+floor = _unary("floor", ops.Floor(), "The largest integer not above x.", "float")
+ceil = _unary("ceil", ops.Ceil(), "The smallest integer not below x.", "float")
+bitwise_not = _unary("bitwise_not", ops.Not(), "Every bit of x turned over.", BITS)
+population_count = _unary(
+    "population_count", ops.PopulationCount(), "The number of bits set in x.", INTEGERS
+)
+clz = _unary("clz", ops.CountLeadingZeros(), "The number of zeros before x's first one.", INTEGERS)
+
+exp = _unary("exp", analytic.Exp(), "e^x.")
+expm1 = _unary("expm1", analytic.Expm1(), "e^x - 1, accurate near 0.")
+log = _unary("log", analytic.Log(), "The natural logarithm of x.")
+log1p = _unary("log1p", analytic.Log1p(), "log(1 + x), accurate near 0.")
+sqrt = _unary("sqrt", analytic.Sqrt(), "The square root of x.")
+rsqrt = _unary("rsqrt", analytic.Rsqrt(), "1 / sqrt(x).")
+cbrt = _unary("cbrt", analytic.Cbrt(), "The real cube root of x.", "float")
+sin = _unary("sin", analytic.Sin(), "The sine of x, in radians.")
+cos = _unary("cos", analytic.Cos(), "The cosine of x, in radians.")
+tan = _unary("tan", analytic.Tan(), "The tangent of x, in radians.")
+asin = _unary("asin", analytic.Asin(), "The inverse sine of x, in radians.")
+acos = _unary("acos", analytic.Acos(), "The inverse cosine of x, in radians.")
+atan = _unary("atan", analytic.Atan(), "The inverse tangent of x, in radians.")
+sinh = _unary("sinh", analytic.Sinh(), "The hyperbolic sine of x.")
+cosh = _unary("cosh", analytic.Cosh(), "The hyperbolic cosine of x.")
+tanh = _unary("tanh", analytic.Tanh(), "The hyperbolic tangent of x.")
+asinh = _unary("asinh", analytic.Asinh(), "The inverse hyperbolic sine of x.")
+acosh = _unary("acosh", analytic.Acosh(), "The inverse hyperbolic cosine of x.")
+atanh = _unary("atanh", analytic.Atanh(), "The inverse hyperbolic tangent of x.")
+logistic = _unary("logistic", analytic.Logistic(), "1 / (1 + e^-x).")
+erf = _unary(
+    "erf", analytic.Erf(), "2 / sqrt(pi) times the integral of e^(-t^2) from 0 to x.", "float"
+)
+erfc = _unary("erfc", analytic.Erfc(), "1 - erf(x), accurate for large x.", "float")
+erf_inv = _unary("erf_inv", analytic.ErfInv(), "The inverse of erf.", "float")
+lgamma = _unary("lgamma", analytic.Lgamma(), "log |Gamma(x)|.", "float")
+digamma = _unary("digamma", analytic.Digamma(), "The derivative of log Gamma at x.", "float")
+
+
+def is_finite(x: Any) -> Any:
+    """True where x, of a float dtype, is neither infinite nor NaN.
+
+    Raises:
+        DTypeError: another dtype.
+    """
+    return apply(ops.IsFinite(), as_operand(x))
+
+
+def conj(x: Any) -> Any:
+    """The complex conjugate; of real x a complex number, as in jax.lax.
+
+    Raises:
+        DTypeError: x is neither float nor complex.
+
+    >>> conj(1.0 + 2.0j)
+    array(1.-2.j)
+    """
+    x = _inexact("conj", x)
+    return apply(ops.Conj(), convert(x, spec_of(x).dtype.complex))
+
+
+def real(x: Any) -> Any:
+    """The real part of complex x.
+
+    Raises:
+        DTypeError: x is not complex.
+    """
+    return apply(ops.Real(), _complex("real", x))
+
+
+def imag(x: Any) -> Any:
+    """The imaginary part of complex x.
+
+    Raises:
+        DTypeError: x is not complex.
+    """
+    return apply(ops.Imag(), _complex("imag", x))
+
+
+def complex(x: Any, y: Any) -> Any:
+    """X + i y, of float32 or float64 parts.
+
+    Raises:
+        DTypeError, ShapeError: other dtypes; parts of several dtypes or shapes.
+
+    >>> complex(1.0, 2.0)
+    array(1.+2.j)
+    """
+    return apply(ops.Complex(), *same_types("complex", x, y))
+
+
+def _inexact(name: str, x: Any) -> Any:
+    x = as_operand(x)
+    if not spec_of(x).dtype.is_inexact:
+        raise DTypeError(f"lax.{name}: x must be float or complex, got {spec_of(x)}")
+    return x
+
+
+def _complex(name: str, x: Any) -> Any:
+    x = as_operand(x)
+    if not spec_of(x).dtype.is_complex:
+        raise DTypeError(f"lax.{name}: x must be complex, got {spec_of(x)}")
+    return x
+
+
+def square(x: Any) -> Any:
+    """X x.
+
+    Raises:
+        DTypeError: x is bool.
+    """
+    x = as_operand(x)
+    return apply(ops.Multiply(), x, x)
+
+
+def reciprocal(x: Any) -> Any:
+    """1 / x.
+
+    Raises:
+        DTypeError: x is neither float nor complex.
+    """
+    return div(1, _inexact("reciprocal", x))
+
+
+def exp2(x: Any) -> Any:
+    """2^x.
+
+    Raises:
+        DTypeError: x is neither float nor complex.
+    """
+    return surface.exp2(_inexact("exp2", x))
+
+
+def pow(x: Any, y: Any) -> Any:
+    """X to the power y, of a float or complex dtype; a Python integer y is multiplied out.
+
+    Raises:
+        DTypeError, ShapeError: other dtypes; operands of several dtypes or shapes.
+
+    >>> pow(3.0, 2), pow(3.0, -1.0)
+    (array(9.), array(0.33333333))
+    """
+    if type(y) is int:
+        return integer_pow(_inexact("pow", x), y)
+    base, exponent = same_types("pow", x, y)
+    return apply(ops.Power(), _inexact("pow", base), exponent)
+
+
+def integer_pow(x: Any, y: int) -> Any:
+    """X to the power of a Python integer, by products: of squares of squares.
+
+    Raises:
+        DTypeError: x is bool, or an integer and y negative.
+        InvalidConfigError: y is no Python integer.
+
+    >>> integer_pow(2.0, 10), integer_pow(2.0, -1)
+    (array(1024.), array(0.5))
+    """
+    try:
+        exponent = operator.index(y)
+    except TypeError:
+        raise InvalidConfigError(f"lax.integer_pow: y is a Python integer, got {y!r}") from None
+    x = as_operand(x)
+    spec = spec_of(x)
+    if spec.dtype.is_bool or (spec.dtype.is_integer and exponent < 0):
+        raise DTypeError(f"lax.integer_pow: {spec} has no power {exponent}; convert it to a float")
+    if exponent == 0:
+        return ones_like(x)
+    power, left, result = x, -exponent if exponent < 0 else exponent, None
+    while left:
+        if left & 1:
+            result = power if result is None else mul(result, power)
+        left >>= 1
+        power = mul(power, power) if left else power
+    return reciprocal(result) if exponent < 0 else result
+
+
+def polygamma(m: Any, x: Any) -> Any:
+    """The derivative of order m of digamma; m is a Python integer.
+
+    Raises:
+        InvalidConfigError: m is no Python integer of at least 0.
+        DTypeError: x is no float.
+    """
+    return apply(analytic.Polygamma(m), as_operand(x))
+
+
+def nextafter(x1: Any, x2: Any) -> Any:
+    """The next number after x1 towards x2; x2 where they are equal, NaN where either is.
+
+    Raises:
+        DTypeError, ShapeError: no floats; operands of several dtypes or shapes.
+    """
+    start, end = same_types("nextafter", x1, x2)
+    if not spec_of(start).dtype.is_float:
+        raise DTypeError(f"lax.nextafter: operands must be floats, got {spec_of(start)}")
+    return surface.nextafter(start, end)
+
+
+class RoundingMethod(enum.Enum):
+    """Where `round` sends halves."""
+
+    AWAY_FROM_ZERO = 0
+    TO_NEAREST_EVEN = 1
+
+
+def round(x: Any, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) -> Any:
+    """X rounded to the nearest integer; halves away from zero, or to the even one.
+
+    Args:
+        rounding_method: a `RoundingMethod`.
+
+    Raises:
+        DTypeError: x is no float.
+        InvalidConfigError: another method.
+
+    >>> round(2.5), round(2.5, RoundingMethod.TO_NEAREST_EVEN)
+    (array(3.), array(2.))
+    """
+    if rounding_method not in set(RoundingMethod):
+        raise InvalidConfigError(
+            f"lax.round: rounding_method is a RoundingMethod, got {rounding_method!r}"
+        )
+    is_away = rounding_method is RoundingMethod.AWAY_FROM_ZERO
+    return apply(ops.RoundNearestAfz() if is_away else ops.RoundNearestEven(), as_operand(x))
+
+
+def convert_element_type(operand: Any, new_dtype: Any) -> Any:
+    """The operand in another dtype: floats are cut to integers, complex numbers to their real parts.
+
+    Raises:
+        DTypeError: no dtype.
+
+    >>> convert_element_type(1.5, "int32")
+    array(1, dtype=int32)
+    """
+    return convert(as_operand(operand), DType.of(new_dtype))
+
+
+def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
+    """The operand's bits as numbers of another dtype; a narrower one adds a last axis, a wider one takes it.
+
+    Raises:
+        DTypeError: bool, or complex beside real.
+        ShapeError: a last extent that does not make up one element of the wider dtype.
+
+    >>> import numpy as np
+    >>> bitcast_convert_type(np.float32(1), "uint16")
+    array([    0, 16256], dtype=uint16)
+    """
+    return apply(ops.BitcastConvert(DType.of(new_dtype)), as_operand(operand))
+
+
+def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Any:
+    """The operand, of a float dtype, rounded to a format with fewer bits.
+
+    Raises:
+        DTypeError: no float.
+        InvalidConfigError: numbers of bits that no format has.
+
+    >>> reduce_precision(1.2345, 8, 7)
+    array(1.234375)
+    """
+    return apply(ops.ReducePrecision(exponent_bits, mantissa_bits), as_operand(operand))
+
+
+def clamp(min: Any, x: Any, max: Any) -> Any:
+    """min(max(x, `min`), `max`), in x's dtype; bounds have rank 0 or x's shape.
+
+    The derivative is 1 strictly between the bounds, and 0 at a bound and beyond it.
+
+    Raises:
+        DTypeError, ShapeError: operands of several dtypes, or bounds of another shape.
+
+    >>> clamp(0.0, 2.0, 1.0)
+    array(1.)
+    """
+    low, x, high = same_dtype("clamp", min, x, max)
+    for bound in (low, high):
+        if bound.shape and tuple(bound.shape) != tuple(x.shape):
+            raise ShapeError(
+                f"lax.clamp: a bound has rank 0 or the shape of x {spec_of(x)}, got {spec_of(bound)}"
+            )
+    return apply(ops.Clamp(), x, broadcast_to(low, x.shape), broadcast_to(high, x.shape))
+
+
+def select(pred: Any, on_true: Any, on_false: Any) -> Any:
+    """on_true where `pred`, else on_false: cases of one type; pred has rank 0 or their shape.
+
+    Raises:
+        DTypeError, ShapeError: a predicate that is not bool, or of another shape; unlike cases.
+
+    >>> import numpy as np
+    >>> select(np.array([True, False]), np.ones(2), np.zeros(2))
+    array([1., 0.])
+    """
+    return select_n(pred, on_false, on_true)
+
+
+def select_n(which: Any, *cases: Any) -> Any:
+    """The case that `which` numbers, element by element: bool for two cases, int32 for any number.
+
+    Args:
+        which: of rank 0, or of the cases' shape; below 0 it is the first case, above all the last.
+
+    Raises:
+        DTypeError, ShapeError: unlike cases, or `which` of another dtype or shape.
+        InvalidConfigError: no case, or not two of them for bool.
+
+    >>> import numpy as np
+    >>> select_n(np.array([2, 0], np.int32), np.zeros(2), np.ones(2), np.full(2, 5.0))
+    array([5., 0.])
+    """
+    if not cases:
+        raise InvalidConfigError("lax.select_n: needs at least one case")
+    which, tensors = as_operand(which), same_dtype("select_n", *cases)
+    shape, spec = tuple(tensors[0].shape), spec_of(which)
+    if any(tuple(case.shape) != shape for case in tensors) or tuple(which.shape) not in ((), shape):
+        shown = ", ".join(str(spec_of(x)) for x in (which, *tensors))
+        raise ShapeError(
+            f"lax.select_n: cases must have one shape, and the choice that or rank 0, got {shown}"
+        )
+    if spec.dtype.is_bool and len(tensors) == 2:
+        return apply(ops.Select(), broadcast_to(which, shape), tensors[1], tensors[0])
+    if spec.dtype is not DType.I32:
+        raise DTypeError(
+            f"lax.select_n: int32 chooses among any number of cases, bool between two, got {spec} and "
+            f"{len(tensors)} cases"
+        )
+    result = tensors[-1]
+    for i, case in reversed(list(enumerate(tensors[:-1], 1))):
+        is_before = broadcast_to(lt(which, i), shape)
+        result = apply(ops.Select(), is_before, case, result)
+    return result

@@ -1,0 +1,71 @@
+"""Operands of `tenferro.lax`: of one dtype and one shape, or an error; Python numbers fit in.
+
+Source: the module jax.lax, whose functions neither promote nor broadcast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tenferro.api.promotion import broadcast_to, convert, result_type
+from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
+from tenferro.exec.dispatch import PYTHON_SCALARS, as_operand, spec_of
+from tenferro.types import DType
+
+__all__ = ["axis_list", "same_dtype", "same_types"]
+
+
+def same_dtype(name: str, *operands: Any) -> list[Any]:
+    """The operands as tensors of one dtype; Python numbers take that of the tensors beside them.
+
+    Raises:
+        DTypeError: tensors of several dtypes, or a number that their dtype cannot hold.
+    """
+    tensors = [as_operand(x) for x in operands if type(x) not in PYTHON_SCALARS]
+    dtypes = list(dict.fromkeys(spec_of(x).dtype for x in tensors))
+    if len(dtypes) > 1:
+        raise DTypeError(
+            f"lax.{name}: operands must have one dtype, got {', '.join(map(str, dtypes))}; convert them with "
+            f"convert_element_type, or call a function of tnf, which promotes"
+        )
+    dtype = dtypes[0] if dtypes else result_type(*operands)
+    return [_in_dtype(name, x, dtype) for x in operands]
+
+
+def _in_dtype(name: str, x: Any, dtype: DType) -> Any:
+    if type(x) not in PYTHON_SCALARS:
+        return as_operand(x)
+    if result_type(dtype, x) is not dtype:
+        raise DTypeError(
+            f"lax.{name}: operands must have one dtype, got {dtype} and the number {x!r}"
+        )
+    return convert(x, dtype)
+
+
+def same_types(name: str, *operands: Any) -> list[Any]:
+    """The operands as tensors of one dtype and one shape; those of rank 0 are repeated.
+
+    Raises:
+        DTypeError, ShapeError: what differs.
+    """
+    tensors = same_dtype(name, *operands)
+    shapes = list(dict.fromkeys(tuple(x.shape) for x in tensors if x.shape))
+    if len(shapes) > 1:
+        shown = ", ".join(str(spec_of(x)) for x in tensors)
+        raise ShapeError(
+            f"lax.{name}: operands must have one shape, or rank 0, got {shown}; use broadcast_in_dim, or a "
+            f"function of tnf, which broadcasts"
+        )
+    return [broadcast_to(x, shapes[0]) if shapes else x for x in tensors]
+
+
+def axis_list(name: str, what: str, axes: Any) -> tuple[int, ...]:
+    """A sequence of integers as a tuple.
+
+    Raises:
+        InvalidConfigError: a single integer.
+    """
+    if not isinstance(axes, Sequence) and not hasattr(axes, "__iter__"):
+        raise InvalidConfigError(f"lax.{name}: {what} is a sequence of integers, got {axes!r}")
+    return tuple(axes)

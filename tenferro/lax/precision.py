@@ -1,0 +1,33 @@
+"""How exactly accelerators multiply, as jax.lax says it."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+from tenferro.errors import InvalidConfigError
+
+__all__ = ["Precision"]
+
+
+class Precision(enum.Enum):
+    """How exactly accelerators multiply; CPUs compute in the operands' dtype in any case."""
+
+    DEFAULT = "default"
+    HIGH = "high"
+    HIGHEST = "highest"
+
+
+def precision_name(name: str, precision: Any) -> str | None:
+    """The precision as ops write it; None leaves it to the lowering.
+
+    Raises:
+        InvalidConfigError: another word, or two that differ.
+    """
+    words = precision if isinstance(precision, tuple | list) else (precision,)
+    names = {word.value if isinstance(word, Precision) else word for word in words}
+    if len(names) != 1 or not names <= {None, *[member.value for member in Precision]}:
+        raise InvalidConfigError(
+            f'lax.{name}: precision is None, "default", "high" or "highest", for both operands, got {precision!r}'
+        )
+    return names.pop()

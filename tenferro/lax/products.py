@@ -1,0 +1,175 @@
+"""Contractions and orders, by jax.lax's names: dot products, sorts, the largest elements.
+
+Source: jax.lax, "Operators".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tenferro.api import searching
+from tenferro.api.axes import normalize_axis
+from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
+from tenferro.exec.dispatch import apply, apply_all, as_operand, spec_of
+from tenferro.lax.operands import same_dtype
+from tenferro.lax.precision import precision_name
+from tenferro.ops.contraction import DotGeneral
+from tenferro.ops.reduction import Sort
+from tenferro.types import DType
+
+__all__ = ["batch_matmul", "dot", "dot_general", "sort", "sort_key_val", "top_k"]
+
+
+def dot_general(
+    lhs: Any,
+    rhs: Any,
+    dimension_numbers: Any,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Any:
+    """The sum of products over contracting axes, batch axes side by side.
+
+    The result's axes: batch, the free ones of lhs, the free ones of rhs.
+
+    Args:
+        dimension_numbers: ((lhs contracting, rhs contracting), (lhs batch, rhs batch)).
+        precision: "highest", "high", "default", or None for the lowering's.
+        preferred_element_type: dtype of the sums and of the result; None for the operands'.
+
+    Raises:
+        ShapeError, DTypeError, AxisError, InvalidConfigError: axes or dtypes that do not fit.
+
+    >>> import numpy as np
+    >>> dot_general(np.ones((2, 3)), np.ones((2, 3)), (((1,), (1,)), ((0,), (0,))))
+    array([3., 3.])
+    """
+    x, y = same_dtype("dot_general", lhs, rhs)
+    try:
+        (of_lhs, of_rhs), (lhs_batch, rhs_batch) = dimension_numbers
+        lists = [tuple(axes) for axes in (of_lhs, of_rhs, lhs_batch, rhs_batch)]
+    except (TypeError, ValueError):
+        raise InvalidConfigError(
+            "lax.dot_general: dimension_numbers are ((lhs contracting, rhs contracting), (lhs batch, rhs batch)), "
+            f"got {dimension_numbers!r}"
+        ) from None
+    dtype = None if preferred_element_type is None else DType.of(preferred_element_type)
+    op = DotGeneral(
+        *lists, precision=precision_name("dot_general", precision), accumulate_dtype=dtype
+    )
+    return apply(op, x, y)
+
+
+def dot(
+    lhs: Any,
+    rhs: Any,
+    *,
+    dimension_numbers: Any = None,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Any:
+    """The product of vectors and matrices: the last axis of lhs against the first of rhs.
+
+    Args:
+        dimension_numbers: as in `dot_general`, in place of these.
+
+    Raises:
+        ShapeError: ranks other than 1 and 2 without `dimension_numbers`, or extents that differ.
+        DTypeError: operands of several dtypes.
+
+    >>> import numpy as np
+    >>> dot(np.ones((2, 3)), np.arange(3.0))
+    array([3., 3.])
+    """
+    x, y = same_dtype("dot", lhs, rhs)
+    if dimension_numbers is None:
+        if not {len(x.shape), len(y.shape)} <= {1, 2}:
+            raise ShapeError(
+                f"lax.dot: operands must be vectors or matrices, got {spec_of(x)} and {spec_of(y)}; "
+                "use dot_general or tnf.matmul"
+            )
+        dimension_numbers = (((len(x.shape) - 1,), (0,)), ((), ()))
+    return dot_general(x, y, dimension_numbers, precision, preferred_element_type)
+
+
+def batch_matmul(lhs: Any, rhs: Any, precision: Any = None) -> Any:
+    """The matrix products of two batches of matrices with equal leading axes.
+
+    Raises:
+        ShapeError, DTypeError: ranks or extents that differ; operands of several dtypes.
+
+    >>> import numpy as np
+    >>> batch_matmul(np.ones((2, 1, 3)), np.ones((2, 3, 1))).shape
+    (2, 1, 1)
+    """
+    x, y = same_dtype("batch_matmul", lhs, rhs)
+    rank = len(x.shape)
+    if rank < 2 or len(y.shape) != rank:
+        raise ShapeError(
+            f"lax.batch_matmul: operands must have one rank of at least 2, got {spec_of(x)} and {spec_of(y)}"
+        )
+    batch = tuple(range(rank - 2))
+    return dot_general(x, y, (((rank - 1,), (rank - 2,)), (batch, batch)), precision)
+
+
+def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:
+    """Sorted ascending along an axis: a tensor, or several side by side, by the first `num_keys` of them.
+
+    NaN comes last; complex numbers go by real part, then imaginary part.
+
+    Args:
+        is_stable: equal keys keep their order; with several keys, and natively, they do in any case.
+
+    Raises:
+        ShapeError, AxisError: operands of several shapes; an axis outside the rank.
+        InvalidConfigError: a number of keys that is not from 1 to that of the operands.
+
+    >>> import numpy as np
+    >>> sort((np.array([1, 0, 1]), np.array([5.0, 4.0, 3.0])), num_keys=2)
+    (array([0, 1, 1]), array([4., 3., 5.]))
+    """
+    is_tuple = isinstance(operand, tuple | list)
+    tensors = [as_operand(x) for x in (operand if is_tuple else (operand,))]
+    if not tensors or not 1 <= num_keys <= len(tensors):
+        raise InvalidConfigError(
+            f"lax.sort: num_keys is from 1 to the number of operands, got {num_keys} and {len(tensors)}"
+        )
+    axis = normalize_axis("lax.sort", dimension, len(tensors[0].shape))
+    op = Sort(axis, bool(is_stable) or num_keys > 1, len(tensors))
+    # By the last key first: what is sorted stably afterwards keeps that order where its key is equal.
+    for i in reversed(range(num_keys)):
+        key, *others = apply_all(op, tensors[i], *tensors[:i], *tensors[i + 1 :])
+        tensors = [*others[:i], key, *others[i:]]
+    return tuple(tensors) if is_tuple else tensors[0]
+
+
+def sort_key_val(
+    keys: Any, values: Any, dimension: int = -1, is_stable: bool = True
+) -> tuple[Any, Any]:
+    """The keys sorted ascending along an axis, and the values moved with them.
+
+    Raises:
+        ShapeError, AxisError: values of another shape; an axis outside the rank.
+
+    >>> import numpy as np
+    >>> sort_key_val(np.array([2, 1]), np.array([5.0, 6.0]))
+    (array([1, 2]), array([6., 5.]))
+    """
+    return sort((keys, values), dimension, is_stable)
+
+
+def top_k(operand: Any, k: int, *, axis: int = -1) -> tuple[Any, Any]:
+    """The k largest elements along an axis, in descending order, and their indices, which are int64.
+
+    NaN counts as largest; of equal elements the one with the lower index comes first.
+
+    Raises:
+        ShapeError, AxisError, DTypeError: fewer than k elements; an axis outside the rank; complex numbers.
+
+    >>> import numpy as np
+    >>> top_k(np.array([3.0, 1.0, 2.0]), 2)
+    (array([3., 2.]), array([0, 2]))
+    """
+    x = as_operand(operand)
+    if spec_of(x).dtype.is_complex:
+        raise DTypeError(f"lax.top_k: complex numbers have no order, got {spec_of(x)}")
+    return searching.top_k(x, k, axis=axis)

@@ -1,0 +1,260 @@
+"""Making, repeating, reordering and cutting tensors, by jax.lax's names.
+
+Source: jax.lax, "Operators".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tenferro.api import creation, manipulation
+from tenferro.api.axes import normalize_axis
+from tenferro.api.promotion import broadcast_shapes, convert
+from tenferro.dims import is_static
+from tenferro.errors import InvalidConfigError, ShapeError
+from tenferro.exec.dispatch import apply, as_operand, is_traced, spec_of
+from tenferro.lax.operands import axis_list, same_dtype
+from tenferro.ops import structural as ops
+from tenferro.types import DType
+
+__all__ = [
+    "broadcast",
+    "broadcast_in_dim",
+    "broadcast_shapes",
+    "broadcasted_iota",
+    "collapse",
+    "concatenate",
+    "expand_dims",
+    "full",
+    "full_like",
+    "iota",
+    "pad",
+    "reshape",
+    "rev",
+    "split",
+    "squeeze",
+    "transpose",
+]
+
+
+def full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
+    """A tensor of that shape with every element `fill_value`.
+
+    Raises:
+        ShapeError, DTypeError: no shape; a value that the dtype cannot hold.
+
+    >>> full((2,), 1, "float32")
+    array([1., 1.], dtype=float32)
+    """
+    return creation.full(tuple(shape), fill_value, dtype=dtype)
+
+
+def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Any = None) -> Any:
+    """`full` of x's shape and dtype, unless others are given.
+
+    >>> import numpy as np
+    >>> full_like(np.zeros(2), 3)
+    array([3., 3.])
+    """
+    x = as_operand(x)
+    extents = x.shape if shape is None else tuple(shape)
+    kind = spec_of(x).dtype if dtype is None else dtype
+    value = convert(as_operand(fill_value), DType.of(kind))
+    return creation.full(extents, value, like=x if is_traced(x) else None)
+
+
+def iota(dtype: Any, size: Any) -> Any:
+    """0, 1, .., size - 1.
+
+    >>> iota("int32", 3)
+    array([0, 1, 2], dtype=int32)
+    """
+    return broadcasted_iota(dtype, (size,), 0)
+
+
+def broadcasted_iota(dtype: Any, shape: Any, dimension: int) -> Any:
+    """Counts along one axis of a shape.
+
+    Raises:
+        AxisError: a dimension outside the shape.
+
+    >>> broadcasted_iota("int32", (2, 2), 0)
+    array([[0, 0],
+           [1, 1]], dtype=int32)
+    """
+    extents = tuple(shape)
+    return creation.iota(extents, normalize_axis("lax.iota", dimension, len(extents)), dtype)
+
+
+def broadcast(operand: Any, sizes: Sequence[Any]) -> Any:
+    """The operand repeated along new leading axes of these extents.
+
+    >>> broadcast(1.0, (2, 1))
+    array([[1.],
+           [1.]])
+    """
+    x = as_operand(operand)
+    shape = (*sizes, *x.shape)
+    return broadcast_in_dim(x, shape, range(len(shape) - len(x.shape), len(shape)))
+
+
+def broadcast_in_dim(operand: Any, shape: Any, broadcast_dimensions: Sequence[int]) -> Any:
+    """The operand repeated to a shape, its axis i being axis broadcast_dimensions[i] of the result.
+
+    Raises:
+        ShapeError, AxisError: an extent that is neither 1 nor that of the result's axis.
+
+    >>> import numpy as np
+    >>> broadcast_in_dim(np.array([1, 2]), (2, 2), (0,))
+    array([[1, 1],
+           [2, 2]])
+    """
+    return apply(ops.BroadcastInDim(tuple(shape), tuple(broadcast_dimensions)), as_operand(operand))
+
+
+def reshape(operand: Any, new_sizes: Any, dimensions: Sequence[int] | None = None) -> Any:
+    """The operand's elements, in row-major order, in another shape.
+
+    Args:
+        dimensions: the order in which its axes are read; None is as they are.
+
+    Raises:
+        ShapeError, AxisError: another number of elements; axes that are not all there.
+
+    >>> import numpy as np
+    >>> reshape(np.arange(4).reshape(2, 2), (4,), (1, 0))
+    array([0, 2, 1, 3])
+    """
+    x = as_operand(operand)
+    shape = tuple(new_sizes)
+    if any(is_static(extent) and extent < 0 for extent in shape):
+        raise ShapeError(f"lax.reshape: extents are at least 0, got {shape}; tnf.reshape takes -1")
+    return manipulation.reshape(x if dimensions is None else transpose(x, dimensions), shape)
+
+
+def transpose(operand: Any, permutation: Sequence[int]) -> Any:
+    """The operand with axis permutation[i] as axis i.
+
+    Raises:
+        AxisError: axes that are not each there once.
+
+    >>> import numpy as np
+    >>> transpose(np.array([[1, 2]]), (1, 0))
+    array([[1],
+           [2]])
+    """
+    return manipulation.permute_dims(operand, tuple(permutation))
+
+
+def rev(operand: Any, dimensions: Sequence[int]) -> Any:
+    """The operand with the order along these axes reversed.
+
+    >>> import numpy as np
+    >>> rev(np.arange(3), (0,))
+    array([2, 1, 0])
+    """
+    return manipulation.flip(operand, axis=axis_list("rev", "dimensions", dimensions))
+
+
+def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
+    """The array with new axes of extent 1 where these are in the result.
+
+    >>> import numpy as np
+    >>> expand_dims(np.ones(2), (0, -1)).shape
+    (1, 2, 1)
+    """
+    return manipulation.expand_dims(array, axis=axis_list("expand_dims", "dimensions", dimensions))
+
+
+def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
+    """The array without these axes, which must have extent 1.
+
+    Raises:
+        ShapeError: another extent.
+
+    >>> import numpy as np
+    >>> squeeze(np.ones((1, 2, 1)), (0,)).shape
+    (2, 1)
+    """
+    return manipulation.squeeze(array, axis=axis_list("squeeze", "dimensions", dimensions))
+
+
+def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Any:
+    """The operand with its axes from start up to stop as one.
+
+    Raises:
+        ShapeError: a stop before the start.
+
+    >>> import numpy as np
+    >>> collapse(np.ones((2, 3, 4)), 0, 2).shape
+    (6, 4)
+    """
+    x = as_operand(operand)
+    low, high, _ = slice(start_dimension, stop_dimension).indices(len(x.shape))
+    if high < low:
+        raise ShapeError(
+            f"lax.collapse: axes {start_dimension} to {stop_dimension} of {spec_of(x)} run backwards"
+        )
+    shape = tuple(x.shape)
+    return manipulation.reshape(
+        x, (*shape[:low], math.prod(shape[low:high], start=1), *shape[high:])
+    )
+
+
+def concatenate(operands: Sequence[Any], dimension: int) -> Any:
+    """The operands, of one dtype, one after another along an axis.
+
+    Raises:
+        DTypeError, ShapeError: several dtypes; other axes that differ.
+
+    >>> import numpy as np
+    >>> concatenate([np.zeros(1), np.ones(1)], 0)
+    array([0., 1.])
+    """
+    return manipulation.concat(same_dtype("concatenate", *operands), axis=dimension)
+
+
+def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
+    """The operand cut along an axis into pieces of these sizes.
+
+    Raises:
+        ShapeError: sizes that do not add up to the extent.
+
+    >>> import numpy as np
+    >>> split(np.arange(3), (1, 2))
+    [array([0]), array([1, 2])]
+    """
+    x = as_operand(operand)
+    i = normalize_axis("lax.split", axis, len(x.shape))
+    if is_static(x.shape[i]) and sum(sizes) != x.shape[i]:
+        raise ShapeError(
+            f"lax.split: sizes {tuple(sizes)} add up to {sum(sizes)}, and axis {i} is that of {spec_of(x)}"
+        )
+    cuts = [sum(sizes[:k]) for k in range(1, len(sizes))]
+    return manipulation.split(x, cuts, axis=i)
+
+
+def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]) -> Any:
+    """The operand with a value around and between its elements; negative edges cut elements off.
+
+    Args:
+        padding_config: for each axis how many before it, after it, and between neighbours.
+
+    Raises:
+        InvalidConfigError, ShapeError, DTypeError: not three numbers for each axis; a value that is no scalar
+            of the operand's dtype.
+
+    >>> import numpy as np
+    >>> pad(np.array([1, 2]), 0, [(1, -1, 2)])
+    array([0, 1, 0, 0])
+    """
+    x, value = same_dtype("pad", as_operand(operand), padding_value)
+    config = [tuple(entry) for entry in padding_config]
+    if len(config) != len(x.shape) or any(len(entry) != 3 for entry in config):
+        raise InvalidConfigError(
+            f"lax.pad: padding_config has three numbers for each axis of {spec_of(x)}, got {padding_config!r}"
+        )
+    low, high, interior = zip(*config, strict=True) if config else ((), (), ())
+    return apply(ops.Pad(low, high, interior), x, value)

@@ -1,0 +1,408 @@
+"""Reductions over windows and over axes, and running ones, by jax.lax's names.
+
+A window reduction lays windows out along axes of their own and reduces these, so that derivatives are those
+of the reductions: a maximum's is shared equally among the winners of a window.
+
+Source: jax.lax; StableHLO spec #reduce_window.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tenferro.api.axes import normalize_axes, normalize_axis
+from tenferro.api.compile import compile
+from tenferro.api.control import associative_scan
+from tenferro.api.logarithms import logaddexp
+from tenferro.api.manipulation import concat, expand_dims, moveaxis, reshape
+from tenferro.api.promotion import broadcast_to, convert
+from tenferro.dims import is_static
+from tenferro.errors import (
+    DTypeError,
+    InvalidConfigError,
+    NonStaticShapeError,
+    ShapeError,
+    TenferroError,
+    UnsupportedError,
+)
+from tenferro.exec.dispatch import apply, as_operand, is_traced, spec_of
+from tenferro.lax.convolution import dilated, padtype_to_pads
+from tenferro.lax.operands import axis_list, same_dtype
+from tenferro.ops import elementwise as el
+from tenferro.ops import reduction as ops
+from tenferro.ops.op import StdTensorOp
+from tenferro.ops.structural import Pad, Slice
+from tenferro.types import DType, TensorSpec
+
+__all__ = [
+    "argmax",
+    "argmin",
+    "cumlogsumexp",
+    "cummax",
+    "cummin",
+    "cumprod",
+    "cumsum",
+    "reduce",
+    "reduce_and",
+    "reduce_max",
+    "reduce_min",
+    "reduce_or",
+    "reduce_prod",
+    "reduce_sum",
+    "reduce_window",
+]
+
+
+# ---- which combination a function is ---------------------------------------------------------------
+
+
+def least(dtype: DType) -> Any:
+    """The least number of a real dtype: -inf of floats."""
+    if dtype.is_bool:
+        return False
+    return -math.inf if dtype.is_float else int(np.iinfo(dtype.dtype).min)
+
+
+def largest(dtype: DType) -> Any:
+    """The largest number of a real dtype: inf of floats."""
+    if dtype.is_bool:
+        return True
+    return math.inf if dtype.is_float else int(np.iinfo(dtype.dtype).max)
+
+
+def _all_bits(dtype: DType) -> Any:
+    return True if dtype.is_bool else ~np.zeros((), dtype.dtype)
+
+
+_REDUCTIONS: dict[type[StdTensorOp], tuple[Any, Callable[[DType], Any]]] = {
+    el.Add: (ops.ReduceSum, lambda dtype: 0),
+    el.Multiply: (ops.ReduceProd, lambda dtype: 1),
+    el.Maximum: (ops.ReduceMax, least),
+    el.Minimum: (ops.ReduceMin, largest),
+    el.And: (ops.ReduceAnd, _all_bits),
+    el.Or: (ops.ReduceOr, lambda dtype: 0),
+}
+"""The reduction by each op of two numbers, and what it begins with."""
+
+
+def _combiner(name: str, computation: Callable[[Any, Any], Any], dtype: DType) -> StdTensorOp:
+    """The op of two scalars that the function comes to.
+
+    Raises:
+        UnsupportedError: another function.
+    """
+    shown = getattr(computation, "__name__", repr(computation))
+    scalar = TensorSpec.of((), dtype)
+    try:
+        program = compile(computation, scalar, scalar)
+    except (TenferroError, TypeError, ValueError) as error:
+        raise UnsupportedError(f"{_refusal(name, shown)}: {error}") from error
+    if len(program.instructions) == 1:
+        (only,) = program.instructions
+        is_of_both = set(only.inputs) == {0, 1}
+        if type(only.op) in _REDUCTIONS and is_of_both:
+            return only.op
+    raise UnsupportedError(_refusal(name, shown))
+
+
+def _refusal(name: str, shown: str) -> str:
+    return (
+        f"lax.{name}: computation is a sum, product, maximum, minimum, and or or of two numbers (lax.add, "
+        f"operator.mul, np.maximum, a lambda of them, ..), which {shown} is not"
+    )
+
+
+def _identity(op: StdTensorOp, dtype: DType) -> Any:
+    _, start = _REDUCTIONS[type(op)]
+    return convert(start(dtype), dtype)
+
+
+def _begun(op: StdTensorOp, start: Any, result: Any) -> Any:
+    """The result combined with what the reduction begins with, where that changes anything."""
+    identity = _identity(op, spec_of(result).dtype)
+    if not is_traced(start) and start == identity:
+        return result
+    return apply(op, broadcast_to(start, result.shape), result)
+
+
+def _one_pair(name: str, operand: Any, init_value: Any) -> tuple[Any, Any]:
+    """An operand and its start, of one dtype; the start of rank 0.
+
+    Raises:
+        UnsupportedError: several operands.
+        ShapeError, DTypeError: a start of another rank or dtype.
+    """
+    if isinstance(operand, tuple | list | dict):
+        raise UnsupportedError(f"lax.{name}: takes one operand, not a tree; reduce each by itself")
+    x, start = same_dtype(name, as_operand(operand), init_value)
+    if start.shape:
+        raise ShapeError(f"lax.{name}: the initial value must have rank 0, got {spec_of(start)}")
+    return x, start
+
+
+def reduce(
+    operands: Any,
+    init_values: Any,
+    computation: Callable[[Any, Any], Any],
+    dimensions: Sequence[int],
+) -> Any:
+    """All elements along axes combined, beginning with `init_values`.
+
+    Args:
+        operands: one tensor.
+        init_values: a scalar.
+        computation: a function of two scalars: a sum, product, maximum, minimum, and, or or.
+
+    Raises:
+        UnsupportedError: another function, or several operands.
+        ShapeError, DTypeError: an initial value of another rank or dtype; axes outside the rank.
+
+    >>> import numpy as np
+    >>> reduce(np.arange(6.0).reshape(2, 3), 10.0, lambda a, b: a + b, (1,))
+    array([13., 22.])
+    """
+    x, start = _one_pair("reduce", operands, init_values)
+    axes = normalize_axes("lax.reduce", axis_list("reduce", "dimensions", dimensions), len(x.shape))
+    op = _combiner("reduce", computation, spec_of(x).dtype)
+    reduction, _ = _REDUCTIONS[type(op)]
+    return _begun(op, start, apply(reduction(axes), x))
+
+
+def reduce_window(
+    operand: Any,
+    init_value: Any,
+    computation: Callable[[Any, Any], Any],
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int] | None = None,
+    padding: Any = "VALID",
+    base_dilation: Sequence[int] | None = None,
+    window_dilation: Sequence[int] | None = None,
+) -> Any:
+    """The elements of each window combined, beginning with `init_value`, which is around and between them too.
+
+    float16 and bfloat16 are added and multiplied in float32. A maximum's derivative is shared equally among
+    the winners of a window.
+
+    Args:
+        computation: a function of two scalars: a sum, product, maximum, minimum, and, or or.
+        window_dimensions: the window's extent along every axis; 1 for batch and feature.
+        window_strides: the step of the windows along every axis, 1 where None.
+        padding: a word, as in `padtype_to_pads`, or pairs of numbers.
+        base_dilation: the distance of the operand's elements.
+        window_dilation: the distance of the elements that a window meets.
+
+    Raises:
+        UnsupportedError: another function, or several operands.
+        InvalidConfigError, ShapeError, DTypeError: numbers that do not fit the rank; an initial value of
+            another rank or dtype.
+
+    >>> import numpy as np
+    >>> reduce_window(np.array([1.0, 5.0, 2.0, 4.0]), -np.inf, np.maximum, (2,), (2,))
+    array([5., 4.])
+    """
+    x, start = _one_pair("reduce_window", operand, init_value)
+    rank = len(x.shape)
+    sizes, strides, gaps, holes = (
+        _numbers(what, numbers, rank)
+        for what, numbers in (
+            ("window_dimensions", window_dimensions),
+            ("window_strides", window_strides),
+            ("base_dilation", base_dilation),
+            ("window_dilation", window_dilation),
+        )
+    )
+    op = _combiner("reduce_window", computation, spec_of(x).dtype)
+    pads = padding if isinstance(padding, str) else [tuple(pair) for pair in padding]
+    if not isinstance(pads, str) and len(pads) != rank:
+        raise InvalidConfigError(
+            f"lax.reduce_window: padding has a pair for each axis of {spec_of(x)}, got {padding!r}"
+        )
+    return windows_combined(op, x, start, sizes, strides, pads, gaps, holes)
+
+
+def windows_combined(
+    op: StdTensorOp,
+    x: Any,
+    start: Any,
+    sizes: Sequence[int],
+    strides: Sequence[int],
+    padding: Any,
+    gaps: Sequence[int],
+    holes: Sequence[int],
+) -> Any:
+    """`reduce_window` by an op of two numbers, with a number for every axis."""
+    dtype, rank, pads = spec_of(x).dtype, len(x.shape), padding
+    if isinstance(padding, str):
+        extents = [dilated(extent, gap) for extent, gap in zip(x.shape, gaps, strict=True)]
+        reach = [dilated(size, hole) for size, hole in zip(sizes, holes, strict=True)]
+        pads = padtype_to_pads(extents, reach, strides, padding)
+    work = dtype.accumulator if isinstance(op, el.Add | el.Multiply) else dtype
+    x, start = convert(x, work), convert(start, work)
+    if any(low or high for low, high in pads) or any(gap > 1 for gap in gaps):
+        low, high = zip(*pads, strict=True)
+        x = apply(Pad(low, high, tuple([gap - 1 for gap in gaps])), x, start)
+    wide = [axis for axis in range(rank) if sizes[axis] != 1 or strides[axis] != 1]
+    for axis in wide:
+        x = _laid_out(x, axis, sizes[axis], strides[axis], holes[axis])
+    reduction, _ = _REDUCTIONS[type(op)]
+    y = apply(reduction(tuple(range(rank, rank + len(wide)))), x) if wide else x
+    return convert(_begun(op, start, y), dtype)
+
+
+def _numbers(what: str, numbers: Any, rank: int) -> tuple[int, ...]:
+    if numbers is None and what != "window_dimensions":
+        return (1,) * rank
+    if (
+        not isinstance(numbers, tuple | list)
+        or len(numbers) != rank
+        or any(not isinstance(n, int | np.integer) or n < 1 for n in numbers)
+    ):
+        raise InvalidConfigError(
+            f"lax.reduce_window: {what} has a number of at least 1 for each of {rank} axes, got {numbers!r}"
+        )
+    return tuple([int(n) for n in numbers])
+
+
+def _laid_out(x: Any, axis: int, size: int, stride: int, hole: int) -> Any:
+    """X with one element per window along `axis`, and the window's elements along a new last axis."""
+    extent = x.shape[axis]
+    reach = dilated(size, hole)
+    if not is_static(extent):
+        if stride != 1:
+            raise NonStaticShapeError(
+                f"lax.reduce_window: axis {axis} of {spec_of(x)} has a symbolic extent, along which windows can "
+                "only move by 1"
+            )
+        count = extent - reach + 1
+    else:
+        count = 0 if extent < reach else (extent - reach) // stride + 1
+    if is_static(count) and count and hole == 1 and (stride == size or count == 1):
+        # Windows that lie side by side are a matter of shape alone.
+        x = _strided(x, axis, 0, count * size, 1)
+        shape = tuple(x.shape)
+        x = reshape(x, (*shape[:axis], count, size, *shape[axis + 1 :]))
+        return moveaxis(x, axis + 1, -1)
+    parts = [
+        _strided(x, axis, k * hole, k * hole + (count - 1) * stride + 1, stride)
+        if not is_static(count) or count
+        else _strided(x, axis, 0, 0, 1)
+        for k in range(size)
+    ]
+    return concat([expand_dims(part, axis=len(x.shape)) for part in parts], axis=-1)
+
+
+def _strided(x: Any, axis: int, start: Any, limit: Any, stride: int) -> Any:
+    """x[start:limit:stride] along one axis."""
+    starts: list[Any] = [0] * len(x.shape)
+    limits, strides = list(x.shape), [1] * len(x.shape)
+    if start == 0 and limit == limits[axis] and stride == 1:
+        return x
+    starts[axis], limits[axis], strides[axis] = start, limit, stride
+    return apply(Slice(tuple(starts), tuple(limits), tuple(strides)), x)
+
+
+# ---- whole axes -------------------------------------------------------------------------------------
+
+
+def _reduction(name: str, card: Any, formula: str, dtypes: str) -> Any:
+    def function(operand: Any, axes: Sequence[int]) -> Any:
+        x = as_operand(operand)
+        named = axis_list(name, "axes", axes)
+        return apply(card(normalize_axes(f"lax.{name}", named, len(x.shape))), x)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = (
+        f"{formula} over axes, in the operand's dtype.\n\nDtypes: {dtypes}.\n\n"
+        "Raises:\n    AxisError, DTypeError: axes outside the rank, or named twice; another dtype.\n"
+    )
+    return function
+
+
+reduce_sum = _reduction("reduce_sum", ops.ReduceSum, "The sum", "numeric")
+reduce_prod = _reduction("reduce_prod", ops.ReduceProd, "The product", "numeric")
+reduce_max = _reduction(
+    "reduce_max",
+    ops.ReduceMax,
+    "The largest element, the least number of the dtype for none,",
+    "real",
+)
+reduce_min = _reduction(
+    "reduce_min",
+    ops.ReduceMin,
+    "The smallest element, the largest number of the dtype for none,",
+    "real",
+)
+reduce_and = _reduction("reduce_and", ops.ReduceAnd, "Bitwise and", "bool and integers")
+reduce_or = _reduction("reduce_or", ops.ReduceOr, "Bitwise or", "bool and integers")
+
+
+def argmax(operand: Any, axis: int, index_dtype: Any) -> Any:
+    """The index of the first largest element along `axis`, in `index_dtype`; of the first NaN where there is one.
+
+    Raises:
+        ShapeError, AxisError, DTypeError: an empty axis, or one outside the rank; complex numbers.
+    """
+    return _place("argmax", ops.ArgMax, operand, axis, index_dtype)
+
+
+def argmin(operand: Any, axis: int, index_dtype: Any) -> Any:
+    """The index of the first smallest element along `axis`, in `index_dtype`; of the first NaN where there is one.
+
+    Raises:
+        ShapeError, AxisError, DTypeError: an empty axis, or one outside the rank; complex numbers.
+    """
+    return _place("argmin", ops.ArgMin, operand, axis, index_dtype)
+
+
+def _place(name: str, card: Any, operand: Any, axis: int, index_dtype: Any) -> Any:
+    x, dtype = as_operand(operand), DType.of(index_dtype)
+    if not dtype.is_integer:
+        raise DTypeError(f"lax.{name}: index_dtype is an integer dtype, got {dtype}")
+    return convert(apply(card(normalize_axis(f"lax.{name}", axis, len(x.shape))), x), dtype)
+
+
+# ---- running ----------------------------------------------------------------------------------------
+
+
+def _running(name: str, card: Any, formula: str, dtypes: str) -> Any:
+    def function(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
+        x = as_operand(operand)
+        return apply(card(normalize_axis(f"lax.{name}", axis, len(x.shape)), bool(reverse)), x)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = (
+        f"{formula} of the elements up to each along `axis`, in the operand's dtype.\n\n"
+        f"Args:\n    reverse: from each to the end.\n\nDtypes: {dtypes}.\n\n"
+        "Raises:\n    AxisError, DTypeError: an axis outside the rank; another dtype.\n"
+    )
+    return function
+
+
+cumsum = _running("cumsum", ops.CumSum, "Sums", "numeric")
+cumprod = _running("cumprod", ops.CumProd, "Products", "numeric")
+cummax = _running("cummax", ops.CumMax, "Maxima", "real")
+cummin = _running("cummin", ops.CumMin, "Minima", "real")
+
+
+def cumlogsumexp(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
+    """Logarithms of the sums of e^x of the elements up to each along `axis`, without overflow.
+
+    Args:
+        reverse: from each to the end.
+
+    Raises:
+        AxisError, DTypeError: an axis outside the rank; no floats.
+
+    >>> import numpy as np
+    >>> cumlogsumexp(np.array([1000.0, 1000.0]))
+    array([1000.        , 1000.69314718])
+    """
+    x = as_operand(operand)
+    if not spec_of(x).dtype.is_float:
+        raise DTypeError(f"lax.cumlogsumexp: the operand must be float, got {spec_of(x)}")
+    axis = normalize_axis("lax.cumlogsumexp", axis, len(x.shape))
+    return associative_scan(logaddexp, x, reverse=bool(reverse), axis=axis)

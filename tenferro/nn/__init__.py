@@ -1,0 +1,31 @@
+"""`tenferro.nn`: functions of neural networks, by the names and signatures of `jax.nn`; convolutions and pooling.
+
+Plain functions of tensors: parameters are arguments, in whatever pytree suits. They promote and broadcast as
+the functions of `tenferro` do.
+
+Source: the module of that name in JAX; Flax for pooling.
+"""
+
+from tenferro.counterparts import open_namespace
+from tenferro.nn import (
+    activations,
+    attention,
+    convolution,
+    initializers,
+    normalization,
+    probabilities,
+)
+from tenferro.nn.activations import *  # noqa: F403  # because the names are this module's
+from tenferro.nn.attention import *  # noqa: F403  # because the names are this module's
+from tenferro.nn.convolution import *  # noqa: F403  # because the names are this module's
+from tenferro.nn.normalization import *  # noqa: F403  # because the names are this module's
+from tenferro.nn.probabilities import *  # noqa: F403  # because the names are this module's
+
+__all__ = ["initializers"]
+__all__ += activations.__all__
+__all__ += attention.__all__
+__all__ += convolution.__all__
+__all__ += normalization.__all__
+__all__ += probabilities.__all__
+
+open_namespace(globals(), __all__, "tnf.nn")

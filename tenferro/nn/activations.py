@@ -1,0 +1,333 @@
+"""Activations: each right at 0, far out and at infinities, in value and in every derivative.
+
+Those that are x times a gate that opens from 0 to 1 are, where the gate has closed or opened to the last bit,
+0 or x themselves: inf times 0 does not come up.
+
+Source: jax.nn for names, signatures and formulas.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from tenferro.api.axes import normalize_axis
+from tenferro.api.elementwise import (
+    abs,
+    add,
+    clip,
+    divide,
+    erfc,
+    expm1,
+    greater,
+    greater_equal,
+    hypot,
+    isinf,
+    less,
+    less_equal,
+    logical_or,
+    logistic,
+    multiply,
+    negative,
+    sign,
+    sqrt,
+    square,
+    tanh,
+    where,
+)
+from tenferro.api.logarithms import logaddexp
+from tenferro.api.manipulation import split
+from tenferro.api.promotion import convert, inexact_dtype
+from tenferro.dims import is_static
+from tenferro.errors import ShapeError
+from tenferro.exec.dispatch import as_operand, copied, spec_of
+
+__all__ = [
+    "celu",
+    "elu",
+    "gelu",
+    "glu",
+    "hard_sigmoid",
+    "hard_silu",
+    "hard_swish",
+    "hard_tanh",
+    "identity",
+    "leaky_relu",
+    "log_sigmoid",
+    "mish",
+    "relu",
+    "relu6",
+    "selu",
+    "sigmoid",
+    "silu",
+    "soft_sign",
+    "softplus",
+    "sparse_plus",
+    "sparse_sigmoid",
+    "squareplus",
+    "swish",
+    "tanh",
+]
+
+
+def _inexact(x: Any) -> Any:
+    """X in the float dtype that NumPy computes its dtype in."""
+    x = as_operand(x)
+    return convert(x, inexact_dtype(spec_of(x).dtype))
+
+
+def _gated(x: Any, gate: Callable[[Any], Any], bound: float) -> Any:
+    """X gate(x), of a gate that is 0 at -bound and below, 1 at bound and above, to the last bit."""
+    is_closed, is_open = less_equal(x, -bound), greater_equal(x, bound)
+    inner = where(logical_or(is_closed, is_open), 0.0, x)
+    return where(is_closed, 0.0, where(is_open, x, multiply(inner, gate(inner))))
+
+
+def identity(x: Any) -> Any:
+    """X itself.
+
+    >>> identity(2.0)
+    array(2.)
+    """
+    return copied(as_operand(x))
+
+
+def relu(x: Any) -> Any:
+    """max(x, 0), with derivative 0 at 0.
+
+    Dtypes: real; the result has x's.
+
+    >>> import numpy as np
+    >>> relu(np.array([-1.0, 2.0]))
+    array([0., 2.])
+    """
+    x = as_operand(x)
+    return where(less_equal(x, 0), 0, x)
+
+
+def relu6(x: Any) -> Any:
+    """min(max(x, 0), 6), with derivative 0 at 0 and at 6.
+
+    Dtypes: real; the result has x's.
+
+    >>> import numpy as np
+    >>> relu6(np.array([-1.0, 2.0, 8.0]))
+    array([0., 2., 6.])
+    """
+    x = as_operand(x)
+    return where(less_equal(x, 0), 0, where(greater_equal(x, 6), 6, x))
+
+
+def sigmoid(x: Any) -> Any:
+    """1 / (1 + e^-x).
+
+    >>> sigmoid(0.0)
+    array(0.5)
+    """
+    return logistic(x)
+
+
+def silu(x: Any) -> Any:
+    """X / (1 + e^-x), also called swish.
+
+    >>> silu(1.0), silu(-float("inf"))
+    (array(0.73105858), array(0.))
+    """
+    return _gated(_inexact(x), logistic, 1000.0)
+
+
+swish = silu
+
+
+def gelu(x: Any, approximate: bool = True) -> Any:
+    """X times the probability that a normal number is below x.
+
+    Args:
+        approximate: by (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2 in place of the error function.
+
+    >>> gelu(1.0), gelu(1.0, approximate=False)
+    (array(0.84119199), array(0.84134475))
+    """
+    if approximate:
+        return _gated(_inexact(x), _normal_below_by_tanh, 30.0)
+    return _gated(_inexact(x), _normal_below, 40.0)
+
+
+def _normal_below(x: Any) -> Any:
+    return multiply(0.5, erfc(multiply(-math.sqrt(0.5), x)))
+
+
+def _normal_below_by_tanh(x: Any) -> Any:
+    """(1 + tanh(u)) / 2 is logistic(2 u), which loses no digits where u is negative."""
+    cube = multiply(x, square(x))
+    return logistic(multiply(2 * math.sqrt(2 / math.pi), add(x, multiply(0.044715, cube))))
+
+
+def mish(x: Any) -> Any:
+    """X tanh(softplus(x)).
+
+    >>> mish(1.0)
+    array(0.86509839)
+    """
+    return _gated(_inexact(x), lambda inner: tanh(softplus(inner)), 1000.0)
+
+
+def hard_sigmoid(x: Any) -> Any:
+    """relu6(x + 3) / 6.
+
+    >>> hard_sigmoid(0.0)
+    array(0.5)
+    """
+    return divide(relu6(add(x, 3.0)), 6.0)
+
+
+def hard_silu(x: Any) -> Any:
+    """X relu6(x + 3) / 6, also called hard_swish; 0 up to -3, and x from 3 on.
+
+    >>> hard_silu(1.0)
+    array(0.66666667)
+    """
+    return _gated(_inexact(x), hard_sigmoid, 3.0)
+
+
+hard_swish = hard_silu
+
+
+def hard_tanh(x: Any) -> Any:
+    """min(max(x, -1), 1), with derivative 1 at -1 and at 1.
+
+    Dtypes: real; the result has x's.
+
+    >>> hard_tanh(2.0)
+    array(1.)
+    """
+    x = as_operand(x)
+    return where(greater(x, 1), 1, where(less(x, -1), -1, x))
+
+
+def softplus(x: Any) -> Any:
+    """log(1 + e^x), without overflow.
+
+    >>> softplus(1000.0)
+    array(1000.)
+    """
+    return logaddexp(x, 0.0)
+
+
+def log_sigmoid(x: Any) -> Any:
+    """log(sigmoid(x)), without overflow.
+
+    >>> log_sigmoid(-1000.0)
+    array(-1000.)
+    """
+    return negative(softplus(negative(x)))
+
+
+def elu(x: Any, alpha: Any = 1.0) -> Any:
+    """X where it is positive, else alpha (e^x - 1); with derivative alpha at 0.
+
+    >>> elu(-1.0)
+    array(-0.63212056)
+    """
+    x = _inexact(x)
+    is_positive = greater(x, 0)
+    return where(is_positive, x, multiply(alpha, expm1(where(is_positive, 0.0, x))))
+
+
+def celu(x: Any, alpha: Any = 1.0) -> Any:
+    """X where it is positive, else alpha (e^(x / alpha) - 1); with derivative 1 at 0.
+
+    >>> celu(-1.0, 2.0)
+    array(-0.78693868)
+    """
+    x = _inexact(x)
+    is_positive = greater(x, 0)
+    powers = expm1(divide(where(is_positive, 0.0, x), alpha))
+    return where(is_positive, x, multiply(alpha, powers))
+
+
+def selu(x: Any) -> Any:
+    """1.0507 elu(x, 1.6733), whose constants keep mean 0 and variance 1.
+
+    >>> selu(1.0)
+    array(1.05070099)
+    """
+    alpha, scale = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+    return multiply(scale, elu(x, alpha))
+
+
+def leaky_relu(x: Any, negative_slope: Any = 0.01) -> Any:
+    """X where it is at least 0, else `negative_slope` x; with derivative 1 at 0.
+
+    >>> leaky_relu(-1.0)
+    array(-0.01)
+    """
+    x = _inexact(x)
+    is_negative = less(x, 0)
+    return where(is_negative, multiply(negative_slope, where(is_negative, x, 0.0)), x)
+
+
+def soft_sign(x: Any) -> Any:
+    """X / (|x| + 1); -1 and 1 at the infinities.
+
+    >>> soft_sign(1.0)
+    array(0.5)
+    """
+    x = _inexact(x)
+    is_infinite = isinf(x)
+    finite = where(is_infinite, 0.0, x)
+    return where(is_infinite, sign(x), divide(finite, add(abs(finite), 1.0)))
+
+
+def squareplus(x: Any, b: Any = 4) -> Any:
+    """(x + sqrt(x^2 + b)) / 2, without loss of digits where x is negative.
+
+    >>> squareplus(0.0)
+    array(1.)
+    """
+    x = _inexact(x)
+    is_negative = less(x, 0)
+    size = where(is_negative, negative(x), x)
+    # Of x and -x the two values have the product b / 4.
+    large = multiply(0.5, add(size, hypot(size, sqrt(convert(b, spec_of(x).dtype)))))
+    small = divide(convert(b, spec_of(x).dtype), multiply(4.0, where(is_negative, large, 1.0)))
+    return where(is_negative, small, large)
+
+
+def sparse_plus(x: Any) -> Any:
+    """0 up to -1, x from 1 on, and (x + 1)^2 / 4 between.
+
+    >>> sparse_plus(0.0)
+    array(0.25)
+    """
+    x = _inexact(x)
+    inner = divide(square(add(clip(x, -1.0, 1.0), 1.0)), 4.0)
+    return where(greater_equal(x, 1.0), x, inner)
+
+
+def sparse_sigmoid(x: Any) -> Any:
+    """min(max((x + 1) / 2, 0), 1), with derivative 0 at -1 and at 1.
+
+    >>> sparse_sigmoid(0.0)
+    array(0.5)
+    """
+    return multiply(0.5, clip(add(_inexact(x), 1.0), 0.0, 2.0))
+
+
+def glu(x: Any, axis: int = -1) -> Any:
+    """The first half of x along `axis` times the sigmoid of the second.
+
+    Raises:
+        ShapeError: an odd extent.
+
+    >>> import numpy as np
+    >>> glu(np.array([2.0, 0.0]))
+    array([1.])
+    """
+    x = _inexact(x)
+    i = normalize_axis("nn.glu", axis, len(x.shape))
+    if is_static(x.shape[i]) and x.shape[i] % 2:
+        raise ShapeError(f"nn.glu: axis {i} of {spec_of(x)} has the odd extent {x.shape[i]}")
+    first, second = split(x, 2, axis=i)
+    return multiply(first, sigmoid(second))

@@ -1,0 +1,168 @@
+"""Scaled dot product attention.
+
+Source: jax.nn.dot_product_attention for name, signature and masks.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tenferro.api.contraction import einsum
+from tenferro.api.elementwise import add, less, multiply, where
+from tenferro.api.logarithms import softmax
+from tenferro.api.manipulation import expand_dims, reshape
+from tenferro.api.promotion import broadcast_to, convert, promote_dtypes, result_type
+from tenferro.dims import is_static
+from tenferro.errors import DTypeError, InvalidConfigError, NonStaticShapeError, ShapeError
+from tenferro.exec.dispatch import as_operand, spec_of
+from tenferro.types import DType
+
+__all__ = ["dot_product_attention"]
+
+ABSENT = -0.7 * float(np.finfo(np.float32).max)
+"""The logit of what a mask takes out: finite, so that where nothing is left all have equal weight."""
+
+
+def dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    bias: Any = None,
+    mask: Any = None,
+    *,
+    scale: float | None = None,
+    is_causal: bool = False,
+    query_seq_lengths: Any = None,
+    key_value_seq_lengths: Any = None,
+    local_window_size: int | tuple[int, int] | None = None,
+) -> Any:
+    """softmax(query key^T scale + bias) value, for each head.
+
+    Logits of float16 and bfloat16 are formed, and their softmax taken, in float32.
+
+    Args:
+        query: [batch, targets, heads, features], or without batch.
+        key, value: [batch, sources, groups, features], of query's dtype; each group serves heads / groups
+            heads, one after another.
+        bias: added to the logits; broadcasts to [batch, heads, targets, sources].
+        mask: bool, of such a shape; False takes a source out. Where all are out, all have equal weight.
+        scale: factor of the logits; None is 1 / sqrt(features).
+        is_causal: target i attends to sources up to i only.
+        query_seq_lengths, key_value_seq_lengths: how many targets and sources of each batch entry count;
+            results for other targets are 0.
+        local_window_size: how far a target attends, back and ahead; one number for both.
+
+    Raises:
+        ShapeError, DTypeError, InvalidConfigError: operands that do not fit each other.
+
+    >>> import numpy as np
+    >>> q = np.zeros((1, 2, 1, 4))
+    >>> dot_product_attention(q, q, np.arange(8.0).reshape(1, 2, 1, 4), is_causal=True)[0, :, 0]
+    array([[0., 1., 2., 3.],
+           [2., 3., 4., 5.]])
+    """
+    q, k, v = (as_operand(x) for x in (query, key, value))
+    is_single = len(q.shape) == 3
+    if is_single:
+        q, k, v = (expand_dims(x, axis=0) if len(x.shape) == 3 else x for x in (q, k, v))
+    _require_fit(q, k, v)
+    batch, targets, heads, features = q.shape
+    sources, groups = k.shape[1], k.shape[2]
+    dtype = spec_of(q).dtype
+    wide = promote_dtypes(dtype, DType.F32)
+    grouped = reshape(q, (batch, targets, groups, heads // groups, features))
+    logits = einsum("btkgh,bskh->bkgts", convert(grouped, wide), convert(k, wide))
+    logits = reshape(logits, (batch, heads, targets, sources))
+    logits = multiply(logits, 1 / math.sqrt(features) if scale is None else scale)
+    if bias is not None:
+        bias = as_operand(bias)
+        if result_type(logits, bias) is not spec_of(logits).dtype:
+            raise DTypeError(
+                f"nn.dot_product_attention: bias {spec_of(bias)} does not fit logits of {wide}; convert it"
+            )
+        logits = add(logits, _of_heads("bias", bias, logits))
+    counts = (query_seq_lengths, key_value_seq_lengths)
+    for other in _masks(mask, is_causal, counts, local_window_size, logits):
+        logits = where(other, logits, ABSENT)
+    weights = convert(softmax(logits, axis=-1), dtype)
+    weights = reshape(weights, (batch, groups, heads // groups, targets, sources))
+    result = reshape(einsum("bkgts,bskh->btkgh", weights, v), (batch, targets, heads, features))
+    if query_seq_lengths is not None:
+        counted = less(np.arange(targets)[:, None, None], _lengths(query_seq_lengths, batch))
+        result = where(counted, result, 0.0)
+    return reshape(result, (targets, heads, features)) if is_single else result
+
+
+def _require_fit(q: Any, k: Any, v: Any) -> None:
+    """Ranks, extents and dtypes that belong together."""
+    shown = f"query {spec_of(q)}, key {spec_of(k)}, value {spec_of(v)}"
+    name = "nn.dot_product_attention"
+    if not all(len(x.shape) == 4 for x in (q, k, v)):
+        raise ShapeError(f"{name}: operands are [batch, length, heads, features], got {shown}")
+    if len({spec_of(x).dtype for x in (q, k, v)}) != 1 or not spec_of(q).dtype.is_float:
+        raise DTypeError(f"{name}: operands must have one float dtype, got {shown}")
+    if k.shape != v.shape or q.shape[0] != k.shape[0] or q.shape[3] != k.shape[3]:
+        raise ShapeError(
+            f"{name}: key and value must have one shape, and query their batch and features, got {shown}"
+        )
+    heads, groups = q.shape[2], k.shape[2]
+    if not is_static(heads) or not is_static(groups) or not groups or heads % groups:
+        raise ShapeError(f"{name}: the heads of query must be a multiple of key's, got {shown}")
+
+
+def _of_heads(what: str, x: Any, logits: Any) -> Any:
+    """A bias or mask, which must broadcast to the logits."""
+    if len(x.shape) > 4:
+        raise ShapeError(
+            f"nn.dot_product_attention: {what} must have at most 4 axes, got {spec_of(x)}"
+        )
+    return broadcast_to(x, logits.shape)
+
+
+def _lengths(lengths: Any, batch: Any) -> Any:
+    """Numbers of targets or sources as [batch, 1, 1, 1]."""
+    counts = as_operand(lengths)
+    if not spec_of(counts).dtype.is_integer or len(counts.shape) != 1:
+        raise DTypeError(
+            f"nn.dot_product_attention: sequence lengths are a vector of integers, one for each of {batch} batch "
+            f"entries, got {spec_of(counts)}"
+        )
+    return reshape(counts, (batch, 1, 1, 1))
+
+
+def _masks(
+    mask: Any, is_causal: bool, lengths: tuple[Any, Any], window: Any, logits: Any
+) -> list[Any]:
+    """Which sources each target attends to, by each reason."""
+    masks: list[Any] = []
+    batch, _, targets, sources = logits.shape
+    if mask is not None:
+        mask = as_operand(mask)
+        if not spec_of(mask).dtype.is_bool:
+            raise DTypeError(
+                f"nn.dot_product_attention: mask must be bool, got {spec_of(mask)}; give numbers as bias"
+            )
+        masks.append(_of_heads("mask", mask, logits))
+    if not (is_causal or window is not None or any(count is not None for count in lengths)):
+        return masks
+    if not is_static(targets) or not is_static(sources):
+        raise NonStaticShapeError(
+            f"nn.dot_product_attention: masks by position need known lengths, got logits {spec_of(logits)}"
+        )
+    at, to = np.arange(targets)[:, None], np.arange(sources)
+    if is_causal:
+        masks.append(at >= to)
+    if window is not None:
+        back, ahead = (window, window) if isinstance(window, int) else window
+        if min(back, ahead) < 0:
+            raise InvalidConfigError(
+                f"nn.dot_product_attention: local_window_size is at least 0, got {window!r}"
+            )
+        masks.append((at <= to + back) & (at >= to - ahead))
+    for places, count in zip((at, to), lengths, strict=True):
+        if count is not None:
+            masks.append(less(places, _lengths(count, batch)))
+    return masks

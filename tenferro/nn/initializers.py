@@ -1,0 +1,275 @@
+"""`tenferro.nn.initializers`: how weights begin, as functions of a key, a shape and a dtype.
+
+The numbers are those of jax.nn.initializers from the same key, up to the last bits. Dtypes are float64 unless
+asked for otherwise.
+
+>>> from tenferro import nn, random
+>>> nn.initializers.he_normal()(random.key(0), (3, 3, 8, 16), "float32").shape
+(3, 3, 8, 16)
+
+Source: the module of that name in JAX; Glorot and Bengio (2010), He et al. (2015), Klambauer et al. (2017).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tenferro.api import creation, random
+from tenferro.api.elementwise import clip, divide, erfinv, multiply
+from tenferro.api.linalg import qr
+from tenferro.api.manipulation import diagonal, matrix_transpose, moveaxis, reshape
+from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
+from tenferro.types import DType
+
+__all__ = [
+    "constant",
+    "glorot_normal",
+    "glorot_uniform",
+    "he_normal",
+    "he_uniform",
+    "kaiming_normal",
+    "kaiming_uniform",
+    "lecun_normal",
+    "lecun_uniform",
+    "normal",
+    "ones",
+    "orthogonal",
+    "truncated_normal",
+    "uniform",
+    "variance_scaling",
+    "xavier_normal",
+    "xavier_uniform",
+    "zeros",
+]
+
+Initializer = Callable[..., Any]
+Axes = int | Sequence[int]
+
+
+def _dtype(dtype: Any) -> DType:
+    return DType.F64 if dtype is None else DType.of(dtype)
+
+
+def zeros(key: Any, shape: Sequence[int], dtype: Any = None) -> Any:
+    """Zeros.
+
+    >>> zeros(None, (2,))
+    array([0., 0.])
+    """
+    return creation.zeros(tuple(shape), dtype=_dtype(dtype))
+
+
+def ones(key: Any, shape: Sequence[int], dtype: Any = None) -> Any:
+    """Ones.
+
+    >>> ones(None, (2,))
+    array([1., 1.])
+    """
+    return creation.ones(tuple(shape), dtype=_dtype(dtype))
+
+
+def constant(value: Any, dtype: Any = None) -> Initializer:
+    """Every element `value`.
+
+    >>> constant(3.0)(None, (2,))
+    array([3., 3.])
+    """
+    default = dtype
+
+    def init(key: Any, shape: Sequence[int], dtype: Any = default) -> Any:
+        return creation.full(tuple(shape), value, dtype=_dtype(dtype))
+
+    return init
+
+
+def uniform(scale: float = 1e-2, dtype: Any = None) -> Initializer:
+    """Numbers from 0 to `scale`, each as likely.
+
+    >>> uniform(1.0)(random.key(0), (2,)).shape
+    (2,)
+    """
+    default = dtype
+
+    def init(key: Any, shape: Sequence[int], dtype: Any = default) -> Any:
+        return multiply(random.uniform(key, tuple(shape), _dtype(dtype)), scale)
+
+    return init
+
+
+def normal(stddev: float = 1e-2, dtype: Any = None) -> Initializer:
+    """Normal numbers of mean 0 and that standard deviation; complex ones too.
+
+    >>> normal(1.0)(random.key(0), (2,)).shape
+    (2,)
+    """
+    default = dtype
+
+    def init(key: Any, shape: Sequence[int], dtype: Any = default) -> Any:
+        return multiply(random.normal(key, tuple(shape), _dtype(dtype)), stddev)
+
+    return init
+
+
+def _truncated(key: Any, lower: float, upper: float, shape: Sequence[int], dtype: DType) -> Any:
+    """Numbers of the standard normal distribution between two bounds, by the inverse of its integral."""
+    if not dtype.is_float:
+        raise DTypeError(f"nn.initializers: truncated normal numbers are floats, got {dtype}")
+    low, high = (math.erf(bound / math.sqrt(2)) for bound in (lower, upper))
+    numbers = multiply(math.sqrt(2), erfinv(random.uniform(key, tuple(shape), dtype, low, high)))
+    inside = (np.nextafter(dtype.dtype.type(b), dtype.dtype.type(0)) for b in (lower, upper))
+    return clip(numbers, *inside)
+
+
+def truncated_normal(
+    stddev: float = 1e-2, dtype: Any = None, lower: float = -2.0, upper: float = 2.0
+) -> Initializer:
+    """Normal numbers of mean 0 and standard deviation `stddev` before numbers beyond the bounds are left out.
+
+    Args:
+        lower, upper: bounds, in standard deviations.
+
+    Raises:
+        DTypeError: the initializer is called with a dtype that is no float.
+
+    >>> truncated_normal(1.0)(random.key(0), (2,)).shape
+    (2,)
+    """
+    default = dtype
+
+    def init(key: Any, shape: Sequence[int], dtype: Any = default) -> Any:
+        return multiply(_truncated(key, lower, upper, shape, _dtype(dtype)), stddev)
+
+    return init
+
+
+def _size(shape: Sequence[int], axes: Axes) -> int:
+    return math.prod(shape[axis] for axis in ((axes,) if isinstance(axes, int) else axes))
+
+
+def _fans(
+    shape: Sequence[int], in_axis: Axes, out_axis: Axes, batch_axis: Axes
+) -> tuple[float, float]:
+    """How many numbers go into an output, and how many outputs a number goes into."""
+    if len(shape) < 2 and (in_axis, out_axis) == (-2, -1):
+        raise ShapeError(
+            f"nn.initializers: shape {tuple(shape)} has not an axis of inputs and one of outputs; name them by "
+            "in_axis and out_axis"
+        )
+    taken, made, batch = (_size(shape, axes) for axes in (in_axis, out_axis, batch_axis))
+    field = math.prod(shape) / max(taken * made * batch, 1)
+    return taken * field, made * field
+
+
+_MODES: dict[str, Callable[[float, float], float]] = {
+    "fan_in": lambda taken, made: taken,
+    "fan_out": lambda taken, made: made,
+    "fan_avg": lambda taken, made: (taken + made) / 2,
+    "fan_geo_avg": lambda taken, made: math.sqrt(taken * made),
+}
+_TRUNCATED_DEVIATION = 0.87962566103423978
+"""Standard deviation of the standard normal distribution between -2 and 2."""
+
+
+def variance_scaling(
+    scale: float,
+    mode: str,
+    distribution: str,
+    in_axis: Axes = -2,
+    out_axis: Axes = -1,
+    batch_axis: Axes = (),
+    dtype: Any = None,
+) -> Initializer:
+    """Numbers of variance scale / n, n being how many numbers go in, out, or their mean.
+
+    Args:
+        mode: "fan_in", "fan_out", "fan_avg" or "fan_geo_avg".
+        distribution: "truncated_normal" (at two standard deviations), "normal" or "uniform".
+        in_axis, out_axis, batch_axis: axes of inputs, of outputs, and of weights apart; the others are the
+            kernel's space. For PyTorch's layout they are 1 and 0.
+
+    Raises:
+        InvalidConfigError: another mode or distribution.
+        ShapeError: the initializer is called with fewer than two axes.
+
+    >>> variance_scaling(1.0, "fan_in", "uniform")(random.key(0), (3, 2)).shape
+    (3, 2)
+    """
+    default = dtype
+    if mode not in _MODES:
+        raise InvalidConfigError(f"nn.initializers: mode is one of {tuple(_MODES)}, got {mode!r}")
+    if distribution not in ("truncated_normal", "normal", "uniform"):
+        raise InvalidConfigError(
+            f'nn.initializers: distribution is "truncated_normal", "normal" or "uniform", got {distribution!r}'
+        )
+
+    def init(key: Any, shape: Sequence[int], dtype: Any = default) -> Any:
+        kind, shape = _dtype(dtype), tuple(shape)
+        if not kind.is_float:
+            raise DTypeError(f"nn.initializers: variance_scaling makes floats, got {kind}")
+        variance = scale / max(_MODES[mode](*_fans(shape, in_axis, out_axis, batch_axis)), 1e-30)
+        if distribution == "normal":
+            return multiply(random.normal(key, shape, kind), math.sqrt(variance))
+        if distribution == "uniform":
+            return multiply(random.uniform(key, shape, kind, -1.0, 1.0), math.sqrt(3 * variance))
+        deviation = math.sqrt(variance) / _TRUNCATED_DEVIATION
+        return multiply(_truncated(key, -2.0, 2.0, shape, kind), deviation)
+
+    return init
+
+
+def _scaled(name: str, scale: float, mode: str, distribution: str, told: str) -> Any:
+    def initializer(
+        in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
+    ) -> Initializer:
+        return variance_scaling(scale, mode, distribution, in_axis, out_axis, batch_axis, dtype)
+
+    initializer.__name__ = initializer.__qualname__ = name
+    initializer.__doc__ = (
+        f'{told}: variance_scaling({scale}, "{mode}", "{distribution}").\n\n'
+        f">>> {name}()(random.key(0), (3, 2)).shape\n(3, 2)\n"
+    )
+    return initializer
+
+
+glorot_uniform = _scaled("glorot_uniform", 1.0, "fan_avg", "uniform", "Glorot and Bengio's")
+glorot_normal = _scaled("glorot_normal", 1.0, "fan_avg", "truncated_normal", "Glorot and Bengio's")
+lecun_uniform = _scaled("lecun_uniform", 1.0, "fan_in", "uniform", "LeCun's")
+lecun_normal = _scaled("lecun_normal", 1.0, "fan_in", "truncated_normal", "LeCun's")
+he_uniform = _scaled("he_uniform", 2.0, "fan_in", "uniform", "He's, for relu")
+he_normal = _scaled("he_normal", 2.0, "fan_in", "truncated_normal", "He's, for relu")
+xavier_uniform, xavier_normal = glorot_uniform, glorot_normal
+kaiming_uniform, kaiming_normal = he_uniform, he_normal
+
+
+def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
+    """A random orthogonal matrix times `scale`; for other shapes its rows or columns, those of `column_axis`.
+
+    Raises:
+        ShapeError: the initializer is called with fewer than two axes.
+
+    >>> w = orthogonal()(random.key(0), (3, 3))
+    >>> bool(np.allclose(w @ w.T, np.eye(3)))
+    True
+    """
+    default = dtype
+
+    def init(key: Any, shape: Sequence[int], dtype: Any = default) -> Any:
+        shape, kind = tuple(shape), _dtype(dtype)
+        if len(shape) < 2:
+            raise ShapeError(f"nn.initializers: orthogonal needs two axes, got shape {shape}")
+        if 0 in shape:
+            return creation.zeros(shape, dtype=kind)
+        columns = shape[column_axis]
+        rows = math.prod(shape) // columns
+        q, r = qr(random.normal(key, (max(rows, columns), min(rows, columns)), kind))
+        signs = diagonal(r)
+        q = multiply(q, divide(signs, abs(signs)))
+        q = q if rows >= columns else matrix_transpose(q)
+        others = [extent for axis, extent in enumerate(shape) if axis != column_axis % len(shape)]
+        return multiply(moveaxis(reshape(q, (*others, columns)), -1, column_axis), scale)
+
+    return init

@@ -1,0 +1,179 @@
+"""Normalisation and dropout as plain functions of tensors.
+
+Source: jax.nn for `standardize`; Ba et al. (2016), Ioffe and Szegedy (2015) and Srivastava et al. (2014).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tenferro.api import random
+from tenferro.api.axes import normalize_axes, normalize_axis
+from tenferro.api.creation import zeros_like
+from tenferro.api.elementwise import (
+    add,
+    clip,
+    divide,
+    multiply,
+    rsqrt,
+    square,
+    subtract,
+)
+from tenferro.api.elementwise import where as where_
+from tenferro.api.manipulation import reshape
+from tenferro.api.promotion import as_inexact, broadcast_to, convert
+from tenferro.api.reductions import Axis, sum
+from tenferro.api.reductions import mean as mean_over
+from tenferro.errors import InvalidConfigError, ShapeError
+from tenferro.exec.dispatch import as_operand, copied, spec_of
+
+__all__ = ["batch_norm", "dropout", "layer_norm", "standardize"]
+
+
+def _mean(x: Any, axis: Axis, where: Any) -> Any:
+    """The mean over `axis`, kept, of what a mask leaves."""
+    if where is None:
+        return mean_over(x, axis=axis, keepdims=True)
+    mask = broadcast_to(where, x.shape)
+    total = sum(where_(mask, x, 0.0), axis=axis, keepdims=True)
+    return divide(total, sum(convert(mask, spec_of(x).dtype), axis=axis, keepdims=True))
+
+
+def standardize(
+    x: Any,
+    axis: Axis = -1,
+    mean: Any = None,
+    variance: Any = None,
+    epsilon: Any = 1e-5,
+    where: Any = None,
+    *,
+    algorithm: str = "fast",
+) -> Any:
+    """(x - mean) / sqrt(variance + epsilon), both over `axis` unless given.
+
+    Args:
+        where: a mask: elements where it is False do not count in mean and variance.
+        algorithm: "fast" takes the variance as mean(x^2) - mean^2, which loses digits where the mean is large;
+            "stable" as mean((x - mean)^2).
+
+    Raises:
+        InvalidConfigError: another algorithm.
+
+    >>> import numpy as np
+    >>> standardize(np.array([1.0, 3.0]), epsilon=0.0)
+    array([-1.,  1.])
+    """
+    x = as_inexact(x)
+    if algorithm not in ("fast", "stable"):
+        raise InvalidConfigError(
+            f'nn.standardize: algorithm is "fast" or "stable", got {algorithm!r}'
+        )
+    centre = _mean(x, axis, where) if mean is None else mean
+    if variance is None:
+        if algorithm == "stable":
+            variance = _mean(square(subtract(x, centre)), axis, where)
+        else:
+            variance = clip(subtract(_mean(square(x), axis, where), square(centre)), 0.0)
+    return multiply(subtract(x, centre), rsqrt(add(variance, epsilon)))
+
+
+def layer_norm(
+    x: Any, scale: Any = None, bias: Any = None, *, axis: Axis = -1, epsilon: float = 1e-5
+) -> Any:
+    """X less its mean over `axis`, over its standard deviation; times `scale`, plus `bias`.
+
+    Args:
+        scale, bias: of the extents of `axis`, or what broadcasts with x.
+
+    Raises:
+        ShapeError: factors that do not broadcast.
+
+    >>> import numpy as np
+    >>> layer_norm(np.array([1.0, 3.0]), scale=2.0, epsilon=0.0)
+    array([-2.,  2.])
+    """
+    y = standardize(x, axis, epsilon=epsilon, algorithm="stable")
+    axes = normalize_axes("nn.layer_norm", axis, len(y.shape))
+    return _affine("layer_norm", y, scale, bias, axes)
+
+
+def batch_norm(
+    x: Any,
+    scale: Any = None,
+    bias: Any = None,
+    *,
+    mean: Any = None,
+    variance: Any = None,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+) -> Any:
+    """X less the mean of each feature, over its standard deviation; times `scale`, plus `bias`.
+
+    Args:
+        scale, bias: one number for each feature.
+        mean, variance: of each feature, such as averages kept while training; None takes those of the batch.
+        axis: of the features: -1, or 1 for "NCHW".
+
+    Raises:
+        ShapeError: not one number for each feature.
+
+    >>> import numpy as np
+    >>> batch_norm(np.array([[1.0, 5.0], [3.0, 5.0]]), epsilon=0.1)[:, 1]
+    array([0., 0.])
+    """
+    x = as_inexact(x)
+    rank = len(x.shape)
+    features = normalize_axis("nn.batch_norm", axis, rank)
+    others = tuple([i for i in range(rank) if i != features])
+    known = [
+        number if number is None else _along("batch_norm", number, x, (features,))
+        for number in (mean, variance)
+    ]
+    y = standardize(x, others, *known, epsilon=epsilon, algorithm="stable")
+    return _affine("batch_norm", y, scale, bias, (features,))
+
+
+def _affine(name: str, y: Any, scale: Any, bias: Any, axes: tuple[int, ...]) -> Any:
+    if scale is not None:
+        y = multiply(y, _along(name, scale, y, axes))
+    return y if bias is None else add(y, _along(name, bias, y, axes))
+
+
+def _along(name: str, numbers: Any, x: Any, axes: tuple[int, ...]) -> Any:
+    """Numbers of the extents of some axes, as a tensor that broadcasts with x; a scalar as it is."""
+    if type(numbers) in (int, float):
+        return numbers
+    numbers = as_operand(numbers)
+    if not numbers.shape or len(numbers.shape) == len(x.shape):
+        return numbers
+    if tuple(numbers.shape) != tuple([x.shape[axis] for axis in axes]):
+        raise ShapeError(
+            f"nn.{name}: {spec_of(numbers)} has not the extents of axes {axes} of {spec_of(x)}"
+        )
+    shape = tuple([extent if axis in axes else 1 for axis, extent in enumerate(x.shape)])
+    return reshape(numbers, shape)
+
+
+def dropout(key: Any, x: Any, rate: float) -> Any:
+    """X with elements set to 0 with probability `rate`, and the others divided by 1 - rate.
+
+    Args:
+        key: of `tnf.random`; another one for each call.
+        rate: a number from 0 to 1; in evaluation leave the call out, or give 0, which gives x.
+
+    Raises:
+        InvalidConfigError: a rate outside.
+
+    >>> import numpy as np, tenferro as tnf
+    >>> dropout(tnf.random.key(1), np.ones(6), 0.5)
+    array([2., 2., 0., 0., 2., 0.])
+    """
+    if not 0 <= rate <= 1:
+        raise InvalidConfigError(f"nn.dropout: rate is a number from 0 to 1, got {rate!r}")
+    x = as_inexact(x)
+    if rate == 0:
+        return copied(x)
+    if rate == 1:
+        return zeros_like(x)
+    keeps = random.bernoulli(key, 1.0 - rate, tuple(x.shape))
+    return where_(keeps, divide(x, 1.0 - rate), 0.0)

@@ -1,0 +1,166 @@
+"""Softmax and its like, over axes and over what a mask leaves.
+
+Source: jax.nn for names and signatures.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tenferro.api import logarithms
+from tenferro.api.axes import normalize_axis
+from tenferro.api.creation import ones_like
+from tenferro.api.elementwise import (
+    abs,
+    add,
+    divide,
+    equal,
+    exp,
+    isfinite,
+    log,
+    multiply,
+    not_equal,
+    sign,
+    subtract,
+)
+from tenferro.api.elementwise import where as where_
+from tenferro.api.manipulation import expand_dims, squeeze
+from tenferro.api.promotion import as_inexact, broadcast_arrays, convert, promote
+from tenferro.api.reductions import Axis, max, sum
+from tenferro.errors import DTypeError, InvalidConfigError
+from tenferro.exec.dispatch import apply_beside, as_operand, spec_of, stop_gradient
+from tenferro.ops.source import Iota
+from tenferro.types import DType
+
+__all__ = ["log_softmax", "logmeanexp", "logsumexp", "one_hot", "softmax"]
+
+
+def softmax(x: Any, axis: Axis = -1, where: Any = None) -> Any:
+    """e^x over its sum along `axis`, without overflow.
+
+    Args:
+        where: a mask: elements where it is False count as absent, and are 0 in the result.
+
+    >>> import numpy as np
+    >>> softmax(np.zeros(2)), softmax(np.zeros(3), where=np.array([True, False, True]))
+    (array([0.5, 0.5]), array([0.5, 0. , 0.5]))
+    """
+    if where is None:
+        return logarithms.softmax(x, axis=axis)
+    x = _or_absent(x, where)
+    top = stop_gradient(max(x, axis=axis, keepdims=True))
+    powers = exp(subtract(x, where_(isfinite(top), top, 0.0)))
+    total = sum(powers, axis=axis, keepdims=True)
+    return divide(powers, where_(equal(total, 0.0), 1.0, total))
+
+
+def _or_absent(x: Any, where: Any) -> Any:
+    """x, with -inf where the mask is False."""
+    return where_(where, as_inexact(x), -math.inf)
+
+
+def log_softmax(x: Any, axis: Axis = -1, where: Any = None) -> Any:
+    """log(softmax(x)), accurate where a probability is small; -inf where the mask is False.
+
+    >>> import numpy as np
+    >>> log_softmax(np.array([0.0, 1000.0]))
+    array([-1000.,     0.])
+    """
+    if where is None:
+        return logarithms.log_softmax(x, axis=axis)
+    absent = _or_absent(x, where)
+    total = logarithms.logsumexp(absent, axis=axis, keepdims=True)
+    x, total = broadcast_arrays(as_inexact(x), total)
+    return where_(where, subtract(x, where_(isfinite(total), total, 0.0)), -math.inf)
+
+
+def logsumexp(
+    a: Any,
+    axis: Axis = None,
+    b: Any = None,
+    keepdims: bool = False,
+    return_sign: bool = False,
+    where: Any = None,
+) -> Any:
+    """Log of the sum of b e^a over `axis`, without overflow; -inf where nothing is left.
+
+    Args:
+        b: factors; None is 1. Where one is 0 the element is absent.
+        return_sign: give the logarithm of the sum's magnitude, and its sign; otherwise a negative sum's
+            logarithm is NaN.
+        where: a mask: elements where it is False count as absent.
+
+    Raises:
+        DTypeError: complex a.
+
+    >>> import numpy as np
+    >>> logsumexp(np.array([1000.0, 1000.0]), b=np.array([2.0, 1.0]))
+    array(1001.09861229)
+    """
+    x = as_inexact(a)
+    if spec_of(x).dtype.is_complex:
+        raise DTypeError(f"nn.logsumexp: complex numbers have no maximum, got {spec_of(x)}")
+    if where is not None:
+        x = _or_absent(x, where)
+    if b is None:
+        total = logarithms.logsumexp(x, axis=axis, keepdims=keepdims)
+        return (total, sign(ones_like(total))) if return_sign else total
+    x, factors = promote(x, b)
+    x = where_(not_equal(factors, 0), x, -math.inf)
+    top = stop_gradient(max(x, axis=axis, keepdims=True))
+    shift = where_(isfinite(top), top, 0.0)
+    total = sum(multiply(factors, exp(subtract(x, shift))), axis=axis, keepdims=keepdims)
+    if not keepdims:
+        shift = squeeze(shift, axis=None if axis is None else axis)
+    if return_sign:
+        return add(log(abs(total)), shift), sign(total)
+    return add(log(total), shift)
+
+
+def logmeanexp(x: Any, axis: Axis = None, where: Any = None, keepdims: bool = False) -> Any:
+    """Log of the mean of e^x over `axis`, without overflow.
+
+    Args:
+        where: a mask: elements where it is False count as absent.
+
+    >>> import numpy as np
+    >>> logmeanexp(np.array([1000.0, 1000.0]))
+    array(1000.)
+    """
+    x = as_inexact(x)
+    kept = ones_like(x) if where is None else where_(where, ones_like(x), 0.0)
+    count = sum(kept, axis=axis, keepdims=keepdims)
+    return subtract(logsumexp(x, axis, keepdims=keepdims, where=where), log(count))
+
+
+def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> Any:
+    """1 at the index that x is along a new axis, 0 elsewhere; all 0 for an index outside.
+
+    Args:
+        num_classes: the extent of the new axis.
+        dtype: float64 by default.
+        axis: where the new axis is in the result.
+
+    Raises:
+        DTypeError: x is no integer.
+        InvalidConfigError: a negative number of classes.
+
+    >>> import numpy as np
+    >>> one_hot(np.array([1, 3]), 3)
+    array([[0., 1., 0.],
+           [0., 0., 0.]])
+    """
+    x = as_operand(x)
+    spec = spec_of(x)
+    if not spec.dtype.is_integer:
+        raise DTypeError(f"nn.one_hot: x must be integers, got {spec}; convert it with astype")
+    if type(num_classes) is int and num_classes < 0:
+        raise InvalidConfigError(f"nn.one_hot: num_classes is at least 0, got {num_classes}")
+    place = normalize_axis("nn.one_hot", axis, len(x.shape) + 1)
+    shape: list[Any] = [1] * (len(x.shape) + 1)
+    shape[place] = num_classes
+    kind = DType.U64 if spec.dtype is DType.U64 else DType.I64
+    counts = apply_beside(x, Iota(tuple(shape), place, kind))
+    is_there = equal(expand_dims(convert(x, kind), axis=place), counts)
+    return convert(is_there, DType.F64 if dtype is None else DType.of(dtype))

@@ -1,0 +1,193 @@
+"""Tracebacks that end at the user's line: frames of tenferro are dropped where an exception leaves it.
+
+`public` stands on what users call. On the way out it keeps the frames of the user's own functions that
+tenferro called, and drops its own and those of the libraries it works with. `errors.show_internal_frames`
+and `TENFERRO_TRACEBACK=full` keep all.
+
+Source: JAX's filtered tracebacks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import threading
+from collections.abc import Callable, Iterable
+from types import CodeType, FunctionType, TracebackType
+from typing import Any, TypeVar, cast
+
+import optree
+
+from tenferro.errors import TenferroError, shows_internal_frames
+
+__all__ = ["INTERNAL", "end_at_the_caller", "public", "public_methods", "publish"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Class = TypeVar("Class", bound=type)
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__))
+_ROOT = os.path.dirname(_PACKAGE)
+
+INTERNAL = tuple(
+    os.path.join(_ROOT, name) + os.sep for name in ("tenferro", "lowering", "xla_peer")
+)
+"""Where the files of tenferro are."""
+
+_GENERATED = "<tenferro"
+"""How the file names of generated code begin."""
+
+_SITE = os.path.dirname(os.path.dirname(os.path.abspath(optree.__file__)))
+_LIBRARIES = (
+    *[str(module.__file__) for module in (contextlib, functools, threading)],
+    os.path.join(os.path.dirname(threading.__file__), "concurrent") + os.sep,
+    *[
+        os.path.join(_SITE, name) + os.sep
+        for name in ("numpy", "scipy", "optree", "opt_einsum", "ml_dtypes", "jax", "jaxlib")
+    ],
+)
+"""Files whose frames are internal where tenferro called them, and the user's where the user did."""
+
+_HIDDEN = "raised inside tenferro; TENFERRO_TRACEBACK=full shows where"
+
+
+def end_at_the_caller(error: BaseException) -> None:
+    """Drop internal frames from the traceback of an exception, its causes and contexts, in place.
+
+    An exception that is no `TenferroError` and was raised inside gets a note that says how to see all.
+    """
+    if shows_internal_frames():
+        return
+    ends_inside = _ends_inside(error.__traceback__)
+    if ends_inside and not isinstance(error, TenferroError) and not hasattr(error, "__notes__"):
+        error.add_note(_HIDDEN)
+    pending: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while pending:
+        link = pending.pop()
+        if link is not None and id(link) not in seen:
+            seen.add(id(link))
+            link.__traceback__ = _user_frames(link.__traceback__)
+            pending += [link.__cause__, link.__context__]
+
+
+def _is_internal(code: CodeType, caller_is_internal: bool) -> bool:
+    file = code.co_filename
+    return file.startswith((*INTERNAL, _GENERATED)) or (
+        caller_is_internal and file.startswith(_LIBRARIES)
+    )
+
+
+def _user_frames(traceback: TracebackType | None) -> TracebackType | None:
+    """The frames that are not internal."""
+    kept: list[TracebackType] = []
+    is_internal = False
+    while traceback is not None:
+        is_internal = _is_internal(traceback.tb_frame.f_code, is_internal)
+        if not is_internal:
+            kept.append(traceback)
+        traceback = traceback.tb_next
+    frames: TracebackType | None = None
+    for entry in reversed(kept):
+        frames = TracebackType(frames, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return frames
+
+
+def _ends_inside(traceback: TracebackType | None) -> bool:
+    """Whether a function of tenferro raised it.
+
+    Arguments that do not fit are refused in `public` itself, before there is a frame: that is the caller's.
+    """
+    is_internal = is_boundary = False
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        is_internal, is_boundary = _is_internal(code, is_internal), code in _BOUNDARIES
+        traceback = traceback.tb_next
+    return is_internal and not is_boundary
+
+
+def public(function: Function) -> Function:
+    """`function`, whose exceptions have tracebacks that end at the line which called it.
+
+    >>> @public
+    ... def halve(x):
+    ...     return x / 2
+    >>> halve(3)
+    1.5
+    """
+    end = end_at_the_caller
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            end(error)
+            raise  # This raises with the traceback as it is now, and adds no line of this frame.
+
+    return _in_place_of(function, call)
+
+
+def _public_operator(function: Function) -> Function:
+    """As `public`, of a method with one argument, in half the time: operators are called by the thousand."""
+    end = end_at_the_caller
+
+    def call(self: Any, other: Any) -> Any:
+        try:
+            return function(self, other)
+        except Exception as error:
+            end(error)
+            raise
+
+    return _in_place_of(function, call)
+
+
+def _in_place_of(function: Function, call: FunctionType) -> Function:
+    """`call` with the name and the module of `function`, so that tools find where it was written."""
+    names = getattr(function, "__globals__", globals())
+    wrapped = FunctionType(call.__code__, names, call.__name__, None, call.__closure__)
+    return cast(Function, functools.update_wrapper(wrapped, function))
+
+
+def _nothing(*_: Any) -> None:
+    """Stands for a function where only the wrapper matters."""
+
+
+_BOUNDARIES = tuple(
+    [cast(FunctionType, wrap(_nothing)).__code__ for wrap in (public, _public_operator)]
+)
+
+
+def public_methods(cls: Class) -> Class:
+    """A class decorator: the methods that users call, operators among them, are `public`.
+
+    Those that begin with one underscore or `__tenferro_`, the constructor, and hooks of Python's object
+    protocol that are called all the time stay as they are.
+    """
+    for name, member in list(vars(cls).items()):
+        if isinstance(member, FunctionType) and not _is_hook(name):
+            is_binary = name.startswith("__") and member.__code__.co_varnames[:2] == (
+                "self",
+                "other",
+            )
+            setattr(cls, name, (_public_operator if is_binary else public)(member))
+    return cls
+
+
+def _is_hook(name: str) -> bool:
+    is_operator = name.startswith("__") and not name.startswith("__tenferro_")
+    return name in _HOOKS or (name.startswith("_") and not is_operator)
+
+
+_HOOKS = frozenset(
+    {"__init__", "__new__", "__hash__", "__repr__", "__str__", "__dir__", "__del__", "__get__"}
+)
+
+
+def publish(namespace: dict[str, Any], names: Iterable[str]) -> None:
+    """Make the functions of these names in a module `public`, under the module's own name."""
+    for name in names:
+        function = namespace.get(name)
+        if isinstance(function, FunctionType) and function.__code__ not in _BOUNDARIES:
+            wrapped = namespace[name] = public(function)
+            wrapped.__module__ = namespace["__name__"]
+            wrapped.__qualname__ = name

@@ -1,0 +1,239 @@
+"""autograd's names for tenferro's functions, so that its test-suite runs on these.
+
+A name that tenferro does not have is missing here, too: the suite's test of it fails, and says so.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import optree
+from scipy.stats import dirichlet as scipy_dirichlet
+
+import tenferro as tnf
+
+__all__ = ["install"]
+
+
+class Missing:
+    """What tenferro does not have; the suite's files name it when they are imported, and its tests fail."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Missing:
+        return Missing(f"{self._name}.{name}")
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        raise AttributeError(f"tenferro has no {self._name}")
+
+
+class Names(ModuleType):
+    """A module whose names are looked up in others, one after another."""
+
+    def __init__(self, name: str, *sources: Any, **own: Any) -> None:
+        super().__init__(name)
+        self.__path__ = []
+        self._sources = sources
+        self.__dict__.update(own)
+
+    def __getattr__(self, name: str) -> Any:
+        for source in self._sources:
+            if hasattr(source, name):
+                return getattr(source, name)
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return Missing(f"{self.__name__.removeprefix('autograd.')}.{name}")
+
+
+def _floats(x: Any) -> Any:
+    """Numbers as arrays; autograd differentiates with respect to integers as if they were floats."""
+
+    def of_leaf(leaf: Any) -> Any:
+        if isinstance(leaf, tnf.TracedTensor):
+            return leaf
+        array = np.asarray(leaf)
+        return array.astype(np.float64) if array.dtype.kind in "biu" else array
+
+    return optree.tree_map(of_leaf, x)
+
+
+def _of_one(transform: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """A transform of a function of one argument, as one of those that `argnum` names."""
+
+    def of_function(function: Any, argnum: Any = 0) -> Any:
+        def transformed(*args: Any, **options: Any) -> Any:
+            places = argnum if isinstance(argnum, tuple | list) else (argnum,)
+
+            def of_places(chosen: Any) -> Any:
+                operands = list(args)
+                for place, value in zip(places, chosen, strict=True):
+                    operands[place] = value
+                return function(*operands, **options)
+
+            chosen = tuple(_floats(args[place]) for place in places)
+            if isinstance(argnum, tuple | list):
+                return transform(of_places, chosen)
+            return transform(lambda x: of_places((x,)), chosen[0])
+
+        return transformed
+
+    return of_function
+
+
+def _pulled_ones(function: Any, x: Any) -> Any:
+    y, pull = tnf.vjp(function, x)
+    return pull(tnf.ones_like(y))[0]
+
+
+def _grad_and_aux(function: Any, x: Any) -> Any:
+    return tnf.grad(function, has_aux=True)(x)
+
+
+def _make_vjp(function: Any, x: Any) -> Any:
+    y, pull = tnf.vjp(function, x)
+    return (lambda y_bar: pull(y_bar)[0]), y
+
+
+def _make_jvp(function: Any, x: Any) -> Any:
+    return lambda v: tnf.jvp(function, (x,), (v,))
+
+
+def _product_with_hessian(function: Any, x: Any) -> Any:
+    return (lambda v: tnf.hvp(function, (x,), (v,))), tnf.grad(function)(x)
+
+
+def _check_grads(
+    function: Any, argnum: Any = 0, modes: Any = ("fwd", "rev"), order: int = 2
+) -> Callable[..., None]:
+    """tenferro's check in place of autograd's: complex steps and adjoints, in both modes wherever one is asked for."""
+
+    def check(*args: Any, **options: Any) -> None:
+        places = argnum if isinstance(argnum, tuple | list) else (argnum,)
+
+        def of_places(*chosen: Any) -> Any:
+            operands = list(args)
+            for place, value in zip(places, chosen, strict=True):
+                operands[place] = value
+            return function(*operands, **options)
+
+        chosen = tuple(_floats(args[place]) for place in places)
+        tnf.check_grads(of_places, chosen, order)
+
+    return check
+
+
+def _combo_check(function: Any, *checked: Any, **how: Any) -> Callable[..., None]:
+    """The check of every combination of the arguments and options given."""
+    from itertools import product
+
+    def check(*args: Any, **options: Any) -> None:
+        pairs = [[(name, value) for value in values] for name, values in options.items()]
+        for chosen in product(*args):
+            for option in product(*pairs):
+                _check_grads(function, *checked, **how)(*chosen, **dict(option))
+
+    return check
+
+
+def _close(a: Any, b: Any) -> bool:
+    return bool(abs(a - b) < 1e-6 or abs(a - b) / abs(a + b) < 1e-6)
+
+
+def _check_equivalent(x: Any, y: Any) -> None:
+    optree.tree_map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6), x, y)
+
+
+SPECIAL = {
+    "digamma": "digamma", "erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "expit": "logistic", "gammaln": "lgamma",
+    "logsumexp": "logsumexp", "polygamma": "polygamma", "psi": "digamma",
+}  # fmt: skip
+"""scipy.special's names for functions that tenferro has."""
+
+
+class _DTypesAndConstants:
+    """What is NumPy's in either library: its classes, constants, version and errors."""
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(np, name)
+        if isinstance(value, type | float | str) or value is None or name == "random":
+            return value
+        raise AttributeError(name)
+
+
+def _modules() -> Mapping[str, ModuleType]:
+    numpy = Names("autograd.numpy", tnf, _DTypesAndConstants())
+    numpy.__dict__.update(
+        linalg=Names("autograd.numpy.linalg", tnf.linalg, LinAlgError=np.linalg.LinAlgError),
+        fft=Names("autograd.numpy.fft", tnf.fft),
+        random=np.random,
+    )
+    grad = _of_one(lambda f, x: tnf.grad(f)(x))
+    top = Names(
+        "autograd",
+        numpy=numpy,
+        grad=grad,
+        value_and_grad=_of_one(lambda f, x: tnf.value_and_grad(f)(x)),
+        grad_and_aux=_of_one(_grad_and_aux),
+        holomorphic_grad=_of_one(lambda f, x: tnf.grad(f, holomorphic=True)(np.asarray(x, complex))),
+        elementwise_grad=_of_one(_pulled_ones),
+        deriv=_of_one(_pulled_ones),
+        jacobian=_of_one(lambda f, x: tnf.jacrev(f)(x)),
+        hessian=_of_one(lambda f, x: tnf.hessian(f)(x)),
+        make_vjp=_of_one(_make_vjp),
+        make_jvp=_of_one(_make_jvp),
+        make_hvp=_of_one(_product_with_hessian),
+        checkpoint=tnf.checkpoint,
+        tuple=tuple,
+        list=list,
+        dict=dict,
+        isinstance=isinstance,
+    )  # fmt: skip
+    test_util = Names(
+        "autograd.test_util", check_grads=_check_grads, combo_check=_combo_check,
+        check_equivalent=_check_equivalent, scalar_close=_close,
+    )  # fmt: skip
+    tracer = Names("autograd.tracer", isbox=lambda x: isinstance(x, tnf.TracedTensor))
+    scipy = {
+        name: Names(f"autograd.scipy.{name}", *_own(tnf, name))
+        for name in ("integrate", "linalg", "signal", "special", "stats")
+    }
+    # Its test of the Dirichlet distribution draws a sample when the file is imported.
+    scipy["special"].__dict__.update({name: getattr(tnf, own) for name, own in SPECIAL.items()})
+    stats = _own(tnf, "stats")
+    dirichlet = Names(
+        "autograd.scipy.stats.dirichlet", *_own(*stats, "dirichlet"), rvs=scipy_dirichlet.rvs
+    )
+    scipy["stats"].__dict__["dirichlet"] = dirichlet
+    normal = Names("autograd.scipy.stats.multivariate_normal", *_own(*stats, "multivariate_normal"))
+    packages = Names("autograd.scipy", **scipy)
+    top.__dict__.update(scipy=packages, test_util=test_util, tracer=tracer)
+    return {
+        "autograd": top,
+        "autograd.numpy": numpy,
+        "autograd.numpy.random": np.random,
+        "autograd.numpy.linalg": numpy.linalg,
+        "autograd.numpy.fft": numpy.fft,
+        "autograd.test_util": test_util,
+        "autograd.tracer": tracer,
+        "autograd.scipy": packages,
+        **{f"autograd.scipy.{name}": module for name, module in scipy.items()},
+        "autograd.scipy.stats.multivariate_normal": normal,
+    }
+
+
+def _own(*parent_and_name: Any) -> tuple[Any, ...]:
+    """The namespace of a name within another, if tenferro has both."""
+    if len(parent_and_name) < 2:
+        return ()
+    parent, name = parent_and_name
+    return (getattr(parent, name),) if hasattr(parent, name) else ()
+
+
+def install() -> None:
+    """Make `import autograd` give these names, in this process."""
+    sys.modules.update(_modules())

@@ -1,0 +1,111 @@
+"""Run autograd's test-suite on tenferro: `make autograd-suite`.
+
+python -m tests.shims.autograd_suite TESTS            prints passed and failed, and compares with the kept list
+python -m tests.shims.autograd_suite TESTS --write    keeps what fails now
+
+TESTS is the folder `tests` of autograd's source distribution, which this repository has no copy of. The list says of
+each test that fails why it does: mostly a name that tenferro does not have.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.shims import autograd_names
+
+KEPT = Path(__file__).with_name("autograd_failures.txt")
+INTERNAL = (
+    "test_builtins", "test_core", "test_dict", "test_list", "test_logic", "test_misc", "test_performance", "test_tests",
+    "test_tuple", "test_vspaces", "test_graphs",
+)  # fmt: skip
+"""Files about autograd's own boxes, graphs, containers and vector spaces, which no other library has."""
+
+
+class Outcomes:
+    """What a run of pytest gave: tests that passed, and why others failed."""
+
+    def __init__(self) -> None:
+        self.passed: set[str] = set()
+        self.failed: dict[str, str] = {}
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Note the outcome of a phase of a test."""
+        name = report.nodeid.split("/")[-1]
+        if report.failed:
+            self.failed[name] = _reason(report)
+        elif report.when == "call" and report.passed:
+            self.passed.add(name)
+
+    def pytest_collectreport(self, report: Any) -> None:
+        """Note a file that cannot be imported."""
+        if report.failed:
+            self.failed[report.nodeid.split("/")[-1]] = _reason(report)
+
+
+def _reason(report: Any) -> str:
+    crash = getattr(report.longrepr, "reprcrash", None)
+    text = crash.message if crash is not None else str(report.longrepr).strip().splitlines()[-1]
+    return " ".join(text.splitlines()[0].split())[:140]
+
+
+def run(tests: Path) -> Outcomes:
+    """The outcomes of the suite in a folder."""
+    autograd_names.install()
+    files = sorted(path for path in tests.glob("test_*.py") if path.stem not in INTERNAL)
+    if not files:
+        raise SystemExit(f"{tests} has no tests; give the folder of autograd's source distribution")
+    outcomes = Outcomes()
+    sys.path.insert(0, str(tests))
+    options = [
+        "-c",
+        os.devnull,
+        "--rootdir",
+        str(tests),
+        "-p",
+        "no:cacheprovider",
+        "-q",
+        "--tb=no",
+        "-W",
+        "ignore",
+        "--continue-on-collection-errors",
+    ]
+    pytest.main([*options, *map(str, files)], plugins=[outcomes])
+    return outcomes
+
+
+def kept() -> dict[str, str]:
+    """The tests that are known to fail, and why."""
+    lines = [line for line in KEPT.read_text().splitlines() if line and not line.startswith("#")]
+    return dict(line.split("  ", 1) for line in lines)
+
+
+def main() -> int:
+    """1 where a test fails or passes that the list does not say so of."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # pyright: ignore[reportOptionalMemberAccess]  # because there is one
+    parser.add_argument("tests", type=Path)
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    outcomes = run(options.tests)
+    total = len(outcomes.passed) + len(outcomes.failed)
+    print(f"{len(outcomes.passed)} of {total} passed, {len(outcomes.failed)} failed")
+    if options.write:
+        lines = [f"{name}  {reason}" for name, reason in sorted(outcomes.failed.items())]
+        head = "# Tests of autograd's suite that fail on tenferro, and why. Made by --write.\n"
+        KEPT.write_text(head + "\n".join(lines) + "\n")
+        return 0
+    known = kept()
+    for name in sorted(outcomes.failed.keys() - known.keys()):
+        print(f"fails, and is not in {KEPT.name}: {name}: {outcomes.failed[name]}")
+    for name in sorted(known.keys() - outcomes.failed.keys()):
+        print(f"passes, and is in {KEPT.name}: {name}")
+    return int(outcomes.failed.keys() != known.keys())
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

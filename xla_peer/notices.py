@@ -1,0 +1,62 @@
+"""Notices: what takes long says so on the error stream, while it runs and when it is done."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+__all__ = ["NOTICES_VARIABLE", "noticed", "silenced"]
+
+NOTICES_VARIABLE = "TENFERRO_NOTICES"
+"""`off` silences all notices."""
+
+PATIENCE = 2.0
+"""Seconds after which something takes long."""
+
+_IS_SILENCED: ContextVar[bool] = ContextVar("tenferro_notices_are_silenced", default=False)
+
+
+@contextmanager
+def silenced(silence: bool = True) -> Generator[None]:
+    """Without notices while the body runs, for a caller who wants nothing on the error stream."""
+    token = _IS_SILENCED.set(silence)
+    try:
+        yield
+    finally:
+        _IS_SILENCED.reset(token)
+
+
+@contextmanager
+def noticed(doing: str, done: str, wanted: bool = True) -> Generator[None]:
+    """Say that the body is still running once it has for two seconds, and at its end how long it took.
+
+    Nothing is said of a body that is done before.
+
+    >>> with noticed("sleeping", "slept"):
+    ...     pass
+    """
+    if not wanted or _IS_SILENCED.get() or os.environ.get(NOTICES_VARIABLE) == "off":
+        yield
+        return
+    start, patience = time.monotonic(), PATIENCE
+    timer = threading.Timer(patience, _say, [f"{doing}: {patience:.3g} s so far .."])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+    timer.join()
+    seconds = time.monotonic() - start
+    if seconds > patience:
+        _say(f"{done} in {seconds:.1f} s")
+
+
+def _say(text: str) -> None:
+    if sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison]  # because pythonw has none
+        print(f"tenferro: {text}", file=sys.stderr, flush=True)
