@@ -38,7 +38,7 @@ A cell is one derivative at one point: JVP, VJP, forward over reverse or reverse
 {counts}
 
 A cell agrees when it is within 16 units in the last place of the value, and of what a last bit of the argument does to it, natively, and within 64 elsewhere; where a derivative is a sum of terms that cancel, of the largest term.
-Through PJRT and in jax a subnormal argument may count as zero. Another library is not wrong where it differs by a convention of its own.
+Through PJRT and in jax a subnormal argument may count as zero. Another library is not wrong where it differs by a convention of its own; a derivative that it refuses counts as NaN.
 
 {versions}
 
