@@ -151,13 +151,15 @@ def _documented(name: str, formula: str, dtypes: str) -> Callable[[Any], Any]:
 
 def _of_two(function: Function, *, is_inexact: bool) -> Function:
     """A planned function of two arguments; a Python number takes the dtype of a tensor beside it."""
-    of_tensors = planned(function)
 
     @functools.wraps(function)
     def call(x1: Any, x2: Any, /, **options: Any) -> Any:
         if options:
             refuse_options(call.__name__, options)
-        return of_tensors(*number_beside(x1, x2, is_inexact))
+        if type(x1) is not type(x2):
+            x1, x2 = number_beside(x1, x2, is_inexact)
+        handler = getattr(type(x1), "__tenferro_call__", None)
+        return function(x1, x2) if handler is None else handler(function, (x1, x2), {})
 
     return call  # pyright: ignore[reportReturnType]  # because it has the function's signature
 

@@ -117,7 +117,8 @@ def promote(*operands: Any, dtype: DType | None = None) -> list[Any]:
         lhs, rhs = operands
         if type(lhs) is type(rhs) is np.ndarray:
             return _promoted_arrays(lhs, rhs)
-        operands = lhs, rhs = number_beside(lhs, rhs)
+        if type(lhs) in _WEAK or type(rhs) in _WEAK:
+            operands = lhs, rhs = number_beside(lhs, rhs)
         own = getattr(lhs, "spec", None)
         if own is not None and own == getattr(rhs, "spec", None):
             return [lhs, rhs]

@@ -37,9 +37,8 @@ def apply(op: StdTensorOp, *operands: Any, like: Any = None) -> tuple[Any, ...]:
         handler = getattr(type(operand), "__tenferro_apply__", None)
         if handler is not None:
             return handler(op, operands, operand)
-    handler = getattr(type(like), "__tenferro_apply__", None)
-    if handler is not None:
-        return handler(op, operands, like)
+    if like is not None and hasattr(type(like), "__tenferro_apply__"):
+        return type(like).__tenferro_apply__(op, operands, like)
     arrays = [x if type(x) is np.ndarray else host_array(x, op.name) for x in operands]
     return native_executor().apply(op, arrays)
 
@@ -54,7 +53,7 @@ def apply_one(op: StdTensorOp, *operands: Any, like: Any = None) -> Any:
     >>> apply_one(Add(), np.array([1.0]), np.array([2.0]))
     array([3.])
     """
-    outputs = apply(op, *operands, like=like)
+    outputs = apply(op, *operands) if like is None else apply(op, *operands, like=like)
     if len(outputs) != 1:
         raise ArityError(f"{op.name}: has {len(outputs)} outputs; apply gives them all")
     return outputs[0]
