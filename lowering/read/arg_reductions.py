@@ -101,7 +101,7 @@ def _loses(start: Any, values: Any, largest: bool) -> bool:
 
 def _answers(r: Reader, block: Block, arguments: Sequence[Any]) -> list[Any] | None:
     """What the region keeps of these pairs."""
-    scratch = Reader(r.tree, r.readers, r.largest)
+    scratch = r.scratch()
     given = [scratch.constant(values) for values in arguments]
     try:
         made = scratch.lifted(block, given)

@@ -169,7 +169,7 @@ def _operands_seen(block: Block) -> set[int]:
 
 def _answers(r: Reader, block: Block, pairs: list[Any]) -> Any:
     """What the comparator says of pairs of every operand."""
-    scratch = Reader(r.tree, r.readers, r.largest)
+    scratch = r.scratch()
     arguments = [scratch.constant(values) for pair in pairs for values in pair]
     try:
         (answer,) = scratch.lifted(block, arguments)
@@ -222,8 +222,12 @@ def _by_network(r: Reader, block: Block, operands: list[int], axis: int, stable:
 
     Source: Knuth, The Art of Computer Programming 3, section 5.2.2, algorithm M.
     """
-    extent = r.spec(operands[0]).shape[axis]
     shape = r.spec(operands[0]).shape
+    extent = shape[axis]
+    if not isinstance(extent, int):
+        raise UnsupportedError(
+            f"a sort of {extent} elements by a comparator that is no order of ours; give the extent a number"
+        )
     values = [*operands, r.apply_one(Iota(shape, axis, DType.I64))]
     for first, second in _rounds(extent):
         low = [_taken(r, x, first, axis) for x in values]

@@ -22,6 +22,8 @@ from lowering.read.comparators import sorted_by
 from lowering.read.reader import Reader, ReadRows
 from lowering.read.regions import ON_BOOL, known_combiner, scatter_combiner
 from lowering.read.scatters import Numbers, scattered
+from tenferro.dims import dim_max
+from tenferro.errors import UnsupportedError
 from tenferro.ops import StdTensorOp
 from tenferro.ops import elementwise as el
 from tenferro.ops import reduction as re
@@ -142,13 +144,13 @@ class Windows:
         pairs = (
             [(0, 0)] * len(ones) if padding is None else np.asarray(padding).reshape(-1, 2).tolist()
         )
-        self.low = tuple([int(low) for low, _ in pairs])
-        self.high = tuple([int(high) for _, high in pairs])
+        self.low = tuple([low for low, _ in pairs])
+        self.high = tuple([high for _, high in pairs])
 
     def padded(self, r: Reader, x: int, start: int) -> int:
         """X with the value around and between its elements."""
         interior = tuple([dilation - 1 for dilation in self.base])
-        if not any((*self.low, *self.high, *interior)):
+        if all([edge == 0 for edge in (*self.low, *self.high, *interior)]):
             return x
         return r.apply_one(st.Pad(self.low, self.high, interior), x, start)
 
@@ -190,7 +192,7 @@ def _window(
     scans = SCANS_OF_TRUTH if r.spec(xs[0]).dtype.is_bool else SCANS
     if name in scans:
         scan = windows.scan(r.spec(xs[0]).shape)
-        if scan is not None and is_identity(name, r.known(starts[0])):
+        if scan is not None and is_identity(name, r.evaluated(starts[0])):
             return [r.apply_one(scans[name](*scan), xs[0])]
     combine = _combine(r, block, xs)
     found = _windowed(
@@ -212,10 +214,14 @@ def _windowed(r: Reader, xs: Values, windows: Windows, combine: Combine) -> Valu
 
 
 def _along(
-    r: Reader, xs: Values, axis: int, size: int, stride: int, dilation: int, combine: Combine
+    r: Reader, xs: Values, axis: int, size: Any, stride: int, dilation: int, combine: Combine
 ) -> Values:
     extent = r.spec(xs[0]).shape[axis]
-    count = max(0, (extent - (size - 1) * dilation - 1) // stride + 1)
+    if not isinstance(size, int):
+        raise UnsupportedError(
+            f"a window of {size} elements that is no running sum; give the extent a number"
+        )
+    count = dim_max(0, (extent - (size - 1) * dilation - 1) // stride + 1)
     if size == 0 or count == 0:
         return [r.slice(x, axis, 0, 0) for x in xs]
     reach = (count - 1) * stride + 1

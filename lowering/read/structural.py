@@ -96,18 +96,12 @@ def barrier(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequenc
     return r.apply(st.OptimizationBarrier(len(operands)), *operands) if operands else ()
 
 
-def dimension_size(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    extent = r.spec(operands[0]).shape[operation.attributes["dimension"]]
-    return r.constant(extent, operation.spec.dtype)
-
-
 ROWS: ReadRows = {
     "stablehlo.broadcast": broadcast,
     "stablehlo.broadcast_in_dim": broadcast_in_dim,
     "stablehlo.concatenate": concatenate,
     "stablehlo.constant": constant,
     "chlo.constant": constant,
-    "stablehlo.get_dimension_size": dimension_size,
     "stablehlo.iota": iota,
     "stablehlo.optimization_barrier": barrier,
     "stablehlo.pad": pad,

@@ -5,7 +5,7 @@ A class takes part by deriving from `Operators` and defining `__tenferro_apply__
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 from tenferro.api import (
     creation,
@@ -319,11 +319,6 @@ class Operators:
             ShapeError: a dtype of another width, and no last axis that it divides.
         """
         return self if dtype is None else manipulation.bits_as(self, DType.of(dtype))
-
-    def __getattr__(self, name: str) -> NoReturn:
-        if name in REFUSED:
-            raise AttributeError(f"tensors have no {name}: {REFUSED[name]}")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     # ---- NumPy's protocols -------------------------------------------------------------------
 

@@ -57,6 +57,7 @@ def save(tree: Any, path: Any, *, metadata: Mapping[str, Any] | None = None) -> 
         OSError: a folder that is not there, a full disk, or no right to write.
 
     >>> import os, tempfile
+    >>> import numpy as np
     >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
     >>> save({"layers": [{"weight": np.ones(2)}], "scale": np.zeros(())}, path)
     >>> load(path)
@@ -128,7 +129,7 @@ def _library() -> Any:
         return importlib.import_module("safetensors")
     except ImportError as error:
         raise ImportError(
-            "files of parameters need the package safetensors: pip install 'tenferro[safetensors]'"
+            "files of parameters need the package safetensors: pip install safetensors"
         ) from error
 
 

@@ -55,7 +55,7 @@ class GraphBuilder:
         """
         count = len(self.graph.types)
         for value in inputs:
-            if type(value) is Value or not 0 <= value < count:
+            if isinstance(value, Value) or not 0 <= value < count:
                 raise InvalidConfigError(f"{op.name}: {value!r} is not a value of this graph")
         return self.graph.add(op, inputs, self.source)
 

@@ -58,6 +58,7 @@ def dot_product_attention(
     Raises:
         ShapeError, DTypeError, InvalidConfigError: operands that do not fit each other.
 
+    >>> import numpy as np
     >>> q = np.zeros((1, 2, 1, 4))
     >>> dot_product_attention(q, q, np.arange(8.0).reshape(1, 2, 1, 4), is_causal=True)[0, :, 0]
     array([[0., 1., 2., 3.],

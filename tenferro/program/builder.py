@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tenferro.dims import GuardLog
 from tenferro.graph import Graph, Instruction, SourceLine
 from tenferro.ops import StdTensorOp
 from tenferro.ops.source import Constant
@@ -33,6 +34,11 @@ class ProgramBuilder:
         self._graph = Graph()
         self._constants: dict[int, Any] = {}
         self._makers: dict[int, Instruction] = {}
+
+    @property
+    def guards(self) -> GuardLog:
+        """What must hold of symbolic extents when the program runs."""
+        return self._graph.guards
 
     def input(self, spec: TensorSpec) -> int:
         """A value that whoever runs the program gives."""

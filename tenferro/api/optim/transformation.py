@@ -82,6 +82,7 @@ def apply_updates(params: Any, updates: Any) -> Any:
     Raises:
         ArityError: trees of different structures.
 
+    >>> import numpy as np
     >>> apply_updates({"w": np.float32(1.0)}, {"w": np.float64(0.5)})["w"].dtype
     dtype('float32')
 
@@ -112,6 +113,7 @@ def abs_sq(x: Any) -> Any:
 def global_norm(updates: Any) -> Any:
     """The norm of all elements of a tree together; 0 for a tree without leaves.
 
+    >>> import numpy as np
     >>> global_norm({"a": np.array([3.0]), "b": np.array([[4.0]])})
     array(5.)
 
