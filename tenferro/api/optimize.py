@@ -21,8 +21,8 @@ from tenferro.api.autodiff import hessian, hvp, jacfwd, jacrev, value_and_grad
 from tenferro.api.creation import asarray
 from tenferro.api.jit import jit
 from tenferro.api.manipulation import astype
+from tenferro.door import spec_of
 from tenferro.errors import ArityError, DTypeError, InvalidConfigError, ShapeError
-from tenferro.exec.dispatch import spec_of
 from tenferro.types import DType, difference, leaf_paths, prefix_leaves
 
 __all__ = ["least_squares", "minimize"]

@@ -23,8 +23,8 @@ from tenferro.api.indexing import take
 from tenferro.api.manipulation import concat, slice_axis
 from tenferro.api.promotion import broadcast_to, convert
 from tenferro.dims import is_static
+from tenferro.door import apply_one, as_operand, spec_of
 from tenferro.errors import InvalidConfigError, NonStaticShapeError, ShapeError, UnsupportedError
-from tenferro.exec.dispatch import apply, as_operand, spec_of
 from tenferro.ops.structural import Pad
 
 __all__ = ["pad"]
@@ -127,7 +127,7 @@ def _width(x: Any, pad_width: Any, pair: tuple[Any, Any]) -> tuple[int, int]:
 
 def _surrounded(x: Any, widths: list[tuple[int, int]], value: Any) -> Any:
     low, high = zip(*widths, strict=True) if widths else ((), ())
-    return apply(
+    return apply_one(
         Pad(tuple(low), tuple(high), (0,) * len(widths)), x, convert(value, spec_of(x).dtype)
     )
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tenferro.door import as_operand
 from tenferro.errors import (
     ArityError,
     DTypeError,
@@ -16,7 +17,6 @@ from tenferro.errors import (
     ShapeError,
     UnsupportedError,
 )
-from tenferro.exec.dispatch import as_operand
 from tenferro.files import content_of, replacing
 from tenferro.types import DType, TensorSpec, flatten, has_dtype, unflatten
 from tenferro.types.tree import key_paths, keystr

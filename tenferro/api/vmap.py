@@ -13,8 +13,8 @@ from tenferro.api.manipulation import moveaxis
 from tenferro.api.stage import noted_run, noting_runtime
 from tenferro.api.tensor import TracedTensor, value_in
 from tenferro.api.tracing import current_builder, tracing
+from tenferro.door import as_operand, spec_of
 from tenferro.errors import ArityError, InvalidConfigError, ShapeError, TenferroError
-from tenferro.exec.dispatch import as_operand, spec_of
 from tenferro.graph import ArgumentBuilder, Graph, line_of
 from tenferro.program import BoundedCache, CacheStats, GraphProgram
 from tenferro.tracebacks import public_methods

@@ -16,12 +16,12 @@ import ml_dtypes
 from tenferro.ad.algebra import (
     Value,
     abs_,
+    apply_one,
     clamp,
     compare,
     complex_,
     cos,
     cosh,
-    emit,
     exp,
     full,
     imag,
@@ -150,7 +150,7 @@ def acosh_slope(x: Value) -> Value:
         return rsqrt(x - 1) * rsqrt(x + 1)
     is_near, near, far = near_and_far(x)
     turned = times_i(rsqrt(1 - near * near))
-    is_above = compare(emit(ops.Atan2(), imag(x), full(imag(x), -1)), "GT", 0)
+    is_above = compare(apply_one(ops.Atan2(), imag(x), full(imag(x), -1)), "GT", 0)
     return select(is_near, select(is_above, -turned, turned), rsqrt(far - 1) * rsqrt(far - (-1)))
 
 
@@ -175,7 +175,7 @@ def sech_squared(x: Value, tanh: Value) -> Value:
 def logistic_slope(x: Value) -> Value:
     """1 / (4 cosh(x / 2)^2), in the two ways of `sech_squared`."""
     is_near = compare(abs_(x), "LT", 1)
-    tanh = emit(ops.Tanh(), 0.5 * select(is_near, x, 0))
+    tanh = apply_one(ops.Tanh(), 0.5 * select(is_near, x, 0))
     e = decay(select(is_near, 1, x))
     return select(is_near, 0.25 * (1 - tanh * tanh), e / ((1 + e) * (1 + e)))
 
@@ -245,10 +245,10 @@ ROWS: AdRows = batched_by(
         ops.Erf: partials(lambda x, y: 2 / math.sqrt(math.pi) * bell(x)),
         ops.Erfc: partials(lambda x, y: -2 / math.sqrt(math.pi) * bell(x)),
         ops.ErfInv: partials(lambda x, y: math.sqrt(math.pi) / 2 * exp(y * y)),
-        ops.Lgamma: partials(lambda x, y: emit(ops.Digamma(), x)),
-        ops.Digamma: partials(lambda x, y: emit(ops.Polygamma(1), x)),
+        ops.Lgamma: partials(lambda x, y: apply_one(ops.Digamma(), x)),
+        ops.Digamma: partials(lambda x, y: apply_one(ops.Polygamma(1), x)),
         ops.Polygamma: jvp_only(
-            lambda op, xs, ys, dots: (emit(ops.Polygamma(op.order + 1), *xs) * dots[0],)
+            lambda op, xs, ys, dots: (apply_one(ops.Polygamma(op.order + 1), *xs) * dots[0],)
         ),
     },
 )

@@ -14,8 +14,8 @@ from tenferro.api.elementwise import conj, expm1, log, multiply, real, sqrt
 from tenferro.api.manipulation import astype
 from tenferro.api.reductions import sum as sum_of
 from tenferro.api.searching import where
+from tenferro.door import spec_of
 from tenferro.errors import InvalidConfigError
-from tenferro.exec.dispatch import spec_of
 from tenferro.types import DType
 
 __all__ = [
