@@ -566,7 +566,7 @@ def exp2(x: Any, /) -> Any:
     """2^x."""
     x = as_operand(x)
     x = convert(x, inexact_dtype(spec_of(x).dtype))
-    return pow(2.0, x)
+    return exp(_scaled(x, math.log(2))) if spec_of(x).dtype.is_complex else pow(2.0, x)
 
 
 # ---- rounding ------------------------------------------------------------------------------------
@@ -785,17 +785,20 @@ def polygamma(n: int, x: Any, /) -> Any:
 
 
 def angle(z: Any, deg: bool = False) -> Any:
-    """The phase of z, from -pi to pi: pi for a negative real number. In degrees if `deg`.
+    """The phase of z, from -pi to pi: pi for a negative real number, and its slope is 0. In degrees if `deg`.
 
     >>> angle(-2.0), angle(1j, True)
     (array(3.14159265), array(90.))
     """
     z = as_operand(z)
     dtype = spec_of(z).dtype
-    if not dtype.is_complex:
+    if dtype.is_complex:
+        radians = atan2(imag(z), real(z))
+    else:
         # NumPy writes arctan2(0, z), where 0 is an int64 beside bools.
         z = convert(z, DType.F64 if dtype.is_bool else inexact_dtype(dtype))
-    radians = atan2(imag(z), real(z))
+        half_turn = multiply(convert(signbit(z), spec_of(z).dtype), math.pi)
+        radians = where(isnan(z), float("nan"), half_turn)
     return multiply(radians, 180 / math.pi) if deg else radians
 
 

@@ -31,9 +31,9 @@ from tenferro.api.elementwise import (
     where,
 )
 from tenferro.api.manipulation import reshape
-from tenferro.api.promotion import as_inexact, inexact_dtype, promote, result_type
+from tenferro.api.promotion import as_inexact, convert, inexact_dtype, promote, result_type
 from tenferro.api.reductions import Axis, max, sum
-from tenferro.door import is_traced, stop_gradient
+from tenferro.door import is_traced, spec_of, stop_gradient
 
 __all__ = ["log_softmax", "logaddexp", "logsumexp", "softmax"]
 
@@ -79,10 +79,14 @@ def logsumexp(x: Any, /, axis: Axis = None, keepdims: bool = False) -> Any:
 
 
 def softmax(x: Any, /, axis: Axis = -1) -> Any:
-    """e^x over its sum along `axis`, without overflow."""
+    """e^x over its sum along `axis`, without overflow; at an infinite maximum its winners share equally."""
     x = as_inexact(x)
     top = stop_gradient(max(x, axis=axis, keepdims=True))
-    powers = exp(subtract(x, where(isfinite(top), top, 0.0)))
+    infinite = isinf(top)
+    finite = where(infinite, 0.0, x) if is_traced(x) else x
+    differences = subtract(finite, where(infinite, 0.0, top))
+    winners = convert(equal(x, top), spec_of(x).dtype)
+    powers = where(infinite, winners, exp(differences))
     return divide(powers, sum(powers, axis=axis, keepdims=True))
 
 

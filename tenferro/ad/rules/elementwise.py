@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from tenferro.ad.algebra import (
     Value,
     abs_,
@@ -16,6 +18,7 @@ from tenferro.ad.algebra import (
     is_zero,
     log,
     logical_and,
+    logical_or,
     maximum,
     power,
     real,
@@ -108,12 +111,12 @@ def extremum(wins: str) -> AdRule:
 
 
 def clamp_jvp(op: ops.Clamp, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """x_dot strictly between the bounds, a bound's tangent strictly beyond it, 0 at the bounds."""
+    """x_dot strictly between the bounds and at NaN, a bound's tangent strictly beyond it, 0 at the bounds."""
     (x, lower, upper), (x_dot, lower_dot, upper_dot) = inputs, tangents
     total = None
     if x_dot is not None:
-        within = logical_and(compare(x, "GT", lower), compare(x, "LT", upper))
-        total = select(within, x_dot, 0)
+        beyond = logical_or(compare(x, "LE", lower), compare(x, "GE", upper))
+        total = select(beyond, 0, x_dot)
     if lower_dot is not None:
         below = logical_and(compare(x, "LT", lower), compare(lower, "LE", upper))
         total = add(total, select(below, lower_dot, 0))
@@ -160,9 +163,12 @@ def power_by_base(x: Value, y: Value, z: Value) -> Value:
 
 
 def power_by_exponent(x: Value, y: Value, z: Value) -> Value:
-    """D x^y / dy = x^y log x; 0 at x = 0 for an exponent whose real part is not negative."""
-    vanishes = logical_and(is_zero(x), compare(real(y), "GE", 0))
-    return z * log(select(vanishes, 1, x))
+    """D x^y / dy = x^y log x; 0 at x = 0 for an exponent whose real part is not negative, and at infinity for
+    one whose real part is.
+    """
+    at_zero = logical_and(is_zero(x), compare(real(y), "GE", 0))
+    at_infinity = logical_and(compare(abs_(x), "EQ", math.inf), compare(real(y), "LT", 0))
+    return z * log(select(logical_or(at_zero, at_infinity), 1, x))
 
 
 # ---- complex parts ---------------------------------------------------------------------------------
