@@ -40,6 +40,7 @@ lint: $(STAMP) ## style and import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+	$(BIN)/python tools/cells.py
 	$(BIN)/python tools/coverage.py --check
 
 types: $(STAMP) ## strict types

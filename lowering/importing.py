@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Sequence
 from typing import Any
 
 from lowering import mlir_bindings
 from lowering.guarded import perform
 from lowering.module_tree import ForeignType, Function, ModuleTree
-from lowering.read import READERS, Reader
+from lowering.read import READERS, Reader, note_extents
 from lowering.read.reader import MOST_OPS
 from lowering.read.tuples import without_tuples
 from lowering.types import tensor_type
-from tenferro.errors import InvalidConfigError, NonStaticShapeError, UnsupportedError
+from tenferro.dims import UNKNOWN, SymDim
+from tenferro.errors import (
+    ArityError,
+    DTypeError,
+    InvalidConfigError,
+    ShapeError,
+    UnsupportedError,
+)
 from tenferro.files import content_of
 from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec, flatten
@@ -31,12 +40,21 @@ what is deprecated.
 """
 
 
-def import_stablehlo(module: Any, *, function: str = "main", trusted: bool = False) -> GraphProgram:
+def import_stablehlo(
+    module: Any,
+    specs: Sequence[Any] | None = None,
+    *,
+    function: str = "main",
+    trusted: bool = False,
+) -> GraphProgram:
     """A StableHLO module as a program: it runs natively, is differentiated, compared and lowered again.
 
     Args:
         module: text; bytecode or a portable artifact; what `jax.export` serialises; a `StableHloModule`; or
             a path to a file of these.
+        specs: the type of each argument, where the module leaves extents open (`?`): numbers, or symbols
+            that arguments share. Without them each open extent is a symbol of its own, by the argument's name
+            and the axis; that two must be equal is checked when the program runs.
         function: whose name the program takes, unless it is "main".
         trusted: read it in this process, which a malformed module may end. What this process lowered itself
             is trusted; any other module is read by a process of its own, within limits of time and memory.
@@ -45,7 +63,8 @@ def import_stablehlo(module: Any, *, function: str = "main", trusted: bool = Fal
         MlirDiagnosticError: what is no module, with MLIR's messages and places; what ends the process that
             reads it, or takes more than the limits.
         UnsupportedError: operations or types that have no counterpart, with their places.
-        NonStaticShapeError: extents that are not known.
+        ArityError, ShapeError, DTypeError: specs that are not those of the module.
+        NonStaticShapeError: extents that only the elements of an argument decide.
         FileNotFoundError: a path without a file.
 
     >>> program = import_stablehlo('''
@@ -70,17 +89,18 @@ def import_stablehlo(module: Any, *, function: str = "main", trusted: bool = Fal
         tree = perform("tree", contents, trusted=trusted)
     tree = without_tuples(tree)
     entry = _entry(tree, function)
-    if entry.name == "main" and tree.has_unknown_extents():
+    inputs = _input_types(entry, specs)
+    if entry.name == "main" and tree.has_unknown_extents() and all(s.is_static for s in inputs):
         # What is called with numbers is known once they have been handed through.
-        types = [tensor_type(_static(entry, spec)) for spec in entry.body.types]
+        types = [tensor_type(spec) for spec in inputs]
         contents = perform("refined", contents, types, trusted=trusted)
         tree = without_tuples(perform("tree", contents, trusted=trusted))
         entry = _entry(tree, function)
-    reader = Reader(tree, READERS, MOST_OPS if trusted else _largest(tree))
-    inputs = [reader.builder.input(_static(entry, spec)) for spec in entry.body.types]
-    outputs = reader.block(entry.body, inputs, {})
+    reader = Reader(tree, READERS, note_extents, MOST_OPS if trusted else _largest(tree))
+    values = [reader.builder.input(spec) for spec in inputs]
+    outputs = reader.block(entry.body, values, {})
     name = tree.name if function == "main" and tree.name else entry.name
-    options: dict[str, Any] = {"name": name, "inputs": inputs}
+    options: dict[str, Any] = {"name": name, "inputs": values}
     if all(entry.argument_names):
         options["input_names"] = entry.argument_names
     if all(entry.result_names):
@@ -144,11 +164,53 @@ def _entry(tree: ModuleTree, name: str) -> Function:
     raise InvalidConfigError(f"import_stablehlo: no function @{name}; the module has {known}")
 
 
-def _static(function: Function, spec: TensorSpec | ForeignType) -> TensorSpec:
+def _input_types(function: Function, specs: Sequence[Any] | None) -> list[TensorSpec]:
+    """The types of the arguments, with what the caller says of their extents."""
+    declared = [_known(function, spec) for spec in function.body.types]
+    names = function.argument_names if all(function.argument_names) else ()
+    names = names or tuple([f"x{place}" for place in range(len(declared))])
+    if specs is None:
+        return [_named(spec, name) for spec, name in zip(declared, names, strict=True)]
+    if len(specs) != len(declared):
+        raise ArityError(
+            f"import_stablehlo: @{function.name} takes {len(declared)} arguments, got {len(specs)} specs"
+        )
+    return [
+        _given(spec, said, name) for spec, said, name in zip(declared, specs, names, strict=True)
+    ]
+
+
+def _known(function: Function, spec: TensorSpec | ForeignType) -> TensorSpec:
     if isinstance(spec, TensorSpec):
         return spec
-    if "?" in spec.text:
-        raise NonStaticShapeError(
-            f"@{function.name}: an argument of type {spec} has unknown extents"
-        )
     raise UnsupportedError(f"@{function.name}: an argument of type {spec}")
+
+
+def _named(spec: TensorSpec, name: str) -> TensorSpec:
+    """The type with a symbol for each extent that it does not say."""
+    word = re.sub(r"\W+", "_", name).strip("_") or "x"
+    return TensorSpec.of(
+        tuple([
+            SymDim(f"{word}_{axis}") if extent is UNKNOWN else extent
+            for axis, extent in enumerate(spec.shape)
+        ]),
+        spec.dtype,
+    )  # fmt: skip
+
+
+def _given(declared: TensorSpec, said: Any, name: str) -> TensorSpec:
+    """What the caller says of an argument, where the module leaves it open.
+
+    Raises:
+        ShapeError, DTypeError: it is not what the module says.
+    """
+    spec = said if isinstance(said, TensorSpec) else TensorSpec(said.shape, said.dtype)
+    if spec.dtype is not declared.dtype:
+        raise DTypeError(f"import_stablehlo: {name} is {declared} in the module, got {spec}")
+    fits = spec.rank == declared.rank and all(
+        wanted is UNKNOWN or wanted == extent
+        for extent, wanted in zip(spec.shape, declared.shape, strict=True)
+    )
+    if not fits or not spec.is_exact:
+        raise ShapeError(f"import_stablehlo: {name} is {declared} in the module, got {spec}")
+    return spec

@@ -11,6 +11,7 @@ import numpy as np
 from lowering.mlir_bindings import context, jaxlib_modules, parsed
 from lowering.module_tree import Block, ForeignType, Function, ModuleTree, Operation
 from lowering.types import element_type
+from tenferro.dims import UNKNOWN
 from tenferro.errors import InvalidConfigError, UnsupportedError
 from tenferro.types import DType, TensorSpec
 
@@ -177,8 +178,10 @@ def _type(ir: Any, found: Any) -> Any:
     if isinstance(found, ir.RankedTensorType):
         ranked = ir.RankedTensorType(found)
         dtype = _ELEMENTS.get(str(ranked.element_type))
-        if dtype is not None and ranked.has_static_shape:
-            return TensorSpec.of(tuple(ranked.shape), dtype)
+        if dtype is not None and (ranked.has_static_shape or ranked.encoding is None):
+            axes = range(ranked.rank)
+            shape = [UNKNOWN if ranked.is_dynamic_dim(i) else ranked.shape[i] for i in axes]
+            return TensorSpec.of(tuple(shape), dtype)
     return ForeignType(str(found))
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from tenferro.types import TensorSpec
 
-__all__ = ["Block", "ForeignType", "Function", "ModuleTree", "Operation"]
+__all__ = ["Block", "ForeignType", "Function", "ModuleTree", "Operation", "has_unknown_extents"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,11 @@ class ForeignType:
 
 
 Type = TensorSpec | ForeignType
+
+
+def has_unknown_extents(spec: Type) -> bool:
+    """Whether a type has an extent that it does not say."""
+    return "?" in spec.text if isinstance(spec, ForeignType) else not spec.is_static
 
 
 @dataclass(slots=True)
@@ -97,7 +102,7 @@ class ModuleTree:
     def has_unknown_extents(self) -> bool:
         """Whether a result has an extent that the module does not say."""
         types = [spec for operation in self.operations() for spec in operation.types]
-        return any(isinstance(spec, ForeignType) and "?" in spec.text for spec in types)
+        return any(map(has_unknown_extents, types))
 
     def operation_names(self) -> set[str]:
         """Which operations there are."""

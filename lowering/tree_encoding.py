@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from lowering.module_tree import Block, ForeignType, Function, ModuleTree, Operation
+from tenferro.dims import UNKNOWN
 from tenferro.errors import InvalidConfigError
 from tenferro.types import DType, TensorSpec
 
@@ -54,14 +55,17 @@ def decoded_tree(data: bytes) -> ModuleTree:
 
 
 def _encoded_type(found: Any) -> Any:
-    return [found.dtype.value, *found.shape] if isinstance(found, TensorSpec) else found.text
+    if not isinstance(found, TensorSpec):
+        return found.text
+    return [found.dtype.value, *["?" if extent is UNKNOWN else extent for extent in found.shape]]
 
 
 def _decoded_type(encoded: Any) -> Any:
     if isinstance(encoded, str):
         return ForeignType(encoded)
     dtype, *shape = encoded
-    return TensorSpec.of(tuple(map(int, shape)), DType(dtype))
+    extents = [UNKNOWN if extent == "?" else int(extent) for extent in shape]
+    return TensorSpec.of(tuple(extents), DType(dtype))
 
 
 class _Encoder:

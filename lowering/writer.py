@@ -393,7 +393,8 @@ class Writer:
         """
         if dtype.is_complex:
             spec = TensorSpec.of(tuple(shape), dtype)
-            return self.op("convert", self.iota(shape, axis, dtype.real), result=spec)
+            counts = self.iota(shape, axis, dtype.real)
+            return self.op("complex", counts, self.full(0, counts.spec), result=spec)
         spec = TensorSpec.of(tuple(shape), dtype)
         if not spec.is_static:
             return self.op("dynamic_iota", self.shape(shape), result=spec, dim=axis)

@@ -38,7 +38,7 @@ from tenferro.api.control import (
 )
 from tenferro.api.custom import checkpoint, custom_jvp, custom_vjp, stop_gradient
 from tenferro.api.jit import disable_jit, jit
-from tenferro.api.operators import Operators
+from tenferro.api.operators import REFUSED, Operators
 from tenferro.api.tensor import TracedTensor
 from tenferro.api.vmap import vmap
 from tenferro.counterparts import COUNTERPARTS, open_namespace, tell_missing_members
@@ -193,4 +193,5 @@ open_namespace(globals(), __all__, "tnf", _load)
 tell_missing_members(
     Operators,
     [*COUNTERPARTS["x"], *[name for name in _surface if isinstance(globals()[name], FunctionType)]],
+    REFUSED,
 )

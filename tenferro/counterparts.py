@@ -9,7 +9,7 @@ import difflib
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -221,7 +221,7 @@ def missing_name(shown: str, name: str) -> str:
     """What helps who looks up `name` in a namespace; empty where nothing is known.
 
     >>> missing_name("tnf", "sigmoid"), missing_name("tnf", "cholesky")
-    ('it is tnf.logistic here', 'it is tnf.linalg.cholesky here')
+    ('it is tnf.nn.sigmoid here', 'it is tnf.linalg.cholesky here')
     """
     homes = [home for home, names in _namespaces().items() if name in names and home != shown]
     if homes:
@@ -244,14 +244,20 @@ class MissingMember:
     A `__getattr__` would say so, too, and make every attribute of every tensor slower.
     """
 
-    __slots__ = ("name",)
+    __slots__ = ("name", "reason")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, reason: str = "") -> None:
         self.name = name
+        self.reason = reason
 
     @public
     def __get__(self, instance: Any, owner: type) -> NoReturn:
-        raise MissingNameError(owner.__name__, self.name, missing_method)
+        raise MissingNameError(owner.__name__, self.name, self._help)
+
+    def _help(self, shown: str, name: str) -> str:
+        return (
+            f"tensors have no {name}: {self.reason}" if self.reason else missing_method(shown, name)
+        )
 
 
 def is_missing(cls: type, name: str) -> bool:
@@ -259,11 +265,15 @@ def is_missing(cls: type, name: str) -> bool:
     return isinstance(inspect.getattr_static(cls, name, None), MissingMember)
 
 
-def tell_missing_members(cls: type, names: Iterable[str]) -> None:
-    """Put a `MissingMember` in a class for each of the names that it does not have."""
-    for name in names:
+def tell_missing_members(cls: type, names: Iterable[str], refused: Mapping[str, str]) -> None:
+    """Put a `MissingMember` in a class for each of the names that it does not have.
+
+    Args:
+        refused: names that it does not have on purpose, with the reason.
+    """
+    for name in (*refused, *names):
         if inspect.getattr_static(cls, name, None) is None:
-            setattr(cls, name, MissingMember(name))
+            setattr(cls, name, MissingMember(name, refused.get(name, "")))
 
 
 def missing_method(shown: str, name: str) -> str:

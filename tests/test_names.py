@@ -128,9 +128,6 @@ def test_a_dtype_of_pytorch() -> None:
     dtype = type("dtype", (), {"__module__": "torch", "__repr__": lambda self: "torch.float32"})()
     with pytest.raises(tnf.errors.DTypeError, match=r"torch\.float32.*x\.numpy\(\)"):
         tnf.TensorSpec((2,), dtype)
-    tensor = type("Tensor", (), {"shape": (2,), "dtype": dtype})()
-    with pytest.raises(tnf.errors.DTypeError, match=r"x\.numpy\(\)"):
-        tnf.jit(lambda x: x)(tensor)
 
 
 def test_what_is_no_array() -> None:

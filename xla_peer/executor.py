@@ -15,8 +15,8 @@ from lowering import PLATFORMS, StableHloModule, lower_to_stablehlo
 from lowering.extensions import lowerings_in, registration_count
 from lowering.guarded import Limits, perform
 from lowering.mlir_bindings import MlirDiagnosticError
+from tenferro.door import as_operand
 from tenferro.errors import BackendFailureError, InvalidConfigError, NonStaticShapeError
-from tenferro.exec.dispatch import as_operand
 from tenferro.program import BoundedCache, CacheStats, GraphProgram, hoist_constants
 from tenferro.tracebacks import public, public_methods
 from tenferro.types import TensorSpec, TreeDef, flatten

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from lowering import import_stablehlo
 from tenferro.api.compile import parameter_names
 from tenferro.errors import NonStaticShapeError
 from tenferro.program import GraphProgram
-from tenferro.types import DType, flatten, leaf_paths, unflatten
+from tenferro.types import TensorSpec, flatten, leaf_paths, unflatten
 
 __all__ = ["from_jax"]
 
@@ -23,11 +22,11 @@ def from_jax(fn: Callable[..., Any], *specs: Any) -> GraphProgram:
 
     Args:
         fn: traced and lowered by jax, for the CPU.
-        specs: for each argument a tree of arrays, `TensorSpec`s or `jax.ShapeDtypeStruct`s; their extents
-            are numbers.
+        specs: for each argument a tree of arrays, `TensorSpec`s or `jax.ShapeDtypeStruct`s. Extents are
+            numbers, or symbols, of which jax assumes that they are at least 1: the program checks it.
 
     Raises:
-        NonStaticShapeError: a symbolic extent, by name.
+        NonStaticShapeError: what jax cannot trace for symbolic extents, in jax's words.
         UnsupportedError: jax lowers it to operations that have no counterpart, with their places.
 
     >>> import jax.numpy as jnp
@@ -35,40 +34,75 @@ def from_jax(fn: Callable[..., Any], *specs: Any) -> GraphProgram:
     >>> program = from_jax(lambda x: {"norm": jnp.sqrt(jnp.sum(x * x))}, np.ones(2, "float32"))
     >>> program.run(np.array([3.0, 4.0], "float32"))
     {'norm': array(5., dtype=float32)}
+    >>> from_jax(lambda x: x.sum(0), TensorSpec(("b", 2), "float32")).input_specs
+    (f32[b,2],)
     """
     import jax  # because importing it takes long
 
     leaves, in_tree = flatten(specs)
-    names = _input_names(fn, specs)
-    for name, leaf in zip(names, leaves, strict=True):
-        _require_numbers(name, leaf)
-    shapes = [
-        jax.ShapeDtypeStruct(tuple(leaf.shape), DType.of(leaf.dtype).dtype) for leaf in leaves
-    ]
-    is_wide = any(DType.of(shape.dtype).real.itemsize == 8 for shape in shapes)
+    types = [TensorSpec(leaf.shape, leaf.dtype) for leaf in leaves]
+    is_wide = any([spec.dtype.real.itemsize == 8 for spec in types])
     with jax.enable_x64(is_wide or bool(jax.config.read("jax_enable_x64"))):
-        arguments = unflatten(in_tree, shapes)
-        lowered = jax.jit(fn, keep_unused=True).lower(*arguments)
-        _, out_tree = flatten(lowered.out_info)
-        text = lowered.as_text()
+        arguments = unflatten(in_tree, _shapes(types))
+        jitted = jax.jit(fn, keep_unused=True)
+        if all([spec.is_static for spec in types]):
+            lowered = jitted.lower(*arguments)
+            out_tree, text = flatten(lowered.out_info)[1], lowered.as_text()
+        else:
+            out_tree, text = _exported(jitted, arguments)
     return replace(
-        import_stablehlo(text, trusted=True),
+        import_stablehlo(text, types, trusted=True),
         name=getattr(fn, "__name__", "main"),
         in_tree=in_tree,
         out_tree=out_tree,
-        input_names=names,
+        input_names=_input_names(fn, specs),
     )
 
 
-def _require_numbers(name: str, leaf: Any) -> None:
-    """Raises NonStaticShapeError for an extent that is no number."""
-    symbols = [extent for extent in leaf.shape if not isinstance(extent, int | np.integer)]
-    if symbols:
+def _shapes(types: list[TensorSpec]) -> list[Any]:
+    """The types as jax has them, symbols in one scope.
+
+    Raises:
+        NonStaticShapeError: an extent that jax has no word for.
+    """
+    import jax  # because importing it takes long
+
+    scope = jax.export.SymbolicScope()
+
+    def shape_of(spec: TensorSpec) -> Any:
+        if spec.is_static:
+            return spec.shape
+        text = "".join([f"{extent}, " for extent in spec.shape])
+        try:
+            return jax.export.symbolic_shape(text, scope=scope)
+        except ValueError as error:
+            raise NonStaticShapeError(
+                f"from_jax: jax has no extents such as {spec}: {error}"
+            ) from None
+
+    return [jax.ShapeDtypeStruct(shape_of(spec), spec.dtype.dtype) for spec in types]
+
+
+def _exported(jitted: Any, arguments: Any) -> tuple[Any, str]:
+    """The tree of the results, and the module, of a function of symbolic extents.
+
+    Raises:
+        NonStaticShapeError: what jax cannot trace so.
+    """
+    import jax  # because importing it takes long
+
+    # Its place differs among versions of jax.
+    place: Any = jax.errors
+    if not hasattr(place, "InconclusiveDimensionOperation"):
+        place = importlib.import_module("jax.core")
+    try:
+        exported = jax.export.export(jitted, platforms=["cpu"])(*arguments)
+    except place.InconclusiveDimensionOperation as error:
         raise NonStaticShapeError(
-            f"from_jax: {name} has shape ({', '.join(map(str, leaf.shape))}), and the modules that jax writes "
-            f"for unknown extents cannot be imported; give a number for {symbols[0]}, and call from_jax "
-            "once for each size"
-        )
+            f"from_jax: jax does not export this for symbolic extents, give numbers instead: {error}"
+        ) from error
+    result = jax.tree_util.tree_unflatten(exported.out_tree, exported.out_avals)
+    return flatten(result)[1], exported.mlir_module()
 
 
 def _input_names(fn: Callable[..., Any], specs: tuple[Any, ...]) -> tuple[str, ...]:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from lowering import Partitioning, PartitionSpec
+from tenferro.door import as_operand
 from tenferro.errors import ArityError, DTypeError, InvalidConfigError
-from tenferro.exec.dispatch import as_operand
 from tenferro.program import GraphProgram
 from tenferro.tracebacks import public_methods
 from tenferro.types import DType, difference, flatten, prefix_leaves, unflatten

@@ -4,6 +4,7 @@ from lowering.read import (
     contraction,
     control,
     devices,
+    dynamic,
     elementwise,
     indexing,
     normalization,
@@ -12,9 +13,10 @@ from lowering.read import (
     refused,
     structural,
 )
+from lowering.read.dynamic import note_extents
 from lowering.read.reader import Read, Reader, ReadRows
 
-__all__ = ["READERS", "Read", "Reader"]
+__all__ = ["READERS", "Read", "Reader", "note_extents"]
 
 READERS: ReadRows = {
     **elementwise.ROWS,
@@ -26,6 +28,7 @@ READERS: ReadRows = {
     **normalization.ROWS,
     **random.ROWS,
     **devices.ROWS,
+    **dynamic.ROWS,
     **refused.ROWS,
 }
 """Every operation that is read."""

@@ -9,9 +9,11 @@ import numpy as np
 
 from lowering.module_tree import ModuleTree, Operation
 from lowering.read.comparators import sorted_by
+from lowering.read.dynamic import dynamic_reduce_window
 from lowering.read.lapack import LAPACK
 from lowering.read.reader import Reader, ReadRows, located
 from lowering.read.reduction import top_k
+from tenferro.dims import Symbol
 from tenferro.errors import ShapeError, UnsupportedError
 
 __all__ = ["CUSTOM_CALLS", "unknown_targets"]
@@ -28,7 +30,7 @@ def checked(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequenc
 
 
 def shape_assertion(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Nothing where what it asserts is known to hold; a program of ours cannot ask when it runs.
+    """Nothing where what it asserts is known to hold; a guard where extents of the arguments decide.
 
     Raises:
         ShapeError: it does not hold, with the module's message.
@@ -36,6 +38,17 @@ def shape_assertion(r: Reader, operation: Operation, operands: Sequence[int]) ->
     """
     holds, *shown = [r.evaluated(value) for value in operands]
     message = str(operation.attributes.get("error_message", "no message"))
+    claim = r.claims.get(operands[0])
+    if claim is not None:
+        lhs, relation, rhs = claim
+        r.builder.guards.require(lhs, relation, rhs, _reason(message))
+        name = str(lhs)
+        if relation == ">=" and isinstance(rhs, int) and name.isidentifier():
+            r.lowest[Symbol(name)] = rhs
+        return []
+    known = r.extents.get(operands[0])
+    if known is not None:
+        holds = known.astype(bool)
     if holds is None:
         raise UnsupportedError(
             f"shape_assertion: whether it holds depends on the arguments' elements: {message}"
@@ -43,6 +56,11 @@ def shape_assertion(r: Reader, operation: Operation, operands: Sequence[int]) ->
     if not np.asarray(holds).all():
         raise ShapeError(f"shape_assertion does not hold: {_filled(message, shown)}")
     return []
+
+
+def _reason(message: str) -> str:
+    """The first sentences of a message: jax's go on with where to read more."""
+    return f"shape_assertion: {message.partition(' Obtained')[0].partition(' Using')[0]}"
 
 
 def _filled(message: str, values: Sequence[Any]) -> str:
@@ -75,6 +93,7 @@ CUSTOM_CALLS: ReadRows = {
     "check.expect_close": checked,
     "check.expect_eq": checked,
     "mhlo.topk": top_k,
+    "stablehlo.dynamic_reduce_window": dynamic_reduce_window,
     "shape_assertion": shape_assertion,
     "annotate_device_placement": same,
 }

@@ -22,6 +22,7 @@ __all__ = ["MOST_OPS", "Read", "ReadRows", "Reader", "located"]
 Read = Callable[["Reader", Operation, Sequence[int]], "int | Sequence[int]"]
 """Writes an operation on these values, and gives its results."""
 ReadRows = Mapping[str, Read]
+Note = Callable[["Reader", Operation, Sequence[int], Sequence[int]], None]
 Write = Callable[[Sequence[int]], Sequence[int]]
 """Writes a region on its arguments, and gives what it returns."""
 
@@ -39,11 +40,21 @@ class Reader:
     Args:
         tree: the module.
         readers: by name of operation.
+        note: remembers what is known of the results of an operation that has been read.
         largest: how many operations are read at most, calls being their bodies each time.
+
+    Attributes:
+        extents: for a value that is made of extents of the arguments, which they are, an array of numbers
+            and `SymDim`s.
+        claims: for a comparison of two of them that only a run decides, its sides and relation.
+        lowest: the least that assertions of the module allow a symbol to be.
     """
 
-    def __init__(self, tree: ModuleTree, readers: ReadRows, largest: int = MOST_OPS) -> None:
+    def __init__(
+        self, tree: ModuleTree, readers: ReadRows, note: Note, largest: int = MOST_OPS
+    ) -> None:
         self.tree = tree
+        self.note = note
         self.readers = readers
         self.builder = ProgramBuilder()
         self.largest = largest
@@ -51,6 +62,9 @@ class Reader:
         self._depth = 0
         self._values: Mapping[int, int] = {}
         self._expansions: dict[str, StdTensorOp | None] = {}
+        self.extents: dict[int, Any] = {}
+        self.claims: dict[int, tuple[Any, str, Any]] = {}
+        self.lowest: dict[Any, int] = {}
         self._source: SourceLine | None = None
 
     # ---- functions and blocks ----------------------------------------------------------------
@@ -68,7 +82,7 @@ class Reader:
             self._expansions[name] = expanded_op(function)
         op = self._expansions[name]
         if op is not None:
-            return [self.emit(op, *operands)]
+            return [self.apply_one(op, *operands)]
         if self._depth >= DEEPEST_CALL:
             raise InvalidConfigError(f"@{name}: calls are nested more than {DEEPEST_CALL} deep")
         self._depth += 1
@@ -94,7 +108,7 @@ class Reader:
         """
         read = self.readers.get(operation.name)
         if read is None:
-            raise UnsupportedError(f"{operation.name}: {self._unread(operation)}").at(
+            raise UnsupportedError(f"{operation.name}: there is no reader for it").at(
                 located(operation)
             )
         for declared in operation.types:
@@ -112,24 +126,33 @@ class Reader:
             self._values = values
             self._source = source_of(operation)
             found = read(self, operation, operands)
+            made = (found,) if isinstance(found, int) else tuple(found)
+            self.note(self, operation, operands, made)
         except TenferroError as error:
             raise error.at(located(operation)) from None
-        made = (found,) if isinstance(found, int) else tuple(found)
         for value, declared in zip(made, operation.types, strict=True):
-            if isinstance(declared, TensorSpec) and self.spec(value) != declared:
+            if isinstance(declared, TensorSpec) and not self._agrees(value, declared):
                 raise InvalidConfigError(
                     f"{operation.name}: read as {self.spec(value)}, and declared as {declared}"
                 ).at(located(operation))
         return made
 
-    @staticmethod
-    def _unread(operation: Operation) -> str:
-        """Why there is no reader."""
-        if "dynamic_" in operation.name:
-            return (
-                "its shapes and bounds must be constants here, and an argument decides one of them"
-            )
-        return "there is no reader for it"
+    def _agrees(self, value: int, declared: TensorSpec) -> bool:
+        """Whether a value has the type that the module says, as far as it says it.
+
+        An extent that the module says, and that is a symbol here, is checked when the program runs.
+        """
+        spec = self.spec(value)
+        if spec == declared:
+            return True
+        if spec.dtype is not declared.dtype or spec.rank != declared.rank:
+            return False
+        for mine, wanted in zip(spec.shape, declared.shape, strict=True):
+            if isinstance(wanted, int) and mine != wanted:
+                if isinstance(mine, int):
+                    return False
+                self.builder.guards.require(mine, "==", wanted, "the module declares an extent")
+        return True
 
     def parts(
         self, *regions: tuple[Block | Write, Sequence[TensorSpec]]
@@ -140,11 +163,13 @@ class Reader:
         A region is a block of the module, or a function that writes one.
         """
         outside, outer, source = self.builder, self._values, self._source
+        extents, claims = self.extents, self.claims
         inner: list[tuple[Captures, list[int], list[int]]] = []
         for block, specs in regions:
             self.builder = ProgramBuilder()
             arguments = [self.builder.input(spec) for spec in specs]
-            captures = Captures(outside, self.builder, outer)
+            self.extents, self.claims = {}, {}
+            captures = Captures(outside, self.builder, outer, extents, self.extents)
             self._values = captures
             try:
                 made = (
@@ -155,6 +180,7 @@ class Reader:
                 inner.append((captures, arguments, made))
             finally:
                 self.builder, self._values, self._source = outside, outer, source
+                self.extents, self.claims = extents, claims
         captured = list(
             dict.fromkeys(value for captures, _, _ in inner for value in captures.inputs)
         )
@@ -164,6 +190,12 @@ class Reader:
         ]
         return parts, captured
 
+    def scratch(self) -> Reader:
+        """A reader of regions on their own, which knows the constants that surround them."""
+        reader = Reader(self.tree, self.readers, self.note, self.largest)
+        reader._values = Constants(self, reader, self._values)
+        return reader
+
     @property
     def surroundings(self) -> Mapping[int, int]:
         """The values that regions of the operation under way may use."""
@@ -171,13 +203,13 @@ class Reader:
 
     # ---- writing -----------------------------------------------------------------------------
 
-    def emit_all(self, op: StdTensorOp, *values: int) -> tuple[int, ...]:
+    def apply(self, op: StdTensorOp, *values: int) -> tuple[int, ...]:
         """The outputs of an op."""
-        return self.builder.add(op, *values, source=self._source)
+        return self.builder.apply(op, *values, source=self._source)
 
-    def emit(self, op: StdTensorOp, *values: int) -> int:
+    def apply_one(self, op: StdTensorOp, *values: int) -> int:
         """The one output of an op."""
-        (made,) = self.builder.add(op, *values, source=self._source)
+        (made,) = self.builder.apply(op, *values, source=self._source)
         return made
 
     def spec(self, value: int) -> TensorSpec:
@@ -197,7 +229,7 @@ class Reader:
         array = np.asarray(array, None if dtype is None else dtype.dtype)
         if array.size > SMALL and not any(array.strides):
             scalar = self.builder.constant(array.reshape(-1)[0], self._source)
-            return self.emit(BroadcastInDim(array.shape, ()), scalar)
+            return self.apply_one(BroadcastInDim(array.shape, ()), scalar)
         return self.builder.constant(np.ascontiguousarray(array).reshape(array.shape), self._source)
 
     def full(self, value: Any, like: TensorSpec) -> int:
@@ -210,16 +242,16 @@ class Reader:
         shape = tuple(shape)
         if self.spec(value).shape == shape:
             return value
-        return self.emit(BroadcastInDim(shape, ()), value)
+        return self.apply_one(BroadcastInDim(shape, ()), value)
 
     def convert(self, value: int, dtype: DType) -> int:
         """The value in a dtype."""
-        return value if self.spec(value).dtype is dtype else self.emit(Convert(dtype), value)
+        return value if self.spec(value).dtype is dtype else self.apply_one(Convert(dtype), value)
 
     def transpose(self, value: int, perm: Sequence[int]) -> int:
         """The axes in another order."""
         perm = tuple(perm)
-        return value if perm == tuple(range(len(perm))) else self.emit(Transpose(perm), value)
+        return value if perm == tuple(range(len(perm))) else self.apply_one(Transpose(perm), value)
 
     def reshape(self, value: int, shape: Sequence[int]) -> int:
         """The elements in row-major order in another shape: ours is column-major."""
@@ -228,11 +260,11 @@ class Reader:
         if given == shape:
             return value
         if [e for e in given if e != 1] == [e for e in shape if e != 1]:
-            return self.emit(Reshape(shape), value)  # because both orders are the same there
+            return self.apply_one(Reshape(shape), value)  # because both orders are the same there
         turned = value if _is_flat(given) else self.transpose(value, range(len(given))[::-1])
         if _is_flat(shape):
-            return self.emit(Reshape(shape), turned)
-        return self.transpose(self.emit(Reshape(shape[::-1]), turned), range(len(shape))[::-1])
+            return self.apply_one(Reshape(shape), turned)
+        return self.transpose(self.apply_one(Reshape(shape[::-1]), turned), range(len(shape))[::-1])
 
     def slice(self, value: int, axis: int, start: int, limit: int, stride: int = 1) -> int:
         """Elements of one axis."""
@@ -242,7 +274,7 @@ class Reader:
         starts = [start if i == axis else 0 for i in range(len(shape))]
         limits = [limit if i == axis else extent for i, extent in enumerate(shape)]
         strides = [stride if i == axis else 1 for i in range(len(shape))]
-        return self.emit(Slice(tuple(starts), tuple(limits), tuple(strides)), value)
+        return self.apply_one(Slice(tuple(starts), tuple(limits), tuple(strides)), value)
 
     # ---- regions on whole tensors ----------------------------------------------------------------
 
@@ -292,6 +324,27 @@ class Scope(dict[int, int]):
         return value
 
 
+class Constants(Mapping[int, int]):
+    """The surroundings of a region that is read on its own: constants, and nothing else."""
+
+    def __init__(self, outside: Reader, inside: Reader, outer: Mapping[int, int]) -> None:
+        self._outside = outside
+        self._inside = inside
+        self._outer = outer
+
+    def __getitem__(self, key: int) -> int:
+        array = self._outside.known(self._outer[key])
+        if array is None:
+            raise KeyError(key)
+        return self._inside.constant(array)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._outer)
+
+    def __len__(self) -> int:
+        return len(self._outer)
+
+
 class Captures(Mapping[int, int]):
     """The surroundings of a region that becomes a sub-program: what it uses becomes an input.
 
@@ -300,8 +353,15 @@ class Captures(Mapping[int, int]):
     """
 
     def __init__(
-        self, outside: ProgramBuilder, inside: ProgramBuilder, outer: Mapping[int, int]
+        self,
+        outside: ProgramBuilder,
+        inside: ProgramBuilder,
+        outer: Mapping[int, int],
+        extents: Mapping[int, Any],
+        extents_inside: dict[int, Any],
     ) -> None:
+        self._extents = extents
+        self._extents_inside = extents_inside
         self.outside = outside
         self.inside = inside
         self.inputs: dict[int, int] = {}
@@ -318,6 +378,8 @@ class Captures(Mapping[int, int]):
         """The input that stands for a value outside."""
         if value not in self.inputs:
             self.inputs[value] = self.inside.input(self.outside.type_of(value))
+            if value in self._extents:
+                self._extents_inside[self.inputs[value]] = self._extents[value]
         return self.inputs[value]
 
     def __iter__(self) -> Iterator[int]:

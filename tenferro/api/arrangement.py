@@ -13,8 +13,8 @@ import numpy as np
 from tenferro.api.axes import normalize_axis
 from tenferro.api.manipulation import diagonal, flip, ravel, swapaxes
 from tenferro.api.promotion import convert
+from tenferro.door import apply_one, as_operand, spec_of
 from tenferro.errors import AxisError, ShapeError
-from tenferro.exec.dispatch import apply, as_operand, spec_of
 from tenferro.ops.structural import EmbedDiag, Pad
 from tenferro.types import ArrayLike
 
@@ -80,12 +80,12 @@ def diag(v: ArrayLike, k: int = 0) -> Any:
         return diagonal(x, k)
     if len(x.shape) != 1:
         raise ShapeError(f"diag: takes a vector or a matrix, got {spec_of(x)}")
-    square = apply(EmbedDiag(0, 1), x)
+    square = apply_one(EmbedDiag(0, 1), x)
     if k == 0:
         return square
     right, down = max(k, 0), max(-k, 0)
     zero = convert(np.zeros(()), spec_of(x).dtype)
-    return apply(Pad((down, right), (right, down), (0, 0)), square, zero)
+    return apply_one(Pad((down, right), (right, down), (0, 0)), square, zero)
 
 
 def diagflat(v: ArrayLike, k: int = 0) -> Any:

@@ -17,10 +17,10 @@ from tenferro.ad import AdContext, batch, residuals, transpose
 from tenferro.ad import linearize as linearize_graph
 from tenferro.ad.algebra import (
     Value,
+    apply_one,
     compare,
     conj,
     convert,
-    emit,
     full,
     iota_along,
     reshape,
@@ -527,7 +527,7 @@ def _rows(stage: Stage, holomorphic: bool) -> list[int]:
 
 
 def _zeros(like: Value, shape: Sequence[Any]) -> Value:
-    return emit(BroadcastInDim(tuple(shape), ()), scalar(like, 0))
+    return apply_one(BroadcastInDim(tuple(shape), ()), scalar(like, 0))
 
 
 def _basis(x: Value) -> Value:
@@ -535,7 +535,7 @@ def _basis(x: Value) -> Value:
     size = x.type.size
     shape = (size, *x.shape)
     place = reshape(iota_along(x, (size,), 0), x.shape)
-    place = emit(BroadcastInDim(shape, tuple(range(1, len(shape)))), place)
+    place = apply_one(BroadcastInDim(shape, tuple(range(1, len(shape)))), place)
     return convert(compare(iota_along(x, shape, 0), "EQ", place), x.dtype)
 
 

@@ -34,8 +34,8 @@ from tenferro.api.promotion import broadcast_to, convert, result_type
 from tenferro.api.reductions import diff, sum
 from tenferro.api.searching import argsort, searchsorted
 from tenferro.dims import is_static
+from tenferro.door import apply_one, as_operand, beside, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, NonStaticShapeError, ShapeError
-from tenferro.exec.dispatch import apply, as_operand, beside, spec_of
 from tenferro.ops.contraction import Convolution
 from tenferro.types import ArrayLike, Axis, DType, DTypeLike, Tensor
 
@@ -317,7 +317,7 @@ def _slid(lhs: Tensor, rhs: Tensor, padding: tuple[int, int]) -> Any:
         input_batch=0, input_feature=1, input_spatial=(2,), kernel_input_feature=0, kernel_output_feature=1,
         kernel_spatial=(2,), output_batch=0, output_feature=1, output_spatial=(2,),
     )  # fmt: skip
-    wide = apply(op, expand_dims(lhs, (0, 1)), expand_dims(rhs, (0, 1)))
+    wide = apply_one(op, expand_dims(lhs, (0, 1)), expand_dims(rhs, (0, 1)))
     return reshape(wide, (-1,))
 
 

@@ -25,8 +25,8 @@ from tenferro.ad.directions import direction_generator, inner_product, random_di
 from tenferro.api.autodiff import jvp, vjp
 from tenferro.api.compile import compile
 from tenferro.api.phases import invariants, phase_dependence
+from tenferro.door import apply
 from tenferro.errors import GradientMismatchError, InvalidConfigError, TenferroError
-from tenferro.exec.dispatch import apply_all
 from tenferro.exec.kernels import KERNELS
 from tenferro.graph import SourceLine
 from tenferro.ops import StdTensorOp
@@ -388,7 +388,7 @@ def _outputs_as(
 ) -> tuple[Any, ...]:
     """An op's outputs; a loop's body in other dtypes too."""
     if not isinstance(op, ControlOp):
-        return apply_all(_op_in(op, dtypes), *operands)
+        return apply(_op_in(op, dtypes), *operands)
     runs = [partial(_run_as, part.program, dtypes=dtypes) for part in op.parts]
     found = KERNELS[type(op)].over(runs)(op, *operands)  # pyright: ignore[reportAttributeAccessIssue]  # because all of that family are ControlKernels
     return found if isinstance(found, tuple) else (found,)
@@ -421,7 +421,7 @@ def _first_wrong_op(
     values: dict[int, Any] = dict(zip(program.input_slots, primals, strict=True))
     for instruction in program.instructions:
         inputs = [values[slot] for slot in instruction.inputs]
-        values.update(zip(instruction.outputs, apply_all(instruction.op, *inputs), strict=True))
+        values.update(zip(instruction.outputs, apply(instruction.op, *inputs), strict=True))
         if reason := _wrong(instruction.op, inputs, context, generator):
             types = ", ".join(str(program.types[slot]) for slot in instruction.inputs)
             return f"first op whose rule disagrees: {instruction.op} of {types}: {reason}" + _place(
@@ -441,7 +441,7 @@ def _wrong(
         full = list(inputs)
         for i, x in zip(active, xs, strict=True):
             full[i] = x
-        outputs = invariants(op, apply_all(op, *full))
+        outputs = invariants(op, apply(op, *full))
         return tuple(y for y in outputs if DType.of(y.dtype).is_inexact)
 
     primals = tuple(inputs[i] for i in active)

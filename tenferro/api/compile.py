@@ -9,8 +9,8 @@ from typing import Any
 from tenferro.api.tensor import TracedTensor, value_in
 from tenferro.api.tracing import tracing
 from tenferro.dims import SymDim
+from tenferro.door import is_traced
 from tenferro.errors import DTypeError, InvalidConfigError, TenferroError
-from tenferro.exec.dispatch import is_traced
 from tenferro.graph import BodyBuilder, Graph, GraphBuilder, line_of
 from tenferro.program import ExtensionCaches, GraphProgram
 from tenferro.tracebacks import public_methods

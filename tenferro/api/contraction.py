@@ -10,23 +10,19 @@ Source: NumPy's einsum; opt_einsum (Smith and Gray, 2018, doi:10.21105/joss.0075
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from types import SimpleNamespace
 from typing import Any
 
 from tenferro.api.arguments import refuse
 from tenferro.api.manipulation import cast_dtype, expand_dims, squeeze
 from tenferro.api.promotion import broadcast_shapes, broadcast_to, convert, result_type
 from tenferro.dims import is_static
+from tenferro.door import as_operand, is_traced, spec_of
 from tenferro.errors import InvalidConfigError, ShapeError
-from tenferro.exec.dispatch import apply, as_operand, is_traced, spec_of
 from tenferro.extension import apply as apply_extension
 from tenferro.program import ExtensionCacheKey, ExtensionCaches, native_executor
 from tenferro.types import ArrayLike, DTypeLike
 
 __all__ = ["einsum", "einsum_path"]
-
-_SURFACE = SimpleNamespace(emit=apply, type_of=spec_of)
-"""What expansions write with: here ops on tensors, where elsewhere it is a graph builder."""
 
 
 def einsum(
@@ -88,7 +84,7 @@ def einsum(
             (op, shapes),
             lambda: ext.plan(inputs, output, shapes, optimize),
         )
-        return ext.expand(_SURFACE, inputs, output, path, tensors)
+        return ext.expand(inputs, output, path, tensors)
     return apply_extension(op, *tensors)
 
 

@@ -24,6 +24,7 @@ from tenferro.api.tensor import TracedTensor
 from tenferro.api.tracing import current_builder, tracing
 from tenferro.api.vmap import vmap
 from tenferro.dims import SymDim, dim_max
+from tenferro.door import PYTHON_SCALARS, apply, as_operand, is_traced, spec_of
 from tenferro.errors import (
     ArityError,
     DTypeError,
@@ -32,7 +33,6 @@ from tenferro.errors import (
     ShapeError,
     TenferroError,
 )
-from tenferro.exec.dispatch import PYTHON_SCALARS, apply_all, as_operand, is_traced, spec_of
 from tenferro.graph import BodyBuilder, line_of
 from tenferro.ops.control import Cond, ControlOp, Scan, While
 from tenferro.ops.elementwise import Clamp, Convert
@@ -110,13 +110,16 @@ def _closed(
     return parts, list(captured.values())
 
 
-def _applied(op: ControlOp, *operands: Tensor) -> tuple[Any, ...]:
-    """The outputs of an op, in the trace under way where symbols of that are all that it has of it."""
-    if current_builder() is not None and not any([is_traced(x) for x in operands]):
-        length = getattr(op, "length", 0)
-        if isinstance(length, SymDim) or not all([part.program.is_static for part in op.parts]):
-            return TracedTensor.__tenferro_apply__(op, operands)
-    return apply_all(op, *operands)
+def _trace_of(op: ControlOp) -> TracedTensor | None:
+    """A tensor of the trace under way, where the op has symbols of it; None where arrays may run the op."""
+    builder = current_builder()
+    if builder is None:
+        return None
+    if not isinstance(getattr(op, "length", 0), SymDim) and all(
+        [part.program.is_static for part in op.parts]
+    ):
+        return None
+    return TracedTensor(builder, builder.constant(0))
 
 
 # ---- choices -----------------------------------------------------------------------------------
@@ -188,9 +191,9 @@ def switch(
         return branches[0](*operands)
     last = min(len(branches) - 1, np.iinfo(spec.dtype.dtype).max)
     bounds = [np.asarray(bound, spec.dtype.dtype) for bound in (0, last)]
-    (clamped,) = apply_all(Clamp(), bounds[0], index, bounds[1])
+    (clamped,) = apply(Clamp(), bounds[0], index, bounds[1])
     if spec.dtype is not DType.I32:
-        (clamped,) = apply_all(Convert(DType.I32), clamped)
+        (clamped,) = apply(Convert(DType.I32), clamped)
     functions = {f"branch {number}": branch for number, branch in enumerate(branches)}
     return _chosen("switch", clamped, functions, operands)
 
@@ -220,7 +223,8 @@ def _chosen(name: str, index: Any, functions: dict[str, Any], operands: tuple[An
         found = [body.builder.type_of(value) for value in values]
         _require_same(f"{name}: {other} gives result{{}}", paths, found, wanted, f"{first} gives")
     parts, consts = _closed(bodies, outputs)
-    return unflatten(trees[0], _applied(Cond(tuple(parts)), index, *consts, *arrays))
+    op = Cond(tuple(parts))
+    return unflatten(trees[0], apply(op, index, *consts, *arrays, like=_trace_of(op)))
 
 
 def _common(dtypes: Sequence[DType], leaves: Sequence[Any]) -> DType:
@@ -394,7 +398,7 @@ def scan(
     given = body.outputs(body.result[1], [spec.dtype for spec in body.types(body.result[1])])
     (part,), consts = _closed([body], [[*carry.outputs(body, body.result[0]), *given]])
     op = Scan(part, extent, len(consts), len(carry.leaves), bool(reverse))
-    made = _applied(op, *consts, *carry.leaves, *slices)
+    made = apply(op, *consts, *carry.leaves, *slices, like=_trace_of(op))
     n = len(carry.leaves)
     return unflatten(carry.tree, made[:n]), unflatten(y_tree, made[n:])
 
@@ -450,7 +454,7 @@ def while_loop(
         goes_on = output_value(test.builder, _condition(test.result), "")
     parts, consts = _closed([test, body], [[goes_on], carry.outputs(body, body.result)])
     op = While(parts[0], parts[1], len(consts))
-    return unflatten(carry.tree, _applied(op, *consts, *carry.leaves))
+    return unflatten(carry.tree, apply(op, *consts, *carry.leaves, like=_trace_of(op)))
 
 
 def _condition(goes_on: Any) -> Any:
@@ -509,7 +513,7 @@ def fori_loop(
         assert spec_of(counter) == start
         return scan(turn, (counter, init_val), None, length=count)[0][1]
     bounds = [as_operand(b) if not is_traced(b) else b for b in (lower, upper)]
-    first, last = [b if spec_of(b).dtype is dtype else apply_all(Convert(dtype), b)[0]
+    first, last = [b if spec_of(b).dtype is dtype else apply(Convert(dtype), b)[0]
                    for b in bounds]  # fmt: skip
     return while_loop(
         lambda state: state[0] < state[1],

@@ -26,14 +26,8 @@ from tenferro.api.manipulation import concat, expand_dims, moveaxis, stack
 from tenferro.api.promotion import broadcast_to, convert, promote, result_type
 from tenferro.api.tracing import current_builder
 from tenferro.dims import SymDim, dim_max, is_static
-from tenferro.errors import (
-    BackendFailureError,
-    DTypeError,
-    InvalidConfigError,
-    NonStaticShapeError,
-)
-from tenferro.exec.dispatch import (
-    apply,
+from tenferro.door import (
+    apply_one,
     as_operand,
     beside,
     copied,
@@ -41,6 +35,12 @@ from tenferro.exec.dispatch import (
     first_tensor,
     is_traced,
     spec_of,
+)
+from tenferro.errors import (
+    BackendFailureError,
+    DTypeError,
+    InvalidConfigError,
+    NonStaticShapeError,
 )
 from tenferro.graph import GraphBuilder
 from tenferro.ops.source import Iota, ShapeOf
@@ -218,7 +218,7 @@ def _in_trace(name: str, shape: tuple[Any, ...], make: Callable[[GraphBuilder], 
 
 def _counts(name: str, shape: tuple[Any, ...], axis: int) -> Any:
     """Counts along one axis of a symbolic shape."""
-    return _in_trace(name, shape, lambda builder: builder.emit(Iota(shape, axis, DType.I64)))
+    return _in_trace(name, shape, lambda builder: builder.apply_one(Iota(shape, axis, DType.I64)))
 
 
 def full_like(
@@ -475,8 +475,8 @@ def meshgrid(
     return grids
 
 
-def _along(vector: Tensor, axis: int, shape: tuple[Any, ...]) -> Any:
-    return apply(BroadcastInDim(shape, (axis,) if vector.shape else ()), vector)
+def _along(vector: Any, axis: int, shape: tuple[Any, ...]) -> Any:
+    return apply_one(BroadcastInDim(shape, (axis,) if vector.shape else ()), vector)
 
 
 def tril(m: ArrayLike, k: int = 0) -> Any:
@@ -486,7 +486,7 @@ def tril(m: ArrayLike, k: int = 0) -> Any:
     array([[1, 0],
            [3, 4]])
     """
-    return apply(Tril(k), as_operand(m))
+    return apply_one(Tril(k), as_operand(m))
 
 
 def triu(m: ArrayLike, k: int = 0) -> Any:
@@ -496,15 +496,15 @@ def triu(m: ArrayLike, k: int = 0) -> Any:
     array([[0, 2],
            [0, 0]])
     """
-    return apply(Triu(k), as_operand(m))
+    return apply_one(Triu(k), as_operand(m))
 
 
 def shape_of(x: ArrayLike, axis: int, /) -> Any:
     """The extent of one axis as a scalar int64 tensor, symbolic extents included."""
     x = as_operand(x)
-    return apply(ShapeOf(axis + len(x.shape) if axis < 0 else axis), x)
+    return apply_one(ShapeOf(axis + len(x.shape) if axis < 0 else axis), x)
 
 
 def iota(shape: Any, axis: int, dtype: DTypeLike | None = np.int64) -> Any:
     """Counts along one axis: y[i0, .., ik] = i_axis."""
-    return apply(Iota(tuple(shape), axis, DType.of(dtype)))
+    return apply_one(Iota(tuple(shape), axis, DType.of(dtype)))

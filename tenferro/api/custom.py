@@ -15,14 +15,14 @@ from tenferro.ad.algebra import zeros
 from tenferro.api.compile import name_of, output_value
 from tenferro.api.tensor import TracedTensor, value_in
 from tenferro.api.tracing import current_builder, tracing
+from tenferro.door import as_operand, spec_of
+from tenferro.door import stop_gradient as stopped
 from tenferro.errors import (
     ADRuleUnsupportedError,
     ArityError,
     InvalidConfigError,
     ShapeError,
 )
-from tenferro.exec.dispatch import as_operand, spec_of
-from tenferro.exec.dispatch import stop_gradient as stopped
 from tenferro.graph import Alias, ArgumentBuilder, GraphBuilder, Mark, Opaque
 from tenferro.program import Subprogram
 from tenferro.tracebacks import public_methods

@@ -11,8 +11,8 @@ from typing import Any
 import ml_dtypes
 
 from tenferro.api.promotion import promote_dtypes
+from tenferro.door import as_operand, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError
-from tenferro.exec.dispatch import as_operand, spec_of
 from tenferro.types import DType, DTypeLike, Tensor
 
 __all__ = ["FInfo", "IInfo", "can_cast", "finfo", "iinfo", "isdtype"]

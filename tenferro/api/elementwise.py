@@ -26,8 +26,8 @@ from tenferro.api.promotion import (
     promote,
     result_type,
 )
+from tenferro.door import apply_one, as_operand, copied, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, UnsupportedError
-from tenferro.exec.dispatch import apply, as_operand, copied, spec_of
 from tenferro.ops import StdTensorOp, analytic
 from tenferro.ops import elementwise as ops
 from tenferro.types import ArrayLike, DType, Tensor, UfuncOptions
@@ -151,13 +151,15 @@ def _documented(name: str, formula: str, dtypes: str) -> Callable[[Any], Any]:
 
 def _of_two(function: Function, *, is_inexact: bool) -> Function:
     """A planned function of two arguments; a Python number takes the dtype of a tensor beside it."""
-    of_tensors = planned(function)
 
     @functools.wraps(function)
     def call(x1: ArrayLike, x2: ArrayLike, /, **options: Unpack[UfuncOptions]) -> Any:
         if options:
             refuse_options(call.__name__, options)
-        return of_tensors(*number_beside(x1, x2, is_inexact))
+        if type(x1) is not type(x2):
+            x1, x2 = number_beside(x1, x2, is_inexact)
+        handler = getattr(type(x1), "__tenferro_call__", None)
+        return function(x1, x2) if handler is None else handler(function, (x1, x2), {})
 
     return call  # pyright: ignore[reportReturnType]  # because it has the function's signature
 
@@ -173,7 +175,7 @@ def _analytic(name: str, op: StdTensorOp, formula: str) -> Any:
     @elementwise
     def function(x: ArrayLike, /) -> Any:
         x = as_operand(x)
-        return apply(op, convert(x, inexact_dtype(spec_of(x).dtype)))
+        return apply_one(op, convert(x, inexact_dtype(spec_of(x).dtype)))
 
     return function
 
@@ -183,8 +185,8 @@ def _arithmetic(name: str, op: StdTensorOp, formula: str) -> Any:
 
     @_documented(name, formula, "numeric, in the common dtype")
     @_in_common_dtype
-    def function(x1: ArrayLike, x2: ArrayLike, /) -> Any:
-        return apply(op, *promote(x1, x2))
+    def function(x1: Any, x2: Any, /) -> Any:
+        return apply_one(op, *promote(x1, x2))
 
     return function
 
@@ -194,8 +196,8 @@ def _comparison(name: str, direction: str, formula: str) -> Any:
 
     @_documented(name, formula, "any, compared in the common dtype; the result is bool")
     @_in_common_dtype
-    def function(x1: ArrayLike, x2: ArrayLike, /) -> Any:
-        return apply(op, *promote(x1, x2))
+    def function(x1: Any, x2: Any, /) -> Any:
+        return apply_one(op, *promote(x1, x2))
 
     return function
 
@@ -203,8 +205,8 @@ def _comparison(name: str, direction: str, formula: str) -> Any:
 def _bitwise(name: str, op: StdTensorOp, formula: str) -> Any:
     @_documented(name, formula, "bool and integers, in the common dtype")
     @_in_common_dtype
-    def function(x1: ArrayLike, x2: ArrayLike, /) -> Any:
-        return apply(op, *promote(x1, x2))
+    def function(x1: Any, x2: Any, /) -> Any:
+        return apply_one(op, *promote(x1, x2))
 
     return function
 
@@ -212,8 +214,8 @@ def _bitwise(name: str, op: StdTensorOp, formula: str) -> Any:
 def _logical(name: str, op: StdTensorOp, formula: str) -> Any:
     @_documented(name, formula, "any; what is not zero counts as true")
     @elementwise
-    def function(x1: ArrayLike, x2: ArrayLike, /) -> Any:
-        return apply(op, *promote(_truth(x1), _truth(x2)))
+    def function(x1: Any, x2: Any, /) -> Any:
+        return apply_one(op, *promote(_truth(x1), _truth(x2)))
 
     return function
 
@@ -241,7 +243,7 @@ def subtract(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     lhs, rhs = promote(x1, x2)
     if spec_of(lhs).dtype.is_bool:
         raise DTypeError("subtract: bool has no difference; use logical_xor")
-    return apply(ops.Subtract(), lhs, rhs)
+    return apply_one(ops.Subtract(), lhs, rhs)
 
 
 @_in_inexact_dtype
@@ -249,7 +251,7 @@ def divide(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     """x1 / x2; integers and bools are divided in float64, as in NumPy."""
     common = result_type(x1, x2)
     dtype = common if common.is_inexact else DType.F64
-    return apply(ops.Divide(), *promote(x1, x2, dtype=dtype))
+    return apply_one(ops.Divide(), *promote(x1, x2, dtype=dtype))
 
 
 @_in_common_dtype
@@ -263,9 +265,9 @@ def floor_divide(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     if dtype.is_bool:
         lhs, rhs, dtype = convert(lhs, DType.I8), convert(rhs, DType.I8), DType.I8
     if dtype.is_integer:
-        quotient = apply(ops.Divide(), lhs, rhs)
+        quotient = apply_one(ops.Divide(), lhs, rhs)
         if dtype.kind == "i":
-            left_over = apply(ops.Remainder(), lhs, rhs)
+            left_over = apply_one(ops.Remainder(), lhs, rhs)
             lower = logical_and(
                 not_equal(left_over, 0), not_equal(less(left_over, 0), less(rhs, 0))
             )
@@ -273,7 +275,7 @@ def floor_divide(x1: ArrayLike, x2: ArrayLike, /) -> Any:
         return where(equal(rhs, 0), 0, quotient)
     left_over = remainder(lhs, rhs)
     quotient = divide(subtract(lhs, left_over), rhs)
-    nearest = apply(ops.RoundNearestEven(), quotient)
+    nearest = apply_one(ops.RoundNearestEven(), quotient)
     exact = where(equal(quotient, 0), multiply(0.0, divide(lhs, rhs)), nearest)
     # Only an infinite x2 is a remainder itself: that of a number on the other side of zero.
     below = where(equal(left_over, rhs), -1.0, exact)
@@ -290,7 +292,7 @@ def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     dtype = spec_of(lhs).dtype
     if dtype.is_bool:
         lhs, rhs, dtype = convert(lhs, DType.I8), convert(rhs, DType.I8), DType.I8
-    left_over = apply(ops.Remainder(), lhs, rhs)
+    left_over = apply_one(ops.Remainder(), lhs, rhs)
     if dtype.kind == "u":
         return where(equal(rhs, 0), 0, left_over)
     opposite = not_equal(less(left_over, 0), less(rhs, 0))
@@ -298,7 +300,7 @@ def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     if dtype.is_integer:
         return where(equal(rhs, 0), 0, adjusted)
     # 0 - x is 0.0 for zeros of both signs and has a derivative there, which |x| has not.
-    negated = apply(ops.Subtract(), *promote(0, left_over, dtype=dtype))
+    negated = apply_one(ops.Subtract(), *promote(0, left_over, dtype=dtype))
     signed = where(signbit(rhs), negative(negated), subtract(0, negated))
     return where(equal(left_over, 0), signed, adjusted)
 
@@ -314,12 +316,12 @@ def pow(x1: ArrayLike, x2: ArrayLike, /, **options: Unpack[UfuncOptions]) -> Any
         if not spec_of(base).dtype.is_bool:
             result = base
             for _ in range(x2 - 1):
-                result = apply(ops.Multiply(), result, base)
+                result = apply_one(ops.Multiply(), result, base)
             return result
     lhs, rhs = promote(x1, x2)
     if spec_of(lhs).dtype.is_bool:
         lhs, rhs = convert(lhs, DType.I8), convert(rhs, DType.I8)
-    return apply(ops.Power(), lhs, rhs)
+    return apply_one(ops.Power(), lhs, rhs)
 
 
 @elementwise
@@ -329,7 +331,7 @@ def negative(x: ArrayLike, /) -> Any:
     Raises:
         DTypeError: x is bool.
     """
-    return apply(ops.Negate(), as_operand(x))
+    return apply_one(ops.Negate(), as_operand(x))
 
 
 def positive(x: ArrayLike, /, **options: Unpack[UfuncOptions]) -> Any:
@@ -345,7 +347,7 @@ def positive(x: ArrayLike, /, **options: Unpack[UfuncOptions]) -> Any:
 def square(x: ArrayLike, /) -> Any:
     """X x."""
     x = as_operand(x)
-    return apply(ops.Multiply(), x, x)
+    return apply_one(ops.Multiply(), x, x)
 
 
 def reciprocal(x: ArrayLike, /, **options: Unpack[UfuncOptions]) -> Any:
@@ -359,14 +361,14 @@ def abs(x: ArrayLike, /, **options: Unpack[UfuncOptions]) -> Any:
     if options:
         refuse_options("abs", options)
     x = as_operand(x)
-    return copied(x) if spec_of(x).dtype.is_bool else apply(ops.Abs(), x)
+    return copied(x) if spec_of(x).dtype.is_bool else apply_one(ops.Abs(), x)
 
 
 @elementwise
 def sign(x: ArrayLike, /) -> Any:
     """-1, 0 or 1; x / |x| for complex x, 0 at 0; at -0.0 it is 0.0, as in NumPy."""
     x = as_operand(x)
-    result = apply(ops.Sign(), x)
+    result = apply_one(ops.Sign(), x)
     return where(equal(x, 0), 0, result) if spec_of(x).dtype.is_float else result
 
 
@@ -416,7 +418,7 @@ def _clipped(x: Any, min: ArrayLike | None, max: ArrayLike | None) -> Any:
         operands = (max, least, x)
     else:
         operands = (x, min, max)
-    return apply(ops.Clamp(), *promote(*operands, dtype=dtype))
+    return apply_one(ops.Clamp(), *promote(*operands, dtype=dtype))
 
 
 def _extremes(dtype: DType) -> tuple[Any, Any]:
@@ -471,7 +473,7 @@ def signbit(x: ArrayLike, /) -> Any:
 def _bits(x: Tensor) -> Any:
     """A float's bits as a signed integer."""
     width = {2: DType.I16, 4: DType.I32, 8: DType.I64}[spec_of(x).dtype.itemsize]
-    return apply(ops.BitcastConvert(width), x)
+    return apply_one(ops.BitcastConvert(width), x)
 
 
 @_in_inexact_dtype
@@ -500,7 +502,7 @@ def nextafter(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     step = where(less(here, there), *np.array([1, -1], spec_of(here).dtype.dtype))
     place = add(here, step)
     is_negative = logical_or(less(place, 0), logical_and(equal(place, 0), less(start, 0)))
-    moved = apply(ops.BitcastConvert(dtype), where(is_negative, subtract(lowest, place), place))
+    moved = apply_one(ops.BitcastConvert(dtype), where(is_negative, subtract(lowest, place), place))
     result = where(equal(here, there), rhs, moved)
     return where(logical_or(isnan(lhs), isnan(rhs)), add(lhs, rhs), result)
 
@@ -537,7 +539,7 @@ digamma = _analytic("digamma", analytic.Digamma(), "The derivative of log Gamma 
 @_in_inexact_dtype
 def atan2(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     """The angle of the point (x2, x1), in radians from -pi to pi."""
-    return apply(analytic.Atan2(), *promote(x1, x2, dtype=inexact_dtype(result_type(x1, x2))))
+    return apply_one(analytic.Atan2(), *promote(x1, x2, dtype=inexact_dtype(result_type(x1, x2))))
 
 
 @elementwise
@@ -556,8 +558,8 @@ def _scaled(x: Tensor, factor: float) -> Any:
     """X times a real number; complex numbers part by part, so that infinite parts stay apart."""
     if not spec_of(x).dtype.is_complex:
         return multiply(x, factor)
-    parts = (apply(part(), x) for part in (ops.Real, ops.Imag))
-    return apply(ops.Complex(), *[multiply(part, factor) for part in parts])
+    parts = (apply_one(part(), x) for part in (ops.Real, ops.Imag))
+    return apply_one(ops.Complex(), *[multiply(part, factor) for part in parts])
 
 
 @elementwise
@@ -576,7 +578,7 @@ def _rounding(name: str, op: StdTensorOp, formula: str) -> Any:
     @elementwise
     def function(x: ArrayLike, /) -> Any:
         x = as_operand(x)
-        return apply(op, x) if spec_of(x).dtype.is_inexact else copied(x)
+        return apply_one(op, x) if spec_of(x).dtype.is_inexact else copied(x)
 
     return function
 
@@ -624,10 +626,10 @@ def _whole(x: Tensor) -> Any:
     """The nearest integer, halves to even; of complex numbers part by part."""
     dtype = spec_of(x).dtype
     if dtype.is_complex:
-        return apply(
-            ops.Complex(), *[apply(ops.RoundNearestEven(), part(x)) for part in (real, imag)]
+        return apply_one(
+            ops.Complex(), *[apply_one(ops.RoundNearestEven(), part(x)) for part in (real, imag)]
         )
-    return apply(ops.RoundNearestEven(), x) if dtype.is_float else copied(x)
+    return apply_one(ops.RoundNearestEven(), x) if dtype.is_float else copied(x)
 
 
 @elementwise
@@ -647,7 +649,7 @@ def trunc(x: ArrayLike, /) -> Any:
     x = as_operand(x)
     if not spec_of(x).dtype.is_inexact:
         return copied(x)
-    return where(signbit(x), apply(ops.Ceil(), x), apply(ops.Floor(), x))
+    return where(signbit(x), apply_one(ops.Ceil(), x), apply_one(ops.Floor(), x))
 
 
 # ---- complex -------------------------------------------------------------------------------------
@@ -658,19 +660,19 @@ def conj(x: ArrayLike, /, **options: Unpack[UfuncOptions]) -> Any:
     if options:
         refuse_options("conj", options)
     x = as_operand(x)
-    return apply(ops.Conj(), x) if spec_of(x).dtype.is_complex else copied(x)
+    return apply_one(ops.Conj(), x) if spec_of(x).dtype.is_complex else copied(x)
 
 
 def real(val: ArrayLike) -> Any:
     """The real part; a real number itself."""
     x = as_operand(val)
-    return apply(ops.Real(), x) if spec_of(x).dtype.is_complex else x
+    return apply_one(ops.Real(), x) if spec_of(x).dtype.is_complex else x
 
 
 def imag(val: ArrayLike) -> Any:
     """The imaginary part; zeros for real numbers."""
     x = as_operand(val)
-    return apply(ops.Imag(), x) if spec_of(x).dtype.is_inexact else bitwise_xor(x, x)
+    return apply_one(ops.Imag(), x) if spec_of(x).dtype.is_inexact else bitwise_xor(x, x)
 
 
 # ---- comparison and logic ------------------------------------------------------------------------
@@ -695,25 +697,25 @@ def bitwise_right_shift(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     """x1 shifted right by x2 bits; the sign is kept, zeros enter unsigned numbers."""
     lhs, rhs = promote(x1, x2)
     signed = spec_of(lhs).dtype.kind == "i"
-    return apply(ops.ShiftRightArithmetic() if signed else ops.ShiftRightLogical(), lhs, rhs)
+    return apply_one(ops.ShiftRightArithmetic() if signed else ops.ShiftRightLogical(), lhs, rhs)
 
 
 @elementwise
 def bitwise_invert(x: ArrayLike, /) -> Any:
     """Every bit of x turned over."""
-    return apply(ops.Not(), as_operand(x))
+    return apply_one(ops.Not(), as_operand(x))
 
 
 @elementwise
 def bitwise_count(x: ArrayLike, /) -> Any:
     """The number of bits set in x's two's complement, in x's dtype."""
-    return apply(ops.PopulationCount(), as_operand(x))
+    return apply_one(ops.PopulationCount(), as_operand(x))
 
 
 @elementwise
 def logical_not(x: ArrayLike, /) -> Any:
     """True where x is zero."""
-    return apply(ops.Not(), _truth(x))
+    return apply_one(ops.Not(), _truth(x))
 
 
 @elementwise
@@ -723,14 +725,14 @@ def isfinite(x: ArrayLike, /) -> Any:
     dtype = spec_of(x).dtype
     if dtype.is_complex:
         return logical_and(isfinite(real(x)), isfinite(imag(x)))
-    return apply(ops.IsFinite(), x) if dtype.is_float else equal(x, x)
+    return apply_one(ops.IsFinite(), x) if dtype.is_float else equal(x, x)
 
 
 @elementwise
 def isnan(x: ArrayLike, /) -> Any:
     """True where x is NaN."""
     x = as_operand(x)
-    return apply(ops.Compare("NE"), x, x)
+    return apply_one(ops.Compare("NE"), x, x)
 
 
 @elementwise
@@ -772,13 +774,15 @@ def _places(condition: ArrayLike, x: ArrayLike | None, y: ArrayLike | None) -> A
 def _selected(condition: ArrayLike, x1: Tensor, x2: Tensor) -> Any:
     condition = _truth(condition)
     dtype = result_type(x1, x2)
-    return apply(ops.Select(), *broadcast_arrays(condition, convert(x1, dtype), convert(x2, dtype)))
+    return apply_one(
+        ops.Select(), *broadcast_arrays(condition, convert(x1, dtype), convert(x2, dtype))
+    )
 
 
 def polygamma(n: int, x: ArrayLike, /) -> Any:
     """The derivative of order n of digamma."""
     x = as_operand(x)
-    return apply(analytic.Polygamma(n), convert(x, inexact_dtype(spec_of(x).dtype)))
+    return apply_one(analytic.Polygamma(n), convert(x, inexact_dtype(spec_of(x).dtype)))
 
 
 def angle(z: ArrayLike, deg: bool = False) -> Any:

@@ -21,8 +21,8 @@ from tenferro.api.elementwise import conj, multiply
 from tenferro.api.manipulation import moveaxis, permute_dims, roll, slice_axis
 from tenferro.api.padding import pad
 from tenferro.api.promotion import convert
+from tenferro.door import as_operand, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, NonStaticShapeError
-from tenferro.exec.dispatch import as_operand, spec_of
 from tenferro.ext.fft.families import Fft
 from tenferro.extension import apply
 from tenferro.types import ArrayLike, DType, DTypeLike, Tensor

@@ -22,6 +22,7 @@ from tenferro.api.manipulation import concat, expand_dims, flattened, flip, move
 from tenferro.api.planned import planned
 from tenferro.api.promotion import broadcast_arrays, broadcast_to, convert
 from tenferro.dims import is_static
+from tenferro.door import apply_one, as_operand, elements, is_traced, spec_of
 from tenferro.errors import (
     ConcretizationError,
     DTypeError,
@@ -29,7 +30,6 @@ from tenferro.errors import (
     NonStaticShapeError,
     OutOfBoundsError,
 )
-from tenferro.exec.dispatch import apply, as_operand, elements, is_traced, spec_of
 from tenferro.ops.indexing import Gather
 from tenferro.ops.structural import Slice
 from tenferro.types import ArrayLike, DType, Index, Tensor
@@ -224,7 +224,7 @@ def _basic(x: Tensor, entries: list[Any]) -> tuple[Any, set[int], list[int], lis
         strides.append(stride)
         axis += 1
     if any(starts) or tuple(limits) != tuple(x.shape) or any(s != 1 for s in strides):
-        x = apply(Slice(tuple(starts), tuple(limits), tuple(strides)), x)
+        x = apply_one(Slice(tuple(starts), tuple(limits), tuple(strides)), x)
     return (flip(x, axis=tuple(reverse)) if reverse else x), kept, new_axes, array_axes
 
 
@@ -294,7 +294,7 @@ def _advanced(x: Any, entries: list[Any], arrays: list[Any], array_axes: list[in
         return _placed(empty, entries, window, len(shape))
     stacked = concat([expand_dims(index, axis=len(shape)) for index in indices], axis=-1)
     slices = tuple(1 if axis in array_axes else extent for axis, extent in enumerate(x.shape))
-    gathered = apply(
+    gathered = apply_one(
         Gather(
             offset_dims=tuple(range(len(shape), len(shape) + len(window))),
             collapsed_slice_dims=tuple(array_axes),
@@ -434,7 +434,7 @@ def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -
     shape[axis] = indices.shape[axis]
     index = broadcast_to(from_start(indices, x, axis), tuple(shape))
     batch = tuple(i for i in range(rank) if i != axis)
-    return apply(
+    return apply_one(
         Gather(
             offset_dims=(),
             collapsed_slice_dims=(axis,),

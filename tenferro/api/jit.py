@@ -15,9 +15,9 @@ import numpy as np
 from tenferro.api.compile import GraphCompiler, as_array, name_of, parameter_names
 from tenferro.api.tensor import TracedTensor
 from tenferro.api.tracing import current_builder
+from tenferro.door import is_traced
 from tenferro.errors import DTypeError, InvalidConfigError, UnsupportedError
 from tenferro.exec import GraphExecutor
-from tenferro.exec.dispatch import is_traced
 from tenferro.program import BoundedCache, CacheStats, Executor, GraphProgram
 from tenferro.rules.payload import normal_form
 from tenferro.tracebacks import end_at_the_caller, public, public_methods

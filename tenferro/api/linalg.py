@@ -57,8 +57,8 @@ from tenferro.api.promotion import as_inexact, broadcast_shapes, broadcast_to, c
 from tenferro.api.reductions import any, max, min, prod, root, sum
 from tenferro.api.tensor import TracedTensor
 from tenferro.dims import is_static
+from tenferro.door import apply_one, as_operand, is_traced, spec_of, stop_gradient
 from tenferro.errors import InvalidConfigError, ShapeError
-from tenferro.exec.dispatch import as_operand, is_traced, spec_of, stop_gradient
 from tenferro.ext.linalg import families as fam
 from tenferro.extension import apply
 from tenferro.ops.source import Iota
@@ -180,7 +180,7 @@ def _identity(like: Any, n: int | None = None) -> Any:
     if isinstance(n, int):
         eye: Any = np.eye(n, dtype=spec_of(like).dtype.dtype)
     else:
-        rows, columns = (like.emit(Iota((n, n), axis, DType.I64)) for axis in (0, 1))
+        rows, columns = (apply_one(Iota((n, n), axis, DType.I64), like=like) for axis in (0, 1))
         eye = convert(equal(rows, columns), spec_of(like).dtype)
     return broadcast_to(eye, (*like.shape[:-2], n, n))
 

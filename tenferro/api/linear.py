@@ -15,8 +15,8 @@ from tenferro.api.manipulation import diagonal, expand_dims, moveaxis, ravel
 from tenferro.api.planned import elementwise
 from tenferro.api.promotion import broadcast_shapes, broadcast_to, convert, result_type
 from tenferro.api.reductions import sum as sum_over
+from tenferro.door import apply_one, as_operand, spec_of
 from tenferro.errors import ShapeError
-from tenferro.exec.dispatch import apply, as_operand, spec_of
 from tenferro.ops.contraction import DotGeneral
 from tenferro.types import ArrayLike, DType, DTypeLike, Tensor
 
@@ -47,7 +47,7 @@ def dot_general(
         precision,
         None if accumulate_dtype is None else DType.of(accumulate_dtype),
     )
-    return apply(op, convert(as_operand(lhs), dtype), convert(as_operand(rhs), dtype))
+    return apply_one(op, convert(as_operand(lhs), dtype), convert(as_operand(rhs), dtype))
 
 
 def _contract(

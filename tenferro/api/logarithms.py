@@ -34,7 +34,7 @@ from tenferro.api.elementwise import (
 from tenferro.api.manipulation import reshape
 from tenferro.api.promotion import as_inexact, inexact_dtype, promote, result_type
 from tenferro.api.reductions import Axis, max, sum
-from tenferro.exec.dispatch import is_traced, stop_gradient
+from tenferro.door import is_traced, stop_gradient
 from tenferro.types import ArrayLike, Tensor, UfuncOptions
 
 __all__ = ["log_softmax", "logaddexp", "logsumexp", "softmax"]

@@ -18,6 +18,7 @@ from tenferro.api.device import check_device
 from tenferro.api.planned import planned
 from tenferro.api.promotion import broadcast_arrays, broadcast_to, convert, result_type
 from tenferro.dims import is_static, product
+from tenferro.door import apply_one, as_operand, copied, spec_of
 from tenferro.errors import (
     AxisError,
     DTypeError,
@@ -25,7 +26,6 @@ from tenferro.errors import (
     NonStaticShapeError,
     ShapeError,
 )
-from tenferro.exec.dispatch import apply, as_operand, copied, spec_of
 from tenferro.ops import structural as ops
 from tenferro.ops.elementwise import BitcastConvert
 from tenferro.types import ArrayLike, Axis, DType, DTypeLike, Shape, Tensor
@@ -89,8 +89,8 @@ def reshape(a: ArrayLike, /, shape: Shape, order: str = "C", *, copy: bool | Non
     if wanted == x.shape:
         return x
     if order == "F" or _without_ones(wanted) == _without_ones(x.shape):
-        return apply(ops.Reshape(wanted), x)
-    return _reverse_axes(apply(ops.Reshape(wanted[::-1]), _reverse_axes(x)))
+        return apply_one(ops.Reshape(wanted), x)
+    return _reverse_axes(apply_one(ops.Reshape(wanted[::-1]), _reverse_axes(x)))
 
 
 def _without_ones(shape: Sequence[Any]) -> list[Any]:
@@ -100,7 +100,7 @@ def _without_ones(shape: Sequence[Any]) -> list[Any]:
 
 def _reverse_axes(x: Tensor) -> Any:
     rank = len(x.shape)
-    return apply(ops.Transpose(tuple(range(rank))[::-1]), x) if rank > 1 else x
+    return apply_one(ops.Transpose(tuple(range(rank))[::-1]), x) if rank > 1 else x
 
 
 def _complete_shape(shape: tuple[Any, ...], x: Tensor) -> tuple[Any, ...]:
@@ -152,7 +152,7 @@ def permute_dims(a: ArrayLike, axes: Sequence[int] | None = None) -> Any:
     if axes is None:
         return _reverse_axes(x)
     perm = tuple(normalize_axis("permute_dims", axis, len(x.shape)) for axis in axes)
-    return apply(ops.Transpose(perm), x) if perm != tuple(range(len(x.shape))) else x
+    return apply_one(ops.Transpose(perm), x) if perm != tuple(range(len(x.shape))) else x
 
 
 transpose = permute_dims
@@ -279,7 +279,7 @@ def concat(
     )
     if len(operands) == 1:
         return convert(operands[0], dtype)
-    return apply(ops.Concatenate(axis, len(operands)), *(convert(x, dtype) for x in operands))
+    return apply_one(ops.Concatenate(axis, len(operands)), *(convert(x, dtype) for x in operands))
 
 
 concatenate = concat
@@ -338,20 +338,20 @@ def bits_as(x: Tensor, dtype: DType) -> Any:
     """
     own = spec_of(x).dtype.itemsize
     if own == dtype.itemsize:
-        return apply(BitcastConvert(dtype), x)
+        return apply_one(BitcastConvert(dtype), x)
     if not x.shape:
         raise ShapeError(
             f"view: {spec_of(x)} has no axis along which {dtype} could have more elements"
         )
     *rest, last = x.shape
     if own > dtype.itemsize:
-        return reshape(apply(BitcastConvert(dtype), x), (*rest, last * (own // dtype.itemsize)))
+        return reshape(apply_one(BitcastConvert(dtype), x), (*rest, last * (own // dtype.itemsize)))
     count = dtype.itemsize // own
     if not is_static(last) or last % count:
         raise ShapeError(
             f"view: {count} elements of {spec_of(x)} make one {dtype}, along an axis of {last}"
         )
-    return apply(BitcastConvert(dtype), reshape(x, (*rest, last // count, count)))
+    return apply_one(BitcastConvert(dtype), reshape(x, (*rest, last // count, count)))
 
 
 def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Any, ...]:
@@ -428,7 +428,7 @@ def slice_axis(x: Tensor, axis: int, start: int, stop: ArrayLike) -> Any:
     starts[axis], limits[axis] = start, stop
     if all(start == 0 for start in starts) and tuple(limits) == tuple(x.shape):
         return x
-    return apply(ops.Slice(tuple(starts), tuple(limits), (1,) * len(starts)), x)
+    return apply_one(ops.Slice(tuple(starts), tuple(limits), (1,) * len(starts)), x)
 
 
 @planned
@@ -441,7 +441,7 @@ def flip(m: ArrayLike, axis: Axis = None) -> Any:
     """
     x = as_operand(m)
     axes = normalize_axes("flip", axis, len(x.shape))
-    return apply(ops.Reverse(axes), x) if axes else x
+    return apply_one(ops.Reverse(axes), x) if axes else x
 
 
 def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
@@ -524,5 +524,5 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
         x = slice_axis(
             x, second, max(0, offset) if length else 0, max(0, offset) + length if length else 0
         )
-    diagonals = apply(ops.ExtractDiag(first, second), x)
+    diagonals = apply_one(ops.ExtractDiag(first, second), x)
     return moveaxis(diagonals, first - (second < first), -1)

@@ -20,8 +20,8 @@ import tenferro.api as surface
 from tenferro.api import elementwise, fft, linalg, manipulation, reductions
 from tenferro.api.arguments import ArgumentRefusedError, refuse
 from tenferro.api.promotion import convert, result_type
+from tenferro.door import as_operand, is_traced, spec_of
 from tenferro.errors import InvalidConfigError, UnsupportedError
-from tenferro.exec.dispatch import as_operand, is_traced, spec_of
 from tenferro.types import ArrayLike, DType, DTypeLike, Tensor, UfuncOptions, flatten, unflatten
 
 __all__ = ["DIFFERENT", "FUNCTIONS", "REDUCTIONS", "SCANS", "UFUNCS", "call_function", "call_ufunc"]

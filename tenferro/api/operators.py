@@ -6,7 +6,7 @@ A class takes part by deriving from `Operators` and defining `__tenferro_apply__
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NoReturn, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -322,11 +322,6 @@ class Operators:
             ShapeError: a dtype of another width, and no last axis that it divides.
         """
         return self if dtype is None else manipulation.bits_as(self, DType.of(dtype))
-
-    def __getattr__(self, name: str) -> NoReturn:
-        if name in REFUSED:
-            raise AttributeError(f"tensors have no {name}: {REFUSED[name]}")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     # ---- NumPy's protocols -------------------------------------------------------------------
 

@@ -21,18 +21,10 @@ from tenferro.api.autodiff import hessian, hvp, jacfwd, jacrev, value_and_grad
 from tenferro.api.creation import asarray
 from tenferro.api.jit import jit
 from tenferro.api.manipulation import astype
+from tenferro.door import spec_of
 from tenferro.errors import ArityError, DTypeError, InvalidConfigError, ShapeError
-from tenferro.exec.dispatch import spec_of
 from tenferro.program import Executor
-from tenferro.types import (
-    ArrayLike,
-    DType,
-    PyTree,
-    Tensor,
-    difference,
-    leaf_paths,
-    prefix_leaves,
-)
+from tenferro.types import ArrayLike, DType, PyTree, Tensor, difference, leaf_paths, prefix_leaves
 
 __all__ = ["least_squares", "minimize"]
 

@@ -23,8 +23,8 @@ from tenferro.api.indexing import take
 from tenferro.api.manipulation import concat, slice_axis
 from tenferro.api.promotion import broadcast_to, convert
 from tenferro.dims import is_static
+from tenferro.door import apply_one, as_operand, spec_of
 from tenferro.errors import InvalidConfigError, NonStaticShapeError, ShapeError, UnsupportedError
-from tenferro.exec.dispatch import apply, as_operand, spec_of
 from tenferro.ops.structural import Pad
 from tenferro.types import ArrayLike, Tensor, UfuncOptions
 
@@ -135,7 +135,7 @@ def _width(
 
 def _surrounded(x: Tensor, widths: list[tuple[int, int]], value: Tensor) -> Any:
     low, high = zip(*widths, strict=True) if widths else ((), ())
-    return apply(
+    return apply_one(
         Pad(tuple(low), tuple(high), (0,) * len(widths)), x, convert(value, spec_of(x).dtype)
     )
 

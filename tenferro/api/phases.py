@@ -14,7 +14,7 @@ import numpy as np
 from tenferro.api.elementwise import conj
 from tenferro.api.linear import matmul
 from tenferro.api.manipulation import matrix_transpose
-from tenferro.exec.dispatch import apply_all
+from tenferro.door import apply
 from tenferro.ext.linalg.families import Eig, Eigh, Svd
 from tenferro.ops import StdTensorOp
 from tenferro.ops.extension import Extension
@@ -54,7 +54,7 @@ def phase_dependence(
     before = dict(zip(program.input_slots, inputs, strict=True))
     for place, instruction in enumerate(instructions):
         operands = [before[slot] for slot in instruction.inputs]
-        outputs = apply_all(instruction.op, *operands)
+        outputs = apply(instruction.op, *operands)
         turned = _turned(instruction.op, outputs, generator)
         if turned is not None:
             rest = instructions[place + 1 :]
@@ -117,7 +117,7 @@ def _outputs(
     """The program's outputs, from values in the middle of it on."""
     for instruction in instructions:
         operands = [values[slot] for slot in instruction.inputs]
-        values.update(_by_slot(instruction, apply_all(instruction.op, *operands)))
+        values.update(_by_slot(instruction, apply(instruction.op, *operands)))
     return [values[slot] for slot in program.output_slots]
 
 

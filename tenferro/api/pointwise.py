@@ -45,8 +45,8 @@ from tenferro.api.elementwise import (
 from tenferro.api.logarithms import logaddexp
 from tenferro.api.promotion import convert, inexact_dtype, promote, result_type
 from tenferro.api.reductions import all as all_of
+from tenferro.door import apply_one, as_operand, copied, spec_of
 from tenferro.errors import DTypeError, ShapeError
-from tenferro.exec.dispatch import apply, as_operand, copied, spec_of
 from tenferro.ops.elementwise import Complex
 from tenferro.types import ArrayLike, DType, UfuncOptions
 
@@ -266,7 +266,7 @@ def nan_to_num(
     dtype = spec_of(x).dtype
     if dtype.is_complex:
         parts = [nan_to_num(part(x), copy, nan, posinf, neginf) for part in (real, imag)]
-        return apply(Complex(), *parts)
+        return apply_one(Complex(), *parts)
     if not dtype.is_float:
         return copied(x)
     limits = ml_dtypes.finfo(dtype.dtype)

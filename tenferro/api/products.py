@@ -11,7 +11,7 @@ from tenferro.api.arguments import refuse
 from tenferro.api.elementwise import conj, multiply
 from tenferro.api.linear import tensordot
 from tenferro.api.manipulation import ravel, reshape
-from tenferro.exec.dispatch import as_operand
+from tenferro.door import as_operand
 from tenferro.types import ArrayLike
 
 __all__ = ["dot", "inner", "kron", "vdot"]

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from tenferro.dims import Extent, is_exact, is_static
+from tenferro.door import PYTHON_SCALARS, apply_one, as_operand, is_traced, spec_of
 from tenferro.errors import DTypeError, NonStaticShapeError, ShapeError
-from tenferro.exec.dispatch import PYTHON_SCALARS, apply, as_operand, is_traced, spec_of
 from tenferro.ops.elementwise import Convert
 from tenferro.ops.structural import BroadcastInDim
 from tenferro.types import ArrayLike, DType, DTypeLike, Tensor
@@ -102,10 +102,10 @@ def convert(x: ArrayLike, dtype: DType) -> Tensor:
         except (OverflowError, TypeError):
             raise DTypeError(f"the Python number {x!r} does not fit {dtype}") from None
     x = as_operand(x)
-    return x if spec_of(x).dtype is dtype else apply(Convert(dtype), x)
+    return x if spec_of(x).dtype is dtype else apply_one(Convert(dtype), x)
 
 
-def promote(*operands: ArrayLike, dtype: DType | None = None) -> list[Tensor]:
+def promote(*operands: ArrayLike, dtype: DType | None = None) -> list[Any]:
     """The operands in one dtype and one shape.
 
     Raises:
@@ -117,7 +117,8 @@ def promote(*operands: ArrayLike, dtype: DType | None = None) -> list[Tensor]:
         lhs, rhs = operands
         if type(lhs) is type(rhs) is np.ndarray:
             return _promoted_arrays(lhs, rhs)
-        operands = lhs, rhs = number_beside(lhs, rhs)
+        if type(lhs) in _WEAK or type(rhs) in _WEAK:
+            operands = lhs, rhs = number_beside(lhs, rhs)
         own = getattr(lhs, "spec", None)
         if own is not None and own == getattr(rhs, "spec", None):
             return [lhs, rhs]
@@ -235,7 +236,7 @@ def broadcast_to(array: ArrayLike, shape: Any, subok: bool = False) -> Tensor:
     dims = tuple(range(len(shape) - len(x.shape), len(shape)))
     if not is_traced(x) and not all(map(is_static, shape)):
         x = _in_trace(x, shape)
-    return apply(BroadcastInDim(shape, dims), x)
+    return apply_one(BroadcastInDim(shape, dims), x)
 
 
 def _in_trace(x: Tensor, shape: Sequence[Any]) -> Any:

@@ -61,8 +61,8 @@ from tenferro.api.promotion import broadcast_shapes, broadcast_to, convert
 from tenferro.api.reductions import cumulative_sum
 from tenferro.api.searching import argmax, searchsorted, top_k
 from tenferro.dims import is_static, product
+from tenferro.door import apply, apply_one, as_operand, is_traced, spec_of
 from tenferro.errors import ADRuleUnsupportedError, DTypeError, InvalidConfigError, ShapeError
-from tenferro.exec.dispatch import apply, apply_all, apply_beside, as_operand, is_traced, spec_of
 from tenferro.ext.random.families import Threefry2x32
 from tenferro.extension import apply as apply_extension
 from tenferro.ops.elementwise import BitcastConvert
@@ -179,10 +179,10 @@ def _words(name: str, key: ArrayLike, shape: tuple[Any, ...]) -> tuple[Any, Any]
     k = _checked(name, key)
     size = product(shape)
     if is_static(size) and size < 2**32:
-        low = apply_beside(k, Iota((int(size),), 0, DType.U32))
+        low = apply_one(Iota((int(size),), 0, DType.U32), like=k)
         high = broadcast_to(asarray(np.uint32(0), like=k if is_traced(k) else None), (int(size),))
     else:
-        counts = apply_beside(k, Iota((size,), 0, DType.U64))
+        counts = apply_one(Iota((size,), 0, DType.U64), like=k)
         low = convert(fmod(counts, np.uint64(2**32)), DType.U32)
         high = convert(bitwise_right_shift(counts, np.uint64(32)), DType.U32)
     y0, y1 = _threefry(k, high, low)
@@ -245,7 +245,7 @@ def uniform(
     fraction = convert(bits(key, extents, _UNSIGNED[drawn]), word)
     fraction = bitwise_right_shift(fraction, np.array(drawn - mantissa, word.dtype))
     one = np.ones((), kind.dtype)
-    number = apply(BitcastConvert(kind), bitwise_or(fraction, one.view(word.dtype)))
+    number = apply_one(BitcastConvert(kind), bitwise_or(fraction, one.view(word.dtype)))
     unit = subtract(number, one)
     is_unit = type(minval) in (int, float) and type(maxval) in (int, float)
     if is_unit and (minval, maxval) == (0, 1):
@@ -519,7 +519,7 @@ def _shuffled(key: ArrayLike, x: Tensor, axis: int) -> Any:
     k = _checked("permutation", key)
     for _ in range(rounds):
         k, now = _keys(k, 2)
-        _, x = apply_all(Sort(axis, True, 2), bits(now, tuple(x.shape)), x)
+        _, x = apply(Sort(axis, True, 2), bits(now, tuple(x.shape)), x)
     return x
 
 

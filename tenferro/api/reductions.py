@@ -28,8 +28,8 @@ from tenferro.api.manipulation import concat, flattened, reshape, slice_axis
 from tenferro.api.planned import planned
 from tenferro.api.promotion import broadcast_to, convert
 from tenferro.dims import is_static
+from tenferro.door import apply_one, as_operand, is_traced, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
-from tenferro.exec.dispatch import apply, as_operand, is_traced, spec_of
 from tenferro.ops import reduction as ops
 from tenferro.types import ArrayLike, DType, DTypeLike, Tensor
 
@@ -58,7 +58,7 @@ from tenferro.types import Axis
 
 def _reduced(op: type[Any], name: str, x: Tensor, axis: Axis, keepdims: bool) -> Any:
     axes = normalize_axes(name, axis, len(x.shape))
-    result = apply(op(axes), x)
+    result = apply_one(op(axes), x)
     return _kept(result, x, axes) if keepdims else result
 
 
@@ -373,7 +373,7 @@ def _scan(
 ) -> Any:  # fmt: skip
     axis = normalize_axis(name, axis, len(x.shape))
     x = convert(x, _sum_dtype(spec_of(x).dtype) if dtype is None else DType.of(dtype))
-    result = apply(op(axis), x)
+    result = apply_one(op(axis), x)
     if not include_initial:
         return result
     first = tuple(1 if i == axis else n for i, n in enumerate(x.shape))

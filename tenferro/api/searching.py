@@ -30,8 +30,8 @@ from tenferro.api.manipulation import astype, expand_dims, flattened, flip, move
 from tenferro.api.promotion import broadcast_to, convert, result_type
 from tenferro.api.reductions import sum as sum_over
 from tenferro.dims import is_static
+from tenferro.door import apply, apply_one, as_operand, spec_of
 from tenferro.errors import InvalidConfigError, ShapeError
-from tenferro.exec.dispatch import apply, apply_all, apply_beside, as_operand, spec_of
 from tenferro.ops import reduction as ops
 from tenferro.ops.source import Iota
 from tenferro.types import ArrayLike, DType, Tensor
@@ -43,10 +43,10 @@ def _arg_reduced(op: type[Any], name: str, x: ArrayLike, axis: int | None, keepd
     x = as_operand(x)
     kept = tuple(1 for _ in x.shape)
     if axis is None:
-        result = apply(op(0), ravel(x))
+        result = apply_one(op(0), ravel(x))
         return reshape(result, kept) if keepdims else result
     axis = normalize_axis(name, axis, len(x.shape))
-    result = apply(op(axis), x)
+    result = apply_one(op(axis), x)
     return expand_dims(result, axis=axis) if keepdims else result
 
 
@@ -99,7 +99,7 @@ def sort(
     _check_kind("sort", kind, order)
     x, axis = flattened(a, axis)
     axis = normalize_axis("sort", axis, len(x.shape))
-    result = apply(ops.Sort(axis, stable is not False, 1), x)
+    result = apply_one(ops.Sort(axis, stable is not False, 1), x)
     return flip(result, axis=axis) if descending else result
 
 
@@ -130,21 +130,21 @@ def argsort(
     if descending:
         # Sorting the reversed sequence and reversing the result keeps equal elements in order.
         x, places = flip(x, axis=axis), flip(places, axis=axis)
-    _, order = apply_all(ops.Sort(axis, stable is not False, 2), x, places)
+    _, order = apply(ops.Sort(axis, stable is not False, 2), x, places)
     return flip(order, axis=axis) if descending else order
 
 
 def _places(x: Tensor, axis: int) -> Any:
     """Each element's index along `axis`."""
     count = Iota(x.shape, axis, DType.I64)
-    return apply_beside(x, count)
+    return apply_one(count, like=x)
 
 
 def top_k(x: ArrayLike, k: int, /, axis: int = -1) -> tuple[Any, Any]:
     """The k largest elements along `axis` in descending order, and their indices as int64."""
     x = as_operand(x)
     axis = normalize_axis("top_k", axis, len(x.shape))
-    values, places = apply_all(ops.TopK(k), moveaxis(x, axis, -1))
+    values, places = apply(ops.TopK(k), moveaxis(x, axis, -1))
     return moveaxis(values, -1, axis), moveaxis(places, -1, axis)
 
 

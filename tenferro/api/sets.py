@@ -20,8 +20,8 @@ from tenferro.api.promotion import broadcast_to, convert, result_type
 from tenferro.api.reductions import any as any_of
 from tenferro.api.searching import FEW, searchsorted, sort
 from tenferro.dims import DimExpr, is_static
+from tenferro.door import as_operand, beside, elements, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
-from tenferro.exec.dispatch import as_operand, beside, elements, spec_of
 from tenferro.types import ArrayLike
 
 __all__ = [

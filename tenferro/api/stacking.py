@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tenferro.api.manipulation import concat, expand_dims, ravel, transpose
-from tenferro.exec.dispatch import as_operand
+from tenferro.door import as_operand
 from tenferro.types import ArrayLike, DTypeLike
 
 __all__ = [

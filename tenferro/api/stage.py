@@ -18,8 +18,8 @@ from tenferro.api.compile import output_value
 from tenferro.api.tensor import TracedTensor, value_in
 from tenferro.api.tracing import current_builder, tracing
 from tenferro.dims import is_exact
+from tenferro.door import as_operand, spec_of
 from tenferro.errors import ArityError, DTypeError, InvalidConfigError, ShapeError, TenferroError
-from tenferro.exec.dispatch import as_operand, spec_of
 from tenferro.graph import Alias, ArgumentBuilder, Graph, GraphBuilder, Mark, Opaque, line_of
 from tenferro.program import GraphProgram, Subprogram
 from tenferro.types import (

@@ -45,6 +45,7 @@ from tenferro.api.reductions import Axis
 from tenferro.api.searching import searchsorted, sort
 from tenferro.api.updates import At
 from tenferro.dims import is_static, product
+from tenferro.door import apply_one, as_operand, elements, is_traced, spec_of
 from tenferro.errors import (
     DTypeError,
     InvalidConfigError,
@@ -52,7 +53,6 @@ from tenferro.errors import (
     OutOfBoundsError,
     ShapeError,
 )
-from tenferro.exec.dispatch import apply, as_operand, elements, is_traced, spec_of
 from tenferro.ops.elementwise import Complex
 from tenferro.types import ArrayLike, DType, DTypeLike, Tensor
 
@@ -376,7 +376,7 @@ def corrcoef(
     c = divide(c, expand_dims(deviations, 0))
     if not spec_of(c).dtype.is_complex:
         return clip(c, -1.0, 1.0)
-    return apply(Complex(), *[clip(part(c), -1.0, 1.0) for part in (real, imag)])
+    return apply_one(Complex(), *[clip(part(c), -1.0, 1.0) for part in (real, imag)])
 
 
 # ---- without NaN -------------------------------------------------------------------------------------------------

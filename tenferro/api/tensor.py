@@ -9,8 +9,8 @@ from tenferro.api.operators import Operators
 from tenferro.api.promotion import broadcast_to, convert
 from tenferro.api.tracing import current_builder
 from tenferro.dims import GuardLog
+from tenferro.door import as_operand, is_traced
 from tenferro.errors import ConcretizationError, DataDependentShapeError, InvalidConfigError
-from tenferro.exec.dispatch import as_operand, is_traced
 from tenferro.graph import ArgumentBuilder, BodyBuilder, GraphBuilder, StopGradient
 from tenferro.ops import StdTensorOp
 from tenferro.tracebacks import public_methods
@@ -36,13 +36,14 @@ class TracedTensor(Operators):
         self.value = value
 
     @staticmethod
-    def __tenferro_apply__(op: StdTensorOp, operands: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Append `op` to the graph of the traced operands, arrays becoming constants."""
-        builder = current_builder() or next(
-            x.builder for x in operands if isinstance(x, TracedTensor)
-        )
-        values = [value_in(builder, operand) for operand in operands]
-        return tuple(TracedTensor(builder, value) for value in builder.emit_all(op, *values))
+    def __tenferro_apply__(
+        op: StdTensorOp, operands: tuple[Any, ...], like: TracedTensor
+    ) -> tuple[Any, ...]:
+        """Append `op` to the graph of the trace under way, arrays becoming constants."""
+        builder = (current_builder() or like.builder) if operands else like.builder
+        values = tuple([value_in(builder, operand) for operand in operands])
+        outputs = builder.graph.add(op, values, builder.source)
+        return tuple([TracedTensor(builder, value) for value in outputs])
 
     def __tenferro_stop__(self) -> TracedTensor:
         """This tensor, as a constant to differentiation."""
@@ -57,10 +58,6 @@ class TracedTensor(Operators):
         """A Python number in this tensor's dtype and shape."""
         spec = self.spec
         return cast("TracedTensor", broadcast_to(self.lift(convert(value, spec.dtype)), spec.shape))
-
-    def emit(self, op: StdTensorOp) -> TracedTensor:
-        """An op without operands, in this tensor's graph."""
-        return TracedTensor(self.builder, self.builder.emit(op))
 
     @property
     def caches(self) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tenferro.door import as_operand
 from tenferro.errors import (
     ArityError,
     DTypeError,
@@ -17,7 +18,6 @@ from tenferro.errors import (
     ShapeError,
     UnsupportedError,
 )
-from tenferro.exec.dispatch import as_operand
 from tenferro.files import content_of, replacing
 from tenferro.types import DType, PyTree, Tensor, TensorSpec, TreeDef, flatten, has_dtype, unflatten
 from tenferro.types.tree import key_paths, keystr
@@ -60,6 +60,7 @@ def save(
         OSError: a folder that is not there, a full disk, or no right to write.
 
     >>> import os, tempfile
+    >>> import numpy as np
     >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
     >>> save({"layers": [{"weight": np.ones(2)}], "scale": np.zeros(())}, path)
     >>> load(path)
@@ -131,7 +132,7 @@ def _library() -> Any:
         return importlib.import_module("safetensors")
     except ImportError as error:
         raise ImportError(
-            "files of parameters need the package safetensors: pip install 'tenferro[safetensors]'"
+            "files of parameters need the package safetensors: pip install safetensors"
         ) from error
 
 

@@ -26,8 +26,8 @@ from tenferro.api.indexing import (
 from tenferro.api.manipulation import concat, expand_dims, reshape
 from tenferro.api.promotion import broadcast_arrays, broadcast_to, convert, result_type
 from tenferro.dims import DimExpr
+from tenferro.door import apply_one, as_operand, beside, spec_of
 from tenferro.errors import DTypeError, NonStaticShapeError
-from tenferro.exec.dispatch import apply, as_operand, beside, spec_of
 from tenferro.ops.indexing import Scatter
 from tenferro.tracebacks import public_methods
 from tenferro.types import ArrayLike, DType, Index, Tensor
@@ -129,7 +129,7 @@ def _updated(x: Any, index: Index, values: ArrayLike, combiner: str) -> Any:
         combiner=combiner,
     )
     values = broadcast_to(beside(x, _in_dtype_of(x, values)), places.shape)
-    return reshape(apply(op, x, _vectors(x, places), values), given.shape)
+    return reshape(apply_one(op, x, _vectors(x, places), values), given.shape)
 
 
 def _in_dtype_of(x: ArrayLike, values: ArrayLike) -> Any:

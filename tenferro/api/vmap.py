@@ -14,8 +14,8 @@ from tenferro.api.stage import noted_run, noting_runtime
 from tenferro.api.tensor import TracedTensor, value_in
 from tenferro.api.tracing import current_builder, tracing
 from tenferro.dims import SymDim
+from tenferro.door import as_operand, spec_of
 from tenferro.errors import ArityError, InvalidConfigError, ShapeError, TenferroError
-from tenferro.exec.dispatch import as_operand, spec_of
 from tenferro.graph import ArgumentBuilder, Graph, GraphBuilder, line_of
 from tenferro.program import BoundedCache, CacheStats, GraphProgram
 from tenferro.tracebacks import public_methods

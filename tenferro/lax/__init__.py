@@ -16,6 +16,7 @@ from tenferro.api.control import (
     while_loop,
 )
 from tenferro.api.custom import stop_gradient
+from tenferro.counterparts import open_namespace
 from tenferro.lax import convolution, elementwise, precision, products, shaping, slicing, windows
 from tenferro.lax.convolution import *  # noqa: F403  # because the names are this module's
 from tenferro.lax.elementwise import *  # noqa: F403  # because the names are this module's
@@ -42,3 +43,5 @@ __all__ += products.__all__
 __all__ += shaping.__all__
 __all__ += slicing.__all__
 __all__ += windows.__all__
+
+open_namespace(globals(), __all__, "tnf.lax")

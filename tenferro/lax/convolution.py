@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from tenferro.api.manipulation import flip, swapaxes
 from tenferro.api.promotion import convert, promote_dtypes
 from tenferro.dims import is_static
+from tenferro.door import apply_one, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, NonStaticShapeError, ShapeError
-from tenferro.exec.dispatch import apply, spec_of
 from tenferro.lax.operands import same_dtype
 from tenferro.lax.precision import precision_name
 from tenferro.ops.contraction import Convolution
@@ -225,7 +225,7 @@ def conv_general_dilated(
     if result.is_inexact is not dtype.is_inexact and dtype.is_inexact:
         raise DTypeError(f"lax.{name}: sums of {dtype} cannot be {result}")
     wide = promote_dtypes(dtype, result)
-    return convert(apply(op, convert(x, wide), convert(w, wide)), result)
+    return convert(apply_one(op, convert(x, wide), convert(w, wide)), result)
 
 
 def conv(

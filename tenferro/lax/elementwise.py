@@ -12,8 +12,8 @@ from typing import Any
 from tenferro.api import elementwise as surface
 from tenferro.api.creation import ones_like
 from tenferro.api.promotion import broadcast_to, convert
+from tenferro.door import apply_one, as_operand, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
-from tenferro.exec.dispatch import apply, as_operand, spec_of
 from tenferro.lax.operands import same_dtype, same_types
 from tenferro.ops import StdTensorOp, analytic
 from tenferro.ops import elementwise as ops
@@ -106,15 +106,15 @@ def _named(function: Any, name: str, formula: str, dtypes: str, result: str = ""
 
 
 def _unary(name: str, op: StdTensorOp, formula: str, dtypes: str = "float and complex") -> Any:
-    def function(x: ArrayLike) -> Any:
-        return apply(op, as_operand(x))
+    def function(x: Any) -> Any:
+        return apply_one(op, as_operand(x))
 
     return _named(function, name, formula, dtypes)
 
 
 def _binary(name: str, op: StdTensorOp, formula: str, dtypes: str = "numeric") -> Any:
-    def function(x: ArrayLike, y: ArrayLike) -> Any:
-        return apply(op, *same_types(name, x, y))
+    def function(x: Any, y: Any) -> Any:
+        return apply_one(op, *same_types(name, x, y))
 
     return _named(function, name, formula, dtypes)
 
@@ -122,8 +122,8 @@ def _binary(name: str, op: StdTensorOp, formula: str, dtypes: str = "numeric") -
 def _comparison(name: str, direction: str, formula: str) -> Any:
     op = ops.Compare(direction)
 
-    def function(x: ArrayLike, y: ArrayLike) -> Any:
-        return apply(op, *same_types(name, x, y))
+    def function(x: Any, y: Any) -> Any:
+        return apply_one(op, *same_types(name, x, y))
 
     return _named(function, name, formula, "any, complex ones only for eq and ne", "bool")
 
@@ -208,7 +208,7 @@ def is_finite(x: ArrayLike) -> Any:
     Raises:
         DTypeError: another dtype.
     """
-    return apply(ops.IsFinite(), as_operand(x))
+    return apply_one(ops.IsFinite(), as_operand(x))
 
 
 def conj(x: ArrayLike) -> Any:
@@ -221,7 +221,7 @@ def conj(x: ArrayLike) -> Any:
     array(1.-2.j)
     """
     x = _inexact("conj", x)
-    return apply(ops.Conj(), convert(x, spec_of(x).dtype.complex))
+    return apply_one(ops.Conj(), convert(x, spec_of(x).dtype.complex))
 
 
 def real(x: ArrayLike) -> Any:
@@ -230,7 +230,7 @@ def real(x: ArrayLike) -> Any:
     Raises:
         DTypeError: x is not complex.
     """
-    return apply(ops.Real(), _complex("real", x))
+    return apply_one(ops.Real(), _complex("real", x))
 
 
 def imag(x: ArrayLike) -> Any:
@@ -239,7 +239,7 @@ def imag(x: ArrayLike) -> Any:
     Raises:
         DTypeError: x is not complex.
     """
-    return apply(ops.Imag(), _complex("imag", x))
+    return apply_one(ops.Imag(), _complex("imag", x))
 
 
 def complex(x: ArrayLike, y: ArrayLike) -> Any:
@@ -251,7 +251,7 @@ def complex(x: ArrayLike, y: ArrayLike) -> Any:
     >>> complex(1.0, 2.0)
     array(1.+2.j)
     """
-    return apply(ops.Complex(), *same_types("complex", x, y))
+    return apply_one(ops.Complex(), *same_types("complex", x, y))
 
 
 def _inexact(name: str, x: ArrayLike) -> Any:
@@ -275,7 +275,7 @@ def square(x: ArrayLike) -> Any:
         DTypeError: x is bool.
     """
     x = as_operand(x)
-    return apply(ops.Multiply(), x, x)
+    return apply_one(ops.Multiply(), x, x)
 
 
 def reciprocal(x: ArrayLike) -> Any:
@@ -308,7 +308,7 @@ def pow(x: ArrayLike, y: ArrayLike) -> Any:
     if type(y) is int:
         return integer_pow(_inexact("pow", x), y)
     base, exponent = same_types("pow", x, y)
-    return apply(ops.Power(), _inexact("pow", base), exponent)
+    return apply_one(ops.Power(), _inexact("pow", base), exponent)
 
 
 def integer_pow(x: Any, y: int) -> Any:
@@ -348,7 +348,7 @@ def polygamma(m: Any, x: ArrayLike) -> Any:
         InvalidConfigError: m is no Python integer of at least 0.
         DTypeError: x is no float.
     """
-    return apply(analytic.Polygamma(m), as_operand(x))
+    return apply_one(analytic.Polygamma(m), as_operand(x))
 
 
 def nextafter(x1: ArrayLike, x2: ArrayLike) -> Any:
@@ -388,7 +388,7 @@ def round(x: ArrayLike, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) ->
             f"lax.round: rounding_method is a RoundingMethod, got {rounding_method!r}"
         )
     is_away = rounding_method is RoundingMethod.AWAY_FROM_ZERO
-    return apply(ops.RoundNearestAfz() if is_away else ops.RoundNearestEven(), as_operand(x))
+    return apply_one(ops.RoundNearestAfz() if is_away else ops.RoundNearestEven(), as_operand(x))
 
 
 def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike | None) -> Any:
@@ -414,7 +414,7 @@ def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike | None) -> Any
     >>> bitcast_convert_type(np.float32(1), "uint16")
     array([    0, 16256], dtype=uint16)
     """
-    return apply(ops.BitcastConvert(DType.of(new_dtype)), as_operand(operand))
+    return apply_one(ops.BitcastConvert(DType.of(new_dtype)), as_operand(operand))
 
 
 def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Any:
@@ -427,7 +427,7 @@ def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int)
     >>> reduce_precision(1.2345, 8, 7)
     array(1.234375)
     """
-    return apply(ops.ReducePrecision(exponent_bits, mantissa_bits), as_operand(operand))
+    return apply_one(ops.ReducePrecision(exponent_bits, mantissa_bits), as_operand(operand))
 
 
 def clamp(min: ArrayLike, x: Any, max: ArrayLike) -> Any:
@@ -447,7 +447,7 @@ def clamp(min: ArrayLike, x: Any, max: ArrayLike) -> Any:
             raise ShapeError(
                 f"lax.clamp: a bound has rank 0 or the shape of x {spec_of(x)}, got {spec_of(bound)}"
             )
-    return apply(ops.Clamp(), x, broadcast_to(low, x.shape), broadcast_to(high, x.shape))
+    return apply_one(ops.Clamp(), x, broadcast_to(low, x.shape), broadcast_to(high, x.shape))
 
 
 def select(pred: ArrayLike, on_true: Any, on_false: Any) -> Any:
@@ -487,7 +487,7 @@ def select_n(which: Any, *cases: Any) -> Any:
             f"lax.select_n: cases must have one shape, and the choice that or rank 0, got {shown}"
         )
     if spec.dtype.is_bool and len(tensors) == 2:
-        return apply(ops.Select(), broadcast_to(which, shape), tensors[1], tensors[0])
+        return apply_one(ops.Select(), broadcast_to(which, shape), tensors[1], tensors[0])
     if spec.dtype is not DType.I32:
         raise DTypeError(
             f"lax.select_n: int32 chooses among any number of cases, bool between two, got {spec} and "
@@ -496,5 +496,5 @@ def select_n(which: Any, *cases: Any) -> Any:
     result = tensors[-1]
     for i, case in reversed(list(enumerate(tensors[:-1], 1))):
         is_before = broadcast_to(lt(which, i), shape)
-        result = apply(ops.Select(), is_before, case, result)
+        result = apply_one(ops.Select(), is_before, case, result)
     return result

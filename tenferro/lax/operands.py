@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tenferro.api.promotion import broadcast_to, convert, result_type
+from tenferro.door import PYTHON_SCALARS, as_operand, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
-from tenferro.exec.dispatch import PYTHON_SCALARS, as_operand, spec_of
 from tenferro.types import ArrayLike, DType
 
 __all__ = ["axis_list", "same_dtype", "same_types"]

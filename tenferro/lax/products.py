@@ -9,8 +9,8 @@ from typing import Any
 
 from tenferro.api import searching
 from tenferro.api.axes import normalize_axis
+from tenferro.door import apply, apply_one, as_operand, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
-from tenferro.exec.dispatch import apply, apply_all, as_operand, spec_of
 from tenferro.lax.operands import same_dtype
 from tenferro.lax.precision import precision_name
 from tenferro.ops.contraction import DotGeneral
@@ -56,7 +56,7 @@ def dot_general(
     op = DotGeneral(
         *lists, precision=precision_name("dot_general", precision), accumulate_dtype=dtype
     )
-    return apply(op, x, y)
+    return apply_one(op, x, y)
 
 
 def dot(
@@ -137,7 +137,7 @@ def sort(operand: ArrayLike, dimension: int = -1, is_stable: bool = True, num_ke
     op = Sort(axis, bool(is_stable) or num_keys > 1, len(tensors))
     # By the last key first: what is sorted stably afterwards keeps that order where its key is equal.
     for i in reversed(range(num_keys)):
-        key, *others = apply_all(op, tensors[i], *tensors[:i], *tensors[i + 1 :])
+        key, *others = apply(op, tensors[i], *tensors[:i], *tensors[i + 1 :])
         tensors = [*others[:i], key, *others[i:]]
     return tuple(tensors) if is_tuple else tensors[0]
 

@@ -13,8 +13,8 @@ from tenferro.api import creation, manipulation
 from tenferro.api.axes import normalize_axis
 from tenferro.api.promotion import broadcast_shapes, convert
 from tenferro.dims import is_static
+from tenferro.door import apply_one, as_operand, is_traced, spec_of
 from tenferro.errors import InvalidConfigError, ShapeError
-from tenferro.exec.dispatch import apply, as_operand, is_traced, spec_of
 from tenferro.lax.operands import axis_list, same_dtype
 from tenferro.ops import structural as ops
 from tenferro.types import ArrayLike, DType, DTypeLike
@@ -113,7 +113,9 @@ def broadcast_in_dim(operand: ArrayLike, shape: Any, broadcast_dimensions: Seque
     array([[1, 1],
            [2, 2]])
     """
-    return apply(ops.BroadcastInDim(tuple(shape), tuple(broadcast_dimensions)), as_operand(operand))
+    return apply_one(
+        ops.BroadcastInDim(tuple(shape), tuple(broadcast_dimensions)), as_operand(operand)
+    )
 
 
 def reshape(operand: ArrayLike, new_sizes: Any, dimensions: Sequence[int] | None = None) -> Any:
@@ -261,4 +263,4 @@ def pad(
             f"lax.pad: padding_config has three numbers for each axis of {spec_of(x)}, got {padding_config!r}"
         )
     low, high, interior = zip(*config, strict=True) if config else ((), (), ())
-    return apply(ops.Pad(low, high, interior), x, value)
+    return apply_one(ops.Pad(low, high, interior), x, value)

@@ -30,8 +30,8 @@ from tenferro.api.manipulation import expand_dims, reshape, squeeze, stack
 from tenferro.api.promotion import broadcast_to, convert
 from tenferro.api.reductions import all as all_of
 from tenferro.dims import is_static
+from tenferro.door import apply_one, as_operand, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, OutOfBoundsError, ShapeError
-from tenferro.exec.dispatch import apply, as_operand, spec_of
 from tenferro.lax.elementwise import clamp
 from tenferro.lax.operands import same_dtype
 from tenferro.ops import indexing as ops
@@ -81,7 +81,7 @@ def slice(
     """
     x = as_operand(operand)
     steps = (1,) * len(x.shape) if strides is None else tuple(strides)
-    return apply(Slice(tuple(start_indices), tuple(limit_indices), steps), x)
+    return apply_one(Slice(tuple(start_indices), tuple(limit_indices), steps), x)
 
 
 def slice_in_dim(
@@ -203,7 +203,7 @@ def dynamic_slice(
     """
     x = as_operand(operand)
     starts = _starts("dynamic_slice", x, start_indices, allow_negative_indices)
-    return apply(ops.DynamicSlice(tuple(slice_sizes)), x, *starts)
+    return apply_one(ops.DynamicSlice(tuple(slice_sizes)), x, *starts)
 
 
 def dynamic_slice_in_dim(
@@ -283,7 +283,7 @@ def dynamic_update_slice(
     """
     x, window = same_dtype("dynamic_update_slice", operand, update)
     starts = _starts("dynamic_update_slice", x, start_indices, allow_negative_indices)
-    return apply(ops.DynamicUpdateSlice(len(x.shape)), x, window, *starts)
+    return apply_one(ops.DynamicUpdateSlice(len(x.shape)), x, window, *starts)
 
 
 def dynamic_update_slice_in_dim(
@@ -457,7 +457,7 @@ def gather(
         slice_sizes=sizes,
         indices_are_sorted=indices_are_sorted,
     )
-    windows = apply(op, x, indices)
+    windows = apply_one(op, x, indices)
     wanted = (
         GatherScatterMode.PROMISE_IN_BOUNDS if mode is None else GatherScatterMode.from_any(mode)
     )
@@ -475,7 +475,7 @@ def gather(
         fits = full_like(fits, False)
     rank = len(windows.shape)
     batch = tuple([axis for axis in range(rank) if axis not in op.offset_dims])
-    wide = apply(BroadcastInDim(tuple(windows.shape), batch), all_of(fits, axis=-1))
+    wide = apply_one(BroadcastInDim(tuple(windows.shape), batch), all_of(fits, axis=-1))
     return where(wide, windows, broadcast_to(value, windows.shape))
 
 
@@ -522,7 +522,7 @@ def _scattered(
         mapped = op.scatter_dims_to_operand_dims
         bounds = _bounds(indices, _last_starts(x, mapped, [sizes[axis] for axis in mapped]))
         indices = clamp(0, indices, broadcast_to(bounds, indices.shape))
-    return apply(op, x, indices, windows)
+    return apply_one(op, x, indices, windows)
 
 
 def _scatter(name: str, combiner: str, formula: str) -> Any:

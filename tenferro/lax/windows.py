@@ -21,6 +21,7 @@ from tenferro.api.logarithms import logaddexp
 from tenferro.api.manipulation import concat, expand_dims, moveaxis, reshape
 from tenferro.api.promotion import broadcast_to, convert
 from tenferro.dims import is_static
+from tenferro.door import apply_one, as_operand, is_traced, spec_of
 from tenferro.errors import (
     DTypeError,
     InvalidConfigError,
@@ -29,7 +30,6 @@ from tenferro.errors import (
     TenferroError,
     UnsupportedError,
 )
-from tenferro.exec.dispatch import apply, as_operand, is_traced, spec_of
 from tenferro.lax.convolution import dilated, padtype_to_pads
 from tenferro.lax.operands import axis_list, same_dtype
 from tenferro.ops import elementwise as el
@@ -126,7 +126,7 @@ def _begun(op: StdTensorOp, start: Tensor, result: Any) -> Any:
     identity = _identity(op, spec_of(result).dtype)
     if not is_traced(start) and start == identity:
         return result
-    return apply(op, broadcast_to(start, result.shape), result)
+    return apply_one(op, broadcast_to(start, result.shape), result)
 
 
 def _one_pair(name: str, operand: ArrayLike, init_value: ArrayLike) -> tuple[Any, Any]:
@@ -169,7 +169,7 @@ def reduce(
     axes = normalize_axes("lax.reduce", axis_list("reduce", "dimensions", dimensions), len(x.shape))
     op = _combiner("reduce", computation, spec_of(x).dtype)
     reduction, _ = _REDUCTIONS[type(op)]
-    return _begun(op, start, apply(reduction(axes), x))
+    return _begun(op, start, apply_one(reduction(axes), x))
 
 
 def reduce_window(
@@ -244,12 +244,12 @@ def windows_combined(
     x, start = convert(x, work), convert(start, work)
     if any(low or high for low, high in pads) or any(gap > 1 for gap in gaps):
         low, high = zip(*pads, strict=True)
-        x = apply(Pad(low, high, tuple([gap - 1 for gap in gaps])), x, start)
+        x = apply_one(Pad(low, high, tuple([gap - 1 for gap in gaps])), x, start)
     wide = [axis for axis in range(rank) if sizes[axis] != 1 or strides[axis] != 1]
     for axis in wide:
         x = _laid_out(x, axis, sizes[axis], strides[axis], holes[axis])
     reduction, _ = _REDUCTIONS[type(op)]
-    y = apply(reduction(tuple(range(rank, rank + len(wide)))), x) if wide else x
+    y = apply_one(reduction(tuple(range(rank, rank + len(wide)))), x) if wide else x
     return convert(_begun(op, start, y), dtype)
 
 
@@ -302,7 +302,7 @@ def _strided(x: Any, axis: int, start: ArrayLike, limit: ArrayLike, stride: int)
     if start == 0 and limit == limits[axis] and stride == 1:
         return x
     starts[axis], limits[axis], strides[axis] = start, limit, stride
-    return apply(Slice(tuple(starts), tuple(limits), tuple(strides)), x)
+    return apply_one(Slice(tuple(starts), tuple(limits), tuple(strides)), x)
 
 
 # ---- whole axes -------------------------------------------------------------------------------------
@@ -312,7 +312,7 @@ def _reduction(name: str, card: Any, formula: str, dtypes: str) -> Any:
     def function(operand: ArrayLike, axes: Sequence[int]) -> Any:
         x = as_operand(operand)
         named = axis_list(name, "axes", axes)
-        return apply(card(normalize_axes(f"lax.{name}", named, len(x.shape))), x)
+        return apply_one(card(normalize_axes(f"lax.{name}", named, len(x.shape))), x)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = (
@@ -364,7 +364,7 @@ def _place(
     x, dtype = as_operand(operand), DType.of(index_dtype)
     if not dtype.is_integer:
         raise DTypeError(f"lax.{name}: index_dtype is an integer dtype, got {dtype}")
-    return convert(apply(card(normalize_axis(f"lax.{name}", axis, len(x.shape))), x), dtype)
+    return convert(apply_one(card(normalize_axis(f"lax.{name}", axis, len(x.shape))), x), dtype)
 
 
 # ---- running ----------------------------------------------------------------------------------------
@@ -373,7 +373,7 @@ def _place(
 def _running(name: str, card: Any, formula: str, dtypes: str) -> Any:
     def function(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Any:
         x = as_operand(operand)
-        return apply(card(normalize_axis(f"lax.{name}", axis, len(x.shape)), bool(reverse)), x)
+        return apply_one(card(normalize_axis(f"lax.{name}", axis, len(x.shape)), bool(reverse)), x)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = (

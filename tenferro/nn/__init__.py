@@ -6,6 +6,7 @@ the functions of `tenferro` do.
 Source: the module of that name in JAX; Flax for pooling.
 """
 
+from tenferro.counterparts import open_namespace
 from tenferro.nn import (
     activations,
     attention,
@@ -26,3 +27,5 @@ __all__ += attention.__all__
 __all__ += convolution.__all__
 __all__ += normalization.__all__
 __all__ += probabilities.__all__
+
+open_namespace(globals(), __all__, "tnf.nn")

@@ -16,8 +16,8 @@ from tenferro.api.logarithms import softmax
 from tenferro.api.manipulation import expand_dims, reshape
 from tenferro.api.promotion import broadcast_to, convert, promote_dtypes, result_type
 from tenferro.dims import is_static
+from tenferro.door import as_operand, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, NonStaticShapeError, ShapeError
-from tenferro.exec.dispatch import as_operand, spec_of
 from tenferro.types import ArrayLike, DType, Tensor
 
 __all__ = ["dot_product_attention"]
@@ -58,6 +58,7 @@ def dot_product_attention(
     Raises:
         ShapeError, DTypeError, InvalidConfigError: operands that do not fit each other.
 
+    >>> import numpy as np
     >>> q = np.zeros((1, 2, 1, 4))
     >>> dot_product_attention(q, q, np.arange(8.0).reshape(1, 2, 1, 4), is_causal=True)[0, :, 0]
     array([[0., 1., 2., 3.],

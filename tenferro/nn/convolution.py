@@ -15,8 +15,8 @@ from tenferro.api.elementwise import divide
 from tenferro.api.manipulation import flip, reshape, swapaxes
 from tenferro.api.promotion import convert
 from tenferro.dims import is_static
+from tenferro.door import as_operand, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
-from tenferro.exec.dispatch import as_operand, spec_of
 from tenferro.lax.convolution import ConvDimensionNumbers, conv_general_dilated, dilated, turned
 from tenferro.lax.operands import same_dtype
 from tenferro.lax.windows import largest, least, windows_combined

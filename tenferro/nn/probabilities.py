@@ -28,8 +28,8 @@ from tenferro.api.elementwise import where as where_
 from tenferro.api.manipulation import expand_dims, squeeze
 from tenferro.api.promotion import as_inexact, broadcast_arrays, convert, promote
 from tenferro.api.reductions import Axis, max, sum
+from tenferro.door import apply_one, as_operand, spec_of, stop_gradient
 from tenferro.errors import DTypeError, InvalidConfigError
-from tenferro.exec.dispatch import apply_beside, as_operand, spec_of, stop_gradient
 from tenferro.ops.source import Iota
 from tenferro.types import ArrayLike, DType, DTypeLike
 
@@ -165,6 +165,6 @@ def one_hot(
     shape: list[Any] = [1] * (len(x.shape) + 1)
     shape[place] = num_classes
     kind = DType.U64 if spec.dtype is DType.U64 else DType.I64
-    counts = apply_beside(x, Iota(tuple(shape), place, kind))
+    counts = apply_one(Iota(tuple(shape), place, kind), like=x)
     is_there = equal(expand_dims(convert(x, kind), axis=place), counts)
     return convert(is_there, DType.F64 if dtype is None else DType.of(dtype))

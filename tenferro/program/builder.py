@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tenferro.dims import GuardLog
 from tenferro.graph import Graph, Instruction, SourceLine
 from tenferro.ops import StdTensorOp
 from tenferro.ops.source import Constant
@@ -24,7 +25,7 @@ class ProgramBuilder:
     >>> from tenferro.ops.elementwise import Add
     >>> builder = ProgramBuilder()
     >>> x = builder.input(TensorSpec((2,), "float64"))
-    >>> (y,) = builder.add(Add(), x, x)
+    >>> (y,) = builder.apply(Add(), x, x)
     >>> builder.finish([y]).run(np.array([1.0, 2.0]))
     (array([2., 4.]),)
     """
@@ -33,6 +34,11 @@ class ProgramBuilder:
         self._graph = Graph()
         self._constants: dict[int, Any] = {}
         self._makers: dict[int, Instruction] = {}
+
+    @property
+    def guards(self) -> GuardLog:
+        """What must hold of symbolic extents when the program runs."""
+        return self._graph.guards
 
     def input(self, spec: TensorSpec) -> int:
         """A value that whoever runs the program gives."""
@@ -54,7 +60,7 @@ class ProgramBuilder:
         maker = self._makers.get(value)
         return None if maker is None else (maker.op, maker.inputs)
 
-    def add(
+    def apply(
         self, op: StdTensorOp, *values: int, source: SourceLine | None = None
     ) -> tuple[int, ...]:
         """The outputs of an op.

@@ -219,12 +219,13 @@ def difference(
 
 
 def _described(treedef: TreeDef) -> str:
-    if treedef.is_leaf():
+    kind = treedef.type
+    if kind is None:
         return "a leaf"
-    if treedef.type is type(None):
+    if kind is type(None):
         return "None"
-    name: str = treedef.type.__name__
-    if issubclass(treedef.type, dict):
+    name: str = kind.__name__
+    if issubclass(kind, dict):
         keys = ", ".join(map(repr, treedef.entries()))
         return f"a {name} with the keys {keys}" if keys else f"an empty {name}"
     return f"a {name} of {treedef.num_children}"
@@ -404,14 +405,14 @@ class _JaxNode:
 
 def _registered_any(leaves: list[Any]) -> bool:
     """Whether classes among the leaves turned out to be trees, and are now registered."""
-    classes = {*map(type, leaves)} - _LEAVES
-    return any([_is_registered_now(cls) for cls in classes]) if classes else False
+    classes = {type(leaf): leaf for leaf in leaves if type(leaf) not in _LEAVES}
+    return any([_is_registered_now(*item) for item in classes.items()]) if classes else False
 
 
-def _is_registered_now(cls: type) -> bool:
+def _is_registered_now(cls: type, leaf: Any) -> bool:
     jax: Any = sys.modules.get("jax.tree_util")
     registry = getattr(jax, "default_registry", None)  # absent while jax is being imported
-    if registry is not None and registry.is_node(cls):
+    if registry is not None and registry.flatten_one_level(leaf) is not None:
         node = _JaxNode()
     elif "__dataclass_fields__" in vars(cls) and not _is_array_type(cls):
         node = _inferred(cls, ())

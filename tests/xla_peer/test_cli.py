@@ -271,7 +271,6 @@ def strict(text: str) -> Any:
         (("fuzz", "--programs", "2"), 0),
         (("bench", "odd_model.py:real", "3xf32", "--seconds", "0.01"), 0),
         (("doctor", "rocm"), 1),
-        (("coverage", "--op", "Sin"), 0),
         (("run", "odd_model.py:absent"), 2),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",

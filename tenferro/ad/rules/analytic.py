@@ -16,12 +16,12 @@ import ml_dtypes
 from tenferro.ad.algebra import (
     Value,
     abs_,
+    apply_one,
     clamp,
     compare,
     complex_,
     cos,
     cosh,
-    emit,
     exp,
     full,
     imag,
@@ -177,7 +177,7 @@ ROWS: AdRows = batched_by(
         ops.Cos: partials(lambda x, y: -sin(x)),
         ops.Tan: partials(lambda x, y: 1 + y * y),
         ops.Tanh: partials(lambda x, y: sech_squared(x)),
-        ops.Logistic: partials(lambda x, y: y * emit(ops.Logistic(), -x)),
+        ops.Logistic: partials(lambda x, y: y * apply_one(ops.Logistic(), -x)),
         ops.Atan2: partials(atan2_by_y, atan2_by_x),
         ops.Asin: partials(lambda x, y: reciprocal_root(x)),
         ops.Acos: partials(lambda x, y: -reciprocal_root(x)),
@@ -190,10 +190,10 @@ ROWS: AdRows = batched_by(
         ops.Erf: partials(lambda x, y: 2 / math.sqrt(math.pi) * bell(x)),
         ops.Erfc: partials(lambda x, y: -2 / math.sqrt(math.pi) * bell(x)),
         ops.ErfInv: partials(lambda x, y: math.sqrt(math.pi) / 2 * exp(y * y)),
-        ops.Lgamma: partials(lambda x, y: emit(ops.Digamma(), x)),
-        ops.Digamma: partials(lambda x, y: emit(ops.Polygamma(1), x)),
+        ops.Lgamma: partials(lambda x, y: apply_one(ops.Digamma(), x)),
+        ops.Digamma: partials(lambda x, y: apply_one(ops.Polygamma(1), x)),
         ops.Polygamma: jvp_only(
-            lambda op, xs, ys, dots: (emit(ops.Polygamma(op.order + 1), *xs) * dots[0],)
+            lambda op, xs, ys, dots: (apply_one(ops.Polygamma(op.order + 1), *xs) * dots[0],)
         ),
     },
 )

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tenferro.errors import TenferroError
-from tenferro.exec.dispatch import is_foreign
 from tenferro.exec.quiet import quietly
-from tenferro.exec.run import failure
+from tenferro.exec.run import failure, is_foreign
 from tenferro.graph import Graph, Instruction, Mark, Opaque, SourceLine
 from tenferro.interruption import is_interruption
 from tenferro.ops import StdTensorOp

@@ -19,6 +19,7 @@ from tenferro.api.planned import NotFixedError, fixed
 from tenferro.api.promotion import convert
 from tenferro.api.tensor import TracedTensor
 from tenferro.api.tracing import tracing
+from tenferro.door import as_operand, spec_of
 from tenferro.errors import (
     DTypeError,
     InvalidConfigError,
@@ -26,7 +27,6 @@ from tenferro.errors import (
     TenferroError,
 )
 from tenferro.exec import GraphExecutor
-from tenferro.exec.dispatch import as_operand, spec_of
 from tenferro.exec.extensions import ExtensionRuntime
 from tenferro.exec.kernels import bound
 from tenferro.graph import Graph, GraphBuilder

@@ -81,17 +81,17 @@ class EagerTensor(Operators):
         self.grad = None
 
     @staticmethod
-    def __tenferro_apply__(op: StdTensorOp, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    def __tenferro_apply__(
+        op: StdTensorOp, operands: tuple[Any, ...], like: EagerTensor
+    ) -> tuple[Any, ...]:
         """Run `op` at once; beside tensors of a trace, it is written into the trace."""
-        runtime: Any = None
+        runtime = like.runtime
         for x in operands:
             if type(x) is EagerTensor:
                 if x.runtime is not runtime:
-                    if runtime is not None:
-                        raise InvalidConfigError(f"{op.name}: operands belong to two EagerRuntimes")
-                    runtime = x.runtime
+                    raise InvalidConfigError(f"{op.name}: operands belong to two EagerRuntimes")
             elif (handler := getattr(type(x), "__tenferro_apply__", None)) is not None:
-                return handler(op, operands)
+                return handler(op, operands, x)
         return runtime.apply(op, operands)
 
     @staticmethod
@@ -231,10 +231,6 @@ class EagerTensor(Operators):
     def __tenferro_number__(self, value: ArrayLike) -> EagerTensor:
         """A Python number in this tensor's dtype and shape."""
         return self.runtime.number(value, self.spec)
-
-    def emit(self, op: StdTensorOp) -> EagerTensor:
-        """An op without operands."""
-        return self.runtime.apply(op, ())[0]
 
     guards = None
     """Extents of eager tensors are numbers."""

@@ -14,8 +14,8 @@ from tenferro.api.elementwise import conj, expm1, log, multiply, real, sqrt
 from tenferro.api.manipulation import astype
 from tenferro.api.reductions import sum as sum_of
 from tenferro.api.searching import where
+from tenferro.door import spec_of
 from tenferro.errors import InvalidConfigError
-from tenferro.exec.dispatch import spec_of
 from tenferro.types import ArrayLike, DType, PyTree, Tensor
 
 __all__ = [
@@ -82,6 +82,7 @@ def apply_updates(params: PyTree, updates: PyTree) -> Any:
     Raises:
         ArityError: trees of different structures.
 
+    >>> import numpy as np
     >>> apply_updates({"w": np.float32(1.0)}, {"w": np.float64(0.5)})["w"].dtype
     dtype('float32')
 
@@ -112,6 +113,7 @@ def abs_sq(x: ArrayLike) -> Any:
 def global_norm(updates: PyTree) -> Any:
     """The norm of all elements of a tree together; 0 for a tree without leaves.
 
+    >>> import numpy as np
     >>> global_norm({"a": np.array([3.0]), "b": np.array([[4.0]])})
     array(5.)
 

@@ -1,0 +1,167 @@
+"""Modules that leave extents open, as jax exports them, are programs with symbols."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lowering
+import tenferro as tnf
+import xla_peer
+from tenferro import errors
+
+jax = pytest.importorskip("jax")
+jnp = pytest.importorskip("jax.numpy")
+
+S = tnf.TensorSpec
+W = np.linspace(-1, 1, 12).reshape(3, 4).astype("f4")
+
+
+def exported(fn: Any, *specs: tnf.TensorSpec) -> str:
+    scope = jax.export.SymbolicScope()
+    shapes = [
+        jax.ShapeDtypeStruct(
+            jax.export.symbolic_shape("".join(f"{n}, " for n in spec.shape), scope=scope)
+            if spec.shape
+            else (),
+            spec.dtype.dtype,
+        )
+        for spec in specs
+    ]
+    return jax.export.export(jax.jit(fn))(*shapes).mlir_module()
+
+
+def some(spec: tnf.TensorSpec, **sizes: int) -> Any:
+    known = {tnf.SymDim(name): size for name, size in sizes.items()}
+    shape = [n if isinstance(n, int) else known.get(n) or 2 * sizes["b"] for n in spec.shape]
+    rng = np.random.default_rng(sum(sizes.values()))
+    return rng.standard_normal(shape).astype(spec.dtype.dtype)
+
+
+B3 = S(("b", 3), "f4")
+CASES: dict[str, tuple[Any, tuple[tnf.TensorSpec, ...]]] = {
+    "matmul and mean": (lambda w, x: jnp.tanh(x @ w + 1).mean(0), (S((3, 4), "f4"), B3)),
+    "two arguments": (lambda x, y: jnp.mean((x - y) ** 2), (B3, B3)),
+    "gradient": (
+        lambda w, x: jax.grad(lambda w: jnp.mean((x @ w) ** 2))(w),
+        (S((3, 4), "f4"), B3),
+    ),
+    "softmax": (lambda x: jax.nn.softmax(x), (B3,)),
+    "counts": (lambda x: x * jnp.arange(x.shape[0], dtype="float32")[:, None], (B3,)),
+    "reshape": (lambda x: jnp.reshape(jnp.concatenate([x, x]), (-1, 2, 3)).sum(1), (B3,)),
+    "pad": (lambda x: jnp.pad(x, ((1, x.shape[0]), (0, 0))), (B3,)),
+    "slices": (lambda x: (x[1:-1], x[::2], x[::-1], x[: x.shape[0] // 2]), (B3,)),
+    "running sum": (lambda x: jnp.cumsum(x, 0), (B3,)),
+    "sort": (lambda x: jnp.sort(x, 0), (B3,)),
+    "outer": (lambda x, y: x[:, None] * y[None, :], (S(("b",), "f4"), S(("c",), "f4"))),
+    "loop": (
+        lambda x: jax.lax.scan(lambda c, t: (c + t, c * 2), jnp.zeros(3, "float32"), x),
+        (B3,),
+    ),
+    "captured extent": (
+        lambda x: jax.lax.fori_loop(
+            0, 3, lambda i, y: y + jnp.zeros(x.shape, x.dtype) + x.mean(), x
+        ),
+        (B3,),
+    ),
+    "pooling": (
+        lambda x: jax.lax.reduce_window(
+            x, -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID"
+        ),
+        (S(("b", 4, 4, 2), "f4"),),
+    ),
+    "multiples": (lambda x: x.reshape(-1, 2, 3).sum(1), (S((2 * tnf.SymDim("b"), 3), "f4"),)),
+    "batched product": (lambda x, y: jax.vmap(jnp.dot)(x, y), (B3, B3)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_size_is_computed_as_jax_computes_it(name: str) -> None:
+    fn, specs = CASES[name]
+    program = lowering.import_stablehlo(exported(fn, *specs), specs)
+    assert program.input_specs == specs
+    for b in (1, 4, 5):
+        arrays = [some(spec, b=b, c=b + 1) for spec in specs]
+        wanted = tnf.tree.leaves(jax.tree_util.tree_map(np.asarray, fn(*arrays)))
+        for mine, other in zip(tnf.tree.leaves(program.run(*arrays)), wanted, strict=True):
+            np.testing.assert_allclose(mine, other, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("name", ["slices", "running sum", "captured extent"])
+def test_the_peer_agrees(name: str) -> None:
+    fn, specs = CASES[name]
+    program = lowering.import_stablehlo(exported(fn, *specs), specs)
+    assert xla_peer.check_parity(
+        program, *[some(spec, b=4) for spec in specs], interpreter=False
+    ).ok
+
+
+def test_symbols_by_themselves_and_numbers() -> None:
+    fn, specs = CASES["two arguments"]
+    text = exported(fn, *specs)
+    program = lowering.import_stablehlo(text)
+    assert str(program.input_specs) == "(f32[x0_0,3], f32[x1_0,3])"
+    with pytest.raises(errors.TenferroError, match="2"):
+        program.run(np.ones((2, 3), "f4"), np.ones((4, 3), "f4"))
+    numbers = lowering.import_stablehlo(text, [S((4, 3), "f4")] * 2)
+    assert numbers.is_static
+    assert not numbers.guards
+
+
+def test_what_jax_assumes_is_checked() -> None:
+    fn, specs = CASES["softmax"]
+    program = lowering.import_stablehlo(exported(fn, *specs), specs)
+    with pytest.raises(errors.GuardError, match="Expected value >= 1 for dimension variable 'b'"):
+        program.run(np.ones((0, 3), "f4"))
+
+
+def test_derivatives_of_what_is_imported() -> None:
+    fn, specs = CASES["matmul and mean"]
+    program = lowering.import_stablehlo(exported(fn, *specs), specs)
+    slope = tnf.compile(tnf.grad(lambda w, x: tnf.sum(program.run(w, x))), *specs)
+    x = some(B3, b=5)
+    wanted = jax.grad(lambda w: fn(w, x).sum())(W)
+    np.testing.assert_allclose(slope.run(W, x), wanted, rtol=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("specs", "kind"),
+    [
+        ([B3], errors.ArityError),
+        ([B3, S(("b", 4), "f4")], errors.ShapeError),
+        ([B3, S(("b",), "f4")], errors.ShapeError),
+        ([B3, S(("b", 3), "f8")], errors.DTypeError),
+    ],
+)
+def test_specs_that_are_not_the_module_s(specs: Any, kind: Any) -> None:
+    fn, own = CASES["two arguments"]
+    with pytest.raises(kind, match="import_stablehlo"):
+        lowering.import_stablehlo(exported(fn, *own), specs)
+
+
+def test_an_extent_that_elements_decide() -> None:
+    text = """func.func @main(%x: tensor<3xf32>, %n: tensor<1xi32>) -> tensor<?xf32> {
+      %c = stablehlo.constant dense<0.0> : tensor<f32>
+      %y = stablehlo.dynamic_broadcast_in_dim %c, %n, dims = [] : (tensor<f32>, tensor<1xi32>) -> tensor<?xf32>
+      return %y : tensor<?xf32>
+    }"""
+    with pytest.raises(
+        errors.UnsupportedError, match=r"dynamic_broadcast_in_dim: its shapes.*\s+at -:4"
+    ):
+        lowering.import_stablehlo(text)
+
+
+def test_from_jax_takes_symbols() -> None:
+    def layer(p: Any, x: Any) -> Any:
+        return {"y": jax.nn.softmax(x @ p["w"])}
+
+    program = xla_peer.from_jax(layer, {"w": S((3, 4), "f4")}, B3)
+    x = some(B3, b=5)
+    np.testing.assert_allclose(
+        program.run({"w": W}, x)["y"], layer({"w": W}, x)["y"], rtol=2e-5, atol=1e-6
+    )
+    assert program.input_names == ("p['w']", "x")
+    with pytest.raises(errors.NonStaticShapeError, match="give numbers instead"):
+        xla_peer.from_jax(lambda x: x if x.shape[0] > 5 else x + 1, B3)
