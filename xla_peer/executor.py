@@ -333,7 +333,7 @@ class XlaExecutor:
             return pjrt.moved(array, self.device)
         if hasattr(array, "__dlpack__") and not isinstance(array, np.ndarray | np.generic):
             return pjrt.put_dlpack(array, self.device, copy)
-        return pjrt.put(as_operand(array), self.device, copy)
+        return pjrt.put(np.asarray(as_operand(array)), self.device, copy)
 
     def get(self, array: Any) -> np.ndarray[Any, Any]:
         """A device array as a fresh NumPy array, when it is there.

@@ -92,7 +92,7 @@ class Mesh:
         if pjrt.is_device_array(array):
             spec.extents(array.shape, self.shape, "put")
             return pjrt.resharded(array, self.sharding(spec))
-        operand = as_operand(array)
+        operand = np.asarray(as_operand(array))
         pjrt.require_same_in_all_processes({"the array": operand}, self.devices)
         return self.put_checked(operand, spec)
 

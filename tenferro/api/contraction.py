@@ -20,13 +20,14 @@ from tenferro.door import as_operand, is_traced, spec_of
 from tenferro.errors import InvalidConfigError, ShapeError
 from tenferro.extension import apply as apply_extension
 from tenferro.program import ExtensionCacheKey, ExtensionCaches, native_executor
+from tenferro.types import ArrayLike, DTypeLike
 
 __all__ = ["einsum", "einsum_path"]
 
 
 def einsum(
-    *arguments: Any, out: None = None, dtype: Any = None, order: str = "K", casting: str = "safe",
-    optimize: Any = "auto",
+    *arguments: ArrayLike | str, out: None = None, dtype: DTypeLike | None = None, order: str = "K", casting: str = "safe",
+    optimize: bool | str | Sequence[Any] = "auto",
 ) -> Any:  # fmt: skip
     """The sum over all labels that the output leaves out, of products of the operands' elements.
 
@@ -87,7 +88,9 @@ def einsum(
     return apply_extension(op, *tensors)
 
 
-def einsum_path(*arguments: Any, optimize: Any = "auto") -> tuple[list[Any], Any]:
+def einsum_path(
+    *arguments: ArrayLike | str, optimize: bool | str | Sequence[Any] = "auto"
+) -> tuple[list[Any], Any]:
     """The path that `einsum` of these arguments takes, after the word that NumPy begins it with, and its cost.
 
     The path can be given as `optimize`. The second part, printed, shows the scaling, the number of

@@ -6,7 +6,8 @@ where the usual formulas give inf - inf.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Unpack
 
 from tenferro.api.arguments import refuse_options
 from tenferro.api.axes import normalize_axes
@@ -38,7 +39,7 @@ from tenferro.door import is_traced, spec_of, stop_gradient
 __all__ = ["log_softmax", "logaddexp", "logsumexp", "softmax"]
 
 
-def logaddexp(x1: Any, x2: Any, /, **options: Any) -> Any:
+def logaddexp(x1: ArrayLike, x2: ArrayLike, /, **options: Unpack[UfuncOptions]) -> Any:
     """log(exp(x1) + exp(x2)) without overflow."""
     refuse_options("logaddexp", options)
     dtype = inexact_dtype(result_type(x1, x2))
@@ -46,14 +47,14 @@ def logaddexp(x1: Any, x2: Any, /, **options: Any) -> Any:
 
 
 @custom_jvp
-def _logaddexp(lhs: Any, rhs: Any) -> Any:
+def _logaddexp(lhs: Tensor, rhs: Tensor) -> Any:
     large, difference = maximum(lhs, rhs), subtract(lhs, rhs)
     finite = add(large, log1p(exp(negative(abs(difference)))))
     return where(isnan(difference), add(lhs, rhs), finite)
 
 
 @_logaddexp.defjvp
-def _logaddexp_jvp(primals: Any, tangents: Any) -> Any:
+def _logaddexp_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     """The shares of both are logistic functions of the difference, one half at equal infinities."""
     (lhs, rhs), (lhs_dot, rhs_dot) = primals, tangents
     tie = logical_and(equal(lhs, rhs), isinf(lhs))
@@ -62,7 +63,7 @@ def _logaddexp_jvp(primals: Any, tangents: Any) -> Any:
     return _logaddexp(lhs, rhs), add(multiply(share, lhs_dot), multiply(rest, rhs_dot))
 
 
-def logsumexp(x: Any, /, axis: Axis = None, keepdims: bool = False) -> Any:
+def logsumexp(x: ArrayLike, /, axis: Axis = None, keepdims: bool = False) -> Any:
     """Log of the sum of e^x over `axis`, without overflow; -inf where all are -inf."""
     x = as_inexact(x)
     top = max(x, axis=axis, keepdims=True)
@@ -90,7 +91,7 @@ def softmax(x: Any, /, axis: Axis = -1) -> Any:
     return divide(powers, sum(powers, axis=axis, keepdims=True))
 
 
-def log_softmax(x: Any, /, axis: Axis = -1) -> Any:
+def log_softmax(x: ArrayLike, /, axis: Axis = -1) -> Any:
     """log(softmax(x)), accurate where a probability is small."""
     x = as_inexact(x)
     return subtract(x, logsumexp(x, axis=axis, keepdims=True))

@@ -19,6 +19,7 @@ from tenferro.ext.linalg.families import Eig, Eigh, Svd
 from tenferro.ops import StdTensorOp
 from tenferro.ops.extension import Extension
 from tenferro.program import GraphProgram, Instruction
+from tenferro.types import Tensor
 
 __all__ = ["invariants", "phase_dependence"]
 
@@ -40,7 +41,7 @@ def invariants(op: StdTensorOp, outputs: Outputs) -> tuple[Any, ...]:
     return tuple(outputs)
 
 
-def _outer(x: Any, y: Any) -> Any:
+def _outer(x: Tensor, y: Tensor) -> Any:
     """x[i, k] y[j, k]: the columns' outer products."""
     return x[..., :, None, :] * y[..., None, :, :]
 
@@ -120,7 +121,7 @@ def _outputs(
     return [values[slot] for slot in program.output_slots]
 
 
-def _is_close(a: Any, b: Any) -> bool:
+def _is_close(a: Any, b: Tensor) -> bool:
     """Equal but for what rounding explains; phases that matter change a result as a whole."""
     if a.dtype.kind not in "fc" or not a.size:
         return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any, NoReturn, SupportsIndex, Unpack, cast
 
 from tenferro.api.arguments import refuse
 from tenferro.api.operators import Operators
@@ -14,7 +14,7 @@ from tenferro.errors import ConcretizationError, DataDependentShapeError, Invali
 from tenferro.graph import ArgumentBuilder, BodyBuilder, GraphBuilder, StopGradient
 from tenferro.ops import StdTensorOp
 from tenferro.tracebacks import public_methods
-from tenferro.types import TensorSpec
+from tenferro.types import ArrayLike, DTypeLike, TensorSpec, UfuncOptions
 
 __all__ = ["TracedTensor", "value_in"]
 
@@ -50,14 +50,14 @@ class TracedTensor(Operators):
         graph = self.builder.graph
         return TracedTensor(self.builder, graph.add(StopGradient((0,)), (self.value,))[0])
 
-    def lift(self, value: Any) -> TracedTensor:
+    def lift(self, value: ArrayLike) -> TracedTensor:
         """An array as a constant of this tensor's graph."""
         return TracedTensor(self.builder, value_in(self.builder, value))
 
     def __tenferro_number__(self, value: Any) -> TracedTensor:
         """A Python number in this tensor's dtype and shape."""
         spec = self.spec
-        return broadcast_to(self.lift(convert(value, spec.dtype)), spec.shape)
+        return cast("TracedTensor", broadcast_to(self.lift(convert(value, spec.dtype)), spec.shape))
 
     @property
     def caches(self) -> Any:
@@ -115,10 +115,10 @@ class TracedTensor(Operators):
     def __complex__(self) -> NoReturn:
         self._refuse("complex()", "keep it a tensor")
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NoReturn:
         self._refuse("conversion to a NumPy array", "use tenferro's functions on it")
 
-    def __dlpack__(self, **options: Any) -> NoReturn:
+    def __dlpack__(self, **options: Unpack[UfuncOptions]) -> NoReturn:
         self._refuse("export by DLPack", "export the result of the run")
 
     def __dlpack_device__(self) -> NoReturn:
@@ -134,7 +134,7 @@ class TracedTensor(Operators):
         refuse("copy", "order", order)
         return self
 
-    def item(self, *index: Any) -> NoReturn:
+    def item(self, *index: SupportsIndex) -> NoReturn:
         """Refused: a traced tensor has no elements yet."""
         self._refuse("item()", "keep it a tensor")
 

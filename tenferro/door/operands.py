@@ -6,12 +6,12 @@ A tensor class has `spec`, its shape and dtype, and static and ordinary methods 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from tenferro.errors import DTypeError, InvalidConfigError
-from tenferro.types import DType, TensorSpec, host_array
+from tenferro.types import ArrayLike, DType, Tensor, TensorSpec, host_array
 
 __all__ = [
     "PYTHON_SCALARS",
@@ -39,7 +39,7 @@ def is_traced(operand: Any) -> bool:
     return hasattr(type(operand), "__tenferro_apply__")
 
 
-def as_operand(value: Any) -> Any:
+def as_operand(value: ArrayLike) -> Tensor:
     """A tensor as it is, sequences of tensors as one, anything else as a NumPy array.
 
     Raises:
@@ -48,7 +48,7 @@ def as_operand(value: Any) -> Any:
         InvalidConfigError: a tensor of torch that requires grad.
     """
     if is_traced(value) or type(value) is np.ndarray:
-        return value
+        return cast("Tensor", value)
     if isinstance(value, list | tuple) and (tensor := first_tensor(value)) is not None:
         return tensor.__tenferro_sequence__(value)
     try:

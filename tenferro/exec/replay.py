@@ -25,7 +25,7 @@ def replay(program: GraphProgram, arguments: tuple[Any, ...]) -> Any:
         parting = difference(program.in_tree, tree, ("expected", "got"))
         raise ArityError(f"the arguments have another structure: {parting}")
     operands = [as_operand(leaf) for leaf in leaves]
-    tensor = next(x for x in operands if is_traced(x))
+    tensor: Any = next(x for x in operands if is_traced(x))
     operands = [beside(tensor, x) for x in operands]
     specs = [spec_of(operand) for operand in operands]
     for name, wanted, actual in zip(program.input_names, program.input_specs, specs, strict=True):

@@ -17,7 +17,7 @@ from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
 from tenferro.lax.operands import same_dtype, same_types
 from tenferro.ops import StdTensorOp, analytic
 from tenferro.ops import elementwise as ops
-from tenferro.types import DType
+from tenferro.types import ArrayLike, DType, DTypeLike
 
 __all__ = [
     "RoundingMethod",
@@ -202,7 +202,7 @@ lgamma = _unary("lgamma", analytic.Lgamma(), "log |Gamma(x)|.", "float")
 digamma = _unary("digamma", analytic.Digamma(), "The derivative of log Gamma at x.", "float")
 
 
-def is_finite(x: Any) -> Any:
+def is_finite(x: ArrayLike) -> Any:
     """True where x, of a float dtype, is neither infinite nor NaN.
 
     Raises:
@@ -211,7 +211,7 @@ def is_finite(x: Any) -> Any:
     return apply_one(ops.IsFinite(), as_operand(x))
 
 
-def conj(x: Any) -> Any:
+def conj(x: ArrayLike) -> Any:
     """The complex conjugate; of real x a complex number, as in jax.lax.
 
     Raises:
@@ -224,7 +224,7 @@ def conj(x: Any) -> Any:
     return apply_one(ops.Conj(), convert(x, spec_of(x).dtype.complex))
 
 
-def real(x: Any) -> Any:
+def real(x: ArrayLike) -> Any:
     """The real part of complex x.
 
     Raises:
@@ -233,7 +233,7 @@ def real(x: Any) -> Any:
     return apply_one(ops.Real(), _complex("real", x))
 
 
-def imag(x: Any) -> Any:
+def imag(x: ArrayLike) -> Any:
     """The imaginary part of complex x.
 
     Raises:
@@ -242,7 +242,7 @@ def imag(x: Any) -> Any:
     return apply_one(ops.Imag(), _complex("imag", x))
 
 
-def complex(x: Any, y: Any) -> Any:
+def complex(x: ArrayLike, y: ArrayLike) -> Any:
     """X + i y, of float32 or float64 parts.
 
     Raises:
@@ -254,21 +254,21 @@ def complex(x: Any, y: Any) -> Any:
     return apply_one(ops.Complex(), *same_types("complex", x, y))
 
 
-def _inexact(name: str, x: Any) -> Any:
+def _inexact(name: str, x: ArrayLike) -> Any:
     x = as_operand(x)
     if not spec_of(x).dtype.is_inexact:
         raise DTypeError(f"lax.{name}: x must be float or complex, got {spec_of(x)}")
     return x
 
 
-def _complex(name: str, x: Any) -> Any:
+def _complex(name: str, x: ArrayLike) -> Any:
     x = as_operand(x)
     if not spec_of(x).dtype.is_complex:
         raise DTypeError(f"lax.{name}: x must be complex, got {spec_of(x)}")
     return x
 
 
-def square(x: Any) -> Any:
+def square(x: ArrayLike) -> Any:
     """X x.
 
     Raises:
@@ -278,7 +278,7 @@ def square(x: Any) -> Any:
     return apply_one(ops.Multiply(), x, x)
 
 
-def reciprocal(x: Any) -> Any:
+def reciprocal(x: ArrayLike) -> Any:
     """1 / x.
 
     Raises:
@@ -287,7 +287,7 @@ def reciprocal(x: Any) -> Any:
     return div(1, _inexact("reciprocal", x))
 
 
-def exp2(x: Any) -> Any:
+def exp2(x: ArrayLike) -> Any:
     """2^x.
 
     Raises:
@@ -296,7 +296,7 @@ def exp2(x: Any) -> Any:
     return surface.exp2(_inexact("exp2", x))
 
 
-def pow(x: Any, y: Any) -> Any:
+def pow(x: ArrayLike, y: ArrayLike) -> Any:
     """X to the power y, of a float or complex dtype; a Python integer y is multiplied out.
 
     Raises:
@@ -331,7 +331,8 @@ def integer_pow(x: Any, y: int) -> Any:
         raise DTypeError(f"lax.integer_pow: {spec} has no power {exponent}; convert it to a float")
     if exponent == 0:
         return ones_like(x)
-    power, left, result = x, -exponent if exponent < 0 else exponent, None
+    power, left = x, -exponent if exponent < 0 else exponent
+    result: Any = None
     while left:
         if left & 1:
             result = power if result is None else mul(result, power)
@@ -340,7 +341,7 @@ def integer_pow(x: Any, y: int) -> Any:
     return reciprocal(result) if exponent < 0 else result
 
 
-def polygamma(m: Any, x: Any) -> Any:
+def polygamma(m: Any, x: ArrayLike) -> Any:
     """The derivative of order m of digamma; m is a Python integer.
 
     Raises:
@@ -350,7 +351,7 @@ def polygamma(m: Any, x: Any) -> Any:
     return apply_one(analytic.Polygamma(m), as_operand(x))
 
 
-def nextafter(x1: Any, x2: Any) -> Any:
+def nextafter(x1: ArrayLike, x2: ArrayLike) -> Any:
     """The next number after x1 towards x2; x2 where they are equal, NaN where either is.
 
     Raises:
@@ -369,7 +370,7 @@ class RoundingMethod(enum.Enum):
     TO_NEAREST_EVEN = 1
 
 
-def round(x: Any, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) -> Any:
+def round(x: ArrayLike, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) -> Any:
     """X rounded to the nearest integer; halves away from zero, or to the even one.
 
     Args:
@@ -390,7 +391,7 @@ def round(x: Any, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) -> Any:
     return apply_one(ops.RoundNearestAfz() if is_away else ops.RoundNearestEven(), as_operand(x))
 
 
-def convert_element_type(operand: Any, new_dtype: Any) -> Any:
+def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike | None) -> Any:
     """The operand in another dtype: floats are cut to integers, complex numbers to their real parts.
 
     Raises:
@@ -402,7 +403,7 @@ def convert_element_type(operand: Any, new_dtype: Any) -> Any:
     return convert(as_operand(operand), DType.of(new_dtype))
 
 
-def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
+def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike | None) -> Any:
     """The operand's bits as numbers of another dtype; a narrower one adds a last axis, a wider one takes it.
 
     Raises:
@@ -416,7 +417,7 @@ def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
     return apply_one(ops.BitcastConvert(DType.of(new_dtype)), as_operand(operand))
 
 
-def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Any:
+def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Any:
     """The operand, of a float dtype, rounded to a format with fewer bits.
 
     Raises:
@@ -429,7 +430,7 @@ def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> An
     return apply_one(ops.ReducePrecision(exponent_bits, mantissa_bits), as_operand(operand))
 
 
-def clamp(min: Any, x: Any, max: Any) -> Any:
+def clamp(min: ArrayLike, x: Any, max: ArrayLike) -> Any:
     """min(max(x, `min`), `max`), in x's dtype; bounds have rank 0 or x's shape.
 
     The derivative is 1 strictly between the bounds, and 0 at a bound and beyond it.
@@ -449,7 +450,7 @@ def clamp(min: Any, x: Any, max: Any) -> Any:
     return apply_one(ops.Clamp(), x, broadcast_to(low, x.shape), broadcast_to(high, x.shape))
 
 
-def select(pred: Any, on_true: Any, on_false: Any) -> Any:
+def select(pred: ArrayLike, on_true: Any, on_false: Any) -> Any:
     """on_true where `pred`, else on_false: cases of one type; pred has rank 0 or their shape.
 
     Raises:

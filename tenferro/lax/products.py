@@ -15,17 +15,17 @@ from tenferro.lax.operands import same_dtype
 from tenferro.lax.precision import precision_name
 from tenferro.ops.contraction import DotGeneral
 from tenferro.ops.reduction import Sort
-from tenferro.types import DType
+from tenferro.types import ArrayLike, DType, DTypeLike
 
 __all__ = ["batch_matmul", "dot", "dot_general", "sort", "sort_key_val", "top_k"]
 
 
 def dot_general(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     dimension_numbers: Any,
     precision: Any = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Any:
     """The sum of products over contracting axes, batch axes side by side.
 
@@ -60,12 +60,12 @@ def dot_general(
 
 
 def dot(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     *,
     dimension_numbers: Any = None,
     precision: Any = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Any:
     """The product of vectors and matrices: the last axis of lhs against the first of rhs.
 
@@ -91,7 +91,7 @@ def dot(
     return dot_general(x, y, dimension_numbers, precision, preferred_element_type)
 
 
-def batch_matmul(lhs: Any, rhs: Any, precision: Any = None) -> Any:
+def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None) -> Any:
     """The matrix products of two batches of matrices with equal leading axes.
 
     Raises:
@@ -111,7 +111,7 @@ def batch_matmul(lhs: Any, rhs: Any, precision: Any = None) -> Any:
     return dot_general(x, y, (((rank - 1,), (rank - 2,)), (batch, batch)), precision)
 
 
-def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:
+def sort(operand: ArrayLike, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:
     """Sorted ascending along an axis: a tensor, or several side by side, by the first `num_keys` of them.
 
     NaN comes last; complex numbers go by real part, then imaginary part.
@@ -143,7 +143,7 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
 
 
 def sort_key_val(
-    keys: Any, values: Any, dimension: int = -1, is_stable: bool = True
+    keys: Any, values: ArrayLike, dimension: int = -1, is_stable: bool = True
 ) -> tuple[Any, Any]:
     """The keys sorted ascending along an axis, and the values moved with them.
 
@@ -157,7 +157,7 @@ def sort_key_val(
     return sort((keys, values), dimension, is_stable)
 
 
-def top_k(operand: Any, k: int, *, axis: int = -1) -> tuple[Any, Any]:
+def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> tuple[Any, Any]:
     """The k largest elements along an axis, in descending order, and their indices, which are int64.
 
     NaN counts as largest; of equal elements the one with the lower index comes first.

@@ -36,7 +36,7 @@ from tenferro.lax.elementwise import clamp
 from tenferro.lax.operands import same_dtype
 from tenferro.ops import indexing as ops
 from tenferro.ops.structural import BroadcastInDim, Slice
-from tenferro.types import DType
+from tenferro.types import ArrayLike, DType, Tensor
 
 __all__ = [
     "GatherDimensionNumbers",
@@ -65,7 +65,7 @@ __all__ = [
 
 
 def slice(
-    operand: Any,
+    operand: ArrayLike,
     start_indices: Sequence[int],
     limit_indices: Sequence[int],
     strides: Sequence[int] | None = None,
@@ -85,7 +85,7 @@ def slice(
 
 
 def slice_in_dim(
-    operand: Any,
+    operand: ArrayLike,
     start_index: int | None,
     limit_index: int | None,
     stride: int = 1,
@@ -115,7 +115,7 @@ def _from_start(index: Any, extent: Any) -> Any:
     return index + extent if is_static(index) and index < 0 else index
 
 
-def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True) -> Any:
+def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool = True) -> Any:
     """operand[index] along one axis, which stays with extent 1 unless `keepdims` is False.
 
     Raises:
@@ -138,7 +138,9 @@ def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True)
 # ---- traced positions -------------------------------------------------------------------------------
 
 
-def _starts(name: str, x: Any, start_indices: Any, allow_negative_indices: Any) -> list[Any]:
+def _starts(
+    name: str, x: Tensor, start_indices: ArrayLike, allow_negative_indices: Any
+) -> list[Any]:
     """One int64 scalar per axis of x, negative ones counted from the end where that is allowed."""
     rank = len(x.shape)
     if isinstance(start_indices, tuple | list):
@@ -174,14 +176,14 @@ def _starts(name: str, x: Any, start_indices: Any, allow_negative_indices: Any) 
     return starts
 
 
-def _extent(x: Any, axis: int) -> Any:
+def _extent(x: Tensor, axis: int) -> Any:
     extent = x.shape[axis]
     return np.array(extent, np.int64) if is_static(extent) else shape_of(x, axis)
 
 
 def dynamic_slice(
-    operand: Any,
-    start_indices: Any,
+    operand: ArrayLike,
+    start_indices: ArrayLike,
     slice_sizes: Sequence[Any],
     *,
     allow_negative_indices: Any = True,
@@ -205,8 +207,8 @@ def dynamic_slice(
 
 
 def dynamic_slice_in_dim(
-    operand: Any,
-    start_index: Any,
+    operand: ArrayLike,
+    start_index: ArrayLike,
     slice_size: Any,
     axis: int = 0,
     *,
@@ -229,7 +231,7 @@ def dynamic_slice_in_dim(
     return dynamic_slice(x, starts, sizes, allow_negative_indices=allow_negative_indices)
 
 
-def _only(name: str, x: Any, axis: int, index: Any) -> list[Any]:
+def _only(name: str, x: Tensor, axis: int, index: Any) -> list[Any]:
     """Starts of zero but along one axis, where index is a scalar or a vector of one element."""
     start = as_operand(index)
     if len(start.shape) and tuple(start.shape) != (1,):
@@ -240,7 +242,7 @@ def _only(name: str, x: Any, axis: int, index: Any) -> list[Any]:
 
 
 def dynamic_index_in_dim(
-    operand: Any,
+    operand: ArrayLike,
     index: Any,
     axis: int = 0,
     keepdims: bool = True,
@@ -263,7 +265,11 @@ def dynamic_index_in_dim(
 
 
 def dynamic_update_slice(
-    operand: Any, update: Any, start_indices: Any, *, allow_negative_indices: Any = True
+    operand: ArrayLike,
+    update: ArrayLike,
+    start_indices: ArrayLike,
+    *,
+    allow_negative_indices: Any = True,
 ) -> Any:
     """The operand with `update` as its window from `start_indices` on, moved to where it fits.
 
@@ -281,7 +287,12 @@ def dynamic_update_slice(
 
 
 def dynamic_update_slice_in_dim(
-    operand: Any, update: Any, start_index: Any, axis: int, *, allow_negative_indices: bool = True
+    operand: ArrayLike,
+    update: ArrayLike,
+    start_index: ArrayLike,
+    axis: int,
+    *,
+    allow_negative_indices: bool = True,
 ) -> Any:
     """`dynamic_update_slice` along one axis.
 
@@ -299,7 +310,12 @@ def dynamic_update_slice_in_dim(
 
 
 def dynamic_update_index_in_dim(
-    operand: Any, update: Any, index: Any, axis: int, *, allow_negative_indices: bool = True
+    operand: ArrayLike,
+    update: ArrayLike,
+    index: Any,
+    axis: int,
+    *,
+    allow_negative_indices: bool = True,
 ) -> Any:
     """The operand with `update` at one index along an axis; the update has that axis with extent 1, or not.
 
@@ -371,7 +387,7 @@ class GatherScatterMode(enum.Enum):
         )
 
 
-def _last_starts(x: Any, axes: Sequence[int], sizes: Sequence[Any]) -> list[Any]:
+def _last_starts(x: Tensor, axes: Sequence[int], sizes: Sequence[Any]) -> list[Any]:
     """By axis, the last start whose window fits: an int64 number or scalar."""
     return [
         x.shape[axis] - size
@@ -381,7 +397,7 @@ def _last_starts(x: Any, axes: Sequence[int], sizes: Sequence[Any]) -> list[Any]
     ]
 
 
-def _bounds(indices: Any, last: Sequence[Any]) -> Any:
+def _bounds(indices: Tensor, last: Sequence[Any]) -> Any:
     """The last starts as a vector of the indices' dtype, or of the largest number that has."""
     dtype = spec_of(indices).dtype
     if all(map(is_static, last)):
@@ -390,7 +406,7 @@ def _bounds(indices: Any, last: Sequence[Any]) -> Any:
     return convert(stack([convert(bound, DType.I64) for bound in last]), dtype)
 
 
-def _require_indices(name: str, indices: Any) -> Any:
+def _require_indices(name: str, indices: ArrayLike) -> Any:
     indices = as_operand(indices)
     if not spec_of(indices).dtype.is_integer or not indices.shape:
         raise DTypeError(
@@ -401,15 +417,15 @@ def _require_indices(name: str, indices: Any) -> Any:
 
 
 def gather(
-    operand: Any,
-    start_indices: Any,
+    operand: ArrayLike,
+    start_indices: ArrayLike,
     dimension_numbers: GatherDimensionNumbers,
     slice_sizes: Sequence[Any],
     *,
     unique_indices: bool = False,
     indices_are_sorted: bool = False,
     mode: Any = None,
-    fill_value: Any = None,
+    fill_value: ArrayLike | None = None,
 ) -> Any:
     """Windows of the operand at the positions that `start_indices` name.
 
@@ -476,9 +492,9 @@ def _fill_value(dtype: DType) -> Any:
 def _scattered(
     name: str,
     combiner: str,
-    operand: Any,
-    scatter_indices: Any,
-    updates: Any,
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    updates: ArrayLike,
     numbers: ScatterDimensionNumbers,
     indices_are_sorted: bool,
     unique_indices: bool,
@@ -511,9 +527,9 @@ def _scattered(
 
 def _scatter(name: str, combiner: str, formula: str) -> Any:
     def function(
-        operand: Any,
-        scatter_indices: Any,
-        updates: Any,
+        operand: ArrayLike,
+        scatter_indices: ArrayLike,
+        updates: ArrayLike,
         dimension_numbers: ScatterDimensionNumbers,
         *,
         indices_are_sorted: bool = False,

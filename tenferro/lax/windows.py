@@ -36,7 +36,7 @@ from tenferro.ops import elementwise as el
 from tenferro.ops import reduction as ops
 from tenferro.ops.op import StdTensorOp
 from tenferro.ops.structural import Pad, Slice
-from tenferro.types import DType, TensorSpec
+from tenferro.types import ArrayLike, DType, DTypeLike, Tensor, TensorSpec
 
 __all__ = [
     "argmax",
@@ -121,7 +121,7 @@ def _identity(op: StdTensorOp, dtype: DType) -> Any:
     return convert(start(dtype), dtype)
 
 
-def _begun(op: StdTensorOp, start: Any, result: Any) -> Any:
+def _begun(op: StdTensorOp, start: Tensor, result: Any) -> Any:
     """The result combined with what the reduction begins with, where that changes anything."""
     identity = _identity(op, spec_of(result).dtype)
     if not is_traced(start) and start == identity:
@@ -129,7 +129,7 @@ def _begun(op: StdTensorOp, start: Any, result: Any) -> Any:
     return apply_one(op, broadcast_to(start, result.shape), result)
 
 
-def _one_pair(name: str, operand: Any, init_value: Any) -> tuple[Any, Any]:
+def _one_pair(name: str, operand: ArrayLike, init_value: ArrayLike) -> tuple[Any, Any]:
     """An operand and its start, of one dtype; the start of rank 0.
 
     Raises:
@@ -145,7 +145,7 @@ def _one_pair(name: str, operand: Any, init_value: Any) -> tuple[Any, Any]:
 
 
 def reduce(
-    operands: Any,
+    operands: ArrayLike,
     init_values: Any,
     computation: Callable[[Any, Any], Any],
     dimensions: Sequence[int],
@@ -173,8 +173,8 @@ def reduce(
 
 
 def reduce_window(
-    operand: Any,
-    init_value: Any,
+    operand: ArrayLike,
+    init_value: ArrayLike,
     computation: Callable[[Any, Any], Any],
     window_dimensions: Sequence[int],
     window_strides: Sequence[int] | None = None,
@@ -227,7 +227,7 @@ def reduce_window(
 def windows_combined(
     op: StdTensorOp,
     x: Any,
-    start: Any,
+    start: ArrayLike,
     sizes: Sequence[int],
     strides: Sequence[int],
     padding: Any,
@@ -295,7 +295,7 @@ def _laid_out(x: Any, axis: int, size: int, stride: int, hole: int) -> Any:
     return concat([expand_dims(part, axis=len(x.shape)) for part in parts], axis=-1)
 
 
-def _strided(x: Any, axis: int, start: Any, limit: Any, stride: int) -> Any:
+def _strided(x: Any, axis: int, start: ArrayLike, limit: ArrayLike, stride: int) -> Any:
     """x[start:limit:stride] along one axis."""
     starts: list[Any] = [0] * len(x.shape)
     limits, strides = list(x.shape), [1] * len(x.shape)
@@ -309,7 +309,7 @@ def _strided(x: Any, axis: int, start: Any, limit: Any, stride: int) -> Any:
 
 
 def _reduction(name: str, card: Any, formula: str, dtypes: str) -> Any:
-    def function(operand: Any, axes: Sequence[int]) -> Any:
+    def function(operand: ArrayLike, axes: Sequence[int]) -> Any:
         x = as_operand(operand)
         named = axis_list(name, "axes", axes)
         return apply_one(card(normalize_axes(f"lax.{name}", named, len(x.shape))), x)
@@ -340,7 +340,7 @@ reduce_and = _reduction("reduce_and", ops.ReduceAnd, "Bitwise and", "bool and in
 reduce_or = _reduction("reduce_or", ops.ReduceOr, "Bitwise or", "bool and integers")
 
 
-def argmax(operand: Any, axis: int, index_dtype: Any) -> Any:
+def argmax(operand: ArrayLike, axis: int, index_dtype: DTypeLike | None) -> Any:
     """The index of the first largest element along `axis`, in `index_dtype`; of the first NaN where there is one.
 
     Raises:
@@ -349,7 +349,7 @@ def argmax(operand: Any, axis: int, index_dtype: Any) -> Any:
     return _place("argmax", ops.ArgMax, operand, axis, index_dtype)
 
 
-def argmin(operand: Any, axis: int, index_dtype: Any) -> Any:
+def argmin(operand: ArrayLike, axis: int, index_dtype: DTypeLike | None) -> Any:
     """The index of the first smallest element along `axis`, in `index_dtype`; of the first NaN where there is one.
 
     Raises:
@@ -358,7 +358,9 @@ def argmin(operand: Any, axis: int, index_dtype: Any) -> Any:
     return _place("argmin", ops.ArgMin, operand, axis, index_dtype)
 
 
-def _place(name: str, card: Any, operand: Any, axis: int, index_dtype: Any) -> Any:
+def _place(
+    name: str, card: Any, operand: ArrayLike, axis: int, index_dtype: DTypeLike | None
+) -> Any:
     x, dtype = as_operand(operand), DType.of(index_dtype)
     if not dtype.is_integer:
         raise DTypeError(f"lax.{name}: index_dtype is an integer dtype, got {dtype}")
@@ -369,7 +371,7 @@ def _place(name: str, card: Any, operand: Any, axis: int, index_dtype: Any) -> A
 
 
 def _running(name: str, card: Any, formula: str, dtypes: str) -> Any:
-    def function(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
+    def function(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Any:
         x = as_operand(operand)
         return apply_one(card(normalize_axis(f"lax.{name}", axis, len(x.shape)), bool(reverse)), x)
 
@@ -388,7 +390,7 @@ cummax = _running("cummax", ops.CumMax, "Maxima", "real")
 cummin = _running("cummin", ops.CumMin, "Minima", "real")
 
 
-def cumlogsumexp(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
+def cumlogsumexp(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Any:
     """Logarithms of the sums of e^x of the elements up to each along `axis`, without overflow.
 
     Args:

@@ -31,12 +31,12 @@ from tenferro.api.reductions import Axis, max, sum
 from tenferro.door import apply_one, as_operand, spec_of, stop_gradient
 from tenferro.errors import DTypeError, InvalidConfigError
 from tenferro.ops.source import Iota
-from tenferro.types import DType
+from tenferro.types import ArrayLike, DType, DTypeLike
 
 __all__ = ["log_softmax", "logmeanexp", "logsumexp", "one_hot", "softmax"]
 
 
-def softmax(x: Any, axis: Axis = -1, where: Any = None) -> Any:
+def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Any:
     """e^x over its sum along `axis`, without overflow.
 
     Args:
@@ -55,12 +55,12 @@ def softmax(x: Any, axis: Axis = -1, where: Any = None) -> Any:
     return divide(powers, where_(equal(total, 0.0), 1.0, total))
 
 
-def _or_absent(x: Any, where: Any) -> Any:
+def _or_absent(x: ArrayLike, where: ArrayLike) -> Any:
     """x, with -inf where the mask is False."""
     return where_(where, as_inexact(x), -math.inf)
 
 
-def log_softmax(x: Any, axis: Axis = -1, where: Any = None) -> Any:
+def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Any:
     """log(softmax(x)), accurate where a probability is small; -inf where the mask is False.
 
     >>> import numpy as np
@@ -76,12 +76,12 @@ def log_softmax(x: Any, axis: Axis = -1, where: Any = None) -> Any:
 
 
 def logsumexp(
-    a: Any,
+    a: ArrayLike,
     axis: Axis = None,
-    b: Any = None,
+    b: ArrayLike | None = None,
     keepdims: bool = False,
     return_sign: bool = False,
-    where: Any = None,
+    where: ArrayLike | None = None,
 ) -> Any:
     """Log of the sum of b e^a over `axis`, without overflow; -inf where nothing is left.
 
@@ -118,7 +118,9 @@ def logsumexp(
     return add(log(total), shift)
 
 
-def logmeanexp(x: Any, axis: Axis = None, where: Any = None, keepdims: bool = False) -> Any:
+def logmeanexp(
+    x: ArrayLike, axis: Axis = None, where: ArrayLike | None = None, keepdims: bool = False
+) -> Any:
     """Log of the mean of e^x over `axis`, without overflow.
 
     Args:
@@ -134,7 +136,9 @@ def logmeanexp(x: Any, axis: Axis = None, where: Any = None, keepdims: bool = Fa
     return subtract(logsumexp(x, axis, keepdims=keepdims, where=where), log(count))
 
 
-def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> Any:
+def one_hot(
+    x: ArrayLike, num_classes: int, *, dtype: DTypeLike | None = None, axis: int = -1
+) -> Any:
     """1 at the index that x is along a new axis, 0 elsewhere; all 0 for an index outside.
 
     Args:
