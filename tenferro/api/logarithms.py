@@ -35,6 +35,7 @@ from tenferro.api.manipulation import reshape
 from tenferro.api.promotion import as_inexact, convert, inexact_dtype, promote, result_type
 from tenferro.api.reductions import Axis, max, sum
 from tenferro.door import is_traced, spec_of, stop_gradient
+from tenferro.types import ArrayLike, Tensor, UfuncOptions
 
 __all__ = ["log_softmax", "logaddexp", "logsumexp", "softmax"]
 
