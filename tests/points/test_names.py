@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import types
+import typing
 from collections.abc import Iterator
 
 import numpy as np
@@ -52,7 +53,8 @@ def public_functions() -> Iterator[str]:
     ):
         for name in module.__all__:
             value = getattr(module, name)
-            plain = isinstance(value, types.FunctionType) or callable(value)
+            is_alias = typing.get_origin(value) is not None
+            plain = callable(value) and not is_alias
             if plain and not isinstance(value, type | tnf.DType) and not name.startswith("__"):
                 yield prefix + name
 
