@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export OPENBLAS_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test oldest oldest-environment lint types sweep portability platforms bench suite loops autograd-suite coverage docs pictures fuzz hostile clean
+.PHONY: help demo test oldest oldest-environment lint types points sweep portability platforms bench suite loops autograd-suite coverage docs pictures fuzz hostile clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -40,6 +40,7 @@ lint: $(STAMP) ## style and import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+	$(BIN)/python tools/cells.py
 	$(BIN)/python tools/coverage.py --check
 
 types: $(STAMP) ## strict types
@@ -102,6 +103,9 @@ hostile: $(STAMP) ## damaged files of every kind, read in children; goes on wher
 coverage: $(STAMP) ## run what fills the ledger of what the tests ran, and write it and docs/coverage.md
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not platforms' -k 'not None' --ledger tests/ledger/ledger.json tests
 	$(BIN)/python tools/coverage.py
+
+points: $(STAMP) ## write what derivatives should be at exceptional points, and docs/exceptional_points.md
+	$(BIN)/python tools/points.py
 
 clean: ## remove what was installed and built
 	rm -rf $(VENV) $(OLDEST) build dist *.egg-info .pytest_cache .ruff_cache .import_linter_cache

@@ -51,7 +51,7 @@ from tenferro.graph import GraphBuilder
 from tenferro.ops import STD_OPS, StdTensorOp
 from tenferro.program import GraphProgram, install_native_executor
 from tenferro.program import native_executor as default_executor
-from tenferro.types import DType, TensorSpec
+from tenferro.types import ArrayLike, Axis, DType, DTypeLike, PyTree, Shape, Tensor, TensorSpec
 
 if TYPE_CHECKING:
     from tenferro import lax, nn
@@ -123,7 +123,10 @@ __version__ = "0.1.0"
 __all__ = [
     "STD_OPS",
     "AdContext",
+    "ArrayLike",
+    "Axis",
     "DType",
+    "DTypeLike",
     "DimExpr",
     "EagerRuntime",
     "EagerTensor",
@@ -133,9 +136,12 @@ __all__ = [
     "GraphCompiler",
     "GraphExecutor",
     "GraphProgram",
+    "PyTree",
+    "Shape",
     "StdTensorOp",
     "SymDim",
     "TenferroError",
+    "Tensor",
     "TensorSpec",
     "TracedTensor",
     "check_grads",

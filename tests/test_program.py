@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
-from tenferro.exec.dispatch import apply
+from tenferro.door import apply_one
 from tenferro.ops.elementwise import Add, Multiply
 
 F8 = "float64"
@@ -60,7 +60,7 @@ def test_arguments_that_do_not_fit_are_named(arrays: tuple, error: type, words: 
 def test_an_error_while_tracing_names_the_users_line() -> None:
     with pytest.raises(tnf.errors.ShapeError, match=r"test_program.py:\d+"):
         tnf.compile(
-            lambda x, y: apply(Add(), x, y), tnf.TensorSpec((3,), F8), tnf.TensorSpec((4,), F8)
+            lambda x, y: apply_one(Add(), x, y), tnf.TensorSpec((3,), F8), tnf.TensorSpec((4,), F8)
         )
 
 
@@ -183,7 +183,7 @@ def under_a_small_recursion_limit(attempt: Callable[[], Any]) -> Any:
 def chain(length: int) -> Callable[[Any], Any]:
     def fn(x: Any) -> Any:
         for _ in range(length // 2):
-            x = apply(Add(), apply(Multiply(), x, x), x)
+            x = apply_one(Add(), apply_one(Multiply(), x, x), x)
         return x
 
     return fn

@@ -15,8 +15,8 @@ from lowering import PLATFORMS, StableHloModule, lower_to_stablehlo
 from lowering.extensions import lowerings_in, registration_count
 from lowering.guarded import Limits, perform
 from lowering.mlir_bindings import MlirDiagnosticError
+from tenferro.door import as_operand
 from tenferro.errors import BackendFailureError, InvalidConfigError, NonStaticShapeError
-from tenferro.exec.dispatch import as_operand
 from tenferro.program import BoundedCache, CacheStats, GraphProgram, hoist_constants
 from tenferro.tracebacks import public, public_methods
 from tenferro.types import TensorSpec, TreeDef, flatten
@@ -333,7 +333,7 @@ class XlaExecutor:
             return pjrt.moved(array, self.device)
         if hasattr(array, "__dlpack__") and not isinstance(array, np.ndarray | np.generic):
             return pjrt.put_dlpack(array, self.device, copy)
-        return pjrt.put(as_operand(array), self.device, copy)
+        return pjrt.put(np.asarray(as_operand(array)), self.device, copy)
 
     def get(self, array: Any) -> np.ndarray[Any, Any]:
         """A device array as a fresh NumPy array, when it is there.

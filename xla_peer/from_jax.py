@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -91,7 +92,9 @@ def _exported(jitted: Any, arguments: Any) -> tuple[Any, str]:
     import jax  # because importing it takes long
 
     # Its place differs among versions of jax.
-    place = jax.errors if hasattr(jax.errors, "InconclusiveDimensionOperation") else jax.core
+    place: Any = jax.errors
+    if not hasattr(place, "InconclusiveDimensionOperation"):
+        place = importlib.import_module("jax.core")
     try:
         exported = jax.export.export(jitted, platforms=["cpu"])(*arguments)
     except place.InconclusiveDimensionOperation as error:

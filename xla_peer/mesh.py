@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from lowering import Partitioning, PartitionSpec
+from tenferro.door import as_operand
 from tenferro.errors import ArityError, DTypeError, InvalidConfigError
-from tenferro.exec.dispatch import as_operand
 from tenferro.program import GraphProgram
 from tenferro.tracebacks import public_methods
 from tenferro.types import DType, difference, flatten, prefix_leaves, unflatten
@@ -92,7 +92,7 @@ class Mesh:
         if pjrt.is_device_array(array):
             spec.extents(array.shape, self.shape, "put")
             return pjrt.resharded(array, self.sharding(spec))
-        operand = as_operand(array)
+        operand = np.asarray(as_operand(array))
         pjrt.require_same_in_all_processes({"the array": operand}, self.devices)
         return self.put_checked(operand, spec)
 

@@ -19,6 +19,7 @@ __all__ = ["EMITTERS", "Emitter"]
 
 EMITTERS: Column[Emitter] = Column(
     "emitter",
+    "lowering/emit",
     ALL_OPS,
     source.ROWS,
     elementwise.ROWS,

@@ -46,7 +46,7 @@ def arg_reduction(
         if _keeps_the_winner(r, block, spec.dtype, kind, spec.shape[axis], known, largest):
             values = re.ReduceMax((axis,)) if largest else re.ReduceMin((axis,))
             found = re.ArgMax(axis) if largest else re.ArgMin(axis)
-            return [r.emit(values, x), r.convert(r.emit(found, x), kind)]
+            return [r.apply_one(values, x), r.convert(r.apply_one(found, x), kind)]
     return None
 
 

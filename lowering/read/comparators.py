@@ -49,7 +49,7 @@ def sorted_by(r: Reader, block: Block, operands: list[int], axis: int, stable: b
         return _by_network(r, block, operands, axis, stable)
     if _is_top_k(r, order, operands, axis):
         x, count = operands[0], specs[0].shape[axis]
-        top = total_order.top_k(r, x, count) if order[0].total else r.emit_all(re.TopK(count), x)
+        top = total_order.top_k(r, x, count) if order[0].total else r.apply(re.TopK(count), x)
         return [top[0], r.convert(top[1], specs[1].dtype)]
     for place, key in reversed(list(enumerate(order))):
         operands = _sorted(r, operands, place, axis, key)
@@ -68,14 +68,14 @@ def _sorted(r: Reader, operands: list[int], place: int, axis: int, key: Key) -> 
     if key.total:
         ordered = total_order.key(r, operands[place], key.descending)
         sort = re.Sort(axis, True, len(operands) + 1)
-        return list(r.emit_all(sort, ordered, *operands))[1:]
+        return list(r.apply(sort, ordered, *operands))[1:]
     arranged = [operands[place], *operands[:place], *operands[place + 1 :]]
     turn = st.Reverse((axis,))
     if key.descending:
-        arranged = [r.emit(turn, x) for x in arranged]
-    made = list(r.emit_all(re.Sort(axis, True, len(arranged)), *arranged))
+        arranged = [r.apply_one(turn, x) for x in arranged]
+    made = list(r.apply(re.Sort(axis, True, len(arranged)), *arranged))
     if key.descending:
-        made = [r.emit(turn, x) for x in made]
+        made = [r.apply_one(turn, x) for x in made]
     first = made.pop(0)
     return [*made[:place], first, *made[place:]]
 
@@ -228,23 +228,23 @@ def _by_network(r: Reader, block: Block, operands: list[int], axis: int, stable:
         raise UnsupportedError(
             f"a sort of {extent} elements by a comparator that is no order of ours; give the extent a number"
         )
-    values = [*operands, r.emit(Iota(shape, axis, DType.I64))]
+    values = [*operands, r.apply_one(Iota(shape, axis, DType.I64))]
     for first, second in _rounds(extent):
         low = [_taken(r, x, first, axis) for x in values]
         high = [_taken(r, x, second, axis) for x in values]
         (swap,) = r.lifted(block, _paired(high[:-1], low[:-1]))
         if stable:
             (keeps,) = r.lifted(block, _paired(low[:-1], high[:-1]))
-            later = r.emit(el.Compare("LT"), high[-1], low[-1])
-            tie = r.emit(el.And(), r.emit(el.Not(), keeps), later)
-            swap = r.emit(el.Or(), swap, tie)
+            later = r.apply_one(el.Compare("LT"), high[-1], low[-1])
+            tie = r.apply_one(el.And(), r.apply_one(el.Not(), keeps), later)
+            swap = r.apply_one(el.Or(), swap, tie)
         place = np.arange(extent)
         place[first] = extent + np.arange(len(first))
         place[second] = extent + len(first) + np.arange(len(second))
         moved: list[int] = []
         for x, a, b in zip(values, low, high, strict=True):
-            new = (r.emit(el.Select(), swap, b, a), r.emit(el.Select(), swap, a, b))
-            joined = r.emit(st.Concatenate(axis, 3), x, *new)
+            new = (r.apply_one(el.Select(), swap, b, a), r.apply_one(el.Select(), swap, a, b))
+            joined = r.apply_one(st.Concatenate(axis, 3), x, *new)
             moved.append(_taken(r, joined, place, axis))
         values = moved
     return values[:-1]
@@ -285,4 +285,4 @@ def _taken(r: Reader, x: int, places: Any, axis: int) -> int:
         index_vector_dim=1,
         slice_sizes=tuple([1 if i == axis else extent for i, extent in enumerate(shape)]),
     )
-    return r.emit(op, x, r.constant(np.asarray(places, np.int64).reshape(-1, 1)))
+    return r.apply_one(op, x, r.constant(np.asarray(places, np.int64).reshape(-1, 1)))

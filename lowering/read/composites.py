@@ -89,7 +89,7 @@ def rebound(
     carrier = op if isinstance(op, StdTensorOp) else Extension(op)
     if not _fits(carrier, given, made):
         return None
-    return r.emit_all(carrier, *operands)
+    return r.apply(carrier, *operands)
 
 
 def _of_family(family_id: Any, attributes: Mapping[str, Any]) -> ExtensionOp | None:

@@ -26,7 +26,7 @@ __all__ = ["ROWS", "adjoint", "extension", "mirrored", "solved", "swapped"]
 
 def extension(r: Reader, op: ExtensionOp, *operands: int) -> tuple[int, ...]:
     """The outputs of an extension's op."""
-    return r.emit_all(Extension(op), *operands)
+    return r.apply(Extension(op), *operands)
 
 
 def _precision(operation: Operation) -> str | None:
@@ -59,11 +59,11 @@ def _dot(r: Reader, operation: Operation, operands: Sequence[int], *axes: Sequen
     if r.spec(lhs).dtype.is_bool:
         # Products of truth values: whether any pair is true.
         counted = [r.convert(x, DType.I32) for x in operands]
-        total = r.emit(_product(axes, None), *counted)
-        return r.convert(r.emit(Compare("NE"), total, r.full(0, r.spec(total))), wanted)
+        total = r.apply_one(_product(axes, None), *counted)
+        return r.convert(r.apply_one(Compare("NE"), total, r.full(0, r.spec(total))), wanted)
     common = _common(r.spec(lhs).dtype, r.spec(rhs).dtype, wanted)
     op = _product(axes, _precision(operation))
-    return r.convert(r.emit(op, r.convert(lhs, common), r.convert(rhs, common)), wanted)
+    return r.convert(r.apply_one(op, r.convert(lhs, common), r.convert(rhs, common)), wanted)
 
 
 def _product(axes: Sequence[Sequence[int]], precision: str | None) -> DotGeneral:
@@ -107,7 +107,7 @@ def convolution(r: Reader, operation: Operation, operands: Sequence[int]) -> int
     )
     lhs, rhs = _without_barrier(r, operands[0]), operands[1]
     common = _common(r.spec(lhs).dtype, r.spec(rhs).dtype, wanted)
-    return r.convert(r.emit(op, r.convert(lhs, common), r.convert(rhs, common)), wanted)
+    return r.convert(r.apply_one(op, r.convert(lhs, common), r.convert(rhs, common)), wanted)
 
 
 def _without_barrier(r: Reader, x: int) -> int:
@@ -147,7 +147,7 @@ def swapped(r: Reader, x: int) -> int:
 
 def conjugate(r: Reader, x: int) -> int:
     """The complex conjugate; real numbers as they are."""
-    return r.emit(Conj(), x) if r.spec(x).dtype.is_complex else x
+    return r.apply_one(Conj(), x) if r.spec(x).dtype.is_complex else x
 
 
 def adjoint(r: Reader, x: int) -> int:
@@ -160,10 +160,10 @@ def mirrored(r: Reader, x: int) -> int:
     spec = r.spec(x)
     shape = spec.shape
     rank = len(shape)
-    rows = r.emit(Iota(shape, rank - 2, DType.I64))
-    columns = r.emit(Iota(shape, rank - 1, DType.I64))
-    below = r.emit(Compare("GE"), rows, columns)
-    return r.emit(Select(), below, x, adjoint(r, x))
+    rows = r.apply_one(Iota(shape, rank - 2, DType.I64))
+    columns = r.apply_one(Iota(shape, rank - 1, DType.I64))
+    below = r.apply_one(Compare("GE"), rows, columns)
+    return r.apply_one(Select(), below, x, adjoint(r, x))
 
 
 def triangular_solve(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
@@ -185,7 +185,7 @@ def triangular_solve(r: Reader, operation: Operation, operands: Sequence[int]) -
 def solved(r: Reader, a: int, b: int, *, lower: bool, unit: bool, kind: str, left: bool) -> int:
     """X with op(a) x = b, or x op(a) = b, for one triangle of a; op is "N", "T" or "C"."""
     triangle: Any = Tril(0) if lower else Triu(0)
-    a = r.emit(triangle, a)
+    a = r.apply_one(triangle, a)
     if left:
         (x,) = extension(r, TriangularSolve(lower=lower, unit_diagonal=unit, transpose=kind), a, b)
         return x

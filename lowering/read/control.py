@@ -49,9 +49,9 @@ def while_(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence
     known = [r.known(value) for value in (*captured, *operands)]
     counted = counted_loop(loop, known)
     if counted is None:
-        return r.emit_all(loop, *captured, *operands)
+        return r.apply(loop, *captured, *operands)
     values = [*captured, *operands]
-    made = r.emit_all(counted.op, *[values[i] for i in counted.inputs])
+    made = r.apply(counted.op, *[values[i] for i in counted.inputs])
     return [values[given] if made_at is None else made[made_at]
             for given, made_at in counted.results]  # fmt: skip
 
@@ -75,7 +75,7 @@ def _choice(r: Reader, operation: Operation, index: int, regions: Sequence[Block
     branches, captured = r.parts(*[(region, ()) for region in regions])
     if not branches[0].output_slots:
         return ()
-    return r.emit_all(Cond(tuple(branches)), index, *captured)
+    return r.apply(Cond(tuple(branches)), index, *captured)
 
 
 ROWS: ReadRows = {

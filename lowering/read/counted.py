@@ -339,13 +339,13 @@ def _body(
         (output, *_), source = step.outputs, step.source
         if output in placed:
             shape = body.types[output].shape[1:]
-            row = builder.add(Reshape(shape), values[step.inputs[1]], source=source)
+            row = builder.apply(Reshape(shape), values[step.inputs[1]], source=source)
             rows[placed[output]] = row[0]
         elif isinstance(step.op, DynamicSlice) and step.inputs[0] in slices:
             shape = body.types[output].shape
-            values[output] = builder.add(Reshape(shape), slices[step.inputs[0]], source=source)[0]
+            values[output] = builder.apply(Reshape(shape), slices[step.inputs[0]], source=source)[0]
         else:
-            made = builder.add(step.op, *[values[slot] for slot in step.inputs], source=source)
+            made = builder.apply(step.op, *[values[slot] for slot in step.inputs], source=source)
             values.update(zip(step.outputs, made, strict=True))
     after = [values[body.output_slots[slot - n]] for slot in carry]
     return builder.part(inputs, [*after, *[rows[slot] for slot in stacked]])

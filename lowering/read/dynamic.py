@@ -34,7 +34,7 @@ def dimension_size(r: Reader, operation: Operation, operands: Sequence[int]) -> 
     extent = r.spec(operands[0]).shape[axis]
     if isinstance(extent, int):
         return r.constant(extent, operation.spec.dtype)
-    size = r.convert(r.emit(ShapeOf(axis), operands[0]), operation.spec.dtype)
+    size = r.convert(r.apply_one(ShapeOf(axis), operands[0]), operation.spec.dtype)
     r.extents[size] = _array([extent], ())
     return size
 
@@ -42,7 +42,7 @@ def dimension_size(r: Reader, operation: Operation, operands: Sequence[int]) -> 
 def broadcast_in_dim(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     shape = _shape(r, operation, operands[1])
     dims = tuple(operation.attributes["broadcast_dimensions"])
-    return r.emit(st.BroadcastInDim(shape, dims), operands[0])
+    return r.apply_one(st.BroadcastInDim(shape, dims), operands[0])
 
 
 def dynamic_reshape(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
@@ -51,17 +51,17 @@ def dynamic_reshape(r: Reader, operation: Operation, operands: Sequence[int]) ->
 
 def dynamic_iota(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     shape = _shape(r, operation, operands[0])
-    return r.emit(Iota(shape, operation.attributes["iota_dimension"], operation.spec.dtype))
+    return r.apply_one(Iota(shape, operation.attributes["iota_dimension"], operation.spec.dtype))
 
 
 def dynamic_slice(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     starts, limits, strides = [_shape(r, operation, value) for value in operands[1:]]
-    return r.emit(st.Slice(starts, limits, strides), operands[0])
+    return r.apply_one(st.Slice(starts, limits, strides), operands[0])
 
 
 def dynamic_pad(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     low, high, interior = [_shape(r, operation, value) for value in operands[2:]]
-    return r.emit(st.Pad(low, high, interior), *operands[:2])
+    return r.apply_one(st.Pad(low, high, interior), *operands[:2])
 
 
 def dynamic_gather(r: Reader, operation: Operation, operands: Sequence[int]) -> int:

@@ -20,7 +20,7 @@ __all__ = ["ROWS"]
 
 def plain(op: StdTensorOp) -> Read:
     """The op that means the same."""
-    return lambda r, operation, operands: r.emit(op, *operands)
+    return lambda r, operation, operands: r.apply_one(op, *operands)
 
 
 def convert(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
@@ -28,7 +28,7 @@ def convert(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     (x,) = operands
     to = operation.spec.dtype
     if r.spec(x).dtype.is_complex and to.is_bool:
-        x = r.emit(el.Real(), x)
+        x = r.apply_one(el.Real(), x)
     return r.convert(x, to)
 
 
@@ -42,25 +42,25 @@ def bitcast(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
             f"stablehlo.bitcast_convert: from {given} to {to}: a bool is a byte here and one bit there; shift "
             "the bits, and convert"
         )
-    return r.emit(el.BitcastConvert(to), x)
+    return r.apply_one(el.BitcastConvert(to), x)
 
 
 def compare(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     direction = operation.attributes["comparison_direction"]
     if operation.attributes.get("compare_type") == "TOTALORDER":
         return compared_in_total_order(r, direction, *operands)
-    return r.emit(el.Compare(direction), *operands)
+    return r.apply_one(el.Compare(direction), *operands)
 
 
 def compared_in_total_order(r: Reader, direction: str, lhs: int, rhs: int) -> int:
     """By integers that stand in the same order."""
     ordered = [total_order.key(r, x) for x in (lhs, rhs)]
-    return r.emit(el.Compare(direction), *ordered)
+    return r.apply_one(el.Compare(direction), *ordered)
 
 
 def select(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     predicate, *rest = operands
-    return r.emit(el.Select(), r.spread(predicate, r.spec(rest[0]).shape), *rest)
+    return r.apply_one(el.Select(), r.spread(predicate, r.spec(rest[0]).shape), *rest)
 
 
 def clamp(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
@@ -69,16 +69,16 @@ def clamp(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     low, high = r.spread(low, spec.shape), r.spread(high, spec.shape)
     if spec.dtype.is_complex:
         return in_order(r, "LT", in_order(r, "GT", low, x), high)
-    return r.emit(el.Clamp(), x, low, high)
+    return r.apply_one(el.Clamp(), x, low, high)
 
 
 def in_order(r: Reader, direction: str, x: int, y: int) -> int:
     """The larger ("GT") or smaller ("LT") of complex numbers: by real part, then by imaginary part."""
-    (a, b), (i, j) = ([r.emit(part, z) for z in (x, y)] for part in (el.Real(), el.Imag()))
-    beyond, further = (r.emit(el.Compare(direction), *pair) for pair in ((a, b), (i, j)))
-    same = r.emit(el.Compare("EQ"), a, b)
-    first = r.emit(el.Or(), beyond, r.emit(el.And(), same, further))
-    return r.emit(el.Select(), first, x, y)
+    (a, b), (i, j) = ([r.apply_one(part, z) for z in (x, y)] for part in (el.Real(), el.Imag()))
+    beyond, further = (r.apply_one(el.Compare(direction), *pair) for pair in ((a, b), (i, j)))
+    same = r.apply_one(el.Compare("EQ"), a, b)
+    first = r.apply_one(el.Or(), beyond, r.apply_one(el.And(), same, further))
+    return r.apply_one(el.Select(), first, x, y)
 
 
 def extreme(op: StdTensorOp, on_truth: StdTensorOp, direction: str) -> Read:
@@ -99,7 +99,7 @@ def part(op: StdTensorOp) -> Read:
     def read(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
         (x,) = operands
         if r.spec(x).dtype.is_complex:
-            return r.emit(op, x)
+            return r.apply_one(op, x)
         return x if isinstance(op, el.Real) else r.full(0, r.spec(x))
 
     return read
@@ -110,7 +110,7 @@ def on_bool(op: StdTensorOp, instead: StdTensorOp) -> Read:
 
     def read(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
         is_bool = r.spec(operands[0]).dtype.is_bool
-        return r.emit(instead if is_bool else op, *operands)
+        return r.apply_one(instead if is_bool else op, *operands)
 
     return read
 
@@ -124,11 +124,11 @@ def reduce_precision(r: Reader, operation: Operation, operands: Sequence[int]) -
     """ReducePrecision; without mantissa bits NaN is infinity in StableHLO, and stays NaN in ours."""
     (x,) = operands
     a = operation.attributes
-    y = r.emit(el.ReducePrecision(a["exponent_bits"], a["mantissa_bits"]), x)
+    y = r.apply_one(el.ReducePrecision(a["exponent_bits"], a["mantissa_bits"]), x)
     if a["mantissa_bits"]:
         return y
     infinity = r.full(np.inf, r.spec(x))
-    return r.emit(el.Select(), r.emit(el.Compare("NE"), x, x), infinity, y)
+    return r.apply_one(el.Select(), r.apply_one(el.Compare("NE"), x, x), infinity, y)
 
 
 def in_complex128(read: Callable[..., int], real: StdTensorOp) -> Read:
@@ -137,7 +137,7 @@ def in_complex128(read: Callable[..., int], real: StdTensorOp) -> Read:
     def of_either(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
         dtype = r.spec(operands[0]).dtype
         if not dtype.is_complex:
-            return r.emit(real, *operands)
+            return r.apply_one(real, *operands)
         return r.convert(read(r, *[r.convert(x, DType.C64) for x in operands]), dtype)
 
     return of_either
@@ -145,23 +145,27 @@ def in_complex128(read: Callable[..., int], real: StdTensorOp) -> Read:
 
 def cbrt(r: Reader, z: int) -> int:
     """The principal root z^(1/3)."""
-    return r.emit(el.Power(), z, r.full(1 / 3, r.spec(z)))
+    return r.apply_one(el.Power(), z, r.full(1 / 3, r.spec(z)))
 
 
 def atan2(r: Reader, y: int, x: int) -> int:
     """The angle -i log((x + i y) / sqrt(x^2 + y^2))."""
     i = r.full(1j, r.spec(x))
-    sum_of_squares = r.emit(el.Add(), *[r.emit(el.Multiply(), z, z) for z in (x, y)])
-    radius = r.emit(analytic.Sqrt(), sum_of_squares)
-    turned = r.emit(el.Divide(), r.emit(el.Add(), x, r.emit(el.Multiply(), i, y)), radius)
-    return r.emit(el.Multiply(), r.emit(el.Negate(), i), r.emit(analytic.Log(), turned))
+    sum_of_squares = r.apply_one(el.Add(), *[r.apply_one(el.Multiply(), z, z) for z in (x, y)])
+    radius = r.apply_one(analytic.Sqrt(), sum_of_squares)
+    turned = r.apply_one(
+        el.Divide(), r.apply_one(el.Add(), x, r.apply_one(el.Multiply(), i, y)), radius
+    )
+    return r.apply_one(
+        el.Multiply(), r.apply_one(el.Negate(), i), r.apply_one(analytic.Log(), turned)
+    )
 
 
 def polygamma(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     order = r.known(operands[0])
     if order is None or order.size != 1 or order != int(order) or order < 0:
         raise UnsupportedError("chlo.polygamma: its order is a constant natural number here")
-    return r.emit(analytic.Polygamma(int(order)), operands[1])
+    return r.apply_one(analytic.Polygamma(int(order)), operands[1])
 
 
 def next_after(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
@@ -169,26 +173,28 @@ def next_after(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     x, y = operands
     spec = r.spec(x)
     word = {2: DType.I16, 4: DType.I32, 8: DType.I64}[spec.dtype.itemsize]
-    start, end = (r.emit(el.BitcastConvert(word), v) for v in (x, y))
+    start, end = (r.apply_one(el.BitcastConvert(word), v) for v in (x, y))
     like = r.spec(start)
     lowest, zero = r.full(-(1 << (8 * word.itemsize - 1)), like), r.full(0, like)
 
     def is_less(a: int, b: int) -> int:
-        return r.emit(el.Compare("LT"), a, b)
+        return r.apply_one(el.Compare("LT"), a, b)
 
     def mirrored(a: int, when: int) -> int:
-        return r.emit(el.Select(), when, r.emit(el.Subtract(), lowest, a), a)
+        return r.apply_one(el.Select(), when, r.apply_one(el.Subtract(), lowest, a), a)
 
     here, there = mirrored(start, is_less(start, zero)), mirrored(end, is_less(end, zero))
-    step = r.emit(el.Select(), is_less(here, there), r.full(1, like), r.full(-1, like))
-    place = r.emit(el.Add(), here, step)
-    at_zero = r.emit(el.And(), r.emit(el.Compare("EQ"), place, zero), is_less(start, zero))
-    negative = r.emit(el.Or(), is_less(place, zero), at_zero)
-    moved = r.emit(el.BitcastConvert(spec.dtype), mirrored(place, negative))
-    same = r.emit(el.Compare("EQ"), here, there)
-    found = r.emit(el.Select(), same, y, moved)
-    odd = r.emit(el.Or(), *[r.emit(el.Compare("NE"), v, v) for v in (x, y)])
-    return r.emit(el.Select(), odd, r.emit(el.Add(), x, y), found)
+    step = r.apply_one(el.Select(), is_less(here, there), r.full(1, like), r.full(-1, like))
+    place = r.apply_one(el.Add(), here, step)
+    at_zero = r.apply_one(
+        el.And(), r.apply_one(el.Compare("EQ"), place, zero), is_less(start, zero)
+    )
+    negative = r.apply_one(el.Or(), is_less(place, zero), at_zero)
+    moved = r.apply_one(el.BitcastConvert(spec.dtype), mirrored(place, negative))
+    same = r.apply_one(el.Compare("EQ"), here, there)
+    found = r.apply_one(el.Select(), same, y, moved)
+    odd = r.apply_one(el.Or(), *[r.apply_one(el.Compare("NE"), v, v) for v in (x, y)])
+    return r.apply_one(el.Select(), odd, r.apply_one(el.Add(), x, y), found)
 
 
 def infinite(kind: str) -> Read:
@@ -200,15 +206,15 @@ def infinite(kind: str) -> Read:
         infinite = {"is_pos_inf": [float("inf")], "is_neg_inf": [float("-inf")]}.get(
             kind, [float("inf"), float("-inf")]
         )
-        found = [r.emit(el.Compare("EQ"), x, r.full(value, like)) for value in infinite]
-        return found[0] if len(found) == 1 else r.emit(el.Or(), *found)
+        found = [r.apply_one(el.Compare("EQ"), x, r.full(value, like)) for value in infinite]
+        return found[0] if len(found) == 1 else r.apply_one(el.Or(), *found)
 
     return read
 
 
 def conj(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     (x,) = operands
-    return r.emit(el.Conj(), x) if r.spec(x).dtype.is_complex else x
+    return r.apply_one(el.Conj(), x) if r.spec(x).dtype.is_complex else x
 
 
 _STABLEHLO: dict[str, Any] = {
@@ -281,7 +287,7 @@ _CHLO: dict[str, Any] = {
     "next_after": next_after,
     "polygamma": polygamma,
     "sinh": plain(analytic.Sinh()),
-    "square": lambda r, operation, operands: r.emit(el.Multiply(), operands[0], operands[0]),
+    "square": lambda r, operation, operands: r.apply_one(el.Multiply(), operands[0], operands[0]),
     "tan": plain(analytic.Tan()),
 }
 

@@ -25,7 +25,7 @@ def gather(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
         slice_sizes=tuple(a["slice_sizes"]),
         indices_are_sorted=bool(a.get("indices_are_sorted", False)),
     )
-    return r.emit(op, *operands)
+    return r.apply_one(op, *operands)
 
 
 def index_select(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
@@ -43,7 +43,7 @@ def index_select(r: Reader, operation: Operation, operands: Sequence[int]) -> in
         index_vector_dim=rank,
         slice_sizes=tuple([1 if i == axis or i < batch else n for i, n in enumerate(shape)]),
     )
-    return r.emit(op, x, places)
+    return r.apply_one(op, x, places)
 
 
 def scatter(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
@@ -61,7 +61,7 @@ def scatter(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequenc
         "unique_indices": unique,
     }
     return [
-        r.emit(numbers.scatter(combiner, **flags), x, indices, update)
+        r.apply_one(numbers.scatter(combiner, **flags), x, indices, update)
         for x, update, combiner in zip(inputs, updates, combiners, strict=True)
     ]
 
@@ -79,12 +79,12 @@ def _combiners(r: Reader, operation: Operation, inputs: Sequence[int]) -> list[s
 
 def dynamic_slice(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     sizes = tuple(operation.attributes["slice_sizes"])
-    return r.emit(ix.DynamicSlice(sizes), *operands) if sizes else operands[0]
+    return r.apply_one(ix.DynamicSlice(sizes), *operands) if sizes else operands[0]
 
 
 def dynamic_update_slice(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     rank = len(r.spec(operands[0]).shape)
-    return r.emit(ix.DynamicUpdateSlice(rank), *operands) if rank else operands[1]
+    return r.apply_one(ix.DynamicUpdateSlice(rank), *operands) if rank else operands[1]
 
 
 ROWS: ReadRows = {

@@ -113,20 +113,20 @@ def succeeded(r: Reader, batch: Sequence[int]) -> int:
 
 def failed(r: Reader, x: int, batch: int) -> int:
     """`info` from results that are NaN where the routine failed."""
-    real = r.emit(el.Real(), x) if r.spec(x).dtype.is_complex else x
-    odd = r.emit(el.Compare("NE"), real, real)
+    real = r.apply_one(el.Real(), x) if r.spec(x).dtype.is_complex else x
+    odd = r.apply_one(el.Compare("NE"), real, real)
     axes = tuple(range(batch, len(r.spec(x).shape)))
-    return r.convert(r.emit(ReduceOr(axes), odd), DType.I32)
+    return r.convert(r.apply_one(ReduceOr(axes), odd), DType.I32)
 
 
 def triangle_of(r: Reader, x: int, lower: bool, other: int) -> int:
     """One triangle of x with the diagonal, and the rest of another."""
     shape = r.spec(x).shape
     rank = len(shape)
-    rows = r.emit(Iota(shape, rank - 2, DType.I64))
-    columns = r.emit(Iota(shape, rank - 1, DType.I64))
-    keep = r.emit(el.Compare("GE" if lower else "LE"), rows, columns)
-    return r.emit(el.Select(), keep, x, other)
+    rows = r.apply_one(Iota(shape, rank - 2, DType.I64))
+    columns = r.apply_one(Iota(shape, rank - 1, DType.I64))
+    keep = r.apply_one(el.Compare("GE" if lower else "LE"), rows, columns)
+    return r.apply_one(el.Select(), keep, x, other)
 
 
 def hermitian(r: Reader, x: int, lower: bool) -> int:
@@ -138,7 +138,7 @@ def product(r: Reader, x: int, y: int) -> int:
     """The product of matrices."""
     rank = len(r.spec(x).shape)
     batch = tuple(range(rank - 2))
-    return r.emit(DotGeneral((rank - 1,), (rank - 2,), batch, batch), x, y)
+    return r.apply_one(DotGeneral((rank - 1,), (rank - 2,), batch, batch), x, y)
 
 
 def only(routine: str, allowed: Sequence[Any], found: Any, flag: str) -> None:
@@ -188,31 +188,33 @@ def ormqr(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -
     packed, factors, c = operands
     k = r.spec(factors).shape[-1]
     rank = len(r.spec(packed).shape)
-    below = r.emit(Tril(-1), r.slice(packed, rank - 1, 0, k))
-    v = r.emit(el.Add(), below, unit(r, r.spec(below)))
+    below = r.apply_one(Tril(-1), r.slice(packed, rank - 1, 0, k))
+    v = r.apply_one(el.Add(), below, unit(r, r.spec(below)))
     adjoint_v = adjoint(r, v)
-    s = r.emit(Triu(1), product(r, adjoint_v, v))
-    scaled = r.emit(
-        el.Multiply(), r.emit(BroadcastInDim(r.spec(s).shape, tuple(range(rank - 1))), factors), s
+    s = r.apply_one(Triu(1), product(r, adjoint_v, v))
+    scaled = r.apply_one(
+        el.Multiply(),
+        r.apply_one(BroadcastInDim(r.spec(s).shape, tuple(range(rank - 1))), factors),
+        s,
     )
-    diagonal = r.emit(EmbedDiag(rank - 2, rank - 1), factors)
+    diagonal = r.apply_one(EmbedDiag(rank - 2, rank - 1), factors)
     solve = TriangularSolve(lower=False, unit_diagonal=True)
-    (t,) = extension(r, solve, r.emit(Triu(0), scaled), diagonal)
+    (t,) = extension(r, solve, r.apply_one(Triu(0), scaled), diagonal)
     if flag.get("transpose"):
         t = adjoint(r, t)
     if flag.get("left", True):
         change = product(r, v, product(r, t, product(r, adjoint_v, c)))
     else:
         change = product(r, product(r, product(r, c, v), t), adjoint_v)
-    return (r.emit(el.Subtract(), c, change),)
+    return (r.apply_one(el.Subtract(), c, change),)
 
 
 def unit(r: Reader, spec: TensorSpec) -> int:
     """Ones on the diagonal of each matrix."""
     rank = len(spec.shape)
-    rows = r.emit(Iota(spec.shape, rank - 2, DType.I64))
-    columns = r.emit(Iota(spec.shape, rank - 1, DType.I64))
-    return r.convert(r.emit(el.Compare("EQ"), rows, columns), spec.dtype)
+    rows = r.apply_one(Iota(spec.shape, rank - 2, DType.I64))
+    columns = r.apply_one(Iota(spec.shape, rank - 1, DType.I64))
+    return r.convert(r.apply_one(el.Compare("EQ"), rows, columns), spec.dtype)
 
 
 def gesdd(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
@@ -254,7 +256,7 @@ def in_parts(r: Reader, x: int, values: int) -> Sequence[int]:
     """A real matrix's eigenvalues as two real numbers each."""
     if r.spec(x).dtype.is_complex:
         return (values,)
-    return r.emit(el.Real(), values), r.emit(el.Imag(), values)
+    return r.apply_one(el.Real(), values), r.apply_one(el.Imag(), values)
 
 
 def sytrd(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:

@@ -28,26 +28,30 @@ class Features:
         self.rest = tuple([axis for axis in range(len(self.shape)) if axis != self.axis])
 
     def spread(self, value: int) -> int:
-        return self.r.emit(BroadcastInDim(self.shape, (self.axis,)), value)
+        return self.r.apply_one(BroadcastInDim(self.shape, (self.axis,)), value)
 
     def mean(self, x: int) -> int:
-        total = self.r.emit(ReduceSum(self.rest), x)
+        total = self.r.apply_one(ReduceSum(self.rest), x)
         count = 1
         for axis in self.rest:
             count *= self.shape[axis]
-        return self.r.emit(el.Divide(), total, self.r.full(count, self.r.spec(total)))
+        return self.r.apply_one(el.Divide(), total, self.r.full(count, self.r.spec(total)))
 
     def deviation(self, variance: int) -> int:
         """sqrt(variance + epsilon), for every element."""
-        shifted = self.r.emit(el.Add(), variance, self.r.full(self.epsilon, self.r.spec(variance)))
-        return self.spread(self.r.emit(Sqrt(), shifted))
+        shifted = self.r.apply_one(
+            el.Add(), variance, self.r.full(self.epsilon, self.r.spec(variance))
+        )
+        return self.spread(self.r.apply_one(Sqrt(), shifted))
 
 
 def _normalized(f: Features, x: int, scale: int, offset: int, mean: int, variance: int) -> int:
     r = f.r
-    centered = r.emit(el.Subtract(), x, f.spread(mean))
-    normal = r.emit(el.Divide(), centered, f.deviation(variance))
-    return r.emit(el.Add(), r.emit(el.Multiply(), f.spread(scale), normal), f.spread(offset))
+    centered = r.apply_one(el.Subtract(), x, f.spread(mean))
+    normal = r.apply_one(el.Divide(), centered, f.deviation(variance))
+    return r.apply_one(
+        el.Add(), r.apply_one(el.Multiply(), f.spread(scale), normal), f.spread(offset)
+    )
 
 
 def inference(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
@@ -59,8 +63,8 @@ def training(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequen
     x, scale, offset = operands
     f = Features(r, operation, x)
     mean = f.mean(x)
-    centered = r.emit(el.Subtract(), x, f.spread(mean))
-    variance = f.mean(r.emit(el.Multiply(), centered, centered))
+    centered = r.apply_one(el.Subtract(), x, f.spread(mean))
+    variance = f.mean(r.apply_one(el.Multiply(), centered, centered))
     return [_normalized(f, x, scale, offset, mean, variance), mean, variance]
 
 
@@ -68,14 +72,14 @@ def gradient(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequen
     x, scale, mean, variance, y_bar = operands
     f = Features(r, operation, x)
     deviation = f.deviation(variance)
-    normal = r.emit(el.Divide(), r.emit(el.Subtract(), x, f.spread(mean)), deviation)
-    scale_bar = r.emit(ReduceSum(f.rest), r.emit(el.Multiply(), y_bar, normal))
-    offset_bar = r.emit(ReduceSum(f.rest), y_bar)
-    of_mean = r.emit(el.Subtract(), y_bar, f.spread(f.mean(y_bar)))
-    along = f.spread(f.mean(r.emit(el.Multiply(), y_bar, normal)))
-    left = r.emit(el.Subtract(), of_mean, r.emit(el.Multiply(), normal, along))
-    factor = r.emit(el.Divide(), f.spread(scale), deviation)
-    return [r.emit(el.Multiply(), factor, left), scale_bar, offset_bar]
+    normal = r.apply_one(el.Divide(), r.apply_one(el.Subtract(), x, f.spread(mean)), deviation)
+    scale_bar = r.apply_one(ReduceSum(f.rest), r.apply_one(el.Multiply(), y_bar, normal))
+    offset_bar = r.apply_one(ReduceSum(f.rest), y_bar)
+    of_mean = r.apply_one(el.Subtract(), y_bar, f.spread(f.mean(y_bar)))
+    along = f.spread(f.mean(r.apply_one(el.Multiply(), y_bar, normal)))
+    left = r.apply_one(el.Subtract(), of_mean, r.apply_one(el.Multiply(), normal, along))
+    factor = r.apply_one(el.Divide(), f.spread(scale), deviation)
+    return [r.apply_one(el.Multiply(), factor, left), scale_bar, offset_bar]
 
 
 ROWS: ReadRows = {

@@ -42,13 +42,13 @@ def rng_bit_generator(r: Reader, operation: Operation, operands: Sequence[int]) 
     make = _threefry if operation.attributes["rng_algorithm"] == "THREE_FRY" else _philox
     is_wide = wanted.dtype.itemsize == 8
     bits, used = make(r, words, wanted.shape, is_wide)
-    words[1] = r.emit(el.Add(), words[1], r.constant(used, DType.U64))
+    words[1] = r.apply_one(el.Add(), words[1], r.constant(used, DType.U64))
     lined = [r.reshape(word, (1,)) for word in words]
     unsigned = DType.of(f"uint{8 * wanted.dtype.itemsize}")
     made = r.convert(bits, unsigned)
     if wanted.dtype is not unsigned:
-        made = r.emit(el.BitcastConvert(wanted.dtype), made)
-    return [r.emit(st.Concatenate(0, len(lined)), *lined), made]
+        made = r.apply_one(el.BitcastConvert(wanted.dtype), made)
+    return [r.apply_one(st.Concatenate(0, len(lined)), *lined), made]
 
 
 def _word(r: Reader, state: int, place: int) -> int:
@@ -58,24 +58,24 @@ def _word(r: Reader, state: int, place: int) -> int:
 def _low(r: Reader, x: int) -> int:
     """The lower half of 64 bits."""
     mask = r.full(2**HALF - 1, r.spec(x))
-    return r.convert(r.emit(el.And(), x, mask), DType.U32)
+    return r.convert(r.apply_one(el.And(), x, mask), DType.U32)
 
 
 def _high(r: Reader, x: int) -> int:
-    return r.convert(r.emit(el.ShiftRightLogical(), x, r.full(HALF, r.spec(x))), DType.U32)
+    return r.convert(r.apply_one(el.ShiftRightLogical(), x, r.full(HALF, r.spec(x))), DType.U32)
 
 
 def _joined(r: Reader, low: int, high: int) -> int:
     """64 bits of two halves."""
     wide = r.convert(high, DType.U64)
-    upper = r.emit(el.ShiftLeft(), wide, r.full(HALF, r.spec(wide)))
-    return r.emit(el.Or(), upper, r.convert(low, DType.U64))
+    upper = r.apply_one(el.ShiftLeft(), wide, r.full(HALF, r.spec(wide)))
+    return r.apply_one(el.Or(), upper, r.convert(low, DType.U64))
 
 
 def _counts(r: Reader, counter: int, size: int) -> int:
     """The counter, the next, and so on."""
-    steps = r.emit(Iota((size,), 0, DType.U64))
-    return r.emit(el.Add(), r.spread(counter, (size,)), steps)
+    steps = r.apply_one(Iota((size,), 0, DType.U64))
+    return r.apply_one(el.Add(), r.spread(counter, (size,)), steps)
 
 
 def _threefry(
@@ -83,7 +83,7 @@ def _threefry(
 ) -> tuple[int, int]:
     """For 64 bits both words of each count; for 32 the words are neighbours along one axis."""
     key = [r.reshape(part, (1,)) for part in (_low(r, words[0]), _high(r, words[0]))]
-    key_words = r.emit(st.Concatenate(0, 2), *key)
+    key_words = r.apply_one(st.Concatenate(0, 2), *key)
     if is_wide or not shape:
         size = math.prod(shape)
         first, second = _mixed(r, key_words, words[1], size)
@@ -97,14 +97,14 @@ def _threefry(
         r.reshape(word, (*half[: axis + 1], 1, *half[axis + 1 :]))
         for word in _mixed(r, key_words, words[1], size)
     ]
-    both = r.emit(st.Concatenate(axis + 1, 2), *pair)
+    both = r.apply_one(st.Concatenate(axis + 1, 2), *pair)
     merged = (*half[:axis], 2 * half[axis], *half[axis + 1 :])
     return r.slice(r.reshape(both, merged), axis, 0, shape[axis]), size
 
 
 def _mixed(r: Reader, key: int, counter: int, size: int) -> tuple[int, ...]:
     counts = _counts(r, counter, size)
-    return r.emit_all(Extension(Threefry2x32()), key, _low(r, counts), _high(r, counts))
+    return r.apply(Extension(Threefry2x32()), key, _low(r, counts), _high(r, counts))
 
 
 def _philox(r: Reader, words: list[int], shape: tuple[int, ...], is_wide: bool) -> tuple[int, int]:
@@ -114,19 +114,19 @@ def _philox(r: Reader, words: list[int], shape: tuple[int, ...], is_wide: bool) 
     low = _counts(r, words[1], size)
     # Without a third number the upper half of the counter is the key.
     upper = r.spread(words[2] if len(words) > 2 else words[0], (size,))
-    carried = r.emit(el.Compare("LT"), low, r.spread(words[1], (size,)))
-    upper = r.emit(el.Add(), upper, r.convert(carried, DType.U64))
+    carried = r.apply_one(el.Compare("LT"), low, r.spread(words[1], (size,)))
+    upper = r.apply_one(el.Add(), upper, r.convert(carried, DType.U64))
     block = [_low(r, low), _high(r, low), _low(r, upper), _high(r, upper)]
     keys = [_low(r, words[0]), _high(r, words[0])]
     for turn in range(ROUNDS):
         if turn:
             keys = [
-                r.emit(el.Add(), k, r.constant(w, DType.U32))
+                r.apply_one(el.Add(), k, r.constant(w, DType.U32))
                 for k, w in zip(keys, WEYL, strict=True)
             ]
         block = _philox_round(r, block, [r.spread(k, (size,)) for k in keys])
     lined = [r.reshape(word, (size, 1)) for word in block]
-    flat = r.reshape(r.emit(st.Concatenate(1, 4), *lined), (4 * size,))
+    flat = r.reshape(r.apply_one(st.Concatenate(1, 4), *lined), (4 * size,))
     flat = r.slice(flat, 0, 0, count)
     if not is_wide:
         return r.reshape(flat, shape), size
@@ -139,11 +139,11 @@ def _philox_round(r: Reader, block: list[int], keys: list[int]) -> list[int]:
     products: list[int] = []
     for word, factor in zip((block[0], block[2]), MULTIPLIERS, strict=True):
         wide = r.convert(word, DType.U64)
-        products.append(r.emit(el.Multiply(), wide, r.full(factor, r.spec(wide))))
+        products.append(r.apply_one(el.Multiply(), wide, r.full(factor, r.spec(wide))))
     (h0, l0), (h1, l1) = ((_high(r, p), _low(r, p)) for p in products)
 
     def mixed(a: int, b: int, c: int) -> int:
-        return r.emit(el.Xor(), r.emit(el.Xor(), a, b), c)
+        return r.apply_one(el.Xor(), r.apply_one(el.Xor(), a, b), c)
 
     return [mixed(h1, block[1], keys[0]), l1, mixed(h0, block[3], keys[1]), l0]
 

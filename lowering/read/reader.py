@@ -82,7 +82,7 @@ class Reader:
             self._expansions[name] = expanded_op(function)
         op = self._expansions[name]
         if op is not None:
-            return [self.emit(op, *operands)]
+            return [self.apply_one(op, *operands)]
         if self._depth >= DEEPEST_CALL:
             raise InvalidConfigError(f"@{name}: calls are nested more than {DEEPEST_CALL} deep")
         self._depth += 1
@@ -203,13 +203,13 @@ class Reader:
 
     # ---- writing -----------------------------------------------------------------------------
 
-    def emit_all(self, op: StdTensorOp, *values: int) -> tuple[int, ...]:
+    def apply(self, op: StdTensorOp, *values: int) -> tuple[int, ...]:
         """The outputs of an op."""
-        return self.builder.add(op, *values, source=self._source)
+        return self.builder.apply(op, *values, source=self._source)
 
-    def emit(self, op: StdTensorOp, *values: int) -> int:
+    def apply_one(self, op: StdTensorOp, *values: int) -> int:
         """The one output of an op."""
-        (made,) = self.builder.add(op, *values, source=self._source)
+        (made,) = self.builder.apply(op, *values, source=self._source)
         return made
 
     def spec(self, value: int) -> TensorSpec:
@@ -229,7 +229,7 @@ class Reader:
         array = np.asarray(array, None if dtype is None else dtype.dtype)
         if array.size > SMALL and not any(array.strides):
             scalar = self.builder.constant(array.reshape(-1)[0], self._source)
-            return self.emit(BroadcastInDim(array.shape, ()), scalar)
+            return self.apply_one(BroadcastInDim(array.shape, ()), scalar)
         return self.builder.constant(np.ascontiguousarray(array).reshape(array.shape), self._source)
 
     def full(self, value: Any, like: TensorSpec) -> int:
@@ -242,16 +242,16 @@ class Reader:
         shape = tuple(shape)
         if self.spec(value).shape == shape:
             return value
-        return self.emit(BroadcastInDim(shape, ()), value)
+        return self.apply_one(BroadcastInDim(shape, ()), value)
 
     def convert(self, value: int, dtype: DType) -> int:
         """The value in a dtype."""
-        return value if self.spec(value).dtype is dtype else self.emit(Convert(dtype), value)
+        return value if self.spec(value).dtype is dtype else self.apply_one(Convert(dtype), value)
 
     def transpose(self, value: int, perm: Sequence[int]) -> int:
         """The axes in another order."""
         perm = tuple(perm)
-        return value if perm == tuple(range(len(perm))) else self.emit(Transpose(perm), value)
+        return value if perm == tuple(range(len(perm))) else self.apply_one(Transpose(perm), value)
 
     def reshape(self, value: int, shape: Sequence[int]) -> int:
         """The elements in row-major order in another shape: ours is column-major."""
@@ -260,11 +260,11 @@ class Reader:
         if given == shape:
             return value
         if [e for e in given if e != 1] == [e for e in shape if e != 1]:
-            return self.emit(Reshape(shape), value)  # because both orders are the same there
+            return self.apply_one(Reshape(shape), value)  # because both orders are the same there
         turned = value if _is_flat(given) else self.transpose(value, range(len(given))[::-1])
         if _is_flat(shape):
-            return self.emit(Reshape(shape), turned)
-        return self.transpose(self.emit(Reshape(shape[::-1]), turned), range(len(shape))[::-1])
+            return self.apply_one(Reshape(shape), turned)
+        return self.transpose(self.apply_one(Reshape(shape[::-1]), turned), range(len(shape))[::-1])
 
     def slice(self, value: int, axis: int, start: int, limit: int, stride: int = 1) -> int:
         """Elements of one axis."""
@@ -274,7 +274,7 @@ class Reader:
         starts = [start if i == axis else 0 for i in range(len(shape))]
         limits = [limit if i == axis else extent for i, extent in enumerate(shape)]
         strides = [stride if i == axis else 1 for i in range(len(shape))]
-        return self.emit(Slice(tuple(starts), tuple(limits), tuple(strides)), value)
+        return self.apply_one(Slice(tuple(starts), tuple(limits), tuple(strides)), value)
 
     # ---- regions on whole tensors ----------------------------------------------------------------
 

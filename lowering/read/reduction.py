@@ -75,7 +75,7 @@ def _combine(r: Reader, block: Block, values: Sequence[int]) -> Combine:
     """The region on whole tensors."""
     name = _name_of(r, block, values)
     if name is not None:
-        return lambda xs, ys: [r.emit(PAIRS[name], xs[0], ys[0])]
+        return lambda xs, ys: [r.apply_one(PAIRS[name], xs[0], ys[0])]
     return lambda xs, ys: r.lifted(block, [*xs, *ys])
 
 
@@ -88,7 +88,7 @@ def reduce(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence
     if name is not None:
         card = {**REDUCTIONS, **LOGICAL}.get(name)
         if card is not None:
-            y = r.emit(card(axes), xs[0]) if axes else xs[0]
+            y = r.apply_one(card(axes), xs[0]) if axes else xs[0]
             return [_started(r, name, starts[0], y)]
     found = arg_reduction(r, block, operands, axes)
     if found is not None:
@@ -100,7 +100,7 @@ def _started(r: Reader, name: str, start: int, y: int) -> int:
     """A reduction that begins at a value."""
     if is_identity(name, r.known(start)):
         return y
-    return r.emit(PAIRS[name], r.spread(start, r.spec(y).shape), y)
+    return r.apply_one(PAIRS[name], r.spread(start, r.spec(y).shape), y)
 
 
 def _reduced(
@@ -122,7 +122,7 @@ def _reduced(
         if length % 2:
             last = [r.slice(x, axis, length - 1, length) for x in flat]
             join = st.Concatenate(axis, 2)
-            paired = [r.emit(join, a, b) for a, b in zip(paired, last, strict=True)]
+            paired = [r.apply_one(join, a, b) for a, b in zip(paired, last, strict=True)]
         flat, length = paired, (length + 1) // 2
     return combine(initial, [r.reshape(x, rest) for x in flat])
 
@@ -152,7 +152,7 @@ class Windows:
         interior = tuple([dilation - 1 for dilation in self.base])
         if all([edge == 0 for edge in (*self.low, *self.high, *interior)]):
             return x
-        return r.emit(st.Pad(self.low, self.high, interior), x, start)
+        return r.apply_one(st.Pad(self.low, self.high, interior), x, start)
 
     def scan(self, shape: tuple[int, ...]) -> tuple[int, bool] | None:
         """The axis, and whether backwards, where every window is all up to an element."""
@@ -193,7 +193,7 @@ def _window(
     if name in scans:
         scan = windows.scan(r.spec(xs[0]).shape)
         if scan is not None and is_identity(name, r.evaluated(starts[0])):
-            return [r.emit(scans[name](*scan), xs[0])]
+            return [r.apply_one(scans[name](*scan), xs[0])]
     combine = _combine(r, block, xs)
     found = _windowed(
         r, [windows.padded(r, x, s) for x, s in zip(xs, starts, strict=True)], windows, combine
@@ -214,7 +214,7 @@ def _windowed(r: Reader, xs: Values, windows: Windows, combine: Combine) -> Valu
 
 
 def _along(
-    r: Reader, xs: Values, axis: int, size: int, stride: int, dilation: int, combine: Combine
+    r: Reader, xs: Values, axis: int, size: Any, stride: int, dilation: int, combine: Combine
 ) -> Values:
     extent = r.spec(xs[0]).shape[axis]
     if not isinstance(size, int):
@@ -270,9 +270,11 @@ def select_and_scatter(r: Reader, operation: Operation, operands: Sequence[int])
     def combine(a: Values, b: Values) -> Values:
         (keeps,) = r.lifted(select, [a[0], b[0]])
         outside = r.full(-1, r.spec(a[1]))
-        first, second = (r.emit(el.Compare("NE"), v[1], outside) for v in (a, b))
-        keeps = r.emit(el.And(), first, r.emit(el.Or(), keeps, r.emit(el.Not(), second)))
-        return [r.emit(el.Select(), keeps, p, q) for p, q in zip(a, b, strict=True)]
+        first, second = (r.apply_one(el.Compare("NE"), v[1], outside) for v in (a, b))
+        keeps = r.apply_one(
+            el.And(), first, r.apply_one(el.Or(), keeps, r.apply_one(el.Not(), second))
+        )
+        return [r.apply_one(el.Select(), keeps, p, q) for p, q in zip(a, b, strict=True)]
 
     padded = [windows.padded(r, x, filled), windows.padded(r, places, nowhere)]
     _, chosen = _windowed(r, padded, windows, combine)
@@ -283,7 +285,7 @@ def select_and_scatter(r: Reader, operation: Operation, operands: Sequence[int])
     names = known_combiner(scatter)
     combiner = None if names is None else scatter_combiner(names[0], spec.dtype)
     if combiner is not None:
-        found = r.emit(numbers.scatter(combiner), flat, indices, update)
+        found = r.apply_one(numbers.scatter(combiner), flat, indices, update)
     else:
         (found,) = scattered(r, scatter, numbers, [flat], indices, [update], False)
     return r.reshape(found, spec.shape)

@@ -95,7 +95,7 @@ def scattered(
 
     (body,), captured = r.parts((turn, [*map(r.spec, values), *slices]))
     loop = Scan(body, int(np.prod(extents)), len(captured), len(values))
-    return list(r.emit_all(loop, *captured, *values, *xs))
+    return list(r.apply(loop, *captured, *values, *xs))
 
 
 def _turn(
@@ -108,10 +108,10 @@ def _turn(
 ) -> list[int]:
     """Windows that do not meet, all at once."""
     shape = r.spec(updates[0]).shape
-    read = [r.emit(numbers.gather(r.spec(x).shape, shape), x, indices) for x in values]
+    read = [r.apply_one(numbers.gather(r.spec(x).shape, shape), x, indices) for x in values]
     made = r.lifted(block, [*read, *updates])
     write = numbers.scatter("set")
-    return [r.emit(write, x, indices, y) for x, y in zip(values, made, strict=True)]
+    return [r.apply_one(write, x, indices, y) for x, y in zip(values, made, strict=True)]
 
 
 def _turning_axes(

@@ -25,7 +25,7 @@ def constant(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 def iota(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     spec = operation.spec
-    return r.emit(Iota(spec.shape, operation.attributes["iota_dimension"], spec.dtype))
+    return r.apply_one(Iota(spec.shape, operation.attributes["iota_dimension"], spec.dtype))
 
 
 def transpose(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
@@ -38,20 +38,20 @@ def reshape(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 def broadcast_in_dim(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     shape, dims = operation.spec.shape, tuple(operation.attributes["broadcast_dimensions"])
-    return r.emit(st.BroadcastInDim(shape, dims), operands[0])
+    return r.apply_one(st.BroadcastInDim(shape, dims), operands[0])
 
 
 def broadcast(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     shape, rank = operation.spec.shape, len(r.spec(operands[0]).shape)
     dims = tuple(range(len(shape) - rank, len(shape)))
-    return r.emit(st.BroadcastInDim(shape, dims), operands[0])
+    return r.apply_one(st.BroadcastInDim(shape, dims), operands[0])
 
 
 def slice_(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     a = operation.attributes
     op = st.Slice(tuple(a["start_indices"]), tuple(a["limit_indices"]), tuple(a["strides"]))
     first = _first_of_sorted(r, op, operands[0])
-    return r.emit(op, operands[0]) if first is None else first
+    return r.apply_one(op, operands[0]) if first is None else first
 
 
 def _first_of_sorted(r: Reader, op: st.Slice, x: int) -> int | None:
@@ -64,7 +64,7 @@ def _first_of_sorted(r: Reader, op: st.Slice, x: int) -> int | None:
         return _first_of_top(r, op, x, card, inputs)
     moves = isinstance(card, Convert) or card == total_order.along_last(len(r.spec(x).shape))
     first = _first_of_sorted(r, op, inputs[-1]) if moves else None
-    return None if first is None else r.emit(card, *inputs[:-1], first)
+    return None if first is None else r.apply_one(card, *inputs[:-1], first)
 
 
 def _first_of_top(r: Reader, op: st.Slice, x: int, top: TopK, inputs: Sequence[int]) -> int | None:
@@ -73,27 +73,27 @@ def _first_of_top(r: Reader, op: st.Slice, x: int, top: TopK, inputs: Sequence[i
     is_first = not any(op.starts) and set(op.strides) == {1} and list(op.limits[:-1]) == lead
     if not is_first or k == extent:
         return None
-    place = r.emit_all(top, *inputs).index(x)  # the same op again has the same results
-    return r.emit_all(TopK(k), *inputs)[place]
+    place = r.apply(top, *inputs).index(x)  # the same op again has the same results
+    return r.apply(TopK(k), *inputs)[place]
 
 
 def pad(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     a = operation.attributes
     sides = (a["edge_padding_low"], a["edge_padding_high"], a["interior_padding"])
-    return r.emit(st.Pad(*map(tuple, sides)), *operands)
+    return r.apply_one(st.Pad(*map(tuple, sides)), *operands)
 
 
 def concatenate(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    return r.emit(st.Concatenate(operation.attributes["dimension"], len(operands)), *operands)
+    return r.apply_one(st.Concatenate(operation.attributes["dimension"], len(operands)), *operands)
 
 
 def reverse(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     axes = tuple(operation.attributes["dimensions"])
-    return r.emit(st.Reverse(axes), operands[0]) if axes else operands[0]
+    return r.apply_one(st.Reverse(axes), operands[0]) if axes else operands[0]
 
 
 def barrier(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    return r.emit_all(st.OptimizationBarrier(len(operands)), *operands) if operands else ()
+    return r.apply(st.OptimizationBarrier(len(operands)), *operands) if operands else ()
 
 
 ROWS: ReadRows = {

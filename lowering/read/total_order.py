@@ -19,14 +19,14 @@ def key(r: Reader, x: int, descending: bool = False) -> int:
     """Integers that stand to each other as the elements of x do, or the other way round."""
     spec = r.spec(x)
     if not spec.dtype.is_float:
-        return r.emit(el.Not(), x) if descending else x
+        return r.apply_one(el.Not(), x) if descending else x
     word = {2: DType.I16, 4: DType.I32, 8: DType.I64}[spec.dtype.itemsize]
-    bits = r.emit(el.BitcastConvert(word), x)
+    bits = r.apply_one(el.BitcastConvert(word), x)
     like = r.spec(bits)
-    sign = r.emit(el.ShiftRightArithmetic(), bits, r.full(8 * word.itemsize - 1, like))
+    sign = r.apply_one(el.ShiftRightArithmetic(), bits, r.full(8 * word.itemsize - 1, like))
     magnitude = r.full((1 << (8 * word.itemsize - 1)) - 1, like)
-    ordered = r.emit(el.Xor(), bits, r.emit(el.And(), sign, magnitude))
-    return r.emit(el.Not(), ordered) if descending else ordered
+    ordered = r.apply_one(el.Xor(), bits, r.apply_one(el.And(), sign, magnitude))
+    return r.apply_one(el.Not(), ordered) if descending else ordered
 
 
 def top_k(r: Reader, x: int, k: int, largest: bool = True) -> tuple[int, int]:
@@ -34,15 +34,15 @@ def top_k(r: Reader, x: int, k: int, largest: bool = True) -> tuple[int, int]:
     spec = r.spec(x)
     is_empty = 0 in (*spec.shape, k)
     if is_empty or (largest and not spec.dtype.is_float):
-        values, places = r.emit_all(re.TopK(k), x)
+        values, places = r.apply(re.TopK(k), x)
         return values, places
-    _, places = r.emit_all(re.TopK(k), key(r, x, descending=not largest))
+    _, places = r.apply(re.TopK(k), key(r, x, descending=not largest))
     return taken_along_last(r, x, places), places
 
 
 def taken_along_last(r: Reader, x: int, places: int) -> int:
     """y[.., i] = x[.., places[.., i]]."""
-    return r.emit(along_last(len(r.spec(x).shape)), x, places)
+    return r.apply_one(along_last(len(r.spec(x).shape)), x, places)
 
 
 def along_last(rank: int) -> Gather:

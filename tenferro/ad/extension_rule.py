@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tenferro.ad.algebra import Value, convert, emit, full, reduce_sum, zeros
+from tenferro.door import apply
 from tenferro.errors import ADRuleUnsupportedError, DuplicateFamilyError, UnsupportedError
+from tenferro.graph import Value
 from tenferro.ops import StdTensorOp
 from tenferro.ops.extension import Extension
 from tenferro.rules.family_id import check_family_id
-from tenferro.types import DType
 
 __all__ = ["ExtensionAdRule", "ExtensionRuleSet", "RuleBuilder"]
 
@@ -21,7 +21,7 @@ Tangents = Sequence[Value | None]
 
 
 class RuleBuilder:
-    """What a rule writes ops with; values have operators, and numbers take their shape and dtype."""
+    """What a rule applies ops with."""
 
     __slots__ = ("emitter",)
 
@@ -30,30 +30,8 @@ class RuleBuilder:
 
     def apply(self, op: Any, *inputs: Value) -> Any:
         """The output of an op, standard or extension; a tuple when it has several."""
-        carrier = op if isinstance(op, StdTensorOp) else Extension(op)
-        made = self.emitter.emit_all(carrier, *[x.handle for x in inputs])
-        values = tuple(Value(self.emitter, handle) for handle in made)
-        return values[0] if len(values) == 1 else values
-
-    def zeros_like(self, x: Value) -> Value:
-        """Zeros of that type; only where a rule cannot do with None."""
-        return zeros(x)
-
-    def full_like(self, x: Value, number: Any) -> Value:
-        """A number in that shape and dtype."""
-        return full(x, number)
-
-    def convert(self, x: Value, dtype: DType) -> Value:
-        """X in another dtype."""
-        return convert(x, dtype)
-
-    def reduce_sum_all(self, x: Value) -> Value:
-        """The sum of all elements, the cotangent of a scalar that was broadcast."""
-        return reduce_sum(x, range(x.rank))
-
-    def emit(self, op: StdTensorOp, *inputs: Value) -> Value:
-        """The one output of a standard op."""
-        return emit(op, *inputs)
+        outputs = apply(op if isinstance(op, StdTensorOp) else Extension(op), *inputs)
+        return outputs[0] if len(outputs) == 1 else outputs
 
 
 class ExtensionAdRule:

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-import numpy as np
-
-from tenferro.ad.algebra import Value
 from tenferro.ad.extension_rule import ExtensionAdRule
 from tenferro.ad.rule import AdRule
-from tenferro.errors import DTypeError
-from tenferro.graph import Graph, SourceLine
+from tenferro.graph import Graph, GraphBuilder
+from tenferro.graph.value import Value, number_in
 from tenferro.ops import StdTensorOp
 from tenferro.ops.elementwise import Multiply
 from tenferro.ops.source import Constant
@@ -21,19 +18,17 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["GraphEmitter"]
 
 
-class GraphEmitter:
+class GraphEmitter(GraphBuilder):
     """Appends to a graph; handles are its values.
 
     Attributes:
         rules: the AD column.
-        source: the user's line that new nodes are laid to.
         primal_of: for a tangent, the value it is the tangent of: it exists, and has its shape.
         mode: what the sweep under way is for: "forward", or "reverse" when its result is transposed.
         index: the instruction whose derivative is being written.
     """
 
-    __slots__ = ("_extension_rules", "_ones", "_scalars", "graph", "index", "mode", "primal_of",
-                 "rules", "source")  # fmt: skip
+    __slots__ = ("_extension_rules", "_ones", "_scalars", "index", "mode", "primal_of", "rules")
 
     def __init__(
         self,
@@ -41,10 +36,9 @@ class GraphEmitter:
         rules: Mapping[Any, AdRule],
         extension_rules: Callable[[], Mapping[str, ExtensionAdRule]],
     ) -> None:
-        self.graph = graph
+        super().__init__(graph)
         self.rules = rules
         self._extension_rules = extension_rules
-        self.source: SourceLine | None = None
         self.primal_of: dict[int, int] = {}
         self.mode: Literal["forward", "reverse"] = "forward"
         self.index = -1
@@ -76,7 +70,7 @@ class GraphEmitter:
         """The outputs of the instruction being differentiated, when it is made to give what `op` gives."""
         return self.graph.extend(self.index, op)
 
-    def emit_all(self, op: StdTensorOp, *inputs: int) -> tuple[int, ...]:
+    def apply(self, op: StdTensorOp, *inputs: int) -> tuple[int, ...]:
         """The outputs of `op` on these values; x times one is x, for real x.
 
         The cotangent of a result begins as one.
@@ -91,10 +85,6 @@ class GraphEmitter:
             ones.update(outputs)
         return outputs
 
-    def type_of(self, value: int) -> TensorSpec:
-        """Shape and dtype of a value."""
-        return self.graph.types[value]
-
     def scalar(self, number: Any, dtype: DType) -> int:
         """A rank-0 constant.
 
@@ -104,7 +94,7 @@ class GraphEmitter:
         key = (repr(number), dtype)
         value = self._scalars.get(key)
         if value is None:
-            constant = Constant.of(_scalar(number, dtype))
+            constant = Constant.of(number_in(number, dtype))
             (value,) = self.graph.add(constant, (), self.source)
             self._scalars[key] = value
             if number == 1 and not dtype.is_complex:
@@ -114,7 +104,7 @@ class GraphEmitter:
     def zeros(self, spec: TensorSpec) -> int:
         """Zeros of a type."""
         zero = self.scalar(0, spec.dtype)
-        return self.emit_all(BroadcastInDim(spec.shape, ()), zero)[0] if spec.rank else zero
+        return self.apply(BroadcastInDim(spec.shape, ()), zero)[0] if spec.rank else zero
 
     def witness(self, value: int) -> int:
         """The value itself, or for a tangent its primal."""
@@ -123,22 +113,3 @@ class GraphEmitter:
     def values(self, handles: Any) -> tuple[Value, ...]:
         """Handles as values of the algebra."""
         return tuple([Value(self, handle) for handle in handles])
-
-
-def _scalar(number: Any, dtype: DType) -> Any:
-    """A number in a dtype; a float is rounded to a narrower one, and nothing else is changed."""
-    array: Any = np.asarray(number)
-    if array.ndim or array.dtype.kind in "OSUM":
-        raise DTypeError(
-            f"{number!r:.60} meets a tensor of {dtype} in a rule; expected a Value or a number: "
-            "tenferro.extension.algebra.constant_like makes a Value of an array"
-        )
-    is_wider = array.dtype.kind == "c" and not dtype.is_complex
-    with np.errstate(all="ignore"):
-        cast = (array.real if is_wider else array).astype(dtype.dtype)
-    if (is_wider or not dtype.is_inexact) and cast != array:
-        raise DTypeError(
-            f"{number!r:.60} meets a tensor of {dtype} in a rule, which does not hold it; "
-            "convert the tensor first"
-        )
-    return cast

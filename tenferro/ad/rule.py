@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tenferro.ad.algebra import Value, add, broadcast, emit, emit_all, zeros
+from tenferro.ad.algebra import Value, add, apply, apply_one, broadcast, zeros
 from tenferro.errors import ADRuleUnsupportedError
 from tenferro.ops import StdTensorOp
 
@@ -100,7 +100,7 @@ def elementwise_batch(op: StdTensorOp, inputs: Values, batched: tuple[bool, ...]
     """All operands get the leading axis."""
     example = inputs[batched.index(True)]
     dims = range(1, example.rank)
-    return emit_all(
+    return apply(
         op,
         *[
             x if is_batched else broadcast(x, example, tuple(dims))
@@ -125,7 +125,7 @@ def linear(transpose: Callable[..., Value | None], batch: BatchRule = elementwis
 
     def jvp(op: StdTensorOp, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
         x_dot = tangents[0]
-        return (None,) * len(outputs) if x_dot is None else emit_all(op, x_dot, *inputs[1:])
+        return (None,) * len(outputs) if x_dot is None else apply(op, x_dot, *inputs[1:])
 
     def transpose_rule(
         op: StdTensorOp, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
@@ -147,7 +147,7 @@ def jointly_linear(transpose: TransposeRule, batch: BatchRule, count: int | None
             zeros(x) if x_dot is None else x_dot
             for x, x_dot in zip(inputs[:n], tangents, strict=False)
         ]
-        return emit_all(op, *dots, *inputs[n:])
+        return apply(op, *dots, *inputs[n:])
 
     return AdRule(jvp, transpose, batch)
 
@@ -164,8 +164,8 @@ def bilinear(
 
     def jvp(op: StdTensorOp, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
         (lhs, rhs), (lhs_dot, rhs_dot) = inputs, tangents
-        total = None if lhs_dot is None else emit(op, lhs_dot, rhs)
-        return (total if rhs_dot is None else add(total, emit(op, lhs, rhs_dot)),)
+        total = None if lhs_dot is None else apply_one(op, lhs_dot, rhs)
+        return (total if rhs_dot is None else add(total, apply_one(op, lhs, rhs_dot)),)
 
     def transpose_rule(
         op: StdTensorOp, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents

@@ -13,14 +13,15 @@ import numpy as np
 from tenferro.api.axes import normalize_axis
 from tenferro.api.manipulation import diagonal, flip, ravel, swapaxes
 from tenferro.api.promotion import convert
+from tenferro.door import apply_one, as_operand, spec_of
 from tenferro.errors import AxisError, ShapeError
-from tenferro.exec.dispatch import apply, as_operand, spec_of
 from tenferro.ops.structural import EmbedDiag, Pad
+from tenferro.types import ArrayLike
 
 __all__ = ["diag", "diagflat", "fliplr", "flipud", "rot90"]
 
 
-def fliplr(m: Any) -> Any:
+def fliplr(m: ArrayLike) -> Any:
     """M with its second axis reversed.
 
     >>> fliplr([[1, 2], [3, 4]])
@@ -30,7 +31,7 @@ def fliplr(m: Any) -> Any:
     return flip(m, axis=1)
 
 
-def flipud(m: Any) -> Any:
+def flipud(m: ArrayLike) -> Any:
     """M with its first axis reversed.
 
     >>> flipud([1, 2])
@@ -39,7 +40,7 @@ def flipud(m: Any) -> Any:
     return flip(m, axis=0)
 
 
-def rot90(m: Any, k: int = 1, axes: Sequence[int] = (0, 1)) -> Any:
+def rot90(m: ArrayLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> Any:
     """M turned k times by 90 degrees, from the first of two axes towards the second.
 
     Raises:
@@ -63,7 +64,7 @@ def rot90(m: Any, k: int = 1, axes: Sequence[int] = (0, 1)) -> Any:
     return flip(swapaxes(x, first, second), axis=second)
 
 
-def diag(v: Any, k: int = 0) -> Any:
+def diag(v: ArrayLike, k: int = 0) -> Any:
     """The matrix with a vector on diagonal k and zeros elsewhere; of a matrix its diagonal k.
 
     Raises:
@@ -79,15 +80,15 @@ def diag(v: Any, k: int = 0) -> Any:
         return diagonal(x, k)
     if len(x.shape) != 1:
         raise ShapeError(f"diag: takes a vector or a matrix, got {spec_of(x)}")
-    square = apply(EmbedDiag(0, 1), x)
+    square = apply_one(EmbedDiag(0, 1), x)
     if k == 0:
         return square
     right, down = max(k, 0), max(-k, 0)
     zero = convert(np.zeros(()), spec_of(x).dtype)
-    return apply(Pad((down, right), (right, down), (0, 0)), square, zero)
+    return apply_one(Pad((down, right), (right, down), (0, 0)), square, zero)
 
 
-def diagflat(v: Any, k: int = 0) -> Any:
+def diagflat(v: ArrayLike, k: int = 0) -> Any:
     """The matrix with the elements of v on diagonal k and zeros elsewhere.
 
     >>> diagflat([[1], [2]])

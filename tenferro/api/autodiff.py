@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from tenferro.ad import AdContext, batch, residuals, transpose
 from tenferro.ad import linearize as linearize_graph
 from tenferro.ad.algebra import (
     Value,
+    apply_one,
     compare,
     conj,
     convert,
-    emit,
     full,
     iota_along,
     reshape,
@@ -36,7 +36,7 @@ from tenferro.graph import Alias
 from tenferro.ops.structural import BroadcastInDim
 from tenferro.program import CacheStats, GraphProgram
 from tenferro.tracebacks import public, public_methods
-from tenferro.types import flatten, unflatten
+from tenferro.types import PyTree, flatten, unflatten
 
 __all__ = [
     "grad",
@@ -50,6 +50,9 @@ __all__ = [
     "value_and_grad",
     "vjp",
 ]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @public_methods
@@ -90,7 +93,7 @@ class Transform:
         """Forget every derivative program."""
         self.context.cache_clear()
 
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
 
@@ -98,13 +101,13 @@ class Transform:
 
 
 def grad(
-    fn: Callable[..., Any],
+    fn: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
     *,
     context: AdContext | None = None,
-) -> Callable[..., Any]:
+) -> Callable[P, Any]:
     """The function that gives the gradient of scalar `fn`: x_bar with dy = Re(conj(x_bar) dx).
 
     Args:
@@ -137,13 +140,13 @@ def grad(
 
 
 def value_and_grad(
-    fn: Callable[..., Any],
+    fn: Callable[P, R],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
     *,
     context: AdContext | None = None,
-) -> Any:
+) -> Callable[P, tuple[R, Any]]:
     """The function that gives (value, gradient), or ((value, aux), gradient); see `grad`.
 
     >>> value_and_grad(lambda x: x * x)(3.0)
@@ -161,12 +164,12 @@ def value_and_grad(
 def _value_and_grad(
     name: str,
     fn: Callable[..., Any],
-    argnums: Any,
+    argnums: int | Sequence[int],
     has_aux: bool,
     holomorphic: bool,
     context: AdContext,
-    args: Any,
-    kwargs: Any,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
     want_value: bool,
 ) -> tuple[Any, Any]:
     stage = Stage(name, fn, args, kwargs, argnums, has_aux, context)
@@ -217,8 +220,8 @@ def _pushed(stage: Stage, dots: Sequence[int]) -> list[int]:
 
 def jvp(
     fn: Callable[..., Any],
-    primals: Any,
-    tangents: Any,
+    primals: PyTree,
+    tangents: PyTree,
     has_aux: bool = False,
     *,
     context: AdContext | None = None,
@@ -266,7 +269,10 @@ def _fresh(stage: Stage, values: Sequence[int]) -> list[int]:
 
 
 def linearize(
-    fn: Callable[..., Any], *primals: Any, has_aux: bool = False, context: AdContext | None = None
+    fn: Callable[..., Any],
+    *primals: PyTree,
+    has_aux: bool = False,
+    context: AdContext | None = None,
 ) -> Any:
     """(y, push): the value at `primals`, and the linear function x_dot -> J x_dot there.
 
@@ -281,7 +287,7 @@ def linearize(
     y, apply = _linear_part(stage, stage.primals, functools.partial(_pushed, stage))
 
     @public
-    def push(*tangents: Any) -> Any:
+    def push(*tangents: PyTree) -> Any:
         given = stage.given(tangents, stage.primals, tree, "tangents")
         return unflatten(stage.out_tree, apply(given))
 
@@ -289,7 +295,10 @@ def linearize(
 
 
 def vjp(
-    fn: Callable[..., Any], *primals: Any, has_aux: bool = False, context: AdContext | None = None
+    fn: Callable[..., Any],
+    *primals: PyTree,
+    has_aux: bool = False,
+    context: AdContext | None = None,
 ) -> Any:
     """(y, pull): the value at `primals`, and the function y_bar -> J^H y_bar there.
 
@@ -315,7 +324,7 @@ def vjp(
     y, apply = _linear_part(stage, stage.outputs, linear)
 
     @public
-    def pull(y_bar: Any) -> Any:
+    def pull(y_bar: PyTree) -> Any:
         given = stage.given(y_bar, stage.outputs, stage.out_tree, "the cotangent")
         return stage.by_argument(apply(given))
 
@@ -518,7 +527,7 @@ def _rows(stage: Stage, holomorphic: bool) -> list[int]:
 
 
 def _zeros(like: Value, shape: Sequence[Any]) -> Value:
-    return emit(BroadcastInDim(tuple(shape), ()), scalar(like, 0))
+    return apply_one(BroadcastInDim(tuple(shape), ()), scalar(like, 0))
 
 
 def _basis(x: Value) -> Value:
@@ -526,14 +535,14 @@ def _basis(x: Value) -> Value:
     size = x.type.size
     shape = (size, *x.shape)
     place = reshape(iota_along(x, (size,), 0), x.shape)
-    place = emit(BroadcastInDim(shape, tuple(range(1, len(shape)))), place)
+    place = apply_one(BroadcastInDim(shape, tuple(range(1, len(shape)))), place)
     return convert(compare(iota_along(x, shape, 0), "EQ", place), x.dtype)
 
 
 def hvp(
     fn: Callable[..., Any],
-    primals: Any,
-    tangents: Any,
+    primals: PyTree,
+    tangents: PyTree,
     has_aux: bool = False,
     *,
     context: AdContext | None = None,
@@ -556,7 +565,7 @@ def hvp(
     return (result[1], result[2]) if has_aux else result[1]
 
 
-def _as_tuple(name: str, what: str, trees: Any) -> tuple[Any, ...]:
+def _as_tuple(name: str, what: str, trees: PyTree) -> tuple[Any, ...]:
     if not isinstance(trees, tuple | list):
         raise ArityError(
             f"{name}: {what} are given as a tuple with one entry per argument, got "

@@ -6,6 +6,7 @@ import operator
 from typing import Any
 
 from tenferro.errors import AxisError
+from tenferro.types import Axis
 
 __all__ = ["normalize_axes", "normalize_axis"]
 
@@ -30,7 +31,7 @@ def normalize_axis(name: str, axis: Any, rank: int) -> int:
     return number % rank
 
 
-def normalize_axes(name: str, axis: Any, rank: int) -> tuple[int, ...]:
+def normalize_axes(name: str, axis: Axis, rank: int) -> tuple[int, ...]:
     """Axes as numbers from 0, ascending; None is every axis.
 
     Raises:

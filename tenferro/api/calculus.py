@@ -34,17 +34,17 @@ from tenferro.api.promotion import broadcast_to, convert, result_type
 from tenferro.api.reductions import diff, sum
 from tenferro.api.searching import argsort, searchsorted
 from tenferro.dims import is_static
+from tenferro.door import apply_one, as_operand, beside, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, NonStaticShapeError, ShapeError
-from tenferro.exec.dispatch import apply, as_operand, beside, spec_of
 from tenferro.ops.contraction import Convolution
-from tenferro.types import DType
+from tenferro.types import ArrayLike, Axis, DType, DTypeLike, Tensor
 
 __all__ = [
     "convolve", "correlate", "geomspace", "gradient", "interp", "logspace", "polyval", "trapezoid",
 ]  # fmt: skip
 
 
-def _in_inexact(x: Any) -> Any:
+def _in_inexact(x: ArrayLike) -> Any:
     x = as_operand(x)
     return x if spec_of(x).dtype.is_inexact else convert(x, DType.F64)
 
@@ -52,7 +52,7 @@ def _in_inexact(x: Any) -> Any:
 # ---- differences and integrals -----------------------------------------------------------------------------------
 
 
-def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
+def gradient(f: ArrayLike, *varargs: ArrayLike, axis: Axis = None, edge_order: int = 1) -> Any:
     """Central differences along each axis, one-sided at the ends; a tuple where there are several axes.
 
     Args:
@@ -85,7 +85,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     return results[0] if len(results) == 1 else tuple(results)
 
 
-def _along(x: Any, axis: int, spacing: Any, edge_order: int) -> Any:
+def _along(x: Tensor, axis: int, spacing: ArrayLike, edge_order: int) -> Any:
     extent = x.shape[axis]
     if not is_static(extent):
         raise NonStaticShapeError(f"gradient: axis {axis} of {spec_of(x)} has no known extent")
@@ -107,12 +107,12 @@ def _along(x: Any, axis: int, spacing: Any, edge_order: int) -> Any:
     return _differences(x, steps, axis, extent, edge_order)
 
 
-def _on_axis(vector: Any, axis: int, rank: int) -> Any:
+def _on_axis(vector: Tensor, axis: int, rank: int) -> Any:
     """A vector along one axis of several."""
     return reshape(vector, tuple([-1 if i == axis else 1 for i in range(rank)]))
 
 
-def _differences(x: Any, steps: Any, axis: int, extent: int, edge_order: int) -> Any:
+def _differences(x: Tensor, steps: Tensor, axis: int, extent: int, edge_order: int) -> Any:
     """Of samples with steps between them, by the polynomial through three neighbours, or at the ends two."""
 
     def part(y: Any, start: int, stop: int) -> Any:
@@ -137,7 +137,7 @@ def _differences(x: Any, steps: Any, axis: int, extent: int, edge_order: int) ->
     return concat([first, *pieces, last], axis=axis)
 
 
-def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1) -> Any:
     """The integral along `axis` by the trapezoidal rule: sum of (y_i + y_i+1) / 2 times the step.
 
     Args:
@@ -165,7 +165,12 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 
 
 def interp(
-    x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
+    x: Any,
+    xp: ArrayLike,
+    fp: ArrayLike,
+    left: ArrayLike | None = None,
+    right: ArrayLike | None = None,
+    period: ArrayLike | None = None,
 ) -> Any:
     """The piecewise linear function through the points (xp, fp) at x. Differentiable in x, fp and xp.
 
@@ -209,7 +214,7 @@ def interp(
     return where(isnan(x), x, result)
 
 
-def _unrolled(x: Any, places: Any, values: Any, period: Any) -> tuple[Any, Any, Any]:
+def _unrolled(x: Tensor, places: Tensor, values: Tensor, period: ArrayLike) -> tuple[Any, Any, Any]:
     """A period of the function in order, with a point of its neighbours at either end."""
     if isinstance(period, int | float) and period == 0:
         raise InvalidConfigError("interp: a period is not zero")
@@ -224,7 +229,7 @@ def _unrolled(x: Any, places: Any, values: Any, period: Any) -> tuple[Any, Any, 
     return x, places, concat([ends[0], values, ends[1]])
 
 
-def polyval(p: Any, x: Any) -> Any:
+def polyval(p: ArrayLike, x: ArrayLike) -> Any:
     """The polynomial p_0 x^(n-1) + .. + p_(n-1) at x, by Horner's rule.
 
     Raises:
@@ -248,7 +253,7 @@ def polyval(p: Any, x: Any) -> Any:
 # ---- convolution -------------------------------------------------------------------------------------------------
 
 
-def convolve(a: Any, v: Any, mode: str = "full") -> Any:
+def convolve(a: ArrayLike, v: ArrayLike, mode: str = "full") -> Any:
     """The sums y[k] = sum over i of a[i] v[k - i] of two vectors.
 
     Args:
@@ -269,7 +274,7 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Any:
     return _slid(lhs, rhs, _before("convolve", mode, rhs.shape[0]))
 
 
-def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
+def correlate(a: ArrayLike, v: ArrayLike, mode: str = "valid") -> Any:
     """The sums y[k] = sum over i of a[i + k] conj(v[i]) of two vectors; modes and errors as of `convolve`.
 
     >>> correlate([1, 2, 3], [0, 1], "full")
@@ -281,7 +286,7 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
     return _slid(lhs, flip(conj(rhs)), _before("correlate", mode, rhs.shape[0]))
 
 
-def _vectors(name: str, a: Any, v: Any, mode: str) -> tuple[Any, Any]:
+def _vectors(name: str, a: ArrayLike, v: ArrayLike, mode: str) -> tuple[Any, Any]:
     if mode not in ("full", "same", "valid"):
         raise InvalidConfigError(f'{name}: mode is "full", "same" or "valid", got {mode!r}')
     dtype = result_type(as_operand(a), as_operand(v))
@@ -306,13 +311,13 @@ def _before(name: str, mode: str, length: int) -> tuple[int, int]:
     return before, length - 1 - before
 
 
-def _slid(lhs: Any, rhs: Any, padding: tuple[int, int]) -> Any:
+def _slid(lhs: Tensor, rhs: Tensor, padding: tuple[int, int]) -> Any:
     op = Convolution(
         window_strides=(1,), padding=(padding,), lhs_dilation=(1,), rhs_dilation=(1,), window_reversal=(True,),
         input_batch=0, input_feature=1, input_spatial=(2,), kernel_input_feature=0, kernel_output_feature=1,
         kernel_spatial=(2,), output_batch=0, output_feature=1, output_spatial=(2,),
     )  # fmt: skip
-    wide = apply(op, expand_dims(lhs, (0, 1)), expand_dims(rhs, (0, 1)))
+    wide = apply_one(op, expand_dims(lhs, (0, 1)), expand_dims(rhs, (0, 1)))
     return reshape(wide, (-1,))
 
 
@@ -320,8 +325,8 @@ def _slid(lhs: Any, rhs: Any, padding: tuple[int, int]) -> Any:
 
 
 def logspace(
-    start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None, axis: int = 0,
-    *, like: Any = None,
+    start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, base: ArrayLike = 10.0, dtype: DTypeLike | None = None, axis: int = 0,
+    *, like: Tensor | None = None,
 ) -> Any:  # fmt: skip
     """Num numbers from base^start to base^stop, each the same multiple of the one before; see `linspace`.
 
@@ -335,7 +340,7 @@ def logspace(
 
 
 def geomspace(
-    start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0, *, like: Any = None
+    start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, dtype: DTypeLike | None = None, axis: int = 0, *, like: Tensor | None = None
 ) -> Any:  # fmt: skip
     """Num numbers from start to stop, each the same multiple of the one before; see `linspace`.
 
@@ -362,7 +367,7 @@ def geomspace(
     return moveaxis(points, 0, axis) if axis != 0 else points
 
 
-def _with_ends(points: Any, low: Any, high: Any, num: int, endpoint: bool) -> Any:
+def _with_ends(points: Tensor, low: Tensor, high: Tensor, num: int, endpoint: bool) -> Any:
     """The numbers with the bounds themselves at the ends."""
     if num < 1:
         return points

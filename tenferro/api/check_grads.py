@@ -25,8 +25,8 @@ from tenferro.ad.directions import direction_generator, inner_product, random_di
 from tenferro.api.autodiff import jvp, vjp
 from tenferro.api.compile import compile
 from tenferro.api.phases import invariants, phase_dependence
+from tenferro.door import apply
 from tenferro.errors import GradientMismatchError, InvalidConfigError, TenferroError
-from tenferro.exec.dispatch import apply_all
 from tenferro.exec.kernels import KERNELS
 from tenferro.graph import SourceLine
 from tenferro.ops import StdTensorOp
@@ -36,9 +36,9 @@ from tenferro.ops.control import ControlOp
 from tenferro.ops.extension import Extension
 from tenferro.ops.indexing import Scatter
 from tenferro.ops.source import Constant
-from tenferro.program import GraphProgram
+from tenferro.program import Executor, GraphProgram
 from tenferro.table import aligned
-from tenferro.types import DType, flatten, leaf_paths, unflatten
+from tenferro.types import ArrayLike, DType, PyTree, Tensor, flatten, leaf_paths, unflatten
 
 __all__ = ["GradientCheck", "GradientReport", "check_grads"]
 
@@ -119,7 +119,7 @@ def check_grads(
     modes: Sequence[str] = ("fwd", "rev"),
     *,
     rtol: float | None = None,
-    executor: Any = None,
+    executor: Executor | None = None,
     seed: int = 0,
     context: AdContext | None = None,
 ) -> GradientReport:
@@ -200,7 +200,7 @@ def _of_active_leaves(
     paths = leaf_paths(args)
     names = [f"argument {paths[i]}" for i in active]
 
-    def function(*xs: Any) -> tuple[Any, ...]:
+    def function(*xs: ArrayLike) -> tuple[Any, ...]:
         full: list[Any] = list(arrays)
         for i, x in zip(active, xs, strict=True):
             full[i] = x
@@ -210,7 +210,7 @@ def _of_active_leaves(
     return function, tuple(arrays[i] for i in active), names
 
 
-def _as_tensor(leaf: Any) -> Any:
+def _as_tensor(leaf: PyTree) -> Any:
     return leaf if hasattr(leaf, "dtype") else np.asarray(leaf)
 
 
@@ -249,7 +249,7 @@ def _check_one(
             GradientCheck(label, method, worst, error, allowed, _nan_note(f, primals, y_dot))
         )
 
-        def pushed(*xs: Any) -> Any:
+        def pushed(*xs: ArrayLike) -> Any:
             return jvp(f, xs, v, context=context)[1]
 
         derived.append((label, pushed))
@@ -257,7 +257,7 @@ def _check_one(
     if "rev" in modes:
         label = "J^H w" if not prefix else f"J[{inside}]^H w"
 
-        def pulled(*xs: Any) -> Any:
+        def pulled(*xs: ArrayLike) -> Any:
             return vjp(f, *xs, context=context)[1](w)
 
         x_bar = pulled(*primals)
@@ -279,7 +279,7 @@ def _on_peer(
     label: str,
     derivative: Callable[..., Any],
     primals: tuple[Any, ...],
-    executor: Any,
+    executor: Executor | None,
     name: str,
     precision: float,
 ) -> list[GradientCheck]:
@@ -388,7 +388,7 @@ def _outputs_as(
 ) -> tuple[Any, ...]:
     """An op's outputs; a loop's body in other dtypes too."""
     if not isinstance(op, ControlOp):
-        return apply_all(_op_in(op, dtypes), *operands)
+        return apply(_op_in(op, dtypes), *operands)
     runs = [partial(_run_as, part.program, dtypes=dtypes) for part in op.parts]
     found = KERNELS[type(op)].over(runs)(op, *operands)  # pyright: ignore[reportAttributeAccessIssue]  # because all of that family are ControlKernels
     return found if isinstance(found, tuple) else (found,)
@@ -421,7 +421,7 @@ def _first_wrong_op(
     values: dict[int, Any] = dict(zip(program.input_slots, primals, strict=True))
     for instruction in program.instructions:
         inputs = [values[slot] for slot in instruction.inputs]
-        values.update(zip(instruction.outputs, apply_all(instruction.op, *inputs), strict=True))
+        values.update(zip(instruction.outputs, apply(instruction.op, *inputs), strict=True))
         if reason := _wrong(instruction.op, inputs, context, generator):
             types = ", ".join(str(program.types[slot]) for slot in instruction.inputs)
             return f"first op whose rule disagrees: {instruction.op} of {types}: {reason}" + _place(
@@ -437,11 +437,11 @@ def _wrong(
     if not active:
         return ""
 
-    def alone(*xs: Any) -> Any:
+    def alone(*xs: ArrayLike) -> Any:
         full = list(inputs)
         for i, x in zip(active, xs, strict=True):
             full[i] = x
-        outputs = invariants(op, apply_all(op, *full))
+        outputs = invariants(op, apply(op, *full))
         return tuple(y for y in outputs if DType.of(y.dtype).is_inexact)
 
     primals = tuple(inputs[i] for i in active)
@@ -496,16 +496,16 @@ def _nan_note(f: Callable[..., Any], primals: tuple[Any, ...], derivative: Any) 
 # ---- numbers ---------------------------------------------------------------------------------------
 
 
-def _wide(x: Any) -> Any:
+def _wide(x: Tensor) -> Any:
     x = np.asarray(x)
     return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
 
 
-def _absolute(a: Any, b: Any) -> float:
+def _absolute(a: Tensor, b: Tensor) -> float:
     return float(np.sum(np.abs(_wide(a)) * np.abs(_wide(b))))
 
 
-def _epsilon(x: Any) -> float:
+def _epsilon(x: Tensor) -> float:
     return float(ml_dtypes.finfo(np.asarray(x).dtype).eps)
 
 

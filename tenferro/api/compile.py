@@ -9,12 +9,21 @@ from typing import Any
 from tenferro.api.tensor import TracedTensor, value_in
 from tenferro.api.tracing import tracing
 from tenferro.dims import SymDim
+from tenferro.door import is_traced
 from tenferro.errors import DTypeError, InvalidConfigError, TenferroError
-from tenferro.exec.dispatch import is_traced
 from tenferro.graph import BodyBuilder, Graph, GraphBuilder, line_of
 from tenferro.program import ExtensionCaches, GraphProgram
 from tenferro.tracebacks import public_methods
-from tenferro.types import DType, TensorSpec, flatten, has_dtype, host_array, leaf_paths, unflatten
+from tenferro.types import (
+    DType,
+    PyTree,
+    TensorSpec,
+    flatten,
+    has_dtype,
+    host_array,
+    leaf_paths,
+    unflatten,
+)
 
 __all__ = [
     "GraphCompiler",
@@ -48,7 +57,7 @@ class GraphCompiler:
     def compile(
         self,
         fn: Callable[..., Any],
-        *specs: Any,
+        *specs: TensorSpec | PyTree,
         name: str | None = None,
         input_names: Sequence[str] | None = None,
     ) -> GraphProgram:
@@ -88,7 +97,9 @@ class GraphCompiler:
         )
 
 
-def compile(fn: Callable[..., Any], *specs: Any, name: str | None = None) -> GraphProgram:
+def compile(
+    fn: Callable[..., Any], *specs: TensorSpec | PyTree, name: str | None = None
+) -> GraphProgram:
     """Trace `fn` once, on tensors of the given types, into a program that runs on every peer.
 
     Args:
@@ -122,7 +133,7 @@ def _spec_of(leaf: Any, path: str) -> TensorSpec:
     return spec
 
 
-def as_array(leaf: Any, path: str) -> Any:
+def as_array(leaf: PyTree, path: str) -> Any:
     """A leaf as an array of a dtype that tenferro has.
 
     Raises:

@@ -10,27 +10,24 @@ Source: NumPy's einsum; opt_einsum (Smith and Gray, 2018, doi:10.21105/joss.0075
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from types import SimpleNamespace
 from typing import Any
 
 from tenferro.api.arguments import refuse
 from tenferro.api.manipulation import cast_dtype, expand_dims, squeeze
 from tenferro.api.promotion import broadcast_shapes, broadcast_to, convert, result_type
 from tenferro.dims import is_static
+from tenferro.door import as_operand, is_traced, spec_of
 from tenferro.errors import InvalidConfigError, ShapeError
-from tenferro.exec.dispatch import apply, as_operand, is_traced, spec_of
 from tenferro.extension import apply as apply_extension
 from tenferro.program import ExtensionCacheKey, ExtensionCaches, native_executor
+from tenferro.types import ArrayLike, DTypeLike
 
 __all__ = ["einsum", "einsum_path"]
 
-_SURFACE = SimpleNamespace(emit=apply, type_of=spec_of)
-"""What expansions write with: here ops on tensors, where elsewhere it is a graph builder."""
-
 
 def einsum(
-    *arguments: Any, out: None = None, dtype: Any = None, order: str = "K", casting: str = "safe",
-    optimize: Any = "auto",
+    *arguments: ArrayLike | str, out: None = None, dtype: DTypeLike | None = None, order: str = "K", casting: str = "safe",
+    optimize: bool | str | Sequence[Any] = "auto",
 ) -> Any:  # fmt: skip
     """The sum over all labels that the output leaves out, of products of the operands' elements.
 
@@ -87,11 +84,13 @@ def einsum(
             (op, shapes),
             lambda: ext.plan(inputs, output, shapes, optimize),
         )
-        return ext.expand(_SURFACE, inputs, output, path, tensors)
+        return ext.expand(inputs, output, path, tensors)
     return apply_extension(op, *tensors)
 
 
-def einsum_path(*arguments: Any, optimize: Any = "auto") -> tuple[list[Any], Any]:
+def einsum_path(
+    *arguments: ArrayLike | str, optimize: bool | str | Sequence[Any] = "auto"
+) -> tuple[list[Any], Any]:
     """The path that `einsum` of these arguments takes, after the word that NumPy begins it with, and its cost.
 
     The path can be given as `optimize`. The second part, printed, shows the scaling, the number of

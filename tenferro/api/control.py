@@ -24,6 +24,7 @@ from tenferro.api.tensor import TracedTensor
 from tenferro.api.tracing import current_builder, tracing
 from tenferro.api.vmap import vmap
 from tenferro.dims import SymDim, dim_max
+from tenferro.door import PYTHON_SCALARS, apply, as_operand, is_traced, spec_of
 from tenferro.errors import (
     ArityError,
     DTypeError,
@@ -32,12 +33,22 @@ from tenferro.errors import (
     ShapeError,
     TenferroError,
 )
-from tenferro.exec.dispatch import PYTHON_SCALARS, apply_all, as_operand, is_traced, spec_of
 from tenferro.graph import BodyBuilder, line_of
 from tenferro.ops.control import Cond, ControlOp, Scan, While
 from tenferro.ops.elementwise import Clamp, Convert
 from tenferro.program import Subprogram, require_depth
-from tenferro.types import DType, TensorSpec, TreeDef, difference, flatten, leaf_paths, unflatten
+from tenferro.types import (
+    ArrayLike,
+    DType,
+    PyTree,
+    Tensor,
+    TensorSpec,
+    TreeDef,
+    difference,
+    flatten,
+    leaf_paths,
+    unflatten,
+)
 
 __all__ = ["associative_scan", "cond", "fori_loop", "map", "scan", "switch", "while_loop"]
 
@@ -52,7 +63,9 @@ class _Body:
         result: what it returned, a tree of tensors and numbers.
     """
 
-    def __init__(self, name: str, fn: Any, specs: Sequence[TensorSpec], tree: TreeDef) -> None:
+    def __init__(
+        self, name: str, fn: Callable[..., Any], specs: Sequence[TensorSpec], tree: TreeDef
+    ) -> None:
         if not callable(fn):
             raise InvalidConfigError(f"{name}: expected a function, got {fn!r:.60}")
         self.builder = BodyBuilder(current_builder())
@@ -66,7 +79,7 @@ class _Body:
         except TenferroError as error:
             raise error.at(str(line_of(error.__traceback__) or "")) from None
 
-    def outputs(self, tree: Any, dtypes: Sequence[DType]) -> list[int]:
+    def outputs(self, tree: PyTree, dtypes: Sequence[DType]) -> list[int]:
         """The values of a tree's leaves; Python numbers in these dtypes."""
         found: list[int] = []
         with tracing(self.builder):
@@ -75,7 +88,7 @@ class _Body:
                 found.append(output_value(self.builder, number, path))
         return found
 
-    def types(self, tree: Any) -> list[TensorSpec]:
+    def types(self, tree: PyTree) -> list[TensorSpec]:
         """The types of a tree's leaves."""
         return [spec_of(leaf if is_traced(leaf) else as_operand(leaf)) for leaf in flatten(tree)[0]]
 
@@ -97,24 +110,27 @@ def _closed(
     return parts, list(captured.values())
 
 
-def _applied(op: ControlOp, *operands: Any) -> tuple[Any, ...]:
-    """The outputs of an op, in the trace under way where symbols of that are all that it has of it."""
-    if current_builder() is not None and not any([is_traced(x) for x in operands]):
-        length = getattr(op, "length", 0)
-        if isinstance(length, SymDim) or not all([part.program.is_static for part in op.parts]):
-            return TracedTensor.__tenferro_apply__(op, operands)
-    return apply_all(op, *operands)
+def _trace_of(op: ControlOp) -> TracedTensor | None:
+    """A tensor of the trace under way, where the op has symbols of it; None where arrays may run the op."""
+    builder = current_builder()
+    if builder is None:
+        return None
+    if not isinstance(getattr(op, "length", 0), SymDim) and all(
+        [part.program.is_static for part in op.parts]
+    ):
+        return None
+    return TracedTensor(builder, builder.constant(0))
 
 
 # ---- choices -----------------------------------------------------------------------------------
 
 
 def cond(
-    pred: Any,
+    pred: ArrayLike,
     true_fun: Callable[..., Any],
     false_fun: Callable[..., Any],
-    *operands: Any,
-    operand: Any = _NONE,
+    *operands: ArrayLike,
+    operand: ArrayLike = _NONE,
 ) -> Any:
     """true_fun(*operands) if pred else false_fun(*operands): one of them runs.
 
@@ -143,7 +159,10 @@ def cond(
 
 
 def switch(
-    index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, operand: Any = _NONE
+    index: ArrayLike,
+    branches: Sequence[Callable[..., Any]],
+    *operands: ArrayLike,
+    operand: ArrayLike = _NONE,
 ) -> Any:
     """branches[index](*operands), the index clamped to the branches there are: one of them runs.
 
@@ -172,9 +191,9 @@ def switch(
         return branches[0](*operands)
     last = min(len(branches) - 1, np.iinfo(spec.dtype.dtype).max)
     bounds = [np.asarray(bound, spec.dtype.dtype) for bound in (0, last)]
-    (clamped,) = apply_all(Clamp(), bounds[0], index, bounds[1])
+    (clamped,) = apply(Clamp(), bounds[0], index, bounds[1])
     if spec.dtype is not DType.I32:
-        (clamped,) = apply_all(Convert(DType.I32), clamped)
+        (clamped,) = apply(Convert(DType.I32), clamped)
     functions = {f"branch {number}": branch for number, branch in enumerate(branches)}
     return _chosen("switch", clamped, functions, operands)
 
@@ -204,7 +223,8 @@ def _chosen(name: str, index: Any, functions: dict[str, Any], operands: tuple[An
         found = [body.builder.type_of(value) for value in values]
         _require_same(f"{name}: {other} gives result{{}}", paths, found, wanted, f"{first} gives")
     parts, consts = _closed(bodies, outputs)
-    return unflatten(trees[0], _applied(Cond(tuple(parts)), index, *consts, *arrays))
+    op = Cond(tuple(parts))
+    return unflatten(trees[0], apply(op, index, *consts, *arrays, like=_trace_of(op)))
 
 
 def _common(dtypes: Sequence[DType], leaves: Sequence[Any]) -> DType:
@@ -214,7 +234,7 @@ def _common(dtypes: Sequence[DType], leaves: Sequence[Any]) -> DType:
     return result_type(*weak, *firm[:1]) if weak else dtypes[0]
 
 
-def _predicate(name: str, pred: Any) -> Any:
+def _predicate(name: str, pred: ArrayLike) -> Any:
     """A bool of rank 0; a real number is true unless it is zero."""
     pred = as_operand(pred)
     spec = spec_of(pred)
@@ -234,7 +254,7 @@ class _Carry:
     A Python number that goes in takes the dtype in which it comes back.
     """
 
-    def __init__(self, name: str, init: Any) -> None:
+    def __init__(self, name: str, init: ArrayLike) -> None:
         self.name = name
         self.given, self.tree = flatten(init)
         self.paths = leaf_paths(init)
@@ -248,7 +268,7 @@ class _Carry:
     def traced(
         self,
         fn: Callable[..., Any],
-        *others: Any,
+        *others: Sequence[Any],
         part: Callable[[Any], Any] = lambda result: result,
     ) -> _Body:
         """One turn, `fn(carry, *others)`, `part` of whose result is the carry.
@@ -259,7 +279,7 @@ class _Carry:
         tree = flatten((unflatten(self.tree, self.leaves), *others))[1]
         rest = [spec_of(x) for x in flatten(others)[0]]
 
-        def on_numbers(carry: Any, *others: Any) -> Any:
+        def on_numbers(carry: PyTree, *others: Sequence[Any]) -> Any:
             leaves = flatten(carry)[0]
             for i in numbers:
                 leaves[i] = self.given[i]
@@ -293,7 +313,7 @@ class _Carry:
                 self.leaves[i] = convert(old, found.dtype)
         return self.specs != before
 
-    def outputs(self, body: _Body, result: Any) -> list[int]:
+    def outputs(self, body: _Body, result: ArrayLike) -> list[int]:
         """The values that go into the next turn.
 
         Raises:
@@ -328,9 +348,9 @@ def _require_same(
 
 def scan(
     f: Callable[[Any, Any], Any],
-    init: Any,
-    xs: Any = None,
-    length: Any = None,
+    init: ArrayLike,
+    xs: ArrayLike | None = None,
+    length: int | SymDim | None = None,
     reverse: bool = False,
     unroll: Any = 1,
 ) -> tuple[Any, Any]:
@@ -378,18 +398,18 @@ def scan(
     given = body.outputs(body.result[1], [spec.dtype for spec in body.types(body.result[1])])
     (part,), consts = _closed([body], [[*carry.outputs(body, body.result[0]), *given]])
     op = Scan(part, extent, len(consts), len(carry.leaves), bool(reverse))
-    made = _applied(op, *consts, *carry.leaves, *slices)
+    made = apply(op, *consts, *carry.leaves, *slices, like=_trace_of(op))
     n = len(carry.leaves)
     return unflatten(carry.tree, made[:n]), unflatten(y_tree, made[n:])
 
 
-def _first_of_pair(result: Any) -> Any:
+def _first_of_pair(result: Tensor) -> Any:
     if not isinstance(result, tuple | list) or len(result) != 2:
         raise ArityError(f"scan: f returns (carry, y), got {type(result).__name__}")
     return result[0]
 
 
-def _length(slices: Sequence[Any], length: Any) -> Any:
+def _length(slices: Sequence[Any], length: int | SymDim | None) -> Any:
     """The leading extent of all xs, or what was given."""
     extents = [spec_of(x).shape[0] for x in slices]
     if length is not None and not isinstance(length, SymDim):
@@ -408,7 +428,7 @@ def _length(slices: Sequence[Any], length: Any) -> Any:
 
 
 def while_loop(
-    cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any
+    cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: ArrayLike
 ) -> Any:
     """Val = body_fun(val) while cond_fun(val), from init_val.
 
@@ -434,7 +454,7 @@ def while_loop(
         goes_on = output_value(test.builder, _condition(test.result), "")
     parts, consts = _closed([test, body], [[goes_on], carry.outputs(body, body.result)])
     op = While(parts[0], parts[1], len(consts))
-    return unflatten(carry.tree, _applied(op, *consts, *carry.leaves))
+    return unflatten(carry.tree, apply(op, *consts, *carry.leaves, like=_trace_of(op)))
 
 
 def _condition(goes_on: Any) -> Any:
@@ -485,7 +505,7 @@ def fori_loop(
         start = TensorSpec.of((), dtype)
         counter = convert(first, dtype) if isinstance(first, int) else _extent(first)
 
-        def turn(carry: Any, _: Any) -> Any:
+        def turn(carry: Any, _: PyTree) -> Any:
             i, val = carry
             return (i + 1, body_fun(i, val)), None
 
@@ -493,7 +513,7 @@ def fori_loop(
         assert spec_of(counter) == start
         return scan(turn, (counter, init_val), None, length=count)[0][1]
     bounds = [as_operand(b) if not is_traced(b) else b for b in (lower, upper)]
-    first, last = [b if spec_of(b).dtype is dtype else apply_all(Convert(dtype), b)[0]
+    first, last = [b if spec_of(b).dtype is dtype else apply(Convert(dtype), b)[0]
                    for b in bounds]  # fmt: skip
     return while_loop(
         lambda state: state[0] < state[1],
@@ -502,7 +522,7 @@ def fori_loop(
     )[2]
 
 
-def _counter(lower: Any, upper: Any) -> DType:
+def _counter(lower: ArrayLike, upper: ArrayLike) -> DType:
     """The dtype in which a loop counts.
 
     Raises:
@@ -537,7 +557,7 @@ def _extent(extent: SymDim) -> Any:
 
 def map(
     f: Callable[[Any], Any],
-    xs: Any,
+    xs: ArrayLike,
     *,
     batch_size: Any = None,
     context: AdContext | None = None,
@@ -583,7 +603,7 @@ def map(
 
 
 def associative_scan(
-    fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0
+    fn: Callable[[Any, Any], Any], elems: PyTree, reverse: bool = False, axis: int = 0
 ) -> Any:
     """ys[t] = fn(.. fn(fn(xs[0], xs[1]), xs[2]) .., xs[t]) for associative fn, in log2(n) steps.
 
@@ -657,7 +677,7 @@ def _prefixes(
     return [_interleaved(a, b, axis) for a, b, axis in zip(even, odd, axes, strict=True)]
 
 
-def _interleaved(even: Any, odd: Any, axis: int) -> Any:
+def _interleaved(even: Tensor, odd: Tensor, axis: int) -> Any:
     """Elements of two tensors in turn."""
     count = odd.shape[axis]
     head = (slice(None),) * axis

@@ -26,14 +26,8 @@ from tenferro.api.manipulation import concat, expand_dims, moveaxis, stack
 from tenferro.api.promotion import broadcast_to, convert, promote, result_type
 from tenferro.api.tracing import current_builder
 from tenferro.dims import SymDim, dim_max, is_static
-from tenferro.errors import (
-    BackendFailureError,
-    DTypeError,
-    InvalidConfigError,
-    NonStaticShapeError,
-)
-from tenferro.exec.dispatch import (
-    apply,
+from tenferro.door import (
+    apply_one,
     as_operand,
     beside,
     copied,
@@ -42,10 +36,16 @@ from tenferro.exec.dispatch import (
     is_traced,
     spec_of,
 )
+from tenferro.errors import (
+    BackendFailureError,
+    DTypeError,
+    InvalidConfigError,
+    NonStaticShapeError,
+)
 from tenferro.graph import GraphBuilder
 from tenferro.ops.source import Iota, ShapeOf
 from tenferro.ops.structural import BroadcastInDim, Tril, Triu
-from tenferro.types import DType, TensorSpec
+from tenferro.types import ArrayLike, DType, DTypeLike, Shape, Tensor, TensorSpec
 
 __all__ = [
     "arange",
@@ -72,7 +72,7 @@ __all__ = [
 
 
 def asarray(
-    a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: bool | None = None, like: Any = None
+    a: ArrayLike, dtype: DTypeLike | None = None, order: str | None = None, *, device: str | None = None, copy: bool | None = None, like: Any = None
 ) -> Any:  # fmt: skip
     """A as an array, or the tensor it is, in `dtype` if given.
 
@@ -105,8 +105,8 @@ def asarray(
 
 
 def array(
-    object: Any, dtype: Any = None, *, copy: bool | None = True, order: Any = "K", subok: bool = False,
-    ndmin: int = 0, like: Any = None,
+    object: ArrayLike, dtype: DTypeLike | None = None, *, copy: bool | None = True, order: str | None = "K", subok: bool = False,
+    ndmin: int = 0, like: Tensor | None = None,
 ) -> Any:  # fmt: skip
     """Object as an array, or tensor, of its own; see `asarray`.
 
@@ -127,11 +127,11 @@ def array(
     return expand_dims(x, tuple(range(missing))) if missing > 0 else x
 
 
-def _is_python(obj: Any) -> bool:
+def _is_python(obj: ArrayLike) -> bool:
     return isinstance(obj, list | tuple | bool | int | float | complex)
 
 
-def _from_python(obj: Any, dtype: Any) -> Any:
+def _from_python(obj: ArrayLike, dtype: DTypeLike | None) -> Any:
     """Python numbers, and nested sequences of them, in a dtype; some of them may be tensors."""
     if isinstance(obj, list | tuple) and first_tensor(obj) is not None:
         rows = [_from_python(row, dtype) if isinstance(row, list | tuple) else row for row in obj]
@@ -147,7 +147,7 @@ def _from_python(obj: Any, dtype: Any) -> Any:
 
 
 def from_dlpack(
-    x: Any, /, *, device: Any = None, copy: bool | None = None, like: Any = None
+    x: Any, /, *, device: str | None = None, copy: bool | None = None, like: Any = None
 ) -> Any:
     """The elements of any array that has `__dlpack__`, shared where they can be.
 
@@ -164,7 +164,7 @@ def from_dlpack(
 
 
 def full(
-    shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None
+    shape: Any, fill_value: ArrayLike, dtype: DTypeLike | None = None, order: str = "C", *, device: str | None = None, like: Tensor | None = None
 ) -> Any:  # fmt: skip
     """A tensor of that shape with every element `fill_value`.
 
@@ -196,7 +196,7 @@ def full(
 
 
 @contextmanager
-def _allocating(name: str, what: Any) -> Generator[None]:
+def _allocating(name: str, what: TensorSpec | str) -> Generator[None]:
     """NumPy's word for what it cannot hold, in memory or by its axes, as an error with a name."""
     try:
         yield
@@ -218,12 +218,12 @@ def _in_trace(name: str, shape: tuple[Any, ...], make: Callable[[GraphBuilder], 
 
 def _counts(name: str, shape: tuple[Any, ...], axis: int) -> Any:
     """Counts along one axis of a symbolic shape."""
-    return _in_trace(name, shape, lambda builder: builder.emit(Iota(shape, axis, DType.I64)))
+    return _in_trace(name, shape, lambda builder: builder.apply_one(Iota(shape, axis, DType.I64)))
 
 
 def full_like(
-    a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *,
-    device: Any = None,
+    a: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike | None = None, order: str = "K", subok: bool = True, shape: Shape | None = None, *,
+    device: str | None = None,
 ) -> Any:  # fmt: skip
     """A tensor of a's shape and dtype, unless others are given, with every element `fill_value`.
 
@@ -238,7 +238,12 @@ def full_like(
 
 
 def zeros(
-    shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None
+    shape: Shape,
+    dtype: DTypeLike | None = None,
+    order: str = "C",
+    *,
+    device: str | None = None,
+    like: Tensor | None = None,
 ) -> Any:
     """A tensor of zeros, float64 by default.
 
@@ -250,7 +255,12 @@ def zeros(
 
 
 def ones(
-    shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None
+    shape: Shape,
+    dtype: DTypeLike | None = None,
+    order: str = "C",
+    *,
+    device: str | None = None,
+    like: Tensor | None = None,
 ) -> Any:
     """A tensor of ones, float64 by default.
 
@@ -262,14 +272,14 @@ def ones(
 
 
 def zeros_like(
-    a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None
+    a: ArrayLike, dtype: DTypeLike | None = None, order: str = "K", subok: bool = True, shape: Shape | None = None, *, device: str | None = None
 ) -> Any:  # fmt: skip
     """Zeros of a's shape and dtype, unless others are given."""
     return full_like(a, 0, dtype, order, subok, shape, device=device)
 
 
 def ones_like(
-    a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None
+    a: ArrayLike, dtype: DTypeLike | None = None, order: str = "K", subok: bool = True, shape: Shape | None = None, *, device: str | None = None
 ) -> Any:  # fmt: skip
     """Ones of a's shape and dtype, unless others are given."""
     return full_like(a, 1, dtype, order, subok, shape, device=device)
@@ -283,10 +293,10 @@ def arange(
     /,
     stop: Any = None,
     step: Any = 1,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     *,
-    device: Any = None,
-    like: Any = None,
+    device: str | None = None,
+    like: Tensor | None = None,
 ) -> Any:
     """start, start + step, .. below stop, as NumPy's.
 
@@ -324,8 +334,8 @@ _COUNTS = "arange(n) with a number n, scaled and shifted, has a known shape"
 
 
 def linspace(
-    start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None,
-    axis: int = 0, *, device: Any = None, like: Any = None,
+    start: Any, stop: Any, num: Any = 50, endpoint: Any = True, retstep: bool = False, dtype: DTypeLike | None = None,
+    axis: int = 0, *, device: str | None = None, like: Tensor | None = None,
 ) -> Any:  # fmt: skip
     """Num numbers from start to stop, evenly spaced, along a new axis where these are arrays.
 
@@ -361,13 +371,13 @@ def linspace(
     return (points, beside(like, _step(start, stop, num - bool(endpoint)))) if retstep else points
 
 
-def _step(start: Any, stop: Any, intervals: int) -> Any:
+def _step(start: ArrayLike, stop: ArrayLike, intervals: int) -> Any:
     """The distance of neighbours; NaN where there are none, as NumPy's."""
     low, high = promote(start, stop, dtype=result_type(start, stop, 1.0))
     return divide(subtract(high, low), float(intervals)) if intervals > 0 else full((), math.nan)
 
 
-def _spaced(start: Any, stop: Any, num: int, endpoint: bool) -> Any:
+def _spaced(start: ArrayLike, stop: ArrayLike, num: int, endpoint: bool) -> Any:
     """NumPy's numbers: start + i step, of which the last is stop itself."""
     dtype, intervals = result_type(start, stop, 1.0), num - bool(endpoint)
     low, high = promote(start, stop, dtype=dtype)
@@ -381,8 +391,8 @@ def _spaced(start: Any, stop: Any, num: int, endpoint: bool) -> Any:
 
 
 def eye(
-    N: Any, M: Any = None, k: int = 0, dtype: Any = None, order: str = "C", *, device: Any = None,  # noqa: N803  # because NumPy calls them so
-    like: Any = None,
+    N: Any, M: Any = None, k: Any = 0, dtype: Any = None, order: str = "C", *, device: str | None = None,  # noqa: N803  # because NumPy calls them so
+    like: Tensor | None = None,
 ) -> Any:  # fmt: skip
     """N by M, N by default: ones on diagonal k and zeros elsewhere.
 
@@ -404,7 +414,7 @@ def eye(
     return beside(like, array)
 
 
-def identity(n: Any, dtype: Any = None, *, like: Any = None) -> Any:
+def identity(n: Any, dtype: DTypeLike | None = None, *, like: Tensor | None = None) -> Any:
     """The unit matrix of order n.
 
     >>> identity(2)
@@ -414,7 +424,14 @@ def identity(n: Any, dtype: Any = None, *, like: Any = None) -> Any:
     return eye(n, dtype=dtype, like=like)
 
 
-def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, like: Any = None) -> Any:  # noqa: N803  # because NumPy calls them so
+def tri(
+    N: int,  # noqa: N803  # because NumPy calls them so
+    M: int | None = None,  # noqa: N803
+    k: int = 0,
+    dtype: DTypeLike | None = None,
+    *,
+    like: Tensor | None = None,
+) -> Any:
     """N by M, N by default: ones on diagonal k and below, zeros above.
 
     >>> tri(2, 3, 1)
@@ -424,7 +441,9 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, like: An
     return tril(ones((N, N if M is None else M), dtype, like=like), k)
 
 
-def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Any]:
+def meshgrid(
+    *xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy"
+) -> list[Any]:
     """Coordinate grids from coordinate vectors; "xy" swaps the first two axes.
 
     Args:
@@ -457,35 +476,35 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
 
 
 def _along(vector: Any, axis: int, shape: tuple[Any, ...]) -> Any:
-    return apply(BroadcastInDim(shape, (axis,) if vector.shape else ()), vector)
+    return apply_one(BroadcastInDim(shape, (axis,) if vector.shape else ()), vector)
 
 
-def tril(m: Any, k: int = 0) -> Any:
+def tril(m: ArrayLike, k: int = 0) -> Any:
     """M with zeros above diagonal k of its last two axes.
 
     >>> tril([[1, 2], [3, 4]])
     array([[1, 0],
            [3, 4]])
     """
-    return apply(Tril(k), as_operand(m))
+    return apply_one(Tril(k), as_operand(m))
 
 
-def triu(m: Any, k: int = 0) -> Any:
+def triu(m: ArrayLike, k: int = 0) -> Any:
     """M with zeros below diagonal k of its last two axes.
 
     >>> triu([[1, 2], [3, 4]], 1)
     array([[0, 2],
            [0, 0]])
     """
-    return apply(Triu(k), as_operand(m))
+    return apply_one(Triu(k), as_operand(m))
 
 
-def shape_of(x: Any, axis: int, /) -> Any:
+def shape_of(x: ArrayLike, axis: int, /) -> Any:
     """The extent of one axis as a scalar int64 tensor, symbolic extents included."""
     x = as_operand(x)
-    return apply(ShapeOf(axis + len(x.shape) if axis < 0 else axis), x)
+    return apply_one(ShapeOf(axis + len(x.shape) if axis < 0 else axis), x)
 
 
-def iota(shape: Any, axis: int, dtype: Any = np.int64) -> Any:
+def iota(shape: Any, axis: int, dtype: DTypeLike | None = np.int64) -> Any:
     """Counts along one axis: y[i0, .., ik] = i_axis."""
-    return apply(Iota(tuple(shape), axis, DType.of(dtype)))
+    return apply_one(Iota(tuple(shape), axis, DType.of(dtype)))

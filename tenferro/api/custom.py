@@ -15,23 +15,23 @@ from tenferro.ad.algebra import zeros
 from tenferro.api.compile import name_of, output_value
 from tenferro.api.tensor import TracedTensor, value_in
 from tenferro.api.tracing import current_builder, tracing
+from tenferro.door import as_operand, spec_of
+from tenferro.door import stop_gradient as stopped
 from tenferro.errors import (
     ADRuleUnsupportedError,
     ArityError,
     InvalidConfigError,
     ShapeError,
 )
-from tenferro.exec.dispatch import as_operand, spec_of
-from tenferro.exec.dispatch import stop_gradient as stopped
 from tenferro.graph import Alias, ArgumentBuilder, GraphBuilder, Mark, Opaque
 from tenferro.program import Subprogram
 from tenferro.tracebacks import public_methods
-from tenferro.types import TreeDef, difference, flatten, leaf_paths, unflatten
+from tenferro.types import ArrayLike, PyTree, TreeDef, difference, flatten, leaf_paths, unflatten
 
 __all__ = ["checkpoint", "custom_jvp", "custom_vjp", "stop_gradient"]
 
 
-def stop_gradient(x: Any) -> Any:
+def stop_gradient(x: ArrayLike) -> Any:
     """x, as a constant to differentiation: its tangent is zero.
 
     Args:
@@ -89,7 +89,7 @@ class _Checkpointed:
             return self._fn(*args, **kwargs)
         return call.marked(Checkpoint(call.region), call.frontier)
 
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
 
@@ -131,7 +131,11 @@ class _MarkedCall:
 
     @classmethod
     def of(
-        cls, fn: Callable[..., Any], args: Any, kwargs: Any, static: frozenset[int]
+        cls,
+        fn: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        static: frozenset[int],
     ) -> _MarkedCall | None:
         """The call, if a trace is under way, an argument belongs to one, or is a tracked eager tensor.
 
@@ -190,7 +194,7 @@ class _CustomMark(Mark):
         """What the function computes from: arguments, and values that must not be active."""
         return tuple(range(self.takes[0])) if self.takes else ()
 
-    def require_closed(self, tangents: Any) -> None:
+    def require_closed(self, tangents: Sequence[Any]) -> None:
         """A value closed over must be constant, because the rule gives no derivative for it."""
         if any(dot is not None for dot in tangents[len(self.call.inputs) : self.takes[0]]):
             raise ADRuleUnsupportedError(
@@ -199,7 +203,7 @@ class _CustomMark(Mark):
                 "over stop_gradient of it"
             )
 
-    def arguments(self, builder: GraphBuilder, inputs: Any) -> list[Any]:
+    def arguments(self, builder: GraphBuilder, inputs: Sequence[Any]) -> list[Any]:
         """The call's arguments over the values of this node."""
         count = len(self.call.inputs)
         tensors = [TracedTensor(builder, x.handle) for x in inputs[:count]]
@@ -209,7 +213,9 @@ class _CustomMark(Mark):
         args = self.call.args
         return [args[i] if i in self.static else renamed[i] for i in range(len(args))]
 
-    def by_argument(self, builder: GraphBuilder, inputs: Any, tangents: Any) -> list[Any]:
+    def by_argument(
+        self, builder: GraphBuilder, inputs: Sequence[Any], tangents: Sequence[Any]
+    ) -> list[Any]:
         """Tangents as trees, one per argument that is no static one; zeros where there is none."""
         count = len(self.call.inputs)
         dots = [
@@ -271,7 +277,7 @@ class _CustomFunction:
             return self.fn(*args)
         return call.marked(self._mark(call), (*call.inputs, *call.closed_over()))
 
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
 
@@ -306,7 +312,7 @@ class custom_jvp(_CustomFunction):  # noqa: N801  # because it is used as a deco
     def defjvps(self, *rules: Callable[..., Any] | None) -> None:
         """Set one rule per argument, `rule(x_dot, y, *primals)`; their results are added up."""
 
-        def rule(primals: Any, tangents: Any) -> Any:
+        def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
             y = self(*primals)
             parts = [
                 part(x_dot, y, *primals)
@@ -326,7 +332,14 @@ class _JvpMark(_CustomMark):
 
     __slots__ = ()
 
-    def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
+    def linearize(
+        self,
+        emitter: Any,
+        inputs: Sequence[Any],
+        outputs: Sequence[Any],
+        tangents: Sequence[Any],
+        mode: str,
+    ) -> Any:
         """Call the rule on tensors of this graph."""
         if all(dot is None for dot in tangents[: self.takes[0]]):
             return (None,) * len(outputs)
@@ -380,7 +393,14 @@ class _VjpMark(_CustomMark):
 
     __slots__ = ()
 
-    def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
+    def linearize(
+        self,
+        emitter: Any,
+        inputs: Sequence[Any],
+        outputs: Sequence[Any],
+        tangents: Sequence[Any],
+        mode: str,
+    ) -> Any:
         """Run the forward half for its residuals; the tangent is opaque until it is transposed."""
         if all(dot is None for dot in tangents[: self.takes[0]]):
             return (None,) * len(outputs)
@@ -411,8 +431,8 @@ class _Pulled(Opaque):
         tree: TreeDef,
         known: int,
         active: tuple[int, ...],
-        outputs: Any,
-        inputs: Any,
+        outputs: Sequence[Any],
+        inputs: Sequence[Any],
     ) -> None:
         refusal = (
             f"custom_vjp: {mark.rule.shown} has a pullback and no tangent, so that forward mode (jvp, "
@@ -425,7 +445,9 @@ class _Pulled(Opaque):
         self.outputs = outputs
         self.inputs = inputs
 
-    def transpose(self, emitter: Any, inputs: Any, linear: Any, y_bars: Any) -> Any:
+    def transpose(
+        self, emitter: Any, inputs: Sequence[Any], linear: Sequence[Any], y_bars: Sequence[Any]
+    ) -> Any:
         """Call the backward half."""
         mark, rule = self.mark, self.mark.rule
         builder = _at(emitter)
@@ -471,7 +493,12 @@ class _Pulled(Opaque):
 
 
 def _matching(
-    emitter: Any, builder: GraphBuilder, tree: Any, treedef: TreeDef, like: Any, what: str
+    emitter: Any,
+    builder: GraphBuilder,
+    tree: PyTree,
+    treedef: TreeDef,
+    like: Sequence[Any],
+    what: str,
 ) -> Any:
     """The leaves of what a rule gave, which must have the types of some values."""
     leaves, found = flatten(tree)
@@ -485,7 +512,9 @@ def _matching(
     return emitter.values([value_in(builder, leaf) for leaf in leaves])
 
 
-def _positional(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> tuple[Any, ...]:
+def _positional(
+    fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, ...]:
     """All arguments by position, defaults filled in."""
     if not kwargs:
         return args
@@ -505,6 +534,6 @@ def _positions(name: str, argnums: int | Sequence[int]) -> frozenset[int]:
     return frozenset(cast("Sequence[int]", positions))
 
 
-def _require_callable(name: str, fn: Any) -> None:
+def _require_callable(name: str, fn: Callable[..., Any]) -> None:
     if not callable(fn):
         raise InvalidConfigError(f"{name}: expected a function, got {fn!r:.60}")

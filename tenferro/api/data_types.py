@@ -11,9 +11,9 @@ from typing import Any
 import ml_dtypes
 
 from tenferro.api.promotion import promote_dtypes
+from tenferro.door import as_operand, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError
-from tenferro.exec.dispatch import as_operand, spec_of
-from tenferro.types import DType
+from tenferro.types import DType, DTypeLike, Tensor
 
 __all__ = ["FInfo", "IInfo", "can_cast", "finfo", "iinfo", "isdtype"]
 
@@ -54,7 +54,7 @@ def _dtype_of(given: Any) -> DType:
     return spec_of(as_operand(given)).dtype if has_elements else DType.of(given)
 
 
-def finfo(type: Any, /) -> FInfo:  # because the standard calls it so
+def finfo(type: DTypeLike | Tensor, /) -> FInfo:  # because the standard calls it so
     """The limits of a float or complex dtype, or of an array's.
 
     Raises:
@@ -77,7 +77,7 @@ def finfo(type: Any, /) -> FInfo:  # because the standard calls it so
     )
 
 
-def iinfo(type: Any, /) -> IInfo:  # because the standard calls it so
+def iinfo(type: DTypeLike | Tensor, /) -> IInfo:  # because the standard calls it so
     """The limits of an integer dtype, or of an array's.
 
     Raises:
@@ -104,7 +104,7 @@ _KINDS = {
 }
 
 
-def isdtype(dtype: Any, kind: Any) -> bool:
+def isdtype(dtype: DTypeLike | None, kind: DTypeLike | tuple[Any, ...]) -> bool:
     """Whether a dtype is the given one, or of the kind named, or any of a tuple of these.
 
     Args:
@@ -121,7 +121,7 @@ def isdtype(dtype: Any, kind: Any) -> bool:
     return any([_is_kind(dtype, one) for one in (kind if isinstance(kind, tuple) else (kind,))])
 
 
-def _is_kind(dtype: DType, kind: Any) -> bool:
+def _is_kind(dtype: DType, kind: DTypeLike | tuple[Any, ...]) -> bool:
     if isinstance(kind, str) and kind in _KINDS:
         return dtype.kind in _KINDS[kind]
     try:
@@ -132,7 +132,7 @@ def _is_kind(dtype: DType, kind: Any) -> bool:
         ) from None
 
 
-def can_cast(from_: Any, to: Any, /) -> bool:
+def can_cast(from_: Any, to: DTypeLike, /) -> bool:
     """Whether a dtype, or an array's, promotes to another: every operation between both gives the other.
 
     >>> can_cast("int32", "float64"), can_cast("int64", "int32")

@@ -7,6 +7,7 @@ leave one or two of them out, and divide by none.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tenferro.api.creation import ones_like, tril, triu
@@ -16,16 +17,16 @@ from tenferro.api.linear import matmul
 from tenferro.api.manipulation import diagonal, expand_dims, flip, matrix_transpose
 from tenferro.api.promotion import broadcast_to, convert
 from tenferro.api.reductions import cumulative_prod, prod, sum
-from tenferro.exec.dispatch import spec_of
+from tenferro.door import spec_of
 from tenferro.ext.linalg import families as fam
 from tenferro.extension import apply
-from tenferro.types import DType
+from tenferro.types import ArrayLike, DType, Tensor
 
 __all__ = ["adjoint", "adjugate", "determinant", "sign_of_pivots"]
 
 
 @custom_jvp
-def determinant(x: Any) -> Any:
+def determinant(x: ArrayLike) -> Any:
     """By LU with partial pivoting."""
     packed, perm = apply(fam.Lu(), x)
     pivots = diagonal(packed, axis1=-2, axis2=-1)
@@ -40,7 +41,7 @@ def _determinant_jvp(primals: Any, tangents: Any) -> Any:
     return determinant(x), sum(products, axis=(-2, -1))
 
 
-def sign_of_pivots(perm: Any, like: Any) -> Any:
+def sign_of_pivots(perm: Tensor, like: Tensor | None) -> Any:
     """1 or -1: the parity of the number of pairs out of order."""
     earlier, later = expand_dims(perm, axis=-1), expand_dims(perm, axis=-2)
     above = triu(convert(greater(earlier, later), DType.I64), k=1)
@@ -49,7 +50,7 @@ def sign_of_pivots(perm: Any, like: Any) -> Any:
 
 
 @custom_jvp
-def adjugate(x: Any) -> Any:
+def adjugate(x: ArrayLike) -> Any:
     """The transpose of the cofactors: with A = U S V^H, det(U V^H) V adj(S) U^H.
 
     adj(S) is diagonal; element i is the product of all other singular values.
@@ -62,7 +63,7 @@ def adjugate(x: Any) -> Any:
 
 
 @adjugate.defjvp
-def _adjugate_jvp(primals: Any, tangents: Any) -> Any:
+def _adjugate_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     """With B = U^H A_dot V and E[i, j] the product of all singular values but i and j, E[i, i] = 0:
 
     det(U V^H) V (diag(E diag B) - E o B) U^H, because det(S + B) has no other terms of that order.
@@ -79,7 +80,7 @@ def _adjugate_jvp(primals: Any, tangents: Any) -> Any:
     return adjugate(x), multiply(phase, matmul(matmul(v, inner), adjoint(u)))
 
 
-def _factors(x: Any) -> tuple[Any, Any, Any, Any]:
+def _factors(x: ArrayLike) -> tuple[Any, Any, Any, Any]:
     u, s, vh = apply(fam.Svd(), x)
     packed, perm = apply(fam.Lu(), matmul(u, vh))
     pivots = diagonal(packed, axis1=-2, axis2=-1)
@@ -87,16 +88,16 @@ def _factors(x: Any) -> tuple[Any, Any, Any, Any]:
     return expand_dims(phase, axis=(-2, -1)), u, s, vh
 
 
-def _products_before(s: Any) -> Any:
+def _products_before(s: Tensor) -> Any:
     """The product of the elements before each one."""
     return cumulative_prod(s, axis=-1, include_initial=True)[..., :-1]
 
 
-def _products_after(s: Any) -> Any:
+def _products_after(s: Tensor) -> Any:
     return flip(_products_before(flip(s, axis=-1)), axis=-1)
 
 
-def _products_without_two(s: Any) -> Any:
+def _products_without_two(s: Tensor) -> Any:
     """Those before i, between i and j, and after j, for i < j; symmetric, zero on the diagonal."""
     wide = broadcast_to(expand_dims(s, axis=-2), (*s.shape, s.shape[-1]))
     between = _products_before(add(triu(wide, k=1), tril(ones_like(wide))))
@@ -106,10 +107,10 @@ def _products_without_two(s: Any) -> Any:
     return add(upper, matrix_transpose(upper))
 
 
-def _identity(like: Any) -> Any:
+def _identity(like: Tensor) -> Any:
     return tril(triu(ones_like(like)))
 
 
-def adjoint(x: Any) -> Any:
+def adjoint(x: ArrayLike) -> Any:
     """The conjugate transpose."""
     return conj(matrix_transpose(x)) if spec_of(x).dtype.is_complex else matrix_transpose(x)

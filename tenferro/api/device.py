@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tenferro.errors import InvalidConfigError
 
 __all__ = ["DEVICE", "check_device"]
@@ -11,7 +9,7 @@ __all__ = ["DEVICE", "check_device"]
 DEVICE = "cpu"
 
 
-def check_device(name: str, device: Any) -> None:
+def check_device(name: str, device: str | None) -> None:
     """Raises InvalidConfigError unless `device` is None or the one there is."""
     if device is not None and device != DEVICE:
         raise InvalidConfigError(

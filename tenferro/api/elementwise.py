@@ -12,7 +12,7 @@ import functools
 import math
 import operator
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 import numpy as np
 
@@ -26,11 +26,11 @@ from tenferro.api.promotion import (
     promote,
     result_type,
 )
+from tenferro.door import apply_one, as_operand, copied, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, UnsupportedError
-from tenferro.exec.dispatch import apply, as_operand, copied, spec_of
 from tenferro.ops import StdTensorOp, analytic
 from tenferro.ops import elementwise as ops
-from tenferro.types import DType
+from tenferro.types import ArrayLike, DType, Tensor, UfuncOptions
 
 __all__ = [
     "abs",
@@ -138,7 +138,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def _documented(name: str, formula: str, dtypes: str) -> Callable[[Any], Any]:
-    def name_and_describe(function: Any) -> Any:
+    def name_and_describe(function: Callable[..., Any]) -> Any:
         function.__name__ = function.__qualname__ = name
         function.__doc__ = f"{formula}\n\nDtypes: {dtypes}.\n\nRaises:\n    DTypeError, ShapeError: operands the op does not take, or that do not broadcast.\n"
         return function
@@ -151,13 +151,15 @@ def _documented(name: str, formula: str, dtypes: str) -> Callable[[Any], Any]:
 
 def _of_two(function: Function, *, is_inexact: bool) -> Function:
     """A planned function of two arguments; a Python number takes the dtype of a tensor beside it."""
-    of_tensors = planned(function)
 
     @functools.wraps(function)
-    def call(x1: Any, x2: Any, /, **options: Any) -> Any:
+    def call(x1: ArrayLike, x2: ArrayLike, /, **options: Unpack[UfuncOptions]) -> Any:
         if options:
             refuse_options(call.__name__, options)
-        return of_tensors(*number_beside(x1, x2, is_inexact))
+        if type(x1) is not type(x2):
+            x1, x2 = number_beside(x1, x2, is_inexact)
+        handler = getattr(type(x1), "__tenferro_call__", None)
+        return function(x1, x2) if handler is None else handler(function, (x1, x2), {})
 
     return call  # pyright: ignore[reportReturnType]  # because it has the function's signature
 
@@ -171,9 +173,9 @@ def _analytic(name: str, op: StdTensorOp, formula: str) -> Any:
 
     @_documented(name, formula, "float and complex; integers and bool in the float NumPy takes")
     @elementwise
-    def function(x: Any, /) -> Any:
+    def function(x: ArrayLike, /) -> Any:
         x = as_operand(x)
-        return apply(op, convert(x, inexact_dtype(spec_of(x).dtype)))
+        return apply_one(op, convert(x, inexact_dtype(spec_of(x).dtype)))
 
     return function
 
@@ -184,7 +186,7 @@ def _arithmetic(name: str, op: StdTensorOp, formula: str) -> Any:
     @_documented(name, formula, "numeric, in the common dtype")
     @_in_common_dtype
     def function(x1: Any, x2: Any, /) -> Any:
-        return apply(op, *promote(x1, x2))
+        return apply_one(op, *promote(x1, x2))
 
     return function
 
@@ -195,7 +197,7 @@ def _comparison(name: str, direction: str, formula: str) -> Any:
     @_documented(name, formula, "any, compared in the common dtype; the result is bool")
     @_in_common_dtype
     def function(x1: Any, x2: Any, /) -> Any:
-        return apply(op, *promote(x1, x2))
+        return apply_one(op, *promote(x1, x2))
 
     return function
 
@@ -204,7 +206,7 @@ def _bitwise(name: str, op: StdTensorOp, formula: str) -> Any:
     @_documented(name, formula, "bool and integers, in the common dtype")
     @_in_common_dtype
     def function(x1: Any, x2: Any, /) -> Any:
-        return apply(op, *promote(x1, x2))
+        return apply_one(op, *promote(x1, x2))
 
     return function
 
@@ -213,12 +215,12 @@ def _logical(name: str, op: StdTensorOp, formula: str) -> Any:
     @_documented(name, formula, "any; what is not zero counts as true")
     @elementwise
     def function(x1: Any, x2: Any, /) -> Any:
-        return apply(op, *promote(_truth(x1), _truth(x2)))
+        return apply_one(op, *promote(_truth(x1), _truth(x2)))
 
     return function
 
 
-def _truth(x: Any) -> Any:
+def _truth(x: ArrayLike) -> Any:
     return convert(as_operand(x), DType.Bool)
 
 
@@ -232,7 +234,7 @@ fmod = _arithmetic("fmod", ops.Remainder(), "The remainder of x1 / x2, with the 
 
 
 @_in_common_dtype
-def subtract(x1: Any, x2: Any, /) -> Any:
+def subtract(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     """x1 - x2.
 
     Raises:
@@ -241,19 +243,19 @@ def subtract(x1: Any, x2: Any, /) -> Any:
     lhs, rhs = promote(x1, x2)
     if spec_of(lhs).dtype.is_bool:
         raise DTypeError("subtract: bool has no difference; use logical_xor")
-    return apply(ops.Subtract(), lhs, rhs)
+    return apply_one(ops.Subtract(), lhs, rhs)
 
 
 @_in_inexact_dtype
-def divide(x1: Any, x2: Any, /) -> Any:
+def divide(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     """x1 / x2; integers and bools are divided in float64, as in NumPy."""
     common = result_type(x1, x2)
     dtype = common if common.is_inexact else DType.F64
-    return apply(ops.Divide(), *promote(x1, x2, dtype=dtype))
+    return apply_one(ops.Divide(), *promote(x1, x2, dtype=dtype))
 
 
 @_in_common_dtype
-def floor_divide(x1: Any, x2: Any, /) -> Any:
+def floor_divide(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     """floor(x1 / x2), the largest integer not above the quotient; division of integers by 0 gives 0.
 
     For floats the quotient is consistent with `remainder`: x1 = x2 floor_divide(x1, x2) + remainder.
@@ -263,9 +265,9 @@ def floor_divide(x1: Any, x2: Any, /) -> Any:
     if dtype.is_bool:
         lhs, rhs, dtype = convert(lhs, DType.I8), convert(rhs, DType.I8), DType.I8
     if dtype.is_integer:
-        quotient = apply(ops.Divide(), lhs, rhs)
+        quotient = apply_one(ops.Divide(), lhs, rhs)
         if dtype.kind == "i":
-            left_over = apply(ops.Remainder(), lhs, rhs)
+            left_over = apply_one(ops.Remainder(), lhs, rhs)
             lower = logical_and(
                 not_equal(left_over, 0), not_equal(less(left_over, 0), less(rhs, 0))
             )
@@ -273,7 +275,7 @@ def floor_divide(x1: Any, x2: Any, /) -> Any:
         return where(equal(rhs, 0), 0, quotient)
     left_over = remainder(lhs, rhs)
     quotient = divide(subtract(lhs, left_over), rhs)
-    nearest = apply(ops.RoundNearestEven(), quotient)
+    nearest = apply_one(ops.RoundNearestEven(), quotient)
     exact = where(equal(quotient, 0), multiply(0.0, divide(lhs, rhs)), nearest)
     # Only an infinite x2 is a remainder itself: that of a number on the other side of zero.
     below = where(equal(left_over, rhs), -1.0, exact)
@@ -281,7 +283,7 @@ def floor_divide(x1: Any, x2: Any, /) -> Any:
 
 
 @_in_common_dtype
-def remainder(x1: Any, x2: Any, /) -> Any:
+def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     """x1 - x2 floor(x1 / x2): the remainder with the sign of x2, as Python's %.
 
     An integer modulo 0 is 0, as in NumPy.
@@ -290,7 +292,7 @@ def remainder(x1: Any, x2: Any, /) -> Any:
     dtype = spec_of(lhs).dtype
     if dtype.is_bool:
         lhs, rhs, dtype = convert(lhs, DType.I8), convert(rhs, DType.I8), DType.I8
-    left_over = apply(ops.Remainder(), lhs, rhs)
+    left_over = apply_one(ops.Remainder(), lhs, rhs)
     if dtype.kind == "u":
         return where(equal(rhs, 0), 0, left_over)
     opposite = not_equal(less(left_over, 0), less(rhs, 0))
@@ -298,12 +300,12 @@ def remainder(x1: Any, x2: Any, /) -> Any:
     if dtype.is_integer:
         return where(equal(rhs, 0), 0, adjusted)
     # 0 - x is 0.0 for zeros of both signs and has a derivative there, which |x| has not.
-    negated = apply(ops.Subtract(), *promote(0, left_over, dtype=dtype))
+    negated = apply_one(ops.Subtract(), *promote(0, left_over, dtype=dtype))
     signed = where(signbit(rhs), negative(negated), subtract(0, negated))
     return where(equal(left_over, 0), signed, adjusted)
 
 
-def pow(x1: Any, x2: Any, /, **options: Any) -> Any:
+def pow(x1: ArrayLike, x2: ArrayLike, /, **options: Unpack[UfuncOptions]) -> Any:
     """x1 to the power x2; a small whole Python exponent is multiplied out.
 
     Integers to negative integer powers are 0, or 1 / x1 where that is whole.
@@ -314,25 +316,25 @@ def pow(x1: Any, x2: Any, /, **options: Any) -> Any:
         if not spec_of(base).dtype.is_bool:
             result = base
             for _ in range(x2 - 1):
-                result = apply(ops.Multiply(), result, base)
+                result = apply_one(ops.Multiply(), result, base)
             return result
     lhs, rhs = promote(x1, x2)
     if spec_of(lhs).dtype.is_bool:
         lhs, rhs = convert(lhs, DType.I8), convert(rhs, DType.I8)
-    return apply(ops.Power(), lhs, rhs)
+    return apply_one(ops.Power(), lhs, rhs)
 
 
 @elementwise
-def negative(x: Any, /) -> Any:
+def negative(x: ArrayLike, /) -> Any:
     """-x.
 
     Raises:
         DTypeError: x is bool.
     """
-    return apply(ops.Negate(), as_operand(x))
+    return apply_one(ops.Negate(), as_operand(x))
 
 
-def positive(x: Any, /, **options: Any) -> Any:
+def positive(x: ArrayLike, /, **options: Unpack[UfuncOptions]) -> Any:
     """X itself, of a numeric dtype."""
     refuse_options("positive", options)
     x = as_operand(x)
@@ -342,36 +344,36 @@ def positive(x: Any, /, **options: Any) -> Any:
 
 
 @elementwise
-def square(x: Any, /) -> Any:
+def square(x: ArrayLike, /) -> Any:
     """X x."""
     x = as_operand(x)
-    return apply(ops.Multiply(), x, x)
+    return apply_one(ops.Multiply(), x, x)
 
 
-def reciprocal(x: Any, /, **options: Any) -> Any:
+def reciprocal(x: ArrayLike, /, **options: Unpack[UfuncOptions]) -> Any:
     """1 / x; of integers in float64."""
     refuse_options("reciprocal", options)
     return divide(1, x)
 
 
-def abs(x: Any, /, **options: Any) -> Any:
+def abs(x: ArrayLike, /, **options: Unpack[UfuncOptions]) -> Any:
     """|x|; of a complex number its modulus, in the real dtype."""
     if options:
         refuse_options("abs", options)
     x = as_operand(x)
-    return copied(x) if spec_of(x).dtype.is_bool else apply(ops.Abs(), x)
+    return copied(x) if spec_of(x).dtype.is_bool else apply_one(ops.Abs(), x)
 
 
 @elementwise
-def sign(x: Any, /) -> Any:
+def sign(x: ArrayLike, /) -> Any:
     """-1, 0 or 1; x / |x| for complex x, 0 at 0; at -0.0 it is 0.0, as in NumPy."""
     x = as_operand(x)
-    result = apply(ops.Sign(), x)
+    result = apply_one(ops.Sign(), x)
     return where(equal(x, 0), 0, result) if spec_of(x).dtype.is_float else result
 
 
 def clip(
-    a: Any, a_min: Any = None, a_max: Any = None, out: None = None, *, min: Any = None, max: Any = None,
+    a: ArrayLike, a_min: ArrayLike | None = None, a_max: ArrayLike | None = None, out: None = None, *, min: Any = None, max: Any = None,
     **options: Any,
 ) -> Any:  # fmt: skip
     """min(max(a, `min`), `max`), a bound of None being none; in a's dtype. NaN where a or a bound is.
@@ -399,7 +401,7 @@ def clip(
 
 
 @planned
-def _clipped(x: Any, min: Any, max: Any) -> Any:
+def _clipped(x: Any, min: ArrayLike | None, max: ArrayLike | None) -> Any:
     x = as_operand(x)
     if min is max is None:
         return copied(x)
@@ -409,13 +411,14 @@ def _clipped(x: Any, min: Any, max: Any) -> Any:
             raise DTypeError(f"clip: a bound of {result_type(bound)} does not fit x of {dtype}")
     # One bound clamps itself to what x leaves, so that an infinite x is at no bound.
     least, most = _extremes(dtype)
+    operands: tuple[Any, ...]
     if max is None:
         operands = (min, x, most)
     elif min is None:
         operands = (max, least, x)
     else:
         operands = (x, min, max)
-    return apply(ops.Clamp(), *promote(*operands, dtype=dtype))
+    return apply_one(ops.Clamp(), *promote(*operands, dtype=dtype))
 
 
 def _extremes(dtype: DType) -> tuple[Any, Any]:
@@ -429,7 +432,7 @@ def _extremes(dtype: DType) -> tuple[Any, Any]:
 
 
 @_in_inexact_dtype
-def hypot(x1: Any, x2: Any, /) -> Any:
+def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     """sqrt(x1^2 + x2^2) without overflow; infinite where either is.
 
     Its derivatives are x1 / y and x2 / y, also where |x1| = |x2| and where one is zero or infinite; 0 where
@@ -449,7 +452,7 @@ def hypot(x1: Any, x2: Any, /) -> Any:
 
 
 @_in_inexact_dtype
-def copysign(x1: Any, x2: Any, /) -> Any:
+def copysign(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     """|x1| with the sign of x2, negative zero and NaN included."""
     dtype = inexact_dtype(result_type(x1, x2))
     lhs, rhs = promote(x1, x2, dtype=dtype)
@@ -458,7 +461,7 @@ def copysign(x1: Any, x2: Any, /) -> Any:
 
 
 @elementwise
-def signbit(x: Any, /) -> Any:
+def signbit(x: ArrayLike, /) -> Any:
     """True where the sign bit of x is set: for negative numbers and -0.0."""
     x = as_operand(x)
     dtype = spec_of(x).dtype
@@ -467,14 +470,14 @@ def signbit(x: Any, /) -> Any:
     return less(_bits(x), 0)
 
 
-def _bits(x: Any) -> Any:
+def _bits(x: Tensor) -> Any:
     """A float's bits as a signed integer."""
     width = {2: DType.I16, 4: DType.I32, 8: DType.I64}[spec_of(x).dtype.itemsize]
-    return apply(ops.BitcastConvert(width), x)
+    return apply_one(ops.BitcastConvert(width), x)
 
 
 @_in_inexact_dtype
-def nextafter(x1: Any, x2: Any, /) -> Any:
+def nextafter(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     """The next number after x1 towards x2; x2 where they are equal, NaN where either is.
 
     Bits are counted, so that subnormal numbers are met also where arithmetic flushes them.
@@ -499,7 +502,7 @@ def nextafter(x1: Any, x2: Any, /) -> Any:
     step = where(less(here, there), *np.array([1, -1], spec_of(here).dtype.dtype))
     place = add(here, step)
     is_negative = logical_or(less(place, 0), logical_and(equal(place, 0), less(start, 0)))
-    moved = apply(ops.BitcastConvert(dtype), where(is_negative, subtract(lowest, place), place))
+    moved = apply_one(ops.BitcastConvert(dtype), where(is_negative, subtract(lowest, place), place))
     result = where(equal(here, there), rhs, moved)
     return where(logical_or(isnan(lhs), isnan(rhs)), add(lhs, rhs), result)
 
@@ -534,37 +537,37 @@ digamma = _analytic("digamma", analytic.Digamma(), "The derivative of log Gamma 
 
 
 @_in_inexact_dtype
-def atan2(x1: Any, x2: Any, /) -> Any:
+def atan2(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     """The angle of the point (x2, x1), in radians from -pi to pi."""
-    return apply(analytic.Atan2(), *promote(x1, x2, dtype=inexact_dtype(result_type(x1, x2))))
+    return apply_one(analytic.Atan2(), *promote(x1, x2, dtype=inexact_dtype(result_type(x1, x2))))
 
 
 @elementwise
-def log2(x: Any, /) -> Any:
+def log2(x: ArrayLike, /) -> Any:
     """The logarithm of x to base 2."""
     return _scaled(log(x), 1.4426950408889634)
 
 
 @elementwise
-def log10(x: Any, /) -> Any:
+def log10(x: ArrayLike, /) -> Any:
     """The logarithm of x to base 10."""
     return _scaled(log(x), 0.4342944819032518)
 
 
-def _scaled(x: Any, factor: float) -> Any:
+def _scaled(x: Tensor, factor: float) -> Any:
     """X times a real number; complex numbers part by part, so that infinite parts stay apart."""
     if not spec_of(x).dtype.is_complex:
         return multiply(x, factor)
-    parts = (apply(part(), x) for part in (ops.Real, ops.Imag))
-    return apply(ops.Complex(), *[multiply(part, factor) for part in parts])
+    parts = (apply_one(part(), x) for part in (ops.Real, ops.Imag))
+    return apply_one(ops.Complex(), *[multiply(part, factor) for part in parts])
 
 
 @elementwise
-def exp2(x: Any, /) -> Any:
+def exp2(x: ArrayLike, /) -> Any:
     """2^x."""
     x = as_operand(x)
     x = convert(x, inexact_dtype(spec_of(x).dtype))
-    return pow(2.0, x)
+    return exp(_scaled(x, math.log(2))) if spec_of(x).dtype.is_complex else pow(2.0, x)
 
 
 # ---- rounding ------------------------------------------------------------------------------------
@@ -573,9 +576,9 @@ def exp2(x: Any, /) -> Any:
 def _rounding(name: str, op: StdTensorOp, formula: str) -> Any:
     @_documented(name, formula, "real; integers and bool come back as they are")
     @elementwise
-    def function(x: Any, /) -> Any:
+    def function(x: ArrayLike, /) -> Any:
         x = as_operand(x)
-        return apply(op, x) if spec_of(x).dtype.is_inexact else copied(x)
+        return apply_one(op, x) if spec_of(x).dtype.is_inexact else copied(x)
 
     return function
 
@@ -585,7 +588,7 @@ ceil = _rounding("ceil", ops.Ceil(), "The smallest integer not below x.")
 
 
 @planned
-def round(a: Any, decimals: int = 0, out: None = None) -> Any:
+def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Any:
     """A rounded to so many decimals, halves to even; complex numbers by parts.
 
     Bools give float16, as NumPy's.
@@ -619,18 +622,18 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Any:
     return down(_whole(up(x, scale)), scale)
 
 
-def _whole(x: Any) -> Any:
+def _whole(x: Tensor) -> Any:
     """The nearest integer, halves to even; of complex numbers part by part."""
     dtype = spec_of(x).dtype
     if dtype.is_complex:
-        return apply(
-            ops.Complex(), *[apply(ops.RoundNearestEven(), part(x)) for part in (real, imag)]
+        return apply_one(
+            ops.Complex(), *[apply_one(ops.RoundNearestEven(), part(x)) for part in (real, imag)]
         )
-    return apply(ops.RoundNearestEven(), x) if dtype.is_float else copied(x)
+    return apply_one(ops.RoundNearestEven(), x) if dtype.is_float else copied(x)
 
 
 @elementwise
-def rint(x: Any, /) -> Any:
+def rint(x: ArrayLike, /) -> Any:
     """The integer nearest to x, halves to even, in a float dtype; complex numbers by parts.
 
     >>> rint(np.int32(3))
@@ -641,35 +644,35 @@ def rint(x: Any, /) -> Any:
 
 
 @elementwise
-def trunc(x: Any, /) -> Any:
+def trunc(x: ArrayLike, /) -> Any:
     """X rounded towards zero."""
     x = as_operand(x)
     if not spec_of(x).dtype.is_inexact:
         return copied(x)
-    return where(signbit(x), apply(ops.Ceil(), x), apply(ops.Floor(), x))
+    return where(signbit(x), apply_one(ops.Ceil(), x), apply_one(ops.Floor(), x))
 
 
 # ---- complex -------------------------------------------------------------------------------------
 
 
-def conj(x: Any, /, **options: Any) -> Any:
+def conj(x: ArrayLike, /, **options: Unpack[UfuncOptions]) -> Any:
     """The complex conjugate; a real x itself."""
     if options:
         refuse_options("conj", options)
     x = as_operand(x)
-    return apply(ops.Conj(), x) if spec_of(x).dtype.is_complex else copied(x)
+    return apply_one(ops.Conj(), x) if spec_of(x).dtype.is_complex else copied(x)
 
 
-def real(val: Any) -> Any:
+def real(val: ArrayLike) -> Any:
     """The real part; a real number itself."""
     x = as_operand(val)
-    return apply(ops.Real(), x) if spec_of(x).dtype.is_complex else x
+    return apply_one(ops.Real(), x) if spec_of(x).dtype.is_complex else x
 
 
-def imag(val: Any) -> Any:
+def imag(val: ArrayLike) -> Any:
     """The imaginary part; zeros for real numbers."""
     x = as_operand(val)
-    return apply(ops.Imag(), x) if spec_of(x).dtype.is_inexact else bitwise_xor(x, x)
+    return apply_one(ops.Imag(), x) if spec_of(x).dtype.is_inexact else bitwise_xor(x, x)
 
 
 # ---- comparison and logic ------------------------------------------------------------------------
@@ -690,50 +693,50 @@ bitwise_left_shift = _bitwise("bitwise_left_shift", ops.ShiftLeft(), "x1 shifted
 
 
 @elementwise
-def bitwise_right_shift(x1: Any, x2: Any, /) -> Any:
+def bitwise_right_shift(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     """x1 shifted right by x2 bits; the sign is kept, zeros enter unsigned numbers."""
     lhs, rhs = promote(x1, x2)
     signed = spec_of(lhs).dtype.kind == "i"
-    return apply(ops.ShiftRightArithmetic() if signed else ops.ShiftRightLogical(), lhs, rhs)
+    return apply_one(ops.ShiftRightArithmetic() if signed else ops.ShiftRightLogical(), lhs, rhs)
 
 
 @elementwise
-def bitwise_invert(x: Any, /) -> Any:
+def bitwise_invert(x: ArrayLike, /) -> Any:
     """Every bit of x turned over."""
-    return apply(ops.Not(), as_operand(x))
+    return apply_one(ops.Not(), as_operand(x))
 
 
 @elementwise
-def bitwise_count(x: Any, /) -> Any:
+def bitwise_count(x: ArrayLike, /) -> Any:
     """The number of bits set in x's two's complement, in x's dtype."""
-    return apply(ops.PopulationCount(), as_operand(x))
+    return apply_one(ops.PopulationCount(), as_operand(x))
 
 
 @elementwise
-def logical_not(x: Any, /) -> Any:
+def logical_not(x: ArrayLike, /) -> Any:
     """True where x is zero."""
-    return apply(ops.Not(), _truth(x))
+    return apply_one(ops.Not(), _truth(x))
 
 
 @elementwise
-def isfinite(x: Any, /) -> Any:
+def isfinite(x: ArrayLike, /) -> Any:
     """True where x is neither infinite nor NaN."""
     x = as_operand(x)
     dtype = spec_of(x).dtype
     if dtype.is_complex:
         return logical_and(isfinite(real(x)), isfinite(imag(x)))
-    return apply(ops.IsFinite(), x) if dtype.is_float else equal(x, x)
+    return apply_one(ops.IsFinite(), x) if dtype.is_float else equal(x, x)
 
 
 @elementwise
-def isnan(x: Any, /) -> Any:
+def isnan(x: ArrayLike, /) -> Any:
     """True where x is NaN."""
     x = as_operand(x)
-    return apply(ops.Compare("NE"), x, x)
+    return apply_one(ops.Compare("NE"), x, x)
 
 
 @elementwise
-def isinf(x: Any, /) -> Any:
+def isinf(x: ArrayLike, /) -> Any:
     """True where x is infinite."""
     x = as_operand(x)
     dtype = spec_of(x).dtype
@@ -742,7 +745,7 @@ def isinf(x: Any, /) -> Any:
     return equal(abs(x), float("inf")) if dtype.is_float else not_equal(x, x)
 
 
-def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
+def where(condition: ArrayLike, x: Any = None, y: Any = None, /) -> Any:
     """X where `condition` is true or nonzero, else y; all three broadcast.
 
     Of a condition alone, the indices of its nonzero elements, as by `nonzero`.
@@ -759,7 +762,7 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     return _selected(condition, *number_beside(x, y))
 
 
-def _places(condition: Any, x: Any, y: Any) -> Any:
+def _places(condition: ArrayLike, x: ArrayLike | None, y: ArrayLike | None) -> Any:
     from tenferro.api.sets import nonzero  # because sets are made of these functions
 
     if x is not y:
@@ -768,30 +771,35 @@ def _places(condition: Any, x: Any, y: Any) -> Any:
 
 
 @planned
-def _selected(condition: Any, x1: Any, x2: Any) -> Any:
+def _selected(condition: ArrayLike, x1: Tensor, x2: Tensor) -> Any:
     condition = _truth(condition)
     dtype = result_type(x1, x2)
-    return apply(ops.Select(), *broadcast_arrays(condition, convert(x1, dtype), convert(x2, dtype)))
+    return apply_one(
+        ops.Select(), *broadcast_arrays(condition, convert(x1, dtype), convert(x2, dtype))
+    )
 
 
-def polygamma(n: int, x: Any, /) -> Any:
+def polygamma(n: int, x: ArrayLike, /) -> Any:
     """The derivative of order n of digamma."""
     x = as_operand(x)
-    return apply(analytic.Polygamma(n), convert(x, inexact_dtype(spec_of(x).dtype)))
+    return apply_one(analytic.Polygamma(n), convert(x, inexact_dtype(spec_of(x).dtype)))
 
 
 def angle(z: Any, deg: bool = False) -> Any:
-    """The phase of z, from -pi to pi: pi for a negative real number. In degrees if `deg`.
+    """The phase of z, from -pi to pi: pi for a negative real number, and its slope is 0. In degrees if `deg`.
 
     >>> angle(-2.0), angle(1j, True)
     (array(3.14159265), array(90.))
     """
     z = as_operand(z)
     dtype = spec_of(z).dtype
-    if not dtype.is_complex:
+    if dtype.is_complex:
+        radians = atan2(imag(z), real(z))
+    else:
         # NumPy writes arctan2(0, z), where 0 is an int64 beside bools.
         z = convert(z, DType.F64 if dtype.is_bool else inexact_dtype(dtype))
-    radians = atan2(imag(z), real(z))
+        half_turn = multiply(convert(signbit(z), spec_of(z).dtype), math.pi)
+        radians = where(isnan(z), float("nan"), half_turn)
     return multiply(radians, 180 / math.pi) if deg else radians
 
 

@@ -21,11 +21,11 @@ from tenferro.api.elementwise import conj, multiply
 from tenferro.api.manipulation import moveaxis, permute_dims, roll, slice_axis
 from tenferro.api.padding import pad
 from tenferro.api.promotion import convert
+from tenferro.door import as_operand, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, NonStaticShapeError
-from tenferro.exec.dispatch import as_operand, spec_of
 from tenferro.ext.fft.families import Fft
 from tenferro.extension import apply
-from tenferro.types import DType
+from tenferro.types import ArrayLike, DType, DTypeLike, Tensor
 
 __all__ = [
     "fft",
@@ -51,7 +51,7 @@ __all__ = [
 NORMS = ("backward", "ortho", "forward")
 
 
-def _prepared(name: str, x: Any, real: bool) -> Any:
+def _prepared(name: str, x: ArrayLike, real: bool) -> Any:
     x = as_operand(x)
     dtype = spec_of(x).dtype
     if dtype in (DType.F16, DType.BF16):
@@ -76,7 +76,7 @@ def _fitted(x: Any, axis: int, length: int) -> Any:
 
 
 def _transform(
-    name: str, kind: str, x: Any, s: Sequence[int] | None, axes: Sequence[int] | None, norm: Any, out: Any
+    name: str, kind: str, x: Any, s: Sequence[int] | None, axes: Sequence[int] | None, norm: str | None, out: None
 ) -> Any:  # fmt: skip
     refuse(name, "out", out)
     norm = "backward" if norm is None else norm
@@ -121,7 +121,7 @@ def _in_threes(x: Any, kind: str, lengths: Sequence[int]) -> Any:
     rest, last = list(lengths[:-3]), tuple(lengths[-3:])
     plain = "ifft" if kind in ("ifft", "irfft") else "fft"
 
-    def others(x: Any) -> Any:
+    def others(x: ArrayLike) -> Any:
         moved = moveaxis(x, (-3, -2, -1), (rank - count, rank - count + 1, rank - count + 2))
         moved = _in_threes(moved, plain, rest)
         return moveaxis(moved, (rank - count, rank - count + 1, rank - count + 2), (-3, -2, -1))
@@ -152,7 +152,7 @@ def _lengths(
 
 
 def fft(
-    a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
+    a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
 ) -> Any:
     """y[k] = sum_j x[j] exp(-2 pi i jk / n) along an axis.
 
@@ -166,75 +166,109 @@ def fft(
 
 
 def ifft(
-    a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
+    a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
 ) -> Any:
     """The inverse of `fft`."""
     return _transform("ifft", "ifft", a, None if n is None else (n,), (axis,), norm, out)
 
 
 def rfft(
-    a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
+    a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
 ) -> Any:
     """The first n / 2 + 1 elements of `fft` of real x; the others are their conjugates."""
     return _transform("rfft", "rfft", a, None if n is None else (n,), (axis,), norm, out)
 
 
 def irfft(
-    a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
+    a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
 ) -> Any:
     """The inverse of `rfft`: real, of length n, 2 (m - 1) by default for m elements."""
     return _transform("irfft", "irfft", a, None if n is None else (n,), (axis,), norm, out)
 
 
-def fftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: None = None) -> Any:
+def fftn(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
+    out: None = None,
+) -> Any:
     """`fft` along several axes, all by default."""
     return _transform("fftn", "fft", a, s, axes, norm, out)
 
 
 def ifftn(
-    a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: None = None
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
+    out: None = None,
 ) -> Any:
     """The inverse of `fftn`."""
     return _transform("ifftn", "ifft", a, s, axes, norm, out)
 
 
 def rfftn(
-    a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: None = None
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
+    out: None = None,
 ) -> Any:
     """`rfft` along the last of several axes, then `fft` along the others."""
     return _transform("rfftn", "rfft", a, s, axes, norm, out)
 
 
 def irfftn(
-    a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: None = None
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
+    out: None = None,
 ) -> Any:
     """The inverse of `rfftn`."""
     return _transform("irfftn", "irfft", a, s, axes, norm, out)
 
 
 def fft2(
-    a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None, out: None = None
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Any = (-2, -1),
+    norm: str | None = None,
+    out: None = None,
 ) -> Any:
     """`fftn` along two axes."""
     return fftn(a, s=s, axes=axes, norm=norm, out=out)
 
 
 def ifft2(
-    a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None, out: None = None
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Any = (-2, -1),
+    norm: str | None = None,
+    out: None = None,
 ) -> Any:
     """`ifftn` along two axes."""
     return ifftn(a, s=s, axes=axes, norm=norm, out=out)
 
 
 def rfft2(
-    a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None, out: None = None
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Any = (-2, -1),
+    norm: str | None = None,
+    out: None = None,
 ) -> Any:
     """`rfftn` along two axes."""
     return rfftn(a, s=s, axes=axes, norm=norm, out=out)
 
 
 def irfft2(
-    a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None, out: None = None
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Any = (-2, -1),
+    norm: str | None = None,
+    out: None = None,
 ) -> Any:
     """`irfftn` along two axes."""
     return irfftn(a, s=s, axes=axes, norm=norm, out=out)
@@ -247,34 +281,44 @@ def _opposite(norm: str | None) -> Any:
 
 
 def hfft(
-    a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
+    a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
 ) -> Any:
     """`fft` of a signal whose second half is the conjugate of the first; the result is real."""
     return irfft(conj(as_operand(a)), n, axis, _opposite(norm), out)
 
 
 def ihfft(
-    a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
+    a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
 ) -> Any:
     """The inverse of `hfft`."""
     return conj(rfft(a, n, axis, _opposite(norm), out))
 
 
 def fftfreq(
-    n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None, like: Any = None
+    n: int,
+    d: float = 1.0,
+    device: str | None = None,
+    *,
+    dtype: DTypeLike | None = None,
+    like: Tensor | None = None,
 ) -> Any:
     """The frequencies of `fft`'s elements, in cycles per unit of the sample spacing d."""
     return asarray(np.fft.fftfreq(n, d), dtype=dtype, device=device, like=like)
 
 
 def rfftfreq(
-    n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None, like: Any = None
+    n: int,
+    d: float = 1.0,
+    device: str | None = None,
+    *,
+    dtype: DTypeLike | None = None,
+    like: Tensor | None = None,
 ) -> Any:
     """The frequencies of `rfft`'s elements."""
     return asarray(np.fft.rfftfreq(n, d), dtype=dtype, device=device, like=like)
 
 
-def _shifted(x: Any, axes: Any, sign: int) -> Any:
+def _shifted(x: Tensor, axes: Sequence[int] | None, sign: int) -> Any:
     x = as_operand(x)
     places = range(len(x.shape)) if axes is None else (axes,) if isinstance(axes, int) else axes
     for axis in places:

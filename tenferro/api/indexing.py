@@ -22,6 +22,7 @@ from tenferro.api.manipulation import concat, expand_dims, flattened, flip, move
 from tenferro.api.planned import planned
 from tenferro.api.promotion import broadcast_arrays, broadcast_to, convert
 from tenferro.dims import is_static
+from tenferro.door import apply_one, as_operand, elements, is_traced, spec_of
 from tenferro.errors import (
     ConcretizationError,
     DTypeError,
@@ -29,10 +30,9 @@ from tenferro.errors import (
     NonStaticShapeError,
     OutOfBoundsError,
 )
-from tenferro.exec.dispatch import apply, as_operand, elements, is_traced, spec_of
 from tenferro.ops.indexing import Gather
 from tenferro.ops.structural import Slice
-from tenferro.types import DType
+from tenferro.types import ArrayLike, DType, Index, Tensor
 
 __all__ = [
     "axes_of",
@@ -49,7 +49,7 @@ __all__ = [
 
 
 @planned
-def getitem(x: Any, index: Any) -> Any:
+def getitem(x: Any, index: Index) -> Any:
     """x[index], by NumPy's rules.
 
     A mask stands for the indices of its true elements, as many vectors as it has axes.
@@ -72,14 +72,14 @@ def getitem(x: Any, index: Any) -> Any:
     return reshape(x, shape)
 
 
-def is_array(entry: Any) -> bool:
+def is_array(entry: Index) -> bool:
     """True for arrays, masks and bools; False for integers, slices, None and Ellipsis."""
     return not (
         entry is None or entry is Ellipsis or isinstance(entry, slice | int | np.integer)
     ) or (isinstance(entry, bool))
 
 
-def _is_rank_0_mask(index: Any) -> bool:
+def _is_rank_0_mask(index: Index) -> bool:
     is_bool = isinstance(index, bool | np.bool_)
     return is_bool or (is_array(index) and getattr(index, "shape", None) == () and _is_mask(index))
 
@@ -88,7 +88,7 @@ def _is_mask(entry: Any) -> bool:
     return spec_of(as_operand(entry)).dtype.is_bool
 
 
-def _with_axes_for_masks(x: Any, index: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+def _with_axes_for_masks(x: ArrayLike, index: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
     """A mask of rank 0 takes a new axis of extent 1, or nothing of it: x[True] has a first axis of extent 1,
     x[False] of extent 0.
     """
@@ -112,19 +112,20 @@ def _axes_of(entry: Any) -> int:
     )
 
 
-def _has_mask(entry: Any) -> bool:
+def _has_mask(entry: Index) -> bool:
     if not (isinstance(entry, list) or is_array(entry)):
         return False
     return _is_mask(np.asarray(entry) if isinstance(entry, list) else entry)
 
 
-def expanded(x: Any, index: Any) -> tuple[Any, list[Any]]:
+def expanded(x: Any, index: Index) -> tuple[Any, list[Any]]:
     """The index with `...` written out and masks as vectors of indices, one entry per axis besides the
     None's; and x with an axis for each mask of rank 0.
     """
     x, index = _with_axes_for_masks(x, index if isinstance(index, tuple) else (index,))
     entries: list[Any] = []
     masks: list[tuple[int, Any]] = []
+    entry: Any
     for entry in index:
         if isinstance(entry, list):
             entry = np.asarray(entry, np.int64 if not entry else None)
@@ -154,13 +155,13 @@ MASK = (
 """What is asked of a mask's elements, and what to do where they are not known."""
 
 
-def _where_true(mask: Any) -> list[Any]:
+def _where_true(mask: Tensor) -> list[Any]:
     """The indices of a mask's true elements, one vector for each of its axes."""
     found = np.nonzero(elements(mask, *MASK))
     return [indices.astype(np.int64, copy=False) for indices in found]
 
 
-def _require_mask_fits(x: Any, entries: list[Any], place: int, mask: Any) -> None:
+def _require_mask_fits(x: Any, entries: list[Any], place: int, mask: Tensor) -> None:
     """An axis of the mask is as long as the one of x that it lies on, or empty."""
     axis = sum([entry is not None for entry in entries[:place]])
     under = tuple(x.shape[axis : axis + len(mask.shape)])
@@ -170,7 +171,7 @@ def _require_mask_fits(x: Any, entries: list[Any], place: int, mask: Any) -> Non
         )
 
 
-def _written_out(x: Any, entries: list[Any]) -> list[Any]:
+def _written_out(x: Tensor, entries: list[Any]) -> list[Any]:
     """One entry per axis besides the None's."""
     dots = sum(entry is Ellipsis for entry in entries)
     if dots > 1:
@@ -186,7 +187,7 @@ def _written_out(x: Any, entries: list[Any]) -> list[Any]:
     return entries + fill
 
 
-def _basic(x: Any, entries: list[Any]) -> tuple[Any, set[int], list[int], list[int]]:
+def _basic(x: Tensor, entries: list[Any]) -> tuple[Any, set[int], list[int], list[int]]:
     """Apply the integers and slices.
 
     Gives the sliced tensor (axes of integers still there, with extent 1), the axes that stay, where
@@ -223,7 +224,7 @@ def _basic(x: Any, entries: list[Any]) -> tuple[Any, set[int], list[int], list[i
         strides.append(stride)
         axis += 1
     if any(starts) or tuple(limits) != tuple(x.shape) or any(s != 1 for s in strides):
-        x = apply(Slice(tuple(starts), tuple(limits), tuple(strides)), x)
+        x = apply_one(Slice(tuple(starts), tuple(limits), tuple(strides)), x)
     return (flip(x, axis=tuple(reverse)) if reverse else x), kept, new_axes, array_axes
 
 
@@ -271,7 +272,7 @@ def slice_bounds(entry: slice, extent: Any, axis: int) -> tuple[Any, Any, int]:
     return start, limit, stride
 
 
-def _backwards(start: Any, limit: Any, stride: int) -> tuple[Any, Any, int]:
+def _backwards(start: Tensor, limit: Tensor, stride: int) -> tuple[Any, Any, int]:
     """The forward slice with the elements of one that steps by -stride from start down to limit."""
     if is_static(start) and is_static(limit) and limit >= start:
         return 0, 0, 1
@@ -293,7 +294,7 @@ def _advanced(x: Any, entries: list[Any], arrays: list[Any], array_axes: list[in
         return _placed(empty, entries, window, len(shape))
     stacked = concat([expand_dims(index, axis=len(shape)) for index in indices], axis=-1)
     slices = tuple(1 if axis in array_axes else extent for axis, extent in enumerate(x.shape))
-    gathered = apply(
+    gathered = apply_one(
         Gather(
             offset_dims=tuple(range(len(shape), len(shape) + len(window))),
             collapsed_slice_dims=tuple(array_axes),
@@ -309,7 +310,7 @@ def _advanced(x: Any, entries: list[Any], arrays: list[Any], array_axes: list[in
     return _placed(gathered, entries, window, len(shape))
 
 
-def _placed(gathered: Any, entries: list[Any], window: list[int], count: int) -> Any:
+def _placed(gathered: Tensor, entries: list[Any], window: list[int], count: int) -> Any:
     """Move the arrays' axes to where NumPy puts them, drop integers' axes, add None's."""
     axes = axes_of(entries)
     order: list[int] = []
@@ -355,7 +356,7 @@ def pieces(entries: list[Any]) -> list[tuple[str, int]]:
     return found
 
 
-def from_start(index: Any, x: Any, axis: int) -> Any:
+def from_start(index: Any, x: Tensor, axis: int) -> Any:
     """Indices with negative ones counted from the end; concrete ones checked."""
     index = as_operand(index)
     extent = x.shape[axis]
@@ -374,7 +375,7 @@ def from_start(index: Any, x: Any, axis: int) -> Any:
 
 
 def take(
-    a: Any, indices: Any, axis: int | None = None, out: None = None, mode: str = "raise"
+    a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: None = None, mode: str = "raise"
 ) -> Any:
     """The slices of a at `indices` along `axis`; of all elements in a row where it is None.
 
@@ -407,7 +408,7 @@ def take(
     return getitem(x, (*([slice(None)] * axis), index))
 
 
-def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
+def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -> Any:
     """y[.., i, ..] = arr[.., indices[.., i, ..], ..] along `axis`, other axes broadcast together.
 
     An axis of None takes all elements in a row.
@@ -433,7 +434,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
     shape[axis] = indices.shape[axis]
     index = broadcast_to(from_start(indices, x, axis), tuple(shape))
     batch = tuple(i for i in range(rank) if i != axis)
-    return apply(
+    return apply_one(
         Gather(
             offset_dims=(),
             collapsed_slice_dims=(axis,),

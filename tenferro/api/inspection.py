@@ -52,7 +52,7 @@ class ArrayNamespaceInfo:
         """All devices."""
         return [DEVICE]
 
-    def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
+    def default_dtypes(self, *, device: str | None = None) -> dict[str, DType]:
         """The dtypes of numbers, where none is asked for."""
         check_device("default_dtypes", device)
         return {
@@ -62,7 +62,9 @@ class ArrayNamespaceInfo:
             "indexing": DType.I64,
         }
 
-    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, DType]:
+    def dtypes(
+        self, *, device: str | None = None, kind: str | tuple[str, ...] | None = None
+    ) -> dict[str, DType]:
         """The standard's dtypes by name, of a kind as `isdtype` takes it; float16 and bfloat16 are ours
         beside them.
         """

@@ -8,26 +8,48 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, cast, overload
 
 import numpy as np
 
 from tenferro.api.compile import GraphCompiler, as_array, name_of, parameter_names
 from tenferro.api.tensor import TracedTensor
 from tenferro.api.tracing import current_builder
+from tenferro.door import is_traced
 from tenferro.errors import DTypeError, InvalidConfigError, UnsupportedError
 from tenferro.exec import GraphExecutor
-from tenferro.exec.dispatch import is_traced
 from tenferro.program import BoundedCache, CacheStats, Executor, GraphProgram
 from tenferro.rules.payload import normal_form
 from tenferro.tracebacks import end_at_the_caller, public, public_methods
-from tenferro.types import flatten, has_dtype, leaf_paths, unflatten
+from tenferro.types import PyTree, TreeDef, flatten, has_dtype, leaf_paths, unflatten
 
 __all__ = ["disable_jit", "jit"]
 
 _IS_DISABLED: ContextVar[bool] = ContextVar("tenferro_jit_is_disabled", default=False)
 
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@overload
+def jit(
+    fn: Callable[P, R],
+    *,
+    executor: Executor | None = None,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+    cache_size: int = 256,
+) -> _Jitted[P, R]: ...
+@overload
+def jit(
+    fn: None = None,
+    *,
+    executor: Executor | None = None,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+    cache_size: int = 256,
+) -> Callable[[Callable[P, R]], _Jitted[P, R]]: ...
 def jit(
     fn: Callable[..., Any] | None = None,
     *,
@@ -196,20 +218,20 @@ class _Call(NamedTuple):
         return names
 
 
-class _Jitted:
+class _Jitted(Generic[P, R]):
     """A function with its programs; see `jit`."""
 
     def __init__(
         self,
-        fn: Callable[..., Any],
+        fn: Callable[P, R],
         executor: Executor | None,
         static: StaticParameters,
         cache_size: int,
     ) -> None:
         # Attributes of other callables may have the names of ours.
         updated = functools.WRAPPER_UPDATES if isinstance(fn, FunctionType) else ()
-        functools.update_wrapper(self, fn, updated=updated)
-        self._fn = fn
+        functools.update_wrapper(self, cast("Any", fn), updated=updated)
+        self._fn: Any = fn
         self._static = static
         self._has_static = bool(static.positions or static.names)
         self._parameters = parameter_names(fn)
@@ -219,7 +241,7 @@ class _Jitted:
         self._programs: BoundedCache[GraphProgram] = BoundedCache(cache_size)
         self._latest: tuple[Any, Any, Any] = (None, None, None)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         try:
             if _IS_DISABLED.get():
                 return self._fn(*args, **kwargs)
@@ -272,7 +294,7 @@ class _Jitted:
             {key: value for key, value in kwargs.items() if key in names},
         )
 
-    def _on_eager(self, call: _Call, leaves: list[Any], tree: Any) -> Any:
+    def _on_eager(self, call: _Call, leaves: list[Any], tree: TreeDef) -> Any:
         """Run by the executor on the arrays of eager tensors.
 
         Raises:
@@ -303,7 +325,7 @@ class _Jitted:
         leaves, tree = flatten(call.given)
         return self._program(call, leaves, tree)
 
-    def _program(self, call: _Call, leaves: list[Any], tree: Any) -> GraphProgram:
+    def _program(self, call: _Call, leaves: list[Any], tree: TreeDef) -> GraphProgram:
         for index, leaf in enumerate(leaves):
             if not has_dtype(leaf):
                 leaves[index] = self._as_array(call, index, leaf)
@@ -320,7 +342,7 @@ class _Jitted:
 
         return self._programs.get(key, compiled)
 
-    def _as_array(self, call: _Call, index: int, leaf: Any) -> Any:
+    def _as_array(self, call: _Call, index: int, leaf: PyTree) -> Any:
         name = call.names(self._parameters)[index]
         try:
             return as_array(leaf, name)
@@ -363,7 +385,7 @@ class _Jitted:
         self._latest = (None, None, None)
         self._programs.clear()
 
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else _Method(self, instance)
 
     def __repr__(self) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import builtins
 import functools
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
@@ -56,12 +57,12 @@ from tenferro.api.promotion import as_inexact, broadcast_shapes, broadcast_to, c
 from tenferro.api.reductions import any, max, min, prod, root, sum
 from tenferro.api.tensor import TracedTensor
 from tenferro.dims import is_static
+from tenferro.door import apply_one, as_operand, is_traced, spec_of, stop_gradient
 from tenferro.errors import InvalidConfigError, ShapeError
-from tenferro.exec.dispatch import as_operand, is_traced, spec_of, stop_gradient
 from tenferro.ext.linalg import families as fam
 from tenferro.extension import apply
 from tenferro.ops.source import Iota
-from tenferro.types import DType
+from tenferro.types import ArrayLike, Axis, DType, DTypeLike, Tensor
 
 __all__ = [
     "cholesky",
@@ -149,12 +150,12 @@ class LstsqResult(NamedTuple):
     s: Any
 
 
-def _require_matrix(name: str, x: Any) -> None:
+def _require_matrix(name: str, x: ArrayLike) -> None:
     if spec_of(x).rank < 2:
         raise ShapeError(f"{name}: needs a matrix, got {spec_of(x)}")
 
 
-def _matrix(name: str, x: Any) -> Any:
+def _matrix(name: str, x: ArrayLike) -> Any:
     x = as_operand(x)
     _require_matrix(name, x)
     return as_inexact(x)
@@ -166,7 +167,7 @@ def _square(name: str, x: Any) -> Any:
     return x
 
 
-def _require_square(name: str, x: Any) -> None:
+def _require_square(name: str, x: Tensor) -> None:
     _require_matrix(name, x)
     rows, columns = x.shape[-2:]
     if isinstance(rows, int) and isinstance(columns, int) and rows != columns:
@@ -179,19 +180,19 @@ def _identity(like: Any, n: int | None = None) -> Any:
     if isinstance(n, int):
         eye: Any = np.eye(n, dtype=spec_of(like).dtype.dtype)
     else:
-        rows, columns = (like.emit(Iota((n, n), axis, DType.I64)) for axis in (0, 1))
+        rows, columns = (apply_one(Iota((n, n), axis, DType.I64), like=like) for axis in (0, 1))
         eye = convert(equal(rows, columns), spec_of(like).dtype)
     return broadcast_to(eye, (*like.shape[:-2], n, n))
 
 
-def _scaled_columns(x: Any, s: Any) -> Any:
+def _scaled_columns(x: Tensor, s: Tensor) -> Any:
     return multiply(x, expand_dims(s, axis=-2))
 
 
 # ---- factorisations ------------------------------------------------------------------------------
 
 
-def cholesky(a: Any, /, *, upper: bool = False) -> Any:
+def cholesky(a: ArrayLike, /, *, upper: bool = False) -> Any:
     """L with a = L L^H, or U with a = U^H U; NaN where a is not positive definite.
 
     The Hermitian part (a + a^H) / 2 is taken.
@@ -207,7 +208,7 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Any:
     return adjoint(low) if upper else low
 
 
-def qr(a: Any, mode: str = "reduced") -> Any:
+def qr(a: ArrayLike, mode: str = "reduced") -> Any:
     """Q and R with a = Q R; mode is "reduced", "complete" (square Q), or "r" (R alone).
 
     Raises:
@@ -220,7 +221,7 @@ def qr(a: Any, mode: str = "reduced") -> Any:
 
 
 def svd(
-    a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False, *,
+    a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False, *,
     degenerate: str = "zero",
 ) -> Any:  # fmt: skip
     """U, S and V^H with a = U diag(S) V^H, S descending; S alone where `compute_uv` is false.
@@ -246,12 +247,12 @@ def svd(
     return SVDResult(*apply(fam.Svd(bool(full_matrices), degenerate), _matrix("svd", a)))
 
 
-def svdvals(x: Any, /) -> Any:
+def svdvals(x: ArrayLike, /) -> Any:
     """Singular values, descending."""
     return svd(x, full_matrices=False).S
 
 
-def eigh(a: Any, UPLO: str | None = None, *, degenerate: str = "zero") -> EighResult:  # noqa: N803  # because NumPy calls it so
+def eigh(a: ArrayLike, UPLO: str | None = None, *, degenerate: str = "zero") -> EighResult:  # noqa: N803  # because NumPy calls it so
     """Eigenvalues, ascending, and eigenvectors of a Hermitian matrix.
 
     Args:
@@ -268,12 +269,12 @@ def eigh(a: Any, UPLO: str | None = None, *, degenerate: str = "zero") -> EighRe
     return EighResult(*apply(fam.Eigh(degenerate), hermitian_of(_square("eigh", a), UPLO)))
 
 
-def eigvalsh(a: Any, UPLO: str | None = None) -> Any:  # noqa: N803  # because NumPy calls it so
+def eigvalsh(a: ArrayLike, UPLO: str | None = None) -> Any:  # noqa: N803  # because NumPy calls it so
     """Eigenvalues of a Hermitian matrix, ascending; see `eigh`."""
     return eigh(a, UPLO).eigenvalues
 
 
-def hermitian_of(a: Any, triangle: str | None) -> Any:
+def hermitian_of(a: ArrayLike, triangle: str | None) -> Any:
     """The Hermitian matrix of which one triangle is given; a itself where none is named.
 
     Raises:
@@ -288,22 +289,22 @@ def hermitian_of(a: Any, triangle: str | None) -> Any:
     return add(half(a), rest(strict, -k))
 
 
-def eig(a: Any) -> EigResult:
+def eig(a: ArrayLike) -> EigResult:
     """Eigenvalues and eigenvectors, of unit length, of a general matrix; both complex."""
     return EigResult(*apply(fam.Eig(), _square("eig", a)))
 
 
-def eigvals(a: Any) -> Any:
+def eigvals(a: ArrayLike) -> Any:
     """Eigenvalues of a general matrix, complex."""
     return eig(a).eigenvalues
 
 
-def lu_factor(x: Any, /) -> tuple[Any, Any]:
+def lu_factor(x: ArrayLike, /) -> tuple[Any, Any]:
     """L below and U on and above the diagonal of one matrix, and the permutation: x[perm] = L U."""
     return apply(fam.Lu(), _matrix("lu_factor", x))
 
 
-def lu(x: Any, /) -> tuple[Any, Any, Any]:
+def lu(x: ArrayLike, /) -> tuple[Any, Any, Any]:
     """P, L and U with x = P L U."""
     packed, perm = lu_factor(x)
     m, n = packed.shape[-2:]
@@ -326,7 +327,7 @@ def _check_degenerate(name: str, degenerate: str) -> None:
 # ---- solving ---------------------------------------------------------------------------------------
 
 
-def _solved(solver: Callable[..., Any], name: str, a: Any, b: Any) -> Any:
+def _solved(solver: Callable[..., Any], name: str, a: ArrayLike, b: Any) -> Any:
     a, b = _square(name, a), as_operand(b)
     dtype = result_type(a, b)
     dtype = dtype if dtype.is_inexact else DType.F64
@@ -340,7 +341,7 @@ def _solved(solver: Callable[..., Any], name: str, a: Any, b: Any) -> Any:
     return squeeze(x, axis=-1) if vector else x
 
 
-def _by_factors(a: Any, b: Any) -> Any:
+def _by_factors(a: Tensor, b: Tensor) -> Any:
     """X with a X = b, for matrices alike; of large ones by factors, which other solutions and derivatives share."""
     if not (is_static(a.shape[-1]) and a.shape[-1] >= FACTORED):
         return apply(fam.Solve(), a, b)
@@ -348,7 +349,7 @@ def _by_factors(a: Any, b: Any) -> Any:
     return apply(fam.LuSolve(), a, packed, perm, b)
 
 
-def solve(a: Any, b: Any) -> Any:
+def solve(a: ArrayLike, b: ArrayLike) -> Any:
     """X with a X = b, by LU with partial pivoting; b is a vector if it has one axis, else matrices.
 
     Raises:
@@ -361,7 +362,13 @@ def solve(a: Any, b: Any) -> Any:
 
 
 def solve_triangular(
-    a: Any, b: Any, /, *, lower: bool = False, unit_diagonal: bool = False, trans: Any = "N"
+    a: ArrayLike,
+    b: ArrayLike,
+    /,
+    *,
+    lower: bool = False,
+    unit_diagonal: bool = False,
+    trans: Any = "N",
 ) -> Any:
     """X with op(a) X = b, reading one triangle of a; `trans` is "N", "T" or "C" (or 0, 1, 2)."""
     trans = {0: "N", 1: "T", 2: "C"}.get(trans, trans)
@@ -399,13 +406,19 @@ def lu_solve(lu_and_perm: tuple[Any, Any], b: Any, /) -> Any:
     return squeeze(x, axis=-1) if vector else x
 
 
-def inv(a: Any) -> Any:
+def inv(a: ArrayLike) -> Any:
     """The inverse."""
     x = _square("inv", a)
     return _by_factors(x, _identity(x))
 
 
-def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
+def pinv(
+    a: ArrayLike,
+    rcond: ArrayLike | None = None,
+    hermitian: bool = False,
+    *,
+    rtol: ArrayLike | None = None,
+) -> Any:
     """The Moore-Penrose inverse; singular values below rtol times the largest count as zero.
 
     `rtol` is a number, or one for each matrix; `rcond` is NumPy's older name for it. The derivative is that along matrices of the same rank,
@@ -421,7 +434,7 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(1,))
-def _pinv(x: Any, rtol: Any) -> Any:
+def _pinv(x: Tensor, rtol: Tensor) -> Any:
     u, s, vh = svd(x, full_matrices=False)
     keep = greater(s, _cutoff(x, s, rtol))
     inverse = where(keep, divide(1.0, where(keep, s, 1.0)), 0.0)
@@ -429,7 +442,7 @@ def _pinv(x: Any, rtol: Any) -> Any:
 
 
 @_pinv.defjvp
-def _pinv_jvp(rtol: Any, primals: Any, tangents: Any) -> Any:
+def _pinv_jvp(rtol: ArrayLike | None, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     """-P A_dot P + P P^H A_dot^H (1 - A P) + (1 - P A) A_dot^H P^H P, by Golub and Pereyra (1973),
     doi:10.1137/0710036.
     """
@@ -443,19 +456,19 @@ def _pinv_jvp(rtol: Any, primals: Any, tangents: Any) -> Any:
     return p, add(subtract(rest, inside), other)
 
 
-def _first(s: Any) -> Any:
+def _first(s: Tensor) -> Any:
     """The largest singular value of each matrix; 0 where it has none."""
     return sum(s[..., :1], axis=-1)
 
 
-def _last(s: Any) -> Any:
+def _last(s: Tensor) -> Any:
     """The smallest singular value of each matrix."""
     if is_static(s.shape[-1]) and s.shape[-1] == 0:
         raise ShapeError(f"matrix_norm: ord=-2 needs a singular value, got {spec_of(s)}")
     return s[..., -1]
 
 
-def _cutoff(x: Any, s: Any, rtol: Any) -> Any:
+def _cutoff(x: Tensor, s: Tensor, rtol: Any) -> Any:
     """The bound rtol sigma_1 of each matrix as a column, beside sigma; rtol is max(m, n) eps where none is given."""
     dtype = spec_of(s).dtype
     if rtol is None:
@@ -463,7 +476,9 @@ def _cutoff(x: Any, s: Any, rtol: Any) -> Any:
     return expand_dims(multiply(convert(rtol, dtype), _first(s)), axis=-1)
 
 
-def lstsq(a: Any, b: Any, rcond: Any = None, *, rtol: Any = None) -> LstsqResult:
+def lstsq(
+    a: Any, b: ArrayLike, rcond: ArrayLike | None = None, *, rtol: ArrayLike | None = None
+) -> LstsqResult:
     """The shortest x that minimises |a x - b|, by SVD; of any rank.
 
     `residuals` are the sums of squares of a x - b, one for each column of b. They are empty unless a has
@@ -505,7 +520,7 @@ def _has_residuals(a: Any, rank: Any) -> bool:
 # ---- numbers of a matrix -------------------------------------------------------------------------------
 
 
-def slogdet(a: Any) -> SlogdetResult:
+def slogdet(a: ArrayLike) -> SlogdetResult:
     """Sign (phase, for complex x) and logarithm of the magnitude of the determinant."""
     x = _square("slogdet", a)
     packed, perm = apply(fam.Lu(), x)
@@ -514,13 +529,13 @@ def slogdet(a: Any) -> SlogdetResult:
     return SlogdetResult(phase, sum(log(abs(pivots)), axis=-1))
 
 
-def det(a: Any) -> Any:
+def det(a: ArrayLike) -> Any:
     """The determinant, by LU. Its first and second derivatives hold for singular matrices, too."""
     return determinant(_square("det", a))
 
 
 def matrix_rank(
-    A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None  # noqa: N803  # because NumPy calls it so
+    A: ArrayLike, tol: ArrayLike | None = None, hermitian: bool = False, *, rtol: ArrayLike | None = None  # noqa: N803  # because NumPy calls it so
 ) -> Any:  # fmt: skip
     """How many singular values exceed rtol times the largest, or `tol` itself; `rtol` as in `pinv`.
 
@@ -563,7 +578,7 @@ def cond(x: Any, p: Any = None) -> Any:
 # ---- norms -------------------------------------------------------------------------------------------------
 
 
-def _largest(size: Any, axis: Any, keepdims: bool = False) -> Any:
+def _largest(size: Any, axis: Axis, keepdims: bool = False) -> Any:
     """The maximum of what is nowhere negative, which is 0, as their sum is, of no elements."""
     extents = [size.shape[i] for i in normalize_axes("norm", axis, len(size.shape))]
     empty = builtins.any(is_static(n) and n == 0 for n in extents)
@@ -580,7 +595,7 @@ def _refuse_order(ord: Any) -> NoReturn:
     )
 
 
-def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+def vector_norm(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, ord: Any = 2) -> Any:
     """The p-norm (sum |x|^p)^(1/p) over axes; inf and -inf take extremes, 0 counts. Its derivative at 0 is 0.
 
     Elements are not scaled: the 2-norm is infinite where their squares overflow, as NumPy's.
@@ -611,7 +626,9 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     return where(none, 0.0 if ord > 0 else math.inf, pow(where(none, 1.0, total), 1.0 / float(ord)))
 
 
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+def matrix_norm(
+    x: ArrayLike, /, *, keepdims: bool = False, ord: int | float | str | None = "fro"
+) -> Any:
     """A norm of each matrix: "fro", "nuc", 1, -1, 2, -2, inf or -inf.
 
     Raises:
@@ -635,7 +652,9 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     return result if keepdims else squeeze(result, axis=(-2, -1))
 
 
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+def norm(
+    x: Any, ord: int | float | str | None = None, axis: Axis = None, keepdims: bool = False
+) -> Any:
     """NumPy's norm: of a vector along one axis, of matrices along two, of everything by default."""
     x = as_operand(x)
     if axis is None:
@@ -653,14 +672,17 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     result = matrix_norm(moved, ord="fro" if ord is None else ord)
     if not keepdims:
         return result
-    shape = [1 if i in {a % len(x.shape) for a in axes} else n for i, n in enumerate(x.shape)]
+    shape = [
+        1 if i in {operator.index(a) % len(x.shape) for a in axes} else n
+        for i, n in enumerate(x.shape)
+    ]
     return reshape(result, tuple(shape))
 
 
 # ---- diagonals and products of vectors ---------------------------------------------------------------------
 
 
-def diagonal(x: Any, /, *, offset: int = 0) -> Any:
+def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Any:
     """The elements x[.., i, i + offset] of each matrix, along a last axis.
 
     Raises:
@@ -672,7 +694,7 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Any:
     return manipulation.diagonal(x, offset, -2, -1)
 
 
-def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Any:
     """The sum over a diagonal of each matrix; narrow integers are summed in 64 bits.
 
     Raises:
@@ -683,7 +705,7 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
     return linear.trace(x, offset, -2, -1, dtype)
 
 
-def outer(x1: Any, x2: Any, /) -> Any:
+def outer(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     """The products of all pairs of elements of two vectors.
 
     Raises:
@@ -699,7 +721,7 @@ def outer(x1: Any, x2: Any, /) -> Any:
 # ---- products ----------------------------------------------------------------------------------------------
 
 
-def matrix_power(a: Any, n: int) -> Any:
+def matrix_power(a: ArrayLike, n: int) -> Any:
     """A multiplied by itself n times, by squaring; the inverse for negative n.
 
     Raises:
@@ -745,7 +767,7 @@ def multi_dot(arrays: Sequence[Any], *, out: None = None) -> Any:
     return einsum(",".join(terms) + "->" + free, *operands)
 
 
-def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Any:
     """The cross product of vectors of three elements along an axis."""
     x1, x2 = as_operand(x1), as_operand(x2)
     if x1.shape[axis] != 3 or x2.shape[axis] != 3:
@@ -769,7 +791,7 @@ PADE = (64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796
 SQUARINGS = 24
 
 
-def expm(x: Any, /) -> Any:
+def expm(x: ArrayLike, /) -> Any:
     """The matrix exponential, by scaling and squaring with the Pade approximant of degree 13.
 
     The number of squarings follows the data, up to 24, by selection, so that it is one program.

@@ -15,22 +15,22 @@ from tenferro.api.manipulation import diagonal, expand_dims, moveaxis, ravel
 from tenferro.api.planned import elementwise
 from tenferro.api.promotion import broadcast_shapes, broadcast_to, convert, result_type
 from tenferro.api.reductions import sum as sum_over
+from tenferro.door import apply_one, as_operand, spec_of
 from tenferro.errors import ShapeError
-from tenferro.exec.dispatch import apply, as_operand, spec_of
 from tenferro.ops.contraction import DotGeneral
-from tenferro.types import DType
+from tenferro.types import ArrayLike, DType, DTypeLike, Tensor
 
 __all__ = ["dot_general", "matmul", "outer", "tensordot", "trace", "vecdot"]
 
 
 def dot_general(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     contracting: tuple[Sequence[int], Sequence[int]],
     batch: tuple[Sequence[int], Sequence[int]] = ((), ()),
     *,
     precision: str | None = None,
-    accumulate_dtype: Any = None,
+    accumulate_dtype: DTypeLike | None = None,
 ) -> Any:
     """The bare contraction: result axes are batch, free axes of lhs, free axes of rhs.
 
@@ -47,10 +47,15 @@ def dot_general(
         precision,
         None if accumulate_dtype is None else DType.of(accumulate_dtype),
     )
-    return apply(op, convert(as_operand(lhs), dtype), convert(as_operand(rhs), dtype))
+    return apply_one(op, convert(as_operand(lhs), dtype), convert(as_operand(rhs), dtype))
 
 
-def _contract(lhs: Any, rhs: Any, contracting: Any, batch: Any = ((), ())) -> Any:
+def _contract(
+    lhs: Tensor,
+    rhs: Tensor,
+    contracting: tuple[Sequence[int], Sequence[int]],
+    batch: tuple[Sequence[int], Sequence[int]] = ((), ()),
+) -> Any:
     """`dot_general`, bools counted and compared with zero."""
     if result_type(lhs, rhs).is_bool:
         counts = dot_general(convert(lhs, DType.I32), convert(rhs, DType.I32), contracting, batch)
@@ -59,7 +64,7 @@ def _contract(lhs: Any, rhs: Any, contracting: Any, batch: Any = ((), ())) -> An
 
 
 @elementwise
-def matmul(x1: Any, x2: Any, /) -> Any:
+def matmul(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     """The matrix product over the last two axes; leading axes broadcast; vectors as in NumPy.
 
     Raises:
@@ -83,7 +88,7 @@ def matmul(x1: Any, x2: Any, /) -> Any:
     return _contract(lhs, rhs, ((count + 1,), (count,)), (axes, axes))
 
 
-def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[int | Sequence[int]] = 2) -> Any:
     """The sum of products over the named axes: a count of last and first ones, or two lists.
 
     Raises:
@@ -111,7 +116,7 @@ def _listed(axes: Any) -> Sequence[int]:
     return axes if isinstance(axes, tuple | list) else (axes,)
 
 
-def vecdot(x1: Any, x2: Any, /, axis: int = -1, **options: Any) -> Any:
+def vecdot(x1: ArrayLike, x2: ArrayLike, /, axis: int = -1, **options: Any) -> Any:
     """The sum of conj(x1) x2 along `axis`, other axes broadcast.
 
     Raises:
@@ -133,7 +138,7 @@ def vecdot(x1: Any, x2: Any, /, axis: int = -1, **options: Any) -> Any:
     return _contract(lhs, rhs, ((count,), (count,)), (axes, axes))
 
 
-def outer(a: Any, b: Any, out: None = None) -> Any:
+def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Any:
     """The products of all pairs of elements, as NumPy's: a's along rows, b's along columns, both flattened.
 
     `linalg.outer` takes vectors only, as the Array API standard has it.
@@ -148,7 +153,12 @@ def outer(a: Any, b: Any, out: None = None) -> Any:
 
 
 def trace(
-    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
+    a: ArrayLike,
+    offset: int = 0,
+    axis1: int = 0,
+    axis2: int = 1,
+    dtype: DTypeLike | None = None,
+    out: None = None,
 ) -> Any:
     """The sum over a diagonal of two axes, as NumPy's; narrow integers are summed in 64 bits.
 

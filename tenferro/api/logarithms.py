@@ -6,7 +6,8 @@ where the usual formulas give inf - inf.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Unpack
 
 from tenferro.api.arguments import refuse_options
 from tenferro.api.axes import normalize_axes
@@ -31,14 +32,15 @@ from tenferro.api.elementwise import (
     where,
 )
 from tenferro.api.manipulation import reshape
-from tenferro.api.promotion import as_inexact, inexact_dtype, promote, result_type
+from tenferro.api.promotion import as_inexact, convert, inexact_dtype, promote, result_type
 from tenferro.api.reductions import Axis, max, sum
-from tenferro.exec.dispatch import is_traced, stop_gradient
+from tenferro.door import is_traced, spec_of, stop_gradient
+from tenferro.types import ArrayLike, Tensor, UfuncOptions
 
 __all__ = ["log_softmax", "logaddexp", "logsumexp", "softmax"]
 
 
-def logaddexp(x1: Any, x2: Any, /, **options: Any) -> Any:
+def logaddexp(x1: ArrayLike, x2: ArrayLike, /, **options: Unpack[UfuncOptions]) -> Any:
     """log(exp(x1) + exp(x2)) without overflow."""
     refuse_options("logaddexp", options)
     dtype = inexact_dtype(result_type(x1, x2))
@@ -46,14 +48,14 @@ def logaddexp(x1: Any, x2: Any, /, **options: Any) -> Any:
 
 
 @custom_jvp
-def _logaddexp(lhs: Any, rhs: Any) -> Any:
+def _logaddexp(lhs: Tensor, rhs: Tensor) -> Any:
     large, difference = maximum(lhs, rhs), subtract(lhs, rhs)
     finite = add(large, log1p(exp(negative(abs(difference)))))
     return where(isnan(difference), add(lhs, rhs), finite)
 
 
 @_logaddexp.defjvp
-def _logaddexp_jvp(primals: Any, tangents: Any) -> Any:
+def _logaddexp_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     """The shares of both are logistic functions of the difference, one half at equal infinities."""
     (lhs, rhs), (lhs_dot, rhs_dot) = primals, tangents
     tie = logical_and(equal(lhs, rhs), isinf(lhs))
@@ -62,7 +64,7 @@ def _logaddexp_jvp(primals: Any, tangents: Any) -> Any:
     return _logaddexp(lhs, rhs), add(multiply(share, lhs_dot), multiply(rest, rhs_dot))
 
 
-def logsumexp(x: Any, /, axis: Axis = None, keepdims: bool = False) -> Any:
+def logsumexp(x: ArrayLike, /, axis: Axis = None, keepdims: bool = False) -> Any:
     """Log of the sum of e^x over `axis`, without overflow; -inf where all are -inf."""
     x = as_inexact(x)
     top = max(x, axis=axis, keepdims=True)
@@ -79,14 +81,18 @@ def logsumexp(x: Any, /, axis: Axis = None, keepdims: bool = False) -> Any:
 
 
 def softmax(x: Any, /, axis: Axis = -1) -> Any:
-    """e^x over its sum along `axis`, without overflow."""
+    """e^x over its sum along `axis`, without overflow; at an infinite maximum its winners share equally."""
     x = as_inexact(x)
     top = stop_gradient(max(x, axis=axis, keepdims=True))
-    powers = exp(subtract(x, where(isfinite(top), top, 0.0)))
+    infinite = isinf(top)
+    finite = where(infinite, 0.0, x) if is_traced(x) else x
+    differences = subtract(finite, where(infinite, 0.0, top))
+    winners = convert(equal(x, top), spec_of(x).dtype)
+    powers = where(infinite, winners, exp(differences))
     return divide(powers, sum(powers, axis=axis, keepdims=True))
 
 
-def log_softmax(x: Any, /, axis: Axis = -1) -> Any:
+def log_softmax(x: ArrayLike, /, axis: Axis = -1) -> Any:
     """log(softmax(x)), accurate where a probability is small."""
     x = as_inexact(x)
     return subtract(x, logsumexp(x, axis=axis, keepdims=True))

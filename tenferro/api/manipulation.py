@@ -18,6 +18,7 @@ from tenferro.api.device import check_device
 from tenferro.api.planned import planned
 from tenferro.api.promotion import broadcast_arrays, broadcast_to, convert, result_type
 from tenferro.dims import is_static, product
+from tenferro.door import apply_one, as_operand, copied, spec_of
 from tenferro.errors import (
     AxisError,
     DTypeError,
@@ -25,10 +26,9 @@ from tenferro.errors import (
     NonStaticShapeError,
     ShapeError,
 )
-from tenferro.exec.dispatch import apply, as_operand, copied, spec_of
 from tenferro.ops import structural as ops
 from tenferro.ops.elementwise import BitcastConvert
-from tenferro.types import DType
+from tenferro.types import ArrayLike, Axis, DType, DTypeLike, Shape, Tensor
 
 __all__ = [
     "array_split",
@@ -57,7 +57,9 @@ __all__ = [
 
 
 @planned
-def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+def astype(
+    x: ArrayLike, dtype: DTypeLike | None, /, *, copy: bool = True, device: str | None = None
+) -> Any:
     """X in another dtype: float to integer truncates and saturates, NaN becomes 0."""
     check_device("astype", device)
     x = as_operand(x)
@@ -66,7 +68,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> A
 
 
 @planned
-def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
+def reshape(a: ArrayLike, /, shape: Shape, order: str = "C", *, copy: bool | None = None) -> Any:
     """A's elements with a new shape, one extent of which may be -1.
 
     `order="C"` takes the last axis as fastest, as NumPy does by default; `order="F"` the first,
@@ -87,8 +89,8 @@ def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None
     if wanted == x.shape:
         return x
     if order == "F" or _without_ones(wanted) == _without_ones(x.shape):
-        return apply(ops.Reshape(wanted), x)
-    return _reverse_axes(apply(ops.Reshape(wanted[::-1]), _reverse_axes(x)))
+        return apply_one(ops.Reshape(wanted), x)
+    return _reverse_axes(apply_one(ops.Reshape(wanted[::-1]), _reverse_axes(x)))
 
 
 def _without_ones(shape: Sequence[Any]) -> list[Any]:
@@ -96,12 +98,12 @@ def _without_ones(shape: Sequence[Any]) -> list[Any]:
     return [extent for extent in shape if not is_static(extent) or extent != 1]
 
 
-def _reverse_axes(x: Any) -> Any:
+def _reverse_axes(x: Tensor) -> Any:
     rank = len(x.shape)
-    return apply(ops.Transpose(tuple(range(rank))[::-1]), x) if rank > 1 else x
+    return apply_one(ops.Transpose(tuple(range(rank))[::-1]), x) if rank > 1 else x
 
 
-def _complete_shape(shape: tuple[Any, ...], x: Any) -> tuple[Any, ...]:
+def _complete_shape(shape: tuple[Any, ...], x: Tensor) -> tuple[Any, ...]:
     """The shape with its -1 replaced by what is left over."""
     open_axes = [axis for axis, extent in enumerate(shape) if is_static(extent) and extent == -1]
     if not open_axes:
@@ -121,7 +123,7 @@ def _complete_shape(shape: tuple[Any, ...], x: Any) -> tuple[Any, ...]:
 
 
 @planned
-def ravel(a: Any, order: str = "C") -> Any:
+def ravel(a: ArrayLike, order: str = "C") -> Any:
     """All of a's elements along one axis.
 
     >>> ravel([[1, 2], [3, 4]])
@@ -130,13 +132,13 @@ def ravel(a: Any, order: str = "C") -> Any:
     return reshape(a, (-1,) if spec_of(as_operand(a)).size != 0 else (0,), order=order)
 
 
-def flattened(a: Any, axis: Any) -> tuple[Any, Any]:
+def flattened(a: ArrayLike, axis: Axis) -> tuple[Any, Any]:
     """The operand and the axis of a function that takes all elements in one row where its axis is None."""
     return (ravel(a), 0) if axis is None else (as_operand(a), axis)
 
 
 @planned
-def permute_dims(a: Any, axes: Sequence[int] | None = None) -> Any:
+def permute_dims(a: ArrayLike, axes: Sequence[int] | None = None) -> Any:
     """Axis i of the result is axis axes[i] of a; the axes are reversed where no order is given.
 
     Raises:
@@ -150,14 +152,14 @@ def permute_dims(a: Any, axes: Sequence[int] | None = None) -> Any:
     if axes is None:
         return _reverse_axes(x)
     perm = tuple(normalize_axis("permute_dims", axis, len(x.shape)) for axis in axes)
-    return apply(ops.Transpose(perm), x) if perm != tuple(range(len(x.shape))) else x
+    return apply_one(ops.Transpose(perm), x) if perm != tuple(range(len(x.shape))) else x
 
 
 transpose = permute_dims
 
 
 @planned
-def matrix_transpose(x: Any, /) -> Any:
+def matrix_transpose(x: ArrayLike, /) -> Any:
     """X with its last two axes swapped."""
     x = as_operand(x)
     if len(x.shape) < 2:
@@ -166,7 +168,7 @@ def matrix_transpose(x: Any, /) -> Any:
 
 
 @planned
-def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
+def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Any:
     """A with two axes swapped.
 
     >>> swapaxes([[1, 2], [3, 4]], 0, 1)
@@ -181,7 +183,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
 
 
 @planned
-def moveaxis(a: Any, source: Any, destination: Any) -> Any:
+def moveaxis(a: ArrayLike, source: Axis, destination: Axis) -> Any:
     """A with axes `source` moved to positions `destination`, the others kept in order.
 
     Raises:
@@ -212,7 +214,7 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Any:
 
 
 @planned
-def expand_dims(a: Any, axis: Any = 0) -> Any:
+def expand_dims(a: ArrayLike, axis: Axis = 0) -> Any:
     """A with new axes of extent 1 at `axis` of the result.
 
     >>> expand_dims([1, 2], (0, -1)).shape
@@ -227,7 +229,7 @@ def expand_dims(a: Any, axis: Any = 0) -> Any:
 
 
 @planned
-def squeeze(a: Any, axis: Any = None) -> Any:
+def squeeze(a: ArrayLike, axis: Axis = None) -> Any:
     """A without the named axes of extent 1; all such axes when none is named.
 
     Raises:
@@ -248,7 +250,7 @@ def squeeze(a: Any, axis: Any = None) -> Any:
 
 
 def concat(
-    arrays: Sequence[Any], /, axis: int | None = 0, out: None = None, *, dtype: Any = None,
+    arrays: Sequence[Any], /, axis: int | None = 0, out: None = None, *, dtype: DTypeLike | None = None,
     casting: str = "same_kind",
 ) -> Any:  # fmt: skip
     """The arrays one after another along `axis`; flattened first when axis is None.
@@ -277,13 +279,13 @@ def concat(
     )
     if len(operands) == 1:
         return convert(operands[0], dtype)
-    return apply(ops.Concatenate(axis, len(operands)), *(convert(x, dtype) for x in operands))
+    return apply_one(ops.Concatenate(axis, len(operands)), *(convert(x, dtype) for x in operands))
 
 
 concatenate = concat
 
 
-def cast_dtype(name: str, operands: Sequence[Any], dtype: Any, casting: str) -> DType:
+def cast_dtype(name: str, operands: Sequence[Any], dtype: DTypeLike | None, casting: str) -> DType:
     """The dtype asked for, if NumPy's rule lets the operands become it.
 
     Raises:
@@ -309,7 +311,7 @@ def stack(
     axis: int = 0,
     out: None = None,
     *,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     casting: str = "same_kind",
 ) -> Any:
     """The arrays along a new axis; arguments and errors are those of `concat`.
@@ -328,7 +330,7 @@ def stack(
     return concat(wide, axis=axis, dtype=dtype, casting=casting)
 
 
-def bits_as(x: Any, dtype: DType) -> Any:
+def bits_as(x: Tensor, dtype: DType) -> Any:
     """The bits of x's elements as those of another dtype, along the last axis, as `ndarray.view` has it.
 
     Raises:
@@ -336,23 +338,23 @@ def bits_as(x: Any, dtype: DType) -> Any:
     """
     own = spec_of(x).dtype.itemsize
     if own == dtype.itemsize:
-        return apply(BitcastConvert(dtype), x)
+        return apply_one(BitcastConvert(dtype), x)
     if not x.shape:
         raise ShapeError(
             f"view: {spec_of(x)} has no axis along which {dtype} could have more elements"
         )
     *rest, last = x.shape
     if own > dtype.itemsize:
-        return reshape(apply(BitcastConvert(dtype), x), (*rest, last * (own // dtype.itemsize)))
+        return reshape(apply_one(BitcastConvert(dtype), x), (*rest, last * (own // dtype.itemsize)))
     count = dtype.itemsize // own
     if not is_static(last) or last % count:
         raise ShapeError(
             f"view: {count} elements of {spec_of(x)} make one {dtype}, along an axis of {last}"
         )
-    return apply(BitcastConvert(dtype), reshape(x, (*rest, last // count, count)))
+    return apply_one(BitcastConvert(dtype), reshape(x, (*rest, last // count, count)))
 
 
-def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
+def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Any, ...]:
     """The slices of x along `axis`, which must have a known extent."""
     x = as_operand(x)
     axis = normalize_axis("unstack", axis, len(x.shape))
@@ -363,7 +365,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
     )
 
 
-def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     """Ary cut along `axis` into equal sections, or before the given indices, negative ones from the end.
 
     Raises:
@@ -380,7 +382,7 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     return _cut(x, axis, extent, indices_or_sections)
 
 
-def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     """Ary cut along `axis` as by `split`, into sections of which the first may be longer by one.
 
     Raises:
@@ -395,7 +397,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     return _cut(x, axis, extent, indices_or_sections)
 
 
-def _with_extent(name: str, x: Any, axis: int) -> tuple[Any, int, int]:
+def _with_extent(name: str, x: ArrayLike, axis: int) -> tuple[Any, int, int]:
     """The operand, the axis from 0, and its extent, which must be known."""
     x = as_operand(x)
     axis = normalize_axis(name, axis, len(x.shape))
@@ -404,11 +406,11 @@ def _with_extent(name: str, x: Any, axis: int) -> tuple[Any, int, int]:
     return x, axis, x.shape[axis]
 
 
-def _is_count(indices_or_sections: Any) -> bool:
+def _is_count(indices_or_sections: ArrayLike) -> bool:
     return isinstance(indices_or_sections, int | np.integer)
 
 
-def _cut(x: Any, axis: int, extent: int, indices_or_sections: Any) -> list[Any]:
+def _cut(x: Tensor, axis: int, extent: int, indices_or_sections: Any) -> list[Any]:
     if _is_count(indices_or_sections):
         sections = operator.index(indices_or_sections)
         short, longer = divmod(extent, sections)
@@ -419,18 +421,18 @@ def _cut(x: Any, axis: int, extent: int, indices_or_sections: Any) -> list[Any]:
     return [slice_axis(x, axis, start, max(start, stop)) for start, stop, _ in bounds]
 
 
-def slice_axis(x: Any, axis: int, start: int, stop: Any) -> Any:
+def slice_axis(x: Tensor, axis: int, start: int, stop: ArrayLike) -> Any:
     """x[start:stop] along one axis."""
     starts = [0] * len(x.shape)
     limits = list(x.shape)
     starts[axis], limits[axis] = start, stop
     if all(start == 0 for start in starts) and tuple(limits) == tuple(x.shape):
         return x
-    return apply(ops.Slice(tuple(starts), tuple(limits), (1,) * len(starts)), x)
+    return apply_one(ops.Slice(tuple(starts), tuple(limits), (1,) * len(starts)), x)
 
 
 @planned
-def flip(m: Any, axis: Any = None) -> Any:
+def flip(m: ArrayLike, axis: Axis = None) -> Any:
     """M with the order along the named axes reversed; along all when none is named.
 
     >>> flip([[1, 2], [3, 4]], 1)
@@ -439,10 +441,10 @@ def flip(m: Any, axis: Any = None) -> Any:
     """
     x = as_operand(m)
     axes = normalize_axes("flip", axis, len(x.shape))
-    return apply(ops.Reverse(axes), x) if axes else x
+    return apply_one(ops.Reverse(axes), x) if axes else x
 
 
-def roll(a: Any, shift: Any, axis: Any = None) -> Any:
+def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
     """A with elements moved by `shift` along `axis`, those that fall off coming back in front.
 
     Raises:
@@ -474,14 +476,14 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     return x
 
 
-def tile(A: Any, reps: Any) -> Any:  # noqa: N803  # because NumPy calls it so
+def tile(A: ArrayLike, reps: int | Sequence[int]) -> Any:  # noqa: N803  # because NumPy calls it so
     """A laid out `reps` times along each axis.
 
     >>> tile([1, 2], 2)
     array([1, 2, 1, 2])
     """
     x = as_operand(A)
-    counts = tuple(reps) if isinstance(reps, tuple | list) else (reps,)
+    counts: tuple[Any, ...] = tuple(reps) if isinstance(reps, tuple | list) else (reps,)
     rank = max(len(counts), len(x.shape))
     counts = (1,) * (rank - len(counts)) + counts
     shape = (1,) * (rank - len(x.shape)) + tuple(x.shape)
@@ -493,7 +495,7 @@ def tile(A: Any, reps: Any) -> Any:  # noqa: N803  # because NumPy calls it so
     return reshape(broadcast_to(reshape(x, apart), wide), merged)
 
 
-def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """The elements a[i, i + offset] of the two axes, along a last axis, as NumPy's.
 
     `linalg.diagonal` takes the last two axes, as the Array API standard has it.
@@ -522,5 +524,5 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
         x = slice_axis(
             x, second, max(0, offset) if length else 0, max(0, offset) + length if length else 0
         )
-    diagonals = apply(ops.ExtractDiag(first, second), x)
+    diagonals = apply_one(ops.ExtractDiag(first, second), x)
     return moveaxis(diagonals, first - (second < first), -1)

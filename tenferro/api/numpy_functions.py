@@ -10,9 +10,9 @@ Source: NumPy 2.4, reference; NEP 13 and NEP 18, the protocols.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -20,9 +20,9 @@ import tenferro.api as surface
 from tenferro.api import elementwise, fft, linalg, manipulation, reductions
 from tenferro.api.arguments import ArgumentRefusedError, refuse
 from tenferro.api.promotion import convert, result_type
+from tenferro.door import as_operand, is_traced, spec_of
 from tenferro.errors import InvalidConfigError, UnsupportedError
-from tenferro.exec.dispatch import as_operand, is_traced, spec_of
-from tenferro.types import DType, flatten, unflatten
+from tenferro.types import ArrayLike, DType, DTypeLike, Tensor, UfuncOptions, flatten, unflatten
 
 __all__ = ["DIFFERENT", "FUNCTIONS", "REDUCTIONS", "SCANS", "UFUNCS", "call_function", "call_ufunc"]
 
@@ -40,12 +40,12 @@ def _can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
     return np.can_cast(_numpy_dtype(from_), _numpy_dtype(to), casting)
 
 
-def _common_dtype(*arrays_and_dtypes: Any) -> Any:
+def _common_dtype(*arrays_and_dtypes: DTypeLike | ArrayLike) -> Any:
     """A dtype of NumPy's, where ours is a `DType`."""
     return result_type(*(DType.of(x) if isinstance(x, str) else x for x in arrays_and_dtypes)).dtype
 
 
-def _unsigned_count(x: Any, /) -> Any:
+def _unsigned_count(x: Tensor, /) -> Any:
     """The bits of the magnitude, as uint8."""
     x = as_operand(x)
     if spec_of(x).dtype.is_bool:
@@ -53,10 +53,10 @@ def _unsigned_count(x: Any, /) -> Any:
     return convert(elementwise.bitwise_count(elementwise.abs(x)), DType.U8)
 
 
-def _of_numbers(function: Any) -> Any:
+def _of_numbers(function: Callable[..., Any]) -> Any:
     """A function that NumPy computes in int8 of truths."""
 
-    def of_arrays(x1: Any, /, *x2: Any, **options: Any) -> Any:
+    def of_arrays(x1: ArrayLike, /, *x2: ArrayLike, **options: Unpack[UfuncOptions]) -> Any:
         operands = [
             as_operand(x) if not isinstance(x, int | float | complex) else x for x in (x1, *x2)
         ]
@@ -67,7 +67,7 @@ def _of_numbers(function: Any) -> Any:
     return of_arrays
 
 
-def _reciprocal(x: Any, /, **options: Any) -> Any:
+def _reciprocal(x: Tensor, /, **options: Unpack[UfuncOptions]) -> Any:
     x = as_operand(x)
     if not spec_of(x).dtype.is_inexact:
         raise UnsupportedError(
@@ -76,18 +76,18 @@ def _reciprocal(x: Any, /, **options: Any) -> Any:
     return elementwise.reciprocal(x, **options)
 
 
-def _cholesky(a: Any, /, *, upper: bool = False) -> Any:
+def _cholesky(a: Tensor, /, *, upper: bool = False) -> Any:
     """NumPy reads one triangle, where ours takes the Hermitian part."""
     triangle = "U" if upper else "L"
     return linalg.cholesky(linalg.hermitian_of(as_operand(a), triangle), upper=upper)
 
 
-def _eigh(a: Any, UPLO: str = "L") -> Any:  # because NumPy calls it so
+def _eigh(a: Tensor, UPLO: str = "L") -> Any:  # because NumPy calls it so
     """NumPy reads the lower triangle by default, where ours takes the Hermitian part."""
     return linalg.eigh(a, UPLO)
 
 
-def _eigvalsh(a: Any, UPLO: str = "L") -> Any:  # because NumPy calls it so
+def _eigvalsh(a: Tensor, UPLO: str = "L") -> Any:  # because NumPy calls it so
     return linalg.eigvalsh(a, UPLO)
 
 
@@ -95,7 +95,9 @@ _NOT_GIVEN: Any = getattr(np, "_NoValue", None)
 """NumPy's own mark of an argument that was not given."""
 
 
-def _pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = _NOT_GIVEN) -> Any:
+def _pinv(
+    a: Tensor, rcond: Tensor | None = None, hermitian: bool = False, *, rtol: Tensor = _NOT_GIVEN
+) -> Any:
     """NumPy's default cutoff is 1e-15, and that of rtol=None the one that ours has by default."""
     if rcond is not None and rtol is not _NOT_GIVEN:
         raise InvalidConfigError("np.linalg.pinv: rcond and rtol are one thing; give one of them")
@@ -168,7 +170,12 @@ SCANS: Mapping[np.ufunc, Callable[..., Any]] = MappingProxyType(
 # ---- the protocols -----------------------------------------------------------------------------------------------
 
 
-def call_function(function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+def call_function(
+    function: Callable[..., Any],
+    types: Iterable[type],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> Any:
     """What a function of NumPy gives for arguments some of which are tensors.
 
     Raises:
@@ -247,7 +254,9 @@ def _understood(
     return {option: value for option, value in explicit.items() if option in known}
 
 
-def _all_pairs(function: Callable[..., Any], a: Any, b: Any, options: Mapping[str, Any]) -> Any:
+def _all_pairs(
+    function: Callable[..., Any], a: Tensor, b: Tensor, options: Mapping[str, Any]
+) -> Any:
     """The function of every element of one operand with every element of the other."""
     a, b = as_operand(a), as_operand(b)
     return function(manipulation.reshape(a, (*a.shape, *[1] * len(b.shape))), b, **options)
@@ -260,7 +269,9 @@ def _is_foreign(kind: type, protocol: str) -> bool:
     return hasattr(kind, protocol) and not issubclass(kind, np.ndarray | np.generic)
 
 
-def _on_elements(function: Any, args: Any, kwargs: Any, reason: str) -> Any:
+def _on_elements(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], reason: str
+) -> Any:
     """NumPy's function of the elements of eager tensors.
 
     Raises:
@@ -283,7 +294,7 @@ def _on_elements(function: Any, args: Any, kwargs: Any, reason: str) -> Any:
     return function(*args, **kwargs)
 
 
-def _name_of(function: Any) -> str:
+def _name_of(function: Callable[..., Any]) -> str:
     """The function as a caller writes it."""
     module = function.__module__ or ""
     if not module.startswith("numpy"):

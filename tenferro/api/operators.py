@@ -5,7 +5,10 @@ A class takes part by deriving from `Operators` and defining `__tenferro_apply__
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Unpack
+
+import numpy as np
 
 from tenferro.api import (
     creation,
@@ -25,7 +28,7 @@ from tenferro.api.updates import At
 from tenferro.counterparts import is_missing
 from tenferro.errors import InvalidConfigError, UnsupportedError
 from tenferro.tracebacks import public, public_methods
-from tenferro.types import DType
+from tenferro.types import ArrayLike, DType, DTypeLike, Index, Tensor, UfuncOptions
 
 __all__ = ["REFUSED", "Operators"]
 
@@ -57,7 +60,7 @@ class Operators:
     """Shape and dtype together."""
 
     @staticmethod
-    def __tenferro_sequence__(entries: Any) -> Any:
+    def __tenferro_sequence__(entries: ArrayLike) -> Any:
         """Nested sequences, some of whose entries are tensors, as one tensor."""
         return creation.asarray(entries)
 
@@ -77,52 +80,52 @@ class Operators:
 
     # ---- arithmetic --------------------------------------------------------------------------
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: ArrayLike) -> Any:
         return elementwise.add(self, other)
 
-    def __radd__(self, other: Any) -> Any:
+    def __radd__(self, other: ArrayLike) -> Any:
         return elementwise.add(other, self)
 
-    def __sub__(self, other: Any) -> Any:
+    def __sub__(self, other: ArrayLike) -> Any:
         return elementwise.subtract(self, other)
 
-    def __rsub__(self, other: Any) -> Any:
+    def __rsub__(self, other: ArrayLike) -> Any:
         return elementwise.subtract(other, self)
 
-    def __mul__(self, other: Any) -> Any:
+    def __mul__(self, other: ArrayLike) -> Any:
         return elementwise.multiply(self, other)
 
-    def __rmul__(self, other: Any) -> Any:
+    def __rmul__(self, other: ArrayLike) -> Any:
         return elementwise.multiply(other, self)
 
-    def __truediv__(self, other: Any) -> Any:
+    def __truediv__(self, other: ArrayLike) -> Any:
         return elementwise.divide(self, other)
 
-    def __rtruediv__(self, other: Any) -> Any:
+    def __rtruediv__(self, other: ArrayLike) -> Any:
         return elementwise.divide(other, self)
 
-    def __floordiv__(self, other: Any) -> Any:
+    def __floordiv__(self, other: ArrayLike) -> Any:
         return elementwise.floor_divide(self, other)
 
-    def __rfloordiv__(self, other: Any) -> Any:
+    def __rfloordiv__(self, other: ArrayLike) -> Any:
         return elementwise.floor_divide(other, self)
 
-    def __mod__(self, other: Any) -> Any:
+    def __mod__(self, other: ArrayLike) -> Any:
         return elementwise.remainder(self, other)
 
-    def __rmod__(self, other: Any) -> Any:
+    def __rmod__(self, other: ArrayLike) -> Any:
         return elementwise.remainder(other, self)
 
-    def __pow__(self, other: Any) -> Any:
+    def __pow__(self, other: ArrayLike) -> Any:
         return elementwise.pow(self, other)
 
-    def __rpow__(self, other: Any) -> Any:
+    def __rpow__(self, other: ArrayLike) -> Any:
         return elementwise.pow(other, self)
 
-    def __matmul__(self, other: Any) -> Any:
+    def __matmul__(self, other: ArrayLike) -> Any:
         return linear.matmul(self, other)
 
-    def __rmatmul__(self, other: Any) -> Any:
+    def __rmatmul__(self, other: ArrayLike) -> Any:
         return linear.matmul(other, self)
 
     def __neg__(self) -> Any:
@@ -136,34 +139,34 @@ class Operators:
 
     # ---- bits --------------------------------------------------------------------------------
 
-    def __and__(self, other: Any) -> Any:
+    def __and__(self, other: ArrayLike) -> Any:
         return elementwise.bitwise_and(self, other)
 
-    def __rand__(self, other: Any) -> Any:
+    def __rand__(self, other: ArrayLike) -> Any:
         return elementwise.bitwise_and(other, self)
 
-    def __or__(self, other: Any) -> Any:
+    def __or__(self, other: ArrayLike) -> Any:
         return elementwise.bitwise_or(self, other)
 
-    def __ror__(self, other: Any) -> Any:
+    def __ror__(self, other: ArrayLike) -> Any:
         return elementwise.bitwise_or(other, self)
 
-    def __xor__(self, other: Any) -> Any:
+    def __xor__(self, other: ArrayLike) -> Any:
         return elementwise.bitwise_xor(self, other)
 
-    def __rxor__(self, other: Any) -> Any:
+    def __rxor__(self, other: ArrayLike) -> Any:
         return elementwise.bitwise_xor(other, self)
 
-    def __lshift__(self, other: Any) -> Any:
+    def __lshift__(self, other: ArrayLike) -> Any:
         return elementwise.bitwise_left_shift(self, other)
 
-    def __rlshift__(self, other: Any) -> Any:
+    def __rlshift__(self, other: ArrayLike) -> Any:
         return elementwise.bitwise_left_shift(other, self)
 
-    def __rshift__(self, other: Any) -> Any:
+    def __rshift__(self, other: ArrayLike) -> Any:
         return elementwise.bitwise_right_shift(self, other)
 
-    def __rrshift__(self, other: Any) -> Any:
+    def __rrshift__(self, other: ArrayLike) -> Any:
         return elementwise.bitwise_right_shift(other, self)
 
     def __invert__(self) -> Any:
@@ -177,26 +180,26 @@ class Operators:
     def __ne__(self, other: Any) -> Any:
         return elementwise.not_equal(self, other) if _has_elements(other) else NotImplemented
 
-    def __lt__(self, other: Any) -> Any:
+    def __lt__(self, other: ArrayLike) -> Any:
         return elementwise.less(self, other)
 
-    def __le__(self, other: Any) -> Any:
+    def __le__(self, other: ArrayLike) -> Any:
         return elementwise.less_equal(self, other)
 
-    def __gt__(self, other: Any) -> Any:
+    def __gt__(self, other: ArrayLike) -> Any:
         return elementwise.greater(self, other)
 
-    def __ge__(self, other: Any) -> Any:
+    def __ge__(self, other: ArrayLike) -> Any:
         return elementwise.greater_equal(self, other)
 
     __hash__ = None  # type: ignore[assignment]  # because == gives a tensor
 
     # ---- shape and order ---------------------------------------------------------------------
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: Index) -> Any:
         return indexing.getitem(self, index)
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: Index, value: ArrayLike) -> None:
         raise UnsupportedError(
             "tensors are values and do not change; x.at[index].set(values) gives the new one"
         )
@@ -301,7 +304,7 @@ class Operators:
         return manipulation.transpose(self, (axes[0] if one else axes) or None)
 
     def astype(
-        self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
+        self, dtype: DTypeLike | None, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
     ) -> Any:  # fmt: skip
         """The elements in another dtype, if NumPy's rule `casting` lets them become it.
 
@@ -312,7 +315,7 @@ class Operators:
         manipulation.cast_dtype("astype", [self], dtype, casting)
         return manipulation.astype(self, dtype, copy=copy)
 
-    def view(self, dtype: Any = None) -> Any:
+    def view(self, dtype: DTypeLike | None = None) -> Any:
         """The bits of the elements as those of another dtype; the last axis has more or fewer of them.
 
         Raises:
@@ -331,7 +334,7 @@ class Operators:
         check_version(api_version)
         return _namespace()
 
-    def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
+    def to_device(self, device: str | None, /, *, stream: int | None = None) -> Any:
         """This tensor; there is one device.
 
         Raises:
@@ -349,7 +352,9 @@ class Operators:
         """The one device: where programs run is decided when they run."""
         return DEVICE
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: ArrayLike, **options: Unpack[UfuncOptions]
+    ) -> Any:
         """`np.exp(tensor)` is `tenferro.exp(tensor)`.
 
         Raises:
@@ -359,7 +364,13 @@ class Operators:
 
         return numpy_functions.call_ufunc(ufunc, method, inputs, options)
 
-    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    def __array_function__(
+        self,
+        func: Callable[..., Any],
+        types: Iterable[type],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
         """`np.sum(tensor)` is `tenferro.sum(tensor)`.
 
         Raises:
@@ -370,7 +381,7 @@ class Operators:
         return numpy_functions.call_function(func, types, args, kwargs)
 
 
-def _has_elements(other: Any) -> bool:
+def _has_elements(other: Tensor) -> bool:
     """Whether `==` goes element by element; what holds no numbers is just another object."""
     return isinstance(other, bool | int | float | complex | list | tuple) or any(
         hasattr(type(other), protocol) for protocol in ("__tenferro_apply__", "__array__")

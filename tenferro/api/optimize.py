@@ -21,9 +21,10 @@ from tenferro.api.autodiff import hessian, hvp, jacfwd, jacrev, value_and_grad
 from tenferro.api.creation import asarray
 from tenferro.api.jit import jit
 from tenferro.api.manipulation import astype
+from tenferro.door import spec_of
 from tenferro.errors import ArityError, DTypeError, InvalidConfigError, ShapeError
-from tenferro.exec.dispatch import spec_of
-from tenferro.types import DType, difference, leaf_paths, prefix_leaves
+from tenferro.program import Executor
+from tenferro.types import ArrayLike, DType, PyTree, Tensor, difference, leaf_paths, prefix_leaves
 
 __all__ = ["least_squares", "minimize"]
 
@@ -37,7 +38,7 @@ IMAGINARY_UNIT = np.asarray(1j, np.complex64)
 
 def minimize(
     fun: Callable[..., Any],
-    x0: Any,
+    x0: ArrayLike,
     args: Sequence[Any] = (),
     method: str | None = None,
     *,
@@ -45,7 +46,7 @@ def minimize(
     tol: float | None = None,
     callback: Callable[..., Any] | None = None,
     options: Mapping[str, Any] | None = None,
-    executor: Any = None,
+    executor: Executor | None = None,
 ) -> Any:
     """The tree at which a function is smallest, as far as SciPy's methods find it.
 
@@ -85,7 +86,7 @@ def minimize(
     name = _method("minimize", method, bounds)
     start = _Parameters("minimize", x0)
 
-    def of_vector(vector: Any, *given: Any) -> Any:
+    def of_vector(vector: ArrayLike, *given: np.ndarray[Any, Any]) -> Any:
         return fun(start.tree(vector), *given)
 
     value = jit(of_vector, executor=executor)
@@ -108,7 +109,7 @@ def minimize(
     if name in BY_HESSIAN:
         derivatives["hess"] = lambda x, *given: np.asarray(curvature(x, *given))
 
-    def value_and_slope(x: Any, *given: Any) -> Any:
+    def value_and_slope(x: ArrayLike, *given: np.ndarray[Any, Any]) -> Any:
         result, gradient = slope(x, *given)
         return float(result), np.asarray(gradient, np.float64)
 
@@ -128,11 +129,11 @@ def minimize(
 
 def least_squares(
     fun: Callable[..., Any],
-    x0: Any,
+    x0: ArrayLike,
     args: Sequence[Any] = (),
     *,
-    bounds: tuple[Any, Any] | None = None,
-    executor: Any = None,
+    bounds: Any = None,
+    executor: Executor | None = None,
     **options: Any,
 ) -> Any:
     """The tree at which the sum of the squares of some residuals is smallest.
@@ -174,7 +175,7 @@ def least_squares(
         )
     start = _Parameters("least_squares", x0)
 
-    def residuals(vector: Any, *given: Any) -> Any:
+    def residuals(vector: ArrayLike, *given: np.ndarray[Any, Any]) -> Any:
         flat, _ = tree.ravel(fun(start.tree(vector), *given))
         if not spec_of(flat).dtype.is_float:
             raise DTypeError(
@@ -207,7 +208,7 @@ class _Parameters:
         DTypeError: a leaf that is no floating-point or complex array, by its path.
     """
 
-    def __init__(self, name: str, x0: Any) -> None:
+    def __init__(self, name: str, x0: ArrayLike) -> None:
         self.name = name
         leaves, self.treedef = tree.flatten(x0)
         arrays = [np.asarray(asarray(leaf)) for leaf in leaves]
@@ -224,7 +225,7 @@ class _Parameters:
         self.dtype = vector.dtype
         self.vector = np.array(vector, np.float64)
 
-    def tree(self, vector: Any) -> Any:
+    def tree(self, vector: ArrayLike) -> Any:
         """The parameters, of a vector in float64."""
         parts = self.unravel(astype(vector, self.dtype, copy=False))
         whole = [_whole(part, spec.dtype) for part, spec in zip(parts, self.specs, strict=True)]
@@ -270,7 +271,7 @@ def _parts(array: Any) -> Any:
     return (array.real, array.imag) if array.dtype.kind == "c" else array
 
 
-def _whole(part: Any, dtype: DType) -> Any:
+def _whole(part: Tensor, dtype: DType) -> Any:
     """A parameter from its parts."""
     if not dtype.is_complex:
         return part
@@ -278,7 +279,7 @@ def _whole(part: Any, dtype: DType) -> Any:
     return astype(real + IMAGINARY_UNIT * imaginary, dtype, copy=False)
 
 
-def _method(caller: str, method: Any, bounds: Any) -> str:
+def _method(caller: str, method: Any, bounds: PyTree) -> str:
     """SciPy's name in lower case.
 
     Raises:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -23,9 +23,10 @@ from tenferro.api.indexing import take
 from tenferro.api.manipulation import concat, slice_axis
 from tenferro.api.promotion import broadcast_to, convert
 from tenferro.dims import is_static
+from tenferro.door import apply_one, as_operand, spec_of
 from tenferro.errors import InvalidConfigError, NonStaticShapeError, ShapeError, UnsupportedError
-from tenferro.exec.dispatch import apply, as_operand, spec_of
 from tenferro.ops.structural import Pad
+from tenferro.types import ArrayLike, Tensor, UfuncOptions
 
 __all__ = ["pad"]
 
@@ -37,7 +38,12 @@ _OPTIONS: Mapping[str, str | None] = {
 """The modes, and the option that each takes."""
 
 
-def pad(array: Any, pad_width: Any, mode: str = "constant", **options: Any) -> Any:
+def pad(
+    array: ArrayLike,
+    pad_width: ArrayLike | Mapping[int, Any],
+    mode: str = "constant",
+    **options: Unpack[UfuncOptions],
+) -> Any:
     """Array with `pad_width` elements added before and after each axis, one axis after another.
 
     Args:
@@ -81,11 +87,11 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", **options: Any) -> A
     return x
 
 
-def _is_nested(value: Any) -> bool:
+def _is_nested(value: ArrayLike) -> bool:
     return isinstance(value, tuple | list) or (isinstance(value, np.ndarray) and value.ndim > 0)
 
 
-def _by_axis(pad_width: Any, rank: int) -> Any:
+def _by_axis(pad_width: ArrayLike | Mapping[int, Any], rank: int) -> Any:
     """A dict of widths by axes, written out for every axis."""
     if not isinstance(pad_width, dict):
         return pad_width
@@ -97,7 +103,7 @@ def _by_axis(pad_width: Any, rank: int) -> Any:
     return widths
 
 
-def _pairs(name: str, value: Any, x: Any) -> list[tuple[Any, Any]]:
+def _pairs(name: str, value: Any, x: Tensor) -> list[tuple[Any, Any]]:
     """One value, or two, for all axes; or such for each axis."""
     rank = len(x.shape)
     if not _is_nested(value):
@@ -113,7 +119,9 @@ def _pairs(name: str, value: Any, x: Any) -> list[tuple[Any, Any]]:
     return pairs
 
 
-def _width(x: Any, pad_width: Any, pair: tuple[Any, Any]) -> tuple[int, int]:
+def _width(
+    x: Tensor, pad_width: ArrayLike | Mapping[int, Any], pair: tuple[Any, Any]
+) -> tuple[int, int]:
     try:
         low, high = map(operator.index, pair)
     except TypeError:
@@ -125,14 +133,14 @@ def _width(x: Any, pad_width: Any, pair: tuple[Any, Any]) -> tuple[int, int]:
     return low, high
 
 
-def _surrounded(x: Any, widths: list[tuple[int, int]], value: Any) -> Any:
+def _surrounded(x: Tensor, widths: list[tuple[int, int]], value: Tensor) -> Any:
     low, high = zip(*widths, strict=True) if widths else ((), ())
-    return apply(
+    return apply_one(
         Pad(tuple(low), tuple(high), (0,) * len(widths)), x, convert(value, spec_of(x).dtype)
     )
 
 
-def _extent(mode: str, x: Any, axis: int) -> int:
+def _extent(mode: str, x: Tensor, axis: int) -> int:
     """The number of elements along an axis, which must be known, and not be 0."""
     extent = x.shape[axis]
     if not is_static(extent):
@@ -147,7 +155,7 @@ def _extent(mode: str, x: Any, axis: int) -> int:
 
 
 def _by_places(
-    mode: str, x: Any, axis: int, width: tuple[int, int], setting: tuple[Any, Any]
+    mode: str, x: Tensor, axis: int, width: tuple[int, int], setting: tuple[Any, Any]
 ) -> Any:
     """Elements read once more: NumPy's mode of the places along the axis says which."""
     if setting[0] not in (None, "even"):
@@ -157,7 +165,7 @@ def _by_places(
 
 
 def _by_constants(
-    mode: str, x: Any, axis: int, width: tuple[int, int], values: tuple[Any, Any]
+    mode: str, x: Tensor, axis: int, width: tuple[int, int], values: tuple[Any, Any]
 ) -> Any:
     dtype = spec_of(x).dtype
     sides = [
@@ -167,11 +175,13 @@ def _by_constants(
     return concat([sides[0], x, sides[1]], axis=axis)
 
 
-def _shape_with(x: Any, axis: int, extent: int) -> tuple[Any, ...]:
+def _shape_with(x: Tensor, axis: int, extent: int) -> tuple[Any, ...]:
     return (*x.shape[:axis], extent, *x.shape[axis + 1 :])
 
 
-def _by_ramps(mode: str, x: Any, axis: int, width: tuple[int, int], ends: tuple[Any, Any]) -> Any:
+def _by_ramps(
+    mode: str, x: Tensor, axis: int, width: tuple[int, int], ends: tuple[Any, Any]
+) -> Any:
     extent, dtype = _extent(mode, x, axis), spec_of(x).dtype
     first, last = slice_axis(x, axis, 0, 1), slice_axis(x, axis, extent - 1, extent)
     low, high = (
@@ -183,7 +193,7 @@ def _by_ramps(mode: str, x: Any, axis: int, width: tuple[int, int], ends: tuple[
     return concat([convert(low, dtype), x, convert(high, dtype)], axis=axis)
 
 
-def _median(x: Any, axis: int, keepdims: bool) -> Any:
+def _median(x: Tensor, axis: int, keepdims: bool) -> Any:
     from tenferro.api.statistics import median  # because only this mode needs it
 
     return median(x, axis=axis, keepdims=keepdims)
@@ -195,7 +205,7 @@ _STATISTICS: Mapping[str, Callable[..., Any]] = {
 
 
 def _by_statistics(
-    mode: str, x: Any, axis: int, width: tuple[int, int], lengths: tuple[Any, Any]
+    mode: str, x: Tensor, axis: int, width: tuple[int, int], lengths: tuple[Any, Any]
 ) -> Any:
     extent, dtype = _extent(mode, x, axis), spec_of(x).dtype
     low, high = (

@@ -14,11 +14,12 @@ import numpy as np
 from tenferro.api.elementwise import conj
 from tenferro.api.linear import matmul
 from tenferro.api.manipulation import matrix_transpose
-from tenferro.exec.dispatch import apply_all
+from tenferro.door import apply
 from tenferro.ext.linalg.families import Eig, Eigh, Svd
 from tenferro.ops import StdTensorOp
 from tenferro.ops.extension import Extension
 from tenferro.program import GraphProgram, Instruction
+from tenferro.types import Tensor
 
 __all__ = ["invariants", "phase_dependence"]
 
@@ -40,7 +41,7 @@ def invariants(op: StdTensorOp, outputs: Outputs) -> tuple[Any, ...]:
     return tuple(outputs)
 
 
-def _outer(x: Any, y: Any) -> Any:
+def _outer(x: Tensor, y: Tensor) -> Any:
     """x[i, k] y[j, k]: the columns' outer products."""
     return x[..., :, None, :] * y[..., None, :, :]
 
@@ -53,7 +54,7 @@ def phase_dependence(
     before = dict(zip(program.input_slots, inputs, strict=True))
     for place, instruction in enumerate(instructions):
         operands = [before[slot] for slot in instruction.inputs]
-        outputs = apply_all(instruction.op, *operands)
+        outputs = apply(instruction.op, *operands)
         turned = _turned(instruction.op, outputs, generator)
         if turned is not None:
             rest = instructions[place + 1 :]
@@ -116,11 +117,11 @@ def _outputs(
     """The program's outputs, from values in the middle of it on."""
     for instruction in instructions:
         operands = [values[slot] for slot in instruction.inputs]
-        values.update(_by_slot(instruction, apply_all(instruction.op, *operands)))
+        values.update(_by_slot(instruction, apply(instruction.op, *operands)))
     return [values[slot] for slot in program.output_slots]
 
 
-def _is_close(a: Any, b: Any) -> bool:
+def _is_close(a: Any, b: Tensor) -> bool:
     """Equal but for what rounding explains; phases that matter change a result as a whole."""
     if a.dtype.kind not in "fc" or not a.size:
         return True

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 import numpy as np
 
 from tenferro.api.arguments import refuse_options
-from tenferro.types import DType
+from tenferro.types import DType, UfuncOptions
 
 __all__ = ["NotFixedError", "elementwise", "fixed", "planned"]
 
@@ -24,7 +24,7 @@ def planned(function: Function) -> Function:
     """
 
     @functools.wraps(function)
-    def call(*given: Any, **options: Any) -> Any:
+    def call(*given: Any, **options: Unpack[UfuncOptions]) -> Any:
         handler = getattr(type(given[0]), "__tenferro_call__", None) if given else None
         if handler is None:
             return function(*given, **options)
@@ -37,7 +37,7 @@ def elementwise(function: Function) -> Function:
     """A planned function of operands alone; what NumPy's ufuncs take beside them is refused by name."""
 
     @functools.wraps(function)
-    def call(*given: Any, **options: Any) -> Any:
+    def call(*given: Any, **options: Unpack[UfuncOptions]) -> Any:
         if options:
             refuse_options(call.__name__, options)
         handler = getattr(type(given[0]), "__tenferro_call__", None) if given else None

@@ -6,8 +6,8 @@ Source: NumPy 2.4, reference, "Mathematical functions" and "Logic functions".
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Unpack
 
 import ml_dtypes
 import numpy as np
@@ -45,10 +45,10 @@ from tenferro.api.elementwise import (
 from tenferro.api.logarithms import logaddexp
 from tenferro.api.promotion import convert, inexact_dtype, promote, result_type
 from tenferro.api.reductions import all as all_of
+from tenferro.door import apply_one, as_operand, copied, spec_of
 from tenferro.errors import DTypeError, ShapeError
-from tenferro.exec.dispatch import apply, as_operand, copied, spec_of
 from tenferro.ops.elementwise import Complex
-from tenferro.types import DType
+from tenferro.types import ArrayLike, DType, UfuncOptions
 
 __all__ = [
     "allclose", "array_equal", "deg2rad", "degrees", "divmod", "fabs", "fix", "float_power", "fmax", "fmin",
@@ -57,7 +57,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _in_float(name: str, x: Any) -> Any:
+def _in_float(name: str, x: ArrayLike) -> Any:
     """X in the float dtype that NumPy computes it in.
 
     Raises:
@@ -73,7 +73,7 @@ def _in_float(name: str, x: Any) -> Any:
 # ---- angles ------------------------------------------------------------------------------------------------------
 
 
-def deg2rad(x: Any, /, **options: Any) -> Any:
+def deg2rad(x: ArrayLike, /, **options: Unpack[UfuncOptions]) -> Any:
     """X degrees in radians: x pi / 180.
 
     >>> deg2rad(180.0)
@@ -83,7 +83,7 @@ def deg2rad(x: Any, /, **options: Any) -> Any:
     return multiply(_in_float("deg2rad", x), math.pi / 180)
 
 
-def rad2deg(x: Any, /, **options: Any) -> Any:
+def rad2deg(x: ArrayLike, /, **options: Unpack[UfuncOptions]) -> Any:
     """X radians in degrees: 180 x / pi.
 
     >>> rad2deg(np.pi)
@@ -99,7 +99,7 @@ degrees, radians = rad2deg, deg2rad
 # ---- parts and powers of numbers ---------------------------------------------------------------------------------
 
 
-def fabs(x: Any, /, **options: Any) -> Any:
+def fabs(x: ArrayLike, /, **options: Unpack[UfuncOptions]) -> Any:
     """|x| of real x, in a float dtype.
 
     Raises:
@@ -112,7 +112,7 @@ def fabs(x: Any, /, **options: Any) -> Any:
     return abs(_in_float("fabs", x))
 
 
-def fix(x: Any, out: None = None) -> Any:
+def fix(x: ArrayLike, out: None = None) -> Any:
     """X rounded towards zero.
 
     >>> fix([-1.5, 1.5])
@@ -122,7 +122,7 @@ def fix(x: Any, out: None = None) -> Any:
     return trunc(x)
 
 
-def modf(x: Any, /, **options: Any) -> tuple[Any, Any]:
+def modf(x: ArrayLike, /, **options: Unpack[UfuncOptions]) -> tuple[Any, Any]:
     """The fractional and the integral part of real x, both with its sign; of an infinity 0 and itself.
 
     >>> modf(-1.5)
@@ -136,7 +136,7 @@ def modf(x: Any, /, **options: Any) -> tuple[Any, Any]:
     return where(signbit(x), below, subtract(finite, finite_whole)), whole
 
 
-def divmod(x1: Any, x2: Any, /, **options: Any) -> tuple[Any, Any]:
+def divmod(x1: ArrayLike, x2: ArrayLike, /, **options: Unpack[UfuncOptions]) -> tuple[Any, Any]:
     """`floor_divide` and `remainder`.
 
     >>> divmod(7, 3)
@@ -146,7 +146,7 @@ def divmod(x1: Any, x2: Any, /, **options: Any) -> tuple[Any, Any]:
     return floor_divide(x1, x2), remainder(x1, x2)
 
 
-def float_power(x1: Any, x2: Any, /, **options: Any) -> Any:
+def float_power(x1: ArrayLike, x2: ArrayLike, /, **options: Unpack[UfuncOptions]) -> Any:
     """x1 to the power x2, in float64 or complex128.
 
     >>> float_power(2, -1)
@@ -157,7 +157,7 @@ def float_power(x1: Any, x2: Any, /, **options: Any) -> Any:
     return pow(convert(x1, dtype), convert(x2, dtype))
 
 
-def ldexp(x1: Any, x2: Any, /, **options: Any) -> Any:
+def ldexp(x1: ArrayLike, x2: ArrayLike, /, **options: Unpack[UfuncOptions]) -> Any:
     """x1 2^x2, for integers x2; also where 2^x2 overflows and the product does not.
 
     Raises:
@@ -178,7 +178,7 @@ def ldexp(x1: Any, x2: Any, /, **options: Any) -> Any:
     return x
 
 
-def sinc(x: Any) -> Any:
+def sinc(x: ArrayLike) -> Any:
     """sin(pi x) / (pi x), and 1 at 0, where its derivatives of every order are right.
 
     >>> sinc([0.0, 0.5, 1.0])
@@ -196,7 +196,7 @@ def sinc(x: Any) -> Any:
     return where(is_small, series, divide(sin(large), large))
 
 
-def heaviside(x1: Any, x2: Any, /, **options: Any) -> Any:
+def heaviside(x1: ArrayLike, x2: ArrayLike, /, **options: Unpack[UfuncOptions]) -> Any:
     """0 where x1 is negative, x2 where it is zero, 1 where it is positive; NaN where it is.
 
     >>> heaviside([-1.0, 0.0, 1.0], 0.5)
@@ -208,7 +208,7 @@ def heaviside(x1: Any, x2: Any, /, **options: Any) -> Any:
     return where(equal(lhs, 0), rhs, step)
 
 
-def logaddexp2(x1: Any, x2: Any, /, **options: Any) -> Any:
+def logaddexp2(x1: ArrayLike, x2: ArrayLike, /, **options: Unpack[UfuncOptions]) -> Any:
     """log2(2^x1 + 2^x2) without overflow.
 
     >>> logaddexp2(1.0, 1.0)
@@ -223,13 +223,13 @@ def logaddexp2(x1: Any, x2: Any, /, **options: Any) -> Any:
 # ---- extremes, NaN and infinities --------------------------------------------------------------------------------
 
 
-def _extreme(of_two: Any, x1: Any, x2: Any) -> Any:
+def _extreme(of_two: Callable[..., Any], x1: ArrayLike, x2: ArrayLike) -> Any:
     lhs, rhs = promote(x1, x2)
     either = of_two(where(isnan(lhs), rhs, lhs), where(isnan(rhs), lhs, rhs))
     return where(isnan(lhs), rhs, where(isnan(rhs), lhs, either))
 
 
-def fmax(x1: Any, x2: Any, /, **options: Any) -> Any:
+def fmax(x1: ArrayLike, x2: ArrayLike, /, **options: Unpack[UfuncOptions]) -> Any:
     """The larger of x1 and x2; the other one where one is NaN.
 
     >>> fmax([1.0, np.nan], [2.0, 3.0])
@@ -239,7 +239,7 @@ def fmax(x1: Any, x2: Any, /, **options: Any) -> Any:
     return _extreme(maximum, x1, x2)
 
 
-def fmin(x1: Any, x2: Any, /, **options: Any) -> Any:
+def fmin(x1: ArrayLike, x2: ArrayLike, /, **options: Unpack[UfuncOptions]) -> Any:
     """The smaller of x1 and x2; the other one where one is NaN.
 
     >>> fmin([1.0, np.nan], [2.0, 3.0])
@@ -250,7 +250,7 @@ def fmin(x1: Any, x2: Any, /, **options: Any) -> Any:
 
 
 def nan_to_num(
-    x: Any, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+    x: ArrayLike, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Any:  # fmt: skip
     """X with NaN and infinities replaced by numbers; the derivative there is 0.
 
@@ -266,7 +266,7 @@ def nan_to_num(
     dtype = spec_of(x).dtype
     if dtype.is_complex:
         parts = [nan_to_num(part(x), copy, nan, posinf, neginf) for part in (real, imag)]
-        return apply(Complex(), *parts)
+        return apply_one(Complex(), *parts)
     if not dtype.is_float:
         return copied(x)
     limits = ml_dtypes.finfo(dtype.dtype)
@@ -277,7 +277,7 @@ def nan_to_num(
     return where(equal(x, -math.inf), low, x)
 
 
-def isreal(x: Any) -> Any:
+def isreal(x: ArrayLike) -> Any:
     """True where the imaginary part is zero.
 
     >>> isreal([1 + 0j, 1j])
@@ -286,7 +286,7 @@ def isreal(x: Any) -> Any:
     return equal(imag(x), 0)
 
 
-def iscomplex(x: Any) -> Any:
+def iscomplex(x: ArrayLike) -> Any:
     """True where the imaginary part is not zero.
 
     >>> iscomplex([1 + 0j, 1j])
@@ -298,7 +298,13 @@ def iscomplex(x: Any) -> Any:
 # ---- equality ----------------------------------------------------------------------------------------------------
 
 
-def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
+def isclose(
+    a: ArrayLike,
+    b: ArrayLike,
+    rtol: ArrayLike = 1e-5,
+    atol: ArrayLike = 1e-8,
+    equal_nan: bool = False,
+) -> Any:
     """True where |a - b| <= atol + rtol |b|; infinities are close to themselves, NaN too if `equal_nan`.
 
     >>> isclose([1.0, np.inf], [1.0 + 1e-9, np.inf])
@@ -312,7 +318,13 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool 
     return logical_or(result, logical_and(isnan(x), isnan(y))) if equal_nan else result
 
 
-def allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
+def allclose(
+    a: ArrayLike,
+    b: ArrayLike,
+    rtol: ArrayLike = 1e-5,
+    atol: ArrayLike = 1e-8,
+    equal_nan: bool = False,
+) -> Any:
     """Whether all elements are close, as of `isclose`: a bool of rank 0.
 
     >>> allclose([1.0, 2.0], [1.0, 2.1])
@@ -321,7 +333,7 @@ def allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool
     return all_of(isclose(a, b, rtol, atol, equal_nan))
 
 
-def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Any:
     """Whether both have one shape and equal elements, NaN equal to NaN if `equal_nan`: a bool of rank 0.
 
     >>> array_equal([1, 2], [1, 2]), array_equal([1, 2], [1])
@@ -336,7 +348,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     return all_of(same)
 
 
-def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
+def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: ArrayLike = 0) -> Any:
     """Where the first of the conditions that holds, its choice; `default` where none does. All broadcast.
 
     Raises:

@@ -11,12 +11,13 @@ from tenferro.api.arguments import refuse
 from tenferro.api.elementwise import conj, multiply
 from tenferro.api.linear import tensordot
 from tenferro.api.manipulation import ravel, reshape
-from tenferro.exec.dispatch import as_operand
+from tenferro.door import as_operand
+from tenferro.types import ArrayLike
 
 __all__ = ["dot", "inner", "kron", "vdot"]
 
 
-def dot(a: Any, b: Any, out: None = None) -> Any:
+def dot(a: ArrayLike, b: ArrayLike, out: None = None) -> Any:
     """The sum of products over the last axis of a and the last but one of b, the only one of a vector.
 
     Of numbers it is their product.
@@ -34,7 +35,7 @@ def dot(a: Any, b: Any, out: None = None) -> Any:
     return tensordot(lhs, rhs, ([-1], [-2 if len(rhs.shape) > 1 else -1]))
 
 
-def inner(a: Any, b: Any, /) -> Any:
+def inner(a: ArrayLike, b: ArrayLike, /) -> Any:
     """The sum of products over the last axes of both; of numbers their product.
 
     Raises:
@@ -49,7 +50,7 @@ def inner(a: Any, b: Any, /) -> Any:
     return tensordot(lhs, rhs, ([-1], [-1]))
 
 
-def vdot(a: Any, b: Any, /) -> Any:
+def vdot(a: ArrayLike, b: ArrayLike, /) -> Any:
     """The sum of conj(a) b over all elements, both flattened.
 
     Raises:
@@ -61,7 +62,7 @@ def vdot(a: Any, b: Any, /) -> Any:
     return tensordot(conj(ravel(a)), ravel(b), 1)
 
 
-def kron(a: Any, b: Any) -> Any:
+def kron(a: ArrayLike, b: ArrayLike) -> Any:
     """The Kronecker product: a with every element replaced by its product with b.
 
     >>> kron([1, 10], [1, 2])

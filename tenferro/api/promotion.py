@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from tenferro.dims import Extent, is_exact, is_static
+from tenferro.door import PYTHON_SCALARS, apply_one, as_operand, is_traced, spec_of
 from tenferro.errors import DTypeError, NonStaticShapeError, ShapeError
-from tenferro.exec.dispatch import PYTHON_SCALARS, apply, as_operand, is_traced, spec_of
 from tenferro.ops.elementwise import Convert
 from tenferro.ops.structural import BroadcastInDim
-from tenferro.types import DType
+from tenferro.types import ArrayLike, DType, DTypeLike, Tensor
 
 __all__ = [
     "as_inexact",
@@ -52,7 +52,7 @@ def promote_dtypes(first: DType, second: DType) -> DType:
     return DType.of(np.promote_types(first.dtype, second.dtype))
 
 
-def result_type(*operands: Any) -> DType:
+def result_type(*operands: ArrayLike | DTypeLike) -> DType:
     """The dtype of an operation between arrays, tensors, dtypes and Python numbers.
 
     >>> result_type(np.float32(1), 2.0), result_type(np.int8(1), 2), result_type(np.int32(1), 2.0)
@@ -90,7 +90,7 @@ def _dtype_of(operand: Any) -> DType:
     return spec_of(as_operand(operand)).dtype
 
 
-def convert(x: Any, dtype: DType) -> Any:
+def convert(x: ArrayLike, dtype: DType) -> Tensor:
     """X in `dtype`; a Python number must fit.
 
     Raises:
@@ -102,10 +102,10 @@ def convert(x: Any, dtype: DType) -> Any:
         except (OverflowError, TypeError):
             raise DTypeError(f"the Python number {x!r} does not fit {dtype}") from None
     x = as_operand(x)
-    return x if spec_of(x).dtype is dtype else apply(Convert(dtype), x)
+    return x if spec_of(x).dtype is dtype else apply_one(Convert(dtype), x)
 
 
-def promote(*operands: Any, dtype: DType | None = None) -> list[Any]:
+def promote(*operands: ArrayLike, dtype: DType | None = None) -> list[Any]:
     """The operands in one dtype and one shape.
 
     Raises:
@@ -117,7 +117,8 @@ def promote(*operands: Any, dtype: DType | None = None) -> list[Any]:
         lhs, rhs = operands
         if type(lhs) is type(rhs) is np.ndarray:
             return _promoted_arrays(lhs, rhs)
-        operands = lhs, rhs = number_beside(lhs, rhs)
+        if type(lhs) in _WEAK or type(rhs) in _WEAK:
+            operands = lhs, rhs = number_beside(lhs, rhs)
         own = getattr(lhs, "spec", None)
         if own is not None and own == getattr(rhs, "spec", None):
             return [lhs, rhs]
@@ -125,7 +126,7 @@ def promote(*operands: Any, dtype: DType | None = None) -> list[Any]:
     return broadcast_arrays(*(convert(operand, common) for operand in operands))
 
 
-def _promoted_arrays(lhs: Any, rhs: Any) -> list[Any]:
+def _promoted_arrays(lhs: Any, rhs: Any) -> list[Tensor]:
     if lhs.dtype != rhs.dtype:
         common = result_type(lhs, rhs)
         lhs, rhs = convert(lhs, common), convert(rhs, common)
@@ -146,7 +147,7 @@ def number_beside(x1: Any, x2: Any, is_inexact: bool = False) -> tuple[Any, Any]
     return x1, x2
 
 
-def _is_weak_beside(number: Any, x: Any, is_inexact: bool) -> bool:
+def _is_weak_beside(number: Any, x: ArrayLike, is_inexact: bool) -> bool:
     """Whether x is a tensor whose dtype the number takes."""
     spec = getattr(x, "spec", None)
     if spec is None:
@@ -166,7 +167,7 @@ def inexact_dtype(dtype: DType) -> DType:
     return {1: DType.F16, 2: DType.F32}.get(dtype.itemsize, DType.F64)
 
 
-def as_inexact(x: Any) -> Any:
+def as_inexact(x: ArrayLike) -> Tensor:
     """A float or complex tensor as it is; an integer or bool one as float64."""
     x = as_operand(x)
     return x if spec_of(x).dtype.is_inexact else convert(x, DType.F64)
@@ -207,7 +208,7 @@ def broadcast_shapes(*shapes: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(result)
 
 
-def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
+def broadcast_to(array: ArrayLike, shape: Any, subok: bool = False) -> Tensor:
     """Array repeated to `shape`, or to one extent, trailing axes aligned.
 
     Args:
@@ -235,10 +236,10 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     dims = tuple(range(len(shape) - len(x.shape), len(shape)))
     if not is_traced(x) and not all(map(is_static, shape)):
         x = _in_trace(x, shape)
-    return apply(BroadcastInDim(shape, dims), x)
+    return apply_one(BroadcastInDim(shape, dims), x)
 
 
-def _in_trace(x: Any, shape: Sequence[Any]) -> Any:
+def _in_trace(x: Tensor, shape: Sequence[Any]) -> Any:
     """An array as a constant of the trace under way, which symbols belong to.
 
     Raises:
@@ -256,14 +257,14 @@ def _in_trace(x: Any, shape: Sequence[Any]) -> Any:
     return TracedTensor(builder, builder.lift(x))
 
 
-def broadcast_arrays(*args: Any, subok: bool = False) -> list[Any]:
+def broadcast_arrays(*args: ArrayLike, subok: bool = False) -> list[Any]:
     """The arrays repeated to their common shape; `subok` is NumPy's and has no effect.
 
     Raises:
         ShapeError: shapes that do not broadcast.
     """
     arrays = tuple(map(as_operand, args))
-    traced = next((array for array in arrays if is_traced(array)), None)
+    traced: Any = next((array for array in arrays if is_traced(array)), None)
     if traced is not None:
         # A number becomes a rank-0 constant and is repeated in the graph, not before it.
         arrays = tuple(array if is_traced(array) else traced.lift(array) for array in arrays)

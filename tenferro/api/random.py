@@ -22,6 +22,7 @@ functions and signatures.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -60,14 +61,14 @@ from tenferro.api.promotion import broadcast_shapes, broadcast_to, convert
 from tenferro.api.reductions import cumulative_sum
 from tenferro.api.searching import argmax, searchsorted, top_k
 from tenferro.dims import is_static, product
+from tenferro.door import apply, apply_one, as_operand, is_traced, spec_of
 from tenferro.errors import ADRuleUnsupportedError, DTypeError, InvalidConfigError, ShapeError
-from tenferro.exec.dispatch import apply, apply_all, apply_beside, as_operand, is_traced, spec_of
 from tenferro.ext.random.families import Threefry2x32
 from tenferro.extension import apply as apply_extension
 from tenferro.ops.elementwise import BitcastConvert
 from tenferro.ops.reduction import Sort
 from tenferro.ops.source import Iota
-from tenferro.types import DType
+from tenferro.types import ArrayLike, DType, DTypeLike, PyTree, Shape, Tensor
 
 __all__ = [
     "bernoulli",
@@ -93,7 +94,7 @@ _MANTISSA = {DType.F16: 10, DType.BF16: 7, DType.F32: 23, DType.F64: 52}
 # ---- keys ----------------------------------------------------------------------------------------
 
 
-def key(seed: Any) -> Any:
+def key(seed: ArrayLike) -> Any:
     """The key that a seed names: its high and its low 32 bits, as uint32[2].
 
     Args:
@@ -117,7 +118,7 @@ def key(seed: Any) -> Any:
     return stack([convert(high, DType.U32), convert(fmod(x, np.uint64(2**32)), DType.U32)])
 
 
-def split(key: Any, num: Any = 2) -> Any:
+def split(key: ArrayLike, num: int | Sequence[int] = 2) -> Any:
     """Independent keys: uint32[num, 2], or [*num, 2].
 
     Raises:
@@ -131,7 +132,7 @@ def split(key: Any, num: Any = 2) -> Any:
     return stack(list(_words("split", key, shape)), axis=len(shape))
 
 
-def fold_in(key: Any, data: Any) -> Any:
+def fold_in(key: ArrayLike, data: ArrayLike) -> Any:
     """The key that `data`, a 32-bit number such as a step or a process, makes of a key.
 
     Raises:
@@ -150,7 +151,7 @@ def fold_in(key: Any, data: Any) -> Any:
     return stack(list(_threefry(k, np.zeros((), np.uint32), word)))
 
 
-def _checked(name: str, key: Any) -> Any:
+def _checked(name: str, key: ArrayLike) -> Any:
     k = as_operand(key)
     spec = spec_of(k)
     if spec.dtype is not DType.U32 or spec.shape != (2,):
@@ -158,7 +159,7 @@ def _checked(name: str, key: Any) -> Any:
     return k
 
 
-def _shape_of(name: str, shape: Any) -> tuple[Any, ...]:
+def _shape_of(name: str, shape: Shape) -> tuple[Any, ...]:
     extents = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
     for extent in extents:
         if is_static(extent) and (not isinstance(extent, int | np.integer) or extent < 0):
@@ -169,26 +170,26 @@ def _shape_of(name: str, shape: Any) -> tuple[Any, ...]:
 # ---- bits ----------------------------------------------------------------------------------------
 
 
-def _threefry(key: Any, x0: Any, x1: Any) -> tuple[Any, Any]:
+def _threefry(key: Tensor, x0: Tensor, x1: Tensor) -> tuple[Any, Any]:
     return apply_extension(Threefry2x32(), key, x0, x1)
 
 
-def _words(name: str, key: Any, shape: tuple[Any, ...]) -> tuple[Any, Any]:
+def _words(name: str, key: ArrayLike, shape: tuple[Any, ...]) -> tuple[Any, Any]:
     """Both images of the counts of a row-major array's elements."""
     k = _checked(name, key)
     size = product(shape)
     if is_static(size) and size < 2**32:
-        low = apply_beside(k, Iota((int(size),), 0, DType.U32))
+        low = apply_one(Iota((int(size),), 0, DType.U32), like=k)
         high = broadcast_to(asarray(np.uint32(0), like=k if is_traced(k) else None), (int(size),))
     else:
-        counts = apply_beside(k, Iota((size,), 0, DType.U64))
+        counts = apply_one(Iota((size,), 0, DType.U64), like=k)
         low = convert(fmod(counts, np.uint64(2**32)), DType.U32)
         high = convert(bitwise_right_shift(counts, np.uint64(32)), DType.U32)
     y0, y1 = _threefry(k, high, low)
     return reshape(y0, shape), reshape(y1, shape)
 
 
-def bits(key: Any, shape: Any = (), dtype: Any = "uint32") -> Any:
+def bits(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "uint32") -> Any:
     """Random bits: every number of an unsigned dtype is as likely.
 
     Raises:
@@ -211,7 +212,7 @@ def bits(key: Any, shape: Any = (), dtype: Any = "uint32") -> Any:
 # ---- continuous distributions --------------------------------------------------------------------
 
 
-def _float_dtype(name: str, dtype: Any) -> DType:
+def _float_dtype(name: str, dtype: DTypeLike | None) -> DType:
     kind = DType.of(dtype)
     if not kind.is_float:
         raise DTypeError(f"{name}: a float dtype, got {kind}")
@@ -219,7 +220,11 @@ def _float_dtype(name: str, dtype: Any) -> DType:
 
 
 def uniform(
-    key: Any, shape: Any = (), dtype: Any = "float64", minval: Any = 0.0, maxval: Any = 1.0
+    key: ArrayLike,
+    shape: Shape = (),
+    dtype: DTypeLike | None = "float64",
+    minval: ArrayLike = 0.0,
+    maxval: ArrayLike = 1.0,
 ) -> Any:
     """Numbers with equal probability in [minval, maxval).
 
@@ -240,7 +245,7 @@ def uniform(
     fraction = convert(bits(key, extents, _UNSIGNED[drawn]), word)
     fraction = bitwise_right_shift(fraction, np.array(drawn - mantissa, word.dtype))
     one = np.ones((), kind.dtype)
-    number = apply(BitcastConvert(kind), bitwise_or(fraction, one.view(word.dtype)))
+    number = apply_one(BitcastConvert(kind), bitwise_or(fraction, one.view(word.dtype)))
     unit = subtract(number, one)
     is_unit = type(minval) in (int, float) and type(maxval) in (int, float)
     if is_unit and (minval, maxval) == (0, 1):
@@ -253,7 +258,7 @@ def uniform(
     return maximum(low, add(minimum(multiply(unit, span), span), low))
 
 
-def _parameter(name: str, value: Any, dtype: DType, shape: tuple[Any, ...]) -> Any:
+def _parameter(name: str, value: ArrayLike, dtype: DType, shape: tuple[Any, ...]) -> Any:
     """A parameter in the dtype of the samples; its shape must broadcast to theirs."""
     x = convert(value, dtype)
     _require_fits(name, x.shape, shape)
@@ -267,7 +272,7 @@ def _require_fits(name: str, parameter: tuple[Any, ...], shape: tuple[Any, ...])
         )
 
 
-def normal(key: Any, shape: Any = (), dtype: Any = "float64") -> Any:
+def normal(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "float64") -> Any:
     """Numbers from the normal distribution of mean 0 and variance 1: sqrt(2) erfinv(u), u in (-1, 1).
 
     Complex ones have variance 1 in all, half in each part.
@@ -289,13 +294,13 @@ def normal(key: Any, shape: Any = (), dtype: Any = "float64") -> Any:
     )
 
 
-def exponential(key: Any, shape: Any = (), dtype: Any = "float64") -> Any:
+def exponential(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "float64") -> Any:
     """Numbers from the exponential distribution of mean 1: -log(1 - u)."""
     kind = _float_dtype("exponential", dtype)
     return negative(log1p(negative(uniform(key, shape, kind))))
 
 
-def gumbel(key: Any, shape: Any = (), dtype: Any = "float64") -> Any:
+def gumbel(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "float64") -> Any:
     """Numbers from the Gumbel distribution: -log(-log(u)), u in (0, 1)."""
     kind = _float_dtype("gumbel", dtype)
     tiny = finfo(kind).smallest_normal
@@ -308,7 +313,9 @@ probability below 1e-15, and then the last one stands.
 """
 
 
-def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = "float64") -> Any:
+def gamma(
+    key: ArrayLike, a: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = "float64"
+) -> Any:
     """Numbers from the gamma distribution with shape parameter a > 0 and scale 1.
 
     Proposals d (1 + c x)^3 with x normal, d = a - 1/3 and c = 1 / (3 sqrt(d)), are taken where
@@ -349,27 +356,33 @@ def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = "float64") -> Any:
 
 
 @custom_jvp
-def _without_derivative(a: Any) -> Any:
+def _without_derivative(a: Tensor) -> Any:
     """A gamma sample's dependence on a, which its rejections hide."""
     return multiply(a, 1.0)
 
 
 @_without_derivative.defjvp
-def _refused(primals: Any, tangents: Any) -> Any:
+def _refused(primals: PyTree, tangents: PyTree) -> Any:
     raise ADRuleUnsupportedError(
         "random.gamma: samples are chosen by rejection, and have no derivative with respect to a; "
         "use stop_gradient(a)"
     )
 
 
-def _keys(key: Any, count: int) -> tuple[Any, ...]:
+def _keys(key: ArrayLike, count: int) -> tuple[Any, ...]:
     return unstack(split(key, count))
 
 
 # ---- discrete distributions ----------------------------------------------------------------------
 
 
-def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = "int64") -> Any:
+def randint(
+    key: ArrayLike,
+    shape: Shape,
+    minval: ArrayLike,
+    maxval: ArrayLike,
+    dtype: DTypeLike | None = "int64",
+) -> Any:
     """Integers with equal probability in [minval, maxval); minval where there are none.
 
     Two words of bits per number, (2^bits high + low) mod span: the bias is below span / 2^(2 bits).
@@ -398,7 +411,12 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = "int64"
 
 
 def _between(
-    key: Any, shape: tuple[Any, ...], kind: DType, low: Any, high: Any, is_beyond: Any
+    key: ArrayLike,
+    shape: tuple[Any, ...],
+    kind: DType,
+    low: Tensor,
+    high: Tensor,
+    is_beyond: np.ndarray[Any, Any],
 ) -> Any:
     """Integers from low to below high, or to high with it where the end was beyond the dtype's range."""
     word = _UNSIGNED[kind.bits]
@@ -418,7 +436,7 @@ def _between(
 
 
 def _end(
-    value: Any, dtype: DType, limits: tuple[int, int], shape: tuple[Any, ...]
+    value: ArrayLike, dtype: DType, limits: tuple[int, int], shape: tuple[Any, ...]
 ) -> tuple[Any, Any]:
     """A bound in a dtype, moved within limits, and whether it was above them."""
     if isinstance(value, int) and not isinstance(value, bool):
@@ -434,7 +452,7 @@ def _end(
     return convert(minimum(maximum(x, least), most), dtype), greater(x, most)
 
 
-def bernoulli(key: Any, p: Any = 0.5, shape: Any = None) -> Any:
+def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: Shape | None = None) -> Any:
     """True with probability p.
 
     Args:
@@ -448,7 +466,9 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None) -> Any:
     return less(uniform(key, extents, spec_of(probability).dtype), probability)
 
 
-def categorical(key: Any, logits: Any, axis: int = -1, shape: Any = None) -> Any:
+def categorical(
+    key: ArrayLike, logits: ArrayLike, axis: int = -1, shape: Shape | None = None
+) -> Any:
     """Indices along `axis`, with probabilities softmax(logits): the largest of logits + Gumbel numbers.
 
     Args:
@@ -472,7 +492,7 @@ def categorical(key: Any, logits: Any, axis: int = -1, shape: Any = None) -> Any
     return argmax(add(noise, x), axis=axis + len(lead))
 
 
-def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> Any:
+def permutation(key: ArrayLike, x: ArrayLike, axis: int = 0, independent: bool = False) -> Any:
     """The slices of x along `axis` in random order, or the integers below x.
 
     Sorted by random words, more than once where two words may be equal.
@@ -494,17 +514,22 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
     return take(array, _shuffled(key, np.arange(array.shape[axis]), 0), axis=axis)
 
 
-def _shuffled(key: Any, x: Any, axis: int) -> Any:
+def _shuffled(key: ArrayLike, x: Tensor, axis: int) -> Any:
     rounds = math.ceil(3 * math.log(max(1, product(x.shape))) / math.log(2**32 - 1))
     k = _checked("permutation", key)
     for _ in range(rounds):
         k, now = _keys(k, 2)
-        _, x = apply_all(Sort(axis, True, 2), bits(now, tuple(x.shape)), x)
+        _, x = apply(Sort(axis, True, 2), bits(now, tuple(x.shape)), x)
     return x
 
 
 def choice(
-    key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = None, axis: int = 0
+    key: ArrayLike,
+    a: ArrayLike,
+    shape: Shape = (),
+    replace: Any = True,
+    p: ArrayLike | None = None,
+    axis: int = 0,
 ) -> Any:
     """Slices of a along `axis`, or integers below a, drawn with probabilities p.
 
@@ -521,7 +546,8 @@ def choice(
     if array is not None and not array.shape:
         raise DTypeError(f"choice: a is an integer or has axes, got {spec_of(array)}")
     axis = 0 if array is None else normalize_axis("choice", axis, len(array.shape))
-    count, draws = (a if array is None else array.shape[axis]), product(extents)
+    count: Any = a if array is None else array.shape[axis]
+    draws = product(extents)
     if draws and (count <= 0 or (not replace and draws > count)):
         raise InvalidConfigError(
             f"choice: {draws} draws from {count}" + ("" if replace else " without replacement")
@@ -543,7 +569,9 @@ def choice(
     return getitem(array, (*[slice(None)] * axis, places))
 
 
-def _weighted(key: Any, p: Any, count: int, shape: tuple[Any, ...], replace: bool) -> Any:
+def _weighted(
+    key: ArrayLike, p: ArrayLike, count: Any, shape: tuple[Any, ...], replace: bool
+) -> Any:
     weights = as_operand(p)
     kind = spec_of(weights).dtype
     if not kind.is_float:

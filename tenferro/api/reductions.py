@@ -28,10 +28,10 @@ from tenferro.api.manipulation import concat, flattened, reshape, slice_axis
 from tenferro.api.planned import planned
 from tenferro.api.promotion import broadcast_to, convert
 from tenferro.dims import is_static
+from tenferro.door import apply_one, as_operand, is_traced, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
-from tenferro.exec.dispatch import apply, as_operand, is_traced, spec_of
 from tenferro.ops import reduction as ops
-from tenferro.types import DType
+from tenferro.types import ArrayLike, DType, DTypeLike, Tensor
 
 __all__ = [
     "all",
@@ -53,26 +53,26 @@ __all__ = [
     "var",
 ]
 
-Axis = int | tuple[int, ...] | None
+from tenferro.types import Axis
 
 
-def _reduced(op: type[Any], name: str, x: Any, axis: Axis, keepdims: bool) -> Any:
+def _reduced(op: type[Any], name: str, x: Tensor, axis: Axis, keepdims: bool) -> Any:
     axes = normalize_axes(name, axis, len(x.shape))
-    result = apply(op(axes), x)
+    result = apply_one(op(axes), x)
     return _kept(result, x, axes) if keepdims else result
 
 
-def _kept(result: Any, x: Any, axes: tuple[int, ...]) -> Any:
+def _kept(result: Tensor, x: Tensor, axes: tuple[int, ...]) -> Any:
     """The result with extents of 1 where axes were reduced."""
     return reshape(result, tuple(1 if i in axes else n for i, n in enumerate(x.shape)))
 
 
-def _masked(x: Any, condition: Any, identity: Any) -> Any:
+def _masked(x: Tensor, condition: ArrayLike, identity: ArrayLike) -> Any:
     """X with what a reduction leaves out replaced by its identity."""
     return where_else(_truth(condition), x, convert(identity, spec_of(x).dtype))
 
 
-def _truth(condition: Any) -> Any:
+def _truth(condition: ArrayLike) -> Any:
     return convert(as_operand(condition), DType.Bool)
 
 
@@ -85,8 +85,8 @@ def _sum_dtype(dtype: DType) -> DType:
 
 @planned
 def sum(
-    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False,
-    initial: Any = None, where: Any = True,
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False,
+    initial: ArrayLike | None = None, where: ArrayLike = True,
 ) -> Any:  # fmt: skip
     """The sum over `axis`; integers narrower than 64 bits and bools are summed in 64.
 
@@ -112,8 +112,8 @@ def sum(
 
 @planned
 def prod(
-    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False,
-    initial: Any = None, where: Any = True,
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False,
+    initial: ArrayLike | None = None, where: ArrayLike = True,
 ) -> Any:  # fmt: skip
     """The product over `axis`; integers narrower than 64 bits and bools are multiplied in 64.
 
@@ -131,7 +131,7 @@ def prod(
     return total if initial is None else multiply(total, convert(initial, spec_of(total).dtype))
 
 
-def _require_elements(name: str, x: Any, axis: Axis) -> None:
+def _require_elements(name: str, x: Tensor, axis: Axis) -> None:
     for i in normalize_axes(name, axis, len(x.shape)):
         if is_static(x.shape[i]) and x.shape[i] == 0:
             raise ShapeError(
@@ -143,11 +143,11 @@ def _extreme(
     op: type[Any],
     name: str,
     pair: Any,
-    x: Any,
+    x: Tensor,
     axis: Axis,
     keepdims: bool,
-    initial: Any,
-    where: Any,
+    initial: ArrayLike | None,
+    where: ArrayLike,
 ) -> Any:
     """The extreme element; `initial` takes part, and stands for what `where` leaves out."""
     if initial is None:
@@ -167,7 +167,7 @@ def _extreme(
 
 @planned
 def max(
-    a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = True
+    a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike = True
 ) -> Any:  # fmt: skip
     """The largest element over `axis`; NaN where there is one.
 
@@ -189,7 +189,7 @@ def max(
 
 @planned
 def min(
-    a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = True
+    a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike = True
 ) -> Any:  # fmt: skip
     """The smallest element over `axis`; NaN where there is one.
 
@@ -207,7 +207,12 @@ amax, amin = max, min
 
 @planned
 def all(
-    a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Any = True
+    a: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike = True,
 ) -> Any:
     """True where every element over `axis` is nonzero, of those that `where` lets take part.
 
@@ -222,7 +227,12 @@ def all(
 
 @planned
 def any(
-    a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Any = True
+    a: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike = True,
 ) -> Any:
     """True where some element over `axis` is nonzero, of those that `where` lets take part.
 
@@ -236,7 +246,7 @@ def any(
 
 
 @planned
-def count_nonzero(a: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
+def count_nonzero(a: ArrayLike, axis: Axis = None, *, keepdims: bool = False) -> Any:
     """How many elements over `axis` are nonzero, as int64.
 
     >>> count_nonzero([[0, 2], [3, 4]], 0)
@@ -249,7 +259,7 @@ def _mean_dtype(dtype: DType) -> DType:
     return dtype if dtype.is_inexact else DType.F64
 
 
-def _inexact(name: str, x: Any, dtype: Any) -> DType:
+def _inexact(name: str, x: Tensor, dtype: DTypeLike | None) -> DType:
     """The dtype of a mean: the one asked for, which must be float or complex, or that of x."""
     dtype = _mean_dtype(spec_of(x).dtype) if dtype is None else DType.of(dtype)
     if not dtype.is_inexact:
@@ -259,8 +269,8 @@ def _inexact(name: str, x: Any, dtype: Any) -> DType:
 
 @planned
 def mean(
-    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False,
-    *, where: Any = True,
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False,
+    *, where: ArrayLike = True,
 ) -> Any:  # fmt: skip
     """The arithmetic mean over `axis` of the elements that `where` lets take part; of integers in float64.
 
@@ -280,7 +290,7 @@ def mean(
     return convert(result, dtype) if low else result
 
 
-def _count(x: Any, axis: Axis, like: Any, where: Any = True) -> Any:
+def _count(x: Tensor, axis: Axis, like: Tensor, where: ArrayLike = True) -> Any:
     """The number of elements reduced over, in the dtype of `like`, which has the shape of the result."""
     if where is not True:
         taken = broadcast_to(_truth(where), x.shape)
@@ -294,8 +304,8 @@ def _count(x: Any, axis: Axis, like: Any, where: Any = True) -> Any:
 
 
 def var(
-    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: Any = 0, keepdims: bool = False,
-    *, where: Any = True, mean: Any = None, correction: float = 0.0,
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: ArrayLike = 0, keepdims: bool = False,
+    *, where: ArrayLike = True, mean: ArrayLike | None = None, correction: float = 0.0,
 ) -> Any:  # fmt: skip
     """The mean squared distance from the mean over `axis`, divided by N - `correction`.
 
@@ -316,8 +326,8 @@ def var(
 
 
 def _variance(
-    name: str, a: Any, axis: Axis, dtype: Any, out: Any, ddof: Any, keepdims: bool, where: Any, centre: Any,
-    correction: Any,
+    name: str, a: ArrayLike, axis: Axis, dtype: DTypeLike | None, out: None, ddof: ArrayLike, keepdims: bool, where: ArrayLike, centre: Any,
+    correction: ArrayLike,
 ) -> Any:  # fmt: skip
     refuse(name, "out", out)
     if ddof != 0 and correction != 0:
@@ -336,8 +346,8 @@ def _variance(
 
 
 def std(
-    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: Any = 0, keepdims: bool = False,
-    *, where: Any = True, mean: Any = None, correction: float = 0.0,
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: ArrayLike = 0, keepdims: bool = False,
+    *, where: ArrayLike = True, mean: ArrayLike | None = None, correction: float = 0.0,
 ) -> Any:  # fmt: skip
     """The square root of `var`, which has its arguments and errors. The derivative is 0 where it is 0.
 
@@ -347,7 +357,7 @@ def std(
     return root(_variance("std", a, axis, dtype, out, ddof, keepdims, where, mean, correction))
 
 
-def root(total: Any) -> Any:
+def root(total: Tensor) -> Any:
     """The square root of a sum of squares, with derivative 0 at 0: the least subgradient of a norm.
 
     The root's own derivative is infinite there, and times 0 it is NaN.
@@ -359,18 +369,18 @@ def root(total: Any) -> Any:
 
 
 def _scan(
-    op: type[Any], name: str, x: Any, axis: int | None, dtype: Any, identity: int, include_initial: bool
+    op: type[Any], name: str, x: Tensor, axis: int | None, dtype: DTypeLike | None, identity: int, include_initial: bool
 ) -> Any:  # fmt: skip
     axis = normalize_axis(name, axis, len(x.shape))
     x = convert(x, _sum_dtype(spec_of(x).dtype) if dtype is None else DType.of(dtype))
-    result = apply(op(axis), x)
+    result = apply_one(op(axis), x)
     if not include_initial:
         return result
     first = tuple(1 if i == axis else n for i, n in enumerate(x.shape))
     return concat([broadcast_to(convert(identity, spec_of(x).dtype), first), result], axis=axis)
 
 
-def _only_axis(name: str, x: Any, axis: int | None) -> int:
+def _only_axis(name: str, x: Tensor, axis: int | None) -> int:
     """The axis; that of a vector where none is given."""
     if axis is None and len(x.shape) != 1:
         raise ShapeError(f"{name}: give axis= for {spec_of(x)}, whose rank is not 1")
@@ -379,7 +389,7 @@ def _only_axis(name: str, x: Any, axis: int | None) -> int:
 
 @planned
 def cumulative_sum(
-    x: Any, /, *, axis: int | None = None, dtype: Any = None, out: None = None, include_initial: bool = False
+    x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None, include_initial: bool = False
 ) -> Any:  # fmt: skip
     """Sums of the elements up to each along `axis`.
 
@@ -401,7 +411,7 @@ def cumulative_sum(
 
 @planned
 def cumulative_prod(
-    x: Any, /, *, axis: int | None = None, dtype: Any = None, out: None = None, include_initial: bool = False
+    x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None, include_initial: bool = False
 ) -> Any:  # fmt: skip
     """Products of the elements up to each along `axis`; arguments and errors as of `cumulative_sum`.
 
@@ -415,7 +425,9 @@ def cumulative_prod(
 
 
 @planned
-def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
+def cumsum(
+    a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
+) -> Any:
     """Sums of the elements up to each along `axis`; of all elements in a row where it is None, as NumPy's.
 
     >>> cumsum([[1, 2], [3, 4]]), cumsum([[1, 2], [3, 4]], 0)
@@ -428,7 +440,9 @@ def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = None)
 
 
 @planned
-def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
+def cumprod(
+    a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
+) -> Any:
     """Products of the elements up to each along `axis`; of all in a row where it is None, as NumPy's.
 
     >>> cumprod([[1, 2], [3, 4]])
@@ -439,7 +453,13 @@ def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = None
     return _scan(ops.CumProd, "cumprod", x, axis, dtype, 1, False)
 
 
-def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+def diff(
+    a: ArrayLike,
+    n: int = 1,
+    axis: int = -1,
+    prepend: ArrayLike | None = None,
+    append: ArrayLike | None = None,
+) -> Any:
     """Differences of neighbours along `axis`, taken n times; none where there are too few elements.
 
     Args:

@@ -5,6 +5,7 @@ Source: Array API standard 2024.12, sections "Sorting functions" and "Searching 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -29,27 +30,29 @@ from tenferro.api.manipulation import astype, expand_dims, flattened, flip, move
 from tenferro.api.promotion import broadcast_to, convert, result_type
 from tenferro.api.reductions import sum as sum_over
 from tenferro.dims import is_static
+from tenferro.door import apply, apply_one, as_operand, spec_of
 from tenferro.errors import InvalidConfigError, ShapeError
-from tenferro.exec.dispatch import apply, apply_all, apply_beside, as_operand, spec_of
 from tenferro.ops import reduction as ops
 from tenferro.ops.source import Iota
-from tenferro.types import DType
+from tenferro.types import ArrayLike, DType, Tensor
 
 __all__ = ["argmax", "argmin", "argsort", "searchsorted", "sort", "top_k"]
 
 
-def _arg_reduced(op: type[Any], name: str, x: Any, axis: int | None, keepdims: bool) -> Any:
+def _arg_reduced(op: type[Any], name: str, x: ArrayLike, axis: int | None, keepdims: bool) -> Any:
     x = as_operand(x)
     kept = tuple(1 for _ in x.shape)
     if axis is None:
-        result = apply(op(0), ravel(x))
+        result = apply_one(op(0), ravel(x))
         return reshape(result, kept) if keepdims else result
     axis = normalize_axis(name, axis, len(x.shape))
-    result = apply(op(axis), x)
+    result = apply_one(op(axis), x)
     return expand_dims(result, axis=axis) if keepdims else result
 
 
-def argmax(a: Any, axis: int | None = None, out: None = None, *, keepdims: bool = False) -> Any:
+def argmax(
+    a: ArrayLike, axis: int | None = None, out: None = None, *, keepdims: bool = False
+) -> Any:
     """The index of the first largest element, as int64; a NaN counts as largest.
 
     Raises:
@@ -62,7 +65,9 @@ def argmax(a: Any, axis: int | None = None, out: None = None, *, keepdims: bool 
     return _arg_reduced(ops.ArgMax, "argmax", a, axis, keepdims)
 
 
-def argmin(a: Any, axis: int | None = None, out: None = None, *, keepdims: bool = False) -> Any:
+def argmin(
+    a: ArrayLike, axis: int | None = None, out: None = None, *, keepdims: bool = False
+) -> Any:
     """The index of the first smallest element, as int64; a NaN counts as smallest.
 
     Raises:
@@ -76,7 +81,7 @@ def argmin(a: Any, axis: int | None = None, out: None = None, *, keepdims: bool 
 
 
 def sort(
-    a: Any, axis: int | None = -1, kind: Any = None, order: None = None, *, stable: bool | None = True,
+    a: ArrayLike, axis: int | None = -1, kind: str | None = None, order: None = None, *, stable: bool | None = True,
     descending: bool = False,
 ) -> Any:  # fmt: skip
     """A with elements in order along `axis`, of all in a row where it is None; NaN last, or first if descending.
@@ -94,21 +99,21 @@ def sort(
     _check_kind("sort", kind, order)
     x, axis = flattened(a, axis)
     axis = normalize_axis("sort", axis, len(x.shape))
-    result = apply(ops.Sort(axis, stable is not False, 1), x)
+    result = apply_one(ops.Sort(axis, stable is not False, 1), x)
     return flip(result, axis=axis) if descending else result
 
 
 _METHODS = (None, "quicksort", "mergesort", "heapsort", "stable")
 
 
-def _check_kind(name: str, kind: Any, order: Any) -> None:
+def _check_kind(name: str, kind: str | None, order: str | Sequence[str] | None) -> None:
     refuse(name, "order", order)
     if kind not in _METHODS:
         raise InvalidConfigError(f"{name}: kind is one of {_METHODS}, got {kind!r}")
 
 
 def argsort(
-    a: Any, axis: int | None = -1, kind: Any = None, order: None = None, *, stable: bool | None = True,
+    a: ArrayLike, axis: int | None = -1, kind: str | None = None, order: Any = None, *, stable: bool | None = True,
     descending: bool = False,
 ) -> Any:  # fmt: skip
     """The indices that sort a along `axis`, as int64; equal elements keep their order.
@@ -125,25 +130,27 @@ def argsort(
     if descending:
         # Sorting the reversed sequence and reversing the result keeps equal elements in order.
         x, places = flip(x, axis=axis), flip(places, axis=axis)
-    _, order = apply_all(ops.Sort(axis, stable is not False, 2), x, places)
+    _, order = apply(ops.Sort(axis, stable is not False, 2), x, places)
     return flip(order, axis=axis) if descending else order
 
 
-def _places(x: Any, axis: int) -> Any:
+def _places(x: Tensor, axis: int) -> Any:
     """Each element's index along `axis`."""
     count = Iota(x.shape, axis, DType.I64)
-    return apply_beside(x, count)
+    return apply_one(count, like=x)
 
 
-def top_k(x: Any, k: int, /, axis: int = -1) -> tuple[Any, Any]:
+def top_k(x: ArrayLike, k: int, /, axis: int = -1) -> tuple[Any, Any]:
     """The k largest elements along `axis` in descending order, and their indices as int64."""
     x = as_operand(x)
     axis = normalize_axis("top_k", axis, len(x.shape))
-    values, places = apply_all(ops.TopK(k), moveaxis(x, axis, -1))
+    values, places = apply(ops.TopK(k), moveaxis(x, axis, -1))
     return moveaxis(values, -1, axis), moveaxis(places, -1, axis)
 
 
-def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
+def searchsorted(
+    a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None
+) -> Any:
     """Where each element of v would be inserted into the ascending vector a, as int64.
 
     Args:
@@ -179,7 +186,7 @@ FEW = 32
 """Elements that are compared with every value; more are searched by bisection."""
 
 
-def _is_before(element: Any, value: Any, side: str) -> Any:
+def _is_before(element: Tensor, value: Tensor, side: str) -> Any:
     """Whether an element of the vector stays before the value: NaN sorts last."""
     before = greater(value, element) if side == "left" else greater_equal(value, element)
     if not spec_of(value).dtype.is_inexact:
@@ -188,7 +195,7 @@ def _is_before(element: Any, value: Any, side: str) -> Any:
     return logical_or(before, after if side == "left" else isnan(value))
 
 
-def _bisected(vector: Any, values: Any, side: str) -> Any:
+def _bisected(vector: Tensor, values: Tensor, side: str) -> Any:
     """How many elements are before each value, bit by bit from the highest."""
     extent = vector.shape[0]
     count = full_like(values, 0, dtype=DType.I64)

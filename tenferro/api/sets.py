@@ -20,8 +20,9 @@ from tenferro.api.promotion import broadcast_to, convert, result_type
 from tenferro.api.reductions import any as any_of
 from tenferro.api.searching import FEW, searchsorted, sort
 from tenferro.dims import DimExpr, is_static
+from tenferro.door import as_operand, beside, elements, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
-from tenferro.exec.dispatch import as_operand, beside, elements, spec_of
+from tenferro.types import ArrayLike
 
 __all__ = [
     "UniqueAllResult",
@@ -60,7 +61,7 @@ class UniqueInverseResult(NamedTuple):
     inverse_indices: Any
 
 
-def nonzero(a: Any) -> tuple[Any, ...]:
+def nonzero(a: ArrayLike) -> tuple[Any, ...]:
     """The indices of a's elements that are not zero, one int64 vector for each axis, in row-major order.
 
     Raises:
@@ -77,7 +78,7 @@ def nonzero(a: Any) -> tuple[Any, ...]:
     return tuple([beside(x, indices) for indices in found])
 
 
-def unique_all(x: Any) -> UniqueAllResult:
+def unique_all(x: ArrayLike) -> UniqueAllResult:
     """The distinct elements of x, and where they are. A NaN is distinct from every other.
 
     Raises:
@@ -101,24 +102,24 @@ def unique_all(x: Any) -> UniqueAllResult:
     )
 
 
-def unique_counts(x: Any) -> UniqueCountsResult:
+def unique_counts(x: ArrayLike) -> UniqueCountsResult:
     """The distinct elements of x, and how often each occurs; see `unique_all`."""
     found = unique_all(x)
     return UniqueCountsResult(found.values, found.counts)
 
 
-def unique_inverse(x: Any) -> UniqueInverseResult:
+def unique_inverse(x: ArrayLike) -> UniqueInverseResult:
     """The distinct elements of x, and which of them each element is; see `unique_all`."""
     found = unique_all(x)
     return UniqueInverseResult(found.values, found.inverse_indices)
 
 
-def unique_values(x: Any) -> Any:
+def unique_values(x: ArrayLike) -> Any:
     """The distinct elements of x in ascending order; see `unique_all`."""
     return unique_all(x).values
 
 
-def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
+def repeat(a: ArrayLike, repeats: Any, axis: int | None = None) -> Any:
     """Each element of a `repeats` times along `axis`; a flattened first when axis is None.
 
     Args:
@@ -158,12 +159,12 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
 
 
 def isin(
-    element: Any,
-    test_elements: Any,
+    element: ArrayLike,
+    test_elements: ArrayLike,
     assume_unique: bool = False,
     invert: bool = False,
     *,
-    kind: Any = None,
+    kind: str | None = None,
 ) -> Any:
     """Whether each element of one equals some element of the other; NaN equals none.
 

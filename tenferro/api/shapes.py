@@ -12,12 +12,13 @@ import numpy as np
 
 from tenferro.api.axes import normalize_axes
 from tenferro.dims import product
-from tenferro.exec.dispatch import as_operand, spec_of
+from tenferro.door import as_operand, spec_of
+from tenferro.types import ArrayLike, Axis
 
 __all__ = ["iscomplexobj", "isrealobj", "isscalar", "ndim", "shape", "size"]
 
 
-def shape(a: Any) -> tuple[Any, ...]:
+def shape(a: ArrayLike) -> tuple[Any, ...]:
     """The extents: numbers, in a trace also symbols.
 
     >>> shape([[1, 2]])
@@ -26,7 +27,7 @@ def shape(a: Any) -> tuple[Any, ...]:
     return as_operand(a).shape
 
 
-def ndim(a: Any) -> int:
+def ndim(a: ArrayLike) -> int:
     """The number of axes.
 
     >>> ndim([[1, 2]])
@@ -35,7 +36,7 @@ def ndim(a: Any) -> int:
     return len(as_operand(a).shape)
 
 
-def size(a: Any, axis: Any = None) -> Any:
+def size(a: ArrayLike, axis: Axis = None) -> Any:
     """The number of elements, or the extent of one axis, or the product of several.
 
     >>> size([[1, 2]]), size([[1, 2]], 0)
@@ -47,7 +48,7 @@ def size(a: Any, axis: Any = None) -> Any:
     return product(spec.shape[i] for i in normalize_axes("size", axis, spec.rank))
 
 
-def iscomplexobj(x: Any) -> bool:
+def iscomplexobj(x: ArrayLike) -> bool:
     """Whether the dtype is complex.
 
     >>> iscomplexobj([1j]), iscomplexobj(1.0)
@@ -56,7 +57,7 @@ def iscomplexobj(x: Any) -> bool:
     return spec_of(as_operand(x)).dtype.is_complex
 
 
-def isrealobj(x: Any) -> bool:
+def isrealobj(x: ArrayLike) -> bool:
     """Whether the dtype is not complex.
 
     >>> isrealobj([1j]), isrealobj(1.0)
@@ -65,7 +66,7 @@ def isrealobj(x: Any) -> bool:
     return not iscomplexobj(x)
 
 
-def isscalar(element: Any) -> bool:
+def isscalar(element: ArrayLike) -> bool:
     """Whether it is a number, a string or a NumPy scalar; arrays and tensors, of rank 0 too, are none.
 
     >>> isscalar(1.0), isscalar([1.0])

@@ -8,20 +8,21 @@ from __future__ import annotations
 from typing import Any
 
 from tenferro.api.manipulation import split
+from tenferro.door import as_operand, spec_of
 from tenferro.errors import ShapeError
-from tenferro.exec.dispatch import as_operand, spec_of
+from tenferro.types import ArrayLike
 
 __all__ = ["dsplit", "hsplit", "vsplit"]
 
 
-def _with_rank(name: str, ary: Any, rank: int) -> Any:
+def _with_rank(name: str, ary: ArrayLike, rank: int) -> Any:
     x = as_operand(ary)
     if len(x.shape) < rank:
         raise ShapeError(f"{name}: needs {rank} axes at least, got {spec_of(x)}")
     return x
 
 
-def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+def hsplit(ary: ArrayLike, indices_or_sections: ArrayLike) -> list[Any]:
     """Ary cut along its second axis, vectors along their only one; see `split`.
 
     >>> hsplit([1, 2, 3, 4], 2)
@@ -31,7 +32,7 @@ def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     return split(x, indices_or_sections, axis=1 if len(x.shape) > 1 else 0)
 
 
-def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+def vsplit(ary: ArrayLike, indices_or_sections: ArrayLike) -> list[Any]:
     """Ary cut along its first axis; it has two at least. See `split`.
 
     >>> vsplit([[1], [2]], 2)
@@ -40,7 +41,7 @@ def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     return split(_with_rank("vsplit", ary, 2), indices_or_sections, axis=0)
 
 
-def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+def dsplit(ary: ArrayLike, indices_or_sections: ArrayLike) -> list[Any]:
     """Ary cut along its third axis; see `split`.
 
     >>> dsplit([[[1, 2]]], [1])

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tenferro.api.manipulation import concat, expand_dims, ravel, transpose
-from tenferro.exec.dispatch import as_operand
+from tenferro.door import as_operand
+from tenferro.types import ArrayLike, DTypeLike
 
 __all__ = [
     "append", "atleast_1d", "atleast_2d", "atleast_3d", "column_stack", "dstack", "hstack", "vstack",
@@ -20,14 +21,14 @@ def _one_or_all(results: list[Any]) -> Any:
     return results[0] if len(results) == 1 else tuple(results)
 
 
-def _with_axes(x: Any, rank: int) -> Any:
+def _with_axes(x: ArrayLike, rank: int) -> Any:
     """X with new axes in front, up to a rank."""
     x = as_operand(x)
     missing = rank - len(x.shape)
     return expand_dims(x, tuple(range(missing))) if missing > 0 else x
 
 
-def atleast_1d(*arys: Any) -> Any:
+def atleast_1d(*arys: ArrayLike) -> Any:
     """Each array with one axis at least; of several a tuple.
 
     >>> atleast_1d(2), atleast_1d(1, [2, 3])
@@ -36,7 +37,7 @@ def atleast_1d(*arys: Any) -> Any:
     return _one_or_all([_with_axes(x, 1) for x in arys])
 
 
-def atleast_2d(*arys: Any) -> Any:
+def atleast_2d(*arys: ArrayLike) -> Any:
     """Each array with two axes at least, vectors being rows; of several a tuple.
 
     >>> atleast_2d([1, 2])
@@ -45,7 +46,7 @@ def atleast_2d(*arys: Any) -> Any:
     return _one_or_all([_with_axes(x, 2) for x in arys])
 
 
-def atleast_3d(*arys: Any) -> Any:
+def atleast_3d(*arys: ArrayLike) -> Any:
     """Each array with three axes at least: vectors lie along the second, matrices on the first two.
 
     >>> atleast_3d([1, 2]).shape
@@ -58,7 +59,9 @@ def atleast_3d(*arys: Any) -> Any:
     return _one_or_all(results)
 
 
-def vstack(tup: Sequence[Any], *, dtype: Any = None, casting: str = "same_kind") -> Any:
+def vstack(
+    tup: Sequence[Any], *, dtype: DTypeLike | None = None, casting: str = "same_kind"
+) -> Any:
     """The arrays above one another: along the first axis, vectors being rows.
 
     Arguments and errors are those of `concat`.
@@ -70,7 +73,9 @@ def vstack(tup: Sequence[Any], *, dtype: Any = None, casting: str = "same_kind")
     return concat([_with_axes(x, 2) for x in tup], axis=0, dtype=dtype, casting=casting)
 
 
-def hstack(tup: Sequence[Any], *, dtype: Any = None, casting: str = "same_kind") -> Any:
+def hstack(
+    tup: Sequence[Any], *, dtype: DTypeLike | None = None, casting: str = "same_kind"
+) -> Any:
     """The arrays beside one another: along the second axis, vectors along their only one.
 
     Arguments and errors are those of `concat`.
@@ -106,7 +111,7 @@ def column_stack(tup: Sequence[Any]) -> Any:
     return concat(columns, axis=1)
 
 
-def append(arr: Any, values: Any, axis: int | None = None) -> Any:
+def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Any:
     """Arr, and the values after it along `axis`; both flattened first when axis is None.
 
     >>> append([1, 2], [[3], [4]])

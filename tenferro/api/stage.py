@@ -18,11 +18,19 @@ from tenferro.api.compile import output_value
 from tenferro.api.tensor import TracedTensor, value_in
 from tenferro.api.tracing import current_builder, tracing
 from tenferro.dims import is_exact
+from tenferro.door import as_operand, spec_of
 from tenferro.errors import ArityError, DTypeError, InvalidConfigError, ShapeError, TenferroError
-from tenferro.exec.dispatch import as_operand, spec_of
 from tenferro.graph import Alias, ArgumentBuilder, Graph, GraphBuilder, Mark, Opaque, line_of
 from tenferro.program import GraphProgram, Subprogram
-from tenferro.types import TensorSpec, TreeDef, difference, flatten, leaf_paths, unflatten
+from tenferro.types import (
+    PyTree,
+    TensorSpec,
+    TreeDef,
+    difference,
+    flatten,
+    leaf_paths,
+    unflatten,
+)
 
 __all__ = [
     "Stage",
@@ -33,13 +41,13 @@ __all__ = [
 ]
 
 
-def normalize_argnums(name: str, argnums: Any, args: Sequence[Any]) -> tuple[int, ...]:
+def normalize_argnums(name: str, argnums: int | Sequence[int], args: Any) -> tuple[int, ...]:
     """The positions in `argnums`, counted from the front.
 
     Raises:
         InvalidConfigError: a position that is no integer, is named twice, or has no argument.
     """
-    positions = argnums if isinstance(argnums, tuple | list) else (argnums,)
+    positions: list[Any] = [*argnums] if isinstance(argnums, tuple | list) else [argnums]
     if not positions:
         raise InvalidConfigError(f"{name}: argnums is empty; there is nothing to differentiate")
     result: list[int] = []
@@ -57,7 +65,7 @@ def normalize_argnums(name: str, argnums: Any, args: Sequence[Any]) -> tuple[int
     return tuple(result)
 
 
-def checked_leaves(name: str, tree: Any, what: str) -> tuple[list[Any], TreeDef, list[str]]:
+def checked_leaves(name: str, tree: PyTree, what: str) -> tuple[list[Any], TreeDef, list[str]]:
     """Leaves that can be differentiated with respect to, their structure, and their names.
 
     Raises:
@@ -81,7 +89,7 @@ def checked_leaves(name: str, tree: Any, what: str) -> tuple[list[Any], TreeDef,
     return operands, treedef, names
 
 
-def _as_float(leaf: Any) -> str:
+def _as_float(leaf: PyTree) -> str:
     """What to write for an integer or bool argument."""
     if isinstance(leaf, int):
         return f"write {float(leaf)}"
@@ -104,7 +112,7 @@ class Stage:
         fn: Callable[..., Any],
         args: Sequence[Any],
         kwargs: dict[str, Any],
-        argnums: Any,
+        argnums: int | Sequence[int],
         has_aux: bool,
         context: AdContext,
     ) -> None:
@@ -247,7 +255,7 @@ class Stage:
         """Values as tensors of the trace."""
         return [TracedTensor(self.builder, value) for value in values]
 
-    def given(self, trees: Any, like: Sequence[int], treedef: TreeDef, what: str) -> list[Any]:
+    def given(self, trees: PyTree, like: Sequence[int], treedef: TreeDef, what: str) -> list[Any]:
         """The leaves of tangents or cotangents, which must match some values.
 
         Raises:
@@ -286,7 +294,7 @@ class Stage:
 
     def run(
         self,
-        key: Any,
+        key: tuple[Any, ...] | None,
         make: Callable[[], tuple[list[int], list[int]]],
         extra: Sequence[Any] = (),
     ) -> list[Any]:
@@ -322,7 +330,7 @@ class Stage:
         builder = self.builder
         return list(builder.arguments.values()) if isinstance(builder, ArgumentBuilder) else []
 
-    def filled(self, tree: Any, values: Sequence[Any]) -> Any:
+    def filled(self, tree: PyTree, values: Sequence[Any]) -> Any:
         """A tree that held tensors of the trace, over what they came out as."""
         leaves, treedef = flatten(tree)
         results = iter(values)

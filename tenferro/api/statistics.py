@@ -45,6 +45,7 @@ from tenferro.api.reductions import Axis
 from tenferro.api.searching import searchsorted, sort
 from tenferro.api.updates import At
 from tenferro.dims import is_static, product
+from tenferro.door import apply_one, as_operand, elements, is_traced, spec_of
 from tenferro.errors import (
     DTypeError,
     InvalidConfigError,
@@ -52,9 +53,8 @@ from tenferro.errors import (
     OutOfBoundsError,
     ShapeError,
 )
-from tenferro.exec.dispatch import apply, as_operand, elements, is_traced, spec_of
 from tenferro.ops.elementwise import Complex
-from tenferro.types import DType
+from tenferro.types import ArrayLike, DType, DTypeLike, Tensor
 
 __all__ = [
     "average", "bincount", "corrcoef", "cov", "digitize", "median", "nanmax", "nanmean", "nanmin", "nanprod",
@@ -65,7 +65,7 @@ __all__ = [
 # ---- order statistics --------------------------------------------------------------------------------------------
 
 
-def ptp(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False) -> Any:
+def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False) -> Any:
     """The largest element less the smallest over `axis`.
 
     >>> ptp([[1, 5], [3, 4]], 1)
@@ -76,7 +76,7 @@ def ptp(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False) -> 
     return subtract(high, reductions.min(a, axis=axis, keepdims=keepdims))
 
 
-def _ordered(name: str, a: Any, axis: Axis) -> tuple[Any, int, tuple[Any, ...]]:
+def _ordered(name: str, a: ArrayLike, axis: Axis) -> tuple[Any, int, tuple[Any, ...]]:
     """The elements over `axis` in ascending order along a last axis, their number, and the shape with 1 for these.
 
     Raises:
@@ -101,12 +101,12 @@ def _ordered(name: str, a: Any, axis: Axis) -> tuple[Any, int, tuple[Any, ...]]:
     return sort(reshape(x, (*rest, count)), axis=-1), count, kept
 
 
-def _element(ordered: Any, index: int) -> Any:
+def _element(ordered: Tensor, index: int) -> Any:
     return take(ordered, index, axis=-1)
 
 
 def median(
-    a: Any, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
+    a: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> Any:  # fmt: skip
     """The middle element over `axis` in ascending order, or the mean of the middle two; NaN where there is one.
 
@@ -147,7 +147,7 @@ _PLACES: Mapping[str, Callable[[Any, int], Any]] = MappingProxyType({
 """Where the other methods read, in places from 0."""
 
 
-def _place(method: str, q: Any, count: int) -> Any:
+def _place(method: str, q: Tensor, count: int) -> Any:
     """The place of the quantile among the elements in order, from 0, with a fraction."""
     if method in _PLOTTING:
         alpha, beta = _PLOTTING[method]
@@ -160,8 +160,8 @@ def _place(method: str, q: Any, count: int) -> Any:
 
 
 def quantile(
-    a: Any, q: Any, axis: Axis = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
-    keepdims: bool = False, *, weights: None = None,
+    a: ArrayLike, q: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
+    keepdims: bool = False, *, weights: Any = None,
 ) -> Any:  # fmt: skip
     """The elements that a fraction q of all over `axis` is below, those between neighbours by a line.
 
@@ -184,8 +184,8 @@ def quantile(
 
 
 def percentile(
-    a: Any, q: Any, axis: Axis = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
-    keepdims: bool = False, *, weights: None = None,
+    a: ArrayLike, q: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
+    keepdims: bool = False, *, weights: Any = None,
 ) -> Any:  # fmt: skip
     """`quantile` of q / 100, which has the other arguments, and the errors.
 
@@ -197,7 +197,14 @@ def percentile(
 
 
 def _quantile(
-    name: str, a: Any, q: Any, axis: Axis, out: Any, method: str, keepdims: bool, weights: Any
+    name: str,
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: Axis,
+    out: None,
+    method: str,
+    keepdims: bool,
+    weights: ArrayLike,
 ) -> Any:
     refuse(name, "out", out)
     refuse(name, "weights", weights)
@@ -228,9 +235,9 @@ def _quantile(
 
 
 def average(
-    a: Any,
+    a: ArrayLike,
     axis: Axis = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     returned: bool = False,
     *,
     keepdims: bool = False,
@@ -262,7 +269,7 @@ def average(
     return (result, broadcast_to(total, result.shape)) if returned else result
 
 
-def _beside(x: Any, weights: Any, axis: Axis) -> Any:
+def _beside(x: Tensor, weights: Tensor, axis: Axis) -> Any:
     """The weights with the axes of x, those that are not averaged over having extent 1."""
     if tuple(weights.shape) == tuple(x.shape):
         return weights
@@ -278,8 +285,8 @@ def _beside(x: Any, weights: Any, axis: Axis) -> Any:
 
 
 def cov(
-    m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None,
-    fweights: Any = None, aweights: Any = None, *, dtype: Any = None,
+    m: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None,
+    fweights: ArrayLike | None = None, aweights: ArrayLike | None = None, *, dtype: DTypeLike | None = None,
 ) -> Any:  # fmt: skip
     """The covariance matrix of variables, each a row of m: E (x_i - E x_i) conj(x_j - E x_j).
 
@@ -320,7 +327,7 @@ def cov(
     return reshape(result, ()) if one else result
 
 
-def _variables(m: Any, rowvar: bool, dtype: Any) -> Any:
+def _variables(m: ArrayLike, rowvar: bool, dtype: DTypeLike | None) -> Any:
     """One variable in each row."""
     x = as_operand(m)
     if len(x.shape) > 2:
@@ -334,7 +341,9 @@ def _variables(m: Any, rowvar: bool, dtype: Any) -> Any:
     return x if rowvar or x.shape[0] == 1 else transpose(x)
 
 
-def _weights(fweights: Any, aweights: Any, freedom: int) -> tuple[Any, Any]:
+def _weights(
+    fweights: ArrayLike | None, aweights: ArrayLike | None, freedom: int
+) -> tuple[Any, Any]:
     """The weight of each observation, and what the sum of products is divided by."""
     f = None if fweights is None else convert(as_operand(fweights), DType.F64)
     a = None if aweights is None else convert(as_operand(aweights), DType.F64)
@@ -348,7 +357,9 @@ def _weights(fweights: Any, aweights: Any, freedom: int) -> tuple[Any, Any]:
     return w, subtract(total, off)
 
 
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
+def corrcoef(
+    x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, *, dtype: DTypeLike | None = None
+) -> Any:
     """The correlation coefficients: the covariances c_ij / sqrt(c_ii c_jj); parts lie between -1 and 1.
 
     Arguments and errors are those of `cov`.
@@ -365,13 +376,13 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -
     c = divide(c, expand_dims(deviations, 0))
     if not spec_of(c).dtype.is_complex:
         return clip(c, -1.0, 1.0)
-    return apply(Complex(), *[clip(part(c), -1.0, 1.0) for part in (real, imag)])
+    return apply_one(Complex(), *[clip(part(c), -1.0, 1.0) for part in (real, imag)])
 
 
 # ---- without NaN -------------------------------------------------------------------------------------------------
 
 
-def _numbers(a: Any, replacement: Any) -> tuple[Any, Any]:
+def _numbers(a: ArrayLike, replacement: float) -> tuple[Any, Any]:
     """The elements with NaN replaced, and which are numbers."""
     x = as_operand(a)
     is_number = logical_not(isnan(x))
@@ -381,8 +392,8 @@ def _numbers(a: Any, replacement: Any) -> tuple[Any, Any]:
 
 
 def nansum(
-    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False,
-    initial: Any = None, where: Any = True,
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False,
+    initial: ArrayLike | None = None, where: ArrayLike = True,
 ) -> Any:  # fmt: skip
     """The sum over `axis` of the elements that are not NaN; arguments as of `sum`.
 
@@ -394,8 +405,8 @@ def nansum(
 
 
 def nanprod(
-    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False,
-    initial: Any = None, where: Any = True,
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False,
+    initial: ArrayLike | None = None, where: ArrayLike = True,
 ) -> Any:  # fmt: skip
     """The product over `axis` of the elements that are not NaN; arguments as of `prod`.
 
@@ -406,13 +417,13 @@ def nanprod(
     return reductions.prod(x, axis, dtype, out, keepdims, initial, where)
 
 
-def _taking_part(is_number: Any, condition: Any) -> Any:
+def _taking_part(is_number: Tensor, condition: ArrayLike) -> Any:
     return is_number if condition is True else logical_and(is_number, condition)
 
 
 def nanmean(
-    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False,
-    *, where: Any = True,
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False,
+    *, where: ArrayLike = True,
 ) -> Any:  # fmt: skip
     """The mean over `axis` of the elements that are not NaN; NaN of none. Arguments as of `mean`.
 
@@ -424,8 +435,8 @@ def nanmean(
 
 
 def nanvar(
-    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: Any = 0, keepdims: bool = False,
-    *, where: Any = True, mean: Any = None, correction: float = 0.0,
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: ArrayLike = 0, keepdims: bool = False,
+    *, where: ArrayLike = True, mean: ArrayLike | None = None, correction: float = 0.0,
 ) -> Any:  # fmt: skip
     """`var` over `axis` of the elements that are not NaN; NaN where too few are left.
 
@@ -440,8 +451,8 @@ def nanvar(
 
 
 def nanstd(
-    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: Any = 0, keepdims: bool = False,
-    *, where: Any = True, mean: Any = None, correction: float = 0.0,
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: ArrayLike = 0, keepdims: bool = False,
+    *, where: ArrayLike = True, mean: ArrayLike | None = None, correction: float = 0.0,
 ) -> Any:  # fmt: skip
     """`std` over `axis` of the elements that are not NaN; NaN where too few are left.
 
@@ -456,7 +467,7 @@ def nanstd(
 
 
 def _nan_extreme(
-    reduce: Any, a: Any, replacement: float, axis: Axis, out: Any, keepdims: bool, initial: Any, condition: Any
+    reduce: Callable[..., Any], a: ArrayLike, replacement: float, axis: Axis, out: None, keepdims: bool, initial: ArrayLike | None, condition: ArrayLike
 ) -> Any:  # fmt: skip
     x, is_number = _numbers(a, replacement)
     result = reduce(x, axis, out, keepdims, initial, condition)
@@ -466,7 +477,7 @@ def _nan_extreme(
 
 
 def nanmax(
-    a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = True
+    a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike = True
 ) -> Any:  # fmt: skip
     """The largest element over `axis` that is not NaN; NaN where all are. Arguments as of `max`.
 
@@ -477,7 +488,7 @@ def nanmax(
 
 
 def nanmin(
-    a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = True
+    a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike = True
 ) -> Any:  # fmt: skip
     """The smallest element over `axis` that is not NaN; NaN where all are. Arguments as of `min`.
 
@@ -491,7 +502,7 @@ def nanmin(
 
 
 def bincount(
-    x: Any, /, weights: Any = None, minlength: int = 0, *, length: int | None = None
+    x: Any, /, weights: ArrayLike | None = None, minlength: int = 0, *, length: int | None = None
 ) -> Any:
     """How often each number from 0 occurs in x, or the sum of the weights where it does.
 
@@ -530,7 +541,7 @@ def bincount(
     return take(At(one_more)[places].add(broadcast_to(w, x.shape)), np.arange(length), axis=0)
 
 
-def digitize(x: Any, bins: Any, right: bool = False) -> Any:
+def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Any:
     """The number of the bin that each element lies in: i where bins[i - 1] <= x < bins[i], as int64.
 
     Args:
@@ -547,7 +558,7 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     side = "left" if right else "right"
     if is_traced(edges):
         return searchsorted(edges, x, side)
-    steps = np.diff(edges)
+    steps = np.diff(np.asarray(edges))
     if (steps >= 0).all():
         return searchsorted(edges, x, side)
     if not (steps <= 0).all():

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any, NoReturn, SupportsIndex, Unpack, cast
 
 from tenferro.api.arguments import refuse
 from tenferro.api.operators import Operators
 from tenferro.api.promotion import broadcast_to, convert
 from tenferro.api.tracing import current_builder
 from tenferro.dims import GuardLog
+from tenferro.door import as_operand, is_traced
 from tenferro.errors import ConcretizationError, DataDependentShapeError, InvalidConfigError
-from tenferro.exec.dispatch import as_operand, is_traced
 from tenferro.graph import ArgumentBuilder, BodyBuilder, GraphBuilder, StopGradient
 from tenferro.ops import StdTensorOp
 from tenferro.tracebacks import public_methods
-from tenferro.types import TensorSpec
+from tenferro.types import ArrayLike, DTypeLike, TensorSpec, UfuncOptions
 
 __all__ = ["TracedTensor", "value_in"]
 
@@ -36,31 +36,28 @@ class TracedTensor(Operators):
         self.value = value
 
     @staticmethod
-    def __tenferro_apply__(op: StdTensorOp, operands: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Append `op` to the graph of the traced operands, arrays becoming constants."""
-        builder = current_builder() or next(
-            x.builder for x in operands if isinstance(x, TracedTensor)
-        )
-        values = [value_in(builder, operand) for operand in operands]
-        return tuple(TracedTensor(builder, value) for value in builder.emit_all(op, *values))
+    def __tenferro_apply__(
+        op: StdTensorOp, operands: tuple[Any, ...], like: TracedTensor
+    ) -> tuple[Any, ...]:
+        """Append `op` to the graph of the trace under way, arrays becoming constants."""
+        builder = (current_builder() or like.builder) if operands else like.builder
+        values = tuple([value_in(builder, operand) for operand in operands])
+        outputs = builder.graph.add(op, values, builder.source)
+        return tuple([TracedTensor(builder, value) for value in outputs])
 
     def __tenferro_stop__(self) -> TracedTensor:
         """This tensor, as a constant to differentiation."""
         graph = self.builder.graph
         return TracedTensor(self.builder, graph.add(StopGradient((0,)), (self.value,))[0])
 
-    def lift(self, value: Any) -> TracedTensor:
+    def lift(self, value: ArrayLike) -> TracedTensor:
         """An array as a constant of this tensor's graph."""
         return TracedTensor(self.builder, value_in(self.builder, value))
 
     def __tenferro_number__(self, value: Any) -> TracedTensor:
         """A Python number in this tensor's dtype and shape."""
         spec = self.spec
-        return broadcast_to(self.lift(convert(value, spec.dtype)), spec.shape)
-
-    def emit(self, op: StdTensorOp) -> TracedTensor:
-        """An op without operands, in this tensor's graph."""
-        return TracedTensor(self.builder, self.builder.emit(op))
+        return cast("TracedTensor", broadcast_to(self.lift(convert(value, spec.dtype)), spec.shape))
 
     @property
     def caches(self) -> Any:
@@ -118,10 +115,10 @@ class TracedTensor(Operators):
     def __complex__(self) -> NoReturn:
         self._refuse("complex()", "keep it a tensor")
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NoReturn:
         self._refuse("conversion to a NumPy array", "use tenferro's functions on it")
 
-    def __dlpack__(self, **options: Any) -> NoReturn:
+    def __dlpack__(self, **options: Unpack[UfuncOptions]) -> NoReturn:
         self._refuse("export by DLPack", "export the result of the run")
 
     def __dlpack_device__(self) -> NoReturn:
@@ -137,7 +134,7 @@ class TracedTensor(Operators):
         refuse("copy", "order", order)
         return self
 
-    def item(self, *index: Any) -> NoReturn:
+    def item(self, *index: SupportsIndex) -> NoReturn:
         """Refused: a traced tensor has no elements yet."""
         self._refuse("item()", "keep it a tensor")
 

@@ -21,8 +21,9 @@ from tenferro.api.manipulation import astype, concat, reshape
 from tenferro.api.promotion import result_type
 from tenferro.api.tree_files import load, load_metadata, save
 from tenferro.dims import product
+from tenferro.door import as_operand, spec_of
 from tenferro.errors import ArityError, DTypeError, InvalidConfigError, ShapeError
-from tenferro.exec.dispatch import as_operand, spec_of
+from tenferro.types import PyTree, Tensor
 from tenferro.types import tree as pytrees
 from tenferro.types.tree import (
     DictKey,
@@ -68,7 +69,7 @@ _NOTHING = object()
 """No initializer was given."""
 
 
-def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeDef]:
+def flatten(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeDef]:
     """The leaves in order, and the structure that holds them.
 
     Args:
@@ -93,7 +94,7 @@ def unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
     return pytrees.unflatten(treedef, values)
 
 
-def leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
+def leaves(tree: PyTree, is_leaf: IsLeaf = None) -> list[Any]:
     """The leaves in order.
 
     >>> leaves({"w": [1, 2], "b": 3})
@@ -102,12 +103,12 @@ def leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
     return flatten(tree, is_leaf)[0]
 
 
-def structure(tree: Any, is_leaf: IsLeaf = None) -> TreeDef:
+def structure(tree: PyTree, is_leaf: IsLeaf = None) -> TreeDef:
     """What holds the leaves: equal for trees of one kind, with `num_leaves` and a hash."""
     return flatten(tree, is_leaf)[1]
 
 
-def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
+def map(f: Callable[..., Any], tree: PyTree, *rest: PyTree, is_leaf: IsLeaf = None) -> Any:
     """The tree of what f gives for each leaf, and for what stands in its place in the further trees.
 
     Raises:
@@ -138,7 +139,7 @@ def _beneath(name: str, treedef: TreeDef, tree: Any, position: int) -> list[Any]
         raise ArityError(f"{name}: {parting}") from None
 
 
-def all(tree: Any, *, is_leaf: IsLeaf = None) -> bool:
+def all(tree: PyTree, *, is_leaf: IsLeaf = None) -> bool:
     """Whether every leaf is true.
 
     >>> all([True, {"a": True}]), all((True, False)), all(None)
@@ -149,7 +150,7 @@ def all(tree: Any, *, is_leaf: IsLeaf = None) -> bool:
 
 def reduce(
     function: Callable[[Any, Any], Any],
-    tree: Any,
+    tree: PyTree,
     initializer: Any = _NOTHING,
     is_leaf: IsLeaf = None,
 ) -> Any:
@@ -170,7 +171,7 @@ def reduce(
 
 
 def transpose(
-    outer_treedef: TreeDef, inner_treedef: TreeDef | None, pytree_to_transpose: Any
+    outer_treedef: TreeDef, inner_treedef: TreeDef | None, pytree_to_transpose: PyTree
 ) -> Any:
     """A tree of trees, inside out.
 
@@ -193,7 +194,7 @@ def transpose(
 
 
 def flatten_with_path(
-    tree: Any, is_leaf: IsLeaf = None
+    tree: PyTree, is_leaf: IsLeaf = None
 ) -> tuple[list[tuple[KeyPath, Any]], TreeDef]:
     """Each leaf with its path, and the structure.
 
@@ -204,12 +205,14 @@ def flatten_with_path(
     return list(zip(pytrees.key_paths(treedef), values, strict=True)), treedef
 
 
-def leaves_with_path(tree: Any, is_leaf: IsLeaf = None) -> list[tuple[KeyPath, Any]]:
+def leaves_with_path(tree: PyTree, is_leaf: IsLeaf = None) -> list[tuple[KeyPath, Any]]:
     """Each leaf with its path."""
     return flatten_with_path(tree, is_leaf)[0]
 
 
-def map_with_path(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
+def map_with_path(
+    f: Callable[..., Any], tree: PyTree, *rest: PyTree, is_leaf: IsLeaf = None
+) -> Any:
     """As `map`, f taking the path first.
 
     Raises:
@@ -226,7 +229,7 @@ def map_with_path(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf 
     return pytrees.unflatten(treedef, [f(*row) for row in rows])
 
 
-def ravel(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
+def ravel(tree: PyTree) -> tuple[Any, Callable[[Any], Any]]:
     """All elements as one vector, and the function back.
 
     Shapes:  leaves of any shapes -> [n], leaf after leaf in C order
@@ -256,7 +259,7 @@ def ravel(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
     return vector, functools.partial(_unravelled, treedef, specs, spec_of(vector))
 
 
-def _unravelled(treedef: TreeDef, specs: list[Any], expected: Any, vector: Any) -> Any:
+def _unravelled(treedef: TreeDef, specs: list[Any], expected: Any, vector: Tensor) -> Any:
     operand = as_operand(vector)
     actual = spec_of(operand)
     if actual.shape != expected.shape:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from tenferro.door import as_operand
 from tenferro.errors import (
     ArityError,
     DTypeError,
@@ -16,9 +18,8 @@ from tenferro.errors import (
     ShapeError,
     UnsupportedError,
 )
-from tenferro.exec.dispatch import as_operand
 from tenferro.files import content_of, replacing
-from tenferro.types import DType, TensorSpec, flatten, has_dtype, unflatten
+from tenferro.types import DType, PyTree, Tensor, TensorSpec, TreeDef, flatten, has_dtype, unflatten
 from tenferro.types.tree import key_paths, keystr
 
 __all__ = ["load", "load_metadata", "save"]
@@ -42,7 +43,9 @@ DTYPES = {
 """The format's names; its C64 is two float32."""
 
 
-def save(tree: Any, path: Any, *, metadata: Mapping[str, Any] | None = None) -> None:
+def save(
+    tree: PyTree, path: str | os.PathLike[str], *, metadata: Mapping[str, Any] | None = None
+) -> None:
     """Write a tree of arrays to a safetensors file, which is whole or not there.
 
     Each leaf is named by its path, joined by dots: "layers.0.weight".
@@ -78,7 +81,7 @@ def save(tree: Any, path: Any, *, metadata: Mapping[str, Any] | None = None) -> 
         file.write(content)
 
 
-def load(path: Any, like: Any = None, *, nested: bool = True) -> Any:
+def load(path: str | os.PathLike[str], like: Tensor | None = None, *, nested: bool = True) -> Any:
     """The tree in a safetensors file, from wherever it comes.
 
     Args:
@@ -111,7 +114,7 @@ def load(path: Any, like: Any = None, *, nested: bool = True) -> Any:
     return unflatten(treedef, [arrays[name] for name in names])
 
 
-def load_metadata(path: Any) -> dict[str, str]:
+def load_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
     """The texts beside the arrays of a safetensors file.
 
     Raises:
@@ -133,7 +136,7 @@ def _library() -> Any:
         ) from error
 
 
-def _names(treedef: Any) -> list[str]:
+def _names(treedef: TreeDef) -> list[str]:
     return [keystr(path, simple=True, separator=".") for path in key_paths(treedef)]
 
 
@@ -153,7 +156,7 @@ def _array(name: str, leaf: Any) -> Any:
     return np.asarray(array, order="C")
 
 
-def _deserialized(path: Any, content: bytes) -> Any:
+def _deserialized(path: str | os.PathLike[str], content: bytes) -> Any:
     """What the library reads.
 
     Raises:
@@ -166,7 +169,7 @@ def _deserialized(path: Any, content: bytes) -> Any:
         raise InvalidConfigError(f"tree.load: {path} is no safetensors file: {error}") from None
 
 
-def _arrays(path: Any) -> dict[str, Any]:
+def _arrays(path: str | os.PathLike[str]) -> dict[str, Any]:
     arrays: dict[str, Any] = {}
     for name, entry in _deserialized(path, content_of(path)):
         dtype = DTYPES.get(entry["dtype"])
@@ -201,7 +204,7 @@ def _nested(arrays: dict[str, Any]) -> Any:
     return result
 
 
-def _check(name: str, array: Any, leaf: Any) -> None:
+def _check(name: str, array: np.ndarray[Any, Any], leaf: Any) -> None:
     """Whether the array is what stands in the tree.
 
     Raises:

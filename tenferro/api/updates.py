@@ -26,11 +26,11 @@ from tenferro.api.indexing import (
 from tenferro.api.manipulation import concat, expand_dims, reshape
 from tenferro.api.promotion import broadcast_arrays, broadcast_to, convert, result_type
 from tenferro.dims import DimExpr
+from tenferro.door import apply_one, as_operand, beside, spec_of
 from tenferro.errors import DTypeError, NonStaticShapeError
-from tenferro.exec.dispatch import apply, as_operand, beside, spec_of
 from tenferro.ops.indexing import Scatter
 from tenferro.tracebacks import public_methods
-from tenferro.types import DType
+from tenferro.types import ArrayLike, DType, Index, Tensor
 
 __all__ = ["At", "IndexedUpdates"]
 
@@ -41,10 +41,10 @@ class At:
 
     __slots__ = ("_x",)
 
-    def __init__(self, x: Any) -> None:
+    def __init__(self, x: ArrayLike) -> None:
         self._x = x
 
-    def __getitem__(self, index: Any) -> IndexedUpdates:
+    def __getitem__(self, index: Index) -> IndexedUpdates:
         return IndexedUpdates(self._x, index)
 
     def __repr__(self) -> str:
@@ -70,7 +70,7 @@ class IndexedUpdates:
 
     __slots__ = ("_index", "_x")
 
-    def __init__(self, x: Any, index: Any) -> None:
+    def __init__(self, x: ArrayLike, index: Index) -> None:
         self._x = x
         self._index = index
 
@@ -81,40 +81,40 @@ class IndexedUpdates:
         """x[index]."""
         return getitem(self._x, self._index)
 
-    def set(self, values: Any) -> Any:
+    def set(self, values: ArrayLike) -> Any:
         """X with x[index] = values."""
         return _updated(self._x, self._index, values, "set")
 
-    def add(self, values: Any) -> Any:
+    def add(self, values: ArrayLike) -> Any:
         """X with x[index] += values, all of them where elements are named more than once."""
         return _updated(self._x, self._index, values, "add")
 
-    def subtract(self, values: Any) -> Any:
+    def subtract(self, values: ArrayLike) -> Any:
         """X with x[index] -= values, all of them where elements are named more than once."""
         return _updated(self._x, self._index, -as_operand(values), "add")
 
-    def multiply(self, values: Any) -> Any:
+    def multiply(self, values: ArrayLike) -> Any:
         """X with x[index] *= values, all of them where elements are named more than once."""
         return _updated(self._x, self._index, values, "multiply")
 
-    def divide(self, values: Any) -> Any:
+    def divide(self, values: ArrayLike) -> Any:
         """X with x[index] /= values, one of them where elements are named more than once."""
         return self.set(divide(self.get(), values))
 
-    def power(self, values: Any) -> Any:
+    def power(self, values: ArrayLike) -> Any:
         """X with x[index] **= values, one of them where elements are named more than once."""
         return self.set(pow(self.get(), values))
 
-    def min(self, values: Any) -> Any:
+    def min(self, values: ArrayLike) -> Any:
         """X with the smaller of x[index] and values there."""
         return _updated(self._x, self._index, values, "min")
 
-    def max(self, values: Any) -> Any:
+    def max(self, values: ArrayLike) -> Any:
         """X with the larger of x[index] and values there."""
         return _updated(self._x, self._index, values, "max")
 
 
-def _updated(x: Any, index: Any, values: Any, combiner: str) -> Any:
+def _updated(x: Any, index: Index, values: ArrayLike, combiner: str) -> Any:
     """X with the values combined into x[index]."""
     given = as_operand(x)
     x, entries = expanded(given, index)
@@ -129,10 +129,10 @@ def _updated(x: Any, index: Any, values: Any, combiner: str) -> Any:
         combiner=combiner,
     )
     values = broadcast_to(beside(x, _in_dtype_of(x, values)), places.shape)
-    return reshape(apply(op, x, _vectors(x, places), values), given.shape)
+    return reshape(apply_one(op, x, _vectors(x, places), values), given.shape)
 
 
-def _in_dtype_of(x: Any, values: Any) -> Any:
+def _in_dtype_of(x: ArrayLike, values: ArrayLike) -> Any:
     dtype, common = spec_of(x).dtype, result_type(x, values)
     if common is not dtype:
         raise DTypeError(
@@ -160,7 +160,7 @@ class _Places(NamedTuple):
     starts: dict[int, Any]
 
 
-def _places(x: Any, entries: list[Any]) -> _Places:
+def _places(x: Tensor, entries: list[Any]) -> _Places:
     axes = axes_of(entries)
     arrays = {axes[i]: entry for i, entry in enumerate(entries) if is_array(entry)}
     starts = [from_start(array, x, axis) for axis, array in arrays.items()]
@@ -205,11 +205,11 @@ def _places(x: Any, entries: list[Any]) -> _Places:
     )
 
 
-def _is_zero(start: Any) -> bool:
+def _is_zero(start: Tensor) -> bool:
     return isinstance(start, int) and start == 0
 
 
-def _vectors(x: Any, places: _Places) -> Any:
+def _vectors(x: ArrayLike, places: _Places) -> Any:
     """Where every window begins, along a last axis."""
     wide: list[Any] = []
     for start in places.starts.values():

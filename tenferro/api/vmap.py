@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar, cast
 
 from tenferro.ad import AdContext, batch_all
 from tenferro.api.axes import normalize_axis
@@ -13,24 +13,37 @@ from tenferro.api.manipulation import moveaxis
 from tenferro.api.stage import noted_run, noting_runtime
 from tenferro.api.tensor import TracedTensor, value_in
 from tenferro.api.tracing import current_builder, tracing
+from tenferro.dims import SymDim
+from tenferro.door import as_operand, spec_of
 from tenferro.errors import ArityError, InvalidConfigError, ShapeError, TenferroError
-from tenferro.exec.dispatch import as_operand, spec_of
-from tenferro.graph import ArgumentBuilder, Graph, line_of
+from tenferro.graph import ArgumentBuilder, Graph, GraphBuilder, line_of
 from tenferro.program import BoundedCache, CacheStats, GraphProgram
 from tenferro.tracebacks import public_methods
-from tenferro.types import TensorSpec, flatten, leaf_paths, prefix_leaves, unflatten
+from tenferro.types import (
+    PyTree,
+    Tensor,
+    TensorSpec,
+    TreeDef,
+    flatten,
+    leaf_paths,
+    prefix_leaves,
+    unflatten,
+)
 
 __all__ = ["vmap"]
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 
 def vmap(
-    fn: Callable[..., Any],
-    in_axes: Any = 0,
-    out_axes: Any = 0,
+    fn: Callable[P, R],
+    in_axes: PyTree = 0,
+    out_axes: PyTree = 0,
     *,
     cache_size: int = 256,
     context: AdContext | None = None,
-) -> Any:
+) -> Callable[P, R]:
     """`fn` over a batch: result i is `fn` of slice i, computed for all at once.
 
     Args:
@@ -55,7 +68,8 @@ def vmap(
     """
     if not callable(fn):
         raise InvalidConfigError(f"vmap: expected a function, got {fn!r:.60}")
-    return _Mapped(fn, in_axes, out_axes, cache_size, AdContext() if context is None else context)
+    context = AdContext() if context is None else context
+    return cast("Any", _Mapped(fn, in_axes, out_axes, cache_size, context))
 
 
 @public_methods
@@ -65,8 +79,8 @@ class _Mapped:
     def __init__(
         self,
         fn: Callable[..., Any],
-        in_axes: Any,
-        out_axes: Any,
+        in_axes: PyTree,
+        out_axes: PyTree,
         size: int,
         context: AdContext,
     ) -> None:
@@ -111,7 +125,14 @@ class _Mapped:
             return self._placed(self._written(builder, moved, specs, axes, tree, size))
         return self._placed(self._run(moved, specs, axes, tree, size))
 
-    def _run(self, moved: Any, specs: Any, axes: Any, tree: Any, size: Any) -> Any:
+    def _run(
+        self,
+        moved: Sequence[Any],
+        specs: Sequence[Any],
+        axes: Sequence[Any],
+        tree: TreeDef,
+        size: int | SymDim,
+    ) -> Any:
         """Traced anew, because what `fn` closes over may have changed; equal traces share a program."""
         builder = ArgumentBuilder(Graph())
         builder.caches = self._context.extension_caches
@@ -135,7 +156,13 @@ class _Mapped:
         return unflatten(out_tree, kept.run(*arguments.values()))
 
     def _written(
-        self, builder: Any, moved: Any, specs: Any, axes: Any, tree: Any, size: Any
+        self,
+        builder: GraphBuilder,
+        moved: Sequence[Any],
+        specs: Sequence[Any],
+        axes: Sequence[Any],
+        tree: TreeDef,
+        size: int | SymDim,
     ) -> Any:
         """`fn` of one slice, written into the graph, and all slices made from that."""
         graph = builder.graph
@@ -159,7 +186,7 @@ class _Mapped:
         made = batch_all(self._context.emitter(graph), start, given, outputs, size)
         return unflatten(out_tree, [TracedTensor(builder, value) for value in made])
 
-    def _placed(self, result: Any) -> Any:
+    def _placed(self, result: Tensor) -> Any:
         if self._out_axes == 0:
             return result
         leaves, tree = flatten(result)
@@ -179,7 +206,7 @@ class _Mapped:
         self._programs.clear()
 
 
-def _prefix(name: str, prefix: Any, full: Any) -> list[Any]:
+def _prefix(name: str, prefix: PyTree, full: PyTree) -> list[Any]:
     """An axis for each leaf."""
     prefix = tuple(prefix) if isinstance(prefix, list) else prefix
     try:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from tenferro.errors import InvalidConfigError
+from tenferro.dims import GuardLog
+from tenferro.door import is_traced
+from tenferro.errors import InvalidConfigError, TenferroError
 from tenferro.exec.claims import Claims
 from tenferro.exec.copying import dense
-from tenferro.exec.dispatch import is_traced
 from tenferro.exec.exec_program import (
     ExecProgram,
     Pass,
@@ -21,17 +22,20 @@ from tenferro.exec.exec_program import (
     kernel_of,
 )
 from tenferro.exec.extensions import ExtensionRegistry, ExtensionRuntime
+from tenferro.exec.kernels import KERNELS
 from tenferro.exec.memory import Arena
+from tenferro.exec.quiet import quietly
 from tenferro.exec.replay import replay
 from tenferro.exec.results import ResultMemory
-from tenferro.exec.run import run_instructions
+from tenferro.exec.run import failure, is_foreign, run_instructions
 from tenferro.exec.workers import Workers
+from tenferro.interruption import is_interruption
 from tenferro.ops import StdTensorOp
 from tenferro.passes import NATIVE_PASSES
 from tenferro.program import BoundedCache, CacheStats, GraphProgram
 from tenferro.program.memory_plan import MemoryPlan
 from tenferro.tracebacks import end_at_the_caller, public
-from tenferro.types import flatten, unflatten
+from tenferro.types import DType, TensorSpec, flatten, unflatten
 
 if TYPE_CHECKING:
     from tenferro.program.profile import Profile
@@ -257,6 +261,29 @@ class GraphExecutor:
             UnsupportedError: an extension without a runtime.
         """
         return kernel_of(op, self.passes, self.extensions, self._resources)
+
+    def apply(self, op: StdTensorOp, arrays: Sequence[Any]) -> tuple[Any, ...]:
+        """The outputs of one op on arrays, outside any program.
+
+        Raises:
+            ArityError, ShapeError, DTypeError: what the op's card refuses.
+            UnsupportedError: an extension without a runtime.
+            BackendFailureError: the kernel failed.
+        """
+        specs = [TensorSpec.of(array.shape, DType.of(array.dtype)) for array in arrays]
+        types = op.infer(*specs, guards=GuardLog())
+        try:
+            if is_foreign(op):
+                result = quietly(self.kernel(op), (op, *arrays), is_foreign=True)
+            else:
+                result = quietly(KERNELS[type(op)], (op, *arrays), is_foreign=False)
+        except TenferroError:
+            raise
+        except Exception as error:
+            if is_interruption(error):
+                raise
+            raise failure(op, types, error) from error
+        return (np.asarray(result),) if len(types) == 1 else tuple(map(np.asarray, result))
 
     @public
     def register_runtime(self, runtime: ExtensionRuntime, *, replace: bool = False) -> None:

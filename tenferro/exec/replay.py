@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tenferro.door import apply, as_operand, beside, is_traced, spec_of
 from tenferro.errors import ArityError, DTypeError, TenferroError
-from tenferro.exec.dispatch import apply_all, apply_beside, as_operand, beside, is_traced, spec_of
 from tenferro.program import GraphProgram
 from tenferro.types import difference, flatten
 
@@ -25,7 +25,7 @@ def replay(program: GraphProgram, arguments: tuple[Any, ...]) -> Any:
         parting = difference(program.in_tree, tree, ("expected", "got"))
         raise ArityError(f"the arguments have another structure: {parting}")
     operands = [as_operand(leaf) for leaf in leaves]
-    tensor = next(x for x in operands if is_traced(x))
+    tensor: Any = next(x for x in operands if is_traced(x))
     operands = [beside(tensor, x) for x in operands]
     specs = [spec_of(operand) for operand in operands]
     for name, wanted, actual in zip(program.input_names, program.input_specs, specs, strict=True):
@@ -37,7 +37,7 @@ def replay(program: GraphProgram, arguments: tuple[Any, ...]) -> Any:
         op, inputs = instruction.op, [values[slot] for slot in instruction.inputs]
         try:
             # What has no operand stays an op of the trace, and what is broadcast from it is not made dense.
-            outputs = apply_all(op, *inputs) if inputs else (apply_beside(tensor, op),)
+            outputs = apply(op, *inputs, like=None if inputs else tensor)
         except TenferroError as error:
             raise error.at(str(instruction.source) if instruction.source else None) from None
         for slot, value in zip(instruction.outputs, outputs, strict=True):

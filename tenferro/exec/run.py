@@ -12,6 +12,8 @@ from tenferro.exec.finite import strange
 from tenferro.exec.quiet import BUFFER
 from tenferro.interruption import is_interruption
 from tenferro.ops import StdTensorOp
+from tenferro.ops.control import ControlOp
+from tenferro.ops.extension import Extension
 from tenferro.types import TensorSpec
 
 if TYPE_CHECKING:
@@ -138,6 +140,11 @@ def _execute_checked(
 def _failure(instruction: ExecInstruction, error: Exception) -> TenferroError:
     found = failure(instruction.op, instruction.output_types, error)
     return found.at(str(instruction.source) if instruction.source else None)
+
+
+def is_foreign(op: Any) -> bool:
+    """True for ops whose kernels may call tenferro in turn."""
+    return isinstance(op, Extension | ControlOp)
 
 
 def failure(op: StdTensorOp, types: Sequence[TensorSpec], error: Exception) -> BackendFailureError:

@@ -9,14 +9,14 @@ from tenferro.ad.algebra import (
     Value,
     abs_,
     add,
+    apply,
+    apply_one,
     broadcast,
     compare,
     complex_,
     conj,
     constant_like,
     convert,
-    emit,
-    emit_all,
     exp,
     full,
     imag,
@@ -55,8 +55,8 @@ __all__ = [
     "constant_like",
     "conj",
     "convert",
-    "emit",
-    "emit_all",
+    "apply",
+    "apply_one",
     "exp",
     "full",
     "imag",
@@ -90,4 +90,4 @@ def matmul(x: Value, y: Value) -> Value:
     """The product of matrices on the last two axes; leading axes are batch axes, equal on both sides."""
     rank = x.rank
     batch = tuple(range(rank - 2))
-    return emit(DotGeneral((rank - 1,), (rank - 2,), batch, batch), x, y)
+    return apply_one(DotGeneral((rank - 1,), (rank - 2,), batch, batch), x, y)

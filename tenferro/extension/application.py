@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tenferro import door
 from tenferro.errors import InvalidConfigError
-from tenferro.exec.dispatch import apply_all, as_operand
 from tenferro.extension.extension_op import ExtensionOp, check_family_id
 from tenferro.ops.extension import Extension
 
@@ -25,5 +25,5 @@ def apply(op: ExtensionOp, *inputs: Any) -> Any:
     if not hasattr(op, "infer_output_meta"):
         raise InvalidConfigError(f"extension: expected an ExtensionOp, got {op!r:.60}")
     check_family_id(getattr(op, "family_id", None))
-    outputs = apply_all(Extension(op), *map(as_operand, inputs))
+    outputs = door.apply(Extension(op), *map(door.as_operand, inputs))
     return outputs[0] if len(outputs) == 1 else outputs

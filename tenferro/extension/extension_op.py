@@ -174,7 +174,7 @@ class ExtensionOp:
         input_dtypes: Sequence[Any],
         input_shapes: Sequence[Any],
     ) -> Any:
-        """The same as standard ops, written through `builder.emit(op, *inputs)`; None if it cannot be.
+        """The same as standard ops, written through `builder.apply_one(op, *inputs)`; None if it cannot be.
 
         Raises:
             ExtensionLoweringError: the payload or the metadata make no sense.

@@ -5,6 +5,7 @@ from tenferro.graph.graph import Graph
 from tenferro.graph.instruction import Instruction
 from tenferro.graph.mark import Alias, Mark, Opaque, StopGradient
 from tenferro.graph.source_line import SourceLine, line_of
+from tenferro.graph.value import Value
 
 __all__ = [
     "Alias",
@@ -17,5 +18,6 @@ __all__ = [
     "Opaque",
     "SourceLine",
     "StopGradient",
+    "Value",
     "line_of",
 ]

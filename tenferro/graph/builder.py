@@ -9,6 +9,7 @@ import numpy as np
 from tenferro.errors import ArityError, InvalidConfigError
 from tenferro.graph.graph import Graph
 from tenferro.graph.source_line import SourceLine
+from tenferro.graph.value import Value, number_in
 from tenferro.ops import StdTensorOp
 from tenferro.ops.source import Constant
 from tenferro.types import DType, TensorSpec
@@ -27,7 +28,7 @@ class GraphBuilder:
     >>> from tenferro.ops.elementwise import Multiply
     >>> builder = GraphBuilder()
     >>> x = builder.input((2, "n"), "float64")
-    >>> y = builder.emit(Multiply(), x, x)
+    >>> y = builder.apply_one(Multiply(), x, x)
     >>> builder.type_of(y)
     f64[2,n]
     """
@@ -46,7 +47,7 @@ class GraphBuilder:
         """A new input of the graph."""
         return self.graph.add_input(TensorSpec(shape, dtype))
 
-    def emit_all(self, op: StdTensorOp, *inputs: int) -> tuple[int, ...]:
+    def apply(self, op: StdTensorOp, *inputs: int) -> tuple[int, ...]:
         """Every output of `op` on these values.
 
         Raises:
@@ -54,33 +55,59 @@ class GraphBuilder:
         """
         count = len(self.graph.types)
         for value in inputs:
-            if not 0 <= value < count:
+            if isinstance(value, Value) or not 0 <= value < count:
                 raise InvalidConfigError(f"{op.name}: {value!r} is not a value of this graph")
         return self.graph.add(op, inputs, self.source)
 
-    def emit(self, op: StdTensorOp, *inputs: int) -> int:
+    def apply_one(self, op: StdTensorOp, *inputs: int) -> int:
         """The one output of `op` on these values.
 
         Raises:
-            ArityError: the op has several outputs; use `emit_all`.
+            ArityError: the op has several outputs; `apply` gives them all.
         """
-        outputs = self.emit_all(op, *inputs)
+        outputs = self.apply(op, *inputs)
         if len(outputs) != 1:
-            raise ArityError(f"{op.name}: has {len(outputs)} outputs; use emit_all")
+            raise ArityError(f"{op.name}: has {len(outputs)} outputs; apply gives them all")
         return outputs[0]
+
+    emit, emit_all = apply_one, apply
+    """What expansions of existing packages call them."""
+
+    def value(self, value: int) -> Value:
+        """A value of the graph with operators, which tenferro's functions take.
+
+        >>> builder = GraphBuilder()
+        >>> x = builder.value(builder.input((2,), "float64"))
+        >>> y = x * x + 1
+        >>> builder.type_of(y.handle)
+        f64[2]
+        """
+        return Value(self, value)
 
     def constant(self, value: Any, dtype: DType | None = None) -> int:
         """A constant; in `dtype` when given, because a float64 literal would widen a float32 graph."""
         array = np.asarray(value) if dtype is None else np.asarray(value).astype(dtype.dtype)
-        return self.emit(Constant.of(array))
+        return self.apply_one(Constant.of(array))
 
     def type_of(self, value: int) -> TensorSpec:
         """Shape and dtype of a value."""
         return self.graph.types[value]
 
+    def scalar(self, number: Any, dtype: DType) -> int:
+        """A rank-0 constant.
+
+        Raises:
+            DTypeError: what is no number, or one that the dtype does not hold.
+        """
+        return self.apply_one(Constant.of(number_in(number, dtype)))
+
+    def witness(self, value: int) -> int:
+        """A value whose shape this one has, and whose elements exist: itself."""
+        return value
+
     def lift(self, array: Any) -> int:
         """An array met while tracing: a constant."""
-        return self.emit(Constant.of(array))
+        return self.apply_one(Constant.of(array))
 
 
 class ArgumentBuilder(GraphBuilder):

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 from tenferro.api.manipulation import flip, swapaxes
 from tenferro.api.promotion import convert, promote_dtypes
 from tenferro.dims import is_static
+from tenferro.door import apply_one, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, NonStaticShapeError, ShapeError
-from tenferro.exec.dispatch import apply, spec_of
 from tenferro.lax.operands import same_dtype
 from tenferro.lax.precision import precision_name
 from tenferro.ops.contraction import Convolution
-from tenferro.types import DType
+from tenferro.types import ArrayLike, DType, DTypeLike
 
 __all__ = [
     "ConvDimensionNumbers",
@@ -149,8 +149,8 @@ def dilated(extent: Any, dilation: int) -> Any:
 
 
 def conv_general_dilated(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     window_strides: Sequence[int],
     padding: Any,
     lhs_dilation: Sequence[int] | None = None,
@@ -159,7 +159,7 @@ def conv_general_dilated(
     feature_group_count: int = 1,
     batch_group_count: int = 1,
     precision: Any = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Any:
     """The convolution, or rather correlation, of lhs with the kernel rhs: y[p] = sum over k of x[p s + k] w[k].
 
@@ -225,16 +225,16 @@ def conv_general_dilated(
     if result.is_inexact is not dtype.is_inexact and dtype.is_inexact:
         raise DTypeError(f"lax.{name}: sums of {dtype} cannot be {result}")
     wide = promote_dtypes(dtype, result)
-    return convert(apply(op, convert(x, wide), convert(w, wide)), result)
+    return convert(apply_one(op, convert(x, wide), convert(w, wide)), result)
 
 
 def conv(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     window_strides: Sequence[int],
     padding: str,
     precision: Any = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Any:
     """`conv_general_dilated` of lhs [batch, feature, space..] and rhs [output, input, space..].
 
@@ -252,14 +252,14 @@ def conv(
 
 
 def conv_with_general_padding(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     window_strides: Sequence[int],
     padding: Any,
     lhs_dilation: Sequence[int] | None,
     rhs_dilation: Sequence[int] | None,
     precision: Any = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Any:
     """`conv` with pairs of numbers for padding, and dilations.
 
@@ -282,15 +282,15 @@ _SPACE = {0: "", 1: "H", 2: "HW", 3: "HWD"}
 
 
 def conv_transpose(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     strides: Sequence[int],
     padding: Any,
     rhs_dilation: Sequence[int] | None = None,
     dimension_numbers: Any = None,
     transpose_kernel: bool = False,
     precision: Any = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
     use_consistent_padding: bool = False,
 ) -> Any:
     """The convolution whose strides lie between the elements of lhs: it enlarges what `conv` makes smaller.

@@ -12,12 +12,12 @@ from typing import Any
 from tenferro.api import elementwise as surface
 from tenferro.api.creation import ones_like
 from tenferro.api.promotion import broadcast_to, convert
+from tenferro.door import apply_one, as_operand, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
-from tenferro.exec.dispatch import apply, as_operand, spec_of
 from tenferro.lax.operands import same_dtype, same_types
 from tenferro.ops import StdTensorOp, analytic
 from tenferro.ops import elementwise as ops
-from tenferro.types import DType
+from tenferro.types import ArrayLike, DType, DTypeLike
 
 __all__ = [
     "RoundingMethod",
@@ -107,14 +107,14 @@ def _named(function: Any, name: str, formula: str, dtypes: str, result: str = ""
 
 def _unary(name: str, op: StdTensorOp, formula: str, dtypes: str = "float and complex") -> Any:
     def function(x: Any) -> Any:
-        return apply(op, as_operand(x))
+        return apply_one(op, as_operand(x))
 
     return _named(function, name, formula, dtypes)
 
 
 def _binary(name: str, op: StdTensorOp, formula: str, dtypes: str = "numeric") -> Any:
     def function(x: Any, y: Any) -> Any:
-        return apply(op, *same_types(name, x, y))
+        return apply_one(op, *same_types(name, x, y))
 
     return _named(function, name, formula, dtypes)
 
@@ -123,7 +123,7 @@ def _comparison(name: str, direction: str, formula: str) -> Any:
     op = ops.Compare(direction)
 
     def function(x: Any, y: Any) -> Any:
-        return apply(op, *same_types(name, x, y))
+        return apply_one(op, *same_types(name, x, y))
 
     return _named(function, name, formula, "any, complex ones only for eq and ne", "bool")
 
@@ -202,16 +202,16 @@ lgamma = _unary("lgamma", analytic.Lgamma(), "log |Gamma(x)|.", "float")
 digamma = _unary("digamma", analytic.Digamma(), "The derivative of log Gamma at x.", "float")
 
 
-def is_finite(x: Any) -> Any:
+def is_finite(x: ArrayLike) -> Any:
     """True where x, of a float dtype, is neither infinite nor NaN.
 
     Raises:
         DTypeError: another dtype.
     """
-    return apply(ops.IsFinite(), as_operand(x))
+    return apply_one(ops.IsFinite(), as_operand(x))
 
 
-def conj(x: Any) -> Any:
+def conj(x: ArrayLike) -> Any:
     """The complex conjugate; of real x a complex number, as in jax.lax.
 
     Raises:
@@ -221,28 +221,28 @@ def conj(x: Any) -> Any:
     array(1.-2.j)
     """
     x = _inexact("conj", x)
-    return apply(ops.Conj(), convert(x, spec_of(x).dtype.complex))
+    return apply_one(ops.Conj(), convert(x, spec_of(x).dtype.complex))
 
 
-def real(x: Any) -> Any:
+def real(x: ArrayLike) -> Any:
     """The real part of complex x.
 
     Raises:
         DTypeError: x is not complex.
     """
-    return apply(ops.Real(), _complex("real", x))
+    return apply_one(ops.Real(), _complex("real", x))
 
 
-def imag(x: Any) -> Any:
+def imag(x: ArrayLike) -> Any:
     """The imaginary part of complex x.
 
     Raises:
         DTypeError: x is not complex.
     """
-    return apply(ops.Imag(), _complex("imag", x))
+    return apply_one(ops.Imag(), _complex("imag", x))
 
 
-def complex(x: Any, y: Any) -> Any:
+def complex(x: ArrayLike, y: ArrayLike) -> Any:
     """X + i y, of float32 or float64 parts.
 
     Raises:
@@ -251,34 +251,34 @@ def complex(x: Any, y: Any) -> Any:
     >>> complex(1.0, 2.0)
     array(1.+2.j)
     """
-    return apply(ops.Complex(), *same_types("complex", x, y))
+    return apply_one(ops.Complex(), *same_types("complex", x, y))
 
 
-def _inexact(name: str, x: Any) -> Any:
+def _inexact(name: str, x: ArrayLike) -> Any:
     x = as_operand(x)
     if not spec_of(x).dtype.is_inexact:
         raise DTypeError(f"lax.{name}: x must be float or complex, got {spec_of(x)}")
     return x
 
 
-def _complex(name: str, x: Any) -> Any:
+def _complex(name: str, x: ArrayLike) -> Any:
     x = as_operand(x)
     if not spec_of(x).dtype.is_complex:
         raise DTypeError(f"lax.{name}: x must be complex, got {spec_of(x)}")
     return x
 
 
-def square(x: Any) -> Any:
+def square(x: ArrayLike) -> Any:
     """X x.
 
     Raises:
         DTypeError: x is bool.
     """
     x = as_operand(x)
-    return apply(ops.Multiply(), x, x)
+    return apply_one(ops.Multiply(), x, x)
 
 
-def reciprocal(x: Any) -> Any:
+def reciprocal(x: ArrayLike) -> Any:
     """1 / x.
 
     Raises:
@@ -287,7 +287,7 @@ def reciprocal(x: Any) -> Any:
     return div(1, _inexact("reciprocal", x))
 
 
-def exp2(x: Any) -> Any:
+def exp2(x: ArrayLike) -> Any:
     """2^x.
 
     Raises:
@@ -296,7 +296,7 @@ def exp2(x: Any) -> Any:
     return surface.exp2(_inexact("exp2", x))
 
 
-def pow(x: Any, y: Any) -> Any:
+def pow(x: ArrayLike, y: ArrayLike) -> Any:
     """X to the power y, of a float or complex dtype; a Python integer y is multiplied out.
 
     Raises:
@@ -308,7 +308,7 @@ def pow(x: Any, y: Any) -> Any:
     if type(y) is int:
         return integer_pow(_inexact("pow", x), y)
     base, exponent = same_types("pow", x, y)
-    return apply(ops.Power(), _inexact("pow", base), exponent)
+    return apply_one(ops.Power(), _inexact("pow", base), exponent)
 
 
 def integer_pow(x: Any, y: int) -> Any:
@@ -331,7 +331,8 @@ def integer_pow(x: Any, y: int) -> Any:
         raise DTypeError(f"lax.integer_pow: {spec} has no power {exponent}; convert it to a float")
     if exponent == 0:
         return ones_like(x)
-    power, left, result = x, -exponent if exponent < 0 else exponent, None
+    power, left = x, -exponent if exponent < 0 else exponent
+    result: Any = None
     while left:
         if left & 1:
             result = power if result is None else mul(result, power)
@@ -340,17 +341,17 @@ def integer_pow(x: Any, y: int) -> Any:
     return reciprocal(result) if exponent < 0 else result
 
 
-def polygamma(m: Any, x: Any) -> Any:
+def polygamma(m: Any, x: ArrayLike) -> Any:
     """The derivative of order m of digamma; m is a Python integer.
 
     Raises:
         InvalidConfigError: m is no Python integer of at least 0.
         DTypeError: x is no float.
     """
-    return apply(analytic.Polygamma(m), as_operand(x))
+    return apply_one(analytic.Polygamma(m), as_operand(x))
 
 
-def nextafter(x1: Any, x2: Any) -> Any:
+def nextafter(x1: ArrayLike, x2: ArrayLike) -> Any:
     """The next number after x1 towards x2; x2 where they are equal, NaN where either is.
 
     Raises:
@@ -369,7 +370,7 @@ class RoundingMethod(enum.Enum):
     TO_NEAREST_EVEN = 1
 
 
-def round(x: Any, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) -> Any:
+def round(x: ArrayLike, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) -> Any:
     """X rounded to the nearest integer; halves away from zero, or to the even one.
 
     Args:
@@ -387,10 +388,10 @@ def round(x: Any, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) -> Any:
             f"lax.round: rounding_method is a RoundingMethod, got {rounding_method!r}"
         )
     is_away = rounding_method is RoundingMethod.AWAY_FROM_ZERO
-    return apply(ops.RoundNearestAfz() if is_away else ops.RoundNearestEven(), as_operand(x))
+    return apply_one(ops.RoundNearestAfz() if is_away else ops.RoundNearestEven(), as_operand(x))
 
 
-def convert_element_type(operand: Any, new_dtype: Any) -> Any:
+def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike | None) -> Any:
     """The operand in another dtype: floats are cut to integers, complex numbers to their real parts.
 
     Raises:
@@ -402,7 +403,7 @@ def convert_element_type(operand: Any, new_dtype: Any) -> Any:
     return convert(as_operand(operand), DType.of(new_dtype))
 
 
-def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
+def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike | None) -> Any:
     """The operand's bits as numbers of another dtype; a narrower one adds a last axis, a wider one takes it.
 
     Raises:
@@ -413,10 +414,10 @@ def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
     >>> bitcast_convert_type(np.float32(1), "uint16")
     array([    0, 16256], dtype=uint16)
     """
-    return apply(ops.BitcastConvert(DType.of(new_dtype)), as_operand(operand))
+    return apply_one(ops.BitcastConvert(DType.of(new_dtype)), as_operand(operand))
 
 
-def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Any:
+def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Any:
     """The operand, of a float dtype, rounded to a format with fewer bits.
 
     Raises:
@@ -426,10 +427,10 @@ def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> An
     >>> reduce_precision(1.2345, 8, 7)
     array(1.234375)
     """
-    return apply(ops.ReducePrecision(exponent_bits, mantissa_bits), as_operand(operand))
+    return apply_one(ops.ReducePrecision(exponent_bits, mantissa_bits), as_operand(operand))
 
 
-def clamp(min: Any, x: Any, max: Any) -> Any:
+def clamp(min: ArrayLike, x: Any, max: ArrayLike) -> Any:
     """min(max(x, `min`), `max`), in x's dtype; bounds have rank 0 or x's shape.
 
     The derivative is 1 strictly between the bounds, and 0 at a bound and beyond it.
@@ -446,10 +447,10 @@ def clamp(min: Any, x: Any, max: Any) -> Any:
             raise ShapeError(
                 f"lax.clamp: a bound has rank 0 or the shape of x {spec_of(x)}, got {spec_of(bound)}"
             )
-    return apply(ops.Clamp(), x, broadcast_to(low, x.shape), broadcast_to(high, x.shape))
+    return apply_one(ops.Clamp(), x, broadcast_to(low, x.shape), broadcast_to(high, x.shape))
 
 
-def select(pred: Any, on_true: Any, on_false: Any) -> Any:
+def select(pred: ArrayLike, on_true: Any, on_false: Any) -> Any:
     """on_true where `pred`, else on_false: cases of one type; pred has rank 0 or their shape.
 
     Raises:
@@ -486,7 +487,7 @@ def select_n(which: Any, *cases: Any) -> Any:
             f"lax.select_n: cases must have one shape, and the choice that or rank 0, got {shown}"
         )
     if spec.dtype.is_bool and len(tensors) == 2:
-        return apply(ops.Select(), broadcast_to(which, shape), tensors[1], tensors[0])
+        return apply_one(ops.Select(), broadcast_to(which, shape), tensors[1], tensors[0])
     if spec.dtype is not DType.I32:
         raise DTypeError(
             f"lax.select_n: int32 chooses among any number of cases, bool between two, got {spec} and "
@@ -495,5 +496,5 @@ def select_n(which: Any, *cases: Any) -> Any:
     result = tensors[-1]
     for i, case in reversed(list(enumerate(tensors[:-1], 1))):
         is_before = broadcast_to(lt(which, i), shape)
-        result = apply(ops.Select(), is_before, case, result)
+        result = apply_one(ops.Select(), is_before, case, result)
     return result

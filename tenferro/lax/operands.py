@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from tenferro.api.promotion import broadcast_to, convert, result_type
+from tenferro.door import PYTHON_SCALARS, as_operand, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
-from tenferro.exec.dispatch import PYTHON_SCALARS, as_operand, spec_of
-from tenferro.types import DType
+from tenferro.types import ArrayLike, DType
 
 __all__ = ["axis_list", "same_dtype", "same_types"]
 
 
-def same_dtype(name: str, *operands: Any) -> list[Any]:
+def same_dtype(name: str, *operands: ArrayLike) -> list[Any]:
     """The operands as tensors of one dtype; Python numbers take that of the tensors beside them.
 
     Raises:
@@ -33,7 +33,7 @@ def same_dtype(name: str, *operands: Any) -> list[Any]:
     return [_in_dtype(name, x, dtype) for x in operands]
 
 
-def _in_dtype(name: str, x: Any, dtype: DType) -> Any:
+def _in_dtype(name: str, x: ArrayLike, dtype: DType) -> Any:
     if type(x) not in PYTHON_SCALARS:
         return as_operand(x)
     if result_type(dtype, x) is not dtype:
@@ -43,7 +43,7 @@ def _in_dtype(name: str, x: Any, dtype: DType) -> Any:
     return convert(x, dtype)
 
 
-def same_types(name: str, *operands: Any) -> list[Any]:
+def same_types(name: str, *operands: ArrayLike) -> list[Any]:
     """The operands as tensors of one dtype and one shape; those of rank 0 are repeated.
 
     Raises:

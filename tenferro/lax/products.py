@@ -9,23 +9,23 @@ from typing import Any
 
 from tenferro.api import searching
 from tenferro.api.axes import normalize_axis
+from tenferro.door import apply, apply_one, as_operand, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
-from tenferro.exec.dispatch import apply, apply_all, as_operand, spec_of
 from tenferro.lax.operands import same_dtype
 from tenferro.lax.precision import precision_name
 from tenferro.ops.contraction import DotGeneral
 from tenferro.ops.reduction import Sort
-from tenferro.types import DType
+from tenferro.types import ArrayLike, DType, DTypeLike
 
 __all__ = ["batch_matmul", "dot", "dot_general", "sort", "sort_key_val", "top_k"]
 
 
 def dot_general(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     dimension_numbers: Any,
     precision: Any = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Any:
     """The sum of products over contracting axes, batch axes side by side.
 
@@ -56,16 +56,16 @@ def dot_general(
     op = DotGeneral(
         *lists, precision=precision_name("dot_general", precision), accumulate_dtype=dtype
     )
-    return apply(op, x, y)
+    return apply_one(op, x, y)
 
 
 def dot(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     *,
     dimension_numbers: Any = None,
     precision: Any = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Any:
     """The product of vectors and matrices: the last axis of lhs against the first of rhs.
 
@@ -91,7 +91,7 @@ def dot(
     return dot_general(x, y, dimension_numbers, precision, preferred_element_type)
 
 
-def batch_matmul(lhs: Any, rhs: Any, precision: Any = None) -> Any:
+def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None) -> Any:
     """The matrix products of two batches of matrices with equal leading axes.
 
     Raises:
@@ -111,7 +111,7 @@ def batch_matmul(lhs: Any, rhs: Any, precision: Any = None) -> Any:
     return dot_general(x, y, (((rank - 1,), (rank - 2,)), (batch, batch)), precision)
 
 
-def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:
+def sort(operand: ArrayLike, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:
     """Sorted ascending along an axis: a tensor, or several side by side, by the first `num_keys` of them.
 
     NaN comes last; complex numbers go by real part, then imaginary part.
@@ -137,13 +137,13 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
     op = Sort(axis, bool(is_stable) or num_keys > 1, len(tensors))
     # By the last key first: what is sorted stably afterwards keeps that order where its key is equal.
     for i in reversed(range(num_keys)):
-        key, *others = apply_all(op, tensors[i], *tensors[:i], *tensors[i + 1 :])
+        key, *others = apply(op, tensors[i], *tensors[:i], *tensors[i + 1 :])
         tensors = [*others[:i], key, *others[i:]]
     return tuple(tensors) if is_tuple else tensors[0]
 
 
 def sort_key_val(
-    keys: Any, values: Any, dimension: int = -1, is_stable: bool = True
+    keys: Any, values: ArrayLike, dimension: int = -1, is_stable: bool = True
 ) -> tuple[Any, Any]:
     """The keys sorted ascending along an axis, and the values moved with them.
 
@@ -157,7 +157,7 @@ def sort_key_val(
     return sort((keys, values), dimension, is_stable)
 
 
-def top_k(operand: Any, k: int, *, axis: int = -1) -> tuple[Any, Any]:
+def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> tuple[Any, Any]:
     """The k largest elements along an axis, in descending order, and their indices, which are int64.
 
     NaN counts as largest; of equal elements the one with the lower index comes first.

@@ -13,11 +13,11 @@ from tenferro.api import creation, manipulation
 from tenferro.api.axes import normalize_axis
 from tenferro.api.promotion import broadcast_shapes, convert
 from tenferro.dims import is_static
+from tenferro.door import apply_one, as_operand, is_traced, spec_of
 from tenferro.errors import InvalidConfigError, ShapeError
-from tenferro.exec.dispatch import apply, as_operand, is_traced, spec_of
 from tenferro.lax.operands import axis_list, same_dtype
 from tenferro.ops import structural as ops
-from tenferro.types import DType
+from tenferro.types import ArrayLike, DType, DTypeLike
 
 __all__ = [
     "broadcast",
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 
-def full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
+def full(shape: Any, fill_value: ArrayLike, dtype: DTypeLike | None = None) -> Any:
     """A tensor of that shape with every element `fill_value`.
 
     Raises:
@@ -51,7 +51,9 @@ def full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
     return creation.full(tuple(shape), fill_value, dtype=dtype)
 
 
-def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Any = None) -> Any:
+def full_like(
+    x: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike | None = None, shape: Any = None
+) -> Any:
     """`full` of x's shape and dtype, unless others are given.
 
     >>> import numpy as np
@@ -65,7 +67,7 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Any = None) -> 
     return creation.full(extents, value, like=x if is_traced(x) else None)
 
 
-def iota(dtype: Any, size: Any) -> Any:
+def iota(dtype: DTypeLike | None, size: Any) -> Any:
     """0, 1, .., size - 1.
 
     >>> iota("int32", 3)
@@ -74,7 +76,7 @@ def iota(dtype: Any, size: Any) -> Any:
     return broadcasted_iota(dtype, (size,), 0)
 
 
-def broadcasted_iota(dtype: Any, shape: Any, dimension: int) -> Any:
+def broadcasted_iota(dtype: DTypeLike | None, shape: Any, dimension: int) -> Any:
     """Counts along one axis of a shape.
 
     Raises:
@@ -88,7 +90,7 @@ def broadcasted_iota(dtype: Any, shape: Any, dimension: int) -> Any:
     return creation.iota(extents, normalize_axis("lax.iota", dimension, len(extents)), dtype)
 
 
-def broadcast(operand: Any, sizes: Sequence[Any]) -> Any:
+def broadcast(operand: ArrayLike, sizes: Sequence[Any]) -> Any:
     """The operand repeated along new leading axes of these extents.
 
     >>> broadcast(1.0, (2, 1))
@@ -100,7 +102,7 @@ def broadcast(operand: Any, sizes: Sequence[Any]) -> Any:
     return broadcast_in_dim(x, shape, range(len(shape) - len(x.shape), len(shape)))
 
 
-def broadcast_in_dim(operand: Any, shape: Any, broadcast_dimensions: Sequence[int]) -> Any:
+def broadcast_in_dim(operand: ArrayLike, shape: Any, broadcast_dimensions: Sequence[int]) -> Any:
     """The operand repeated to a shape, its axis i being axis broadcast_dimensions[i] of the result.
 
     Raises:
@@ -111,10 +113,12 @@ def broadcast_in_dim(operand: Any, shape: Any, broadcast_dimensions: Sequence[in
     array([[1, 1],
            [2, 2]])
     """
-    return apply(ops.BroadcastInDim(tuple(shape), tuple(broadcast_dimensions)), as_operand(operand))
+    return apply_one(
+        ops.BroadcastInDim(tuple(shape), tuple(broadcast_dimensions)), as_operand(operand)
+    )
 
 
-def reshape(operand: Any, new_sizes: Any, dimensions: Sequence[int] | None = None) -> Any:
+def reshape(operand: ArrayLike, new_sizes: Any, dimensions: Sequence[int] | None = None) -> Any:
     """The operand's elements, in row-major order, in another shape.
 
     Args:
@@ -134,7 +138,7 @@ def reshape(operand: Any, new_sizes: Any, dimensions: Sequence[int] | None = Non
     return manipulation.reshape(x if dimensions is None else transpose(x, dimensions), shape)
 
 
-def transpose(operand: Any, permutation: Sequence[int]) -> Any:
+def transpose(operand: ArrayLike, permutation: Sequence[int]) -> Any:
     """The operand with axis permutation[i] as axis i.
 
     Raises:
@@ -148,7 +152,7 @@ def transpose(operand: Any, permutation: Sequence[int]) -> Any:
     return manipulation.permute_dims(operand, tuple(permutation))
 
 
-def rev(operand: Any, dimensions: Sequence[int]) -> Any:
+def rev(operand: ArrayLike, dimensions: Sequence[int]) -> Any:
     """The operand with the order along these axes reversed.
 
     >>> import numpy as np
@@ -158,7 +162,7 @@ def rev(operand: Any, dimensions: Sequence[int]) -> Any:
     return manipulation.flip(operand, axis=axis_list("rev", "dimensions", dimensions))
 
 
-def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
+def expand_dims(array: ArrayLike, dimensions: Sequence[int]) -> Any:
     """The array with new axes of extent 1 where these are in the result.
 
     >>> import numpy as np
@@ -168,7 +172,7 @@ def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
     return manipulation.expand_dims(array, axis=axis_list("expand_dims", "dimensions", dimensions))
 
 
-def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
+def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Any:
     """The array without these axes, which must have extent 1.
 
     Raises:
@@ -181,7 +185,7 @@ def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
     return manipulation.squeeze(array, axis=axis_list("squeeze", "dimensions", dimensions))
 
 
-def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Any:
+def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | None = None) -> Any:
     """The operand with its axes from start up to stop as one.
 
     Raises:
@@ -216,7 +220,7 @@ def concatenate(operands: Sequence[Any], dimension: int) -> Any:
     return manipulation.concat(same_dtype("concatenate", *operands), axis=dimension)
 
 
-def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
+def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Any]:
     """The operand cut along an axis into pieces of these sizes.
 
     Raises:
@@ -236,7 +240,9 @@ def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
     return manipulation.split(x, cuts, axis=i)
 
 
-def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]) -> Any:
+def pad(
+    operand: ArrayLike, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]
+) -> Any:
     """The operand with a value around and between its elements; negative edges cut elements off.
 
     Args:
@@ -257,4 +263,4 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
             f"lax.pad: padding_config has three numbers for each axis of {spec_of(x)}, got {padding_config!r}"
         )
     low, high, interior = zip(*config, strict=True) if config else ((), (), ())
-    return apply(ops.Pad(low, high, interior), x, value)
+    return apply_one(ops.Pad(low, high, interior), x, value)

@@ -30,13 +30,13 @@ from tenferro.api.manipulation import expand_dims, reshape, squeeze, stack
 from tenferro.api.promotion import broadcast_to, convert
 from tenferro.api.reductions import all as all_of
 from tenferro.dims import is_static
+from tenferro.door import apply_one, as_operand, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, OutOfBoundsError, ShapeError
-from tenferro.exec.dispatch import apply, as_operand, spec_of
 from tenferro.lax.elementwise import clamp
 from tenferro.lax.operands import same_dtype
 from tenferro.ops import indexing as ops
 from tenferro.ops.structural import BroadcastInDim, Slice
-from tenferro.types import DType
+from tenferro.types import ArrayLike, DType, Tensor
 
 __all__ = [
     "GatherDimensionNumbers",
@@ -65,7 +65,7 @@ __all__ = [
 
 
 def slice(
-    operand: Any,
+    operand: ArrayLike,
     start_indices: Sequence[int],
     limit_indices: Sequence[int],
     strides: Sequence[int] | None = None,
@@ -81,11 +81,11 @@ def slice(
     """
     x = as_operand(operand)
     steps = (1,) * len(x.shape) if strides is None else tuple(strides)
-    return apply(Slice(tuple(start_indices), tuple(limit_indices), steps), x)
+    return apply_one(Slice(tuple(start_indices), tuple(limit_indices), steps), x)
 
 
 def slice_in_dim(
-    operand: Any,
+    operand: ArrayLike,
     start_index: int | None,
     limit_index: int | None,
     stride: int = 1,
@@ -115,7 +115,7 @@ def _from_start(index: Any, extent: Any) -> Any:
     return index + extent if is_static(index) and index < 0 else index
 
 
-def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True) -> Any:
+def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool = True) -> Any:
     """operand[index] along one axis, which stays with extent 1 unless `keepdims` is False.
 
     Raises:
@@ -138,7 +138,9 @@ def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True)
 # ---- traced positions -------------------------------------------------------------------------------
 
 
-def _starts(name: str, x: Any, start_indices: Any, allow_negative_indices: Any) -> list[Any]:
+def _starts(
+    name: str, x: Tensor, start_indices: ArrayLike, allow_negative_indices: Any
+) -> list[Any]:
     """One int64 scalar per axis of x, negative ones counted from the end where that is allowed."""
     rank = len(x.shape)
     if isinstance(start_indices, tuple | list):
@@ -174,14 +176,14 @@ def _starts(name: str, x: Any, start_indices: Any, allow_negative_indices: Any) 
     return starts
 
 
-def _extent(x: Any, axis: int) -> Any:
+def _extent(x: Tensor, axis: int) -> Any:
     extent = x.shape[axis]
     return np.array(extent, np.int64) if is_static(extent) else shape_of(x, axis)
 
 
 def dynamic_slice(
-    operand: Any,
-    start_indices: Any,
+    operand: ArrayLike,
+    start_indices: ArrayLike,
     slice_sizes: Sequence[Any],
     *,
     allow_negative_indices: Any = True,
@@ -201,12 +203,12 @@ def dynamic_slice(
     """
     x = as_operand(operand)
     starts = _starts("dynamic_slice", x, start_indices, allow_negative_indices)
-    return apply(ops.DynamicSlice(tuple(slice_sizes)), x, *starts)
+    return apply_one(ops.DynamicSlice(tuple(slice_sizes)), x, *starts)
 
 
 def dynamic_slice_in_dim(
-    operand: Any,
-    start_index: Any,
+    operand: ArrayLike,
+    start_index: ArrayLike,
     slice_size: Any,
     axis: int = 0,
     *,
@@ -229,7 +231,7 @@ def dynamic_slice_in_dim(
     return dynamic_slice(x, starts, sizes, allow_negative_indices=allow_negative_indices)
 
 
-def _only(name: str, x: Any, axis: int, index: Any) -> list[Any]:
+def _only(name: str, x: Tensor, axis: int, index: Any) -> list[Any]:
     """Starts of zero but along one axis, where index is a scalar or a vector of one element."""
     start = as_operand(index)
     if len(start.shape) and tuple(start.shape) != (1,):
@@ -240,7 +242,7 @@ def _only(name: str, x: Any, axis: int, index: Any) -> list[Any]:
 
 
 def dynamic_index_in_dim(
-    operand: Any,
+    operand: ArrayLike,
     index: Any,
     axis: int = 0,
     keepdims: bool = True,
@@ -263,7 +265,11 @@ def dynamic_index_in_dim(
 
 
 def dynamic_update_slice(
-    operand: Any, update: Any, start_indices: Any, *, allow_negative_indices: Any = True
+    operand: ArrayLike,
+    update: ArrayLike,
+    start_indices: ArrayLike,
+    *,
+    allow_negative_indices: Any = True,
 ) -> Any:
     """The operand with `update` as its window from `start_indices` on, moved to where it fits.
 
@@ -277,11 +283,16 @@ def dynamic_update_slice(
     """
     x, window = same_dtype("dynamic_update_slice", operand, update)
     starts = _starts("dynamic_update_slice", x, start_indices, allow_negative_indices)
-    return apply(ops.DynamicUpdateSlice(len(x.shape)), x, window, *starts)
+    return apply_one(ops.DynamicUpdateSlice(len(x.shape)), x, window, *starts)
 
 
 def dynamic_update_slice_in_dim(
-    operand: Any, update: Any, start_index: Any, axis: int, *, allow_negative_indices: bool = True
+    operand: ArrayLike,
+    update: ArrayLike,
+    start_index: ArrayLike,
+    axis: int,
+    *,
+    allow_negative_indices: bool = True,
 ) -> Any:
     """`dynamic_update_slice` along one axis.
 
@@ -299,7 +310,12 @@ def dynamic_update_slice_in_dim(
 
 
 def dynamic_update_index_in_dim(
-    operand: Any, update: Any, index: Any, axis: int, *, allow_negative_indices: bool = True
+    operand: ArrayLike,
+    update: ArrayLike,
+    index: Any,
+    axis: int,
+    *,
+    allow_negative_indices: bool = True,
 ) -> Any:
     """The operand with `update` at one index along an axis; the update has that axis with extent 1, or not.
 
@@ -371,7 +387,7 @@ class GatherScatterMode(enum.Enum):
         )
 
 
-def _last_starts(x: Any, axes: Sequence[int], sizes: Sequence[Any]) -> list[Any]:
+def _last_starts(x: Tensor, axes: Sequence[int], sizes: Sequence[Any]) -> list[Any]:
     """By axis, the last start whose window fits: an int64 number or scalar."""
     return [
         x.shape[axis] - size
@@ -381,7 +397,7 @@ def _last_starts(x: Any, axes: Sequence[int], sizes: Sequence[Any]) -> list[Any]
     ]
 
 
-def _bounds(indices: Any, last: Sequence[Any]) -> Any:
+def _bounds(indices: Tensor, last: Sequence[Any]) -> Any:
     """The last starts as a vector of the indices' dtype, or of the largest number that has."""
     dtype = spec_of(indices).dtype
     if all(map(is_static, last)):
@@ -390,7 +406,7 @@ def _bounds(indices: Any, last: Sequence[Any]) -> Any:
     return convert(stack([convert(bound, DType.I64) for bound in last]), dtype)
 
 
-def _require_indices(name: str, indices: Any) -> Any:
+def _require_indices(name: str, indices: ArrayLike) -> Any:
     indices = as_operand(indices)
     if not spec_of(indices).dtype.is_integer or not indices.shape:
         raise DTypeError(
@@ -401,15 +417,15 @@ def _require_indices(name: str, indices: Any) -> Any:
 
 
 def gather(
-    operand: Any,
-    start_indices: Any,
+    operand: ArrayLike,
+    start_indices: ArrayLike,
     dimension_numbers: GatherDimensionNumbers,
     slice_sizes: Sequence[Any],
     *,
     unique_indices: bool = False,
     indices_are_sorted: bool = False,
     mode: Any = None,
-    fill_value: Any = None,
+    fill_value: ArrayLike | None = None,
 ) -> Any:
     """Windows of the operand at the positions that `start_indices` name.
 
@@ -441,7 +457,7 @@ def gather(
         slice_sizes=sizes,
         indices_are_sorted=indices_are_sorted,
     )
-    windows = apply(op, x, indices)
+    windows = apply_one(op, x, indices)
     wanted = (
         GatherScatterMode.PROMISE_IN_BOUNDS if mode is None else GatherScatterMode.from_any(mode)
     )
@@ -459,7 +475,7 @@ def gather(
         fits = full_like(fits, False)
     rank = len(windows.shape)
     batch = tuple([axis for axis in range(rank) if axis not in op.offset_dims])
-    wide = apply(BroadcastInDim(tuple(windows.shape), batch), all_of(fits, axis=-1))
+    wide = apply_one(BroadcastInDim(tuple(windows.shape), batch), all_of(fits, axis=-1))
     return where(wide, windows, broadcast_to(value, windows.shape))
 
 
@@ -476,9 +492,9 @@ def _fill_value(dtype: DType) -> Any:
 def _scattered(
     name: str,
     combiner: str,
-    operand: Any,
-    scatter_indices: Any,
-    updates: Any,
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    updates: ArrayLike,
     numbers: ScatterDimensionNumbers,
     indices_are_sorted: bool,
     unique_indices: bool,
@@ -506,14 +522,14 @@ def _scattered(
         mapped = op.scatter_dims_to_operand_dims
         bounds = _bounds(indices, _last_starts(x, mapped, [sizes[axis] for axis in mapped]))
         indices = clamp(0, indices, broadcast_to(bounds, indices.shape))
-    return apply(op, x, indices, windows)
+    return apply_one(op, x, indices, windows)
 
 
 def _scatter(name: str, combiner: str, formula: str) -> Any:
     def function(
-        operand: Any,
-        scatter_indices: Any,
-        updates: Any,
+        operand: ArrayLike,
+        scatter_indices: ArrayLike,
+        updates: ArrayLike,
         dimension_numbers: ScatterDimensionNumbers,
         *,
         indices_are_sorted: bool = False,

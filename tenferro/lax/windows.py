@@ -21,6 +21,7 @@ from tenferro.api.logarithms import logaddexp
 from tenferro.api.manipulation import concat, expand_dims, moveaxis, reshape
 from tenferro.api.promotion import broadcast_to, convert
 from tenferro.dims import is_static
+from tenferro.door import apply_one, as_operand, is_traced, spec_of
 from tenferro.errors import (
     DTypeError,
     InvalidConfigError,
@@ -29,14 +30,13 @@ from tenferro.errors import (
     TenferroError,
     UnsupportedError,
 )
-from tenferro.exec.dispatch import apply, as_operand, is_traced, spec_of
 from tenferro.lax.convolution import dilated, padtype_to_pads
 from tenferro.lax.operands import axis_list, same_dtype
 from tenferro.ops import elementwise as el
 from tenferro.ops import reduction as ops
 from tenferro.ops.op import StdTensorOp
 from tenferro.ops.structural import Pad, Slice
-from tenferro.types import DType, TensorSpec
+from tenferro.types import ArrayLike, DType, DTypeLike, Tensor, TensorSpec
 
 __all__ = [
     "argmax",
@@ -121,15 +121,15 @@ def _identity(op: StdTensorOp, dtype: DType) -> Any:
     return convert(start(dtype), dtype)
 
 
-def _begun(op: StdTensorOp, start: Any, result: Any) -> Any:
+def _begun(op: StdTensorOp, start: Tensor, result: Any) -> Any:
     """The result combined with what the reduction begins with, where that changes anything."""
     identity = _identity(op, spec_of(result).dtype)
     if not is_traced(start) and start == identity:
         return result
-    return apply(op, broadcast_to(start, result.shape), result)
+    return apply_one(op, broadcast_to(start, result.shape), result)
 
 
-def _one_pair(name: str, operand: Any, init_value: Any) -> tuple[Any, Any]:
+def _one_pair(name: str, operand: ArrayLike, init_value: ArrayLike) -> tuple[Any, Any]:
     """An operand and its start, of one dtype; the start of rank 0.
 
     Raises:
@@ -145,7 +145,7 @@ def _one_pair(name: str, operand: Any, init_value: Any) -> tuple[Any, Any]:
 
 
 def reduce(
-    operands: Any,
+    operands: ArrayLike,
     init_values: Any,
     computation: Callable[[Any, Any], Any],
     dimensions: Sequence[int],
@@ -169,12 +169,12 @@ def reduce(
     axes = normalize_axes("lax.reduce", axis_list("reduce", "dimensions", dimensions), len(x.shape))
     op = _combiner("reduce", computation, spec_of(x).dtype)
     reduction, _ = _REDUCTIONS[type(op)]
-    return _begun(op, start, apply(reduction(axes), x))
+    return _begun(op, start, apply_one(reduction(axes), x))
 
 
 def reduce_window(
-    operand: Any,
-    init_value: Any,
+    operand: ArrayLike,
+    init_value: ArrayLike,
     computation: Callable[[Any, Any], Any],
     window_dimensions: Sequence[int],
     window_strides: Sequence[int] | None = None,
@@ -227,7 +227,7 @@ def reduce_window(
 def windows_combined(
     op: StdTensorOp,
     x: Any,
-    start: Any,
+    start: ArrayLike,
     sizes: Sequence[int],
     strides: Sequence[int],
     padding: Any,
@@ -244,12 +244,12 @@ def windows_combined(
     x, start = convert(x, work), convert(start, work)
     if any(low or high for low, high in pads) or any(gap > 1 for gap in gaps):
         low, high = zip(*pads, strict=True)
-        x = apply(Pad(low, high, tuple([gap - 1 for gap in gaps])), x, start)
+        x = apply_one(Pad(low, high, tuple([gap - 1 for gap in gaps])), x, start)
     wide = [axis for axis in range(rank) if sizes[axis] != 1 or strides[axis] != 1]
     for axis in wide:
         x = _laid_out(x, axis, sizes[axis], strides[axis], holes[axis])
     reduction, _ = _REDUCTIONS[type(op)]
-    y = apply(reduction(tuple(range(rank, rank + len(wide)))), x) if wide else x
+    y = apply_one(reduction(tuple(range(rank, rank + len(wide)))), x) if wide else x
     return convert(_begun(op, start, y), dtype)
 
 
@@ -295,24 +295,24 @@ def _laid_out(x: Any, axis: int, size: int, stride: int, hole: int) -> Any:
     return concat([expand_dims(part, axis=len(x.shape)) for part in parts], axis=-1)
 
 
-def _strided(x: Any, axis: int, start: Any, limit: Any, stride: int) -> Any:
+def _strided(x: Any, axis: int, start: ArrayLike, limit: ArrayLike, stride: int) -> Any:
     """x[start:limit:stride] along one axis."""
     starts: list[Any] = [0] * len(x.shape)
     limits, strides = list(x.shape), [1] * len(x.shape)
     if start == 0 and limit == limits[axis] and stride == 1:
         return x
     starts[axis], limits[axis], strides[axis] = start, limit, stride
-    return apply(Slice(tuple(starts), tuple(limits), tuple(strides)), x)
+    return apply_one(Slice(tuple(starts), tuple(limits), tuple(strides)), x)
 
 
 # ---- whole axes -------------------------------------------------------------------------------------
 
 
 def _reduction(name: str, card: Any, formula: str, dtypes: str) -> Any:
-    def function(operand: Any, axes: Sequence[int]) -> Any:
+    def function(operand: ArrayLike, axes: Sequence[int]) -> Any:
         x = as_operand(operand)
         named = axis_list(name, "axes", axes)
-        return apply(card(normalize_axes(f"lax.{name}", named, len(x.shape))), x)
+        return apply_one(card(normalize_axes(f"lax.{name}", named, len(x.shape))), x)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = (
@@ -340,7 +340,7 @@ reduce_and = _reduction("reduce_and", ops.ReduceAnd, "Bitwise and", "bool and in
 reduce_or = _reduction("reduce_or", ops.ReduceOr, "Bitwise or", "bool and integers")
 
 
-def argmax(operand: Any, axis: int, index_dtype: Any) -> Any:
+def argmax(operand: ArrayLike, axis: int, index_dtype: DTypeLike | None) -> Any:
     """The index of the first largest element along `axis`, in `index_dtype`; of the first NaN where there is one.
 
     Raises:
@@ -349,7 +349,7 @@ def argmax(operand: Any, axis: int, index_dtype: Any) -> Any:
     return _place("argmax", ops.ArgMax, operand, axis, index_dtype)
 
 
-def argmin(operand: Any, axis: int, index_dtype: Any) -> Any:
+def argmin(operand: ArrayLike, axis: int, index_dtype: DTypeLike | None) -> Any:
     """The index of the first smallest element along `axis`, in `index_dtype`; of the first NaN where there is one.
 
     Raises:
@@ -358,20 +358,22 @@ def argmin(operand: Any, axis: int, index_dtype: Any) -> Any:
     return _place("argmin", ops.ArgMin, operand, axis, index_dtype)
 
 
-def _place(name: str, card: Any, operand: Any, axis: int, index_dtype: Any) -> Any:
+def _place(
+    name: str, card: Any, operand: ArrayLike, axis: int, index_dtype: DTypeLike | None
+) -> Any:
     x, dtype = as_operand(operand), DType.of(index_dtype)
     if not dtype.is_integer:
         raise DTypeError(f"lax.{name}: index_dtype is an integer dtype, got {dtype}")
-    return convert(apply(card(normalize_axis(f"lax.{name}", axis, len(x.shape))), x), dtype)
+    return convert(apply_one(card(normalize_axis(f"lax.{name}", axis, len(x.shape))), x), dtype)
 
 
 # ---- running ----------------------------------------------------------------------------------------
 
 
 def _running(name: str, card: Any, formula: str, dtypes: str) -> Any:
-    def function(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
+    def function(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Any:
         x = as_operand(operand)
-        return apply(card(normalize_axis(f"lax.{name}", axis, len(x.shape)), bool(reverse)), x)
+        return apply_one(card(normalize_axis(f"lax.{name}", axis, len(x.shape)), bool(reverse)), x)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = (
@@ -388,7 +390,7 @@ cummax = _running("cummax", ops.CumMax, "Maxima", "real")
 cummin = _running("cummin", ops.CumMin, "Minima", "real")
 
 
-def cumlogsumexp(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
+def cumlogsumexp(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Any:
     """Logarithms of the sums of e^x of the elements up to each along `axis`, without overflow.
 
     Args:

@@ -40,8 +40,9 @@ from tenferro.api.logarithms import logaddexp
 from tenferro.api.manipulation import split
 from tenferro.api.promotion import convert, inexact_dtype
 from tenferro.dims import is_static
+from tenferro.door import as_operand, copied, spec_of
 from tenferro.errors import ShapeError
-from tenferro.exec.dispatch import as_operand, copied, spec_of
+from tenferro.types import ArrayLike, Tensor
 
 __all__ = [
     "celu",
@@ -71,20 +72,20 @@ __all__ = [
 ]
 
 
-def _inexact(x: Any) -> Any:
+def _inexact(x: ArrayLike) -> Any:
     """X in the float dtype that NumPy computes its dtype in."""
     x = as_operand(x)
     return convert(x, inexact_dtype(spec_of(x).dtype))
 
 
-def _gated(x: Any, gate: Callable[[Any], Any], bound: float) -> Any:
+def _gated(x: Tensor, gate: Callable[[Any], Any], bound: float) -> Any:
     """X gate(x), of a gate that is 0 at -bound and below, 1 at bound and above, to the last bit."""
     is_closed, is_open = less_equal(x, -bound), greater_equal(x, bound)
     inner = where(logical_or(is_closed, is_open), 0.0, x)
     return where(is_closed, 0.0, where(is_open, x, multiply(inner, gate(inner))))
 
 
-def identity(x: Any) -> Any:
+def identity(x: ArrayLike) -> Any:
     """X itself.
 
     >>> identity(2.0)
@@ -93,7 +94,7 @@ def identity(x: Any) -> Any:
     return copied(as_operand(x))
 
 
-def relu(x: Any) -> Any:
+def relu(x: ArrayLike) -> Any:
     """max(x, 0), with derivative 0 at 0.
 
     Dtypes: real; the result has x's.
@@ -106,7 +107,7 @@ def relu(x: Any) -> Any:
     return where(less_equal(x, 0), 0, x)
 
 
-def relu6(x: Any) -> Any:
+def relu6(x: ArrayLike) -> Any:
     """min(max(x, 0), 6), with derivative 0 at 0 and at 6.
 
     Dtypes: real; the result has x's.
@@ -119,7 +120,7 @@ def relu6(x: Any) -> Any:
     return where(less_equal(x, 0), 0, where(greater_equal(x, 6), 6, x))
 
 
-def sigmoid(x: Any) -> Any:
+def sigmoid(x: ArrayLike) -> Any:
     """1 / (1 + e^-x).
 
     >>> sigmoid(0.0)
@@ -128,7 +129,7 @@ def sigmoid(x: Any) -> Any:
     return logistic(x)
 
 
-def silu(x: Any) -> Any:
+def silu(x: ArrayLike) -> Any:
     """X / (1 + e^-x), also called swish.
 
     >>> silu(1.0), silu(-float("inf"))
@@ -140,7 +141,7 @@ def silu(x: Any) -> Any:
 swish = silu
 
 
-def gelu(x: Any, approximate: bool = True) -> Any:
+def gelu(x: ArrayLike, approximate: bool = True) -> Any:
     """X times the probability that a normal number is below x.
 
     Args:
@@ -154,17 +155,17 @@ def gelu(x: Any, approximate: bool = True) -> Any:
     return _gated(_inexact(x), _normal_below, 40.0)
 
 
-def _normal_below(x: Any) -> Any:
+def _normal_below(x: Tensor) -> Any:
     return multiply(0.5, erfc(multiply(-math.sqrt(0.5), x)))
 
 
-def _normal_below_by_tanh(x: Any) -> Any:
+def _normal_below_by_tanh(x: Tensor) -> Any:
     """(1 + tanh(u)) / 2 is logistic(2 u), which loses no digits where u is negative."""
     cube = multiply(x, square(x))
     return logistic(multiply(2 * math.sqrt(2 / math.pi), add(x, multiply(0.044715, cube))))
 
 
-def mish(x: Any) -> Any:
+def mish(x: ArrayLike) -> Any:
     """X tanh(softplus(x)).
 
     >>> mish(1.0)
@@ -173,7 +174,7 @@ def mish(x: Any) -> Any:
     return _gated(_inexact(x), lambda inner: tanh(softplus(inner)), 1000.0)
 
 
-def hard_sigmoid(x: Any) -> Any:
+def hard_sigmoid(x: ArrayLike) -> Any:
     """relu6(x + 3) / 6.
 
     >>> hard_sigmoid(0.0)
@@ -182,7 +183,7 @@ def hard_sigmoid(x: Any) -> Any:
     return divide(relu6(add(x, 3.0)), 6.0)
 
 
-def hard_silu(x: Any) -> Any:
+def hard_silu(x: ArrayLike) -> Any:
     """X relu6(x + 3) / 6, also called hard_swish; 0 up to -3, and x from 3 on.
 
     >>> hard_silu(1.0)
@@ -194,7 +195,7 @@ def hard_silu(x: Any) -> Any:
 hard_swish = hard_silu
 
 
-def hard_tanh(x: Any) -> Any:
+def hard_tanh(x: ArrayLike) -> Any:
     """min(max(x, -1), 1), with derivative 1 at -1 and at 1.
 
     Dtypes: real; the result has x's.
@@ -206,7 +207,7 @@ def hard_tanh(x: Any) -> Any:
     return where(greater(x, 1), 1, where(less(x, -1), -1, x))
 
 
-def softplus(x: Any) -> Any:
+def softplus(x: ArrayLike) -> Any:
     """log(1 + e^x), without overflow.
 
     >>> softplus(1000.0)
@@ -215,7 +216,7 @@ def softplus(x: Any) -> Any:
     return logaddexp(x, 0.0)
 
 
-def log_sigmoid(x: Any) -> Any:
+def log_sigmoid(x: ArrayLike) -> Any:
     """log(sigmoid(x)), without overflow.
 
     >>> log_sigmoid(-1000.0)
@@ -224,7 +225,7 @@ def log_sigmoid(x: Any) -> Any:
     return negative(softplus(negative(x)))
 
 
-def elu(x: Any, alpha: Any = 1.0) -> Any:
+def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Any:
     """X where it is positive, else alpha (e^x - 1); with derivative alpha at 0.
 
     >>> elu(-1.0)
@@ -235,7 +236,7 @@ def elu(x: Any, alpha: Any = 1.0) -> Any:
     return where(is_positive, x, multiply(alpha, expm1(where(is_positive, 0.0, x))))
 
 
-def celu(x: Any, alpha: Any = 1.0) -> Any:
+def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Any:
     """X where it is positive, else alpha (e^(x / alpha) - 1); with derivative 1 at 0.
 
     >>> celu(-1.0, 2.0)
@@ -247,7 +248,7 @@ def celu(x: Any, alpha: Any = 1.0) -> Any:
     return where(is_positive, x, multiply(alpha, powers))
 
 
-def selu(x: Any) -> Any:
+def selu(x: ArrayLike) -> Any:
     """1.0507 elu(x, 1.6733), whose constants keep mean 0 and variance 1.
 
     >>> selu(1.0)
@@ -257,7 +258,7 @@ def selu(x: Any) -> Any:
     return multiply(scale, elu(x, alpha))
 
 
-def leaky_relu(x: Any, negative_slope: Any = 0.01) -> Any:
+def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 0.01) -> Any:
     """X where it is at least 0, else `negative_slope` x; with derivative 1 at 0.
 
     >>> leaky_relu(-1.0)
@@ -268,7 +269,7 @@ def leaky_relu(x: Any, negative_slope: Any = 0.01) -> Any:
     return where(is_negative, multiply(negative_slope, where(is_negative, x, 0.0)), x)
 
 
-def soft_sign(x: Any) -> Any:
+def soft_sign(x: ArrayLike) -> Any:
     """X / (|x| + 1); -1 and 1 at the infinities.
 
     >>> soft_sign(1.0)
@@ -280,7 +281,7 @@ def soft_sign(x: Any) -> Any:
     return where(is_infinite, sign(x), divide(finite, add(abs(finite), 1.0)))
 
 
-def squareplus(x: Any, b: Any = 4) -> Any:
+def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Any:
     """(x + sqrt(x^2 + b)) / 2, without loss of digits where x is negative.
 
     >>> squareplus(0.0)
@@ -295,7 +296,7 @@ def squareplus(x: Any, b: Any = 4) -> Any:
     return where(is_negative, small, large)
 
 
-def sparse_plus(x: Any) -> Any:
+def sparse_plus(x: ArrayLike) -> Any:
     """0 up to -1, x from 1 on, and (x + 1)^2 / 4 between.
 
     >>> sparse_plus(0.0)
@@ -306,7 +307,7 @@ def sparse_plus(x: Any) -> Any:
     return where(greater_equal(x, 1.0), x, inner)
 
 
-def sparse_sigmoid(x: Any) -> Any:
+def sparse_sigmoid(x: ArrayLike) -> Any:
     """min(max((x + 1) / 2, 0), 1), with derivative 0 at -1 and at 1.
 
     >>> sparse_sigmoid(0.0)

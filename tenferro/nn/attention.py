@@ -16,9 +16,9 @@ from tenferro.api.logarithms import softmax
 from tenferro.api.manipulation import expand_dims, reshape
 from tenferro.api.promotion import broadcast_to, convert, promote_dtypes, result_type
 from tenferro.dims import is_static
+from tenferro.door import as_operand, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, NonStaticShapeError, ShapeError
-from tenferro.exec.dispatch import as_operand, spec_of
-from tenferro.types import DType
+from tenferro.types import ArrayLike, DType, Tensor
 
 __all__ = ["dot_product_attention"]
 
@@ -27,10 +27,10 @@ ABSENT = -0.7 * float(np.finfo(np.float32).max)
 
 
 def dot_product_attention(
-    query: Any,
-    key: Any,
-    value: Any,
-    bias: Any = None,
+    query: ArrayLike,
+    key: ArrayLike,
+    value: ArrayLike,
+    bias: ArrayLike | None = None,
     mask: Any = None,
     *,
     scale: float | None = None,
@@ -96,7 +96,7 @@ def dot_product_attention(
     return reshape(result, (targets, heads, features)) if is_single else result
 
 
-def _require_fit(q: Any, k: Any, v: Any) -> None:
+def _require_fit(q: Tensor, k: Any, v: Tensor) -> None:
     """Ranks, extents and dtypes that belong together."""
     shown = f"query {spec_of(q)}, key {spec_of(k)}, value {spec_of(v)}"
     name = "nn.dot_product_attention"
@@ -113,7 +113,7 @@ def _require_fit(q: Any, k: Any, v: Any) -> None:
         raise ShapeError(f"{name}: the heads of query must be a multiple of key's, got {shown}")
 
 
-def _of_heads(what: str, x: Any, logits: Any) -> Any:
+def _of_heads(what: str, x: Tensor, logits: Tensor) -> Any:
     """A bias or mask, which must broadcast to the logits."""
     if len(x.shape) > 4:
         raise ShapeError(

@@ -15,12 +15,13 @@ from tenferro.api.elementwise import divide
 from tenferro.api.manipulation import flip, reshape, swapaxes
 from tenferro.api.promotion import convert
 from tenferro.dims import is_static
+from tenferro.door import as_operand, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
-from tenferro.exec.dispatch import as_operand, spec_of
 from tenferro.lax.convolution import ConvDimensionNumbers, conv_general_dilated, dilated, turned
 from tenferro.lax.operands import same_dtype
 from tenferro.lax.windows import largest, least, windows_combined
 from tenferro.ops.elementwise import Add, Maximum, Minimum
+from tenferro.types import ArrayLike, Shape, Tensor
 
 __all__ = ["avg_pool", "conv", "conv_transpose", "max_pool", "min_pool"]
 
@@ -98,8 +99,8 @@ def _axes(count: int, is_last: bool) -> ConvDimensionNumbers:
 
 
 def conv(
-    x: Any,
-    w: Any,
+    x: ArrayLike,
+    w: ArrayLike,
     *,
     strides: Any = 1,
     padding: Any = "VALID",
@@ -163,7 +164,7 @@ def _require_kernel(
 
 
 def conv_transpose(
-    x: Any,
+    x: ArrayLike,
     w: Any,
     *,
     strides: Any = 1,
@@ -231,7 +232,14 @@ def _turned_kernel(x: Any, w: Any, groups: int) -> Any:
 
 
 def _pooled(
-    name: str, op: Any, x: Any, start: Any, window: Any, strides: Any, padding: Any, fmt: str
+    name: str,
+    op: Any,
+    x: Tensor,
+    start: ArrayLike,
+    window: Shape,
+    strides: Any,
+    padding: Any,
+    fmt: str,
 ) -> Any:
     count = _space_of(name, x)
     sizes = _per_axis(name, "window_shape", window, count)
@@ -255,7 +263,7 @@ def _pooled(
 
 
 def max_pool(
-    x: Any,
+    x: ArrayLike,
     window_shape: Any,
     strides: Any = None,
     padding: Any = "VALID",
@@ -284,7 +292,7 @@ def max_pool(
 
 
 def min_pool(
-    x: Any,
+    x: ArrayLike,
     window_shape: Any,
     strides: Any = None,
     padding: Any = "VALID",
@@ -305,7 +313,7 @@ def min_pool(
 
 def avg_pool(
     x: Any,
-    window_shape: Any,
+    window_shape: Shape,
     strides: Any = None,
     padding: Any = "VALID",
     count_include_pad: bool = True,
@@ -339,6 +347,6 @@ def avg_pool(
     return convert(divide(total, float(np.prod(sizes))), dtype)
 
 
-def _require_real(name: str, x: Any) -> None:
+def _require_real(name: str, x: Tensor) -> None:
     if spec_of(x).dtype.is_complex:
         raise DTypeError(f"nn.{name}: complex numbers have no order, got {spec_of(x)}")

@@ -23,7 +23,7 @@ from tenferro.api.elementwise import clip, divide, erfinv, multiply
 from tenferro.api.linalg import qr
 from tenferro.api.manipulation import diagonal, matrix_transpose, moveaxis, reshape
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
-from tenferro.types import DType
+from tenferro.types import ArrayLike, DType, DTypeLike
 
 __all__ = [
     "constant",
@@ -50,11 +50,11 @@ Initializer = Callable[..., Any]
 Axes = int | Sequence[int]
 
 
-def _dtype(dtype: Any) -> DType:
+def _dtype(dtype: DTypeLike | None) -> DType:
     return DType.F64 if dtype is None else DType.of(dtype)
 
 
-def zeros(key: Any, shape: Sequence[int], dtype: Any = None) -> Any:
+def zeros(key: ArrayLike, shape: Sequence[int], dtype: DTypeLike | None = None) -> Any:
     """Zeros.
 
     >>> zeros(None, (2,))
@@ -63,7 +63,7 @@ def zeros(key: Any, shape: Sequence[int], dtype: Any = None) -> Any:
     return creation.zeros(tuple(shape), dtype=_dtype(dtype))
 
 
-def ones(key: Any, shape: Sequence[int], dtype: Any = None) -> Any:
+def ones(key: ArrayLike, shape: Sequence[int], dtype: DTypeLike | None = None) -> Any:
     """Ones.
 
     >>> ones(None, (2,))
@@ -72,7 +72,7 @@ def ones(key: Any, shape: Sequence[int], dtype: Any = None) -> Any:
     return creation.ones(tuple(shape), dtype=_dtype(dtype))
 
 
-def constant(value: Any, dtype: Any = None) -> Initializer:
+def constant(value: ArrayLike, dtype: DTypeLike | None = None) -> Initializer:
     """Every element `value`.
 
     >>> constant(3.0)(None, (2,))
@@ -80,13 +80,13 @@ def constant(value: Any, dtype: Any = None) -> Initializer:
     """
     default = dtype
 
-    def init(key: Any, shape: Sequence[int], dtype: Any = default) -> Any:
+    def init(key: ArrayLike, shape: Sequence[int], dtype: DTypeLike | None = default) -> Any:
         return creation.full(tuple(shape), value, dtype=_dtype(dtype))
 
     return init
 
 
-def uniform(scale: float = 1e-2, dtype: Any = None) -> Initializer:
+def uniform(scale: float = 1e-2, dtype: DTypeLike | None = None) -> Initializer:
     """Numbers from 0 to `scale`, each as likely.
 
     >>> uniform(1.0)(random.key(0), (2,)).shape
@@ -94,13 +94,13 @@ def uniform(scale: float = 1e-2, dtype: Any = None) -> Initializer:
     """
     default = dtype
 
-    def init(key: Any, shape: Sequence[int], dtype: Any = default) -> Any:
+    def init(key: ArrayLike, shape: Sequence[int], dtype: DTypeLike | None = default) -> Any:
         return multiply(random.uniform(key, tuple(shape), _dtype(dtype)), scale)
 
     return init
 
 
-def normal(stddev: float = 1e-2, dtype: Any = None) -> Initializer:
+def normal(stddev: float = 1e-2, dtype: DTypeLike | None = None) -> Initializer:
     """Normal numbers of mean 0 and that standard deviation; complex ones too.
 
     >>> normal(1.0)(random.key(0), (2,)).shape
@@ -108,13 +108,15 @@ def normal(stddev: float = 1e-2, dtype: Any = None) -> Initializer:
     """
     default = dtype
 
-    def init(key: Any, shape: Sequence[int], dtype: Any = default) -> Any:
+    def init(key: ArrayLike, shape: Sequence[int], dtype: DTypeLike | None = default) -> Any:
         return multiply(random.normal(key, tuple(shape), _dtype(dtype)), stddev)
 
     return init
 
 
-def _truncated(key: Any, lower: float, upper: float, shape: Sequence[int], dtype: DType) -> Any:
+def _truncated(
+    key: ArrayLike, lower: float, upper: float, shape: Sequence[int], dtype: DType
+) -> Any:
     """Numbers of the standard normal distribution between two bounds, by the inverse of its integral."""
     if not dtype.is_float:
         raise DTypeError(f"nn.initializers: truncated normal numbers are floats, got {dtype}")
@@ -125,7 +127,7 @@ def _truncated(key: Any, lower: float, upper: float, shape: Sequence[int], dtype
 
 
 def truncated_normal(
-    stddev: float = 1e-2, dtype: Any = None, lower: float = -2.0, upper: float = 2.0
+    stddev: float = 1e-2, dtype: DTypeLike | None = None, lower: float = -2.0, upper: float = 2.0
 ) -> Initializer:
     """Normal numbers of mean 0 and standard deviation `stddev` before numbers beyond the bounds are left out.
 
@@ -140,7 +142,7 @@ def truncated_normal(
     """
     default = dtype
 
-    def init(key: Any, shape: Sequence[int], dtype: Any = default) -> Any:
+    def init(key: ArrayLike, shape: Sequence[int], dtype: DTypeLike | None = default) -> Any:
         return multiply(_truncated(key, lower, upper, shape, _dtype(dtype)), stddev)
 
     return init
@@ -181,7 +183,7 @@ def variance_scaling(
     in_axis: Axes = -2,
     out_axis: Axes = -1,
     batch_axis: Axes = (),
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
 ) -> Initializer:
     """Numbers of variance scale / n, n being how many numbers go in, out, or their mean.
 
@@ -206,7 +208,7 @@ def variance_scaling(
             f'nn.initializers: distribution is "truncated_normal", "normal" or "uniform", got {distribution!r}'
         )
 
-    def init(key: Any, shape: Sequence[int], dtype: Any = default) -> Any:
+    def init(key: ArrayLike, shape: Sequence[int], dtype: DTypeLike | None = default) -> Any:
         kind, shape = _dtype(dtype), tuple(shape)
         if not kind.is_float:
             raise DTypeError(f"nn.initializers: variance_scaling makes floats, got {kind}")
@@ -223,7 +225,10 @@ def variance_scaling(
 
 def _scaled(name: str, scale: float, mode: str, distribution: str, told: str) -> Any:
     def initializer(
-        in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
+        in_axis: Axes = -2,
+        out_axis: Axes = -1,
+        batch_axis: Axes = (),
+        dtype: DTypeLike | None = None,
     ) -> Initializer:
         return variance_scaling(scale, mode, distribution, in_axis, out_axis, batch_axis, dtype)
 
@@ -245,7 +250,9 @@ xavier_uniform, xavier_normal = glorot_uniform, glorot_normal
 kaiming_uniform, kaiming_normal = he_uniform, he_normal
 
 
-def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
+def orthogonal(
+    scale: float = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None
+) -> Initializer:
     """A random orthogonal matrix times `scale`; for other shapes its rows or columns, those of `column_axis`.
 
     Raises:
@@ -257,7 +264,7 @@ def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = None) -> 
     """
     default = dtype
 
-    def init(key: Any, shape: Sequence[int], dtype: Any = default) -> Any:
+    def init(key: ArrayLike, shape: Sequence[int], dtype: DTypeLike | None = default) -> Any:
         shape, kind = tuple(shape), _dtype(dtype)
         if len(shape) < 2:
             raise ShapeError(f"nn.initializers: orthogonal needs two axes, got shape {shape}")

@@ -24,13 +24,14 @@ from tenferro.api.manipulation import reshape
 from tenferro.api.promotion import as_inexact, broadcast_to, convert
 from tenferro.api.reductions import Axis, sum
 from tenferro.api.reductions import mean as mean_over
+from tenferro.door import as_operand, copied, spec_of
 from tenferro.errors import InvalidConfigError, ShapeError
-from tenferro.exec.dispatch import as_operand, copied, spec_of
+from tenferro.types import ArrayLike, Tensor
 
 __all__ = ["batch_norm", "dropout", "layer_norm", "standardize"]
 
 
-def _mean(x: Any, axis: Axis, where: Any) -> Any:
+def _mean(x: Tensor, axis: Axis, where: Any) -> Any:
     """The mean over `axis`, kept, of what a mask leaves."""
     if where is None:
         return mean_over(x, axis=axis, keepdims=True)
@@ -40,10 +41,10 @@ def _mean(x: Any, axis: Axis, where: Any) -> Any:
 
 
 def standardize(
-    x: Any,
+    x: ArrayLike,
     axis: Axis = -1,
-    mean: Any = None,
-    variance: Any = None,
+    mean: ArrayLike | None = None,
+    variance: ArrayLike | None = None,
     epsilon: Any = 1e-5,
     where: Any = None,
     *,
@@ -78,7 +79,7 @@ def standardize(
 
 
 def layer_norm(
-    x: Any, scale: Any = None, bias: Any = None, *, axis: Axis = -1, epsilon: float = 1e-5
+    x: ArrayLike, scale: Any = None, bias: Any = None, *, axis: Axis = -1, epsilon: float = 1e-5
 ) -> Any:
     """X less its mean over `axis`, over its standard deviation; times `scale`, plus `bias`.
 
@@ -98,12 +99,12 @@ def layer_norm(
 
 
 def batch_norm(
-    x: Any,
+    x: ArrayLike,
     scale: Any = None,
     bias: Any = None,
     *,
-    mean: Any = None,
-    variance: Any = None,
+    mean: ArrayLike | None = None,
+    variance: ArrayLike | None = None,
     axis: int = -1,
     epsilon: float = 1e-5,
 ) -> Any:
@@ -133,13 +134,13 @@ def batch_norm(
     return _affine("batch_norm", y, scale, bias, (features,))
 
 
-def _affine(name: str, y: Any, scale: Any, bias: Any, axes: tuple[int, ...]) -> Any:
+def _affine(name: str, y: Tensor, scale: Any, bias: Any, axes: tuple[int, ...]) -> Any:
     if scale is not None:
         y = multiply(y, _along(name, scale, y, axes))
     return y if bias is None else add(y, _along(name, bias, y, axes))
 
 
-def _along(name: str, numbers: Any, x: Any, axes: tuple[int, ...]) -> Any:
+def _along(name: str, numbers: Any, x: Tensor, axes: tuple[int, ...]) -> Any:
     """Numbers of the extents of some axes, as a tensor that broadcasts with x; a scalar as it is."""
     if type(numbers) in (int, float):
         return numbers
@@ -154,7 +155,7 @@ def _along(name: str, numbers: Any, x: Any, axes: tuple[int, ...]) -> Any:
     return reshape(numbers, shape)
 
 
-def dropout(key: Any, x: Any, rate: float) -> Any:
+def dropout(key: ArrayLike, x: ArrayLike, rate: float) -> Any:
     """X with elements set to 0 with probability `rate`, and the others divided by 1 - rate.
 
     Args:

@@ -28,15 +28,15 @@ from tenferro.api.elementwise import where as where_
 from tenferro.api.manipulation import expand_dims, squeeze
 from tenferro.api.promotion import as_inexact, broadcast_arrays, convert, promote
 from tenferro.api.reductions import Axis, max, sum
+from tenferro.door import apply_one, as_operand, spec_of, stop_gradient
 from tenferro.errors import DTypeError, InvalidConfigError
-from tenferro.exec.dispatch import apply_beside, as_operand, spec_of, stop_gradient
 from tenferro.ops.source import Iota
-from tenferro.types import DType
+from tenferro.types import ArrayLike, DType, DTypeLike
 
 __all__ = ["log_softmax", "logmeanexp", "logsumexp", "one_hot", "softmax"]
 
 
-def softmax(x: Any, axis: Axis = -1, where: Any = None) -> Any:
+def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Any:
     """e^x over its sum along `axis`, without overflow.
 
     Args:
@@ -55,12 +55,12 @@ def softmax(x: Any, axis: Axis = -1, where: Any = None) -> Any:
     return divide(powers, where_(equal(total, 0.0), 1.0, total))
 
 
-def _or_absent(x: Any, where: Any) -> Any:
+def _or_absent(x: ArrayLike, where: ArrayLike) -> Any:
     """x, with -inf where the mask is False."""
     return where_(where, as_inexact(x), -math.inf)
 
 
-def log_softmax(x: Any, axis: Axis = -1, where: Any = None) -> Any:
+def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Any:
     """log(softmax(x)), accurate where a probability is small; -inf where the mask is False.
 
     >>> import numpy as np
@@ -76,12 +76,12 @@ def log_softmax(x: Any, axis: Axis = -1, where: Any = None) -> Any:
 
 
 def logsumexp(
-    a: Any,
+    a: ArrayLike,
     axis: Axis = None,
-    b: Any = None,
+    b: ArrayLike | None = None,
     keepdims: bool = False,
     return_sign: bool = False,
-    where: Any = None,
+    where: ArrayLike | None = None,
 ) -> Any:
     """Log of the sum of b e^a over `axis`, without overflow; -inf where nothing is left.
 
@@ -118,7 +118,9 @@ def logsumexp(
     return add(log(total), shift)
 
 
-def logmeanexp(x: Any, axis: Axis = None, where: Any = None, keepdims: bool = False) -> Any:
+def logmeanexp(
+    x: ArrayLike, axis: Axis = None, where: ArrayLike | None = None, keepdims: bool = False
+) -> Any:
     """Log of the mean of e^x over `axis`, without overflow.
 
     Args:
@@ -134,7 +136,9 @@ def logmeanexp(x: Any, axis: Axis = None, where: Any = None, keepdims: bool = Fa
     return subtract(logsumexp(x, axis, keepdims=keepdims, where=where), log(count))
 
 
-def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> Any:
+def one_hot(
+    x: ArrayLike, num_classes: int, *, dtype: DTypeLike | None = None, axis: int = -1
+) -> Any:
     """1 at the index that x is along a new axis, 0 elsewhere; all 0 for an index outside.
 
     Args:
@@ -161,6 +165,6 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
     shape: list[Any] = [1] * (len(x.shape) + 1)
     shape[place] = num_classes
     kind = DType.U64 if spec.dtype is DType.U64 else DType.I64
-    counts = apply_beside(x, Iota(tuple(shape), place, kind))
+    counts = apply_one(Iota(tuple(shape), place, kind), like=x)
     is_there = equal(expand_dims(convert(x, kind), axis=place), counts)
     return convert(is_there, DType.F64 if dtype is None else DType.of(dtype))

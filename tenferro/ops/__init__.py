@@ -15,7 +15,7 @@ from tenferro.ops import (
     source,
     structural,
 )
-from tenferro.ops.column import Column
+from tenferro.ops.column import Column, require_listed
 from tenferro.ops.op import StdTensorOp
 
 __all__ = ["ALL_OPS", "STD_OPS", "Column", "StdTensorOp"]
@@ -35,3 +35,17 @@ STD_OPS: tuple[type[StdTensorOp], ...] = (
 
 ALL_OPS: tuple[type[StdTensorOp], ...] = (*STD_OPS, *extension.CARDS)
 """The vocabulary and the carrier of what comes from elsewhere."""
+
+require_listed(
+    [
+        card
+        for family in (
+            source, elementwise, analytic, structural, reduction, contraction, indexing, dynamic, control,
+        )
+        for card in vars(family).values()
+        if isinstance(card, type)
+        and issubclass(card, StdTensorOp)
+        and card.__module__ == family.__name__
+    ],
+    STD_OPS,
+)  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from tenferro.errors import MissingCellError
 from tenferro.ops.op import StdTensorOp
 
-__all__ = ["Column"]
+__all__ = ["Column", "require_listed"]
 
 Cell = TypeVar("Cell")
 
@@ -17,15 +17,18 @@ Cell = TypeVar("Cell")
 class Column(Mapping[type[StdTensorOp], Cell], Generic[Cell]):
     """What one layer does with each op: a mapping from card to cell, total over a vocabulary.
 
+    Args:
+        place: the folder that the column is cut into by family, or its one file.
+
     Attributes:
         cells: the same mapping without Python's calls in between, for loops over many ops.
 
     >>> class Left(StdTensorOp): ...
     >>> class Right(StdTensorOp): ...
-    >>> Column("kernel", [Left, Right], {Left: "go left"})
+    >>> Column("kernel", "tenferro/exec/kernels", [Left, Right], {Left: "go left"})
     Traceback (most recent call last):
         ...
-    tenferro.errors.MissingCellError: column kernel has no cell for Right
+    tenferro.errors.MissingCellError: column kernel has no cell for Right; write it in tenferro/exec/kernels/column.py. `python tools/cells.py` lists what is missing in every column
 
     Raises:
         MissingCellError: a card without a cell, a cell without a card, or two cells for one card.
@@ -36,6 +39,7 @@ class Column(Mapping[type[StdTensorOp], Cell], Generic[Cell]):
     def __init__(
         self,
         name: str,
+        place: str,
         vocabulary: Iterable[type[StdTensorOp]],
         *families: Mapping[type[StdTensorOp], Cell],
     ) -> None:
@@ -49,7 +53,11 @@ class Column(Mapping[type[StdTensorOp], Cell], Generic[Cell]):
             self._cells.update(family)
         vocabulary = set(vocabulary)
         if missing := vocabulary - self._cells.keys():
-            raise MissingCellError(f"column {name} has no cell for {_names(missing)}")
+            files = sorted({_file(place, card) for card in missing})
+            raise MissingCellError(
+                f"column {name} has no cell for {_names(missing)}; write it in {', '.join(files)}. "
+                "`python tools/cells.py` lists what is missing in every column"
+            )
         if foreign := self._cells.keys() - vocabulary:
             raise MissingCellError(
                 f"column {name} has a cell for {_names(foreign)}, which is no op"
@@ -67,3 +75,24 @@ class Column(Mapping[type[StdTensorOp], Cell], Generic[Cell]):
 
 def _names(cards: Iterable[type[StdTensorOp]]) -> str:
     return ", ".join(sorted(card.__name__ for card in cards))
+
+
+def _file(place: str, card: type[StdTensorOp]) -> str:
+    """Where a card's cell is written."""
+    return place if place.endswith(".py") else f"{place}/{card.__module__.split('.')[-1]}.py"
+
+
+def require_listed(
+    cards: Iterable[type[StdTensorOp]], vocabulary: Iterable[type[StdTensorOp]]
+) -> None:
+    """Every card of these classes is in the vocabulary; a class that others derive from is no card.
+
+    Raises:
+        MissingCellError: one that is not listed, and would be an op that exists nowhere.
+    """
+    unlisted = {card for card in cards if not card.__subclasses__()} - set(vocabulary)
+    if unlisted:
+        files = sorted({f"{card.__module__.replace('.', '/')}.py" for card in unlisted})
+        raise MissingCellError(
+            f"{_names(unlisted)} is no op yet; list it in CARDS of {', '.join(files)}"
+        )

@@ -25,7 +25,7 @@ class ProgramBuilder:
     >>> from tenferro.ops.elementwise import Add
     >>> builder = ProgramBuilder()
     >>> x = builder.input(TensorSpec((2,), "float64"))
-    >>> (y,) = builder.add(Add(), x, x)
+    >>> (y,) = builder.apply(Add(), x, x)
     >>> builder.finish([y]).run(np.array([1.0, 2.0]))
     (array([2., 4.]),)
     """
@@ -60,7 +60,7 @@ class ProgramBuilder:
         maker = self._makers.get(value)
         return None if maker is None else (maker.op, maker.inputs)
 
-    def add(
+    def apply(
         self, op: StdTensorOp, *values: int, source: SourceLine | None = None
     ) -> tuple[int, ...]:
         """The outputs of an op.

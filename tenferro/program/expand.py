@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tenferro.errors import ExtensionLoweringError, TenferroError, UnsupportedError
-from tenferro.graph import Graph, GraphBuilder, SourceLine
+from tenferro.graph import Graph, GraphBuilder, SourceLine, Value
 from tenferro.interruption import is_interruption
 from tenferro.ops.control import ControlOp
 from tenferro.ops.extension import Extension
@@ -98,12 +98,16 @@ def _expanded(
         ).at(place) from error
     if found is None:
         return None
-    outputs: tuple[int, ...] = tuple(found) if isinstance(found, list | tuple) else (found,)
+    outputs: tuple[Any, ...] = tuple(found) if isinstance(found, list | tuple) else (found,)
+    outputs = tuple([
+        value.handle if isinstance(value, Value) and value.emitter is builder else value
+        for value in outputs
+    ])  # fmt: skip
     for value in outputs:
         if type(value) is not int or not 0 <= value < len(graph.types):
             raise ExtensionLoweringError(
-                f"extension: {op.family_id}: lower_to_standard_ops gives values that builder.emit "
-                f"gave, or its inputs; got {value!r:.60}"
+                f"extension: {op.family_id}: lower_to_standard_ops gives values of its builder, or its "
+                f"inputs; got {value!r:.60}"
             ).at(place)
     declared = op.infer(*specs)
     types = tuple(graph.types[value] for value in outputs)

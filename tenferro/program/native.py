@@ -5,9 +5,11 @@ Programs are below executors and cannot name one; the package's top floor instal
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tenferro.errors import UnsupportedError
+from tenferro.ops import StdTensorOp
 
 if TYPE_CHECKING:
     from tenferro.program.program import GraphProgram
@@ -16,10 +18,14 @@ __all__ = ["Executor", "install_native_executor", "native_executor", "native_run
 
 
 class Executor(Protocol):
-    """Anything that runs programs: the native one, an `XlaExecutor`, or your own."""
+    """What runs programs, and ops on arrays outside of programs."""
 
     def run(self, program: GraphProgram, *arrays: Any) -> Any:
         """The tree the program's function returns."""
+        ...
+
+    def apply(self, op: StdTensorOp, arrays: Sequence[Any]) -> tuple[Any, ...]:
+        """The outputs of one op on arrays."""
         ...
 
 

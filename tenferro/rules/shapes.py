@@ -9,7 +9,7 @@ from tenferro.dims import Extent, GuardLog
 from tenferro.errors import DTypeError, ShapeError
 from tenferro.types import TensorSpec
 
-__all__ = ["require_rank", "same_extent", "same_shape", "same_type", "without_axes"]
+__all__ = ["same_extent", "same_shape", "same_type", "without_axes"]
 
 
 def same_type(op: str, inputs: Sequence[TensorSpec], guards: GuardLog) -> TensorSpec:
@@ -61,12 +61,6 @@ def same_extent(op: str, what: str, lhs: Extent, rhs: Extent, guards: GuardLog) 
     if met is None:
         raise ShapeError(f"{op}: {what} must agree, got {lhs} and {rhs}")
     return met
-
-
-def require_rank(op: str, role: str, x: TensorSpec, rank: int) -> None:
-    """Refuse an operand of another rank."""
-    if x.rank != rank:
-        raise ShapeError(f"{op}: {role} must have rank {rank}, got {x}")
 
 
 def without_axes(shape: Sequence[Any], axes: Sequence[int]) -> tuple[Any, ...]:

@@ -1,5 +1,17 @@
 """What values are: element types, tensor types, and the trees that functions take and return."""
 
+from tenferro.types.array_like import (
+    ArrayLike,
+    Axis,
+    DTypeLike,
+    Extent,
+    Index,
+    PyTree,
+    Scalar,
+    Shape,
+    Tensor,
+    UfuncOptions,
+)
 from tenferro.types.dtype import DType
 from tenferro.types.host import has_dtype, host_array
 from tenferro.types.saved_tree import load_tree, save_tree
@@ -14,9 +26,19 @@ from tenferro.types.tree import (
 )
 
 __all__ = [
+    "ArrayLike",
+    "Axis",
     "DType",
+    "DTypeLike",
+    "Extent",
+    "Index",
+    "PyTree",
+    "Scalar",
+    "Shape",
+    "Tensor",
     "TensorSpec",
     "TreeDef",
+    "UfuncOptions",
     "difference",
     "flatten",
     "has_dtype",

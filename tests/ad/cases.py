@@ -10,7 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tenferro.exec.dispatch import apply_all
+from tenferro.door import apply
 from tenferro.ops import STD_OPS, StdTensorOp, control, dynamic, elementwise, source
 from tenferro.types import DType
 from tests.samples import SAMPLES
@@ -48,7 +48,7 @@ class Case:
             operands = list(self.inputs)
             for index, x in zip(self.active, xs, strict=True):
                 operands[index] = x
-            ys = apply_all(self.sample.op, *operands)
+            ys = apply(self.sample.op, *operands)
             return tuple(ys[index] for index in self.outputs)
 
         return fn

@@ -10,7 +10,7 @@ import pytest
 import tenferro as tnf
 from tenferro import errors
 from tenferro.ad import AdContext, batch_program
-from tenferro.exec.dispatch import apply_all
+from tenferro.door import apply
 from tenferro.ops.contraction import Convolution
 from tenferro.types import DType
 from tests.samples import SAMPLES
@@ -45,7 +45,7 @@ def variants(x: Any) -> Any:
 
 @pytest.mark.parametrize("sample", COVERED, ids=str)
 def test_each_slice(sample: OpSample) -> None:
-    program = tnf.compile(lambda *xs: apply_all(sample.op, *xs), *sample.inputs)
+    program = tnf.compile(lambda *xs: apply(sample.op, *xs), *sample.inputs)
     for mask in masks(sample):
         batched = batch_program(program, mask, 3, AdContext())
         given = [variants(x) if here else x for x, here in zip(sample.inputs, mask, strict=True)]
@@ -86,7 +86,7 @@ def test_what_depends_on_no_batched_input_is_repeated() -> None:
 
 def test_windows_that_start_elsewhere_are_refused() -> None:
     program = tnf.compile(
-        lambda x, i: apply_all(tnf.ops.indexing.DynamicSlice((2,)), x, i)[0],
+        lambda x, i: apply(tnf.ops.indexing.DynamicSlice((2,)), x, i)[0],
         np.ones(5),
         np.int64(1),
     )
@@ -98,7 +98,7 @@ def test_windows_that_start_elsewhere_are_refused() -> None:
     "sample", [s for s in SAMPLES[Convolution] if s.inputs[0].dtype == np.float64], ids=str
 )
 def test_inputs_with_kernels_of_their_own(sample: OpSample) -> None:
-    program = tnf.compile(lambda *xs: apply_all(sample.op, *xs), *sample.inputs)
+    program = tnf.compile(lambda *xs: apply(sample.op, *xs), *sample.inputs)
     given = [variants(x) for x in sample.inputs]
     (found,) = batch_program(program, (True, True), 3, AdContext()).run(*given)
     expected = [program.run(x, w)[0] for x, w in zip(*given, strict=True)]

@@ -11,7 +11,7 @@ import pytest
 
 import tenferro as tnf
 from tenferro.ad.rules import AD_RULES
-from tenferro.exec.dispatch import apply
+from tenferro.door import apply_one
 from tenferro.exec.kernels import KERNELS
 from tenferro.graph import GraphBuilder
 from tenferro.ops import (
@@ -127,14 +127,16 @@ def test_analytic_derivatives_to_thirteen_digits(card: Any) -> None:
         points.append((np.complex128, COMPLEX_POINTS))
     for dtype, values in points:
         x = np.array(values, dtype)
-        y, y_dot = tnf.jvp(lambda x: apply(card(), x), (x,), (np.ones_like(x),))
+        y, y_dot = tnf.jvp(lambda x: apply_one(card(), x), (x,), (np.ones_like(x),))
         with mpmath.workdps(60):
             derivative = CLOSED.get(card, lambda p: mpmath.diff(function, p))
             expected = [derivative(mpmath.mpmathify(p)) for p in values]
         # What rounding the input by half an ulp changes cannot be got right.
         second = np.abs(
             tnf.jvp(
-                lambda x, d=y_dot: tnf.jvp(lambda x: apply(card(), x), (x,), (np.ones_like(d),))[1],
+                lambda x, d=y_dot: tnf.jvp(
+                    lambda x: apply_one(card(), x), (x,), (np.ones_like(d),)
+                )[1],
                 (x,),
                 (np.ones_like(x),),
             )[1]
@@ -238,7 +240,7 @@ def in_double(op: Any) -> Any:
         for step in part.instructions:
             held = isinstance(step.op, source.Constant) and step.op.dtype.is_inexact
             inner = source.Constant.of(doubled(step.op.array)) if held else step.op
-            values += builder.emit_all(inner, *[values[i] for i in step.inputs])
+            values += builder.apply(inner, *[values[i] for i in step.inputs])
         parts.append(Subprogram.of(builder.graph, inputs, [values[i] for i in part.output_slots]))
     return op.with_parts(*parts)
 

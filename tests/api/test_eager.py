@@ -11,7 +11,7 @@ import pytest
 
 import tenferro as tnf
 from tenferro import errors
-from tenferro.exec.dispatch import apply_all
+from tenferro.door import apply
 from tenferro.types import DType
 from tests.ad.cases import Case, cases
 from tests.samples import SAMPLES
@@ -25,9 +25,7 @@ def test_values_are_those_of_arrays(card: Any) -> None:
         given = [RT.constant(x) for x in sample.inputs]
         if not given:
             continue
-        for y, z in zip(
-            apply_all(sample.op, *given), apply_all(sample.op, *sample.inputs), strict=True
-        ):
+        for y, z in zip(apply(sample.op, *given), apply(sample.op, *sample.inputs), strict=True):
             assert type(y) is tnf.EagerTensor
             assert not y.is_tracked
             assert (y.dtype, y.shape) == (DType.of(z.dtype), z.shape)

@@ -38,7 +38,7 @@ class Squared(ExtensionOp):
         return [inputs[0] ** 2]
 
     def lower_to_standard_ops(self, builder: Any, inputs: Any, dtypes: Any, shapes: Any) -> Any:
-        return [builder.emit(Multiply(), inputs[0], inputs[0])]
+        return [builder.apply_one(Multiply(), inputs[0], inputs[0])]
 
 
 class Rule(ExtensionAdRule):

@@ -46,8 +46,8 @@ class Scale(ExtensionOp):
 
     def lower_to_standard_ops(self, builder: Any, inputs: Any, dtypes: Any, shapes: Any) -> Any:
         factor = builder.constant(self.factor, dtypes[0])
-        factor = builder.emit(BroadcastInDim(shapes[0], ()), factor)
-        return [builder.emit(Multiply(), inputs[0], factor)]
+        factor = builder.apply_one(BroadcastInDim(shapes[0], ()), factor)
+        return [builder.apply_one(Multiply(), inputs[0], factor)]
 
 
 class ScaleRule(ExtensionAdRule):
@@ -271,7 +271,7 @@ def test_expansions_are_held_to_the_declared_types() -> None:
 
     class Nested(Scale):
         def lower_to_standard_ops(self, builder: Any, inputs: Any, dtypes: Any, shapes: Any) -> Any:
-            return [builder.emit(Extension(Scale(1.0)), inputs[0])]
+            return [builder.apply_one(Extension(Scale(1.0)), inputs[0])]
 
     class Crashes(Scale):
         def lower_to_standard_ops(self, builder: Any, inputs: Any, dtypes: Any, shapes: Any) -> Any:

@@ -56,9 +56,14 @@ CASES: dict[str, tuple[Any, tuple[tnf.TensorSpec, ...]]] = {
     "running sum": (lambda x: jnp.cumsum(x, 0), (B3,)),
     "sort": (lambda x: jnp.sort(x, 0), (B3,)),
     "outer": (lambda x, y: x[:, None] * y[None, :], (S(("b",), "f4"), S(("c",), "f4"))),
-    "loop": (lambda x: jax.lax.scan(lambda c, t: (c + t, c * 2), jnp.zeros(3), x), (B3,)),
+    "loop": (
+        lambda x: jax.lax.scan(lambda c, t: (c + t, c * 2), jnp.zeros(3, "float32"), x),
+        (B3,),
+    ),
     "captured extent": (
-        lambda x: jax.lax.fori_loop(0, 3, lambda i, y: y + jnp.zeros(x.shape) + x.mean(), x),
+        lambda x: jax.lax.fori_loop(
+            0, 3, lambda i, y: y + jnp.zeros(x.shape, x.dtype) + x.mean(), x
+        ),
         (B3,),
     ),
     "pooling": (

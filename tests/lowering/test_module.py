@@ -140,14 +140,14 @@ def test_what_ends_the_tpu_compiler_is_refused_with_the_users_line(fn: Any) -> N
 
 
 def test_complex_convolutions_for_gpus_are_four_real_ones() -> None:
-    from tenferro.exec.dispatch import apply_all
+    from tenferro.door import apply
     from tenferro.ops.contraction import Convolution
     from tests.samples import SAMPLES
     from xla_peer import XlaExecutor
 
     xla = XlaExecutor("cpu")
     for sample in SAMPLES[Convolution]:
-        program = tnf.compile(lambda *xs, op=sample.op: apply_all(op, *xs), *sample.inputs)
+        program = tnf.compile(lambda *xs, op=sample.op: apply(op, *xs), *sample.inputs)
         kind = sample.inputs[0].dtype.kind
         if kind in "biu":
             with pytest.raises(errors.UnsupportedError, match="Convolution"):

@@ -124,7 +124,7 @@ SLIDING = Convolution(
 def convolved(x: Any, kernel: Any) -> GraphProgram:
     builder = GraphBuilder()
     values = [builder.constant(x), builder.constant(kernel)]
-    return GraphProgram.from_graph(builder.graph, list(builder.emit_all(SLIDING, *values)))
+    return GraphProgram.from_graph(builder.graph, list(builder.apply(SLIDING, *values)))
 
 
 def test_constant_integer_convolutions_are_not_folded_in_double_precision() -> None:
@@ -144,8 +144,8 @@ def test_windows_over_nothing_give_zeros() -> None:
 def test_the_absolute_value_of_complex_counts() -> None:
     """XLA's simplifier replaces abs(iota) by the iota, and a complex one ends the process."""
     builder = GraphBuilder()
-    counts = builder.emit(Iota((2, 3), 1, "complex128"))
-    program = GraphProgram.from_graph(builder.graph, [builder.emit(Abs(), counts), counts])
+    counts = builder.apply_one(Iota((2, 3), 1, "complex128"))
+    program = GraphProgram.from_graph(builder.graph, [builder.apply_one(Abs(), counts), counts])
     assert "iota dim = 1 : tensor<2x3xf64>" in str(lowering.lower_to_stablehlo(program))
     sizes, values = XlaExecutor().run(program)
     np.testing.assert_array_equal(sizes, [[0, 1, 2]] * 2)

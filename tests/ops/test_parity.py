@@ -70,7 +70,7 @@ def program_of(samples: list[OpSample], constants: bool) -> GraphProgram:
             builder.constant(x) if constants else builder.input(x.shape, x.dtype)
             for x in sample.inputs
         ]
-        outputs += builder.emit_all(sample.op, *values)
+        outputs += builder.apply(sample.op, *values)
     return GraphProgram.from_graph(builder.graph, outputs)
 
 

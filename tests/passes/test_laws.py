@@ -12,7 +12,7 @@ import pytest
 
 import tenferro as tnf
 from tenferro import passes
-from tenferro.exec.dispatch import apply
+from tenferro.door import apply_one
 from tenferro.ops import StdTensorOp
 from tenferro.ops.contraction import DotGeneral
 from tenferro.ops.elementwise import Add, Convert, Multiply, Negate, Subtract
@@ -43,37 +43,37 @@ def splat(value: float, like: Any) -> Any:
 
 SIMPLER: dict[str, tuple[Callable[[Any], Any], Any, list[str]]] = {
     "transposes cancel": (
-        lambda x: apply(Transpose((1, 2, 0)), apply(Transpose((2, 0, 1)), x)),
+        lambda x: apply_one(Transpose((1, 2, 0)), apply_one(Transpose((2, 0, 1)), x)),
         np.arange(24.0).reshape(2, 3, 4),
         [],
     ),
     "transposes compose": (
-        lambda x: apply(Transpose((2, 0, 1)), apply(Transpose((2, 0, 1)), x)),
+        lambda x: apply_one(Transpose((2, 0, 1)), apply_one(Transpose((2, 0, 1)), x)),
         np.arange(24.0).reshape(2, 3, 4),
         ["Transpose"],
     ),
     "reshapes compose": (
-        lambda x: apply(Reshape((3, 2)), apply(Reshape((6,)), x)),
+        lambda x: apply_one(Reshape((3, 2)), apply_one(Reshape((6,)), x)),
         np.arange(6.0).reshape(2, 3),
         ["Reshape"],
     ),
     "reshapes cancel": (
-        lambda x: apply(Reshape((2, 3)), apply(Reshape((6,)), x)),
+        lambda x: apply_one(Reshape((2, 3)), apply_one(Reshape((6,)), x)),
         np.arange(6.0).reshape(2, 3),
         [],
     ),
     "reverses cancel": (
-        lambda x: apply(Reverse((0,)), apply(Reverse((0,)), x)),
+        lambda x: apply_one(Reverse((0,)), apply_one(Reverse((0,)), x)),
         CORNERS,
         [],
     ),
-    "a whole slice": (lambda x: apply(Slice((0,), (6,), (1,)), x), CORNERS, []),
-    "times one": (lambda x: apply(Multiply(), x, splat(1.0, x)), CORNERS, []),
-    "plus minus zero": (lambda x: apply(Add(), x, splat(-0.0, x)), CORNERS, []),
-    "minus zero": (lambda x: apply(Subtract(), x, splat(0.0, x)), CORNERS, []),
-    "twice negated": (lambda x: apply(Negate(), apply(Negate(), x)), CORNERS, []),
+    "a whole slice": (lambda x: apply_one(Slice((0,), (6,), (1,)), x), CORNERS, []),
+    "times one": (lambda x: apply_one(Multiply(), x, splat(1.0, x)), CORNERS, []),
+    "plus minus zero": (lambda x: apply_one(Add(), x, splat(-0.0, x)), CORNERS, []),
+    "minus zero": (lambda x: apply_one(Subtract(), x, splat(0.0, x)), CORNERS, []),
+    "twice negated": (lambda x: apply_one(Negate(), apply_one(Negate(), x)), CORNERS, []),
     "through a wider dtype": (
-        lambda x: apply(Convert(tnf.DType.F16), apply(Convert(tnf.DType.F64), x)),
+        lambda x: apply_one(Convert(tnf.DType.F16), apply_one(Convert(tnf.DType.F64), x)),
         CORNERS.astype("f4"),
         ["Convert"],
     ),
@@ -91,28 +91,31 @@ SIMPLER: dict[str, tuple[Callable[[Any], Any], Any, list[str]]] = {
         ["Constant", "BroadcastInDim", "Compare", "Negate", "Select"],
     ),
     "there and back": (
-        lambda x: apply(Convert(tnf.DType.F32), apply(Convert(tnf.DType.F64), x)),
+        lambda x: apply_one(Convert(tnf.DType.F32), apply_one(Convert(tnf.DType.F64), x)),
         CORNERS.astype("f4"),
         [],
     ),
 }
 
 KEPT: dict[str, tuple[Callable[[Any], Any], Any]] = {
-    "plus zero turns -0.0 into 0.0": (lambda x: apply(Add(), x, splat(0.0, x)), CORNERS),
-    "minus -0.0 likewise": (lambda x: apply(Subtract(), x, splat(-0.0, x)), CORNERS),
+    "plus zero turns -0.0 into 0.0": (lambda x: apply_one(Add(), x, splat(0.0, x)), CORNERS),
+    "minus -0.0 likewise": (lambda x: apply_one(Subtract(), x, splat(-0.0, x)), CORNERS),
     "complex times one spoils infinities": (
-        lambda x: apply(Multiply(), x, splat(1.0, x)),
+        lambda x: apply_one(Multiply(), x, splat(1.0, x)),
         CORNERS + 0j,
     ),
     "through a narrower dtype": (
-        lambda x: apply(Convert(tnf.DType.F64), apply(Convert(tnf.DType.F16), x)),
+        lambda x: apply_one(Convert(tnf.DType.F64), apply_one(Convert(tnf.DType.F16), x)),
         np.array([1.0, 1e-9, 1e9]),
     ),
     "float through integer": (
-        lambda x: apply(Convert(tnf.DType.F64), apply(Convert(tnf.DType.I32), x)),
+        lambda x: apply_one(Convert(tnf.DType.F64), apply_one(Convert(tnf.DType.I32), x)),
         np.array([1.5, -2.5]),
     ),
-    "times zero is NaN for infinities": (lambda x: apply(Multiply(), x, splat(0.0, x)), CORNERS),
+    "times zero is NaN for infinities": (
+        lambda x: apply_one(Multiply(), x, splat(0.0, x)),
+        CORNERS,
+    ),
 }
 
 
@@ -135,7 +138,7 @@ def test_clean_up_keeps_what_changes_a_bit(case: Any) -> None:
 
 
 def dot(x: Any, y: Any, **payload: Any) -> Any:
-    return apply(DotGeneral(**payload), x, y)
+    return apply_one(DotGeneral(**payload), x, y)
 
 
 def random(*shape: int) -> Any:
@@ -143,7 +146,7 @@ def random(*shape: int) -> Any:
 
 
 def repeated(x: Any, shape: tuple[int, ...], *dims: int) -> Any:
-    return apply(BroadcastInDim(shape, dims), x)
+    return apply_one(BroadcastInDim(shape, dims), x)
 
 
 DOTS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[str], int]] = {
@@ -229,7 +232,7 @@ def test_a_transpose_that_keeps_the_free_order_folds() -> None:
     x, y = random(3, 2), random(3, 4)
     program = tnf.compile(
         lambda x, y: dot(
-            apply(Transpose((1, 0)), x), y, lhs_contracting=(1,), rhs_contracting=(0,)
+            apply_one(Transpose((1, 0)), x), y, lhs_contracting=(1,), rhs_contracting=(0,)
         ),
         x,
         y,
@@ -243,7 +246,7 @@ def test_a_transpose_that_reorders_free_axes_stays() -> None:
     x, y = random(2, 3, 4), random(2, 5)
     program = tnf.compile(
         lambda x, y: dot(
-            apply(Transpose((2, 1, 0)), x), y, lhs_contracting=(2,), rhs_contracting=(0,)
+            apply_one(Transpose((2, 1, 0)), x), y, lhs_contracting=(2,), rhs_contracting=(0,)
         ),
         x,
         y,
@@ -262,7 +265,7 @@ def test_every_permutation_and_every_axis_through_all_passes(perm: tuple[int, ..
 
         def fn(x: Any, y: Any, b: int = batch, c: int = contracted) -> Any:
             return dot(
-                apply(Transpose(perm), x),
+                apply_one(Transpose(perm), x),
                 y,
                 lhs_contracting=(c,),
                 rhs_contracting=(perm[c],),

@@ -22,6 +22,7 @@ with np.errstate(all="ignore"):  # because definitions round to infinity on purp
 
 SAMPLES = Column(
     "sample",
+    "tests/samples",
     STD_OPS,
     source.ROWS,
     elementwise.ROWS,

@@ -61,8 +61,8 @@ def recurrence(dtype: DType) -> Write:
     """h' = h + c x, giving h x."""
 
     def write(b: GraphBuilder, c: int, h: int, x: int) -> Sequence[int]:
-        after = b.emit(plus(dtype), h, b.emit(times(dtype), c, x))
-        return [after, b.emit(times(dtype), h, x)]
+        after = b.apply_one(plus(dtype), h, b.apply_one(times(dtype), c, x))
+        return [after, b.apply_one(times(dtype), h, x)]
 
     return write
 
@@ -84,7 +84,7 @@ def powers(dtype: DType) -> OpSample:
     c, h = small((3,), dtype, 4), small((3,), dtype, 5)
 
     def write(b: GraphBuilder, c: int, h: int) -> Sequence[int]:
-        return [b.emit(times(dtype), c, h)]
+        return [b.apply_one(times(dtype), c, h)]
 
     carry = h
     for _ in range(3):
@@ -98,7 +98,7 @@ def mapped(dtype: DType) -> OpSample:
     xs = small((4, 2), dtype, 6)
 
     def write(b: GraphBuilder, x: int) -> Sequence[int]:
-        return [b.emit(times(dtype), x, x), x]
+        return [b.apply_one(times(dtype), x, x), x]
 
     op = ops.Scan(part(write, xs[0]), 4, 0, 0)
     return OpSample(op, (xs,), (multiplied(xs, xs), xs), label=f"{dtype.short}-map")
@@ -121,10 +121,10 @@ def counted(dtype: DType, turns: int) -> OpSample:
     c, x, i = small((2, 3), dtype, 7), small((2, 3), dtype, 8), np.zeros((), np.int32)
 
     def goes_on(b: GraphBuilder, c: int, x: int, i: int) -> Sequence[int]:
-        return [b.emit(Compare("LT"), i, b.constant(np.int32(turns)))]
+        return [b.apply_one(Compare("LT"), i, b.constant(np.int32(turns)))]
 
     def body(b: GraphBuilder, c: int, x: int, i: int) -> Sequence[int]:
-        return [b.emit(plus(dtype), x, c), b.emit(Add(), i, b.constant(np.int32(1)))]
+        return [b.apply_one(plus(dtype), x, c), b.apply_one(Add(), i, b.constant(np.int32(1)))]
 
     result = x
     for _ in range(turns):
@@ -144,21 +144,21 @@ def whiles() -> list[OpSample]:
 
 def doubled(dtype: DType) -> Write:
     def write(b: GraphBuilder, x: int, y: int) -> Sequence[int]:
-        return [b.emit(plus(dtype), x, y), x]
+        return [b.apply_one(plus(dtype), x, y), x]
 
     return write
 
 
 def crossed(dtype: DType) -> Write:
     def write(b: GraphBuilder, x: int, y: int) -> Sequence[int]:
-        return [b.emit(times(dtype), x, y), y]
+        return [b.apply_one(times(dtype), x, y), y]
 
     return write
 
 
 def constant(dtype: DType) -> Write:
     def write(b: GraphBuilder, x: int, y: int) -> Sequence[int]:
-        return [b.constant(np.ones((2, 3), dtype.dtype)), b.emit(plus(dtype), y, y)]
+        return [b.constant(np.ones((2, 3), dtype.dtype)), b.apply_one(plus(dtype), y, y)]
 
     return write
 
@@ -184,10 +184,10 @@ def negated(flag: bool) -> OpSample:
     x = np.asarray(True)
 
     def yes(b: GraphBuilder, x: int) -> Sequence[int]:
-        return [b.emit(Not(), x)]
+        return [b.apply_one(Not(), x)]
 
     def no(b: GraphBuilder, x: int) -> Sequence[int]:
-        return [b.emit(Or(), x, x)]
+        return [b.apply_one(Or(), x, x)]
 
     op = ops.Cond((part(no, x), part(yes, x)))
     return OpSample(op, (np.asarray(flag), x), (np.asarray(not flag),), label=f"rank0-{flag}")

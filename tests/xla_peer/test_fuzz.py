@@ -16,7 +16,7 @@ import lowering.lower
 import tenferro as tnf
 from lowering.emit import EMITTERS
 from tenferro import errors
-from tenferro.exec.dispatch import apply
+from tenferro.door import apply_one
 from tenferro.graph import Graph
 from tenferro.ops import analytic as an
 from tenferro.ops import elementwise as el
@@ -137,7 +137,7 @@ def test_each_reason_has_an_example() -> None:
     big = 1e308
     examples = {
         "bits of what rounding leaves open": lambda: reason_of(
-            lambda x: apply(el.BitcastConvert(tnf.DType.I64), tnf.tanh(x)),
+            lambda x: apply_one(el.BitcastConvert(tnf.DType.I64), tnf.tanh(x)),
             np.linspace(0.1, 0.9, 99),
         ),
         "complex numbers that are not finite": lambda: reason_of(
@@ -200,7 +200,9 @@ def test_wrong_bits_have_no_reason(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(lowering.lower, "EMITTERS", {**EMITTERS, el.BitcastConvert: off})
     assert (
-        reason_of(lambda x: apply(el.BitcastConvert(tnf.DType.I64), x * 3), np.array([0.3, 0.4]))
+        reason_of(
+            lambda x: apply_one(el.BitcastConvert(tnf.DType.I64), x * 3), np.array([0.3, 0.4])
+        )
         == ""
     )
 

@@ -96,11 +96,11 @@ def test_vmap() -> None:
 
 
 def test_vmap_without_a_batch_rule_goes_slice_by_slice() -> None:
-    from tenferro.exec.dispatch import apply
+    from tenferro.door import apply_one
     from tenferro.ops.indexing import DynamicSlice
 
     ours = xla_peer.to_jax(
-        tnf.compile(lambda x, i: apply(DynamicSlice((2,)), x, i), np.ones(5), np.int64(0))
+        tnf.compile(lambda x, i: apply_one(DynamicSlice((2,)), x, i), np.ones(5), np.int64(0))
     )
     starts = np.array([0, 3, 1])
     found = jax.vmap(ours, (None, 0))(np.arange(5.0), starts)

@@ -17,7 +17,7 @@ import tenferro as tnf
 import xla_peer
 from lowering.emit import EMITTERS
 from lowering.emit.analytic import call
-from tenferro.exec.dispatch import apply
+from tenferro.door import apply_one
 from tenferro.ops.analytic import Asin
 from tenferro.ops.contraction import Convolution
 from tenferro.ops.elementwise import Multiply
@@ -168,7 +168,7 @@ EXACT: dict[str, Any] = {
     "relu": lambda x: tnf.maximum(x, tnf.zeros_like(x)),
     "max": lambda x: tnf.max(x, axis=0),
     "sort": lambda x: tnf.sort(x, axis=0),
-    "cumulative max": lambda x: apply(CumMax(0), x),
+    "cumulative max": lambda x: apply_one(CumMax(0), x),
     "gather": lambda x: tnf.take(x, np.array([2, 0, 2]), axis=0),
     "where": lambda x: tnf.where(x > 0, x, -x),
     "clip": lambda x: tnf.clip(x, -0.5, 0.5),
@@ -315,7 +315,7 @@ SUMS: dict[str, Any] = {
     "mean": lambda x, w: tnf.mean(x * w[:1], axis=1),
     "scan": lambda x, w: tnf.cumulative_sum(x[:, :2048], axis=1),
     "scatter": lambda x, w: x[0, :4].at[np.arange(4096) % 4].add(x[1, :4096]),
-    "convolution": lambda x, w: apply(
+    "convolution": lambda x, w: apply_one(
         WINDOWS, tnf.reshape(x, (2, 64, 256)), tnf.reshape(w[:, :4096], (8, 64, 64))
     ),
 }

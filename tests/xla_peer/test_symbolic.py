@@ -10,7 +10,7 @@ import pytest
 import tenferro as tnf
 import xla_peer
 from tenferro import errors
-from tenferro.exec.dispatch import apply_all
+from tenferro.door import apply
 from tenferro.types import DType
 from tests.samples import SAMPLES
 from tests.samples.sample import OpSample
@@ -38,7 +38,7 @@ def symbols(sample: OpSample) -> list[tnf.TensorSpec]:
 @pytest.mark.parametrize("sample", CHOSEN, ids=str)
 def test_symbolic(sample: OpSample) -> None:
     def fn(*xs: Any) -> Any:
-        return apply_all(sample.op, *xs)
+        return apply(sample.op, *xs)
 
     try:
         program = tnf.compile(fn, *symbols(sample))

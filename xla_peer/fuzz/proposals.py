@@ -363,6 +363,7 @@ BINARY = [card for card in (*el.CARDS, *an.CARDS) if card.input_count == 2]
 
 PROPOSALS: Column[Row] = Column(
     "proposal",
+    "xla_peer/fuzz/proposals.py",
     [*STD_OPS, Extension],
     {so.Constant: _constant, so.Iota: _iota, so.ShapeOf: _shape_of},
     {

@@ -20,8 +20,8 @@ import numpy as np
 
 import tenferro as tnf
 from lowering import lower_to_stablehlo, mlir_bindings
+from tenferro.door import apply_one
 from tenferro.errors import TenferroError
-from tenferro.exec.dispatch import apply
 from tenferro.ops.elementwise import Complex
 from tenferro.program import GraphProgram
 from tenferro.types import DType, flatten, unflatten
@@ -73,7 +73,7 @@ def _outputs(program: GraphProgram, leaves: Sequence[Any], plain: Sequence[Any])
 def _as(dtype: DType, parts: Iterator[Any]) -> Any:
     """What `_plain` took apart."""
     if dtype.is_complex:
-        return apply(Complex(), next(parts), next(parts))
+        return apply_one(Complex(), next(parts), next(parts))
     return tnf.astype(next(parts), dtype)
 
 

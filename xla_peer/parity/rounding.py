@@ -114,6 +114,7 @@ def _with(
 
 ROUNDING: Column[Rounding] = Column(
     "rounding",
+    "xla_peer/parity/rounding.py",
     [*STD_OPS, Extension],
     _all(so.CARDS, EXACT),
     _with(

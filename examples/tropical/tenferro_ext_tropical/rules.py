@@ -12,10 +12,10 @@ from tenferro.extension import ExtensionAdRule, ExtensionRuleSet
 from tenferro.extension.algebra import (
     Value,
     add,
+    apply_one,
     broadcast,
     compare,
     convert,
-    emit,
     lead_all,
     reduce_sum,
     take_along,
@@ -65,10 +65,10 @@ class SharedRule(ProductRule):
         rows, columns = tuple(range(batch + 2)), (*range(batch), batch + 1, batch + 2)
 
         def left(x: Value) -> Value:
-            return emit(BroadcastInDim(whole, rows), x)
+            return apply_one(BroadcastInDim(whole, rows), x)
 
         def right(x: Value) -> Value:
-            return emit(BroadcastInDim(whole, columns), x)
+            return apply_one(BroadcastInDim(whole, columns), x)
 
         times = op.algebra == "max_times"
         every = left(x1) * right(x2) if times else left(x1) + right(x2)

@@ -7,7 +7,7 @@ from typing import Any
 from lowering.families.linalg.inline.values import values_of
 from lowering.families.linalg.matrix import permuted, solved, triangular
 from lowering.writer import Value, Writer
-from tenferro.extension.algebra import emit_all, iota_along
+from tenferro.extension.algebra import apply, iota_along
 from tenferro.extension.ops import Sort
 
 __all__ = ["lu_solve"]
@@ -25,7 +25,7 @@ def lu_solve(op: Any, w: Writer, a: Value, packed: Value, perm: Value, b: Value)
 def inverse(w: Writer, perm: Value) -> Value:
     """Where each number stands in a permutation."""
     (given,) = values_of(w, perm)
-    _, places = emit_all(
+    _, places = apply(
         Sort(given.rank - 1, True, 2), given, iota_along(given, given.shape, given.rank - 1)
     )
     return places.handle

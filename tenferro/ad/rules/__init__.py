@@ -19,6 +19,7 @@ __all__ = ["AD_RULES"]
 
 AD_RULES: Column[AdRule] = Column(
     "derivative rule",
+    "tenferro/ad/rules",
     ALL_OPS,
     source.ROWS,
     elementwise.ROWS,

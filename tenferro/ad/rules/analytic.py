@@ -16,12 +16,12 @@ import ml_dtypes
 from tenferro.ad.algebra import (
     Value,
     abs_,
+    apply_one,
     clamp,
     compare,
     complex_,
     cos,
     cosh,
-    emit,
     exp,
     full,
     imag,
@@ -67,28 +67,32 @@ def finite(x: Value) -> Value:
 
 
 def scaled(y: Value, x: Value) -> tuple[Value, Value, Value]:
-    """Y / m, x / m and m = max(|y|, |x|), or 1 at the origin, where the derivative is taken as 0."""
+    """Y r, x r and r = 1 / max(|y|, |x|) within the normal numbers; then r, as 0 where one is infinite.
+
+    The slope of a quotient y / m would be 0 times infinity for y = 0 and a small m.
+    """
+    info = ml_dtypes.finfo(x.dtype.dtype)
+    is_infinite = compare(maximum(abs_(y), abs_(x)), "EQ", math.inf)
     y, x = finite(y), finite(x)
-    m = maximum(abs_(y), abs_(x))
-    m = select(is_zero(m), 1, m)
-    return y / m, x / m, m
+    r = 1 / clamp(maximum(abs_(y), abs_(x)), 4 * float(info.tiny), float(info.max) / 4)
+    return y * r, x * r, select(is_infinite, 0, r)
 
 
 def atan2_by_y(y: Value, x: Value, angle: Value) -> Value:
     """X / (x^2 + y^2), without overflow; 0 at the origin."""
-    v, u, m = scaled(y, x)
-    return nonzero_quotient(u, u * u + v * v) / m
+    v, u, r = scaled(y, x)
+    return quotient_or_zero(u, u * u + v * v) * r
 
 
 def atan2_by_x(y: Value, x: Value, angle: Value) -> Value:
     """-y / (x^2 + y^2), without overflow; 0 at the origin."""
-    v, u, m = scaled(y, x)
-    return -nonzero_quotient(v, u * u + v * v) / m
+    v, u, r = scaled(y, x)
+    return -quotient_or_zero(v, u * u + v * v) * r
 
 
-def nonzero_quotient(x: Value, y: Value) -> Value:
-    """X / y, and x where y is 0."""
-    return x / select(is_zero(y), 1, y)
+def quotient_or_zero(x: Value, y: Value) -> Value:
+    """X / y; 0 where y is, with slopes that are 0 too."""
+    return select(is_zero(y), 0, x / select(is_zero(y), 1, y))
 
 
 def below_one(x: Value) -> Value:
@@ -100,16 +104,54 @@ def below_one(x: Value) -> Value:
     return select(is_as_written, 1 - x * x, (1 - x) * (1 + x))
 
 
+def times_i(x: Value) -> Value:
+    """I x, part by part, so that an infinite part leaves the other alone."""
+    return complex_(-imag(x), real(x))
+
+
+def near_and_far(x: Value) -> tuple[Value, Value, Value]:
+    """Whether |x| < 1/2, and x where it is and where it is not, zero elsewhere.
+
+    Near zero the slopes of 1 - x and 1 + x cancel, far from it x^2 overflows and loses the side of a cut.
+    """
+    is_near = compare(abs_(x), "LT", 0.5)
+    return is_near, select(is_near, x, 0), select(is_near, 0, x)
+
+
+def beside_unity(x: Value) -> tuple[Value, Value]:
+    """1 - x and 1 + x of a complex x, as differences that keep the sign of an imaginary zero."""
+    return -(x - 1), x - (-1)
+
+
 def reciprocal_root(x: Value) -> Value:
     """1 / sqrt(1 - x^2), on the principal sheet for complex x."""
-    if x.dtype.is_complex:
-        return rsqrt(1 - x) * rsqrt(1 + x)
-    return rsqrt(below_one(x))
+    if not x.dtype.is_complex:
+        return rsqrt(below_one(x))
+    is_near, near, far = near_and_far(x)
+    below, above = beside_unity(far)
+    return select(is_near, rsqrt(1 - near * near), rsqrt(below) * rsqrt(above))
 
 
 def atanh_slope(x: Value) -> Value:
     """1 / (1 - x^2)."""
-    return 1 / ((1 - x) * (1 + x) if x.dtype.is_complex else below_one(x))
+    if not x.dtype.is_complex:
+        return 1 / below_one(x)
+    is_near, near, far = near_and_far(x)
+    below, above = beside_unity(far)
+    return select(is_near, 1 / (1 - near * near), (1 / below) * (1 / above))
+
+
+def acosh_slope(x: Value) -> Value:
+    """1 / (sqrt(x - 1) sqrt(x + 1)), on the principal sheet for complex x.
+
+    Near zero it is -i / sqrt(1 - x^2) above the real axis, which is a cut there, and i / sqrt(1 - x^2) below.
+    """
+    if not x.dtype.is_complex:
+        return rsqrt(x - 1) * rsqrt(x + 1)
+    is_near, near, far = near_and_far(x)
+    turned = times_i(rsqrt(1 - near * near))
+    is_above = compare(apply_one(ops.Atan2(), imag(x), full(imag(x), -1)), "GT", 0)
+    return select(is_near, select(is_above, -turned, turned), rsqrt(far - 1) * rsqrt(far - (-1)))
 
 
 def cbrt_slope(x: Value, y: Value) -> Value:
@@ -118,20 +160,34 @@ def cbrt_slope(x: Value, y: Value) -> Value:
     return r * r / 3
 
 
-def sech_squared(x: Value) -> Value:
-    """1 / cosh(x)^2, with a relative error of 3 ulps natively and of 26 by XLA's cosh.
+def sech_squared(x: Value, tanh: Value) -> Value:
+    """1 / cosh(x)^2 as 1 - tanh(x)^2 near zero, and as (2 e)^2 / (1 + e^2)^2 with e = e^-|x| elsewhere.
 
-    Its slope is -2 sinh / cosh^3, which is right near zero too: that of 4 / (e^x + e^-x)^2 cancels there.
-    Where it underflows x is held fixed, so that cosh stays finite. The real part decides, for complex x.
+    Neither its value nor its slope cancels. Nothing on the way is larger than two, so that no cotangent
+    underflows before the result does: that of 1 / cosh(x)^2 is as small as its third power.
     """
-    smallest = float(ml_dtypes.finfo(x.dtype.real.dtype).smallest_subnormal)
-    farthest = 0.5 * (math.log(8) - math.log(smallest))
-    if x.dtype.is_complex:
-        x = complex_(clamp(real(x), -farthest, farthest), imag(x))
-    else:
-        x = clamp(x, -farthest, farthest)
-    sech = 1 / cosh(x)
-    return sech * sech
+    is_near = compare(abs_(x), "LT", 0.5)
+    e = decay(select(is_near, 1, x))
+    double, denominator = e + e, 1 + e * e
+    return select(is_near, 1 - tanh * tanh, double * double / (denominator * denominator))
+
+
+def logistic_slope(x: Value) -> Value:
+    """1 / (4 cosh(x / 2)^2), in the two ways of `sech_squared`."""
+    is_near = compare(abs_(x), "LT", 1)
+    tanh = apply_one(ops.Tanh(), 0.5 * select(is_near, x, 0))
+    e = decay(select(is_near, 1, x))
+    return select(is_near, 0.25 * (1 - tanh * tanh), e / ((1 + e) * (1 + e)))
+
+
+def decay(x: Value) -> Value:
+    """E^-|x|; of a complex x the sign of its real part counts."""
+    return exp(select(compare(real(x), "LT", 0), x, -x))
+
+
+def sec_squared(x: Value, y: Value) -> Value:
+    """1 / cos(x)^2 = 1 + y^2; that cancels far from the real axis, where y is near i."""
+    return sech_squared(times_i(x), times_i(y)) if x.dtype.is_complex else 1 + y * y
 
 
 def bell(x: Value) -> Value:
@@ -141,16 +197,15 @@ def bell(x: Value) -> Value:
 
 
 def beside_one(x: Value) -> tuple[Value, Value]:
-    """V = x / m and u = 1 / m for m = max(|x|, 1): neither overflows, also for infinite x."""
-    x = finite(x)
+    """V = x / m and u = 1 / m for m = max(|x|, 1): neither overflows, and u is 0 for infinite x."""
     m = maximum(abs_(x), full(x, 1))
-    return x / m, 1 / m
+    return finite(x) / finite(m), 1 / m
 
 
 def atan_slope(x: Value, y: Value) -> Value:
     """1 / (1 + x^2) = u^2 / (u^2 + v^2)."""
     if x.dtype.is_complex:
-        return 1 / (1 + x * x)
+        return atanh_slope(times_i(x))
     v, u = beside_one(x)
     return u * u / (u * u + v * v)
 
@@ -158,7 +213,7 @@ def atan_slope(x: Value, y: Value) -> Value:
 def asinh_slope(x: Value, y: Value) -> Value:
     """1 / sqrt(1 + x^2) = u / sqrt(u^2 + v^2)."""
     if x.dtype.is_complex:
-        return 1 / cosh(y)
+        return reciprocal_root(times_i(x))
     v, u = beside_one(x)
     return u * rsqrt(u * u + v * v)
 
@@ -175,9 +230,9 @@ ROWS: AdRows = batched_by(
         ops.Cbrt: partials(cbrt_slope),
         ops.Sin: partials(lambda x, y: cos(x)),
         ops.Cos: partials(lambda x, y: -sin(x)),
-        ops.Tan: partials(lambda x, y: 1 + y * y),
-        ops.Tanh: partials(lambda x, y: sech_squared(x)),
-        ops.Logistic: partials(lambda x, y: y * emit(ops.Logistic(), -x)),
+        ops.Tan: partials(sec_squared),
+        ops.Tanh: partials(sech_squared),
+        ops.Logistic: partials(lambda x, y: logistic_slope(x)),
         ops.Atan2: partials(atan2_by_y, atan2_by_x),
         ops.Asin: partials(lambda x, y: reciprocal_root(x)),
         ops.Acos: partials(lambda x, y: -reciprocal_root(x)),
@@ -185,15 +240,15 @@ ROWS: AdRows = batched_by(
         ops.Sinh: partials(lambda x, y: cosh(x)),
         ops.Cosh: partials(lambda x, y: sinh(x)),
         ops.Asinh: partials(asinh_slope),
-        ops.Acosh: partials(lambda x, y: rsqrt(x - 1) * rsqrt(x + 1)),
+        ops.Acosh: partials(lambda x, y: acosh_slope(x)),
         ops.Atanh: partials(lambda x, y: atanh_slope(x)),
         ops.Erf: partials(lambda x, y: 2 / math.sqrt(math.pi) * bell(x)),
         ops.Erfc: partials(lambda x, y: -2 / math.sqrt(math.pi) * bell(x)),
         ops.ErfInv: partials(lambda x, y: math.sqrt(math.pi) / 2 * exp(y * y)),
-        ops.Lgamma: partials(lambda x, y: emit(ops.Digamma(), x)),
-        ops.Digamma: partials(lambda x, y: emit(ops.Polygamma(1), x)),
+        ops.Lgamma: partials(lambda x, y: apply_one(ops.Digamma(), x)),
+        ops.Digamma: partials(lambda x, y: apply_one(ops.Polygamma(1), x)),
         ops.Polygamma: jvp_only(
-            lambda op, xs, ys, dots: (emit(ops.Polygamma(op.order + 1), *xs) * dots[0],)
+            lambda op, xs, ys, dots: (apply_one(ops.Polygamma(op.order + 1), *xs) * dots[0],)
         ),
     },
 )

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from tenferro.ad.algebra import Value, conj, convert, emit, reshape, reverse, transpose
+from tenferro.ad.algebra import Value, apply_one, conj, convert, reshape, reverse, transpose
 from tenferro.ad.rule import AdRows, Values, bilinear
 from tenferro.ad.rules.structural import inverse, shifted
 from tenferro.errors import UnsupportedError
@@ -26,7 +26,7 @@ def dot_lhs_transpose(op: ops.DotGeneral, lhs: Value, rhs: Value, y_bar: Value) 
     batch = len(op.lhs_batch)
     free = op.lhs_free(lhs.rank)
     of_rhs = tuple(range(batch + len(free), y_bar.rank))
-    product = emit(
+    product = apply_one(
         replace(
             op,
             lhs_contracting=of_rhs,
@@ -47,7 +47,7 @@ def dot_rhs_transpose(op: ops.DotGeneral, lhs: Value, rhs: Value, y_bar: Value) 
     batch = len(op.lhs_batch)
     free = op.rhs_free(rhs.rank)
     of_lhs = tuple(range(batch, y_bar.rank - len(free)))
-    product = emit(
+    product = apply_one(
         replace(
             op,
             lhs_contracting=op.lhs_free(lhs.rank),
@@ -80,7 +80,7 @@ def dot_batch(op: ops.DotGeneral, inputs: Values, batched: tuple[bool, ...]) -> 
         lhs_contracting=lhs_contracting,
         rhs_contracting=rhs_contracting,
     )
-    y = emit(moved, *inputs)
+    y = apply_one(moved, *inputs)
     if all(batched):
         return (y,)
     place = len(lhs_batch) if batched[0] else len(lhs_batch) + len(moved.lhs_free(inputs[0].rank))
@@ -140,7 +140,7 @@ def convolution_lhs_transpose(op: ops.Convolution, x: Value, kernel: Value, y_ba
         total = total + dilated(kernel.shape[op.kernel_spatial[i]], op.rhs_dilation[i]) - 1
         total = total - dilated(y_bar.shape[op.output_spatial[i]], op.window_strides[i])
         padding.append((before, total - before))
-    x_bar = emit(
+    x_bar = apply_one(
         replace(
             op,
             window_strides=op.lhs_dilation,
@@ -174,7 +174,7 @@ def convolution_rhs_transpose(op: ops.Convolution, x: Value, kernel: Value, y_ba
         total = total + dilated(kernel.shape[op.kernel_spatial[i]], op.rhs_dilation[i])
         total = total - dilated(x.shape[op.input_spatial[i]], op.lhs_dilation[i]) - 1
         padding.append((low, total - low))
-    kernel_bar = emit(
+    kernel_bar = apply_one(
         replace(
             op,
             window_strides=op.rhs_dilation,
@@ -206,12 +206,12 @@ def convolution_batch(op: ops.Convolution, inputs: Values, batched: tuple[bool, 
     if batched[0]:
         size, rest = x.shape[0], x.shape[1 + op.input_batch] // op.batch_group_count
         merged = _merge_leading(x, op.input_batch, op.batch_group_count)
-        y = emit(op, merged, kernel)
+        y = apply_one(op, merged, kernel)
         return (_split_leading(y, op.output_batch, size, rest, 1),)
     groups = max(op.feature_group_count, op.batch_group_count)
     size, rest = kernel.shape[0], kernel.shape[1 + op.kernel_output_feature] // groups
     merged = _merge_leading(kernel, op.kernel_output_feature, groups)
-    y = emit(op, x, merged)
+    y = apply_one(op, x, merged)
     return (_split_leading(y, op.output_feature, size, rest, groups),)
 
 
@@ -227,7 +227,7 @@ def _convolution_each(op: ops.Convolution, x: Value, kernel: Value) -> Value:
     outputs = kernel.shape[1 + op.kernel_output_feature]
     x = _merge_leading(x, op.input_batch if split_batch else op.input_feature, 1)
     kernel = _merge_leading(kernel, op.kernel_output_feature, 1)
-    y = emit(replace(op, **{groups: getattr(op, groups) * size}), x, kernel)
+    y = apply_one(replace(op, **{groups: getattr(op, groups) * size}), x, kernel)
     return _split_leading(y, op.output_feature, size, outputs, 1)
 
 

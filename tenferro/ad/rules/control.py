@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tenferro.ad.algebra import Value, broadcast, compare, emit, emit_all, lead, select, zeros
+from tenferro.ad.algebra import Value, apply, apply_one, broadcast, compare, lead, select, zeros
 from tenferro.ad.algebra import transpose as permute
 from tenferro.ad.graph_emitter import GraphEmitter
 from tenferro.ad.inside import Linearized, batched, linearized, residuals, transposed
@@ -107,7 +107,7 @@ def scan_jvp(op: Scan, inputs: Values, outputs: Values, tangents: Tangents) -> T
         *made[len(made) - len(extra) :],
         *_present(tangents[first:]),
     ]
-    y_dots = emit_all(
+    y_dots = apply(
         Scan(linear, op.length, len(consts), len(carry), op.reverse), *consts, *carry, *xs
     )
     return _placed(y_dots, [*moving, *stacked], len(outputs))
@@ -146,7 +146,7 @@ def scan_transpose(
     start = [*_or_zeros(y_bars[:m], inputs[n:first]), *[zeros(inputs[i]) for i in summed]]
     xs = [x for x, is_linear in zip(inputs[first:], mask[first:], strict=True) if not is_linear]
     backward = Scan(body, op.length, len(consts), len(start), not op.reverse)
-    made = emit_all(backward, *consts, *start, *xs, *_present(y_bars[m:]))
+    made = apply(backward, *consts, *start, *xs, *_present(y_bars[m:]))
     return _placed(made, [*range(n, first), *summed, *sliced], len(inputs))
 
 
@@ -183,7 +183,7 @@ def scan_batch(op: Scan, inputs: Values, mask: tuple[bool, ...]) -> Values:
         for x, needs, has in zip(inputs[:first], within, mask, strict=False)
     ]
     xs = [_swapped(x) if has else x for x, has in zip(inputs[first:], mask[first:], strict=True)]
-    made = emit_all(op.with_parts(found.part), *operands, *xs)
+    made = apply(op.with_parts(found.part), *operands, *xs)
     return tuple([
         (y if i < m else _swapped(y)) if has else lead(y, size)
         for i, (y, has) in enumerate(zip(made, found.outputs, strict=True))
@@ -226,7 +226,7 @@ def cond_jvp(op: Cond, inputs: Values, outputs: Values, tangents: Tangents) -> T
         linear.append(Subprogram.of(graph, taken, ys))
     made = emitter.values(emitter.extend(op.with_parts(*whole)))
     kept = made[len(made) - len(types) :] if types else ()
-    y_dots = emit_all(Cond(tuple(linear)), index, *operands, *kept, *_present(tangents[1:]))
+    y_dots = apply(Cond(tuple(linear)), index, *operands, *kept, *_present(tangents[1:]))
     return _placed(y_dots, moving, len(outputs))
 
 
@@ -270,7 +270,7 @@ def cond_transpose(
         outputs = [inner.zeros(specs[i]) if (bar := x_bars[i]) is None else bar for i in wanted]
         branches.append(Subprogram.of(inner.graph, [*known, *bars], outputs))
     known = [x for x, is_linear in zip(operands, mask, strict=True) if not is_linear]
-    made = emit_all(Cond(tuple(branches)), index, *known, *_present(y_bars))
+    made = apply(Cond(tuple(branches)), index, *known, *_present(y_bars))
     places = _at(linear)
     return _placed(made, [places[i] for i in wanted], len(inputs))
 
@@ -285,7 +285,7 @@ def cond_batch(op: Cond, inputs: Values, mask: tuple[bool, ...]) -> Values:
     everything = [True] * len(op.branches[0].output_slots)
     parts = [batched(branch, mask[1:], size, everything, emitter).part for branch in op.branches]
     if not mask[0]:
-        return emit_all(op.with_parts(*parts), *inputs)
+        return apply(op.with_parts(*parts), *inputs)
     handles = [x.handle for x in operands]
     made = [emitter.values(part.emit(emitter.graph, handles)) for part in parts]
     chosen = made[-1]
@@ -331,7 +331,7 @@ def while_jvp(op: While, inputs: Values, outputs: Values, tangents: Tangents) ->
     own = [*asked[:n], *asked[n + n_dots : n + n_dots + len(outputs)]]
     cond = Subprogram.of(test, asked, op.cond.emit(test, own))
     carry = _picked(_or_zeros(tangents[n:], inputs[n:]), active[n:])
-    made = emit_all(
+    made = apply(
         While(cond, body, n + n_dots), *inputs[:n], *_present(tangents[:n]), *inputs[n:], *carry
     )
     return _placed(made[len(outputs) :], moving, len(outputs))
@@ -360,7 +360,7 @@ def while_batch(op: While, inputs: Values, mask: tuple[bool, ...]) -> Values:
         lead(x, size) if needs and not has else x
         for x, needs, has in zip(inputs, [*mask[:n], *carry], mask, strict=True)
     ]
-    made = emit_all(op, *operands)
+    made = apply(op, *operands)
     return tuple([y if has else lead(y, size) for y, has in zip(made, carry, strict=True)])
 
 
@@ -372,7 +372,7 @@ def _until_all_stop(
     inner = surroundings.inner(graph)
     inputs = [graph.add_input(spec) for spec in test.input_specs]
     goes_on = inner.values(test.emit(graph, inputs))[0]
-    any_goes_on = emit(ReduceOr((0,)), goes_on)
+    any_goes_on = apply_one(ReduceOr((0,)), goes_on)
     cond = Subprogram.of(graph, inputs, [any_goes_on.handle])
     old = inner.values(inputs[n:])
     new = inner.values(body.emit(graph, inputs))

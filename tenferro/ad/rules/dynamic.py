@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tenferro.ad.algebra import Value, emit, emit_all, lead_all, zeros
+from tenferro.ad.algebra import Value, apply, apply_one, lead_all, zeros
 from tenferro.ad.rule import AdRows, Values, linear
 from tenferro.ops import dynamic as ops
 from tenferro.ops.source import ShapeOf
@@ -16,18 +16,18 @@ __all__ = ["ROWS"]
 
 def truncate_transpose(op: ops.DynamicTruncate, x: Value, size: Value, y_bar: Value) -> Value:
     """Zeros at the end, up to x's extent."""
-    return emit(ops.PadToMatch(op.axis), y_bar, zeros(x))
+    return apply_one(ops.PadToMatch(op.axis), y_bar, zeros(x))
 
 
 def pad_transpose(op: ops.PadToMatch, x: Value, reference: Value, y_bar: Value) -> Value:
     """The first elements, as many as x has."""
     measured = Value(x.emitter, x.emitter.witness(x.handle))
-    return emit(ops.DynamicTruncate(op.axis), y_bar, emit(ShapeOf(op.axis), measured))
+    return apply_one(ops.DynamicTruncate(op.axis), y_bar, apply_one(ShapeOf(op.axis), measured))
 
 
 def truncate_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
     """The same axis, behind the leading one."""
-    return emit_all(replace(op, axis=op.axis + 1), *inputs)
+    return apply(replace(op, axis=op.axis + 1), *inputs)
 
 
 def pad_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
@@ -35,9 +35,9 @@ def pad_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
     x, reference = inputs
     if batched[0] and not batched[1]:
         shape = (1, *reference.shape)
-        reference = emit(BroadcastInDim(shape, tuple(range(1, len(shape)))), reference)
+        reference = apply_one(BroadcastInDim(shape, tuple(range(1, len(shape)))), reference)
     x, reference = (x, reference) if batched[0] else lead_all(inputs, batched)
-    return emit_all(replace(op, axis=op.axis + 1), x, reference)
+    return apply(replace(op, axis=op.axis + 1), x, reference)
 
 
 ROWS: AdRows = {

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import math
+
 from tenferro.ad.algebra import (
     Value,
     abs_,
     add,
+    apply_one,
     compare,
     complex_,
     conj,
     convert,
-    emit,
     full,
     imag,
     is_zero,
     log,
     logical_and,
+    logical_or,
     maximum,
     power,
     real,
@@ -77,7 +80,7 @@ def divide_jvp(op: ops.Divide, inputs: Values, outputs: Values, tangents: Tangen
 
 def whole_quotient(x0: Value, x1: Value, y: Value) -> Value:
     """The q of x0 = q x1 + y: of a rounded x0 / x1 the fraction may have been rounded away."""
-    return emit(ops.RoundNearestEven(), (x0 - y) / x1)
+    return apply_one(ops.RoundNearestEven(), (x0 - y) / x1)
 
 
 # ---- choices: halves at ties, so that max(x, x) has the derivative of x -----------------------------
@@ -108,12 +111,12 @@ def extremum(wins: str) -> AdRule:
 
 
 def clamp_jvp(op: ops.Clamp, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """x_dot strictly between the bounds, a bound's tangent strictly beyond it, 0 at the bounds."""
+    """x_dot strictly between the bounds and at NaN, a bound's tangent strictly beyond it, 0 at the bounds."""
     (x, lower, upper), (x_dot, lower_dot, upper_dot) = inputs, tangents
     total = None
     if x_dot is not None:
-        within = logical_and(compare(x, "GT", lower), compare(x, "LT", upper))
-        total = select(within, x_dot, 0)
+        beyond = logical_or(compare(x, "LE", lower), compare(x, "GE", upper))
+        total = select(beyond, 0, x_dot)
     if lower_dot is not None:
         below = logical_and(compare(x, "LT", lower), compare(lower, "LE", upper))
         total = add(total, select(below, lower_dot, 0))
@@ -155,14 +158,17 @@ def power_by_base(x: Value, y: Value, z: Value) -> Value:
 
     Elsewhere y = 0 gives 0 by the formula, whose derivative in y is 1/x there.
     """
-    is_constant = logical_and(is_zero(y), emit(ops.Not(), compare(abs_(x), "GT", 0)))
+    is_constant = logical_and(is_zero(y), apply_one(ops.Not(), compare(abs_(x), "GT", 0)))
     return select(is_constant, 0, y * power(x, select(is_constant, 1, y - 1)))
 
 
 def power_by_exponent(x: Value, y: Value, z: Value) -> Value:
-    """D x^y / dy = x^y log x; 0 at x = 0 for an exponent whose real part is not negative."""
-    vanishes = logical_and(is_zero(x), compare(real(y), "GE", 0))
-    return z * log(select(vanishes, 1, x))
+    """D x^y / dy = x^y log x; 0 at x = 0 for an exponent whose real part is not negative, and at infinity for
+    one whose real part is.
+    """
+    at_zero = logical_and(is_zero(x), compare(real(y), "GE", 0))
+    at_infinity = logical_and(compare(abs_(x), "EQ", math.inf), compare(real(y), "LT", 0))
+    return z * log(select(logical_or(at_zero, at_infinity), 1, x))
 
 
 # ---- complex parts ---------------------------------------------------------------------------------
@@ -189,7 +195,7 @@ def sign_jvp(op: ops.Sign, inputs: Values, outputs: Values, tangents: Tangents) 
 def imag_jvp(op: ops.Imag, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
     """Im(x_dot); a real x has no imaginary part to move."""
     (x,), (x_dot,) = inputs, tangents
-    return (None if x_dot is None or not x.dtype.is_complex else emit(op, x_dot),)
+    return (None if x_dot is None or not x.dtype.is_complex else apply_one(op, x_dot),)
 
 
 def real_transpose(op: ops.Real, x: Value, y_bar: Value) -> Value:
@@ -228,7 +234,7 @@ def complex_transpose(
 def convert_jvp(op: ops.Convert, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
     """The tangent converts along, between floats and complex numbers."""
     (x_dot,) = tangents
-    return (None if x_dot is None else emit(op, x_dot),)
+    return (None if x_dot is None else apply_one(op, x_dot),)
 
 
 def convert_transpose(
@@ -284,7 +290,7 @@ ROWS: AdRows = batched_by(
         ),
         ops.Complex: AdRule(complex_jvp, complex_transpose, elementwise_batch),
         ops.Convert: AdRule(convert_jvp, convert_transpose, elementwise_batch),
-        ops.ReducePrecision: linear(lambda op, x, y_bar: emit(op, y_bar)),
+        ops.ReducePrecision: linear(lambda op, x, y_bar: apply_one(op, y_bar)),
         ops.BitcastConvert: refused(
             "reading bits as another float is no continuous function; convert instead, or stop_gradient"
         ),

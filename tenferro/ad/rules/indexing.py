@@ -13,12 +13,12 @@ import numpy as np
 
 from tenferro.ad.algebra import (
     Value,
+    apply,
+    apply_one,
     broadcast,
     compare,
     constant_like,
     convert,
-    emit,
-    emit_all,
     full,
     iota_along,
     is_zero,
@@ -69,8 +69,8 @@ def gather_transpose(op: Any, x: Value, indices: Value, y_bar: Value) -> Value:
     limits = [x.shape[axis] - sizes[axis] for axis in op.start_index_map]
     bounds = last_starts(indices, op.index_vector_dim, limits)
     if bounds is not None:
-        indices = emit(Clamp(), indices, zeros(indices), bounds)
-    return emit(scatter, zeros(x), indices, y_bar)
+        indices = apply_one(Clamp(), indices, zeros(indices), bounds)
+    return apply_one(scatter, zeros(x), indices, y_bar)
 
 
 def gather_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
@@ -86,7 +86,7 @@ def gather_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
             start_index_map=shifted(op.start_index_map),
             slice_sizes=(x.shape[0], *sizes),
         )
-        return emit_all(moved, x, indices)
+        return apply(moved, x, indices)
     moved = replace(
         op,
         offset_dims=shifted(op.offset_dims),
@@ -94,7 +94,7 @@ def gather_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
         index_vector_dim=op.index_vector_dim + 1,
     )
     if not batched[0]:
-        return emit_all(moved, x, indices)
+        return apply(moved, x, indices)
     sizes = op.resolved("slice_sizes", (x.shape[1:], indices.shape[1:]))
     moved = replace(
         moved,
@@ -105,7 +105,7 @@ def gather_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
         slice_sizes=(1, *sizes),
         indices_are_sorted=False,
     )
-    return emit_all(moved, x, indices)
+    return apply(moved, x, indices)
 
 
 # ---- Scatter ---------------------------------------------------------------------------------------
@@ -133,12 +133,12 @@ def read_back(op: ops.Scatter, x: Value, indices: Value, updates: Value) -> Valu
         slice_sizes=window_sizes(op, x, updates),
         indices_are_sorted=op.indices_are_sorted,
     )
-    return emit(gather, x, indices)
+    return apply_one(gather, x, indices)
 
 
 def scattered(op: ops.Scatter, combiner: str, x: Value, indices: Value, updates: Value) -> Value:
     """The scatter with the same windows and another combiner."""
-    return emit(replace(op, combiner=combiner), x, indices, updates)
+    return apply_one(replace(op, combiner=combiner), x, indices, updates)
 
 
 def scatter_jvp(op: ops.Scatter, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
@@ -238,7 +238,7 @@ def of_windows_that_fit(op: ops.Scatter, y_bar: Value, indices: Value, updates: 
         return windows
     fits = logical_and(compare(indices, "GE", 0), compare(indices, "LE", bounds))
     if op.index_vector_dim < indices.rank:
-        fits = emit(ReduceAnd((op.index_vector_dim,)), fits)
+        fits = apply_one(ReduceAnd((op.index_vector_dim,)), fits)
     scattered_axes = [a for a in range(updates.rank) if a not in set(op.update_window_dims)]
     return select(broadcast(fits, updates, scattered_axes), windows, 0)
 
@@ -254,7 +254,7 @@ def scatter_batch(op: ops.Scatter, inputs: Values, batched: tuple[bool, ...]) ->
     )
     if not batched[1]:
         moved = replace(moved, update_window_dims=(0, *shifted(op.update_window_dims)))
-        return emit_all(moved, x, inputs[1], updates)
+        return apply(moved, x, inputs[1], updates)
     x, indices, updates = lead_all(inputs, batched)
     moved = replace(
         moved,
@@ -264,7 +264,7 @@ def scatter_batch(op: ops.Scatter, inputs: Values, batched: tuple[bool, ...]) ->
         index_vector_dim=op.index_vector_dim + 1,
         indices_are_sorted=False,
     )
-    return emit_all(moved, x, indices, updates)
+    return apply(moved, x, indices, updates)
 
 
 # ---- DynamicSlice, DynamicUpdateSlice ----------------------------------------------------------------
@@ -285,7 +285,7 @@ def require_shared_starts(op: Any, batched: tuple[bool, ...]) -> None:
 def dynamic_slice_transpose(op: ops.DynamicSlice, x: Value, *rest: Value) -> Value:
     """Write the cotangent into zeros at the same place."""
     *starts, y_bar = rest
-    return emit(ops.DynamicUpdateSlice(x.rank), zeros(x), y_bar, *starts)
+    return apply_one(ops.DynamicUpdateSlice(x.rank), zeros(x), y_bar, *starts)
 
 
 def dynamic_slice_batch(op: ops.DynamicSlice, inputs: Values, batched: tuple[bool, ...]) -> Values:
@@ -294,7 +294,7 @@ def dynamic_slice_batch(op: ops.DynamicSlice, inputs: Values, batched: tuple[boo
     x, *starts = inputs
     sizes = op.resolved("sizes", (x.shape[1:],))
     first = origin(starts[0] if starts else None, x)
-    return emit_all(ops.DynamicSlice((x.shape[0], *sizes)), x, first, *starts)
+    return apply(ops.DynamicSlice((x.shape[0], *sizes)), x, first, *starts)
 
 
 def update_slice_transpose(
@@ -303,8 +303,8 @@ def update_slice_transpose(
     """X gets the cotangent outside the window, the update what is inside."""
     (_, update, *starts), (y_bar,) = inputs, y_bars
     assert y_bar is not None
-    x_bar = emit(op, y_bar, zeros(update), *starts) if linear[0] else None
-    update_bar = emit(ops.DynamicSlice(update.shape), y_bar, *starts) if linear[1] else None
+    x_bar = apply_one(op, y_bar, zeros(update), *starts) if linear[0] else None
+    update_bar = apply_one(ops.DynamicSlice(update.shape), y_bar, *starts) if linear[1] else None
     return (x_bar, update_bar, *([None] * len(starts)))
 
 
@@ -316,7 +316,7 @@ def update_slice_batch(
     starts = inputs[2:]
     x, update = lead_all(inputs[:2], batched[:2])
     first = origin(starts[0] if starts else None, x)
-    return emit_all(ops.DynamicUpdateSlice(op.rank + 1), x, update, first, *starts)
+    return apply(ops.DynamicUpdateSlice(op.rank + 1), x, update, first, *starts)
 
 
 ROWS: AdRows = {

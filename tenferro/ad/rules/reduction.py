@@ -8,12 +8,12 @@ from typing import Any
 
 from tenferro.ad.algebra import (
     Value,
+    apply,
+    apply_one,
     broadcast,
     ceil_log2,
     compare,
     convert,
-    emit,
-    emit_all,
     full,
     iota,
     iota_along,
@@ -46,17 +46,17 @@ def others(rank: int, axes: Sequence[int]) -> tuple[int, ...]:
 
 def reduce_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
     """The same axes, behind the leading one."""
-    return emit_all(replace(op, axes=shifted(op.axes)), *inputs)
+    return apply(replace(op, axes=shifted(op.axes)), *inputs)
 
 
 def scan_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
     """The same axis, behind the leading one, which all operands have."""
-    return emit_all(replace(op, axis=op.axis + 1), *lead_all(inputs, batched))
+    return apply(replace(op, axis=op.axis + 1), *lead_all(inputs, batched))
 
 
 def last_axis_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
     """The op itself, which is about the last axis."""
-    return emit_all(op, *inputs)
+    return apply(op, *inputs)
 
 
 # ---- extrema: the mean over all winners -------------------------------------------------------------
@@ -90,8 +90,8 @@ def reduce_prod_jvp(
     x, x_dot = in_front(x, op.axes), in_front(x_dot, op.axes)
     count = x.shape[0]
     if not isinstance(count, int):
-        before = shift(emit(ops.CumProd(0, False), x), 0, 1, 1)
-        after = reverse(shift(reverse(emit(ops.CumProd(0, True), x), (0,)), 0, 1, 1), (0,))
+        before = shift(apply_one(ops.CumProd(0, False), x), 0, 1, 1)
+        after = reverse(shift(reverse(apply_one(ops.CumProd(0, True), x), (0,)), 0, 1, 1), (0,))
         return (reduce_sum(before * after * x_dot, (0,)),)
     if count == 0:
         return (None,)
@@ -108,7 +108,7 @@ def reduce_prod_jvp(
 
 
 def _appended(x: Value, last: Value) -> Value:
-    return emit(Concatenate(0, 2), x, last)
+    return apply_one(Concatenate(0, 2), x, last)
 
 
 def in_front(x: Value, axes: Sequence[int]) -> Value:
@@ -129,7 +129,7 @@ def shift(x: Value, axis: int, distance: int, fill: Any) -> Value:
     high = [0] * x.rank
     low[axis], high[axis] = distance, -distance
     value = scalar(x, fill)
-    return emit(Pad(tuple(low), tuple(high), (0,) * x.rank), x, value)
+    return apply_one(Pad(tuple(low), tuple(high), (0,) * x.rank), x, value)
 
 
 def scanned(jvp: Callable[[Value, int, Value], Value]) -> Any:
@@ -153,7 +153,7 @@ def cumprod_jvp(x: Value, axis: int, x_dot: Value) -> Value:
     if not isinstance(count, int):
         i, k, spread, spread_dot = squared(x, axis, x_dot)
         factors = select(compare(i, "EQ", k), 1, spread)
-        left_out = emit(ops.CumProd(axis + 1, False), factors)
+        left_out = apply_one(ops.CumProd(axis + 1, False), factors)
         return reduce_sum(select(compare(i, "LE", k), left_out * spread_dot, 0), (0,))
     for step in range(ceil_log2(count)):
         before, before_dot = shift(x, axis, 1 << step, 1), shift(x_dot, axis, 1 << step, 0)
@@ -169,13 +169,13 @@ def squared(x: Value, axis: int, x_dot: Value) -> tuple[Value, Value, Value, Val
     return (
         iota_along(x, shape, 0),
         iota_along(x, shape, axis + 1),
-        emit(BroadcastInDim(shape, in_place), x),
+        apply_one(BroadcastInDim(shape, in_place), x),
         _placed(x_dot, shape, moved),
     )
 
 
 def _placed(x: Value, shape: Sequence[Any], dims: Sequence[int]) -> Value:
-    return emit(BroadcastInDim(tuple(shape), tuple(dims)), x)
+    return apply_one(BroadcastInDim(tuple(shape), tuple(dims)), x)
 
 
 def cumulative_extremum_jvp(wins: str, card: Any, least: float) -> Any:
@@ -187,7 +187,7 @@ def cumulative_extremum_jvp(wins: str, card: Any, least: float) -> Any:
             i, k, _, spread_dot = squared(x, axis, x_dot)
             moved = tuple(0 if a == axis else a + 1 for a in range(x.rank))
             shape = (count, *x.shape)
-            reached = _placed(emit(card(axis, False), x), shape, tuple(range(1, x.rank + 1)))
+            reached = _placed(apply_one(card(axis, False), x), shape, tuple(range(1, x.rank + 1)))
             ties = compare(_placed(x, shape, moved), "EQ", reached)
             winners = logical_and(ties, compare(i, "LE", k))
             number = reduce_sum(convert(winners, x.dtype), (0,))
@@ -230,14 +230,14 @@ def take_along(x: Value, indices: Value, axis: int) -> Value:
         index_vector_dim=x.rank,
         slice_sizes=tuple(sizes),
     )
-    return emit(op, x, indices)
+    return apply_one(op, x, indices)
 
 
 def sort_jvp(op: ops.Sort, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
     """Each tangent in the order of the keys."""
-    order = emit_all(
-        replace(op, count=op.count + 1, stable=True), *inputs, iota(inputs[0], op.axis)
-    )[-1]
+    order = apply(replace(op, count=op.count + 1, stable=True), *inputs, iota(inputs[0], op.axis))[
+        -1
+    ]
     return tuple(None if x_dot is None else take_along(x_dot, order, op.axis) for x_dot in tangents)
 
 
@@ -281,7 +281,8 @@ ROWS: AdRows = {
             ops.ArgMax: INDEX,
             ops.ArgMin: INDEX,
             ops.CumSum: linear(
-                lambda op, x, y_bar: emit(replace(op, reverse=not op.reverse), y_bar), scan_batch
+                lambda op, x, y_bar: apply_one(replace(op, reverse=not op.reverse), y_bar),
+                scan_batch,
             ),
             ops.CumProd: scanned(cumprod_jvp),
             ops.CumMax: cumulative_extremum_jvp("GT", ops.CumMax, float("-inf")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tenferro.ad.algebra import emit, lead
+from tenferro.ad.algebra import apply_one, lead
 from tenferro.ad.rule import AdRows, Values, inactive
 from tenferro.ops import source as ops
 
@@ -14,7 +14,7 @@ __all__ = ["ROWS"]
 def extent_batch(op: ops.ShapeOf, inputs: Values, batched: tuple[bool, ...]) -> Values:
     """The same extent for each."""
     (x,) = inputs
-    return (lead(emit(ops.ShapeOf(op.axis + 1), x), x.shape[0]),)
+    return (lead(apply_one(ops.ShapeOf(op.axis + 1), x), x.shape[0]),)
 
 
 ROWS: AdRows = {

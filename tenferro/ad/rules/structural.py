@@ -8,9 +8,9 @@ from typing import Any
 from tenferro.ad.algebra import (
     Value,
     add,
+    apply,
+    apply_one,
     broadcast,
-    emit,
-    emit_all,
     full,
     is_zero,
     lead,
@@ -48,14 +48,14 @@ def inverse(perm: tuple[int, ...]) -> tuple[int, ...]:
 
 def transpose_batch(op: ops.Transpose, inputs: Values, batched: tuple[bool, ...]) -> Values:
     """The leading axis stays in front."""
-    return emit_all(ops.Transpose((0, *shifted(op.perm))), *inputs)
+    return apply(ops.Transpose((0, *shifted(op.perm))), *inputs)
 
 
 def reshape_batch(op: ops.Reshape, inputs: Values, batched: tuple[bool, ...]) -> Values:
     """In column-major order a leading axis that stays is the fastest on both sides."""
     (x,) = inputs
     shape = op.resolved("shape", (x.shape[1:],))
-    return (emit(ops.Reshape((x.shape[0], *shape)), x),)
+    return (apply_one(ops.Reshape((x.shape[0], *shape)), x),)
 
 
 def broadcast_transpose(op: ops.BroadcastInDim, x: Value, y_bar: Value) -> Value:
@@ -87,7 +87,7 @@ def broadcast_batch(op: ops.BroadcastInDim, inputs: Values, batched: tuple[bool,
     """The leading axis is kept."""
     (x,) = inputs
     shape = op.resolved("shape", (x.shape[1:],))
-    return (emit(ops.BroadcastInDim((x.shape[0], *shape), (0, *shifted(op.dims))), x),)
+    return (apply_one(ops.BroadcastInDim((x.shape[0], *shape), (0, *shifted(op.dims))), x),)
 
 
 # ---- cutting and joining -------------------------------------------------------------------------
@@ -103,7 +103,7 @@ def slice_transpose(op: ops.Slice, x: Value, y_bar: Value) -> Value:
         else:
             high.append(extent - start - (count - 1) * stride - 1)
     interior = tuple(stride - 1 for stride in op.strides)
-    return emit(ops.Pad(starts, tuple(high), interior), y_bar, scalar(y_bar, 0))
+    return apply_one(ops.Pad(starts, tuple(high), interior), y_bar, scalar(y_bar, 0))
 
 
 def slice_batch(op: ops.Slice, inputs: Values, batched: tuple[bool, ...]) -> Values:
@@ -111,15 +111,15 @@ def slice_batch(op: ops.Slice, inputs: Values, batched: tuple[bool, ...]) -> Val
     (x,) = inputs
     starts = op.resolved("starts", (x.shape[1:],))
     limits = op.resolved("limits", (x.shape[1:],))
-    return (emit(ops.Slice((0, *starts), (x.shape[0], *limits), (1, *op.strides)), x),)
+    return (apply_one(ops.Slice((0, *starts), (x.shape[0], *limits), (1, *op.strides)), x),)
 
 
 def pad_jvp(op: ops.Pad, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
     """x_dot where x lies, the padding value's tangent elsewhere."""
     (x, _), (x_dot, fill_dot) = inputs, tangents
-    total = None if x_dot is None else emit(op, x_dot, scalar(x_dot, 0))
+    total = None if x_dot is None else apply_one(op, x_dot, scalar(x_dot, 0))
     if fill_dot is not None:
-        inside = emit(op, full(x, 1), scalar(x, 0))
+        inside = apply_one(op, full(x, 1), scalar(x, 0))
         total = add(total, select(is_zero(inside), broadcast(fill_dot, outputs[0], ()), 0))
     return (total,)
 
@@ -127,11 +127,11 @@ def pad_jvp(op: ops.Pad, inputs: Values, outputs: Values, tangents: Tangents) ->
 def pad_transpose(op: ops.Pad, x: Value, fill: Value, y_bar: Value) -> Value:
     """Undo the edges, then skip what was put between; what had been cut off gets zeros."""
     low, high = tuple(-n for n in op.low), tuple(-n for n in op.high)
-    x_bar = emit(ops.Pad(low, high, (0,) * len(low)), y_bar, scalar(y_bar, 0))
+    x_bar = apply_one(ops.Pad(low, high, (0,) * len(low)), y_bar, scalar(y_bar, 0))
     strides = tuple(n + 1 for n in op.interior)
     if all(stride == 1 for stride in strides):
         return x_bar
-    return emit(ops.Slice((0,) * len(low), x_bar.shape, strides), x_bar)
+    return apply_one(ops.Slice((0,) * len(low), x_bar.shape, strides), x_bar)
 
 
 def pad_batch(op: ops.Pad, inputs: Values, batched: tuple[bool, ...]) -> Values:
@@ -139,10 +139,10 @@ def pad_batch(op: ops.Pad, inputs: Values, batched: tuple[bool, ...]) -> Values:
     moved = ops.Pad((0, *op.low), (0, *op.high), (0, *op.interior))
     x, value = inputs
     if not batched[1]:
-        return emit_all(moved, x, value)
+        return apply(moved, x, value)
     x = x if batched[0] else lead(x, value.shape[0])
-    y = emit(moved, x, scalar(x, 0))
-    inside = emit(moved, full(x, True, DType.Bool), scalar(x, False, DType.Bool))
+    y = apply_one(moved, x, scalar(x, 0))
+    inside = apply_one(moved, full(x, True, DType.Bool), scalar(x, False, DType.Bool))
     return (select(inside, y, broadcast(value, y, (0,))),)
 
 
@@ -163,12 +163,12 @@ def concatenate_transpose(
 
 def concatenate_batch(op: ops.Concatenate, inputs: Values, batched: tuple[bool, ...]) -> Values:
     """Every operand gets the leading axis."""
-    return emit_all(replace(op, axis=op.axis + 1), *lead_all(inputs, batched))
+    return apply(replace(op, axis=op.axis + 1), *lead_all(inputs, batched))
 
 
 def reverse_batch(op: ops.Reverse, inputs: Values, batched: tuple[bool, ...]) -> Values:
     """The leading axis keeps its order."""
-    return emit_all(ops.Reverse(shifted(op.axes)), *inputs)
+    return apply(ops.Reverse(shifted(op.axes)), *inputs)
 
 
 # ---- diagonals -------------------------------------------------------------------------------------
@@ -176,12 +176,12 @@ def reverse_batch(op: ops.Reverse, inputs: Values, batched: tuple[bool, ...]) ->
 
 def diagonal_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
     """The diagonal lies one axis further."""
-    return emit_all(replace(op, axis_a=op.axis_a + 1, axis_b=op.axis_b + 1), *inputs)
+    return apply(replace(op, axis_a=op.axis_a + 1, axis_b=op.axis_b + 1), *inputs)
 
 
 def same(op: StdTensorOp, x: Value, y_bar: Value) -> Value:
     """An op that is its own transpose."""
-    return emit(op, y_bar)
+    return apply_one(op, y_bar)
 
 
 def barrier_jvp(op: Any, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
@@ -202,10 +202,10 @@ ROWS: AdRows = {
     ops.Concatenate: jointly_linear(concatenate_transpose, concatenate_batch),
     ops.Reverse: linear(lambda op, x, y_bar: reverse(y_bar, op.axes), reverse_batch),
     ops.ExtractDiag: linear(
-        lambda op, x, y_bar: emit(ops.EmbedDiag(op.axis_a, op.axis_b), y_bar), diagonal_batch
+        lambda op, x, y_bar: apply_one(ops.EmbedDiag(op.axis_a, op.axis_b), y_bar), diagonal_batch
     ),
     ops.EmbedDiag: linear(
-        lambda op, x, y_bar: emit(ops.ExtractDiag(op.axis_a, op.axis_b), y_bar), diagonal_batch
+        lambda op, x, y_bar: apply_one(ops.ExtractDiag(op.axis_a, op.axis_b), y_bar), diagonal_batch
     ),
     ops.Tril: linear(same),
     ops.Triu: linear(same),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import Any, Unpack
 
 import tenferro
 from tenferro.api import calculus, creation
+from tenferro.types import UfuncOptions
 
 __all__ = ["EagerNamespace"]
 
@@ -56,11 +58,11 @@ class EagerNamespace(ModuleType):
         return dir(tenferro)
 
 
-def _created(function: Any, runtime: Any) -> Any:
+def _created(function: Callable[..., Any], runtime: Any) -> Any:
     """The creation function, whose result belongs to the runtime."""
 
     @functools.wraps(function)
-    def of_runtime(*args: Any, **options: Any) -> Any:
+    def of_runtime(*args: Any, **options: Unpack[UfuncOptions]) -> Any:
         return function(*args, like=runtime, **options)
 
     return of_runtime

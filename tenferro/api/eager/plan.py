@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tenferro.errors import TenferroError
-from tenferro.exec.dispatch import is_foreign
 from tenferro.exec.quiet import quietly
-from tenferro.exec.run import failure
+from tenferro.exec.run import failure, is_foreign
 from tenferro.graph import Graph, Instruction, Mark, Opaque, SourceLine
 from tenferro.interruption import is_interruption
 from tenferro.ops import StdTensorOp
 from tenferro.program import GraphProgram, Subprogram
-from tenferro.types import TensorSpec
+from tenferro.types import ArrayLike, TensorSpec
 
 __all__ = ["Bind", "Plan"]
 
@@ -112,7 +111,7 @@ def _in_order(program: GraphProgram, kernels: Sequence[Callable[..., Any]]) -> C
     )
     output_slots = program.output_slots
 
-    def run(*arrays: Any) -> Any:
+    def run(*arrays: ArrayLike) -> Any:
         values = list(arrays)
         for (op, inputs, outputs, _, _), kernel in instructions:
             try:

@@ -19,6 +19,7 @@ from tenferro.api.planned import NotFixedError, fixed
 from tenferro.api.promotion import convert
 from tenferro.api.tensor import TracedTensor
 from tenferro.api.tracing import tracing
+from tenferro.door import as_operand, spec_of
 from tenferro.errors import (
     DTypeError,
     InvalidConfigError,
@@ -26,7 +27,6 @@ from tenferro.errors import (
     TenferroError,
 )
 from tenferro.exec import GraphExecutor
-from tenferro.exec.dispatch import as_operand, spec_of
 from tenferro.exec.extensions import ExtensionRuntime
 from tenferro.exec.kernels import bound
 from tenferro.graph import Graph, GraphBuilder
@@ -34,7 +34,7 @@ from tenferro.graph.source_line import CallerFinder, SourceLine
 from tenferro.ops import StdTensorOp
 from tenferro.program import BoundedCache, CacheStats, Subprogram
 from tenferro.tracebacks import public
-from tenferro.types import DType, TensorSpec, host_array
+from tenferro.types import ArrayLike, DType, TensorSpec, host_array
 
 if TYPE_CHECKING:
     from tenferro.api.eager.namespace import EagerNamespace
@@ -109,7 +109,7 @@ class EagerRuntime:
     # ---- tensors -----------------------------------------------------------------------------
 
     @public
-    def variable(self, array: Any) -> EagerTensor:
+    def variable(self, array: ArrayLike) -> EagerTensor:
         """A copy of an array, of which derivatives are wanted.
 
         Raises:
@@ -123,7 +123,7 @@ class EagerRuntime:
         return tensor
 
     @public
-    def constant(self, array: Any) -> EagerTensor:
+    def constant(self, array: ArrayLike) -> EagerTensor:
         """A copy of an array, of which no derivatives are wanted."""
         return EagerTensor(self, self._copied(array))
 
@@ -140,7 +140,7 @@ class EagerRuntime:
 
         return EagerNamespace(self)
 
-    def _copied(self, array: Any) -> Any:
+    def _copied(self, array: ArrayLike) -> Any:
         operand = as_operand(array.array if type(array) is EagerTensor else array)
         if type(operand) is not np.ndarray:
             raise DTypeError(f"{operand!r:.60} has no elements yet: it belongs to a trace")
@@ -281,7 +281,7 @@ class EagerRuntime:
     def _bind(self, op: StdTensorOp, inputs: tuple[TensorSpec, ...]) -> Callable[..., Any]:
         return bound(self.executor.kernel(op), op, inputs, self.executor.workers)
 
-    def number(self, value: Any, spec: TensorSpec) -> EagerTensor:
+    def number(self, value: ArrayLike, spec: TensorSpec) -> EagerTensor:
         """A constant with every element equal to a Python number; kept for when it comes again.
 
         Raises:
@@ -295,8 +295,8 @@ class EagerRuntime:
             self._numbers.get(key, lambda: self._repeated(value, spec)) if found is None else found
         )
 
-    def _repeated(self, value: Any, spec: TensorSpec) -> EagerTensor:
-        array = np.broadcast_to(convert(value, spec.dtype), spec.shape)
+    def _repeated(self, value: Any, spec: Any) -> EagerTensor:
+        array = np.broadcast_to(np.asarray(convert(value, spec.dtype)), spec.shape)
         return EagerTensor(self, array, spec)
 
     @public
@@ -313,7 +313,7 @@ class EagerRuntime:
     # ---- derivatives -------------------------------------------------------------------------
 
     @public
-    def backward(self, y: EagerTensor, seed: Any = None) -> None:
+    def backward(self, y: EagerTensor, seed: ArrayLike | None = None) -> None:
         """Add to the `grad` of every variable that led to y its cotangent; see `EagerTensor.backward`."""
         y_bar = self._seed(y, seed)
         if y.record is None:
@@ -331,7 +331,7 @@ class EagerRuntime:
         for leaf, bar in zip(tape.leaves, bars, strict=True):
             self._add(leaf, bar)
 
-    def _seed(self, y: EagerTensor, seed: Any) -> Any:
+    def _seed(self, y: EagerTensor, seed: ArrayLike | None) -> Any:
         spec = y.spec
         if seed is None:
             if spec.rank or not spec.dtype.is_float:
@@ -347,7 +347,7 @@ class EagerRuntime:
             raise DTypeError(f"backward: the seed must be {spec}, got {spec_of(array)}")
         return array
 
-    def _add(self, leaf: EagerTensor, bar: Any) -> None:
+    def _add(self, leaf: EagerTensor, bar: np.ndarray[Any, Any]) -> None:
         known = leaf.grad
         leaf.grad = EagerTensor(self, bar if known is None else known.array + bar)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
 from tenferro.ops import StdTensorOp
 from tenferro.ops.structural import Reshape
 from tenferro.tracebacks import public_methods
-from tenferro.types import DType, TensorSpec
+from tenferro.types import ArrayLike, DType, DTypeLike, Index, Tensor, TensorSpec
 
 if TYPE_CHECKING:
     from tenferro.api.eager.runtime import EagerRuntime
@@ -66,7 +66,7 @@ class EagerTensor(Operators):
     def __init__(
         self,
         runtime: EagerRuntime,
-        array: Any,
+        array: np.ndarray[Any, Any],
         spec: TensorSpec | None = None,
         record: Record | None = None,
         position: int = 0,
@@ -81,17 +81,17 @@ class EagerTensor(Operators):
         self.grad = None
 
     @staticmethod
-    def __tenferro_apply__(op: StdTensorOp, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    def __tenferro_apply__(
+        op: StdTensorOp, operands: tuple[Any, ...], like: EagerTensor
+    ) -> tuple[Any, ...]:
         """Run `op` at once; beside tensors of a trace, it is written into the trace."""
-        runtime: Any = None
+        runtime = like.runtime
         for x in operands:
             if type(x) is EagerTensor:
                 if x.runtime is not runtime:
-                    if runtime is not None:
-                        raise InvalidConfigError(f"{op.name}: operands belong to two EagerRuntimes")
-                    runtime = x.runtime
+                    raise InvalidConfigError(f"{op.name}: operands belong to two EagerRuntimes")
             elif (handler := getattr(type(x), "__tenferro_apply__", None)) is not None:
-                return handler(op, operands)
+                return handler(op, operands, x)
         return runtime.apply(op, operands)
 
     @staticmethod
@@ -101,7 +101,7 @@ class EagerTensor(Operators):
         """What a planned surface function gives; the first of its arguments is a tensor."""
         return given[0].runtime.call(function, given, options)
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: Index, value: ArrayLike) -> None:
         """Give this tensor the value of `self.at[index].set(value)`.
 
         What was computed from it before, slices too, stays as it is, and so do its derivatives.
@@ -121,7 +121,7 @@ class EagerTensor(Operators):
                 f"that of another value; do it in `with tenferro.no_grad():`, or {instead}"
             )
 
-    def assign(self, value: Any) -> None:
+    def assign(self, value: ArrayLike) -> None:
         """Give a variable another value, of its shape and dtype.
 
         What was recorded before keeps the value of its time, and `backward` its derivatives; `grad` stays.
@@ -152,7 +152,7 @@ class EagerTensor(Operators):
             value = asarray(value, dtype=self.spec.dtype)
         self._take(self.runtime.constant(value).array)
 
-    def _take(self, array: Any) -> None:
+    def _take(self, array: Tensor) -> None:
         if array.shape != self.array.shape:
             raise ShapeError(f"assign: the variable is {self.spec}, got the shape {array.shape}")
         if array.dtype != self.array.dtype:
@@ -162,7 +162,7 @@ class EagerTensor(Operators):
             )
         self.array = array
 
-    def _changed(self, operation: Callable[[Any, Any], Any], other: Any) -> Any:
+    def _changed(self, operation: Callable[[Any, Any], Any], other: ArrayLike) -> Any:
         """A variable, changed in place; another tensor is replaced by the result, as Python does it."""
         if not self.is_variable:
             return NotImplemented
@@ -170,28 +170,28 @@ class EagerTensor(Operators):
         self._take(operation(self, other).array)
         return self
 
-    def __iadd__(self, other: Any) -> Any:
+    def __iadd__(self, other: ArrayLike) -> Any:
         return self._changed(operator.add, other)
 
-    def __isub__(self, other: Any) -> Any:
+    def __isub__(self, other: ArrayLike) -> Any:
         return self._changed(operator.sub, other)
 
-    def __imul__(self, other: Any) -> Any:
+    def __imul__(self, other: ArrayLike) -> Any:
         return self._changed(operator.mul, other)
 
-    def __itruediv__(self, other: Any) -> Any:
+    def __itruediv__(self, other: ArrayLike) -> Any:
         return self._changed(operator.truediv, other)
 
-    def __ifloordiv__(self, other: Any) -> Any:
+    def __ifloordiv__(self, other: ArrayLike) -> Any:
         return self._changed(operator.floordiv, other)
 
-    def __imod__(self, other: Any) -> Any:
+    def __imod__(self, other: ArrayLike) -> Any:
         return self._changed(operator.mod, other)
 
-    def __ipow__(self, other: Any) -> Any:
+    def __ipow__(self, other: ArrayLike) -> Any:
         return self._changed(operator.pow, other)
 
-    def __imatmul__(self, other: Any) -> Any:
+    def __imatmul__(self, other: ArrayLike) -> Any:
         return self._changed(operator.matmul, other)
 
     def __tenferro_stop__(self) -> EagerTensor:
@@ -224,17 +224,13 @@ class EagerTensor(Operators):
         check_version(api_version)
         return self.runtime.namespace
 
-    def lift(self, value: Any) -> EagerTensor:
+    def lift(self, value: ArrayLike) -> EagerTensor:
         """An array as a constant of this tensor's runtime."""
         return self.runtime.constant(value)
 
-    def __tenferro_number__(self, value: Any) -> EagerTensor:
+    def __tenferro_number__(self, value: ArrayLike) -> EagerTensor:
         """A Python number in this tensor's dtype and shape."""
         return self.runtime.number(value, self.spec)
-
-    def emit(self, op: StdTensorOp) -> EagerTensor:
-        """An op without operands."""
-        return self.runtime.apply(op, ())[0]
 
     guards = None
     """Extents of eager tensors are numbers."""
@@ -251,7 +247,7 @@ class EagerTensor(Operators):
         """Whether it depends on a variable, or is one; not under `no_grad`."""
         return (self.is_variable or self.record is not None) and is_recording()
 
-    def backward(self, seed: Any = None) -> None:
+    def backward(self, seed: ArrayLike | None = None) -> None:
         """Add to the `grad` of every variable that led here its cotangent.
 
         Args:
@@ -290,7 +286,7 @@ class EagerTensor(Operators):
     def __len__(self) -> int:
         return len(self.array)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Any:
         view = self.array.view()
         view.flags.writeable = False
         return np.asarray(view, dtype=dtype, copy=copy)
@@ -299,7 +295,7 @@ class EagerTensor(Operators):
         """The elements as a NumPy array that cannot be written to."""
         return self.__array__()
 
-    def item(self, *index: Any) -> Any:
+    def item(self, *index: SupportsIndex) -> Any:
         """The only element, or that at an index, as a Python number."""
         return self.array.item(*index)
 
@@ -336,7 +332,7 @@ class EagerTensor(Operators):
     def __dlpack__(
         self,
         *,
-        stream: Any = None,
+        stream: int | None = None,
         max_version: tuple[int, int] | None = None,
         dl_device: tuple[Any, int] | None = None,
         copy: bool | None = None,

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from tenferro.api import tree
 from tenferro.api.optim.transformation import GradientTransformation
 from tenferro.errors import ArityError
+from tenferro.types import ArrayLike, PyTree
 
 __all__ = ["chain", "masked"]
 
@@ -20,10 +21,10 @@ def chain(*args: GradientTransformation) -> GradientTransformation:
     Source: optax.chain.
     """
 
-    def init(params: Any) -> tuple[Any, ...]:
+    def init(params: PyTree) -> tuple[Any, ...]:
         return tuple([transformation.init(params) for transformation in args])
 
-    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+    def update(updates: PyTree, state: Any, params: PyTree | None = None) -> tuple[Any, Any]:
         if len(state) != len(args):
             raise ArityError(
                 f"chain: {len(args)} transformations need as many states, got {len(state)}; "
@@ -48,7 +49,7 @@ class MaskedState(NamedTuple):
     inner_state: Any
 
 
-def masked(inner: GradientTransformation, mask: Any) -> GradientTransformation:
+def masked(inner: GradientTransformation, mask: ArrayLike) -> GradientTransformation:
     """A transformation of the updates where the mask is True; the others stay.
 
     Args:
@@ -57,16 +58,16 @@ def masked(inner: GradientTransformation, mask: Any) -> GradientTransformation:
     Source: optax.masked.
     """
 
-    def mask_of(params: Any) -> Any:
+    def mask_of(params: PyTree) -> Any:
         return mask(params) if callable(mask) else mask
 
-    def chosen(mask_tree: Any, params: Any) -> Any:
+    def chosen(mask_tree: PyTree, params: PyTree) -> Any:
         return tree.map(lambda is_on, p: p if is_on else MaskedNode(), mask_tree, params)
 
-    def init(params: Any) -> MaskedState:
+    def init(params: PyTree) -> MaskedState:
         return MaskedState(inner.init(chosen(mask_of(params), params)))
 
-    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+    def update(updates: PyTree, state: Any, params: PyTree | None = None) -> tuple[Any, Any]:
         mask_tree = mask_of(updates)
         own = None if params is None else chosen(mask_tree, params)
         changed, following = inner.update(chosen(mask_tree, updates), state.inner_state, own)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tenferro.api.optim.combining import chain
 from tenferro.api.optim.transformation import GradientTransformation, identity
 from tenferro.api.optim.transformations import (
@@ -16,15 +14,16 @@ from tenferro.api.optim.transformations import (
     scale_by_stddev,
     trace,
 )
+from tenferro.types import ArrayLike, DTypeLike
 
 __all__ = ["adagrad", "adam", "adamw", "lion", "rmsprop", "sgd"]
 
 
 def sgd(
-    learning_rate: Any,
-    momentum: Any = None,
+    learning_rate: ArrayLike,
+    momentum: ArrayLike | None = None,
     nesterov: bool = False,
-    accumulator_dtype: Any = None,
+    accumulator_dtype: DTypeLike | None = None,
 ) -> GradientTransformation:
     """Steps down the gradient, with momentum if given.
 
@@ -38,12 +37,12 @@ def sgd(
 
 
 def adam(
-    learning_rate: Any,
-    b1: Any = 0.9,
-    b2: Any = 0.999,
-    eps: Any = 1e-8,
-    eps_root: Any = 0.0,
-    mu_dtype: Any = None,
+    learning_rate: ArrayLike,
+    b1: ArrayLike = 0.9,
+    b2: ArrayLike = 0.999,
+    eps: ArrayLike = 1e-8,
+    eps_root: ArrayLike = 0.0,
+    mu_dtype: DTypeLike | None = None,
     *,
     nesterov: bool = False,
 ) -> GradientTransformation:
@@ -58,14 +57,14 @@ def adam(
 
 
 def adamw(
-    learning_rate: Any,
-    b1: Any = 0.9,
-    b2: Any = 0.999,
-    eps: Any = 1e-8,
-    eps_root: Any = 0.0,
-    mu_dtype: Any = None,
-    weight_decay: Any = 1e-4,
-    mask: Any = None,
+    learning_rate: ArrayLike,
+    b1: ArrayLike = 0.9,
+    b2: ArrayLike = 0.999,
+    eps: ArrayLike = 1e-8,
+    eps_root: ArrayLike = 0.0,
+    mu_dtype: DTypeLike | None = None,
+    weight_decay: ArrayLike = 1e-4,
+    mask: ArrayLike | None = None,
     *,
     nesterov: bool = False,
 ) -> GradientTransformation:
@@ -81,12 +80,12 @@ def adamw(
 
 
 def lion(
-    learning_rate: Any,
-    b1: Any = 0.9,
-    b2: Any = 0.99,
-    mu_dtype: Any = None,
-    weight_decay: Any = 1e-3,
-    mask: Any = None,
+    learning_rate: ArrayLike,
+    b1: ArrayLike = 0.9,
+    b2: ArrayLike = 0.99,
+    mu_dtype: DTypeLike | None = None,
+    weight_decay: ArrayLike = 1e-3,
+    mask: ArrayLike | None = None,
 ) -> GradientTransformation:
     """Signs of running means of gradients, with decaying weights; see `scale_by_lion`.
 
@@ -100,13 +99,13 @@ def lion(
 
 
 def rmsprop(
-    learning_rate: Any,
-    decay: Any = 0.9,
-    eps: Any = 1e-8,
-    initial_scale: Any = 0.0,
+    learning_rate: ArrayLike,
+    decay: ArrayLike = 0.9,
+    eps: ArrayLike = 1e-8,
+    initial_scale: ArrayLike = 0.0,
     eps_in_sqrt: bool = True,
     centered: bool = False,
-    momentum: Any = None,
+    momentum: ArrayLike | None = None,
     nesterov: bool = False,
     bias_correction: bool = False,
 ) -> GradientTransformation:
@@ -123,7 +122,7 @@ def rmsprop(
 
 
 def adagrad(
-    learning_rate: Any, initial_accumulator_value: Any = 0.1, eps: Any = 1e-7
+    learning_rate: ArrayLike, initial_accumulator_value: ArrayLike = 0.1, eps: ArrayLike = 1e-7
 ) -> GradientTransformation:
     """Gradients by the roots of the sums of their squares; see `scale_by_rss`.
 

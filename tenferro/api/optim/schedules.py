@@ -11,6 +11,7 @@ from tenferro.api.elementwise import clip, cos, floor, maximum, minimum, sign
 from tenferro.api.elementwise import pow as power_of
 from tenferro.api.searching import where
 from tenferro.errors import InvalidConfigError
+from tenferro.types import ArrayLike
 
 __all__ = [
     "Schedule",
@@ -35,7 +36,7 @@ def _check_steps(name: str, transition_steps: int, transition_begin: int) -> Non
         )
 
 
-def constant_schedule(value: Any) -> Schedule:
+def constant_schedule(value: ArrayLike) -> Schedule:
     """The same value at each step.
 
     Source: optax.constant_schedule.
@@ -46,7 +47,7 @@ def constant_schedule(value: Any) -> Schedule:
 def polynomial_schedule(
     init_value: Any,
     end_value: Any,
-    power: Any,
+    power: ArrayLike,
     transition_steps: int,
     transition_begin: int = 0,
 ) -> Schedule:
@@ -61,7 +62,7 @@ def polynomial_schedule(
     if transition_steps == 0:
         return constant_schedule(init_value)
 
-    def schedule(count: Any) -> Any:
+    def schedule(count: ArrayLike) -> Any:
         done = clip(asarray(count) - transition_begin, 0, transition_steps)
         remaining = 1 - done / transition_steps
         return (init_value - end_value) * remaining**power + end_value
@@ -70,7 +71,7 @@ def polynomial_schedule(
 
 
 def linear_schedule(
-    init_value: Any, end_value: Any, transition_steps: int, transition_begin: int = 0
+    init_value: ArrayLike, end_value: ArrayLike, transition_steps: int, transition_begin: int = 0
 ) -> Schedule:
     """From one value to another on a line; over no steps, the first value for ever.
 
@@ -83,7 +84,7 @@ def linear_schedule(
 
 
 def piecewise_constant_schedule(
-    init_value: Any, boundaries_and_scales: Mapping[int, float] | None = None
+    init_value: ArrayLike, boundaries_and_scales: Mapping[int, float] | None = None
 ) -> Schedule:
     """A value that is scaled when the count reaches each boundary.
 
@@ -98,7 +99,7 @@ def piecewise_constant_schedule(
             f"piecewise_constant_schedule: factors are at least 0, got {dict(steps)}"
         )
 
-    def schedule(count: Any) -> Any:
+    def schedule(count: ArrayLike) -> Any:
         value = init_value
         for boundary, factor in steps:
             is_before = maximum(0.0, sign(asarray(boundary - asarray(count))))
@@ -109,12 +110,12 @@ def piecewise_constant_schedule(
 
 
 def exponential_decay(
-    init_value: Any,
+    init_value: ArrayLike,
     transition_steps: int,
     decay_rate: float,
     transition_begin: int = 0,
     staircase: bool = False,
-    end_value: Any = None,
+    end_value: ArrayLike | None = None,
 ) -> Schedule:
     """init_value decay_rate^(count / transition_steps), in steps if `staircase`, up to `end_value`.
 
@@ -131,7 +132,7 @@ def exponential_decay(
     if transition_steps == 0:
         return constant_schedule(init_value)
 
-    def schedule(count: Any) -> Any:
+    def schedule(count: ArrayLike) -> Any:
         done = asarray(count) - transition_begin
         exponent = done / transition_steps
         if staircase:
@@ -145,7 +146,7 @@ def exponential_decay(
 
 
 def cosine_decay_schedule(
-    init_value: Any, decay_steps: int, alpha: Any = 0.0, exponent: Any = 1.0
+    init_value: ArrayLike, decay_steps: int, alpha: Any = 0.0, exponent: ArrayLike = 1.0
 ) -> Schedule:
     """From a value down to `alpha` times it along half a cosine, and constant after that.
 
@@ -159,7 +160,7 @@ def cosine_decay_schedule(
             f"cosine_decay_schedule: decay_steps is above 0, got {decay_steps}"
         )
 
-    def schedule(count: Any) -> Any:
+    def schedule(count: ArrayLike) -> Any:
         done = minimum(asarray(count), decay_steps)
         cosine = 0.5 * (1 + cos(math.pi * done / decay_steps))
         return init_value * ((1 - alpha) * cosine**exponent + alpha)
@@ -168,12 +169,12 @@ def cosine_decay_schedule(
 
 
 def warmup_cosine_decay_schedule(
-    init_value: Any,
+    init_value: ArrayLike,
     peak_value: Any,
     warmup_steps: int,
     decay_steps: int,
     end_value: Any = 0.0,
-    exponent: Any = 1.0,
+    exponent: ArrayLike = 1.0,
 ) -> Schedule:
     """Up to a peak on a line, then down along half a cosine; `decay_steps` counts both.
 
@@ -203,7 +204,7 @@ def join_schedules(schedules: Sequence[Schedule], boundaries: Sequence[int]) -> 
             f"{len(boundaries)}"
         )
 
-    def schedule(step: Any) -> Any:
+    def schedule(step: ArrayLike) -> Any:
         count = asarray(step)
         value = schedules[0](count)
         for boundary, following in zip(boundaries, schedules[1:], strict=True):

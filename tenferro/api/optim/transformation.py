@@ -14,9 +14,9 @@ from tenferro.api.elementwise import conj, expm1, log, multiply, real, sqrt
 from tenferro.api.manipulation import astype
 from tenferro.api.reductions import sum as sum_of
 from tenferro.api.searching import where
+from tenferro.door import spec_of
 from tenferro.errors import InvalidConfigError
-from tenferro.exec.dispatch import spec_of
-from tenferro.types import DType
+from tenferro.types import ArrayLike, DType, PyTree, Tensor
 
 __all__ = [
     "EmptyState",
@@ -58,7 +58,7 @@ class EmptyState(NamedTuple):
 def stateless(function: Callable[[Any], Any]) -> GradientTransformation:
     """Updates as a function of updates alone."""
 
-    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+    def update(updates: PyTree, state: Any, params: PyTree | None = None) -> tuple[Any, Any]:
         return function(updates), state
 
     return GradientTransformation(lambda params: EmptyState(), update)
@@ -74,7 +74,7 @@ def set_to_zero() -> GradientTransformation:
     return stateless(lambda updates: tree.map(zeros_like, updates))
 
 
-def apply_updates(params: Any, updates: Any) -> Any:
+def apply_updates(params: PyTree, updates: PyTree) -> Any:
     """The parameters with the updates added, in the dtypes of the parameters.
 
     Where there is no parameter (None), there is none afterwards.
@@ -89,28 +89,28 @@ def apply_updates(params: Any, updates: Any) -> Any:
     Source: optax.apply_updates.
     """
 
-    def moved(param: Any, update: Any) -> Any:
+    def moved(param: ArrayLike, update: ArrayLike) -> Any:
         array = asarray(param)
         return astype(asarray(array + update), spec_of(array).dtype, copy=False)
 
     return map_updates(moved, params, updates)
 
 
-def map_updates(function: Callable[..., Any], updates: Any, *rest: Any) -> Any:
+def map_updates(function: Callable[..., Any], updates: PyTree, *rest: PyTree) -> Any:
     """`tree.map`, where a None among the updates stays one, whatever stands there in the other trees."""
 
-    def of_leaf(update: Any, *others: Any) -> Any:
+    def of_leaf(update: Any, *others: Tensor) -> Any:
         return None if update is None else function(update, *others)
 
     return tree.map(of_leaf, updates, *rest, is_leaf=lambda node: node is None)
 
 
-def abs_sq(x: Any) -> Any:
+def abs_sq(x: ArrayLike) -> Any:
     """|x|^2, which is real."""
     return real(multiply(conj(x), x)) if spec_of(asarray(x)).dtype.is_complex else multiply(x, x)
 
 
-def global_norm(updates: Any) -> Any:
+def global_norm(updates: PyTree) -> Any:
     """The norm of all elements of a tree together; 0 for a tree without leaves.
 
     >>> import numpy as np
@@ -126,24 +126,24 @@ def global_norm(updates: Any) -> Any:
 # ---- moments ---------------------------------------------------------------------------------
 
 
-def update_moment(updates: Any, moments: Any, decay: Any) -> Any:
+def update_moment(updates: PyTree, moments: PyTree, decay: Any) -> Any:
     """The running means of the updates."""
     return map_updates(lambda g, t: (1 - decay) * g + decay * t, updates, moments)
 
 
-def second_moment(updates: Any, moments: Any, decay: Any) -> Any:
+def second_moment(updates: PyTree, moments: PyTree, decay: Any) -> Any:
     """The running means of the squares of the updates."""
     return map_updates(lambda g, t: (1 - decay) * abs_sq(g) + decay * t, updates, moments)
 
 
-def bias_corrected(moments: Any, decay: Any, count: Any) -> Any:
+def bias_corrected(moments: PyTree, decay: ArrayLike, count: ArrayLike) -> Any:
     """The running means divided by 1 - decay^count, what the weights of their terms add up to.
 
     By expm1, because 1 - 0.999 in float32 has only four digits.
     """
     rate = _logarithm(decay)
 
-    def corrected(moment: Any) -> Any:
+    def corrected(moment: Tensor) -> Any:
         dtype = spec_of(asarray(moment)).dtype
         wide = np.float64 if dtype in (DType.F64, DType.C64) else np.float32
         weight = -expm1(rate * astype(asarray(count), wide))
@@ -152,7 +152,7 @@ def bias_corrected(moments: Any, decay: Any, count: Any) -> Any:
     return tree.map(corrected, moments)
 
 
-def _logarithm(decay: Any) -> Any:
+def _logarithm(decay: ArrayLike) -> Any:
     if not isinstance(decay, int | float):
         return log(decay)
     if not 0 <= decay < 1:
@@ -168,7 +168,7 @@ def first_count() -> Any:
     return np.zeros((), np.int32)
 
 
-def next_count(count: Any) -> Any:
+def next_count(count: ArrayLike) -> Any:
     """One step more, up to the largest number of its dtype."""
     array = asarray(count)
     dtype = spec_of(array).dtype.dtype

@@ -25,9 +25,9 @@ from tenferro.api.optim.transformation import (
     update_moment,
 )
 from tenferro.api.searching import where
+from tenferro.door import spec_of
 from tenferro.errors import InvalidConfigError
-from tenferro.exec.dispatch import spec_of
-from tenferro.types import DType
+from tenferro.types import ArrayLike, DType, DTypeLike, PyTree, Tensor
 
 __all__ = [
     "add_decayed_weights",
@@ -47,35 +47,35 @@ __all__ = [
 LION_MODES = ("hard", "smooth", "refined")
 
 
-def _zeros(params: Any, dtype: Any = None) -> Any:
+def _zeros(params: PyTree, dtype: DTypeLike | None = None) -> Any:
     return tree.map(lambda p: zeros_like(asarray(p), dtype=dtype), params)
 
 
-def _filled(params: Any, value: Any) -> Any:
+def _filled(params: PyTree, value: Tensor) -> Any:
     return tree.map(lambda p: full_like(asarray(p), value), params)
 
 
-def _cast(moments: Any, dtype: DType | None) -> Any:
+def _cast(moments: PyTree, dtype: DType | None) -> Any:
     if dtype is None:
         return moments
     return tree.map(lambda m: astype(asarray(m), dtype, copy=False), moments)
 
 
-def _cast_like(moments: Any, like: Any) -> Any:
-    def cast(moment: Any, other: Any) -> Any:
+def _cast_like(moments: PyTree, like: Tensor | None) -> Any:
+    def cast(moment: Tensor, other: ArrayLike) -> Any:
         return astype(asarray(moment), spec_of(asarray(other)).dtype, copy=False)
 
     return tree.map(cast, moments, like)
 
 
-def _dtype(given: Any) -> DType | None:
+def _dtype(given: DTypeLike | None) -> DType | None:
     return None if given is None else DType.of(given)
 
 
 # ---- scaling ---------------------------------------------------------------------------------
 
 
-def scale(step_size: Any) -> GradientTransformation:
+def scale(step_size: ArrayLike) -> GradientTransformation:
     """The updates times a number.
 
     Source: optax.scale.
@@ -95,10 +95,10 @@ def scale_by_schedule(step_size_fn: Schedule) -> GradientTransformation:
     Source: optax.scale_by_schedule.
     """
 
-    def init(params: Any) -> ScaleByScheduleState:
+    def init(params: PyTree) -> ScaleByScheduleState:
         return ScaleByScheduleState(first_count())
 
-    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+    def update(updates: PyTree, state: Any, params: PyTree | None = None) -> tuple[Any, Any]:
         step_size = asarray(step_size_fn(state.count))
         scaled = tree.map(
             lambda g: astype(step_size, spec_of(asarray(g)).dtype, copy=False) * g, updates
@@ -134,7 +134,7 @@ class TraceState(NamedTuple):
 
 
 def trace(
-    decay: Any, nesterov: bool = False, accumulator_dtype: Any = None
+    decay: ArrayLike, nesterov: bool = False, accumulator_dtype: DTypeLike | None = None
 ) -> GradientTransformation:
     """Momentum: the sum of all updates, each decayed once a step.
 
@@ -146,10 +146,10 @@ def trace(
     """
     dtype = _dtype(accumulator_dtype)
 
-    def init(params: Any) -> TraceState:
+    def init(params: PyTree) -> TraceState:
         return TraceState(_zeros(params, dtype))
 
-    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+    def update(updates: PyTree, state: Any, params: PyTree | None = None) -> tuple[Any, Any]:
         total = map_updates(lambda g, t: g + decay * t, updates, state.trace)
         ahead = map_updates(lambda g, t: g + decay * t, updates, total) if nesterov else total
         return ahead, TraceState(_cast(total, dtype))
@@ -167,10 +167,10 @@ class ScaleByAdamState(NamedTuple):
 
 def scale_by_adam(
     b1: Any = 0.9,
-    b2: Any = 0.999,
-    eps: Any = 1e-8,
-    eps_root: Any = 0.0,
-    mu_dtype: Any = None,
+    b2: ArrayLike = 0.999,
+    eps: ArrayLike = 1e-8,
+    eps_root: ArrayLike = 0.0,
+    mu_dtype: DTypeLike | None = None,
     *,
     nesterov: bool = False,
 ) -> GradientTransformation:
@@ -183,10 +183,10 @@ def scale_by_adam(
     """
     dtype = _dtype(mu_dtype)
 
-    def init(params: Any) -> ScaleByAdamState:
+    def init(params: PyTree) -> ScaleByAdamState:
         return ScaleByAdamState(first_count(), _zeros(params, dtype), _zeros(params))
 
-    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+    def update(updates: PyTree, state: Any, params: PyTree | None = None) -> tuple[Any, Any]:
         mu = update_moment(updates, state.mu, b1)
         nu = second_moment(updates, state.nu, b2)
         count = next_count(state.count)
@@ -210,8 +210,8 @@ class ScaleByLionState(NamedTuple):
 
 def scale_by_lion(
     b1: Any = 0.9,
-    b2: Any = 0.99,
-    mu_dtype: Any = None,
+    b2: ArrayLike = 0.99,
+    mu_dtype: DTypeLike | None = None,
     *,
     mode: str = "hard",
     smooth_beta: float = 1.0,
@@ -230,7 +230,7 @@ def scale_by_lion(
         raise InvalidConfigError(f"scale_by_lion: mode is one of {LION_MODES}, got {mode!r}")
     dtype = _dtype(mu_dtype)
 
-    def direction(g: Any, m: Any) -> Any:
+    def direction(g: Tensor, m: Tensor) -> Any:
         x = (1.0 - b1) * g + b1 * m
         if mode == "hard":
             return sign(x)
@@ -238,10 +238,10 @@ def scale_by_lion(
             return tanh(smooth_beta * x)
         return where(elementwise.abs(x) < 1.0, x, sign(x))
 
-    def init(params: Any) -> ScaleByLionState:
+    def init(params: PyTree) -> ScaleByLionState:
         return ScaleByLionState(first_count(), _zeros(params, dtype))
 
-    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+    def update(updates: PyTree, state: Any, params: PyTree | None = None) -> tuple[Any, Any]:
         directions = tree.map(direction, updates, state.mu)
         mu = _cast(update_moment(updates, state.mu, b2), dtype)
         return directions, ScaleByLionState(next_count(state.count), mu)
@@ -255,16 +255,18 @@ class ScaleByRssState(NamedTuple):
     sum_of_squares: Any
 
 
-def scale_by_rss(initial_accumulator_value: Any = 0.1, eps: Any = 1e-7) -> GradientTransformation:
+def scale_by_rss(
+    initial_accumulator_value: Any = 0.1, eps: ArrayLike = 1e-7
+) -> GradientTransformation:
     """The updates by the root of the sum of all squares so far.
 
     Source: optax.scale_by_rss; Duchi et al. 2011.
     """
 
-    def init(params: Any) -> ScaleByRssState:
+    def init(params: PyTree) -> ScaleByRssState:
         return ScaleByRssState(_filled(params, initial_accumulator_value))
 
-    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+    def update(updates: PyTree, state: Any, params: PyTree | None = None) -> tuple[Any, Any]:
         total = tree.map(lambda g, t: abs_sq(g) + t, updates, state.sum_of_squares)
         scaled = tree.map(
             lambda g, t: where(elementwise.real(t) > 0, 1 / sqrt(t + eps), 0.0) * g, updates, total
@@ -288,8 +290,8 @@ class ScaleByRmsWithCountState(NamedTuple):
 
 
 def scale_by_rms(
-    decay: Any = 0.9,
-    eps: Any = 1e-8,
+    decay: ArrayLike = 0.9,
+    eps: ArrayLike = 1e-8,
     initial_scale: Any = 0.0,
     eps_in_sqrt: bool = True,
     bias_correction: bool = False,
@@ -303,13 +305,13 @@ def scale_by_rms(
     Source: optax.scale_by_rms; Hinton 2012.
     """
 
-    def init(params: Any) -> Any:
+    def init(params: PyTree) -> Any:
         nu = _filled(params, initial_scale)
         return (
             ScaleByRmsWithCountState(first_count(), nu) if bias_correction else ScaleByRmsState(nu)
         )
 
-    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+    def update(updates: PyTree, state: Any, params: PyTree | None = None) -> tuple[Any, Any]:
         nu = second_moment(updates, state.nu, decay)
         nu_hat, following = nu, ScaleByRmsState(nu)
         if bias_correction:
@@ -322,7 +324,7 @@ def scale_by_rms(
     return GradientTransformation(init, update)
 
 
-def _by_root(variance: Any, eps: Any, eps_in_sqrt: bool) -> Any:
+def _by_root(variance: Tensor, eps: ArrayLike, eps_in_sqrt: bool) -> Any:
     return 1 / sqrt(variance + eps) if eps_in_sqrt else 1 / (sqrt(variance) + eps)
 
 
@@ -342,8 +344,8 @@ class ScaleByRStdDevWithCountState(NamedTuple):
 
 
 def scale_by_stddev(
-    decay: Any = 0.9,
-    eps: Any = 1e-8,
+    decay: ArrayLike = 0.9,
+    eps: ArrayLike = 1e-8,
     initial_scale: Any = 0.0,
     eps_in_sqrt: bool = True,
     bias_correction: bool = False,
@@ -353,13 +355,13 @@ def scale_by_stddev(
     Source: optax.scale_by_stddev; Graves 2013.
     """
 
-    def init(params: Any) -> Any:
+    def init(params: PyTree) -> Any:
         mu, nu = _zeros(params), _filled(params, initial_scale)
         if bias_correction:
             return ScaleByRStdDevWithCountState(first_count(), mu, nu)
         return ScaleByRStdDevState(mu, nu)
 
-    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+    def update(updates: PyTree, state: Any, params: PyTree | None = None) -> tuple[Any, Any]:
         mu = update_moment(updates, state.mu, decay)
         nu = second_moment(updates, state.nu, decay)
         mu_hat, nu_hat, following = mu, nu, ScaleByRStdDevState(mu, nu)
@@ -391,16 +393,16 @@ def clip(max_delta: Any) -> GradientTransformation:
     )
 
 
-def clip_by_global_norm(max_norm: Any) -> GradientTransformation:
+def clip_by_global_norm(max_norm: ArrayLike) -> GradientTransformation:
     """All updates scaled down together where their norm is above `max_norm`.
 
     Source: optax.clip_by_global_norm; Pascanu et al. 2012.
     """
 
-    def clipped(updates: Any) -> Any:
+    def clipped(updates: PyTree) -> Any:
         norm = global_norm(updates)
 
-        def clipped_leaf(g: Any) -> Any:
+        def clipped_leaf(g: ArrayLike) -> Any:
             own = astype(norm, spec_of(asarray(g)).dtype, copy=False)
             return where(norm < max_norm, g, g / own * max_norm)
 
@@ -418,7 +420,9 @@ class WeightDecaySchedule(NamedTuple):
     count: Any
 
 
-def add_decayed_weights(weight_decay: Any = 0.0, mask: Any = None) -> GradientTransformation:
+def add_decayed_weights(
+    weight_decay: ArrayLike = 0.0, mask: ArrayLike | None = None
+) -> GradientTransformation:
     """The updates and the parameters times `weight_decay`.
 
     Args:
@@ -431,10 +435,10 @@ def add_decayed_weights(weight_decay: Any = 0.0, mask: Any = None) -> GradientTr
     Source: optax.add_decayed_weights.
     """
 
-    def init(params: Any) -> Any:
+    def init(params: PyTree) -> Any:
         return WeightDecaySchedule(first_count()) if callable(weight_decay) else EmptyState()
 
-    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+    def update(updates: PyTree, state: Any, params: PyTree | None = None) -> tuple[Any, Any]:
         if params is None:
             raise InvalidConfigError(
                 "add_decayed_weights: needs the parameters; call update(updates, state, params)"
@@ -451,7 +455,7 @@ def add_decayed_weights(weight_decay: Any = 0.0, mask: Any = None) -> GradientTr
     return transformation if mask is None else masked(transformation, mask)
 
 
-def _in_dtype_of(param: Any, rate: Any) -> Any:
+def _in_dtype_of(param: Tensor, rate: ArrayLike) -> Any:
     """A Python number as it is; what a schedule gives, in the dtype of the parameter."""
     if isinstance(rate, int | float):
         return rate

@@ -24,6 +24,7 @@ __all__ = ["KERNELS", "Kernel", "bound", "into_a_buffer", "is_elementwise", "may
 
 KERNELS: Column[Kernel] = Column(
     "kernel",
+    "tenferro/exec/kernels",
     ALL_OPS,
     source.ROWS,
     elementwise.ROWS,

@@ -173,8 +173,8 @@ def cotangents(n: int, x: Array) -> Array:
         float(c) if c.bit_length() < 1024 else (-np.inf if c < 0 else np.inf)
         for c in derivative_of_cotangent(n)
     ]
-    total = np.zeros_like(x)
-    for coefficient in reversed(coefficients):
+    total = np.full_like(x, coefficients[-1])
+    for coefficient in reversed(coefficients[:-1]):
         total = total * cotangent + coefficient
     return np.where(cotangent == 0, coefficients[0], total) * np.pi ** (n + 1)
 

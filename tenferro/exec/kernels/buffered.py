@@ -79,8 +79,9 @@ def clamp(x: Array, lower: Array, upper: Array) -> Array:
 
 
 def rsqrt(x: Array) -> Array:
-    """One over the square root."""
-    return 1 / np.sqrt(x)
+    """One over the square root; 0 for a complex number with an infinite part."""
+    y = 1 / np.sqrt(x)
+    return np.where(np.isinf(x), 0, y) if x.dtype.kind == "c" else y
 
 
 def logistic(x: Array) -> Array:
@@ -128,9 +129,12 @@ def _is_zero(x: Any, kind: Any) -> bool:
 
 
 def rsqrt_into(x: Any, out: Any) -> Any:
-    """One over the square root."""
+    """One over the square root; 0 for a complex number with an infinite part."""
     np.sqrt(x, out=out)
-    return np.divide(1, out, out=out)
+    np.divide(1, out, out=out)
+    if x.dtype.kind == "c":
+        np.copyto(out, 0, where=np.isinf(x))
+    return out
 
 
 def logistic_into(x: Any, out: Any) -> Any:

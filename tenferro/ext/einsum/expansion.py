@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tenferro.extension.algebra import apply_one
 from tenferro.extension.ops import (
     Convert,
     DotGeneral,
@@ -26,15 +27,12 @@ Labelled = tuple[str, Any]
 """Labels of the axes, and the value."""
 
 
-def expand(
-    builder: Any, inputs: Sequence[str], output: str, path: Sequence[Sequence[int]], values: Any
-) -> Any:
+def expand(inputs: Sequence[str], output: str, path: Sequence[Sequence[int]], values: Any) -> Any:
     """The value of the einsum, contracted along `path`."""
-    dtype = builder.type_of(values[0]).dtype
+    dtype = DType.of(values[0].dtype)
     counted = DType.I32 if dtype.is_bool else dtype
     pending = [
-        (labels, _converted(builder, value, counted))
-        for labels, value in zip(inputs, values, strict=True)
+        (labels, _converted(value, counted)) for labels, value in zip(inputs, values, strict=True)
     ]
     kept = "".join(dict.fromkeys(output))
     for step in path:
@@ -44,58 +42,58 @@ def expand(
         product = taken[0]
         for position, operand in enumerate(taken[1:], 2):
             later = set().union(*(labels for labels, _ in taken[position:]))
-            product = _pair(builder, product, operand, needed | later)
+            product = _pair(product, operand, needed | later)
         pending.append(product)
-    ((labels, value),) = [_summed(builder, entry, set(kept)) for entry in pending]
-    value = _ordered(builder, value, [labels.index(label) for label in kept])
-    return _converted(builder, _embedded(builder, value, kept, output), dtype)
+    ((labels, value),) = [_summed(entry, set(kept)) for entry in pending]
+    value = _ordered(value, [labels.index(label) for label in kept])
+    return _converted(_embedded(value, kept, output), dtype)
 
 
-def _pair(builder: Any, left: Labelled, right: Labelled, needed: set[str]) -> Labelled:
+def _pair(left: Labelled, right: Labelled, needed: set[str]) -> Labelled:
     """The product of two, summed over what nobody needs."""
-    left = _summed(builder, left, needed | set(right[0]))
-    right = _summed(builder, right, needed | set(left[0]))
+    left = _summed(left, needed | set(right[0]))
+    right = _summed(right, needed | set(left[0]))
     (a, lhs), (b, rhs) = left, right
     batch = [label for label in a if label in b and label in needed]
     summed = [label for label in a if label in b and label not in needed]
     if not summed and len(batch) == len(a) == len(b):
-        return a, builder.emit(Multiply(), lhs, _ordered(builder, rhs, [b.index(x) for x in a]))
+        return a, apply_one(Multiply(), lhs, _ordered(rhs, [b.index(x) for x in a]))
     lhs_summed, rhs_summed = (tuple([side.index(x) for x in summed]) for side in (a, b))
     lhs_batch, rhs_batch = (tuple([side.index(x) for x in batch]) for side in (a, b))
     op = DotGeneral(lhs_summed, rhs_summed, lhs_batch, rhs_batch)
     free = [label for label in a if label not in b] + [label for label in b if label not in a]
-    return "".join(batch + free), builder.emit(op, lhs, rhs)
+    return "".join(batch + free), apply_one(op, lhs, rhs)
 
 
-def _summed(builder: Any, operand: Labelled, needed: set[str]) -> Labelled:
+def _summed(operand: Labelled, needed: set[str]) -> Labelled:
     """Diagonals of repeated labels, then sums over what nobody needs."""
     labels, value = operand
     for label in dict.fromkeys(labels):
         while labels.count(label) > 1:
             first, last = labels.index(label), labels.rindex(label)
-            value = builder.emit(ExtractDiag(first, last), value)
+            value = apply_one(ExtractDiag(first, last), value)
             labels = labels[:last] + labels[last + 1 :]
     away = tuple([axis for axis, label in enumerate(labels) if label not in needed])
     if away:
-        value = builder.emit(ReduceSum(away), value)
+        value = apply_one(ReduceSum(away), value)
         labels = "".join([label for label in labels if label in needed])
     return labels, value
 
 
-def _embedded(builder: Any, value: Any, labels: str, output: str) -> Any:
+def _embedded(value: Any, labels: str, output: str) -> Any:
     """Write a diagonal for each further occurrence of a label."""
     for place, label in enumerate(output):
         if label in output[:place]:
-            value = builder.emit(EmbedDiag(labels.index(label), len(labels)), value)
+            value = apply_one(EmbedDiag(labels.index(label), len(labels)), value)
             labels += label
     axes = {label: [i for i, other in enumerate(labels) if other == label] for label in labels}
-    return _ordered(builder, value, [axes[label].pop(0) for label in output])
+    return _ordered(value, [axes[label].pop(0) for label in output])
 
 
-def _ordered(builder: Any, value: Any, perm: Sequence[int]) -> Any:
-    return value if list(perm) == sorted(perm) else builder.emit(Transpose(tuple(perm)), value)
+def _ordered(value: Any, perm: Sequence[int]) -> Any:
+    return value if list(perm) == sorted(perm) else apply_one(Transpose(tuple(perm)), value)
 
 
-def _converted(builder: Any, value: Any, dtype: DType) -> Any:
-    same = builder.type_of(value).dtype is dtype
-    return value if same else builder.emit(Convert(dtype), value)
+def _converted(value: Any, dtype: DType) -> Any:
+    same = DType.of(value.dtype) is dtype
+    return value if same else apply_one(Convert(dtype), value)

@@ -78,7 +78,7 @@ class Einsum(ExtensionOp):
         self, builder: Any, inputs: Any, input_dtypes: Any, input_shapes: Any
     ) -> Any:
         path = plan(self.inputs, self.output, input_shapes, self.optimize)
-        return expand(builder, self.inputs, self.output, path, inputs)
+        return expand(self.inputs, self.output, path, [builder.value(x) for x in inputs])
 
     def __str__(self) -> str:
         return f"{','.join(self.inputs)}->{self.output}"

@@ -13,7 +13,7 @@ from typing import Any
 from tenferro.ext.einsum.families import Einsum
 from tenferro.ext.einsum.notation import spare_labels
 from tenferro.extension import ExtensionAdRule, ExtensionRuleSet
-from tenferro.extension.algebra import add, conj, emit, scalar
+from tenferro.extension.algebra import add, apply_one, conj, scalar
 from tenferro.extension.ops import BroadcastInDim
 
 __all__ = ["rule_set"]
@@ -42,7 +42,7 @@ class EinsumRule(ExtensionAdRule):
         known = set(op.output).union(*terms.values())
         filled = [label for label in dict.fromkeys(own) if label not in known]
         ones = [
-            emit(BroadcastInDim((x.shape[own.index(label)],), ()), scalar(y_bar, 1))
+            apply_one(BroadcastInDim((x.shape[own.index(label)],), ()), scalar(y_bar, 1))
             for label in filled
         ]
         labels = (op.output, *terms.values(), *filled)

@@ -16,10 +16,10 @@ from tenferro.ext.fft.families import Fft
 from tenferro.extension import ExtensionAdRule, ExtensionRuleSet
 from tenferro.extension.algebra import (
     Value,
+    apply_one,
     broadcast,
     complex_,
     constant_like,
-    emit,
     real,
     scalar,
     zeros,
@@ -52,7 +52,7 @@ class FftRule(ExtensionAdRule):
             rank = y_bar.rank
             high = (*([0] * (rank - 1)), missing)
             zero = scalar(y_bar, 0)
-            whole = emit(Pad((0,) * rank, high, (0,) * rank), y_bar, zero)
+            whole = apply_one(Pad((0,) * rank, high, (0,) * rank), y_bar, zero)
             return real(builder.apply(Fft("ifft", op.lengths), whole) * count)
         spectrum = builder.apply(Fft("rfft", op.lengths), y_bar)
         return spectrum * mirrored(op.lengths[-1], spectrum, count)

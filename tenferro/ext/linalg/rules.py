@@ -22,12 +22,12 @@ from tenferro.extension.algebra import (
     Value,
     abs_,
     add,
+    apply_one,
     broadcast,
     compare,
     complex_,
     conj,
     convert,
-    emit,
     imag,
     iota_along,
     is_zero,
@@ -60,12 +60,12 @@ def swapped(x: Value) -> Value:
 
 def tril(x: Value, k: int = 0) -> Value:
     """The lower triangle."""
-    return emit(Tril(k), x)
+    return apply_one(Tril(k), x)
 
 
 def triu(x: Value, k: int = 0) -> Value:
     """The upper triangle."""
-    return emit(Triu(k), x)
+    return apply_one(Triu(k), x)
 
 
 def hermitian(x: Value) -> Value:
@@ -76,12 +76,12 @@ def hermitian(x: Value) -> Value:
 
 def diagonal(x: Value) -> Value:
     """The diagonal of each matrix."""
-    return emit(ExtractDiag(x.rank - 2, x.rank - 1), x)
+    return apply_one(ExtractDiag(x.rank - 2, x.rank - 1), x)
 
 
 def diagonal_matrix(x: Value) -> Value:
     """A matrix with that diagonal."""
-    return emit(EmbedDiag(x.rank - 1, x.rank), x)
+    return apply_one(EmbedDiag(x.rank - 1, x.rank), x)
 
 
 def columns(x: Value, s: Value) -> Value:
@@ -114,7 +114,7 @@ def cut(x: Value, axis: int, start: Any, limit: Any) -> Value:
 
 def joined(x: Value, y: Value, axis: int) -> Value:
     """Two values end to end, along an axis counted from the end."""
-    return emit(Concatenate(x.rank + axis, 2), x, y)
+    return apply_one(Concatenate(x.rank + axis, 2), x, y)
 
 
 def triangular(builder: RuleBuilder, a: Value, b: Value, **options: Any) -> Value:
@@ -139,7 +139,7 @@ def reciprocal_differences(values: Value, like: Value, degenerate: str) -> Value
     if degenerate != "nan":
         size = abs_(difference)
         epsilon = float(np.finfo(values.dtype.real.dtype).eps)
-        largest = emit(ReduceMax((values.rank - 1,)), abs_(values)) * (fam.SAME * epsilon)
+        largest = apply_one(ReduceMax((values.rank - 1,)), abs_(values)) * (fam.SAME * epsilon)
         near = compare(size, "LE", broadcast(largest, size, range(values.rank - 1)))
         none = logical_or(none, near)
     return select(none, 0, 1 / select(none, 1, difference))

@@ -15,8 +15,8 @@ from typing import Any
 
 from tenferro.errors import DTypeError, ShapeError
 from tenferro.extension import ExtensionOp, extension_family
+from tenferro.extension.algebra import apply_one, scalar
 from tenferro.extension.ops import (
-    Add,
     BroadcastInDim,
     Or,
     Reshape,
@@ -63,35 +63,34 @@ class Threefry2x32(ExtensionOp):
     def lower_to_standard_ops(
         self, builder: Any, inputs: Any, input_dtypes: Any, input_shapes: Any
     ) -> Any:
-        key, x0, x1 = inputs
+        key, x0, x1 = map(builder.value, inputs)
         batch, shape = tuple(input_shapes[0][:-1]), tuple(input_shapes[1])
         lead = tuple(range(len(batch)))
 
         def word(number: int) -> Any:
-            return builder.emit(BroadcastInDim(batch, ()), builder.constant(number, DType.U32))
+            return apply_one(BroadcastInDim(batch, ()), scalar(key, number))
 
         def spread(of_key: Any) -> Any:
-            return builder.emit(BroadcastInDim(shape, lead), of_key)
+            return apply_one(BroadcastInDim(shape, lead), of_key)
 
         def key_word(place: int) -> Any:
             start, limit = (0,) * len(batch), (*batch, place + 1)
-            taken = builder.emit(Slice((*start, place), limit, (1,) * len(limit)), key)
-            return builder.emit(Reshape(batch), taken)
+            taken = apply_one(Slice((*start, place), limit, (1,) * len(limit)), key)
+            return apply_one(Reshape(batch), taken)
 
         k0, k1 = key_word(0), key_word(1)
-        k2 = builder.emit(Xor(), builder.emit(Xor(), k0, k1), word(PARITY))
+        k2 = apply_one(Xor(), apply_one(Xor(), k0, k1), word(PARITY))
         keys = (k0, k1, k2)
-        x0 = builder.emit(Add(), x0, spread(k0))
-        x1 = builder.emit(Add(), x1, spread(k1))
+        x0 = x0 + spread(k0)
+        x1 = x1 + spread(k1)
         for group in range(GROUPS):
             for rotation in ROTATIONS[group % 2]:
-                x0 = builder.emit(Add(), x0, x1)
-                high = builder.emit(ShiftLeft(), x1, spread(word(rotation)))
-                low = builder.emit(ShiftRightLogical(), x1, spread(word(32 - rotation)))
-                x1 = builder.emit(Xor(), builder.emit(Or(), high, low), x0)
-            x0 = builder.emit(Add(), x0, spread(keys[(group + 1) % 3]))
-            late = builder.emit(Add(), keys[(group + 2) % 3], word(group + 1))
-            x1 = builder.emit(Add(), x1, spread(late))
+                x0 = x0 + x1
+                high = apply_one(ShiftLeft(), x1, spread(word(rotation)))
+                low = apply_one(ShiftRightLogical(), x1, spread(word(32 - rotation)))
+                x1 = apply_one(Xor(), apply_one(Or(), high, low), x0)
+            x0 = x0 + spread(keys[(group + 1) % 3])
+            x1 = x1 + spread(keys[(group + 2) % 3] + word(group + 1))
         return x0, x1
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from tenferro.ext.random.families import Threefry2x32
 from tenferro.extension import ExtensionAdRule, ExtensionRuleSet
-from tenferro.extension.algebra import emit
+from tenferro.extension.algebra import apply_one
 from tenferro.extension.ops import BroadcastInDim
 
 __all__ = ["rule_set"]
@@ -20,7 +20,9 @@ class ThreefryRule(ExtensionAdRule):
     def batch_rule(self, op: Any, builder: Any, inputs: Any, batched: Any) -> Any:
         size = next(x.shape[0] for x, many in zip(inputs, batched, strict=True) if many)
         spread = [
-            x if many else emit(BroadcastInDim((size, *x.shape), tuple(range(1, x.rank + 1))), x)
+            x
+            if many
+            else apply_one(BroadcastInDim((size, *x.shape), tuple(range(1, x.rank + 1))), x)
             for x, many in zip(inputs, batched, strict=True)
         ]
         return builder.apply(op, *spread)

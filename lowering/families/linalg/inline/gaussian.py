@@ -21,9 +21,9 @@ from lowering.writer import Writer
 from tenferro.extension.algebra import (
     Value,
     abs_,
+    apply_one,
     broadcast,
     compare,
-    emit,
     full,
     iota_along,
     is_zero,
@@ -125,13 +125,13 @@ def eliminated(panel: Value) -> tuple[Value, Value]:
 
 def winner(x: Value, rows: Value, here: Value) -> Value:
     """The first row from `here` on with the largest |re| + |im|; `here` itself among NaNs."""
-    size = abs_(real(x)) + abs_(emit(Imag(), x)) if x.dtype.is_complex else abs_(x)
+    size = abs_(real(x)) + abs_(apply_one(Imag(), x)) if x.dtype.is_complex else abs_(x)
     size = select(compare(rows, "GE", here), size, -1)
     axes, lead = (x.rank - 1,), range(x.rank - 1)
-    best = broadcast(emit(ReduceMax(axes), size), size, lead)
+    best = broadcast(apply_one(ReduceMax(axes), size), size, lead)
     found = select(compare(size, "EQ", best), rows, full(rows, x.shape[-1]))
-    first = emit(ReduceMin(axes), found)
-    own = emit(ReduceMin(axes), here)
+    first = apply_one(ReduceMin(axes), found)
+    own = apply_one(ReduceMin(axes), here)
     return select(compare(first, "LT", x.shape[-1]), first, own)
 
 
@@ -152,7 +152,7 @@ def reordered(perm: Value, order: Value, first: int) -> Value:
 def joined(parts: tuple[Value, ...], axis: int) -> Value:
     """Side by side, what is empty left out."""
     kept = [part for part in parts if part.shape[axis]]
-    return kept[0] if len(kept) == 1 else emit(Concatenate(axis, len(kept)), *kept)
+    return kept[0] if len(kept) == 1 else apply_one(Concatenate(axis, len(kept)), *kept)
 
 
 def pivots_to_permutation(w: Writer, swaps: Any, m: int) -> Any:

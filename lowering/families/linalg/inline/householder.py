@@ -12,12 +12,12 @@ from lowering.writer import Writer
 from tenferro.extension.algebra import (
     Value,
     abs_,
+    apply_one,
     broadcast,
     compare,
     complex_,
     conj,
     convert,
-    emit,
     iota_along,
     logical_and,
     real,
@@ -52,7 +52,7 @@ def householder(a: Value, full: bool) -> tuple[Value, Value]:
 
     if k and 0 not in a.shape[:-2]:
         a, q = loop("householder", k, step, a, q)
-    return block(q, (0, m), (0, width)), emit(Triu(0), block(a, (0, width), (0, n)))
+    return block(q, (0, m), (0, width)), apply_one(Triu(0), block(a, (0, width), (0, n)))
 
 
 def reflector(x: Value, i: Value) -> tuple[Value, Value]:
@@ -68,7 +68,7 @@ def reflector(x: Value, i: Value) -> tuple[Value, Value]:
     beta = select(upward, -size, size)
     alone = compare(largest(tail, 1), "EQ", 0)
     if x.dtype.is_complex:
-        alone = logical_and(alone, compare(emit(Imag(), alpha), "EQ", 0))
+        alone = logical_and(alone, compare(apply_one(Imag(), alpha), "EQ", 0))
     safe = as_dtype_of(alpha, select(alone, 1, beta))
     tau = select(alone, 0, (safe - alpha) / safe)
     divisor = select(alone, 1, alpha - safe)
@@ -82,7 +82,7 @@ def length(tail: Value, alpha: Value) -> Value:
     scale = select(compare(most, "EQ", 0), 1, most)
     parts = abs_(tail) / broadcast(scale, real(tail), range(tail.rank - 1))
     last = abs_(alpha) / scale
-    return scale * emit(Sqrt(), reduce_sum(parts * parts, (tail.rank - 1,)) + last * last)
+    return scale * apply_one(Sqrt(), reduce_sum(parts * parts, (tail.rank - 1,)) + last * last)
 
 
 def reflected(a: Value, tau: Value, v: Value) -> Value:
@@ -119,7 +119,7 @@ def largest(x: Value, axes: int) -> Value:
     places = tuple(range(x.rank - axes, x.rank))
     if 0 in x.shape[x.rank - axes :]:
         return reduce_sum(abs_(x), places)
-    return emit(ReduceMax(places), abs_(x))
+    return apply_one(ReduceMax(places), abs_(x))
 
 
 def emit_max(x: Value, y: Value) -> Value:

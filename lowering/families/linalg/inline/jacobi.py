@@ -24,11 +24,11 @@ from lowering.writer import Writer
 from tenferro.extension.algebra import (
     Value,
     abs_,
+    apply,
+    apply_one,
     broadcast,
     compare,
     conj,
-    emit,
-    emit_all,
     full,
     iota_along,
     is_zero,
@@ -81,10 +81,10 @@ def rotation(p: Value, q: Value, off: Value) -> tuple[Value, Value, Value]:
     safe = select(none, 1, size)
     phase = select(none, 1, off / as_dtype_of(off, safe))
     ratio = (q - p) / (2 * safe)
-    steep = abs_(ratio) + emit(Sqrt(), 1 + ratio * ratio)
+    steep = abs_(ratio) + apply_one(Sqrt(), 1 + ratio * ratio)
     t = select(compare(ratio, "GE", 0), 1 / steep, -1 / steep)
     t = select(none, 0, t)
-    c = 1 / emit(Sqrt(), 1 + t * t)
+    c = 1 / apply_one(Sqrt(), 1 + t * t)
     return as_dtype_of(off, c), as_dtype_of(off, t * c), phase
 
 
@@ -106,7 +106,7 @@ def dealt(first: Value, second: Value, axis: int) -> Value:
     """A tournament's next round: the first player stays, all others move on by one chair."""
     n = first.shape[axis]
     if n == 1:
-        return emit(Concatenate(axis, 2), first, second)
+        return apply_one(Concatenate(axis, 2), first, second)
 
     def part(x: Value, start: int, limit: int) -> Value:
         return slice_along(x, axis, start, limit)
@@ -118,7 +118,7 @@ def dealt(first: Value, second: Value, axis: int) -> Value:
         part(second, 1, n),
         part(first, n - 1, n),
     ]
-    return emit(Concatenate(axis, len(chairs)), *chairs)
+    return apply_one(Concatenate(axis, len(chairs)), *chairs)
 
 
 # ---- Hermitian eigenproblem ------------------------------------------------------------------------------
@@ -138,7 +138,9 @@ def hermitian_eigen(a: Value) -> tuple[Value, Value]:
     def turn(i: Value, a: Value, v: Value) -> tuple[Value, Value]:
         top, bottom = halves(a, rank - 2)
         (upper, corner), (_, lower) = halves(top, rank - 1), halves(bottom, rank - 1)
-        p, off, q = (emit(ExtractDiag(rank - 2, rank - 1), part) for part in (upper, corner, lower))
+        p, off, q = (
+            apply_one(ExtractDiag(rank - 2, rank - 1), part) for part in (upper, corner, lower)
+        )
         c, s, phase = rotation(real(p), real(q), off)
         a = rotated(a, rank - 2, c, s, phase)
         a = rotated(a, rank - 1, c, s, conj(phase))
@@ -160,7 +162,7 @@ def hermitian_eigen(a: Value) -> tuple[Value, Value]:
         a,
         v,
     )
-    values = real(emit(ExtractDiag(rank - 2, rank - 1), a))
+    values = real(apply_one(ExtractDiag(rank - 2, rank - 1), a))
     if even > n:
         values = select(is_padding(v), largest_number(values), values)
     values, order = sorted_with_order(values)
@@ -193,9 +195,9 @@ def tall_svd(a: Value, everything: bool) -> tuple[Value, Value, Value]:
         left, right = halves(g, rank - 1)
         p, q = (reduce_sum(abs_(x) * abs_(x), (rank - 2,)) for x in (left, right))
         off = reduce_sum(conj(left) * right, (rank - 2,))
-        product = emit(Sqrt(), p) * emit(Sqrt(), q)
+        product = apply_one(Sqrt(), p) * apply_one(Sqrt(), q)
         cosine = abs_(off) / select(is_zero(product), 1, product)
-        worst = emit(ReduceMax((rank - 2,)), with_one_more(cosine, worst))
+        worst = apply_one(ReduceMax((rank - 2,)), with_one_more(cosine, worst))
         c, s, phase = rotation(p, q, off)
         g = rotated(g, rank - 1, c, s, conj(phase))
         return g, rotated(v, rank - 1, c, s, conj(phase)), worst
@@ -212,7 +214,7 @@ def tall_svd(a: Value, everything: bool) -> tuple[Value, Value, Value]:
         v,
         start,
     )
-    s = emit(Sqrt(), reduce_sum(abs_(g) * abs_(g), (rank - 2,)))
+    s = apply_one(Sqrt(), reduce_sum(abs_(g) * abs_(g), (rank - 2,)))
     key = -s
     if even > n:
         key = select(is_padding(v), largest_number(key), key)
@@ -220,11 +222,11 @@ def tall_svd(a: Value, everything: bool) -> tuple[Value, Value, Value]:
     g, v = (columns_in(x, order) for x in (g, v))
     s = slice_along(-key, rank - 2, 0, n)
     u, r = householder(block(g, (0, m), (0, n)), everything)
-    signs = real(emit(ExtractDiag(rank - 2, rank - 1), block(r, (0, n), (0, n))))
+    signs = real(apply_one(ExtractDiag(rank - 2, rank - 1), block(r, (0, n), (0, n))))
     signs = as_dtype_of(u, select(compare(signs, "LT", 0), full(signs, -1), full(signs, 1)))
     first = block(u, (0, m), (0, n)) * broadcast(signs, block(u, (0, m), (0, n)), (*lead, rank - 1))
     if u.shape[-1] > n:
-        first = emit(Concatenate(rank - 1, 2), first, block(u, (0, m), (n, u.shape[-1])))
+        first = apply_one(Concatenate(rank - 1, 2), first, block(u, (0, m), (n, u.shape[-1])))
     return first, s * broadcast(scale, s, lead), block(v, (0, n), (0, n))
 
 
@@ -250,7 +252,7 @@ def padded(a: Value) -> tuple[Value, int]:
         return a, n
     wide, even = padded_columns(a)
     last = zeros(block(wide, (0, 1), (0, even)))
-    return emit(Concatenate(a.rank - 2, 2), wide, last), even
+    return apply_one(Concatenate(a.rank - 2, 2), wide, last), even
 
 
 def padded_columns(a: Value) -> tuple[Value, int]:
@@ -258,7 +260,7 @@ def padded_columns(a: Value) -> tuple[Value, int]:
     m, n = a.shape[-2:]
     if n % 2 == 0:
         return a, n
-    return emit(Concatenate(a.rank - 1, 2), a, zeros(block(a, (0, m), (0, 1)))), n + 1
+    return apply_one(Concatenate(a.rank - 1, 2), a, zeros(block(a, (0, m), (0, 1)))), n + 1
 
 
 def is_padding(v: Value) -> Value:
@@ -276,7 +278,7 @@ def largest_number(like: Value) -> Value:
 def sorted_with_order(x: Value) -> tuple[Value, Value]:
     """Ascending along the last axis, and where each element was."""
     axis = x.rank - 1
-    values, order = emit_all(Sort(axis, True, 2), x, iota_along(x, x.shape, axis))
+    values, order = apply(Sort(axis, True, 2), x, iota_along(x, x.shape, axis))
     return values, order
 
 
@@ -289,10 +291,10 @@ def columns_in(x: Value, order: Value) -> Value:
 def with_one_more(x: Value, last: Value) -> Value:
     """One element added along the last axis."""
     column = broadcast(last, slice_along(x, x.rank - 1, 0, 1), range(x.rank - 1))
-    return emit(Concatenate(x.rank - 1, 2), x, column)
+    return apply_one(Concatenate(x.rank - 1, 2), x, column)
 
 
 def unfinished(sweep: Value, doubts: Value) -> Value:
     """Whether some matrix of the batch has not converged, and sweeps are left."""
-    some = emit(ReduceOr(tuple(range(doubts.rank))), doubts) if doubts.rank else doubts
+    some = apply_one(ReduceOr(tuple(range(doubts.rank))), doubts) if doubts.rank else doubts
     return logical_and(some, compare(sweep, "LT", SWEEPS))

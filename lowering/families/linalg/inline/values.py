@@ -7,7 +7,7 @@ from typing import Any
 
 from lowering import writer
 from lowering.writer import Writer
-from tenferro.extension.algebra import Value, compare, emit, reshape, scalar
+from tenferro.extension.algebra import Value, apply_one, compare, reshape, scalar
 from tenferro.extension.ops import DotGeneral, DynamicSlice, Slice
 from tenferro.types import DType, TensorSpec
 
@@ -20,7 +20,7 @@ class WriterEmitter:
     def __init__(self, w: Writer) -> None:
         self.writer = w
 
-    def emit_all(self, op: Any, *inputs: writer.Value) -> tuple[writer.Value, ...]:
+    def apply(self, op: Any, *inputs: writer.Value) -> tuple[writer.Value, ...]:
         """The statements of `op`."""
         from lowering.emit import EMITTERS  # because the emitters' table is above the families
 
@@ -90,7 +90,7 @@ def loop(name: str, count: int, body: Callable[..., Sequence[Value]], *state: Va
 def dot(x: Value, y: Value) -> Value:
     """The product of matrices, in full precision."""
     batch = tuple(range(x.rank - 2))
-    return emit(DotGeneral((x.rank - 1,), (x.rank - 2,), batch, batch, "highest"), x, y)
+    return apply_one(DotGeneral((x.rank - 1,), (x.rank - 2,), batch, batch, "highest"), x, y)
 
 
 def block(x: Value, rows: tuple[int, int], columns: tuple[int, int]) -> Value:
@@ -98,7 +98,7 @@ def block(x: Value, rows: tuple[int, int], columns: tuple[int, int]) -> Value:
     lead = x.shape[:-2]
     starts = (*[0] * len(lead), rows[0], columns[0])
     limits = (*lead, rows[1], columns[1])
-    return emit(Slice(starts, limits, (1,) * x.rank), x)
+    return apply_one(Slice(starts, limits, (1,) * x.rank), x)
 
 
 def column(x: Value, i: Value) -> Value:
@@ -114,5 +114,5 @@ def row(x: Value, i: Value) -> Value:
 def _taken(x: Value, i: Value, axis: int) -> Value:
     sizes = [1 if place == axis else extent for place, extent in enumerate(x.shape)]
     starts = [i if place == axis else i * 0 for place in range(x.rank)]
-    piece = emit(DynamicSlice(tuple(sizes)), x, *starts)
+    piece = apply_one(DynamicSlice(tuple(sizes)), x, *starts)
     return reshape(piece, [extent for place, extent in enumerate(x.shape) if place != axis])

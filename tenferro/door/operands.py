@@ -1,37 +1,25 @@
-"""One door for every op: traced tensors write it down, arrays run it at once.
+"""Operands of the surface: arrays, Python numbers, and tensors of a trace or of a runtime.
 
-A tensor class takes part by defining `__tenferro_apply__(op, operands)`, a static method that gives
-the op's outputs; the surface functions are written once, against `apply`.
+A tensor class has `spec`, its shape and dtype, and static and ordinary methods whose names begin with
+`__tenferro_`; what is none of these is an array, or made one.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from tenferro.dims import GuardLog
-from tenferro.errors import ArityError, DTypeError, InvalidConfigError, TenferroError
-from tenferro.exec.kernels import KERNELS
-from tenferro.exec.quiet import quietly
-from tenferro.exec.run import failure
-from tenferro.interruption import is_interruption
-from tenferro.ops import StdTensorOp
-from tenferro.ops.control import ControlOp
-from tenferro.ops.extension import Extension
-from tenferro.program import native_executor
-from tenferro.types import DType, TensorSpec, host_array
+from tenferro.errors import DTypeError, InvalidConfigError
+from tenferro.types import ArrayLike, DType, Tensor, TensorSpec, host_array
 
 __all__ = [
-    "apply",
-    "apply_all",
-    "apply_beside",
+    "PYTHON_SCALARS",
     "as_operand",
     "beside",
     "copied",
     "elements",
     "first_tensor",
-    "is_foreign",
     "is_traced",
     "spec_of",
     "stop_gradient",
@@ -40,60 +28,10 @@ __all__ = [
 PYTHON_SCALARS = (bool, int, float, complex)
 
 
-def apply(op: StdTensorOp, *operands: Any) -> Any:
-    """The one output of `op` on arrays or tensors.
-
-    >>> from tenferro.ops.elementwise import Add
-    >>> apply(Add(), np.array([1.0]), np.array([2.0]))
-    array([3.])
-    """
-    outputs = apply_all(op, *operands)
-    if len(outputs) != 1:
-        raise ArityError(f"{op.name}: has {len(outputs)} outputs")
-    return outputs[0]
-
-
-def apply_all(op: StdTensorOp, *operands: Any) -> tuple[Any, ...]:
-    """Every output of `op` on arrays or tensors.
-
-    Raises:
-        ArityError, ShapeError, DTypeError: what the op's card refuses.
-        BackendFailureError: a kernel failed, such as for a result that memory does not hold.
-    """
-    for operand in operands:
-        handler = getattr(type(operand), "__tenferro_apply__", None)
-        if handler is not None:
-            return handler(op, operands)
-    arrays = [x if type(x) is np.ndarray else host_array(x, op.name) for x in operands]
-    types = op.infer(*[spec_of(array) for array in arrays], guards=GuardLog())
-    try:
-        if is_foreign(op):
-            result = quietly(native_executor().kernel(op), (op, *arrays), is_foreign=True)
-        else:
-            result = quietly(KERNELS[type(op)], (op, *arrays), is_foreign=False)
-    except TenferroError:
-        raise
-    except Exception as error:
-        if is_interruption(error):
-            raise
-        raise failure(op, types, error) from error
-    return (np.asarray(result),) if len(types) == 1 else tuple(map(np.asarray, result))
-
-
-def apply_beside(x: Any, op: StdTensorOp) -> Any:
-    """The output of an op without operands: in the trace or the runtime of x, or an array beside one."""
-    return x.emit(op) if is_traced(x) else apply(op)
-
-
 def beside(x: Any, value: Any) -> Any:
     """A tensor as it is; an array as a constant of what x belongs to: a trace or a runtime, itself too."""
     lift = getattr(x, "lift", None)
     return value if lift is None or is_traced(value) else lift(value)
-
-
-def is_foreign(op: Any) -> bool:
-    """True for ops whose kernels may call tenferro in turn."""
-    return isinstance(op, Extension | ControlOp)
 
 
 def is_traced(operand: Any) -> bool:
@@ -101,7 +39,7 @@ def is_traced(operand: Any) -> bool:
     return hasattr(type(operand), "__tenferro_apply__")
 
 
-def as_operand(value: Any) -> Any:
+def as_operand(value: ArrayLike) -> Tensor:
     """A tensor as it is, sequences of tensors as one, anything else as a NumPy array.
 
     Raises:
@@ -110,7 +48,7 @@ def as_operand(value: Any) -> Any:
         InvalidConfigError: a tensor of torch that requires grad.
     """
     if is_traced(value) or type(value) is np.ndarray:
-        return value
+        return cast("Tensor", value)
     if isinstance(value, list | tuple) and (tensor := first_tensor(value)) is not None:
         return tensor.__tenferro_sequence__(value)
     try:

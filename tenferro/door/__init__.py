@@ -1,0 +1,28 @@
+"""The door of every op: `apply` puts an op on tensors or arrays, whatever they are."""
+
+from tenferro.door.application import apply, apply_one
+from tenferro.door.operands import (
+    PYTHON_SCALARS,
+    as_operand,
+    beside,
+    copied,
+    elements,
+    first_tensor,
+    is_traced,
+    spec_of,
+    stop_gradient,
+)
+
+__all__ = [
+    "PYTHON_SCALARS",
+    "apply",
+    "apply_one",
+    "as_operand",
+    "beside",
+    "copied",
+    "elements",
+    "first_tensor",
+    "is_traced",
+    "spec_of",
+    "stop_gradient",
+]

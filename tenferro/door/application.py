@@ -1,0 +1,59 @@
+"""`apply`: an op on operands. Tensors of a trace write it down, those of a runtime run it, and so do arrays.
+
+A tensor class takes part by `__tenferro_apply__(op, operands, like)`, a static method that gives the outputs;
+`like` is the first operand of the class, or for an op without operands the tensor that it goes beside.
+Arrays are the native executor's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tenferro.errors import ArityError
+from tenferro.ops import StdTensorOp
+from tenferro.program import native_executor
+from tenferro.types import host_array
+
+__all__ = ["apply", "apply_one"]
+
+
+def apply(op: StdTensorOp, *operands: Any, like: Any = None) -> tuple[Any, ...]:
+    """Every output of `op` on arrays or tensors.
+
+    Args:
+        like: for an op without operands, a tensor whose trace or runtime it is for; arrays need none.
+
+    Raises:
+        ArityError, ShapeError, DTypeError: what the op's card refuses.
+        BackendFailureError: a kernel failed, such as for a result that memory does not hold.
+
+    >>> from tenferro.ops.reduction import TopK
+    >>> apply(TopK(1), np.array([1.0, 3.0, 2.0]))
+    (array([3.]), array([1]))
+    """
+    for operand in operands:
+        handler = getattr(type(operand), "__tenferro_apply__", None)
+        if handler is not None:
+            return handler(op, operands, operand)
+    if like is not None and hasattr(type(like), "__tenferro_apply__"):
+        return type(like).__tenferro_apply__(op, operands, like)
+    arrays = [x if type(x) is np.ndarray else host_array(x, op.name) for x in operands]
+    return native_executor().apply(op, arrays)
+
+
+def apply_one(op: StdTensorOp, *operands: Any, like: Any = None) -> Any:
+    """The one output of `op` on arrays or tensors; as `apply`.
+
+    Raises:
+        ArityError: the op has several outputs.
+
+    >>> from tenferro.ops.elementwise import Add
+    >>> apply_one(Add(), np.array([1.0]), np.array([2.0]))
+    array([3.])
+    """
+    outputs = apply(op, *operands) if like is None else apply(op, *operands, like=like)
+    if len(outputs) != 1:
+        raise ArityError(f"{op.name}: has {len(outputs)} outputs; apply gives them all")
+    return outputs[0]

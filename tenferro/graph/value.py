@@ -1,0 +1,323 @@
+"""`Value`: the facade of a tensor in derivative rules, expansions and algorithms written as text.
+
+Where the ops go is the `Emitter`'s business. The operators neither broadcast nor promote, except that a Python
+number takes the shape and dtype of what it meets: a float64 literal in a rule would widen a float32 graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn, Protocol
+
+import numpy as np
+
+from tenferro.dims import Extent, GuardLog, UpperBound, is_exact
+from tenferro.errors import (
+    ConcretizationError,
+    DataDependentShapeError,
+    DTypeError,
+    InvalidConfigError,
+    NonStaticShapeError,
+)
+from tenferro.graph.mark import StopGradient
+from tenferro.ops import StdTensorOp
+from tenferro.ops import elementwise as el
+from tenferro.ops.dynamic import DynamicTruncate
+from tenferro.ops.source import Constant, ShapeOf
+from tenferro.ops.structural import BroadcastInDim
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["Emitter", "Value", "beside", "broadcast", "compare", "full", "number_in", "scalar"]
+
+
+class Emitter(Protocol):
+    """Where the ops of a rule go. A handle is whatever it likes: a number, or a value of text."""
+
+    def apply(self, op: StdTensorOp, *inputs: Any) -> tuple[Any, ...]:
+        """The outputs of `op` on these handles."""
+        ...
+
+    def type_of(self, value: Any) -> TensorSpec:
+        """Shape and dtype of a handle."""
+        ...
+
+    def scalar(self, number: Any, dtype: DType) -> Any:
+        """A rank-0 constant."""
+        ...
+
+    def witness(self, value: Any) -> Any:
+        """A handle whose elements exist and whose shape is this one's."""
+        ...
+
+
+ADD, SUBTRACT, MULTIPLY = el.Add(), el.Subtract(), el.Multiply()
+DIVIDE, NEGATE = el.Divide(), el.Negate()
+
+
+class Value:
+    """One tensor in a rule or an expansion: `+`, `-`, `*`, `/` and comparisons work element by element.
+
+    Tenferro's functions take it as they take a tensor of a trace, with promotion and broadcasting.
+    The operators do neither, but that a Python number takes the shape and the dtype of what it meets.
+
+    >>> from tenferro.graph import GraphBuilder
+    >>> builder = GraphBuilder()
+    >>> x = builder.value(builder.input((2, "n"), "float32"))
+    >>> 2 * x + 1
+    Value(f32[2,n])
+    """
+
+    __slots__ = ("emitter", "handle")
+    __array_ufunc__ = None  # so that NumPy leaves its numbers' operators to those below
+
+    def __init__(self, emitter: Any, handle: Any) -> None:
+        self.emitter = emitter
+        self.handle = handle
+
+    @property
+    def spec(self) -> TensorSpec:
+        """Shape and dtype together."""
+        return self.emitter.type_of(self.handle)
+
+    type = spec
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """Extents."""
+        return self.emitter.type_of(self.handle).shape
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        return self.emitter.type_of(self.handle).dtype
+
+    @property
+    def rank(self) -> int:
+        """Number of axes."""
+        return len(self.emitter.type_of(self.handle).shape)
+
+    def __add__(self, other: Any) -> Value:
+        return _one(ADD, self, beside(other, self))
+
+    def __radd__(self, other: Any) -> Value:
+        return _one(ADD, beside(other, self), self)
+
+    def __sub__(self, other: Any) -> Value:
+        return _one(SUBTRACT, self, beside(other, self))
+
+    def __rsub__(self, other: Any) -> Value:
+        return _one(SUBTRACT, beside(other, self), self)
+
+    def __mul__(self, other: Any) -> Value:
+        return _one(MULTIPLY, self, beside(other, self))
+
+    def __rmul__(self, other: Any) -> Value:
+        return _one(MULTIPLY, beside(other, self), self)
+
+    def __truediv__(self, other: Any) -> Value:
+        return _one(DIVIDE, self, beside(other, self))
+
+    def __rtruediv__(self, other: Any) -> Value:
+        return _one(DIVIDE, beside(other, self), self)
+
+    def __neg__(self) -> Value:
+        return _one(NEGATE, self)
+
+    def __eq__(self, other: Any) -> Any:
+        return self._compared("EQ", other)
+
+    def __ne__(self, other: Any) -> Any:
+        return self._compared("NE", other)
+
+    def __lt__(self, other: Any) -> Any:
+        return self._compared("LT", other)
+
+    def __le__(self, other: Any) -> Any:
+        return self._compared("LE", other)
+
+    def __gt__(self, other: Any) -> Any:
+        return self._compared("GT", other)
+
+    def __ge__(self, other: Any) -> Any:
+        return self._compared("GE", other)
+
+    def _compared(self, direction: str, other: Any) -> Any:
+        # None stands for a zero tangent, which is no Value.
+        return NotImplemented if other is None else compare(self, direction, other)
+
+    __hash__ = None  # type: ignore[assignment]  # because == gives a tensor
+
+    def __bool__(self) -> NoReturn:
+        raise ConcretizationError(
+            f"{self!r} has no elements while a rule is applied, so that Python cannot branch on it; "
+            "choose between tensors by tenferro.where"
+        )
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
+        raise DTypeError(
+            f"{self!r} has no elements while a rule is applied, and is no NumPy array; "
+            "use its operators and tenferro's functions, such as tenferro.exp"
+        )
+
+    # ---- what tenferro's functions ask of a tensor -----------------------------------------------
+
+    @staticmethod
+    def __tenferro_apply__(
+        op: StdTensorOp, operands: Sequence[Any], like: Value
+    ) -> tuple[Value, ...]:
+        """The outputs of an op, written where the rule writes; arrays become constants."""
+        emitter = like.emitter
+        handles = [like.lift(x).handle for x in operands]
+        return tuple([Value(emitter, handle) for handle in emitter.apply(op, *handles)])
+
+    @staticmethod
+    def __tenferro_sequence__(entries: Any) -> NoReturn:
+        """Refused: nested sequences are no tensor here."""
+        raise DTypeError("a sequence of Values is no tensor; join them by tenferro.stack")
+
+    def __tenferro_number__(self, value: Any) -> Value:
+        """A Python number in this shape and dtype."""
+        return full(self, value)
+
+    def __tenferro_stop__(self) -> Value:
+        """This tensor, as a constant to differentiation."""
+        (handle,) = self.emitter.apply(StopGradient((0,)), self.handle)
+        return Value(self.emitter, handle)
+
+    def __tenferro_constant__(self) -> NoReturn:
+        """Refused: a rule's tensor is none of a trace under way."""
+        raise InvalidConfigError(
+            f"{self!r} is a tensor of a rule, which a trace does not know; "
+            "use only what the rule is given and constants"
+        )
+
+    def __tenferro_elements__(self, asked: str, hint: str) -> NoReturn:
+        """Refused, for what needs the elements to know the shape of its result."""
+        raise DataDependentShapeError(
+            f"{asked} needs the elements of {self.spec}, which are not known in a rule; {hint}"
+        )
+
+    def lift(self, array: Any) -> Value:
+        """An array as a constant beside this value.
+
+        Raises:
+            InvalidConfigError: a tensor that is none of the rule's.
+        """
+        if type(array) is Value:
+            if array.emitter is not self.emitter:
+                _require_one_graph(self, array)
+            return array
+        if hasattr(type(array), "__tenferro_apply__"):
+            raise InvalidConfigError(
+                f"{array!r:.60} meets {self!r} in a rule, which it does not belong to; use only what the "
+                "rule is given and constants"
+            )
+        (handle,) = self.emitter.apply(Constant.of(np.asarray(array)))
+        return Value(self.emitter, handle)
+
+    @property
+    def caches(self) -> Any:
+        """Where extensions keep plans, which rules have no part in."""
+        return None
+
+    @property
+    def guards(self) -> GuardLog:
+        """What must hold of the symbols."""
+        return self.emitter.graph.guards
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return self.rank
+
+    @property
+    def size(self) -> Any:
+        """Number of elements."""
+        return self.spec.size
+
+    def __repr__(self) -> str:
+        return f"Value({self.type})"
+
+
+def _one(op: StdTensorOp, *operands: Value) -> Value:
+    """The one output of an op on values."""
+    emitter = operands[0].emitter
+    for x in operands:
+        if x.emitter is not emitter:
+            _require_one_graph(operands[0], x)
+    (handle,) = emitter.apply(op, *[x.handle for x in operands])
+    return Value(emitter, handle)
+
+
+def _require_one_graph(x: Value, y: Value) -> None:
+    """Refuse values of two graphs; emitters of text have none, and parts that see their surroundings."""
+    if getattr(x.emitter, "graph", None) is not getattr(y.emitter, "graph", None):
+        raise InvalidConfigError(
+            f"{x!r} and {y!r} belong to two graphs; use only what the rule is given"
+        )
+
+
+def beside(operand: Any, like: Value) -> Value:
+    """A Value as it is; a number repeated to the type of `like`."""
+    return operand if isinstance(operand, Value) else full(like, operand)
+
+
+def scalar(like: Value, number: Any, dtype: DType | None = None) -> Value:
+    """`number` in rank 0, beside `like`, and in its dtype unless given."""
+    emitter = like.emitter
+    return Value(emitter, emitter.scalar(number, like.dtype if dtype is None else dtype))
+
+
+def full(like: Value, number: Any, dtype: DType | None = None) -> Value:
+    """`number` everywhere, in the shape of `like`, and in its dtype unless given."""
+    one = scalar(like, number, dtype)
+    return broadcast(one, like, ()) if like.rank else one
+
+
+def broadcast(x: Value, like: Value, dims: Sequence[int]) -> Value:
+    """X with axis j at dims[j] of the shape of `like`.
+
+    Where the data decide an extent of `like`, its bound is filled and cut to the extent that a value
+    of that shape has when the program runs.
+    """
+    shape = like.shape
+    if all(map(is_exact, shape)):
+        return _one(BroadcastInDim(shape, tuple(dims)), x)
+    measured = Value(like.emitter, like.emitter.witness(like.handle))
+    y = _one(BroadcastInDim(tuple(map(_bound, shape)), tuple(dims)), x)
+    for axis, extent in enumerate(shape):
+        if not is_exact(extent):
+            y = _one(DynamicTruncate(axis), y, _one(ShapeOf(axis), measured))
+    return y
+
+
+def _bound(extent: Extent) -> Any:
+    if is_exact(extent):
+        return extent
+    if isinstance(extent, UpperBound):
+        return extent.dim
+    raise NonStaticShapeError("a derivative needs a bound of each extent, and one has none")
+
+
+def compare(x: Value, direction: str, y: Any) -> Value:
+    """The predicate x `direction` y."""
+    return _one(el.Compare(direction), x, beside(y, x))
+
+
+def number_in(number: Any, dtype: DType) -> Any:
+    """A number in a dtype; a float is rounded to a narrower one, and nothing else is changed."""
+    array: Any = np.asarray(number)
+    if array.ndim or array.dtype.kind in "OSUM":
+        raise DTypeError(
+            f"{number!r:.60} meets a tensor of {dtype} in a rule; expected a Value or a number: "
+            "value.lift(array) makes a Value of an array"
+        )
+    is_wider = array.dtype.kind == "c" and not dtype.is_complex
+    with np.errstate(all="ignore"):
+        cast = (array.real if is_wider else array).astype(dtype.dtype)
+    if (is_wider or not dtype.is_inexact) and cast != array:
+        raise DTypeError(
+            f"{number!r:.60} meets a tensor of {dtype} in a rule, which does not hold it; "
+            "convert the tensor first"
+        )
+    return cast

@@ -1,0 +1,133 @@
+"""What an incomplete op is told, and that the page on adding one adds it."""
+
+from __future__ import annotations
+
+import os
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenferro.errors import MissingCellError
+from tenferro.ops import STD_OPS, StdTensorOp
+from tenferro.ops.column import require_listed
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/add_an_op.md").read_text()
+CHANGES = dict(re.findall(r"```diff\n\+\+\+ (\S+)\n(.*?)```", PAGE, re.DOTALL))
+CARD = "tenferro/ops/analytic.py"
+COLUMNS = {
+    "kernel": "tenferro/exec/kernels/analytic.py",
+    "derivative rule": "tenferro/ad/rules/analytic.py",
+    "emitter": "lowering/emit/analytic.py",
+    "sample": "tests/samples/analytic.py",
+}
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A copy of what ops are written in."""
+    unread = shutil.ignore_patterns("__pycache__", "*.so")
+    for folder in ("tenferro", "lowering", "xla_peer", "tests/samples"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=unread)
+    shutil.copy(ROOT / "tests/__init__.py", tmp_path / "tests/__init__.py")
+    return tmp_path
+
+
+def change(tree: Path, name: str) -> None:
+    """Apply the page's change to one file."""
+    text = (tree / name).read_text()
+    for hunk in CHANGES[name].split("@@\n")[1:]:
+        lines = hunk.splitlines(keepends=True)
+        before = "".join(line[1:] for line in lines if line[0] != "+")
+        assert text.count(before) == 1, f"{name}: {before}"
+        text = text.replace(before, "".join(line[1:] for line in lines if line[0] != "-"))
+    (tree / name).write_text(text)
+
+
+def run(tree: Path, *arguments: str) -> Any:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=tree,
+        env={**os.environ, "PYTHONPATH": str(tree)},
+        capture_output=True,
+        text=True,
+    )
+
+
+def cells(tree: Path) -> list[str]:
+    return list(runpy.run_path(str(ROOT / "tools/cells.py"))["gaps"](tree))
+
+
+def test_nothing_is_missing() -> None:
+    assert cells(ROOT) == []
+
+
+def test_every_gap_of_a_card_is_told_at_once(tree: Path) -> None:
+    change(tree, CARD)
+    told = [f"no {column}: {file}" for column, file in COLUMNS.items()]
+    told.append("no public function: tenferro/api or tenferro/lax")
+    assert cells(tree) == ["\n  ".join(["Exp10", *told])]
+    imported = run(tree, "-c", "import tenferro").stderr
+    assert "Exp10; write it in tenferro/" in imported
+    assert "tools/cells.py" in imported
+
+
+def test_a_card_that_is_not_listed_is_told(tree: Path) -> None:
+    change(tree, CARD)
+    path = tree / CARD
+    path.write_text(path.read_text().replace("    Exp,\n    Exp10,\n", "    Exp,\n"))
+    assert cells(tree)[0].startswith(f"Exp10\n  not in CARDS of {CARD}\n")
+    imported = run(tree, "-c", "import tenferro").stderr
+    assert f"Exp10 is no op yet; list it in CARDS of {CARD}" in imported
+
+
+def test_a_card_without_special_values_is_told(tree: Path) -> None:
+    for name in CHANGES:
+        change(tree, name)
+    path = tree / "tests/samples/analytic.py"
+    path.write_text(re.sub(r"    ops\.Exp10: \{.*\},\n", "", path.read_text()))
+    imported = run(tree, "-c", "import tests.samples").stderr
+    assert "table SPECIAL has no row for Exp10; write it in tests/samples/analytic.py" in imported
+
+
+ADDED = """
+import numpy as np
+import lowering, tenferro as tnf
+from tenferro.door import apply
+from tenferro.ops.analytic import Exp10
+from tests.samples import SAMPLES
+
+x = np.array([0.0, 1.0, 2.0])
+print(tnf.exp10(x), tnf.grad(lambda x: tnf.sum(tnf.exp10(x)))(x) / np.log(10))
+print("stablehlo.power" in lowering.lower_to_stablehlo(tnf.compile(tnf.exp10, x)).text)
+for sample in SAMPLES[Exp10]:
+    (y,), (expected,) = apply(sample.op, *sample.inputs), sample.expected
+    np.testing.assert_allclose(y.astype("f8"), expected.astype("f8"), rtol=1e-15)
+print(len(SAMPLES[Exp10]))
+"""
+
+
+def test_the_page_adds_an_op(tree: Path) -> None:
+    for name in CHANGES:
+        change(tree, name)
+    assert cells(tree) == []
+    done = run(tree, "-W", "error", "-c", ADDED)
+    assert done.stdout == "[  1.  10. 100.] [  1.  10. 100.]\nTrue\n8\n", done.stderr
+
+
+def test_bases_of_cards_are_no_ops() -> None:
+    class Base(StdTensorOp):
+        """What others derive from."""
+
+    class Leaf(Base):
+        """A card that nobody lists."""
+
+    require_listed([Base], STD_OPS)
+    with pytest.raises(MissingCellError, match=r"Leaf is no op yet; .* tests/ops/test_cells\.py"):
+        require_listed([Base, Leaf], STD_OPS)

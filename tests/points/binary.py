@@ -1,0 +1,281 @@
+"""Functions of two numbers: all five first and second partial derivatives, and pairs of points to look at."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import mpmath
+
+import tenferro as tnf
+from tests.points.unary import sech_squared
+
+__all__ = ["BINARY", "PARTIALS", "Binary"]
+
+INF = math.inf
+PARTIALS = ("f_x", "f_y", "f_xx", "f_xy", "f_yy")
+
+
+@dataclass(frozen=True)
+class Binary:
+    """A function of two real numbers.
+
+    Args:
+        function: what is tested.
+        definition: the function in mpmath.
+        partials: f_x, f_y, f_xx, f_xy and f_yy, by hand, of points where it is smooth.
+        points: pairs of arguments.
+        conventions: the five derivatives where there are none or the formulas have no value, with the
+            name of the convention, or "limit" where they are limits.
+        terms: the size of the largest term, where a derivative is a sum of terms that cancel.
+        jax, torch: the same function there; none where empty.
+    """
+
+    function: Callable[[Any, Any], Any]
+    definition: Callable[[Any, Any], Any]
+    partials: Callable[[Any, Any], tuple[Any, ...]]
+    points: tuple[tuple[float, float], ...]
+    conventions: Mapping[tuple[float, float], tuple[tuple[float, ...], str]] = field(
+        default_factory=dict
+    )
+    terms: float = 0.0
+    jax: str = ""
+    torch: str = ""
+
+
+GENERIC = ((0.5, 0.25), (-2.0, 3.0), (20.0, -0.5))
+TIES = ((1.0, 1.0), (0.0, 0.0), (-2.0, -2.0), (INF, INF), (-INF, -INF))
+HUGE = 2.0**100
+TINY = 2.0**-100
+
+
+def constant(*values: float) -> Callable[[Any, Any], tuple[Any, ...]]:
+    return lambda x, y: tuple(map(mpmath.mpf, values))
+
+
+def extremum(sign: int) -> Callable[[Any, Any], tuple[Any, ...]]:
+    """All of the one that wins, half of each at a tie."""
+
+    def partials(x: Any, y: Any) -> tuple[Any, ...]:
+        share = 0.5 if x == y else float(sign * x > sign * y)
+        return share, 1 - share, 0, 0, 0
+
+    return partials
+
+
+def power(x: Any, y: Any) -> tuple[Any, ...]:
+    z, log = x**y, mpmath.log(x) if x > 0 else mpmath.nan
+    return (
+        y * x ** (y - 1),
+        z * log,
+        y * (y - 1) * x ** (y - 2),
+        x ** (y - 1) * (1 + y * log),
+        z * log**2,
+    )
+
+
+def angle(y: Any, x: Any) -> tuple[Any, ...]:
+    r = x * x + y * y
+    return x / r, -y / r, -2 * x * y / r**2, (y * y - x * x) / r**2, 2 * x * y / r**2
+
+
+def length(x: Any, y: Any) -> tuple[Any, ...]:
+    r = mpmath.sqrt(x * x + y * y)
+    return x / r, y / r, y * y / r**3, -x * y / r**3, x * x / r**3
+
+
+def shares(x: Any, y: Any) -> tuple[Any, ...]:
+    share, bend = 1 / (1 + mpmath.exp(y - x)), sech_squared((x - y) / 2) / 4
+    return share, 1 / (1 + mpmath.exp(x - y)), bend, -bend, bend
+
+
+def remainder(rounded: Callable[[Any], Any]) -> Callable[[Any, Any], tuple[Any, ...]]:
+    """x - y q, where q does not vary: at a zero remainder as beside it."""
+    return lambda x, y: (1, -rounded(x / y), 0, 0, 0)
+
+
+def truncated(x: Any) -> Any:
+    return mpmath.floor(x) if x > 0 else mpmath.ceil(x)
+
+
+def clipped(x: Any, bound: Any) -> tuple[Any, ...]:
+    """Zero at the bound."""
+    return float(x > bound), float(x < bound), 0, 0, 0
+
+
+WHOLE = ((6.0, 3.0), (-6.0, 3.0), (0.0, 2.0), (-0.0, 2.0), (7.5, -2.5), (0.75, 0.25), (7.0, 3.0))
+BY_HALVES = ((0.5, 0.5, 0.0, 0.0, 0.0), "half at ties")
+NAN = math.nan
+
+BINARY: Mapping[str, Binary] = {
+    "add": Binary(
+        tnf.add,
+        lambda x, y: x + y,
+        constant(1, 1, 0, 0, 0),
+        (*GENERIC, *TIES, (INF, -INF), (NAN, 1.0)),
+        jax="numpy.add",
+        torch="add",
+    ),
+    "subtract": Binary(
+        tnf.subtract,
+        lambda x, y: x - y,
+        constant(1, -1, 0, 0, 0),
+        (*GENERIC, *TIES, (INF, -INF), (NAN, 1.0)),
+        jax="numpy.subtract",
+        torch="sub",
+    ),
+    "multiply": Binary(
+        tnf.multiply,
+        lambda x, y: x * y,
+        lambda x, y: (y, x, 0, 1, 0),
+        (*GENERIC, *TIES, (0.0, INF), (INF, -INF), (HUGE, HUGE)),
+        jax="numpy.multiply",
+        torch="mul",
+    ),
+    "divide": Binary(
+        tnf.divide,
+        lambda x, y: x / y,
+        lambda x, y: (1 / y, -x / y**2, 0, -1 / y**2, 2 * x / y**3),
+        (*GENERIC, (1.0, 1.0), (0.0, 2.0), (HUGE, HUGE), (1.0, HUGE), (0.0, HUGE), (TINY, 2.0**60)),
+        conventions={(1.0, INF): ((0.0, 0.0, 0.0, 0.0, 0.0), "limit")},
+        jax="numpy.divide",
+        torch="div",
+    ),
+    "maximum": Binary(
+        tnf.maximum,
+        max,
+        extremum(1),
+        (*GENERIC, *TIES, (0.0, -0.0), (INF, 1.0), (-INF, 1.0)),
+        jax="numpy.maximum",
+        torch="maximum",
+    ),
+    "minimum": Binary(
+        tnf.minimum,
+        min,
+        extremum(-1),
+        (*GENERIC, *TIES, (0.0, -0.0), (INF, 1.0), (-INF, 1.0)),
+        jax="numpy.minimum",
+        torch="minimum",
+    ),
+    "pow": Binary(
+        tnf.pow,
+        lambda x, y: x**y,
+        power,
+        (*GENERIC[:1], (1.0, 0.0), (2.0, 0.0), (2.0, 1.0), (2.0, 2.0), (0.5, 90.0), (1.0, 720.0)),
+        conventions={
+            (0.0, 0.0): ((0.0, 0.0, 0.0, 0.0, 0.0), "zero at 0^0"),
+            (0.0, 1.0): ((1.0, 0.0, 0.0, -INF, 0.0), "zero in the exponent at 0"),
+            (0.0, 2.0): ((0.0, 0.0, 2.0, 0.0, 0.0), "limit"),
+            (0.0, 3.0): ((0.0, 0.0, 0.0, 0.0, 0.0), "limit"),
+            (-2.0, 2.0): ((-4.0, NAN, 2.0, NAN, NAN), "no derivative by the exponent"),
+            (-2.0, 3.0): ((12.0, NAN, -12.0, NAN, NAN), "no derivative by the exponent"),
+            (0.0, 0.5): ((INF, 0.0, -INF, -INF, 0.0), "zero in the exponent at 0"),
+            (INF, 2.0): ((INF, INF, 2.0, INF, INF), "limit"),
+            (INF, -1.0): ((0.0, 0.0, 0.0, 0.0, 0.0), "limit"),
+        },
+        jax="numpy.power",
+        torch="pow",
+    ),
+    "atan2": Binary(
+        tnf.atan2,
+        mpmath.atan2,
+        angle,
+        (
+            *GENERIC,
+            *((1.0, 1.0), (0.0, 2.0), (0.0, -2.0), (2.0, 0.0), (-2.0, -0.0), (HUGE, HUGE)),
+            *((HUGE, 1.0), (1.0, HUGE), (2.0**-50, 2.0**-50), (2.0**-50, 0.0), (0.0, 2.0**-50)),
+        ),
+        conventions={
+            **dict.fromkeys([(0.0, 0.0)], ((0.0,) * 5, "zero at the origin")),
+            **dict.fromkeys(((INF, 1.0), (1.0, INF), (1.0, -INF)), ((0.0,) * 5, "limit")),
+        },
+        jax="numpy.arctan2",
+        torch="atan2",
+    ),
+    "hypot": Binary(
+        tnf.hypot,
+        mpmath.hypot,
+        length,
+        (
+            *GENERIC,
+            *((1.0, 1.0), (0.0, 2.0), (2.0, 0.0), (-2.0, -0.0), (HUGE, HUGE), (HUGE, 1.0)),
+            *((1.0, HUGE), (2.0**-50, 2.0**-50), (2.0**-50, 0.0), (3.0, -4.0)),
+        ),
+        conventions={
+            (INF, 1.0): ((1.0, 0.0, 0.0, 0.0, 0.0), "limit"),
+            (1.0, -INF): ((0.0, -1.0, 0.0, 0.0, 0.0), "limit"),
+        },
+        jax="numpy.hypot",
+        torch="hypot",
+    ),
+    "logaddexp": Binary(
+        tnf.logaddexp,
+        lambda x, y: mpmath.log(mpmath.exp(x) + mpmath.exp(y)),
+        shares,
+        (
+            *GENERIC,
+            *((0.0, 0.0), (1.0, 1.0), (20.0, 0.0), (40.0, 0.0), (0.0, 90.0), (720.0, 0.0)),
+            *((0.0, 2.0**-12), (HUGE, HUGE), (HUGE, 1.0), (-HUGE, -HUGE), (720.0, 719.0)),
+        ),
+        conventions={
+            (INF, INF): BY_HALVES,
+            (-INF, -INF): BY_HALVES,
+            (INF, -INF): ((1.0, 0.0, 0.0, 0.0, 0.0), "limit"),
+            (INF, 1.0): ((1.0, 0.0, 0.0, 0.0, 0.0), "limit"),
+            (1.0, -INF): ((1.0, 0.0, 0.0, 0.0, 0.0), "limit"),
+        },
+        jax="numpy.logaddexp",
+        torch="logaddexp",
+    ),
+    "remainder": Binary(
+        tnf.remainder,
+        lambda x, y: x - y * mpmath.floor(x / y),
+        remainder(mpmath.floor),
+        (*WHOLE, (-7.0, 3.0), (7.0, -3.0), (2.0**40, 3.0)),
+        jax="numpy.remainder",
+        torch="remainder",
+    ),
+    "fmod": Binary(
+        tnf.fmod,
+        lambda x, y: x - y * truncated(x / y),
+        remainder(truncated),
+        (*WHOLE, (-7.0, 3.0), (7.0, -3.0), (2.0**40, 3.0)),
+        jax="numpy.fmod",
+        torch="fmod",
+    ),
+    "floor_divide": Binary(
+        tnf.floor_divide,
+        lambda x, y: mpmath.floor(x / y),
+        constant(0, 0, 0, 0, 0),
+        (*WHOLE, (-7.0, 3.0), (7.0, -3.0)),
+        jax="numpy.floor_divide",
+        torch="floor_divide",
+    ),
+    "copysign": Binary(
+        tnf.copysign,
+        lambda x, y: abs(x) * mpmath.sign(y),
+        lambda x, y: (mpmath.sign(x) * mpmath.sign(y), 0, 0, 0, 0),
+        (*GENERIC, (INF, -1.0), (-INF, -1.0), (HUGE, 2.0)),
+        conventions={
+            (0.0, 1.0): ((0.0,) * 5, "zero at the kink"),
+            (1.0, 0.0): ((1.0, 0.0, 0.0, 0.0, 0.0), "the sign of zero"),
+        },
+        jax="numpy.copysign",
+        torch="copysign",
+    ),
+    "clip(x, min=y)": Binary(
+        lambda x, y: tnf.clip(x, y),
+        max,
+        clipped,
+        (*GENERIC, (INF, 1.0), (-INF, 1.0), (0.0, -INF)),
+        conventions={(1.0, 1.0): ((0.0,) * 5, "zero at the bound")},
+    ),
+    "where(x > y, x, y)": Binary(
+        lambda x, y: tnf.where(tnf.greater(x, y), x, y),
+        max,
+        lambda x, y: (float(x > y), float(x <= y), 0, 0, 0),
+        (*GENERIC, (1.0, 1.0), (INF, 1.0), (1.0, INF)),
+    ),
+}

@@ -1,0 +1,61 @@
+"""Cells that are not what they should be, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["EXCUSED", "Excuse"]
+
+
+@dataclass(frozen=True)
+class Excuse:
+    """Why a function is not right at some points; an empty tuple stands for all."""
+
+    function: str
+    points: tuple[str, ...]
+    reason: str
+    peers: tuple[str, ...] = ("native", "PJRT")
+    dtypes: tuple[str, ...] = ()
+
+    def covers(self, function: str, peer: str, dtype: str, point: str) -> bool:
+        return (
+            self.function == function
+            and peer in self.peers
+            and (not self.dtypes or dtype in self.dtypes)
+            and point in self.points
+        )
+
+
+SUBNORMAL = tuple(f"{sign}{x}" for x in ("9.999665841421895e-42", "1e-310") for sign in ("", "-"))
+CUT = "XLA's complex square root loses the sign of an imaginary zero, so that the point is on the other side of the cut."
+ABSOLUTE = "XLA computes complex sines and cosines as e^y - e^-y, right to a last bit of 1 and not of the result."
+
+EXCUSED = (
+    Excuse(
+        "pow",
+        ("(0.0, 1.0)", "(0.0, 0.5)"),
+        "The mixed derivative is minus infinity; that in the exponent is 0 at x = 0 by convention, so its slope is 0, 1 or NaN.",
+    ),
+    Excuse(
+        "pow",
+        ("(inf, 2.0)",),
+        "The mixed derivative is infinite, and by one of its two orders infinity over infinity.",
+    ),
+    Excuse(
+        "hypot",
+        (f"(1.0, {2.0**100!r})", f"({2.0**100!r}, 1.0)"),
+        "The forward slope of a ratio of 2^-100 squared underflows in float32.",
+        dtypes=("float32",),
+    ),
+    Excuse(
+        "logaddexp",
+        ("(0.0, 90.0)", "(720.0, 0.0)"),
+        "A share below the smallest normal number is 0, because 1 + e^x overflows.",
+    ),
+    Excuse("cbrt", SUBNORMAL, "XLA's cube root of a subnormal number is wrong.", ("PJRT",)),
+    Excuse("sqrt", ("(-1-0j)", "(-2-0j)", "(-0.5-0j)"), CUT, ("PJRT",)),
+    *[
+        Excuse(name, ("(1e-300+1e-300j)",), ABSOLUTE, ("PJRT",))
+        for name in ("sin", "cos", "sinh", "cosh")
+    ],
+)

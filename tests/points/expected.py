@@ -1,0 +1,80 @@
+"""What each function should give at each point, from its formulas."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import mpmath
+
+from tests.points.binary import BINARY, Binary
+from tests.points.limits import DIGITS, as_float, complex_limit, limit, slack
+from tests.points.unary import COMPLEX_POINTS, UNARY, Unary, points
+
+__all__ = ["Entry", "binary_points", "binary_table", "unary_table"]
+
+EITHER_SIGN = "infinite, with either sign at -0"
+Entry = list[Any]
+"""The derivatives of a function at a point, in turn: value, and how far it moves with a relative change of x."""
+
+
+def real_entry(record: Unary, x: float) -> Entry:
+    if repr(x) in record.conventions:
+        first, second, name = record.conventions[repr(x)]
+        return [first, 0.0, second, 0.0, name]
+    entry: Entry = []
+    for formula in (record.first, record.second):
+        entry += [as_float(limit(formula, x, record.domain)), max(slack(formula, x), record.terms)]
+    at_the_end = x == 0 and 0 in record.domain and math.copysign(1, x) < 0
+    return [*entry, EITHER_SIGN if at_the_end and math.isinf(entry[0]) else ""]
+
+
+def complex_entry(record: Unary, z: complex) -> Entry:
+    entry: Entry = []
+    for formula in (record.first, record.second):
+        value = complex_limit(formula, z)
+        size = slack(formula, mpmath.mpc(z))
+        entry += [[as_float(value.real), as_float(value.imag)], size]
+    return [*entry, ""]
+
+
+def unary_table() -> dict[str, dict[str, Entry]]:
+    """By function and point; complex points are written as Python writes them."""
+    table: dict[str, dict[str, Entry]] = {}
+    for name, record in UNARY.items():
+        reals = dict.fromkeys([*points(record, "float32"), *points(record, "float64")])
+        table[name] = {x: real_entry(record, float(x)) for x in reals}
+        if record.is_complex:
+            table[name].update({repr(z): complex_entry(record, z) for z in COMPLEX_POINTS})
+    return table
+
+
+def binary_entry(record: Binary, x: float, y: float) -> Entry:
+    """The five partial derivatives, each with what a last bit of both arguments does; and the convention."""
+    if (x, y) in record.conventions and convention_meant(record, x, y):
+        values, name = record.conventions[x, y]
+        return [*[part for value in values for part in (value, 0.0)], name]
+    with mpmath.workdps(DIGITS):
+        exact = [mpmath.mpf(value) for value in record.partials(mpmath.mpf(x), mpmath.mpf(y))]
+        entry: Entry = []
+        for index, value in enumerate(exact):
+            by_x = slack(lambda x: record.partials(x, mpmath.mpf(y))[index], mpmath.mpf(x))
+            by_y = slack(lambda y: record.partials(mpmath.mpf(x), y)[index], mpmath.mpf(y))
+            entry += [as_float(value), max(by_x + by_y, record.terms)]
+    return [*entry, ""]
+
+
+def convention_meant(record: Binary, x: float, y: float) -> bool:
+    """Of 0.0 and -0.0, which are equal as keys, the one that is written down."""
+    return any(repr(key) == repr((x, y)) for key in record.conventions)
+
+
+def binary_points(record: Binary) -> list[tuple[float, float]]:
+    return [*record.points, *record.conventions]
+
+
+def binary_table() -> dict[str, dict[str, Entry]]:
+    return {
+        name: {repr(point): binary_entry(record, *point) for point in binary_points(record)}
+        for name, record in BINARY.items()
+    }

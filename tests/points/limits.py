@@ -1,0 +1,108 @@
+"""Derivatives at a point as limits of their exact formulas, with 500 digits.
+
+Where a formula has no value the point is approached: from inside the domain at its ends, from the side of its
+sign at a zero, from both sides elsewhere. What differs from two sides, or oscillates, is no limit: NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import mpmath
+
+__all__ = ["DIGITS", "as_float", "complex_limit", "limit", "slack"]
+
+DIGITS = 500
+DISTANCES = tuple(mpmath.mpf(10) ** -k for k in (400, 402, 405, 407, 410))
+NONE = (ZeroDivisionError, ValueError, OverflowError)
+
+Formula = Callable[..., Any]
+
+
+def as_float(x: Any) -> float:
+    """The nearest float64; an infinity where x is larger than all of them."""
+    if mpmath.isnan(x):
+        return math.nan
+    try:
+        return float(x)
+    except OverflowError:
+        return math.copysign(math.inf, x)
+
+
+def limit(formula: Formula, x: float, domain: tuple[float, float]) -> Any:
+    """The limit of a real formula at x."""
+    with mpmath.workdps(DIGITS):
+        if math.isnan(x):
+            return of_nan(formula)
+        if math.isinf(x):
+            return of_sequence([formula(math.copysign(1, x) / h) for h in DISTANCES])
+        try:
+            value = mpmath.mpf(formula(mpmath.mpf(x)))
+        except NONE:
+            value = mpmath.nan
+        if mpmath.isfinite(value):
+            return value
+        within = [side for side in (1, -1) if domain[0] < x + 1e-9 * side < domain[1]]
+        if x == 0 and len(within) == 2:
+            within = [math.copysign(1, x)]
+        limits = [of_sequence([formula(x + side * h) for h in DISTANCES]) for side in within]
+        return limits[0] if all(y == limits[0] for y in limits) else mpmath.nan
+
+
+def of_nan(formula: Formula) -> Any:
+    """What a formula gives for NaN: NaN, unless it is constant."""
+    values = {formula(mpmath.mpf(x) / 8) for x in (-3, 3, 5)}
+    return values.pop() if len(values) == 1 else mpmath.nan
+
+
+def of_sequence(values: Sequence[Any]) -> Any:
+    """The limit of a sequence: a number, zero, an infinity, or NaN."""
+    before, last = values[-2:]
+    if abs(last - before) <= abs(last) * mpmath.mpf(10) ** -30:
+        return mpmath.mpf(last)
+    sizes = [abs(value) for value in values]
+    if sizes == sorted(sizes, reverse=True) and sizes[-1] <= 0.002 * sizes[0]:
+        return mpmath.mpf(0)
+    if sizes == sorted(sizes) and sizes[-1] > 2 and len({mpmath.sign(v) for v in values[-3:]}) == 1:
+        return mpmath.sign(last) * mpmath.inf
+    return mpmath.nan
+
+
+def complex_limit(formula: Formula, z: complex) -> Any:
+    """The limit at z, which is approached from the side that the signs of its zeros say; infinite as inf + 0i."""
+    with mpmath.workdps(DIGITS):
+        if math.isnan(z.real):
+            return mpmath.mpc(of_nan(formula))
+        values = [mpmath.mpc(formula(beside(z, h))) for h in DISTANCES]
+        if of_sequence([abs(v) for v in values]) == 0:
+            return mpmath.mpc(0)
+        parts = [of_sequence([part(v) for v in values]) for part in (mpmath.re, mpmath.im)]
+        if any(mpmath.isinf(part) for part in parts):
+            return mpmath.mpc(mpmath.inf, 0)
+        return mpmath.mpc(*parts)
+
+
+def beside(z: complex, h: Any) -> Any:
+    """z with its zeros moved by h to their side, and its infinities to 1/h."""
+    return mpmath.mpc(*[aside(part, h) for part in (z.real, z.imag)])
+
+
+def aside(part: float, h: Any) -> Any:
+    if math.isinf(part):
+        return math.copysign(1, part) / h
+    return mpmath.mpf(part) + (math.copysign(1, part) * h if part == 0 else 0)
+
+
+def slack(formula: Formula, x: Any) -> float:
+    """|x f'(x)|: how far the formula moves, relative to a relative change of x."""
+    if not mpmath.isfinite(x) or x == 0:
+        return 0.0
+    with mpmath.workdps(DIGITS):
+        h = mpmath.mpf(10) ** -40
+        try:
+            change = abs(formula(x * (1 + h)) - formula(x * (1 - h))) / (2 * h)
+        except NONE:
+            return 0.0
+        return float(f"{as_float(change):.3g}")

@@ -1,0 +1,106 @@
+"""List what is missing of every op, in all columns at once, with the files to write it in.
+
+    python tools/cells.py            of this tree
+    python tools/cells.py FOLDER     of another checkout
+
+It reads the sources, so that it also answers where a gap keeps the package from being imported.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+CARDS = "tenferro/ops"
+COLUMNS = {
+    "kernel": "tenferro/exec/kernels",
+    "derivative rule": "tenferro/ad/rules",
+    "emitter": "lowering/emit",
+    "sample": "tests/samples",
+    "rounding": "xla_peer/parity/rounding.py",
+    "proposal of the fuzzer": "xla_peer/fuzz/proposals.py",
+}
+SURFACE = ("tenferro/api", "tenferro/lax")
+NO_FAMILIES = {"__init__", "column", "op", "extension"}
+NO_FUNCTION = {
+    "Constant": "an array is one",
+    "DynamicTruncate": "cuts to extents that the data decide",
+    "PadToMatch": "is the transpose of DynamicTruncate",
+    "OptimizationBarrier": "comes from StableHLO alone",
+    "GatherDynamicSliceSizes": "comes from StableHLO alone",
+    "RoundNearestAfz": "comes from StableHLO alone",
+}
+"""Ops without a public function, and why."""
+
+
+def main() -> int:
+    """Print the gaps; 1 if there are any."""
+    root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent.parent).resolve()
+    lines = list(gaps(root))
+    for line in lines:
+        print(line)
+    return 1 if lines else 0
+
+
+def gaps(root: Path) -> Iterator[str]:
+    """For each op that lacks something, what, and where it is written."""
+    names = {place: _names_in(root / place) for place in (*COLUMNS.values(), *SURFACE)}
+    surface = set[str]().union(*[known for place in SURFACE for known in names[place].values()])
+    for path in sorted((root / CARDS).glob("*.py")):
+        if path.stem in NO_FAMILIES:
+            continue
+        tree = ast.parse(path.read_text())
+        listed = _listed(tree)
+        for card in _cards(tree):
+            missing = [] if card in listed else [f"not in CARDS of {CARDS}/{path.name}"]
+            for column, place in COLUMNS.items():
+                file = Path(place if place.endswith(".py") else f"{place}/{path.name}")
+                if names[place].get(file.stem, set()).isdisjoint({card, f"{path.stem}.CARDS"}):
+                    missing.append(f"no {column}: {file}")
+            if card not in surface and card not in NO_FUNCTION:
+                missing.append(f"no public function: {' or '.join(SURFACE)}")
+            if missing:
+                yield f"{card}\n  " + "\n  ".join(missing)
+
+
+def _cards(tree: ast.Module) -> Iterator[str]:
+    """Classes with a docstring that says what they lower to: bases of cards have none."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and "Lowers:" in (ast.get_docstring(node) or ""):
+            yield node.name
+
+
+def _listed(tree: ast.Module) -> set[str]:
+    for node in tree.body:
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        if isinstance(target, ast.Name) and target.id == "CARDS":
+            return {item.id for item in ast.walk(node) if isinstance(item, ast.Name)}
+    return set()
+
+
+def _names_in(place: Path) -> dict[str, set[str]]:
+    """What each file names outside of its imports; `an.CARDS` by the family that `an` is."""
+    files = [place] if place.suffix == ".py" else sorted(place.rglob("*.py"))
+    return {path.stem: set(_names(ast.parse(path.read_text()))) for path in files}
+
+
+def _names(tree: ast.Module) -> Iterator[str]:
+    families = {
+        alias.asname or alias.name: alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module == "tenferro.ops"
+        for alias in node.names
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
+            if isinstance(node.value, ast.Name) and node.attr == "CARDS":
+                yield f"{families.get(node.value.id, node.value.id)}.CARDS"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
