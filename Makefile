@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export OPENBLAS_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test oldest oldest-environment lint types points sweep portability platforms bench suite autograd-suite coverage docs pictures fuzz hostile clean
+.PHONY: help demo test oldest oldest-environment lint types points sweep portability platforms bench suite loops autograd-suite coverage docs pictures fuzz hostile clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -72,6 +72,9 @@ bench: $(STAMP) ## import, tracing, running, lowering, dispatch, compile caching
 
 suite: $(STAMP) ## every benchmark against NumPy, jax, and where installed torch, autograd and PyTensor
 	$(BIN)/python benchmarks/suite --write
+
+loops: $(STAMP) ## loops against NumPy, jax, and where installed numba
+	$(BIN)/python benchmarks/loops --write
 
 AUTOGRAD := build/autograd-1.9.1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import statistics
 import sys
@@ -11,20 +12,47 @@ from pathlib import Path
 from typing import Any
 
 
+def turns(
+    contestants: dict[str, Callable[[], Any]],
+    seconds: float,
+    *,
+    fewest: int = 1,
+    shortest: float = 0.0,
+    pause: float = 0.0,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, list[float]]:
+    """Seconds of a run of each by a clock, turn by turn, for so long and at least so often.
+
+    Each meets another neighbour in each turn: what one leaves behind in caches and threads meets all
+    the others. A run that is over before `shortest` is repeated until it is not, so that it can be timed;
+    in the pause before a run the threads of the one before it stop spinning.
+    """
+    times: dict[str, list[float]] = {name: [] for name in contestants}
+    order = list(contestants)
+    stop, turn = time.perf_counter() + seconds, 0
+    while turn < fewest or time.perf_counter() < stop:
+        turn += 1
+        random.Random(turn).shuffle(order)
+        for name in order:
+            run = contestants[name]
+            time.sleep(pause)
+            start, runs, spent = clock(), 0, 0.0
+            while not runs or spent < shortest:
+                run()
+                runs += 1
+                spent = clock() - start
+            times[name].append(spent / runs)
+    return times
+
+
 def medians(
     contestants: dict[str, Callable[[], Any]],
     seconds: float,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, float]:
     """Seconds of one run of each by a clock; they take turns for so long."""
-    times: dict[str, list[float]] = {name: [] for name in contestants}
-    stop = time.perf_counter() + seconds
-    while time.perf_counter() < stop:
-        for name, run in contestants.items():
-            start = clock()
-            run()
-            times[name].append(clock() - start)
-    return {name: statistics.median(found) for name, found in times.items()}
+    times = turns(contestants, seconds, clock=clock)
+    return {name: statistics.median(spent) for name, spent in times.items()}
 
 
 def show(table: str, page: Path, mark: str) -> None:

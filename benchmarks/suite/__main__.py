@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import gc
 import os
-import random
 import statistics
 import sys
 import time
@@ -27,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from cases import CASES, Case
 from contestants import CONTESTANTS, program_of  # because the environment comes first
+from interleaved import turns
 from limits import Limits
 from report import write
 
@@ -36,6 +36,8 @@ SECONDS = 3.0
 """Of turns for one case."""
 PAUSE = 0.005
 """Seconds before each run, in which the threads of the one before it stop spinning."""
+SHORTEST = 2e-3
+"""Seconds of a turn: short runs several times, so that it is long enough to be timed."""
 FEWEST = 5
 """Turns of one case."""
 
@@ -57,25 +59,9 @@ def measure(case: Case, names: list[str], limits: Limits) -> dict[str, dict[str,
         run()
         found[name] = {"first": time.perf_counter() - start}
         runs[name] = run
-    times: dict[str, list[float]] = {name: [] for name in runs}
     for run in runs.values():
         run()
-    stop, turns = time.perf_counter() + SECONDS, 0
-    order = list(runs)
-    while turns < FEWEST or time.perf_counter() < stop:
-        turns += 1
-        # Another neighbour each time: what one leaves behind in caches and threads meets all the others.
-        random.Random(turns).shuffle(order)
-        for name in order:
-            run = runs[name]
-            time.sleep(PAUSE)
-            # Short runs several times, so that a turn is long enough to be timed.
-            start, many = time.perf_counter(), 0
-            while (spent := time.perf_counter() - start) < 2e-3 or not many:
-                run()
-                many += 1
-            spent = time.perf_counter() - start
-            times[name].append(spent / many)
+    times = turns(runs, SECONDS, fewest=FEWEST, shortest=SHORTEST, pause=PAUSE)
     for name, spent in times.items():
         quarters = statistics.quantiles(spent, n=4)
         found[name] |= {"median": statistics.median(spent), "spread": quarters[2] - quarters[0]}

@@ -1,0 +1,84 @@
+"""Loops: every kernel by every contestant, in one process, taking turns.
+
+python benchmarks/loops                          all kernels, values and gradients
+python benchmarks/loops --only adi lu            these
+python benchmarks/loops --against numpy jax      native and these only
+python benchmarks/loops --quick                  short turns and a short limit, in under three minutes
+python benchmarks/loops --json FILE              also every time in seconds
+python benchmarks/loops --write                  also the table in docs/performance.md
+python benchmarks/loops --check                  whether all agree, on small inputs
+python benchmarks/loops --pairs 20 --other PATH  this checkout and another in turns
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import warnings
+from pathlib import Path
+
+# One thread of BLAS for everyone: NumPy's own on a busy machine waits for its fellows.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("JAX_ENABLE_X64", "1")
+sys.path.insert(1, str(Path(__file__).resolve().parent.parent))
+
+from agreement import check  # because the environment comes first
+from cells import Cell, measure
+from contestants import CONTESTANTS
+from kernels import KERNELS
+from pairs import compare, serve
+from report import summary, table, write_json, write_page
+
+
+def main() -> int:
+    """Measure what was asked for."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--only", nargs="*", help="names of kernels")
+    parser.add_argument(
+        "--against", nargs="*", choices=[name for name in CONTESTANTS if name != "native"]
+    )
+    parser.add_argument("--seconds", type=float, help="of turns for one cell")
+    parser.add_argument("--limit", type=float, help="seconds after which a run is given up")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--pairs", type=int)
+    parser.add_argument("--other", type=Path, help="a checkout to compare with")
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    known = [kernel.name for kernel in KERNELS]
+    if unknown := [name for name in options.only or () if name not in known]:
+        parser.error(f"no kernel {', '.join(unknown)}; there are {', '.join(known)}")
+    kernels = [kernel for kernel in KERNELS if not options.only or kernel.name in options.only]
+    names = list(CONTESTANTS) if options.against is None else ["native", *options.against]
+    limit = options.limit or (4.0 if options.quick else 20.0)
+    if options.serve:
+        serve(limit)
+        return 0
+    if options.check:
+        return check(kernels, names)
+    if options.pairs:
+        if options.other is None:
+            parser.error("--pairs needs --other PATH, another checkout")
+        compare(kernels, options.pairs, options.other)
+        return 0
+    seconds = options.seconds or (0.1 if options.quick else 2.0)
+    cells: list[Cell] = []
+    for kernel in kernels:
+        for gradient in (False, True) if kernel.gradient is not None else (False,):
+            cell = measure(kernel, gradient, names, seconds, limit)
+            cells.append(cell)
+            print(cell.line(), flush=True)
+    print(summary(cells))
+    if options.json:
+        write_json(cells, options.json)
+    if options.write:
+        write_page(table(cells) + "\n\n" + summary(cells))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,131 @@
+"""A cell: a kernel, or its gradient, by every contestant in turns; each run has a limit."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from contestants import CONTESTANTS, Run
+from interleaved import turns
+from kernel import Kernel
+
+from tenferro.program.profile import shown_seconds
+
+__all__ = ["Cell", "Times", "limited", "measure"]
+
+PENALTY = 10
+"""A contestant that does not finish counts as so often the slowest."""
+FEWEST = 3
+"""Turns of a cell."""
+SHORTEST = 2e-3
+"""Seconds of a turn."""
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds to the first result, tracing and compiling included, and of later runs."""
+
+    first: float
+    median: float
+    least: float
+
+
+@dataclass
+class Cell:
+    """What was measured.
+
+    Attributes:
+        times: of those who finished.
+        failures: why the others did not.
+    """
+
+    kernel: str
+    gradient: bool
+    times: dict[str, Times] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Of the row."""
+        return f"{self.kernel}, gradient" if self.gradient else self.kernel
+
+    def seconds(self, contestant: str) -> float | None:
+        """The median; ten times the slowest for one that did not finish; none for one that did not run."""
+        if contestant in self.times:
+            return self.times[contestant].median
+        if contestant in self.failures and self.times:
+            return PENALTY * max(times.median for times in self.times.values())
+        return None
+
+    def ratio(self, contestant: str) -> float | None:
+        """Of native's time to another's."""
+        ours, theirs = self.seconds("native"), self.seconds(contestant)
+        if ours is None or theirs is None or {"native", contestant} <= self.failures.keys():
+            return None
+        return ours / theirs
+
+    def line(self) -> str:
+        """For the terminal: first results and later ones, and how native compares."""
+        parts = [f"{self.name:28s}"]
+        for name, times in self.times.items():
+            ratio = "" if name == "native" else f" ({self.ratio(name):.2f})"
+            parts.append(
+                f"{name} {shown_seconds(times.first)} {shown_seconds(times.median)}{ratio}"
+            )
+        parts += [f"{name}: {reason}" for name, reason in self.failures.items()]
+        return "  ".join(parts)
+
+
+def measure(kernel: Kernel, gradient: bool, names: list[str], seconds: float, limit: float) -> Cell:
+    """The first result and later ones of each; one that raises or exceeds the limit has none."""
+    arguments = kernel.arguments(kernel.size)
+    cell = Cell(kernel.name, gradient)
+    runs: dict[str, Run] = {}
+    firsts: dict[str, float] = {}
+    for name in names:
+        gc.collect()  # because nobody pays for another's garbage
+        start = time.perf_counter()
+        try:
+            with limited(limit):
+                run = CONTESTANTS[name](kernel, arguments, gradient)
+                if run is None:
+                    continue
+                run()
+                firsts[name] = time.perf_counter() - start
+                run()  # because the second run may compile what the first did not
+        except Exception as reason:
+            cell.failures[name] = _in_words(reason)
+        else:
+            runs[name] = run
+    spent = turns(runs, seconds, fewest=FEWEST, shortest=SHORTEST)
+    for name, each in spent.items():
+        cell.times[name] = Times(firsts[name], statistics.median(each), min(each))
+    return cell
+
+
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Raise TimeoutError in what takes longer, as soon as Python runs again."""
+
+    def over(*_: Any) -> None:
+        raise TimeoutError(f"more than {seconds:g} s")
+
+    before: Callable[..., Any] | int | None = signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _in_words(reason: Exception) -> str:
+    if isinstance(reason, TimeoutError):
+        return str(reason)
+    return f"{type(reason).__name__}: {str(reason).splitlines()[0] if str(reason) else ''}"

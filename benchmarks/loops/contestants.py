@@ -1,0 +1,104 @@
+"""Who is measured. Each gets a kernel and its arguments, and gives a call that runs it once.
+
+What they compile, they compile anew: nothing of an earlier cell is used.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from kernel import Kernel
+
+import tenferro as tnf
+
+__all__ = ["CONTESTANTS", "Run"]
+
+Run = Callable[[], Any]
+
+
+def native(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool) -> Run:
+    """Tenferro on NumPy."""
+    return _tenferro(kernel, arguments, gradient, tnf.GraphExecutor())
+
+
+def peer(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool) -> Run | None:
+    """Tenferro through PJRT."""
+    if importlib.util.find_spec("jaxlib") is None:
+        return None
+    from xla_peer import XlaExecutor
+
+    return _tenferro(kernel, arguments, gradient, XlaExecutor("cpu", notices=False))
+
+
+def _tenferro(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool, executor: Any) -> Run:
+    if gradient:
+        function, arrays = kernel.loss(tnf, arguments)
+        function = tnf.grad(function, kernel.gradient)
+    else:
+        function, arrays = kernel.of_arrays(tnf, arguments)
+    compiled = tnf.jit(function, executor=executor)
+    return lambda: compiled(*arrays)
+
+
+def jitted(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool) -> Run | None:
+    """jax.jit, arrays in and out of NumPy."""
+    if importlib.util.find_spec("jax") is None:
+        return None
+    import jax
+
+    if gradient:
+        function, arrays = kernel.loss(_jax_names(), arguments)
+        function = jax.grad(function, kernel.gradient)
+    else:
+        function, arrays = kernel.of_arrays(_jax_names(), arguments)
+    compiled = jax.jit(function)
+    return lambda: jax.tree.map(np.asarray, compiled(*arrays))
+
+
+def _jax_names() -> SimpleNamespace:
+    import jax
+    from jax import lax
+
+    own = {
+        "scan": lax.scan,
+        "fori_loop": lax.fori_loop,
+        "while_loop": lax.while_loop,
+        "cond": lax.cond,
+        "vmap": jax.vmap,
+        "grad": jax.grad,
+        "value_and_grad": jax.value_and_grad,
+        "lax": lax,
+        "nn": jax.nn,
+        "logsumexp": jax.nn.logsumexp,
+        "lgamma": jax.scipy.special.gammaln,
+    }
+    return SimpleNamespace(**{**vars(jax.numpy), **own})
+
+
+def numpy(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool) -> Run | None:
+    """NumPy by hand."""
+    return None if gradient else lambda: kernel.numpy(*arguments)
+
+
+def numba(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool) -> Run | None:
+    """The loop by hand, compiled by numba."""
+    if gradient or kernel.numba is None or importlib.util.find_spec("numba") is None:
+        return None
+    from numba import njit
+
+    compiled = njit(kernel.numba)
+    return lambda: compiled(*arguments)
+
+
+CONTESTANTS: dict[str, Callable[[Kernel, tuple[Any, ...], bool], Run | None]] = {
+    "native": native,
+    "PJRT": peer,
+    "jax": jitted,
+    "numpy": numpy,
+    "numba": numba,
+}
+"""In the order of the table's columns."""

@@ -1,0 +1,67 @@
+"""What is measured: a loop written from its public definition, for each who runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Kernel"]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One row of the table.
+
+    Attributes:
+        source: the public definition that it is written from.
+        inputs: `inputs(rng, *size)` gives the arguments. Python integers among them count turns and
+            are known when the kernel is traced.
+        traced: `traced(n, *arguments)`, where `n` is tenferro or `jax.numpy` with JAX's loops: names
+            and signatures are the same.
+        numpy: the same by hand: calls on arrays where the definition allows them, Python's loops
+            where it does not.
+        size: of the measured inputs; NumPy by hand takes 10 to 200 ms on them.
+        small: of the inputs on which results are compared.
+        numba: a loop to be compiled by `numba.njit`; none where the definition is no loop over numbers.
+        gradient: the argument in which the sum of squares of the first result is differentiated.
+        tolerance: relative to the largest element, for other orders of summation.
+    """
+
+    name: str
+    source: str
+    inputs: Callable[..., tuple[Any, ...]]
+    traced: Callable[..., Any]
+    numpy: Callable[..., Any]
+    size: tuple[int, ...]
+    small: tuple[int, ...]
+    numba: Callable[..., Any] | None = None
+    gradient: int | None = None
+    tolerance: float = 1e-9
+
+    def arguments(self, size: tuple[int, ...]) -> tuple[Any, ...]:
+        """The same for every contestant and in every run."""
+        return self.inputs(np.random.default_rng(0), *size)
+
+    def of_arrays(self, n: Any, arguments: tuple[Any, ...]) -> tuple[Callable[..., Any], list[Any]]:
+        """The traced kernel as a function of its arrays, and these."""
+        arrays = [x for x in arguments if not isinstance(x, int)]
+
+        def function(*xs: Any) -> Any:
+            values = iter(xs)
+            return self.traced(n, *[x if isinstance(x, int) else next(values) for x in arguments])
+
+        return function, arrays
+
+    def loss(self, n: Any, arguments: tuple[Any, ...]) -> tuple[Callable[..., Any], list[Any]]:
+        """The sum of squares of the first result, as a function of the arrays, and these."""
+        function, arrays = self.of_arrays(n, arguments)
+
+        def squares(*xs: Any) -> Any:
+            results = function(*xs)
+            first = results[0] if isinstance(results, tuple) else results
+            return n.sum(first * first)
+
+        return squares, arrays

@@ -1,0 +1,84 @@
+"""Tables and files of what was measured."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+
+from cells import Cell
+from contestants import CONTESTANTS
+from interleaved import put_into
+
+__all__ = ["geometric_mean", "summary", "table", "write_json", "write_page"]
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "performance.md"
+
+
+def geometric_mean(ratios: list[float]) -> float:
+    """The mean of ratios, for which twice as fast and twice as slow make one."""
+    return math.exp(math.fsum(math.log(ratio) for ratio in ratios) / len(ratios))
+
+
+def table(cells: list[Cell]) -> str:
+    """Milliseconds; in brackets native's as a ratio to it. The last columns are first results."""
+    names = [name for name in CONTESTANTS if any(name in cell.times for cell in cells)]
+    firsts = [name for name in ("native", "PJRT", "jax") if name in names]
+    head = ["kernel", *names, *[f"first: {name}" for name in firsts]]
+    lines = [_row(head), _row(["---"] * len(head))]
+    for cell in cells:
+        row = [cell.name, *[_shown(cell, name) for name in names]]
+        row += [
+            _milliseconds(cell.times[name].first) if name in cell.times else "" for name in firsts
+        ]
+        lines.append(_row(row))
+    return "\n".join(lines)
+
+
+def summary(cells: list[Cell]) -> str:
+    """Geometric means of native's time as a ratio to each other's, values and gradients apart."""
+    lines: list[str] = []
+    for gradient, what in ((False, "Values"), (True, "Gradients")):
+        rows = [cell for cell in cells if cell.gradient is gradient]
+        for name in CONTESTANTS:
+            if name == "native":
+                continue
+            ratios = [ratio for cell in rows if (ratio := cell.ratio(name)) is not None]
+            if ratios:
+                mean = geometric_mean(ratios)
+                lines.append(
+                    f"{what}: native / {name} is {mean:.2f} in the geometric mean of {len(ratios)}."
+                )
+    return "\n".join(lines)
+
+
+def write_json(cells: list[Cell], path: Path) -> None:
+    """Every time, in seconds."""
+    path.write_text(json.dumps([asdict(cell) for cell in cells], indent=1))
+
+
+def write_page(text: str) -> None:
+    """The table in docs/performance.md."""
+    put_into(PAGE, "loops", text)
+
+
+def _row(values: list[str]) -> str:
+    return f"| {' | '.join(values)} |"
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1e3 * seconds:.3g}" if seconds < 1 else f"{1e3 * seconds:.0f}"
+
+
+def _shown(cell: Cell, name: str) -> str:
+    if name in cell.failures:
+        return "did not finish"
+    if name not in cell.times:
+        return ""
+    shown = _milliseconds(cell.times[name].median)
+    return (
+        shown
+        if (ratio := cell.ratio(name)) is None or name == "native"
+        else f"{shown} ({ratio:.2f})"
+    )

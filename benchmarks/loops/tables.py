@@ -1,0 +1,290 @@
+"""Dynamic programming: a table is filled, each element from earlier ones."""
+
+from __future__ import annotations
+
+import numpy as np
+from kernel import Kernel
+
+__all__ = ["TABLES"]
+
+
+def floyd_warshall_inputs(rng, n):
+    return (rng.uniform(1.0, 10.0, (n, n)),)
+
+
+def floyd_warshall(n, paths):
+    def turn(k, p):
+        return n.minimum(p, p[:, k][:, None] + p[k][None, :])
+
+    return n.fori_loop(0, paths.shape[0], turn, paths)
+
+
+def floyd_warshall_numpy(paths):
+    paths = paths.copy()
+    for k in range(len(paths)):
+        np.minimum(paths, paths[:, k, None] + paths[k], out=paths)
+    return paths
+
+
+def floyd_warshall_numba(paths):
+    paths = paths.copy()
+    n = len(paths)
+    for k in range(n):
+        for i in range(n):
+            for j in range(n):
+                paths[i, j] = min(paths[i, j], paths[i, k] + paths[k, j])
+    return paths
+
+
+def nussinov_inputs(rng, n):
+    return (rng.integers(0, 4, n),)
+
+
+def nussinov(n, bases):
+    """Rows from the last to the first; an element needs its row's earlier ones and all rows below."""
+    size = bases.shape[0]
+    columns = n.arange(size)
+
+    def row(step, table):
+        i = size - 1 - step
+        below = table[n.minimum(i + 1, size - 1)] * (i + 1 < size)
+        left_below = n.concatenate([n.zeros_like(below[:1]), below[:-1]])
+        pairs = n.where(columns > i + 1, 1 * (bases[i] + bases == 3), 0)
+        known = n.maximum(below, left_below + pairs)
+
+        def element(j, line):
+            # line[k] + table[k + 1, j] for the k between i and j.
+            after = n.concatenate([table[1:, j], n.zeros_like(line[:1])])
+            between = (columns > i) & (columns < j)
+            best = n.max(n.where(between, line + after, 0))
+            best = n.maximum(n.maximum(best, known[j]), line[n.maximum(j - 1, 0)])
+            return line.at[j].set(n.where(j > i, best, 0))
+
+        return table.at[i].set(n.fori_loop(0, size, element, n.zeros_like(below)))
+
+    return n.fori_loop(0, size, row, n.zeros((size, size), n.int64))
+
+
+def nussinov_numpy(bases):
+    size = len(bases)
+    table = np.zeros((size, size), np.int64)
+    for i in range(size - 1, -1, -1):
+        for j in range(i + 1, size):
+            best = max(table[i, j - 1], table[i + 1, j])
+            best = max(best, table[i + 1, j - 1] + (j > i + 1 and bases[i] + bases[j] == 3))
+            if j > i + 1:
+                best = max(best, np.max(table[i, i + 1 : j] + table[i + 2 : j + 1, j]))
+            table[i, j] = best
+    return table
+
+
+def nussinov_numba(bases):
+    size = len(bases)
+    table = np.zeros((size, size), np.int64)
+    for i in range(size - 1, -1, -1):
+        for j in range(i + 1, size):
+            best = max(table[i, j - 1], table[i + 1, j])
+            pair = 1 if j > i + 1 and bases[i] + bases[j] == 3 else 0
+            best = max(best, table[i + 1, j - 1] + pair)
+            for k in range(i + 1, j):
+                best = max(best, table[i, k] + table[k + 1, j])
+            table[i, j] = best
+    return table
+
+
+def edit_distance_inputs(rng, n):
+    return rng.integers(0, 4, n), rng.integers(0, 4, n)
+
+
+def edit_distance(n, a, b):
+    columns = n.arange(b.shape[0] + 1)
+
+    def row(above, letter):
+        first = above[:1] + 1
+        replaced = n.minimum(above[:-1] + (b != letter), above[1:] + 1)
+
+        def element(left, best):
+            value = n.minimum(best, left + 1)
+            return value, value
+
+        _, rest = n.scan(element, first[0], replaced)
+        return n.concatenate([first, rest]), None
+
+    last, _ = n.scan(row, columns, a)
+    return last[-1]
+
+
+def edit_distance_numpy(a, b):
+    columns = np.arange(len(b) + 1)
+    above = columns
+    for letter in a:
+        best = np.empty_like(above)
+        best[0] = above[0] + 1
+        best[1:] = np.minimum(above[:-1] + (b != letter), above[1:] + 1)
+        # A running minimum of what an element offers those to its right.
+        above = np.minimum.accumulate(best - columns) + columns
+    return above[-1]
+
+
+def edit_distance_numba(a, b):
+    above = np.arange(len(b) + 1)
+    here = np.zeros_like(above)
+    for i in range(len(a)):
+        here[0] = i + 1
+        for j in range(len(b)):
+            changed = above[j] + (1 if a[i] != b[j] else 0)
+            here[j + 1] = min(changed, min(above[j + 1], here[j]) + 1)
+        above, here = here, above
+    return above[-1]
+
+
+def binomial_inputs(rng, options, turns):
+    return rng.uniform(80.0, 120.0, options), turns
+
+
+RATE, VOLATILITY, STRIKE = 0.05, 0.2, 100.0
+
+
+def binomial(n, spot, turns):
+    """American puts of a year, by the tree of Cox, Ross and Rubinstein."""
+    up = np.exp(VOLATILITY * np.sqrt(1 / turns))
+    p = (np.exp(RATE / turns) - 1 / up) / (up - 1 / up)
+    discount = np.exp(-RATE / turns)
+    powers = up ** (2.0 * np.arange(turns + 1) - turns)
+    prices = spot[:, None] * powers
+    values = n.maximum(STRIKE - prices, 0.0)
+
+    def turn(step, values):
+        # One column is of no use after each turn; the others keep their places.
+        later = n.concatenate([values[:, 1:], values[:, -1:]], axis=1)
+        held = discount * (p * later + (1 - p) * values)
+        now = prices * up ** (step + 1.0)
+        return n.maximum(held, STRIKE - now)
+
+    return n.fori_loop(0, turns, turn, values)[:, 0]
+
+
+def binomial_numpy(spot, turns):
+    up = np.exp(VOLATILITY * np.sqrt(1 / turns))
+    p = (np.exp(RATE / turns) - 1 / up) / (up - 1 / up)
+    discount = np.exp(-RATE / turns)
+    prices = spot[:, None] * up ** (2.0 * np.arange(turns + 1) - turns)
+    values = np.maximum(STRIKE - prices, 0.0)
+    for _ in range(turns):
+        prices = prices[:, :-1] * up
+        values = discount * (p * values[:, 1:] + (1 - p) * values[:, :-1])
+        values = np.maximum(values, STRIKE - prices)
+    return values[:, 0]
+
+
+def binomial_numba(spot, turns):
+    up = np.exp(0.2 * np.sqrt(1 / turns))
+    p = (np.exp(0.05 / turns) - 1 / up) / (up - 1 / up)
+    discount = np.exp(-0.05 / turns)
+    puts = np.zeros_like(spot)
+    for k in range(len(spot)):
+        prices = spot[k] * up ** (2.0 * np.arange(turns + 1) - turns)
+        values = np.maximum(100.0 - prices, 0.0)
+        for step in range(turns):
+            for j in range(turns - step):
+                prices[j] *= up
+                held = discount * (p * values[j + 1] + (1 - p) * values[j])
+                values[j] = max(held, 100.0 - prices[j])
+        puts[k] = values[0]
+    return puts
+
+
+def ctc_inputs(rng, frames, labels):
+    logits = rng.standard_normal((frames, 20))
+    logits -= np.log(np.sum(np.exp(logits), axis=1, keepdims=True))
+    return logits, rng.integers(1, 20, labels)
+
+
+def ctc(n, log_probabilities, labels):
+    """Minus the log likelihood of the labels; the blank is 0."""
+    extended = n.stack([n.zeros_like(labels), labels], axis=1).reshape(-1)
+    extended = n.concatenate([extended, n.zeros_like(labels[:1])])
+    before = n.concatenate([n.zeros_like(extended[:2]) - 1, extended[:-2]])
+    skips = (extended != 0) & (extended != before)
+    states = n.arange(extended.shape[0])
+    offered = log_probabilities[:, extended]
+    low = n.full_like(offered[0], -1e30)
+
+    def frame(alpha, emitted):
+        one = n.concatenate([low[:1], alpha[:-1]])
+        two = n.where(skips, n.concatenate([low[:2], alpha[:-2]]), -1e30)
+        return n.logaddexp(n.logaddexp(alpha, one), two) + emitted, None
+
+    alpha, _ = n.scan(frame, n.where(states < 2, offered[0], low), offered[1:])
+    return -n.logaddexp(alpha[-1], alpha[-2])
+
+
+def ctc_numpy(log_probabilities, labels):
+    extended = np.zeros(2 * len(labels) + 1, np.int64)
+    extended[1::2] = labels
+    skips = np.zeros(len(extended), bool)
+    skips[2:] = (extended[2:] != 0) & (extended[2:] != extended[:-2])
+    alpha = np.full(len(extended), -1e30)
+    alpha[:2] = log_probabilities[0, extended[:2]]
+    for emitted in log_probabilities[1:, extended]:
+        after = alpha.copy()
+        after[1:] = np.logaddexp(after[1:], alpha[:-1])
+        after[2:] = np.where(skips[2:], np.logaddexp(after[2:], alpha[:-2]), after[2:])
+        alpha = after + emitted
+    return -np.logaddexp(alpha[-1], alpha[-2])
+
+
+TABLES = [
+    Kernel(
+        "floyd-warshall",
+        "PolyBench/C 4.2, floyd-warshall",
+        floyd_warshall_inputs,
+        floyd_warshall,
+        floyd_warshall_numpy,
+        size=(220,),
+        small=(7,),
+        numba=floyd_warshall_numba,
+        gradient=0,
+    ),
+    Kernel(
+        "nussinov",
+        "PolyBench/C 4.2, nussinov",
+        nussinov_inputs,
+        nussinov,
+        nussinov_numpy,
+        size=(120,),
+        small=(9,),
+        numba=nussinov_numba,
+    ),
+    Kernel(
+        "edit distance",
+        "Wagner and Fischer 1974",
+        edit_distance_inputs,
+        edit_distance,
+        edit_distance_numpy,
+        size=(1000,),
+        small=(9,),
+        numba=edit_distance_numba,
+    ),
+    Kernel(
+        "binomial tree",
+        "Cox, Ross and Rubinstein 1979, American puts",
+        binomial_inputs,
+        binomial,
+        binomial_numpy,
+        size=(20, 500),
+        small=(3, 8),
+        numba=binomial_numba,
+        gradient=0,
+    ),
+    Kernel(
+        "ctc",
+        "Graves et al. 2006, forward variables",
+        ctc_inputs,
+        ctc,
+        ctc_numpy,
+        size=(1000, 50),
+        small=(8, 3),
+        gradient=0,
+    ),
+]
