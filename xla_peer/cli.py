@@ -37,6 +37,7 @@ except ModuleNotFoundError as missing:  # pragma: no cover
         f"tenferro: the command line needs {missing.name}: pip install '.[cli]' in tenferro's checkout"
     ) from None
 
+from xla_peer.command_line.inputs import UNPACKED
 from xla_peer.command_line.target import Target, find_target
 
 __all__ = ["app", "main"]
@@ -52,6 +53,21 @@ app = typer.Typer(
     "An input is a .npy or .npz file, a type such as 2x3xf64 for random numbers, or a number; "
     "name=input chooses by name.",
 )
+
+
+@app.callback()
+def options(
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            metavar="BYTES",
+            help="What an .npz file may unpack to; by default it is held to a ratio to its size.",
+        ),
+    ] = None,
+) -> None:
+    """Programs of tensors: run them on NumPy or through PJRT, export them, and see whether both agree."""
+    UNPACKED.set(limit)
+
 
 TargetName = Annotated[
     str, typer.Argument(metavar="TARGET", help="file.py:function, .tnf, .mlir", show_default=False)

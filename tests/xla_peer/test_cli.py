@@ -86,6 +86,14 @@ def test_run_by_position_by_name_and_from_files(folder: Path) -> None:
     assert found["outputs"][0]["shape"] == []
 
 
+def test_what_a_file_of_arrays_unpacks_to_is_limited() -> None:
+    np.savez_compressed("zeros.npz", x=np.zeros(1 << 24))
+    words = ["run", "model.py:total", "zeros.npz"]
+    Path("model.py").write_text(MODEL + "\ndef total(x):\n    return tnf.sum(x)\n")
+    assert "bytes, at most" in call(*words, status=2)
+    assert call("--limit", "200000000", *words).split()[-1] == "0."
+
+
 def test_run_programs_and_artifacts(folder: Path) -> None:
     tnf.save(tnf.compile(lambda x: x + 1, np.ones(2)), "p.tnf")
     assert "f64[2]" in call("run", "p.tnf")

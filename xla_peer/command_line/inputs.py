@@ -13,6 +13,7 @@ import ast
 import os
 import re
 from collections.abc import Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,10 @@ def matched(given: Given, names: Sequence[str], what: str) -> list[Any]:
     return [values[name] for name in names]
 
 
+UNPACKED: ContextVar[int | None] = ContextVar("tenferro_unpacked_bytes", default=None)
+"""What a file of arrays may unpack to; None holds it to a ratio to its size."""
+
+
 def filled(values: Sequence[Any], generator: np.random.Generator) -> list[Any]:
     """The values with random arrays in place of types.
 
@@ -155,7 +160,7 @@ def _read(path: str) -> Any:
                 size = file.seek(0, os.SEEK_END)
                 file.seek(0)
                 return array_in(file, size, path)
-            with opened_archive(file, path) as archive:
+            with opened_archive(file, path, UNPACKED.get()) as archive:
                 arrays = Arrays(archive)
                 return {name: arrays[name] for name in arrays.names}
     except (TenferroError, FileNotFoundError, PermissionError):

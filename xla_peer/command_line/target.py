@@ -19,7 +19,7 @@ from tenferro.files import content_of
 from tenferro.program import GraphProgram
 from tenferro.types import unflatten
 from xla_peer.artifact import Artifact
-from xla_peer.command_line.inputs import Given, filled, matched, read_inputs
+from xla_peer.command_line.inputs import UNPACKED, Given, filled, matched, read_inputs
 from xla_peer.exporting import load
 from xla_peer.manifest import ATTRIBUTE
 from xla_peer.sampling import random_arrays
@@ -126,7 +126,7 @@ def find_target(text: str) -> Target:
     if not Path(text).exists():
         raise FileNotFoundError(f"{text} is not there")
     if text.endswith(".tnf"):
-        program = tnf.load(text)
+        program = tnf.load(text, limit=UNPACKED.get())
         return Target(text, program.input_names, program=program)
     if ATTRIBUTE.encode() not in content_of(text):
         program = import_stablehlo(Path(text))  # because others have written it
