@@ -16,6 +16,8 @@ import pytest
 from tests.ledger.recording import PROPERTY, Passes
 from tests.levels import HAS_FLOAT16
 
+collect_ignore = ["typing"]  # because it is read by the checker of types alone
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--ledger", metavar="FILE", help="write what passed")
