@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import lowering
 import tenferro as tnf
 from tenferro import errors
 from tenferro.graph import SourceLine
@@ -44,6 +45,33 @@ def test_programs_and_traces_say_it_with_the_line() -> None:
         program = tnf.compile(lambda x, to=shape: tnf.broadcast_to(x, to) + 1, np.zeros(1))
         with pytest.raises(errors.BackendFailureError, match=r"test_native_limits\.py:\d+ in"):
             program.run(np.zeros(1))
+
+
+@pytest.mark.parametrize("order", ["C", "F", "K"])
+def test_a_view_that_is_a_result_and_fits_nowhere(order: Any) -> None:
+    """A view of 10**18 rows costs nothing; the result, with memory of its own, takes 3 EB."""
+    program = tnf.compile(lambda x: tnf.broadcast_to(x, (10**18, 3)), np.ones(3, bool))
+    executor = tnf.GraphExecutor(order=order)
+    with pytest.raises(
+        errors.BackendFailureError, match=r"BroadcastInDim: .*bool\[1000000000000000000,3\]"
+    ) as told:
+        executor.run(program, np.ones(3, bool))
+    assert "test_native_limits.py" in str(told.value.source)
+
+
+@pytest.mark.parametrize("triangle", [tnf.tril, tnf.triu])
+def test_diagonals_beyond_every_extent(triangle: Callable[..., Any]) -> None:
+    """Up to 2^62 a row's number and k add up in the int64 of a lowered module; beyond, k is refused."""
+    x = np.ones((2, 3))
+    for k in (-(1 << 62), 1 << 62):
+        at_bound = tnf.compile(lambda x, k=k: triangle(x, k), x)
+        is_whole = (k > 0) == (triangle is tnf.tril)
+        np.testing.assert_array_equal(at_bound.run(x), x * is_whole)
+        module = lowering.lower_to_stablehlo(at_bound)
+        assert f"dense<{k}>" in module.text
+        for beyond in (2 * k, 2 * k - 1, 10**30 * k, k + (1 if k > 0 else -1)):
+            with pytest.raises(errors.InvalidConfigError, match=r"Tri[lu]: k is at"):
+                triangle(x, beyond)
 
 
 def nested(depth: int) -> Callable[[Any], Any]:

@@ -27,7 +27,7 @@ from tenferro.exec.memory import Arena
 from tenferro.exec.quiet import quietly
 from tenferro.exec.replay import replay
 from tenferro.exec.results import ResultMemory
-from tenferro.exec.run import failure, is_foreign, run_instructions
+from tenferro.exec.run import failure, is_foreign, result_failure, run_instructions
 from tenferro.exec.workers import Workers
 from tenferro.interruption import is_interruption
 from tenferro.ops import StdTensorOp
@@ -211,7 +211,7 @@ class GraphExecutor:
         outputs = self.run_exec(exec_program, leaves)
         line = exec_program.generated if self._generates else None
         shared = (True,) * len(outputs) if line is None else line.shared
-        results = self._finish(outputs, leaves, shared)
+        results = self._finish(exec_program, outputs, leaves, shared)
         return results[0] if program.gives_a_leaf else program.pack(results)
 
     def _remember(self, program: GraphProgram, arrays: Any, exec_program: ExecProgram) -> None:
@@ -299,19 +299,32 @@ class GraphExecutor:
         return run_instructions(program, leaves, self.segmented, self.check_finite)
 
     def _finish(
-        self, outputs: list[Any], leaves: Sequence[Any], may_share: Sequence[bool]
+        self,
+        program: ExecProgram,
+        outputs: list[Any],
+        leaves: Sequence[Any],
+        may_share: Sequence[bool],
     ) -> list[Any]:
-        """Results in the order asked for, each with memory of its own."""
+        """Results in the order asked for, each with memory of its own.
+
+        Raises:
+            BackendFailureError: a view that memory does not hold once it is copied.
+        """
         finished: list[Any] = []
         order = self.order
         claims = Claims(leaves) if any(may_share) else None
         for output, asked in zip(outputs, may_share, strict=True):
             array = np.asarray(output)
             flags = array.flags
-            if order != "K" and not (flags.f_contiguous if order == "F" else flags.c_contiguous):
-                array = dense(array, order, self.workers, self.results)
-            elif not flags.writeable or (asked and claims and claims.has(array)):
-                array = np.array(array, order=order, copy=True)
+            try:
+                if order != "K" and not (
+                    flags.f_contiguous if order == "F" else flags.c_contiguous
+                ):
+                    array = dense(array, order, self.workers, self.results)
+                elif not flags.writeable or (asked and claims and claims.has(array)):
+                    array = np.array(array, order=order, copy=True)
+            except MemoryError as error:
+                raise result_failure(program, len(finished), error) from error
             if claims:
                 claims.add(array)
             finished.append(array)

@@ -19,7 +19,7 @@ from tenferro.types import TensorSpec
 if TYPE_CHECKING:
     from tenferro.exec.exec_program import ExecInstruction, ExecProgram
 
-__all__ = ["execute", "failure", "repeated", "run_instructions"]
+__all__ = ["execute", "failure", "repeated", "result_failure", "run_instructions"]
 
 Slots = list[Any]
 
@@ -140,6 +140,16 @@ def _execute_checked(
 def _failure(instruction: ExecInstruction, error: Exception) -> TenferroError:
     found = failure(instruction.op, instruction.output_types, error)
     return found.at(str(instruction.source) if instruction.source else None)
+
+
+def result_failure(program: ExecProgram, place: int, error: MemoryError) -> TenferroError:
+    """What is raised where a result, a view until then, does not fit in memory; with the op and line of it."""
+    slot = program.output_slots[place]
+    for instruction in program.instructions:
+        if slot in instruction.output_slots:
+            return _failure(instruction, error)
+    spec = program.input_types[program.input_slots.index(slot)]
+    return BackendFailureError(f"result {place}, a copy of an input {spec}: {error}")
 
 
 def is_foreign(op: Any) -> bool:

@@ -493,12 +493,15 @@ def _normalize_pair(op: Any, name: str) -> None:
 
 @card
 class Triangle(StdTensorOp):
-    """The last two axes, with zeros on one side of diagonal k."""
+    """The last two axes, with zeros on one side of diagonal k.
+
+    k is within 2^62 of 0, beyond every extent, so that k and a row's number add up in int64.
+    """
 
     k: int = 0
 
     def __post_init__(self) -> None:
-        normalize(self, k=as_int(self.name, "k", self.k))
+        normalize(self, k=as_int(self.name, "k", self.k, -(1 << 62), 1 << 62))
 
     def output_types(
         self, inputs: tuple[TensorSpec, ...], guards: GuardLog
@@ -515,7 +518,7 @@ class Tril(Triangle):
     Dtypes:  every dtype
     AD:      linear; its own transpose
     Lowers:  compare of two iotas, select
-    Errors:  ShapeError on a lower rank
+    Errors:  ShapeError on a lower rank; InvalidConfigError for k beyond 2^62
     Source:  seed 002 section II
     """
 
@@ -530,7 +533,7 @@ class Triu(Triangle):
     Dtypes:  every dtype
     AD:      linear; its own transpose
     Lowers:  compare of two iotas, select
-    Errors:  ShapeError on a lower rank
+    Errors:  ShapeError on a lower rank; InvalidConfigError for k beyond 2^62
     Source:  seed 002 section II
     """
 
