@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 from interleaved import medians, show
+from tenferro.exec.workers import Workers
 
 from tenferro.exec.copying import dense
-from tenferro.exec.workers import Workers
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
 SECONDS = 1.0

@@ -9,8 +9,10 @@ from lowering.importing import import_stablehlo
 from lowering.lower import PLATFORMS, lower_to_stablehlo
 from lowering.module import StableHloModule
 from lowering.read.composites import register_composite_reader
+from lowering.refusals import refusal
 from lowering.sharding import Partitioning, PartitionSpec
 from tenferro.counterparts import open_namespace
+from tenferro.program import install_platforms
 
 __all__ = [
     "PLATFORMS",
@@ -24,4 +26,5 @@ __all__ = [
     "register_extension_lowering",
 ]
 
+install_platforms(PLATFORMS, refusal)
 open_namespace(globals(), __all__, "lowering")

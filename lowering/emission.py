@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lowering.fatal import refuse_what_is_fatal
+from lowering.refusals import refuse
 from lowering.writer import Value, Writer
 from tenferro.dims import is_exact
 from tenferro.errors import ConcretizationError, NonStaticShapeError, TenferroError
@@ -46,7 +46,7 @@ def _emit(
     try:
         _require_exact(instruction, view)
         used = [view.types[slot] for slot in (*instruction.inputs, *instruction.outputs)]
-        refuse_what_is_fatal(instruction.op, writer.platform, used)
+        refuse(instruction.op, writer.platform, used)
         result = _emitted(instruction, writer, values, emitters)
     except TenferroError as error:
         raise error.at(str(instruction.source) if instruction.source else None) from None

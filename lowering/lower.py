@@ -14,7 +14,6 @@ from lowering.literal import quoted
 from lowering.module import StableHloModule
 from lowering.sharding import Partitioning, PartitionSpec, mesh_declaration, sharding_attribute
 from lowering.writer import Value, Writer
-from tenferro.collector import without_collections
 from tenferro.dims import is_static
 from tenferro.errors import InvalidConfigError, NonStaticShapeError
 from tenferro.ops.extension import Extension
@@ -26,7 +25,6 @@ __all__ = ["PLATFORMS", "PRECISIONS", "lower_to_stablehlo"]
 PRECISIONS = ("highest", "high", "default")
 
 
-@without_collections
 def lower_to_stablehlo(
     program: GraphProgram,
     platform: str = "cpu",

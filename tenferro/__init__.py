@@ -49,7 +49,7 @@ from tenferro.exec.extensions import install_default_runtimes
 from tenferro.extension.registration import install_default_families
 from tenferro.graph import GraphBuilder
 from tenferro.ops import STD_OPS, StdTensorOp
-from tenferro.program import GraphProgram, install_native_executor
+from tenferro.program import GraphProgram, capabilities, install_native_executor, install_platforms
 from tenferro.program import native_executor as default_executor
 from tenferro.types import ArrayLike, Axis, DType, DTypeLike, PyTree, Shape, Tensor, TensorSpec
 
@@ -116,7 +116,8 @@ def _rule_sets() -> list[ExtensionRuleSet]:
 install_default_families(_families)
 install_default_runtimes(_runtimes)
 install_default_rule_sets(_rule_sets)
-install_native_executor(GraphExecutor())
+install_native_executor(GraphExecutor("K"))
+install_platforms(["native"], default_executor().refusal)
 
 __version__ = "0.1.0"
 
@@ -144,6 +145,7 @@ __all__ = [
     "Tensor",
     "TensorSpec",
     "TracedTensor",
+    "capabilities",
     "check_grads",
     "checkpoint",
     "compile",

@@ -19,6 +19,7 @@ from typing import Any
 __all__ = ["NUMPYS", "OneThread", "one_blas_thread"]
 
 
+_IS_LEFT_ALONE = os.environ.get("TENFERRO_BLAS_THREADS") == "leave"
 PTHREADS = 1
 """What `openblas_get_parallel` gives for threads that all callers share."""
 
@@ -28,7 +29,8 @@ class OneThread:
     that it had.
 
     It is entered as often as one likes, by any number of threads. The setting is the process's: whoever else
-    calls that BLAS meanwhile has one thread, too.
+    calls that BLAS meanwhile has one thread, too. With `TENFERRO_BLAS_THREADS=leave` in the environment it
+    does nothing.
     """
 
     def __init__(self, module: str) -> None:
@@ -47,7 +49,7 @@ class OneThread:
 
     def __enter__(self) -> None:
         with self._lock:
-            if not self._is_found:
+            if not self._is_found and not _IS_LEFT_ALONE:
                 self._find()
             self._inside += 1
             count = self._threads()

@@ -46,6 +46,21 @@ def test_one_thread_inside_and_afterwards_as_before() -> None:
     assert set(counts()) == {3}
 
 
+def test_it_is_left_alone_where_the_environment_says_so() -> None:
+    code = """
+import numpy as np
+from threadpoolctl import threadpool_info, threadpool_limits
+from tenferro.extension import one_blas_thread
+with threadpool_limits(3, user_api="blas"), one_blas_thread():
+    print({pool["num_threads"] for pool in threadpool_info() if pool["internal_api"] == "openblas"})
+"""
+    environment = {**os.environ, "TENFERRO_BLAS_THREADS": "leave"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "{3}\n"
+
+
 def test_whoever_leaves_last_restores() -> None:
     entered, leave, left = threading.Event(), threading.Event(), threading.Event()
 

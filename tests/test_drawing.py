@@ -100,6 +100,26 @@ def test_a_profile_counts_every_instruction_and_its_memory() -> None:
     assert profile.to_dict()["peak_bytes"] == profile.peak_bytes
 
 
+def test_profiles_and_pages_reach_into_loops() -> None:
+    x = np.ones((8, 8))
+
+    def fn(x: Any) -> Any:
+        def turn(c: Any, _: Any) -> Any:
+            return tnf.cond(tnf.sum(c) > 0, tnf.tanh, lambda y: y, c @ x), None
+
+        return tnf.scan(turn, x, None, length=3)[0]
+
+    program = tnf.compile(fn, x)
+    profile = program.profile(x, runs=2)
+    rows = {row.op.partition("(")[0]: row for row in profile.instructions}
+    assert (rows["Scan"].depth, rows["DotGeneral"].depth, rows["Tanh"].depth) == (0, 1, 2)
+    assert (rows["Scan"].turns, rows["DotGeneral"].turns, rows["Tanh"].turns) == (1, 3, 3)
+    assert rows["Tanh"].seconds < rows["Cond"].seconds < rows["Scan"].seconds == profile.seconds
+    assert "Tanh x 3" in str(profile)
+    assert "Tanh -> f64[8,8]: " in profile.to_html()
+    assert "Tanh -> f64[8,8]" in program.to_html()
+
+
 def test_profiles_of_gradients_name_the_forward_op() -> None:
     assert "derivative of Tanh" in PROGRAM.profile(W, X, runs=1).table(100)
     assert "derivative of DotGeneral" in str(PROGRAM)

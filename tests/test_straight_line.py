@@ -16,14 +16,15 @@ import pytest
 
 import tenferro as tnf
 from tenferro import errors
-from tenferro.exec import fusion, grouping, straight_line
+from tenferro.exec import printer, tiles
 from tenferro.exec.kernels import KERNELS
+from tenferro.exec.plan import group
 from tenferro.extension import ExtensionOp, HostReferenceRuntime, apply, extension_family
 from tenferro.types import flatten
+from tests.exec.unplanned import run_unplanned
 from tests.samples import SAMPLES
 from xla_peer.fuzz import random_case
 
-LOOP = tnf.GraphExecutor(segmented=False)
 X = np.linspace(0.1, 1.0, 12).reshape(3, 4)
 
 
@@ -37,14 +38,14 @@ def same(a: Any, b: Any) -> None:
 def test_random_programs_give_what_the_loop_gives(
     longest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(straight_line, "LONGEST", longest)
+    monkeypatch.setattr(printer, "LONGEST", longest)
     for number in range(300):
         case = random_case(5, number)
         before = [leaf.copy() for leaf in case.leaves]
         executor = tnf.GraphExecutor()
         executor.run(case.program, *case.leaves)  # which is by the loop, as every first run
         first = executor.run(case.program, *case.leaves)
-        same(first, LOOP.run(case.program, *case.leaves))
+        same(first, run_unplanned(case.program, *case.leaves))
         same(first, executor.run(case.program, *case.leaves))
         for leaf, kept in zip(case.leaves, before, strict=True):
             assert leaf.tobytes() == kept.tobytes()
@@ -105,7 +106,7 @@ def test_elementwise_kernels_take_numbers_in_place_of_arrays(card: Any) -> None:
 
 def test_constants_are_computed_once_and_never_given_away() -> None:
     program = tnf.compile(lambda x: (x * (tnf.ones((3, 4)) + 1.0), tnf.full((2,), 3.0)), X)
-    assert program.source().count("\n    ") == 2
+    assert program.source().count("\n    ") == 3  # the product, the copies and the return
     first = program.run(X)
     first[1][:] = 0
     same(program.run(X)[1], np.full(2, 3.0))
@@ -127,7 +128,7 @@ class WornOut(ExtensionOp):
 
 @pytest.mark.parametrize("longest", [1000, 4])
 def test_errors_name_the_line(longest: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(straight_line, "LONGEST", longest)
+    monkeypatch.setattr(printer, "LONGEST", longest)
     monkeypatch.setattr(errors._Tracebacks, "are_full", True)  # to see the generated code
 
     def fn(x: Any) -> Any:
@@ -157,13 +158,13 @@ def test_a_long_program_is_cut_and_small_recursion_limits_do_not_matter() -> Non
         return y
 
     program = tnf.compile(fn, np.ones(2))
-    assert program.source().count("def run_") == 3000 / straight_line.STEP
+    assert program.source().count("def run_") == 3000 / printer.STEP
     np.testing.assert_array_equal(program.run(np.ones(2)), [3001.0, 3001.0])
 
 
 def test_functions_that_read_alike_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """With constants and kernels of their own."""
-    monkeypatch.setattr(straight_line, "LONGEST", 20)
+    monkeypatch.setattr(printer, "LONGEST", 20)
     rng = np.random.default_rng(0)
     factors, axes = rng.normal(size=(40, 3, 3)), rng.integers(2, size=40)
 
@@ -174,14 +175,14 @@ def test_functions_that_read_alike_are_compiled_once(monkeypatch: pytest.MonkeyP
 
     x = rng.normal(size=(3, 3))
     program = tnf.compile(fn, x)
-    line = tnf.GraphExecutor().compile(program).straight_line
-    codes = {part.function.__code__.replace(co_name="", co_filename="") for part in line.parts}
-    assert len(codes) <= 3 < len(line.parts)
+    line = printer.printed(tnf.GraphExecutor().compile(program))
+    codes = {function.__code__.replace(co_name="", co_filename="") for function in line.functions}
+    assert len(codes) <= 3 < len(line.functions)
     expected = x
     for factor, axis in zip(factors, axes, strict=True):
         expected = np.sin(expected * factor + np.sum(expected, axis=int(axis), keepdims=True))
-    np.testing.assert_array_equal(line.run([x])[0], expected)
-    assert program.source().count("def run_") == len(line.parts)
+    np.testing.assert_array_equal(line([x])[0], expected)
+    assert program.source().count("def run_") == len(line.functions)
 
 
 def test_periods() -> None:
@@ -189,7 +190,7 @@ def test_periods() -> None:
     for n in range(1, 60):
         kinds = ([rng.choice([int, float]) for _ in range(rng.integers(1, 9))] * n)[:n]
         fits = [p for p in range(1, n + 1) if all(map(is_, kinds, kinds[p:]))]
-        assert straight_line._period(kinds) == min(fits)
+        assert printer._period(kinds) == min(fits)
 
 
 def test_scalars_stay_arrays_where_people_see_them() -> None:
@@ -208,16 +209,16 @@ def test_scalars_stay_arrays_where_people_see_them() -> None:
 def test_what_is_repeated_along_rows_does_not_decide_how_a_group_walks() -> None:
     x, row = np.ones((4, 6)), np.broadcast_to(np.ones(6), (4, 6))
     column = np.broadcast_to(np.ones((4, 1)), (4, 6))
-    assert fusion._common_order([x, row, row, column], 2) == (0, 1)
-    assert fusion._common_order([x.T, row.T, row.T, row.T], 2) == (1, 0)
-    assert fusion._common_order([row, row.T.reshape(4, 6)], 2) == (0, 1)
+    assert tiles._common_order([x, row, row, column], 2) == (0, 1)
+    assert tiles._common_order([x.T, row.T, row.T, row.T], 2) == (1, 0)
+    assert tiles._common_order([row, row.T.reshape(4, 6)], 2) == (0, 1)
 
 
 @pytest.fixture
 def tiny_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grouping, "SMALLEST", 1)
-    monkeypatch.setattr(fusion, "TILE_BYTES", 48)
-    monkeypatch.setattr(fusion, "ALONE", 0)
+    monkeypatch.setattr(group, "SMALLEST", 1)
+    monkeypatch.setattr(tiles, "TILE_BYTES", 48)
+    monkeypatch.setattr(tiles, "ALONE", 0)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
@@ -229,7 +230,7 @@ def test_groups_give_what_the_loop_gives(threads: int) -> None:
         executor = tnf.GraphExecutor(threads=threads)
         executor.run(case.program, *case.leaves)
         found = executor.run(case.program, *case.leaves)
-        same(found, LOOP.run(case.program, *case.leaves))
+        same(found, run_unplanned(case.program, *case.leaves))
         groups += executor.source(case.program).count("def tiles_")
     assert groups > 100
 
@@ -289,20 +290,16 @@ def test_errors_in_threads_name_the_line(monkeypatch: pytest.MonkeyPatch) -> Non
     executor = tnf.GraphExecutor(threads=2)
     executor.run(program, x)
     executor.run(program, x)
-    line = executor.compile(program, x).generated
-    assert line is not None
-    function = next(
-        value
-        for name, value in line.parts[0].function.__globals__.items()
-        if name.startswith("tiles_")
-    )
+    (group,) = [step for step in executor.compile(program, x).instructions if step.origin]
 
     def broken(*arrays: Any, **out: Any) -> Any:
         raise MemoryError("no room")
 
-    (tiles,) = function._functions.values()
-    names = tiles.__globals__
-    monkeypatch.setitem(names, next(name for name in names if name.startswith("erf")), broken)
+    body = next(body for body in group.function._bodies.values() if body._code)
+    names = body._code.functions[0].__globals__
+    monkeypatch.setitem(
+        names, next(name for name in names if name.lower().startswith("erf")), broken
+    )
     with pytest.raises(errors.BackendFailureError, match=r"Erf.*MemoryError: no room"):
         executor.run(program, x)
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tenferro.errors import InvalidConfigError, ShapeError
-from tenferro.exec.aligned import ALIGNMENT, aligned_bytes
+from tenferro.exec.runtime.memory import ALIGNMENT, aligned_bytes
 from tenferro.types import DType
 
 __all__ = ["ALIGNMENT", "empty"]

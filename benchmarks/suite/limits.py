@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 import tenferro as tnf
-from tenferro.exec.exec_program import ExecInstruction
-from tenferro.exec.kernels import bound
+from tenferro.exec import ExecInstruction, compile_std_to_exec
 from tenferro.ops.contraction import DotGeneral
+from tenferro.passes import NATIVE_PASSES
 
 __all__ = ["Limits"]
 
@@ -75,8 +75,8 @@ class Limits:
         spent = 0.0
         for step, inputs in _steps(program):
             y = step.output_types[0]
-            function = bound(step.kernel, step.op, tuple(inputs))
-            if y.size >= LARGE and isinstance(function, np.ufunc) and function.signature is None:
+            if y.size >= LARGE and step.is_ufunc:
+                function: Any = step.function
                 spent += y.size * self._per_element(function, [x.dtype.dtype for x in inputs])
         return spent / self.cores
 
@@ -101,11 +101,11 @@ def _seconds_of_loop(function: np.ufunc, dtypes: list[Any], count: int) -> float
 
 
 def _steps(program: tnf.GraphProgram) -> Iterator[tuple[ExecInstruction, list[tnf.TensorSpec]]]:
-    """Instructions with operands, as the executor runs them, and their operands' types."""
-    compiled = tnf.GraphExecutor().compile(program)
-    types = dict(zip(compiled.input_slots, compiled.input_types, strict=True))
+    """Instructions with operands, each a step of its own, and their operands' types."""
+    static = program.specialize(program.bind([spec.shape for spec in program.input_specs]))
+    compiled = compile_std_to_exec(static, NATIVE_PASSES, plan=())
+    types: Any = compiled.types
     for step in compiled.instructions:
-        types.update(zip(step.output_slots, step.output_types, strict=True))
         if step.input_slots:
             yield step, [types[slot] for slot in step.input_slots]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from lowering.emit.emitter import EmitterRows
 from lowering.types import integers
 from lowering.writer import Value, Writer, signature
-from tenferro.errors import UnsupportedError
 from tenferro.ops.contraction import Convolution, DotGeneral
 from tenferro.types import DType, TensorSpec
 
@@ -46,14 +45,8 @@ def convolution(op: Convolution, w: Writer, x: Value, kernel: Value) -> Value:
     """
     if 0 in kernel.shape or 0 in x.shape:
         return w.full(0, w.result)  # because StableHLO has no empty windows; sums of nothing are 0
-    if w.platform in ("cuda", "rocm"):
-        if x.dtype.is_complex:
-            return _complex_convolution(op, w, x, kernel)
-        if not x.dtype.is_float:
-            raise UnsupportedError(
-                f"Convolution: {x.spec} on {w.platform}: its library convolves floats only; convert to "
-                "float64, which is exact up to 2**53"
-            )
+    if w.platform in ("cuda", "rocm") and x.dtype.is_complex:
+        return _complex_convolution(op, w, x, kernel)
     return _convolution(op, w, x, kernel, w.result)
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from tenferro.ad.algebra import Value, lead, reduce_sum
 from tenferro.ad.graph_emitter import GraphEmitter
 from tenferro.ad.linearize import missing_rule
-from tenferro.collector import without_collections
 from tenferro.graph import Alias, Instruction, Mark, Opaque
 from tenferro.ops.structural import OptimizationBarrier
 from tenferro.program import GraphProgram, needed
@@ -82,7 +81,6 @@ def batch_some(
     return made, has
 
 
-@without_collections
 def _sweep(
     emitter: GraphEmitter, start: int, inputs: Mapping[int, int], outputs: Sequence[int]
 ) -> tuple[dict[int, int], dict[int, int]]:

@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 from tenferro.ad.algebra import Value
 from tenferro.ad.graph_emitter import GraphEmitter
-from tenferro.collector import without_collections
 from tenferro.errors import ADRuleUnsupportedError, TenferroError
 from tenferro.graph import Instruction, Mark, Opaque
 from tenferro.ops import StdTensorOp
@@ -21,7 +20,6 @@ from tenferro.program import needed
 __all__ = ["linearize"]
 
 
-@without_collections
 def linearize(
     emitter: GraphEmitter,
     start: int,

@@ -11,14 +11,12 @@ from collections.abc import Iterable, Sequence
 from tenferro.ad.algebra import Value
 from tenferro.ad.graph_emitter import GraphEmitter
 from tenferro.ad.linearize import missing_rule
-from tenferro.collector import without_collections
 from tenferro.errors import TenferroError
 from tenferro.graph import Instruction, Mark, Opaque
 
 __all__ = ["transpose"]
 
 
-@without_collections
 def transpose(
     emitter: GraphEmitter,
     start: int,

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import ml_dtypes
@@ -27,7 +26,8 @@ from tenferro.api.compile import compile
 from tenferro.api.phases import invariants, phase_dependence
 from tenferro.door import apply
 from tenferro.errors import GradientMismatchError, InvalidConfigError, TenferroError
-from tenferro.exec.kernels import KERNELS
+from tenferro.exec.interpreter import interpret
+from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.graph import SourceLine
 from tenferro.ops import StdTensorOp
 from tenferro.ops import elementwise as el
@@ -36,7 +36,7 @@ from tenferro.ops.control import ControlOp
 from tenferro.ops.extension import Extension
 from tenferro.ops.indexing import Scatter
 from tenferro.ops.source import Constant
-from tenferro.program import Executor, GraphProgram
+from tenferro.program import Executor, GraphProgram, native_executor
 from tenferro.table import aligned
 from tenferro.types import ArrayLike, DType, PyTree, Tensor, flatten, leaf_paths, unflatten
 
@@ -369,29 +369,18 @@ def _is_no_function_of_z(op: StdTensorOp) -> bool:
 def _run_as(
     program: GraphProgram, inputs: Sequence[Any], dtypes: Mapping[DType, DType]
 ) -> list[Any]:
-    """The program's formulas in other dtypes."""
+    """The program's formulas in other dtypes, those in loops too."""
     wanted = {old.dtype: new.dtype for old, new in dtypes.items()}
-    values: dict[int, Any] = {
-        slot: _cast(x, wanted) for slot, x in zip(program.input_slots, inputs, strict=True)
-    }
-    for instruction in program.instructions:
-        operands = [values[slot] for slot in instruction.inputs]
-        made = _outputs_as(instruction.op, operands, dtypes)
-        values.update(
-            (slot, _cast(y, wanted)) for slot, y in zip(instruction.outputs, made, strict=True)
-        )
-    return [np.asarray(values[slot]) for slot in program.output_slots]
 
+    def around(
+        _: ExecProgram, step: ExecInstruction, operands: Sequence[Any], call: Callable[..., Any]
+    ) -> Sequence[Any]:
+        op: Any = step.op
+        results = call(operands) if step.parts else apply(_op_in(op, dtypes), *operands)
+        return [_cast(np.asarray(y), wanted) for y in results]
 
-def _outputs_as(
-    op: StdTensorOp, operands: Sequence[Any], dtypes: Mapping[DType, DType]
-) -> tuple[Any, ...]:
-    """An op's outputs; a loop's body in other dtypes too."""
-    if not isinstance(op, ControlOp):
-        return apply(_op_in(op, dtypes), *operands)
-    runs = [partial(_run_as, part.program, dtypes=dtypes) for part in op.parts]
-    found = KERNELS[type(op)].over(runs)(op, *operands)  # pyright: ignore[reportAttributeAccessIssue]  # because all of that family are ControlKernels
-    return found if isinstance(found, tuple) else (found,)
+    schedule = replace(native_executor().binder, passes=(), plan=()).bind(program)
+    return interpret(schedule, [_cast(x, wanted) for x in inputs], around)
 
 
 def _cast(x: Any, wanted: Mapping[Any, Any]) -> Any:

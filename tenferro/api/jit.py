@@ -236,7 +236,7 @@ class _Jitted(Generic[P, R]):
         self._has_static = bool(static.positions or static.names)
         self._parameters = parameter_names(fn)
         self._has_own_executor = executor is not None
-        self._executor: Executor = GraphExecutor() if executor is None else executor
+        self._executor: Executor = GraphExecutor("K") if executor is None else executor
         self._compiler = GraphCompiler()
         self._programs: BoundedCache[GraphProgram] = BoundedCache(cache_size)
         self._latest: tuple[Any, Any, Any] = (None, None, None)

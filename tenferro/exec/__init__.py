@@ -1,6 +1,7 @@
-"""The native path: NumPy kernels, the execution IR, and the executor."""
+"""The native path: NumPy kernels, the schedule, and the executor."""
 
-from tenferro.exec.exec_program import ExecInstruction, ExecProgram, compile_std_to_exec
 from tenferro.exec.executor import GraphExecutor
+from tenferro.exec.plan import compile_std_to_exec
+from tenferro.exec.schedule import ExecInstruction, ExecProgram
 
 __all__ = ["ExecInstruction", "ExecProgram", "GraphExecutor", "compile_std_to_exec"]

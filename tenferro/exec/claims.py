@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
 
 import numpy as np
 
-__all__ = ["Claims"]
+from tenferro.exec.copying import dense
+from tenferro.exec.runtime.resources import Resources
+
+__all__ = ["Claims", "own"]
 
 FEW = 16
 """Arrays that are compared one by one, which is cheaper than to look up where they lie."""
@@ -58,3 +61,34 @@ class Claims:
                 start, end = min(start, self._starts[first]), max(end, self._ends[last - 1])
             self._starts[first:last] = [start]
             self._ends[first:last] = [end]
+
+
+def own(
+    outputs: Sequence[Any],
+    beside: Sequence[Any],
+    order: Literal["F", "C", "K"] = "K",
+    resources: Resources | None = None,
+) -> list[Any]:
+    """Arrays as a caller wants them: dense in an order, none in the memory of another or of those beside.
+
+    What is so already is given as it is; what is read-only, as constants are, is copied.
+
+    Raises:
+        MemoryError: with the number of the output that does not fit.
+    """
+    owned: list[Any] = []
+    claims = Claims(beside)
+    for number, output in enumerate(outputs):
+        array = np.asarray(output)
+        flags = array.flags
+        is_ordered = flags.f_contiguous if order == "F" else flags.c_contiguous
+        try:
+            if order != "K" and not is_ordered:
+                array = dense(array, order, resources)
+            elif not flags.writeable or claims.has(array):
+                array = np.array(array, order=order, copy=True)
+        except MemoryError as error:
+            raise MemoryError(number, str(error)) from error
+        claims.add(array)
+        owned.append(array)
+    return owned

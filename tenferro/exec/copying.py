@@ -1,8 +1,8 @@
-"""Copies into another order of axes, in blocks that a cache holds.
+"""Copies into another order of axes, in strips or tiles that a cache holds.
 
 NumPy walks a copy in the order of the result. Where the source lies in another order, each element read
-is then a cache line fetched, and for large arrays fetched again for the next element. Walked in blocks that
-are short runs of both orders, each line is fetched once.
+is then a cache line fetched, and for large arrays fetched again for the next element. Walked in strips of
+the result, or in tiles that are short runs of both orders, each line is fetched once.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tenferro.exec.results import ResultMemory
-from tenferro.exec.workers import Workers, shared
+from tenferro.exec.runtime.resources import Resources
+from tenferro.exec.runtime.threads import Workers, shared
 
 __all__ = ["copy_into", "dense", "fastest_axis"]
 
@@ -26,8 +26,6 @@ SHARED = 1 << 22
 """Bytes whose copy is worth sharing among threads."""
 NEAR = 1024
 """Lines of the source that stay in cache, and pages whose addresses do, until their next element is read."""
-RUN_BYTES = 1024
-"""Of the runs that a block is made of, where single axes are too short for one."""
 STRIP = 128
 """Elements of the result's fastest axis that are copied at once."""
 COLLIDING = 1 << 11
@@ -42,8 +40,6 @@ SHORT = 16
 """Extent below which an axis is no run by itself."""
 PIECE = 1024
 """Elements that are worth a call."""
-LONG = 1024
-"""Extent above which an axis is walked by itself, however short the other."""
 Order = Literal["C", "F"]
 Axes = tuple[int, ...]
 Tile = tuple[dict[int, int], dict[int, int]]
@@ -52,15 +48,13 @@ Walk = Callable[[Any, Any, Workers | None], None]
 """Writes the second array into the first."""
 
 
-def dense(
-    x: Any, order: Order, workers: Workers | None = None, results: ResultMemory | None = None
-) -> Any:
+def dense(x: Any, order: Order, resources: Resources | None = None) -> Any:
     """A new array with the elements of x, in "C" or "F" order."""
     if x.nbytes < TURNED:
         return np.array(x, order=order, copy=True)
-    place = None if results is None else results.take(x.nbytes)
+    place = None if resources is None else resources.memory.lend(x.nbytes)
     out = np.ndarray(x.shape, x.dtype, place, order=order)
-    copy_into(out, x, workers)
+    copy_into(out, x, None if resources is None else resources.workers)
     return out
 
 
@@ -73,7 +67,7 @@ class Copy:
     """How arrays of given shapes, strides and dtype are copied."""
 
     def __init__(self, out: Any, x: Any) -> None:
-        """The order in which blocks are walked, from what the steps of these two are."""
+        """The order in which they are walked, from what the steps of these two are."""
         self.perm, self.shape = _merged(x, out)
         self.run = 0
         source, target = self._views(x), self._views(out)
@@ -101,8 +95,8 @@ def _planned(target: Any, source: Any) -> Walk:
         return _by_numpy
     fast, slow = fastest_axis(target), fastest_axis(source)
     nbytes = source.size * source.itemsize
-    tile = _tile(target, source) if nbytes >= min(TURNED, SMALLEST) else None
-    if tile and nbytes >= TURNED and _collides(source, tile):
+    tile = _tile(target, source) if nbytes >= TURNED else None
+    if tile and _collides(source, tile):
         return _by_tiles(target, source, tile)
     if (
         nbytes < SMALLEST
@@ -117,11 +111,7 @@ def _planned(target: Any, source: Any) -> Walk:
         and source.shape[slow] * min(source.shape[fast], STRIP) >= PIECE
     ):
         return _by_strips(source, fast, slow)
-    if source.shape[slow] >= LONG:
-        return _by_lines(source, fast, slow)
-    if source.shape[fast] >= LONG or prod(source.shape[slow + 1 :]) <= NEAR:
-        return _by_numpy
-    return _by_tiles(target, source, tile) if tile else _by_blocks(target, source)
+    return _by_tiles(target, source, tile) if tile else _by_numpy
 
 
 def _collides(source: Any, tile: Tile) -> bool:
@@ -175,19 +165,6 @@ def _by_strips(source: Any, fast: int, slow: int) -> Walk:
         for start in range(0, length, STRIP)
     ]
     return partial(_in_places, order, places)
-
-
-def _by_lines(source: Any, fast: int, slow: int) -> Walk:
-    """A short axis that is fastest in the result: the long one is walked instead, in pieces that stay in cache."""
-    order = _with_last(source.ndim, fast, slow)
-    *others, count, length = (source.shape[axis] for axis in order)
-    places = [
-        (*outer, k, slice(start, start + LONG))
-        for outer in product(*map(range, others))
-        for start in range(0, length, LONG)
-        for k in range(count)
-    ]
-    return lambda target, source, workers: _in_places(order, places, target, source, None)
 
 
 def _in_places(
@@ -265,61 +242,6 @@ def _tile(target: Any, source: Any) -> Tile | None:
 def _with_last(rank: int, *last: int) -> Axes:
     """These axes behind all others."""
     return (*[axis for axis in range(rank) if axis not in last], *last)
-
-
-def _by_blocks(target: Any, source: Any) -> Walk:
-    """Many short axes: blocks that hold runs of both, turned by an index in scratch that stays in cache."""
-    by_target = list(range(target.ndim))
-    by_source = sorted(by_target, key=lambda axis: -abs(source.strides[axis]))
-    runs = _runs(by_target, by_source, source.shape, max(RUN_BYTES // source.itemsize, 2))
-    outer = [axis for axis in by_target if axis not in runs]
-    inside = [axis for axis in by_source if axis in runs]
-    turned = [axis for axis in by_target if axis in runs]
-    perm = [inside.index(axis) for axis in turned]
-    cut = [runs[axis] for axis in inside]
-    shape = [source.shape[axis] for axis in inside]
-    largest = prod(map(min, shape, cut))
-    others = [source.shape[axis] for axis in outer]
-    orders: dict[tuple[int, ...], Any] = {}
-
-    def walk(target: Any, source: Any, workers: Workers | None) -> None:
-        source = source.transpose(*outer, *inside)
-        target = target.transpose(*outer, *turned)
-        scratch, result = np.empty(largest, source.dtype), np.empty(largest, source.dtype)
-        for index in product(*map(range, others)):
-            for block in _blocks(shape, cut):
-                part = source[(*index, *block)]
-                order = orders.get(part.shape)
-                if order is None:
-                    order = np.arange(part.size).reshape(part.shape).transpose(perm).ravel()
-                    orders[part.shape] = order
-                scratch[: part.size].reshape(part.shape)[...] = part
-                found = result[: part.size]
-                np.take(scratch, order, out=found, mode="clip")
-                place = (*index, *[block[i] for i in perm])
-                target[place] = found.reshape([part.shape[i] for i in perm])
-
-    return walk
-
-
-def _runs(
-    by_target: Sequence[int], by_source: Sequence[int], shape: Sequence[int], limit: int
-) -> dict[int, int]:
-    """The fastest axes of both orders, as many as make runs in each, and how much of each a block takes.
-
-    Where the runs have axes in common, further ones are taken until a block is as large as if they had not.
-    """
-    found: dict[int, int] = {}
-    orders = [list(by_target), list(by_source)]
-    sizes = [1, 1]
-    while any(orders) and (min(sizes) < limit or prod(found.values()) < limit * limit):
-        side = 0 if orders[0] and (sizes[0] <= sizes[1] or not orders[1]) else 1
-        axis = orders[side].pop()
-        if axis not in found:
-            wanted = -(-limit // sizes[side])
-            found[axis] = shape[axis] if shape[axis] <= 4 else min(shape[axis], max(wanted, 4))
-        sizes[side] *= found[axis]
-    return found
 
 
 def _blocks(shape: Sequence[int], cut: Sequence[int]) -> Iterator[tuple[slice, ...]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -11,26 +12,26 @@ import numpy as np
 
 from tenferro.dims import GuardLog
 from tenferro.door import is_traced
-from tenferro.errors import InvalidConfigError, TenferroError
-from tenferro.exec.claims import Claims
-from tenferro.exec.copying import dense
-from tenferro.exec.exec_program import (
-    ExecProgram,
-    Pass,
-    Resources,
-    compile_std_to_exec,
-    kernel_of,
-)
+from tenferro.errors import InvalidConfigError, TenferroError, UnsupportedError
+from tenferro.exec.backend import NUMPY, Backend
+from tenferro.exec.claims import own
 from tenferro.exec.extensions import ExtensionRegistry, ExtensionRuntime
-from tenferro.exec.kernels import KERNELS
-from tenferro.exec.memory import Arena
-from tenferro.exec.quiet import quietly
+from tenferro.exec.finite import finite_or_raise
+from tenferro.exec.interpreter import failure, interpret
+from tenferro.exec.plan import NATIVE, Binder, Pass
+from tenferro.exec.plan.finish import finish
+from tenferro.exec.printer import source_of
 from tenferro.exec.replay import replay
-from tenferro.exec.results import ResultMemory
-from tenferro.exec.run import failure, is_foreign, result_failure, run_instructions
-from tenferro.exec.workers import Workers
+from tenferro.exec.runner import Runner
+from tenferro.exec.runtime.memory import Pool
+from tenferro.exec.runtime.numpy_state import quietly
+from tenferro.exec.runtime.resources import Resources
+from tenferro.exec.runtime.threads import Workers
+from tenferro.exec.schedule import ExecProgram
 from tenferro.interruption import is_interruption
 from tenferro.ops import StdTensorOp
+from tenferro.ops.control import ControlOp
+from tenferro.ops.extension import Extension
 from tenferro.passes import NATIVE_PASSES
 from tenferro.program import BoundedCache, CacheStats, GraphProgram
 from tenferro.program.memory_plan import MemoryPlan
@@ -46,6 +47,13 @@ LATEST = 64
 """Programs whose last arguments are at hand."""
 
 
+class Compiled(NamedTuple):
+    """A schedule, and what runs it."""
+
+    schedule: ExecProgram
+    run: Callable[[Sequence[Any]], list[Any]]
+
+
 class Latest(NamedTuple):
     """What a program was last run on: shapes and dtypes of its arguments, each an array or NumPy scalar.
 
@@ -55,7 +63,7 @@ class Latest(NamedTuple):
 
     program: GraphProgram
     types: list[tuple[type, tuple[int, ...], Any]]
-    exec_program: ExecProgram
+    compiled: Compiled
     has_scalars: bool
 
     def leaves(self, arrays: Sequence[Any]) -> Sequence[Any] | None:
@@ -83,8 +91,9 @@ class GraphExecutor:
         passes: the native passes; None takes `tenferro.passes.NATIVE_PASSES`.
         cache_size: how many specialised programs are kept.
         cache_bytes: how much their constants may hold together.
-        arena_bytes: how much memory of values in the middle of programs is kept for the next run.
-        result_bytes: how much memory of results that nobody holds any more is kept for the next ones.
+        backend: whose kernels and memory; NumPy's by default. Another one's schedules are interpreted.
+        memory_bytes: how much memory is kept for the next run: of values in the middle of programs, of scratch,
+            and of results that nobody holds any more.
         runtimes: of extension families, beside those that come with the package.
 
     Results never share memory with an argument, a constant, or each other.
@@ -109,14 +118,16 @@ class GraphExecutor:
         passes: Sequence[Pass] | None = None,
         cache_size: int = 256,
         cache_bytes: int = 1 << 30,
-        arena_bytes: int = 1 << 30,
-        result_bytes: int = 1 << 28,
+        memory_bytes: int = 1 << 30,
+        backend: Backend = NUMPY,
         runtimes: Iterable[ExtensionRuntime] = (),
     ) -> None:
         if order not in ("F", "C", "K"):
             raise InvalidConfigError(f'GraphExecutor: order is "F", "C" or "K", got {order!r}')
         if threads is not None and (isinstance(threads, bool) or threads < 1):
             raise InvalidConfigError(f"GraphExecutor: threads is at least 1, got {threads!r}")
+        if check_finite and backend is not NUMPY:
+            raise InvalidConfigError("GraphExecutor: check_finite looks at NumPy's arrays only")
         self.order: Literal["F", "C", "K"] = order
         self.threads = threads
         self.segmented = segmented
@@ -126,24 +137,31 @@ class GraphExecutor:
         for runtime in runtimes:
             self.register_runtime(runtime)
         self.workers = Workers(threads)
-        self.arena = Arena(arena_bytes)
-        self.results = ResultMemory(result_bytes)
-        self._resources = Resources(
-            self.workers, self.arena, self.results, order, segmented, check_finite
+        self.memory = Pool(memory_bytes)
+        as_array = np.asarray if backend is NUMPY else _same
+        self.binder = Binder(
+            extensions=self.extensions,
+            passes=self.passes,
+            backend=backend,
+            plan=NATIVE if backend is NUMPY and not check_finite else (),
+            resources=Resources(self.workers, self.memory, as_array),
+            prints=segmented and backend is NUMPY,
         )
+        self._backend = backend
         self._bounds = {"cache_size": cache_size, "cache_bytes": cache_bytes,
-                        "arena_bytes": arena_bytes, "result_bytes": result_bytes}  # fmt: skip
-        self._generates = segmented and not check_finite
-        self._compiled: BoundedCache[ExecProgram] = BoundedCache(
-            cache_size, cache_bytes, attrgetter("constant_bytes")
+                        "memory_bytes": memory_bytes}  # fmt: skip
+        self._compiled: BoundedCache[Compiled] = BoundedCache(
+            cache_size, cache_bytes, attrgetter("schedule.constant_bytes")
         )
         self._latest: dict[int, Latest] = {}
         self._evictions = 0
 
     def __reduce__(self) -> Any:
         """What it was made by: another process makes one of its own."""
-        options = {"segmented": self.segmented, "check_finite": self.check_finite,
+        options: dict[str, Any] = {"segmented": self.segmented, "check_finite": self.check_finite,
                    "passes": self.passes}  # fmt: skip
+        if self._backend is not NUMPY:
+            options["backend"] = self._backend
         make = partial(GraphExecutor, self.order, self.threads, **options, **self._bounds)
         return make, (), self.extensions.registered
 
@@ -171,7 +189,7 @@ class GraphExecutor:
             if latest is not None:
                 leaves = latest.leaves(arrays)
                 if leaves is not None:
-                    return self._run_checked(program, latest.exec_program, leaves)
+                    return self._run_checked(program, latest.compiled, leaves)
             leaves, tree = flatten(arrays)
             if tree == program.in_tree:
                 return self.run_leaves(program, leaves)
@@ -191,30 +209,27 @@ class GraphExecutor:
         if latest is not None:
             checked = latest.leaves(leaves)
             if checked is not None:
-                return self._run_checked(program, latest.exec_program, checked)
+                return self._run_checked(program, latest.compiled, checked)
         if any([is_traced(x) for x in leaves if type(x) is not np.ndarray]):
             return replay(program, unflatten(program.in_tree, leaves))
         checked = program.check_leaves(leaves)
-        exec_program = self._exec_program(program, tuple([leaf.shape for leaf in checked]))
-        self._remember(program, leaves, exec_program)
-        return self._run_checked(program, exec_program, checked, counted=True)
+        compiled = self._compile(program, tuple([leaf.shape for leaf in checked]))
+        self._remember(program, leaves, compiled)
+        return self._run_checked(program, compiled, checked, counted=True)
 
     def _run_checked(
         self,
         program: GraphProgram,
-        exec_program: ExecProgram,
+        compiled: Compiled,
         leaves: Sequence[Any],
         counted: bool = False,
     ) -> Any:
         if not counted:
             self._compiled.count_hit()
-        outputs = self.run_exec(exec_program, leaves)
-        line = exec_program.generated if self._generates else None
-        shared = (True,) * len(outputs) if line is None else line.shared
-        results = self._finish(exec_program, outputs, leaves, shared)
+        results = quietly(compiled.run, (leaves,), compiled.schedule.may_call_back)
         return results[0] if program.gives_a_leaf else program.pack(results)
 
-    def _remember(self, program: GraphProgram, arrays: Any, exec_program: ExecProgram) -> None:
+    def _remember(self, program: GraphProgram, arrays: Any, compiled: Compiled) -> None:
         if all([type(x) is np.ndarray or isinstance(x, np.generic) for x in arrays]):
             # What the cache has dropped is not to be kept here.
             if len(self._latest) >= LATEST or self._compiled.evictions != self._evictions:
@@ -222,7 +237,7 @@ class GraphExecutor:
                 self._evictions = self._compiled.evictions
             types = [(type(x), x.shape, x.dtype) for x in arrays]
             has_scalars = any(isinstance(x, np.generic) for x in arrays)
-            self._latest[id(program)] = Latest(program, types, exec_program, has_scalars)
+            self._latest[id(program)] = Latest(program, types, compiled, has_scalars)
 
     @public
     def profile(self, program: GraphProgram, *arrays: Any, runs: int = 5) -> Profile:
@@ -235,24 +250,32 @@ class GraphExecutor:
         static = program.specialize(program.bind([leaf.shape for leaf in leaves]))
         for rewrite in self.passes:
             static = rewrite(static)
-        return measure(static, compile_std_to_exec(static, (), self.extensions), leaves, runs)
+        schedule = replace(self.binder, plan=()).schedule(static)
+        return measure(static, schedule, leaves, runs)
 
     @public
     def compile(self, program: GraphProgram, *specs: Any) -> ExecProgram:
-        """The execution IR for inputs of these shapes (specs or arrays); kept in the cache."""
+        """The schedule for inputs of these shapes (specs or arrays); kept in the cache."""
         shapes = tuple(tuple(spec.shape) for spec in specs or program.input_specs)
-        return self._exec_program(program, shapes)
+        return self._compile(program, shapes).schedule
 
-    def _exec_program(self, program: GraphProgram, shapes: tuple[Any, ...]) -> ExecProgram:
-        return self._compiled.get(
-            (program.identity, shapes),
-            lambda: compile_std_to_exec(
-                program.specialize(program.bind(shapes)),
-                self.passes,
-                self.extensions,
-                self._resources,
-            ),
-        )
+    def _compile(self, program: GraphProgram, shapes: tuple[Any, ...]) -> Compiled:
+        def compiled() -> Compiled:
+            static = program.specialize(program.bind(shapes))
+            schedule = self.binder.schedule(static)
+            if self._backend is not NUMPY:
+                return Compiled(schedule, partial(self._on_backend, schedule))
+            schedule = finish(schedule, self.order)
+            if self.check_finite:
+                return Compiled(schedule, partial(interpret, schedule, around=finite_or_raise))
+            return Compiled(schedule, Runner(schedule, self.segmented))
+
+        return self._compiled.get((program.identity, shapes), compiled)
+
+    def _on_backend(self, schedule: ExecProgram, leaves: Sequence[Any]) -> list[Any]:
+        """The results of another backend, as arrays of the caller's."""
+        outputs = interpret(schedule, list(map(self._backend.upload, leaves)))
+        return own(list(map(self._backend.download, outputs)), leaves, self.order)
 
     def kernel(self, op: StdTensorOp) -> Callable[..., Any]:
         """What runs one op on arrays: an extension by the runtimes here, a loop by these passes.
@@ -260,7 +283,7 @@ class GraphExecutor:
         Raises:
             UnsupportedError: an extension without a runtime.
         """
-        return kernel_of(op, self.passes, self.extensions, self._resources)
+        return self.binder.kernel(op)
 
     def apply(self, op: StdTensorOp, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """The outputs of one op on arrays, outside any program.
@@ -273,10 +296,8 @@ class GraphExecutor:
         specs = [TensorSpec.of(array.shape, DType.of(array.dtype)) for array in arrays]
         types = op.infer(*specs, guards=GuardLog())
         try:
-            if is_foreign(op):
-                result = quietly(self.kernel(op), (op, *arrays), is_foreign=True)
-            else:
-                result = quietly(KERNELS[type(op)], (op, *arrays), is_foreign=False)
+            calls_back = isinstance(op, Extension | ControlOp)
+            result = quietly(self.kernel(op), (op, *arrays), calls_back)
         except TenferroError:
             raise
         except Exception as error:
@@ -284,6 +305,17 @@ class GraphExecutor:
                 raise
             raise failure(op, types, error) from error
         return (np.asarray(result),) if len(types) == 1 else tuple(map(np.asarray, result))
+
+    def refusal(self, op: type[StdTensorOp] | str, dtype: DType, platform: str) -> str | None:
+        """Why an op, or a family by its id, is refused for a dtype; None if it is not."""
+        if isinstance(op, str):
+            known = op in self.extensions
+            return None if known else f"extension: {op}: not registered on this executor"
+        try:
+            self._backend.kernel(op, (dtype,))
+        except UnsupportedError as error:
+            return str(error)
+        return None
 
     @public
     def register_runtime(self, runtime: ExtensionRuntime, *, replace: bool = False) -> None:
@@ -294,51 +326,15 @@ class GraphExecutor:
         """
         self.extensions.register(runtime, replace=replace)
 
-    def run_exec(self, program: ExecProgram, leaves: Sequence[Any]) -> list[Any]:
-        """Execute the IR on arrays that fit it; results as the kernels left them."""
-        return run_instructions(program, leaves, self.segmented, self.check_finite)
-
-    def _finish(
-        self,
-        program: ExecProgram,
-        outputs: list[Any],
-        leaves: Sequence[Any],
-        may_share: Sequence[bool],
-    ) -> list[Any]:
-        """Results in the order asked for, each with memory of its own.
-
-        Raises:
-            BackendFailureError: a view that memory does not hold once it is copied.
-        """
-        finished: list[Any] = []
-        order = self.order
-        claims = Claims(leaves) if any(may_share) else None
-        for output, asked in zip(outputs, may_share, strict=True):
-            array = np.asarray(output)
-            flags = array.flags
-            try:
-                if order != "K" and not (
-                    flags.f_contiguous if order == "F" else flags.c_contiguous
-                ):
-                    array = dense(array, order, self.workers, self.results)
-                elif not flags.writeable or (asked and claims and claims.has(array)):
-                    array = np.array(array, order=order, copy=True)
-            except MemoryError as error:
-                raise result_failure(program, len(finished), error) from error
-            if claims:
-                claims.add(array)
-            finished.append(array)
-        return finished
-
     @public
     def source(self, program: GraphProgram, *specs: Any) -> str:
         """The Python that runs the program for inputs of these shapes; see `GraphProgram.source`."""
-        return self.compile(program, *specs).straight_line.source
+        return source_of(self.compile(program, *specs))
 
     @public
     def memory_plan(self, program: GraphProgram, *specs: Any) -> MemoryPlan:
         """Where values in the middle live; see `GraphProgram.memory_plan`."""
-        return self.compile(program, *specs).straight_line.memory
+        return self.compile(program, *specs).memory
 
     def cache_stats(self) -> CacheStats:
         """What the cache of specialised programs has done."""
@@ -348,5 +344,9 @@ class GraphExecutor:
         """Forget every specialised program, and let go of the memory that is kept."""
         self._latest.clear()
         self._compiled.clear()
-        self.arena.clear()
-        self.results.clear()
+        self.memory.clear()
+
+
+def _same(x: Any) -> Any:
+    """What a backend's kernel gave, as it is."""
+    return x

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tenferro.exec.exec_program import ExecProgram, compile_std_to_exec
 from tenferro.exec.extensions import ExtensionRuntime
-from tenferro.exec.run import run_instructions
+from tenferro.exec.plan import compile_std_to_exec
+from tenferro.exec.runner import Runner
 from tenferro.ops.extension import Extension
 from tenferro.passes import NATIVE_PASSES
 from tenferro.program import ExtensionCacheKey, ExtensionCaches, expansion_of
@@ -36,9 +36,8 @@ class ExpansionRuntime(ExtensionRuntime):
         carrier = Extension(op)
         specs = tuple([TensorSpec.of(x.shape, DType.of(x.dtype)) for x in inputs])
 
-        def compiled() -> ExecProgram:
+        def compiled() -> Runner:
             program = expansion_of(carrier, specs, keep=lambda other: False)
-            return compile_std_to_exec(program, NATIVE_PASSES)
+            return Runner(compile_std_to_exec(program, NATIVE_PASSES))
 
-        program = caches.store(self._programs).get((carrier, specs), compiled)
-        return run_instructions(program, inputs)
+        return caches.store(self._programs).get((carrier, specs), compiled)(inputs)

@@ -1,13 +1,32 @@
-"""What is not finite, and was: the words for `check_finite`."""
+"""What is not finite, and was: the observer of `check_finite`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-__all__ = ["strange"]
+from tenferro.errors import NonFiniteError
+from tenferro.exec.schedule import ExecInstruction, ExecProgram
+
+__all__ = ["finite_or_raise", "strange"]
+
+
+def finite_or_raise(
+    _: ExecProgram, step: ExecInstruction, operands: Sequence[Any], call: Callable[..., Any]
+) -> Sequence[Any]:
+    """The results of a step.
+
+    Raises:
+        NonFiniteError: it made what is not finite of what was.
+    """
+    results = call(operands)
+    for y in results:
+        words = strange(y, operands)
+        if words is not None:
+            raise NonFiniteError(f"{step.op.name}: {words}")
+    return results
 
 
 def strange(y: Any, operands: Sequence[Any]) -> str | None:

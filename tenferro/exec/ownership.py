@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.exec.results import is_lent
+from tenferro.exec.runtime.memory import is_lent
 
 __all__ = ["borrowed", "take_ownership"]
 

@@ -1,16 +1,18 @@
-"""Time and memory of a native run, measured instruction by instruction."""
+"""Time and memory of a native run, measured instruction by instruction, those in loops and choices too."""
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from tenferro.exec.exec_program import ExecProgram
-from tenferro.exec.run import execute
+from tenferro.exec.interpreter import interpret
+from tenferro.exec.runtime.numpy_state import numpy_state
+from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.program import GraphProgram
 from tenferro.program.profile import InstructionProfile, Profile
 
@@ -18,52 +20,90 @@ __all__ = ["measure"]
 
 
 def measure(
-    program: GraphProgram, compiled: ExecProgram, leaves: Sequence[Any], runs: int
+    program: GraphProgram, schedule: ExecProgram, leaves: Sequence[Any], runs: int
 ) -> Profile:
-    """Run `compiled`, which is `program`, that many times, and once before."""
-    times: list[list[float]] = [[] for _ in compiled.instructions]
-    memory: list[tuple[int, int, int]] = []
-    for turn in range(runs + 1):
-        slots: list[Any] = [None] * compiled.n_slots
-        for slot, leaf in zip(compiled.input_slots, leaves, strict=True):
-            slots[slot] = leaf
-        memory = []
-        with np.errstate(all="ignore"):
-            for instruction, function, spent in zip(
-                compiled.instructions, compiled.functions, times, strict=True
-            ):
-                taken = [slots[slot] for slot in instruction.input_slots]
-                alive = _owners([*leaves, *slots]) if turn == runs else {}
-                before = _owners(taken)
-                start = time.perf_counter()
-                execute(instruction, function, slots)
-                seconds = time.perf_counter() - start
-                if turn:
-                    spent.append(seconds)
-                made = [slots[slot] for slot in instruction.output_slots]
-                after = _owners(made)
-                memory.append(
-                    (
-                        sum(size for key, size in after.items() if key not in before),
-                        sum(x.nbytes for x in (*taken, *made)),
-                        sum({**alive, **after}.values()),
-                    )
-                )
-    rows = [
-        InstructionProfile(
-            op=str(instruction.op),
-            types=", ".join(map(str, instruction.output_types)),
-            source=str(instruction.source or ""),
-            seconds=statistics.median(spent),
-            made_bytes=made,
-            moved_bytes=moved,
-            live_bytes=live,
+    """Run `schedule`, which is that of `program`, so many times, and once before."""
+    clocks: list[_Clock] = []
+    for _ in range(runs + 1):
+        clock = _Clock(dict(enumerate(leaves)))
+        with numpy_state():
+            interpret(schedule, leaves, clock.around)
+        clocks.append(clock)
+    return Profile(program, tuple(_rows(schedule, clocks, 0)), runs)
+
+
+@dataclass
+class _Spent:
+    """What one instruction took in one run.
+
+    Attributes:
+        turns: how often it ran.
+        new_bytes, moved_bytes, live_bytes: of its last turn.
+    """
+
+    seconds: float = 0.0
+    turns: int = 0
+    new_bytes: int = 0
+    moved_bytes: int = 0
+    live_bytes: int = 0
+
+
+@dataclass
+class _Clock:
+    """The observer of one run.
+
+    Attributes:
+        alive: arrays, by schedule and slot; arguments by number.
+    """
+
+    alive: dict[Any, Any]
+    spent: dict[int, _Spent] = field(default_factory=dict)
+
+    def around(
+        self,
+        program: ExecProgram,
+        step: ExecInstruction,
+        operands: Sequence[Any],
+        call: Callable[..., Any],
+    ) -> Sequence[Any]:
+        """The results of the step, whose time and memory are noted."""
+        before = _owners(operands)
+        start = time.perf_counter()
+        results = call(operands)
+        seconds = time.perf_counter() - start
+        after = _owners(results)
+        spent = self.spent.setdefault(id(step), _Spent())
+        spent.seconds += seconds
+        spent.turns += 1
+        spent.new_bytes = sum([size for key, size in after.items() if key not in before])
+        spent.moved_bytes = sum([x.nbytes for x in (*operands, *results)])
+        slots = [(id(program), slot) for slot in step.output_slots]
+        self.alive.update(zip(slots, results, strict=True))
+        spent.live_bytes = sum(_owners([*self.alive.values()]).values())
+        for slot in step.frees:
+            self.alive.pop((id(program), slot), None)
+        return results
+
+
+def _rows(
+    schedule: ExecProgram, clocks: Sequence[_Clock], depth: int
+) -> Iterator[InstructionProfile]:
+    """A row for each instruction, that of a loop followed by those of its bodies."""
+    for step in schedule.instructions:
+        spent = [clock.spent.get(id(step), _Spent()) for clock in clocks]
+        yield InstructionProfile(
+            op=str(step.op),
+            types=", ".join(map(str, step.output_types)),
+            source=str(step.source or ""),
+            seconds=statistics.median([each.seconds for each in spent[1:]]),
+            made_bytes=spent[-1].new_bytes,
+            moved_bytes=spent[-1].moved_bytes,
+            live_bytes=spent[-1].live_bytes,
+            depth=depth,
+            turns=spent[-1].turns,
         )
-        for instruction, spent, (made, moved, live) in zip(
-            compiled.instructions, times, memory, strict=True
-        )
-    ]
-    return Profile(program, tuple(rows), runs)
+        for part in step.parts:
+            yield from _rows(part, clocks, depth + 1)
 
 
 def base_of(x: Any) -> Any:

@@ -4,6 +4,7 @@ from tenferro.graph import Instruction, SourceLine
 from tenferro.program.arguments import bind_symbols, check_arguments
 from tenferro.program.builder import ProgramBuilder
 from tenferro.program.cache import BoundedCache, CacheStats, ExtensionCacheKey, ExtensionCaches
+from tenferro.program.capability import Capability, capabilities, install_platforms
 from tenferro.program.expand import expand_extensions, expansion_of
 from tenferro.program.hoist import hoist_constants
 from tenferro.program.instructions import copy_into, makers, needed, readers, renumber
@@ -14,6 +15,7 @@ from tenferro.program.subprogram import Subprogram, require_depth
 __all__ = [
     "BoundedCache",
     "CacheStats",
+    "Capability",
     "Executor",
     "ExtensionCacheKey",
     "ExtensionCaches",
@@ -23,12 +25,14 @@ __all__ = [
     "SourceLine",
     "Instruction",
     "bind_symbols",
+    "capabilities",
     "check_arguments",
     "copy_into",
     "expand_extensions",
     "expansion_of",
     "hoist_constants",
     "install_native_executor",
+    "install_platforms",
     "makers",
     "native_executor",
     "needed",

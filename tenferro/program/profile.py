@@ -29,6 +29,8 @@ class InstructionProfile:
         made_bytes: of memory that it allocated; a view allocates none.
         moved_bytes: of operands and results together.
         live_bytes: of all arrays alive while it runs: arguments, operands and results included.
+        depth: in how many loops and choices it is. Those in one follow it, and its seconds hold theirs.
+        turns: how often it ran; seconds are of all turns, bytes of the last.
     """
 
     op: str
@@ -38,6 +40,8 @@ class InstructionProfile:
     made_bytes: int
     moved_bytes: int
     live_bytes: int
+    depth: int = 0
+    turns: int = 1
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,12 @@ class Profile:
     @property
     def seconds(self) -> float:
         """Of all instructions together, without the executor's own work."""
-        return sum(row.seconds for row in self.instructions)
+        return sum([row.seconds for row in self.outermost])
+
+    @property
+    def outermost(self) -> tuple[InstructionProfile, ...]:
+        """The program's own instructions, without those in loops and choices."""
+        return tuple([row for row in self.instructions if not row.depth])
 
     @property
     def peak_bytes(self) -> int:
@@ -80,6 +89,8 @@ class Profile:
                     "made_bytes": row.made_bytes,
                     "moved_bytes": row.moved_bytes,
                     "live_bytes": row.live_bytes,
+                    "depth": row.depth,
+                    "turns": row.turns,
                 }
                 for row in self.instructions
             ],
@@ -105,7 +116,8 @@ class Profile:
         for row in slowest:
             share = row.seconds / self.seconds if self.seconds else 0.0
             speed = row.moved_bytes / row.seconds / 1e9 if row.seconds else 0.0
-            op = row.op if len(row.op) <= 40 else row.op[:38] + ".."
+            op = "  " * row.depth + (row.op if len(row.op) <= 40 else row.op[:38] + "..")
+            op += f" x {row.turns}" if row.depth else ""
             place = row.source.rpartition("/")[2]
             rows.append(
                 (
@@ -133,7 +145,7 @@ class Profile:
         >>> len(profile.memory_timeline()) == len(profile.instructions)
         True
         """
-        live = [row.live_bytes for row in self.instructions]
+        live = [row.live_bytes for row in self.outermost]
         columns = min(width, len(live))
         edges = [len(live) * i // columns for i in range(columns + 1)] if columns else [0]
         heights = [max(live[a:b]) for a, b in pairwise(edges)]
@@ -142,13 +154,7 @@ class Profile:
 
     def to_html(self) -> str:
         """The page of the program as it ran, with times, and memory over time below."""
-        rows = self.instructions
-        return to_html(
-            self.program,
-            [row.seconds for row in rows],
-            [row.made_bytes for row in rows],
-            [row.live_bytes for row in rows],
-        )
+        return to_html(self.program, self.instructions)
 
     def _repr_html_(self) -> str:
         return as_frame(self.to_html(), 680)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tenferro.collector import without_collections
 from tenferro.dims import Guard, GuardLog, SymDim, is_exact
 from tenferro.errors import ArityError, DTypeError, NonStaticShapeError
 from tenferro.graph import Graph, Instruction, SourceLine
@@ -52,7 +51,6 @@ class GraphProgram:
     guards: tuple[Guard, ...] = ()
 
     @classmethod
-    @without_collections
     def from_graph(
         cls,
         graph: Graph,

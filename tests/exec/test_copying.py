@@ -5,7 +5,9 @@ import pytest
 
 from tenferro.exec import copying
 from tenferro.exec.copying import dense
-from tenferro.exec.workers import Workers
+from tenferro.exec.runtime.memory import Pool
+from tenferro.exec.runtime.resources import Resources
+from tenferro.exec.runtime.threads import Workers
 
 SHAPES = [
     (2,) * 12,
@@ -43,14 +45,14 @@ def collisions(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_any_permutation_is_copied(shape: tuple[int, ...], order: str) -> None:
     rng = np.random.default_rng(0)
-    workers = Workers(2)
+    resources = Resources(Workers(2), Pool(0))
     for dtype in ("float64", "int8", "complex128"):
         x = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
         for perm in [tuple(range(x.ndim))[::-1], *[rng.permutation(x.ndim) for _ in range(4)]]:
             view = x.transpose(perm)
             if view.ndim and rng.random() < 0.5:
                 view = np.flip(view, rng.integers(view.ndim))
-            found = dense(view, order, workers)
+            found = dense(view, order, resources)
             assert found.flags.c_contiguous if order == "C" else found.flags.f_contiguous
             assert found.dtype == view.dtype
             assert not np.may_share_memory(found, x)

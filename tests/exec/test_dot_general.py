@@ -8,7 +8,9 @@ import pytest
 import tenferro as tnf
 from tenferro.exec.kernels import matrix_product
 from tenferro.exec.kernels.dot_general import DotGeneralKernel
-from tenferro.exec.workers import Workers
+from tenferro.exec.runtime.memory import Pool
+from tenferro.exec.runtime.resources import Resources
+from tenferro.exec.runtime.threads import Workers
 from tenferro.ops.contraction import DotGeneral
 from tenferro.types import TensorSpec
 
@@ -45,7 +47,7 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("small_pieces")
 @pytest.mark.parametrize("seed", range(8, 12))
 def test_any_contraction_in_pieces_is_einsum(seed: int) -> None:
-    compare_with_einsum(seed, Workers(2))
+    compare_with_einsum(seed, Resources(Workers(2), Pool(1 << 20)))
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -53,7 +55,7 @@ def test_any_contraction_is_einsum(seed: int) -> None:
     compare_with_einsum(seed, None)
 
 
-def compare_with_einsum(seed: int, workers: Workers | None) -> None:
+def compare_with_einsum(seed: int, resources: Resources | None) -> None:
     pick = random.Random(seed)
     for _ in range(150):
         counts = {group: pick.choice([0, 0, 1, 1, 2, 3]) for group in "bmnk"}
@@ -87,7 +89,7 @@ def compare_with_einsum(seed: int, workers: Workers | None) -> None:
             [label[a] for a in out],
         )
         specs = (TensorSpec(x.shape, x.dtype.name), TensorSpec(y.shape, y.dtype.name))
-        found = KERNEL.bind(op, specs, workers)(x, y)
+        found = KERNEL.bind(op, specs, resources)(x, y)
         assert found.shape == want.shape
         assert found.dtype == x.dtype
         exact = want if dtype == "c16" else want.real
@@ -137,7 +139,7 @@ def test_a_product_of_columns_is_one() -> None:
     rng = np.random.default_rng(0)
     x, y = (np.asfortranarray(rng.standard_normal(shape)) for shape in ((70, 90), (90, 50)))
     specs = (TensorSpec(x.shape, "float64"), TensorSpec(y.shape, "float64"))
-    turned = KERNEL.bind(DotGeneral((1,), (0,)), specs, Workers(2))(x, y)
+    turned = KERNEL.bind(DotGeneral((1,), (0,)), specs, Resources(Workers(2)))(x, y)
     assert turned.flags.f_contiguous
     assert np.allclose(turned, x @ y)
 

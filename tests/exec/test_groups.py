@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
-from tenferro.exec import fusion, grouping
+from tenferro.exec import tiles
+from tenferro.exec.plan import group
 from tenferro.types import flatten
+from tests.exec.unplanned import run_unplanned
 
-LOOP = tnf.GraphExecutor(segmented=False)
 RNG = np.random.default_rng(0)
 
 
@@ -69,12 +70,12 @@ CASES |= {f"{name}, gradient": (loss(fn), args) for name, (fn, args) in CASES.it
 @pytest.mark.parametrize("tile", [64, 1024, 1 << 18])
 @pytest.mark.parametrize("name", CASES)
 def test_groups_of_rows(name: str, tile: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grouping, "SMALLEST", 16)
-    monkeypatch.setattr(fusion, "TILE_BYTES", tile)
-    monkeypatch.setattr(fusion, "ALONE", 0)
+    monkeypatch.setattr(group, "SMALLEST", 16)
+    monkeypatch.setattr(tiles, "TILE_BYTES", tile)
+    monkeypatch.setattr(tiles, "ALONE", 0)
     fn, args = CASES[name]
     program = tnf.compile(fn, *args)
-    expected = flatten(LOOP.run(program, *args))[0]
+    expected = flatten(run_unplanned(program, *args))[0]
     for order in ("F", "C", "K"):
         executor = tnf.GraphExecutor(order, threads=2)
         executor.run(program, *args)
@@ -103,12 +104,13 @@ def test_a_softmax_is_one_group() -> None:
     program = tnf.compile(softmax, x)
     executor = tnf.GraphExecutor()
     executor.run(program, x)
-    assert executor.source(program).count("\n    v") <= 12
-    assert len(executor.compile(program, x).straight_line.parts[0].source.splitlines()) == 3
+    (group,) = [step for step in executor.compile(program, x).instructions if step.origin]
+    assert isinstance(group.op, tiles.Tiles)
+    assert len(group.op.bodies[group.op.lead].instructions) <= 10
 
 
 def test_results_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fusion, "ALONE", 0)
+    monkeypatch.setattr(tiles, "ALONE", 0)
     x, y = normal(700, 301), normal(700, 301)
     for fn in (totals_of_two, loss(softmax_of_product)):
         program = tnf.compile(fn, x, y)

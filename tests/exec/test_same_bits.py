@@ -1,4 +1,4 @@
-"""A program gives the same bits at its first run, by the loop, and at later ones, by generated code."""
+"""A program gives the same bits interpreted and as printed code, at any run, on any threads, in any order."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from tenferro.program import GraphProgram
 from tenferro.types import flatten
 from tests.samples import SAMPLES
 from tests.samples.each import each_card
+from xla_peer.fuzz.program import random_case
 
 RNG = np.random.default_rng(7)
 EXECUTORS: dict[str, Callable[[], tnf.GraphExecutor]] = {
-    "F": lambda: tnf.GraphExecutor("F"),
-    "C": lambda: tnf.GraphExecutor("C"),
+    "F": lambda: tnf.GraphExecutor("F", threads=1),
+    "C": lambda: tnf.GraphExecutor("C", threads=2),
     "K": lambda: tnf.GraphExecutor("K", threads=2),
-    "unsegmented": lambda: tnf.GraphExecutor("F", segmented=False),
+    "F, interpreted": lambda: tnf.GraphExecutor("F", threads=2, segmented=False),
+    "K, interpreted": lambda: tnf.GraphExecutor("K", threads=1, segmented=False),
 }
 
 
@@ -28,12 +30,42 @@ def bits(outputs: Any) -> list[bytes]:
     return [np.asarray(y).tobytes() for y in flatten(outputs)[0]]
 
 
-def require_same_bits(program: GraphProgram, *arrays: Any) -> None:
+def require_same_bits(program: GraphProgram, *arrays: Any, runs: int = 3) -> None:
+    wanted = bits(tnf.GraphExecutor("K", threads=1, segmented=False).run(program, *arrays))
     for name, make in EXECUTORS.items():
         executor = make()
-        first = bits(executor.run(program, *arrays))
-        for run in ("second", "third"):
-            assert bits(executor.run(program, *arrays)) == first, f"order {name}, {run} run"
+        for run in range(runs):
+            assert bits(executor.run(program, *arrays)) == wanted, f"order {name}, run {run + 1}"
+
+
+def in_scan(program: GraphProgram) -> Callable[..., Any]:
+    """The program at every turn of a loop."""
+    return lambda *xs: tnf.scan(lambda n, _: (n + 1, program.run(*xs)), 0, None, length=3)
+
+
+def in_choice(program: GraphProgram) -> Callable[..., Any]:
+    """The program in one of two branches."""
+    return lambda *xs: tnf.cond(tnf.sum(tnf.ones(3)) > 2.0, program.run, program.run, *xs)
+
+
+def in_while(program: GraphProgram) -> Callable[..., Any]:
+    """The program once and at every turn of a loop that data end."""
+
+    def fn(*xs: Any) -> Any:
+        ys = program.run(*xs)
+        return tnf.while_loop(lambda c: c[0] < 2, lambda c: (c[0] + 1, program.run(*xs)), (0, ys))
+
+    return fn
+
+
+@pytest.mark.parametrize("kind", [None, in_scan, in_choice, in_while])
+def test_random_programs(kind: Any) -> None:
+    for number in range(125):
+        case = random_case(11, number, most_ops=10)
+        program = case.program
+        if kind is not None:
+            program = tnf.compile(kind(program), *program.input_specs)
+        require_same_bits(program, *case.leaves, runs=100 if number == 5 else 3)
 
 
 @each_card

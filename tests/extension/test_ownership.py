@@ -11,6 +11,7 @@ import pytest
 
 import tenferro as tnf
 from tenferro import errors
+from tenferro.exec.runner import Runner
 from tenferro.extension import (
     ExtensionCacheKey,
     ExtensionOp,
@@ -53,9 +54,9 @@ def by_graph(runtime: ExtensionRuntime, fn: Any) -> Callable[[Any], Any]:
 def by_generated_code(runtime: ExtensionRuntime, fn: Any) -> Callable[[Any], Any]:
     executor = tnf.GraphExecutor("K", runtimes=[runtime])
     program = tnf.compile(fn, X)
-    assert executor.source(program, X)  # because code is generated for the second run otherwise
-    executor.compile(program, X).is_worth_generating()
-    return lambda x: executor.run(program, x)
+    run = Runner(executor.compile(program, X))
+    run._print()  # because the first run is interpreted otherwise
+    return lambda x: program.pack(run([x]))
 
 
 def by_eager(runtime: ExtensionRuntime, fn: Any) -> Callable[[Any], Any]:

@@ -12,15 +12,17 @@ first-order estimate from samples, and not a proof.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-from tenferro.exec.kernels import KERNELS
+from tenferro.exec.interpreter import interpret
+from tenferro.exec.runtime.numpy_state import numpy_state
+from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.ops import StdTensorOp
 from tenferro.ops import analytic as an
 from tenferro.ops import contraction as co
@@ -62,8 +64,9 @@ def moved_outputs(
     static = program.specialize(program.bind(shapes))
     plain = Plain()
     changes: list[Plain] = [plain, *[Moved(np.random.default_rng(seed)) for seed in range(runs)]]
-    run = partial(_run, static, leaves, pending=pending_roundings(static))
-    with np.errstate(all="ignore"):
+    schedule = replace(native_executor().binder, passes=(), plan=()).bind(static)
+    run = partial(_run, schedule, leaves, pending=_pending(schedule, static))
+    with numpy_state():
         found = [run(change=change) for change in changes]
         if plain.met_subnormals:
             found.append(run(change=Flushed()))
@@ -280,36 +283,58 @@ def _all_of(op: StdTensorOp, results: Any) -> list[Any]:
     return list(map(np.asarray, results if op.output_count > 1 else (results,)))
 
 
-def _kernel(op: StdTensorOp, change: Plain) -> Kernel:
-    """What runs an op; a loop's body is changed at every turn."""
-    if isinstance(op, ControlOp):
-        bodies = [part.program for part in op.parts]
-        known = [pending_roundings(body, is_body=True) for body in bodies]
-        runs = [
-            partial(_run, body, change=change, pending=pending)
-            for body, pending in zip(bodies, known, strict=True)
-        ]
-        return KERNELS[type(op)].over(runs)  # pyright: ignore[reportAttributeAccessIssue]  # because all of that family are ControlKernels
-    return native_executor().kernel(op)
+def _pending(
+    schedule: ExecProgram, program: GraphProgram
+) -> Mapping[ExecProgram, Sequence[Pending]]:
+    """What is known of the values of a schedule, and of those inside of it."""
+    pending = {schedule: pending_roundings(program)}
+    parts = _parts(schedule)
+    while parts:
+        schedule, program = parts.pop()
+        pending[schedule] = pending_roundings(program, is_body=True)
+        parts += _parts(schedule)
+    return pending
+
+
+def _parts(schedule: ExecProgram) -> list[tuple[ExecProgram, GraphProgram]]:
+    """The schedules inside of loops and choices, and their programs."""
+    return [
+        (part, body.program)
+        for step in schedule.instructions
+        if isinstance(step.op, ControlOp)
+        for part, body in zip(step.parts, step.op.parts, strict=True)
+    ]
 
 
 def _run(
-    program: GraphProgram, leaves: Sequence[Any], change: Plain, pending: Sequence[Pending]
+    schedule: ExecProgram,
+    leaves: Sequence[Any],
+    change: Plain,
+    pending: Mapping[ExecProgram, Sequence[Pending]],
 ) -> list[Any]:
-    values: list[Any] = [None] * program.n_slots
-    for slot, leaf in zip(program.input_slots, leaves, strict=True):
-        values[slot] = np.asarray(change.leaf(leaf))
-    for step in program.instructions:
+    """The outputs, where every op rounds as the change has it, in the bodies of loops at every turn."""
+
+    def around(
+        program: ExecProgram, step: ExecInstruction, arrays: Sequence[Any], call: Callable[..., Any]
+    ) -> Sequence[Any]:
+        op: Any = step.op
+        types = program.types
+
+        def kernel(op: StdTensorOp, *arrays: Any) -> Any:
+            if not step.parts:
+                return step.kernel(op, *arrays)
+            results = call(arrays)
+            return results if op.output_count > 1 else results[0]
+
         operands = Operands(
-            [values[slot] for slot in step.inputs],
-            tuple([TensorSpec.of(values[i].shape, program.types[i].dtype) for i in step.inputs]),
-            [pending[slot] for slot in step.inputs],
-            [program.types[slot].dtype for slot in step.outputs],
-        )
-        results = change.results(step.op, _kernel(step.op, change), operands)
-        for slot, y in zip(step.outputs, results, strict=True):
-            values[slot] = np.asarray(y)
-        for slot, last in zip(step.inputs, step.last_use, strict=True):
-            if last:
-                values[slot] = None
-    return [values[slot] for slot in program.output_slots]
+            list(arrays),
+            tuple([
+                TensorSpec.of(x.shape, types[slot].dtype)
+                for x, slot in zip(arrays, step.input_slots, strict=True)
+            ]),
+            [pending[program][slot] for slot in step.input_slots],
+            [types[slot].dtype for slot in step.output_slots],
+        )  # fmt: skip
+        return list(map(np.asarray, change.results(op, kernel, operands)))
+
+    return interpret(schedule, [np.asarray(change.leaf(leaf)) for leaf in leaves], around)

@@ -8,18 +8,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tenferro.errors import TenferroError
-from tenferro.exec.quiet import quietly
-from tenferro.exec.run import failure, is_foreign
-from tenferro.graph import Graph, Instruction, Mark, Opaque, SourceLine
+from tenferro.exec.interpreter import failure, interpret
+from tenferro.exec.plan import Binder
+from tenferro.exec.runtime.numpy_state import quietly
+from tenferro.graph import Graph, Mark, Opaque, SourceLine
 from tenferro.interruption import is_interruption
-from tenferro.ops import StdTensorOp
+from tenferro.ops.control import ControlOp
+from tenferro.ops.extension import Extension
 from tenferro.program import GraphProgram, Subprogram
 from tenferro.types import ArrayLike, TensorSpec
 
-__all__ = ["Bind", "Plan"]
-
-Bind = Callable[[StdTensorOp, tuple[TensorSpec, ...]], Callable[..., Any]]
-"""Gives the kernel of an op as a function of arrays of these types."""
+__all__ = ["Plan"]
 
 
 class Result(NamedTuple):
@@ -47,17 +46,17 @@ class Plan:
 
     __slots__ = ("is_foreign", "is_inexact", "key", "part", "results", "run", "types")
 
-    def __init__(self, part: Subprogram, bind: Bind) -> None:
+    def __init__(self, part: Subprogram, binder: Binder) -> None:
         self.part = part
         self.key = _key_of(part)
-        self.run = _runner(part.program, bind)
+        self.run = _runner(part.program, binder)
         self.types = part.output_specs
         self.results = tuple([
             Result(position, spec if spec.is_static else None, spec.dtype.is_inexact)
             for position, spec in enumerate(self.types)
         ])  # fmt: skip
         self.is_inexact = any([result.is_inexact for result in self.results])
-        self.is_foreign = any([is_foreign(i.op) for i in part.instructions])
+        self.is_foreign = any([isinstance(i.op, Extension | ControlOp) for i in part.instructions])
 
     def outputs(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """What it makes of the arrays.
@@ -93,43 +92,17 @@ def _key_of(part: Subprogram) -> Any:
     return (tuple(named), len(part.input_slots), part.output_slots)
 
 
-def _runner(program: GraphProgram, bind: Bind) -> Callable[..., Any]:
-    """The kernels, one after the other; the kernel itself where there is just one."""
-    types = program.types
-    kernels = [bind(i.op, tuple([types[slot] for slot in i.inputs])) for i in program.instructions]
-    if len(kernels) == 1:
-        (only,) = program.instructions
-        slots = (*only.inputs, *only.outputs)
-        if slots == tuple(range(program.n_slots)) and only.outputs == program.output_slots:
-            return kernels[0]
-    return _in_order(program, kernels)
-
-
-def _in_order(program: GraphProgram, kernels: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
-    instructions: list[tuple[Instruction, Callable[..., Any]]] = list(
-        zip(program.instructions, kernels, strict=True)
-    )
-    output_slots = program.output_slots
+def _runner(program: GraphProgram, binder: Binder) -> Callable[..., Any]:
+    """The schedule interpreted; the kernel itself where there is just one."""
+    schedule = binder.bind(program)
+    if len(schedule.instructions) == 1:
+        (only,) = schedule.instructions
+        slots = (*only.input_slots, *only.output_slots)
+        if slots == tuple(range(program.n_slots)) and only.output_slots == program.output_slots:
+            return only.function
 
     def run(*arrays: ArrayLike) -> Any:
-        values = list(arrays)
-        for (op, inputs, outputs, _, _), kernel in instructions:
-            try:
-                result = kernel(*[values[slot] for slot in inputs])
-            except TenferroError:
-                raise
-            except Exception as error:
-                if is_interruption(error):
-                    raise
-                types = [program.types[slot] for slot in outputs]
-                raise failure(op, tuple(types), error) from error
-            if type(result) is np.ndarray:
-                values.append(result)
-            elif len(outputs) == 1:
-                values.append(np.asarray(result))
-            else:
-                values += map(np.asarray, result)
-        results = [values[slot] for slot in output_slots]
+        results = interpret(schedule, arrays)
         return results[0] if len(results) == 1 else results
 
     return run

@@ -28,7 +28,7 @@ from tenferro.errors import (
 )
 from tenferro.exec import GraphExecutor
 from tenferro.exec.extensions import ExtensionRuntime
-from tenferro.exec.kernels import bound
+from tenferro.exec.plan import Binder
 from tenferro.graph import Graph, GraphBuilder
 from tenferro.graph.source_line import CallerFinder, SourceLine
 from tenferro.ops import StdTensorOp
@@ -50,11 +50,7 @@ NOWHERE = SourceLine("", 0, "")
 """The line of nodes of a plan, which each record of its calls replaces by its own."""
 
 
-def _no_kernel(op: StdTensorOp, inputs: tuple[TensorSpec, ...]) -> Any:
-    raise AssertionError(op)
-
-
-OP_BY_OP = Plan(Subprogram.of(Graph(), (), ()), _no_kernel)
+OP_BY_OP = Plan(Subprogram.of(Graph(), (), ()), Binder())
 """Stands for a call of a surface function that has no plan: its ops run one by one."""
 
 
@@ -224,7 +220,7 @@ class EagerRuntime:
         """
         if any([type(x) is EagerTensor and x.runtime is not self for x in operands]):
             raise InvalidConfigError("operands belong to two EagerRuntimes")
-        plan = Plan(part, self._bind)
+        plan = Plan(part, self.executor.binder)
         arrays = [x.array if type(x) is EagerTensor else x for x in operands]
         return self._noted(plan, operands, arrays, plan.outputs(arrays))
 
@@ -255,7 +251,7 @@ class EagerRuntime:
         graph = Graph()
         inputs = tuple([graph.add_input(spec) for spec in specs])
         outputs = graph.add(op, inputs, NOWHERE)
-        return Plan(_without_lines(Subprogram.of(graph, inputs, outputs)), self._bind)
+        return Plan(_without_lines(Subprogram.of(graph, inputs, outputs)), self.executor.binder)
 
     def _plan_of_call(
         self, function: Callable[..., Any], given: tuple[Any, ...], options: dict[str, Any]
@@ -276,10 +272,9 @@ class EagerRuntime:
             return OP_BY_OP
         if value in graph.inputs:
             return OP_BY_OP
-        return Plan(_without_lines(Subprogram.of(graph, graph.inputs, [value])), self._bind)
-
-    def _bind(self, op: StdTensorOp, inputs: tuple[TensorSpec, ...]) -> Callable[..., Any]:
-        return bound(self.executor.kernel(op), op, inputs, self.executor.workers)
+        return Plan(
+            _without_lines(Subprogram.of(graph, graph.inputs, [value])), self.executor.binder
+        )
 
     def number(self, value: ArrayLike, spec: TensorSpec) -> EagerTensor:
         """A constant with every element equal to a Python number; kept for when it comes again.

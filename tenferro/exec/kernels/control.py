@@ -5,13 +5,13 @@ Results are memory of their own, so that what called them may write into it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from tenferro.exec.claims import Claims
+from tenferro.exec.claims import own
 from tenferro.exec.kernels.kernel import Array, Kernel, KernelRows
 from tenferro.ops.control import Cond, Scan, While
 from tenferro.program.native import native_executor
@@ -44,7 +44,7 @@ def cond(runs: Sequence[Run], op: Cond, index: Array, *operands: Array) -> Any:
     chosen = int(index)
     if not 0 <= chosen < len(runs):
         chosen = len(runs) - 1
-    return _given(_owned(runs[chosen](operands), (index, *operands)))
+    return _given(own(runs[chosen](operands), (index, *operands)))
 
 
 def while_(runs: Sequence[Run], op: While, *arrays: Array) -> Any:
@@ -53,7 +53,7 @@ def while_(runs: Sequence[Run], op: While, *arrays: Array) -> Any:
     consts, carry = arrays[: op.num_consts], arrays[op.num_consts :]
     while goes_on((*consts, *carry))[0]:
         carry = body((*consts, *carry))
-    return _given(_owned(carry, arrays))
+    return _given(own(carry, arrays))
 
 
 def scan(runs: Sequence[Run], op: Scan, *arrays: Array) -> Any:
@@ -70,17 +70,7 @@ def scan(runs: Sequence[Run], op: Scan, *arrays: Array) -> Any:
             ys = [np.empty((op.length, *part.shape), part.dtype) for part in made[m:]]
         for y, part in zip(ys, made[m:], strict=True):
             y[t] = part
-    return _given([*_owned(carry, arrays), *ys])
-
-
-def _owned(outputs: Iterable[Array], inputs: Sequence[Array]) -> list[Array]:
-    """Outputs, copied where their memory is an input's, a constant's or another output's."""
-    found: list[Array] = []
-    claims = Claims(inputs)
-    for y in outputs:
-        found.append(y.copy() if not y.flags.writeable or claims.has(y) else y)
-        claims.add(found[-1])
-    return found
+    return _given([*own(carry, arrays), *ys])
 
 
 def _given(outputs: list[Array]) -> Any:

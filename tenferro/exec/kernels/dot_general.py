@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tenferro.blas import NUMPYS
-from tenferro.exec.copying import Copy, fastest_axis
+from tenferro.exec.copying import fastest_axis
 from tenferro.exec.kernels.kernel import Array, Kernel
 from tenferro.exec.kernels.matrix_product import (
     SMALLEST_SCRATCH,
@@ -27,7 +27,7 @@ from tenferro.exec.kernels.matrix_product import (
     pieces_for,
 )
 from tenferro.exec.kernels.matrix_view import Axes, order_of, step_of
-from tenferro.exec.workers import Workers
+from tenferro.exec.runtime.resources import Resources
 from tenferro.ops.contraction import DotGeneral
 from tenferro.types import DType, TensorSpec
 
@@ -65,13 +65,12 @@ class DotGeneralKernel(Kernel):
         self,
         op: DotGeneral,
         inputs: tuple[TensorSpec, ...],
-        workers: Workers | None = None,
-        columns: bool = False,
+        resources: Resources | None = None,
     ) -> Callable[..., Any]:
         """A plain matrix product is `np.matmul`, of transposed views where need be."""
         lhs, rhs = inputs
         out = lhs.dtype if op.accumulate_dtype is None else op.accumulate_dtype
-        contraction = Contraction(op, lhs.shape, rhs.shape, workers, columns)
+        contraction = Contraction(op, lhs.shape, rhs.shape, resources or Resources())
         if lhs.dtype.is_integer and out.is_integer:
             float_dtype = exact_float(lhs.dtype, contraction.sizes)
             if float_dtype is not None:
@@ -121,19 +120,20 @@ class Contraction:
         wakes_threads: whether BLAS would share the product among threads of its own.
     """
 
+    takes_places = True
+
     def __init__(
         self,
         op: DotGeneral,
         lhs: Sequence[int],
         rhs: Sequence[int],
-        workers: Workers | None,
-        columns: bool,
+        resources: Resources,
     ) -> None:
         self.lhs_shape, self.rhs_shape = tuple(lhs), tuple(rhs)
         self.batch = op.lhs_batch, op.rhs_batch
         self.terms = op.lhs_contracting, op.rhs_contracting
         self.rows, self.columns = op.lhs_free(len(lhs)), op.rhs_free(len(rhs))
-        self.workers, self.wants_columns = workers, columns
+        self.resources = resources
         self.sizes = tuple(
             prod(shape[axis] for axis in axes)
             for shape, axes in ((lhs, self.rows), (rhs, self.columns), (lhs, self.terms[0]))
@@ -142,11 +142,11 @@ class Contraction:
         self.wakes_threads = prod(self.sizes) > LARGEST_UNSHARED[1 in self.sizes[:2]]
         self._plans: dict[tuple[Axes, Axes, bool], Product] = {}
 
-    def __call__(self, lhs: Array, rhs: Array, into: Any = None) -> Array:
+    def __call__(self, lhs: Array, rhs: Array, into: Sequence[Any] = (None,)) -> Array:
         """The product.
 
         Args:
-            into: bytes that it is written to.
+            into: the bytes that it is written to; None for memory of its own.
         """
         given = lhs.strides, rhs.strides, lhs is rhs
         product = self._plans.get(given)
@@ -156,8 +156,8 @@ class Contraction:
             product = self._plans[given] = self._plan(lhs, rhs)
         if self.wakes_threads:
             with NUMPYS:  # because the executor's threads share it, or one is enough
-                return product(lhs, rhs, into)
-        return product(lhs, rhs, into)
+                return product(lhs, rhs, into[0])
+        return product(lhs, rhs, into[0])
 
     def plain(self) -> Product | None:
         """The product of matrices or vectors that is too small to share, or to have a place for its result."""
@@ -171,7 +171,7 @@ class Contraction:
             return None
         if ranks != (2, 2):
             return WITH_VECTORS[ranks[0] == 2 and self.terms[0] == (0,), self.terms[1] == (1,)]
-        return PRODUCTS[self.terms[0] == (0,), self.terms[1] == (1,), self.wants_columns]
+        return PRODUCTS[self.terms[0] == (0,), self.terms[1] == (1,)]
 
     def _plan(self, lhs: Array, rhs: Array) -> Product:
         if self.sizes[2] == 1:
@@ -197,19 +197,14 @@ class Contraction:
             *[count + place[-1 - axis] for axis in self.columns],
         )
         given = None if perm == tuple(range(len(perm))) else perm
-        both = left.is_column_major and right.is_column_major
-        turned = both or (self.wants_columns and not self.batch_shape)
+        turned = left.is_column_major and right.is_column_major
         small = prod(shape) < LARGE_RESULT and left.room + right.room < SMALLEST_SCRATCH
-        whole = Whole(left, right, turned, self.workers)
+        whole = Whole(left, right, turned, self.resources)
         halved = lhs is rhs and not left.room and self._is_symmetric()
         product = None if halved else InPieces.of(groups, lhs, rhs, whole)
         if product is None and small:
             return _small(left.reader(), right.reader(), turned, shape, given)
-        split = partial(_split, product or whole, shape, given)
-        is_large = self.wants_columns and prod(shape) >= LARGE_RESULT
-        if is_large and self.workers is not None and not whole.gives_columns(shape, given):
-            return InColumns(split, prod(shape), self.workers)
-        return split
+        return partial(_split, product or whole, shape, given)
 
     def _is_symmetric(self) -> bool:
         """Whether it is X X^T where both operands are X.
@@ -289,27 +284,6 @@ class Contraction:
         return max(orders, key=kept)
 
 
-class InColumns:
-    """A product that is wanted column-major and is made otherwise: in scratch, and turned from there.
-
-    What is allocated and freed in each run goes back to the operating system, and its pages come anew.
-    """
-
-    def __init__(self, product: Product, size: int, workers: Workers) -> None:
-        self.product, self.size, self.workers = product, size, workers
-        self.copy: Copy | None = None
-
-    def __call__(self, lhs: Array, rhs: Array, into: Any = None) -> Array:
-        """The product."""
-        (room,) = self.workers.scratch([self.size * lhs.itemsize], use="result")
-        found = self.product(lhs, rhs, room)
-        out = np.ndarray(found.shape, found.dtype, into, order="F")
-        if self.copy is None:
-            self.copy = Copy(out, found)
-        self.copy(out, found, self.workers)
-        return out
-
-
 def _split(
     product: Product, shape: Axes, perm: Axes | None, lhs: Array, rhs: Array, into: Any = None
 ) -> Array:
@@ -341,15 +315,10 @@ WITH_VECTORS: dict[tuple[bool, bool], Product] = {
     (False, True): lambda a, b: np.dot(a, b.T),
 }
 """Products with at most one matrix, by whether it is on the left or on the right and transposed."""
-PRODUCTS: dict[tuple[bool, bool, bool], Product] = {
-    (False, False, False): np.matmul,
-    (True, False, False): lambda a, b: np.matmul(a.T, b),
-    (False, True, False): lambda a, b: np.matmul(a, b.T),
-    (True, True, False): lambda a, b: np.matmul(a.T, b.T),
-    (False, False, True): lambda a, b: np.matmul(b.T, a.T).T,
-    (True, False, True): lambda a, b: np.matmul(b.T, a).T,
-    (False, True, True): lambda a, b: np.matmul(b, a.T).T,
-    (True, True, True): lambda a, b: np.matmul(b, a).T,
+PRODUCTS: dict[tuple[bool, bool], Product] = {
+    (False, False): np.matmul,
+    (True, False): lambda a, b: np.matmul(a.T, b),
+    (False, True): lambda a, b: np.matmul(a, b.T),
+    (True, True): lambda a, b: np.matmul(a.T, b.T),
 }
-"""Products of matrices, by whether the left one, the right one and the result are transposed; BLAS reads and
-writes either way."""
+"""Products of matrices, by whether the left one and the right one are transposed; BLAS reads either way."""

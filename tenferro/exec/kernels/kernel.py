@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.exec.workers import Workers
+from tenferro.exec.runtime.resources import Resources
 from tenferro.ops import StdTensorOp
 from tenferro.types import DType, TensorSpec
 from tenferro.types.dtype import BFLOAT16
@@ -55,14 +55,12 @@ class Kernel:
         self,
         op: Any,
         inputs: tuple[TensorSpec, ...],
-        workers: Workers | None = None,
-        columns: bool = False,
+        resources: Resources | None = None,
     ) -> Callable[..., Any]:
         """What runs for inputs of these types: a ufunc where it is just that.
 
         Args:
-            workers: threads for large arrays.
-            columns: whether a column-major result is wanted, where it costs nothing.
+            resources: threads and memory for large arrays.
         """
         return partial(self, op)
 
@@ -107,8 +105,7 @@ class OfOp(Kernel):
         self,
         op: Any,
         inputs: tuple[TensorSpec, ...],
-        workers: Workers | None = None,
-        columns: bool = False,
+        resources: Resources | None = None,
     ) -> Callable[..., Any]:
         """The function of the op."""
         return partial(self._function, op)
@@ -146,8 +143,7 @@ class OfArrays(Kernel):
         self,
         op: Any,
         inputs: tuple[TensorSpec, ...],
-        workers: Workers | None = None,
-        columns: bool = False,
+        resources: Resources | None = None,
     ) -> Callable[..., Any]:
         """The function for these dtypes."""
         dtype = inputs[0].dtype
@@ -174,8 +170,7 @@ class ByPayload(Kernel):
         self,
         op: Any,
         inputs: tuple[TensorSpec, ...],
-        workers: Workers | None = None,
-        columns: bool = False,
+        resources: Resources | None = None,
     ) -> Callable[..., Any]:
         """The function of this payload and dtype."""
         return self._choose(op, inputs[0].dtype.dtype)
@@ -204,9 +199,8 @@ def bound(
     kernel: Callable[..., Any],
     op: StdTensorOp,
     inputs: tuple[TensorSpec, ...],
-    workers: Workers | None = None,
-    columns: bool = False,
+    resources: Resources | None = None,
 ) -> Callable[..., Any]:
     """A kernel, or a function of an op and arrays, as a function of arrays of these types."""
     bind = getattr(kernel, "bind", None)
-    return partial(kernel, op) if bind is None else bind(op, inputs, workers, columns)
+    return partial(kernel, op) if bind is None else bind(op, inputs, resources)

@@ -7,6 +7,7 @@ its cache. Pieces are the same for any number of threads, and so are the results
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
@@ -16,7 +17,8 @@ import numpy as np
 
 from tenferro.exec.kernels.kernel import Array
 from tenferro.exec.kernels.matrix_view import Axes, MatrixView
-from tenferro.exec.workers import Workers, shared
+from tenferro.exec.runtime.resources import Resources
+from tenferro.exec.runtime.threads import shared
 
 __all__ = ["Groups", "InPieces", "Whole", "multiplied", "pieces_for"]
 
@@ -80,33 +82,30 @@ def _result(shape: Sequence[int], dtype: Any, turned: bool, into: Any) -> Array:
     return np.ndarray((*shape[:-2], *shape[:-3:-1]), dtype, into).swapaxes(-1, -2)
 
 
-def _scratch(workers: Workers | None, rooms: Sequence[int]) -> Sequence[Any]:
-    if workers is None or sum(rooms) < SMALLEST_SCRATCH:
-        return [None] * len(rooms)
-    return workers.scratch(rooms)
+def _scratch(resources: Resources, rooms: Sequence[int]) -> AbstractContextManager[Sequence[Any]]:
+    """Memory for copies; new memory for small ones."""
+    if sum(rooms) < SMALLEST_SCRATCH:
+        return nullcontext([None] * len(rooms))
+    return resources.memory.scratch(rooms)
 
 
 class Whole:
     """A product by one call, on copies where there have to be some."""
 
     def __init__(
-        self, left: MatrixView, right: MatrixView, turned: bool, workers: Workers | None
+        self, left: MatrixView, right: MatrixView, turned: bool, resources: Resources
     ) -> None:
-        self.left, self.right, self.turned, self.workers = left, right, turned, workers
+        self.left, self.right, self.turned, self.resources = left, right, turned, resources
         self.shape = (*left.shape[:-1], right.shape[-1])
 
     def __call__(self, lhs: Array, rhs: Array, into: Any) -> Array:
         """The product as (batch.., rows, columns)."""
-        scratch = _scratch(self.workers, (self.left.room, self.right.room))
-        a = self.left.copied(lhs, scratch[0], self.workers)
-        b = self.right.copied(rhs, scratch[1], self.workers)
-        out = None if into is None else _result(self.shape, lhs.dtype, self.turned, into)
-        return multiplied(a, b, out, self.turned)
-
-    def gives_columns(self, shape: Sequence[int], perm: Sequence[int] | None) -> bool:
-        """Whether the product, with its axes split and permuted so, is column-major."""
-        like = _result(self.shape, np.bool_, self.turned, None).reshape(shape)
-        return (like if perm is None else like.transpose(perm)).flags.f_contiguous
+        workers = self.resources.workers
+        with _scratch(self.resources, (self.left.room, self.right.room)) as scratch:
+            a = self.left.copied(lhs, scratch[0], workers)
+            b = self.right.copied(rhs, scratch[1], workers)
+            out = None if into is None else _result(self.shape, lhs.dtype, self.turned, into)
+            return multiplied(a, b, out, self.turned)
 
 
 class InPieces:
@@ -148,7 +147,7 @@ class InPieces:
         count: int,
     ) -> None:
         self.kind, self.shape = kind, whole.shape
-        self.turned, self.workers = whole.turned, whole.workers
+        self.turned, self.resources = whole.turned, whole.resources
         first = [
             next((axis for axis in each if x.shape[axis] > 1), None)
             for each, x in zip(axes, (lhs, rhs), strict=True)
@@ -175,26 +174,28 @@ class InPieces:
 
     def __call__(self, lhs: Array, rhs: Array, into: Any) -> Array:
         """The product as (batch.., rows, columns)."""
-        workers = self.workers
+        workers = self.resources.workers
         out = _result(self.shape, lhs.dtype, self.turned, into)
         sums = self.kind == "terms"
         shares = (len(self.cuts), *self.shape) if sums else ()
         parts = _result(shares, lhs.dtype, self.turned, None) if sums else out
-        whole = _scratch(self.workers, self.rooms)[0]
-        a, b = (
-            None if axis is not None else next(iter(views.values())).copied(x, whole, workers)
-            for axis, views, x in zip(self.axes, (self.lefts, self.rights), (lhs, rhs), strict=True)
-        )
+        with _scratch(self.resources, self.rooms[:1]) as (whole,):
+            a, b = (
+                None if axis is not None else next(iter(views.values())).copied(x, whole, workers)
+                for axis, views, x in zip(
+                    self.axes, (self.lefts, self.rights), (lhs, rhs), strict=True
+                )
+            )
 
-        def work(first: int, last: int) -> None:
-            scratch = _scratch(self.workers, self.rooms)
-            for number in range(first, last):
-                i, j = self.cuts[number]
-                x = self._piece(self.lefts, lhs, 0, i, j, scratch[1]) if a is None else a
-                y = self._piece(self.rights, rhs, 1, i, j, scratch[2]) if b is None else b
-                multiplied(x, y, self._target(parts, number), self.turned)
+            def work(first: int, last: int) -> None:
+                with _scratch(self.resources, self.rooms[1:]) as scratch:
+                    for number in range(first, last):
+                        i, j = self.cuts[number]
+                        x = self._piece(self.lefts, lhs, 0, i, j, scratch[0]) if a is None else a
+                        y = self._piece(self.rights, rhs, 1, i, j, scratch[1]) if b is None else b
+                        multiplied(x, y, self._target(parts, number), self.turned)
 
-        shared(workers, work, len(self.cuts))
+            shared(workers, work, len(self.cuts))
         return np.add.reduce(parts, axis=0, dtype=parts.dtype, out=out) if sums else out
 
     def _piece(

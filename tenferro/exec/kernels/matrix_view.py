@@ -12,7 +12,7 @@ import numpy as np
 
 from tenferro.exec.copying import Copy, fastest_axis
 from tenferro.exec.kernels.kernel import Array
-from tenferro.exec.workers import Workers
+from tenferro.exec.runtime.threads import Workers
 
 __all__ = ["Axes", "MatrixView", "order_of", "step_of"]
 

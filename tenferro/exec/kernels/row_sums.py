@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tenferro.exec.kernels.kernel import Array, Kernel, in_float32
+from tenferro.exec.runtime.resources import Resources
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["Sums", "has_row_sums", "sum_of_products"]
@@ -52,8 +53,7 @@ class Sums(Kernel):
         self,
         op: Any,
         inputs: tuple[TensorSpec, ...],
-        workers: Any = None,
-        columns: bool = False,
+        resources: Resources | None = None,
     ) -> Callable[..., Any]:
         """What runs for inputs of these types."""
         return _summed(op.axes, inputs[0].rank, inputs[0].dtype)

@@ -11,28 +11,29 @@ from typing import TYPE_CHECKING, Any
 from tenferro.program.drawing.picture import Box, boxes_of
 
 if TYPE_CHECKING:
+    from tenferro.program.profile import InstructionProfile
     from tenferro.program.program import GraphProgram
 
 __all__ = ["as_frame", "to_html"]
 
+MOST_INSIDE = 40
+"""Lines of a body that hovering shows."""
 
-def to_html(
-    program: GraphProgram,
-    seconds: Sequence[float] | None = None,
-    made_bytes: Sequence[int] | None = None,
-    live_bytes: Sequence[int] | None = None,
-) -> str:
+
+def to_html(program: GraphProgram, rows: Sequence[InstructionProfile] | None = None) -> str:
     """The graph with types, runs of ops of one line or function folded, and what hovering tells.
 
     Args:
-        seconds, made_bytes, live_bytes: of each instruction, from a profile.
+        rows: of a profile of the program; those inside of a loop follow its own.
     """
+    inside = _inside(program) if rows is None else _inside_of_rows(rows)
+    outermost = None if rows is None else [row for row in rows if not row.depth]
     data = {
         "name": program.name,
-        "boxes": [_described(box, seconds, made_bytes) for box in boxes_of(program)],
-        "live": list(live_bytes or []),
+        "boxes": [_described(box, outermost, inside) for box in boxes_of(program)],
+        "live": [row.live_bytes for row in outermost or []],
         "ops": [instruction.op.name for instruction in program.instructions],
-        "timed": seconds is not None,
+        "timed": rows is not None,
     }
     # A closing tag inside a string would end the script.
     text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
@@ -47,9 +48,10 @@ def as_frame(page: str, height: int = 560) -> str:
 
 
 def _described(
-    box: Box, seconds: Sequence[float] | None, made_bytes: Sequence[int] | None
+    box: Box, rows: Sequence[InstructionProfile] | None, inside: dict[int, list[str]]
 ) -> dict[str, Any]:
     source, index = box.source, box.instruction
+    row = None if rows is None or index is None else rows[index]
     return {
         "kind": box.kind,
         "name": box.name,
@@ -60,6 +62,40 @@ def _described(
         "line": source.line if source else 0,
         "function": source.function if source else "",
         "of": source.derivative_of if source else "",
-        "seconds": None if seconds is None or index is None else seconds[index],
-        "bytes": None if made_bytes is None or index is None else made_bytes[index],
+        "seconds": None if row is None else row.seconds,
+        "bytes": None if row is None else row.made_bytes,
+        "inside": [] if index is None else inside.get(index, [])[:MOST_INSIDE],
     }
+
+
+def _inside(program: GraphProgram) -> dict[int, list[str]]:
+    """What happens in the bodies of loops and choices, by the number of the instruction that holds them."""
+    inside: dict[int, list[str]] = {}
+    for number, instruction in enumerate(program.instructions):
+        left = [(1, step) for step in _steps_inside(instruction.op)]
+        while left:
+            depth, (op, types) = left.pop(0)
+            inside.setdefault(number, []).append(f"{'  ' * depth}{op} -> {types}")
+            left = [(depth + 1, step) for step in _steps_inside(op)] + left
+    return inside
+
+
+def _steps_inside(op: Any) -> list[tuple[Any, str]]:
+    """The ops of a loop's or choice's bodies, and the types that they give."""
+    return [
+        (step.op, ", ".join([str(part.program.types[slot]) for slot in step.outputs]))
+        for part in getattr(op, "parts", ())
+        for step in part.program.instructions
+    ]
+
+
+def _inside_of_rows(rows: Sequence[InstructionProfile]) -> dict[int, list[str]]:
+    """The same with times, from the rows of a profile."""
+    inside: dict[int, list[str]] = {}
+    number = -1
+    for row in rows:
+        number += not row.depth
+        if row.depth:
+            text = f"{'  ' * row.depth}{row.op} -> {row.types}: {1e6 * row.seconds:.1f} us in {row.turns} turns"
+            inside.setdefault(number, []).append(text)
+    return inside

@@ -1,0 +1,85 @@
+"""Ops that a platform's compiler refuses, or ends its process over: refused before it sees them.
+
+Seen with libtpu 0.0.42; `make platforms` finds those that are missing here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from lowering.extensions import lowering_of
+from tenferro.errors import UnsupportedError
+from tenferro.ops import StdTensorOp
+from tenferro.ops.analytic import Cos, Expm1, Logistic, Rsqrt, Sin, Tan, Tanh
+from tenferro.ops.contraction import Convolution
+from tenferro.ops.elementwise import Abs, BitcastConvert, Convert, Divide, Power
+from tenferro.ops.indexing import Scatter
+from tenferro.ops.source import Iota
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["refusal", "refuse"]
+
+
+class Refused(NamedTuple):
+    """Ops that are not lowered for some dtypes on some platforms.
+
+    Attributes:
+        reason: why, and what helps.
+    """
+
+    ops: tuple[type[StdTensorOp], ...]
+    dtypes: Callable[[DType], bool]
+    platforms: tuple[str, ...]
+    reason: str
+
+
+REFUSED = (
+    Refused(
+        (Abs, Convert, Cos, Divide, Expm1, Iota, Logistic, Power, Rsqrt, Scatter, Sin, Tan, Tanh),
+        lambda dtype: dtype is DType.C64,
+        ("tpu",),
+        "its compiler ends the process over it; use complex64, or the real and the imaginary part",
+    ),
+    Refused(
+        (BitcastConvert,),
+        lambda dtype: dtype.is_complex,
+        ("tpu",),
+        "its compiler ends the process over it; use complex64, or the real and the imaginary part",
+    ),
+    Refused(
+        (Convolution,),
+        lambda dtype: not dtype.is_inexact,
+        ("cuda", "rocm"),
+        "its library convolves floats only; convert to float64, which is exact up to 2**53",
+    ),
+)
+"""Whatever an emitter can write and a platform cannot run."""
+
+
+def refusal(op: type[StdTensorOp] | str, dtype: DType, platform: str) -> str | None:
+    """Why an op, or a family by its id, is not lowered for a dtype on a platform; None if it is."""
+    if isinstance(op, str):
+        if lowering_of(op, platform) is None:
+            return (
+                f"extension: {op}: has no lowering of its own for {platform}; its expansion decides"
+            )
+        return None
+    for row in REFUSED:
+        if op in row.ops and platform in row.platforms and row.dtypes(dtype):
+            return f"{op.__name__}: {dtype.value} on {platform}: {row.reason}"
+    return None
+
+
+def refuse(op: StdTensorOp, platform: str, types: list[TensorSpec]) -> None:
+    """Raise where the platform refuses the op on values of these types.
+
+    Raises:
+        UnsupportedError: op, type and platform.
+    """
+    for row in REFUSED:
+        if type(op) not in row.ops or platform not in row.platforms:
+            continue
+        for spec in types:
+            if row.dtypes(spec.dtype):
+                raise UnsupportedError(f"{op.name}: {spec} on {platform}: {row.reason}")

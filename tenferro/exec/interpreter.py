@@ -1,0 +1,115 @@
+"""The interpreter: one step after the other. What it gives is what a schedule means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeAlias
+
+from tenferro.errors import BackendFailureError, TenferroError
+from tenferro.exec.schedule import Arena, ExecInstruction, ExecProgram, Lent, Over
+from tenferro.interruption import is_interruption
+from tenferro.ops import StdTensorOp
+from tenferro.types import TensorSpec
+
+__all__ = ["Observer", "failure", "interpret", "located"]
+
+Observer: TypeAlias = Callable[
+    [ExecProgram, ExecInstruction, Sequence[Any], Callable[..., Sequence[Any]]], Sequence[Any]
+]
+"""Stands around a step: given the schedule, the step, its operands and the call of its kernel on operands, it
+gives the results.
+"""
+
+
+def interpret(
+    program: ExecProgram, leaves: Sequence[Any], around: Observer | None = None
+) -> list[Any]:
+    """The results of a schedule, as its last steps left them.
+
+    Args:
+        leaves: arrays that fit the inputs.
+        around: stands around each step, in the bodies of loops and choices too.
+
+    Raises:
+        BackendFailureError: a kernel failed, with op and user line.
+    """
+    memory, size = program.resources.memory, program.memory.size
+    slots, arena = program.start(leaves), memory.take(size) if size else None
+    try:
+        for step in program.instructions:
+            operands = [slots[slot] for slot in step.input_slots]
+            call = partial(_call, program, _observed(step, around), slots, arena)
+            try:
+                results = (
+                    call(operands) if around is None else around(program, step, operands, call)
+                )
+            except Exception as error:
+                laid = located(step, error)
+                raise laid from (None if laid is error else error)
+            for slot, result in zip(step.output_slots, results, strict=True):
+                slots[slot] = result
+            del operands, call, results  # because arrays must not live until the next step
+            for slot in step.frees:
+                slots[slot] = None
+        return [slots[slot] for slot in program.output_slots]
+    finally:
+        if arena is not None:
+            memory.give(arena)
+
+
+def _call(
+    program: ExecProgram,
+    step: ExecInstruction,
+    slots: Sequence[Any],
+    arena: Any,
+    operands: Sequence[Any],
+) -> Sequence[Any]:
+    """The results of one step, put where the schedule says."""
+    options: dict[str, Any] = {}
+    if step.places and isinstance(step.places[0], Over):
+        options["out"] = slots[step.places[0].slot]
+    elif step.places:
+        memory = program.resources.memory
+        options["into"] = [
+            arena[place.offset : place.offset + place.size] if isinstance(place, Arena)
+            else memory.lend(place.size) if isinstance(place, Lent)
+            else None
+            for place in step.places
+        ]  # fmt: skip
+    result = step.function(*operands, **options)
+    results = (result,) if len(step.output_slots) == 1 else result or ()
+    numbers, as_array = program.numbers, program.resources.as_array
+    return [
+        y if slot in numbers else as_array(y)
+        for slot, y in zip(step.output_slots, results, strict=True)
+    ]
+
+
+def _observed(step: ExecInstruction, around: Observer | None) -> ExecInstruction:
+    """The step; under an observer, a loop or choice with its bodies under it too."""
+    if around is None or not step.parts:
+        return step
+    kernel: Any = step.kernel
+    runs = [partial(interpret, part, around=around) for part in step.parts]
+    return step._replace(function=partial(kernel.over(runs), step.op))
+
+
+def located(step: ExecInstruction, error: Exception) -> Exception:
+    """What a step raised, with its op and the user's line; what a handler of signals raised, as it is."""
+    if is_interruption(error):
+        return error
+    place = str(step.source) if step.source else None
+    if isinstance(error, TenferroError):
+        return error.at(place)
+    return failure(step.op, step.output_types, error).at(place)
+
+
+def failure(
+    op: StdTensorOp | Any, types: Sequence[TensorSpec], error: Exception
+) -> BackendFailureError:
+    """What is raised where a kernel failed."""
+    shown = ", ".join(map(str, types))
+    return BackendFailureError(
+        f"{op.name}: the kernel for {shown} failed: {type(error).__name__}: {error}"
+    )

@@ -1,0 +1,56 @@
+"""Planning: pure functions from schedule to schedule, one after the other; each decides one thing.
+
+| step | decides |
+| --- | --- |
+| `bind` | the kernel of each instruction, bound to its types |
+| `fold` | what constants decide, computed once; `keep_numbers`: which values are NumPy's scalars |
+| `group` | what runs together, tile by tile |
+| `place` | where results go, and what dies with each step |
+| `finish` | the order of results, and copies that keep them apart |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from tenferro.exec.extensions import ExtensionRegistry
+from tenferro.exec.plan import finish, fold, group, place
+from tenferro.exec.plan.bind import Binder, Pass, PlanStep
+from tenferro.exec.runtime.resources import Resources
+from tenferro.exec.schedule import ExecProgram
+from tenferro.program import GraphProgram
+
+__all__ = ["NATIVE", "Binder", "Pass", "PlanStep", "compile_std_to_exec"]
+
+NATIVE: tuple[PlanStep, ...] = (fold.fold, fold.keep_numbers, group.group, place.place)
+"""The steps of planning between `bind` and `finish`, which bodies of loops go through, too."""
+
+
+def compile_std_to_exec(
+    program: GraphProgram,
+    passes: Sequence[Pass] = (),
+    extensions: ExtensionRegistry | None = None,
+    resources: Resources | None = None,
+    order: Literal["F", "C", "K"] = "K",
+    plan: Sequence[PlanStep] = NATIVE,
+) -> ExecProgram:
+    """The schedule of a static program.
+
+    Args:
+        passes: from program to program, before it is bound.
+        extensions: the runtimes of families.
+        resources: of the executor; one thread and no memory that stays by default.
+        order: of the results.
+        plan: the steps of planning; without any, every instruction is a step, as observers want it.
+
+    Raises:
+        UnsupportedError: an extension whose family has no runtime in `extensions`.
+    """
+    binder = Binder(
+        extensions=extensions or ExtensionRegistry(),
+        passes=tuple(passes),
+        plan=tuple(plan),
+        resources=resources or Resources(),
+    )
+    return finish.finish(binder.schedule(program), order)

@@ -1,0 +1,45 @@
+"""Alias: whose memory each value may be. The one analysis of it; places and copies follow from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tenferro.exec.schedule import ExecInstruction, ExecProgram
+
+__all__ = ["Aliases", "aliases", "may_view"]
+
+
+@dataclass(frozen=True)
+class Aliases:
+    """Whose memory values may be.
+
+    Attributes:
+        roots: for each slot those whose kernels, or callers, made the memory that it may look at.
+        foreign: roots whose memory is not the program's to write or to give away: inputs and constants.
+    """
+
+    roots: dict[int, tuple[int, ...]]
+    foreign: frozenset[int]
+
+
+def aliases(program: ExecProgram) -> Aliases:
+    """Of every slot that the schedule reads or writes."""
+    given = (*program.input_slots, *program.constants)
+    roots: dict[int, tuple[int, ...]] = {slot: (slot,) for slot in given}
+    foreign = set(given)
+    for step in program.instructions:
+        if not may_view(step):
+            roots.update([(slot, (slot,)) for slot in step.output_slots])
+            continue
+        operands = dict.fromkeys([root for slot in step.input_slots for root in roots[slot]])
+        for slot in step.output_slots:
+            roots[slot] = tuple(operands) or (slot,)
+            if not operands:
+                foreign.add(slot)  # because a kernel that views nothing gives what it keeps
+    return Aliases(roots, frozenset(foreign))
+
+
+def may_view(step: ExecInstruction) -> bool:
+    """Whether a result may be a view of an operand, or memory that is not to be written."""
+    view = getattr(step.kernel, "view", False)
+    return bool(view) and not step.is_ufunc and (view is True or view(step.op))

@@ -1,0 +1,123 @@
+"""Bind: one kernel per instruction, for its types and for every way of running it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from tenferro.errors import TenferroError
+from tenferro.exec.backend import NUMPY, Backend
+from tenferro.exec.extensions import ExtensionRegistry
+from tenferro.exec.kernels import bound
+from tenferro.exec.runner import Runner
+from tenferro.exec.runtime.resources import Resources
+from tenferro.exec.schedule import ExecInstruction, ExecProgram
+from tenferro.graph import Instruction
+from tenferro.ops import StdTensorOp
+from tenferro.ops.control import ControlOp
+from tenferro.ops.extension import Extension
+from tenferro.program import GraphProgram
+from tenferro.types import TensorSpec
+
+__all__ = ["Binder", "Pass", "PlanStep"]
+
+Pass = Callable[[GraphProgram], GraphProgram]
+"""A pure function from program to program that keeps its meaning."""
+PlanStep = Callable[[ExecProgram], ExecProgram]
+"""A pure function from schedule to schedule that keeps its meaning."""
+
+
+@dataclass(frozen=True)
+class Binder:
+    """What programs are bound to.
+
+    Attributes:
+        backend: whose kernels they are.
+        extensions: the runtimes of families.
+        passes: that bodies of loops and choices go through, as programs do.
+        plan: the steps of planning, of bodies too.
+        prints: whether bodies run as printed code from their second turn on.
+    """
+
+    backend: Backend = NUMPY
+    extensions: ExtensionRegistry = field(default_factory=ExtensionRegistry)
+    passes: tuple[Pass, ...] = ()
+    plan: tuple[PlanStep, ...] = ()
+    resources: Resources = field(default_factory=Resources)
+    prints: bool = True
+
+    def schedule(self, program: GraphProgram) -> ExecProgram:
+        """The schedule of a static program, or of a body.
+
+        Raises:
+            UnsupportedError: an op without a kernel, an extension without a runtime; with your line.
+        """
+        for rewrite in self.passes:
+            program = rewrite(program)
+        schedule = self.bind(program)
+        for step in self.plan:
+            schedule = step(schedule)
+        return schedule
+
+    def bind(self, program: GraphProgram) -> ExecProgram:
+        """The program's own instructions, in order, each with its kernel."""
+        types = program.types
+        return ExecProgram(
+            instructions=tuple([
+                self._instruction(number, instruction, types)
+                for number, instruction in enumerate(program.instructions)
+            ]),
+            input_slots=program.input_slots,
+            output_slots=program.output_slots,
+            types=tuple(types),
+            resources=self.resources,
+        )  # fmt: skip
+
+    def _instruction(self, number: int, instruction: Instruction, types: Any) -> ExecInstruction:
+        op, inputs, outputs, last_use, source = instruction
+        try:
+            operands = tuple([types[slot] for slot in inputs])
+            kernel, parts = self._kernel(op, operands), self._parts(op)
+            function = self._function(op, kernel, parts, operands)
+        except TenferroError as error:
+            raise error.at(str(source or "")) from None
+        results = (
+            (types[outputs[0]],) if len(outputs) == 1 else tuple([types[slot] for slot in outputs])
+        )
+        frees: tuple[int, ...] = ()
+        if True in last_use:
+            dying = [slot for slot, last in zip(inputs, last_use, strict=True) if last]
+            frees = tuple(dict.fromkeys(dying))
+        return ExecInstruction(
+            op, kernel, function, inputs, outputs, results, source, (), frees, (number,), parts
+        )
+
+    def _kernel(self, op: StdTensorOp, operands: tuple[TensorSpec, ...] = ()) -> Any:
+        backend = self.backend
+        if backend is not NUMPY:
+            return backend.kernel(type(op), tuple([spec.dtype for spec in operands]))
+        return self.extensions.kernel(op) if type(op) is Extension else backend.kernels[type(op)]
+
+    def _parts(self, op: StdTensorOp) -> tuple[ExecProgram, ...]:
+        """The schedules of the bodies."""
+        if not isinstance(op, ControlOp):
+            return ()
+        return tuple([self.schedule(part.program) for part in op.parts])
+
+    def _function(
+        self, op: Any, kernel: Any, parts: Sequence[ExecProgram], inputs: tuple[TensorSpec, ...]
+    ) -> Callable[..., Any]:
+        if parts:
+            return partial(kernel.over([Runner(part, self.prints) for part in parts]), op)
+        return bound(kernel, op, inputs, self.resources)
+
+    def kernel(self, op: StdTensorOp) -> Callable[..., Any]:
+        """What runs one op, given first, on arrays outside of any program.
+
+        Raises:
+            UnsupportedError: an op without a kernel, an extension without a runtime.
+        """
+        kernel, parts = self._kernel(op), self._parts(op)
+        return kernel.over([Runner(part, self.prints) for part in parts]) if parts else kernel

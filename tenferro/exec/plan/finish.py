@@ -1,0 +1,97 @@
+"""Finish: results as the caller wants them, in an order and each in memory of its own, by one step at the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from tenferro.errors import BackendFailureError
+from tenferro.exec.claims import own
+from tenferro.exec.interpreter import located
+from tenferro.exec.plan.alias import aliases, may_view
+from tenferro.exec.plan.place import free
+from tenferro.exec.schedule import Copies, ExecInstruction, ExecProgram
+
+__all__ = ["finish"]
+
+
+def finish(program: ExecProgram, order: Literal["F", "C", "K"]) -> ExecProgram:
+    """The schedule with copies of the results that may be in another order, or in memory of others.
+
+    Results never share memory with an input, a constant, or each other.
+    """
+    known = aliases(program)
+    roots = [known.roots[slot] for slot in program.output_slots]
+    times = Counter([root for several in roots for root in several])
+    viewed = {slot for step in program.instructions if may_view(step) for slot in step.output_slots}
+    copied: list[int] = []
+    beside: dict[int, None] = {}
+    for place, (slot, several) in enumerate(zip(program.output_slots, roots, strict=True)):
+        spec = program.types[slot]
+        foreign = [root for root in several if root in known.foreign]
+        is_shared = bool(foreign) or any([times[root] > 1 for root in several])
+        may_turn = order != "K" and (spec.rank > 1 or slot in viewed)
+        if is_shared or may_turn:
+            copied.append(place)
+            beside.update(dict.fromkeys([root for root in foreign if root in program.input_slots]))
+    if not copied:
+        return program
+    results = [program.output_slots[place] for place in copied]
+    new = range(program.n_slots, program.n_slots + len(copied))
+    op = Copies(order, len(copied))
+    makers = {slot: step for step in program.instructions for slot in step.output_slots}
+    function = _Copying(program, op, [makers.get(slot) for slot in results])
+    step = ExecInstruction(
+        op=op,
+        kernel=function,
+        function=function if len(copied) > 1 else function.single,
+        input_slots=(*results, *beside),
+        output_slots=tuple(new),
+        output_types=tuple([program.types[slot] for slot in results]),
+    )
+    outputs = list(program.output_slots)
+    for place, slot in zip(copied, new, strict=True):
+        outputs[place] = slot
+    dying = tuple([slot for slot in dict.fromkeys(results) if slot not in outputs])
+    finished = replace(
+        program,
+        instructions=(*program.instructions, step._replace(frees=dying)),
+        output_slots=tuple(outputs),
+        types=(*program.types, *step.output_types),
+    )
+    return free(finished) if beside else finished
+
+
+class _Copying:
+    """The kernel of the copies."""
+
+    def __init__(
+        self, program: ExecProgram, op: Copies, makers: Sequence[ExecInstruction | None]
+    ) -> None:
+        self.op, self.resources = op, program.resources
+        self.makers = makers
+
+    def __call__(self, *arrays: Any) -> list[Any]:
+        """The results.
+
+        Raises:
+            BackendFailureError: a view that memory does not hold once it is copied, with its op and line.
+        """
+        count, order = self.op.count, self.op.order
+        try:
+            return own(arrays[:count], arrays[count:], order, self.resources)  # pyright: ignore[reportArgumentType]  # because orders are those three
+        except MemoryError as error:
+            raise self._failure(error) from error
+
+    def single(self, *arrays: Any) -> Any:
+        """The only result."""
+        return self(*arrays)[0]
+
+    def _failure(self, error: MemoryError) -> Exception:
+        number, text = error.args
+        maker = self.makers[number]
+        if maker is None:
+            return BackendFailureError(f"result {number}, a copy of an input: {text}")
+        return located(maker, MemoryError(text))

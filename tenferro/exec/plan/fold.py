@@ -1,0 +1,67 @@
+"""Fold: compute once what constants decide, and keep numbers as numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tenferro.exec.runtime.numpy_state import numpy_state
+from tenferro.exec.schedule import ExecInstruction, ExecProgram
+from tenferro.ops.control import ControlOp
+from tenferro.ops.extension import Extension
+from tenferro.ops.source import Constant
+from tenferro.ops.structural import BroadcastInDim
+
+__all__ = ["fold", "keep_numbers"]
+
+LARGEST = 1 << 16
+"""Elements of a value that is computed once, when the program is compiled."""
+FREE = (Constant, BroadcastInDim)
+"""Ops that take no memory, however large the result."""
+
+
+def fold(program: ExecProgram) -> ExecProgram:
+    """The schedule with what constants decide as constants, where the result is small or a view."""
+    constants: dict[int, Any] = dict(program.constants)
+    steps: list[ExecInstruction] = []
+    with numpy_state():
+        for step in program.instructions:
+            values = _values(step, constants)
+            if values is None:
+                steps.append(step)
+            else:
+                constants.update(zip(step.output_slots, values, strict=True))
+    return replace(program, instructions=tuple(steps), constants=constants)
+
+
+def _values(step: ExecInstruction, constants: dict[int, Any]) -> list[Any] | None:
+    """What a step gives, if that is to be computed now."""
+    if isinstance(step.op, Extension | ControlOp) or not constants.keys() >= {*step.input_slots}:
+        return None
+    is_small = all([spec.is_static and spec.size <= LARGEST for spec in step.output_types])
+    if not (is_small or isinstance(step.op, FREE)):
+        return None
+    try:
+        result = step.function(*[constants[slot] for slot in step.input_slots])
+    except (ValueError, MemoryError):
+        return None  # because the run says which line asked for it, if it comes there at all
+    values = [np.asarray(y) for y in ((result,) if len(step.output_slots) == 1 else result)]
+    for value in values:
+        value.flags.writeable = False
+    return values
+
+
+def keep_numbers(program: ExecProgram) -> ExecProgram:
+    """The schedule with values of rank 0 that nothing but ufuncs reads as NumPy's scalars, which are faster."""
+    numbers = {slot for slot, spec in enumerate(program.types) if not spec.shape}
+    numbers.difference_update(program.output_slots)
+    if numbers:
+        for step in program.instructions:
+            if not step.is_ufunc:
+                numbers.difference_update(step.input_slots)
+    constants = {
+        slot: value[()] if slot in numbers else value for slot, value in program.constants.items()
+    }
+    return replace(program, constants=constants, numbers=frozenset(numbers))

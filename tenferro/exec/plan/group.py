@@ -1,0 +1,184 @@
+"""Group: instructions that run together, tile by tile.
+
+A group works on rows: every value in it has the same leading axes, and what becomes of a row depends on
+that row alone. Elementwise ops do so over all axes; sums along trailing axes, and what repeats a row's
+number along the row, leave the axes in front of them. A reduction over the leading axes can end a group:
+each tile gives its share, and the shares are combined afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any
+
+from tenferro.exec.plan.tile import REDUCTIONS, VIEWS, Group, tiles
+from tenferro.exec.schedule import ExecInstruction, ExecProgram
+from tenferro.ops.structural import BroadcastInDim
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["group"]
+
+SMALLEST = 1 << 16
+"""Elements of a shape whose instructions are worth grouping."""
+LONGEST_ROW = 1 << 16
+"""Elements of a row, where rows stay whole."""
+
+
+def group(program: ExecProgram) -> ExecProgram:
+    """The schedule with runs of steps that belong together as one step each.
+
+    What depends on what stays in order; a step that needs nothing of the run before it goes ahead of it, so that
+    runs are long.
+    """
+    if not any(map(is_large, {id(spec): spec for spec in program.types}.values())):
+        return program
+    readers: dict[int, list[int]] = {slot: [-1] for slot in program.output_slots}
+    for number, step in enumerate(program.instructions):
+        for slot in step.input_slots:
+            readers.setdefault(slot, []).append(number)
+    steps: list[ExecInstruction] = []
+    run = _Run(program, readers)
+    for number, step in enumerate(program.instructions):
+        if run.take(number):
+            continue
+        if not run.results.keys().isdisjoint(step.input_slots):
+            steps += run.finish()
+            run = _Run(program, readers)
+            if run.take(number):
+                continue
+        steps.append(step)
+    steps += run.finish()
+    return replace(program, instructions=tuple(steps))
+
+
+def is_large(spec: TensorSpec) -> bool:
+    """Whether a group may begin with a value of this type."""
+    return spec.is_static and spec.size >= SMALLEST
+
+
+def _may_be_grouped(step: ExecInstruction) -> bool:
+    return isinstance(step.op, (*REDUCTIONS, *VIEWS)) or step.is_elementwise
+
+
+@dataclass
+class _Run:
+    """A group that is being collected."""
+
+    program: ExecProgram
+    readers: dict[int, list[int]]
+    instructions: list[int] = field(default_factory=list)
+    results: dict[int, None] = field(default_factory=dict)
+    totals: set[int] = field(default_factory=set)
+    shape: tuple[Any, ...] = ()
+    lead: int = 0
+
+    @property
+    def types(self) -> tuple[TensorSpec, ...]:
+        """Of all slots."""
+        return self.program.types
+
+    def take(self, index: int) -> bool:
+        """Take the instruction in, if it fits."""
+        step = self.program.instructions[index]
+        if not _may_be_grouped(step) or not self.totals.isdisjoint(step.input_slots):
+            return False
+        if not self.instructions and not self._is_large(step):
+            return False
+        if not all([self.types[s].is_static for s in (*step.input_slots, *step.output_slots)]):
+            return False
+        lead = self._lead(step)
+        if lead is None:
+            return False
+        if not self.instructions:
+            self.shape = self.types[step.input_slots[0]].shape
+        self.lead = lead
+        self.instructions.append(index)
+        self.results[step.output_slots[0]] = None
+        if _is_total(step):
+            self.totals.add(step.output_slots[0])
+        return True
+
+    def _is_large(self, step: ExecInstruction) -> bool:
+        """Whether a group may begin with it: by its result, or by what it reduces."""
+        x = self.types[step.input_slots[0]] if isinstance(step.op, REDUCTIONS) else None
+        return is_large(step.output_types[0] if x is None else x)
+
+    def _lead(self, step: ExecInstruction) -> int | None:
+        """How many leading axes the group has with this instruction in it; None where it does not fit."""
+        op, kind = step.op, type(step.op)
+        if step.is_elementwise:
+            return self._lead_of_elementwise(step)
+        if isinstance(op, REDUCTIONS) and op.axes:
+            return self._lead_of_reduction(step)
+        if kind in VIEWS and step.input_slots[0] in self.results:
+            x, y = self.types[step.input_slots[0]], step.output_types[0]
+            aligned = not isinstance(op, BroadcastInDim) or op.dims[: self.lead] == tuple(
+                range(self.lead)
+            )
+            fits = aligned and self._shares(x) and self._shares(y) and self.lead < len(self.shape)
+            return self.lead if fits and y.size <= prod(self.shape) else None
+        return None
+
+    def _lead_of_elementwise(self, step: ExecInstruction) -> int | None:
+        (y,) = step.output_types
+        if not self.instructions:
+            return y.rank
+        if y.shape == self.shape:
+            return self.lead
+        needed = not self.results.keys().isdisjoint(step.input_slots)
+        return self.lead if needed and self._shares(y) and y.size <= prod(self.shape) else None
+
+    def _lead_of_reduction(self, step: ExecInstruction) -> int | None:
+        slot, op = step.input_slots[0], step.op
+        assert isinstance(op, REDUCTIONS)
+        x = self.types[slot]
+        if self.instructions and not (slot in self.results or x.shape == self.shape):
+            return None
+        shape, lead = (self.shape, self.lead) if self.instructions else (x.shape, x.rank)
+        if x.shape[:lead] != shape[:lead]:
+            return None
+        if _is_total(step):
+            # A share of every tile in a narrow float would be rounded once more than the whole.
+            if x.dtype in (DType.F16, DType.BF16) or not self.instructions:
+                return None
+            axes = sorted(op.axes)
+            lead = min(lead, sum(axis == i for i, axis in enumerate(axes)))
+        else:
+            lead = min(lead, *op.axes)
+        return lead if prod(shape[lead:]) <= LONGEST_ROW else None
+
+    def _shares(self, spec: TensorSpec) -> bool:
+        return spec.rank >= self.lead and spec.shape[: self.lead] == self.shape[: self.lead]
+
+    def finish(self) -> Iterator[ExecInstruction]:
+        """The group, and once more the views that are needed outside; a single reduction by itself."""
+        steps = self.program.instructions
+        mine, kept = set(self.instructions), set[int]()
+        leaving: set[int] = set()
+        again: list[int] = []
+        for number in reversed(self.instructions):
+            step = steps[number]
+            (slot,) = step.output_slots
+            readers = self.readers.get(slot, [])
+            is_outside = slot in leaving or any([reader not in mine for reader in readers])
+            if is_outside and type(step.op) in VIEWS:
+                again.append(number)
+                leaving.discard(slot)
+                leaving.update(step.input_slots)
+            elif is_outside:
+                leaving.add(slot)
+            if slot in leaving or any([reader in kept for reader in readers]):
+                kept.add(number)
+        order = [number for number in self.instructions if number in kept]
+        if len(order) < 2 and not (order and steps[order[0]].is_elementwise):
+            yield from [steps[number] for number in order]
+        else:
+            yield tiles(self.program, Group(tuple([steps[number] for number in order]), self.shape,
+                                            self.lead, leaving, self.totals))  # fmt: skip
+        yield from [steps[number] for number in reversed(again)]
+
+
+def _is_total(step: ExecInstruction) -> bool:
+    return isinstance(step.op, REDUCTIONS) and 0 in step.op.axes

@@ -1,0 +1,215 @@
+"""Place: where each result goes, and what dies with each step.
+
+A large value that stays inside gets a place in one piece of memory, by the span of steps over which it is needed;
+what leaves gets memory that comes back; a ufunc writes over an operand that dies, if nobody else looks at it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tenferro.exec.plan.alias import Aliases, aliases
+from tenferro.exec.runtime.memory import rounded
+from tenferro.exec.schedule import Arena, ExecInstruction, ExecProgram, Lent, Over, Place, Tiles
+from tenferro.ops.extension import Extension
+from tenferro.program.memory_plan import Block, MemoryPlan
+
+__all__ = ["free", "place", "plan_memory"]
+
+SMALLEST_BLOCK = 1 << 17
+"""Bytes of a value that is given a place; smaller ones stay with the process when they are freed."""
+FEW = 512
+"""Blocks that are placed by size, which packs them best; more are placed in the order of the program."""
+
+
+def free(program: ExecProgram) -> ExecProgram:
+    """The schedule with every slot freed by the last step that reads it, or writes it for nobody."""
+    kept = {*program.output_slots, *program.constants}
+    steps: list[ExecInstruction] = []
+    for step in reversed(program.instructions):
+        frees = [slot for slot in (*_read(step), *step.output_slots) if slot not in kept]
+        kept.update(frees)
+        dying = tuple(dict.fromkeys(frees)) if len(frees) > 1 else tuple(frees)
+        steps.append(step if dying == step.frees else step._replace(frees=dying))
+    return replace(program, instructions=tuple(reversed(steps)))
+
+
+def _read(step: ExecInstruction) -> Sequence[int]:
+    """Slots that a step reads, or writes over."""
+    if not step.places:
+        return step.input_slots
+    return [*step.input_slots, *[p.slot for p in step.places if isinstance(p, Over)]]
+
+
+def place(program: ExecProgram) -> ExecProgram:
+    """The schedule with a place for each result that is better written somewhere than in new memory."""
+    program = free(program)
+    known = aliases(program)
+    spans, leaving = _spans(program, known) if _has_large(program) else ({}, set[int]())
+    memory = plan_memory([
+        Block(slot, program.types[slot].nbytes, *span)
+        for slot, span in spans.items()
+        if slot not in leaving
+    ])  # fmt: skip
+    blocks = {block.slot: block for block in memory.blocks}
+    steps: list[ExecInstruction] = []
+    watch = _Watch(known, blocks)
+    for step in program.instructions:
+        slot = watch.buffer(step, program.types)
+        places: tuple[Place | None, ...] = () if slot is None else (Over(slot),)
+        if spans and not places:
+            places = tuple([
+                Arena(blocks[slot].offset, blocks[slot].size) if slot in blocks
+                else Lent(program.types[slot].nbytes) if slot in leaving
+                else None
+                for slot in _placeable(step)
+            ])  # fmt: skip
+        watch.step(step)
+        steps.append(step._replace(places=places) if any(places) else step)
+    return replace(program, instructions=tuple(steps), memory=memory)
+
+
+def _has_large(program: ExecProgram) -> bool:
+    """Whether any value is worth a place."""
+    types = {id(spec): spec for spec in program.types}.values()
+    return any([
+        spec.is_static and spec.nbytes >= SMALLEST_BLOCK for spec in types
+    ])  # fmt: skip
+
+
+def _placeable(step: ExecInstruction) -> tuple[int, ...]:
+    """Slots that the kernel writes into bytes that it is given."""
+    if isinstance(step.op, Tiles):
+        return step.output_slots[: len(step.op.results)]
+    return step.output_slots if getattr(step.function, "takes_places", False) else ()
+
+
+def _spans(program: ExecProgram, known: Aliases) -> tuple[dict[int, tuple[int, int]], set[int]]:
+    """From which to which step large values are needed that can have places, and those that leave."""
+    spans: dict[int, tuple[int, int]] = {}
+    leaving: set[int] = set()
+    for number, step in enumerate(program.instructions):
+        read = {root for slot in step.input_slots for root in known.roots[slot]} & spans.keys()
+        spans.update([(root, (spans[root][0], number)) for root in read])
+        if isinstance(step.op, Extension):
+            leaving |= read  # because a runtime may keep what it is given
+        for slot in _placeable(step):
+            spec = program.types[slot]
+            if spec.is_static and spec.nbytes >= SMALLEST_BLOCK:
+                spans[slot] = number, number
+    for slot in program.output_slots:
+        leaving.update(known.roots[slot])
+    return spans, leaving & spans.keys()
+
+
+class _Watch:
+    """How many living values look at each root's memory, step by step."""
+
+    def __init__(self, known: Aliases, blocks: Mapping[int, Block]) -> None:
+        self.known, self.blocks = known, blocks
+        self.lookers: dict[int, int] = {}
+
+    def buffer(self, step: ExecInstruction, types: Sequence[Any]) -> int | None:
+        """A dying operand of the result's type whose memory a ufunc may write over."""
+        if not step.frees or not step.output_types[0].shape or not step.is_ufunc:
+            return None
+        for slot in step.frees:
+            is_alone = self.known.roots[slot] == (slot,) and self.lookers.get(slot) == 1
+            if is_alone and slot not in self.blocks and types[slot] == step.output_types[0]:
+                return slot
+        return None
+
+    def step(self, step: ExecInstruction) -> None:
+        """What a step adds and frees."""
+        lookers, known = self.lookers, self.known.roots
+        for slot in step.output_slots:
+            roots = known[slot]
+            if roots == (slot,) and slot not in self.known.foreign:
+                lookers[slot] = 0
+            for root in roots:
+                if root in lookers:
+                    lookers[root] += 1
+        for slot in step.frees:
+            for root in known[slot]:
+                if root in lookers:
+                    lookers[root] -= 1
+
+
+def plan_memory(wanted: Iterable[Block]) -> MemoryPlan:
+    """Offsets for blocks; those that are needed at the same time do not overlap."""
+    blocks = sorted(wanted, key=lambda block: (block.first, block.slot))
+    placed = _in_order(blocks)
+    if len(blocks) <= FEW:
+        placed = min(placed, _by_size(blocks), key=_top)
+    return MemoryPlan(tuple(placed), _top(placed), _bound(blocks))
+
+
+def _top(blocks: list[Block]) -> int:
+    return max([block.offset + rounded(block.size) for block in blocks], default=0)
+
+
+def _bound(blocks: list[Block]) -> int:
+    """The most that lives at once."""
+    change: dict[int, int] = {}
+    for block in blocks:
+        change[block.first] = change.get(block.first, 0) + rounded(block.size)
+        change[block.last + 1] = change.get(block.last + 1, 0) - rounded(block.size)
+    most = alive = 0
+    for when in sorted(change):
+        alive += change[when]
+        most = max(most, alive)
+    return most
+
+
+def _in_order(blocks: list[Block]) -> list[Block]:
+    """Each into the tightest gap that is free when it begins."""
+    gaps: list[tuple[int, int]] = []  # (offset, end), sorted, apart from each other
+    ends: list[tuple[int, int, int]] = []  # (last, offset, end) of what lives
+    placed: list[Block] = []
+    top = 0
+    for block in blocks:
+        while ends and ends[0][0] < block.first:
+            _, offset, end = ends.pop(0)
+            _free(gaps, offset, end)
+        room = rounded(block.size)
+        fitting = [gap for gap in gaps if gap[1] - gap[0] >= room]
+        if fitting:
+            offset, end = min(fitting, key=lambda gap: gap[1] - gap[0])
+            gaps.remove((offset, end))
+            if end > offset + room:
+                insort(gaps, (offset + room, end))
+        else:
+            offset = top
+            if gaps and gaps[-1][1] == top:
+                offset = gaps.pop()[0]
+            top = offset + room
+        insort(ends, (block.last, offset, offset + room))
+        placed.append(replace(block, offset=offset))
+    return placed
+
+
+def _free(gaps: list[tuple[int, int]], offset: int, end: int) -> None:
+    """Give a place back, as one with the gaps beside it."""
+    where = bisect_left(gaps, (offset, end))
+    if where < len(gaps) and gaps[where][0] == end:
+        end = gaps.pop(where)[1]
+    if where and gaps[where - 1][1] == offset:
+        offset = gaps.pop(where - 1)[0]
+    insort(gaps, (offset, end))
+
+
+def _by_size(blocks: list[Block]) -> list[Block]:
+    """The largest first, each as low as those that live beside it allow."""
+    placed: list[Block] = []
+    for block in sorted(blocks, key=lambda block: -block.size):
+        offset = 0
+        beside = [b for b in placed if b.first <= block.last and block.first <= b.last]
+        for other in sorted(beside, key=lambda b: b.offset):
+            if other.offset - offset >= rounded(block.size):
+                break
+            offset = max(offset, other.offset + rounded(other.size))
+        placed.append(replace(block, offset=offset))
+    return sorted(placed, key=lambda block: (block.first, block.slot))

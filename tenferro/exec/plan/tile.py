@@ -1,0 +1,328 @@
+"""Tile: what happens to one tile of a group, as a schedule of its own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tenferro.exec.kernels import bound
+from tenferro.exec.kernels.row_sums import has_row_sums, sum_of_products
+from tenferro.exec.plan.place import free
+from tenferro.exec.schedule import ExecInstruction, ExecProgram, Over, Tiles, Write
+from tenferro.exec.tiles import TilesFunction
+from tenferro.ops import reduction as re
+from tenferro.ops.elementwise import Multiply
+from tenferro.ops.structural import BroadcastInDim, Reshape
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["REDUCTIONS", "VIEWS", "Group", "tiles"]
+
+REDUCTIONS = (
+    re.ReduceSum,
+    re.ReduceProd,
+    re.ReduceMax,
+    re.ReduceMin,
+    re.ReduceAnd,
+    re.ReduceOr,
+)
+VIEWS = (BroadcastInDim, Reshape)
+"""Ops that take no memory: one whose result is needed outside is done there once more."""
+ROWS = TensorSpec((), DType.I64)
+"""The number of rows of a tile."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Steps that run tile by tile.
+
+    Attributes:
+        shape: of the largest values in the group.
+        lead: how many leading axes all values share.
+        leaving: slots that are needed outside.
+        totals: slots of reductions over the leading axes, which only the end of the group knows.
+    """
+
+    steps: tuple[ExecInstruction, ...]
+    shape: tuple[int, ...]
+    lead: int
+    leaving: Collection[int]
+    totals: Collection[int]
+
+    @property
+    def takes(self) -> list[int]:
+        """Slots from outside."""
+        inside = {slot for step in self.steps for slot in step.output_slots}
+        read = dict.fromkeys([slot for step in self.steps for slot in step.input_slots])
+        return [slot for slot in read if slot not in inside]
+
+
+def tiles(program: ExecProgram, group: Group) -> ExecInstruction:
+    """The step of a group."""
+    written = [slot for step in group.steps for slot in step.output_slots if slot in group.leaving]
+    results = [slot for slot in written if slot not in group.totals]
+    totals = [slot for slot in written if slot in group.totals]
+    makers = {step.output_slots[0]: step for step in group.steps}
+    bodies = {lead: _Body(program, group, results, totals, lead) for lead in {1, group.lead}}
+    body = bodies[group.lead]
+    types = program.types
+    op = Tiles(
+        shape=group.shape,
+        lead=group.lead,
+        bodies={lead: body.schedule() for lead, body in bodies.items()},
+        scratch=tuple(body.scratch.values()),
+        results=tuple([types[slot] for slot in results]),
+        totals=tuple([types[slot] for slot in totals]),
+        folds=tuple([_fold(makers[slot]) for slot in totals]),
+    )
+    function = TilesFunction(op, program.resources)
+    return ExecInstruction(
+        op=op,
+        kernel=function,
+        function=function,
+        input_slots=tuple(body.takes),
+        output_slots=(*results, *totals),
+        output_types=(*op.results, *op.totals),
+        source=group.steps[0].source,
+        origin=tuple([number for step in group.steps for number in step.origin]),
+    )
+
+
+def _fold(step: ExecInstruction) -> Callable[[Any], Any]:
+    """What combines the shares of a total: the reduction itself, over the first axis."""
+    (y,) = step.output_types
+    op: Any = replace(step.op, axes=(0,))  # pyright: ignore[reportArgumentType]  # because reductions are dataclasses
+    fold = bound(step.kernel, op, (TensorSpec((1, *y.shape), y.dtype),))
+    return lambda shares: np.asarray(fold(shares))
+
+
+class _Body:
+    """The schedule of a tile, while it is planned; scratch is used again where a value dies.
+
+    Slots are those of the program, and new ones for the number of rows, scratch, results and shares.
+
+    Attributes:
+        scratch: types of whole values, by the slot of their buffer.
+        thin: slots whose tile has extents of one where the value repeats itself.
+        root: the slot whose memory a view of a tile is.
+    """
+
+    def __init__(
+        self,
+        program: ExecProgram,
+        group: Group,
+        results: list[int],
+        totals: list[int],
+        lead: int,
+    ) -> None:
+        self.group, self.lead, self.resources = group, lead, program.resources
+        self.types: list[TensorSpec] = [*program.types, ROWS]
+        self.rows = program.n_slots
+        known = program.constants
+        moved = {s for step in group.steps if not step.is_elementwise for s in step.input_slots}
+        self.constants = {
+            slot: known[slot][(0,) * known[slot].ndim]
+            for slot in group.takes
+            if slot in known and slot not in moved and not any(known[slot].strides)
+        }
+        self.takes = [slot for slot in group.takes if slot not in self.constants]
+        self.targets = {slot: self._slot(self.types[slot]) for slot in (*results, *totals)}
+        self.scratch: dict[int, TensorSpec] = {}
+        self.steps: list[ExecInstruction] = []
+        self.free: list[int] = []
+        self.held: dict[int, int] = {}
+        self.last: dict[int, int] = {}
+        self.thin: set[int] = set()
+        self.root: dict[int, int] = {}
+        for number, step in enumerate(group.steps):
+            if isinstance(step.op, VIEWS):
+                (slot,) = step.input_slots
+                self.root[step.output_slots[0]] = self.root.get(slot, slot)
+            self.last.update(dict.fromkeys(self._roots(step.input_slots), number))
+        self.sums = self._sums_of_products()
+        self._plan()
+
+    def schedule(self) -> ExecProgram:
+        """The schedule: of rows, scratch, operands, results and shares, without results of its own."""
+        return free(
+            ExecProgram(
+                instructions=tuple(self.steps),
+                input_slots=(self.rows, *self.scratch, *self.takes, *self.targets.values()),
+                output_slots=(),
+                types=tuple(self.types),
+                resources=self.resources,
+                constants=self.constants,
+                numbers=frozenset(self.constants),
+            )
+        )
+
+    def _slot(self, spec: TensorSpec) -> int:
+        self.types.append(spec)
+        return len(self.types) - 1
+
+    def _plan(self) -> None:
+        summed = {step.output_slots[0] for step in self.sums.values()}
+        for number, step in enumerate(self.group.steps):
+            (slot,) = step.output_slots
+            if slot in self.sums:
+                self._sum_of_products(number, step, self.sums[slot])
+            elif slot in summed:
+                continue
+            elif step.is_elementwise:
+                self._elementwise(number, step)
+            else:
+                if isinstance(step.op, BroadcastInDim):
+                    self.thin.add(slot)
+                self._step(step, self._of_tile(step), [self._whole(step.input_slots[0])])
+                self._release(step.input_slots, number)
+
+    def _step(
+        self,
+        step: ExecInstruction,
+        function: Callable[..., Any],
+        operands: list[int],
+        into: int | None = None,
+    ) -> None:
+        """The step in the tile, and the copy to where its result leaves, if it is not written there."""
+        (slot,) = step.output_slots
+        places = () if into is None else (Over(into),)
+        self.steps.append(
+            step._replace(function=function, input_slots=tuple(operands), places=places)
+        )
+        target = self.targets.get(slot)
+        if target is not None and target != into:
+            self.steps.append(
+                step._replace(
+                    op=Write(),
+                    function=np.copyto,
+                    input_slots=(target, slot),
+                    output_slots=(),
+                    output_types=(),
+                    places=(),
+                    origin=(),
+                )
+            )
+
+    def _elementwise(self, number: int, step: ExecInstruction) -> None:
+        """Into a result or scratch where the function can."""
+        (slot,) = step.output_slots
+        kernel: Any = step.kernel
+        function = step.function if step.is_ufunc else kernel.into.get(step.function)
+        if function is None:
+            operands = [self._whole(s) for s in step.input_slots]
+            self._release(step.input_slots, number)
+            self._step(step, step.function, operands)
+            return
+        if isinstance(function, np.ufunc):  # which reads an element before it writes it
+            self._release(step.input_slots, number)
+        into = self.targets.get(slot)
+        if into is None:
+            into = self.held[slot] = self._buffer(slot)
+        if not isinstance(function, np.ufunc):
+            self._release(step.input_slots, number)
+        self._step(step, function, list(step.input_slots), into)
+
+    def _sum_of_products(self, number: int, step: ExecInstruction, total: ExecInstruction) -> None:
+        """The sum where its product would be; scratch holds the product if that is needed."""
+        buffer = self._buffer(step.output_slots[0])
+        self.free.append(buffer)
+        operands = [*map(self._whole, step.input_slots), buffer]
+        x = self._tile_type(step.output_slots[0])
+        function = sum_of_products(self._axes(total.op), x.rank, x.dtype)
+        self._release(step.input_slots, number)
+        self._step(total, function, operands)
+
+    def _sums_of_products(self) -> dict[int, ExecInstruction]:
+        """For each product that nothing but a sum reads, the sum."""
+        readers = Counter(slot for step in self.group.steps for slot in step.input_slots)
+        makers = {step.output_slots[0]: step for step in self.group.steps}
+        sums: dict[int, ExecInstruction] = {}
+        for step in self.group.steps:
+            slot = step.input_slots[0] if step.input_slots else -1
+            product = makers.get(slot)
+            if (
+                type(step.op) is re.ReduceSum
+                and product is not None
+                and type(product.op) is Multiply
+                and has_row_sums(self.types[slot].dtype)
+                and readers[slot] == 1
+                and slot not in self.targets
+                and self.constants.keys().isdisjoint(product.input_slots)
+            ):
+                sums[slot] = step
+        return sums
+
+    def _buffer(self, slot: int) -> int:
+        """The slot of scratch for a value: that of one which died, or more."""
+        spec = self.types[slot]
+        buffer = next((s for s in self.free if self.scratch[s] == spec), None)
+        if buffer is None:
+            buffer = self._slot(spec)
+            self.scratch[buffer] = spec
+        else:
+            self.free.remove(buffer)
+        return buffer
+
+    def _release(self, slots: Collection[int], number: int) -> None:
+        for slot in self._roots(slots):
+            if self.last[slot] == number and slot in self.held:
+                self.free.append(self.held.pop(slot))
+
+    def _roots(self, slots: Collection[int]) -> dict[int, None]:
+        return dict.fromkeys([self.root.get(slot, slot) for slot in slots])
+
+    def _whole(self, slot: int) -> int:
+        """The operand with every element there, if only as a view."""
+        if slot not in self.thin:
+            return slot
+        whole = self._slot(self.types[slot])
+        tail = self._tail(slot)
+        maker = next(step for step in self.group.steps if slot in step.output_slots)
+        self.steps.append(
+            maker._replace(
+                function=lambda x, rows: np.broadcast_to(x, (rows, *tail)),
+                input_slots=(slot, self.rows),
+                output_slots=(whole,),
+                origin=(),
+            )
+        )
+        return whole
+
+    # ---- ops that move or fold axes, with their axes counted in a tile -----------------------------
+
+    def _tail(self, slot: int) -> tuple[int, ...]:
+        """Extents of a slot's tile after the first."""
+        return self.types[slot].shape[self.group.lead - self.lead + 1 :]
+
+    def _tile_type(self, slot: int) -> TensorSpec:
+        """The type of a slot's tile of one row."""
+        return TensorSpec((1, *self._tail(slot)), self.types[slot].dtype)
+
+    def _axes(self, op: Any) -> tuple[int, ...]:
+        """The axes of a reduction."""
+        all_lead = self.group.lead
+        first = range(self.lead) if 0 in op.axes else ()
+        return (*first, *[axis - all_lead + self.lead for axis in op.axes if axis >= all_lead])
+
+    def _of_tile(self, step: ExecInstruction) -> Callable[..., Any]:
+        """The function of a reduction or a view."""
+        op: Any = step.op
+        (slot,) = step.input_slots
+        lead, all_lead = self.lead, self.group.lead
+        y = step.output_types[0]
+        if isinstance(op, REDUCTIONS):
+            op = replace(op, axes=self._axes(op))
+            return bound(step.kernel, op, (self._tile_type(slot),))
+        if isinstance(op, Reshape):
+            tail = y.shape[all_lead:]
+            return lambda x: x.reshape((*x.shape[:lead], *tail), order="F")
+        assert isinstance(op, BroadcastInDim)
+        rank = self.types[slot].rank
+        order = sorted(range(all_lead, rank), key=op.dims.__getitem__)
+        perm = (*range(lead), *[axis - all_lead + lead for axis in order])
+        extents = {op.dims[axis]: self.types[slot].shape[axis] for axis in order}
+        aligned = tuple([extents.get(axis, 1) for axis in range(all_lead, y.rank)])
+        return lambda x: x.transpose(perm).reshape((*x.shape[:lead], *aligned))

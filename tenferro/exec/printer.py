@@ -1,0 +1,254 @@
+"""The printer: a schedule as Python functions, with locals for slots. It decides nothing.
+
+An interpreter's loop costs several times what NumPy's own call does on small arrays. What is printed here has
+one line per step, with the kernel's function called by name; a local whose value dies is taken over by the next
+value, or deleted, so that NumPy has the memory again at once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from types import CodeType, FunctionType, TracebackType
+from typing import Any
+
+from tenferro.exec.schedule import Arena, ExecInstruction, ExecProgram, Lent, Over, Tiles
+
+__all__ = ["Printed", "printed", "source_of"]
+
+LONGEST = 1000
+"""Steps of one function; Python compiles several of this size faster than a long one."""
+STEP = 250
+"""Steps of one function where the program repeats itself: short ones are compiled sooner, and the same code is
+run again and again.
+"""
+
+
+@dataclass(frozen=True)
+class Text:
+    """A printed function: steps from `start` to `stop`.
+
+    Attributes:
+        source: without `def` and name, so that functions that read alike are the same text.
+        head: how many lines come before the first step.
+        names: what the source calls.
+        takes, gives: slots.
+        drops: slots of values that nothing needs afterwards.
+    """
+
+    start: int
+    stop: int
+    source: str
+    head: int
+    names: dict[str, Any]
+    takes: tuple[int, ...]
+    gives: tuple[int, ...]
+    drops: tuple[int, ...]
+
+
+class Printed:
+    """The functions, compiled, to be run one after the other."""
+
+    def __init__(self, program: ExecProgram) -> None:
+        self.program = program
+        self.texts = tuple(_texts(program))
+        self._first: dict[str, tuple[int, int]] = {}
+        codes: dict[str, CodeType] = {}
+        self.functions = tuple([self._compiled(text, codes) for text in self.texts])
+
+    def _compiled(self, text: Text, codes: dict[str, CodeType]) -> Callable[..., Any]:
+        code = codes.get(text.source)
+        if code is None:
+            module = compile(f"def run{text.source}", "<tenferro program>", "exec")
+            (code,) = [each for each in module.co_consts if isinstance(each, CodeType)]
+            codes[text.source] = code
+        file = f"<tenferro program {id(self.program):x}, from {text.start}>"
+        self._first[file] = (text.start, text.head + 1)
+        return FunctionType(code.replace(co_name=f"run_{text.start}", co_filename=file), text.names)
+
+    def __call__(self, leaves: Sequence[Any], arena: Any = None) -> list[Any]:
+        """The results; whatever a kernel raises is raised.
+
+        Args:
+            arena: memory of the schedule's size, if that is not zero.
+        """
+        first = () if arena is None else (arena,)
+        if len(self.functions) == 1:
+            return self.functions[0](*first, *leaves)
+        values = dict(zip(self.program.input_slots, leaves, strict=True))
+        for text, function in zip(self.texts, self.functions, strict=True):
+            results = function(*first, *[values[slot] for slot in text.takes])
+            for slot in text.drops:
+                del values[slot]
+            values.update(zip(text.gives, results, strict=True))
+        constants = self.program.constants
+        return [
+            constants[slot] if slot in constants else values[slot]
+            for slot in self.program.output_slots
+        ]
+
+    def failed(self, traceback: TracebackType | None) -> ExecInstruction | None:
+        """The step at which an exception was raised."""
+        number = None
+        while traceback is not None:
+            start, first = self._first.get(traceback.tb_frame.f_code.co_filename, (0, 0))
+            line = traceback.tb_lineno - first
+            # A handler of signals may raise where a function begins, which is no step's line.
+            if first and 0 <= line < len(self.program.instructions) - start:
+                number = start + line
+            traceback = traceback.tb_next
+        return None if number is None else self.program.instructions[number]
+
+
+def printed(program: ExecProgram) -> Printed:
+    """The schedule as compiled functions."""
+    return Printed(program)
+
+
+def source_of(program: ExecProgram, name: str = "run") -> str:
+    """The schedule as Python, with those inside of groups and loops."""
+    sources = [f"def {name}_{text.start}{text.source}" for text in _texts(program)]
+    for number, step in enumerate(program.instructions):
+        if isinstance(step.op, Tiles):
+            sources.append(source_of(step.op.bodies[step.op.lead], f"tiles_{number}"))
+        sources += [
+            source_of(part, f"{step.op.name.lower()}_{number}_{place}")
+            for place, part in enumerate(step.parts)
+        ]
+    return "\n\n".join(sources)
+
+
+class _Locals:
+    """Names of values in one function. A name whose value dies goes to the next value, which frees it.
+
+    Few names are quick to compile, and `del` is left for those that nothing takes over at once.
+    """
+
+    def __init__(self, slots: Sequence[int]) -> None:
+        self.of = {slot: f"v{number}" for number, slot in enumerate(slots)}
+        self._count = len(slots)
+        self._free: list[str] = []
+
+    def statement(self, results: Sequence[int], call: str, frees: Sequence[int]) -> str:
+        """The call's results in locals, and the locals that go with it, some of the results perhaps."""
+        freed = [self.of.pop(slot) for slot in frees if slot in self.of]
+        targets: list[str] = []
+        for slot in results:
+            if freed:
+                name = freed.pop()
+            elif self._free:
+                name = self._free.pop()
+            else:
+                name = f"v{self._count}"
+                self._count += 1
+            self.of[slot] = name
+            targets.append(name)
+        freed += [self.of.pop(slot) for slot in results if slot in frees]
+        self._free += freed
+        gone = f"; del {', '.join(freed)}" if freed else ""
+        return f"{', '.join(targets)} = {call}{gone}" if targets else f"{call}{gone}"
+
+
+def _texts(program: ExecProgram) -> Iterator[Text]:
+    """The functions, one if the program is not too long."""
+    steps = program.instructions
+    if len(steps) <= LONGEST:
+        yield _text(program, 0, len(steps), program.input_slots, program.output_slots)
+        return
+    last: dict[int, int] = dict.fromkeys(program.output_slots, len(steps))
+    for number, step in enumerate(steps):
+        last.update(dict.fromkeys(step.frees, number))
+    start = 0
+    while start < len(steps):
+        period = _period([type(step.op) for step in steps[start : start + min(2 * STEP, LONGEST)]])
+        length = min(STEP, LONGEST) if 2 * period <= STEP else LONGEST
+        stop = min(start + length - length % period, len(steps))
+        inside = steps[start:stop]
+        results = dict.fromkeys(chain.from_iterable([step.output_slots for step in inside]))
+        read = dict.fromkeys(chain.from_iterable([step.input_slots for step in inside]))
+        takes = [slot for slot in read if slot not in results and slot not in program.constants]
+        gives = [slot for slot in results if last.get(slot, -1) >= stop]
+        yield _text(program, start, stop, takes, gives)
+        start = stop
+
+
+def _text(
+    program: ExecProgram, start: int, stop: int, takes: Sequence[int], gives: Sequence[int]
+) -> Text:
+    """The function of some steps."""
+    values = _Locals(takes)
+    names: dict[str, Any] = {"asarray": program.resources.as_array}
+    functions: dict[int, str] = {}
+    constants: dict[int, str] = {}
+
+    def name_of(slot: int) -> str:
+        if slot in values.of:
+            return values.of[slot]
+        if slot not in constants:
+            constants[slot] = f"c{len(constants)}"
+            names[constants[slot]] = program.constants[slot]
+        return constants[slot]
+
+    def function_of(step: ExecInstruction) -> str:
+        name = functions.get(id(step.function))
+        if name is None:
+            plain = step.function.__name__ if step.is_ufunc else step.op.name.partition("(")[0]
+            name = re.sub(r"\W", "_", plain)  # because families have dots in their names
+            if name in names:
+                name = f"{name}_{len(functions)}"
+            functions[id(step.function)] = name
+            names[name] = step.function
+        return name
+
+    def bytes_of(place: Any) -> str:
+        if isinstance(place, Arena):
+            return f"arena[{place.offset}:{place.offset + place.size}]"
+        if isinstance(place, Lent):
+            names["lend"] = program.resources.memory.lend
+            return f"lend({place.size})"
+        return "None"
+
+    def statement(step: ExecInstruction) -> str:
+        arguments = list(map(name_of, step.input_slots))
+        if step.places and isinstance(step.places[0], Over):
+            arguments.append(f"out={name_of(step.places[0].slot)}")
+        elif step.places:
+            arguments.append(f"into=[{', '.join(map(bytes_of, step.places))}]")
+        call = f"{function_of(step)}({', '.join(arguments)})"
+        # A kernel gives numbers for arrays of rank 0.
+        as_numbers = [
+            not spec.shape and slot not in program.numbers
+            for slot, spec in zip(step.output_slots, step.output_types, strict=True)
+        ]
+        if any(as_numbers):
+            call = f"asarray({call})" if len(as_numbers) == 1 else f"map(asarray, {call})"
+        return values.statement(step.output_slots, call, step.frees)
+
+    parameters = [*(["arena"] if program.memory.size else []), *[name_of(slot) for slot in takes]]
+    lines = [f"({', '.join(parameters)}):"]
+    lines += [
+        f"    {name_of(slot)} = {name_of(slot)}[()]"
+        for slot in takes
+        if slot in program.numbers and slot in program.input_slots
+    ]
+    head = len(lines)
+    lines += [f"    {statement(step)}" for step in program.instructions[start:stop]]
+    lines.append(f"    return [{', '.join(map(name_of, gives))}]")
+    drops = tuple([slot for slot in takes if slot not in values.of])
+    return Text(start, stop, "\n".join(lines), head, names, tuple(takes), tuple(gives), drops)
+
+
+def _period(kinds: Sequence[Any]) -> int:
+    """The smallest number of places after which a sequence repeats itself, by the prefix function.
+
+    Source: Knuth, Morris and Pratt, "Fast pattern matching in strings", 1977.
+    """
+    borders = [0]
+    for kind in kinds[1:]:
+        length = borders[-1]
+        while length and kinds[length] is not kind:
+            length = borders[length - 1]
+        borders.append(length + (kinds[length] is kind))
+    return len(kinds) - borders[-1]

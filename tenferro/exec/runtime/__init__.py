@@ -1,0 +1,1 @@
+"""What a run borrows: threads, memory, and the state of NumPy."""

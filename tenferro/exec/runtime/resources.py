@@ -1,0 +1,29 @@
+"""What an executor lends to the programs that it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tenferro.exec.runtime.memory import Pool
+from tenferro.exec.runtime.threads import Workers
+
+__all__ = ["Resources"]
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What kernels and schedules work with.
+
+    Attributes:
+        workers: threads for large arrays.
+        memory: of values in the middle, results and scratch.
+        as_array: what a kernel gave as an array: a number as one of rank 0.
+    """
+
+    workers: Workers = field(default_factory=lambda: Workers(1))
+    memory: Pool = field(default_factory=lambda: Pool(0))
+    as_array: Callable[[Any], Any] = np.asarray

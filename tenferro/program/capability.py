@@ -1,0 +1,85 @@
+"""`capabilities`: whether an op, or a family of extensions, runs somewhere; asked of the tables that refuse.
+
+Source: seed 002, "Backend contract"; seed 000, section 12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, TypeAlias
+
+from tenferro.errors import InvalidConfigError
+from tenferro.ops import ALL_OPS, StdTensorOp
+from tenferro.ops.extension import Extension
+from tenferro.types import DType, DTypeLike
+
+__all__ = ["Capability", "capabilities", "install_platforms"]
+
+Refusal: TypeAlias = Callable[[type[StdTensorOp] | str, DType, str], str | None]
+"""Why an op, or a family by its id, is refused for a dtype on a platform; None if it is not."""
+_REFUSALS: dict[str, Refusal] = {}
+
+
+class Capability(NamedTuple):
+    """An answer; true where the op runs.
+
+    Attributes:
+        reason: why not; "" where it does.
+    """
+
+    is_supported: bool
+    reason: str = ""
+
+    def __bool__(self) -> bool:
+        return self.is_supported
+
+
+def install_platforms(names: Iterable[str], refusal: Refusal) -> None:
+    """Who answers for some platforms."""
+    _REFUSALS.update(dict.fromkeys(names, refusal))
+
+
+def capabilities(op: Any, dtype: DTypeLike, platform: str = "native") -> Capability:
+    """Whether an op runs for operands of a dtype on a platform.
+
+    Args:
+        op: an op, its class or its name; or the id of a family of extensions.
+        platform: "native"; "cpu", "cuda", "rocm" or "tpu" once `xla_peer` or `lowering` is imported.
+
+    Raises:
+        InvalidConfigError: an op or platform that nobody knows.
+        DTypeError: a dtype that there is not.
+
+    >>> capabilities("Sin", "float64"), bool(capabilities("Sin", "int32"))
+    (Capability(is_supported=True, reason=''), False)
+    >>> capabilities("Sin", "int32").reason
+    'Sin: takes bfloat16, complex128, complex64, float16, float32, float64; got int32'
+    """
+    kind, known = _kind(op), DType.of(dtype)
+    if platform not in _REFUSALS:
+        raise InvalidConfigError(
+            f"capabilities: platform is one of {sorted(_REFUSALS)}, got {platform!r}; those of XLA are known "
+            "once xla_peer or lowering is imported"
+        )
+    if not isinstance(kind, str) and known not in kind.accepts:
+        accepted = ", ".join(sorted([each.value for each in kind.accepts]))
+        return Capability(False, f"{kind.__name__}: takes {accepted}; got {known.value}")
+    reason = _REFUSALS[platform](kind, known, platform)
+    return Capability(reason is None, reason or "")
+
+
+def _kind(op: Any) -> type[StdTensorOp] | str:
+    """The class of an op; the id of a family."""
+    family = getattr(op, "family_id", None)
+    if isinstance(family, str):
+        return family
+    names = {card.__name__: card for card in ALL_OPS if card is not Extension}
+    if isinstance(op, StdTensorOp):
+        op = type(op)
+    if isinstance(op, type):
+        op = op.__name__
+    if not isinstance(op, str) or (op not in names and "." not in op):
+        raise InvalidConfigError(
+            f"capabilities: {op!r} is no op and no id of a family; tenferro.STD_OPS lists the ops"
+        )
+    return names.get(op, op)

@@ -1,0 +1,113 @@
+"""Nothing that holds a result, in whatever way, sees it change when programs run again."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import random
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.dlpack
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from tenferro.exec import tiles
+from tenferro.exec.kernels import dot_general
+from tenferro.exec.plan import group, place
+from tenferro.types import flatten
+from xla_peer.fuzz.program import random_case
+
+
+def capsule(y: Any) -> Callable[[], bytes]:
+    """By DLPack, in jax's hands."""
+    try:
+        held = jax.dlpack.from_dlpack(y)
+    except (jax.errors.JaxRuntimeError, BufferError):  # because it takes compact strides only
+        return by_view(y)
+    return lambda: np.asarray(held).tobytes()
+
+
+def by_ctypes(y: Any) -> Callable[[], bytes]:
+    """By a pointer that keeps the array."""
+    pointer = np.ascontiguousarray(y).ctypes
+    size = y.nbytes
+    return lambda: ctypes.string_at(pointer.data, size)
+
+
+def by_memoryview(y: Any) -> Callable[[], bytes]:
+    """By Python's buffer protocol."""
+    view = memoryview(y)
+    return lambda: np.asarray(view).tobytes()
+
+
+def by_view(y: Any) -> Callable[[], bytes]:
+    """By a view of a view."""
+    view = y[...].T.T
+    return lambda: view.tobytes()
+
+
+def by_item(y: Any) -> Callable[[], bytes]:
+    """By an array over its bytes."""
+    view = np.frombuffer(y.data, y.dtype) if y.flags.c_contiguous else y
+    return lambda: view.tobytes()
+
+
+HOLDERS = (by_view, by_memoryview, by_ctypes, by_item, capsule)
+
+
+@pytest.fixture
+def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(place, "SMALLEST_BLOCK", 1)
+    monkeypatch.setattr(group, "SMALLEST", 1)
+    monkeypatch.setattr(tiles, "ALONE", 0)
+    monkeypatch.setattr(dot_general, "LARGE_RESULT", 0)
+
+
+def held(y: Any, pick: random.Random) -> Callable[[], bytes]:
+    """What reads a result that is held in some way."""
+    kinds = (
+        HOLDERS if y.dtype.kind in "fiu" and y.dtype.itemsize in (4, 8) and y.size else [by_view]
+    )
+    return pick.choice(kinds)(y)
+
+
+@pytest.mark.usefixtures("everything_is_large")
+@pytest.mark.parametrize("order", ["F", "C", "K"])
+def test_random_programs(order: Any) -> None:
+    pick = random.Random(order)
+    executor = tnf.GraphExecutor(order, threads=2)
+    kept: list[tuple[Callable[[], bytes], bytes]] = []
+    for number in range(60):
+        case = random_case(21, number, most_ops=15)
+        for _ in range(3):
+            results = flatten(executor.run(case.program, *case.leaves))[0]
+            for y in results:
+                read = held(y, pick)
+                kept.append((read, read()))
+            del results
+        pick.shuffle(kept)
+        del kept[40:]
+        gc.collect()
+        assert all(read() == before for read, before in kept)
+
+
+@pytest.mark.usefixtures("everything_is_large")
+def test_writing_to_a_result_changes_no_other_run() -> None:
+    executor = tnf.GraphExecutor("K", threads=2)
+
+    def fn(x: Any) -> Any:
+        y = tnf.exp(x) @ x
+        total, ys = tnf.scan(lambda c, _: (c @ x * 0.1, c), y, None, length=3)
+        return y, y.T, tnf.reshape(y, (-1,))[::2], total, ys, x
+
+    x = np.random.default_rng(0).standard_normal((40, 40)) / 40
+    program = tnf.compile(fn, x)
+    wanted = [y.copy() for y in executor.run(program, x)]
+    for _ in range(4):
+        for y, z in zip(executor.run(program, x), wanted, strict=True):
+            np.testing.assert_array_equal(y, z)
+            y[...] = np.nan
+    assert np.isfinite(x).all()

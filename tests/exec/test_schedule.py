@@ -1,0 +1,157 @@
+"""Planning steps, by looking at the data that they give."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from tenferro.errors import InvalidConfigError, UnsupportedError
+from tenferro.exec import ExecProgram
+from tenferro.exec.backend import Backend
+from tenferro.exec.plan import group, place
+from tenferro.exec.plan.finish import finish
+from tenferro.exec.plan.fold import fold, keep_numbers
+from tenferro.exec.schedule import Arena, Copies, Lent, Over, Tiles
+from tenferro.ops import elementwise as el
+
+X = np.linspace(0.1, 1.0, 12).reshape(3, 4)
+
+
+def bound(fn: Any, *args: Any) -> ExecProgram:
+    """The schedule of a function before anything but kernels is decided."""
+    program = tnf.compile(fn, *args)
+    binder = replace(tnf.GraphExecutor().binder, passes=(), plan=())
+    return binder.schedule(program.specialize(program.bind([np.shape(x) for x in args])))
+
+
+def names(schedule: ExecProgram) -> list[str]:
+    """Of the steps."""
+    return [step.op.name for step in schedule.instructions]
+
+
+def test_bind_keeps_the_programs_own_instructions() -> None:
+    schedule = bound(lambda x: tnf.exp(tnf.sin(x)), X)
+    assert names(schedule) == ["Sin", "Exp"]
+    assert [step.function for step in schedule.instructions] == [np.sin, np.exp]
+    assert [step.origin for step in schedule.instructions] == [(0,), (1,)]
+    assert [step.frees for step in schedule.instructions] == [(0,), (1,)]
+    assert not any(step.places for step in schedule.instructions)
+    assert schedule.instructions[1].last_use == (True,)
+
+
+def test_fold_computes_what_constants_decide() -> None:
+    schedule = bound(lambda x: x * tnf.sin(tnf.full((3, 4), 2.0)), X)
+    folded = fold(schedule)
+    assert names(folded) == ["Multiply"]
+    (_, slot) = folded.instructions[0].input_slots
+    np.testing.assert_array_equal(folded.constants[slot], np.full((3, 4), np.sin(2.0)))
+    assert not folded.constants[slot].flags.writeable
+
+
+def test_numbers_are_what_ufuncs_alone_read() -> None:
+    schedule = keep_numbers(bound(lambda x: (tnf.sin(x) * x, tnf.reshape(tnf.cos(x), (1,))), 1.0))
+    slots = {step.op.name: step for step in schedule.instructions}
+    assert slots["Sin"].output_slots[0] in schedule.numbers
+    assert slots["Cos"].output_slots[0] not in schedule.numbers  # because a reshape reads it
+    assert slots["Multiply"].output_slots[0] not in schedule.numbers  # because people see it
+
+
+def test_group_gathers_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group, "SMALLEST", 4)
+    schedule = group.group(bound(lambda x: tnf.sum(tnf.exp(x) * x, axis=1) + 1.0, X))
+    assert any(isinstance(step.op, Tiles) for step in schedule.instructions)
+    (op,) = [step.op for step in schedule.instructions if isinstance(step.op, Tiles)]
+    assert op.lead == 1
+    body = op.bodies[1]
+    assert [type(s.places[0]) for s in body.instructions if s.places] == [Over] * len(
+        [s for s in body.instructions if s.places]
+    )
+
+
+def test_place_writes_over_what_dies_alone() -> None:
+    placed = place.place(bound(lambda x: tnf.exp(tnf.sin(x)) * 2.0, X))
+    assert next(step.places for step in placed.instructions if step.is_ufunc) == ()
+    assert all(isinstance(step.places[0], Over) for step in placed.instructions if step.places)
+
+    def viewed(x: Any) -> Any:
+        y = tnf.sin(x)
+        return tnf.exp(y), y.T
+
+    placed = place.place(bound(viewed, X))
+    assert not any(step.places for step in placed.instructions)
+
+
+def test_place_keeps_large_values_in_the_arena_and_lends_what_leaves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(place, "SMALLEST_BLOCK", 1)
+    x = np.ones((200, 200))
+    placed = place.place(bound(lambda x: (x @ x) @ x, x))
+    first, second = placed.instructions
+    assert first.places == (Arena(0, x.nbytes),)
+    assert second.places == (Lent(x.nbytes),)
+    assert placed.memory.size >= x.nbytes
+
+
+def test_finish_copies_what_is_shared_or_turned() -> None:
+    schedule = bound(lambda x: (x.T, tnf.sum(x), tnf.exp(x)), X)
+    kept = finish(schedule, "K").instructions[-1]
+    assert kept.op == Copies("K", 1)
+    assert kept.input_slots[1:] == schedule.input_slots
+    turned = finish(schedule, "F").instructions[-1]
+    assert turned.op == Copies("F", 2)
+    assert finish(bound(tnf.exp, X), "K").instructions[-1].op.name == "Exp"
+
+
+def test_the_print_shows_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group, "SMALLEST", 4)
+    x = np.ones((4, 4))
+
+    def fn(x: Any) -> Any:
+        return tnf.scan(lambda c, _: (tnf.exp(c) @ x, None), x * tnf.ones((4, 4)), None, length=2)[
+            0
+        ]
+
+    text = str(tnf.GraphExecutor("F").compile(tnf.compile(fn, x)))
+    assert "Tiles of [4, 4] by 2 axes" in text
+    assert "DotGeneral" in text  # inside of the loop
+    assert "Copies order=F" in text
+    assert "over %" in text
+
+
+SQUARES = Backend("squares", {el.Multiply: lambda op, x, y: [a * b for a, b in zip(x, y, strict=True)]},
+                  upload=list, download=np.array)  # fmt: skip
+
+
+def test_a_backend_runs_on_arrays_of_its_own() -> None:
+    program = tnf.compile(lambda x: x * x * x, tnf.TensorSpec((2,), "float64"))
+    executor = tnf.GraphExecutor("K", backend=SQUARES)
+    for _ in range(3):
+        np.testing.assert_array_equal(executor.run(program, np.array([2.0, 3.0])), [8.0, 27.0])
+
+
+def test_a_kernel_that_a_backend_lacks_is_an_error_with_the_line() -> None:
+    program = tnf.compile(lambda x: tnf.sin(x) * x, tnf.TensorSpec((2,), "float64"))
+    with pytest.raises(UnsupportedError, match="Sin: backend 'squares' has no kernel") as caught:
+        tnf.GraphExecutor(backend=SQUARES).run(program, np.ones(2))
+    assert "test_schedule.py" in str(caught.value)
+    with pytest.raises(InvalidConfigError, match="check_finite"):
+        tnf.GraphExecutor(backend=SQUARES, check_finite=True)
+
+
+def test_capabilities_are_what_the_tables_say() -> None:
+
+    assert tnf.capabilities(el.Add, "float32")
+    assert tnf.capabilities("Sin", "complex128", "cpu")
+    assert not tnf.capabilities("Sin", "complex128", "tpu")
+    assert "library convolves floats" in tnf.capabilities("Convolution", "int32", "cuda").reason
+    assert not tnf.capabilities("Sin", "int32")
+    assert not tnf.capabilities("nobody.nothing.v1", "float64")
+    wrong: Any
+    for wrong in (("Sine", "float64"), ("Sin", "float64", "abacus"), (3, "float64")):
+        with pytest.raises(InvalidConfigError):
+            tnf.capabilities(*wrong)

@@ -1,0 +1,26 @@
+"""Programs one instruction after the other, as nothing but their kernels define them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+import tenferro as tnf
+from tenferro.exec.interpreter import interpret
+from tenferro.exec.plan.finish import finish
+from tenferro.exec.runtime.numpy_state import numpy_state
+
+__all__ = ["run_unplanned"]
+
+
+def run_unplanned(program: tnf.GraphProgram, *arrays: Any, order: Any = "F") -> Any:
+    """What the kernels give, with nothing folded, grouped or placed."""
+    executor = tnf.GraphExecutor()
+    leaves = program.check_arguments(arrays)
+    static = program.specialize(program.bind([np.shape(x) for x in leaves]))
+    schedule = finish(replace(executor.binder, plan=()).schedule(static), order)
+    with numpy_state():
+        outputs = interpret(schedule, leaves)
+    return program.pack(outputs)
