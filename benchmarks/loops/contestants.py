@@ -69,6 +69,7 @@ def _jax_names() -> SimpleNamespace:
         "while_loop": lax.while_loop,
         "cond": lax.cond,
         "vmap": jax.vmap,
+        "jvp": jax.jvp,
         "grad": jax.grad,
         "value_and_grad": jax.value_and_grad,
         "lax": lax,
