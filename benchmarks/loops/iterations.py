@@ -233,7 +233,7 @@ ITERATIONS = [
         power_inputs,
         power_iteration,
         power_iteration_numpy,
-        size=(400, 300),
+        size=(500, 400),
         small=(5, 4),
         numba=power_iteration_numba,
         gradient=0,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dynamics import DYNAMICS
+from gradbench import GRADBENCH
 from iterations import ITERATIONS
 from kernel import Kernel
 from matrices import MATRICES
@@ -21,4 +22,5 @@ KERNELS: list[Kernel] = [
     *PROBABILITY,
     *RECURRENT,
     *ITERATIONS,
+    *GRADBENCH,
 ]
