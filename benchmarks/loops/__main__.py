@@ -3,9 +3,9 @@
 python benchmarks/loops                          all kernels, values and gradients
 python benchmarks/loops --only adi lu            these
 python benchmarks/loops --against numpy jax      native and these only
-python benchmarks/loops --quick                  short turns and a short limit, in under three minutes
+python benchmarks/loops --quick                  short turns and a short limit, in some ten minutes
 python benchmarks/loops --json FILE              also every time in seconds
-python benchmarks/loops --write                  also the table in docs/performance.md
+python benchmarks/loops --write                  also the table in docs/loops.md
 python benchmarks/loops --check                  whether all agree, on small inputs
 python benchmarks/loops --pairs 20 --other PATH  this checkout and another in turns
 """

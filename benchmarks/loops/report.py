@@ -13,7 +13,7 @@ from interleaved import put_into
 
 __all__ = ["geometric_mean", "summary", "table", "write_json", "write_page"]
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "performance.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "loops.md"
 
 
 def geometric_mean(ratios: list[float]) -> float:
@@ -59,7 +59,7 @@ def write_json(cells: list[Cell], path: Path) -> None:
 
 
 def write_page(text: str) -> None:
-    """The table in docs/performance.md."""
+    """The table in docs/loops.md."""
     put_into(PAGE, "loops", text)
 
 
