@@ -26,26 +26,26 @@ def compare(program: Path, names: list[str], pairs: int, other: Path) -> dict[st
 
     The program is this checkout's; with `--serve` it calls `serve`, once with each checkout's tenferro.
     """
-    servers = [_server(program, HERE), _server(program, other.resolve())]
     medians: dict[str, float] = {}
-    for name in names:
-        ratios: list[float] = []
-        reason = None
-        for turn in range(pairs):
-            # Who goes first changes: the second finds caches as the first left them.
-            seconds: list[Any] = [None, None]
-            for side in (0, 1) if turn % 2 else (1, 0):
-                seconds[side] = _ask(servers[side], name)
-            if any(isinstance(x, str) for x in seconds):
-                reason = f"here {seconds[0]}, there {seconds[1]}"
-                break
-            ratios.append(seconds[0] / seconds[1])
-        if reason is None:
-            medians[name] = statistics.median(ratios)
-            reason = f"{medians[name]:.3f}  ({min(ratios):.3f} to {max(ratios):.3f})"
-        print(f"{name:34s} {reason}", flush=True)
-    for server in servers:
-        server.communicate()
+    with _server(program, HERE) as here, _server(program, other) as there:
+        _confirm(here, HERE)
+        _confirm(there, other)
+        for name in names:
+            ratios: list[float] = []
+            reason = None
+            for turn in range(pairs):
+                # Who goes first changes: the second finds caches as the first left them.
+                seconds: list[Any] = [None, None]
+                for side in (0, 1) if turn % 2 else (1, 0):
+                    seconds[side] = _ask((here, there)[side], name)
+                if any(isinstance(x, str) for x in seconds):
+                    reason = f"here {seconds[0]}, there {seconds[1]}"
+                    break
+                ratios.append(seconds[0] / seconds[1])
+            if reason is None:
+                medians[name] = statistics.median(ratios)
+                reason = f"{medians[name]:.3f}  ({min(ratios):.3f} to {max(ratios):.3f})"
+            print(f"{name:34s} {reason}", flush=True)
     return medians
 
 
@@ -80,18 +80,21 @@ def _seconds(run: Callable[[], Any]) -> float:
 
 
 def _server(program: Path, checkout: Path) -> subprocess.Popen[str]:
-    server = subprocess.Popen(
+    """It ends when its input does."""
+    return subprocess.Popen(
         [sys.executable, str(program), "--serve"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(checkout)},
+        env={**os.environ, "PYTHONPATH": str(checkout.resolve())},
     )
-    # An installed tenferro stands in where the checkout has none.
-    if checkout not in (place := Path(_answer(server))).parents:
-        server.terminate()
+
+
+def _confirm(server: subprocess.Popen[str], checkout: Path) -> None:
+    """That it has the checkout's tenferro: an installed one stands in where there is none."""
+    place = Path(_answer(server))
+    if checkout.resolve() not in place.parents:
         raise SystemExit(f"--other {checkout} is no checkout: tenferro came from {place}")
-    return server
 
 
 def _ask(server: subprocess.Popen[str], name: str) -> Any:

@@ -533,7 +533,7 @@ def particle_inputs(rng, slowness, steps):
     return np.zeros(1), np.float64(1 / slowness), np.float64(1 / steps)
 
 
-def particle(n, w, rate, time):
+def particle(n, w, rate, interval):
     """Where to put a charge, so that a particle flies through the origin."""
 
     def missed(w):
@@ -545,11 +545,11 @@ def particle(n, w, rate, time):
 
         def flies(state):
             x, v = state
-            return x[1] + time * v[1] > 0
+            return x[1] + interval * v[1] > 0
 
         def step(state):
             x, v = state
-            return x + time * v, v - time * n.grad(potential)(x)
+            return x + interval * v, v - interval * n.grad(potential)(x)
 
         x, v = n.while_loop(flies, step, (n.asarray([0.0, 8.0]), n.asarray([0.75, 0.0])))
         return (x[0] - x[1] / v[1] * v[0]) ** 2
@@ -557,12 +557,12 @@ def particle(n, w, rate, time):
     return descent(n, forward(n, missed), w, rate)
 
 
-def particle_numpy(w, rate, time):
+def particle_numpy(w, rate, interval):
     def missed(w):
         # Positions, velocities, and how they change with w, which moves the first charge down.
         x, y, u, v = 0.0, 8.0, 0.75, 0.0
         dx = dy = du = dv = 0.0
-        while y + time * v > 0:
+        while y + interval * v > 0:
             a = b = da = db = 0.0
             for top, falls in ((10 - w[0], 1), (0.0, 0)):
                 p, q, dq = x - 10, y - top, dy + falls
@@ -571,8 +571,13 @@ def particle_numpy(w, rate, time):
                 share = 3 * (p * dx + q * dq) / square
                 a, b = a + p / cube, b + q / cube
                 da, db = da + (dx - share * p) / cube, db + (dq - share * q) / cube
-            x, y, u, v = x + time * u, y + time * v, u + time * a, v + time * b
-            dx, dy, du, dv = dx + time * du, dy + time * dv, du + time * da, dv + time * db
+            x, y, u, v = x + interval * u, y + interval * v, u + interval * a, v + interval * b
+            dx, dy, du, dv = (
+                dx + interval * du,
+                dy + interval * dv,
+                du + interval * da,
+                dv + interval * db,
+            )
         left = -y / v
         end = x + left * u
         slope = dx + left * du - (dy + left * dv) / v * u
