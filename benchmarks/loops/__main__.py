@@ -25,7 +25,7 @@ sys.path.insert(1, str(Path(__file__).resolve().parent.parent))
 
 from agreement import check  # because the environment comes first
 from cells import Cell, measure
-from contestants import CONTESTANTS, Run, native
+from contestants import CONTESTANTS, Run, native, warm_up
 from interleaved import geometric_mean
 from kernel import Kernel
 from kernels import KERNELS
@@ -67,6 +67,7 @@ def main() -> int:
             parser.error("--pairs needs --other PATH, another checkout")
         judge(kernels, options.pairs, options.other)
         return 0
+    warm_up(names)
     seconds = options.seconds or (0.1 if options.quick else 2.0)
     cells: list[Cell] = []
     for kernel in kernels:
