@@ -75,6 +75,7 @@ suite: $(STAMP) ## every benchmark against NumPy, jax, and where installed torch
 
 loops: $(STAMP) ## loops against NumPy, jax, and where installed numba
 	$(BIN)/python benchmarks/loops --write
+	$(BIN)/python benchmarks/loops/turn.py --write
 
 AUTOGRAD := build/autograd-1.9.1
 

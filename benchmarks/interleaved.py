@@ -1,13 +1,16 @@
-"""What benchmarks share: contestants that take turns, and tables in pages."""
+"""What benchmarks share: contestants that take turns, limits, means, and tables in pages."""
 
 from __future__ import annotations
 
+import math
 import random
 import re
+import signal
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +56,27 @@ def medians(
     """Seconds of one run of each by a clock; they take turns for so long."""
     times = turns(contestants, seconds, clock=clock)
     return {name: statistics.median(spent) for name, spent in times.items()}
+
+
+def geometric_mean(ratios: list[float]) -> float:
+    """The mean of ratios, for which twice as fast and twice as slow make one."""
+    return math.exp(math.fsum(math.log(ratio) for ratio in ratios) / len(ratios))
+
+
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Raise TimeoutError in what takes longer, as soon as Python runs again."""
+
+    def over(*_: Any) -> None:
+        raise TimeoutError(f"more than {seconds:g} s")
+
+    before: Callable[..., Any] | int | None = signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def show(table: str, page: Path, mark: str) -> None:

@@ -3,9 +3,9 @@
 python benchmarks/loops                          all kernels, values and gradients
 python benchmarks/loops --only adi lu            these
 python benchmarks/loops --against numpy jax      native and these only
-python benchmarks/loops --quick                  short turns and a short limit, in under three minutes
+python benchmarks/loops --quick                  short turns and a short limit, in some ten minutes
 python benchmarks/loops --json FILE              also every time in seconds
-python benchmarks/loops --write                  also the table in docs/performance.md
+python benchmarks/loops --write                  also the table in docs/loops.md
 python benchmarks/loops --check                  whether all agree, on small inputs
 python benchmarks/loops --pairs 20 --other PATH  this checkout and another in turns
 """
@@ -25,7 +25,9 @@ sys.path.insert(1, str(Path(__file__).resolve().parent.parent))
 
 from agreement import check  # because the environment comes first
 from cells import Cell, measure
-from contestants import CONTESTANTS
+from contestants import CONTESTANTS, Run, native, warm_up
+from interleaved import geometric_mean
+from kernel import Kernel
 from kernels import KERNELS
 from pairs import compare, serve
 from report import summary, table, write_json, write_page
@@ -56,15 +58,16 @@ def main() -> int:
     names = list(CONTESTANTS) if options.against is None else ["native", *options.against]
     limit = options.limit or (4.0 if options.quick else 20.0)
     if options.serve:
-        serve(limit)
+        serve(native_run, limit)
         return 0
     if options.check:
         return check(kernels, names)
     if options.pairs:
         if options.other is None:
             parser.error("--pairs needs --other PATH, another checkout")
-        compare(kernels, options.pairs, options.other)
+        judge(kernels, options.pairs, options.other)
         return 0
+    warm_up(names)
     seconds = options.seconds or (0.1 if options.quick else 2.0)
     cells: list[Cell] = []
     for kernel in kernels:
@@ -78,6 +81,26 @@ def main() -> int:
     if options.write:
         write_page(table(cells) + "\n\n" + summary(cells))
     return 0
+
+
+GRADIENT = ", gradient"
+
+
+def judge(kernels: list[Kernel], pairs: int, other: Path) -> None:
+    """Print this checkout's times as ratios to the other's, and their means."""
+    names = [kernel.name for kernel in kernels]
+    gradients = [kernel.name + GRADIENT for kernel in kernels if kernel.gradient is not None]
+    medians = compare(Path(__file__).parent, sorted([*names, *gradients]), pairs, other)
+    for what, group in (("values", names), ("gradients", gradients)):
+        if ratios := [medians[name] for name in group if name in medians]:
+            mean = geometric_mean(ratios)
+            print(f"{what}: {mean:.3f} in the geometric mean of {len(ratios)}")
+
+
+def native_run(name: str) -> Run:
+    """Natively, what a line of `judge` names."""
+    kernel = next(x for x in KERNELS if x.name == name.removesuffix(GRADIENT))
+    return native(kernel, kernel.arguments(kernel.size), name.endswith(GRADIENT))
 
 
 if __name__ == "__main__":

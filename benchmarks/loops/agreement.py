@@ -33,7 +33,7 @@ def check(kernels: list[Kernel], names: list[str]) -> int:
                     wrong = 1
                     what = "gradient" if gradient else "value"
                     parts.append(f"{name}: {what} is off by {far:.1e}")
-        print(f"{kernel.name:20s} {'; '.join(parts) or 'agrees'}", flush=True)
+        print(f"{kernel.name:24s} {'; '.join(parts) or 'agrees'}", flush=True)
     return wrong
 
 

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import gc
-import signal
 import statistics
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 from contestants import CONTESTANTS, Run
-from interleaved import turns
+from interleaved import limited, turns
 from kernel import Kernel
 
 from tenferro.program.profile import shown_seconds
 
-__all__ = ["Cell", "Times", "limited", "measure"]
+__all__ = ["Cell", "Times", "measure"]
 
 PENALTY = 10
 """A contestant that does not finish counts as so often the slowest."""
@@ -107,22 +103,6 @@ def measure(kernel: Kernel, gradient: bool, names: list[str], seconds: float, li
     for name, each in spent.items():
         cell.times[name] = Times(firsts[name], statistics.median(each), min(each))
     return cell
-
-
-@contextmanager
-def limited(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError in what takes longer, as soon as Python runs again."""
-
-    def over(*_: Any) -> None:
-        raise TimeoutError(f"more than {seconds:g} s")
-
-    before: Callable[..., Any] | int | None = signal.signal(signal.SIGALRM, over)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def _in_words(reason: Exception) -> str:

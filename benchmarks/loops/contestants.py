@@ -15,7 +15,7 @@ from kernel import Kernel
 
 import tenferro as tnf
 
-__all__ = ["CONTESTANTS", "Run"]
+__all__ = ["CONTESTANTS", "Run", "warm_up"]
 
 Run = Callable[[], Any]
 
@@ -69,6 +69,7 @@ def _jax_names() -> SimpleNamespace:
         "while_loop": lax.while_loop,
         "cond": lax.cond,
         "vmap": jax.vmap,
+        "jvp": jax.jvp,
         "grad": jax.grad,
         "value_and_grad": jax.value_and_grad,
         "lax": lax,
@@ -102,3 +103,21 @@ CONTESTANTS: dict[str, Callable[[Kernel, tuple[Any, ...], bool], Run | None]] = 
     "numba": numba,
 }
 """In the order of the table's columns."""
+
+
+def warm_up(names: list[str]) -> None:
+    """Nobody pays for starting a library, and no limit leaves one half imported."""
+    tiny = Kernel(
+        "warm up",
+        "",
+        lambda rng: (np.ones(2),),
+        lambda n, x: n.sum(x),
+        lambda x: x.sum(),
+        size=(),
+        small=(),
+        numba=lambda x: x.sum(),
+    )
+    for name in names:
+        run = CONTESTANTS[name](tiny, tiny.arguments(()), False)
+        if run is not None:
+            run()

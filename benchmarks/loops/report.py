@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import asdict
 from pathlib import Path
 
 from cells import Cell
 from contestants import CONTESTANTS
-from interleaved import put_into
+from interleaved import geometric_mean, put_into
 
-__all__ = ["geometric_mean", "summary", "table", "write_json", "write_page"]
+__all__ = ["summary", "table", "write_json", "write_page"]
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "performance.md"
-
-
-def geometric_mean(ratios: list[float]) -> float:
-    """The mean of ratios, for which twice as fast and twice as slow make one."""
-    return math.exp(math.fsum(math.log(ratio) for ratio in ratios) / len(ratios))
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "loops.md"
 
 
 def table(cells: list[Cell]) -> str:
@@ -59,7 +53,7 @@ def write_json(cells: list[Cell], path: Path) -> None:
 
 
 def write_page(text: str) -> None:
-    """The table in docs/performance.md."""
+    """The table in docs/loops.md."""
     put_into(PAGE, "loops", text)
 
 

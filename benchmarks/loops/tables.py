@@ -241,7 +241,7 @@ TABLES = [
         floyd_warshall_inputs,
         floyd_warshall,
         floyd_warshall_numpy,
-        size=(220,),
+        size=(300,),
         small=(7,),
         numba=floyd_warshall_numba,
         gradient=0,

@@ -5,6 +5,7 @@ python benchmarks/suite --only chain           those whose name or group holds t
 python benchmarks/suite --against jax.jit      only native and these
 python benchmarks/suite --write                also build/suite.json, docs/images/suite.png and the table
                                                in docs/performance.md
+python benchmarks/suite --pairs 20 --other PATH  this checkout and another in turns, natively
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from cases import CASES, Case
 from contestants import CONTESTANTS, program_of  # because the environment comes first
-from interleaved import turns
+from interleaved import geometric_mean, turns
 from limits import Limits
+from pairs import compare, serve
 from report import write
 
 from tenferro.program.profile import shown_seconds
@@ -40,6 +42,8 @@ SHORTEST = 2e-3
 """Seconds of a turn: short runs several times, so that it is long enough to be timed."""
 FEWEST = 5
 """Turns of one case."""
+LIMIT = 60.0
+"""Seconds after which a checkout gives a case up."""
 
 
 def measure(case: Case, names: list[str], limits: Limits) -> dict[str, dict[str, float]]:
@@ -79,15 +83,28 @@ def main() -> None:
     parser.add_argument("--only", default="")
     parser.add_argument("--against", nargs="*")
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--pairs", type=int)
+    parser.add_argument("--other", type=Path, help="a checkout to compare with")
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     names = list(CONTESTANTS) if options.against is None else ["native", *options.against]
     warnings.simplefilter("ignore")
+    cases = {f"{x.group}: {x.name}": x for x in CASES if options.only in f"{x.group}: {x.name}"}
+    if options.serve:
+        serve(lambda name: CONTESTANTS["native"](cases[name], cases[name].args()), LIMIT)
+        return
+    if options.pairs:
+        if options.other is None:
+            parser.error("--pairs needs --other PATH, another checkout")
+        medians = compare(Path(__file__).parent, list(cases), options.pairs, options.other)
+        if medians:
+            mean = geometric_mean(list(medians.values()))
+            print(f"{mean:.3f} in the geometric mean of {len(medians)}")
+        return
     warm_up(names)
     limits = Limits()
     results: list[dict[str, Any]] = []
-    for case in CASES:
-        if options.only not in f"{case.group}: {case.name}":
-            continue
+    for case in cases.values():
         found = measure(case, names, limits)
         results.append({"group": case.group, "case": case.name, "times": found})
         print(line(case, found), flush=True)

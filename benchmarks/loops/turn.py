@@ -1,0 +1,129 @@
+"""What a turn costs: `python benchmarks/loops/turn.py [--write]`, into docs/control.md.
+
+Bodies of 1, 5 and 20 elementwise ops on one carry: its square root and 1 more, by turns.
+Two lengths of each loop are timed, and their difference is divided: what a call costs once is not a turn's.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+sys.path.insert(1, str(Path(__file__).resolve().parent.parent))
+
+import numpy as np  # because the environment comes first
+from interleaved import show
+
+import tenferro as tnf
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "control.md"
+BODIES = 1, 5, 20
+SHAPES = (), (32,), (10_000,)
+TURNS = {"natively": (300, 300, 60), "PJRT": (30_000, 3000, 60)}
+"""For each shape, by which the longer of two loops is longer; XLA's turns are too short for few."""
+BLOCKS = 7
+"""Of which the fastest counts."""
+
+
+def body(n: Any, y: Any, ops: int) -> Any:
+    """So many elementwise operations, after which all is about as large as before."""
+    for k in range(ops):
+        y = 1 + y if k % 2 else n.sqrt(y)
+    return y
+
+
+def scan(y: Any, ops: int, turns: int) -> Any:
+    """Without stacked results."""
+    return tnf.scan(lambda c, _: (body(tnf, c, ops), None), y, length=turns)[0]
+
+
+def fori_loop(y: Any, ops: int, turns: int) -> Any:
+    """Between numbers."""
+    return tnf.fori_loop(0, turns, lambda _, c: body(tnf, c, ops), y)
+
+
+def while_loop(y: Any, ops: int, turns: int) -> Any:
+    """A counter and a carry."""
+    return tnf.while_loop(
+        lambda c: c[0] < turns, lambda c: (c[0] + 1, body(tnf, c[1], ops)), (0, y)
+    )[1]
+
+
+def by_hand(y: Any, ops: int, turns: int) -> Any:
+    """The same in Python."""
+    for _ in range(turns):
+        y = body(np, y, ops)
+    return y
+
+
+Loop = Callable[[Any, int, int], Any]
+LOOPS: dict[str, Loop] = {"scan": scan, "fori_loop": fori_loop, "while_loop": while_loop}
+
+
+def compiled(loop: Loop, ops: int, turns: int, executor: Any, gradient: bool) -> Callable[..., Any]:
+    """A loop, or the gradient of the sum of its end's squares."""
+    if gradient:
+        return tnf.jit(tnf.grad(lambda y: tnf.sum(loop(y, ops, turns) ** 2)), executor=executor)
+    return tnf.jit(lambda y: loop(y, ops, turns), executor=executor)
+
+
+def microseconds(call: Callable[[int], Callable[[], Any]], turns: int) -> float:
+    """Of a turn; `call(turns)` is a loop of so many."""
+    short, long = call(turns // 10), call(turns // 10 + turns)
+    for run in (short, long) * 2:
+        run()
+    spent = [min(_seconds(run) for _ in range(BLOCKS)) for run in (short, long)]
+    return 1e6 * max(0.0, spent[1] - spent[0]) / turns
+
+
+def _seconds(run: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def row(name: str, loop: Loop, executor: Any, turns: tuple[int, ...], gradient: bool) -> str:
+    """Of the table: a column for each shape, and in it a number for each body."""
+    columns: list[str] = []
+    for shape, more in zip(SHAPES, turns, strict=True):
+        y = np.ones(shape)
+        each: list[str] = []
+        for ops in BODIES:
+
+            def call(turns: int, y: Any = y, ops: int = ops) -> Callable[[], Any]:
+                if executor is None:
+                    return lambda: loop(y, ops, turns)
+                run = compiled(loop, ops, turns, executor, gradient)
+                return lambda: run(y)
+
+            each.append(f"{microseconds(call, more):.3g}")
+        columns.append(", ".join(each))
+    return f"| {name} | {' | '.join(columns)} |"
+
+
+def table() -> str:
+    """Microseconds a turn."""
+    from xla_peer import XlaExecutor
+
+    heads = " | ".join(f"`float64[{', '.join(map(str, shape))}]`" for shape in SHAPES)
+    lines = [f"| | {heads} |", f"|{' --- |' * (1 + len(SHAPES))}"]
+    peers = {"natively": tnf.GraphExecutor(), "PJRT": XlaExecutor("cpu", notices=False)}
+    for name, loop in LOOPS.items():
+        for peer, executor in peers.items():
+            lines.append(row(f"`{name}`, {peer}", loop, executor, TURNS[peer], False))
+    # A while loop has no gradient in reverse.
+    for name in ("scan", "fori_loop"):
+        for peer, executor in peers.items():
+            lines.append(
+                row(f"`{name}`, gradient, {peer}", LOOPS[name], executor, TURNS[peer], True)
+            )
+    return "\n".join([*lines, row("NumPy by hand", by_hand, None, TURNS["natively"], False)])
+
+
+if __name__ == "__main__":
+    show(table(), PAGE, "turns")

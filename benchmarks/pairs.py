@@ -1,0 +1,111 @@
+"""Two checkouts in turns: a change is judged by the median of the pairs' ratios."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from interleaved import limited
+
+__all__ = ["compare", "serve"]
+
+SHORTEST = 0.01
+"""Seconds of one time."""
+HERE = Path(__file__).resolve().parents[1]
+
+
+def compare(program: Path, names: list[str], pairs: int, other: Path) -> dict[str, float]:
+    """Print and give, for each name, the median of this checkout's time as a ratio to the other's.
+
+    The program is this checkout's; with `--serve` it calls `serve`, once with each checkout's tenferro.
+    """
+    medians: dict[str, float] = {}
+    with _server(program, HERE) as here, _server(program, other) as there:
+        _confirm(here, HERE)
+        _confirm(there, other)
+        for name in names:
+            ratios: list[float] = []
+            reason = None
+            for turn in range(pairs):
+                # Who goes first changes: the second finds caches as the first left them.
+                seconds: list[Any] = [None, None]
+                for side in (0, 1) if turn % 2 else (1, 0):
+                    seconds[side] = _ask((here, there)[side], name)
+                if any(isinstance(x, str) for x in seconds):
+                    reason = f"here {seconds[0]}, there {seconds[1]}"
+                    break
+                ratios.append(seconds[0] / seconds[1])
+            if reason is None:
+                medians[name] = statistics.median(ratios)
+                reason = f"{medians[name]:.3f}  ({min(ratios):.3f} to {max(ratios):.3f})"
+            print(f"{name:34s} {reason}", flush=True)
+    return medians
+
+
+def serve(run_of: Callable[[str], Callable[[], Any]], limit: float) -> None:
+    """Where tenferro is; then, for each name in a line of the input, seconds of its run, or a reason."""
+    import tenferro as tnf
+
+    print(json.dumps(tnf.__file__), flush=True)
+    held: tuple[str | None, Any] = None, None
+    for line in sys.stdin:
+        name = json.loads(line)
+        try:
+            with limited(limit):
+                if held[0] != name:
+                    held = name, run_of(name)
+                    for _ in range(2):  # because the second run may compile what the first did not
+                        held[1]()
+                answer = _seconds(held[1])
+        except Exception as reason:
+            held = None, None
+            answer = f"{type(reason).__name__}: {reason}"
+        print(json.dumps(answer), flush=True)
+
+
+def _seconds(run: Callable[[], Any]) -> float:
+    start, runs, spent = time.perf_counter(), 0, 0.0
+    while spent < SHORTEST:
+        run()
+        runs += 1
+        spent = time.perf_counter() - start
+    return spent / runs
+
+
+def _server(program: Path, checkout: Path) -> subprocess.Popen[str]:
+    """It ends when its input does."""
+    return subprocess.Popen(
+        [sys.executable, str(program), "--serve"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(checkout.resolve())},
+    )
+
+
+def _confirm(server: subprocess.Popen[str], checkout: Path) -> None:
+    """That it has the checkout's tenferro: an installed one stands in where there is none."""
+    place = Path(_answer(server))
+    if checkout.resolve() not in place.parents:
+        raise SystemExit(f"--other {checkout} is no checkout: tenferro came from {place}")
+
+
+def _ask(server: subprocess.Popen[str], name: str) -> Any:
+    assert server.stdin is not None
+    server.stdin.write(json.dumps(name) + "\n")
+    server.stdin.flush()
+    return _answer(server)
+
+
+def _answer(server: subprocess.Popen[str]) -> Any:
+    assert server.stdout is not None
+    if not (line := server.stdout.readline()):
+        raise SystemExit(f"a server ended with status {server.wait()}")
+    return json.loads(line)
