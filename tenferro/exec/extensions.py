@@ -51,6 +51,7 @@ class ExtensionRuntime:
 
         Inputs are borrowed: they are read-only, and valid during the call. Outputs are given away:
         one that shares memory with an input, another output, or anything kept is copied.
+        An input that the op's `aliases` name is writable, and belongs to the call.
         """
         raise NotImplementedError
 
@@ -162,11 +163,11 @@ def execute(
 
     Raises:
         BackendFailureError: the runtime failed.
-        InvalidConfigError: another number, dtype or shape of outputs than declared.
+        InvalidConfigError: another number, dtype or shape of outputs than declared; aliases of
+            inputs or outputs that there are not.
     """
     family = carrier.family_id
-    is_columns = runtime.order == "F"
-    inputs = [borrowed(np.asfortranarray(x) if is_columns and x.ndim else x) for x in arrays]
+    inputs = lent(runtime, carrier.op, arrays)
     try:
         result = runtime.execute(carrier.op, inputs, caches)
     except TenferroError as error:
@@ -178,8 +179,8 @@ def execute(
             raise
         raise _failure(family, error) from error
     types = declared.types(carrier, arrays)
-    outputs = _outputs(family, result, len(types))
-    del result  # because it may be a list that refers to the outputs
+    outputs = outputs_of(family, result, len(types))
+    del result, inputs  # because they may refer to the outputs
     for index, spec in enumerate(types):
         if DType.of(outputs[index].dtype) is not spec.dtype or outputs[index].shape != spec.shape:
             raise InvalidConfigError(
@@ -191,11 +192,43 @@ def execute(
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
+def lent(runtime: ExtensionRuntime, op: Any, arrays: Sequence[Any]) -> list[Any]:
+    """What a runtime is given for these arrays: read-only, in the order it asks for; copies of those that
+    it may overwrite.
+
+    Raises:
+        InvalidConfigError: aliases of inputs or outputs that there are not.
+    """
+    is_columns = runtime.order == "F"
+    inputs = [borrowed(np.asfortranarray(x) if is_columns and x.ndim else x) for x in arrays]
+    for index in aliased_inputs(op):
+        inputs[index] = np.array(arrays[index], order="F" if is_columns else "K")
+    return inputs
+
+
+def aliased_inputs(op: Any) -> frozenset[int]:
+    """The inputs in whose memory outputs are computed, as the op's `aliases` declare.
+
+    Raises:
+        InvalidConfigError: an output or an input that the op does not have.
+    """
+    aliases = getattr(op, "aliases", None)
+    if not aliases:
+        return frozenset()
+    for output, index in aliases.items():
+        if not (0 <= output < op.output_count and 0 <= index < op.input_count):
+            raise InvalidConfigError(
+                f"extension: family_id={op.family_id}: aliases pair outputs below {op.output_count} with "
+                f"inputs below {op.input_count}, got {{{output}: {index}}}"
+            )
+    return frozenset(aliases.values())
+
+
 def _failure(family: str, error: Exception) -> BackendFailureError:
     """What is raised where a runtime failed."""
     help_ = (
         "; inputs are read-only, because they belong to the caller: write to a copy, "
-        "inputs[0].copy()"
+        "inputs[0].copy(), or declare aliases"
         if isinstance(error, ValueError) and "read-only" in str(error)
         else ""
     )
@@ -204,7 +237,7 @@ def _failure(family: str, error: Exception) -> BackendFailureError:
     )
 
 
-def _outputs(family: str, result: Any, count: int) -> list[Any]:
+def outputs_of(family: str, result: Any, count: int) -> list[Any]:
     """What a runtime gave, as a list of arrays.
 
     Raises:

@@ -6,9 +6,10 @@ Source: seed 000, sections 4 to 8; seed 001.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, TypeVar
+from types import MappingProxyType
+from typing import Any, ClassVar, TypeVar
 
 from tenferro.errors import InvalidConfigError, UnsupportedError
 from tenferro.rules.family_id import check_family_id, major_version
@@ -50,6 +51,12 @@ class ExtensionOp:
     Attributes:
         family_id: `<package>.<name>.v<major>`; see `extension_family`.
         input_count, output_count: constant for any given op.
+        aliases: outputs that a runtime may compute in the memory of an input, as {output: input}. It is
+            given that input writable: a copy, because the caller's array stays as it is. The output may
+            then be that array, or a view of it, and is not copied again.
+        effects: True when a call does more than compute its outputs from its inputs: it draws, counts, or
+            writes to a file. Equal calls then stay apart, in the order they were written. As any op it is
+            run when a result needs it; no expansion stands for it.
 
     >>> from dataclasses import dataclass
     >>> import numpy as np, tenferro as tnf
@@ -68,6 +75,8 @@ class ExtensionOp:
     family_id: str
     input_count: int = 1
     output_count: int = 1
+    effects: ClassVar[bool] = False
+    aliases: ClassVar[Mapping[int, int]] = MappingProxyType({})
     # The payload in normal form, of a frozen dataclass that has been asked for it; names in slots.
     _normal: Any = None
     _slots: tuple[str, ...] = ()
