@@ -8,22 +8,32 @@ of the rules, the way through a file, and another executor's results.
 from __future__ import annotations
 
 import copy
+import gc
 import os
+import random
+import sys
 import tempfile
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tenferro.ad import AdContext, linearize, transpose
+from tenferro.ad import AdContext, batch_program, linearize, transpose
 from tenferro.ad.algebra import zeros
 from tenferro.ad.directions import direction_generator, inner_product, random_direction
 from tenferro.ad.extension_rule import ExtensionRuleSet
 from tenferro.dims import Symbol, SymDim, is_exact
-from tenferro.errors import TenferroError
+from tenferro.errors import TenferroError, UnsupportedError
 from tenferro.exec import GraphExecutor
-from tenferro.exec.extensions import ExtensionRuntime, HostReferenceRuntime
+from tenferro.exec.extensions import (
+    ExtensionRuntime,
+    HostReferenceRuntime,
+    aliased_inputs,
+    lent,
+    outputs_of,
+)
 from tenferro.extension.extension_op import check_family_id
 from tenferro.extension.registration import lookup_extension_factory
 from tenferro.extension.saving import load, save
@@ -134,6 +144,11 @@ ARITY = "the counts are declared, and fit the sample"
 METADATA = "types are inferred for numbers"
 EXECUTION = "execution gives what is declared, twice the same, and leaves its inputs alone"
 TANGENTS = "tangents are the derivative"
+MEMORY = "outputs have memory of their own, but for declared aliases"
+ORDER = "values do not depend on how the inputs lie in memory"
+HISTORY = "values do not depend on earlier calls"
+PROCESS = "the process is left as it was, unless effects are declared"
+BATCHES = "a batch gives what its slices give"
 
 LAWS: dict[str, str] = {
     FORMAT: "format",
@@ -141,12 +156,18 @@ LAWS: dict[str, str] = {
     ARITY: "arity",
     METADATA: "metadata",
     EXECUTION: "execution",
+    MEMORY: "memory",
+    ORDER: "order",
+    HISTORY: "history",
+    PROCESS: "process",
     "types are inferred for symbols, and come out as for numbers": "symbols",
     "what does not fit is refused by an error of tenferro's": "refusals",
     "the expansion computes the same": "expansion",
     TANGENTS: "tangents",
+    "tangents are the derivative where one input alone has one": "lone_tangents",
     "cotangents are the adjoint": "cotangents",
     "rules emit only what has rules": "closure",
+    BATCHES: "batches",
     "a file brings it back": "file",
     "the other executor agrees": "peers",
 }
@@ -243,6 +264,7 @@ class _Bench:
                 return f"{name} is {count!r}"
         if len(self.inputs) != self.op.input_count:
             return f"input_count is {self.op.input_count}, the sample has {len(self.inputs)} inputs"
+        aliased_inputs(self.op)
         return ""
 
     def metadata(self) -> str:
@@ -254,9 +276,20 @@ class _Bench:
     def native(self) -> GraphExecutor:
         """An executor that has the family."""
         executor = GraphExecutor()
-        runtime = self.runtime or HostReferenceRuntime(self.op.family_id)
-        executor.register_runtime(runtime, replace=True)
+        executor.register_runtime(self.executing(), replace=True)
         return executor
+
+    def executing(self) -> ExtensionRuntime:
+        """What executes the family."""
+        return self.runtime or HostReferenceRuntime(self.op.family_id)
+
+    def called(self, executor: GraphExecutor, arrays: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """What the runtime was given for these arrays, and what it gave, as it gave it."""
+        runtime = self.executing()
+        inputs = lent(runtime, self.op, arrays)
+        with np.errstate():
+            result = runtime.execute(self.op, inputs, executor.extensions.caches)
+        return inputs, outputs_of(self.op.family_id, result, self.op.output_count)
 
     def program(self) -> GraphProgram:
         """The op alone."""
@@ -265,16 +298,82 @@ class _Bench:
         return GraphProgram.from_graph(graph, graph.add(self.carrier, values))
 
     def execution(self) -> str:
-        kept = [x.copy() for x in self.inputs]
+        # In columns, because these are lent as they are.
+        inputs = [np.array(x, order="F") for x in self.inputs]
         executor, program = self.native(), self.program()
-        first, second = executor.run(program, *self.inputs), executor.run(program, *self.inputs)
-        for index, (a, b) in enumerate(zip(first, second, strict=True)):
-            if a.tobytes() != b.tobytes():
-                return f"output {index} differs from one run to the next"
-        for index, (x, before) in enumerate(zip(self.inputs, kept, strict=True)):
+        first, second = executor.run(program, *inputs), executor.run(program, *inputs)
+        for index, (x, before) in enumerate(zip(inputs, self.inputs, strict=True)):
             if x.tobytes() != before.tobytes():
                 return f"input {index} was written to"
+        for index, (a, b) in enumerate(zip(first, second, strict=True)):
+            if a.tobytes() != b.tobytes() and not self.carrier.has_effects:
+                return f"output {index} differs from one run to the next"
         return ""
+
+    def memory(self) -> str:
+        executor, aliases = self.native(), getattr(self.op, "aliases", {})
+        inputs, outputs = self.called(executor, self.inputs)
+        for place, y in enumerate(outputs):
+            for index, x in enumerate(inputs):
+                if aliases.get(place) != index and np.may_share_memory(x, y):
+                    return (
+                        f"output {place} shares memory with input {index}, and is copied at each call; "
+                        "give a fresh array, or declare aliases"
+                    )
+            for other in range(place):
+                if np.may_share_memory(outputs[other], y):
+                    return f"outputs {other} and {place} share memory; the second is copied at each call"
+        _, later = self.called(executor, self.inputs)
+        for place, y in enumerate(later):
+            if any(np.may_share_memory(x, y) for x in outputs):
+                return (
+                    f"output {place} lies where a result of an earlier call lies, such as in a workspace, "
+                    "and is copied at each call; give a fresh array"
+                )
+        return ""
+
+    def order(self) -> str:
+        executor, program = self.native(), self.program()
+        if self.carrier.has_effects:
+            return _NotApplicable("effects are declared")
+        layouts = {"in rows": np.ascontiguousarray, "in columns": np.asfortranarray,
+                   "backwards and with gaps": _spread}  # fmt: skip
+        for shown, layout in layouts.items():
+            laid = [layout(x) if x.ndim else x for x in self.inputs]
+            if difference := self.compare(executor.run(program, *laid), f"inputs {shown}"):
+                return difference
+        return ""
+
+    def history(self) -> str:
+        """The same memory with other numbers in it gives what other memory with these gives."""
+        if self.carrier.has_effects:
+            return _NotApplicable("effects are declared")
+        executor, program = self.native(), self.program()
+        reused = [np.array(x, order="F") for x in self.inputs]
+        executor.run(program, *reused)
+        for x in reused:
+            if x.dtype.kind in "fcV":
+                x[...] = np.multiply(x, 0.75, dtype=x.dtype)
+        again = executor.run(program, *reused)
+        # Several and all kept, because one may lie where an array of an earlier call lay.
+        copies = [[x.copy(order="F") for x in reused] for _ in range(COPIES)]
+        for fresh in copies:
+            for index, (a, b) in enumerate(zip(again, executor.run(program, *fresh), strict=True)):
+                if a.tobytes() != b.tobytes():
+                    return f"output {index} is what arrays gave that lay at the same places before"
+        return ""
+
+    def process(self) -> str:
+        if self.carrier.has_effects:
+            return _NotApplicable("effects are declared")
+        runtime, caches = self.executing(), self.native().extensions.caches
+        inputs = lent(runtime, self.op, self.inputs)
+        with np.errstate():  # because what is changed is put back
+            before = _process_state()
+            runtime.execute(self.op, inputs, caches)
+            after = _process_state()
+        changed = [name for name in before if before[name] != after[name]]
+        return f"a call changes {', '.join(changed)}" if changed else ""
 
     def symbols(self) -> str:
         names: dict[int, SymDim] = {}
@@ -341,16 +440,26 @@ class _Bench:
             return _NotApplicable("the sample is not float64 or complex128")
         return None
 
-    def derivative(self, second: bool = False) -> tuple[GraphProgram, GraphProgram]:
-        """Programs of (inputs, directions) -> tangents, and of (inputs, cotangents) -> cotangents."""
+    def context(self) -> AdContext:
+        """Whose rules are checked."""
         assert self.rules is not None
-        context = AdContext(replacing=self.rules)
+        return AdContext(replacing=self.rules)
+
+    def derivative(
+        self, places: Sequence[int], second: bool = False
+    ) -> tuple[GraphProgram, GraphProgram]:
+        """Programs of (inputs, directions) -> tangents, and of (inputs, cotangents) -> cotangents.
+
+        Args:
+            places: the inputs that have a direction.
+        """
+        context = self.context()
         graph = Graph()
         emitter = context.emitter(graph)
         inputs = [graph.add_input(spec) for spec in self.specs]
         start = len(graph)
         outputs = list(graph.add(self.carrier, tuple(inputs)))
-        active = [v for v, spec in zip(inputs, self.specs, strict=True) if spec.dtype.is_inexact]
+        active = [inputs[place] for place in places]
         results = [v for v in outputs if graph.types[v].dtype.is_inexact]
         dots = [graph.add_stand_in(graph.types[v]) for v in active]
         primal_dots = dict(zip(active, dots, strict=True))
@@ -378,11 +487,33 @@ class _Bench:
     def tangents(self) -> str:
         if reason := self.differentiable():
             return reason
-        forward, _ = self.derivative()
         places = self.active()
         v = self.directions(1, [self.inputs[i] for i in places])
+        y_dots = self.pushed(places, v)
+        if difference := self.off_differences(places, v, y_dots):
+            return difference
+        return self.complex_step(y_dots, v) if self.analytic else ""
+
+    def lone_tangents(self) -> str:
+        if reason := self.differentiable():
+            return reason
+        places = self.active()
+        if len(places) < 2:
+            return _NotApplicable("there are no two inputs that have tangents")
+        for place in places:
+            v = self.directions(1, [self.inputs[place]])
+            if difference := self.off_differences([place], v, self.pushed([place], v)):
+                return f"for input {place}, {difference}"
+        return ""
+
+    def pushed(self, places: Sequence[int], v: Sequence[Any]) -> Any:
+        """The tangents of the outputs."""
+        forward, _ = self.derivative(places)
+        return self.native().run(forward, *self.inputs, *v)
+
+    def off_differences(self, places: Sequence[int], v: Sequence[Any], y_dots: Any) -> str:
+        """The first tangent that differs from the difference quotient."""
         executor, program = self.native(), self.program()
-        found = executor.run(forward, *self.inputs, *v)
         sides: list[list[Any]] = []
         for sign in (1, -1):
             moved = list(self.inputs)
@@ -390,11 +521,11 @@ class _Bench:
                 moved[i] = moved[i] + sign * STEP * d
             values = executor.run(program, *moved)
             sides.append([y for y in values if y.dtype.kind in "fc"])
-        for index, (a, up, down) in enumerate(zip(found, *sides, strict=True)):
+        for index, (a, up, down) in enumerate(zip(y_dots, *sides, strict=True)):
             difference = _apart(a, (up - down) / (2 * STEP))
             if not difference <= max(self.tolerance, 1e-6):
                 return f"the tangent of output {index} is {difference:.1e} off, relative"
-        return self.complex_step(found, v) if self.analytic else ""
+        return ""
 
     def complex_step(self, found: Sequence[Any], v: Sequence[Any]) -> str:
         """Im f(x + i h v) / h, which no cancellation spoils."""
@@ -414,7 +545,7 @@ class _Bench:
     def cotangents(self) -> str:
         if reason := self.differentiable():
             return reason
-        forward, backward = self.derivative()
+        forward, backward = self.derivative(self.active())
         executor = self.native()
         v = self.directions(1, [self.inputs[i] for i in self.active()])
         y_dots = executor.run(forward, *self.inputs, *v)
@@ -430,7 +561,35 @@ class _Bench:
     def closure(self) -> str:
         if reason := self.differentiable():
             return reason
-        self.derivative(second=True)
+        self.derivative(self.active(), second=True)
+        return ""
+
+    def batches(self) -> str:
+        """All inputs with an axis of the batch, and each alone."""
+        if self.rules is None or self.op.family_id not in self.rules:
+            return _NotApplicable("no rules were given")
+        count = len(self.inputs)
+        masks = [(True,) * count, *[tuple(i == j for j in range(count)) for i in range(count)]]
+        for mask in dict.fromkeys(masks):
+            slices = [[x * x.dtype.type(scale) if has and x.dtype.kind in "fc" else x
+                       for x, has in zip(self.inputs, mask, strict=True)]
+                      for scale in BATCH_SCALES]  # fmt: skip
+            stacked = [
+                np.stack([one[i] for one in slices]) if mask[i] else self.inputs[i]
+                for i in range(count)
+            ]
+            try:
+                program = batch_program(self.program(), mask, len(slices), self.context())
+            except UnsupportedError as error:
+                if "no batch_rule rule" in str(error):
+                    return _NotApplicable("there is no batch_rule")
+                raise
+            results = self.native().run(program, *stacked)
+            singles = [self.native().run(self.program(), *one) for one in slices]
+            for index, y in enumerate(results):
+                difference = _apart(y, np.stack([single[index] for single in singles]))
+                if not difference <= self.tolerance:
+                    return f"with a batch of inputs {mask}, output {index} is {difference:.1e} off"
         return ""
 
     # ---- elsewhere ---------------------------------------------------------------------------
@@ -455,6 +614,33 @@ class _Bench:
             if found:
                 return found
         return ""
+
+
+COPIES = 16
+BATCH_SCALES = (1.0, 0.75, 0.5)
+"""What the inexact inputs of each slice of a batch are multiplied by."""
+
+
+def _spread(x: Any) -> Any:
+    """The same elements from the last to the first in memory, each followed by a gap."""
+    wide = np.zeros(tuple(2 * n for n in x.shape), x.dtype)
+    view = wide[tuple(slice(None, None, -2) for _ in x.shape)]
+    view[...] = x
+    return view
+
+
+def _process_state() -> dict[str, Any]:
+    """What a process has one of, and kernels have no business with."""
+    return {
+        "NumPy's handling of errors": np.geterr(),
+        "NumPy's global random state": repr(np.random.get_state(legacy=False)),
+        "Python's global random state": random.getstate(),
+        "the working directory": os.getcwd(),
+        "the environment": dict(os.environ),
+        "the filters of warnings": list(warnings.filters),
+        "the collector": gc.isenabled(),
+        "the recursion limit": sys.getrecursionlimit(),
+    }
 
 
 def _filled(emitter: Any, values: Sequence[int | None], like: Sequence[int]) -> list[int]:
