@@ -23,7 +23,7 @@ import numpy as np
 from tenferro.ad import AdContext, batch_program, linearize, transpose
 from tenferro.ad.algebra import zeros
 from tenferro.ad.directions import direction_generator, inner_product, random_direction
-from tenferro.ad.extension_rule import ExtensionRuleSet
+from tenferro.ad.extension_rule import ExtensionRuleSet, has_role
 from tenferro.dims import Symbol, SymDim, is_exact
 from tenferro.errors import TenferroError, UnsupportedError
 from tenferro.exec import GraphExecutor
@@ -35,12 +35,17 @@ from tenferro.exec.extensions import (
     outputs_of,
 )
 from tenferro.extension.extension_op import check_family_id
-from tenferro.extension.registration import lookup_extension_factory
 from tenferro.extension.saving import load, save
 from tenferro.graph import Graph
 from tenferro.interruption import is_interruption
 from tenferro.ops.extension import Extension
-from tenferro.program import GraphProgram, expand_extensions
+from tenferro.program import (
+    Family,
+    GraphProgram,
+    expand_extensions,
+    family_of,
+    lookup_extension_factory,
+)
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["ExtensionCheck", "ExtensionReport", "check_extension"]
@@ -70,10 +75,15 @@ class ExtensionCheck:
 
 @dataclass(frozen=True)
 class ExtensionReport:
-    """All checks of one op; `print(report)` shows them."""
+    """All checks of one op; `print(report)` shows them.
+
+    Attributes:
+        derived: what follows from the expansion, because nothing else is given.
+    """
 
     family_id: str
     checks: tuple[ExtensionCheck, ...]
+    derived: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -87,7 +97,8 @@ class ExtensionReport:
         return f"{self.family_id} {'keeps' if self.ok else 'BREAKS'} the contract"
 
     def __str__(self) -> str:
-        return "\n".join([self._verdict(), *(f"  {check}" for check in self.checks)])
+        derived = [f"  from the expansion: {', '.join(self.derived)}"] if self.derived else []
+        return "\n".join([self._verdict(), *(f"  {check}" for check in self.checks), *derived])
 
 
 def check_extension(
@@ -104,19 +115,18 @@ def check_extension(
 
     Args:
         sample_inputs: arrays; of float64 or complex128 where derivatives are to be checked.
-        rules: the derivative rules to check; without them derivatives are not.
-        runtime: executes the family; `HostReferenceRuntime` by default.
+        rules: the derivative rules to check, in place of those of the op's family.
+        runtime: executes the family, in place of its family's runtime; of an op whose family has none,
+            `HostReferenceRuntime` by default.
         executor: another peer that must agree, such as an `XlaExecutor`, or several;
             `XlaExecutor(extensions="composite")` is the way by a composite and its decomposition.
         tolerance: how far values may be apart, relative to their size.
         analytic: the op takes complex numbers and conjugates none, so that tangents are compared
             with the complex step, too, to 13 digits.
 
-    >>> from tenferro.ext.linalg import families, rule_set
+    >>> from tenferro.ext.linalg import families
     >>> a = np.array([[4.0, 1.0], [1.0, 3.0]])
-    >>> from tenferro.ext.linalg import runtimes
-    >>> report = check_extension(families.Solve(), [a, a], rules=rule_set(), runtime=runtimes()[-1])
-    >>> report.ok
+    >>> check_extension(families.Solve(), [a, a]).ok
     True
     """
     executors = executor if isinstance(executor, list | tuple) else [executor] if executor else []
@@ -129,7 +139,8 @@ def check_extension(
         checks.append(ExtensionCheck(law, ok, str(found), example))
         if law in ESSENTIAL and ok is False:
             break
-    return ExtensionReport(str(getattr(op, "family_id", op)), tuple(checks))
+    family_id = str(getattr(op, "family_id", op))
+    return ExtensionReport(family_id, tuple(checks), tuple(bench.derived()))
 
 
 class _NotApplicable(str):
@@ -191,6 +202,7 @@ class _Bench:
     ) -> None:
         self.op = op
         self.carrier = Extension(op)
+        self.family = family_of(op) if hasattr(op, "family_id") else None
         self.inputs = [np.asarray(x) for x in inputs]
         self.specs = [TensorSpec(x.shape, x.dtype) for x in self.inputs]
         self.rules = rules
@@ -276,16 +288,37 @@ class _Bench:
     def native(self) -> GraphExecutor:
         """An executor that has the family."""
         executor = GraphExecutor()
-        executor.register_runtime(self.executing(), replace=True)
+        if self.runtime is not None:
+            executor.register_runtime(self.runtime)
+        elif not self.has_runtime():
+            executor.register_runtime(HostReferenceRuntime(self.op.family_id))
         return executor
 
-    def executing(self) -> ExtensionRuntime:
-        """What executes the family."""
-        return self.runtime or HostReferenceRuntime(self.op.family_id)
+    def has_runtime(self) -> bool:
+        """Whether the op's family says how it is executed, or its expansion does."""
+        return getattr(self.op, "from_expansion", False) or (
+            self.family is not None and self.family.runtime is not None
+        )
+
+    def derived(self) -> list[str]:
+        """What the expansion stands in for."""
+        if not getattr(self.op, "from_expansion", False):
+            return []
+        family = self.family or Family(type(self.op))
+        rules = [(self.rules or {}).get(self.op.family_id), family.rules]
+        lacking = [] if self.runtime or family.runtime else ["native execution"]
+        roles = {"linearize": "tangents", "transpose_rule": "cotangents", "batch_rule": "batches"}
+        for role, what in roles.items():
+            has_batch = role == "batch_rule" and family.batch is not None
+            if not has_batch and not any(
+                rule is not None and has_role(rule, role) for rule in rules
+            ):
+                lacking.append(what)
+        return lacking
 
     def called(self, executor: GraphExecutor, arrays: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """What the runtime was given for these arrays, and what it gave, as it gave it."""
-        runtime = self.executing()
+        runtime = executor.extensions.runtime_of(self.carrier)
         inputs = lent(runtime, self.op, arrays)
         with np.errstate():
             result = runtime.execute(self.op, inputs, executor.extensions.caches)
@@ -366,7 +399,8 @@ class _Bench:
     def process(self) -> str:
         if self.carrier.has_effects:
             return _NotApplicable("effects are declared")
-        runtime, caches = self.executing(), self.native().extensions.caches
+        registry = self.native().extensions
+        runtime, caches = registry.runtime_of(self.carrier), registry.caches
         inputs = lent(runtime, self.op, self.inputs)
         with np.errstate():  # because what is changed is put back
             before = _process_state()
@@ -412,6 +446,8 @@ class _Bench:
         return ""
 
     def expansion(self) -> str:
+        if "native execution" in self.derived():
+            return _NotApplicable("it is what executes")
         try:
             expanded = expand_extensions(self.program())
         except TenferroError as error:
@@ -432,8 +468,9 @@ class _Bench:
     # ---- derivatives -------------------------------------------------------------------------
 
     def differentiable(self) -> _NotApplicable | None:
-        if self.rules is None:
-            return _NotApplicable("no rules were given")
+        has_rules = self.family is not None and self.family.rules is not None
+        if self.rules is None and not has_rules and not getattr(self.op, "from_expansion", False):
+            return _NotApplicable("there are no rules")
         wide = (DType.F64, DType.C64)
         active = [spec for spec in self.specs if spec.dtype.is_inexact]
         if not active or any(spec.dtype not in wide for spec in active):
@@ -442,8 +479,7 @@ class _Bench:
 
     def context(self) -> AdContext:
         """Whose rules are checked."""
-        assert self.rules is not None
-        return AdContext(replacing=self.rules)
+        return AdContext() if self.rules is None else AdContext(self.rules)
 
     def derivative(
         self, places: Sequence[int], second: bool = False
@@ -566,8 +602,6 @@ class _Bench:
 
     def batches(self) -> str:
         """All inputs with an axis of the batch, and each alone."""
-        if self.rules is None or self.op.family_id not in self.rules:
-            return _NotApplicable("no rules were given")
         count = len(self.inputs)
         masks = [(True,) * count, *[tuple(i == j for j in range(count)) for i in range(count)]]
         for mask in dict.fromkeys(masks):
@@ -582,7 +616,7 @@ class _Bench:
                 program = batch_program(self.program(), mask, len(slices), self.context())
             except UnsupportedError as error:
                 if "no batch_rule rule" in str(error):
-                    return _NotApplicable("there is no batch_rule")
+                    return _NotApplicable("there is no batch rule")
                 raise
             results = self.native().run(program, *stacked)
             singles = [self.native().run(self.program(), *one) for one in slices]

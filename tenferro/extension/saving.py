@@ -26,17 +26,18 @@ from tenferro.errors import (
 )
 from tenferro.extension.extension_op import ExtensionOp, check_family_id, major_version
 from tenferro.extension.payload import loaded_value, payload_of
-from tenferro.extension.registration import (
-    lookup_extension_factory,
-    registered_families,
-)
 from tenferro.files import reading, replacing
 from tenferro.graph import Graph, SourceLine
 from tenferro.interruption import is_interruption
 from tenferro.ops import STD_OPS, StdTensorOp
 from tenferro.ops.extension import Extension
 from tenferro.ops.source import Constant
-from tenferro.program import GraphProgram, Subprogram
+from tenferro.program import (
+    GraphProgram,
+    Subprogram,
+    lookup_extension_factory,
+    registered_families,
+)
 from tenferro.types import DType, TensorSpec, load_tree, save_tree
 
 __all__ = ["MissingExtension", "load", "save"]

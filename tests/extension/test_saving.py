@@ -256,10 +256,11 @@ class Offered(ExtensionOp):
 
 
 def test_what_packages_offer(monkeypatch: Any) -> None:
-    from tenferro.extension import lookup_extension_factory, registration
+    from tenferro.extension import lookup_extension_factory
+    from tenferro.program import families
 
     offers: list[Any] = [[Offered]]
-    monkeypatch.setattr(registration.metadata, "entry_points", lambda group: map(Point, offers))
+    monkeypatch.setattr(families.metadata, "entry_points", lambda group: map(Point, offers))
     assert lookup_extension_factory("tenferro-tests.other.v1") is None
     assert lookup_extension_factory(Offered.family_id) is not None
     for broken in (3, ImportError("no such module"), [int]):
