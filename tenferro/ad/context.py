@@ -48,7 +48,7 @@ class AdContext:
     ) -> None:
         self.extension_rules = ExtensionRuleSet([r for rules in rule_sets for r in rules.values()])
         self._programs: BoundedCache[Any] = BoundedCache(cache_size)
-        self.extension_caches = ExtensionCaches()
+        self.extension_caches = ExtensionCaches(cache_size, owner=self)
 
     def __repr__(self) -> str:
         families = len(self.extension_rules)
@@ -72,5 +72,6 @@ class AdContext:
         return self._programs.stats()
 
     def cache_clear(self) -> None:
-        """Forget every derivative program."""
+        """Forget every derivative program, and every plan of extensions."""
         self._programs.clear()
+        self.extension_caches.clear()

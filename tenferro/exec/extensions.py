@@ -51,6 +51,7 @@ class ExtensionRuntime:
         Inputs are borrowed: they are read-only, and valid during the call. Outputs are given away:
         one that shares memory with an input, another output, or anything kept is copied.
         An input that the op's `aliases` name is writable, and belongs to the call.
+        Plans belong in `caches`; the executor that calls is `caches.owner`.
         """
         raise NotImplementedError
 
@@ -74,12 +75,16 @@ class ExtensionRegistry:
     """The runtimes of one executor, and their caches.
 
     A runtime that is registered here comes before the one that the op's family has.
+
+    Args:
+        executor: whose they are; runtimes find it as `caches.owner`.
+        cache_size: how many entries each store of the caches keeps.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, executor: Any = None, cache_size: int = 256) -> None:
         self._registered: dict[str, ExtensionRuntime] = {}
         self._of_families: dict[tuple[str, Family | None], ExtensionRuntime] = {}
-        self.caches = ExtensionCaches()
+        self.caches = ExtensionCaches(cache_size, owner=executor)
 
     def register(self, runtime: ExtensionRuntime, *, replace: bool = False) -> None:
         """Execute the family of `runtime` by it, from the next call on, also in programs that have run.
