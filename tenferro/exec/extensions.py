@@ -128,15 +128,13 @@ class ExtensionRegistry:
             UnsupportedError: there is none.
         """
         family_id, declared = op.family_id, Declared()
-        registered, family = self._registered, family_of(op.op)
-        if family_id not in registered:
-            self._of_family(
-                op, family
-            )  # because an op that cannot run is refused before the program is
+        registered = self._registered
+        # An op that cannot run is refused here, before its program is.
+        own: Any = None if family_id in registered else self._of_family(op, family_of(op.op))
 
-        # The runtime is looked up at each call, so that one that replaces it is used at once.
+        # Looked up at each call, so that a runtime that is registered later is used at once.
         def kernel(carrier: Extension, *arrays: Any) -> Any:
-            runtime = registered.get(family_id) or self._of_family(op, family)
+            runtime = registered.get(family_id, own)
             return execute(runtime, carrier, arrays, self.caches, declared)
 
         return kernel
