@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 from interleaved import medians, show
-from tenferro.exec.workers import Workers
 
 from tenferro.exec.copying import dense
+from tenferro.exec.runtime.memory import Pool
+from tenferro.exec.runtime.resources import Resources
+from tenferro.exec.runtime.threads import Workers
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
 SECONDS = 1.0
@@ -29,7 +31,7 @@ CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], Any]] = {
 
 def table() -> str:
     """In copies of the same bytes in order."""
-    workers = Workers(None)
+    resources = Resources(Workers(None), Pool(1 << 30))
     lines = ["| | NumPy, in plain copies | here |", "| --- | --- | --- |"]
     for name, (shape, perm, dtype) in CASES.items():
         x = np.random.default_rng(0).standard_normal(shape).astype(dtype)
@@ -38,7 +40,7 @@ def table() -> str:
             {
                 "plain": x.copy,
                 "numpy": lambda view=view: np.ascontiguousarray(view),
-                "here": lambda view=view: dense(view, "C", workers),
+                "here": lambda view=view: dense(view, "C", resources),
             },
             SECONDS,
         )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from lowering.emission import emit_instructions
@@ -20,7 +21,7 @@ from lowering.literal import quoted
 from lowering.types import tensor_type
 from lowering.writer import Value, Writer, signature
 from tenferro.errors import UnsupportedError
-from tenferro.extension.payload import saved_value
+from tenferro.extension.payload import payload_classes, saved_value
 from tenferro.ops.extension import Extension
 from tenferro.program import expansion_of
 
@@ -54,7 +55,7 @@ def _decomposition(op: Extension, w: Writer, operands: tuple[Value, ...], symbol
     program = expansion_of(
         op,
         [x.spec for x in operands],
-        keep=lambda other: lowering_of(other.family_id, w.platform, w.linalg) is not None,
+        keep=lambda other: lowering_of(other, w.platform, w.linalg) is not None,
     )
     results = emit_instructions(program.lowering_view(), inner, EMITTERS)
     return inner.private_function(results, symbol)
@@ -65,11 +66,12 @@ def _attributes(op: Extension) -> str:
         payload = op.op.payload_fields()
     except UnsupportedError:  # which nobody can read back, and a person can
         payload = {"payload": {"shown": type(op.op).__name__}}
-    entries = [f"{name} = {_attribute(value)}" for name, value in payload.items()]
+    classes = payload_classes(type(op.op))
+    entries = [f"{name} = {_attribute(value, classes)}" for name, value in payload.items()]
     return ", ".join([f'family_id = "{op.family_id}"', *entries])
 
 
-def _attribute(value: Any) -> str:
+def _attribute(value: Any, classes: Mapping[str, type[Any]]) -> str:
     """A payload value: as itself where MLIR has a word for it, else as an object with one key."""
     if isinstance(value, bool):
         return str(value).lower()
@@ -80,12 +82,12 @@ def _attribute(value: Any) -> str:
     if isinstance(value, str):
         return quoted(value)
     if isinstance(value, tuple | list):
-        return f"[{', '.join(_attribute(item) for item in value)}]"
+        return f"[{', '.join(_attribute(item, classes) for item in value)}]"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{key} = {_attribute(item)}' for key, item in value.items())}}}"
+        return f"{{{', '.join(f'{key} = {_attribute(item, classes)}' for key, item in value.items())}}}"
     if value is None:
         return "{none = true}"
     try:
-        return _attribute(saved_value(value, "composite"))
+        return _attribute(saved_value(value, "composite", classes=classes), classes)
     except UnsupportedError:  # which nobody can read back, and a person can
-        return _attribute({"shown": repr(value)})
+        return _attribute({"shown": repr(value)}, classes)

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tenferro.errors import DuplicateFamilyError, InvalidConfigError
-from tenferro.program import GraphProgram
+from tenferro.ops.extension import Extension
+from tenferro.program import GraphProgram, family_count, family_of
 from tenferro.rules.family_id import check_family_id
 
 __all__ = [
@@ -66,17 +67,25 @@ def register_extension_lowering(
         _REGISTERED.append((family_id, platform))
 
 
-def lowering_of(family_id: str, platform: str, linalg: str = "library") -> Rule | None:
-    """The rule for that platform, else the one for all; if `linalg` is "inline", that one first."""
+def lowering_of(op: Extension, platform: str, linalg: str = "library") -> Rule | None:
+    """The rule for that platform, else the one for all; if `linalg` is "inline", that one first.
+
+    Registered rules come before those that the op's family has.
+    """
     places = [platform, None] if linalg == "library" else [INLINE, platform, None]
-    return next((_RULES[family_id, p] for p in places if (family_id, p) in _RULES), None)
+    for place in places:
+        if (op.family_id, place) in _RULES:
+            return _RULES[op.family_id, place]
+    family = family_of(op.op)
+    rules = [None if family is None else family.lowering_for(place) for place in places]
+    return next((rule for rule in rules if rule is not None), None)
 
 
 def lowerings_in(program: GraphProgram, platform: str, linalg: str = "library") -> tuple[Any, ...]:
     """The rules in force for the program's families, in order: what its text depends on beside itself."""
-    return tuple([lowering_of(family_id, platform, linalg) for family_id in program.families])
+    return tuple([lowering_of(op, platform, linalg) for op in program.extensions])
 
 
 def registration_count() -> int:
-    """How many rules have been registered: while it stays, so does what `lowering_of` gives."""
-    return len(_REGISTERED)
+    """How many rules and families have been registered: while it stays, so does what `lowering_of` gives."""
+    return len(_REGISTERED) + family_count()

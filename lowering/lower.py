@@ -93,7 +93,7 @@ def lower_to_stablehlo(
         raise InvalidConfigError(f'linalg is "library" or "inline", got {linalg!r}')
     wrapped = extensions == "composite"
     expanded = expand_extensions(
-        program, keep=lambda op: lowering_of(op.family_id, platform, linalg) is not None
+        program, keep=lambda op: lowering_of(op, platform, linalg) is not None
     )  # also where composites wrap them, so that all that cannot be lowered are listed
     program = program if wrapped else expanded
     view = program.lowering_view()

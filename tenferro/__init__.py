@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from tenferro import errors, extension
 from tenferro.ad import AdContext
-from tenferro.ad.context import install_default_rule_sets
 from tenferro.ad.extension_rule import ExtensionAdRule, ExtensionRuleSet
 from tenferro.api import *  # noqa: F403  # because the surface is this package's namespace
 from tenferro.api import __all__ as _surface
@@ -45,11 +44,15 @@ from tenferro.counterparts import COUNTERPARTS, open_namespace, tell_missing_mem
 from tenferro.dims import DimExpr, SymDim
 from tenferro.errors import TenferroError
 from tenferro.exec import GraphExecutor
-from tenferro.exec.extensions import install_default_runtimes
-from tenferro.extension.registration import install_default_families
 from tenferro.graph import GraphBuilder
 from tenferro.ops import STD_OPS, StdTensorOp
-from tenferro.program import GraphProgram, capabilities, install_native_executor, install_platforms
+from tenferro.program import (
+    GraphProgram,
+    capabilities,
+    install_default_families,
+    install_native_executor,
+    install_platforms,
+)
 from tenferro.program import native_executor as default_executor
 from tenferro.types import ArrayLike, Axis, DType, DTypeLike, PyTree, Shape, Tensor, TensorSpec
 
@@ -90,32 +93,15 @@ def _load(name: str) -> Any:
     return module
 
 
-def _families() -> list[Any]:
-    from tenferro.ext import einsum, fft, lapack, linalg, random
-
-    packages = (linalg, lapack, fft, einsum, random)
-    return [family for package in packages for family in package.families.FAMILIES]
-
-
-def _runtimes() -> list[extension.ExtensionRuntime]:
+def _families() -> list[extension.Family]:
     from tenferro.ext import einsum, fft, lapack, linalg, random
 
     return [
-        runtime
-        for package in (linalg, lapack, fft, einsum, random)
-        for runtime in package.runtimes()
+        family for package in (linalg, lapack, fft, einsum, random) for family in package.FAMILIES
     ]
 
 
-def _rule_sets() -> list[ExtensionRuleSet]:
-    from tenferro.ext import einsum, fft, lapack, linalg, random
-
-    return [package.rule_set() for package in (linalg, lapack, fft, einsum, random)]
-
-
 install_default_families(_families)
-install_default_runtimes(_runtimes)
-install_default_rule_sets(_rule_sets)
 install_native_executor(GraphExecutor("K"))
 install_platforms(["native"], default_executor().refusal)
 

@@ -15,7 +15,7 @@ __all__ = ["ROWS"]
 
 def registered(op: Extension, w: Writer, *operands: Value) -> Any:
     """What the family's lowering writes for this platform."""
-    rule = lowering_of(op.family_id, w.platform, w.linalg)
+    rule = lowering_of(op, w.platform, w.linalg)
     assert rule is not None, "programs are expanded before they are lowered"
     result = rule(op.op, w, *operands)
     values = (result,) if isinstance(result, Value) else tuple(result)

@@ -19,7 +19,7 @@ from tenferro.errors import (
     UnsupportedError,
 )
 from tenferro.extension import ExtensionOp, check_family_id, lookup_extension_factory
-from tenferro.extension.payload import loaded_value
+from tenferro.extension.payload import loaded_value, payload_classes
 from tenferro.ops import StdTensorOp
 from tenferro.ops.extension import Extension
 from tenferro.types import TensorSpec
@@ -98,8 +98,9 @@ def _of_family(family_id: Any, attributes: Mapping[str, Any]) -> ExtensionOp | N
         factory = lookup_extension_factory(check_family_id(family_id))
         if factory is None:
             return None
+        classes = payload_classes(getattr(factory, "cls", factory))
         payload = {
-            key: loaded_value(_plain(value))
+            key: loaded_value(_plain(value), classes=classes)
             for key, value in attributes.items()
             if key != "family_id"
         }
@@ -116,6 +117,8 @@ def _plain(value: Any) -> Any:
         return None
     if isinstance(value, dict) and "shown" in value:
         raise UnsupportedError("a payload that only people can read")
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
     return value
 
 

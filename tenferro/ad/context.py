@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
+from collections.abc import Mapping
 from typing import Any
 
 from tenferro.ad.extension_rule import ExtensionRuleSet
@@ -13,7 +12,7 @@ from tenferro.ad.rules import AD_RULES
 from tenferro.graph import Graph
 from tenferro.program import BoundedCache, CacheStats, ExtensionCaches
 
-__all__ = ["AdContext", "install_default_rule_sets"]
+__all__ = ["AdContext"]
 
 
 class AdContext:
@@ -23,11 +22,14 @@ class AdContext:
     the structure of the trace; arrays are arguments of it, so that none is retained.
 
     Args:
-        rule_sets: derivative rules of extension families, beside those that come with the package.
-        replacing: rules that take the place of others of their families.
+        rule_sets: derivative rules of extension families, in place of those that the families have.
         cache_size: how many derivative programs are kept, least recently used dropped first.
 
+    Raises:
+        DuplicateFamilyError: two rules of one family.
+
     Attributes:
+        extension_rules: the rules that it was given, by family.
         extension_caches: the plans that extensions make while a function is traced for a transform.
 
     >>> import numpy as np, tenferro as tnf
@@ -42,32 +44,19 @@ class AdContext:
     def __init__(
         self,
         *rule_sets: ExtensionRuleSet,
-        replacing: ExtensionRuleSet | None = None,
         cache_size: int = 256,
     ) -> None:
-        self._rule_sets = rule_sets
-        self._replacing = dict(replacing or {})
+        self.extension_rules = ExtensionRuleSet([r for rules in rule_sets for r in rules.values()])
         self._programs: BoundedCache[Any] = BoundedCache(cache_size)
-        self.extension_caches = ExtensionCaches()
-        if rule_sets:
-            len(self.extension_rules)  # because two rules of one family are an error now, not later
+        self.extension_caches = ExtensionCaches(cache_size, owner=self)
 
     def __repr__(self) -> str:
         families = len(self.extension_rules)
         return f"<AdContext: rules of {families} families, {len(self._programs)} programs>"
 
-    @cached_property
-    def extension_rules(self) -> ExtensionRuleSet:
-        """The rules of extension families; those of the package are loaded when first asked for."""
-        known = [
-            rule for rules in (*default_rule_sets(), *self._rule_sets) for rule in rules.values()
-        ]
-        kept = [rule for rule in known if rule.family_id not in self._replacing]
-        return ExtensionRuleSet([*kept, *self._replacing.values()])
-
     def emitter(self, graph: Graph) -> GraphEmitter:
         """What differentiates in that graph, by this context's rules."""
-        return GraphEmitter(graph, self.rules, lambda: self.extension_rules)
+        return GraphEmitter(graph, self.rules, self.extension_rules)
 
     @property
     def rules(self) -> Mapping[Any, AdRule]:
@@ -83,18 +72,6 @@ class AdContext:
         return self._programs.stats()
 
     def cache_clear(self) -> None:
-        """Forget every derivative program."""
+        """Forget every derivative program, and every plan of extensions."""
         self._programs.clear()
-
-
-_default_rule_sets: list[Callable[[], Iterable[ExtensionRuleSet]]] = []
-
-
-def install_default_rule_sets(make: Callable[[], Iterable[ExtensionRuleSet]]) -> None:
-    """What every new context has; the package's top floor says so on import."""
-    _default_rule_sets[:] = [make]
-
-
-def default_rule_sets() -> list[ExtensionRuleSet]:
-    """The rules of the families that come with the package."""
-    return [rules for make in _default_rule_sets for rules in make()]
+        self.extension_caches.clear()

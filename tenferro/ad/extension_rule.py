@@ -15,7 +15,7 @@ from tenferro.ops import StdTensorOp
 from tenferro.ops.extension import Extension
 from tenferro.rules.family_id import check_family_id
 
-__all__ = ["ExtensionAdRule", "ExtensionRuleSet", "RuleBuilder"]
+__all__ = ["ExtensionAdRule", "ExtensionRuleSet", "RuleBuilder", "has_role"]
 
 Tangents = Sequence[Value | None]
 
@@ -42,7 +42,7 @@ class ExtensionAdRule:
     gives must have the shape and dtype of what it is a tangent or cotangent of.
 
     Attributes:
-        family_id: whose ops it differentiates.
+        family_id: whose ops it differentiates, for a set of rules; a rule that a `Family` has needs none.
     """
 
     family_id: str
@@ -56,7 +56,7 @@ class ExtensionAdRule:
         tangents: Tangents,
     ) -> Any:
         """Tangents of the outputs, linear in `tangents`; one value, or a tuple, one per output."""
-        raise ADRuleUnsupportedError(f"extension: {self.family_id}: no linearize rule")
+        raise ADRuleUnsupportedError(f"extension: {op.family_id}: no linearize rule")
 
     def transpose_rule(
         self,
@@ -70,13 +70,22 @@ class ExtensionAdRule:
 
         Of a linear input only type, shape and dtype may be used.
         """
-        raise ADRuleUnsupportedError(f"extension: {self.family_id}: no transpose_rule rule")
+        raise ADRuleUnsupportedError(f"extension: {op.family_id}: no transpose_rule rule")
 
     def batch_rule(
         self, op: Any, builder: RuleBuilder, inputs: tuple[Value, ...], batched: tuple[bool, ...]
     ) -> Any:
         """The outputs with a leading axis, given inputs of which some have one."""
-        raise UnsupportedError(f"extension: {self.family_id}: no batch_rule rule")
+        raise UnsupportedError(f"extension: {op.family_id}: no batch_rule rule")
+
+
+def has_role(rule: ExtensionAdRule, role: str) -> bool:
+    """Whether a rule defines the method of that name.
+
+    >>> has_role(ExtensionAdRule(), "linearize")
+    False
+    """
+    return getattr(type(rule), role) is not getattr(ExtensionAdRule, role)
 
 
 class ExtensionRuleSet(Mapping[str, ExtensionAdRule]):

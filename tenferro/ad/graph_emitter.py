@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from tenferro.ad.extension_rule import ExtensionAdRule
@@ -23,32 +23,28 @@ class GraphEmitter(GraphBuilder):
 
     Attributes:
         rules: the AD column.
+        extension_rules: the context's rules of extension families.
         primal_of: for a tangent, the value it is the tangent of: it exists, and has its shape.
         mode: what the sweep under way is for: "forward", or "reverse" when its result is transposed.
         index: the instruction whose derivative is being written.
     """
 
-    __slots__ = ("_extension_rules", "_ones", "_scalars", "index", "mode", "primal_of", "rules")
+    __slots__ = ("_ones", "_scalars", "extension_rules", "index", "mode", "primal_of", "rules")
 
     def __init__(
         self,
         graph: Graph,
         rules: Mapping[Any, AdRule],
-        extension_rules: Callable[[], Mapping[str, ExtensionAdRule]],
+        extension_rules: Mapping[str, ExtensionAdRule],
     ) -> None:
         super().__init__(graph)
         self.rules = rules
-        self._extension_rules = extension_rules
+        self.extension_rules = extension_rules
         self.primal_of: dict[int, int] = {}
         self.mode: Literal["forward", "reverse"] = "forward"
         self.index = -1
         self._scalars: dict[tuple[str, DType], int] = {}
         self._ones: set[int] = set()
-
-    @property
-    def extension_rules(self) -> Mapping[str, ExtensionAdRule]:
-        """The context's rules of extension families."""
-        return self._extension_rules()
 
     def derive(self, index: int) -> None:
         """Lay what follows to the line of that instruction, as its derivative."""
@@ -61,7 +57,7 @@ class GraphEmitter(GraphBuilder):
 
     def inner(self, graph: Graph) -> GraphEmitter:
         """An emitter by the same rules, of another graph: the body of a loop or a branch."""
-        emitter = GraphEmitter(graph, self.rules, self._extension_rules)
+        emitter = GraphEmitter(graph, self.rules, self.extension_rules)
         emitter.source = self.source
         emitter.mode = self.mode
         return emitter

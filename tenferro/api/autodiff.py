@@ -34,7 +34,7 @@ from tenferro.api.tracing import tracing
 from tenferro.errors import ArityError, InvalidConfigError
 from tenferro.graph import Alias
 from tenferro.ops.structural import BroadcastInDim
-from tenferro.program import CacheStats, GraphProgram
+from tenferro.program import CacheStats, Executor, GraphProgram
 from tenferro.tracebacks import public, public_methods
 from tenferro.types import PyTree, flatten, unflatten
 
@@ -107,6 +107,7 @@ def grad(
     holomorphic: bool = False,
     *,
     context: AdContext | None = None,
+    executor: Executor | None = None,
 ) -> Callable[P, Any]:
     """The function that gives the gradient of scalar `fn`: x_bar with dy = Re(conj(x_bar) dx).
 
@@ -116,6 +117,8 @@ def grad(
         holomorphic: `fn` is a holomorphic function of complex arguments; the gradient is then
             conj(f'(z)). `jacfwd` and `jacrev` give f'(z).
         context: who keeps the derivative programs; the transform itself by default.
+        executor: runs them, such as an `XlaExecutor`, or a `GraphExecutor` with runtimes of its own;
+            natively by default. In a trace the outer program's executor runs it all.
 
     Raises:
         ShapeError: the result is no scalar.
@@ -132,7 +135,7 @@ def grad(
 
     def call(context: AdContext, args: Any, kwargs: Any) -> Any:
         value, gradient = _value_and_grad(
-            "grad", fn, argnums, has_aux, holomorphic, context, args, kwargs, False
+            "grad", fn, argnums, has_aux, holomorphic, (context, executor), args, kwargs, False
         )
         return (gradient, value[1]) if has_aux else gradient
 
@@ -146,6 +149,7 @@ def value_and_grad(
     holomorphic: bool = False,
     *,
     context: AdContext | None = None,
+    executor: Executor | None = None,
 ) -> Callable[P, tuple[R, Any]]:
     """The function that gives (value, gradient), or ((value, aux), gradient); see `grad`.
 
@@ -155,7 +159,15 @@ def value_and_grad(
 
     def call(context: AdContext, args: Any, kwargs: Any) -> Any:
         return _value_and_grad(
-            "value_and_grad", fn, argnums, has_aux, holomorphic, context, args, kwargs, True
+            "value_and_grad",
+            fn,
+            argnums,
+            has_aux,
+            holomorphic,
+            (context, executor),
+            args,
+            kwargs,
+            True,
         )
 
     return Transform("value_and_grad", fn, context, call)
@@ -167,12 +179,12 @@ def _value_and_grad(
     argnums: int | Sequence[int],
     has_aux: bool,
     holomorphic: bool,
-    context: AdContext,
+    owners: tuple[AdContext, Executor | None],
     args: Sequence[Any],
     kwargs: dict[str, Any],
     want_value: bool,
 ) -> tuple[Any, Any]:
-    stage = Stage(name, fn, args, kwargs, argnums, has_aux, context)
+    stage = Stage(name, fn, args, kwargs, argnums, has_aux, *owners)
     stage.require_scalar(holomorphic)
     aux = stage.aux_values()
     wanted = [*(stage.outputs if want_value else ()), *aux]
@@ -225,6 +237,7 @@ def jvp(
     has_aux: bool = False,
     *,
     context: AdContext | None = None,
+    executor: Executor | None = None,
 ) -> Any:
     """(y, y_dot) at `primals` in the direction `tangents`: y_dot = J x_dot.
 
@@ -241,7 +254,7 @@ def jvp(
     (array(6.), array(3.))
     """
     primals, tangents = _as_tuple("jvp", "primals", primals), _as_tuple("jvp", "tangents", tangents)
-    stage = _stage_of_all("jvp", fn, primals, has_aux, context)
+    stage = _stage_of_all("jvp", fn, primals, has_aux, context, executor)
     given = stage.given(tangents, stage.primals, flatten(tuple(primals))[1], "tangents")
     aux = stage.aux_values()
 
@@ -273,6 +286,7 @@ def linearize(
     *primals: PyTree,
     has_aux: bool = False,
     context: AdContext | None = None,
+    executor: Executor | None = None,
 ) -> Any:
     """(y, push): the value at `primals`, and the linear function x_dot -> J x_dot there.
 
@@ -282,7 +296,7 @@ def linearize(
     >>> y, push(1.0), push(2.0)
     (array(9.), array(6.), array(12.))
     """
-    stage = _stage_of_all("linearize", fn, primals, has_aux, context)
+    stage = _stage_of_all("linearize", fn, primals, has_aux, context, executor)
     tree = flatten(tuple(primals))[1]
     y, apply = _linear_part(stage, stage.primals, functools.partial(_pushed, stage))
 
@@ -299,6 +313,7 @@ def vjp(
     *primals: PyTree,
     has_aux: bool = False,
     context: AdContext | None = None,
+    executor: Executor | None = None,
 ) -> Any:
     """(y, pull): the value at `primals`, and the function y_bar -> J^H y_bar there.
 
@@ -313,7 +328,7 @@ def vjp(
     >>> y, pull(1.0)
     (array(6.), (array(3.), array(2.)))
     """
-    stage = _stage_of_all("vjp", fn, primals, has_aux, context)
+    stage = _stage_of_all("vjp", fn, primals, has_aux, context, executor)
     active = [
         index for index, value in enumerate(stage.outputs) if stage.type_of(value).dtype.is_inexact
     ]
@@ -369,7 +384,7 @@ def _linear_part(
             )
         if stage.noted_by(given) is not None:
             return stage.run(None, lambda: (stand_ins, results), given)
-        return list(backward.run(*kept, *given))
+        return list(stage.execute(backward, *kept, *given))
 
     return packed(forward), run
 
@@ -384,6 +399,7 @@ def jacfwd(
     holomorphic: bool = False,
     *,
     context: AdContext | None = None,
+    executor: Executor | None = None,
 ) -> Callable[..., Any]:
     """The function that gives the Jacobian, column by column: J[.., i] = dy / dx[i].
 
@@ -400,7 +416,7 @@ def jacfwd(
     """
 
     def call(context: AdContext, args: Any, kwargs: Any) -> Any:
-        stage = Stage("jacfwd", fn, args, kwargs, argnums, has_aux, context)
+        stage = Stage("jacfwd", fn, args, kwargs, argnums, has_aux, context, executor)
         if holomorphic:
             stage.require_real(True)
         else:
@@ -417,6 +433,7 @@ def jacrev(
     holomorphic: bool = False,
     *,
     context: AdContext | None = None,
+    executor: Executor | None = None,
 ) -> Callable[..., Any]:
     """The function that gives the Jacobian, row by row, by pulling all unit tensors back.
 
@@ -433,7 +450,7 @@ def jacrev(
     """
 
     def call(context: AdContext, args: Any, kwargs: Any) -> Any:
-        stage = Stage("jacrev", fn, args, kwargs, argnums, has_aux, context)
+        stage = Stage("jacrev", fn, args, kwargs, argnums, has_aux, context, executor)
         stage.require_real(holomorphic)
         return _jacobian(stage, has_aux, lambda: _rows(stage, holomorphic))
 
@@ -451,6 +468,7 @@ def hessian(
     holomorphic: bool = False,
     *,
     context: AdContext | None = None,
+    executor: Executor | None = None,
 ) -> Callable[..., Any]:
     """The function that gives second derivatives: `jacfwd` of `jacrev`.
 
@@ -460,7 +478,7 @@ def hessian(
            [2., 0.]])
     """
     inner = jacrev(fn, argnums, has_aux, holomorphic, context=context)
-    return jacfwd(inner, argnums, has_aux, holomorphic, context=context)
+    return jacfwd(inner, argnums, has_aux, holomorphic, context=context, executor=executor)
 
 
 def _jacobian(stage: Stage, has_aux: bool, blocks: Callable[[], list[int]]) -> Any:
@@ -546,6 +564,7 @@ def hvp(
     has_aux: bool = False,
     *,
     context: AdContext | None = None,
+    executor: Executor | None = None,
 ) -> Any:
     """The Hessian of scalar `fn` times a vector, forward over reverse: d grad(fn)(x + t v) / dt.
 
@@ -561,7 +580,7 @@ def hvp(
     primals, tangents = _as_tuple("hvp", "primals", primals), _as_tuple("hvp", "tangents", tangents)
     argnums: Any = 0 if len(primals) == 1 else tuple(range(len(primals)))
     gradient = grad(fn, argnums, has_aux, context=context)
-    result = jvp(gradient, primals, tangents, has_aux, context=context)
+    result = jvp(gradient, primals, tangents, has_aux, context=context, executor=executor)
     return (result[1], result[2]) if has_aux else result[1]
 
 
@@ -580,9 +599,10 @@ def _stage_of_all(
     primals: Sequence[Any],
     has_aux: bool,
     context: AdContext | None,
+    executor: Executor | None,
 ) -> Stage:
     """The stage of a function that is differentiated with respect to every argument."""
     if not primals:
         raise ArityError(f"{name}: needs at least one argument to differentiate with respect to")
     context = AdContext() if context is None else context
-    return Stage(name, fn, primals, {}, tuple(range(len(primals))), has_aux, context)
+    return Stage(name, fn, primals, {}, tuple(range(len(primals))), has_aux, context, executor)

@@ -49,7 +49,7 @@ class GraphCompiler:
     """
 
     def __init__(self) -> None:
-        self.extension_caches = ExtensionCaches()
+        self.extension_caches = ExtensionCaches(owner=self)
 
     def __repr__(self) -> str:
         return f"<GraphCompiler: {len(self.extension_caches)} caches of extensions>"

@@ -32,11 +32,12 @@ from tenferro.errors import (
     NonStaticShapeError,
     ShapeError,
     TenferroError,
+    UnsupportedError,
 )
-from tenferro.graph import BodyBuilder, line_of
+from tenferro.graph import BodyBuilder, Graph, line_of
 from tenferro.ops.control import Cond, ControlOp, Scan, While
 from tenferro.ops.elementwise import Clamp, Convert
-from tenferro.program import Subprogram, require_depth
+from tenferro.program import Executor, GraphProgram, Subprogram, require_depth
 from tenferro.types import (
     ArrayLike,
     DType,
@@ -122,6 +123,25 @@ def _trace_of(op: ControlOp) -> TracedTensor | None:
     return TracedTensor(builder, builder.constant(0))
 
 
+def _applied(executor: Executor | None, op: ControlOp, operands: Sequence[Any]) -> Any:
+    """The outputs of a loop or a choice: in a trace written down, on arrays run by the executor.
+
+    Raises:
+        UnsupportedError: an executor, and eager tensors, whose runtime has one.
+    """
+    like = _trace_of(op)
+    if executor is None or like is not None or any(isinstance(x, TracedTensor) for x in operands):
+        return apply(op, *operands, like=like)
+    if any(is_traced(x) for x in operands):
+        raise UnsupportedError(
+            f"{op.name}: eager tensors are run by their runtime; leave the executor out, or give it arrays"
+        )
+    graph = Graph()
+    values = tuple(graph.add_input(spec_of(x)) for x in operands)
+    program = GraphProgram.from_graph(graph, graph.add(op, values), name=op.name.lower())
+    return executor.run(program, *operands)
+
+
 # ---- choices -----------------------------------------------------------------------------------
 
 
@@ -131,12 +151,14 @@ def cond(
     false_fun: Callable[..., Any],
     *operands: ArrayLike,
     operand: ArrayLike = _NONE,
+    executor: Executor | None = None,
 ) -> Any:
     """true_fun(*operands) if pred else false_fun(*operands): one of them runs.
 
     Args:
         pred: a scalar; a real number is true unless it is zero.
         operands: trees of tensors, which both functions take.
+        executor: runs it on arrays; natively by default. In a trace the outer program's does.
 
     Both must return the same structure, shapes and dtypes; a Python number takes the other's dtype.
 
@@ -155,7 +177,7 @@ def cond(
     """
     operands = operands if operand is _NONE else (operand,)
     functions = {"false_fun": false_fun, "true_fun": true_fun}
-    return _chosen("cond", _predicate("cond", pred), functions, operands)
+    return _chosen("cond", _predicate("cond", pred), functions, operands, executor)
 
 
 def switch(
@@ -163,8 +185,12 @@ def switch(
     branches: Sequence[Callable[..., Any]],
     *operands: ArrayLike,
     operand: ArrayLike = _NONE,
+    executor: Executor | None = None,
 ) -> Any:
     """branches[index](*operands), the index clamped to the branches there are: one of them runs.
+
+    Args:
+        executor: as of `cond`.
 
     Raises:
         InvalidConfigError: no branches.
@@ -195,10 +221,16 @@ def switch(
     if spec.dtype is not DType.I32:
         (clamped,) = apply(Convert(DType.I32), clamped)
     functions = {f"branch {number}": branch for number, branch in enumerate(branches)}
-    return _chosen("switch", clamped, functions, operands)
+    return _chosen("switch", clamped, functions, operands, executor)
 
 
-def _chosen(name: str, index: Any, functions: dict[str, Any], operands: tuple[Any, ...]) -> Any:
+def _chosen(
+    name: str,
+    index: Any,
+    functions: dict[str, Any],
+    operands: tuple[Any, ...],
+    executor: Executor | None,
+) -> Any:
     leaves, tree = flatten(operands)
     arrays = [as_operand(leaf) for leaf in leaves]
     specs = [spec_of(x) for x in arrays]
@@ -224,7 +256,7 @@ def _chosen(name: str, index: Any, functions: dict[str, Any], operands: tuple[An
         _require_same(f"{name}: {other} gives result{{}}", paths, found, wanted, f"{first} gives")
     parts, consts = _closed(bodies, outputs)
     op = Cond(tuple(parts))
-    return unflatten(trees[0], apply(op, index, *consts, *arrays, like=_trace_of(op)))
+    return unflatten(trees[0], _applied(executor, op, [index, *consts, *arrays]))
 
 
 def _common(dtypes: Sequence[DType], leaves: Sequence[Any]) -> DType:
@@ -353,6 +385,8 @@ def scan(
     length: int | SymDim | None = None,
     reverse: bool = False,
     unroll: Any = 1,
+    *,
+    executor: Executor | None = None,
 ) -> tuple[Any, Any]:
     """(carry, ys) of carry, ys[t] = f(carry, xs[t]) for t = 0, 1, .., or from the end in reverse.
 
@@ -362,6 +396,7 @@ def scan(
         xs: a tree of tensors with one leading extent, whose slices f takes; None for none.
         length: the number of turns; needed where xs has no leaves.
         unroll: accepted, as a hint that nothing here takes: results are the same.
+        executor: as of `cond`.
 
     Differentiable in both modes. In reverse, what each turn needs again is stacked; `checkpoint(f)` keeps
     the carry alone.
@@ -398,7 +433,7 @@ def scan(
     given = body.outputs(body.result[1], [spec.dtype for spec in body.types(body.result[1])])
     (part,), consts = _closed([body], [[*carry.outputs(body, body.result[0]), *given]])
     op = Scan(part, extent, len(consts), len(carry.leaves), bool(reverse))
-    made = apply(op, *consts, *carry.leaves, *slices, like=_trace_of(op))
+    made = _applied(executor, op, [*consts, *carry.leaves, *slices])
     n = len(carry.leaves)
     return unflatten(carry.tree, made[:n]), unflatten(y_tree, made[n:])
 
@@ -428,9 +463,16 @@ def _length(slices: Sequence[Any], length: int | SymDim | None) -> Any:
 
 
 def while_loop(
-    cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: ArrayLike
+    cond_fun: Callable[[Any], Any],
+    body_fun: Callable[[Any], Any],
+    init_val: ArrayLike,
+    *,
+    executor: Executor | None = None,
 ) -> Any:
     """Val = body_fun(val) while cond_fun(val), from init_val.
+
+    Args:
+        executor: as of `cond`.
 
     Differentiable forward (`jvp`, `jacfwd`). In reverse there is no bound on what would have to be kept,
     so that `grad` and `vjp` are an error: use `fori_loop` with numbers for bounds, or `scan`.
@@ -454,7 +496,7 @@ def while_loop(
         goes_on = output_value(test.builder, _condition(test.result), "")
     parts, consts = _closed([test, body], [[goes_on], carry.outputs(body, body.result)])
     op = While(parts[0], parts[1], len(consts))
-    return unflatten(carry.tree, apply(op, *consts, *carry.leaves, like=_trace_of(op)))
+    return unflatten(carry.tree, _applied(executor, op, [*consts, *carry.leaves]))
 
 
 def _condition(goes_on: Any) -> Any:
@@ -477,6 +519,7 @@ def fori_loop(
     init_val: Any,
     *,
     unroll: int | bool | None = None,
+    executor: Executor | None = None,
 ) -> Any:
     """Val = body_fun(i, val) for i = lower .. upper - 1, from init_val.
 
@@ -485,6 +528,7 @@ def fori_loop(
 
     Args:
         unroll: accepted, as a hint that nothing here takes.
+        executor: as of `cond`.
 
     Raises:
         DTypeError, ShapeError: bounds that are no integer scalars.
@@ -511,7 +555,7 @@ def fori_loop(
 
         count = dim_max(count, 0)
         assert spec_of(counter) == start
-        return scan(turn, (counter, init_val), None, length=count)[0][1]
+        return scan(turn, (counter, init_val), None, length=count, executor=executor)[0][1]
     bounds = [as_operand(b) if not is_traced(b) else b for b in (lower, upper)]
     first, last = [b if spec_of(b).dtype is dtype else apply(Convert(dtype), b)[0]
                    for b in bounds]  # fmt: skip
@@ -519,6 +563,7 @@ def fori_loop(
         lambda state: state[0] < state[1],
         lambda state: (state[0] + 1, state[1], body_fun(state[0], state[2])),
         (first, last, init_val),
+        executor=executor,
     )[2]
 
 
@@ -561,11 +606,12 @@ def map(
     *,
     batch_size: Any = None,
     context: AdContext | None = None,
+    executor: Executor | None = None,
 ) -> Any:  # because it is JAX's name
     """F of each slice along the leading axis, one after the other, results stacked.
 
     Where `vmap(f)` computes all slices at once, this needs the memory of one; with `batch_size`, of so
-    many, which `vmap` computes at once, by the rules of `context`.
+    many, which `vmap` computes at once, by the rules of `context`. `executor` is as of `cond`.
 
     Raises:
         as `scan`; InvalidConfigError: a batch size below 1.
@@ -576,12 +622,12 @@ def map(
     Source: JAX's function of that name.
     """
     if batch_size is None:
-        return scan(lambda _, x: ((), f(x)), (), xs)[1]
+        return scan(lambda _, x: ((), f(x)), (), xs, executor=executor)[1]
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
         raise InvalidConfigError(f"map: batch_size is at least 1, got {batch_size!r}")
     leaves, tree = flatten(xs)
     slices = [as_operand(leaf) for leaf in leaves]
-    batched = vmap(f, context=context)
+    batched = vmap(f, context=context, executor=executor)
     n = _length(slices, None)
     if not isinstance(n, int):
         raise NonStaticShapeError(f"map: batch_size needs a number for the leading extent, got {n}")
@@ -590,7 +636,8 @@ def map(
     if whole or not n:
         count = whole // batch_size
         head = [reshape(x[:whole], (count, batch_size, *x.shape[1:])) for x in slices]
-        ys = scan(lambda _, x: ((), batched(x)), (), unflatten(tree, head), length=count)[1]
+        turns = unflatten(tree, head)
+        ys = scan(lambda _, x: ((), batched(x)), (), turns, length=count, executor=executor)[1]
         flat, y_tree = flatten(ys)
         results.append([reshape(y, (whole, *y.shape[2:])) for y in flat])
     if n > whole:

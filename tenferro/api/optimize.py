@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from tenferro.ad import AdContext
 from tenferro.api import tree
 from tenferro.api.autodiff import hessian, hvp, jacfwd, jacrev, value_and_grad
 from tenferro.api.creation import asarray
@@ -47,6 +48,7 @@ def minimize(
     callback: Callable[..., Any] | None = None,
     options: Mapping[str, Any] | None = None,
     executor: Executor | None = None,
+    context: AdContext | None = None,
 ) -> Any:
     """The tree at which a function is smallest, as far as SciPy's methods find it.
 
@@ -63,6 +65,7 @@ def minimize(
         callback: called with the parameters after each step; or, where its only parameter is called
             `intermediate_result`, with a result so far, as in SciPy.
         executor: who runs the programs, such as an `XlaExecutor`; natively by default.
+        context: whose rules differentiate.
 
     Returns:
         SciPy's `OptimizeResult`, whose `x` is a tree like x0; vectors and matrices beside it (`jac`,
@@ -90,14 +93,14 @@ def minimize(
         return fun(start.tree(vector), *given)
 
     value = jit(of_vector, executor=executor)
-    slope = jit(value_and_grad(of_vector), executor=executor)
+    slope = jit(value_and_grad(of_vector, context=context), executor=executor)
     product = jit(
         lambda vector, direction, *given: hvp(
-            lambda x: of_vector(x, *given), (vector,), (direction,)
+            lambda x: of_vector(x, *given), (vector,), (direction,), context=context
         ),
         executor=executor,
     )
-    curvature = jit(hessian(of_vector), executor=executor)
+    curvature = jit(hessian(of_vector, context=context), executor=executor)
     derivatives: dict[str, Any] = {}
     if name not in WITHOUT_DERIVATIVES:
         derivatives["jac"] = True
@@ -134,6 +137,7 @@ def least_squares(
     *,
     bounds: Any = None,
     executor: Executor | None = None,
+    context: AdContext | None = None,
     **options: Any,
 ) -> Any:
     """The tree at which the sum of the squares of some residuals is smallest.
@@ -147,6 +151,7 @@ def least_squares(
         args: further arguments: trees of arrays, which are not changed.
         bounds: as in `minimize`.
         executor: who runs the programs; natively by default.
+        context: whose rules differentiate.
         options: SciPy's: `method`, `loss`, `ftol`, `xtol`, `gtol`, `x_scale`, `f_scale`, `max_nfev` ...
 
     Returns:
@@ -187,7 +192,8 @@ def least_squares(
     program = jit(residuals, executor=executor)
     count = len(program(start.vector, *args))
     by_columns = count >= len(start.vector)
-    jacobian = jit(jacfwd(residuals) if by_columns else jacrev(residuals), executor=executor)
+    matrix = jacfwd if by_columns else jacrev
+    jacobian = jit(matrix(residuals, context=context), executor=executor)
     if bounds is not None:
         options["bounds"] = start.bounds(bounds)
     solve: Any = optimize.least_squares  # because its stub takes jac for a name only

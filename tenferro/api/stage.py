@@ -19,9 +19,16 @@ from tenferro.api.tensor import TracedTensor, value_in
 from tenferro.api.tracing import current_builder, tracing
 from tenferro.dims import is_exact
 from tenferro.door import as_operand, spec_of
-from tenferro.errors import ArityError, DTypeError, InvalidConfigError, ShapeError, TenferroError
+from tenferro.errors import (
+    ArityError,
+    DTypeError,
+    InvalidConfigError,
+    ShapeError,
+    TenferroError,
+    UnsupportedError,
+)
 from tenferro.graph import Alias, ArgumentBuilder, Graph, GraphBuilder, Mark, Opaque, line_of
-from tenferro.program import GraphProgram, Subprogram
+from tenferro.program import Executor, GraphProgram, Subprogram, native_executor
 from tenferro.types import (
     PyTree,
     TensorSpec,
@@ -104,6 +111,7 @@ class Stage:
         start: the number of nodes there were when they were made.
         outputs: the values of the leaves of the result.
         concrete: whether this graph was made for the occasion.
+        executor: what runs programs of it; None for the native one.
     """
 
     def __init__(
@@ -115,11 +123,13 @@ class Stage:
         argnums: int | Sequence[int],
         has_aux: bool,
         context: AdContext,
+        executor: Executor | None = None,
     ) -> None:
         if not callable(fn):
             raise InvalidConfigError(f"{name}: expected a function, got {fn!r:.60}")
         self.name = name
         self.context = context
+        self.executor = executor
         self.argnums = normalize_argnums(name, argnums, args)
         self.single = not isinstance(argnums, tuple | list)
         self.parts: list[tuple[list[Any], TreeDef, list[str]]] = [
@@ -307,6 +317,11 @@ class Stage:
         arrays = [*self.leaves, *[array for _, array in captured], *extra]
         runtime = self.noted_by(extra)
         if runtime is not None:
+            if self.executor is not None:
+                raise UnsupportedError(
+                    f"{self.name}: runs on the executor given, which notes nothing for backward; give it "
+                    "x.detach(), or leave the executor out"
+                )
             stand_ins, outputs = make()
             known = dict(zip([*given, *stand_ins], arrays, strict=True))
             return noted_run(runtime, self.graph, known, outputs)
@@ -316,7 +331,11 @@ class Stage:
             inputs = [*given, *stand_ins]
             return GraphProgram.from_graph(self.graph, outputs, inputs=inputs, name=self.name)
 
-        return list(self.context.program(key, program).run(*arrays))
+        return list(self.execute(self.context.program(key, program), *arrays))
+
+    def execute(self, program: GraphProgram, *arrays: Any) -> Any:
+        """What a program gives on the executor of this transform."""
+        return (self.executor or native_executor()).run(program, *arrays)
 
     def noted_by(self, extra: Sequence[Any]) -> Any:
         """The runtime of tracked eager tensors that this graph is run on, if it has marks, which a program

@@ -15,9 +15,15 @@ from tenferro.api.tensor import TracedTensor, value_in
 from tenferro.api.tracing import current_builder, tracing
 from tenferro.dims import SymDim
 from tenferro.door import as_operand, spec_of
-from tenferro.errors import ArityError, InvalidConfigError, ShapeError, TenferroError
+from tenferro.errors import (
+    ArityError,
+    InvalidConfigError,
+    ShapeError,
+    TenferroError,
+    UnsupportedError,
+)
 from tenferro.graph import ArgumentBuilder, Graph, GraphBuilder, line_of
-from tenferro.program import BoundedCache, CacheStats, GraphProgram
+from tenferro.program import BoundedCache, CacheStats, Executor, GraphProgram, native_executor
 from tenferro.tracebacks import public_methods
 from tenferro.types import (
     PyTree,
@@ -43,6 +49,7 @@ def vmap(
     *,
     cache_size: int = 256,
     context: AdContext | None = None,
+    executor: Executor | None = None,
 ) -> Callable[P, R]:
     """`fn` over a batch: result i is `fn` of slice i, computed for all at once.
 
@@ -53,7 +60,8 @@ def vmap(
         out_axes: where the axis goes in each result, likewise a prefix of the result.
         cache_size: how many programs are kept, least recently used dropped first. `fn` is called each
             time, and equal graphs share a program; `jit(vmap(fn))` calls it once.
-        context: whose rules have the `batch_rule` of extension families, beside those of the package.
+        context: whose batch rules of extension families come before the families' own.
+        executor: runs the program on arrays; natively by default. In a trace the outer program's does.
 
     Raises:
         ShapeError: batches of different sizes, or an axis that is not there.
@@ -69,7 +77,7 @@ def vmap(
     if not callable(fn):
         raise InvalidConfigError(f"vmap: expected a function, got {fn!r:.60}")
     context = AdContext() if context is None else context
-    return cast("Any", _Mapped(fn, in_axes, out_axes, cache_size, context))
+    return cast("Any", _Mapped(fn, in_axes, out_axes, cache_size, context, executor))
 
 
 @public_methods
@@ -83,6 +91,7 @@ class _Mapped:
         out_axes: PyTree,
         size: int,
         context: AdContext,
+        executor: Executor | None,
     ) -> None:
         functools.update_wrapper(self, fn)
         self._fn = fn
@@ -90,6 +99,7 @@ class _Mapped:
         self._out_axes = out_axes
         self._name = getattr(fn, "__name__", "vmap")
         self._context = context
+        self._executor = executor
         self._programs: BoundedCache[GraphProgram] = BoundedCache(size)
 
     @property
@@ -148,12 +158,18 @@ class _Mapped:
         arguments = dict(zip(inputs, moved, strict=True)) | dict(builder.arguments.values())
         runtime = noting_runtime(graph, list(arguments.values()))
         if runtime is not None:
+            if self._executor is not None:
+                raise UnsupportedError(
+                    "vmap: runs on the executor given, which notes nothing for backward; give it x.detach(), "
+                    "or leave the executor out"
+                )
             return unflatten(out_tree, noted_run(runtime, graph, arguments, outputs))
 
         program = GraphProgram.from_graph(graph, outputs, inputs=list(arguments), name=self._name)
         key = (program.instructions, program.types, program.output_slots)
         kept = self._programs.get(key, lambda: program)
-        return unflatten(out_tree, kept.run(*arguments.values()))
+        executor = self._executor or native_executor()
+        return unflatten(out_tree, executor.run(kept, *arguments.values()))
 
     def _written(
         self,

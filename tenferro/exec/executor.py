@@ -133,7 +133,7 @@ class GraphExecutor:
         self.segmented = segmented
         self.check_finite = check_finite
         self.passes = tuple(NATIVE_PASSES if passes is None else passes)
-        self.extensions = ExtensionRegistry()
+        self.extensions = ExtensionRegistry(self, cache_size)
         for runtime in runtimes:
             self.register_runtime(runtime)
         self.workers = Workers(threads)
@@ -341,9 +341,10 @@ class GraphExecutor:
         return self._compiled.stats()
 
     def cache_clear(self) -> None:
-        """Forget every specialised program, and let go of the memory that is kept."""
+        """Forget every specialised program and every plan of extensions, and let go of the memory that is kept."""
         self._latest.clear()
         self._compiled.clear()
+        self.extensions.caches.clear()
         self.memory.clear()
 
 

@@ -22,7 +22,7 @@ from tenferro.errors import (
 from tenferro.exec.ownership import borrowed, take_ownership
 from tenferro.interruption import is_interruption
 from tenferro.ops.extension import Extension
-from tenferro.program.cache import ExtensionCaches
+from tenferro.program import ExtensionCaches, Family, family_of
 from tenferro.rules.family_id import check_family_id
 from tenferro.types import DType, TensorSpec, host_array
 
@@ -30,7 +30,6 @@ __all__ = [
     "ExtensionRegistry",
     "ExtensionRuntime",
     "HostReferenceRuntime",
-    "install_default_runtimes",
 ]
 
 
@@ -51,6 +50,8 @@ class ExtensionRuntime:
 
         Inputs are borrowed: they are read-only, and valid during the call. Outputs are given away:
         one that shares memory with an input, another output, or anything kept is copied.
+        An input that the op's `aliases` name is writable, and belongs to the call.
+        Plans belong in `caches`; the executor that calls is `caches.owner`.
         """
         raise NotImplementedError
 
@@ -71,65 +72,95 @@ class HostReferenceRuntime(ExtensionRuntime):
 
 
 class ExtensionRegistry:
-    """The runtimes of one executor, by family, and their caches.
+    """The runtimes of one executor, and their caches.
 
-    Those that come with the package are loaded when first asked for.
+    A runtime that is registered here comes before the one that the op's family has.
+
+    Args:
+        executor: whose they are; runtimes find it as `caches.owner`.
+        cache_size: how many entries each store of the caches keeps.
     """
 
-    def __init__(self) -> None:
-        self._runtimes: dict[str, ExtensionRuntime] = {}
+    def __init__(self, executor: Any = None, cache_size: int = 256) -> None:
         self._registered: dict[str, ExtensionRuntime] = {}
-        self._complete = False
-        self.caches = ExtensionCaches()
-
-    def _known(self) -> dict[str, ExtensionRuntime]:
-        if not self._complete:
-            self._complete = True
-            for runtime in default_runtimes():
-                self._runtimes.setdefault(runtime.family_id, runtime)
-        return self._runtimes
+        self._of_families: dict[tuple[str, Family | None], ExtensionRuntime] = {}
+        self.caches = ExtensionCaches(cache_size, owner=executor)
 
     def register(self, runtime: ExtensionRuntime, *, replace: bool = False) -> None:
         """Execute the family of `runtime` by it, from the next call on, also in programs that have run.
 
         Raises:
-            DuplicateFamilyError: the family has a runtime already, and `replace` is not set.
+            DuplicateFamilyError: another is registered here for the family, and `replace` is not set.
             MalformedFamilyIdError: its id is not `<package>.<name>.v<major>`.
         """
         family = check_family_id(getattr(runtime, "family_id", None))
-        if family in self._known() and not replace:
+        if family in self._registered and not replace:
             raise DuplicateFamilyError(
                 f"family_id {family!r} already has a runtime on this executor; pass replace=True"
             )
-        self._runtimes[family] = self._registered[family] = runtime
+        self._registered[family] = runtime
         self.caches.forget(family)  # because another runtime's plans mean nothing to this one
 
     @property
     def registered(self) -> tuple[ExtensionRuntime, ...]:
-        """The runtimes beside those that come with the package, or in place of them."""
+        """The runtimes that have been registered here."""
         return tuple(self._registered.values())
 
-    def __contains__(self, family_id: str) -> bool:
-        return family_id in self._known()
+    def runtime_of(self, op: Extension) -> ExtensionRuntime:
+        """What executes `op` here: the registered runtime, that of its family, or its expansion if it says so.
+
+        Raises:
+            UnsupportedError: there is none.
+        """
+        return self._registered.get(op.family_id) or self._of_family(op, family_of(op.op))
+
+    def _of_family(self, op: Extension, family: Family | None) -> ExtensionRuntime:
+        key = op.family_id, family
+        runtime = self._of_families.get(key)
+        if runtime is None:
+            runtime = self._of_families[key] = family_runtime(op, family)
+        return runtime
 
     def kernel(self, op: Extension) -> Callable[..., Any]:
         """A kernel that executes `op` by its family's runtime.
 
         Raises:
-            UnsupportedError: no runtime is registered.
+            UnsupportedError: there is none.
         """
-        family = op.family_id
-        runtime = self._known().get(family)
-        if runtime is None:
-            raise UnsupportedError(
-                f"extension: {family}: not registered; register its runtime on the executor, or "
-                f"HostReferenceRuntime({family!r}) to run it by its own eager_execute"
-            )
-        runtimes, declared = self._known(), Declared()
-        # The runtime is looked up at each call, so that one that replaces it is used at once.
-        return lambda carrier, *arrays: execute(
-            runtimes[family], carrier, arrays, self.caches, declared
+        family_id, declared = op.family_id, Declared()
+        registered = self._registered
+        # An op that cannot run is refused here, before its program is.
+        own: Any = None if family_id in registered else self._of_family(op, family_of(op.op))
+
+        # Looked up at each call, so that a runtime that is registered later is used at once.
+        def kernel(carrier: Extension, *arrays: Any) -> Any:
+            runtime = registered.get(family_id, own)
+            return execute(runtime, carrier, arrays, self.caches, declared)
+
+        return kernel
+
+
+def family_runtime(op: Extension, family: Family | None) -> ExtensionRuntime:
+    """The runtime that a family has, made by its class; an expansion's where the op says so.
+
+    Raises:
+        UnsupportedError: there is none.
+    """
+    runtime = None if family is None else family.runtime
+    if isinstance(runtime, type):
+        return runtime(op.family_id)
+    if runtime is not None:
+        return runtime
+    if getattr(op.op, "from_expansion", False):
+        from tenferro.exec.expansion_runtime import (
+            ExpansionRuntime,  # because it runs programs, which call extensions
         )
+
+        return ExpansionRuntime(op.family_id)
+    raise UnsupportedError(
+        f"extension: {op.family_id}: not registered; give its family a runtime, such as "
+        "HostReferenceRuntime for its own eager_execute, or register one on the executor"
+    )
 
 
 class Declared:
@@ -162,11 +193,11 @@ def execute(
 
     Raises:
         BackendFailureError: the runtime failed.
-        InvalidConfigError: another number, dtype or shape of outputs than declared.
+        InvalidConfigError: another number, dtype or shape of outputs than declared; aliases of
+            inputs or outputs that there are not.
     """
     family = carrier.family_id
-    is_columns = runtime.order == "F"
-    inputs = [borrowed(np.asfortranarray(x) if is_columns and x.ndim else x) for x in arrays]
+    inputs = lent(runtime, carrier.op, arrays)
     try:
         result = runtime.execute(carrier.op, inputs, caches)
     except TenferroError as error:
@@ -178,8 +209,8 @@ def execute(
             raise
         raise _failure(family, error) from error
     types = declared.types(carrier, arrays)
-    outputs = _outputs(family, result, len(types))
-    del result  # because it may be a list that refers to the outputs
+    outputs = outputs_of(family, result, len(types))
+    del result, inputs  # because they may refer to the outputs
     for index, spec in enumerate(types):
         if DType.of(outputs[index].dtype) is not spec.dtype or outputs[index].shape != spec.shape:
             raise InvalidConfigError(
@@ -191,11 +222,43 @@ def execute(
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
+def lent(runtime: ExtensionRuntime, op: Any, arrays: Sequence[Any]) -> list[Any]:
+    """What a runtime is given for these arrays: read-only, in the order it asks for; copies of those that
+    it may overwrite.
+
+    Raises:
+        InvalidConfigError: aliases of inputs or outputs that there are not.
+    """
+    is_columns = runtime.order == "F"
+    inputs = [borrowed(np.asfortranarray(x) if is_columns and x.ndim else x) for x in arrays]
+    for index in aliased_inputs(op):
+        inputs[index] = np.array(arrays[index], order="F" if is_columns else "K")
+    return inputs
+
+
+def aliased_inputs(op: Any) -> frozenset[int]:
+    """The inputs in whose memory outputs are computed, as the op's `aliases` declare.
+
+    Raises:
+        InvalidConfigError: an output or an input that the op does not have.
+    """
+    aliases = getattr(op, "aliases", None)
+    if not aliases:
+        return frozenset()
+    for output, index in aliases.items():
+        if not (0 <= output < op.output_count and 0 <= index < op.input_count):
+            raise InvalidConfigError(
+                f"extension: family_id={op.family_id}: aliases pair outputs below {op.output_count} with "
+                f"inputs below {op.input_count}, got {{{output}: {index}}}"
+            )
+    return frozenset(aliases.values())
+
+
 def _failure(family: str, error: Exception) -> BackendFailureError:
     """What is raised where a runtime failed."""
     help_ = (
         "; inputs are read-only, because they belong to the caller: write to a copy, "
-        "inputs[0].copy()"
+        "inputs[0].copy(), or declare aliases"
         if isinstance(error, ValueError) and "read-only" in str(error)
         else ""
     )
@@ -204,7 +267,7 @@ def _failure(family: str, error: Exception) -> BackendFailureError:
     )
 
 
-def _outputs(family: str, result: Any, count: int) -> list[Any]:
+def outputs_of(family: str, result: Any, count: int) -> list[Any]:
     """What a runtime gave, as a list of arrays.
 
     Raises:
@@ -235,16 +298,3 @@ def _outputs(family: str, result: Any, count: int) -> list[Any]:
                 outputs[index], f"extension: family_id={family}: output {index}"
             )
     return outputs
-
-
-_default_runtimes: list[Callable[[], Iterable[ExtensionRuntime]]] = []
-
-
-def install_default_runtimes(make: Callable[[], Iterable[ExtensionRuntime]]) -> None:
-    """What every new executor has registered; the package's top floor says so on import."""
-    _default_runtimes[:] = [make]
-
-
-def default_runtimes() -> list[ExtensionRuntime]:
-    """Fresh runtimes of the families that come with the package."""
-    return [runtime for make in _default_runtimes for runtime in make()]

@@ -1,8 +1,8 @@
 """Operations from other packages: all that their authors need, and all that ours use.
 
-`ExtensionOp` says what an op is, `apply` puts it into a program, a runtime on an executor runs it, an
-`ExtensionAdRule` on an `AdContext` differentiates it, `lower_to_standard_ops` or a registered lowering
-takes it to other peers, and a factory brings it back from a file.
+`ExtensionOp` says what an op is, `apply` puts it into a program, and its `Family` has the rest: a runtime
+executes it, an `ExtensionAdRule` differentiates it, a lowering takes it to other peers, unless
+`lower_to_standard_ops` does all of that.
 
 Source: seeds 000, 001, 003.
 """
@@ -16,15 +16,18 @@ from tenferro.exec.expansion_runtime import ExpansionRuntime
 from tenferro.exec.extensions import ExtensionRuntime, HostReferenceRuntime
 from tenferro.extension.application import apply
 from tenferro.extension.extension_op import ExtensionOp, check_family_id, extension_family
-from tenferro.extension.registration import (
+from tenferro.ops.extension import Extension
+from tenferro.program import (
+    ExtensionCacheKey,
+    ExtensionCaches,
     ExtensionFactory,
+    Family,
     OpFactory,
+    family_of,
     lookup_extension_factory,
     register_extension,
     registered_families,
 )
-from tenferro.ops.extension import Extension
-from tenferro.program import ExtensionCacheKey, ExtensionCaches
 
 if TYPE_CHECKING:
     from tenferro.extension.check import ExtensionReport, check_extension
@@ -40,6 +43,7 @@ __all__ = [
     "ExtensionReport",
     "ExtensionRuleSet",
     "ExtensionRuntime",
+    "Family",
     "HostReferenceRuntime",
     "OpFactory",
     "RuleBuilder",
@@ -47,6 +51,7 @@ __all__ = [
     "check_extension",
     "check_family_id",
     "extension_family",
+    "family_of",
     "lookup_extension_factory",
     "one_blas_thread",
     "register_extension",

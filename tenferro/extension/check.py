@@ -8,29 +8,44 @@ of the rules, the way through a file, and another executor's results.
 from __future__ import annotations
 
 import copy
+import gc
 import os
+import random
+import sys
 import tempfile
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tenferro.ad import AdContext, linearize, transpose
+from tenferro.ad import AdContext, batch_program, linearize, transpose
 from tenferro.ad.algebra import zeros
 from tenferro.ad.directions import direction_generator, inner_product, random_direction
-from tenferro.ad.extension_rule import ExtensionRuleSet
+from tenferro.ad.extension_rule import ExtensionRuleSet, has_role
 from tenferro.dims import Symbol, SymDim, is_exact
-from tenferro.errors import TenferroError
+from tenferro.errors import TenferroError, UnsupportedError
 from tenferro.exec import GraphExecutor
-from tenferro.exec.extensions import ExtensionRuntime, HostReferenceRuntime
+from tenferro.exec.extensions import (
+    ExtensionRuntime,
+    HostReferenceRuntime,
+    aliased_inputs,
+    lent,
+    outputs_of,
+)
 from tenferro.extension.extension_op import check_family_id
-from tenferro.extension.registration import lookup_extension_factory
 from tenferro.extension.saving import load, save
 from tenferro.graph import Graph
 from tenferro.interruption import is_interruption
 from tenferro.ops.extension import Extension
-from tenferro.program import GraphProgram, expand_extensions
+from tenferro.program import (
+    Family,
+    GraphProgram,
+    expand_extensions,
+    family_of,
+    lookup_extension_factory,
+)
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["ExtensionCheck", "ExtensionReport", "check_extension"]
@@ -60,10 +75,15 @@ class ExtensionCheck:
 
 @dataclass(frozen=True)
 class ExtensionReport:
-    """All checks of one op; `print(report)` shows them."""
+    """All checks of one op; `print(report)` shows them.
+
+    Attributes:
+        derived: what follows from the expansion, because nothing else is given.
+    """
 
     family_id: str
     checks: tuple[ExtensionCheck, ...]
+    derived: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -77,7 +97,8 @@ class ExtensionReport:
         return f"{self.family_id} {'keeps' if self.ok else 'BREAKS'} the contract"
 
     def __str__(self) -> str:
-        return "\n".join([self._verdict(), *(f"  {check}" for check in self.checks)])
+        derived = [f"  from the expansion: {', '.join(self.derived)}"] if self.derived else []
+        return "\n".join([self._verdict(), *(f"  {check}" for check in self.checks), *derived])
 
 
 def check_extension(
@@ -94,19 +115,18 @@ def check_extension(
 
     Args:
         sample_inputs: arrays; of float64 or complex128 where derivatives are to be checked.
-        rules: the derivative rules to check; without them derivatives are not.
-        runtime: executes the family; `HostReferenceRuntime` by default.
+        rules: the derivative rules to check, in place of those of the op's family.
+        runtime: executes the family, in place of its family's runtime; of an op whose family has none,
+            `HostReferenceRuntime` by default.
         executor: another peer that must agree, such as an `XlaExecutor`, or several;
             `XlaExecutor(extensions="composite")` is the way by a composite and its decomposition.
         tolerance: how far values may be apart, relative to their size.
         analytic: the op takes complex numbers and conjugates none, so that tangents are compared
             with the complex step, too, to 13 digits.
 
-    >>> from tenferro.ext.linalg import families, rule_set
+    >>> from tenferro.ext.linalg import families
     >>> a = np.array([[4.0, 1.0], [1.0, 3.0]])
-    >>> from tenferro.ext.linalg import runtimes
-    >>> report = check_extension(families.Solve(), [a, a], rules=rule_set(), runtime=runtimes()[-1])
-    >>> report.ok
+    >>> check_extension(families.Solve(), [a, a]).ok
     True
     """
     executors = executor if isinstance(executor, list | tuple) else [executor] if executor else []
@@ -119,7 +139,8 @@ def check_extension(
         checks.append(ExtensionCheck(law, ok, str(found), example))
         if law in ESSENTIAL and ok is False:
             break
-    return ExtensionReport(str(getattr(op, "family_id", op)), tuple(checks))
+    family_id = str(getattr(op, "family_id", op))
+    return ExtensionReport(family_id, tuple(checks), tuple(bench.derived()))
 
 
 class _NotApplicable(str):
@@ -134,6 +155,11 @@ ARITY = "the counts are declared, and fit the sample"
 METADATA = "types are inferred for numbers"
 EXECUTION = "execution gives what is declared, twice the same, and leaves its inputs alone"
 TANGENTS = "tangents are the derivative"
+MEMORY = "outputs have memory of their own, but for declared aliases"
+ORDER = "values do not depend on how the inputs lie in memory"
+HISTORY = "values do not depend on earlier calls"
+PROCESS = "the process is left as it was, unless effects are declared"
+BATCHES = "a batch gives what its slices give"
 
 LAWS: dict[str, str] = {
     FORMAT: "format",
@@ -141,12 +167,18 @@ LAWS: dict[str, str] = {
     ARITY: "arity",
     METADATA: "metadata",
     EXECUTION: "execution",
+    MEMORY: "memory",
+    ORDER: "order",
+    HISTORY: "history",
+    PROCESS: "process",
     "types are inferred for symbols, and come out as for numbers": "symbols",
     "what does not fit is refused by an error of tenferro's": "refusals",
     "the expansion computes the same": "expansion",
     TANGENTS: "tangents",
+    "tangents are the derivative where one input alone has one": "lone_tangents",
     "cotangents are the adjoint": "cotangents",
     "rules emit only what has rules": "closure",
+    BATCHES: "batches",
     "a file brings it back": "file",
     "the other executor agrees": "peers",
 }
@@ -170,6 +202,7 @@ class _Bench:
     ) -> None:
         self.op = op
         self.carrier = Extension(op)
+        self.family = family_of(op) if hasattr(op, "family_id") else None
         self.inputs = [np.asarray(x) for x in inputs]
         self.specs = [TensorSpec(x.shape, x.dtype) for x in self.inputs]
         self.rules = rules
@@ -243,6 +276,7 @@ class _Bench:
                 return f"{name} is {count!r}"
         if len(self.inputs) != self.op.input_count:
             return f"input_count is {self.op.input_count}, the sample has {len(self.inputs)} inputs"
+        aliased_inputs(self.op)
         return ""
 
     def metadata(self) -> str:
@@ -254,9 +288,41 @@ class _Bench:
     def native(self) -> GraphExecutor:
         """An executor that has the family."""
         executor = GraphExecutor()
-        runtime = self.runtime or HostReferenceRuntime(self.op.family_id)
-        executor.register_runtime(runtime, replace=True)
+        if self.runtime is not None:
+            executor.register_runtime(self.runtime)
+        elif not self.has_runtime():
+            executor.register_runtime(HostReferenceRuntime(self.op.family_id))
         return executor
+
+    def has_runtime(self) -> bool:
+        """Whether the op's family says how it is executed, or its expansion does."""
+        return getattr(self.op, "from_expansion", False) or (
+            self.family is not None and self.family.runtime is not None
+        )
+
+    def derived(self) -> list[str]:
+        """What the expansion stands in for."""
+        if not getattr(self.op, "from_expansion", False):
+            return []
+        family = self.family or Family(type(self.op))
+        rules = [(self.rules or {}).get(self.op.family_id), family.rules]
+        lacking = [] if self.runtime or family.runtime else ["native execution"]
+        roles = {"linearize": "tangents", "transpose_rule": "cotangents", "batch_rule": "batches"}
+        for role, what in roles.items():
+            has_batch = role == "batch_rule" and family.batch is not None
+            if not has_batch and not any(
+                rule is not None and has_role(rule, role) for rule in rules
+            ):
+                lacking.append(what)
+        return lacking
+
+    def called(self, executor: GraphExecutor, arrays: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """What the runtime was given for these arrays, and what it gave, as it gave it."""
+        runtime = executor.extensions.runtime_of(self.carrier)
+        inputs = lent(runtime, self.op, arrays)
+        with np.errstate():
+            result = runtime.execute(self.op, inputs, executor.extensions.caches)
+        return inputs, outputs_of(self.op.family_id, result, self.op.output_count)
 
     def program(self) -> GraphProgram:
         """The op alone."""
@@ -265,16 +331,83 @@ class _Bench:
         return GraphProgram.from_graph(graph, graph.add(self.carrier, values))
 
     def execution(self) -> str:
-        kept = [x.copy() for x in self.inputs]
+        # In columns, because these are lent as they are.
+        inputs = [np.array(x, order="F") for x in self.inputs]
         executor, program = self.native(), self.program()
-        first, second = executor.run(program, *self.inputs), executor.run(program, *self.inputs)
-        for index, (a, b) in enumerate(zip(first, second, strict=True)):
-            if a.tobytes() != b.tobytes():
-                return f"output {index} differs from one run to the next"
-        for index, (x, before) in enumerate(zip(self.inputs, kept, strict=True)):
+        first, second = executor.run(program, *inputs), executor.run(program, *inputs)
+        for index, (x, before) in enumerate(zip(inputs, self.inputs, strict=True)):
             if x.tobytes() != before.tobytes():
                 return f"input {index} was written to"
+        for index, (a, b) in enumerate(zip(first, second, strict=True)):
+            if a.tobytes() != b.tobytes() and not self.carrier.has_effects:
+                return f"output {index} differs from one run to the next"
         return ""
+
+    def memory(self) -> str:
+        executor, aliases = self.native(), getattr(self.op, "aliases", {})
+        inputs, outputs = self.called(executor, self.inputs)
+        for place, y in enumerate(outputs):
+            for index, x in enumerate(inputs):
+                if aliases.get(place) != index and np.may_share_memory(x, y):
+                    return (
+                        f"output {place} shares memory with input {index}, and is copied at each call; "
+                        "give a fresh array, or declare aliases"
+                    )
+            for other in range(place):
+                if np.may_share_memory(outputs[other], y):
+                    return f"outputs {other} and {place} share memory; the second is copied at each call"
+        _, later = self.called(executor, self.inputs)
+        for place, y in enumerate(later):
+            if any(np.may_share_memory(x, y) for x in outputs):
+                return (
+                    f"output {place} lies where a result of an earlier call lies, such as in a workspace, "
+                    "and is copied at each call; give a fresh array"
+                )
+        return ""
+
+    def order(self) -> str:
+        executor, program = self.native(), self.program()
+        if self.carrier.has_effects:
+            return _NotApplicable("effects are declared")
+        layouts = {"in rows": np.ascontiguousarray, "in columns": np.asfortranarray,
+                   "backwards and with gaps": _spread}  # fmt: skip
+        for shown, layout in layouts.items():
+            laid = [layout(x) if x.ndim else x for x in self.inputs]
+            if difference := self.compare(executor.run(program, *laid), f"inputs {shown}"):
+                return difference
+        return ""
+
+    def history(self) -> str:
+        """The same memory with other numbers in it gives what other memory with these gives."""
+        if self.carrier.has_effects:
+            return _NotApplicable("effects are declared")
+        executor, program = self.native(), self.program()
+        reused = [np.array(x, order="F") for x in self.inputs]
+        executor.run(program, *reused)
+        for x in reused:
+            if x.dtype.kind in "fcV":
+                x[...] = np.multiply(x, 0.75, dtype=x.dtype)
+        again = executor.run(program, *reused)
+        # Several and all kept, because one may lie where an array of an earlier call lay.
+        copies = [[x.copy(order="F") for x in reused] for _ in range(COPIES)]
+        for fresh in copies:
+            for index, (a, b) in enumerate(zip(again, executor.run(program, *fresh), strict=True)):
+                if a.tobytes() != b.tobytes():
+                    return f"output {index} is what arrays gave that lay at the same places before"
+        return ""
+
+    def process(self) -> str:
+        if self.carrier.has_effects:
+            return _NotApplicable("effects are declared")
+        registry = self.native().extensions
+        runtime, caches = registry.runtime_of(self.carrier), registry.caches
+        inputs = lent(runtime, self.op, self.inputs)
+        with np.errstate():  # because what is changed is put back
+            before = _process_state()
+            runtime.execute(self.op, inputs, caches)
+            after = _process_state()
+        changed = [name for name in before if before[name] != after[name]]
+        return f"a call changes {', '.join(changed)}" if changed else ""
 
     def symbols(self) -> str:
         names: dict[int, SymDim] = {}
@@ -313,6 +446,8 @@ class _Bench:
         return ""
 
     def expansion(self) -> str:
+        if "native execution" in self.derived():
+            return _NotApplicable("it is what executes")
         try:
             expanded = expand_extensions(self.program())
         except TenferroError as error:
@@ -333,24 +468,34 @@ class _Bench:
     # ---- derivatives -------------------------------------------------------------------------
 
     def differentiable(self) -> _NotApplicable | None:
-        if self.rules is None:
-            return _NotApplicable("no rules were given")
+        has_rules = self.family is not None and self.family.rules is not None
+        if self.rules is None and not has_rules and not getattr(self.op, "from_expansion", False):
+            return _NotApplicable("there are no rules")
         wide = (DType.F64, DType.C64)
         active = [spec for spec in self.specs if spec.dtype.is_inexact]
         if not active or any(spec.dtype not in wide for spec in active):
             return _NotApplicable("the sample is not float64 or complex128")
         return None
 
-    def derivative(self, second: bool = False) -> tuple[GraphProgram, GraphProgram]:
-        """Programs of (inputs, directions) -> tangents, and of (inputs, cotangents) -> cotangents."""
-        assert self.rules is not None
-        context = AdContext(replacing=self.rules)
+    def context(self) -> AdContext:
+        """Whose rules are checked."""
+        return AdContext() if self.rules is None else AdContext(self.rules)
+
+    def derivative(
+        self, places: Sequence[int], second: bool = False
+    ) -> tuple[GraphProgram, GraphProgram]:
+        """Programs of (inputs, directions) -> tangents, and of (inputs, cotangents) -> cotangents.
+
+        Args:
+            places: the inputs that have a direction.
+        """
+        context = self.context()
         graph = Graph()
         emitter = context.emitter(graph)
         inputs = [graph.add_input(spec) for spec in self.specs]
         start = len(graph)
         outputs = list(graph.add(self.carrier, tuple(inputs)))
-        active = [v for v, spec in zip(inputs, self.specs, strict=True) if spec.dtype.is_inexact]
+        active = [inputs[place] for place in places]
         results = [v for v in outputs if graph.types[v].dtype.is_inexact]
         dots = [graph.add_stand_in(graph.types[v]) for v in active]
         primal_dots = dict(zip(active, dots, strict=True))
@@ -378,11 +523,33 @@ class _Bench:
     def tangents(self) -> str:
         if reason := self.differentiable():
             return reason
-        forward, _ = self.derivative()
         places = self.active()
         v = self.directions(1, [self.inputs[i] for i in places])
+        y_dots = self.pushed(places, v)
+        if difference := self.off_differences(places, v, y_dots):
+            return difference
+        return self.complex_step(y_dots, v) if self.analytic else ""
+
+    def lone_tangents(self) -> str:
+        if reason := self.differentiable():
+            return reason
+        places = self.active()
+        if len(places) < 2:
+            return _NotApplicable("there are no two inputs that have tangents")
+        for place in places:
+            v = self.directions(1, [self.inputs[place]])
+            if difference := self.off_differences([place], v, self.pushed([place], v)):
+                return f"for input {place}, {difference}"
+        return ""
+
+    def pushed(self, places: Sequence[int], v: Sequence[Any]) -> Any:
+        """The tangents of the outputs."""
+        forward, _ = self.derivative(places)
+        return self.native().run(forward, *self.inputs, *v)
+
+    def off_differences(self, places: Sequence[int], v: Sequence[Any], y_dots: Any) -> str:
+        """The first tangent that differs from the difference quotient."""
         executor, program = self.native(), self.program()
-        found = executor.run(forward, *self.inputs, *v)
         sides: list[list[Any]] = []
         for sign in (1, -1):
             moved = list(self.inputs)
@@ -390,11 +557,11 @@ class _Bench:
                 moved[i] = moved[i] + sign * STEP * d
             values = executor.run(program, *moved)
             sides.append([y for y in values if y.dtype.kind in "fc"])
-        for index, (a, up, down) in enumerate(zip(found, *sides, strict=True)):
+        for index, (a, up, down) in enumerate(zip(y_dots, *sides, strict=True)):
             difference = _apart(a, (up - down) / (2 * STEP))
             if not difference <= max(self.tolerance, 1e-6):
                 return f"the tangent of output {index} is {difference:.1e} off, relative"
-        return self.complex_step(found, v) if self.analytic else ""
+        return ""
 
     def complex_step(self, found: Sequence[Any], v: Sequence[Any]) -> str:
         """Im f(x + i h v) / h, which no cancellation spoils."""
@@ -414,7 +581,7 @@ class _Bench:
     def cotangents(self) -> str:
         if reason := self.differentiable():
             return reason
-        forward, backward = self.derivative()
+        forward, backward = self.derivative(self.active())
         executor = self.native()
         v = self.directions(1, [self.inputs[i] for i in self.active()])
         y_dots = executor.run(forward, *self.inputs, *v)
@@ -430,7 +597,33 @@ class _Bench:
     def closure(self) -> str:
         if reason := self.differentiable():
             return reason
-        self.derivative(second=True)
+        self.derivative(self.active(), second=True)
+        return ""
+
+    def batches(self) -> str:
+        """All inputs with an axis of the batch, and each alone."""
+        count = len(self.inputs)
+        masks = [(True,) * count, *[tuple(i == j for j in range(count)) for i in range(count)]]
+        for mask in dict.fromkeys(masks):
+            slices = [[x * x.dtype.type(scale) if has and x.dtype.kind in "fc" else x
+                       for x, has in zip(self.inputs, mask, strict=True)]
+                      for scale in BATCH_SCALES]  # fmt: skip
+            stacked = [
+                np.stack([one[i] for one in slices]) if mask[i] else self.inputs[i]
+                for i in range(count)
+            ]
+            try:
+                program = batch_program(self.program(), mask, len(slices), self.context())
+            except UnsupportedError as error:
+                if "no batch_rule rule" in str(error):
+                    return _NotApplicable("there is no batch rule")
+                raise
+            results = self.native().run(program, *stacked)
+            singles = [self.native().run(self.program(), *one) for one in slices]
+            for index, y in enumerate(results):
+                difference = _apart(y, np.stack([single[index] for single in singles]))
+                if not difference <= self.tolerance:
+                    return f"with a batch of inputs {mask}, output {index} is {difference:.1e} off"
         return ""
 
     # ---- elsewhere ---------------------------------------------------------------------------
@@ -455,6 +648,33 @@ class _Bench:
             if found:
                 return found
         return ""
+
+
+COPIES = 16
+BATCH_SCALES = (1.0, 0.75, 0.5)
+"""What the inexact inputs of each slice of a batch are multiplied by."""
+
+
+def _spread(x: Any) -> Any:
+    """The same elements from the last to the first in memory, each followed by a gap."""
+    wide = np.zeros(tuple(2 * n for n in x.shape), x.dtype)
+    view = wide[tuple(slice(None, None, -2) for _ in x.shape)]
+    view[...] = x
+    return view
+
+
+def _process_state() -> dict[str, Any]:
+    """What a process has one of, and kernels have no business with."""
+    return {
+        "NumPy's handling of errors": np.geterr(),
+        "NumPy's global random state": repr(np.random.get_state(legacy=False)),
+        "Python's global random state": random.getstate(),
+        "the working directory": os.getcwd(),
+        "the environment": dict(os.environ),
+        "the filters of warnings": list(warnings.filters),
+        "the collector": gc.isenabled(),
+        "the recursion limit": sys.getrecursionlimit(),
+    }
 
 
 def _filled(emitter: Any, values: Sequence[int | None], like: Sequence[int]) -> list[int]:

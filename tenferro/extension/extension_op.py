@@ -6,11 +6,13 @@ Source: seed 000, sections 4 to 8; seed 001.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, TypeVar
+from types import MappingProxyType
+from typing import Any, ClassVar, TypeVar
 
 from tenferro.errors import InvalidConfigError, UnsupportedError
+from tenferro.program import Family
 from tenferro.rules.family_id import check_family_id, major_version
 from tenferro.rules.payload import NotWritableError, normal_form, written_form
 
@@ -19,11 +21,18 @@ __all__ = ["ExtensionOp", "check_family_id", "extension_family", "major_version"
 Class = TypeVar("Class", bound=type)
 
 
-def extension_family(namespace: str, name: str, version: int) -> Callable[[Class], Class]:
+def extension_family(
+    namespace: str, name: str, version: int, **parts: Any
+) -> Callable[[Class], Class]:
     """A class decorator that makes the family id from its parts, as `family_id` and `FAMILY_ID`.
+
+    Args:
+        parts: what the `Family` has beside the op, such as `runtime` and `rules`; the class then carries it,
+            as `family`.
 
     Raises:
         MalformedFamilyIdError: parts that do not make one.
+        RegistrationError: a part that is none.
 
     >>> @extension_family("my-package", "fft", version=1)
     ... class Fft(ExtensionOp): ...
@@ -36,6 +45,8 @@ def extension_family(namespace: str, name: str, version: int) -> Callable[[Class
 
     def decorate(cls: Class) -> Class:
         cls.family_id = cls.FAMILY_ID = family_id  # type: ignore[attr-defined]  # because it is set here
+        if parts:
+            cls.family = Family(cls, **parts)  # type: ignore[attr-defined]  # because it is set here
         return cls
 
     return decorate
@@ -49,7 +60,16 @@ class ExtensionOp:
 
     Attributes:
         family_id: `<package>.<name>.v<major>`; see `extension_family`.
+        family: what the class carries of its `Family`, so that nothing needs to be registered.
+        from_expansion: True when what the family lacks of native execution, derivative and batch rule
+            follows from `lower_to_standard_ops`.
         input_count, output_count: constant for any given op.
+        aliases: outputs that a runtime may compute in the memory of an input, as {output: input}. It is
+            given that input writable: a copy, because the caller's array stays as it is. The output may
+            then be that array, or a view of it, and is not copied again.
+        effects: True when a call does more than compute its outputs from its inputs: it draws, counts, or
+            writes to a file. Equal calls then stay apart, in the order they were written. As any op it is
+            run when a result needs it; no expansion stands for it.
 
     >>> from dataclasses import dataclass
     >>> import numpy as np, tenferro as tnf
@@ -68,6 +88,10 @@ class ExtensionOp:
     family_id: str
     input_count: int = 1
     output_count: int = 1
+    family: ClassVar[Family | None] = None
+    from_expansion: ClassVar[bool] = False
+    effects: ClassVar[bool] = False
+    aliases: ClassVar[Mapping[int, int]] = MappingProxyType({})
     # The payload in normal form, of a frozen dataclass that has been asked for it; names in slots.
     _normal: Any = None
     _slots: tuple[str, ...] = ()

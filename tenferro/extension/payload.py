@@ -5,20 +5,26 @@ Source: seed 000, section 11.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
-from typing import Any
+from enum import Enum
+from types import MappingProxyType
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 
 from tenferro.dims import DimExpr, SymDim, parse_dim
 from tenferro.errors import InvalidConfigError, UnsupportedError
-from tenferro.ops import StdTensorOp
+from tenferro.ops import STD_OPS, StdTensorOp
 from tenferro.program import Subprogram
 from tenferro.types import DType
 
-__all__ = ["loaded_value", "payload_of", "saved_value"]
+__all__ = ["CARDS", "loaded_value", "payload_classes", "payload_of", "saved_value"]
 
+
+CARDS = {card.__name__: card for card in STD_OPS}
+NO_CLASSES: Mapping[str, type[Any]] = MappingProxyType({})
 
 Inside = Callable[[Any], Any]
 """A sub-program in plain form, or out of it: its constants are its file's business."""
@@ -35,12 +41,51 @@ def payload_of(op: Any, inside: Inside | None = None) -> dict[str, Any]:
         values = {field.name: getattr(op, field.name) for field in fields(op)}
         return {name: saved_value(value, op.name, inside) for name, value in values.items()}
     family_id, payload = op.family_id, op.payload_fields()
-    if lost := [field.name for field in fields(op) if _is_lost(field)] if is_dataclass(op) else []:
+    if is_dataclass(op):
+        _require_nothing_lost(family_id, op)
+    classes = payload_classes(type(op))
+    return {name: saved_value(value, family_id, inside, classes) for name, value in payload.items()}
+
+
+def payload_classes(owner: Any) -> dict[str, type[Any]]:
+    """The enums and dataclasses that payloads may hold, by name: those that the annotations of an op's class
+    name, at any depth, and those in its `payload_classes`, which a factory may have too.
+
+    A file names them, and nothing that is not listed here is made from it.
+    """
+    classes: dict[str, type[Any]] = {}
+    remaining: list[Any] = [owner, *getattr(owner, "payload_classes", ())]
+    while remaining:
+        hint = remaining.pop()
+        remaining += get_args(hint)
+        if not isinstance(hint, type) or hint in classes.values():
+            continue
+        if (issubclass(hint, Enum) or is_dataclass(hint)) and hint is not owner:
+            classes.setdefault(hint.__qualname__, hint)
+        if is_dataclass(hint):
+            remaining += _hints(hint).values()
+    return classes
+
+
+def _hints(cls: type[Any]) -> dict[str, Any]:
+    """The types that the annotations of a class mean; none where they name what is local to a function."""
+    try:
+        return get_type_hints(cls)
+    except NameError:
+        return {}
+
+
+def _require_nothing_lost(where: str, record: Any) -> None:
+    """Refuse a dataclass that could not be made from its payload.
+
+    Raises:
+        UnsupportedError: by field.
+    """
+    if lost := [field.name for field in fields(record) if _is_lost(field)]:
         raise UnsupportedError(
-            f"save: {family_id}: {', '.join(lost)} of {type(op).__name__} is not compared and has no "
+            f"save: {where}: {', '.join(lost)} of {type(record).__name__} is not compared and has no "
             "default, so that a file could not bring the op back; give it a default"
         )
-    return {name: saved_value(value, family_id, inside) for name, value in payload.items()}
 
 
 def _is_lost(entry: Field[Any]) -> bool:
@@ -49,8 +94,13 @@ def _is_lost(entry: Field[Any]) -> bool:
     return entry.init and not entry.compare and not has_default
 
 
-def saved_value(value: Any, op: str, inside: Inside | None = None) -> Any:
+def saved_value(
+    value: Any, op: str, inside: Inside | None = None, classes: Mapping[str, type[Any]] = NO_CLASSES
+) -> Any:
     """A value in JSON; what JSON has no word for is an object with one key.
+
+    Args:
+        classes: the enums and dataclasses that can be brought back, by name; see `payload_classes`.
 
     Raises:
         UnsupportedError: a type that has no plain form.
@@ -74,25 +124,70 @@ def saved_value(value: Any, op: str, inside: Inside | None = None) -> Any:
     if isinstance(value, SymDim):
         return {"dim": str(value)}
     if kind is tuple:
-        return [saved_value(item, op, inside) for item in value]
+        return [saved_value(item, op, inside, classes) for item in value]
+    if isinstance(value, np.dtype):
+        return {"numpy_dtype": DType.of(value).value}
+    if kind is bytes:
+        return {"bytes": value.hex()}
+    if kind is frozenset:
+        items = [saved_value(item, op, inside, classes) for item in value]
+        return {"set": sorted(items, key=json.dumps)}
     if isinstance(value, Subprogram) and inside is not None:
         return {"program": inside(value)}
+    if CARDS.get(kind.__name__) is kind:
+        entries = {field.name: getattr(value, field.name) for field in fields(value)}
+        return {"op": [kind.__name__, _saved_entries(entries, op, inside, classes)]}
+    if isinstance(value, Enum) or is_dataclass(value):
+        return _saved_record(value, op, inside, classes)
     raise UnsupportedError(
         f"save: {op} has a payload of type {type(value).__name__}: {value!r:.60}"
     )
 
 
-def loaded_value(value: Any, inside: Inside | None = None) -> Any:
-    """What `saved_value` was given; sequences are tuples.
+def _saved_entries(
+    entries: Mapping[str, Any], op: str, inside: Inside | None, classes: Mapping[str, type[Any]]
+) -> dict[str, Any]:
+    return {name: saved_value(value, op, inside, classes) for name, value in entries.items()}
+
+
+def _saved_record(
+    value: Any, op: str, inside: Inside | None, classes: Mapping[str, type[Any]]
+) -> Any:
+    """A member of an enum, or a dataclass by its fields.
 
     Raises:
-        InvalidConfigError: an object of another kind.
+        UnsupportedError: a class by whose name a file could not find it.
+    """
+    cls = type(value)
+    if classes.get(cls.__qualname__) is not cls:
+        raise UnsupportedError(
+            f"save: {op} has a payload of type {cls.__name__}, which its annotations do not name, so that a "
+            f"file could not bring it back; annotate the field, or list it: payload_classes = ({cls.__name__},)"
+        )
+    if isinstance(value, Enum):
+        return {"enum": [cls.__qualname__, value.name]}
+    _require_nothing_lost(op, value)
+    names = [field.name for field in fields(value) if field.compare and field.init]
+    entries = {name: getattr(value, name) for name in names}
+    return {"record": [cls.__qualname__, _saved_entries(entries, op, inside, classes)]}
+
+
+def loaded_value(
+    value: Any, inside: Inside | None = None, classes: Mapping[str, type[Any]] = NO_CLASSES
+) -> Any:
+    """What `saved_value` was given; sequences are tuples.
+
+    Args:
+        classes: the enums and dataclasses that may be made, by name; see `payload_classes`.
+
+    Raises:
+        InvalidConfigError: an object of another kind, or a class that may not be made.
 
     >>> loaded_value([1, None, {"float": "0x1p-1"}])
     (1, None, 0.5)
     """
     if isinstance(value, list | tuple):
-        return tuple(loaded_value(item, inside) for item in value)
+        return tuple(loaded_value(item, inside, classes) for item in value)
     if not isinstance(value, dict):
         return value
     ((kind, text),) = value.items()
@@ -106,9 +201,32 @@ def loaded_value(value: Any, inside: Inside | None = None) -> Any:
         return complex(float.fromhex(text[0]), float.fromhex(text[1]))
     if kind == "scalar":
         return np.frombuffer(bytes.fromhex(text[1]), DType.of(text[0]).dtype)[0]
+    if kind == "numpy_dtype":
+        return DType.of(text).dtype
+    if kind == "bytes":
+        return bytes.fromhex(text)
+    if kind == "set":
+        return frozenset([loaded_value(item, inside, classes) for item in text])
+    if kind in ("enum", "record", "op"):
+        return _loaded_record(kind, text, inside, classes)
     if kind == "dim":
         return parse_dim(text)
     if kind == "expression":
         dim: Any = parse_dim(text)
         return dim.substitute(lambda leaf: DimExpr.input_axis(leaf.input, leaf.axis))
     raise InvalidConfigError(f"load: unknown value {kind!r}")
+
+
+def _loaded_record(
+    kind: str, text: Any, inside: Inside | None, classes: Mapping[str, type[Any]]
+) -> Any:
+    name, content = text
+    cls: Any = (CARDS if kind == "op" else classes).get(name)
+    if cls is None or (kind == "enum") is not issubclass(cls, Enum):
+        raise InvalidConfigError(f"load: {name!r:.60} is no {kind} that the op's payload may hold")
+    if kind == "enum":
+        return cls[content]
+    entries = {str(key): loaded_value(value, inside, classes) for key, value in content.items()}
+    if unknown := entries.keys() - {field.name for field in fields(cls)}:
+        raise InvalidConfigError(f"load: {name} has no {sorted(unknown)}")
+    return cls(**entries)

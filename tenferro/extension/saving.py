@@ -25,26 +25,25 @@ from tenferro.errors import (
     UnsupportedError,
 )
 from tenferro.extension.extension_op import ExtensionOp, check_family_id, major_version
-from tenferro.extension.payload import loaded_value, payload_of
-from tenferro.extension.registration import (
-    lookup_extension_factory,
-    registered_families,
-)
+from tenferro.extension.payload import CARDS, loaded_value, payload_classes, payload_of
 from tenferro.files import reading, replacing
 from tenferro.graph import Graph, SourceLine
 from tenferro.interruption import is_interruption
-from tenferro.ops import STD_OPS, StdTensorOp
+from tenferro.ops import StdTensorOp
 from tenferro.ops.extension import Extension
 from tenferro.ops.source import Constant
-from tenferro.program import GraphProgram, Subprogram
+from tenferro.program import (
+    GraphProgram,
+    Subprogram,
+    lookup_extension_factory,
+    registered_families,
+)
 from tenferro.types import DType, TensorSpec, load_tree, save_tree
 
 __all__ = ["MissingExtension", "load", "save"]
 
 FORMAT = "tenferro-program"
 VERSION = 1
-
-_CARDS = {card.__name__: card for card in STD_OPS}
 
 
 @dataclass(frozen=True)
@@ -268,12 +267,12 @@ def _loaded_op(entry: Mapping[str, Any], archive: Archive, skip: bool) -> StdTen
             GraphProgram.from_graph(graph, outputs, name="body", guards=guards)
         )
 
-    payload = {str(key): loaded_value(value, inside) for key, value in entry["payload"].items()}
     if "extension" in entry:
-        return Extension(_loaded_extension(entry, payload, skip))
-    card = _CARDS.get(entry["op"])
+        return Extension(_loaded_extension(entry, skip))
+    card = CARDS.get(entry["op"])
     if card is None:
         raise InvalidConfigError(f"load: {entry['op']!r:.60} is no op")
+    payload = {str(key): loaded_value(value, inside) for key, value in entry["payload"].items()}
     known = {field.name for field in fields(card)}
     if payload.keys() - known:
         raise InvalidConfigError(f"load: {entry['op']} has no {sorted(payload.keys() - known)}")
@@ -290,10 +289,15 @@ def _loaded_constant(entry: Mapping[str, Any], archive: Archive) -> Constant:
     return Constant(dtype, shape, data)
 
 
-def _loaded_extension(entry: Mapping[str, Any], payload: dict[str, Any], skip: bool) -> Any:
+def _loaded_extension(entry: Mapping[str, Any], skip: bool) -> Any:
     family_id = check_family_id(entry["extension"])
     factory = lookup_extension_factory(family_id)
     if factory is not None:
+        classes = payload_classes(getattr(factory, "cls", factory))
+        payload = {
+            str(key): loaded_value(value, classes=classes)
+            for key, value in entry["payload"].items()
+        }
         op = factory.instantiate(payload)
         if getattr(op, "family_id", None) != family_id:
             raise UnsupportedError(

@@ -75,7 +75,8 @@ class Graph:
         inputs: tuple[int, ...],
         source: SourceLine | None = None,
     ) -> tuple[int, ...]:
-        """The outputs of `op` on these values, made now unless they exist; those of a mark are always new.
+        """The outputs of `op` on these values, made now unless they exist; those of a mark, and of an op
+        with effects, are always new.
 
         Raises:
             TenferroError: what the op's rule refuses, with the user's line.
@@ -83,7 +84,7 @@ class Graph:
         token = op.token
         key = (token, inputs)
         outputs = self._applied.get(key)
-        if outputs is not None:
+        if outputs is not None and not getattr(op, "has_effects", False):
             return outputs
         if source is None:
             source = self._find_caller()

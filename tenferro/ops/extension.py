@@ -53,6 +53,11 @@ class Extension(StdTensorOp):
         """As the op declares."""
         return self.op.output_count
 
+    @property
+    def has_effects(self) -> bool:
+        """As the op declares: each of its places in a program is a call of its own."""
+        return bool(getattr(self.op, "effects", False))
+
     def infer(self, *inputs: TensorSpec, guards: GuardLog | None = None) -> tuple[TensorSpec, ...]:
         """Types of the outputs by the op's own rule.
 

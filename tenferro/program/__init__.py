@@ -6,6 +6,17 @@ from tenferro.program.builder import ProgramBuilder
 from tenferro.program.cache import BoundedCache, CacheStats, ExtensionCacheKey, ExtensionCaches
 from tenferro.program.capability import Capability, capabilities, install_platforms
 from tenferro.program.expand import expand_extensions, expansion_of
+from tenferro.program.families import (
+    ExtensionFactory,
+    Family,
+    OpFactory,
+    family_count,
+    family_of,
+    install_default_families,
+    lookup_extension_factory,
+    register_extension,
+    registered_families,
+)
 from tenferro.program.hoist import hoist_constants
 from tenferro.program.instructions import copy_into, makers, needed, readers, renumber
 from tenferro.program.native import Executor, install_native_executor, native_executor
@@ -19,7 +30,10 @@ __all__ = [
     "Executor",
     "ExtensionCacheKey",
     "ExtensionCaches",
+    "ExtensionFactory",
+    "Family",
     "GraphProgram",
+    "OpFactory",
     "ProgramBuilder",
     "Subprogram",
     "SourceLine",
@@ -30,13 +44,19 @@ __all__ = [
     "copy_into",
     "expand_extensions",
     "expansion_of",
+    "family_count",
+    "family_of",
     "hoist_constants",
+    "install_default_families",
     "install_native_executor",
     "install_platforms",
+    "lookup_extension_factory",
     "makers",
     "native_executor",
     "needed",
     "readers",
+    "register_extension",
+    "registered_families",
     "renumber",
     "require_depth",
 ]

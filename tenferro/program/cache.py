@@ -8,10 +8,13 @@ Source: seed 003, "Cache Ownership".
 
 from __future__ import annotations
 
+import sys
 import threading
+import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from types import FunctionType, ModuleType
 from typing import Any, Generic, TypeVar
 
 from tenferro.errors import InvalidConfigError
@@ -57,7 +60,7 @@ class BoundedCache(Generic[Value]):
     """
 
     __slots__ = ("_entries", "_evictions", "_hits", "_lock", "_making", "_misses", "_nbytes",
-                 "_size", "capacity", "max_bytes")  # fmt: skip
+                 "_size", "_sizes", "capacity", "max_bytes")  # fmt: skip
 
     def __init__(
         self,
@@ -71,6 +74,7 @@ class BoundedCache(Generic[Value]):
         self.max_bytes = max_bytes
         self._size = size
         self._nbytes = 0
+        self._sizes: dict[Hashable, int] = {}
         self._entries: OrderedDict[Hashable, Value] = OrderedDict()
         self._lock = threading.Lock()
         self._making: dict[Hashable, threading.RLock] = {}
@@ -100,10 +104,11 @@ class BoundedCache(Generic[Value]):
             with self._lock:
                 self._making.pop(key, None)
                 self._entries[key] = value
-                self._nbytes += self._size(value)
+                self._sizes[key] = self._size(value)
+                self._nbytes += self._sizes[key]
                 while self._is_over():
-                    _, dropped = self._entries.popitem(last=False)
-                    self._nbytes -= self._size(dropped)
+                    dropped, _ = self._entries.popitem(last=False)
+                    self._nbytes -= self._sizes.pop(dropped)
                     self._evictions += 1
             return value
 
@@ -129,13 +134,18 @@ class BoundedCache(Generic[Value]):
 
     def entries(self) -> list[Value]:
         """What is kept now, least recently used first."""
+        return [value for _, value in self.items()]
+
+    def items(self) -> list[tuple[Any, Value]]:
+        """The keys and what is kept for each, least recently used first."""
         with self._lock:
-            return list(self._entries.values())
+            return list(self._entries.items())
 
     def clear(self) -> None:
         """Drop every entry and start counting anew."""
         with self._lock:
             self._entries.clear()
+            self._sizes.clear()
             self._nbytes = 0
             self._hits = self._misses = self._evictions = 0
 
@@ -166,36 +176,48 @@ class ExtensionCacheKey:
 class ExtensionCaches:
     """The stores that extensions keep plans in, owned by one executor, compiler or context; each is a bounded LRU.
 
+    Args:
+        capacity: how many entries a store keeps, and how many stores there are; least recently used first.
+        max_bytes: what the entries of a store may hold together; the last one made is kept.
+        owner: what they belong to. For a runtime it is the executor that runs it.
+
     >>> caches = ExtensionCaches()
     >>> plans = caches.store(ExtensionCacheKey("example.fft.v1", "plans"))
     >>> plans.get(8, lambda: "plan for 8"), plans.capacity, len(caches)
     ('plan for 8', 256, 1)
     """
 
-    def __init__(self, capacity: int = 256) -> None:
+    def __init__(self, capacity: int = 256, *, max_bytes: int = 1 << 28, owner: Any = None) -> None:
         self.capacity = capacity
-        self._stores: dict[ExtensionCacheKey, BoundedCache[Any]] = {}
+        self.max_bytes = max_bytes
+        self._owner = None if owner is None else weakref.ref(owner)
+        self._stores: BoundedCache[BoundedCache[Any]] = BoundedCache(capacity)
+
+    @property
+    def owner(self) -> Any:
+        """The executor, compiler or context whose stores these are; None if it is gone, or was not told."""
+        return None if self._owner is None else self._owner()
 
     def store(self, key: ExtensionCacheKey) -> BoundedCache[Any]:
         """The store of that name, made empty when there is none."""
-        return self._stores.setdefault(key, BoundedCache(self.capacity))
+        return self._stores.get(
+            key, lambda: BoundedCache(self.capacity, self.max_bytes, bytes_held_by)
+        )
 
     def stats(self) -> dict[ExtensionCacheKey, CacheStats]:
-        """Hits, misses, evictions, entries and capacity of each store."""
+        """Hits, misses, evictions, entries, capacity and bytes of each store."""
         return {key: store.stats() for key, store in self._stores.items()}
 
     @property
     def retained_bytes(self) -> int:
-        """Bytes of the arrays that all entries hold."""
+        """Bytes that all entries hold now: of arrays, in containers and in objects that entries refer to."""
         return sum(
-            getattr(entry, "nbytes", 0)
-            for store in self._stores.values()
-            for entry in store.entries()
+            bytes_held_by(entry) for _, store in self._stores.items() for entry in store.entries()
         )
 
     def clear(self) -> None:
         """Empty every store."""
-        for store in self._stores.values():
+        for _, store in self._stores.items():
             store.clear()
 
     def forget(self, family_id: str) -> None:
@@ -205,4 +227,49 @@ class ExtensionCaches:
                 store.clear()
 
     def __len__(self) -> int:
-        return sum(len(store) for store in self._stores.values())
+        return sum(len(store) for _, store in self._stores.items())
+
+
+COUNTED = 100_000
+"""Objects that one entry is followed into."""
+
+
+def bytes_held_by(value: Any) -> int:
+    """The bytes of an object and of what it holds, each counted once; arrays by their elements.
+
+    What says its own bytes as `nbytes` is taken at its word, and so is a program that says `constant_bytes`.
+    Modules, classes and functions are nobody's to hold.
+
+    >>> import numpy as np
+    >>> bytes_held_by({"plan": (np.zeros(1000), [np.zeros(10)])}) > 8080
+    True
+    """
+    total, seen, remaining = 0, set[int](), [value]
+    while remaining and len(seen) < COUNTED:
+        one = remaining.pop()
+        if id(one) in seen or isinstance(one, type | FunctionType | ModuleType):
+            continue
+        seen.add(id(one))
+        told = getattr(one, "nbytes", None)
+        if isinstance(told, int):
+            total += told
+            continue
+        total += sys.getsizeof(one)
+        constants = getattr(one, "constant_bytes", None)
+        if isinstance(constants, int):
+            total += constants
+            continue
+        if isinstance(one, Mapping):
+            remaining += [*one, *one.values()]
+        elif isinstance(one, tuple | list | set | frozenset):
+            remaining += one
+        else:
+            remaining += getattr(one, "__dict__", {}).values()
+            names = [name for cls in type(one).__mro__ for name in _slots(cls)]
+            remaining += [getattr(one, name) for name in names if hasattr(one, name)]
+    return total
+
+
+def _slots(cls: type[Any]) -> tuple[str, ...]:
+    slots = vars(cls).get("__slots__", ())
+    return (slots,) if isinstance(slots, str) else tuple(slots)

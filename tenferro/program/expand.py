@@ -80,6 +80,8 @@ def expansion_of(
 def _expanded(
     graph: Graph, op: Extension, inputs: tuple[int, ...], source: SourceLine | None
 ) -> tuple[int, ...] | None:
+    if op.has_effects:
+        return None  # because standard ops have none
     builder = GraphBuilder(graph)
     builder.source = source
     specs = [graph.types[value] for value in inputs]

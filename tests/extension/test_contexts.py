@@ -204,3 +204,83 @@ def test_jit_runs_eager_tensors_on_the_executor_given() -> None:
     x = rt.variable(X)
     tnf.sum(tnf.jit(lambda x: x * x)(x)).backward()
     np.testing.assert_array_equal(x.grad.numpy(), 2.0 * X)
+
+
+@extension_family("tenferro-tests", "of_one_executor", version=1)
+@dataclass(frozen=True)
+class OfOneExecutor(Squared):
+    """As `Squared`, of a family that no executor but one has a runtime for."""
+
+
+class ItsRule(Rule):
+    family_id = OfOneExecutor.family_id
+
+
+def its(x: Any) -> Any:
+    return apply(OfOneExecutor(), x)
+
+
+def its_sum(x: Any) -> Any:
+    return tnf.sum(its(x))
+
+
+OWN: dict[str, Callable[..., Any]] = {
+    "grad": lambda o: tnf.grad(its_sum, **o)(X),
+    "value_and_grad": lambda o: tnf.value_and_grad(its_sum, **o)(X)[1],
+    "jvp": lambda o: tnf.jvp(its, (X,), (np.ones(3),), **o)[1],
+    "linearize": lambda o: tnf.linearize(its, X, **o)[1](np.ones(3)),
+    "vjp": lambda o: tnf.vjp(its, X, **o)[1](np.ones(3))[0],
+    "jacfwd": lambda o: tnf.jacfwd(its, **o)(X).diagonal(),
+    "jacrev": lambda o: tnf.jacrev(its, **o)(X).diagonal(),
+    "hessian": lambda o: tnf.hessian(its_sum, **o)(X) @ X,
+    "hvp": lambda o: tnf.hvp(its_sum, (X,), (X,), **o),
+    "vmap": lambda o: tnf.vmap(its, **o)(np.stack([X, V]))[0] * 2.0 / X,
+    "map": lambda o: tnf.map(its, np.stack([X, V]), **o)[0] * 2.0 / X,
+    "map in batches": lambda o: tnf.map(its, np.stack([X, V, X]), batch_size=2, **o)[2] * 2.0 / X,
+}
+LOOPS: dict[str, Callable[..., Any]] = {
+    "scan": lambda o: tnf.scan(lambda c, _: (its(c), None), X, None, length=1, **o)[0],
+    "fori_loop": lambda o: tnf.fori_loop(0, 1, lambda i, c: its(c), X, **o),
+    "while_loop": lambda o: tnf.while_loop(
+        lambda s: s[0] < 1, lambda s: (s[0] + 1, its(s[1])), (0, X), **o
+    )[1],
+    "cond": lambda o: tnf.cond(True, its, lambda x: x, X, **o),
+    "switch": lambda o: tnf.switch(1, [lambda x: x, its], X, **o),
+}
+
+
+@pytest.mark.parametrize("name", [*OWN, *LOOPS])
+def test_transforms_and_loops_run_on_the_executor_given(name: str) -> None:
+    executor = tnf.GraphExecutor(runtimes=[HostReferenceRuntime(OfOneExecutor.family_id)])
+    if name in OWN:
+        options = {"context": tnf.AdContext(ExtensionRuleSet([ItsRule()])), "executor": executor}
+        np.testing.assert_allclose(OWN[name](options), 2.0 * X, rtol=1e-14)
+    else:
+        np.testing.assert_array_equal(LOOPS[name]({"executor": executor}), X**2)
+        x = tnf.EagerRuntime().variable(X)
+        with pytest.raises(errors.UnsupportedError, match="eager tensors"):
+            tnf.scan(lambda c, _: (c, None), x, None, length=1, executor=executor)
+
+
+def test_eager_tensors_run_on_the_executor_given() -> None:
+    executor = tnf.GraphExecutor("K", runtimes=[HostReferenceRuntime(OfOneExecutor.family_id)])
+    rt = tnf.EagerRuntime(tnf.AdContext(ExtensionRuleSet([ItsRule()])), executor=executor)
+    assert rt.executor is executor
+    for where in (its_sum, lambda x: tnf.fori_loop(0, 1, lambda i, y: its_sum(y) + y, x)[0]):
+        x = rt.variable(X)
+        where(x).backward()
+        assert np.any(x.grad.numpy())
+    with pytest.raises(errors.InvalidConfigError, match="runtimes to the executor"):
+        tnf.EagerRuntime(executor=executor, runtimes=[HostReferenceRuntime("tenferro-tests.a.v1")])
+
+
+def test_optimisers_use_the_context_and_the_executor() -> None:
+    options: dict[str, Any] = {
+        "executor": tnf.GraphExecutor(runtimes=[HostReferenceRuntime(OfOneExecutor.family_id)]),
+        "context": tnf.AdContext(ExtensionRuleSet([ItsRule()])),
+    }
+    for method in ("BFGS", "Newton-CG", "dogleg"):
+        result = tnf.optimize.minimize(its_sum, X, method=method, **options)
+        np.testing.assert_allclose(result.x, 0.0, atol=1e-6)
+    result = tnf.optimize.least_squares(lambda x: its(x) - 4.0, np.full(3, 3.0), **options)
+    np.testing.assert_allclose(result.x, 2.0, rtol=1e-6)

@@ -235,3 +235,59 @@ def test_a_runtime_that_is_replaced_is_not_used_again() -> None:
             np.testing.assert_array_equal(executor.run(loop, X), factor**2 * X)
             np.testing.assert_array_equal(jitted(X), factor * X)
             np.testing.assert_array_equal(apply(Owned(), eager.constant(X)).numpy(), factor * X)
+
+
+@extension_family("tenferro-tests", "in_place", version=1)
+@dataclass(frozen=True)
+class InPlace(Owned):
+    """As `Owned`, of one output that may lie in the input's memory."""
+
+    aliases = {0: 0}  # noqa: RUF012  # because nobody writes to it
+
+
+class CallingInPlace(Calling):
+    family_id = InPlace.family_id
+
+
+@pytest.mark.parametrize("order", ["F", "K"])
+@pytest.mark.parametrize("path", PATHS)
+def test_a_declared_alias_is_written_in_place(path: Any, order: str) -> None:
+    places: list[int] = []
+
+    def negated(x: Any) -> Any:
+        places.append(x.ctypes.data)
+        return np.negative(x, out=x)
+
+    run = path(CallingInPlace(negated, order), lambda x: apply(InPlace(), x))
+    x = X.copy()
+    found = run(x)
+    np.testing.assert_array_equal(found, -X)
+    np.testing.assert_array_equal(x, X)
+    assert not np.may_share_memory(found, x)
+    if path is not by_loop:
+        assert found.ctypes.data == places[-1]
+
+
+def test_an_alias_leaves_other_uses_of_its_input_alone() -> None:
+    def negated(x: Any) -> Any:
+        return np.negative(x, out=x)
+
+    def both(x: Any) -> Any:
+        y = x + 1.0
+        return apply(InPlace(), y), y
+
+    for path in (by_graph, by_generated_code, by_eager):
+        run = path(CallingInPlace(negated), both)
+        for _ in range(3):
+            negative, positive = run(X)
+            np.testing.assert_array_equal(negative, -(X + 1.0))
+            np.testing.assert_array_equal(positive, X + 1.0)
+
+
+def test_aliases_of_what_is_not_there_are_refused() -> None:
+    class Beyond(InPlace):
+        aliases = {0: 1}  # noqa: RUF012  # because nobody writes to it
+
+    run = by_graph(CallingInPlace(lambda x: x), lambda x: apply(Beyond(), x))
+    with pytest.raises(errors.InvalidConfigError, match=r"in_place.*inputs below 1, got \{0: 1\}"):
+        run(X)

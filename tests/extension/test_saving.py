@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import zipfile
 from collections import namedtuple
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import tenferro as tnf
 from tenferro import errors
 from tenferro.extension import ExtensionOp, apply, extension_family, register_extension
 from tenferro.ops import STD_OPS
+from tenferro.ops.contraction import DotGeneral
 from tenferro.program import GraphProgram
 from tests.ops.test_parity import program_of
 from tests.samples import SAMPLES
@@ -256,13 +258,108 @@ class Offered(ExtensionOp):
 
 
 def test_what_packages_offer(monkeypatch: Any) -> None:
-    from tenferro.extension import lookup_extension_factory, registration
+    from tenferro.extension import lookup_extension_factory
+    from tenferro.program import families
 
     offers: list[Any] = [[Offered]]
-    monkeypatch.setattr(registration.metadata, "entry_points", lambda group: map(Point, offers))
+    monkeypatch.setattr(families.metadata, "entry_points", lambda group: map(Point, offers))
     assert lookup_extension_factory("tenferro-tests.other.v1") is None
     assert lookup_extension_factory(Offered.family_id) is not None
     for broken in (3, ImportError("no such module"), [int]):
         offers[:] = [broken]
         with pytest.raises(errors.RegistrationError, match=r"'theirs' .their_package:families"):
             lookup_extension_factory("tenferro-tests.other.v1")
+
+
+class Kind(Enum):
+    MAX = "max"
+    MIN = "min"
+
+
+@dataclass(frozen=True)
+class Window:
+    extents: tuple[int, ...]
+    kind: Kind = Kind.MAX
+    scratch: Any = field(default=None, compare=False)
+
+
+@extension_family("tenferro-tests", "configured", version=1)
+@dataclass(frozen=True)
+class Configured(ExtensionOp):
+    """Payloads as authors write them."""
+
+    kind: Kind
+    window: Window | None = None
+    windows: tuple[Window, ...] = ()
+    accumulated: Any = None
+    dots: Any = None
+    names: frozenset[str] = frozenset()
+
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        return [(input_dtypes[0], input_shapes[0])]
+
+    def eager_execute(self, inputs: Any) -> Any:
+        return [inputs[0].copy()]
+
+    def lower_to_standard_ops(self, builder: Any, inputs: Any, dtypes: Any, shapes: Any) -> Any:
+        return inputs[0]
+
+
+register_extension(Configured)
+PAYLOADS = [
+    Configured(Kind.MIN),
+    Configured(Kind.MAX, Window((2, 3), Kind.MIN, scratch=object())),
+    Configured(Kind.MAX, windows=(Window(()), Window((1,), Kind.MIN))),
+    Configured(Kind.MAX, accumulated=tnf.DType.F32),
+    Configured(Kind.MAX, accumulated=np.dtype("float32")),
+    Configured(Kind.MAX, accumulated=np.dtype(ml_dtypes.bfloat16)),
+    Configured(Kind.MAX, accumulated=(1.5, -0.0, b"bytes", None)),
+    Configured(Kind.MAX, dots=DotGeneral((1,), (0,), (), ())),
+    Configured(Kind.MAX, names=frozenset({"a", "b"})),
+]
+
+
+@pytest.mark.parametrize("op", PAYLOADS, ids=str)
+def test_payloads_as_authors_write_them_come_back(op: Any, tmp_path: Path) -> None:
+    program = tnf.compile(lambda x: apply(op, x), X)
+    loaded = round_trip(program, tmp_path)
+    assert loaded.fingerprint == program.fingerprint
+    assert loaded.instructions[0].op.op == op
+    module = lowering.lower_to_stablehlo(program, extensions="composite")
+    again = lowering.import_stablehlo(module.text)
+    assert again.instructions[0].op.op == op
+
+
+def test_payloads_that_no_file_can_bring_back_are_refused(tmp_path: Path) -> None:
+    class Local(Enum):
+        ONE = 1
+
+    @dataclass(frozen=True)
+    class Losing:
+        extent: int
+        plan: Any = field(compare=False)
+
+    for value, match in (
+        (Local.ONE, r"payload_classes = \(Local,\)"),
+        (Losing(1, None), "payload_classes"),
+        (Window, "payload of type type"),
+        (len, "payload of type builtin"),
+    ):
+        program = tnf.compile(lambda x, v=value: apply(Configured(Kind.MAX, accumulated=v), x), X)
+        with pytest.raises(errors.UnsupportedError, match=match):
+            tnf.save(program, tmp_path / "file")
+    assert not list(tmp_path.iterdir())
+
+    @extension_family("tenferro-tests", "configured", version=1)
+    @dataclass(frozen=True)
+    class Listing(Configured):
+        payload_classes = (Local, Losing)
+
+    tnf.save(
+        tnf.compile(lambda x: apply(Listing(Kind.MAX, accumulated=Local.ONE), x), X), tmp_path / "f"
+    )
+    with pytest.raises(errors.InvalidConfigError, match="is no enum that the op"):
+        tnf.load(tmp_path / "f")  # because the registered class does not list it
+    losing = tnf.compile(lambda x: apply(Listing(Kind.MAX, accumulated=Losing(1, None)), x), X)
+    with pytest.raises(errors.UnsupportedError, match="plan of Losing is not compared"):
+        tnf.save(losing, tmp_path / "g")

@@ -92,9 +92,9 @@ def test_every_payload_comes_back() -> None:
 
 
 def test_a_payload_for_people_alone_leaves_the_decomposition() -> None:
-    op = EveryPayload(none=frozenset([1]))
+    op = EveryPayload(none=range(3))
     text = lower_to_stablehlo(tnf.compile(lambda x: apply(op, x), X), extensions="composite").text
-    assert 'shown = "frozenset({1})"' in text
+    assert 'shown = "range(0, 3)"' in text
     again = import_stablehlo(text)
     assert families(again) == []
     np.testing.assert_array_equal(again.run(X), X)

@@ -22,7 +22,7 @@ from tenferro.types import DType
 from tests.samples.sample import Array, indices, ordinary_values
 
 FAMILIES: list[type[Any]] = [
-    family for family in tnf._families() if "lapack" not in family.__module__.split(".")
+    family.op for family in tnf._families() if "lapack" not in family.op.__module__.split(".")
 ]
 """Those that people call; the forms that only LAPACK's calls have are tested in tests/ext/test_lapack.py."""
 WIDE = (DType.F64, DType.C64)

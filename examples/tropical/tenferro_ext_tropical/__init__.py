@@ -2,9 +2,9 @@
 
 from tenferro_ext_tropical.algebras import MAX_PLUS, MAX_TIMES, MIN_PLUS, Algebra
 from tenferro_ext_tropical.einsum import einsum
-from tenferro_ext_tropical.matmul import FAMILIES, FusedMatmul, install, matmul, runtimes
+from tenferro_ext_tropical.matmul import FusedMatmul, matmul
 from tenferro_ext_tropical.paths import shortest_paths
-from tenferro_ext_tropical.rules import rule_set
+from tenferro_ext_tropical.rules import shared_ties
 from tenferro_ext_tropical.scalars import MaxPlus, MaxTimes, MinPlus
 from tenferro_ext_tropical.viterbi import best_score, best_sequence
 
@@ -21,9 +21,9 @@ __all__ = [
     "best_score",
     "best_sequence",
     "einsum",
-    "install",
     "matmul",
-    "rule_set",
-    "runtimes",
+    "shared_ties",
     "shortest_paths",
 ]
+
+FAMILIES = [FusedMatmul.family]

@@ -17,8 +17,6 @@ def einsum(subscripts: str, *operands: Any, algebra: Algebra = MAX_PLUS) -> Any:
     """Plus over all labels that the output leaves out, of the operands' elements combined by times.
 
     >>> import numpy as np
-    >>> from tenferro_ext_tropical import install
-    >>> install()
     >>> einsum("ij,jk->ik", np.array([[0.0, 5.0]]), np.array([[1.0], [2.0]]))
     array([[7.]])
 

@@ -14,7 +14,6 @@ import tenferro as tnf
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
 from tenferro.extension import (
     ExtensionOp,
-    ExtensionRuntime,
     HostReferenceRuntime,
     apply,
     extension_family,
@@ -29,11 +28,18 @@ from tenferro.extension.ops import (
     ReduceMin,
 )
 from tenferro_ext_tropical.algebras import ALGEBRAS, MAX_PLUS, Algebra
+from tenferro_ext_tropical.rules import ProductRule
 
-__all__ = ["FAMILIES", "FusedMatmul", "install", "matmul", "runtimes"]
+__all__ = ["FusedMatmul", "matmul"]
 
 
-@extension_family("tenferro-ext-tropical", "fused_matmul", version=1)
+@extension_family(
+    "tenferro-ext-tropical",
+    "fused_matmul",
+    version=1,
+    runtime=HostReferenceRuntime,
+    rules=ProductRule,
+)
 @dataclass(frozen=True)
 class FusedMatmul(ExtensionOp):
     """y[.., m, n] = plus over k of x1[.., m, k] times x2[.., k, n], and the first k that gives it.
@@ -99,26 +105,7 @@ class FusedMatmul(ExtensionOp):
 def matmul(x1: Any, x2: Any, algebra: Algebra = MAX_PLUS) -> Any:
     """The product of matrices on the last two axes; leading axes are equal.
 
-    On arrays it runs on the default executor, where `install` has registered it.
-
-    >>> install()
     >>> matmul(np.array([[0.0, 5.0]]), np.array([[1.0], [2.0]]))
     array([[7.]])
     """
     return apply(FusedMatmul(algebra.name), x1, x2)[0]
-
-
-FAMILIES = [FusedMatmul]
-
-
-def runtimes() -> list[ExtensionRuntime]:
-    """What executes the family natively."""
-    return [HostReferenceRuntime(FusedMatmul.family_id)]
-
-
-def install() -> None:
-    """Let the default executor run the family, so that calls on arrays work."""
-    registry = tnf.default_executor().extensions
-    for runtime in runtimes():
-        if runtime.family_id not in registry:
-            registry.register(runtime)

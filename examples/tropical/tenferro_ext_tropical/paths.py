@@ -19,8 +19,6 @@ def shortest_paths(lengths: Any) -> Any:
     than nothing.
 
     >>> import numpy as np
-    >>> from tenferro_ext_tropical import install
-    >>> install()
     >>> shortest_paths(np.array([[0.0, 1.0, 9.0], [9.0, 0.0, 1.0], [9.0, 9.0, 0.0]]))[0]
     array([0., 1., 2.])
     """

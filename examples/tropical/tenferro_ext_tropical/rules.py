@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from tenferro.errors import InvalidConfigError
 from tenferro.extension import ExtensionAdRule, ExtensionRuleSet
 from tenferro.extension.algebra import (
     Value,
@@ -21,9 +20,8 @@ from tenferro.extension.algebra import (
     take_along,
 )
 from tenferro.extension.ops import BroadcastInDim
-from tenferro_ext_tropical.matmul import FusedMatmul
 
-__all__ = ["rule_set"]
+__all__ = ["ProductRule", "shared_ties"]
 
 
 class ProductRule(ExtensionAdRule):
@@ -32,7 +30,7 @@ class ProductRule(ExtensionAdRule):
     With max_times each is multiplied by the other factor.
     """
 
-    family_id = FusedMatmul.family_id
+    family_id = "tenferro-ext-tropical.fused_matmul.v1"
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         (x1, x2), (x1_dot, x2_dot), winner = primals, tangents, outputs[1]
@@ -85,12 +83,6 @@ class SharedRule(ProductRule):
         return None if total is None else reduce_sum(share * total, (batch + 1,)), None
 
 
-def rule_set(ties: str = "first") -> ExtensionRuleSet:
-    """The rule of the family: at ties the first winner's, or "share" among all.
-
-    Raises:
-        InvalidConfigError: another choice.
-    """
-    if ties not in ("first", "share"):
-        raise InvalidConfigError(f'rule_set: ties is "first" or "share", got {ties!r}')
-    return ExtensionRuleSet([ProductRule() if ties == "first" else SharedRule()])
+def shared_ties() -> ExtensionRuleSet:
+    """Rules for an `AdContext` whose derivatives are shared among all that win, in place of the first's."""
+    return ExtensionRuleSet([SharedRule()])

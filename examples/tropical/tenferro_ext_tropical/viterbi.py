@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 import tenferro as tnf
-from tenferro_ext_tropical.matmul import matmul, runtimes
-from tenferro_ext_tropical.rules import rule_set
+from tenferro_ext_tropical.matmul import matmul
 
 __all__ = ["best_score", "best_sequence"]
 
@@ -30,8 +29,5 @@ def best_score(start: Any, step: Any, seen: Any) -> Any:
 
 def best_sequence(start: Any, step: Any, seen: Any) -> list[int]:
     """The states of the best sequence: where the score's derivative with respect to `seen` is one."""
-    context = tnf.AdContext(rule_set())
-    gradient = tnf.grad(best_score, argnums=2, context=context)
-    program = tnf.compile(gradient, start, step, seen)
-    taken = tnf.GraphExecutor(runtimes=runtimes()).run(program, start, step, seen)
+    taken = tnf.grad(best_score, argnums=2)(start, step, seen)
     return [int(state) for state in np.argmax(taken, axis=1)]

@@ -1,33 +1,63 @@
-"""The derivative row of the carrier: it asks the context for the family's rule."""
+"""The derivative row of the carrier: the rule of the context, of the op's family, or of its expansion."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from tenferro.ad import derived
 from tenferro.ad.algebra import Value
-from tenferro.ad.extension_rule import ExtensionAdRule, RuleBuilder
+from tenferro.ad.extension_rule import ExtensionAdRule, RuleBuilder, has_role
 from tenferro.ad.rule import AdRows, AdRule, Tangents, Values
-from tenferro.errors import ADRuleUnsupportedError, DTypeError, InvalidConfigError, ShapeError
+from tenferro.errors import (
+    ADRuleUnsupportedError,
+    DTypeError,
+    DuplicateFamilyError,
+    InvalidConfigError,
+    ShapeError,
+)
 from tenferro.ops.extension import Extension
+from tenferro.program import family_of
 from tenferro.types import TensorSpec
 
 __all__ = ["ROWS"]
 
 
-def rule_of(op: Extension, inputs: Values, kind: str) -> ExtensionAdRule:
-    """The family's rule on the context that differentiates.
+def rule_of(op: Extension, inputs: Values, role: str) -> Callable[..., Any] | None:
+    """What differentiates or batches the op: the rule of the context, or else of the op's family; None where
+    that follows from the expansion.
+
+    Args:
+        role: the name of the method.
 
     Raises:
         ADRuleUnsupportedError: there is none.
+        DuplicateFamilyError: a family with two batch rules.
     """
-    rule = inputs[0].emitter.extension_rules.get(op.family_id)
-    if rule is None:
-        raise ADRuleUnsupportedError(
-            f"extension: {op.family_id}: no {kind} rule; give an AdContext whose rule sets have an "
-            "ExtensionAdRule of that family"
+    for rule in (inputs[0].emitter.extension_rules.get(op.family_id), _of_family(op, role)):
+        if rule is not None and has_role(rule, role):
+            return getattr(rule, role)
+    family = family_of(op.op)
+    if role == "batch_rule" and family is not None and family.batch is not None:
+        return family.batch
+    if getattr(op.op, "from_expansion", False):
+        return None
+    raise ADRuleUnsupportedError(
+        f"extension: {op.family_id}: no {role} rule; its family has none, and neither has the AdContext: "
+        "give an ExtensionAdRule to one of them, or set from_expansion on the op"
+    )
+
+
+def _of_family(op: Extension, role: str) -> ExtensionAdRule | None:
+    family = family_of(op.op)
+    if family is None or family.rules is None:
+        return None
+    is_twice = family.batch is not None and has_role(family.rules, role)
+    if role == "batch_rule" and is_twice:
+        raise DuplicateFamilyError(
+            f"extension: {op.family_id}: its family has two batch rules, batch and batch_rule of rules"
         )
-    return rule
+    return family.rules
 
 
 def checked(
@@ -93,7 +123,9 @@ def require_type(where: str, value: Value, expected: TensorSpec) -> None:
 def jvp(op: Extension, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
     """By the family's `linearize`."""
     rule, emitter = rule_of(op, inputs, "linearize"), inputs[0].emitter
-    result = rule.linearize(op.op, RuleBuilder(emitter), inputs, outputs, tuple(tangents))
+    if rule is None:
+        return derived.tangents(op, inputs, tangents)
+    result = rule(op.op, RuleBuilder(emitter), inputs, outputs, tuple(tangents))
     types = [y.type if y.dtype.is_inexact else None for y in outputs]
     return checked(op, "linearize", emitter, result, types)
 
@@ -103,7 +135,9 @@ def transpose(
 ) -> Tangents:
     """By the family's `transpose_rule`."""
     rule, emitter = rule_of(op, inputs, "transpose_rule"), inputs[0].emitter
-    result = rule.transpose_rule(op.op, RuleBuilder(emitter), inputs, linear, tuple(y_bars))
+    if rule is None:
+        return derived.cotangents(op, inputs, linear, y_bars)
+    result = rule(op.op, RuleBuilder(emitter), inputs, linear, tuple(y_bars))
     types = [x.type if is_linear else None for x, is_linear in zip(inputs, linear, strict=True)]
     return checked(op, "transpose_rule", emitter, result, types)
 
@@ -111,7 +145,9 @@ def transpose(
 def batch(op: Extension, inputs: Values, batched: tuple[bool, ...]) -> Values:
     """By the family's `batch_rule`."""
     rule, emitter = rule_of(op, inputs, "batch_rule"), inputs[0].emitter
-    result = rule.batch_rule(op.op, RuleBuilder(emitter), inputs, batched)
+    if rule is None:
+        return derived.batches(op, inputs, batched)
+    result = rule(op.op, RuleBuilder(emitter), inputs, batched)
     size = inputs[batched.index(True)].shape[0]
     slices = [
         TensorSpec.of(x.shape[1:], x.dtype) if has else x.type

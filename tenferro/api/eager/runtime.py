@@ -59,7 +59,11 @@ class EagerRuntime:
 
     Args:
         ad: whose rules `backward` uses, and who keeps its programs; one of its own by default.
-        runtimes: of extension families, beside those that come with the package.
+        runtimes: of extension families, in place of those that the families have.
+        executor: runs its ops and programs; a `GraphExecutor("K")` of its own by default.
+
+    Raises:
+        InvalidConfigError: runtimes for an executor that has its own.
 
     Nothing is noted while no operand is tracked.
 
@@ -75,12 +79,20 @@ class EagerRuntime:
     """
 
     def __init__(
-        self, ad: AdContext | None = None, *, runtimes: Iterable[ExtensionRuntime] = ()
+        self,
+        ad: AdContext | None = None,
+        *,
+        runtimes: Iterable[ExtensionRuntime] = (),
+        executor: GraphExecutor | None = None,
     ) -> None:
         own = tuple(runtimes)
+        if executor is not None and own:
+            raise InvalidConfigError(
+                "EagerRuntime: give the runtimes to the executor, GraphExecutor(runtimes=..), not beside it"
+            )
         self.ad = AdContext() if ad is None else ad
-        self.executor = GraphExecutor("K", runtimes=own)
-        self._is_plain = ad is None and not own
+        self.executor = GraphExecutor("K", runtimes=own) if executor is None else executor
+        self._is_plain = ad is None and not own and executor is None
         self._plans: BoundedCache[Plan] = BoundedCache(PLANS)
         self._numbers: BoundedCache[EagerTensor] = BoundedCache(PLANS)
         self._number = count()
@@ -90,11 +102,13 @@ class EagerRuntime:
         """A runtime anew, with the extensions of the package.
 
         Raises:
-            InvalidConfigError: an AdContext or extension runtimes of its own, which are not pickled.
+            InvalidConfigError: an AdContext, an executor or extension runtimes of its own, which are not
+                pickled.
         """
         if not self._is_plain:
             raise InvalidConfigError(
-                "an EagerRuntime with an AdContext or extension runtimes of its own is not pickled; "
+                "an EagerRuntime with an AdContext, an executor or extension runtimes of its own is not "
+                "pickled; "
                 "pickle x.numpy(), and give it to such a runtime"
             )
         return EagerRuntime, ()

@@ -11,10 +11,12 @@ from tenferro.ext.einsum.plan import (
     plan_info,
     waits_for_extents,
 )
-from tenferro.ext.einsum.rules import rule_set
-from tenferro.ext.einsum.runtime import runtimes
+from tenferro.ext.einsum.rules import EinsumRule
+from tenferro.ext.einsum.runtime import EinsumRuntime
+from tenferro.extension import Family
 
 __all__ = [
+    "FAMILIES",
     "NOTATIONS",
     "PLANS",
     "Einsum",
@@ -26,7 +28,7 @@ __all__ = [
     "plan",
     "plan_info",
     "read",
-    "rule_set",
-    "runtimes",
     "waits_for_extents",
 ]
+
+FAMILIES = (Family(Einsum, EinsumRuntime, EinsumRule),)

@@ -14,7 +14,7 @@ from tenferro.ext.einsum.expansion import expand
 from tenferro.ext.einsum.plan import plan
 from tenferro.extension import ExtensionOp, extension_family
 
-__all__ = ["FAMILIES", "Einsum"]
+__all__ = ["Einsum"]
 
 
 @extension_family("tenferro", "einsum", version=1)
@@ -82,6 +82,3 @@ class Einsum(ExtensionOp):
 
     def __str__(self) -> str:
         return f"{','.join(self.inputs)}->{self.output}"
-
-
-FAMILIES: tuple[type[Any], ...] = (Einsum,)

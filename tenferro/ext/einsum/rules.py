@@ -12,17 +12,17 @@ from typing import Any
 
 from tenferro.ext.einsum.families import Einsum
 from tenferro.ext.einsum.notation import spare_labels
-from tenferro.extension import ExtensionAdRule, ExtensionRuleSet
+from tenferro.extension import ExtensionAdRule
 from tenferro.extension.algebra import add, apply_one, conj, scalar
 from tenferro.extension.ops import BroadcastInDim
 
-__all__ = ["rule_set"]
+__all__ = [
+    "EinsumRule",
+]
 
 
 class EinsumRule(ExtensionAdRule):
     """The product rule."""
-
-    family_id = Einsum.family_id
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         parts = [
@@ -58,8 +58,3 @@ class EinsumRule(ExtensionAdRule):
         ]
         moved = replace(op, inputs=tuple(labels), output=lead + op.output)
         return builder.apply(moved, *inputs)
-
-
-def rule_set() -> ExtensionRuleSet:
-    """The rule of the family."""
-    return ExtensionRuleSet([EinsumRule()])

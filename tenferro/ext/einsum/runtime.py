@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from tenferro.ext.einsum.families import Einsum
 from tenferro.ext.einsum.plan import PLANS, plan
-from tenferro.extension import ExpansionRuntime, ExtensionCaches, ExtensionRuntime
+from tenferro.extension import ExpansionRuntime, ExtensionCaches
 
-__all__ = ["runtimes"]
+__all__ = ["EinsumRuntime"]
 
 
 class EinsumRuntime(ExpansionRuntime):
@@ -23,8 +22,3 @@ class EinsumRuntime(ExpansionRuntime):
             (op, shapes), lambda: plan(op.inputs, op.output, shapes, op.optimize)
         )
         return super().execute(replace(op, optimize=path), inputs, caches)
-
-
-def runtimes() -> list[ExtensionRuntime]:
-    """One runtime."""
-    return [EinsumRuntime(Einsum.family_id)]

@@ -1,7 +1,10 @@
 """Fourier transforms as an extension family: descriptor, native runtime, derivative rule."""
 
 from tenferro.ext.fft import families
-from tenferro.ext.fft.rules import rule_set
-from tenferro.ext.fft.runtime import runtimes
+from tenferro.ext.fft.rules import FftRule
+from tenferro.ext.fft.runtime import FftRuntime
+from tenferro.extension import Family
 
-__all__ = ["families", "rule_set", "runtimes"]
+__all__ = ["FAMILIES", "families"]
+
+FAMILIES = (Family(families.Fft, FftRuntime, FftRule),)

@@ -12,7 +12,7 @@ from tenferro.errors import DTypeError, ShapeError
 from tenferro.extension import ExtensionOp, extension_family
 from tenferro.types import DType
 
-__all__ = ["FAMILIES", "Fft"]
+__all__ = ["Fft"]
 
 REAL = {DType.C32: DType.F32, DType.C64: DType.F64}
 COMPLEX = {DType.F32: DType.C32, DType.F64: DType.C64}
@@ -49,6 +49,3 @@ class Fft(ExtensionOp):
             result[-1] = result[-1] // 2 + 1
         dtype = wanted[dtype] if self.kind in ("rfft", "irfft") else dtype
         return [(dtype, (*shape[: len(shape) - rank], *result))]
-
-
-FAMILIES: tuple[type[Any], ...] = (Fft,)

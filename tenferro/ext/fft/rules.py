@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tenferro.ext.fft.families import Fft
-from tenferro.extension import ExtensionAdRule, ExtensionRuleSet
+from tenferro.extension import ExtensionAdRule
 from tenferro.extension.algebra import (
     Value,
     apply_one,
@@ -26,13 +26,13 @@ from tenferro.extension.algebra import (
 )
 from tenferro.extension.ops import Pad
 
-__all__ = ["rule_set"]
+__all__ = [
+    "FftRule",
+]
 
 
 class FftRule(ExtensionAdRule):
     """y_dot = F x_dot."""
-
-    family_id = Fft.family_id
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         return builder.apply(op, tangents[0])
@@ -70,8 +70,3 @@ def mirrored(length: int, like: Value, count: int) -> Value:
         weights[-1] = 1.0
     parts = constant_like(like, (weights / max(count, 1)).astype(like.dtype.real.dtype))
     return broadcast(complex_(parts, zeros(parts)), like, (like.rank - 1,))
-
-
-def rule_set() -> ExtensionRuleSet:
-    """The rule of the Fourier family."""
-    return ExtensionRuleSet([FftRule()])

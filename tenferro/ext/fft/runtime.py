@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tenferro.ext.fft.families import Fft
 from tenferro.extension import ExtensionCaches, ExtensionRuntime
 
-__all__ = ["runtimes"]
+__all__ = ["FftRuntime"]
 
 
 class FftRuntime(ExtensionRuntime):
     """pocketfft, which keeps plans of its own."""
 
-    family_id = Fft.family_id
     order = "K"
+
+    def __init__(self, family_id: str) -> None:
+        self.family_id = family_id
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
         """By the n-dimensional function of the kind."""
@@ -25,8 +26,3 @@ class FftRuntime(ExtensionRuntime):
         axes = tuple(range(-len(op.lengths), 0))
         function = {"fft": fft.fftn, "ifft": fft.ifftn, "rfft": fft.rfftn, "irfft": fft.irfftn}
         return function[op.kind](x, op.lengths, axes)
-
-
-def runtimes() -> list[ExtensionRuntime]:
-    """The runtime of the Fourier family."""
-    return [FftRuntime()]

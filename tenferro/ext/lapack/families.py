@@ -17,7 +17,6 @@ from tenferro.extension import ExtensionOp, extension_family
 from tenferro.types import DType
 
 __all__ = [
-    "FAMILIES",
     "Gees",
     "Geev",
     "Gehrd",
@@ -212,17 +211,3 @@ class Gees(ExtensionOp):
         values = COMPLEX.get(dtype, dtype)
         shape = input_shapes[0]
         return [(dtype, shape), (dtype, shape), (values, (*batch, n)), (INFO, batch)]
-
-
-FAMILIES: tuple[type[Any], ...] = (
-    Getrf,
-    PivotsToPermutation,
-    Geqrf,
-    Geqp3,
-    HouseholderProduct,
-    Geev,
-    Gtsv,
-    Sytrd,
-    Gehrd,
-    Gees,
-)

@@ -30,7 +30,7 @@ from tenferro.ext.linalg.rules import (
     tril,
     triu,
 )
-from tenferro.extension import ExtensionRuleSet, RuleBuilder
+from tenferro.extension import RuleBuilder
 from tenferro.extension.algebra import (
     Value,
     add,
@@ -43,25 +43,24 @@ from tenferro.extension.algebra import (
     zeros,
 )
 
-__all__ = ["rule_set"]
+__all__ = [
+    "GeevRule",
+    "Geqp3Rule",
+    "GeqrfRule",
+    "GetrfRule",
+    "GtsvRule",
+    "HouseholderProductRule",
+]
 
 
 class GetrfRule(MatrixRule):
     """As of `Lu`, with the permutation that the pivots make."""
-
-    family_id = fam.Getrf.family_id
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         packed, pivots, _ = outputs
         perm = builder.apply(fam.PivotsToPermutation(packed.shape[-2]), pivots - 1)
         packed_dot, _ = LuRule().linearize(linalg.Lu(), builder, primals, (packed, perm), tangents)
         return packed_dot, None, None
-
-
-class PivotsToPermutationRule(MatrixRule):
-    """Integers have no derivative."""
-
-    family_id = fam.PivotsToPermutation.family_id
 
 
 def packed_tangents(
@@ -104,16 +103,12 @@ def packed_tangents(
 class GeqrfRule(MatrixRule):
     """See `packed_tangents`."""
 
-    family_id = fam.Geqrf.family_id
-
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         return packed_tangents(builder, *primals, *outputs, *tangents)
 
 
 class Geqp3Rule(MatrixRule):
     """As of `Geqrf`, of the columns in the order chosen."""
-
-    family_id = fam.Geqp3.family_id
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         (a,), (packed, order, factors), (a_dot,) = primals, outputs, tangents
@@ -129,8 +124,6 @@ class HouseholderProductRule(MatrixRule):
 
     T_dot = (1 + D S)^-1 (D_dot (1 - S T) - D S_dot T).
     """
-
-    family_id = fam.HouseholderProduct.family_id
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         (packed, factors), (packed_dot, factors_dot) = primals, tangents
@@ -163,8 +156,6 @@ class HouseholderProductRule(MatrixRule):
 class GeevRule(MatrixRule):
     """As of `Eig`: left vectors are those of A^H, whose eigenvalues are the conjugates."""
 
-    family_id = fam.Geev.family_id
-
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         (a,), (w, left, right), (a_dot,) = primals, outputs, tangents
         rule = EigRule()
@@ -176,8 +167,6 @@ class GeevRule(MatrixRule):
 
 class GtsvRule(MatrixRule):
     """X_dot = T^-1 (B_dot - T_dot X); linear in B, its transpose solves with T^H."""
-
-    family_id = fam.Gtsv.family_id
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         (*diagonals, _), (x, _), (*moved, b_dot) = primals, outputs, tangents
@@ -204,39 +193,3 @@ def shifted(x: Value, by: int, axis: int = -2) -> Value:
     if by > 0:
         return joined(edge, cut(x, axis, 0, n - 1), axis)
     return joined(cut(x, axis, 1, n), edge, axis)
-
-
-class SytrdRule(MatrixRule):
-    """None."""
-
-    family_id = fam.Sytrd.family_id
-
-
-class GehrdRule(MatrixRule):
-    """None."""
-
-    family_id = fam.Gehrd.family_id
-
-
-class GeesRule(MatrixRule):
-    """None."""
-
-    family_id = fam.Gees.family_id
-
-
-def rule_set() -> ExtensionRuleSet:
-    """The rules of all families here."""
-    return ExtensionRuleSet(
-        [
-            GetrfRule(),
-            PivotsToPermutationRule(),
-            GeqrfRule(),
-            Geqp3Rule(),
-            HouseholderProductRule(),
-            GeevRule(),
-            GtsvRule(),
-            SytrdRule(),
-            GehrdRule(),
-            GeesRule(),
-        ]
-    )

@@ -12,7 +12,7 @@ from tenferro.ext.linalg.runtime import blas_threads_for
 from tenferro.extension import ExtensionCaches, ExtensionRuntime
 from tenferro.types import DType
 
-__all__ = ["runtimes"]
+__all__ = ["LapackRuntime"]
 
 Array = np.ndarray[Any, Any]
 
@@ -133,26 +133,21 @@ class LapackRuntime(ExtensionRuntime):
 
     order = "K"
 
-    def __init__(self, family: type[Any]) -> None:
-        self.family_id = family.family_id
-        self._kernel, self._ranks = KERNELS[family]
+    def __init__(self, family_id: str) -> None:
+        self.family_id = family_id
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
         """By the routine; what has no elements is known without it."""
         dtypes = [DType.of(x.dtype) for x in inputs]
         declared = op.infer_output_meta(dtypes, [x.shape for x in inputs])
         outputs = [np.zeros(shape, dtype.dtype) for dtype, shape in declared]
-        batch = inputs[0].shape[: inputs[0].ndim - self._ranks[0]]
+        kernel, ranks = KERNELS[type(op)]
+        batch = inputs[0].shape[: inputs[0].ndim - ranks[0]]
         if not outputs[0].size:
             return outputs
         with blas_threads_for(inputs[0]):
             for index in np.ndindex(*batch):
-                found = self._kernel(op, *[x[index] for x in inputs])
+                found = kernel(op, *[x[index] for x in inputs])
                 for place, y in zip(outputs, found, strict=True):
                     place[index] = y
         return outputs
-
-
-def runtimes() -> list[ExtensionRuntime]:
-    """The runtimes of all families here."""
-    return [LapackRuntime(family) for family in fam.FAMILIES]

@@ -1,7 +1,20 @@
 """Linear algebra as extension families: descriptors, native runtimes, derivative rules."""
 
-from tenferro.ext.linalg import families
-from tenferro.ext.linalg.rules import rule_set
-from tenferro.ext.linalg.runtime import runtimes
+from tenferro.ext.linalg import families, rules
+from tenferro.ext.linalg.runtime import LinalgRuntime
+from tenferro.extension import Family
 
-__all__ = ["families", "rule_set", "runtimes"]
+__all__ = ["FAMILIES", "families"]
+
+FAMILIES = (
+    Family(families.Cholesky, LinalgRuntime, rules.CholeskyRule),
+    Family(families.Qr, LinalgRuntime, rules.QrRule),
+    Family(families.Svd, LinalgRuntime, rules.SvdRule),
+    Family(families.Eigh, LinalgRuntime, rules.EighRule),
+    Family(families.Eig, LinalgRuntime, rules.EigRule),
+    Family(families.Lu, LinalgRuntime, rules.LuRule),
+    Family(families.TriangularSolve, LinalgRuntime, rules.TriangularSolveRule),
+    Family(families.Solve, LinalgRuntime, rules.SolveRule),
+    Family(families.LuSolve, LinalgRuntime, rules.LuSolveRule),
+    Family(families.Distinct, LinalgRuntime, rules.DistinctRule),
+)

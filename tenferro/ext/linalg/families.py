@@ -16,7 +16,6 @@ from tenferro.types import DType
 
 __all__ = [
     "DEGENERATE",
-    "FAMILIES",
     "SAME",
     "Cholesky",
     "Distinct",
@@ -246,17 +245,3 @@ class Distinct(ExtensionOp):
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         return [(input_dtypes[0], input_shapes[0])]
-
-
-FAMILIES: tuple[type[Any], ...] = (
-    Cholesky,
-    Qr,
-    Svd,
-    Eigh,
-    Eig,
-    Lu,
-    TriangularSolve,
-    Solve,
-    LuSolve,
-    Distinct,
-)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tenferro.ext.linalg import families as fam
-from tenferro.extension import ExtensionAdRule, ExtensionRuleSet, RuleBuilder
+from tenferro.extension import ExtensionAdRule, RuleBuilder
 from tenferro.extension.algebra import (
     Value,
     abs_,
@@ -44,7 +44,18 @@ from tenferro.extension.algebra import (
 )
 from tenferro.extension.ops import Concatenate, EmbedDiag, ExtractDiag, ReduceMax, Tril, Triu
 
-__all__ = ["rule_set"]
+__all__ = [
+    "CholeskyRule",
+    "DistinctRule",
+    "EigRule",
+    "EighRule",
+    "LuRule",
+    "LuSolveRule",
+    "QrRule",
+    "SolveRule",
+    "SvdRule",
+    "TriangularSolveRule",
+]
 
 
 def adjoint(x: Value) -> Value:
@@ -175,8 +186,6 @@ class MatrixRule(ExtensionAdRule):
 class CholeskyRule(MatrixRule):
     """L_dot = L P(L^-1 A_dot L^-H), P being the lower triangle with half the diagonal."""
 
-    family_id = fam.Cholesky.family_id
-
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         (low,), (a_dot,) = outputs, tangents
         inner = triangular(builder, low, hermitian(a_dot))
@@ -192,8 +201,6 @@ class QrRule(MatrixRule):
     A wide matrix is split into the square part that decides Q and the rest. A full Q's other columns
     turn so as to stay orthogonal, and not among themselves.
     """
-
-    family_id = fam.Qr.family_id
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         (a,), (q, r), (a_dot,) = primals, outputs, tangents
@@ -230,8 +237,6 @@ class QrRule(MatrixRule):
 class EighRule(MatrixRule):
     """With G = V^H A_dot V: w_dot = Re diag G, V_dot = V (F o G), F[i, j] = 1 / (w_j - w_i)."""
 
-    family_id = fam.Eigh.family_id
-
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         (w, v), (a_dot,) = outputs, tangents
         g = matmul(adjoint(v), matmul(hermitian(a_dot), v))
@@ -241,8 +246,6 @@ class EighRule(MatrixRule):
 
 class EigRule(MatrixRule):
     """With G = V^-1 A_dot V: w_dot = diag G, V_dot = V (F o G), less what changes a column's length."""
-
-    family_id = fam.Eig.family_id
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         (w, v), (a_dot,) = outputs, tangents
@@ -259,8 +262,6 @@ class SvdRule(MatrixRule):
     X[i, j] = (G s_j + s_i G^H)[i, j] / (s_j^2 - s_i^2), Y[i, j] = (s_i G + G^H s_j)[i, j] / (s_j^2 - s_i^2).
     The phase of complex vectors is fixed by giving the diagonal's imaginary part to U.
     """
-
-    family_id = fam.Svd.family_id
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         (a,), (u, s, vh), (a_dot,) = primals, outputs, tangents
@@ -306,8 +307,6 @@ class LuRule(MatrixRule):
 
     Of a rectangular matrix the square corner decides both, and the rest follows linearly.
     """
-
-    family_id = fam.Lu.family_id
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         (a,), (packed, perm), (a_dot,) = primals, outputs, tangents
@@ -372,19 +371,13 @@ class SolverRule(MatrixRule):
 class SolveRule(SolverRule):
     """See `SolverRule`."""
 
-    family_id = fam.Solve.family_id
-
 
 class LuSolveRule(SolverRule):
     """See `SolverRule`."""
 
-    family_id = fam.LuSolve.family_id
-
 
 class TriangularSolveRule(SolverRule):
     """See `SolverRule`; only the triangle that is read moves the solution."""
-
-    family_id = fam.TriangularSolve.family_id
 
     def read(self, op: Any, a_dot: Value) -> Value:
         """The triangle, without a unit diagonal."""
@@ -395,25 +388,5 @@ class TriangularSolveRule(SolverRule):
 class DistinctRule(MatrixRule):
     """The identity; what was checked once need not be again."""
 
-    family_id = fam.Distinct.family_id
-
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         return tangents[0]
-
-
-def rule_set() -> ExtensionRuleSet:
-    """The rules of all linalg families."""
-    return ExtensionRuleSet(
-        [
-            CholeskyRule(),
-            QrRule(),
-            SvdRule(),
-            EighRule(),
-            EigRule(),
-            LuRule(),
-            SolveRule(),
-            LuSolveRule(),
-            TriangularSolveRule(),
-            DistinctRule(),
-        ]
-    )

@@ -13,7 +13,7 @@ from tenferro.errors import DegenerateSpectrumError
 from tenferro.ext.linalg import families as fam
 from tenferro.extension import ExtensionCaches, ExtensionRuntime, one_blas_thread
 
-__all__ = ["blas_threads_for", "runtimes"]
+__all__ = ["LinalgRuntime", "blas_threads_for"]
 
 Array = np.ndarray[Any, Any]
 
@@ -256,16 +256,10 @@ class LinalgRuntime(ExtensionRuntime):
 
     order = "K"
 
-    def __init__(self, family: type[Any]) -> None:
-        self.family_id = family.family_id
-        self._kernel = KERNELS[family]
+    def __init__(self, family_id: str) -> None:
+        self.family_id = family_id
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
         """By LAPACK."""
         with blas_threads_for(inputs[0]):
-            return self._kernel(op, *inputs)
-
-
-def runtimes() -> list[ExtensionRuntime]:
-    """The runtimes of all linalg families."""
-    return [LinalgRuntime(family) for family in fam.FAMILIES]
+            return KERNELS[type(op)](op, *inputs)

@@ -1,7 +1,10 @@
 """Random bits as an extension family: descriptor, native runtime, and its expansion."""
 
 from tenferro.ext.random import families
-from tenferro.ext.random.rules import rule_set
-from tenferro.ext.random.runtime import runtimes
+from tenferro.ext.random.rules import ThreefryRule
+from tenferro.ext.random.runtime import ThreefryRuntime
+from tenferro.extension import Family
 
-__all__ = ["families", "rule_set", "runtimes"]
+__all__ = ["FAMILIES", "families"]
+
+FAMILIES = (Family(families.Threefry2x32, ThreefryRuntime, ThreefryRule),)

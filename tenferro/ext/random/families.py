@@ -27,7 +27,7 @@ from tenferro.extension.ops import (
 )
 from tenferro.types import DType
 
-__all__ = ["FAMILIES", "PARITY", "ROTATIONS", "Threefry2x32"]
+__all__ = ["PARITY", "ROTATIONS", "Threefry2x32"]
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 """Of the rounds of even and of odd groups."""
@@ -92,6 +92,3 @@ class Threefry2x32(ExtensionOp):
             x0 = x0 + spread(keys[(group + 1) % 3])
             x1 = x1 + spread(keys[(group + 2) % 3] + word(group + 1))
         return x0, x1
-
-
-FAMILIES: tuple[type[Any], ...] = (Threefry2x32,)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from tenferro.ext.random.families import Threefry2x32
-from tenferro.extension import ExtensionAdRule, ExtensionRuleSet
+from tenferro.extension import ExtensionAdRule
 from tenferro.extension.algebra import apply_one
 from tenferro.extension.ops import BroadcastInDim
 
-__all__ = ["rule_set"]
+__all__ = [
+    "ThreefryRule",
+]
 
 
 class ThreefryRule(ExtensionAdRule):
     """A batch of keys and a batch of words are what the op takes."""
-
-    family_id = Threefry2x32.family_id
 
     def batch_rule(self, op: Any, builder: Any, inputs: Any, batched: Any) -> Any:
         size = next(x.shape[0] for x, many in zip(inputs, batched, strict=True) if many)
@@ -26,8 +25,3 @@ class ThreefryRule(ExtensionAdRule):
             for x, many in zip(inputs, batched, strict=True)
         ]
         return builder.apply(op, *spread)
-
-
-def rule_set() -> ExtensionRuleSet:
-    """The rule of the family."""
-    return ExtensionRuleSet([ThreefryRule()])

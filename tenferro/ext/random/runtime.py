@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.ext.random.families import GROUPS, PARITY, ROTATIONS, Threefry2x32
+from tenferro.ext.random.families import GROUPS, PARITY, ROTATIONS
 from tenferro.extension import ExtensionCaches, ExtensionRuntime
 
-__all__ = ["runtimes"]
+__all__ = ["ThreefryRuntime"]
 
 PIECE = 16384
 """Words that are taken through all rounds at once: three buffers of 64 KiB."""
@@ -20,8 +20,10 @@ PIECE = 16384
 class ThreefryRuntime(ExtensionRuntime):
     """The rounds, by NumPy's operations on words."""
 
-    family_id = Threefry2x32.family_id
     order = "K"
+
+    def __init__(self, family_id: str) -> None:
+        self.family_id = family_id
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
         """Two arrays of words, in row-major order."""
@@ -63,8 +65,3 @@ def _mix_piece(x0: Any, x1: Any, keys: Sequence[Any], scratch: Any) -> None:
             x1 ^= x0
         x0 += keys[(group + 1) % 3]
         x1 += keys[(group + 2) % 3] + np.uint32(group + 1)
-
-
-def runtimes() -> list[ExtensionRuntime]:
-    """The runtime of the family."""
-    return [ThreefryRuntime()]

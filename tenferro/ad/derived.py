@@ -1,0 +1,73 @@
+"""Derivatives and batches of an extension op that follow from its expansion into standard ops.
+
+Laws: those of `linearize`, `transpose` and `batch`, for the op as the expansion computes it. What they emit
+are standard ops alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tenferro.ad.algebra import Value
+from tenferro.ad.inside import batched, linearized, transposed
+from tenferro.ops.extension import Extension
+from tenferro.program import Subprogram, expansion_of
+
+__all__ = ["batches", "cotangents", "tangents"]
+
+Values = Sequence[Value]
+Tangents = Sequence[Value | None]
+
+
+def expansion(op: Extension, inputs: Values, batched: Sequence[bool] | None = None) -> Subprogram:
+    """The op as standard ops, for inputs of these types; of one slice of those with a leading axis.
+
+    Raises:
+        UnsupportedError, ExtensionLoweringError: as `expand_extensions`.
+    """
+    specs = [x.type for x in inputs]
+    if batched is not None:
+        specs = [
+            type(spec).of(spec.shape[1:], spec.dtype) if has else spec
+            for spec, has in zip(specs, batched, strict=True)
+        ]
+    return Subprogram.of_program(expansion_of(op, specs, keep=lambda other: False))
+
+
+def written(part: Subprogram, like: Value, operands: Values) -> list[Value]:
+    """The outputs of a sub-program on these values, in their graph."""
+    emitter = like.emitter
+    handles = part.emit(emitter.graph, [x.handle for x in operands], emitter.source)
+    return [Value(emitter, handle) for handle in handles]
+
+
+def tangents(op: Extension, inputs: Values, x_dots: Tangents) -> Tangents:
+    """Tangents of the outputs; None where they depend on no active input."""
+    active = [x_dot is not None for x_dot in x_dots]
+    inner = linearized(expansion(op, inputs), active, inputs[0].emitter)
+    dots = [dot for dot in inner.dots if dot is not None]
+    nonzero = [y_dot for y_dot in inner.y_dots if y_dot is not None]
+    part = Subprogram.of(inner.graph, [*inner.inputs, *dots], nonzero)
+    given = [x_dot for x_dot in x_dots if x_dot is not None]
+    y_dots = iter(written(part, inputs[0], [*inputs, *given]))
+    return tuple([None if y_dot is None else next(y_dots) for y_dot in inner.y_dots])
+
+
+def cotangents(op: Extension, inputs: Values, linear: Sequence[bool], y_bars: Tangents) -> Tangents:
+    """Cotangents of the linear inputs, None for the others."""
+    asked = [y_bar is not None for y_bar in y_bars]
+    inner, known, bars, pulled = transposed(expansion(op, inputs), linear, asked, inputs[0].emitter)
+    part = Subprogram.of(inner.graph, [*known, *bars], [x for x in pulled if x is not None])
+    operands = [x for x, is_linear in zip(inputs, linear, strict=True) if not is_linear]
+    given = [y_bar for y_bar in y_bars if y_bar is not None]
+    values = iter(written(part, inputs[0], [*operands, *given]))
+    x_bars = iter([None if x is None else next(values) for x in pulled])
+    return tuple([next(x_bars) if is_linear else None for is_linear in linear])
+
+
+def batches(op: Extension, inputs: Values, mask: Sequence[bool]) -> tuple[Value, ...]:
+    """The outputs with a leading axis."""
+    size = inputs[mask.index(True)].shape[0]
+    part = expansion(op, inputs, mask)
+    whole = batched(part, mask, size, [True] * op.output_count, inputs[0].emitter)
+    return tuple(written(whole.part, inputs[0], inputs))

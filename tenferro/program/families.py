@@ -1,0 +1,314 @@
+"""`Family`: what a package brings, as one value; and the one registry of families.
+
+An op's class may carry its family, and then nothing needs to be registered. A family that is registered, or
+listed under the entry-point group `tenferro.extensions`, is known by its id: so are ops of files.
+
+Source: seed 000, sections 9 and 11.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from importlib import metadata
+from typing import Any, Protocol
+
+from tenferro.errors import DuplicateFamilyError, RegistrationError
+from tenferro.interruption import is_interruption
+from tenferro.rules.family_id import check_family_id, major_version
+
+__all__ = [
+    "ExtensionFactory",
+    "Family",
+    "OpFactory",
+    "family_count",
+    "family_of",
+    "install_default_families",
+    "lookup_extension_factory",
+    "register_extension",
+    "registered_families",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """An operation with everything that its package knows about it.
+
+    Attributes:
+        op: the class of its ops, which names the family.
+        runtime: executes it natively: an `ExtensionRuntime`, or a class such as `HostReferenceRuntime`, of
+            which each executor makes one for the family id.
+        rules: its `ExtensionAdRule`, or the class of it.
+        lowering: writes its StableHLO, `lowering(op, writer, *operands)`; or one such function per platform.
+        batch: its batch rule, `batch(op, builder, inputs, batched)`, where `rules` has none.
+        factory: brings ops of files back; by default the op's dataclass does.
+
+    What is None is not known, but where the op is `from_expansion`. On a context, an executor or in
+    `lowering.register_extension_lowering` others can be given, which take the place of these.
+
+    Raises:
+        MalformedFamilyIdError: the op's id is not `<package>.<name>.v<major>`.
+        RegistrationError: a part that is none, or belongs to another family.
+
+    >>> from tenferro.extension import ExtensionOp, HostReferenceRuntime
+    >>> class Same(ExtensionOp):
+    ...     family_id = "example.same.v1"
+    >>> Family(Same, runtime=HostReferenceRuntime).family_id
+    'example.same.v1'
+    """
+
+    op: type[Any]
+    runtime: Any = None
+    rules: Any = None
+    lowering: Callable[..., Any] | Mapping[str, Callable[..., Any]] | None = None
+    batch: Callable[..., Any] | None = None
+    factory: ExtensionFactory | None = None
+
+    def __post_init__(self) -> None:
+        family_id = check_family_id(getattr(self.op, "family_id", None))
+        if isinstance(self.rules, type):
+            object.__setattr__(self, "rules", self.rules())
+        lowerings = (
+            self.lowering.values() if isinstance(self.lowering, Mapping) else [self.lowering]
+        )
+        op: Any = self.op
+        parts = {
+            "op": isinstance(op, type),
+            "runtime": _has(self.runtime, "execute"),
+            "rules": _has(self.rules, "linearize"),
+            "lowering": all(rule is None or callable(rule) for rule in lowerings),
+            "batch": self.batch is None or callable(self.batch),
+        }
+        for name, is_one in parts.items():
+            if not is_one:
+                raise RegistrationError(
+                    f"Family({family_id}): {getattr(self, name)!r:.60} is no {name}"
+                )
+        for name in ("runtime", "rules"):
+            other = getattr(getattr(self, name), "family_id", family_id)
+            if other != family_id:
+                raise RegistrationError(f"Family({family_id}): its {name} belongs to {other}")
+
+    @property
+    def family_id(self) -> str:
+        """The id that its op names."""
+        return self.op.family_id
+
+    def lowering_for(self, platform: str | None) -> Callable[..., Any] | None:
+        """The lowering for a platform; for None, the one for all."""
+        if isinstance(self.lowering, Mapping):
+            return self.lowering.get(platform)  # pyright: ignore[reportArgumentType, reportCallIssue]  # because None has none
+        return self.lowering if platform is None else None
+
+
+def _has(part: Any, method: str) -> bool:
+    return part is None or callable(getattr(part, method, None))
+
+
+# ---- ops of files --------------------------------------------------------------------------------------
+
+
+class ExtensionFactory(Protocol):
+    """Makes ops of one family from their saved payload."""
+
+    @property
+    def family_id(self) -> str:
+        """Whose ops it makes."""
+        ...
+
+    @property
+    def version(self) -> int:
+        """The family's major version here."""
+        ...
+
+    def instantiate(self, payload: dict[str, Any]) -> Any:
+        """The op with this payload."""
+        ...
+
+
+class OpFactory:
+    """The factory of a dataclass: its fields are the payload.
+
+    >>> OpFactory(int)
+    Traceback (most recent call last):
+        ...
+    tenferro.errors.RegistrationError: OpFactory: int is no dataclass with a family_id
+    """
+
+    def __init__(self, cls: type[Any]) -> None:
+        if not (is_dataclass(cls) and isinstance(getattr(cls, "family_id", None), str)):
+            raise RegistrationError(f"OpFactory: {cls.__name__} is no dataclass with a family_id")
+        self.cls: Callable[..., Any] = cls
+        self.family_id: str = cls.family_id
+        self.version = major_version(check_family_id(self.family_id))
+        self._names = {field.name for field in fields(cls)}
+
+    def instantiate(self, payload: dict[str, Any]) -> Any:
+        """The op with these fields."""
+        if unknown := payload.keys() - self._names:
+            raise RegistrationError(f"{self.family_id}: unknown payload fields {sorted(unknown)}")
+        return self.cls(**payload)
+
+
+# ---- the registry --------------------------------------------------------------------------------------
+
+ENTRY_POINTS = "tenferro.extensions"
+"""The group under which packages offer their families."""
+
+_REGISTERED: dict[str, Family | ExtensionFactory] = {}
+_LOCK = threading.RLock()
+_ASKED: set[str] = set()
+"""Families that installed packages have been asked for, and do not have."""
+_default_families: list[Callable[[], Iterable[Family]]] = []
+
+
+def install_default_families(make: Callable[[], Iterable[Family]]) -> None:
+    """Which families come with the package; its top floor says so on import, and they are loaded when
+    a family is first asked for.
+    """
+    _default_families[:] = [make]
+
+
+def _known() -> dict[str, Family | ExtensionFactory]:
+    while _default_families:
+        for family in _default_families.pop()():
+            _REGISTERED.setdefault(family.family_id, family)
+    return _REGISTERED
+
+
+def register_extension(family: Any) -> None:
+    """Make a family known by its id, so that its ops can be loaded from files; and, if the op's class does
+    not carry its family, run and differentiated.
+
+    Args:
+        family: a `Family`; an op's dataclass, which carries one or stands for itself; or an
+            `ExtensionFactory`.
+
+    Raises:
+        DuplicateFamilyError: the family is registered already, or the op's class carries another.
+        MalformedFamilyIdError: its id is not `<package>.<name>.v<major>`.
+        RegistrationError: it makes no ops, or its version is not the major one of its id.
+    """
+    entry: Any = family
+    if isinstance(family, type):
+        carried = _carried(family)
+        is_its_own = carried is not None and carried.op is family
+        entry = carried if is_its_own else Family(family)
+    if isinstance(entry, Family) and _carried(entry.op) not in (None, entry):
+        raise DuplicateFamilyError(
+            f"family_id {entry.family_id!r}: its class carries another family; register that one"
+        )
+    _require_factory(_factory(entry))
+    with _LOCK:
+        if entry.family_id in _known():
+            raise DuplicateFamilyError(f"family_id {entry.family_id!r} already registered")
+        _REGISTERED[entry.family_id] = entry
+
+
+def _factory(entry: Any) -> Any:
+    """What brings ops back: of a family, or the entry itself."""
+    return (entry.factory or OpFactory(entry.op)) if isinstance(entry, Family) else entry
+
+
+def _require_factory(factory: Any) -> None:
+    """Refuse what makes no ops of a family.
+
+    Raises:
+        MalformedFamilyIdError, RegistrationError: what is missing.
+    """
+    family_id = check_family_id(getattr(factory, "family_id", None))
+    version = getattr(factory, "version", None)
+    if version != major_version(family_id):
+        raise RegistrationError(
+            f"{family_id}: the factory has version {version!r}, and its id says "
+            f"{major_version(family_id)}; another version is another family id"
+        )
+    if not callable(getattr(factory, "instantiate", None)):
+        raise RegistrationError(
+            f"{family_id}: {type(factory).__name__} has no instantiate(payload)"
+        )
+
+
+def family_of(op: Any) -> Family | None:
+    """The family that an op's class carries, or that is registered, or that an installed package lists;
+    None if there is none.
+
+    Raises:
+        RegistrationError: what a package offers under the entry-point group is no family.
+    """
+    carried = _carried(type(op))
+    if carried is not None:
+        return carried
+    entry = _entry(op.family_id)
+    return entry if isinstance(entry, Family) else None
+
+
+def _carried(cls: type[Any]) -> Family | None:
+    """The family that a class carries; a subclass with an id of its own carries none."""
+    family = getattr(cls, "family", None)
+    is_one = isinstance(family, Family) and family.family_id == getattr(cls, "family_id", None)
+    return family if is_one else None
+
+
+def _entry(family_id: str) -> Family | ExtensionFactory | None:
+    """What is known by that id; if it is not known yet, installed packages are asked once."""
+    with _LOCK:
+        entry = _known().get(family_id)
+        asks = entry is None and family_id not in _ASKED
+    if asks:
+        _discover()
+        with _LOCK:
+            entry = _known().get(family_id)
+            _ASKED.add(family_id)
+    return entry
+
+
+def lookup_extension_factory(family_id: str) -> ExtensionFactory | None:
+    """The factory of a family, or None; if it is not known yet, installed packages are asked.
+
+    Raises:
+        RegistrationError: what a package offers under the entry-point group is no family.
+    """
+    with _LOCK:
+        _ASKED.discard(family_id)
+    return _factory(_entry(family_id))
+
+
+def _discover() -> None:
+    """Take what installed packages offer: a family, a dataclass, a factory, a list of these, or a function."""
+    for point in metadata.entry_points(group=ENTRY_POINTS):
+        try:
+            offered = point.load()
+            for entry in offered if isinstance(offered, list | tuple) else [offered]:
+                if isinstance(entry, type) or hasattr(entry, "family_id"):
+                    _register_once(entry)
+                else:
+                    entry()
+        except DuplicateFamilyError:
+            continue  # because the function has been called before
+        except Exception as error:
+            if is_interruption(error):
+                raise
+            raise RegistrationError(
+                f"entry point {point.name!r} ({point.value}) of the group {ENTRY_POINTS}: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+
+
+def _register_once(entry: Any) -> None:
+    with _LOCK:
+        is_known = entry.family_id in _known()
+    if not is_known:
+        register_extension(entry)
+
+
+def registered_families() -> list[str]:
+    """The ids of all registered families."""
+    with _LOCK:
+        return sorted(_known())
+
+
+def family_count() -> int:
+    """How many families have been registered: while it stays, so does what `family_of` gives."""
+    return len(_REGISTERED)
