@@ -54,7 +54,7 @@ from tenferro.program import native_executor as default_executor
 from tenferro.types import ArrayLike, Axis, DType, DTypeLike, PyTree, Shape, Tensor, TensorSpec
 
 if TYPE_CHECKING:
-    from tenferro import lax, nn
+    from tenferro import lax, nn, special
     from tenferro.api import fft, linalg, optim, optimize, random, tree
     from tenferro.api.check_grads import check_grads
     from tenferro.api.eager import EagerRuntime, EagerTensor
@@ -74,6 +74,7 @@ _LATER = {
     "optim": ("tenferro.api.optim", None),
     "optimize": ("tenferro.api.optimize", None),
     "random": ("tenferro.api.random", None),
+    "special": ("tenferro.special", None),
     "tree": ("tenferro.api.tree", None),
     "load": ("tenferro.extension.saving", "load"),
     "save": ("tenferro.extension.saving", "save"),
@@ -173,6 +174,7 @@ __all__ = [
     "optimize",
     "random",
     "save",
+    "special",
     "stop_gradient",
     "associative_scan",
     "cond",

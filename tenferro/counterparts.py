@@ -60,11 +60,8 @@ COUNTERPARTS: dict[str, dict[str, str]] = {
         "block_until_ready": "not needed: results are NumPy arrays, there when a call returns",
         "device_put": "xla_peer.XlaExecutor().put(x)",
         "export": "xla_peer.export(f, *specs)",
-        "expit": "tnf.logistic",
-        "gammaln": "tnf.lgamma",
         "make_jaxpr": "print(tnf.compile(f, *specs))",
         "pmap": "xla_peer.partition(program, mesh, ..)",
-        "psi": "tnf.digamma",
         "remat": "tnf.checkpoint",
         "tree_map": "optree.tree_map(f, tree)",
         # PyTorch
