@@ -39,6 +39,7 @@ from tenferro.api.control import (
 from tenferro.api.custom import checkpoint, custom_jvp, custom_vjp, stop_gradient
 from tenferro.api.jit import disable_jit, jit
 from tenferro.api.operators import REFUSED, Operators
+from tenferro.api.printing import debug_print
 from tenferro.api.tensor import TracedTensor
 from tenferro.api.vmap import vmap
 from tenferro.counterparts import COUNTERPARTS, open_namespace, tell_missing_members
@@ -92,26 +93,26 @@ def _load(name: str) -> Any:
 
 
 def _families() -> list[Any]:
-    from tenferro.ext import einsum, fft, lapack, linalg, random
+    from tenferro.ext import einsum, fft, lapack, linalg, printing, random
 
-    packages = (linalg, lapack, fft, einsum, random)
+    packages = (linalg, lapack, fft, einsum, random, printing)
     return [family for package in packages for family in package.families.FAMILIES]
 
 
 def _runtimes() -> list[extension.ExtensionRuntime]:
-    from tenferro.ext import einsum, fft, lapack, linalg, random
+    from tenferro.ext import einsum, fft, lapack, linalg, printing, random
 
     return [
         runtime
-        for package in (linalg, lapack, fft, einsum, random)
+        for package in (linalg, lapack, fft, einsum, random, printing)
         for runtime in package.runtimes()
     ]
 
 
 def _rule_sets() -> list[ExtensionRuleSet]:
-    from tenferro.ext import einsum, fft, lapack, linalg, random
+    from tenferro.ext import einsum, fft, lapack, linalg, printing, random
 
-    return [package.rule_set() for package in (linalg, lapack, fft, einsum, random)]
+    return [package.rule_set() for package in (linalg, lapack, fft, einsum, random, printing)]
 
 
 install_default_families(_families)
@@ -150,6 +151,7 @@ __all__ = [
     "compile",
     "custom_jvp",
     "custom_vjp",
+    "debug_print",
     "default_executor",
     "disable_jit",
     "errors",

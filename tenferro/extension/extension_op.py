@@ -50,6 +50,7 @@ class ExtensionOp:
     Attributes:
         family_id: `<package>.<name>.v<major>`; see `extension_family`.
         input_count, output_count: constant for any given op.
+        has_effects: it does more than give outputs; see `tenferro.debug_print`.
 
     >>> from dataclasses import dataclass
     >>> import numpy as np, tenferro as tnf
@@ -68,6 +69,7 @@ class ExtensionOp:
     family_id: str
     input_count: int = 1
     output_count: int = 1
+    has_effects: bool = False
     # The payload in normal form, of a frozen dataclass that has been asked for it; names in slots.
     _normal: Any = None
     _slots: tuple[str, ...] = ()

@@ -53,6 +53,11 @@ class Extension(StdTensorOp):
         """As the op declares."""
         return self.op.output_count
 
+    @property
+    def has_effects(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]  # because the op declares it
+        """As the op declares."""
+        return getattr(self.op, "has_effects", False)
+
     def infer(self, *inputs: TensorSpec, guards: GuardLog | None = None) -> tuple[TensorSpec, ...]:
         """Types of the outputs by the op's own rule.
 

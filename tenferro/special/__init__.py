@@ -16,7 +16,8 @@ from tenferro.special.gammas import *  # noqa: F403  # because the names are thi
 from tenferro.special.normal import *  # noqa: F403  # because the names are this module's
 from tenferro.special.sums import *  # noqa: F403  # because the names are this module's
 
-__all__ = [*bessel.__all__]
+__all__: list[str] = []
+__all__ += bessel.__all__
 __all__ += entropies.__all__
 __all__ += gammas.__all__
 __all__ += normal.__all__

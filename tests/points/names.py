@@ -95,8 +95,17 @@ OTHERS: Mapping[str, str] = {
     },
     **dict.fromkeys(
         (
-            *("can_cast", "broadcast_shapes", "check_grads", "compile", "default_executor"),
-            *("disable_jit", "einsum_path", "finfo", "iinfo", "isdtype", "load", "result_type"),
+            *("can_cast", "broadcast_shapes", "check_grads", "compile", "debug_print"),
+            *(
+                "default_executor",
+                "disable_jit",
+                "einsum_path",
+                "finfo",
+                "iinfo",
+                "isdtype",
+                "load",
+                "result_type",
+            ),
             "save",
         ),
         TOOL,

@@ -1,0 +1,33 @@
+"""Native execution of prints: on standard output, a line at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tenferro.ext.printing.families import DebugPrint
+from tenferro.extension import ExtensionCaches, ExtensionRuntime
+
+__all__ = ["runtimes"]
+
+
+class DebugPrintRuntime(ExtensionRuntime):
+    """Python's format of NumPy's arrays, and of their elements where they have rank 0."""
+
+    family_id = DebugPrint.family_id
+    order = "K"
+
+    def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
+        """The lines, one after another."""
+        _, *values = inputs
+        shape = values[0].shape[: op.batch_rank] if op.batch_rank else ()
+        for index in np.ndindex(*shape):
+            print(op.template.format(*[value[index] for value in values]))
+        return (np.zeros((), bool),)
+
+
+def runtimes() -> list[ExtensionRuntime]:
+    """The runtime of the family."""
+    return [DebugPrintRuntime()]
