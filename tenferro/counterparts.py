@@ -51,6 +51,7 @@ COUNTERPARTS: dict[str, dict[str, str]] = {
         "nan_to_num": "tnf.where(tnf.isfinite(x), x, 0.0)",
         "ndarray": "tnf.TracedTensor while tracing, numpy.ndarray outside",
         "power": "tnf.pow",
+        "row_stack": "tnf.vstack",
         "right_shift": "tnf.bitwise_right_shift",
         "true_divide": "tnf.divide",
         "vdot": "tnf.vecdot, of vectors",
@@ -66,7 +67,6 @@ COUNTERPARTS: dict[str, dict[str, str]] = {
         "tree_map": "optree.tree_map(f, tree)",
         # PyTorch
         "Tensor": "tnf.TracedTensor while tracing, numpy.ndarray outside",
-        "argwhere": "tnf.nonzero",
         "as_tensor": "tnf.asarray",
         "bmm": "tnf.matmul",
         "cat": "tnf.concat",
