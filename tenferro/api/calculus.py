@@ -151,7 +151,7 @@ def unwrap(
         period: integers for integers.
 
     >>> unwrap([0, 3, 1], period=4)
-    array([ 0, -1,  1])
+    array([ 0, -1, -3])
     """
     x = as_operand(p)
     axis = normalize_axis("unwrap", axis, len(x.shape))

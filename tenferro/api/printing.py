@@ -67,8 +67,6 @@ def _numbered(fmt: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple
     Raises:
         InvalidConfigError: a field without a value, a value without a field.
     """
-    if not isinstance(fmt, str):
-        raise InvalidConfigError(f"debug_print: the format must be a str, got {fmt!r:.60}")
     everything: dict[int | str, Any] = {**dict(enumerate(args)), **kwargs}
     places: dict[int | str, int] = {}
     tensors: list[Any] = []
@@ -108,8 +106,8 @@ def _numbered(fmt: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple
 def _parsed(fmt: str) -> list[tuple[str, str | None, str | None, str | None]]:
     try:
         return list(Formatter().parse(fmt))
-    except ValueError as error:
-        raise InvalidConfigError(f"debug_print: the format {fmt!r}: {error}") from None
+    except (TypeError, ValueError) as error:
+        raise InvalidConfigError(f"debug_print: the format {fmt!r:.60}: {error}") from None
 
 
 def _first(field: str) -> tuple[str, str]:

@@ -249,7 +249,7 @@ def _quantile(
     out: None,
     method: str,
     keepdims: bool,
-    weights: ArrayLike,
+    weights: ArrayLike | None,
 ) -> Any:
     refuse(name, "out", out)
     if method not in _PLOTTING and method not in _PLACES:
