@@ -183,7 +183,13 @@ def _modules() -> Mapping[str, ModuleType]:
     numpy.__dict__.update(
         where=_where,
         row_stack=tnf.vstack,
-        linalg=Names("autograd.numpy.linalg", tnf.linalg, LinAlgError=np.linalg.LinAlgError),
+        linalg=Names(
+            "autograd.numpy.linalg",
+            tnf.linalg,
+            LinAlgError=np.linalg.LinAlgError,
+            _dot=tnf.matmul,
+            T=tnf.matrix_transpose,
+        ),
         fft=Names("autograd.numpy.fft", tnf.fft),
         random=np.random,
     )
