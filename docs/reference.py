@@ -16,6 +16,7 @@ MODULES = (
     "tenferro.linalg",
     "tenferro.nn",
     "tenferro.nn.initializers",
+    "tenferro.special",
     "tenferro.fft",
     "tenferro.tree",
     "tenferro.optim",

@@ -38,6 +38,7 @@ from tenferro.api.control import (
 from tenferro.api.custom import checkpoint, custom_jvp, custom_vjp, stop_gradient
 from tenferro.api.jit import disable_jit, jit
 from tenferro.api.operators import REFUSED, Operators
+from tenferro.api.printing import debug_print
 from tenferro.api.tensor import TracedTensor
 from tenferro.api.vmap import vmap
 from tenferro.counterparts import COUNTERPARTS, open_namespace, tell_missing_members
@@ -57,7 +58,7 @@ from tenferro.program import native_executor as default_executor
 from tenferro.types import ArrayLike, Axis, DType, DTypeLike, PyTree, Shape, Tensor, TensorSpec
 
 if TYPE_CHECKING:
-    from tenferro import lax, nn
+    from tenferro import lax, nn, special
     from tenferro.api import fft, linalg, optim, optimize, random, tree
     from tenferro.api.check_grads import check_grads
     from tenferro.api.eager import EagerRuntime, EagerTensor
@@ -77,6 +78,7 @@ _LATER = {
     "optim": ("tenferro.api.optim", None),
     "optimize": ("tenferro.api.optimize", None),
     "random": ("tenferro.api.random", None),
+    "special": ("tenferro.special", None),
     "tree": ("tenferro.api.tree", None),
     "load": ("tenferro.extension.saving", "load"),
     "save": ("tenferro.extension.saving", "save"),
@@ -94,11 +96,10 @@ def _load(name: str) -> Any:
 
 
 def _families() -> list[extension.Family]:
-    from tenferro.ext import einsum, fft, lapack, linalg, random
+    from tenferro.ext import einsum, fft, lapack, linalg, printing, random
 
-    return [
-        family for package in (linalg, lapack, fft, einsum, random) for family in package.FAMILIES
-    ]
+    packages = (linalg, lapack, fft, einsum, random, printing)
+    return [family for package in packages for family in package.FAMILIES]
 
 
 install_default_families(_families)
@@ -137,6 +138,7 @@ __all__ = [
     "compile",
     "custom_jvp",
     "custom_vjp",
+    "debug_print",
     "default_executor",
     "disable_jit",
     "errors",
@@ -161,6 +163,7 @@ __all__ = [
     "optimize",
     "random",
     "save",
+    "special",
     "stop_gradient",
     "associative_scan",
     "cond",

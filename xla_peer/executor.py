@@ -82,6 +82,7 @@ class XlaExecutor:
         cache_dir: a folder that keeps executables for later processes; None takes the environment
             variable TENFERRO_CACHE_DIR, and "" none. It holds native code: see `CompileCache`.
         cache_bytes: how much the folder may hold.
+        effects: "refuse" programs that print, see `tenferro.debug_print`, or "drop" the prints.
         notices: a compilation of more than two seconds says so on the error stream; False, or
             TENFERRO_NOTICES=off in the environment, keeps it silent.
 
@@ -117,6 +118,7 @@ class XlaExecutor:
         cache_dir: str | os.PathLike[str] | None = None,
         cache_bytes: int = 1 << 30,
         notices: bool = True,
+        effects: Literal["refuse", "drop"] = "refuse",
     ) -> None:
         if order not in ("C", "F", "A"):
             raise InvalidConfigError(f'XlaExecutor: order is "C", "F" or "A", got {order!r}')
@@ -124,7 +126,10 @@ class XlaExecutor:
             raise InvalidConfigError(
                 f"XlaExecutor: optimization_level is 0 to 3, got {optimization_level!r}"
             )
+        if effects not in ("refuse", "drop"):
+            raise InvalidConfigError(f'XlaExecutor: effects is "refuse" or "drop", got {effects!r}')
         self.platform = platform
+        self.effects = effects
         self.notices = notices
         self.precision = precision
         self.linalg = linalg
@@ -160,7 +165,8 @@ class XlaExecutor:
         device = self._client.local_devices().index(self.device)
         options = {"precision": self.precision, "linalg": self.linalg, "order": self.order,
                    "extensions": self.extensions, "options": self.options,
-                   "optimization_level": self.optimization_level, "notices": self.notices}  # fmt: skip
+                   "optimization_level": self.optimization_level, "notices": self.notices,
+                   "effects": self.effects}  # fmt: skip
         return partial(XlaExecutor, self.platform, device, **options, **self._bounds), ()
 
     def abandon(self) -> None:
@@ -367,6 +373,8 @@ class XlaExecutor:
     def _compile(self, program: GraphProgram, variant: Variant) -> Executable:
         shapes, orders, out, donate, cut = variant
         static = program.specialize(program.bind(shapes))
+        if self.effects == "drop":
+            static = static.without_effects()
         constants: dict[str, Any] = {}
         if cut is None:
             static, constants = hoist_constants(static, LARGEST_CONSTANT)

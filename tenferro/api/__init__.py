@@ -18,6 +18,7 @@ from tenferro.api.calculus import (
     logspace,
     polyval,
     trapezoid,
+    unwrap,
 )
 from tenferro.api.contraction import (
     einsum,
@@ -176,6 +177,7 @@ from tenferro.api.manipulation import (
     ravel,
     reshape,
     roll,
+    rollaxis,
     split,
     squeeze,
     stack,
@@ -206,10 +208,12 @@ from tenferro.api.pointwise import (
     nan_to_num,
     rad2deg,
     radians,
+    real_if_close,
     select,
     sinc,
 )
 from tenferro.api.products import (
+    cross,
     dot,
     inner,
     kron,
@@ -238,12 +242,16 @@ from tenferro.api.reductions import (
 from tenferro.api.searching import (
     argmax,
     argmin,
+    argpartition,
     argsort,
+    partition,
     searchsorted,
     sort,
     top_k,
 )
 from tenferro.api.sets import (
+    argwhere,
+    flatnonzero,
     isin,
     nonzero,
     repeat,
@@ -270,9 +278,11 @@ from tenferro.api.stacking import (
     atleast_1d,
     atleast_2d,
     atleast_3d,
+    c_,
     column_stack,
     dstack,
     hstack,
+    r_,
     vstack,
 )
 from tenferro.api.statistics import (
@@ -281,9 +291,12 @@ from tenferro.api.statistics import (
     corrcoef,
     cov,
     digitize,
+    histogram,
+    histogram_bin_edges,
     median,
     nanmax,
     nanmean,
+    nanmedian,
     nanmin,
     nanprod,
     nanstd,
@@ -305,6 +318,19 @@ complex64, complex128 = DType.C32, DType.C64
 e, inf, nan, newaxis, pi = math.e, math.inf, math.nan, None, math.pi
 
 __all__ = [
+    "cross",
+    "rollaxis",
+    "partition",
+    "argpartition",
+    "argwhere",
+    "flatnonzero",
+    "nanmedian",
+    "histogram",
+    "histogram_bin_edges",
+    "unwrap",
+    "real_if_close",
+    "r_",
+    "c_",
     "__array_api_version__",
     "__array_namespace_info__",
     "abs",

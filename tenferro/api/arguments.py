@@ -66,13 +66,14 @@ _OF_UFUNCS = (
 )
 
 
-def refuse_options(name: str, options: Mapping[str, Any]) -> None:
-    """Refuse what NumPy's elementwise functions take beside their operands.
+def refuse_options(name: str, options: Mapping[str, Any], out: Any = None) -> None:
+    """Refuse what NumPy's elementwise functions take beside their operands; `out` also by place.
 
     Raises:
         ArgumentRefusedError: an option that says something else than its default.
         TypeError: one that NumPy does not have.
     """
+    refuse(name, "out", out)
     for option, value in options.items():
         if option not in _OF_UFUNCS:
             raise TypeError(f"{name}() got an unexpected keyword argument {option!r}")

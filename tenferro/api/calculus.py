@@ -5,6 +5,7 @@ Source: NumPy 2.4, reference, "Mathematical functions".
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,10 +18,12 @@ from tenferro.api.elementwise import (
     add,
     conj,
     divide,
+    equal,
     greater,
     isnan,
     less,
     log10,
+    logical_and,
     multiply,
     pow,
     remainder,
@@ -31,7 +34,7 @@ from tenferro.api.elementwise import (
 from tenferro.api.indexing import take
 from tenferro.api.manipulation import concat, expand_dims, flip, moveaxis, reshape, slice_axis
 from tenferro.api.promotion import broadcast_to, convert, result_type
-from tenferro.api.reductions import diff, sum
+from tenferro.api.reductions import cumsum, diff, sum
 from tenferro.api.searching import argsort, searchsorted
 from tenferro.dims import is_static
 from tenferro.door import apply_one, as_operand, beside, spec_of
@@ -41,6 +44,7 @@ from tenferro.types import ArrayLike, Axis, DType, DTypeLike, Tensor
 
 __all__ = [
     "convolve", "correlate", "geomspace", "gradient", "interp", "logspace", "polyval", "trapezoid",
+    "unwrap",
 ]  # fmt: skip
 
 
@@ -135,6 +139,38 @@ def _differences(x: Tensor, steps: Tensor, axis: int, extent: int, edge_order: i
             )
             last = add(last, end)
     return concat([first, *pieces, last], axis=axis)
+
+
+def unwrap(
+    p: ArrayLike, discont: float | None = None, axis: int = -1, *, period: float = 2 * math.pi
+) -> Any:
+    """P with whole periods added, so that neighbours along `axis` differ by half a period at most.
+
+    Args:
+        discont: the smallest difference that counts as a jump; half a period where None or less than that.
+        period: integers for integers.
+
+    >>> unwrap([0, 3, 1], period=4)
+    array([ 0, -1, -3])
+    """
+    x = as_operand(p)
+    axis = normalize_axis("unwrap", axis, len(x.shape))
+    dtype = result_type(x, period)
+    x = convert(x, dtype)
+    steps = diff(x, axis=axis)
+    high = period / 2 if dtype.is_inexact else period // 2
+    is_ambiguous = dtype.is_inexact or period % 2 == 0
+    low = -high
+    folded = add(remainder(subtract(steps, low), period), low)
+    if is_ambiguous:
+        at_edge = logical_and(equal(folded, low), greater(steps, 0))
+        folded = where(at_edge, high, folded)
+    shift = subtract(folded, steps)
+    jump = period / 2 if discont is None else discont
+    shift = where(less(abs(steps), jump), 0, shift)
+    first = slice_axis(x, axis, 0, 1)
+    rest = add(slice_axis(x, axis, 1, x.shape[axis]), cumsum(shift, axis))
+    return concat([first, convert(rest, dtype)], axis=axis)
 
 
 def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1) -> Any:

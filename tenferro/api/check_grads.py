@@ -314,7 +314,7 @@ def _estimates(
         moved = [_wide(x) + 1j * step * _wide(d) for x, d in zip(primals, v, strict=True)]
         yield "complex step", [y.imag / step for y in _run_as(program, moved, COMPLEX)], floor
         return
-    for step in (1e-3, 1e-4, 1e-5):
+    for step in (1e-3, 1e-4, 1e-5, 1e-6, 1e-7):
         values: list[list[Any]] = []
         for factor in (1, -1, 2, -2):
             at = [_wide(x) + factor * step * _wide(d) for x, d in zip(primals, v, strict=True)]

@@ -88,7 +88,7 @@ class GraphCompiler:
         ]
         return GraphProgram.from_graph(
             graph,
-            outputs,
+            graph.after_effects(outputs),
             name=name or getattr(fn, "__name__", "main"),
             in_tree=in_tree,
             out_tree=out_tree,

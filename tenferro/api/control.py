@@ -107,7 +107,8 @@ def _closed(
             body.builder.capture(key, operand, spec_of(operand))
             for key, operand in captured.items()
         ]
-        parts.append(Subprogram.of(body.builder.graph, [*consts, *body.inputs], values))
+        graph = body.builder.graph
+        parts.append(Subprogram.of(graph, [*consts, *body.inputs], graph.after_effects(values)))
     return parts, list(captured.values())
 
 

@@ -162,7 +162,7 @@ class _MarkedCall:
         made = graph.add(mark, (*inputs, *outputs))
         if self.runtime is None:
             return unflatten(self.out_tree, [TracedTensor(self.builder, value) for value in made])
-        region, frontier = Subprogram.since(graph, 0, made)
+        region, frontier = Subprogram.since(graph, 0, graph.after_effects(made))
         given = dict(cast("ArgumentBuilder", self.builder).arguments.values())
         operands = [given[value] for value in frontier]
         return unflatten(self.out_tree, self.runtime.noted(region, operands))

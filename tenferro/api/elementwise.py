@@ -153,9 +153,11 @@ def _of_two(function: Function, *, is_inexact: bool) -> Function:
     """A planned function of two arguments; a Python number takes the dtype of a tensor beside it."""
 
     @functools.wraps(function)
-    def call(x1: ArrayLike, x2: ArrayLike, /, **options: Unpack[UfuncOptions]) -> Any:
-        if options:
-            refuse_options(call.__name__, options)
+    def call(
+        x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]
+    ) -> Any:
+        if options or out is not None:
+            refuse_options(call.__name__, options, out)
         if type(x1) is not type(x2):
             x1, x2 = number_beside(x1, x2, is_inexact)
         handler = getattr(type(x1), "__tenferro_call__", None)
@@ -305,12 +307,12 @@ def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     return where(equal(left_over, 0), signed, adjusted)
 
 
-def pow(x1: ArrayLike, x2: ArrayLike, /, **options: Unpack[UfuncOptions]) -> Any:
+def pow(x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
     """x1 to the power x2; a small whole Python exponent is multiplied out.
 
     Integers to negative integer powers are 0, or 1 / x1 where that is whole.
     """
-    refuse_options("pow", options)
+    refuse_options("pow", options, out)
     if type(x2) is int and 0 < x2 <= 3 and not isinstance(x1, int | float | complex | bool):
         base = as_operand(x1)
         if not spec_of(base).dtype.is_bool:
@@ -334,9 +336,9 @@ def negative(x: ArrayLike, /) -> Any:
     return apply_one(ops.Negate(), as_operand(x))
 
 
-def positive(x: ArrayLike, /, **options: Unpack[UfuncOptions]) -> Any:
+def positive(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
     """X itself, of a numeric dtype."""
-    refuse_options("positive", options)
+    refuse_options("positive", options, out)
     x = as_operand(x)
     if spec_of(x).dtype.is_bool:
         raise DTypeError("positive: bool has no sign")
@@ -350,16 +352,16 @@ def square(x: ArrayLike, /) -> Any:
     return apply_one(ops.Multiply(), x, x)
 
 
-def reciprocal(x: ArrayLike, /, **options: Unpack[UfuncOptions]) -> Any:
+def reciprocal(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
     """1 / x; of integers in float64."""
-    refuse_options("reciprocal", options)
+    refuse_options("reciprocal", options, out)
     return divide(1, x)
 
 
-def abs(x: ArrayLike, /, **options: Unpack[UfuncOptions]) -> Any:
+def abs(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
     """|x|; of a complex number its modulus, in the real dtype."""
-    if options:
-        refuse_options("abs", options)
+    if options or out is not None:
+        refuse_options("abs", options, out)
     x = as_operand(x)
     return copied(x) if spec_of(x).dtype.is_bool else apply_one(ops.Abs(), x)
 
@@ -655,10 +657,10 @@ def trunc(x: ArrayLike, /) -> Any:
 # ---- complex -------------------------------------------------------------------------------------
 
 
-def conj(x: ArrayLike, /, **options: Unpack[UfuncOptions]) -> Any:
+def conj(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
     """The complex conjugate; a real x itself."""
-    if options:
-        refuse_options("conj", options)
+    if options or out is not None:
+        refuse_options("conj", options, out)
     x = as_operand(x)
     return apply_one(ops.Conj(), x) if spec_of(x).dtype.is_complex else copied(x)
 

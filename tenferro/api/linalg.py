@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from tenferro.api import linear, manipulation
+from tenferro.api import linear, manipulation, products
 from tenferro.api.arguments import refuse
 from tenferro.api.axes import normalize_axes
 from tenferro.api.contraction import einsum
@@ -46,7 +46,6 @@ from tenferro.api.elementwise import (
 from tenferro.api.indexing import take_along_axis
 from tenferro.api.linear import matmul, tensordot, vecdot
 from tenferro.api.manipulation import (
-    concat,
     expand_dims,
     matrix_transpose,
     moveaxis,
@@ -769,20 +768,7 @@ def multi_dot(arrays: Sequence[Any], *, out: None = None) -> Any:
 
 def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Any:
     """The cross product of vectors of three elements along an axis."""
-    x1, x2 = as_operand(x1), as_operand(x2)
-    if x1.shape[axis] != 3 or x2.shape[axis] != 3:
-        raise ShapeError(
-            f"cross: axis {axis} must have 3 elements, got {spec_of(x1)}, {spec_of(x2)}"
-        )
-    a, b = moveaxis(x1, axis, -1), moveaxis(x2, axis, -1)
-    parts = [
-        subtract(
-            multiply(a[..., (i + 1) % 3], b[..., (i + 2) % 3]),
-            multiply(a[..., (i + 2) % 3], b[..., (i + 1) % 3]),
-        )
-        for i in range(3)
-    ]
-    return moveaxis(concat([expand_dims(p, axis=-1) for p in parts], axis=-1), -1, axis)
+    return products.cross(x1, x2, axis=axis)
 
 
 PADE = (64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0,

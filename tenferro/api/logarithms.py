@@ -40,9 +40,11 @@ from tenferro.types import ArrayLike, Tensor, UfuncOptions
 __all__ = ["log_softmax", "logaddexp", "logsumexp", "softmax"]
 
 
-def logaddexp(x1: ArrayLike, x2: ArrayLike, /, **options: Unpack[UfuncOptions]) -> Any:
+def logaddexp(
+    x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]
+) -> Any:
     """log(exp(x1) + exp(x2)) without overflow."""
-    refuse_options("logaddexp", options)
+    refuse_options("logaddexp", options, out)
     dtype = inexact_dtype(result_type(x1, x2))
     return _logaddexp(*promote(x1, x2, dtype=dtype))
 

@@ -46,6 +46,7 @@ __all__ = [
     "ravel",
     "reshape",
     "roll",
+    "rollaxis",
     "split",
     "squeeze",
     "stack",
@@ -211,6 +212,21 @@ def moveaxis(a: ArrayLike, source: Axis, destination: Axis) -> Any:
     for place, axis in sorted(zip(places, sources, strict=True)):
         perm.insert(place, axis)
     return permute_dims(x, perm)
+
+
+def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Any:
+    """A with `axis` moved to before axis `start`, counted before the move.
+
+    Raises:
+        AxisError: an axis outside the rank.
+
+    >>> rollaxis([[[1], [2]]], 1).shape
+    (2, 1, 1)
+    """
+    rank = len(as_operand(a).shape)
+    source = normalize_axis("rollaxis", axis, rank)
+    place = rank if start == rank else normalize_axis("rollaxis", start, rank)
+    return moveaxis(a, source, place - 1 if source < place else place)
 
 
 @planned

@@ -35,11 +35,15 @@ def planned(function: Function) -> Function:
 
 def elementwise(function: Function) -> Function:
     """A planned function of operands alone; what NumPy's ufuncs take beside them is refused by name."""
+    count = function.__code__.co_argcount
 
     @functools.wraps(function)
     def call(*given: Any, **options: Unpack[UfuncOptions]) -> Any:
         if options:
             refuse_options(call.__name__, options)
+        if len(given) == count + 1:
+            refuse_options(call.__name__, {}, given[count])
+            given = given[:count]
         handler = getattr(type(given[0]), "__tenferro_call__", None) if given else None
         if handler is None:
             return function(*given)

@@ -45,7 +45,7 @@ from tenferro.api.elementwise import (
 from tenferro.api.logarithms import logaddexp
 from tenferro.api.promotion import convert, inexact_dtype, promote, result_type
 from tenferro.api.reductions import all as all_of
-from tenferro.door import apply_one, as_operand, copied, spec_of
+from tenferro.door import apply_one, as_operand, copied, elements, spec_of
 from tenferro.errors import DTypeError, ShapeError
 from tenferro.ops.elementwise import Complex
 from tenferro.types import ArrayLike, DType, UfuncOptions
@@ -53,7 +53,7 @@ from tenferro.types import ArrayLike, DType, UfuncOptions
 __all__ = [
     "allclose", "array_equal", "deg2rad", "degrees", "divmod", "fabs", "fix", "float_power", "fmax", "fmin",
     "heaviside", "iscomplex", "isclose", "isreal", "ldexp", "logaddexp2", "modf", "nan_to_num", "rad2deg",
-    "radians", "select", "sinc",
+    "radians", "real_if_close", "select", "sinc",
 ]  # fmt: skip
 
 
@@ -73,23 +73,23 @@ def _in_float(name: str, x: ArrayLike) -> Any:
 # ---- angles ------------------------------------------------------------------------------------------------------
 
 
-def deg2rad(x: ArrayLike, /, **options: Unpack[UfuncOptions]) -> Any:
+def deg2rad(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
     """X degrees in radians: x pi / 180.
 
     >>> deg2rad(180.0)
     array(3.14159265)
     """
-    refuse_options("deg2rad", options)
+    refuse_options("deg2rad", options, out)
     return multiply(_in_float("deg2rad", x), math.pi / 180)
 
 
-def rad2deg(x: ArrayLike, /, **options: Unpack[UfuncOptions]) -> Any:
+def rad2deg(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
     """X radians in degrees: 180 x / pi.
 
     >>> rad2deg(np.pi)
     array(180.)
     """
-    refuse_options("rad2deg", options)
+    refuse_options("rad2deg", options, out)
     return multiply(_in_float("rad2deg", x), 180 / math.pi)
 
 
@@ -99,7 +99,7 @@ degrees, radians = rad2deg, deg2rad
 # ---- parts and powers of numbers ---------------------------------------------------------------------------------
 
 
-def fabs(x: ArrayLike, /, **options: Unpack[UfuncOptions]) -> Any:
+def fabs(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
     """|x| of real x, in a float dtype.
 
     Raises:
@@ -108,7 +108,7 @@ def fabs(x: ArrayLike, /, **options: Unpack[UfuncOptions]) -> Any:
     >>> fabs(-2)
     array(2.)
     """
-    refuse_options("fabs", options)
+    refuse_options("fabs", options, out)
     return abs(_in_float("fabs", x))
 
 
@@ -122,13 +122,13 @@ def fix(x: ArrayLike, out: None = None) -> Any:
     return trunc(x)
 
 
-def modf(x: ArrayLike, /, **options: Unpack[UfuncOptions]) -> tuple[Any, Any]:
+def modf(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> tuple[Any, Any]:
     """The fractional and the integral part of real x, both with its sign; of an infinity 0 and itself.
 
     >>> modf(-1.5)
     (array(-0.5), array(-1.))
     """
-    refuse_options("modf", options)
+    refuse_options("modf", options, out)
     x = _in_float("modf", x)
     whole = trunc(x)
     finite, finite_whole = (where(isinf(x), 0.0, part) for part in (x, whole))
@@ -136,28 +136,34 @@ def modf(x: ArrayLike, /, **options: Unpack[UfuncOptions]) -> tuple[Any, Any]:
     return where(signbit(x), below, subtract(finite, finite_whole)), whole
 
 
-def divmod(x1: ArrayLike, x2: ArrayLike, /, **options: Unpack[UfuncOptions]) -> tuple[Any, Any]:
+def divmod(
+    x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]
+) -> tuple[Any, Any]:
     """`floor_divide` and `remainder`.
 
     >>> divmod(7, 3)
     (array(2), array(1))
     """
-    refuse_options("divmod", options)
+    refuse_options("divmod", options, out)
     return floor_divide(x1, x2), remainder(x1, x2)
 
 
-def float_power(x1: ArrayLike, x2: ArrayLike, /, **options: Unpack[UfuncOptions]) -> Any:
+def float_power(
+    x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]
+) -> Any:
     """x1 to the power x2, in float64 or complex128.
 
     >>> float_power(2, -1)
     array(0.5)
     """
-    refuse_options("float_power", options)
+    refuse_options("float_power", options, out)
     dtype = DType.C64 if result_type(x1, x2).is_complex else DType.F64
     return pow(convert(x1, dtype), convert(x2, dtype))
 
 
-def ldexp(x1: ArrayLike, x2: ArrayLike, /, **options: Unpack[UfuncOptions]) -> Any:
+def ldexp(
+    x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]
+) -> Any:
     """x1 2^x2, for integers x2; also where 2^x2 overflows and the product does not.
 
     Raises:
@@ -166,7 +172,7 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /, **options: Unpack[UfuncOptions]) -> A
     >>> ldexp(0.75, 2)
     array(3.)
     """
-    refuse_options("ldexp", options)
+    refuse_options("ldexp", options, out)
     x, exponent = _in_float("ldexp", x1), as_operand(x2)
     dtype = spec_of(x).dtype
     if spec_of(exponent).dtype.is_inexact:
@@ -196,28 +202,53 @@ def sinc(x: ArrayLike) -> Any:
     return where(is_small, series, divide(sin(large), large))
 
 
-def heaviside(x1: ArrayLike, x2: ArrayLike, /, **options: Unpack[UfuncOptions]) -> Any:
+def heaviside(
+    x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]
+) -> Any:
     """0 where x1 is negative, x2 where it is zero, 1 where it is positive; NaN where it is.
 
     >>> heaviside([-1.0, 0.0, 1.0], 0.5)
     array([0. , 0.5, 1. ])
     """
-    refuse_options("heaviside", options)
+    refuse_options("heaviside", options, out)
     lhs, rhs = promote(x1, x2, dtype=inexact_dtype(result_type(x1, x2)))
     step = where(isnan(lhs), lhs, convert(greater(lhs, 0), spec_of(lhs).dtype))
     return where(equal(lhs, 0), rhs, step)
 
 
-def logaddexp2(x1: ArrayLike, x2: ArrayLike, /, **options: Unpack[UfuncOptions]) -> Any:
+def logaddexp2(
+    x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]
+) -> Any:
     """log2(2^x1 + 2^x2) without overflow.
 
     >>> logaddexp2(1.0, 1.0)
     array(2.)
     """
-    refuse_options("logaddexp2", options)
+    refuse_options("logaddexp2", options, out)
     lhs, rhs = promote(x1, x2, dtype=inexact_dtype(result_type(x1, x2)))
     scale = math.log(2.0)
     return divide(logaddexp(multiply(lhs, scale), multiply(rhs, scale)), scale)
+
+
+def real_if_close(a: ArrayLike, tol: float = 100) -> Any:
+    """The real part of a if every imaginary part is near zero, and a otherwise.
+
+    Args:
+        tol: how near, in spacings of numbers at 1; where it is 1 or less, itself.
+
+    Raises:
+        DataDependentShapeError: complex a of a trace, whose elements decide the dtype; use `real`.
+
+    >>> real_if_close([1.0 + 1e-15j])
+    array([1.])
+    """
+    x = as_operand(a)
+    dtype = spec_of(x).dtype
+    if not dtype.is_complex:
+        return copied(x)
+    bound = tol * float(ml_dtypes.finfo(dtype.real.dtype).eps) if tol > 1 else tol
+    parts = np.imag(elements(x, "real_if_close", "use real(x), or x itself"))
+    return real(x) if bool((np.abs(parts) < bound).all()) else copied(x)
 
 
 # ---- extremes, NaN and infinities --------------------------------------------------------------------------------
@@ -229,23 +260,23 @@ def _extreme(of_two: Callable[..., Any], x1: ArrayLike, x2: ArrayLike) -> Any:
     return where(isnan(lhs), rhs, where(isnan(rhs), lhs, either))
 
 
-def fmax(x1: ArrayLike, x2: ArrayLike, /, **options: Unpack[UfuncOptions]) -> Any:
+def fmax(x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
     """The larger of x1 and x2; the other one where one is NaN.
 
     >>> fmax([1.0, np.nan], [2.0, 3.0])
     array([2., 3.])
     """
-    refuse_options("fmax", options)
+    refuse_options("fmax", options, out)
     return _extreme(maximum, x1, x2)
 
 
-def fmin(x1: ArrayLike, x2: ArrayLike, /, **options: Unpack[UfuncOptions]) -> Any:
+def fmin(x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
     """The smaller of x1 and x2; the other one where one is NaN.
 
     >>> fmin([1.0, np.nan], [2.0, 3.0])
     array([1., 3.])
     """
-    refuse_options("fmin", options)
+    refuse_options("fmin", options, out)
     return _extreme(minimum, x1, x2)
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 from tenferro.api.arguments import refuse
-from tenferro.api.elementwise import conj, multiply
+from tenferro.api.elementwise import conj, multiply, subtract
 from tenferro.api.linear import tensordot
-from tenferro.api.manipulation import ravel, reshape
-from tenferro.door import as_operand
+from tenferro.api.manipulation import moveaxis, ravel, reshape, stack
+from tenferro.door import as_operand, spec_of
+from tenferro.errors import ShapeError
 from tenferro.types import ArrayLike
 
-__all__ = ["dot", "inner", "kron", "vdot"]
+__all__ = ["cross", "dot", "inner", "kron", "vdot"]
 
 
 def dot(a: ArrayLike, b: ArrayLike, out: None = None) -> Any:
@@ -76,3 +77,35 @@ def kron(a: ArrayLike, b: ArrayLike) -> Any:
     columns = tuple([part for extent in right for part in (1, extent)])
     products = multiply(reshape(lhs, rows), reshape(rhs, columns))
     return reshape(products, tuple([m * n for m, n in zip(left, right, strict=True)]))
+
+
+def cross(
+    a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+) -> Any:  # fmt: skip
+    """The cross product of vectors of three elements, which lie along `axisa` and `axisb`, and come out along `axisc`.
+
+    Args:
+        axis: that of all three.
+
+    Raises:
+        ShapeError: other extents than 3; NumPy has none of two elements since version 2.
+
+    >>> cross([1, 0, 0], [0, 1, 0])
+    array([0, 0, 1])
+    """
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    x, y = as_operand(a), as_operand(b)
+    if x.shape[axisa] != 3 or y.shape[axisb] != 3:
+        raise ShapeError(
+            f"cross: takes vectors of 3 elements, got {spec_of(x)} along axis {axisa}, {spec_of(y)} along axis {axisb}"
+        )
+    x, y = moveaxis(x, axisa, -1), moveaxis(y, axisb, -1)
+    parts = [
+        subtract(
+            multiply(x[..., (i + 1) % 3], y[..., (i + 2) % 3]),
+            multiply(x[..., (i + 2) % 3], y[..., (i + 1) % 3]),
+        )
+        for i in range(3)
+    ]
+    return stack(parts, axis=axisc)

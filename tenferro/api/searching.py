@@ -31,12 +31,21 @@ from tenferro.api.promotion import broadcast_to, convert, result_type
 from tenferro.api.reductions import sum as sum_over
 from tenferro.dims import is_static
 from tenferro.door import apply, apply_one, as_operand, spec_of
-from tenferro.errors import InvalidConfigError, ShapeError
+from tenferro.errors import InvalidConfigError, OutOfBoundsError, ShapeError
 from tenferro.ops import reduction as ops
 from tenferro.ops.source import Iota
 from tenferro.types import ArrayLike, DType, Tensor
 
-__all__ = ["argmax", "argmin", "argsort", "searchsorted", "sort", "top_k"]
+__all__ = [
+    "argmax",
+    "argmin",
+    "argpartition",
+    "argsort",
+    "partition",
+    "searchsorted",
+    "sort",
+    "top_k",
+]
 
 
 def _arg_reduced(op: type[Any], name: str, x: ArrayLike, axis: int | None, keepdims: bool) -> Any:
@@ -132,6 +141,48 @@ def argsort(
         x, places = flip(x, axis=axis), flip(places, axis=axis)
     _, order = apply(ops.Sort(axis, stable is not False, 2), x, places)
     return flip(order, axis=axis) if descending else order
+
+
+def partition(
+    a: ArrayLike, kth: int | Sequence[int], axis: int | None = -1, kind: str = "introselect", order: None = None
+) -> Any:  # fmt: skip
+    """A with the elements at `kth` along `axis` where sorting puts them, smaller ones before, larger after: sorted.
+
+    Raises:
+        InvalidConfigError: a `kind` that NumPy does not have.
+        OutOfBoundsError: a place outside the axis.
+
+    >>> partition([3, 1, 2], 1)
+    array([1, 2, 3])
+    """
+    _check_places("partition", a, kth, axis, kind)
+    return sort(a, axis, order=order)
+
+
+def argpartition(
+    a: ArrayLike, kth: int | Sequence[int], axis: int | None = -1, kind: str = "introselect", order: None = None
+) -> Any:  # fmt: skip
+    """The indices that partition a along `axis`, as int64: those that sort it.
+
+    Arguments and errors are those of `partition`.
+
+    >>> argpartition([3, 1, 2], 1)
+    array([1, 2, 0])
+    """
+    _check_places("argpartition", a, kth, axis, kind)
+    return argsort(a, axis, order=order)
+
+
+def _check_places(
+    name: str, a: ArrayLike, kth: int | Sequence[int], axis: int | None, kind: str
+) -> None:
+    if kind != "introselect":
+        raise InvalidConfigError(f'{name}: kind is "introselect", got {kind!r}')
+    x, axis = flattened(a, axis)
+    extent = x.shape[normalize_axis(name, axis, len(x.shape))]
+    for place in np.atleast_1d(np.asarray(kth)).tolist():
+        if is_static(extent) and not -extent <= place < extent:
+            raise OutOfBoundsError(f"{name}: kth {place} is outside an axis of {extent} elements")
 
 
 def _places(x: Tensor, axis: int) -> Any:

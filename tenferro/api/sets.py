@@ -8,26 +8,39 @@ Source: Array API standard 2024.12, sections "Set functions" and "Searching func
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tenferro.api.axes import normalize_axis
-from tenferro.api.elementwise import equal, logical_not, minimum
+from tenferro.api.elementwise import (
+    equal,
+    floor_divide,
+    less,
+    logical_not,
+    minimum,
+    not_equal,
+    remainder,
+    where,
+)
 from tenferro.api.indexing import take
-from tenferro.api.manipulation import expand_dims, flattened, ravel, reshape
+from tenferro.api.manipulation import concat, expand_dims, flattened, ravel, reshape, stack
 from tenferro.api.promotion import broadcast_to, convert, result_type
 from tenferro.api.reductions import any as any_of
-from tenferro.api.searching import FEW, searchsorted, sort
+from tenferro.api.reductions import count_nonzero
+from tenferro.api.searching import FEW, argsort, searchsorted, sort
 from tenferro.dims import DimExpr, is_static
 from tenferro.door import as_operand, beside, elements, spec_of
-from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
-from tenferro.types import ArrayLike
+from tenferro.errors import DTypeError, InvalidConfigError, NonStaticShapeError, ShapeError
+from tenferro.types import ArrayLike, Tensor
 
 __all__ = [
     "UniqueAllResult",
     "UniqueCountsResult",
     "UniqueInverseResult",
+    "argwhere",
+    "flatnonzero",
     "isin",
     "nonzero",
     "repeat",
@@ -61,21 +74,80 @@ class UniqueInverseResult(NamedTuple):
     inverse_indices: Any
 
 
-def nonzero(a: ArrayLike) -> tuple[Any, ...]:
+def nonzero(
+    a: ArrayLike, *, size: int | None = None, fill_value: int | Sequence[int] | None = None
+) -> tuple[Any, ...]:
     """The indices of a's elements that are not zero, one int64 vector for each axis, in row-major order.
+
+    Args:
+        size: how many indices there are: the first ones, or filled up; needed in a trace.
+        fill_value: what fills them up, for all axes or for each; None is 0.
 
     Raises:
         ShapeError: a has rank 0.
-        DataDependentShapeError: a belongs to a trace.
+        DataDependentShapeError: a belongs to a trace, without `size`.
+        InvalidConfigError: a negative size, or as many fill values as there are no axes.
 
     >>> nonzero(np.array([[0, 3], [5, 0]]))
     (array([0, 1]), array([1, 0]))
+    >>> nonzero(np.array([0, 3, 5]), size=3, fill_value=-1)
+    (array([ 1,  2, -1]),)
     """
     x = as_operand(a)
     if not x.shape:
         raise ShapeError(f"nonzero: {spec_of(x)} has no axes")
-    found = np.nonzero(elements(x, "nonzero", "use where(x != 0, y, z)"))
+    if size is not None:
+        return _first_nonzero(x, size, fill_value)
+    if fill_value is not None:
+        raise InvalidConfigError("nonzero: fill_value has no meaning without size")
+    found = np.nonzero(elements(x, "nonzero", "give size=, or use where(x != 0, y, z)"))
     return tuple([beside(x, indices) for indices in found])
+
+
+def _first_nonzero(x: Tensor, size: int, fill_value: int | Sequence[int] | None) -> tuple[Any, ...]:
+    rank = len(x.shape)
+    fills = [fill_value or 0] * rank if fill_value is None or isinstance(fill_value, int) else [*fill_value]  # fmt: skip
+    if size < 0 or len(fills) != rank:
+        raise InvalidConfigError(
+            f"nonzero: takes a size of at least 0 and a fill value for each of {rank} axes, got {size}, {fill_value}"
+        )
+    is_set = ravel(not_equal(x, 0))
+    extent = is_set.shape[0]
+    if not is_static(extent):
+        raise NonStaticShapeError(
+            f"nonzero: size= needs a known number of elements, got {spec_of(x)}"
+        )
+    # In a stable order of truths come first the places where there is something.
+    order = argsort(logical_not(is_set))[: min(size, extent)]
+    order = concat([order, np.zeros(max(size - extent, 0), np.int64)])
+    is_found = less(np.arange(size), count_nonzero(is_set))
+    indices: list[Any] = []
+    for axis in reversed(range(rank)):
+        indices.append(where(is_found, remainder(order, x.shape[axis]), fills[axis]))
+        order = floor_divide(order, x.shape[axis])
+    return tuple(reversed(indices))
+
+
+def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: int | None = None) -> Any:
+    """The places of a's elements that are not zero in row-major order, as int64; see `nonzero`.
+
+    >>> flatnonzero(np.array([[0, 3], [5, 0]]))
+    array([1, 2])
+    """
+    return nonzero(ravel(a), size=size, fill_value=fill_value)[0]
+
+
+def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: int | None = None) -> Any:
+    """The indices of a's elements that are not zero, a row for each, as int64; see `nonzero`.
+
+    >>> argwhere(np.array([[0, 3], [5, 0]]))
+    array([[0, 1],
+           [1, 0]])
+    """
+    x = as_operand(a)
+    if not x.shape:
+        return argwhere(reshape(x, (1,)), size=size, fill_value=fill_value)[:, :0]
+    return stack(nonzero(x, size=size, fill_value=fill_value), axis=-1)
 
 
 def unique_all(x: ArrayLike) -> UniqueAllResult:

@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tenferro.api.creation import arange, linspace
 from tenferro.api.manipulation import concat, expand_dims, ravel, transpose
+from tenferro.api.promotion import convert, result_type
 from tenferro.door import as_operand
-from tenferro.types import ArrayLike, DTypeLike
+from tenferro.errors import InvalidConfigError
+from tenferro.types import ArrayLike, DTypeLike, Tensor
 
 __all__ = [
-    "append", "atleast_1d", "atleast_2d", "atleast_3d", "column_stack", "dstack", "hstack", "vstack",
+    "append", "atleast_1d", "atleast_2d", "atleast_3d", "c_", "column_stack", "dstack", "hstack", "r_", "vstack",
 ]  # fmt: skip
 
 
@@ -120,3 +123,62 @@ def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Any:
     if axis is None:
         return concat([ravel(arr), ravel(values)])
     return concat([arr, values], axis=axis)
+
+
+class _Joined:
+    """Joins what it is indexed by, as `numpy.r_`."""
+
+    def __init__(self, axis: int, rank: int, place: int) -> None:
+        self._defaults = (axis, rank, place)
+
+    def __repr__(self) -> str:
+        return "tnf.r_" if self._defaults[1] == 1 else "tnf.c_"
+
+    def __getitem__(self, key: Any) -> Any:
+        entries = list(key) if isinstance(key, tuple) else [key]
+        axis, rank, place = self._defaults
+        if isinstance(entries[0], str):
+            axis, rank, place = self._directive(entries.pop(0))
+        parts = [_as_part(entry) for entry in entries]
+        dtype = result_type(*parts)
+        placed = [_placed(convert(part, dtype), rank, place) for part in parts]
+        return concat(placed, axis=axis)
+
+    def _directive(self, text: str) -> tuple[int, int, int]:
+        try:
+            numbers = tuple(map(int, text.split(",")))
+        except ValueError:
+            numbers = ()
+        if not 1 <= len(numbers) <= 3:
+            raise InvalidConfigError(
+                f'{self!r}: a directive is "axis", "axis,rank" or "axis,rank,place" in numbers, got {text!r}'
+            )
+        axis, rank, place = (*numbers, *self._defaults[len(numbers) :])
+        return axis, rank, place
+
+
+def _as_part(entry: Any) -> Any:
+    """A tensor, or a Python number; a slice is a range, or equal steps where its step is imaginary."""
+    if isinstance(entry, slice):
+        start, step = entry.start or 0, 1 if entry.step is None else entry.step
+        if isinstance(step, complex):
+            return linspace(start, entry.stop, int(abs(step)))
+        return arange(start, entry.stop, step)
+    return entry if isinstance(entry, bool | int | float | complex) else as_operand(entry)
+
+
+def _placed(x: Tensor, rank: int, place: int) -> Any:
+    """X with axes of extent 1, its own beginning at `place` among `rank`."""
+    missing = rank - len(x.shape)
+    if missing <= 0:
+        return x
+    first = place if place >= 0 else place + missing + 1
+    return expand_dims(
+        x, tuple([axis for axis in range(rank) if not first <= axis < first + len(x.shape)])
+    )
+
+
+r_ = _Joined(0, 1, -1)
+"""Arrays, numbers and ranges joined along the first axis: `r_[0, x, 1:4]`, as NumPy's."""
+c_ = _Joined(-1, 2, 0)
+"""Vectors as columns, joined along the last axis: `c_[x, y]`, as NumPy's."""

@@ -328,6 +328,7 @@ class Stage:
 
         def program() -> GraphProgram:
             stand_ins, outputs = make()
+            outputs = self.graph.after_effects(outputs)
             inputs = [*given, *stand_ins]
             return GraphProgram.from_graph(self.graph, outputs, inputs=inputs, name=self.name)
 
@@ -386,7 +387,7 @@ def noted_run(
     runtime: Any, graph: Graph, arguments: Mapping[int, Any], outputs: Sequence[int]
 ) -> list[Any]:
     """The outputs of this graph, noted by the runtime as one operation with its marks."""
-    part, frontier = Subprogram.since(graph, 0, outputs)
+    part, frontier = Subprogram.since(graph, 0, graph.after_effects(outputs))
     operands = [arguments[value] for value in frontier]
     return list(runtime.noted(part, operands))
 

@@ -6,7 +6,7 @@ Source: NumPy 2.4, reference, "Statistics". Hyndman and Fan, "Sample quantiles i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 from tenferro.api import reductions
 from tenferro.api.arguments import refuse
 from tenferro.api.axes import normalize_axes, normalize_axis
-from tenferro.api.creation import zeros
+from tenferro.api.creation import linspace, zeros
 from tenferro.api.elementwise import (
     add,
     ceil,
@@ -24,6 +24,7 @@ from tenferro.api.elementwise import (
     divide,
     equal,
     floor,
+    floor_divide,
     greater_equal,
     imag,
     isnan,
@@ -32,17 +33,26 @@ from tenferro.api.elementwise import (
     logical_not,
     multiply,
     real,
+    remainder,
     rint,
     sqrt,
     subtract,
     where,
 )
-from tenferro.api.indexing import take
+from tenferro.api.indexing import take, take_along_axis
 from tenferro.api.linear import matmul
-from tenferro.api.manipulation import concat, diagonal, expand_dims, moveaxis, reshape, transpose
+from tenferro.api.manipulation import (
+    concat,
+    diagonal,
+    expand_dims,
+    moveaxis,
+    reshape,
+    squeeze,
+    transpose,
+)
 from tenferro.api.promotion import broadcast_to, convert, result_type
 from tenferro.api.reductions import Axis
-from tenferro.api.searching import searchsorted, sort
+from tenferro.api.searching import argsort, searchsorted, sort
 from tenferro.api.updates import At
 from tenferro.dims import is_static, product
 from tenferro.door import apply_one, as_operand, elements, is_traced, spec_of
@@ -57,8 +67,8 @@ from tenferro.ops.elementwise import Complex
 from tenferro.types import ArrayLike, DType, DTypeLike, Tensor
 
 __all__ = [
-    "average", "bincount", "corrcoef", "cov", "digitize", "median", "nanmax", "nanmean", "nanmin", "nanprod",
-    "nanstd", "nansum", "nanvar", "percentile", "ptp", "quantile",
+    "average", "bincount", "corrcoef", "cov", "digitize", "histogram", "histogram_bin_edges", "median", "nanmax",
+    "nanmean", "nanmedian", "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "percentile", "ptp", "quantile",
 ]  # fmt: skip
 
 
@@ -130,6 +140,25 @@ def median(
     return reshape(result, kept) if keepdims else result
 
 
+def nanmedian(
+    a: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
+) -> Any:  # fmt: skip
+    """`median` of the elements that are numbers; NaN where there are none. Arguments and errors are those of `median`.
+
+    >>> nanmedian([3.0, math.nan, 1.0, 2.0])
+    array(2.)
+    """
+    refuse("nanmedian", "out", out)
+    ordered, count, kept = _ordered("nanmedian", a, axis)
+    numbers = reductions.sum(
+        convert(logical_not(isnan(ordered)), DType.I64), axis=-1, keepdims=True
+    )
+    places = [clip(floor_divide(subtract(numbers, one), 2), 0, count - 1) for one in (1, 0)]
+    low, high = (squeeze(take_along_axis(ordered, place, axis=-1), -1) for place in places)
+    result = where(equal(squeeze(remainder(numbers, 2), -1), 1), low, divide(add(low, high), 2.0))
+    return reshape(result, kept) if keepdims else result
+
+
 _PLOTTING: Mapping[str, tuple[float, float]] = MappingProxyType({
     "interpolated_inverted_cdf": (0.0, 1.0), "hazen": (0.5, 0.5), "weibull": (0.0, 0.0), "linear": (1.0, 1.0),
     "median_unbiased": (1 / 3, 1 / 3), "normal_unbiased": (3 / 8, 3 / 8),
@@ -143,8 +172,22 @@ _PLACES: Mapping[str, Callable[[Any, int], Any]] = MappingProxyType({
     ),
     "nearest": lambda q, n: rint(multiply(q, float(n - 1))),
     "inverted_cdf": lambda q, n: subtract(ceil(multiply(q, float(n))), 1.0),
+    "averaged_inverted_cdf": lambda q, n: _averaged(subtract(multiply(q, float(n)), 1.0)),
+    "closest_observation": lambda q, n: _closest(subtract(multiply(q, float(n)), 1.5)),
 })  # fmt: skip
 """Where the other methods read, in places from 0."""
+
+
+def _averaged(place: Tensor) -> Any:
+    """The next place, or half a place more where it is one."""
+    return where(equal(place, floor(place)), add(place, 0.5), ceil(place))
+
+
+def _closest(place: Tensor) -> Any:
+    """The next place, or itself where it is an odd one, counted from 0: an even one counted from 1."""
+    below = floor(place)
+    is_odd = logical_and(equal(place, below), equal(remainder(below, 2.0), 1.0))
+    return where(is_odd, below, add(below, 1.0))
 
 
 def _place(method: str, q: Tensor, count: int) -> Any:
@@ -171,10 +214,12 @@ def quantile(
         q: fractions from 0 to 1.
         overwrite_input: has no effect; tensors are values.
         method: NumPy's: "linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf",
-            "interpolated_inverted_cdf", "hazen", "weibull", "median_unbiased" or "normal_unbiased".
+            "averaged_inverted_cdf", "closest_observation", "interpolated_inverted_cdf", "hazen", "weibull",
+            "median_unbiased" or "normal_unbiased".
+        weights: how much each element counts, of a's shape, or a vector along one axis; for "inverted_cdf" alone.
 
     Raises:
-        InvalidConfigError: another method, or a fraction outside 0 to 1.
+        InvalidConfigError: another method, one that takes no weights, or a fraction outside 0 to 1.
         ShapeError: no elements. DTypeError: complex a. NonStaticShapeError: their number is not known.
 
     >>> quantile([1.0, 2.0, 3.0], 0.25), quantile([1.0, 2.0], [0.0, 1.0], method="nearest")
@@ -204,18 +249,21 @@ def _quantile(
     out: None,
     method: str,
     keepdims: bool,
-    weights: ArrayLike,
+    weights: ArrayLike | None,
 ) -> Any:
     refuse(name, "out", out)
-    refuse(name, "weights", weights)
     if method not in _PLOTTING and method not in _PLACES:
         known = ", ".join(f'"{one}"' for one in (*_PLOTTING, *_PLACES))
         raise InvalidConfigError(f"{name}: method is one of {known}, got {method!r}")
+    if weights is not None and method != "inverted_cdf":
+        raise InvalidConfigError(f'{name}: weights need method="inverted_cdf", got {method!r}')
     ordered, count, kept = _ordered(name, a, axis)
     dtype = result_type(ordered, q)
     q = convert(float(q) if isinstance(q, int) else q, dtype)
     if not is_traced(q) and not bool(((q >= 0) & (q <= 1)).all()):
         raise InvalidConfigError(f"{name}: fractions are from 0 to 1, got {q}")
+    if weights is not None:
+        return _weighted_quantile(name, a, q, axis, weights, kept if keepdims else None)
     place = _place(method, q, count)
     below = convert(floor(place), DType.I64)
     above = where(less(below, count - 1), add(below, 1), below)
@@ -229,6 +277,35 @@ def _quantile(
     result = where(isnan(last), last, where(equal(share, 0), low, between))
     result = moveaxis(result, tuple(range(rank - q_rank, rank)), tuple(range(q_rank)))
     return reshape(result, (*q.shape, *kept)) if keepdims else result
+
+
+def _weighted_quantile(
+    name: str, a: ArrayLike, q: Tensor, axis: Axis, weights: ArrayLike, kept: tuple[Any, ...] | None
+) -> Any:
+    """The first elements in ascending order up to which the weights are a share of q of all."""
+    x, w = as_operand(a), as_operand(weights)
+    x = x if spec_of(x).dtype.is_inexact else convert(x, DType.F64)
+    axes = normalize_axes(name, axis, len(x.shape))
+    if len(w.shape) == 1 and len(axes) == 1:
+        w = reshape(w, [w.shape[0] if i in axes else 1 for i in range(len(x.shape))])
+    w = convert(broadcast_to(w, x.shape), result_type(x, w))
+    rank = len(x.shape) - len(axes)
+    last = tuple(range(rank, len(x.shape)))
+    rest = [extent for i, extent in enumerate(x.shape) if i not in axes]
+    x, w = (reshape(moveaxis(values, axes, last), (*rest, -1)) for values in (x, w))
+    order = argsort(x, axis=-1)
+    x, w = (take_along_axis(values, order, axis=-1) for values in (x, w))
+    shares = reductions.cumsum(w, -1)
+    shares = divide(shares, shares[..., -1:])
+    # What weighs nothing comes before every fraction, 0 too.
+    shares = where(equal(shares, 0.0), -1.0, shares)
+    before = less(expand_dims(shares, -1), reshape(q, (-1,)))
+    places = reductions.sum(convert(before, DType.I64), axis=rank)
+    result = take_along_axis(x, clip(places, 0, x.shape[-1] - 1), axis=-1)
+    result = where(isnan(x[..., -1:]), math.nan, result)
+    result = convert(result, spec_of(as_operand(a)).dtype)
+    result = reshape(moveaxis(result, -1, 0), (*q.shape, *rest))
+    return result if kept is None else reshape(result, (*q.shape, *kept))
 
 
 # ---- averages and correlation ------------------------------------------------------------------------------------
@@ -564,3 +641,80 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Any:
     if not (steps <= 0).all():
         raise InvalidConfigError("digitize: bins are ascending or descending")
     return subtract(edges.shape[0], searchsorted(edges[::-1], x, side))
+
+
+# ---- histograms --------------------------------------------------------------------------------------------------
+
+
+def histogram_bin_edges(
+    a: ArrayLike, bins: int | ArrayLike = 10, range: Sequence[Any] | None = None, weights: None = None
+) -> Any:  # fmt: skip
+    """The edges that `histogram` counts between, in ascending order.
+
+    Args:
+        bins: how many bins of one width there are, or the edges themselves.
+        range: where the first begins and the last ends; the smallest and the largest element by default.
+        weights: has no effect.
+
+    Raises:
+        InvalidConfigError: no bins, a rule by name, which the data decide on, or a range that goes down.
+
+    >>> histogram_bin_edges([0.0, 1.0, 4.0], 2)
+    array([0., 2., 4.])
+    """
+    if isinstance(bins, str):
+        raise InvalidConfigError(f"histogram: bins are a number or edges, got the rule {bins!r}")
+    if not isinstance(bins, int | np.integer) and len(as_operand(bins).shape) == 1:
+        return as_operand(bins)
+    if not isinstance(bins, int | np.integer) or bins < 1:
+        raise InvalidConfigError(f"histogram: bins must be at least 1, got {bins!r}")
+    x = as_operand(a)
+    x = x if spec_of(x).dtype.is_inexact else convert(x, DType.F64)
+    if range is not None:
+        low, high = range
+        if not is_traced(low) and not is_traced(high) and low > high:
+            raise InvalidConfigError(f"histogram: the range {low} to {high} goes down")
+    elif is_static(product(x.shape)) and product(x.shape) == 0:
+        low, high = 0.0, 1.0
+    else:
+        low, high = reductions.min(x), reductions.max(x)
+    is_empty = equal(low, high)
+    low = convert(where(is_empty, subtract(low, 0.5), low), spec_of(x).dtype)
+    high = convert(where(is_empty, add(high, 0.5), high), spec_of(x).dtype)
+    return linspace(low, high, int(bins) + 1)
+
+
+def histogram(
+    a: ArrayLike, bins: int | ArrayLike = 10, range: Sequence[Any] | None = None, density: bool | None = None,
+    weights: ArrayLike | None = None,
+) -> tuple[Any, Any]:  # fmt: skip
+    """How many elements of a lie in each bin, the last of which includes its end, and the edges of the bins.
+
+    Arguments and errors are those of `histogram_bin_edges`.
+
+    Args:
+        density: give shares of the whole over the width of the bin.
+        weights: how much each element counts; of them counts are sums, and differentiable.
+
+    Raises:
+        ShapeError: weights of another shape.
+
+    >>> histogram([1.0, 2.0, 4.0], [1.0, 2.0, 4.0])
+    (array([1, 2]), array([1., 2., 4.]))
+    """
+    edges = histogram_bin_edges(a, bins, range)
+    x = as_operand(a)
+    if weights is not None and tuple(as_operand(weights).shape) != tuple(x.shape):
+        raise ShapeError(f"histogram: weights {spec_of(as_operand(weights))} for {spec_of(x)}")
+    count = edges.shape[0] - 1
+    x = reshape(x, (-1,))
+    places = subtract(searchsorted(edges, x, "right"), 1)
+    places = where(equal(x, edges[-1]), count - 1, places)
+    places = where(less(places, 0), count, places)
+    w = None if weights is None else reshape(as_operand(weights), (-1,))
+    counts = bincount(places, w, length=count)
+    if w is not None and spec_of(w).dtype.is_integer:
+        counts = convert(counts, spec_of(w).dtype)
+    if density:
+        counts = divide(divide(counts, reductions.diff(edges)), reductions.sum(counts))
+    return counts, edges

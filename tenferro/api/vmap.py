@@ -165,6 +165,7 @@ class _Mapped:
                 )
             return unflatten(out_tree, noted_run(runtime, graph, arguments, outputs))
 
+        outputs = graph.after_effects(outputs)
         program = GraphProgram.from_graph(graph, outputs, inputs=list(arguments), name=self._name)
         key = (program.instructions, program.types, program.output_slots)
         kept = self._programs.get(key, lambda: program)
@@ -182,7 +183,7 @@ class _Mapped:
     ) -> Any:
         """`fn` of one slice, written into the graph, and all slices made from that."""
         graph = builder.graph
-        start = len(graph)
+        start, first = len(graph), len(graph.types)
         slices = [
             x if axis is None else TracedTensor(builder, graph.add_stand_in(spec))
             for x, spec, axis in zip(moved, specs, axes, strict=True)
@@ -199,7 +200,12 @@ class _Mapped:
             output_value(builder, leaf, path)
             for leaf, path in zip(leaves, leaf_paths(result), strict=True)
         ]
-        made = batch_all(self._context.emitter(graph), start, given, outputs, size)
+        effects = [value for value in graph.effects if value >= first]
+        made = batch_all(self._context.emitter(graph), start, given, [*outputs, *effects], size)
+        # What is printed of one slice is so of all in its place.
+        rest = [value for value in graph.effects if value not in effects]
+        graph.effects = list(dict.fromkeys([*rest, *made[len(outputs) :]]))
+        made = made[: len(outputs)]
         return unflatten(out_tree, [TracedTensor(builder, value) for value in made])
 
     def _placed(self, result: Tensor) -> Any:

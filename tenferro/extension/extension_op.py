@@ -68,8 +68,8 @@ class ExtensionOp:
             given that input writable: a copy, because the caller's array stays as it is. The output may
             then be that array, or a view of it, and is not copied again.
         effects: True when a call does more than compute its outputs from its inputs: it draws, counts, or
-            writes to a file. Equal calls then stay apart, in the order they were written. As any op it is
-            run when a result needs it; no expansion stands for it.
+            writes to a file. Equal calls then stay apart, in the order they were written, and run even where
+            no result needs theirs; no expansion stands for them.
 
     >>> from dataclasses import dataclass
     >>> import numpy as np, tenferro as tnf

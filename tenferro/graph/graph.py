@@ -7,14 +7,16 @@ subexpressions never exist.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tenferro.dims import GuardLog
-from tenferro.errors import TenferroError
+from tenferro.errors import InvalidConfigError, TenferroError
 from tenferro.graph.instruction import Instruction
 from tenferro.graph.mark import Mark, Opaque
 from tenferro.graph.source_line import CallerFinder, SourceLine
 from tenferro.ops import StdTensorOp
+from tenferro.ops.structural import OptimizationBarrier
 from tenferro.types import TensorSpec
 
 __all__ = ["Graph"]
@@ -39,6 +41,7 @@ class Graph:
         "_applied",
         "_find_caller",
         "_inferred",
+        "effects",
         "guards",
         "inputs",
         "instructions",
@@ -52,6 +55,8 @@ class Graph:
         self.instructions: list[Instruction] = []
         self.guards = GuardLog()
         self.marked = False
+        self.effects: list[int] = []
+        """What ops with effects gave that no later one takes: all of them are needed."""
         self._applied: dict[tuple[Any, tuple[int, ...]], tuple[int, ...]] = {}
         self._inferred: dict[Any, tuple[TensorSpec, ...]] = {}
         self._find_caller = CallerFinder()
@@ -84,7 +89,8 @@ class Graph:
         token = op.token
         key = (token, inputs)
         outputs = self._applied.get(key)
-        if outputs is not None and not getattr(op, "has_effects", False):
+        has_effects = op.has_effects
+        if outputs is not None and not has_effects:
             return outputs
         if source is None:
             source = self._find_caller()
@@ -101,7 +107,36 @@ class Graph:
         outputs = (start,) if len(specs) == 1 else tuple(range(start, len(types)))
         self.instructions.append(_new(Instruction, (op, inputs, outputs, (), source)))
         self._applied[key] = outputs
+        if has_effects:
+            self._note_effect(op, inputs, outputs)
         return outputs
+
+    def _note_effect(
+        self, op: StdTensorOp | Mark | Opaque, inputs: tuple[int, ...], outputs: tuple[int, ...]
+    ) -> None:
+        if not outputs:
+            raise InvalidConfigError(
+                f"{op.name}: nothing comes out of it, so that no result can wait for what is printed in it; "
+                "let it give something, such as a count"
+            )
+        self.effects = [*[value for value in self.effects if value not in inputs], outputs[0]]
+
+    def after_effects(self, outputs: Sequence[int]) -> list[int]:
+        """The outputs, as values that are there only after every effect; each effect is awaited once.
+
+        Raises:
+            InvalidConfigError: there is no output to wait.
+        """
+        if not self.effects:
+            return list(outputs)
+        if not outputs:
+            raise InvalidConfigError(
+                "debug_print: the function returns no tensor, so that none can wait for what is printed; "
+                "return one"
+            )
+        tied = (*outputs, *self.effects)
+        self.effects = []
+        return list(self.add(OptimizationBarrier(len(tied)), tied)[: len(outputs)])
 
     def find(self, op: StdTensorOp, inputs: tuple[int, ...]) -> tuple[int, ...] | None:
         """The outputs of `op` on these values if they exist."""

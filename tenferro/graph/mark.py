@@ -25,6 +25,7 @@ class Mark:
     """
 
     __slots__ = ("takes",)
+    has_effects = False
 
     def __init__(self, takes: tuple[int, ...]) -> None:
         self.takes = takes
@@ -92,6 +93,7 @@ class Opaque:
     """
 
     __slots__ = ("known", "refusal", "types")
+    has_effects = False
 
     def __init__(self, types: tuple[TensorSpec, ...], known: int, refusal: str) -> None:
         self.types = types

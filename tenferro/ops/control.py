@@ -35,6 +35,11 @@ class ControlOp(StdTensorOp):
         """The sub-programs, in order."""
         raise NotImplementedError
 
+    @property
+    def has_effects(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]  # because the sub-programs decide
+        """Whether an op of its sub-programs does more than give outputs."""
+        return any(part.has_effects for part in self.parts)
+
     def with_parts(self, *parts: Any) -> ControlOp:
         """The same op over other sub-programs."""
         raise NotImplementedError

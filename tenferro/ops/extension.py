@@ -54,7 +54,7 @@ class Extension(StdTensorOp):
         return self.op.output_count
 
     @property
-    def has_effects(self) -> bool:
+    def has_effects(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]  # because the op declares it
         """As the op declares: each of its places in a program is a call of its own."""
         return bool(getattr(self.op, "effects", False))
 

@@ -186,11 +186,7 @@ def without_marks(
             instructions.append(None)
         elif resolved == operands:
             instructions.append(instruction)
-        elif (
-            isinstance(op, Opaque)
-            or getattr(op, "has_effects", False)
-            or not given.isdisjoint(results)
-        ):
+        elif isinstance(op, Opaque) or op.has_effects or not given.isdisjoint(results):
             instructions.append(instruction._replace(inputs=resolved))
         else:
             twin = graph.find(op, resolved)

@@ -125,6 +125,29 @@ class GraphProgram:
         """Ids of the extension families that it calls, in loops and branches too, in alphabetical order."""
         return tuple([op.family_id for op in self.extensions])
 
+    @cached_property
+    def has_effects(self) -> bool:
+        """Whether an op does more than give outputs, as `tenferro.debug_print` does, in loops and branches too."""
+        return any(instruction.op.has_effects for instruction in self.instructions)
+
+    def without_effects(self) -> GraphProgram:
+        """The program without its debug prints.
+
+        >>> import tenferro as tnf
+        >>> def double(x):
+        ...     tnf.debug_print("x is {}", x)
+        ...     return 2 * x
+        >>> program = tnf.compile(double, 1.0)
+        >>> program.run(3.0)
+        x is 3.0
+        array(6.)
+        >>> program.without_effects().run(3.0)
+        array(6.)
+        """
+        from tenferro.program.effects import without_effects  # because that makes programs
+
+        return without_effects(self)
+
     def run(self, *arrays: Any) -> Any:
         """Run natively on NumPy: the tree that the function returns, of fresh arrays.
 

@@ -126,7 +126,6 @@ DTypeLike: TypeAlias = npt.DTypeLike | DType
 class UfuncOptions(TypedDict, total=False):
     """What NumPy's elementwise functions take beside their operands; taken where it says what is so anyway."""
 
-    out: None
     where: bool
     casting: str
     order: str | None

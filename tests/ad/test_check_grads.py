@@ -197,3 +197,8 @@ def test_a_fault_of_vectors_is_laid_to_them(
     assert tnf.check_grads(fn, (a,), order=1).ok
     with pytest.raises(GradientMismatchError, match=r"WRONG(?s:.*)rule disagrees: Extension\("):
         tnf.check_grads(fn, (a,), order=1, context=doubled(rule, output))
+
+
+def test_a_point_beside_a_kink_is_no_fault() -> None:
+    x = np.array([0.5, -0.23415, -0.23415 + 1.6e-5, 1.0])
+    tnf.check_grads(tnf.sort, (x,), order=2)

@@ -273,6 +273,36 @@ CALLS |= {
     np.logspace: [Call(V[0], 2.0), Call(V, W, 5), Call(V[0], 1.0, 4, False, 2.0), Call(0.0, V[0], num=3, base=V[1] ** 2, dtype="float32"), Call(V, W, 3, True, 10.0, None, -1), Call(V, W, 3, endpoint=True, axis=1)],
     np.geomspace: [Call(V[0] ** 2, 2.0), Call(V**2, W**2, 5), Call(-(V**2), -(W**2), 4, False), Call(V[0] ** 2, 3.0, num=3, dtype="float32"), Call(V**2, W**2, 3, True, None, -1), Call(V**2, W**2, 3, endpoint=True, axis=1), Call(V[0] ** 2, 5.0, 1)],
 }  # fmt: skip
+CALLS |= {
+    np.cross: [
+        Call(M[:, :3], N[:, :3]), Call(M, N, axis=0), Call(M[:, 0], N[:, :3]), Call(M, N, 0, 0, 0), Call(S, S.T, axisa=0, axisb=1, axisc=0),
+        Call(K[:, :3], K[:, 1:]),
+    ],
+    np.rollaxis: [Call(T, 2), Call(T, 0, 3), Call(T, 0, 2), Call(T, axis=-1, start=1), Call(T, 1, -1)],
+    # Of three elements the middle one decides the place of all.
+    **each(np.partition, np.argpartition, calls=[Call(M[:, :3], 1), Call(M, 1, 0), Call(V[:3], 1, None), Call(K[:3, 0] + [0, 20, 40], kth=-2, axis=0, kind="introselect")]),
+    np.argwhere: [Call(K), Call(MASK), Call(V[0]), Call(np.zeros(()))], np.flatnonzero: [Call(K), Call(MASK)],
+    np.nanmedian: [Call(GAPS), Call(GAPS, 0), Call(T, (0, 2)), Call(K, 1), Call(GAPS, 1, None, False, True), Call(GAPS.astype("f4"), axis=1, keepdims=True)],
+    np.unwrap: [
+        Call(LONG * 5), Call(T * 9, axis=1), Call(LONG * 5, 4.0), Call(K, period=6), Call(K, period=5), Call(M * 5, discont=1.0, period=3.0), Call(LONG.astype("f4") * 5),
+        Call(np.arange(5) * 3, period=6),
+    ],
+    np.real_if_close: [Call(M), Call(K), Call(M, tol=9)],
+    np.histogram_bin_edges: [Call(M), Call(M, 3), Call(K, 4, (-2, 5)), Call(M, SORTED), Call(np.ones(3), bins=2), Call(np.ones(0)), Call(M, 3, range=(0.0, 1.0), weights=N)],
+    np.histogram: [
+        Call(M), Call(M, 3), Call(K, 4, (-2, 5)), Call(M, SORTED), Call(K, np.array([-3, 0, 3])), Call(M, 5, None, True), Call(M, 3, weights=N), Call(M, 3, weights=K),
+        Call(M, bins=SORTED, density=True, weights=N**2), Call(np.ones(3), bins=2), Call(GAPS, 3, range=(-1.0, 1.0)),
+    ],
+}  # fmt: skip
+CALLS[np.quantile] = [
+    *QUANTILES,
+    *[Call(M, [0.0, 0.25, 0.35, 0.5, 1.0], 1, method=name) for name in ("averaged_inverted_cdf", "closest_observation")],
+    *[Call(LONG, np.linspace(0, 1, 19), method=name) for name in ("averaged_inverted_cdf", "closest_observation", "inverted_cdf")],
+    Call(M, 0.4, 1, method="inverted_cdf", weights=V**2), Call(M, [0.0, 0.2, 1.0], method="inverted_cdf", weights=N**2),
+    Call(T, [0.3, 0.8], (0, 2), method="inverted_cdf", weights=T**2, keepdims=True), Call(V, 0.0, method="inverted_cdf", weights=np.array([0, 1, 2, 0.0])),
+    Call(K, 0.4, 0, method="inverted_cdf", weights=K**2), Call(GAPS, 0.4, 1, method="inverted_cdf", weights=V**2),
+]  # fmt: skip
+CALLS[np.percentile] += [Call(M, 40.0, 1, method="inverted_cdf", weights=V**2)]
 CALLS[np.mean] += [
     Call(M, where=MASK),
     Call(M, 1, None, None, True, where=ROW),
@@ -303,7 +333,9 @@ CALLS[np.pad] += [
     Call(M, {1: (1, 2)}), Call(M, {-1: 2, 0: (0, 1)}, "edge"), Call(V[:1], 3, "reflect"), Call(M.astype("f4"), 2, "wrap"), Call(V, 3, "symmetric", reflect_type="even"),
 ]  # fmt: skip
 OF_ELEMENTS = {
+    np.argwhere,
     np.bincount,
+    np.flatnonzero,
     np.nonzero,
     np.unique_all,
     np.unique_counts,
@@ -407,7 +439,7 @@ def test_a_function_gives_what_numpy_gives(function: Any, call: Call) -> None:
         agree(traced(function, call), wanted)
 
 
-REFUSED_BY_NAME = {"out", "order", "subok", "hermitian", "kwargs", "weights", "overwrite_input"}
+REFUSED_BY_NAME = {"out", "order", "subok", "hermitian", "kwargs", "overwrite_input"}
 """Parameters of NumPy's that have no meaning for tensors, or none that a value shows."""
 
 
@@ -487,7 +519,7 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "np.maximum.accumulate": (lambda x: np.maximum.accumulate(x), r"np\.maximum\.accumulate has no counterpart"),
     "np.add.reduce(out=)": (lambda x: np.add.reduce(x, out=np.zeros(4)), r"np\.add\.reduce: the argument out= "),
     "np.frexp": (lambda x: np.frexp(x), r"np\.frexp has no counterpart"),
-    "np.unwrap": (lambda x: np.unwrap(x), r"np\.unwrap has no counterpart"),
+    "np.vander": (lambda x: np.vander(x[0]), r"np\.vander has no counterpart"),
     "np.median(out=)": (lambda x: np.median(x, 1, np.zeros(3)), r"np\.median: the argument out= "),
     "np.linalg.svd(hermitian=)": (lambda x: np.linalg.svd(x[:, :3], hermitian=True), r"np\.linalg\.svd: the argument hermitian= "),
 }  # fmt: skip

@@ -319,7 +319,7 @@ PAYLOADS = [
 ]
 
 
-@pytest.mark.parametrize("op", PAYLOADS, ids=str)
+@pytest.mark.parametrize("op", PAYLOADS, ids=lambda op: str(PAYLOADS.index(op)))
 def test_payloads_as_authors_write_them_come_back(op: Any, tmp_path: Path) -> None:
     program = tnf.compile(lambda x: apply(op, x), X)
     loaded = round_trip(program, tmp_path)

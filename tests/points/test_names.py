@@ -30,6 +30,7 @@ NAMESPACES = {
     "fft": "its functions are enumerated",
     "nn": "its functions are enumerated",
     "lax": "the ops by JAX's names, which are enumerated as ops",
+    "special": "its functions are enumerated",
     "random": "samples; those that can be differentiated are made of functions in the table",
     "optim": "steps of optimisers",
     "optimize": "solvers",
@@ -50,6 +51,7 @@ def public_functions() -> Iterator[str]:
         ("linalg.", tnf.linalg),
         ("fft.", tnf.fft),
         ("nn.", tnf.nn),
+        ("special.", tnf.special),
     ):
         for name in module.__all__:
             value = getattr(module, name)

@@ -22,9 +22,12 @@ from tenferro.types import DType
 from tests.samples.sample import Array, indices, ordinary_values
 
 FAMILIES: list[type[Any]] = [
-    family.op for family in tnf._families() if "lapack" not in family.op.__module__.split(".")
+    family.op
+    for family in tnf._families()
+    if {"lapack", "printing"}.isdisjoint(family.op.__module__.split("."))
 ]
-"""Those that people call; the forms that only LAPACK's calls have are tested in tests/ext/test_lapack.py."""
+"""Those that people call; the forms that only LAPACK's calls have are tested in tests/ext/test_lapack.py,
+and what has no values, but prints, in tests/api/test_printing.py."""
 WIDE = (DType.F64, DType.C64)
 EXACT_ENOUGH = 100
 """Roundings of the largest element that results may be apart, of factorisations of small matrices."""

@@ -90,6 +90,26 @@ def _pulled_ones(function: Any, x: Any) -> Any:
     return pull(tnf.ones_like(y))[0]
 
 
+def _of_one_element(function: Any) -> Callable[[Any], Any]:
+    """The function with its one element as a number, which autograd takes for one."""
+
+    def of_number(x: Any) -> Any:
+        y = function(x)
+        return tnf.reshape(y, ()) if np.shape(y) and tnf.size(y) == 1 else y
+
+    return of_number
+
+
+def _holomorphic_grad(function: Any, x: Any) -> Any:
+    """The derivative itself, of which our gradient is the conjugate."""
+    return np.conj(tnf.grad(function, holomorphic=True)(np.asarray(x, complex)))
+
+
+def _where(condition: Any, *branches: Any, **named: Any) -> Any:
+    """With autograd's names of the branches."""
+    return tnf.where(condition, *branches, *named.values())
+
+
 def _grad_and_aux(function: Any, x: Any) -> Any:
     return tnf.grad(function, has_aux=True)(x)
 
@@ -148,13 +168,6 @@ def _check_equivalent(x: Any, y: Any) -> None:
     optree.tree_map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6), x, y)
 
 
-SPECIAL = {
-    "digamma": "digamma", "erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "expit": "logistic", "gammaln": "lgamma",
-    "logsumexp": "logsumexp", "polygamma": "polygamma", "psi": "digamma",
-}  # fmt: skip
-"""scipy.special's names for functions that tenferro has."""
-
-
 class _DTypesAndConstants:
     """What is NumPy's in either library: its classes, constants, version and errors."""
 
@@ -166,20 +179,28 @@ class _DTypesAndConstants:
 
 
 def _modules() -> Mapping[str, ModuleType]:
-    numpy = Names("autograd.numpy", tnf, _DTypesAndConstants())
+    numpy = Names("autograd.numpy", _DTypesAndConstants(), tnf)
     numpy.__dict__.update(
-        linalg=Names("autograd.numpy.linalg", tnf.linalg, LinAlgError=np.linalg.LinAlgError),
+        where=_where,
+        row_stack=tnf.vstack,
+        linalg=Names(
+            "autograd.numpy.linalg",
+            tnf.linalg,
+            LinAlgError=np.linalg.LinAlgError,
+            _dot=tnf.matmul,
+            T=tnf.matrix_transpose,
+        ),
         fft=Names("autograd.numpy.fft", tnf.fft),
         random=np.random,
     )
-    grad = _of_one(lambda f, x: tnf.grad(f)(x))
+    grad = _of_one(lambda f, x: tnf.grad(_of_one_element(f))(x))
     top = Names(
         "autograd",
         numpy=numpy,
         grad=grad,
-        value_and_grad=_of_one(lambda f, x: tnf.value_and_grad(f)(x)),
+        value_and_grad=_of_one(lambda f, x: tnf.value_and_grad(_of_one_element(f))(x)),
         grad_and_aux=_of_one(_grad_and_aux),
-        holomorphic_grad=_of_one(lambda f, x: tnf.grad(f, holomorphic=True)(np.asarray(x, complex))),
+        holomorphic_grad=_of_one(_holomorphic_grad),
         elementwise_grad=_of_one(_pulled_ones),
         deriv=_of_one(_pulled_ones),
         jacobian=_of_one(lambda f, x: tnf.jacrev(f)(x)),
@@ -202,9 +223,8 @@ def _modules() -> Mapping[str, ModuleType]:
         name: Names(f"autograd.scipy.{name}", *_own(tnf, name))
         for name in ("integrate", "linalg", "signal", "special", "stats")
     }
-    # Its test of the Dirichlet distribution draws a sample when the file is imported.
-    scipy["special"].__dict__.update({name: getattr(tnf, own) for name, own in SPECIAL.items()})
     stats = _own(tnf, "stats")
+    # Its test of the Dirichlet distribution draws a sample when the file is imported.
     dirichlet = Names(
         "autograd.scipy.stats.dirichlet", *_own(*stats, "dirichlet"), rvs=scipy_dirichlet.rvs
     )

@@ -1,0 +1,131 @@
+"""Printing what a program computes, while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from string import Formatter
+from typing import Any
+
+import numpy as np
+
+from tenferro.api.tensor import TracedTensor, value_in
+from tenferro.api.tracing import current_builder
+from tenferro.door import as_operand
+from tenferro.errors import DTypeError, InvalidConfigError
+from tenferro.ext.printing.families import DebugPrint
+from tenferro.ops.extension import Extension
+
+__all__ = ["debug_print"]
+
+
+def debug_print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
+    """Print fmt.format(*args, **kwargs) with the values of tensors, whenever the program comes to this line.
+
+    In jitted functions and programs, in loops and branches; at once where nothing is traced. Prints are never
+    optimised away, and lines come in the order of the calls.
+
+    A derivative prints what its function does, once, and nothing of its own. What `checkpoint` computes twice
+    is printed once, but for what is in loops. Under `vmap` there is a line for each example where a value
+    differs between them, else one.
+
+    Only the native executor prints: lowering refuses it, and says how to drop it.
+
+    Args:
+        fmt: as for `str.format`; tensors are NumPy arrays, those of rank 0 their element.
+        ordered: has no effect: lines are always in order.
+
+    Raises:
+        InvalidConfigError: fmt asks for what is not given, or does not use what is; the traced function, or
+            a loop in it, returns no tensor that could wait for what is printed.
+
+    >>> import tenferro as tnf
+    >>> @tnf.jit
+    ... def f(x):
+    ...     y = x * x
+    ...     debug_print("x={} y={y:.2f}", x, y=y)
+    ...     return y + 1
+    >>> f(3.0)
+    x=3.0 y=9.00
+    array(10.)
+    """
+    template, given = _numbered(fmt, args, kwargs)
+    builder = current_builder() or next(
+        (x.builder for x in given if isinstance(x, TracedTensor)), None
+    )
+    if builder is None:
+        print(template.format(*[np.asarray(x)[()] for x in given]))
+        return
+    values = [value_in(builder, as_operand(x)) for x in given]
+    earlier = builder.graph.effects
+    after = earlier[-1] if earlier else builder.constant(np.False_)
+    builder.apply(Extension(DebugPrint(template, len(values))), after, *values)
+
+
+def _numbered(fmt: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[str, list[Any]]:
+    """The format with a number for each tensor, and the tensors; what is none is written out.
+
+    Raises:
+        InvalidConfigError: a field without a value, a value without a field.
+    """
+    everything: dict[int | str, Any] = {**dict(enumerate(args)), **kwargs}
+    places: dict[int | str, int] = {}
+    tensors: list[Any] = []
+    used: set[int | str] = set()
+    pieces: list[str] = []
+    counted = iter(range(len(args) + 1))
+    for text, field, spec, conversion in _parsed(fmt):
+        pieces.append(_escaped(text))
+        if field is None:
+            continue
+        name, rest = _first(field)
+        key: int | str = next(counted) if name == "" else int(name) if name.isdigit() else name
+        if key not in everything:
+            raise InvalidConfigError(
+                f"debug_print: the format {fmt!r} asks for {key!r}, which is not given"
+            )
+        if spec and "{" in spec:
+            raise InvalidConfigError(
+                f"debug_print: the format {fmt!r}: a format within a format is not known here; write {spec!r} out"
+            )
+        used.add(key)
+        tail = rest + (f"!{conversion}" if conversion else "") + (f":{spec}" if spec else "")
+        value = everything[key]
+        if _is_text(value):
+            pieces.append(_escaped(f"{{0{tail}}}".format(value)))
+            continue
+        if key not in places:
+            places[key] = len(tensors)
+            tensors.append(value)
+        pieces.append(f"{{{places[key]}{tail}}}")
+    if unused := [key for key in everything if key not in used]:
+        shown = ", ".join(map(repr, unused))
+        raise InvalidConfigError(f"debug_print: the format {fmt!r} does not use argument {shown}")
+    return "".join(pieces), tensors
+
+
+def _parsed(fmt: str) -> list[tuple[str, str | None, str | None, str | None]]:
+    try:
+        return list(Formatter().parse(fmt))
+    except (TypeError, ValueError) as error:
+        raise InvalidConfigError(f"debug_print: the format {fmt!r:.60}: {error}") from None
+
+
+def _first(field: str) -> tuple[str, str]:
+    """The argument that a field names, and the attributes and indices after it."""
+    end = min(
+        [place for place in (field.find("."), field.find("[")) if place >= 0], default=len(field)
+    )
+    return field[:end], field[end:]
+
+
+def _is_text(value: Any) -> bool:
+    """Whether a value is known and no tensor: a string, None, a type."""
+    try:
+        as_operand(value)
+    except DTypeError:
+        return True
+    return False
+
+
+def _escaped(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")

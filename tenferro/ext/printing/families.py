@@ -1,0 +1,38 @@
+"""A line that is printed when a program comes to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tenferro.extension import ExtensionOp, extension_family
+from tenferro.types import DType
+
+__all__ = ["DebugPrint"]
+
+
+@extension_family("tenferro", "debug_print", version=1)
+@dataclass(frozen=True)
+class DebugPrint(ExtensionOp):
+    """Prints template.format(*values), a line for each index of the leading `batch_rank` axes of the values.
+
+    The first operand is what it waits for; the output is False, for who waits for it.
+
+    Attributes:
+        template: fields are numbered, as in "x={0}, y={1:.3f}".
+        count: how many values there are.
+        batch_rank: how many leading axes all values have in common.
+    """
+
+    template: str
+    count: int
+    batch_rank: int = 0
+    effects = True
+
+    @property
+    def input_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it depends on the payload
+        """What it waits for, and the values."""
+        return 1 + self.count
+
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        return [(DType.Bool, ())]

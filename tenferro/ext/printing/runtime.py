@@ -1,0 +1,29 @@
+"""Native execution of prints: on standard output, a line at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tenferro.extension import ExtensionCaches, ExtensionRuntime
+
+__all__ = ["DebugPrintRuntime"]
+
+
+class DebugPrintRuntime(ExtensionRuntime):
+    """Python's format of NumPy's arrays, and of their elements where they have rank 0."""
+
+    order = "K"
+
+    def __init__(self, family_id: str) -> None:
+        self.family_id = family_id
+
+    def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
+        """The lines, one after another."""
+        _, *values = inputs
+        shape = values[0].shape[: op.batch_rank] if op.batch_rank else ()
+        for index in np.ndindex(*shape):
+            print(op.template.format(*[value[index] for value in values]))
+        return (np.zeros((), bool),)

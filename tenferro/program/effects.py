@@ -1,0 +1,36 @@
+"""Programs without their effects: what is printed is not part of what they compute."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tenferro.graph import SourceLine
+from tenferro.ops.control import ControlOp
+from tenferro.ops.source import Constant
+from tenferro.ops.structural import BroadcastInDim
+from tenferro.program.program import GraphProgram
+from tenferro.program.rewrite import Producers, Values, emit_again
+from tenferro.program.subprogram import Subprogram
+
+__all__ = ["without_effects"]
+
+
+def without_effects(program: GraphProgram) -> GraphProgram:
+    """The program with zeros for what ops with effects give, in loops and branches too."""
+    return emit_again(program, _rule) if program.has_effects else program
+
+
+def _rule(known: Producers, op: Any, inputs: Values, source: SourceLine | None) -> Values | None:
+    if not op.has_effects:
+        return None
+    graph = known.graph
+    if isinstance(op, ControlOp):
+        parts = [Subprogram.of_program(without_effects(part.program)) for part in op.parts]
+        return graph.add(op.with_parts(*parts), inputs, source)
+    zeros: list[int] = []
+    for spec in op.infer(*[graph.types[value] for value in inputs]):
+        (zero,) = graph.add(Constant.of(np.zeros((), spec.dtype.dtype)), (), source)
+        zeros += graph.add(BroadcastInDim(spec.shape, ()), (zero,), source)
+    return tuple(zeros)

@@ -1,0 +1,26 @@
+"""`tenferro.special`: special functions, by the names and signatures of `jax.scipy.special`.
+
+Real functions of real tensors, made of standard ops: they run on every peer, and have derivatives of every order.
+They promote and broadcast as the functions of `tenferro` do; float16 and bfloat16 are computed in float32 and
+rounded once. How far a value may be off is in its docstring, in units in the last place (ulps) of float64 or
+float32, natively.
+
+Source: jax.scipy.special for names and signatures, SciPy for values at the ends of domains.
+"""
+
+from tenferro.counterparts import open_namespace
+from tenferro.special import bessel, entropies, gammas, normal, sums
+from tenferro.special.bessel import *  # noqa: F403  # because the names are this module's
+from tenferro.special.entropies import *  # noqa: F403  # because the names are this module's
+from tenferro.special.gammas import *  # noqa: F403  # because the names are this module's
+from tenferro.special.normal import *  # noqa: F403  # because the names are this module's
+from tenferro.special.sums import *  # noqa: F403  # because the names are this module's
+
+__all__: list[str] = []
+__all__ += bessel.__all__
+__all__ += entropies.__all__
+__all__ += gammas.__all__
+__all__ += normal.__all__
+__all__ += sums.__all__
+
+open_namespace(globals(), __all__, "tnf.special")

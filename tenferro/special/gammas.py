@@ -1,0 +1,425 @@
+"""The gamma function and what is made of it.
+
+Between 2 and 3 it is Cephes' rational function, below 20 that times a product of at most 18 factors, exact at
+whole numbers, above 20 Stirling's series, below 0 the reflection pi / (-x sin(pi x) Gamma(-x)).
+
+Source: Cephes, gamma.c, for the rational function; NIST's DLMF, sections 5.11, 5.12 and 25.11, for the rest.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tenferro.api.custom import custom_jvp
+from tenferro.api.elementwise import (
+    abs,
+    add,
+    digamma,
+    divide,
+    equal,
+    exp,
+    floor,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    lgamma,
+    log,
+    log1p,
+    logical_and,
+    maximum,
+    minimum,
+    multiply,
+    negative,
+    pow,
+    remainder,
+    rint,
+    sin,
+    subtract,
+    where,
+)
+from tenferro.api.elementwise import polygamma as polygamma_of
+from tenferro.errors import UnsupportedError
+from tenferro.special.operands import as_order, in_reals, largest, polynomial
+from tenferro.types import ArrayLike, Tensor
+
+__all__ = [
+    "beta",
+    "betaln",
+    "comb",
+    "digamma",
+    "factorial",
+    "gamma",
+    "gammaln",
+    "gammasgn",
+    "loggamma",
+    "multigammaln",
+    "polygamma",
+    "psi",
+    "zeta",
+]
+
+psi = digamma
+
+NUMERATOR = (
+    1.60119522476751861407e-4, 1.19135147006586384913e-3, 1.04213797561761569935e-2, 4.76367800457137231464e-2,
+    2.07448227648435975150e-1, 4.94214826801497100753e-1, 9.99999999999999996796e-1,
+)  # fmt: skip
+DENOMINATOR = (
+    -2.31581873324120129819e-5, 5.39605580493303397842e-4, -4.45641913851797240494e-3, 1.18139785222060435552e-2,
+    3.58236398605498653373e-2, -2.34591795718243348568e-1, 7.14304917030273074085e-2, 1.00000000000000000320e0,
+)  # fmt: skip
+"""Gamma(2 + y) for 0 <= y <= 1, highest power first."""
+
+STIRLING = (
+    432261921612371 / 514904800886784000, -4483131259 / 86684309913600, -534703531 / 902961561600,
+    5246819 / 75246796800, 163879 / 209018880, -571 / 2488320, -139 / 51840, 1 / 288, 1 / 12, 1.0,
+)  # fmt: skip
+"""Gamma(x) e^x x^(1/2 - x) / sqrt(2 pi) in powers of 1 / x, highest first (DLMF 5.11.3)."""
+
+BINET = (1 / 156, -691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12)
+"""x times (log Gamma(x) less its leading terms) in powers of 1 / x^2, highest first (DLMF 5.11.1)."""
+
+LARGE = 20
+HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
+
+
+def gamma(x: ArrayLike) -> Any:
+    """The gamma function, within 8 ulps; exact at whole numbers up to 19, NaN at negative ones.
+
+    Shapes:  x S -> S
+    Dtypes:  float; integers in the float NumPy takes
+
+    Raises:
+        DTypeError: complex x.
+
+    >>> gamma([0.5, 5.0])
+    array([ 1.77245385, 24.        ])
+    """
+    return in_reals("gamma", _gamma, x)
+
+
+@custom_jvp
+def _gamma(x: Tensor) -> Any:
+    magnitude = abs(x)
+    is_tiny = less(magnitude, 1e-17)
+    is_below = less(x, 0.0)
+    positive = _gamma_of_positive(where(is_tiny, 1.0, magnitude))
+    whole = rint(x)
+    # sin(pi x) keeps its digits near whole numbers; its sign alternates between them.
+    sine = sin(
+        multiply(subtract(x, whole), where(equal(remainder(whole, 2.0), 0.0), math.pi, -math.pi))
+    )
+    scale = multiply(where(is_below, x, 1.0), where(is_below, sine, 1.0))
+    reflected = divide(divide(-math.pi, scale), positive)
+    reflected = where(equal(x, floor(x)), math.nan, reflected)
+    return where(is_tiny, divide(1.0, x), where(is_below, reflected, positive))
+
+
+@_gamma.defjvp
+def _gamma_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    (x,), (x_dot,) = primals, tangents
+    y = _gamma(x)
+    return y, multiply(x_dot, multiply(y, digamma(x)))
+
+
+def _gamma_of_positive(x: Tensor) -> Any:
+    is_large = greater_equal(x, float(LARGE))
+    near = where(is_large, 2.0, x)
+    whole = floor(near)
+    fraction = subtract(near, whole)
+    product = divide(polynomial(fraction, NUMERATOR), polynomial(fraction, DENOMINATOR))
+    for k in range(LARGE - 3, 0, -1):
+        product = multiply(product, where(less(float(k + 1), whole), subtract(near, float(k)), 1.0))
+    low = where(less(near, 1.0), multiply(near, add(near, 1.0)), where(less(near, 2.0), near, 1.0))
+    far = minimum(where(is_large, x, float(LARGE)), 180.0 if largest(x) > 1e300 else 36.0)
+    half = pow(far, subtract(multiply(far, 0.5), 0.25))
+    scale = multiply(math.sqrt(2 * math.pi), polynomial(divide(1.0, far), STIRLING))
+    # The power is taken in halves, because it is larger than the result.
+    stirling = multiply(half, multiply(divide(half, exp(far)), scale))
+    return where(is_large, stirling, divide(product, low))
+
+
+def gammaln(x: ArrayLike) -> Any:
+    """The logarithm of |Gamma(x)|, which is `tnf.lgamma`.
+
+    Raises:
+        DTypeError: complex x.
+
+    >>> gammaln([1.0, 5.0])
+    array([0.        , 3.17805383])
+    """
+    return in_reals("gammaln", lgamma, x)
+
+
+def loggamma(x: ArrayLike) -> Any:
+    """The logarithm of Gamma(x) for real x; NaN where x is negative.
+
+    Raises:
+        DTypeError: complex x.
+
+    >>> loggamma([5.0, -0.5])
+    array([3.17805383,        nan])
+    """
+    return in_reals("loggamma", lambda x: where(less(x, 0.0), math.nan, lgamma(x)), x)
+
+
+def gammasgn(x: ArrayLike) -> Any:
+    """The sign of Gamma(x); at 0 that of the zero, NaN at negative whole numbers and -inf.
+
+    Raises:
+        DTypeError: complex x.
+
+    >>> gammasgn([-1.5, -0.5, 2.0])
+    array([ 1., -1.,  1.])
+    """
+    return in_reals("gammasgn", _gammasgn, x)
+
+
+def _gammasgn(x: Tensor) -> Any:
+    whole = floor(x)
+    alternating = subtract(1.0, multiply(2.0, remainder(where(less(x, 0.0), whole, 0.0), 2.0)))
+    below = where(equal(whole, x), math.nan, alternating)
+    at_zero = where(less(divide(1.0, where(equal(x, 0.0), x, 1.0)), 0.0), -1.0, 1.0)
+    return where(less(x, 0.0), below, where(equal(x, x), at_zero, x))
+
+
+def polygamma(n: int, x: ArrayLike) -> Any:
+    """The derivative of order n of `digamma`, which is `tnf.polygamma`; n is a Python int.
+
+    Raises:
+        InvalidConfigError: n is no int of at least 0.
+        DTypeError: complex x.
+
+    >>> polygamma(1, 1.0)
+    array(1.64493407)
+    """
+    order = as_order("polygamma", "n", n, 0)
+    return in_reals("polygamma", lambda x: polygamma_of(order, x), x)
+
+
+def multigammaln(a: ArrayLike, d: int) -> Any:
+    """The logarithm of the multivariate gamma function of order d; d is a Python int.
+
+    The sum of d terms log Gamma(a - j / 2), and d (d - 1) log(pi) / 4.
+
+    Raises:
+        InvalidConfigError: d is no int of at least 1.
+        DTypeError: complex a.
+
+    >>> multigammaln(2.0, 1)
+    array(0.)
+    """
+    count = as_order("multigammaln", "d", d, 1)
+
+    def total(a: Tensor) -> Any:
+        terms = [lgamma(subtract(a, j / 2)) for j in range(count)]
+        value = terms[0]
+        for term in terms[1:]:
+            value = add(value, term)
+        return add(value, count * (count - 1) / 4 * math.log(math.pi))
+
+    return in_reals("multigammaln", total, a)
+
+
+def betaln(a: ArrayLike, b: ArrayLike) -> Any:
+    """The logarithm of |B(a, b)|: log |Gamma(a) Gamma(b) / Gamma(a + b)|.
+
+    For positive a and b within 16 ulps of the larger of 1 and the result; elsewhere the sum of three logarithms.
+
+    Raises:
+        DTypeError: complex operands.
+
+    >>> betaln(1.0, [1.0, 1e20])
+    array([  0.        , -46.05170186])
+    """
+    return in_reals("betaln", _betaln, a, b)
+
+
+def _binet(x: Tensor) -> Any:
+    """The difference of log Gamma(x) and (x - 1/2) log(x) - x + log(2 pi) / 2 for x >= 10."""
+    inverse = divide(1.0, x)
+    return multiply(inverse, polynomial(multiply(inverse, inverse), BINET))
+
+
+@custom_jvp
+def _betaln(a: Tensor, b: Tensor) -> Any:
+    low, high = minimum(a, b), maximum(a, b)
+    is_positive = greater(low, 0.0)
+    p = where(is_positive, low, 1.0)
+    q = where(is_positive, high, 1.0)
+    by_sum = subtract(add(lgamma(low), lgamma(high)), lgamma(add(low, high)))
+    inside = where(less(q, 10.0), _betaln_small(p, q), _betaln_large(p, q))
+    return where(is_positive, inside, by_sum)
+
+
+def _betaln_small(p: Tensor, q: Tensor) -> Any:
+    """For p <= q < 10."""
+    p, q = minimum(p, 10.0), minimum(q, 10.0)
+    return log(
+        multiply(
+            _gamma_of_positive(p), divide(_gamma_of_positive(q), _gamma_of_positive(add(p, q)))
+        )
+    )
+
+
+def _betaln_large(p: Tensor, q: Tensor) -> Any:
+    """For p <= q, q >= 10: Stirling's leading terms, in which nothing cancels, and the corrections."""
+    q = maximum(q, 10.0)
+    total = add(p, q)
+    rest = log1p(negative(divide(p, total)))
+    corrections = subtract(_binet(q), _binet(total))
+    is_small = less(p, 10.0)
+    small = where(is_small, p, 1.0)
+    by_small = add(lgamma(small), subtract(small, multiply(small, log(total))))
+    by_small = add(by_small, multiply(subtract(q, 0.5), rest))
+    large = where(is_small, 10.0, p)
+    powers = multiply(subtract(large, 0.5), log(divide(large, total)))
+    by_large = add(add(powers, multiply(q, rest)), subtract(HALF_LOG_TWO_PI, multiply(0.5, log(q))))
+    return add(corrections, where(is_small, by_small, add(by_large, _binet(large))))
+
+
+@_betaln.defjvp
+def _betaln_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    (a, b), (a_dot, b_dot) = primals, tangents
+    total = digamma(add(a, b))
+    by_a = multiply(a_dot, subtract(digamma(a), total))
+    return _betaln(a, b), add(by_a, multiply(b_dot, subtract(digamma(b), total)))
+
+
+def beta(a: ArrayLike, b: ArrayLike) -> Any:
+    """The beta function Gamma(a) Gamma(b) / Gamma(a + b).
+
+    For positive a and b within 16 ulps where a + b < 10, and within 8 (1 + |log B|) ulps elsewhere.
+
+    Raises:
+        DTypeError: complex operands.
+
+    >>> beta(2.0, 3.0)
+    array(0.08333333)
+    """
+    return in_reals("beta", _beta, a, b)
+
+
+@custom_jvp
+def _beta(a: Tensor, b: Tensor) -> Any:
+    low, high = minimum(a, b), maximum(a, b)
+    total = add(a, b)
+    bound = 170.0 if largest(a) > 1e300 else 33.0
+    # The sum is rounded, which the gamma function of a large one makes much of.
+    is_direct = logical_and(less(total, 10.0), logical_and(less(high, bound), greater(low, -bound)))
+    p, q = where(is_direct, low, 1.0), where(is_direct, high, 1.0)
+    direct = multiply(_gamma(p), divide(_gamma(q), _gamma(add(p, q))))
+    signs = multiply(_gammasgn(low), multiply(_gammasgn(high), _gammasgn(total)))
+    return where(is_direct, direct, multiply(signs, exp(_betaln(low, high))))
+
+
+@_beta.defjvp
+def _beta_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    (a, b), (a_dot, b_dot) = primals, tangents
+    y, total = _beta(a, b), digamma(add(a, b))
+    by_a = multiply(a_dot, subtract(digamma(a), total))
+    return y, multiply(y, add(by_a, multiply(b_dot, subtract(digamma(b), total))))
+
+
+def factorial(n: ArrayLike, exact: bool = False) -> Any:
+    """The factorial n! as Gamma(n + 1), within 8 ulps and exact up to 18; 0 where n is negative.
+
+    Raises:
+        UnsupportedError: exact=True, which has no meaning for floats.
+        DTypeError: complex n.
+
+    >>> factorial([0, 3, 5])
+    array([  1.,   6., 120.])
+    """
+    if exact:
+        raise UnsupportedError(
+            "special.factorial: exact=True has no tensor to hold it; use math.factorial"
+        )
+    return in_reals("factorial", lambda n: where(less(n, 0.0), 0.0, _gamma(add(n, 1.0))), n)
+
+
+def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Any:  # noqa: N803  # because SciPy and JAX call it so
+    """The number of ways to choose k of N things, N! / (k! (N - k)!), within 16 ulps for N < 169 (32 in float32).
+
+    0 where k > N or one of them is negative. Larger N within 8 (1 + log C) ulps.
+
+    Args:
+        repetition: things may be chosen again: the number of ways to choose k of N + k - 1.
+
+    Raises:
+        DTypeError: complex operands.
+
+    >>> comb(5, [0, 2, 6])
+    array([ 1., 10.,  0.])
+    """
+    return in_reals("comb", _with_repetition if repetition else _comb, N, k)
+
+
+def _with_repetition(n: Tensor, k: Tensor) -> Any:
+    return where(equal(k, 0.0), 1.0, _comb(subtract(add(n, k), 1.0), k))
+
+
+def _comb(n: Tensor, k: Tensor) -> Any:
+    is_inside = logical_and(less_equal(0.0, k), less_equal(k, n))
+    n, k = where(is_inside, n, 1.0), where(is_inside, k, 0.0)
+    left = subtract(n, k)
+    is_direct = less(n, 169.0 if largest(n) > 1e300 else 32.0)
+    few, some, rest = (where(is_direct, x, 1.0) for x in (add(n, 1.0), add(k, 1.0), add(left, 1.0)))
+    direct = divide(divide(_gamma(few), _gamma(some)), _gamma(rest))
+    scale = add(n, 1.0)
+    logarithm = negative(add(_betaln(add(left, 1.0), add(k, 1.0)), log(scale)))
+    return where(is_inside, where(is_direct, direct, exp(logarithm)), 0.0)
+
+
+def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Any:
+    """The Hurwitz zeta function, the sum of (k + q)^-x over k >= 0; without q Riemann's, which is q = 1.
+
+    For x > 1 and q > 0 within 8 + x ulps, by ten terms and Euler-Maclaurin's formula; inf at x = 1 and q = 0,
+    NaN elsewhere.
+
+    Raises:
+        DTypeError: complex operands.
+
+    >>> zeta([2.0, 4.0])
+    array([1.64493407, 1.08232323])
+    """
+    return in_reals("zeta", _zeta, x, 1.0 if q is None else q)
+
+
+TERMS = 10
+BERNOULLI = (
+    1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798, -174611 / 330,
+    854513 / 138, -236364091 / 2730,
+)  # fmt: skip
+"""B_2, B_4, .. B_24."""
+
+
+def _zeta(x: Tensor, q: Tensor) -> Any:
+    is_inside = logical_and(greater(x, 1.0), greater(q, 0.0))
+    s = where(is_inside, x, 2.0)
+    start = where(logical_and(is_inside, less(q, math.inf)), q, 1.0)
+    total = pow(start, negative(s))
+    for k in range(1, TERMS):
+        total = add(total, pow(add(start, float(k)), negative(s)))
+    # The rest is nothing beside the first term where s is larger.
+    has_rest = less(s, 300.0)
+    s, start = where(has_rest, s, 300.0), where(has_rest, start, 1.0)
+    total = add(total, where(has_rest, _zeta_rest(s, add(start, float(TERMS))), 0.0))
+    pole = logical_and(greater_equal(x, 1.0), greater_equal(q, 0.0))
+    outside = where(pole, math.inf, math.nan)
+    return where(is_inside, where(equal(q, math.inf), 0.0, total), outside)
+
+
+def _zeta_rest(s: Tensor, start: Tensor) -> Any:
+    """The sum of (k + start)^-s over k >= 0 by Euler-Maclaurin's formula (DLMF 25.11.28)."""
+    first = pow(start, negative(s))
+    total = add(divide(multiply(first, start), subtract(s, 1.0)), multiply(first, 0.5))
+    factor = multiply(first, divide(s, start))
+    for j, bernoulli in enumerate(BERNOULLI, 1):
+        total = add(total, multiply(factor, bernoulli / math.factorial(2 * j)))
+        step = multiply(add(s, float(2 * j - 1)), add(s, float(2 * j)))
+        factor = multiply(factor, divide(divide(step, start), start))
+    return total

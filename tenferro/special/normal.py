@@ -1,0 +1,203 @@
+"""The normal distribution's function and its inverse, and the error functions under SciPy's names.
+
+Source: Cephes, ndtri.c, for the rational functions of the inverse.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tenferro.api import elementwise
+from tenferro.api.custom import custom_jvp
+from tenferro.api.elementwise import (
+    add,
+    divide,
+    equal,
+    exp,
+    greater,
+    greater_equal,
+    less,
+    log,
+    log1p,
+    logical_and,
+    multiply,
+    negative,
+    sqrt,
+    square,
+    subtract,
+    where,
+)
+from tenferro.special.operands import in_reals, polynomial
+from tenferro.types import ArrayLike, Tensor
+
+__all__ = ["erf", "erfc", "erfinv", "log_ndtr", "ndtr", "ndtri"]
+
+HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
+ROOT_TWO_PI = math.sqrt(2 * math.pi)
+
+MIDDLE = (
+    (
+        -5.99633501014107895267e1, 9.80010754185999661536e1, -5.66762857469070293439e1, 1.39312609387279679503e1,
+        -1.23916583867381258016e0,
+    ),
+    (
+        1.0, 1.95448858338141759834e0, 4.67627912898881538453e0, 8.63602421390890590575e1, -2.25462687854119370527e2,
+        2.00260212380060660359e2, -8.20372256168333339912e1, 1.59056225126211695515e1, -1.18331621121330003142e0,
+    ),
+)  # fmt: skip
+TAIL = (
+    (
+        4.05544892305962419923e0, 3.15251094599893866154e1, 5.71628192246421288162e1, 4.40805073893200834700e1,
+        1.46849561928858024014e1, 2.18663306850790267539e0, -1.40256079171354495875e-1, -3.50424626827848203418e-2,
+        -8.57456785154685413611e-4,
+    ),
+    (
+        1.0, 1.57799883256466749731e1, 4.53907635128879210584e1, 4.13172038254672030440e1, 1.50425385692907503408e1,
+        2.50464946208309415979e0, -1.42182922854787788574e-1, -3.80806407691578277194e-2, -9.33259480895457427372e-4,
+    ),
+)  # fmt: skip
+FAR_TAIL = (
+    (
+        3.23774891776946035970e0, 6.91522889068984211695e0, 3.93881025292474443415e0, 1.33303460815807542389e0,
+        2.01485389549179081538e-1, 1.23716634817820021358e-2, 3.01581553508235416007e-4, 2.65806974686737550832e-6,
+        6.23974539184983293730e-9,
+    ),
+    (
+        1.0, 6.02427039364742014255e0, 3.67983563856160859403e0, 1.37702099489081330271e0, 2.16236993594496635890e-1,
+        1.34204006088543189037e-2, 3.28014464682127739104e-4, 2.89247864745380683936e-6, 6.79019408009981274425e-9,
+    ),
+)  # fmt: skip
+"""Numerators and denominators, highest power first."""
+
+
+def erf(x: ArrayLike) -> Any:
+    """The error function, which is `tnf.erf`.
+
+    Raises:
+        DTypeError: complex x.
+
+    >>> erf(0.5)
+    array(0.52049988)
+    """
+    return in_reals("erf", elementwise.erf, x)
+
+
+def erfc(x: ArrayLike) -> Any:
+    """1 - erf(x), accurate for large x, which is `tnf.erfc`.
+
+    Raises:
+        DTypeError: complex x.
+
+    >>> erfc(0.5)
+    array(0.47950012)
+    """
+    return in_reals("erfc", elementwise.erfc, x)
+
+
+def erfinv(x: ArrayLike) -> Any:
+    """The inverse of `erf`, which is `tnf.erfinv`.
+
+    Raises:
+        DTypeError: complex x.
+
+    >>> erfinv(0.5)
+    array(0.47693628)
+    """
+    return in_reals("erfinv", elementwise.erfinv, x)
+
+
+def ndtr(x: ArrayLike) -> Any:
+    """The normal distribution's function: the integral of its density up to x.
+
+    Within 4 ulps where x >= 0, and 4 + 2 x^2 below.
+
+    Raises:
+        DTypeError: complex x.
+
+    >>> ndtr([-1.0, 0.0])
+    array([0.15865525, 0.5       ])
+    """
+    return in_reals("ndtr", _ndtr, x)
+
+
+def _ndtr(x: Tensor) -> Any:
+    return multiply(0.5, elementwise.erfc(multiply(x, -math.sqrt(0.5))))
+
+
+def log_ndtr(x: ArrayLike) -> Any:
+    """The logarithm of ndtr(x), also where `ndtr` underflows or is next to 1.
+
+    Within 16 ulps where x <= 0, and 4 + 2 x^2 above.
+
+    Raises:
+        DTypeError: complex x.
+
+    >>> log_ndtr([-100.0, 0.0, 100.0])
+    array([-5.00552421e+03, -6.93147181e-01, -0.00000000e+00])
+    """
+    return in_reals("log_ndtr", _log_ndtr, x)
+
+
+FAR = -10.0
+ASYMPTOTIC = tuple((-1.0) ** k * math.prod(range(1, 2 * k, 2)) for k in range(19, -1, -1))
+"""-x ndtr(x) over the density at -x, in powers of 1 / x^2, highest first (Abramowitz and Stegun 26.2.12)."""
+
+
+def _log_ndtr(x: Tensor) -> Any:
+    is_far, is_above = less(x, FAR), greater(x, 0.0)
+    far = where(is_far, x, FAR)
+    inverse = divide(1.0, far)
+    series = polynomial(square(inverse), ASYMPTOTIC)
+    below = subtract(subtract(log(series), log(negative(far))), HALF_LOG_TWO_PI)
+    below = subtract(below, multiply(0.5, square(far)))
+    middle = log(_ndtr(where(is_far, FAR, where(is_above, 0.0, x))))
+    above = log1p(negative(_ndtr(negative(where(is_above, x, 0.0)))))
+    return where(is_far, below, where(is_above, above, middle))
+
+
+def ndtri(p: ArrayLike) -> Any:
+    """The inverse of `ndtr`, within 16 ulps; -inf at 0, inf at 1, NaN outside.
+
+    Raises:
+        DTypeError: complex p.
+
+    >>> ndtri([0.0, 0.5, 0.975])
+    array([      -inf, 0.        , 1.95996398])
+    """
+    return in_reals("ndtri", _ndtri, p)
+
+
+@custom_jvp
+def _ndtri(p: Tensor) -> Any:
+    edge = math.exp(-2.0)
+    is_upper = greater(p, 0.5)
+    tail = where(is_upper, subtract(1.0, p), p)
+    is_middle = greater(tail, edge)
+    centred = where(is_middle, subtract(p, 0.5), 0.0)
+    middle = _ratio(MIDDLE, square(centred))
+    middle = multiply(
+        ROOT_TWO_PI, add(centred, multiply(centred, multiply(square(centred), middle)))
+    )
+    is_inside = logical_and(logical_and(greater(p, 0.0), less(p, 1.0)), equal(is_middle, False))
+    radius = sqrt(multiply(-2.0, log(where(is_inside, tail, edge))))
+    inverse = divide(1.0, radius)
+    is_far = greater_equal(radius, 8.0)
+    ratio = where(is_far, _ratio(FAR_TAIL, inverse), _ratio(TAIL, inverse))
+    outer = subtract(subtract(radius, divide(log(radius), radius)), multiply(inverse, ratio))
+    outer = where(is_upper, outer, negative(outer))
+    ends = where(equal(p, 0.0), -math.inf, where(equal(p, 1.0), math.inf, math.nan))
+    return where(is_middle, middle, where(is_inside, outer, ends))
+
+
+def _ratio(coefficients: tuple[Sequence[float], Sequence[float]], x: Tensor) -> Any:
+    return divide(polynomial(x, coefficients[0]), polynomial(x, coefficients[1]))
+
+
+@_ndtri.defjvp
+def _ndtri_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    """1 over the density at the result."""
+    (p,), (p_dot,) = primals, tangents
+    y = _ndtri(p)
+    return y, multiply(p_dot, multiply(ROOT_TWO_PI, exp(multiply(0.5, square(y)))))

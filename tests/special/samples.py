@@ -1,0 +1,141 @@
+"""What special functions are by definition, where to look at them, and how far they may be off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import mpmath
+import numpy as np
+
+__all__ = ["AT_ENDS", "CALLS", "SLOPES_AT_ENDS", "Definition", "digits"]
+
+digits = mpmath.mp.clone()
+digits.dps = 50
+mp = digits
+RNG = np.random.default_rng(5)
+
+
+def spread(low: float, high: float, count: int) -> np.ndarray:
+    """Positive numbers of every size between two powers of ten."""
+    return 10.0 ** RNG.uniform(low, high, count)
+
+
+class Definition(NamedTuple):
+    """A function of mpmath's numbers, the points to look at, and the bound in ulps, a number or a function.
+
+    Args:
+        smooth: how many of the points have two derivatives that mpmath finds.
+    """
+
+    definition: Callable[..., Any]
+    points: tuple[np.ndarray, ...]
+    ulps: Any
+    smooth: int = 12
+
+
+WHOLE = np.arange(1.0, 20.0)
+POSITIVE = np.concatenate(
+    [spread(-3, 1.5, 30), [0.5, 1, 1.5, 2, 3, 19, 20, 33.3], spread(-30, -3, 10)]
+)
+REAL = np.concatenate(
+    [[0.5, -0.5, 3, -3, 7.9, 8.1, -20, 50, 1e-3, 1e-8, 12, -12.5], np.linspace(-80, 80, 31)]
+)
+NORMAL = np.concatenate(
+    [[1e-5, 0.5, -0.5, 1, -1, 3, -3, -9.9, -10.1, -11, 6, -6], np.linspace(-11, 11, 23)]
+)
+SHARE = np.concatenate(
+    [[0.5, 0.1, 0.13, 0.14, 0.25, 0.75, 0.9, 0.99, 1e-3, 1e-5, 0.3, 0.6], spread(-30, -5, 10)]
+)
+PAIR = (spread(-4, 1.5, 40), spread(-4, 1.5, 40))
+SIZES = (spread(-9, 9, 40), spread(-9, 9, 40))
+CLOSE = (SIZES[0], np.where(np.arange(40) % 2, SIZES[0] * RNG.uniform(0.8, 1.3, 40), SIZES[1]))
+
+
+def log_beta(a: Any, b: Any) -> Any:
+    return mp.loggamma(a) + mp.loggamma(b) - mp.loggamma(a + b)
+
+
+def log_ndtr(x: Any) -> Any:
+    return mp.log(mp.ncdf(x)) if x < 0 else mp.log1p(-mp.ncdf(-x))
+
+
+def logarithmic(a: Any, b: Any, y: Any) -> float:
+    return 8 * (1 + abs(float(mp.log(y)))) if a + b >= 10 else 16
+
+
+CALLS = {
+    "gamma": Definition(mp.gamma, (np.concatenate([POSITIVE, -POSITIVE[:20] + 0.01, WHOLE]),), 8),
+    "gammaln": Definition(mp.loggamma, (POSITIVE[:38],), 16),
+    "loggamma": Definition(mp.loggamma, (POSITIVE[:38],), 16),
+    "digamma": Definition(mp.digamma, (POSITIVE,), 16),
+    "beta": Definition(mp.beta, PAIR, logarithmic, 4),
+    "betaln": Definition(log_beta, PAIR, lambda a, b, y: 16 * max(1, 1 / abs(float(y))), 6),
+    "factorial": Definition(mp.factorial, (np.concatenate([WHOLE - 1, [0.5, 22, 30, 33]]),), 8),
+    "comb": Definition(mp.binomial, (np.array([5.0, 30, 20, 31, 7.5]), np.array([2.0, 11, 20, 1, 2.25])), 16, 0),
+    "zeta": Definition(
+        mp.zeta, (np.concatenate([1 + spread(-5, 1.3, 40)]), spread(-1, 1, 40)), lambda x, q, y: 8 + float(x),
+        4
+    ),
+    "i0": Definition(lambda x: mp.besseli(0, x), (REAL,), 8),
+    "i1": Definition(lambda x: mp.besseli(1, x), (REAL,), 8),
+    "i0e": Definition(lambda x: mp.besseli(0, x) * mp.exp(-abs(x)), (REAL,), 8),
+    "i1e": Definition(lambda x: mp.besseli(1, x) * mp.exp(-abs(x)), (REAL,), 8),
+    "erf": Definition(mp.erf, (NORMAL,), 4),
+    "erfc": Definition(mp.erfc, (NORMAL[NORMAL < 8],), lambda x, y: 4 + 2 * float(x * x)),
+    "erfinv": Definition(mp.erfinv, (SHARE,), 8),
+    "ndtr": Definition(mp.ncdf, (NORMAL,), lambda x, y: 4 + 2 * float(x * x) * (x < 0)),
+    "log_ndtr": Definition(log_ndtr, (NORMAL,), lambda x, y: 16 if x <= 0 else 4 + 2 * float(x * x)),
+    "ndtri": Definition(lambda p: mp.sqrt(2) * mp.erfinv(2 * p - 1), (SHARE,), 16),
+    "expit": Definition(lambda x: 1 / (1 + mp.exp(-x)), (REAL,), 4),
+    "logit": Definition(lambda p: mp.log(p / (1 - p)), (SHARE,), 4),
+    "xlogy": Definition(lambda x, y: x * mp.log(y), SIZES, 2),
+    "xlog1py": Definition(lambda x, y: x * mp.log1p(y), SIZES, 2),
+    "entr": Definition(lambda x: -x * mp.log(x), SIZES[:1], 2),
+    "rel_entr": Definition(lambda p, q: p * mp.log(p / q), CLOSE, 4),
+    "kl_div": Definition(
+        lambda p, q: p * mp.log(p / q) - p + q,
+        CLOSE,
+        lambda p, q, y: float(4 * max(p * abs(mp.log(p / q)), p, q) / abs(y)),
+    ),
+}  # fmt: skip
+
+INF, NAN = np.inf, np.nan
+AT_ENDS = {
+    "gamma": (
+        [0.0, -0.0, INF, -INF, NAN, -1, 200, 1e-310],
+        [INF, -INF, INF, NAN, NAN, NAN, INF, INF],
+    ),
+    "loggamma": ([0.0, INF, -0.5], [INF, INF, NAN]),
+    "gammasgn": (
+        [0.0, -0.0, INF, -INF, NAN, -1, -0.5, -1.5, 3],
+        [1, -1, 1, NAN, NAN, NAN, -1, 1, 1],
+    ),
+    "factorial": ([-1.0, INF, 171], [0, INF, INF]),
+    "i0": ([0.0, INF, -INF, NAN, 1000], [1, INF, INF, NAN, INF]),
+    "i1": ([0.0, -0.0, INF, -INF, NAN, -1000], [0, -0.0, INF, -INF, NAN, -INF]),
+    "i0e": ([0.0, INF, -INF, NAN], [1, 0, 0, NAN]),
+    "i1e": ([0.0, INF, -INF, NAN], [0, 0, -0.0, NAN]),
+    "ndtr": ([-INF, INF, NAN], [0, 1, NAN]),
+    "log_ndtr": ([-INF, INF, NAN, -1e200], [-INF, -0.0, NAN, -INF]),
+    "ndtri": ([0.0, 1.0, -0.1, 1.1, NAN, 0.5], [-INF, INF, NAN, NAN, NAN, 0]),
+    "logit": ([0.0, 1.0, -0.1, 1.1, NAN, 0.5], [-INF, INF, NAN, NAN, NAN, 0]),
+    "expit": ([-INF, INF, NAN], [0, 1, NAN]),
+    "entr": ([0.0, -1.0, INF, NAN, 1.0], [0, -INF, -INF, NAN, -0.0]),
+    "zeta": ([1.0, 0.5, INF, NAN], [INF, NAN, 1, NAN]),
+}
+"""SciPy's values at the ends of domains, looked up by hand."""
+
+SLOPES_AT_ENDS = {
+    "i0": ([0.0, INF], [0, INF]),
+    "i1": ([0.0, INF, -INF], [0.5, INF, INF]),
+    "i0e": ([0.0, INF, -INF], [0, 0, 0]),
+    "i1e": ([0.0, INF, -INF], [0.5, 0, 0]),
+    "ndtr": ([-INF, INF], [0, 0]),
+    "log_ndtr": ([-INF, INF, -1e10], [INF, 0, 1e10]),
+    "ndtri": ([0.0, 1.0, 0.5], [INF, INF, np.sqrt(2 * np.pi)]),
+    "logit": ([0.0, 1.0, 0.5], [INF, INF, 4]),
+    "expit": ([-INF, INF, 0], [0, 0, 0.25]),
+    "entr": ([0.0, 1.0], [INF, -1]),
+    "gamma": ([1.0, INF], [-np.euler_gamma, INF]),
+}
