@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tools.mutants.columns import FOLDERS, is_of_column, is_of_floor
 from tools.mutants.edits import Edit, edits_of, is_another_program
+from tools.mutants.readers import functions_about
 from tools.mutants.trials import Trial, tried
 
 if TYPE_CHECKING:
@@ -24,7 +25,9 @@ __all__ = ["Campaign", "Mutant", "equivalents", "mutants_of"]
 
 STAGE_SECONDS = 20.0
 """Of tests, as long as they took when they were recorded, that one stage runs; the quickest first."""
-ALLOWANCE = 15.0
+MOST_FILES = 8
+"""Of tests of the floor, because to collect one takes as long as many tests do."""
+ALLOWANCE = 30.0
 """Seconds of processor time that a stage may take beyond four times what its tests took."""
 
 
@@ -140,25 +143,37 @@ class Campaign:
         return {"outcome": "survived", "by": f"{count} tests", "stage": "", "test": "", "seconds": round(used, 2)}  # fmt: skip
 
     def _tried(self, names: Sequence[str]) -> Trial:
-        files = list(dict.fromkeys(name.partition("::")[0] for name in names))
+        files = list(dict.fromkeys(map(_file_of, names)))
         seconds = sum(self.recorded.seconds[name] for name in names)
         return tried(self.tree, files, names, seconds=ALLOWANCE + 4 * seconds)
 
     def stages(self, mutant: Mutant) -> tuple[list[str], list[str]]:
         """The tests of the column and those of the floor, in the order in which they are asked.
 
-        Tests that run the lines of the edit; where none does, because the lines run once at import, all of the column.
+        Tests that run the lines of the edit, the quickest first. Where none does, or the lines run once when whichever
+        test comes first imports them, all tests, in the order of `_imported`.
         """
-        seconds = self.recorded.seconds
-        running = self.recorded.tests(mutant.path, *mutant.edit.lines)
+        seconds, edit = self.recorded.seconds, mutant.edit
+        running = set() if edit.at_import else self.recorded.tests(mutant.path, *edit.lines)
         names = sorted(running or seconds, key=lambda name: (seconds[name], name))
-        if not running:  # those first that have a name of the line in theirs
-            before, _ = mutant.edit.difference((self.tree / mutant.path).read_text())
-            words = set(re.findall(r"[A-Z]\w+", before))
-            names.sort(key=lambda name: words.isdisjoint(re.findall(r"\w+", name)))
+        if not running:
+            names = self._imported(mutant, names)
         column = [name for name in names if is_of_column(name, mutant.folder)]
         floor = [name for name in names if is_of_floor(name, mutant.folder)]
-        return self._within_budget(column), self._within_budget(floor)
+        return self._within_budget(column), self._within_budget(_of_few_files(floor))
+
+    def _imported(self, mutant: Mutant, names: Sequence[str]) -> list[str]:
+        """First the tests that have a class of the line in their names, or run a function that the line names; then
+        those that run one that names what is assigned there.
+        """
+        source, lines = (self.tree / mutant.path).read_text(), mutant.edit.lines
+        words = set(re.findall(r"[A-Z]\w+", mutant.edit.difference(source)[0]))
+        first, second = (
+            {name for span in spans for name in self.recorded.tests(mutant.path, *span)}
+            for spans in functions_about(source, *lines)
+        )
+        first |= {name for name in names if not words.isdisjoint(re.findall(r"\w+", name))}
+        return sorted(names, key=lambda name: 0 if name in first else 1 if name in second else 2)
 
     def _within_budget(self, names: Sequence[str]) -> list[str]:
         seconds = self.recorded.seconds
@@ -195,3 +210,14 @@ class Campaign:
             if self.verdict(record) == "survived":
                 rows += ["", "{path}:{line} {kind}, number {number}".format(**record), f"- {record['before']}", f"+ {record['after']}"]  # fmt: skip
         return "\n".join(rows)
+
+
+def _of_few_files(names: Sequence[str]) -> list[str]:
+    """The tests of those files that have most of them."""
+    counts = Counter(_file_of(name) for name in names)
+    files = {file for file, _ in counts.most_common(MOST_FILES)}
+    return [name for name in names if _file_of(name) in files]
+
+
+def _file_of(name: str) -> str:
+    return name.partition("::")[0]

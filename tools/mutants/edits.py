@@ -46,14 +46,18 @@ have no places of their own in Python 3.11.
 """
 
 
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
 class Edit(NamedTuple):
     """The bytes of one expression in another's place.
 
-    kind:   operator, comparison, constant, condition, call, operands or row
-    lines:  the first and the last line of the expression
-    start:  the first byte that is replaced
-    stop:   the byte after the last one
-    text:   what stands there instead
+    kind:       operator, comparison, constant, condition, call, operands or row
+    lines:      the first and the last line of the expression
+    start:      the first byte that is replaced
+    stop:       the byte after the last one
+    text:       what stands there instead
+    at_import:  whether the expression stands in no function, so that it runs once
     """
 
     kind: str
@@ -61,6 +65,7 @@ class Edit(NamedTuple):
     start: int
     stop: int
     text: str
+    at_import: bool = False
 
     def applied(self, source: str) -> str:
         """The file with the edit."""
@@ -93,8 +98,8 @@ def edits_of(source: str) -> list[Edit]:
 
     >>> for edit in edits_of("y = conj(x) - 1\\n"):
     ...     print(edit.kind, "|", edit.applied("y = conj(x) - 1\\n").strip())
-    operands | y = 1 - conj(x)
     call | y = (x) - 1
+    operands | y = 1 - conj(x)
     operator | y = conj(x) + 1
     constant | y = conj(x) - 0
     constant | y = conj(x) - 2
@@ -131,19 +136,20 @@ class Places:
 
     def edits(self) -> Iterator[Edit]:
         """All of them; statements and expressions inside are visited in turn, without recursion."""
-        stack: list[ast.AST] = [self._tree]
+        stack: list[tuple[ast.AST, bool]] = [(self._tree, True)]
         while stack:
-            node = stack.pop()
-            if isinstance(node, ast.expr):
-                yield from self._of_expression(node)
-            elif isinstance(node, ast.If | ast.While):
-                yield from self._of_condition(node.test)
-            elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-                yield self._edit("call", node.value, "...")
-            stack += _parts(node)
+            node, at_import = stack.pop()
+            for edit in self._of(node):
+                yield edit._replace(at_import=at_import)
+            at_import = at_import and not isinstance(node, FUNCTIONS)
+            stack += [(part, at_import) for part in _parts(node)]
 
-    def _of_expression(self, node: ast.expr) -> Iterator[Edit]:
-        if isinstance(node, ast.BinOp | ast.BoolOp):
+    def _of(self, node: ast.AST) -> Iterator[Edit]:
+        if isinstance(node, ast.If | ast.While):
+            yield from self._of_condition(node.test)
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            yield self._edit("call", node.value, "...")
+        elif isinstance(node, ast.BinOp | ast.BoolOp):
             yield from self._of_operator(node)
         elif isinstance(node, ast.UnaryOp):
             yield self._edit("operator", node, f"({self._text(node.operand)})")
