@@ -26,6 +26,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {
         "tests/test_reprs.py",
         "tests/test_files.py",
         "tests/test_interruption.py",
+        "tests/test_drawing.py",
     ),
     "tenferro/ext": ("tests/ext",),
     "lowering/emit": ("tests/ops/test_parity.py", "tests/lowering/test_module.py", "tests/lowering/test_traps.py"),
