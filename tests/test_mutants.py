@@ -192,11 +192,14 @@ def test_column_then_floor_and_a_log_that_goes_on(tree: Path, monkeypatch: Any) 
     assert again.verdict(outcomes[1]) == "equivalent"
     assert "+ return x >= LIMIT" not in again.report()
     assert "100.0%" in again.report()
+    # what is imported once is asked of the column, and of the floor where a test runs a function that uses it
     at_import = Mutant("one", "one/source.py", Edit("constant", (1, 1), 8, 9, "4", True))
     assert again.stages(at_import) == (
         ["tests/test_own.py::test_small"],
         ["tests/test_floor.py::test_bound"],
     )
+    monkeypatch.setattr(Recording, "tests", lambda *_: set())
+    assert again.stages(at_import) == (["tests/test_own.py::test_small"], [])
 
 
 def test_a_copy_has_what_the_checkout_has(tmp_path: Path) -> None:

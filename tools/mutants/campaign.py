@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Campaign", "Mutant", "equivalents", "mutants_of"]
 
-STAGE_SECONDS = 20.0
+STAGE_SECONDS = 15.0
 """Of tests, as long as they took when they were recorded, that one stage runs; the quickest first."""
 MOST_FILES = 8
 """Of tests of the floor, because to collect one takes as long as many tests do."""
@@ -151,29 +151,30 @@ class Campaign:
         """The tests of the column and those of the floor, in the order in which they are asked.
 
         Tests that run the lines of the edit, the quickest first. Where none does, or the lines run once when whichever
-        test comes first imports them, all tests, in the order of `_imported`.
+        test comes first imports them: first those that have a class of the line in their names, or run a function that
+        the line names; then those that run one that names what is assigned there; of the column, then all others.
         """
         seconds, edit = self.recorded.seconds, mutant.edit
         running = set() if edit.at_import else self.recorded.tests(mutant.path, *edit.lines)
-        names = sorted(running or seconds, key=lambda name: (seconds[name], name))
+        if running:
+            ranks = [running]
+        else:
+            source = (self.tree / mutant.path).read_text()
+            words = set(re.findall(r"[A-Z]\w+", edit.difference(source)[0]))
+            named = {name for name in seconds if not words.isdisjoint(re.findall(r"\w+", name))}
+            first, second = (
+                {name for span in spans for name in self.recorded.tests(mutant.path, *span)}
+                for spans in functions_about(source, *edit.lines)
+            )
+            ranks = [named | first, second - first - named]
+        ordered = [
+            name for rank in ranks for name in sorted(rank, key=lambda name: (seconds[name], name))
+        ]
+        floor = [name for name in ordered if is_of_floor(name, mutant.folder)]
         if not running:
-            names = self._imported(mutant, names)
-        column = [name for name in names if is_of_column(name, mutant.folder)]
-        floor = [name for name in names if is_of_floor(name, mutant.folder)]
+            ordered += sorted(seconds.keys() - set(ordered), key=lambda name: (seconds[name], name))
+        column = [name for name in ordered if is_of_column(name, mutant.folder)]
         return self._within_budget(column), self._within_budget(_of_few_files(floor))
-
-    def _imported(self, mutant: Mutant, names: Sequence[str]) -> list[str]:
-        """First the tests that have a class of the line in their names, or run a function that the line names; then
-        those that run one that names what is assigned there.
-        """
-        source, lines = (self.tree / mutant.path).read_text(), mutant.edit.lines
-        words = set(re.findall(r"[A-Z]\w+", mutant.edit.difference(source)[0]))
-        first, second = (
-            {name for span in spans for name in self.recorded.tests(mutant.path, *span)}
-            for spans in functions_about(source, *lines)
-        )
-        first |= {name for name in names if not words.isdisjoint(re.findall(r"\w+", name))}
-        return sorted(names, key=lambda name: 0 if name in first else 1 if name in second else 2)
 
     def _within_budget(self, names: Sequence[str]) -> list[str]:
         seconds = self.recorded.seconds
