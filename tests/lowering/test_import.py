@@ -514,7 +514,7 @@ func.func @main(%x: tensor<5xf32>) -> tensor<f32> {{
     %one = stablehlo.constant dense<1> : tensor<i32>
     %k = stablehlo.constant dense<{k}> : tensor<i32>
     %m = stablehlo.constant dense<{m}> : tensor<i32>
-    %j = {index} : tensor<i32>
+    {index} : tensor<i32>
     %2 = stablehlo.dynamic_slice %x, %j, sizes = [1] : (tensor<5xf32>, tensor<i32>) -> tensor<1xf32>
     %3 = stablehlo.reshape %2 : (tensor<1xf32>) -> tensor<f32>
     %4 = stablehlo.add %a, %a : tensor<f32>
@@ -539,6 +539,11 @@ INDICES: dict[str, tuple[str, int, int, Any]] = {
     "square": ("stablehlo.multiply %i, %i", 0, 0, lambda i, k, m: min(i * i, 4)),
     "backwards": ("stablehlo.subtract %k, %i", 4, 0, lambda i, k, m: k - i),
     "add": ("stablehlo.add %i, %k", 0, 0, lambda i, k, m: i),
+    "negate": ("stablehlo.negate %i : tensor<i32>\n    %j = stablehlo.add %v, %k", 4, 0, lambda i, k, m: 4 - i),
+    "convert": (
+        "stablehlo.convert %i : (tensor<i32>) -> tensor<i64>\n    %w = stablehlo.convert %v : (tensor<i64>) -> tensor<i32>"
+        "\n    %j = stablehlo.add %w, %k", 0, 0, lambda i, k, m: i,
+    ),
     "beyond": ("stablehlo.add %i, %k", 1, 0, lambda i, k, m: min(i + k, 4)),
 }  # fmt: skip
 
@@ -546,6 +551,7 @@ INDICES: dict[str, tuple[str, int, int, Any]] = {
 @pytest.mark.parametrize("name", INDICES)
 def test_slices_that_a_loop_goes_along(name: str) -> None:
     index, k, m, definition = INDICES[name]
+    index = ("%v = " if "%j" in index else "%j = ") + index
     program = import_stablehlo(INDEXED.format(index=index, k=k, m=m))
     (loop,) = [s.op for s in program.instructions if isinstance(s.op, Scan)]
     places = [definition(i, k, m) for i in range(5)]
@@ -570,7 +576,7 @@ def test_indices_that_are_chosen_are_known_where_the_choice_is(direction: str) -
     chosen += "\n    %j = stablehlo.select %w, %i, %v : tensor<i1>, tensor<i32>"
     x = np.array([1, 3, 9, 27, 81], np.float32)
     for m in range(-1, 6):
-        text = INDEXED.replace("%j = {index} : tensor<i32>", "%v = " + chosen.format(direction, IN))
+        text = INDEXED.replace("{index} : tensor<i32>", "%v = " + chosen.format(direction, IN))
         program = import_stablehlo(text.format(k=4, m=m))
         (loop,) = [s.op for s in program.instructions if isinstance(s.op, Scan)]
         choices = [COMPARED[direction](i, m) for i in range(5)]
