@@ -348,3 +348,19 @@ def test_refusals(call: Any, error: Any, message: str) -> None:
         call(x)
     with pytest.raises(error, match=message):
         tnf.compile(call, x) if not message.startswith("labels are") else call(x)
+
+
+@pytest.mark.parametrize(
+    ("subscripts", "optimize", "waits"),
+    [("ij,jk->ik", True, False), ("ij,jk->ik", "optimal", False), ("ij,jk,kl->il", True, True),
+     ("ij,jk,kl->il", ("greedy", 50), True), ("ij,jk,kl->il", False, False),
+     ("ij,jk,kl->il", [(1, 2), (0, 1)], False)],
+)  # fmt: skip
+def test_only_what_extents_decide_waits_for_them(
+    subscripts: str, optimize: Any, waits: bool
+) -> None:
+    specs = symbolic(subscripts, "float64")
+    program = tnf.compile(lambda *xs: tnf.einsum(subscripts, *xs, optimize=optimize), *specs)
+    names = [step.op.name for step in program.instructions]
+    assert (names == ["tenferro.einsum.v1"]) == waits
+    assert ("DotGeneral" in names) == (not waits)
