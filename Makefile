@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export OPENBLAS_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test oldest oldest-environment lint types points sweep portability platforms bench suite loops autograd-suite coverage docs pictures fuzz hostile clean
+.PHONY: help demo test oldest oldest-environment lint types points sweep portability platforms bench suite loops autograd-suite coverage docs pictures fuzz hostile mutants mutants-map clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -95,10 +95,18 @@ pictures: $(STAMP) ## draw docs/images anew, with Chromium
 fuzz: $(STAMP) ## ten minutes of random programs on both paths
 	$(BIN)/tenferro fuzz --minutes 10
 
-MUTANTS := 20000
 SEED := 0
+hostile: MUTANTS := 20000
 hostile: $(STAMP) ## damaged files of every kind, read in children; goes on where it was ended; SEED=1 are others
 	$(BIN)/python -m tools.hostile --mutants $(MUTANTS) --seed $(SEED)
+
+# Half an hour; then six for a thousand mutants, with two workers.
+mutants-map: $(STAMP) ## record which tests run which lines, in a copy of the tree; goes on where it was ended
+	$(BIN)/python -m tools.mutants map
+
+mutants: MUTANTS := 1000
+mutants: $(STAMP) ## change one line at a time, and see whether the tests notice; SEED=1 are other lines, ONLY='--only tenferro/ext' fewer
+	$(BIN)/python -m tools.mutants run --mutants $(MUTANTS) --seed $(SEED) $(ONLY)
 
 # At one level of XLA's optimisation; the sweep has another, of the same samples.
 coverage: $(STAMP) ## run what fills the ledger of what the tests ran, and write it and docs/coverage.md

@@ -116,13 +116,11 @@ def test_large_products_and_factorisations_have_one(monkeypatch: pytest.MonkeyPa
         tnf.compile(fn, *args).run(*args)
         return bool(seen)
 
-    for n, is_large in ((64, False), (65, True), (300, True)):
-        x = np.eye(n)
+    small, large = np.eye(8), np.eye(400)
+    for x, is_large in ((small, False), (large, True)):
         assert entered(lambda x: x @ x, x) is is_large
         assert entered(lambda x: x @ x @ x, x) is is_large
         assert entered(lambda x: (x @ x) + 1, x.astype("f4")) is is_large
-    assert entered(lambda x, v: x @ v, np.eye(97), np.ones(97))
-    assert not entered(lambda x, v: x @ v, np.eye(90), np.ones(90))
-    assert entered(tnf.linalg.cholesky, np.eye(64))
-    assert not entered(tnf.linalg.cholesky, np.eye(63))
-    assert not entered(tnf.linalg.cholesky, np.eye(800))
+        assert entered(lambda x: x @ x[0], x) is is_large
+    assert not entered(tnf.linalg.cholesky, small)
+    assert entered(tnf.linalg.cholesky, np.eye(200))

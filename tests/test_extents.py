@@ -6,8 +6,10 @@ import time
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 
+import tenferro as tnf
 from tenferro import TensorSpec, errors
 from tenferro.dims import UNKNOWN, Symbol, SymDim, UpperBound, dim_max, dim_min, parse_dim
 from tenferro.dims.polynomial import DEEPEST, HIGHEST_DEGREE, LARGEST_BITS, total
@@ -147,3 +149,18 @@ def test_axes_are_counted_before_they_are_read() -> None:
         with pytest.raises(errors.InvalidConfigError, match="axes; a tensor has at most 64"):
             TensorSpec.parse(f"f64[{','.join('1' * count)}]")
         assert time.process_time() - begin < 1
+
+
+@pytest.mark.parametrize(
+    ("extent", "actual", "n"),
+    [("2*n", 6, 3), ("2*n", 2, 1), ("3*n - 1", 5, 2), ("2*n + 1", 7, 3), ("7 - n", 4, 3), ("n + 2", 5, 3),
+     ("2*n", 5, None), ("3*n - 1", 6, None), ("2*n + 1", 8, None)],
+)  # fmt: skip
+def test_a_linear_extent_decides_its_symbol(extent: str, actual: int, n: int | None) -> None:
+    program = tnf.compile(lambda x: tnf.ones((tnf.SymDim("n"),)) + x[0], tnf.TensorSpec((extent,), "float64"))  # fmt: skip
+    x = np.zeros(actual)
+    if n is None:
+        with pytest.raises(errors.ShapeError):
+            program.run(x)
+    else:
+        assert program.run(x).shape == (n,)

@@ -207,3 +207,12 @@ def test_long_chains_are_differentiated_in_linear_size_and_depth() -> None:
     assert len(long.instructions) < 8.1 * len(short.instructions)
     # x -> x + x^2 has slope 1 + 2x, and stays at 0.
     np.testing.assert_array_equal(long.run(np.zeros(2)), [1.0, 1.0])
+
+
+def test_another_structure_is_told_by_where_it_parts() -> None:
+    program = tnf.compile(lambda p: p["w"] + p["b"], {"w": np.ones(2), "b": np.ones(2)})
+    with pytest.raises(tnf.errors.ArityError) as error:
+        program.run({"w": np.ones(2), "c": np.ones(2)})
+    assert "the arguments have another structure" in str(error.value)
+    for word in ("expected", "got", "'b'", "'c'"):
+        assert word in str(error.value).partition("structure")[2]

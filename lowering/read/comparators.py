@@ -68,7 +68,8 @@ def _sorted(r: Reader, operands: list[int], place: int, axis: int, key: Key) -> 
     if key.total:
         ordered = total_order.key(r, operands[place], key.descending)
         sort = re.Sort(axis, True, len(operands) + 1)
-        return list(r.apply(sort, ordered, *operands))[1:]
+        _, *rest = r.apply(sort, ordered, *operands)
+        return rest
     arranged = [operands[place], *operands[:place], *operands[place + 1 :]]
     turn = st.Reverse((axis,))
     if key.descending:

@@ -45,9 +45,9 @@ def columns_first(kind: str, rank: int) -> tuple[int, ...]:
     return tuple(order)
 
 
-def reinterpreted(r: Reader, x: int, given: Sequence[int], wanted: Sequence[int]) -> int:
+def reinterpreted(r: Reader, x: int, given: tuple[int, ...], wanted: tuple[int, ...]) -> int:
     """The tensor that has in one layout the memory that x has in another."""
-    if tuple(given) == tuple(wanted):
+    if given == wanted:
         return x
     shape = r.spec(x).shape
     outward = list(reversed(given))

@@ -32,7 +32,7 @@ from tenferro.types import DType
 
 __all__ = ["ROWS", "top_k"]
 
-Values = list[int]
+Values = Sequence[int]
 Combine = Callable[[Values, Values], Values]
 
 REDUCTIONS: dict[str, Any] = {
@@ -81,7 +81,7 @@ def _combine(r: Reader, block: Block, values: Sequence[int]) -> Combine:
 
 def reduce(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
     count = len(operands) // 2
-    xs, starts = list(operands[:count]), list(operands[count:])
+    xs, starts = operands[:count], operands[count:]
     axes = tuple(operation.attributes["dimensions"])
     block = operation.regions[0]
     name = _name_of(r, block, xs)
@@ -187,7 +187,7 @@ def _window(
     r: Reader, operation: Operation, operands: Sequence[int], name: str | None
 ) -> Sequence[int]:
     count = len(operands) // 2
-    xs, starts = list(operands[:count]), list(operands[count:])
+    xs, starts = operands[:count], operands[count:]
     windows, block = Windows(operation), operation.regions[0]
     scans = SCANS_OF_TRUTH if r.spec(xs[0]).dtype.is_bool else SCANS
     if name in scans:

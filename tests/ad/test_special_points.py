@@ -233,3 +233,20 @@ def test_the_slope_of_a_remainder_in_its_divisor_is_the_exact_quotient() -> None
         quotient = Fraction(x) / Fraction(m)
         assert tnf.grad(tnf.fmod, argnums=1)(x, m) == -float(int(quotient))
         assert tnf.grad(tnf.remainder, argnums=1)(x, m) == -float(quotient // 1)
+
+
+@pytest.mark.parametrize("transform", [forward, reverse])
+def test_a_clamp_is_constant_at_its_bounds_and_beyond(transform: Any) -> None:
+    x = np.array([-2.0, -1.0, -0.5, 0.0, 1.0, 2.0])
+    slope = [0, 0, 1, 1, 0, 0]
+    assert [transform(lambda x: tnf.lax.clamp(-1.0, x, 1.0), 1)(v) for v in x] == slope
+    by_lower = [transform(lambda lower, v=v: tnf.lax.clamp(lower, v, 1.0), 1)(-1.0) for v in x]
+    assert by_lower == [1, 0, 0, 0, 0, 0]
+    by_upper = [transform(lambda upper, v=v: tnf.lax.clamp(-1.0, v, upper), 1)(1.0) for v in x]
+    assert by_upper == [0, 0, 0, 0, 0, 1]
+    # where the bounds meet or are exchanged, the upper one decides
+    for lower, upper in ((1.0, 1.0), (2.0, 1.0)):
+        tangents = [
+            transform(lambda b, v=v: tnf.lax.clamp(lower, v, b), 1)(upper) for v in (0.5, 3.0)
+        ]
+        assert tangents == ([0, 1] if lower == upper else [1, 1])

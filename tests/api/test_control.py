@@ -97,7 +97,7 @@ class jax_lax:  # because it stands for a module
     associative_scan = staticmethod(jax.lax.associative_scan)
 
 
-def same(ours: Any, theirs: Any, tolerance: float = 1e-12) -> None:
+def assert_close(ours: Any, theirs: Any, tolerance: float = 1e-12) -> None:
     left, right = optree.tree_leaves(ours), jax.tree_util.tree_leaves(theirs)
     assert len(left) == len(right)
     for a, b in zip(left, right, strict=True):
@@ -118,44 +118,44 @@ def loss(n: Any, fn: Any) -> Callable[..., Any]:
 @each_function
 def test_values_are_jaxs(make: Any) -> None:
     expected = make(jnp, jax_lax)(W, X, XS)
-    same(make(tnf, tnf)(W, X, XS), expected)
-    same(tnf.jit(make(tnf, tnf))(W, X, XS), expected)
+    assert_close(make(tnf, tnf)(W, X, XS), expected)
+    assert_close(tnf.jit(make(tnf, tnf))(W, X, XS), expected)
 
 
 @each_function
 def test_gradients_are_jaxs(make: Any) -> None:
     expected = jax.grad(loss(jnp, make(jnp, jax_lax)), (0, 1, 2))(W, X, XS)
     ours = loss(tnf, make(tnf, tnf))
-    same(tnf.grad(ours, (0, 1, 2))(W, X, XS), expected)
-    same(tnf.jit(tnf.grad(ours, (0, 1, 2)))(W, X, XS), expected)
+    assert_close(tnf.grad(ours, (0, 1, 2))(W, X, XS), expected)
+    assert_close(tnf.jit(tnf.grad(ours, (0, 1, 2)))(W, X, XS), expected)
 
 
 @each_function
 def test_pushed_tangents_are_jaxs(make: Any) -> None:
     primals, dots = (W, X, XS), (np.cos(W), np.ones(3), XS**2)
     expected = jax.jvp(loss(jnp, make(jnp, jax_lax)), primals, dots)
-    same(tnf.jvp(loss(tnf, make(tnf, tnf)), primals, dots), expected)
+    assert_close(tnf.jvp(loss(tnf, make(tnf, tnf)), primals, dots), expected)
 
 
 @pytest.mark.parametrize("make", [rnn, nested], ids=lambda make: make.__name__)
 def test_second_derivatives_are_jaxs(make: Any) -> None:
     expected = jax.hessian(loss(jnp, make(jnp, jax_lax)), 1)(W, X, XS)
     ours = loss(tnf, make(tnf, tnf))
-    same(tnf.hessian(ours, 1)(W, X, XS), expected, 1e-10)
+    assert_close(tnf.hessian(ours, 1)(W, X, XS), expected, 1e-10)
     twice = tnf.jacrev(tnf.grad(ours, 1), 1)
-    same(twice(W, X, XS), expected, 1e-10)
+    assert_close(twice(W, X, XS), expected, 1e-10)
 
 
 @each_function
 def test_batches_are_jaxs(make: Any) -> None:
     many = np.stack([X, -X, 2 * X, X**2])
     expected = jax.vmap(make(jnp, jax_lax), (None, 0, None))(W, many, XS)
-    same(tnf.vmap(make(tnf, tnf), (None, 0, None))(W, many, XS), expected)
+    assert_close(tnf.vmap(make(tnf, tnf), (None, 0, None))(W, many, XS), expected)
     slopes = jax.vmap(jax.grad(loss(jnp, make(jnp, jax_lax))), (None, 0, None))(W, many, XS)
     ours = tnf.vmap(tnf.grad(loss(tnf, make(tnf, tnf))), (None, 0, None))
-    same(ours(W, many, XS), slopes, 1e-10)
+    assert_close(ours(W, many, XS), slopes, 1e-10)
     wide = np.stack([W, 2 * W])
-    same(
+    assert_close(
         tnf.vmap(make(tnf, tnf), (0, None, None))(wide, X, XS),
         jax.vmap(make(jnp, jax_lax), (0, None, None))(wide, X, XS),
     )
@@ -173,7 +173,7 @@ def test_eager_tensors_give_the_same(make: Any) -> None:
     w = runtime.variable(W)
     y = loss(tnf, make(tnf, tnf))(w, X, XS)
     y.backward()
-    same(w.grad.numpy(), tnf.grad(loss(tnf, make(tnf, tnf)))(W, X, XS))
+    assert_close(w.grad.numpy(), tnf.grad(loss(tnf, make(tnf, tnf)))(W, X, XS))
 
 
 @each_function
@@ -184,7 +184,7 @@ def test_programs_come_back_from_files(make: Any, tmp_path: Any) -> None:
     loaded = tnf.load(path)
     assert loaded.fingerprint == program.fingerprint
     assert str(loaded) == str(program)
-    same(loaded.run(W, X, XS), program.run(W, X, XS), 0)
+    assert_close(loaded.run(W, X, XS), program.run(W, X, XS), 0)
 
 
 # ---- while ----------------------------------------------------------------------------------------
@@ -206,19 +206,19 @@ def newton(n: Any, f: Any) -> Callable[[Any], Any]:
 
 def test_while_goes_on_as_long_as_jaxs() -> None:
     for a in (0.5, 2.0, 1e6):
-        same(newton(tnf, tnf)(a), newton(jnp, jax_lax)(a), 1e-15)
+        assert_close(newton(tnf, tnf)(a), newton(jnp, jax_lax)(a), 1e-15)
     many = np.array([0.5, 2.0, 1e6])
-    same(tnf.vmap(newton(tnf, tnf))(many), jax.vmap(newton(jnp, jax_lax))(many), 1e-15)
+    assert_close(tnf.vmap(newton(tnf, tnf))(many), jax.vmap(newton(jnp, jax_lax))(many), 1e-15)
     assert check_parity(newton(tnf, tnf), 3.0).ok
 
 
 def test_while_forward() -> None:
     (root, _), (root_dot, _) = tnf.jvp(newton(tnf, tnf), (4.0,), (1.0,))
-    same((root, root_dot), (2.0, 0.25))
+    assert_close((root, root_dot), (2.0, 0.25))
     slope = tnf.jacfwd(lambda a: newton(tnf, tnf)(a)[0])
-    same(slope(4.0), 0.25)
+    assert_close(slope(4.0), 0.25)
     second = tnf.jacfwd(tnf.jacfwd(lambda a: tnf.while_loop(lambda v: v < 50, lambda v: v**2, a)))
-    same(second(3.0), 12 * 3.0**2)
+    assert_close(second(3.0), 12 * 3.0**2)
 
 
 def test_while_in_reverse_says_what_would_help() -> None:
@@ -230,8 +230,8 @@ def test_while_in_reverse_says_what_would_help() -> None:
 
 def test_a_loop_whose_bounds_are_tensors_is_a_while() -> None:
     total = tnf.jit(lambda n, x: tnf.fori_loop(0, n, lambda i, v: v + x[i], 0.0))
-    same(total(np.int64(3), np.arange(5.0)), 3.0)
-    same(total(np.int64(-3), np.arange(5.0)), 0.0)
+    assert_close(total(np.int64(3), np.arange(5.0)), 3.0)
+    assert_close(total(np.int64(-3), np.arange(5.0)), 0.0)
     with pytest.raises(errors.ADRuleUnsupportedError, match="number of turns"):
         tnf.jit(lambda n: tnf.grad(lambda x: total(n, x))(np.arange(5.0)))(np.int64(3))
 
@@ -241,7 +241,7 @@ def test_a_constant_beside_the_variable_does_not_make_a_while_active() -> None:
         n = tnf.while_loop(lambda i: i < 5, lambda i: i + 2, 0)
         return x * tnf.astype(n, tnf.float64)
 
-    same(tnf.grad(fn)(3.0), 6.0)
+    assert_close(tnf.grad(fn)(3.0), 6.0)
 
 
 # ---- what is computed, and what is kept --------------------------------------------------------------
@@ -295,7 +295,7 @@ def test_a_checkpoint_inside_keeps_the_carry_alone() -> None:
 
     assert kept(whole(tnf.checkpoint(turn))) == 3
     assert kept(whole(turn)) > 6
-    same(tnf.grad(whole(tnf.checkpoint(turn)))(X), tnf.grad(whole(turn))(X))
+    assert_close(tnf.grad(whole(tnf.checkpoint(turn)))(X), tnf.grad(whole(turn))(X))
 
 
 def test_a_derivative_of_the_users_own_holds_inside() -> None:
@@ -314,11 +314,11 @@ def test_a_derivative_of_the_users_own_holds_inside() -> None:
             c = clipped(c * a) + 1.0
         return c
 
-    same(tnf.grad(rolled)(2.0), tnf.grad(written_out)(2.0))
+    assert_close(tnf.grad(rolled)(2.0), tnf.grad(written_out)(2.0))
     stopped = tnf.grad(
         lambda a: tnf.scan(lambda c, x: (tnf.stop_gradient(c) * a, None), 1.0, np.ones(3))[0]
     )
-    same(stopped(2.0), 4.0)
+    assert_close(stopped(2.0), 4.0)
 
 
 def with_rules(n: Any, t: Any) -> dict[str, Callable[..., Any]]:
@@ -371,13 +371,13 @@ PLACES: dict[str, Callable[[Any, Any], Callable[..., Any]]] = {
 def test_rules_of_the_users_own_hold_in_loops_and_batches(rule: str, place: str) -> None:
     theirs = PLACES[place](jax_lax, with_rules(jnp, jax)[rule])
     ours = PLACES[place](tnf, with_rules(tnf, tnf)[rule])
-    same(tnf.grad(ours, (0, 1))(0.4, 0.7), jax.grad(theirs, (0, 1))(0.4, 0.7))
+    assert_close(tnf.grad(ours, (0, 1))(0.4, 0.7), jax.grad(theirs, (0, 1))(0.4, 0.7))
     slopes = jax.vmap(jax.grad(theirs, (0, 1)), (0, None))(X, 0.7)
-    same(tnf.vmap(tnf.grad(ours, (0, 1)), (0, None))(X, 0.7), slopes)
+    assert_close(tnf.vmap(tnf.grad(ours, (0, 1)), (0, None))(X, 0.7), slopes)
     expected = jax.grad(lambda x, y: jnp.sum(jax.vmap(theirs, (0, None))(x, y)), (0, 1))(X, 0.7)
     summed = tnf.grad(lambda x, y: tnf.sum(tnf.vmap(ours, (0, None))(x, y)), (0, 1))
-    same(summed(X, 0.7), expected)
-    same(tnf.jit(summed)(X, 0.7), expected)
+    assert_close(summed(X, 0.7), expected)
+    assert_close(tnf.jit(summed)(X, 0.7), expected)
 
 
 def test_a_choice_runs_one_branch() -> None:
@@ -420,8 +420,8 @@ def test_symbolic_extents() -> None:
     for each in (fn, tnf.grad(lambda w, xs: tnf.sum(fn(w, xs)[1]) + tnf.sum(fn(w, xs)[0]))):
         program = tnf.compile(each, *specs)
         fixed = tnf.compile(each, W, XS)
-        same(program.run(W, XS), fixed.run(W, XS), 1e-14)
-        same(XlaExecutor("cpu").run(program, W, XS), fixed.run(W, XS))
+        assert_close(program.run(W, XS), fixed.run(W, XS), 1e-14)
+        assert_close(XlaExecutor("cpu").run(program, W, XS), fixed.run(W, XS))
         module = lowering.lower_to_stablehlo(program, symbolic=True)
         module.verify()
         module.refined([(3, 3), (5, 3)])
@@ -450,8 +450,8 @@ def test_symbols_alone_decide_a_loop() -> None:
         program = tnf.compile(each, spec)
         for n in (0, 1, 4):
             fixed = tnf.compile(each, np.ones(n))
-            same(program.run(np.ones(n)), fixed.run(np.ones(n)), 0)
-            same(XlaExecutor("cpu").run(program, np.ones(n)), fixed.run(np.ones(n)))
+            assert_close(program.run(np.ones(n)), fixed.run(np.ones(n)), 0)
+            assert_close(XlaExecutor("cpu").run(program, np.ones(n)), fixed.run(np.ones(n)))
 
 
 def test_extensions_inside_run_on_both_peers() -> None:
@@ -490,7 +490,7 @@ def test_numbers_take_the_dtype_in_which_they_come_back() -> None:
 def test_map_in_batches() -> None:
     xs = np.arange(14.0).reshape(7, 2)
     for size in (1, 3, 7, 20):
-        same(
+        assert_close(
             tnf.map(lambda x: {"a": x @ x, "b": x}, xs, batch_size=size),
             {"a": (xs**2).sum(1), "b": xs},
         )
@@ -507,7 +507,7 @@ def test_associative_scan_is_the_loop(n: int, reverse: bool) -> None:
         else xs
     )
     theirs = jax.lax.associative_scan(jnp.maximum, xs, reverse=reverse, axis=1)
-    same(tnf.associative_scan(tnf.maximum, xs, reverse=reverse, axis=1), theirs)
+    assert_close(tnf.associative_scan(tnf.maximum, xs, reverse=reverse, axis=1), theirs)
     assert found.shape == xs.shape
 
 

@@ -49,11 +49,11 @@ OTHERS = {"item", "sort", "tolist", "to_device"}
 """Tested below, or with the Array API's."""
 
 
-def same(result: Any, wanted: Any) -> None:
+def assert_as_numpy(result: Any, wanted: Any) -> None:
     if isinstance(wanted, tuple) and isinstance(result, tuple):
         assert len(result) == len(wanted)
         for y, z in zip(result, wanted, strict=True):
-            same(y, z)
+            assert_as_numpy(y, z)
         return
     if hasattr(wanted, "dtype"):
         assert result.dtype == wanted.dtype
@@ -77,8 +77,8 @@ def test_every_attribute_of_arrays_is_there_or_refused() -> None:
 def test_a_method_is_numpys(name: str) -> None:
     for x, args, kwargs in CALLS[name]:
         wanted = getattr(x, name)(*args, **kwargs)
-        same(getattr(RT.constant(x), name)(*args, **kwargs), wanted)
-        same(getattr(RT.constant(x), name)(*args, **kwargs), wanted)  # from the plan
+        assert_as_numpy(getattr(RT.constant(x), name)(*args, **kwargs), wanted)
+        assert_as_numpy(getattr(RT.constant(x), name)(*args, **kwargs), wanted)  # from the plan
 
         def traced(x: Any, args: tuple[Any, ...] = args, kwargs: dict[str, Any] = kwargs) -> Any:
             return getattr(x, name)(*args, **kwargs)
@@ -87,19 +87,19 @@ def test_a_method_is_numpys(name: str) -> None:
             with pytest.raises(errors.DataDependentShapeError):
                 tnf.compile(traced, x)
         else:
-            same(tnf.compile(traced, x).run(x), wanted)
+            assert_as_numpy(tnf.compile(traced, x).run(x), wanted)
 
 
 @pytest.mark.parametrize("name", [n for n in ATTRIBUTES if n not in ("device",)])
 def test_an_attribute_is_numpys(name: str) -> None:
     x = C
-    same(getattr(RT.constant(x), name), getattr(x, name))
+    assert_as_numpy(getattr(RT.constant(x), name), getattr(x, name))
     known: list[Any] = []
     y = tnf.compile(lambda x: (known.append(getattr(x, name)), x)[1], x)
     if isinstance(known[0], tnf.TracedTensor):
-        same(tnf.compile(lambda x: getattr(x, name), x).run(x), getattr(x, name))
+        assert_as_numpy(tnf.compile(lambda x: getattr(x, name), x).run(x), getattr(x, name))
     else:
-        same(known[0], getattr(x, name))
+        assert_as_numpy(known[0], getattr(x, name))
     assert y is not None
 
 
@@ -113,9 +113,9 @@ def test_a_refusal_says_why(name: str) -> None:
 
 def test_sort_gives_a_sorted_tensor() -> None:
     x = RT.constant(M)
-    same(x.sort(0), np.sort(M, 0))
-    same(x, M)
-    same(tnf.jit(lambda x: x.sort())(M), np.sort(M))
+    assert_as_numpy(x.sort(0), np.sort(M, 0))
+    assert_as_numpy(x, M)
+    assert_as_numpy(tnf.jit(lambda x: x.sort())(M), np.sort(M))
 
 
 def test_elements_as_numbers() -> None:

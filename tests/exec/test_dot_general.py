@@ -12,7 +12,7 @@ from tenferro.exec.runtime.memory import Pool
 from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.threads import Workers
 from tenferro.ops.contraction import DotGeneral
-from tenferro.types import TensorSpec
+from tenferro.types import DType, TensorSpec
 
 KERNEL = DotGeneralKernel()
 
@@ -158,3 +158,30 @@ def test_a_program_may_be_run_on_arrays_of_many_layouts() -> None:
         y = np.empty(np.array((5, 4, 3, 2))[other]).transpose(np.argsort(other))
         x[...], y[...] = rng.standard_normal(x.shape), rng.standard_normal(y.shape)
         assert np.allclose(executor.run(program, x, y), np.einsum("abcd,dcef->abef", x, y))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16"])
+@pytest.mark.parametrize("terms", [255, 256, 257, 259, 515, 1023, 1041, 4099])
+def test_products_of_narrow_integers_are_exact(dtype: str, terms: int) -> None:
+    """Largest numbers, whose sums are odd: the first bit that a float is short of is seen."""
+    largest = int(np.iinfo(dtype).max)
+    terms |= 1
+    x = np.full((32, terms), largest, dtype)
+    y = np.full((terms, 33), largest, dtype)
+    exact = largest * largest * terms
+    wanted = np.array(exact % 2 ** (8 * x.itemsize)).astype(dtype)
+    specs = (TensorSpec(x.shape, x.dtype), TensorSpec(y.shape, y.dtype))
+    for _ in range(2):
+        np.testing.assert_array_equal(tnf.matmul(x, y), wanted)
+    wide = DotGeneral((1,), (0,), accumulate_dtype=DType.I64)
+    np.testing.assert_array_equal(KERNEL.bind(wide, specs)(x, y), exact)
+
+
+def test_the_longest_products_of_narrow_integers_are_exact() -> None:
+    """65535^2 terms is odd and beyond 2^53."""
+    terms = 2**21 + 101
+    x = np.full((1, terms), 65535, np.uint16)
+    wide = DotGeneral((1,), (0,), accumulate_dtype=DType.U64)
+    specs = (TensorSpec(x.shape, x.dtype), TensorSpec((terms, 1), x.dtype))
+    result = KERNEL.bind(wide, specs)(x, x.T)
+    assert result.item() == 65535**2 * terms

@@ -501,6 +501,94 @@ def test_every_way_of_counting(first: int, bound: int, step: int) -> None:
         assert (last, y[0]) == (i, 2.0**turns)
 
 
+INDEXED = """
+func.func @main(%x: tensor<5xf32>) -> tensor<f32> {{
+  %c0 = stablehlo.constant dense<0> : tensor<i32>
+  %a0 = stablehlo.constant dense<0.0> : tensor<f32>
+  %0:2 = stablehlo.while(%i = %c0, %a = %a0) : tensor<i32>, tensor<f32>
+   cond {{
+    %n = stablehlo.constant dense<5> : tensor<i32>
+    %1 = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  }} do {{
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %k = stablehlo.constant dense<{k}> : tensor<i32>
+    %m = stablehlo.constant dense<{m}> : tensor<i32>
+    {index} : tensor<i32>
+    %2 = stablehlo.dynamic_slice %x, %j, sizes = [1] : (tensor<5xf32>, tensor<i32>) -> tensor<1xf32>
+    %3 = stablehlo.reshape %2 : (tensor<1xf32>) -> tensor<f32>
+    %4 = stablehlo.add %a, %a : tensor<f32>
+    %5 = stablehlo.add %4, %3 : tensor<f32>
+    %6 = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %6, %5 : tensor<i32>, tensor<f32>
+  }}
+  return %0#1 : tensor<f32>
+}}
+"""
+IN = "(tensor<i32>, tensor<i32>) -> tensor<i1>"
+INDICES: dict[str, tuple[str, int, int, Any]] = {
+    "minimum": ("stablehlo.minimum %i, %k", 4, 0, lambda i, k, m: min(i, k)),
+    "minimum that is reached": ("stablehlo.minimum %k, %i", 3, 0, lambda i, k, m: min(i, k)),
+    "maximum": ("stablehlo.maximum %k, %i", 0, 0, lambda i, k, m: max(i, k)),
+    "maximum that is reached": ("stablehlo.maximum %i, %k", 1, 0, lambda i, k, m: max(i, k)),
+    "clamp": ("stablehlo.clamp %k, %i, %m", 0, 4, lambda i, k, m: min(max(i, k), m)),
+    "clamp from below": ("stablehlo.clamp %k, %i, %m", 1, 4, lambda i, k, m: min(max(i, k), m)),
+    "clamp from above": ("stablehlo.clamp %k, %i, %m", 0, 3, lambda i, k, m: min(max(i, k), m)),
+    "multiply": ("stablehlo.multiply %i, %k", 1, 0, lambda i, k, m: i * k),
+    "multiply by zero": ("stablehlo.multiply %k, %i", 0, 0, lambda i, k, m: 0),
+    "square": ("stablehlo.multiply %i, %i", 0, 0, lambda i, k, m: min(i * i, 4)),
+    "backwards": ("stablehlo.subtract %k, %i", 4, 0, lambda i, k, m: k - i),
+    "add": ("stablehlo.add %i, %k", 0, 0, lambda i, k, m: i),
+    "negate": ("stablehlo.negate %i : tensor<i32>\n    %j = stablehlo.add %v, %k", 4, 0, lambda i, k, m: 4 - i),
+    "convert": (
+        "stablehlo.convert %i : (tensor<i32>) -> tensor<i64>\n    %w = stablehlo.convert %v : (tensor<i64>) -> tensor<i32>"
+        "\n    %j = stablehlo.add %w, %k", 0, 0, lambda i, k, m: i,
+    ),
+    "beyond": ("stablehlo.add %i, %k", 1, 0, lambda i, k, m: min(i + k, 4)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INDICES)
+def test_slices_that_a_loop_goes_along(name: str) -> None:
+    index, k, m, definition = INDICES[name]
+    index = ("%v = " if "%j" in index else "%j = ") + index
+    program = import_stablehlo(INDEXED.format(index=index, k=k, m=m))
+    (loop,) = [s.op for s in program.instructions if isinstance(s.op, Scan)]
+    places = [definition(i, k, m) for i in range(5)]
+    x = np.array([1, 3, 9, 27, 81], np.float32)
+    total = 0.0
+    for place in places:
+        total = 2 * total + x[place]
+    assert program.run(x) == total
+    gone_along = len(loop.body.program.input_slots) - loop.num_consts - loop.num_carry
+    assert gone_along == (places in ([0, 1, 2, 3, 4], [4, 3, 2, 1, 0]))
+    assert loop.reverse == (places == [4, 3, 2, 1, 0])
+
+
+COMPARED = {"LT": operator.lt, "LE": operator.le, "GT": operator.gt, "GE": operator.ge,
+            "EQ": operator.eq, "NE": operator.ne}  # fmt: skip
+
+
+@pytest.mark.parametrize("direction", COMPARED)
+def test_indices_that_are_chosen_are_known_where_the_choice_is(direction: str) -> None:
+    """The index is i where `i direction m` holds and 4 - i elsewhere: a way along x where all turns agree."""
+    chosen = "stablehlo.subtract %k, %i : tensor<i32>\n    %w = stablehlo.compare {}, %i, %m : {}"
+    chosen += "\n    %j = stablehlo.select %w, %i, %v : tensor<i1>, tensor<i32>"
+    x = np.array([1, 3, 9, 27, 81], np.float32)
+    for m in range(-1, 6):
+        text = INDEXED.replace("{index} : tensor<i32>", "%v = " + chosen.format(direction, IN))
+        program = import_stablehlo(text.format(k=4, m=m))
+        (loop,) = [s.op for s in program.instructions if isinstance(s.op, Scan)]
+        choices = [COMPARED[direction](i, m) for i in range(5)]
+        total = 0.0
+        for i, choice in enumerate(choices):
+            total = 2 * total + x[i if choice else 4 - i]
+        assert program.run(x) == total
+        gone_along = len(loop.body.program.input_slots) - loop.num_consts - loop.num_carry
+        assert gone_along == (len(set(choices)) == 1)
+        assert loop.reverse == (not any(choices))
+
+
 def test_a_window_that_does_not_cover_the_whole_stays_a_carry() -> None:
     def partly(xs: Any) -> Any:
         def turn(i: Any, s: Any) -> Any:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import operator
+
 import jax
 import numpy as np
 import pytest
 
 from lowering import import_stablehlo
-from tenferro import errors
+from tenferro import TensorSpec, errors
 
 
 def asserted(condition: str) -> str:
@@ -64,3 +66,42 @@ def test_assertions_of_functions_whose_extents_are_handed_through() -> None:
         else:
             with pytest.raises(errors.ShapeError, match=r"n >= 4|Expected"):
                 import_stablehlo(text)
+
+
+HOLDS = {
+    "EQ": operator.eq,
+    "GE": operator.ge,
+    "GT": operator.gt,
+    "LE": operator.le,
+    "LT": operator.lt,
+}
+
+
+def related(direction: str) -> str:
+    """A function of two lengths that must be in that order."""
+    return f"""func.func @main(%x: tensor<?xf32>, %y: tensor<?xf32>) -> tensor<?xf32> {{
+  %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xf32>) -> tensor<i32>
+  %m = stablehlo.get_dimension_size %y, dim = 0 : (tensor<?xf32>) -> tensor<i32>
+  %holds = stablehlo.compare {direction}, %n, %m, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+  stablehlo.custom_call @shape_assertion(%holds, %n) {{api_version = 2 : i32,
+    error_message = "lengths must fit, got {{0}}", has_side_effect = true}} : (tensor<i1>, tensor<i32>) -> ()
+  return %x : tensor<?xf32>
+}}"""
+
+
+@pytest.mark.parametrize("direction", HOLDS)
+def test_what_a_run_decides_is_asked_of_every_run(direction: str) -> None:
+    specs = [TensorSpec((name,), "float32") for name in "nm"]
+    program = import_stablehlo(related(direction), specs)
+    for n, m in ((2, 2), (2, 3), (3, 2), (2, 7), (7, 2)):
+        x, y = np.arange(n, dtype="f4"), np.zeros(m, "f4")
+        if HOLDS[direction](n, m):
+            np.testing.assert_array_equal(program.run(x, y), x)
+        else:
+            with pytest.raises(errors.ShapeError):
+                program.run(x, y)
+
+
+def test_lengths_that_must_differ_are_refused() -> None:
+    with pytest.raises(errors.UnsupportedError, match="lengths must fit"):
+        import_stablehlo(related("NE"), [TensorSpec((name,), "float32") for name in "nm"])

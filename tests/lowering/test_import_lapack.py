@@ -245,3 +245,32 @@ def test_flags_without_a_counterpart(
 def test_lowered_again_it_is_the_same_call(name: str, target: str) -> None:
     program = xla_peer.from_jax(CALLS[name], general(5, 5))
     assert f"@lapack_d{target}_ffi" in lower_to_stablehlo(program).text
+
+
+MATRIX, VALUES, INFO = "tensor<4x4xf64>", "tensor<4xf64>", "tensor<i32>"
+
+
+@pytest.mark.parametrize(
+    ("target", "results", "config", "unwritten"),
+    [
+        ("lapack_dsyevd_ffi", [MATRIX, VALUES, INFO], "mode = 78 : ui8, uplo = 76 : ui8", [0]),
+        ("lapack_dgesdd_ffi", ["tensor<4x3xf64>", VALUES, "tensor<4x2xf64>", "tensor<2x4xf64>", INFO],
+         "mode = 78 : ui8", [0, 2, 3]),
+        ("lapack_dgeev_ffi", [VALUES, VALUES, "tensor<4x2xcomplex<f64>>", "tensor<4x3xcomplex<f64>>", INFO],
+         "compute_left = 78 : ui8, compute_right = 78 : ui8", [2, 3]),
+    ],
+)  # fmt: skip
+def test_vectors_that_are_not_asked_for_have_the_declared_type(
+    target: str, results: list[str], config: str, unwritten: list[int]
+) -> None:
+    a = general(4, 4)
+    h = a + a.T
+    program = import_stablehlo(module(target, MATRIX, " | ".join(results), config))
+    outputs = program.run(h)
+    for i, (y, kind) in enumerate(zip(outputs, results, strict=True)):
+        extents = kind[7:-1].split("x", 2)
+        assert list(y.shape) == [int(extent) for extent in extents if extent.isdigit()]
+        assert np.isnan(y).all() == (i in unwritten)
+    wanted = sl.svdvals(h) if "gesdd" in target else sl.eigvalsh(h)
+    values = outputs[1] if "geev" not in target else np.sort(outputs[0])
+    np.testing.assert_allclose(values, wanted, rtol=1e-11, atol=1e-12)

@@ -158,13 +158,20 @@ CASES: dict[str, tuple[tuple[Any, ...], str, str, Any]] = {
         np.add,
     ),
 }  # fmt: skip
-NAMES = {np.dtype("f4"): "f32", np.dtype("i4"): "i32"}
+NAMES = {
+    np.dtype("f4"): "f32",
+    np.dtype("f8"): "f64",
+    np.dtype("i4"): "i32",
+    np.dtype("c16"): "complex<f64>",
+}
 INTERPRETED = ("map", "get_dimension_size", "dynamic_reshape", "dynamic_iota", "dynamic_pad", "dynamic_gather")  # fmt: skip
 
 
 def module(arguments: Any, result: str, body: str) -> str:
     types = ["x".join([*map(str, x.shape), NAMES[x.dtype]]) for x in arguments]
-    given = ", ".join(f"%{name}: tensor<{kind}>" for name, kind in zip("ab", types, strict=False))
+    given = ", ".join(
+        f"%{name}: tensor<{kind}>" for name, kind in zip("abcde", types, strict=False)
+    )
     return (
         f"func.func @main({given}) -> tensor<{result}> {{\n{body}\nreturn %0 : tensor<{result}>\n}}"
     )
@@ -288,3 +295,121 @@ def test_every_operation_of_the_dialect_has_a_reader_or_a_reason() -> None:
     assert len(names) > 100
     inside = {"stablehlo.return", "stablehlo.tuple", "stablehlo.get_tuple_element"}
     assert names - READERS.keys() - CANONICALIZED - inside == set()
+
+
+# What CHLO has beyond StableHLO: the op that reads it, arguments, and a definition.
+CHLO: dict[str, tuple[str, tuple[float, ...], Any]] = {
+    "acos": ("Acos", (-0.5, 0.25), mpmath.acos),
+    "acosh": ("Acosh", (1.5, 3.0), mpmath.acosh),
+    "asin": ("Asin", (-0.5, 0.25), mpmath.asin),
+    "asinh": ("Asinh", (-2.0, 0.5), mpmath.asinh),
+    "atan": ("Atan", (-2.0, 0.5), mpmath.atan),
+    "atanh": ("Atanh", (-0.5, 0.25), mpmath.atanh),
+    "cosh": ("Cosh", (-2.0, 0.5), mpmath.cosh),
+    "digamma": ("Digamma", (0.5, 3.5), mpmath.digamma),
+    "erf": ("Erf", (-0.5, 2.0), mpmath.erf),
+    "erfc": ("Erfc", (-0.5, 2.0), mpmath.erfc),
+    "erf_inv": ("ErfInv", (-0.5, 0.75), mpmath.erfinv),
+    "lgamma": ("Lgamma", (0.5, 3.5), mpmath.loggamma),
+    "sinh": ("Sinh", (-2.0, 0.5), mpmath.sinh),
+    "square": ("Multiply", (-2.0, 0.5), lambda x: x * x),
+    "tan": ("Tan", (-2.0, 0.5), mpmath.tan),
+}
+
+
+@pytest.mark.parametrize("name", CHLO)
+def test_functions_of_chlo_are_ops_of_their_own(name: str) -> None:
+    op, points, definition = CHLO[name]
+    x = np.array(points)
+    body = f"%0 = chlo.{name} %a : tensor<2xf64> -> tensor<2xf64>"
+    program = import_stablehlo(module((x,), "2xf64", body))
+    assert [step.op.name for step in program.instructions] == [op]
+    np.testing.assert_allclose(program.run(x), [float(definition(v)) for v in points], rtol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["is_inf", "is_pos_inf", "is_neg_inf"])
+def test_infinities_are_told_apart(name: str) -> None:
+    x = np.array([0.0, np.inf, -np.inf, np.nan])
+    body = f"%0 = chlo.{name} %a : tensor<4xf64> -> tensor<4xi1>"
+    program = import_stablehlo(module((x,), "4xi1", body))
+    is_of = {"is_inf": np.isinf, "is_pos_inf": np.isposinf, "is_neg_inf": np.isneginf}[name]
+    np.testing.assert_array_equal(program.run(x), is_of(x))
+
+
+def test_conjugates_and_neighbours() -> None:
+    z = np.array([1 + 2j, -3 - 0.5j])
+    body = "%0 = chlo.conj %a : tensor<2xcomplex<f64>> -> tensor<2xcomplex<f64>>"
+    program = import_stablehlo(module((z,), "2xcomplex<f64>", body))
+    assert [step.op.name for step in program.instructions] == ["Conj"]
+    np.testing.assert_array_equal(program.run(z), z.conj())
+    x = np.array([1.0, -1.0, 0.0, np.inf, 5e-324])
+    y = np.array([2.0, -2.0, -1.0, 0.0, 0.0])
+    body = "%0 = chlo.next_after %a, %b : tensor<5xf64>, tensor<5xf64> -> tensor<5xf64>"
+    program = import_stablehlo(module((x, y), "5xf64", body))
+    np.testing.assert_array_equal(program.run(x, y), np.nextafter(x, y))
+
+
+FEATURES = "3x2x4xf64"
+EPSILON = 0.125
+
+
+def batch_norm(x: Any, scale: Any, offset: Any, mean: Any, variance: Any) -> Any:
+    return scale * (x - mean) / np.sqrt(variance + EPSILON) + offset
+
+
+@pytest.mark.parametrize("feature", [0, 1, 2])
+def test_batch_norms_are_as_the_specification_has_them(feature: int) -> None:
+    x, bar = RNG.normal(size=(2, 3, 2, 4))
+    n, rest = x.shape[feature], tuple({0, 1, 2} - {feature})
+    rows = RNG.uniform(0.5, 2.0, size=(4, n))
+    scale, offset, mean, variance = [row.reshape([-1 if i == feature else 1 for i in range(3)]) for row in rows]  # fmt: skip
+    tail = f"{{epsilon = {EPSILON} : f32, feature_index = {feature} : i64}}"
+    vector, vectors = f"tensor<{n}xf64>", lambda count: ", ".join([f"tensor<{n}xf64>"] * count)
+
+    body = f"""%0 = "stablehlo.batch_norm_inference"(%a, %b, %c, %d, %e) {tail} :
+        (tensor<{FEATURES}>, {vectors(4)}) -> tensor<{FEATURES}>"""
+    result = import_stablehlo(module((x, *rows), FEATURES, body)).run(x, *rows)
+    np.testing.assert_allclose(result, batch_norm(x, scale, offset, mean, variance), rtol=1e-13)
+
+    of_x = x.mean(rest, keepdims=True), x.var(rest, keepdims=True)
+    body = f"""%r:3 = "stablehlo.batch_norm_training"(%a, %b, %c) {tail} :
+        (tensor<{FEATURES}>, {vectors(2)}) -> (tensor<{FEATURES}>, {vectors(2)})"""
+    for number, (kind, wanted) in enumerate(
+        [
+            (FEATURES, batch_norm(x, scale, offset, *of_x)),
+            *[(vector[7:-1], y.ravel()) for y in of_x],
+        ]
+    ):
+        text = module((x, *rows[:2]), kind, body).replace("return %0", f"return %r#{number}")
+        result = import_stablehlo(text).run(x, *rows[:2])
+        np.testing.assert_allclose(result, wanted, rtol=1e-12, atol=1e-14)
+
+    deviation = np.sqrt(variance + EPSILON)
+    centered, count = x - mean, x.size // n
+    inner = count * bar - bar.sum(rest, keepdims=True)
+    inner -= (bar * centered).sum(rest, keepdims=True) * centered / (variance + EPSILON)
+    gradients = [
+        (FEATURES, scale / deviation / count * inner),
+        (vector[7:-1], (bar * centered / deviation).sum(rest)),
+        (vector[7:-1], bar.sum(rest)),
+    ]
+    body = f"""%r:3 = "stablehlo.batch_norm_grad"(%a, %b, %c, %d, %e) {tail} :
+        (tensor<{FEATURES}>, {vectors(3)}, tensor<{FEATURES}>) -> (tensor<{FEATURES}>, {vectors(2)})"""
+    arguments = x, rows[0], rows[2], rows[3], bar
+    for number, (kind, wanted) in enumerate(gradients):
+        text = module(arguments, kind, body).replace("return %0", f"return %r#{number}")
+        np.testing.assert_allclose(
+            import_stablehlo(text).run(*arguments), wanted, rtol=1e-12, atol=1e-14
+        )
+
+
+def test_functions_that_are_named_as_expansions_may_take_anything() -> None:
+    text = """
+func.func private @acos_f32(%t: !stablehlo.token) -> !stablehlo.token { return %t : !stablehlo.token }
+func.func @main(%a: tensor<2xf64>) -> tensor<2xf64> {
+  %t = stablehlo.create_token : !stablehlo.token
+  %u = func.call @acos_f32(%t) : (!stablehlo.token) -> !stablehlo.token
+  return %a : tensor<2xf64>
+}"""
+    x = np.array([1.0, 2.0])
+    np.testing.assert_array_equal(import_stablehlo(text).run(x), x)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -318,3 +319,10 @@ def test_the_card_of_every_rule_is_an_op() -> None:
 def test_a_program_with_nothing_to_change_is_its_own_result(each: Any) -> None:
     program = tnf.compile(lambda x: tnf.transpose(tnf.sin(x) @ x) + 0.0, np.eye(3))
     assert each(program) is program
+
+
+def test_every_pass_is_native_but_the_one_for_other_backends() -> None:
+    folder = Path(passes.__file__).parent
+    names = {file.stem for file in folder.glob("*.py")} & set(passes.__all__)
+    assert len(names) >= 5
+    assert {one.__name__ for one in passes.NATIVE_PASSES} == names - {"decompose_dots"}

@@ -32,7 +32,7 @@ class Fft(ExtensionOp):
     lengths: tuple[int, ...]
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
-        dtype, shape = input_dtypes[0], tuple(input_shapes[0])
+        dtype, shape = input_dtypes[0], input_shapes[0]
         wanted = COMPLEX if self.kind == "rfft" else REAL
         if dtype not in wanted:
             raise DTypeError(f"Fft: {self.kind} takes {' or '.join(map(str, wanted))}, got {dtype}")

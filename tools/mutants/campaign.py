@@ -1,0 +1,224 @@
+"""Mutants by number: one edit of one line each, tried against the tests of its column and then those of its floor."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tools.mutants.columns import FOLDERS, is_of_column, is_of_floor
+from tools.mutants.edits import Edit, edits_of, is_another_program
+from tools.mutants.readers import functions_about
+from tools.mutants.trials import Trial, tried
+
+if TYPE_CHECKING:
+    from tools.mutants.tests_of_lines import Recorded  # which needs coverage.py
+
+__all__ = ["Campaign", "Mutant", "equivalents", "mutants_of"]
+
+STAGE_SECONDS = 15.0
+"""Of tests, as long as they took when they were recorded, that one stage runs; the quickest first."""
+MOST_FILES = 8
+"""Of tests of the floor, because to collect one takes as long as many tests do."""
+ALLOWANCE = 30.0
+"""Seconds of processor time that a stage may take beyond four times what its tests took."""
+
+
+class Mutant(NamedTuple):
+    """An edit of a file of one of the folders."""
+
+    folder: str
+    path: str
+    edit: Edit
+
+    def record(self, source: str) -> dict[str, Any]:
+        """What the log and the report say of it."""
+        before, after = self.edit.difference(source)
+        return {"folder": self.folder, "path": self.path, "line": self.edit.lines[0], "kind": self.edit.kind,
+                "before": before, "after": after}  # fmt: skip
+
+
+def mutants_of(tree: Path, folders: Sequence[str], seed: int) -> Iterator[Mutant]:
+    """Every line that can be edited once, in an order decided by the seed, with one of its edits."""
+    random = Random(seed)
+    lines: list[tuple[str, str, int]] = []
+    offered: dict[tuple[str, int], list[Edit]] = {}
+    for folder in folders:
+        for path in sorted((tree / folder).rglob("*.py")):
+            name = str(path.relative_to(tree))
+            for edit in edits_of(path.read_text()):
+                offered.setdefault((name, edit.lines[0]), []).append(edit)
+            lines += [(folder, name, line) for path, line in offered if path == name]
+    random.shuffle(lines)
+    for folder, name, line in lines:
+        edits = offered[name, line]
+        random.shuffle(edits)
+        source = (tree / name).read_text()
+        edit = next((edit for edit in edits if is_another_program(source, edit)), None)
+        if edit is not None:
+            yield Mutant(folder, name, edit)
+
+
+def equivalents(file: Path) -> dict[tuple[str, str, str], str]:
+    """Edits that change nothing that anybody can see, each with its proof: by path, line before and line after.
+
+    Raises:
+        ValueError: one has no proof.
+    """
+    proofs = {}
+    for row in tomllib.loads(file.read_text()).get("mutant", ()):
+        if not row["because"]:
+            raise ValueError(f"{row['path']}: {row['after']} has no proof in {file}")
+        proofs[row["path"], row["before"], row["after"]] = row["because"]
+    return proofs
+
+
+class Campaign:
+    """Outcomes of mutants, a line each in `seed_N.jsonl`; a campaign that was ended goes on where it was.
+
+    Args:
+        tree:      a copy of the tree, which is edited and put back
+        recorded:  which tests run which lines of it
+        log:       where outcomes are kept
+        proofs:    what `equivalents` gives
+    """
+
+    def __init__(
+        self, tree: Path, recorded: Recorded, log: Path, proofs: dict[tuple[str, str, str], str]
+    ) -> None:
+        self.tree = tree
+        self.recorded = recorded
+        self.log = log
+        self.proofs = proofs
+        lines = log.read_text().splitlines() if log.exists() else []
+        self.outcomes: dict[int, dict[str, Any]] = {
+            record["number"]: record for record in map(json.loads, lines)
+        }
+
+    def run(self, mutants: Sequence[Mutant], numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
+        """The outcome of each of these mutants that has none yet."""
+        for number in numbers:
+            if number >= len(mutants):
+                break
+            mutant = mutants[number]
+            source = (self.tree / mutant.path).read_text()
+            facts = mutant.record(source)
+            known = self.outcomes.get(number)
+            if known is not None and all(known[name] == fact for name, fact in facts.items()):
+                continue
+            record = {"number": number, **facts, **self.outcome(mutant)}
+            self.outcomes[number] = record
+            with self.log.open("a") as log:
+                log.write(json.dumps(record) + "\n")
+            yield record
+
+    def outcome(self, mutant: Mutant) -> dict[str, Any]:
+        """Killed or survived, by which test and in which stage, and the processor time that it took."""
+        path = self.tree / mutant.path
+        source, stamp = path.read_text(), path.stat().st_mtime
+        column, floor = self.stages(mutant)
+        used, count = 0.0, 0
+        try:
+            path.write_text(mutant.edit.applied(source))
+            moment = time.time() + 10  # another than any that bytecode was kept for
+            os.utime(path, (moment, moment))
+            for stage, names in (("column", column), ("floor", floor)):
+                if not names:
+                    continue
+                trial = self._tried(names)
+                used, count = used + trial.seconds, count + len(names)
+                if trial.outcome != "passed":
+                    return {"outcome": "killed", "by": trial.outcome, "stage": stage, "test": trial.test,
+                            "seconds": round(used, 2)}  # fmt: skip
+        finally:
+            path.write_text(source)
+            os.utime(path, (stamp, stamp))
+        return {"outcome": "survived", "by": f"{count} tests", "stage": "", "test": "", "seconds": round(used, 2)}  # fmt: skip
+
+    def _tried(self, names: Sequence[str]) -> Trial:
+        files = list(dict.fromkeys(map(_file_of, names)))
+        seconds = sum(self.recorded.seconds[name] for name in names)
+        return tried(self.tree, files, names, seconds=ALLOWANCE + 4 * seconds)
+
+    def stages(self, mutant: Mutant) -> tuple[list[str], list[str]]:
+        """The tests of the column and those of the floor, in the order in which they are asked.
+
+        Tests that run the lines of the edit, the quickest first. Where none does, or the lines run once when whichever
+        test comes first imports them: first those that have a class of the line in their names, or run a function that
+        the line names; then those that run one that names what is assigned there; of the column, then all others.
+        """
+        seconds, edit = self.recorded.seconds, mutant.edit
+        running = set() if edit.at_import else self.recorded.tests(mutant.path, *edit.lines)
+        if running:
+            ranks = [running]
+        else:
+            source = (self.tree / mutant.path).read_text()
+            words = set(re.findall(r"[A-Z]\w+", edit.difference(source)[0]))
+            named = {name for name in seconds if not words.isdisjoint(re.findall(r"\w+", name))}
+            first, second = (
+                {name for span in spans for name in self.recorded.tests(mutant.path, *span)}
+                for spans in functions_about(source, *edit.lines)
+            )
+            ranks = [named | first, second - first - named]
+        ordered = [
+            name for rank in ranks for name in sorted(rank, key=lambda name: (seconds[name], name))
+        ]
+        floor = [name for name in ordered if is_of_floor(name, mutant.folder)]
+        if not running:
+            ordered += sorted(seconds.keys() - set(ordered), key=lambda name: (seconds[name], name))
+        column = [name for name in ordered if is_of_column(name, mutant.folder)]
+        return self._within_budget(column), self._within_budget(_of_few_files(floor))
+
+    def _within_budget(self, names: Sequence[str]) -> list[str]:
+        seconds = self.recorded.seconds
+        kept, total = [], 0.0
+        for name in names:
+            total += seconds[name] + 0.002
+            if total > STAGE_SECONDS:
+                break
+            kept.append(name)
+        return kept
+
+    def verdict(self, record: dict[str, Any]) -> str:
+        """Killed, survived, or equivalent where a survivor has a proof."""
+        is_proven = (record["path"], record["before"], record["after"]) in self.proofs
+        return "equivalent" if record["outcome"] == "survived" and is_proven else record["outcome"]
+
+    def report(self) -> str:
+        """Outcomes by folder, and every survivor by its lines before and after."""
+        records = [self.outcomes[number] for number in sorted(self.outcomes)]
+        counts = Counter((record["folder"], self.verdict(record)) for record in records)
+        columns = ("killed", "survived", "equivalent")
+        rows = [f"{'':20}" + "".join(f"{name:>12}" for name in columns) + f"{'score':>9}"]
+        for folder in [*FOLDERS, ""]:
+            row = [sum(n for (one, verdict), n in counts.items() if verdict == name and folder in ("", one))
+                   for name in columns]  # fmt: skip
+            if sum(row):
+                score = row[0] / max(1, row[0] + row[1])
+                rows.append(
+                    f"{folder or 'all':20}" + "".join(f"{n:12}" for n in row) + f"{score:9.1%}"
+                )
+        seconds = sum(record["seconds"] for record in records) / max(1, len(records))
+        rows.append(f"{seconds:.1f} s of processor time a mutant")
+        for record in records:
+            if self.verdict(record) == "survived":
+                rows += ["", "{path}:{line} {kind}, number {number}".format(**record), f"- {record['before']}", f"+ {record['after']}"]  # fmt: skip
+        return "\n".join(rows)
+
+
+def _of_few_files(names: Sequence[str]) -> list[str]:
+    """The tests of those files that have most of them."""
+    counts = Counter(_file_of(name) for name in names)
+    files = {file for file, _ in counts.most_common(MOST_FILES)}
+    return [name for name in names if _file_of(name) in files]
+
+
+def _file_of(name: str) -> str:
+    return name.partition("::")[0]

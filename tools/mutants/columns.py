@@ -1,0 +1,59 @@
+"""Which tests are a source file's own, and which are those of its floor."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+__all__ = ["FOLDERS", "is_of_column", "is_of_floor"]
+
+FOLDERS: dict[str, tuple[str, ...]] = {
+    "tenferro/ad/rules": ("tests/ad", "tests/points"),
+    "tenferro/exec": (
+        "tests/exec",
+        "tests/ops/test_samples.py",
+        "tests/test_straight_line.py",
+        "tests/test_replay.py",
+        "tests/test_check_finite.py",
+        "tests/test_native_limits.py",
+    ),
+    "tenferro/passes": ("tests/passes",),
+    "tenferro/program": (
+        "tests/test_program.py",
+        "tests/test_wrong_input.py",
+        "tests/test_extents.py",
+        "tests/test_programs_in_traces.py",
+        "tests/test_identity.py",
+        "tests/test_reprs.py",
+        "tests/test_files.py",
+        "tests/test_interruption.py",
+        "tests/test_drawing.py",
+    ),
+    "tenferro/ext": ("tests/ext",),
+    "lowering/emit": ("tests/ops/test_parity.py", "tests/lowering/test_module.py", "tests/lowering/test_traps.py"),
+    "lowering/read": tuple(
+        f"tests/lowering/test_import{suffix}.py"
+        for suffix in (
+            "", "_arg_reductions", "_assertions", "_composites", "_conversions", "_forms", "_lapack",
+            "_operations", "_scatters", "_symbolic", "_total_order",
+        )
+    ),
+}  # fmt: skip
+"""The folders that are mutated, and the tests of their columns; the doctests of the folder itself are among them."""
+ABOVE = {"tenferro": ("tests/lowering", "tests/xla_peer", "lowering", "xla_peer")}
+"""The tests of the floors above a package, which are not asked."""
+
+
+def _is_in(test: str, places: tuple[str, ...]) -> bool:
+    path = PurePosixPath(test.partition("::")[0])
+    return any(path.is_relative_to(place) for place in places)
+
+
+def is_of_column(test: str, folder: str) -> bool:
+    """Whether a test, by its name, is one of a folder's own."""
+    return _is_in(test, (*FOLDERS[folder], folder))
+
+
+def is_of_floor(test: str, folder: str) -> bool:
+    """Whether a test is of the floor of a folder, and not of its column."""
+    package = folder.partition("/")[0]
+    return not _is_in(test, ABOVE.get(package, ())) and not is_of_column(test, folder)

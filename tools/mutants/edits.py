@@ -1,0 +1,275 @@
+"""Edits of one source file: each puts another expression in the place of one, and leaves the rest as it is."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+__all__ = ["Edit", "edits_of", "is_another_program"]
+
+OPERATORS = {
+    ast.Add: ("+", "-"),
+    ast.Sub: ("-", "+"),
+    ast.Mult: ("*", "/"),
+    ast.Div: ("/", "*"),
+    ast.FloorDiv: ("//", "*"),
+    ast.Mod: ("%", "//"),
+    ast.Pow: ("**", "*"),
+    ast.MatMult: ("@", "*"),
+    ast.BitAnd: ("&", "|"),
+    ast.BitOr: ("|", "&"),
+    ast.BitXor: ("^", "&"),
+    ast.LShift: ("<<", ">>"),
+    ast.RShift: (">>", "<<"),
+    ast.And: ("and", "or"),
+    ast.Or: ("or", "and"),
+}
+COMPARISONS = {
+    ast.Lt: ("<", ("<=", ">=")),
+    ast.LtE: ("<=", ("<", ">")),
+    ast.Gt: (">", (">=", "<=")),
+    ast.GtE: (">=", (">", "<")),
+    ast.Eq: ("==", ("!=",)),
+    ast.NotEq: ("!=", ("==",)),
+    ast.Is: ("is", ("is not",)),
+    ast.IsNot: ("is not", ("is",)),
+    ast.In: ("in", ("not in",)),
+    ast.NotIn: ("not in", ("in",)),
+}
+ORDERED = (ast.Sub, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.MatMult, ast.LShift, ast.RShift)
+"""Operators whose operands may not change places."""
+LEFT_ALONE = (ast.Assert, ast.Import, ast.ImportFrom, ast.Raise, ast.JoinedStr)
+"""What the tests need not notice: claims to the checker of types, the words of errors; and f-strings, whose parts
+have no places of their own in Python 3.11.
+"""
+
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+class Edit(NamedTuple):
+    """The bytes of one expression in another's place.
+
+    kind:       operator, comparison, constant, condition, call, operands or row
+    lines:      the first and the last line of the expression
+    start:      the first byte that is replaced
+    stop:       the byte after the last one
+    text:       what stands there instead
+    at_import:  whether the expression stands in no function, so that it runs once
+    """
+
+    kind: str
+    lines: tuple[int, int]
+    start: int
+    stop: int
+    text: str
+    at_import: bool = False
+
+    def applied(self, source: str) -> str:
+        """The file with the edit."""
+        content = source.encode()
+        return (content[: self.start] + self.text.encode() + content[self.stop :]).decode()
+
+    def difference(self, source: str) -> tuple[str, str]:
+        """The lines that the edit changes, before and after, each in one line."""
+        content = source.encode()
+        first = content.rfind(b"\n", 0, self.start) + 1
+        end = content.find(b"\n", self.stop)
+        end = len(content) if end < 0 else end
+        before = content[first:end].decode()
+        after = (
+            content[first : self.start] + self.text.encode() + content[self.stop : end]
+        ).decode()
+        return " ".join(before.split()), " ".join(after.split())
+
+
+def is_another_program(source: str, edit: Edit) -> bool:
+    """Whether the edited file parses, and to another tree."""
+    try:
+        return ast.dump(ast.parse(edit.applied(source))) != ast.dump(ast.parse(source))
+    except SyntaxError:
+        return False
+
+
+def edits_of(source: str) -> list[Edit]:
+    """The edits that a file offers, in the order of their places; a few do not parse.
+
+    >>> for edit in edits_of("y = conj(x) - 1\\n"):
+    ...     print(edit.kind, "|", edit.applied("y = conj(x) - 1\\n").strip())
+    call | y = (x) - 1
+    operands | y = 1 - conj(x)
+    operator | y = conj(x) + 1
+    constant | y = conj(x) - 0
+    constant | y = conj(x) - 2
+    """
+    return sorted(Places(source).edits(), key=lambda edit: (edit.start, edit.stop, edit.text))
+
+
+class Places:
+    """Where the expressions of a file stand, and what may stand there instead."""
+
+    def __init__(self, source: str) -> None:
+        self._content = source.encode()
+        self._tree = ast.parse(source)
+        self._starts = [0]
+        for line in self._content.splitlines(keepends=True):
+            self._starts.append(self._starts[-1] + len(line))
+
+    def _start(self, node: ast.expr) -> int:
+        return self._starts[node.lineno - 1] + node.col_offset
+
+    def _stop(self, node: ast.expr) -> int:
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        return self._starts[node.end_lineno - 1] + node.end_col_offset
+
+    def _text(self, node: ast.expr) -> str:
+        return self._content[self._start(node) : self._stop(node)].decode()
+
+    def _edit(
+        self, kind: str, node: ast.expr, text: str, span: tuple[int, int] | None = None
+    ) -> Edit:
+        start, stop = span or (self._start(node), self._stop(node))
+        return Edit(kind, (node.lineno, node.end_lineno or node.lineno), start, stop, text)
+
+    def edits(self) -> Iterator[Edit]:
+        """All of them; statements and expressions inside are visited in turn, without recursion."""
+        stack: list[tuple[ast.AST, bool]] = [(self._tree, True)]
+        while stack:
+            node, at_import = stack.pop()
+            for edit in self._of(node):
+                yield edit._replace(at_import=at_import)
+            at_import = at_import and not isinstance(node, FUNCTIONS)
+            stack += [(part, at_import) for part in _parts(node)]
+
+    def _of(self, node: ast.AST) -> Iterator[Edit]:
+        if isinstance(node, ast.If | ast.While):
+            yield from self._of_condition(node.test)
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            yield self._edit("call", node.value, "...")
+        elif isinstance(node, ast.BinOp | ast.BoolOp):
+            yield from self._of_operator(node)
+        elif isinstance(node, ast.UnaryOp):
+            yield self._edit("operator", node, f"({self._text(node.operand)})")
+        elif isinstance(node, ast.Compare):
+            yield from self._of_comparison(node)
+        elif isinstance(node, ast.Constant):
+            yield from self._of_constant(node)
+        elif isinstance(node, ast.IfExp):
+            yield from self._of_condition(node.test)
+        elif isinstance(node, ast.Call):
+            yield from self._of_call(node)
+        elif isinstance(node, ast.Dict):
+            firsts = [
+                value if key is None else key
+                for key, value in zip(node.keys, node.values, strict=True)
+            ]
+            yield from self._of_rows(firsts, node.values)
+        elif isinstance(node, ast.List | ast.Set) or _is_a_table(node):
+            yield from self._of_rows(node.elts, node.elts)
+
+    def _between(self, left: ast.expr, right: ast.expr, old: str, new: str) -> Edit | None:
+        """Another operator between two operands."""
+        start = self._content.find(old.encode(), self._stop(left), self._start(right))
+        if start < 0:
+            return None
+        lines = (left.end_lineno or left.lineno, right.lineno)
+        return Edit("operator", lines, start, start + len(old), new)
+
+    def _of_operator(self, node: ast.BinOp | ast.BoolOp) -> Iterator[Edit]:
+        old, new = OPERATORS[type(node.op)]
+        operands = [node.left, node.right] if isinstance(node, ast.BinOp) else node.values
+        for left, right in pairwise(operands):
+            edit = self._between(left, right, old, new)
+            if edit is not None:
+                yield edit
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ORDERED):
+            yield self._exchanged(node.left, node.right)
+
+    def _exchanged(self, left: ast.expr, right: ast.expr) -> Edit:
+        """Two operands or arguments in each other's place, with whatever stands between them."""
+        between = self._content[self._stop(left) : self._start(right)].decode()
+        text = self._text(right) + between + self._text(left)
+        lines = (left.lineno, right.end_lineno or right.lineno)
+        return Edit("operands", lines, self._start(left), self._stop(right), text)
+
+    def _of_comparison(self, node: ast.Compare) -> Iterator[Edit]:
+        operands = [node.left, *node.comparators]
+        for (left, right), op in zip(pairwise(operands), node.ops, strict=True):
+            old, others = COMPARISONS[type(op)]
+            for new in others:
+                edit = self._between(left, right, old, new)
+                if edit is not None:
+                    yield edit._replace(kind="comparison")
+
+    def _of_condition(self, node: ast.expr) -> Iterator[Edit]:
+        """The opposite of a condition that has no operator of its own to change."""
+        if not isinstance(node, ast.Compare | ast.BoolOp | ast.UnaryOp | ast.Constant):
+            yield self._edit("condition", node, f"(not ({self._text(node)}))")
+
+    def _of_constant(self, node: ast.Constant) -> Iterator[Edit]:
+        value = node.value
+        if isinstance(value, bool):
+            others: Sequence[object] = (not value,)
+        elif isinstance(value, int):
+            others = (value + 1, value - 1) if value > 0 else (value + 1,)
+        elif isinstance(value, float | complex):
+            others = (value * 2 if value else 1.0,)
+        elif isinstance(value, str) and " " not in value:  # others are words for people
+            others = (f"XX{value}",)
+        else:
+            others = ()
+        for other in others:
+            yield self._edit("constant", node, repr(other))
+
+    def _of_call(self, node: ast.Call) -> Iterator[Edit]:
+        positional = [x for x in node.args if not isinstance(x, ast.Starred)]
+        if positional and positional[0] is node.args[0]:
+            yield self._edit("call", node, f"({self._text(positional[0])})")
+        if len(positional) > 1 and positional == node.args:
+            yield self._exchanged(positional[0], positional[1])
+
+    def _of_rows(self, firsts: Sequence[ast.expr], lasts: Sequence[ast.expr]) -> Iterator[Edit]:
+        """A table without one of its rows, each of which is all that stands between two expressions."""
+        for i, (first, last) in enumerate(zip(firsts, lasts, strict=True)):
+            if isinstance(first, ast.Starred):
+                continue
+            if i + 1 < len(firsts):
+                span = (self._start(first), self._start(firsts[i + 1]))
+            elif i:
+                span = (self._stop(lasts[i - 1]), self._stop(last))
+            else:
+                span = (self._start(first), self._stop(last))
+            lines = (first.lineno, last.end_lineno or last.lineno)
+            yield Edit("row", lines, *span, "")
+
+
+def _is_a_table(node: ast.AST) -> bool:
+    """Tuples of three or more that are read; shorter ones are values with several parts."""
+    return isinstance(node, ast.Tuple) and isinstance(node.ctx, ast.Load) and len(node.elts) > 2
+
+
+def _parts(node: ast.AST) -> Iterator[ast.AST]:
+    """What of a node the tests should notice: no annotations, no docstrings, no words of errors."""
+    for name, value in ast.iter_fields(node):
+        if name in ("annotation", "returns", "decorator_list"):
+            continue
+        for part in value if isinstance(value, list) else [value]:
+            if isinstance(part, LEFT_ALONE) or not isinstance(part, ast.AST):
+                continue
+            is_words = isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant)
+            if not is_words and not _is_for_readers(part):
+                yield part
+
+
+def _is_for_readers(node: ast.AST) -> bool:
+    """Lists of public names, and imports for the checker of types."""
+    if isinstance(node, ast.Assign):
+        return any(isinstance(x, ast.Name) and x.id == "__all__" for x in node.targets)
+    return (
+        isinstance(node, ast.If)
+        and isinstance(node.test, ast.Name)
+        and node.test.id == "TYPE_CHECKING"
+    )
