@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tenferro.exec.aligned import ALIGNMENT
+from tenferro.aligned import ALIGNMENT
 from tenferro.exec.grouping import LONGEST_ROW, REDUCTIONS, Group
 from tenferro.exec.kernels import bound, into_a_buffer, is_elementwise, may_view
 from tenferro.exec.kernels.row_sums import has_row_sums, sum_of_products

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from tenferro.aligned import aligned_bytes, rounded
 from tenferro.errors import InvalidConfigError
-from tenferro.exec.aligned import aligned_bytes, rounded
 from tenferro.program.memory_plan import Block, MemoryPlan
 
 __all__ = ["Arena", "ArenaStats", "checked_capacity", "plan_memory"]

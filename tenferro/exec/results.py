@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.exec.aligned import aligned_bytes, rounded
+from tenferro.aligned import aligned_bytes, rounded
 from tenferro.exec.memory import ArenaStats, checked_capacity
 
 __all__ = ["ResultMemory", "is_lent"]

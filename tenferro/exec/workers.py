@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tenferro.exec.aligned import aligned_bytes, rounded
+from tenferro.aligned import aligned_bytes, rounded
 from tenferro.exec.cores import Cores
 
 __all__ = ["Workers", "shared"]
