@@ -15,6 +15,8 @@ from tenferro.types import DType, TensorSpec
 
 __all__ = ["refuse_what_is_fatal"]
 
+MOST_BYTES = (1 << 63) - 1
+"""Of a value, which XLA counts in 64 bits with a sign."""
 COMPLEX128_ON_TPU = frozenset(
     {Abs, Convert, Cos, Divide, Expm1, Iota, Logistic, Power, Rsqrt, Scatter, Sin, Tan, Tanh}
 )
@@ -26,6 +28,11 @@ def refuse_what_is_fatal(op: StdTensorOp, platform: str, types: list[TensorSpec]
     Raises:
         UnsupportedError: op, type and platform.
     """
+    for spec in types:
+        if spec.is_static and spec.size * spec.dtype.itemsize > MOST_BYTES:
+            raise UnsupportedError(
+                f"{op.name}: {spec} takes more bytes than 64 bits count, where XLA ends the process"
+            )
     if platform != "tpu":
         return
     for spec in types:

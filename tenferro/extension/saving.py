@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -155,7 +155,11 @@ def _saved_op(op: StdTensorOp, constants: list[Any]) -> dict[str, Any]:
 
 
 def load(
-    path: Any, skip_missing_extensions: bool = False, *, limit: int | None = None
+    path: Any,
+    skip_missing_extensions: bool = False,
+    *,
+    limit: int | None = None,
+    trusted: bool = False,
 ) -> GraphProgram:
     """The program in a file that `save` wrote.
 
@@ -165,6 +169,8 @@ def load(
             family is not registered.
         limit: bytes that the file may unpack to. By default 32 times its own, and at least 64 MiB; what
             `save` writes is not compressed, and passes at any size.
+        trusted: XLA compiles it in this process at once, which it may end; else a process of its own compiles
+            it first, within limits of time and memory.
 
     Raises:
         FileNotFoundError, PermissionError: no file there, or none that may be read.
@@ -174,7 +180,7 @@ def load(
     """
     try:
         with reading(path) as file, opened_archive(file, "load: the file", limit) as archive:
-            return _load(archive, skip_missing_extensions)
+            return replace(_load(archive, skip_missing_extensions), trusted=trusted)
     except (TenferroError, FileNotFoundError, PermissionError):
         raise
     except Exception as error:
