@@ -20,6 +20,8 @@ import pytest
 import lowering
 import tenferro as tnf
 from tenferro.door.application import apply
+from tenferro.ops.control import Scan
+from tenferro.ops.structural import Reshape
 from tests.samples import SAMPLES
 from tests.samples.families import FAMILY_SAMPLES
 
@@ -134,15 +136,15 @@ def limits() -> Generator[None]:
     def ring(*_: Any) -> None:
         raise AssertionError("still computing")
 
-    before = signal.signal(signal.SIGALRM, ring)
+    before = signal.signal(signal.SIGPROF, ring)
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     pages = int(Path("/proc/self/statm").read_text().split()[5])
     resource.setrlimit(resource.RLIMIT_DATA, (pages * resource.getpagesize() + MEMORY, hard))
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
@@ -168,7 +170,7 @@ def read_with_others_at(file: File, place: Place, is_thorough: bool) -> None:
     for other in others:
         file.write(place, other)
         begin = time.process_time()
-        signal.alarm(20)
+        signal.setitimer(signal.ITIMER_PROF, 3 * SECONDS)  # of processor time, as SECONDS are
         try:
             outcome(file.path)
             spent = time.process_time() - begin
@@ -177,12 +179,25 @@ def read_with_others_at(file: File, place: Place, is_thorough: bool) -> None:
             error.add_note(f"{place}: {str(other)[:60]}")
             raise
         finally:
-            signal.alarm(0)
+            signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 thoroughly = pytest.mark.parametrize(
     "is_thorough", [False, pytest.param(True, marks=pytest.mark.sweep)]
 )
+
+
+def test_sequences_have_an_end() -> None:
+    begin = time.process_time()
+    with pytest.raises(tnf.errors.InvalidConfigError, match="shape has 300000 entries, at most"):
+        Reshape((4,) * 300_000)
+    assert time.process_time() - begin < SECONDS
+
+
+@pytest.mark.parametrize("length", [(0,), 0.5, None, "n", -1, True])
+def test_lengths_of_loops(length: Any) -> None:
+    with pytest.raises(tnf.errors.InvalidConfigError, match="Scan: length is"):
+        Scan(None, length, 0, 0)
 
 
 def program_of(op: Any, arrays: Sequence[Any]) -> Any:

@@ -29,6 +29,9 @@ __all__ = [
     "written_form",
 ]
 
+MOST_ENTRIES = 1 << 16
+"""Of a sequence in a payload, which mostly has one for each axis."""
+
 
 def as_int(
     op: str, field: str, value: Any, minimum: int | None = None, maximum: int | None = None
@@ -117,11 +120,22 @@ def distinct_axes(op: str, field: str, axes: Iterable[int], rank: int | None = N
 
 
 def as_tuple(op: str, field: str, values: Any) -> tuple[Any, ...]:
-    """What a sequence holds."""
+    """What a sequence holds.
+
+    Raises:
+        ShapeError: no sequence.
+        InvalidConfigError: one without end, such as a file may hold: products of its extents take time that
+            grows with the square of their number.
+    """
     try:
-        return tuple(values)
+        entries = tuple(values)
     except TypeError:
         raise ShapeError(f"{op}: {field} is a sequence, got {values!r}") from None
+    if len(entries) > MOST_ENTRIES:
+        raise InvalidConfigError(
+            f"{op}: {field} has {len(entries)} entries, at most {MOST_ENTRIES}"
+        )
+    return entries
 
 
 def normal_form(value: Any) -> Any:
