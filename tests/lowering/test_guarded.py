@@ -242,6 +242,24 @@ def test_values_that_64_bits_do_not_count_are_refused() -> None:
         lower_to_stablehlo(program)
 
 
+@pytest.mark.parametrize(
+    ("target", "types", "words"),
+    [
+        ("lapack_dgetrf_ffi", "(tensor<ui8>) -> tensor<2x3xf64>", "custom_call is malformed"),
+        ("mhlo.topk", "(tensor<ui8>) -> tensor<ui8>", "custom_call"),
+        ("mhlo.topk", "(tensor<1x9xbf16>) -> tensor<1x9xbf16>", "custom_call"),
+    ],
+)
+def test_custom_calls_that_mlir_does_not_check(target: str, types: str, words: str) -> None:
+    taken, given = types.split(" -> ")
+    text = f"""func.func @main(%x: {taken[1:-1]}) -> {given} {{
+      %0 = "stablehlo.custom_call"(%x) {{call_target_name = "{target}", api_version = 4 : i32}} : {types}
+      return %0 : {given}
+    }}"""
+    with pytest.raises(errors.TenferroError, match=words):
+        import_stablehlo(text)
+
+
 # ---- damage --------------------------------------------------------------------------------------
 
 FLIP = """
