@@ -107,7 +107,7 @@ def import_stablehlo(
         options["output_names"] = entry.result_names
     if len(outputs) == 1:
         options["out_tree"] = flatten(0)[1]
-    return reader.builder.finish(outputs, **options)
+    return reader.builder.finish(outputs, trusted=trusted, **options)
 
 
 def _largest(tree: ModuleTree) -> int:

@@ -136,7 +136,7 @@ def lower_to_stablehlo(
         input_names=view.input_names,
         output_names=view.output_names,
         guards=view.guards if symbolic else (),
-        trusted=True,
+        trusted=program.trusted,
     )
 
 

@@ -21,6 +21,10 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["refusal", "refuse"]
 
 
+MOST_BYTES = (1 << 63) - 1
+"""Of a value, which XLA counts in 64 bits with a sign."""
+
+
 class Refused(NamedTuple):
     """Ops that are not lowered for some dtypes on some platforms.
 
@@ -77,6 +81,11 @@ def refuse(op: StdTensorOp, platform: str, types: list[TensorSpec]) -> None:
     Raises:
         UnsupportedError: op, type and platform.
     """
+    for spec in types:
+        if spec.is_static and spec.size * spec.dtype.itemsize > MOST_BYTES:
+            raise UnsupportedError(
+                f"{op.name}: {spec} takes more bytes than 64 bits count, where XLA ends the process"
+            )
     for row in REFUSED:
         if type(op) not in row.ops or platform not in row.platforms:
             continue

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 import os
 import tokenize
@@ -13,6 +12,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
+from tenferro.aligned import aligned_bytes
 from tenferro.errors import InvalidConfigError
 
 __all__ = ["DATE", "SMALL", "Archive", "array_in", "opened_archive", "write_array"]
@@ -73,7 +73,7 @@ class Archive:
         return self._archive.read(member)
 
     def array(self, name: str) -> np.ndarray[Any, Any]:
-        """The array of a member `<name>.npy`, a fresh one.
+        """The array of a member `<name>.npy`, a fresh one in aligned memory.
 
         Raises:
             InvalidConfigError: no array, one of Python objects, or another length than it says.
@@ -82,24 +82,6 @@ class Archive:
         member = self._archive.getinfo(f"{name}.npy")
         with self._archive.open(member) as file:
             return array_in(file, member.file_size, name)
-
-    def elements(self, name: str) -> tuple[np.dtype[Any], tuple[int, ...], bytes]:
-        """Dtype, shape, and the elements in row-major order, of a member `<name>.npy`.
-
-        Raises:
-            InvalidConfigError, KeyError: as `array`.
-        """
-        member = self._archive.getinfo(f"{name}.npy")
-        with self._archive.open(member) as file:
-            header = _header(file, member.file_size, name)
-            if header.is_fortran and len(header.shape) > 1:
-                array = _elements(file, header, name)
-                return header.dtype, header.shape, array.tobytes()
-            content = io.BytesIO()  # whose value is its buffer, where `read` would join two
-            while piece := file.read(min(PIECE, header.nbytes - content.tell())):
-                content.write(piece)
-            _require_end(file, name, content.tell() == header.nbytes)
-        return header.dtype, header.shape, content.getvalue()
 
 
 @contextmanager
@@ -138,7 +120,7 @@ def opened_archive(file: BinaryIO, what: str, limit: int | None = None) -> Gener
 
 
 def array_in(file: Any, size: int, what: str) -> np.ndarray[Any, Any]:
-    """The array of an open `.npy` file of `size` bytes, a fresh one.
+    """The array of an open `.npy` file of `size` bytes, a fresh one in aligned memory.
 
     Raises:
         InvalidConfigError: no array, one of Python objects, or another length than it says.
@@ -176,17 +158,15 @@ def _header(file: Any, size: int, what: str) -> Header:
 
 
 def _elements(file: Any, header: Header, what: str) -> np.ndarray[Any, Any]:
-    array = np.empty(header.shape[::-1] if header.is_fortran else header.shape, header.dtype)
-    position = 0
-    if header.nbytes:
-        view = array.reshape(-1).view(np.uint8).data
-        while position < header.nbytes:
-            count = file.readinto(view[position : position + PIECE])
-            if not count:
-                break
-            position += count
+    memory, position = aligned_bytes(header.nbytes), 0
+    while position < header.nbytes:
+        count = file.readinto(memory.data[position : position + PIECE])
+        if not count:
+            break
+        position += count
     _require_end(file, what, position == header.nbytes)
-    return array.T if header.is_fortran else array
+    array = memory.view(header.dtype)
+    return array.reshape(header.shape, order="F" if header.is_fortran else "C")
 
 
 def _require_end(file: Any, what: str, is_whole: bool) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -95,6 +97,23 @@ def test_choices_inside_each_other(run: Any) -> None:
 def test_fifty_choices_inside_each_other_run() -> None:
     np.testing.assert_allclose(tnf.compile(nested(50), 1.0).run(0.5), np.sin(0.5))
     np.testing.assert_allclose(tnf.grad(nested(50))(0.5), np.cos(0.5))
+
+
+MANY_OPERANDS = """
+from tenferro.graph import Graph
+from tenferro.ops.structural import Concatenate
+from tenferro.types import TensorSpec
+graph = Graph()
+x = graph.add_input(TensorSpec.parse("f64[1]"))
+(y,) = graph.add(Concatenate(0, 200_000), (x,) * 200_000)
+assert graph.types[y].shape == (200_000,)
+"""
+
+
+def test_an_operation_of_many_operands() -> None:
+    """In a process of its own, which a stack that overflows ends."""
+    ended = subprocess.run([sys.executable, "-c", MANY_OPERANDS], check=False)
+    assert ended.returncode == 0
 
 
 def test_a_place_without_a_function() -> None:

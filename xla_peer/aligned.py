@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tenferro.aligned import ALIGNMENT, aligned_bytes
 from tenferro.errors import InvalidConfigError, ShapeError
-from tenferro.exec.runtime.memory import ALIGNMENT, aligned_bytes
 from tenferro.types import DType
 
 __all__ = ["ALIGNMENT", "empty"]

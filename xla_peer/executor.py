@@ -461,8 +461,8 @@ class XlaExecutor:
             perform("compilation", text, described, count, trusted=False, limits=limits)
         except MlirDiagnosticError as error:
             message, place = error.diagnostics[0]
-            raise BackendFailureError(
-                f"XLA could not compile the module: {message} ({place})"
+            raise BackendFailureError(f"XLA could not compile the module: {message} ({place})").at(
+                _blamed_line(text, message)
             ) from None
 
     # ---- caches ------------------------------------------------------------------------------

@@ -99,4 +99,6 @@ def read_private_file(folder: Path, name: str, largest: int) -> bytes:
             OSError
         ):  # because only the order of eviction suffers, as on a read-only disk
             os.utime(handle)
-        return file.read(largest)
+        return file.read(
+            about.st_size
+        )  # not `largest`, for which memory is taken before it is read

@@ -26,6 +26,8 @@ Note = Callable[["Reader", Operation, Sequence[int], Sequence[int]], None]
 Write = Callable[[Sequence[int]], Sequence[int]]
 """Writes a region on its arguments, and gives what it returns."""
 
+MALFORMED = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError)
+"""What readers raise over attributes and operands that MLIR does not check, such as those of custom calls."""
 DEEPEST_CALL = 128
 SMALL = 1024
 """Elements of a constant that are kept though they are all one, and that a region holds itself."""
@@ -130,6 +132,14 @@ class Reader:
             self.note(self, operation, operands, made)
         except TenferroError as error:
             raise error.at(located(operation)) from None
+        except MALFORMED as error:
+            raise InvalidConfigError(
+                f"{operation.name} is malformed: {type(error).__name__}: {error}"
+            ).at(located(operation)) from error
+        if len(made) != len(operation.types):
+            raise InvalidConfigError(
+                f"{operation.name} gives {len(made)} results, and declares {len(operation.types)}"
+            ).at(located(operation))
         for value, declared in zip(made, operation.types, strict=True):
             if isinstance(declared, TensorSpec) and not self._agrees(value, declared):
                 raise InvalidConfigError(

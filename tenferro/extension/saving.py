@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -154,7 +154,11 @@ def _saved_op(op: StdTensorOp, constants: list[Any]) -> dict[str, Any]:
 
 
 def load(
-    path: Any, skip_missing_extensions: bool = False, *, limit: int | None = None
+    path: Any,
+    skip_missing_extensions: bool = False,
+    *,
+    limit: int | None = None,
+    trusted: bool = False,
 ) -> GraphProgram:
     """The program in a file that `save` wrote.
 
@@ -164,6 +168,8 @@ def load(
             family is not registered.
         limit: bytes that the file may unpack to. By default 32 times its own, and at least 64 MiB; what
             `save` writes is not compressed, and passes at any size.
+        trusted: XLA compiles it in this process at once, which it may end; else a process of its own compiles
+            it first, within limits of time and memory.
 
     Raises:
         FileNotFoundError, PermissionError: no file there, or none that may be read.
@@ -173,7 +179,7 @@ def load(
     """
     try:
         with reading(path) as file, opened_archive(file, "load: the file", limit) as archive:
-            return _load(archive, skip_missing_extensions)
+            return replace(_load(archive, skip_missing_extensions), trusted=trusted)
     except (TenferroError, FileNotFoundError, PermissionError):
         raise
     except Exception as error:
@@ -281,12 +287,13 @@ def _loaded_op(entry: Mapping[str, Any], archive: Archive, skip: bool) -> StdTen
 
 def _loaded_constant(entry: Mapping[str, Any], archive: Archive) -> Constant:
     number, dtype = int(entry["constant"]), DType.of(entry["dtype"])
-    written, shape, data = archive.elements(f"constants/{number}")
-    if written != (np.dtype(np.uint16) if dtype is DType.BF16 else dtype.dtype):
-        raise InvalidConfigError(f"load: constant {number} is {written}, expected {dtype}")
-    if dtype is DType.Bool and data.count(0) + data.count(1) != len(data):
+    stored = archive.array(f"constants/{number}")
+    if stored.dtype != (np.dtype(np.uint16) if dtype is DType.BF16 else dtype.dtype):
+        raise InvalidConfigError(f"load: constant {number} is {stored.dtype}, expected {dtype}")
+    if dtype is DType.Bool and stored.view(np.uint8).max(initial=0) > 1:
         raise InvalidConfigError(f"load: constant {number} has booleans that are neither 0 nor 1")
-    return Constant(dtype, shape, data)
+    # A file of NumPy's own may be column-major; `save` writes none that is.
+    return Constant.adopting(np.asarray(stored, order="C").view(dtype.dtype))
 
 
 def _loaded_extension(entry: Mapping[str, Any], skip: bool) -> Any:

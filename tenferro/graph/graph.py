@@ -95,10 +95,9 @@ class Graph:
         if source is None:
             source = self._find_caller()
         types = self.types
-        # Types are few, and values share them.
-        known = token
-        for value in inputs:
-            known = (known, id(types[value]))
+        # Types are few, and values share them. No pairs in pairs: Python hashes these by recursion in C, whose
+        # stack an op of 200,000 operands overflows.
+        known = (token, *[id(types[value]) for value in inputs])
         specs = self._inferred.get(known)
         if specs is None:
             specs = self._infer(op, inputs, source, known)

@@ -8,7 +8,7 @@ from tenferro.dims import GuardLog, dim_max, is_exact
 from tenferro.errors import DTypeError, InvalidConfigError, NonStaticShapeError, ShapeError
 from tenferro.ops.op import StdTensorOp, card, normalize
 from tenferro.rules.dtypes import NUMERIC, require_dtype
-from tenferro.rules.payload import as_bool, as_int, as_ints, distinct_axes
+from tenferro.rules.payload import as_bool, as_choice, as_int, as_ints, distinct_axes
 from tenferro.rules.shapes import same_extent
 from tenferro.types import DType, TensorSpec
 
@@ -57,7 +57,7 @@ f64[5,4] must agree, got 3 and 5
             normalize(self, **{name: as_ints("DotGeneral", name, getattr(self, name))})
         if self.accumulate_dtype is not None:
             normalize(self, accumulate_dtype=DType.of(self.accumulate_dtype))
-        _require_precision("DotGeneral", self.precision)
+        as_choice("DotGeneral", "precision", self.precision, PRECISIONS)
         for kind in ("contracting", "batch"):
             lhs, rhs = getattr(self, f"lhs_{kind}"), getattr(self, f"rhs_{kind}")
             if len(lhs) != len(rhs):
@@ -166,7 +166,7 @@ class Convolution(StdTensorOp):
         pairs = tuple(as_ints(name, "padding", pair) for pair in self.padding)
         reversal = tuple(as_bool(name, "window_reversal", flag) for flag in self.window_reversal)
         normalize(self, padding=pairs, window_reversal=reversal)
-        _require_precision(name, self.precision)
+        as_choice(name, "precision", self.precision, PRECISIONS)
         count = len(self.window_strides)
         fields = (pairs, self.lhs_dilation, self.rhs_dilation, reversal)
         spatial = (self.input_spatial, self.kernel_spatial, self.output_spatial)
@@ -244,11 +244,6 @@ class Convolution(StdTensorOp):
 def _divides(field: str, count: int, what: str, extent: Any) -> None:
     if is_exact(extent) and isinstance(extent, int) and extent % count:
         raise ShapeError(f"Convolution: {field} {count} does not divide the {what}, {extent}")
-
-
-def _require_precision(op: str, precision: str | None) -> None:
-    if precision not in PRECISIONS:
-        raise InvalidConfigError(f"{op}: precision is one of {PRECISIONS}, got {precision!r}")
 
 
 CARDS = (DotGeneral, Convolution)

@@ -14,7 +14,7 @@ from tenferro.dims import GuardLog, is_exact
 from tenferro.errors import ArityError, DTypeError, InvalidConfigError, ShapeError
 from tenferro.ops.op import StdTensorOp, card, normalize
 from tenferro.rules.dtypes import ANY, require_dtype
-from tenferro.rules.payload import as_bool, as_int
+from tenferro.rules.payload import as_bool, as_dim, as_int
 from tenferro.rules.shapes import same_extent
 from tenferro.types import DType, TensorSpec
 
@@ -153,7 +153,7 @@ class While(ControlOp):
     num_consts: int = 0
 
     def __post_init__(self) -> None:
-        normalize(self, num_consts=as_int("While", "num_consts", self.num_consts))
+        normalize(self, num_consts=as_int("While", "num_consts", self.num_consts, 0))
 
     @property
     def parts(self) -> tuple[Any, ...]:
@@ -218,10 +218,12 @@ class Scan(ControlOp):
 
     def __post_init__(self) -> None:
         for name in ("num_consts", "num_carry"):
-            normalize(self, **{name: as_int("Scan", name, getattr(self, name))})
-        normalize(self, reverse=as_bool("Scan", "reverse", self.reverse))
-        if isinstance(self.length, int) and self.length < 0:
-            raise InvalidConfigError(f"Scan: length is at least 0, got {self.length}")
+            normalize(self, **{name: as_int("Scan", name, getattr(self, name), 0)})
+        normalize(
+            self,
+            length=as_dim("Scan", "length", self.length),
+            reverse=as_bool("Scan", "reverse", self.reverse),
+        )
 
     @property
     def parts(self) -> tuple[Any, ...]:

@@ -1,7 +1,7 @@
 """The bytes of constants: large ones are kept once in a process, whoever holds them.
 
-They are found by their digest, which one reading gives. A function and its gradient, a program and each
-copy of it that comes out of a pickle have the same memory.
+They are found by their digest, which one reading gives and which stays with the memory. A function and its
+gradient, a program and each copy of it that comes out of a pickle have the same memory.
 """
 
 from __future__ import annotations
@@ -12,15 +12,20 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["LARGE", "digest_of", "shared_elements"]
+from tenferro.aligned import aligned_bytes
+
+__all__ = ["LARGE", "adopted_elements", "digest_of", "shared_elements"]
 
 LARGE = 1 << 16
 """Bytes from which elements are shared."""
-ALIGNMENT = 64
-"""Bytes: XLA takes memory over without a copy that begins at a multiple of it."""
-
 _SHARED: weakref.WeakValueDictionary[bytes, memoryview] = weakref.WeakValueDictionary()
 """By digest, as long as somebody holds them; it keeps nothing alive, so that it has no bound of its own."""
+
+
+class Elements(np.ndarray[Any, Any]):
+    """Read-only bytes with their digest, which each memoryview of them leads to."""
+
+    digest: bytes
 
 
 def digest_of(data: Any) -> bytes:
@@ -40,13 +45,37 @@ def shared_elements(data: Any) -> tuple[memoryview, bytes]:
     (True, True, True)
     """
     view = memoryview(data).cast("B")
+    holder = view.obj
+    if isinstance(holder, Elements) and holder.nbytes == view.nbytes:
+        return _SHARED.setdefault(holder.digest, view), holder.digest
     digest = digest_of(view)
     known = _SHARED.get(digest)
     if known is None:
-        memory = np.empty(view.nbytes + ALIGNMENT, np.uint8)
-        start = -memory.ctypes.data % ALIGNMENT
-        memory = memory[start : start + view.nbytes]
+        memory = aligned_bytes(view.nbytes)
         memory[:] = np.frombuffer(view, np.uint8)
-        memory.flags.writeable = False
-        known = _SHARED.setdefault(digest, memory.data)
+        known = _shared(memory, digest)
     return known, digest
+
+
+def adopted_elements(memory: np.ndarray[Any, Any]) -> memoryview:
+    """What `shared_elements` gives, without a copy: bytes that nobody else holds become the shared memory.
+
+    Args:
+        memory: bytes from `aligned_bytes`, which are read-only from now on.
+
+    >>> memory = aligned_bytes(100_000)
+    >>> memory[:] = 7
+    >>> adopted = adopted_elements(memory)
+    >>> shared_elements(adopted)[0] is adopted, np.shares_memory(adopted, memory), memory.flags.writeable
+    (True, True, False)
+    """
+    digest = digest_of(memory)
+    known = _SHARED.get(digest)
+    return _shared(memory, digest) if known is None else known
+
+
+def _shared(memory: np.ndarray[Any, Any], digest: bytes) -> memoryview:
+    memory.flags.writeable = False
+    elements = memory.view(Elements)
+    elements.digest = digest
+    return _SHARED.setdefault(digest, elements.data)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tenferro.dims import GuardLog, is_static
-from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
+from tenferro.errors import DTypeError, ShapeError
 from tenferro.ops.op import StdTensorOp, card, normalize
 from tenferro.rules.dtypes import (
     ANY,
@@ -21,7 +21,7 @@ from tenferro.rules.dtypes import (
     REAL,
     require_dtype,
 )
-from tenferro.rules.payload import as_int
+from tenferro.rules.payload import as_choice, as_int
 from tenferro.rules.shapes import same_shape, same_type
 from tenferro.types import DType, TensorSpec
 
@@ -536,10 +536,7 @@ class Compare(StdTensorOp):
     input_count: ClassVar[Any] = 2
 
     def __post_init__(self) -> None:
-        if self.direction not in DIRECTIONS:
-            raise InvalidConfigError(
-                f"Compare: direction is one of {DIRECTIONS}, got {self.direction!r}"
-            )
+        as_choice("Compare", "direction", self.direction, DIRECTIONS)
 
     def output_types(
         self, inputs: tuple[TensorSpec, ...], guards: GuardLog

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from tenferro.dims import GuardLog, at_least, is_exact
-from tenferro.errors import DTypeError, InvalidConfigError, NonStaticShapeError, ShapeError
+from tenferro.errors import DTypeError, NonStaticShapeError, ShapeError
 from tenferro.ops.op import StdTensorOp, card, normalize
 from tenferro.rules.dtypes import ANY, COMPLEX, INTEGERS, require_dtype
-from tenferro.rules.payload import as_bool, as_dims, as_int, as_ints, distinct_axes
+from tenferro.rules.payload import as_bool, as_choice, as_dims, as_int, as_ints, distinct_axes
 from tenferro.rules.shapes import same_extent
 from tenferro.types import DType, TensorSpec
 
@@ -210,10 +210,7 @@ class Scatter(StdTensorOp):
             indices_are_sorted=as_bool("Scatter", "indices_are_sorted", self.indices_are_sorted),
             unique_indices=as_bool("Scatter", "unique_indices", self.unique_indices),
         )
-        if self.combiner not in COMBINERS:
-            raise InvalidConfigError(
-                f"Scatter: combiner is one of {COMBINERS}, got {self.combiner!r}"
-            )
+        as_choice("Scatter", "combiner", self.combiner, COMBINERS)
 
     def output_types(
         self, inputs: tuple[TensorSpec, ...], guards: GuardLog

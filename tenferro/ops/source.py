@@ -10,7 +10,7 @@ import numpy as np
 
 from tenferro.dims import GuardLog, product
 from tenferro.errors import InvalidConfigError
-from tenferro.ops.elements import LARGE, digest_of, shared_elements
+from tenferro.ops.elements import LARGE, adopted_elements, digest_of, shared_elements
 from tenferro.ops.op import StdTensorOp, card, normalize
 from tenferro.rules.dtypes import ANY, NUMERIC, require_dtype
 from tenferro.rules.payload import as_dims, as_int, as_ints, distinct_axes
@@ -86,6 +86,13 @@ class Constant(StdTensorOp):
         array = host_array(array, "Constant")
         dense = np.ascontiguousarray(array)
         data = dense.view(np.uint8).reshape(-1).data if dense.nbytes >= LARGE else array.tobytes()
+        return cls(DType.of(array.dtype), array.shape, data)
+
+    @classmethod
+    def adopting(cls, array: np.ndarray[Any, Any]) -> Constant:
+        """The constant that has a row-major array in aligned memory, which nobody else holds, for its own."""
+        memory = array.reshape(-1).view(np.uint8)
+        data = adopted_elements(memory) if memory.nbytes >= LARGE else memory.data
         return cls(DType.of(array.dtype), array.shape, data)
 
     @property

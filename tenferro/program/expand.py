@@ -58,7 +58,7 @@ def expand_extensions(
             "extension: no expansion into standard ops, and no lowering registered, for:\n  "
             + "\n  ".join(missing)
             + "\ngive lower_to_standard_ops, or lowering.register_extension_lowering; what only has effects, such "
-            "as prints, program.without_effects() leaves out, and XlaExecutor(effects=\"drop\")"
+            'as prints, program.without_effects() leaves out, and XlaExecutor(effects="drop")'
         )
     return expanded
 

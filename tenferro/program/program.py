@@ -36,6 +36,10 @@ class GraphProgram:
 
     Slots 0 .. n-1 are the inputs. `print(program)` shows one line per instruction.
 
+    Attributes:
+        trusted: False for one that was read from a file of unknown origin: what is lowered from it is compiled by
+            a process of its own first, because XLA may end the one that compiles it.
+
     Source: seed 002, sections I to III.
     """
 
@@ -49,6 +53,7 @@ class GraphProgram:
     input_names: tuple[str, ...]
     output_names: tuple[str, ...]
     guards: tuple[Guard, ...] = ()
+    trusted: bool = True
 
     @classmethod
     def from_graph(
@@ -63,6 +68,7 @@ class GraphProgram:
         input_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
         guards: Iterable[Guard] | None = None,
+        trusted: bool = True,
     ) -> GraphProgram:
         """The part of the graph that `outputs` need, renumbered; what nothing needs is dropped."""
         inputs = tuple(graph.inputs if inputs is None else inputs)
@@ -78,6 +84,7 @@ class GraphProgram:
             input_names=_names("x", len(inputs), input_names),
             output_names=_names("y", len(outputs), output_names),
             guards=tuple(graph.guards.guards if guards is None else guards),
+            trusted=trusted,
         )
 
     # ---- what it takes and gives -------------------------------------------------------------

@@ -91,6 +91,7 @@ def emit_again(program: GraphProgram, rule: Rule, start: int = 0) -> GraphProgra
         input_names=program.input_names,
         output_names=program.output_names,
         guards=program.guards,
+        trusted=program.trusted,
     )
 
 

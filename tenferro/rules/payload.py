@@ -17,15 +17,20 @@ from tenferro.errors import AxisError, ConcretizationError, InvalidConfigError, 
 __all__ = [
     "NotWritableError",
     "as_bool",
+    "as_choice",
     "as_dim",
     "as_dims",
     "as_edges",
     "as_int",
     "as_ints",
+    "as_tuple",
     "distinct_axes",
     "normal_form",
     "written_form",
 ]
+
+MOST_ENTRIES = 1 << 16
+"""Of a sequence in a payload, which mostly has one for each axis."""
 
 
 def as_int(
@@ -54,14 +59,14 @@ def as_int(
 
 def as_ints(op: str, field: str, values: Any, minimum: int | None = None) -> tuple[int, ...]:
     """A tuple of exact ints."""
-    return tuple(as_int(op, field, value, minimum) for value in _iterate(op, field, values))
+    return tuple(as_int(op, field, value, minimum) for value in as_tuple(op, field, values))
 
 
 def as_edges(op: str, field: str, values: Any) -> tuple[int | SymDim, ...]:
     """A tuple of distances, which may be negative: numbers or `SymDim`s."""
     return tuple(
         value if isinstance(value, SymDim) else as_int(op, field, value)
-        for value in _iterate(op, field, values)
+        for value in as_tuple(op, field, values)
     )
 
 
@@ -74,6 +79,19 @@ def as_bool(op: str, field: str, value: Any) -> bool:
     raise InvalidConfigError(f"{op}: {field} is True or False, got {value!r}")
 
 
+def as_choice(op: str, field: str, value: Any, choices: tuple[Any, ...]) -> Any:
+    """One of a few values, mostly words.
+
+    >>> as_choice("Compare", "direction", "MORE", ("LT", "GT"))
+    Traceback (most recent call last):
+        ...
+    tenferro.errors.InvalidConfigError: Compare: direction is one of ('LT', 'GT'), got 'MORE'
+    """
+    if value not in choices:
+        raise InvalidConfigError(f"{op}: {field} is one of {choices}, got {value!r:.80}")
+    return value
+
+
 def as_dim(op: str, field: str, value: Any) -> int | SymDim | DimExpr:
     """An extent: a number at least 0, a `SymDim`, or a `DimExpr`."""
     if isinstance(value, SymDim | DimExpr):
@@ -83,7 +101,7 @@ def as_dim(op: str, field: str, value: Any) -> int | SymDim | DimExpr:
 
 def as_dims(op: str, field: str, values: Any) -> tuple[int | SymDim | DimExpr, ...]:
     """A tuple of extents."""
-    return tuple(as_dim(op, field, value) for value in _iterate(op, field, values))
+    return tuple(as_dim(op, field, value) for value in as_tuple(op, field, values))
 
 
 def distinct_axes(op: str, field: str, axes: Iterable[int], rank: int | None = None) -> None:
@@ -101,11 +119,23 @@ def distinct_axes(op: str, field: str, axes: Iterable[int], rank: int | None = N
         raise AxisError(f"{op}: {field} {axes} must lie in [0, {rank})")
 
 
-def _iterate(op: str, field: str, values: Any) -> Iterable[Any]:
+def as_tuple(op: str, field: str, values: Any) -> tuple[Any, ...]:
+    """What a sequence holds.
+
+    Raises:
+        ShapeError: no sequence.
+        InvalidConfigError: one without end, such as a file may hold: products of its extents take time that
+            grows with the square of their number.
+    """
     try:
-        return tuple(values)
+        entries = tuple(values)
     except TypeError:
         raise ShapeError(f"{op}: {field} is a sequence, got {values!r}") from None
+    if len(entries) > MOST_ENTRIES:
+        raise InvalidConfigError(
+            f"{op}: {field} has {len(entries)} entries, at most {MOST_ENTRIES}"
+        )
+    return entries
 
 
 def normal_form(value: Any) -> Any:

@@ -12,6 +12,10 @@ import pytest
 import lowering
 import tenferro as tnf
 from tenferro import errors
+from tenferro.ext.einsum.families import Einsum
+from tenferro.ext.fft.families import Fft
+from tenferro.ext.lapack import families as lapack
+from tenferro.ext.linalg import families as linalg
 from tenferro.program import GraphProgram
 from tenferro.types import DType
 from tests.ad.cases import direction_like, inner
@@ -174,3 +178,30 @@ def test_cotangents_are_the_adjoint(family: Any, ledger: Passes) -> None:
         epsilon = max(tnf.finfo(y_dot.dtype).eps for y_dot in y_dots)
         assert abs(left - right) <= 100 * epsilon * (1 + size), sample
         ledger.passed("vjp", sample)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: linalg.Qr(full=1), "Qr: full is True or False, got 1"),  # type: ignore[arg-type]
+        (lambda: linalg.Svd(full=None), "Svd: full is True or False"),  # type: ignore[arg-type]
+        (lambda: linalg.Svd(degenerate="one"), "Svd: degenerate is one of"),
+        (lambda: linalg.Eigh(degenerate="one"), "Eigh: degenerate is one of"),
+        (lambda: linalg.Solve("H"), r"Solve: transpose is one of \('N', 'T', 'C'\), got 'H'"),
+        (lambda: linalg.LuSolve("H"), "LuSolve: transpose is one of"),
+        (lambda: linalg.TriangularSolve(transpose="H"), "TriangularSolve: transpose is one of"),
+        (lambda: linalg.TriangularSolve(lower="L"), "TriangularSolve: lower is True or False"),  # type: ignore[arg-type]
+        (lambda: lapack.Sytrd(lower="L"), "Sytrd: lower is True or False"),  # type: ignore[arg-type]
+        (lambda: lapack.PivotsToPermutation(-1), "size is at least 0, got -1"),
+        (lambda: Fft("dct", (4,)), "Fft: kind is one of"),
+        (lambda: Fft("fft", ()), "one to three axes, got 0"),
+        (lambda: Fft("fft", (1, 1, 1, 1)), "one to three axes, got 4"),
+        (lambda: Fft("fft", (-1,)), "lengths is at least 0"),
+        (lambda: Einsum(("i", 3), "i"), "inputs and output are labels"),  # type: ignore[arg-type]
+        (lambda: Einsum(("i",), "i", "best"), "optimize='best'"),
+        (lambda: Einsum(("i", "i"), "i", ((0, 7),)), "does not name some of 2 operands"),
+    ],
+)
+def test_payloads_that_mean_nothing(make: Callable[[], Any], words: str) -> None:
+    with pytest.raises(errors.InvalidConfigError, match=words):
+        make()

@@ -160,6 +160,106 @@ def test_what_is_trusted_is_read_here(monkeypatch: Any, tmp_path: Path) -> None:
         import_stablehlo(GOOD)
 
 
+def program_file(tmp_path: Path) -> Path:
+    path = tmp_path / "program.tnf"
+    tnf.save(tnf.compile(lambda x: x + tnf.einsum("i,i->i", x, x), X), path)
+    return path
+
+
+def xla() -> xla_peer.XlaExecutor:
+    return xla_peer.XlaExecutor(optimization_level=0)
+
+
+PROGRAMS: dict[str, Callable[[Path, bool], Any]] = {
+    "file": lambda path, trusted: tnf.load(path, trusted=trusted),
+    "module": lambda path, trusted: import_stablehlo(
+        lower_to_stablehlo(tnf.load(path), linalg="inline").text, trusted=trusted
+    ),
+    "specialised": lambda path, trusted: tnf.load(path, trusted=trusted).specialize_to([X]),
+}
+USES: dict[str, Callable[[tnf.GraphProgram], Any]] = {
+    "run": lambda program: xla().run(program, X),
+    "compile": lambda program: xla().compile(program),
+    "parity": lambda program: xla_peer.check_parity(program, X, executor=xla()),
+    "export": lambda program: xla_peer.export(program).bytecode,
+    "verify": lambda program: lower_to_stablehlo(program, extensions="composite").verify(),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("origin", PROGRAMS)
+def test_programs_of_unknown_origin_are_tried_first(
+    origin: str, use: str, monkeypatch: Any, tmp_path: Path
+) -> None:
+    asked: list[str] = []
+
+    def note(operation: str, *arguments: Any, **options: Any) -> Any:
+        asked.append(operation)
+        raise MlirDiagnosticError([("its process ended by SIGABRT", operation)])
+
+    path = program_file(tmp_path)
+    programs = {trusted: PROGRAMS[origin](path, trusted) for trusted in (False, True)}
+    assert programs[False] == programs[True]
+    for module in ("xla_peer.executor", "lowering.module"):
+        monkeypatch.setattr(
+            f"{module}.perform", lambda *a, trusted, **k: None if trusted else note(*a, **k)
+        )
+    with pytest.raises(errors.TenferroError, match="SIGABRT"):
+        USES[use](programs[False])
+    if use != "export":  # whose bytes the replacement above does not make
+        USES[use](programs[True])
+    assert len(asked) == 1
+
+
+def test_a_program_of_unknown_origin_runs(tmp_path: Path) -> None:
+    path = program_file(tmp_path)
+    np.testing.assert_allclose(
+        xla().run(tnf.load(path), X + 1), tnf.load(path).run(X + 1), rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize("command", ["run", "parity"])
+def test_a_command_tries_a_program_first(command: str, monkeypatch: Any, tmp_path: Path) -> None:
+    typer = pytest.importorskip("typer.testing")
+    from xla_peer.cli import app
+
+    def ends(*arguments: Any, **options: Any) -> Any:
+        raise MlirDiagnosticError([("its process ended by SIGABRT", "compilation")])
+
+    monkeypatch.setattr("xla_peer.executor.perform", ends)
+    options = ["--platform", "cpu"] if command == "run" else []
+    shown = typer.CliRunner().invoke(app, [command, str(program_file(tmp_path)), *options])
+    assert shown.exit_code
+    assert "SIGABRT" in shown.output
+
+
+def test_values_that_64_bits_do_not_count_are_refused() -> None:
+    """XLA ends the process that compiles them."""
+    program = tnf.compile(lambda x: tnf.pad(x, 1 << 31)[:1, :1], np.ones((1, 1)))
+    with pytest.raises(
+        errors.UnsupportedError, match=r"Pad: f64\[\d+,\d+\] takes.*\n.*test_guarded"
+    ):
+        lower_to_stablehlo(program)
+
+
+@pytest.mark.parametrize(
+    ("target", "types", "words"),
+    [
+        ("lapack_dgetrf_ffi", "(tensor<ui8>) -> tensor<2x3xf64>", "custom_call is malformed"),
+        ("mhlo.topk", "(tensor<ui8>) -> tensor<ui8>", "custom_call"),
+        ("mhlo.topk", "(tensor<1x9xbf16>) -> tensor<1x9xbf16>", "custom_call"),
+    ],
+)
+def test_custom_calls_that_mlir_does_not_check(target: str, types: str, words: str) -> None:
+    taken, given = types.split(" -> ")
+    text = f"""func.func @main(%x: {taken[1:-1]}) -> {given} {{
+      %0 = "stablehlo.custom_call"(%x) {{call_target_name = "{target}", api_version = 4 : i32}} : {types}
+      return %0 : {given}
+    }}"""
+    with pytest.raises(errors.TenferroError, match=words):
+        import_stablehlo(text)
+
+
 # ---- damage --------------------------------------------------------------------------------------
 
 FLIP = """

@@ -18,6 +18,7 @@ import tenferro as tnf
 import xla_peer
 from lowering import mlir_bindings
 from tenferro import errors
+from xla_peer.manifest import Manifest
 from xla_peer.storage import constants_path
 
 Point = namedtuple("Point", "x y")  # because plain named tuples are what users have
@@ -347,3 +348,14 @@ def test_the_same_program_is_the_same_file(tmp_path: Path) -> None:
     for name in ("one.mlirbc", "two.mlirbc"):
         subprocess.run([sys.executable, "-c", script, tmp_path / name], check=True)
     assert (tmp_path / "one.mlirbc").read_bytes() == (tmp_path / "two.mlirbc").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "change", [{"platforms": []}, {"platforms": [""]}, {"inputs": [["x"]]}, {"constants": [{}]}]
+)
+def test_manifests_that_say_too_little(change: dict[str, Any]) -> None:
+    manifest = xla_peer.export(lambda x: x + x, np.ones(3)).manifest
+    document = json.loads(manifest.to_json())
+    assert Manifest.from_json(json.dumps(document)) == manifest
+    with pytest.raises(errors.TenferroError):
+        Manifest.from_json(json.dumps(document | change))

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import time
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import pytest
 import tenferro as tnf
 from tenferro import errors
 from xla_peer import CompileCache, XlaExecutor
+from xla_peer.private_folder import read_private_file
 
 pytest.importorskip("jax")
 
@@ -337,3 +339,16 @@ def test_what_killed_processes_leave_is_removed(tmp_path: Path) -> None:
     cache.store("key", b"executable")
     assert not old.exists()
     assert new.exists()
+
+
+def test_an_entry_takes_the_memory_of_its_size(tmp_path: Path) -> None:
+    folder = tmp_path / "private"
+    folder.mkdir(0o700)
+    (folder / "entry").write_bytes(b"content")
+    (folder / "entry").chmod(0o600)
+    tracemalloc.start()
+    try:
+        assert read_private_file(folder, "entry", 1 << 30) == b"content"
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()

@@ -41,7 +41,8 @@ def _use(program: Any, path: Path) -> None:
     tnf.save(program, path.with_name("again.tnf"))
     if not program.is_static or any([isinstance(s.op, ControlOp) for s in program.instructions]):
         return
-    if sum([math.prod(spec.shape) for spec in program.types]) > MOST_ELEMENTS:
+    extents = [[max(extent, 1) for extent in spec.shape] for spec in program.types]
+    if sum(map(math.prod, extents)) > MOST_ELEMENTS:  # NumPy refuses 0 by 2^62 too
         return
     leaves = [np.ones(spec.shape, spec.dtype.dtype) for spec in program.input_specs]
     arguments = unflatten(program.in_tree, leaves)

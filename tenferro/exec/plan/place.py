@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tenferro.aligned import rounded
 from tenferro.exec.plan.alias import Aliases, aliases
-from tenferro.exec.runtime.memory import rounded
 from tenferro.exec.schedule import Arena, ExecInstruction, ExecProgram, Lent, Over, Place, Tiles
 from tenferro.ops.extension import Extension
 from tenferro.program.memory_plan import Block, MemoryPlan

@@ -18,28 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from tenferro.aligned import aligned_bytes, rounded
 from tenferro.errors import InvalidConfigError
 
-__all__ = ["ALIGNMENT", "Pool", "PoolStats", "aligned_bytes", "is_lent", "rounded"]
-
-ALIGNMENT = 64
-"""Bytes: a line of the cache. XLA takes memory that begins with one over without a copy."""
-
-
-def rounded(size: int) -> int:
-    """The next multiple of the alignment.
-
-    >>> rounded(1), rounded(64)
-    (64, 64)
-    """
-    return -(-size // ALIGNMENT) * ALIGNMENT
-
-
-def aligned_bytes(size: int) -> Any:
-    """So many uninitialised bytes, from a multiple of the alignment on."""
-    raw = np.empty(size + ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % ALIGNMENT
-    return raw[start : start + size]
+__all__ = ["Pool", "PoolStats", "is_lent"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ from typing import Any
 
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
 from tenferro.ext.einsum.expansion import expand
-from tenferro.ext.einsum.plan import plan
+from tenferro.ext.einsum.plan import checked_optimize, plan
 from tenferro.extension import ExtensionOp, extension_family
+from tenferro.rules.payload import as_tuple
 
 __all__ = ["Einsum"]
 
@@ -38,6 +39,12 @@ class Einsum(ExtensionOp):
     inputs: tuple[str, ...]
     output: str
     optimize: Any = "auto"
+
+    def __post_init__(self) -> None:
+        labels: tuple[Any, ...] = (*as_tuple("Einsum", "inputs", self.inputs), self.output)
+        if not all([isinstance(part, str) for part in labels]):
+            raise InvalidConfigError(f"Einsum: inputs and output are labels, got {labels!r:.80}")
+        checked_optimize(self.optimize, len(self.inputs))
 
     @property
     def input_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it varies

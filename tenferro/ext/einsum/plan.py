@@ -35,7 +35,7 @@ def checked_optimize(optimize: Any, operands: int) -> Any:
     >>> checked_optimize(True, 3), checked_optimize(["einsum_path", (1, 2), (0, 1)], 3)
     ('auto', ((1, 2), (0, 1)))
     """
-    if optimize is True or optimize is None:
+    if optimize is True or optimize is None or optimize == "auto":
         return "auto"
     if optimize is False:
         return ()

@@ -8,11 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tenferro.errors import DTypeError, ShapeError
+from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
 from tenferro.extension import ExtensionOp, extension_family
+from tenferro.rules.payload import as_choice, as_dims
 from tenferro.types import DType
 
 __all__ = ["Fft"]
+
+KINDS = ("fft", "ifft", "rfft", "irfft")
 
 REAL = {DType.C32: DType.F32, DType.C64: DType.F64}
 COMPLEX = {DType.F32: DType.C32, DType.F64: DType.C64}
@@ -30,6 +33,13 @@ class Fft(ExtensionOp):
 
     kind: str
     lengths: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        as_choice("Fft", "kind", self.kind, KINDS)
+        if not 1 <= len(as_dims("Fft", "lengths", self.lengths)) <= 3:
+            raise InvalidConfigError(
+                f"Fft: lengths are of one to three axes, got {len(self.lengths)}"
+            )
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         dtype, shape = input_dtypes[0], input_shapes[0]

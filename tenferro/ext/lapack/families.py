@@ -14,6 +14,7 @@ from typing import Any
 from tenferro.errors import DTypeError, ShapeError
 from tenferro.ext.linalg.families import COMPLEX, REAL, matrix, smaller, square
 from tenferro.extension import ExtensionOp, extension_family
+from tenferro.rules.payload import as_bool, as_dim
 from tenferro.types import DType
 
 __all__ = [
@@ -54,6 +55,9 @@ class PivotsToPermutation(ExtensionOp):
     """0, .., size - 1 after swapping entries i and x0[i] for i = 0, 1, ..; these count from zero."""
 
     size: int
+
+    def __post_init__(self) -> None:
+        as_dim("PivotsToPermutation", "size", self.size)
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         if not input_dtypes[0].is_integer:
@@ -177,6 +181,9 @@ class Sytrd(ExtensionOp):
 
     lower: bool = True
     output_count = 4
+
+    def __post_init__(self) -> None:
+        as_bool("Sytrd", "lower", self.lower)
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         dtype, batch, n = square(self, input_dtypes, input_shapes)

@@ -12,6 +12,7 @@ from typing import Any
 from tenferro.dims import dim_min
 from tenferro.errors import DTypeError, ShapeError
 from tenferro.extension import ExtensionOp, extension_family
+from tenferro.rules.payload import as_bool, as_choice
 from tenferro.types import DType
 
 __all__ = [
@@ -35,6 +36,8 @@ COMPLEX = {DType.F32: DType.C32, DType.F64: DType.C64}
 
 DEGENERATE = ("zero", "nan", "raise")
 """What the derivative of vectors can be where values coincide; see `Svd`."""
+TRANSPOSES = ("N", "T", "C")
+"""What a solver does to its matrix: nothing, transpose it, or conjugate and transpose it."""
 SAME = 64
 """Values this many roundings of the largest apart are one value: factorisations do not tell them apart."""
 
@@ -97,6 +100,9 @@ class Qr(ExtensionOp):
     full: bool = False
     output_count = 2
 
+    def __post_init__(self) -> None:
+        as_bool("Qr", "full", self.full)
+
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         dtype, batch, m, n = matrix(self, input_dtypes, input_shapes)
         k = m if self.full else smaller(m, n)
@@ -116,6 +122,10 @@ class Svd(ExtensionOp):
     full: bool = False
     degenerate: str = "zero"
     output_count = 3
+
+    def __post_init__(self) -> None:
+        as_bool("Svd", "full", self.full)
+        as_choice("Svd", "degenerate", self.degenerate, DEGENERATE)
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         dtype, batch, m, n = matrix(self, input_dtypes, input_shapes)
@@ -137,6 +147,9 @@ class Eigh(ExtensionOp):
 
     degenerate: str = "zero"
     output_count = 2
+
+    def __post_init__(self) -> None:
+        as_choice("Eigh", "degenerate", self.degenerate, DEGENERATE)
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         dtype, batch, n = square(self, input_dtypes, input_shapes)
@@ -171,7 +184,11 @@ class Lu(ExtensionOp):
 class Solver(ExtensionOp):
     """X with op(A) X = B, for batches alike."""
 
+    transpose: str
     input_count = 2
+
+    def __post_init__(self) -> None:
+        as_choice(type(self).__name__, "transpose", self.transpose, TRANSPOSES)
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         dtype, batch, n = square(self, input_dtypes, input_shapes)
@@ -199,6 +216,11 @@ class TriangularSolve(Solver):
     lower: bool = True
     unit_diagonal: bool = False
     transpose: str = "N"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        as_bool("TriangularSolve", "lower", self.lower)
+        as_bool("TriangularSolve", "unit_diagonal", self.unit_diagonal)
 
 
 @extension_family("tenferro", "solve", version=1)

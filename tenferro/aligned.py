@@ -1,0 +1,28 @@
+"""Memory that begins where a line of the cache does; XLA takes such memory over without a copy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["ALIGNMENT", "aligned_bytes", "rounded"]
+
+ALIGNMENT = 64
+"""Bytes: a line of the cache."""
+
+
+def rounded(size: int) -> int:
+    """The next multiple of the alignment.
+
+    >>> rounded(1), rounded(64)
+    (64, 64)
+    """
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def aligned_bytes(size: int) -> Any:
+    """So many uninitialised bytes, from a multiple of the alignment on."""
+    raw = np.empty(size + ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % ALIGNMENT
+    return raw[start : start + size]

@@ -1,0 +1,219 @@
+"""Payloads that nobody would write: each field of each op, one at a time, in a file.
+
+Whatever stands there, the file is refused by an error of ours, or its program is printed and lowered, or refused
+there; soon, and in little memory.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import signal
+import time
+import zipfile
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lowering
+import tenferro as tnf
+from tenferro.door.application import apply
+from tenferro.ops.control import Scan
+from tenferro.ops.structural import Reshape
+from tests.samples import SAMPLES
+from tests.samples.families import FAMILY_SAMPLES
+
+SECONDS = 2.0
+"""Of processor time that one file may take."""
+MEMORY = 1 << 30
+
+Place = tuple[str | int, ...]
+
+
+def nested(depth: int) -> Any:
+    value: Any = 0
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+USUAL: tuple[Any, ...] = (
+    -1, 10**9, 1 << 62, 1 << 63, 10**30, 0.5, "", None, True, {"float": "nan"}, {"dtype": "complex64"},
+    {"dim": "n-7"}, {}, [], [0], [1 << 62], nested(500),
+)  # fmt: skip
+RARE: tuple[Any, ...] = (
+    65, (1 << 63) - 1, -(1 << 63), 10**4000, "f64", {"float": "-inf"}, {"complex": ["nan", "0x1p1"]},
+    {"scalar": ["uint8", "07"]}, {"dtype": "bool"}, {"dim": "n^9999*m"}, {"expression": "x0.0*x7.63"}, [-1, -1],
+    nested(99), [0] * 1_000_000,
+)  # fmt: skip
+"""Given in long sweeps alone."""
+
+
+def longer(value: list[Any], size: int) -> Iterator[Any]:
+    """Sequences in place of one; the longest takes about so many bytes."""
+    first = value[0] if value else 0
+    yield [first] * 65
+    yield [first] * (size // (len(json.dumps(first)) + 2))
+    yield value[:-1]
+    yield [*value, first]
+    yield value[::-1]
+    for number in (-1, 1 << 62, 1 << 63):
+        yield [number] * len(value)
+
+
+def places(node: Any, path: Place = ()) -> Iterator[Place]:
+    """Where values stand in a document: of objects and lists inside each other, each of them."""
+    remaining = [(path, node)]
+    while remaining:
+        path, node = remaining.pop()
+        keys = list(node) if isinstance(node, dict) else range(len(node))
+        for key in keys:
+            yield (*path, key)
+            if isinstance(node[key], dict | list):
+                remaining.append(((*path, key), node[key]))
+
+
+def at(document: Any, path: Place) -> Any:
+    for key in path:
+        document = document[key]
+    return document
+
+
+def payload_places(document: Any) -> dict[Place, Place]:
+    """Those inside payloads by their names, the first of those that differ by a number alone."""
+    distinct: dict[Place, Place] = {}
+    for path in places(document):
+        if "payload" in path[:-1]:
+            distinct.setdefault(tuple([key for key in path if isinstance(key, str)]), path)
+    return distinct
+
+
+class File:
+    """A saved program whose document is written anew."""
+
+    def __init__(self, path: Path, program: Any) -> None:
+        self.path = path
+        tnf.save(program, path)
+        with zipfile.ZipFile(path) as archive:
+            self.members = {name: archive.read(name) for name in archive.namelist()}
+        self.document = json.loads(self.members["program.json"])
+
+    def write(self, place: Place, value: Any) -> None:
+        holder = at(self.document, place[:-1])
+        before, holder[place[-1]] = holder[place[-1]], value
+        members = self.members | {"program.json": json.dumps(self.document).encode()}
+        holder[place[-1]] = before
+        with zipfile.ZipFile(self.path, "w") as archive:
+            for name, content in members.items():
+                archive.writestr(name, content)
+
+
+def outcome(path: Path) -> str:
+    """Where reading a file and what follows ends; anything but an error of ours is raised."""
+    steps: tuple[tuple[str, Callable[[Any], Any]], ...] = (
+        ("printed", str),
+        ("known", lambda program: program.fingerprint),
+        ("lowered", lambda program: lowering.lower_to_stablehlo(program).text),
+    )
+    reached = "refused"
+    try:
+        program = tnf.load(path)
+        reached = "loaded"
+        for name, step in steps:
+            step(program)
+            reached = name
+    except tnf.TenferroError as error:
+        return f"{reached}: {type(error).__name__}"
+    return reached
+
+
+@pytest.fixture
+def limits() -> Generator[None]:
+    """An alarm where something never ends, and no more memory than is little."""
+
+    def ring(*_: Any) -> None:
+        raise AssertionError("still computing")
+
+    before = signal.signal(signal.SIGPROF, ring)
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    pages = int(Path("/proc/self/statm").read_text().split()[5])
+    resource.setrlimit(resource.RLIMIT_DATA, (pages * resource.getpagesize() + MEMORY, hard))
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def read_with_others(programs: Iterable[Any], is_thorough: bool, path: Path) -> None:
+    """Read files of the programs with other values in each place of their payloads, once for each name."""
+    met: set[Place] = set()
+    for program in programs:
+        file = File(path, program)
+        assert outcome(path).startswith(("lowered", "known")), "its own file is refused"
+        for name, place in payload_places(file.document).items():
+            if name not in met:
+                met.add(name)
+                read_with_others_at(file, place, is_thorough)
+        if not is_thorough:
+            break
+
+
+def read_with_others_at(file: File, place: Place, is_thorough: bool) -> None:
+    value = at(file.document, place)
+    others = [*USUAL, *(RARE if is_thorough else ())]
+    if isinstance(value, list):
+        others += longer(value, 1_000_000 if is_thorough else 5_000)
+    for other in others:
+        file.write(place, other)
+        begin = time.process_time()
+        signal.setitimer(signal.ITIMER_PROF, 3 * SECONDS)  # of processor time, as SECONDS are
+        try:
+            outcome(file.path)
+            spent = time.process_time() - begin
+            assert spent < SECONDS, f"{spent} s"
+        except Exception as error:
+            error.add_note(f"{place}: {str(other)[:60]}")
+            raise
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+thoroughly = pytest.mark.parametrize(
+    "is_thorough", [False, pytest.param(True, marks=pytest.mark.sweep)]
+)
+
+
+def test_sequences_have_an_end() -> None:
+    begin = time.process_time()
+    with pytest.raises(tnf.errors.InvalidConfigError, match="shape has 300000 entries, at most"):
+        Reshape((4,) * 300_000)
+    assert time.process_time() - begin < SECONDS
+
+
+@pytest.mark.parametrize("length", [(0,), 0.5, None, "n", -1, True])
+def test_lengths_of_loops(length: Any) -> None:
+    with pytest.raises(tnf.errors.InvalidConfigError, match="Scan: length is"):
+        Scan(None, length, 0, 0)
+
+
+def program_of(op: Any, arrays: Sequence[Any]) -> Any:
+    specs = [tnf.TensorSpec(array.shape, array.dtype) for array in arrays]
+    return tnf.compile(lambda *xs: apply(op, *xs), *specs)
+
+
+@thoroughly
+@pytest.mark.parametrize("card", list(SAMPLES), ids=lambda card: card.__name__)
+def test_payloads_of_ops(card: Any, is_thorough: bool, limits: None, tmp_path: Path) -> None:
+    programs = (program_of(sample.op, sample.inputs) for sample in SAMPLES[card])
+    read_with_others(programs, is_thorough, tmp_path / "program.tnf")
+
+
+@thoroughly
+@pytest.mark.parametrize("family", FAMILY_SAMPLES, ids=lambda family: family.__name__)
+def test_payloads_of_families(family: Any, is_thorough: bool, limits: None, tmp_path: Path) -> None:
+    programs = (tnf.compile(sample.fn, *sample.inputs) for sample in FAMILY_SAMPLES[family])
+    read_with_others(programs, is_thorough, tmp_path / "program.tnf")
