@@ -15,6 +15,7 @@ from tenferro.door import is_traced
 from tenferro.errors import InvalidConfigError, TenferroError, UnsupportedError
 from tenferro.exec.backend import NUMPY, Backend
 from tenferro.exec.claims import own
+from tenferro.exec.expansion_runtime import ExpansionRuntime
 from tenferro.exec.extensions import ExtensionRegistry, ExtensionRuntime
 from tenferro.exec.finite import finite_or_raise
 from tenferro.exec.interpreter import failure, interpret
@@ -133,7 +134,7 @@ class GraphExecutor:
         self.segmented = segmented
         self.check_finite = check_finite
         self.passes = tuple(NATIVE_PASSES if passes is None else passes)
-        self.extensions = ExtensionRegistry(self, cache_size)
+        self.extensions = ExtensionRegistry(self, cache_size, ExpansionRuntime)
         for runtime in runtimes:
             self.register_runtime(runtime)
         self.workers = Workers(threads)

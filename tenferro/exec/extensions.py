@@ -79,9 +79,16 @@ class ExtensionRegistry:
     Args:
         executor: whose they are; runtimes find it as `caches.owner`.
         cache_size: how many entries each store of the caches keeps.
+        by_expansion: makes the runtime of a family that runs by its expansion.
     """
 
-    def __init__(self, executor: Any = None, cache_size: int = 256) -> None:
+    def __init__(
+        self,
+        executor: Any = None,
+        cache_size: int = 256,
+        by_expansion: Callable[[str], ExtensionRuntime] | None = None,
+    ) -> None:
+        self._by_expansion = by_expansion
         self._registered: dict[str, ExtensionRuntime] = {}
         self._of_families: dict[tuple[str, Family | None], ExtensionRuntime] = {}
         self.caches = ExtensionCaches(cache_size, owner=executor)
@@ -118,8 +125,22 @@ class ExtensionRegistry:
         key = op.family_id, family
         runtime = self._of_families.get(key)
         if runtime is None:
-            runtime = self._of_families[key] = family_runtime(op, family)
+            runtime = self._of_families[key] = self._made(op, family)
         return runtime
+
+    def _made(self, op: Extension, family: Family | None) -> ExtensionRuntime:
+        """The runtime that a family has, made by its class; an expansion's where the op says so."""
+        runtime = None if family is None else family.runtime
+        if isinstance(runtime, type):
+            return runtime(op.family_id)
+        if runtime is not None:
+            return runtime
+        if self._by_expansion is not None and getattr(op.op, "from_expansion", False):
+            return self._by_expansion(op.family_id)
+        raise UnsupportedError(
+            f"extension: {op.family_id}: not registered; give its family a runtime, such as "
+            "HostReferenceRuntime for its own eager_execute, or register one on the executor"
+        )
 
     def kernel(self, op: Extension) -> Callable[..., Any]:
         """A kernel that executes `op` by its family's runtime.
@@ -138,29 +159,6 @@ class ExtensionRegistry:
             return execute(runtime, carrier, arrays, self.caches, declared)
 
         return kernel
-
-
-def family_runtime(op: Extension, family: Family | None) -> ExtensionRuntime:
-    """The runtime that a family has, made by its class; an expansion's where the op says so.
-
-    Raises:
-        UnsupportedError: there is none.
-    """
-    runtime = None if family is None else family.runtime
-    if isinstance(runtime, type):
-        return runtime(op.family_id)
-    if runtime is not None:
-        return runtime
-    if getattr(op.op, "from_expansion", False):
-        from tenferro.exec.expansion_runtime import (
-            ExpansionRuntime,  # because it runs programs, which call extensions
-        )
-
-        return ExpansionRuntime(op.family_id)
-    raise UnsupportedError(
-        f"extension: {op.family_id}: not registered; give its family a runtime, such as "
-        "HostReferenceRuntime for its own eager_execute, or register one on the executor"
-    )
 
 
 class Declared:
