@@ -86,9 +86,11 @@ def test_results_share_no_memory_with_arguments_or_each_other() -> None:
             assert not any(np.shares_memory(a, b) for b in results[i + 1 :])
 
 
-def test_results_are_column_major_by_default() -> None:
+def test_an_executors_results_are_column_major_by_default() -> None:
     program = tnf.compile(lambda x: x + x, tnf.TensorSpec((2, 3), F8))
-    assert program.run(np.ones((2, 3))).flags.f_contiguous
+    assert tnf.GraphExecutor().run(program, np.ones((2, 3))).flags.f_contiguous
+    assert program.run(np.ones((2, 3))).flags.c_contiguous  # in the order it was made
+    assert tnf.jit(lambda x: x + x)(np.ones((2, 3))).flags.c_contiguous
 
 
 def test_segmented_and_unsegmented_execution_agree() -> None:

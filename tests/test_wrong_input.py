@@ -85,11 +85,11 @@ TRACED: dict[str, Case] = {
     "item()": (lambda x: x[0].item(), (VECTOR,), errors.ConcretizationError, ["item()"]),
     "np.asarray": (lambda x: np.asarray(x), (VECTOR,), errors.ConcretizationError, ["NumPy"]),
     "format": (lambda x: f"{x:.3f}", (VECTOR,), errors.ConcretizationError, [".3f"]),
-    "np.unwrap": (
-        lambda x: np.unwrap(x),
+    "np.vander": (
+        lambda x: np.vander(x),
         (VECTOR,),
         errors.UnsupportedError,
-        ["np.unwrap", "f64[3]"],
+        ["np.vander", "f64[3]"],
     ),
     "empty maximum": (
         lambda x: tnf.max(x),

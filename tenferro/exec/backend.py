@@ -37,7 +37,8 @@ class Backend:
         refuses: what is not computed although there is a kernel: why, or None.
 
     >>> import tenferro as tnf
-    >>> squares = Backend("squares", {type(op): lambda op, x, y: x * y for op in [tnf.ops.Multiply()]})
+    >>> from tenferro.ops.elementwise import Multiply
+    >>> squares = Backend("squares", {Multiply: lambda op, x, y: x * y})
     >>> program = tnf.compile(lambda x: x * x, tnf.TensorSpec((2,), "float64"))
     >>> tnf.GraphExecutor(backend=squares).run(program, np.array([2.0, 3.0]))
     array([4., 9.])

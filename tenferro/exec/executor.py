@@ -34,7 +34,7 @@ from tenferro.ops import StdTensorOp
 from tenferro.ops.control import ControlOp
 from tenferro.ops.extension import Extension
 from tenferro.passes import NATIVE_PASSES
-from tenferro.program import BoundedCache, CacheStats, GraphProgram
+from tenferro.program import BoundedCache, CacheStats, GraphProgram, registered_families
 from tenferro.program.memory_plan import MemoryPlan
 from tenferro.tracebacks import end_at_the_caller, public
 from tenferro.types import DType, TensorSpec, flatten, unflatten
@@ -310,8 +310,9 @@ class GraphExecutor:
     def refusal(self, op: type[StdTensorOp] | str, dtype: DType, platform: str) -> str | None:
         """Why an op, or a family by its id, is refused for a dtype; None if it is not."""
         if isinstance(op, str):
-            known = op in self.extensions
-            return None if known else f"extension: {op}: not registered on this executor"
+            known = {runtime.family_id for runtime in self.extensions.registered}
+            is_known = op in known or op in registered_families()
+            return None if is_known else f"extension: {op}: not registered on this executor"
         try:
             self._backend.kernel(op, (dtype,))
         except UnsupportedError as error:

@@ -11,7 +11,7 @@ import pytest
 import tenferro as tnf
 from tenferro.ad.rules import AD_RULES
 from tenferro.errors import GradientMismatchError, InvalidConfigError
-from tenferro.ext.linalg import rules
+from tenferro.ext.linalg import families, rules
 from tenferro.ops import analytic, contraction
 from xla_peer import XlaExecutor
 
@@ -165,6 +165,8 @@ def doubled(rule: type[Any], output: int) -> tnf.AdContext:
     """The rule with one tangent twice as large."""
 
     class Doubled(rule):
+        family_id = getattr(families, rule.__name__.removesuffix("Rule")).family_id
+
         def linearize(self, *arguments: Any) -> Any:
             dots = list(super().linearize(*arguments))
             dots[output] = 2.0 * dots[output]

@@ -16,6 +16,7 @@ PUBLIC = (
     "tenferro.extension",
     "tenferro.extension.algebra",
     "tenferro.extension.ops",
+    "tenferro.extension.fields",
     "tenferro.types",
 )
 FILES = sorted([*(ROOT / "tenferro/ext").rglob("*.py"), *(ROOT / "examples").rglob("*.py")])

@@ -278,6 +278,7 @@ def test_refusals_say_what_is_wrong(name: str) -> None:
 # ---- names ------------------------------------------------------------------------------------------
 
 LEFT_OUT = {
+    "executor": "who runs a loop at once; JAX has one",
     "accuracy": "peers compute as accurately as they do",
     "out_sharding": "sharding is said by `xla_peer.partition`",
     "sharding": "sharding is said by `xla_peer.partition`",

@@ -14,6 +14,7 @@ COMPOSED = "made of functions in the table: not in it by itself yet"
 TOOL = "no function of tensors"
 
 OTHERS: Mapping[str, str] = {
+    "capabilities": "no function of tensors",
     **dict.fromkeys(
         (
             *("all", "any", "arange", "argmax", "argmin", "argsort", "asarray", "count_nonzero"),

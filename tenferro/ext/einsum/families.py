@@ -13,7 +13,7 @@ from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
 from tenferro.ext.einsum.expansion import expand
 from tenferro.ext.einsum.plan import checked_optimize, plan
 from tenferro.extension import ExtensionOp, extension_family
-from tenferro.rules.payload import as_tuple
+from tenferro.extension.fields import as_tuple
 
 __all__ = ["Einsum"]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
 from tenferro.extension import ExtensionOp, extension_family
-from tenferro.rules.payload import as_choice, as_dims
+from tenferro.extension.fields import as_choice, as_dims
 from tenferro.types import DType
 
 __all__ = ["Fft"]

@@ -14,7 +14,7 @@ from typing import Any
 from tenferro.errors import DTypeError, ShapeError
 from tenferro.ext.linalg.families import COMPLEX, REAL, matrix, smaller, square
 from tenferro.extension import ExtensionOp, extension_family
-from tenferro.rules.payload import as_bool, as_dim
+from tenferro.extension.fields import as_bool, as_dim
 from tenferro.types import DType
 
 __all__ = [

@@ -12,7 +12,7 @@ from typing import Any
 from tenferro.dims import dim_min
 from tenferro.errors import DTypeError, ShapeError
 from tenferro.extension import ExtensionOp, extension_family
-from tenferro.rules.payload import as_bool, as_choice
+from tenferro.extension.fields import as_bool, as_choice
 from tenferro.types import DType
 
 __all__ = [
