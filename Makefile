@@ -14,6 +14,7 @@ help: ## list the targets
 $(STAMP): pyproject.toml examples/tropical/pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[xla,cli,test,docs,dev]' -e examples/tropical
+	-$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[llvm]'
 	touch $(STAMP)
 
 demo: $(STAMP) ## trace, differentiate, run natively, export StableHLO, run through PJRT, compare

@@ -19,6 +19,8 @@ from tenferro.exec.expansion_runtime import ExpansionRuntime
 from tenferro.exec.extensions import ExtensionRegistry, ExtensionRuntime
 from tenferro.exec.finite import finite_or_raise
 from tenferro.exec.interpreter import failure, interpret
+from tenferro.exec.llvm.link import is_installed
+from tenferro.exec.llvm.loop import LoopCompiler, llvm_of
 from tenferro.exec.plan import NATIVE, Binder, Pass
 from tenferro.exec.plan.finish import finish
 from tenferro.exec.printer import source_of
@@ -92,6 +94,9 @@ class GraphExecutor:
         passes: the native passes; None takes `tenferro.passes.NATIVE_PASSES`.
         cache_size: how many specialised programs are kept.
         cache_bytes: how much their constants may hold together.
+        compiled: compile loops to machine code, by LLVM: "auto" where llvmlite is installed and it pays, True
+            also where it does not, False never. Functions such as exp may differ from NumPy's by a unit or two
+            in the last place, sums by their order; arithmetic and structure give the same bits.
         backend: whose kernels and memory; NumPy's by default. Another one's schedules are interpreted.
         memory_bytes: how much memory is kept for the next run: of values in the middle of programs, of scratch,
             and of results that nobody holds any more.
@@ -121,6 +126,7 @@ class GraphExecutor:
         cache_bytes: int = 1 << 30,
         memory_bytes: int = 1 << 30,
         backend: Backend = NUMPY,
+        compiled: Literal["auto"] | bool = "auto",
         runtimes: Iterable[ExtensionRuntime] = (),
     ) -> None:
         if order not in ("F", "C", "K"):
@@ -129,6 +135,19 @@ class GraphExecutor:
             raise InvalidConfigError(f"GraphExecutor: threads is at least 1, got {threads!r}")
         if check_finite and backend is not NUMPY:
             raise InvalidConfigError("GraphExecutor: check_finite looks at NumPy's arrays only")
+        if compiled not in ("auto", True, False):
+            raise InvalidConfigError(
+                f'GraphExecutor: compiled is "auto", True or False, got {compiled!r}'
+            )
+        if compiled is True and not is_installed():
+            raise InvalidConfigError(
+                "GraphExecutor: compiled=True needs llvmlite; pip install 'tenferro[llvm]'"
+            )
+        compiles = (
+            backend is NUMPY and not check_finite and compiled is not False and is_installed()
+        )
+        self.compiled = compiled
+        self.compiler = LoopCompiler(always=compiled is True) if compiles else None
         self.order: Literal["F", "C", "K"] = order
         self.threads = threads
         self.segmented = segmented
@@ -147,6 +166,7 @@ class GraphExecutor:
             plan=NATIVE if backend is NUMPY and not check_finite else (),
             resources=Resources(self.workers, self.memory, as_array),
             prints=segmented and backend is NUMPY,
+            compiler=self.compiler,
         )
         self._backend = backend
         self._bounds = {"cache_size": cache_size, "cache_bytes": cache_bytes,
@@ -160,7 +180,7 @@ class GraphExecutor:
     def __reduce__(self) -> Any:
         """What it was made by: another process makes one of its own."""
         options: dict[str, Any] = {"segmented": self.segmented, "check_finite": self.check_finite,
-                   "passes": self.passes}  # fmt: skip
+                   "passes": self.passes, "compiled": self.compiled}  # fmt: skip
         if self._backend is not NUMPY:
             options["backend"] = self._backend
         make = partial(GraphExecutor, self.order, self.threads, **options, **self._bounds)
@@ -331,6 +351,13 @@ class GraphExecutor:
     @public
     def source(self, program: GraphProgram, *specs: Any) -> str:
         """The Python that runs the program for inputs of these shapes; see `GraphProgram.source`."""
+        if specs and isinstance(specs[0], str):
+            language, *specs = specs
+            if language != "llvm":
+                raise InvalidConfigError(
+                    f'source: of "llvm", or Python without a name, got {language!r}'
+                )
+            return llvm_of(self.compile(program, *specs))
         return source_of(self.compile(program, *specs))
 
     @public
@@ -347,6 +374,8 @@ class GraphExecutor:
         self._latest.clear()
         self._compiled.clear()
         self.extensions.caches.clear()
+        if self.compiler is not None:
+            self.compiler.cache_clear()
         self.memory.clear()
 
 

@@ -152,6 +152,7 @@ class ExecInstruction(NamedTuple):
         frees: slots that die afterwards.
         origin: numbers of the program's instructions that it comes from; the first names it in errors.
         parts: the schedules inside of a loop or a choice.
+        remark: whether a loop is compiled, or why it is not.
     """
 
     op: StdTensorOp | Tiles | Copies | Write
@@ -165,6 +166,7 @@ class ExecInstruction(NamedTuple):
     frees: tuple[int, ...] = ()
     origin: tuple[int, ...] = ()
     parts: tuple[ExecProgram, ...] = ()
+    remark: str = ""
 
     @property
     def last_use(self) -> tuple[bool, ...]:
@@ -206,7 +208,10 @@ class ExecInstruction(NamedTuple):
             for slot, last in zip(self.input_slots, self.last_use, strict=True)
         ])  # fmt: skip
         places = ", ".join(["fresh" if place is None else str(place) for place in self.places])
-        return f"{results} = {self.op}{operands}{f'  into {places}' if places else ''}".lstrip(" =")
+        notes = (f"  into {places}" if places else "") + (
+            f"  # {self.remark}" if self.remark else ""
+        )
+        return f"{results} = {self.op}{operands}{notes}".lstrip(" =")
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,12 +11,14 @@ from tenferro.errors import TenferroError
 from tenferro.exec.backend import NUMPY, Backend
 from tenferro.exec.extensions import ExtensionRegistry
 from tenferro.exec.kernels import bound
+from tenferro.exec.llvm.code import NotCompiledError
+from tenferro.exec.llvm.loop import LoopCompiler
 from tenferro.exec.runner import Runner
 from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.graph import Instruction
 from tenferro.ops import StdTensorOp
-from tenferro.ops.control import ControlOp
+from tenferro.ops.control import ControlOp, Scan, While
 from tenferro.ops.extension import Extension
 from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec
@@ -39,6 +41,7 @@ class Binder:
         passes: that bodies of loops and choices go through, as programs do.
         plan: the steps of planning, of bodies too.
         prints: whether bodies run as printed code from their second turn on.
+        compiler: of loops; None leaves all to the interpreter.
     """
 
     backend: Backend = NUMPY
@@ -47,6 +50,7 @@ class Binder:
     plan: tuple[PlanStep, ...] = ()
     resources: Resources = field(default_factory=Resources)
     prints: bool = True
+    compiler: LoopCompiler | None = None
 
     def schedule(self, program: GraphProgram) -> ExecProgram:
         """The schedule of a static program, or of a body.
@@ -54,9 +58,7 @@ class Binder:
         Raises:
             UnsupportedError: an op without a kernel, an extension without a runtime; with your line.
         """
-        for rewrite in self.passes:
-            program = rewrite(program)
-        schedule = self.bind(program)
+        schedule = self.bind(self._prepared(program))
         for step in self.plan:
             schedule = step(schedule)
         return schedule
@@ -80,7 +82,7 @@ class Binder:
         try:
             operands = tuple([types[slot] for slot in inputs])
             kernel, parts = self._kernel(op, operands), self._parts(op)
-            function = self._function(op, kernel, parts, operands)
+            function, remark = self._function(op, kernel, parts, operands)
         except TenferroError as error:
             raise error.at(str(source or "")) from None
         results = (
@@ -91,7 +93,18 @@ class Binder:
             dying = [slot for slot, last in zip(inputs, last_use, strict=True) if last]
             frees = tuple(dict.fromkeys(dying))
         return ExecInstruction(
-            op, kernel, function, inputs, outputs, results, source, (), frees, (number,), parts
+            op,
+            kernel,
+            function,
+            inputs,
+            outputs,
+            results,
+            source,
+            (),
+            frees,
+            (number,),
+            parts,
+            remark,
         )
 
     def _kernel(self, op: StdTensorOp, operands: tuple[TensorSpec, ...] = ()) -> Any:
@@ -108,10 +121,23 @@ class Binder:
 
     def _function(
         self, op: Any, kernel: Any, parts: Sequence[ExecProgram], inputs: tuple[TensorSpec, ...]
-    ) -> Callable[..., Any]:
-        if parts:
-            return partial(kernel.over([Runner(part, self.prints) for part in parts]), op)
-        return bound(kernel, op, inputs, self.resources)
+    ) -> tuple[Callable[..., Any], str]:
+        """The kernel bound to types, and what is to be said of it."""
+        if not parts:
+            return bound(kernel, op, inputs, self.resources), ""
+        remark = ""
+        if self.compiler is not None and isinstance(op, Scan | While):
+            try:
+                return self.compiler.loop(op, inputs, self._prepared), "compiled"
+            except NotCompiledError as error:
+                remark = f"interpreted: {str(error).partition(chr(10))[0]}"
+        return partial(kernel.over([Runner(part, self.prints) for part in parts]), op), remark
+
+    def _prepared(self, program: GraphProgram) -> GraphProgram:
+        """A body after the passes."""
+        for rewrite in self.passes:
+            program = rewrite(program)
+        return program
 
     def kernel(self, op: StdTensorOp) -> Callable[..., Any]:
         """What runs one op, given first, on arrays outside of any program.

@@ -1,0 +1,1 @@
+"""Loops as machine code: a column of ops on scalars in LLVM's text, and what links it."""

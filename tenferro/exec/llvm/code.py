@@ -1,0 +1,278 @@
+"""LLVM's text, written statement by statement: values, blocks, loops that are unrolled where they are short."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from math import prod
+from typing import Any, TypeAlias
+
+from tenferro.errors import UnsupportedError
+from tenferro.types import DType
+
+__all__ = ["Code", "Element", "Index", "NotCompiledError", "is_float", "llvm_type", "memory_type"]
+
+Index: TypeAlias = "int | str"
+"""A number that is known, or the name of an i64."""
+Element: TypeAlias = Any
+"""The name of a value; a pair of names for a complex number."""
+UNROLLED = 16
+"""Turns of a loop, or of loops in each other, that are written out."""
+
+
+class NotCompiledError(UnsupportedError):
+    """What is not compiled, and why; the interpreter runs it."""
+
+
+_TYPES = {
+    DType.Bool: "i1",
+    DType.F32: "float",
+    DType.F64: "double",
+    DType.C32: "float",
+    DType.C64: "double",
+    **dict.fromkeys((DType.I8, DType.U8), "i8"),
+    **dict.fromkeys((DType.I16, DType.U16), "i16"),
+    **dict.fromkeys((DType.I32, DType.U32), "i32"),
+    **dict.fromkeys((DType.I64, DType.U64), "i64"),
+}
+
+
+def llvm_type(dtype: DType) -> str:
+    """The type of an element in a register; of a complex number's parts.
+
+    Raises:
+        NotCompiledError: float16 and bfloat16.
+    """
+    if dtype not in _TYPES:
+        raise NotCompiledError(f"{dtype.value} is not compiled")
+    return _TYPES[dtype]
+
+
+def memory_type(dtype: DType) -> str:
+    """The type of an element in memory."""
+    return "i8" if dtype is DType.Bool else llvm_type(dtype)
+
+
+def is_float(dtype: DType) -> bool:
+    """Whether registers hold floats."""
+    return dtype.is_inexact
+
+
+class Code:
+    """A function as it is written.
+
+    What has been computed for an index is found again within the block it was computed in, and those inside.
+    """
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.entry: list[str] = []
+        self.globals: list[str] = []
+        self.declared: dict[str, str] = {}
+        self.block = "entry"
+        self._count = 0
+        self._known: list[dict[Any, Any]] = [{}]
+
+    # ---- statements ------------------------------------------------------------------------------
+
+    def name(self, prefix: str = "v") -> str:
+        """A new one."""
+        self._count += 1
+        return f"%{prefix}{self._count}"
+
+    def value(self, text: str) -> str:
+        """The result of an instruction."""
+        name = self.name()
+        self.lines.append(f"  {name} = {text}")
+        return name
+
+    def line(self, text: str) -> None:
+        """An instruction without a result."""
+        self.lines.append(f"  {text}")
+
+    def label(self, name: str) -> None:
+        """Begin a block."""
+        self.lines.append(f"{name[1:]}:")
+        self.block = name[1:]
+
+    def once(self, key: Any, compute: Callable[[], Any]) -> Any:
+        """What has been computed under a key, in this block or one around it."""
+        for known in reversed(self._known):
+            if key in known:
+                return known[key]
+        value = compute()
+        self._known[-1][key] = value
+        return value
+
+    @contextmanager
+    def scope(self) -> Generator[None]:
+        """Values that are computed inside are not known outside."""
+        self._known.append({})
+        yield
+        self._known.pop()
+
+    def forget(self) -> None:
+        """What was read from memory may have changed."""
+        for known in self._known:
+            known.clear()
+
+    def cell(self, kind: str, count: int = 1) -> str:
+        """Memory of the function's own."""
+        name = self.name("cell")
+        self.entry.append(f"  {name} = alloca {kind}, i64 {count}, align 64")
+        return name
+
+    def call(self, function: str, kind: str, arguments: Sequence[tuple[str, str]]) -> str:
+        """A function's result; arguments are types and values."""
+        types = ", ".join([each for each, _ in arguments])
+        self.declared[function] = f"declare {kind} @{function}({types})"
+        given = ", ".join([f"{each} {value}" for each, value in arguments])
+        return self.value(f"call {kind} @{function}({given})")
+
+    # ---- control flow ----------------------------------------------------------------------------
+
+    def loop(self, count: Index, body: Callable[[Index], None], unroll: bool = False) -> None:
+        """`body` of 0, 1, .. count - 1."""
+        if isinstance(count, int) and (count <= 1 or (unroll and count <= UNROLLED)):
+            for i in range(count):
+                body(i)
+            return
+        head, inside, end = (self.name(each) for each in ("head", "body", "end"))
+        before, i, more = self.block, self.name("i"), self.name("more")
+        self.line(f"br label {head}")
+        self.label(head)
+        place = len(self.lines)
+        self.lines.append("")  # the counter, once the block that comes back is known
+        self.lines.append(f"  {more} = icmp slt i64 {i}, {count}")
+        self.line(f"br i1 {more}, label {inside}, label {end}")
+        self.label(inside)
+        with self.scope():
+            body(i)
+        following = self.value(f"add nsw i64 {i}, 1")
+        back = self.block
+        self.line(f"br label {head}")
+        self.lines[place] = f"  {i} = phi i64 [0, %{before}], [{following}, %{back}]"
+        self.label(end)
+
+    def loops(self, shape: Sequence[int], body: Callable[[tuple[Index, ...]], None]) -> None:
+        """`body` of every index of a shape, the last axis fastest."""
+        unroll = prod(shape) <= UNROLLED
+
+        def nested(axis: int, index: tuple[Index, ...]) -> None:
+            if axis == len(shape):
+                body(index)
+            else:
+                self.loop(shape[axis], lambda i: nested(axis + 1, (*index, i)), unroll)
+
+        nested(0, ())
+
+    def branch(
+        self, condition: str, on_true: Callable[[], None], on_false: Callable[[], None]
+    ) -> None:
+        """One of two."""
+        yes, no, end = (self.name(each) for each in ("yes", "no", "end"))
+        self.line(f"br i1 {condition}, label {yes}, label {no}")
+        for name, body in ((yes, on_true), (no, on_false)):
+            self.label(name)
+            with self.scope():
+                body()
+            self.line(f"br label {end}")
+        self.label(end)
+
+    def repeat(self, condition: Callable[[], str], body: Callable[[], None]) -> None:
+        """`body` while the condition holds."""
+        head, inside, end = (self.name(each) for each in ("head", "body", "end"))
+        self.line(f"br label {head}")
+        self.label(head)
+        with self.scope():
+            more = condition()
+        self.line(f"br i1 {more}, label {inside}, label {end}")
+        self.label(inside)
+        with self.scope():
+            body()
+        self.line(f"br label {head}")
+        self.label(end)
+
+    # ---- numbers of elements ---------------------------------------------------------------------
+
+    def add(self, a: Index, b: Index) -> Index:
+        """A sum of indices."""
+        if isinstance(a, int) and isinstance(b, int):
+            return a + b
+        if a == 0 or b == 0:
+            return b if a == 0 else a
+        return self.once(("add", a, b), lambda: self.value(f"add nsw i64 {a}, {b}"))
+
+    def scaled(self, a: Index, factor: int) -> Index:
+        """A multiple of an index."""
+        if isinstance(a, int):
+            return a * factor
+        if factor == 1:
+            return a
+        if factor == 0:
+            return 0
+        return self.once(("mul", a, factor), lambda: self.value(f"mul nsw i64 {a}, {factor}"))
+
+    def divided(self, a: Index, by: int) -> tuple[Index, Index]:
+        """Quotient and rest of an index that is not negative."""
+        if isinstance(a, int):
+            return divmod(a, by)
+        if by == 1:
+            return a, 0
+        quotient = self.once(("div", a, by), lambda: self.value(f"udiv i64 {a}, {by}"))
+        rest = self.once(("rem", a, by), lambda: self.value(f"urem i64 {a}, {by}"))
+        return quotient, rest
+
+    def linear(self, index: Sequence[Index], shape: Sequence[int]) -> Index:
+        """The number of an element, the last axis fastest."""
+        place: Index = 0
+        for i, n in zip(index, shape, strict=True):
+            place = self.add(self.scaled(place, n), 0 if n == 1 else i)
+        return place
+
+    # ---- memory ------------------------------------------------------------------------------------
+
+    def load(self, pointer: str, place: Index, dtype: DType) -> Element:
+        """An element of dense memory."""
+        if dtype.is_complex:
+            twice = self.scaled(place, 2)
+            return tuple(self._load(pointer, self.add(twice, part), dtype) for part in (0, 1))
+        value = self._load(pointer, place, dtype)
+        return self.value(f"trunc i8 {value} to i1") if dtype is DType.Bool else value
+
+    def _load(self, pointer: str, place: Index, dtype: DType) -> str:
+        return self.value(f"load {memory_type(dtype)}, ptr {self._address(pointer, place, dtype)}")
+
+    def _address(self, pointer: str, place: Index, dtype: DType) -> str:
+        if place == 0:
+            return pointer
+        return self.value(
+            f"getelementptr inbounds {memory_type(dtype)}, ptr {pointer}, i64 {place}"
+        )
+
+    def store(self, value: Element, pointer: str, place: Index, dtype: DType) -> None:
+        """An element into dense memory."""
+        kind = memory_type(dtype)
+        if dtype.is_complex:
+            twice = self.scaled(place, 2)
+            for part in (0, 1):
+                address = self._address(pointer, self.add(twice, part), dtype)
+                self.line(f"store {kind} {value[part]}, ptr {address}")
+            return
+        if dtype is DType.Bool:
+            value = self.value(f"zext i1 {value} to i8")
+        self.line(f"store {kind} {value}, ptr {self._address(pointer, place, dtype)}")
+
+
+def literal(value: Any, dtype: DType) -> Element:
+    """A number in the text."""
+    if dtype.is_complex:
+        part = dtype.real
+        return literal(value.real, part), literal(value.imag, part)
+    if dtype is DType.Bool:
+        return "true" if value else "false"
+    if not dtype.is_inexact:
+        return str(int(value))
+    # Floats of either width are written as the bits of a double.
+    return f"0x{struct.unpack('<Q', struct.pack('<d', float(value)))[0]:016X}"

@@ -1,0 +1,290 @@
+"""Bodies: instruction after instruction, and the loops and choices that hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tenferro.exec.llvm import analytic, elementwise, indexing, reduction, structural
+from tenferro.exec.llvm.code import Index, NotCompiledError
+from tenferro.exec.llvm.rows import Row, not_compiled
+from tenferro.exec.llvm.tensor import Body, Memory, Tensor
+from tenferro.ops import ALL_OPS, Column
+from tenferro.ops.control import Cond, Scan, While
+from tenferro.ops.extension import Extension
+from tenferro.ops.indexing import DynamicUpdateSlice, Scatter
+from tenferro.ops.structural import BroadcastInDim
+from tenferro.program import GraphProgram
+from tenferro.types import TensorSpec
+
+__all__ = ["COMPILED", "Emitter"]
+
+WRITERS = (Scatter, DynamicUpdateSlice)
+"""Ops that write into their first operand's memory, where it dies."""
+Prepare = Callable[[GraphProgram], GraphProgram]
+
+
+class Emitter:
+    """Writes programs.
+
+    Args:
+        prepare: what a body goes through first: the executor's passes.
+    """
+
+    def __init__(self, body: Body, prepare: Prepare) -> None:
+        self.body, self.prepare = body, prepare
+
+    def emit(self, program: GraphProgram, inputs: Sequence[Tensor]) -> list[Tensor]:
+        """The outputs of a program, lazily where nobody needs them in memory.
+
+        Raises:
+            NotCompiledError: an op that is not compiled, with the user's line.
+        """
+        values: dict[int, Tensor] = dict(zip(program.input_slots, inputs, strict=True))
+        settled = _settled_slots(program)
+        alive = set(program.output_slots)
+        last = [set[int]() for _ in program.instructions]
+        for number, step in reversed(list(enumerate(program.instructions))):
+            last[number] = {slot for slot in step.inputs if slot not in alive}
+            alive.update(step.inputs)
+        for number, step in enumerate(program.instructions):
+            types = [program.types[slot] for slot in step.outputs]
+            try:
+                if not all([spec.is_static for spec in types]):
+                    raise NotCompiledError(f"{step.op.name}: extents that wait are not compiled")
+                results = self._write(step, values, types, last[number])
+            except NotCompiledError as error:
+                raise error.at(str(step.source) if step.source else None) from None
+            for slot in last[number]:
+                values.pop(slot, None)
+            for slot, result in zip(step.outputs, results, strict=True):
+                is_lazy = result.memory is None and not result.is_cheap
+                if is_lazy and (slot in settled or not result.spec.shape):
+                    result = self.body.settled(result)
+                values[slot] = result
+        return [values[slot] for slot in program.output_slots]
+
+    def _write(
+        self,
+        step: Any,
+        values: dict[int, Tensor],
+        types: Sequence[TensorSpec],
+        dying: set[int],
+    ) -> Sequence[Tensor]:
+        op, body = step.op, self.body
+        operands = [values[slot] for slot in step.inputs]
+        if isinstance(op, Scan):
+            return self.scan(op, operands)
+        if isinstance(op, While):
+            return self.while_(op, operands)
+        if isinstance(op, Cond):
+            return self.cond(op, operands, types)
+        row: Row = COMPILED[type(op)]
+        for place, x in enumerate(operands):
+            if row.must_settle(place) and x.memory is None and not x.is_cheap:
+                operands[place] = body.settled(x)
+        if isinstance(op, WRITERS):
+            self._take(step, values, operands, dying)
+        return row.write(body, op, operands, types)
+
+    def _take(
+        self, step: Any, values: dict[int, Tensor], operands: list[Tensor], dying: set[int]
+    ) -> None:
+        """Let the op write into its first operand's memory, if that dies and nothing that stays reads it."""
+        body, slot = self.body, step.inputs[0]
+        memory = operands[0].memory
+        if memory is None or memory not in body.writable or slot not in dying:
+            return
+        for other, x in list(values.items()):
+            if other not in dying and memory in x.reads:
+                values[other] = body.copied(x) if x.spec.shape else body.settled(x)
+        for place, x in enumerate(operands[1:], 1):
+            if memory in x.reads:
+                operands[place] = body.copied(x) if x.spec.shape else body.settled(x)
+        body.taken = memory
+
+    # ---- loops and choices -------------------------------------------------------------------------
+
+    def carried(self, inits: Sequence[Tensor]) -> list[Memory]:
+        """Memory of a carry, with its first values."""
+        memories = [self.body.memory(x.spec) for x in inits]
+        for x, memory in zip(inits, memories, strict=True):
+            self.body.write(x, memory)
+        return memories
+
+    def read(self, memory: Memory) -> Tensor:
+        """A carry as a body finds it: a number at once, because the memory is written later."""
+        x = self.body.stored(memory)
+        return x if x.spec.shape else self.body.number(x.spec, self.body.at(x))
+
+    def handed_on(self, outputs: Sequence[Tensor], memories: Sequence[Memory]) -> None:
+        """The next carry into its memory, once nothing reads the one before."""
+        every = set(memories)
+        ready: list[Tensor | None] = []
+        for x, memory in zip(outputs, memories, strict=True):
+            if x.memory is memory:
+                ready.append(None)
+            elif not x.spec.shape:
+                ready.append(self.body.settled(x))
+            else:
+                ready.append(self.body.copied(x) if every & x.reads else x)
+        for x, memory in zip(ready, memories, strict=True):
+            if x is not None:
+                self.body.write(x, memory)
+
+    def turn(
+        self,
+        op: Scan,
+        t: Index,
+        consts: Sequence[Tensor],
+        memories: Sequence[Memory],
+        xs: Sequence[Tensor],
+        stacks: Sequence[Memory],
+    ) -> None:
+        """One turn of a scan."""
+        body, code = self.body, self.body.code
+        slices = [self._slice(x, t) for x in xs]
+        carry = [self.read(memory) for memory in memories]
+        body.writable.update(memories)
+        program = self.prepare(op.body.program)
+        outputs = self.emit(program, [*consts, *carry, *slices])
+        for y, stack in zip(outputs[len(memories) :], stacks, strict=True):
+            size = y.spec.size
+
+            def one(index: tuple[Index, ...], y: Tensor = y, stack: Memory = stack) -> None:
+                place = code.add(code.scaled(t, size), code.linear(index, y.spec.shape))
+                code.store(body.at(y, index), stack.pointer, place, y.spec.dtype)
+
+            code.loops(y.spec.shape, one)
+        self.handed_on(outputs[: len(memories)], memories)
+
+    def _slice(self, x: Tensor, t: Index) -> Tensor:
+        spec = TensorSpec.of(x.spec.shape[1:], x.spec.dtype)
+        return Tensor(
+            spec, lambda index: self.body.at(x, (t, *index)), x.reads, is_cheap=x.is_cheap
+        )
+
+    def scan(self, op: Scan, operands: Sequence[Tensor]) -> list[Tensor]:
+        """A scan inside of a body."""
+        n, first, body, code = op.num_consts, op.first_xs, self.body, self.body.code
+        ready = [x if x.is_cheap else body.settled(x) for x in operands]
+        memories = self.carried(ready[n:first])
+        types = [
+            TensorSpec.of((op.length, *spec.shape), spec.dtype)
+            for spec in op.body.output_specs[op.num_carry :]
+        ]
+        stacks = [body.memory(spec) for spec in types]
+
+        def one(i: Index) -> None:
+            t = code.add(code.scaled(i, -1), op.length - 1) if op.reverse else i
+            with code.scope():
+                self.turn(op, t, ready[:n], memories, ready[first:], stacks)
+
+        code.loop(op.length, one)
+        return [body.stored(memory) for memory in (*memories, *stacks)]
+
+    def goes_on(self, op: While, consts: Sequence[Tensor], memories: Sequence[Memory]) -> str:
+        """The condition of a while loop."""
+        carry = [self.read(memory) for memory in memories]
+        writable, self.body.writable = self.body.writable, set()
+        (more,) = self.emit(self.prepare(op.cond.program), [*consts, *carry])
+        self.body.writable |= writable
+        return self.body.at(more)
+
+    def step(self, op: While, consts: Sequence[Tensor], memories: Sequence[Memory]) -> None:
+        """The body of a while loop."""
+        carry = [self.read(memory) for memory in memories]
+        self.body.writable.update(memories)
+        outputs = self.emit(self.prepare(op.body.program), [*consts, *carry])
+        self.handed_on(outputs, memories)
+
+    def while_(self, op: While, operands: Sequence[Tensor]) -> list[Tensor]:
+        """A while loop inside of a body."""
+        body, n = self.body, op.num_consts
+        ready = [x if x.is_cheap else body.settled(x) for x in operands]
+        memories = self.carried(ready[n:])
+        body.code.repeat(
+            lambda: self.goes_on(op, ready[:n], memories),
+            lambda: self.step(op, ready[:n], memories),
+        )
+        return [body.stored(memory) for memory in memories]
+
+    def cond(
+        self, op: Cond, operands: Sequence[Tensor], types: Sequence[TensorSpec]
+    ) -> list[Tensor]:
+        """A choice: each branch writes the results where they are looked for."""
+        body, code = self.body, self.body.code
+        index, *rest = operands
+        ready = [x if x.is_cheap else body.settled(x) for x in rest]
+        memories = [body.memory(spec) for spec in types]
+        chosen = body.at(index)
+        kind = "i1" if index.spec.dtype.is_bool else "i32"
+
+        def branch(number: int) -> None:
+            if number == len(op.branches) - 1:
+                write(number)
+                return
+            # Whatever is no branch's number is the last one's.
+            name = ("false", "true")[number] if kind == "i1" else str(number)
+            is_it = code.value(f"icmp eq {kind} {chosen}, {name}")
+            code.branch(is_it, lambda: write(number), lambda: branch(number + 1))
+
+        def write(number: int) -> None:
+            writable, body.writable = body.writable, set()
+            outputs = self.emit(self.prepare(op.branches[number].program), ready)
+            for x, memory in zip(outputs, memories, strict=True):
+                body.write(x, memory)
+            body.writable |= writable
+
+        branch(0)
+        return [body.stored(memory) for memory in memories]
+
+
+def _settled_slots(program: GraphProgram) -> set[int]:
+    """Slots whose elements are wanted more than once, if these are not cheap."""
+    readers: dict[int, list[tuple[int, int]]] = {}
+    for number, step in enumerate(program.instructions):
+        for place, slot in enumerate(step.inputs):
+            readers.setdefault(slot, []).append((number, place))
+    outputs = set(program.output_slots)
+    settled: set[int] = set()
+    roots: dict[int, set[int]] = {}
+    for number, step in reversed(list(enumerate(program.instructions))):
+        for slot in step.outputs:
+            found = {-1} if slot in outputs else set[int]()
+            moves = False
+            for reader, place in readers.get(slot, []):
+                other = program.instructions[reader]
+                row = (
+                    None if isinstance(other.op, Scan | While | Cond) else COMPILED[type(other.op)]
+                )
+                if row is None or row.must_settle(place):
+                    settled.add(slot)
+                    continue
+                y = other.outputs[0]
+                grows = isinstance(other.op, BroadcastInDim) and (
+                    program.types[y].size > program.types[slot].size
+                )
+                if grows:
+                    settled.add(slot)
+                moves |= row.moves
+                found |= {reader} if row.moves or y in settled else roots[y]
+            if len(found) > 1 or (moves and len(readers.get(slot, [])) > 1):
+                settled.add(slot)
+            roots[slot] = found or {number}
+    return settled
+
+
+_CONTROL = dict.fromkeys((Cond, Scan, While), not_compiled("only inside of loops"))
+COMPILED: Column[Row] = Column(
+    "compiled",
+    "tenferro/exec/llvm",
+    ALL_OPS,
+    elementwise.ROWS,
+    analytic.ROWS,
+    structural.ROWS,
+    reduction.ROWS,
+    indexing.ROWS,
+    _CONTROL,
+    {Extension: not_compiled("extensions are not compiled")},
+)

@@ -1,0 +1,433 @@
+"""Rows of the elementwise family: NumPy's bits, without contraction or reassociation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tenferro.exec.llvm.code import Code, Element, NotCompiledError, literal, llvm_type
+from tenferro.exec.llvm.rows import Row, not_compiled
+from tenferro.exec.llvm.tensor import Body, Tensor
+from tenferro.ops import elementwise as el
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["ROWS", "Scalar", "elementwise", "maximum", "minimum"]
+
+Scalar = Callable[[Code, Any, DType, Sequence[Element]], Element]
+"""`scalar(code, op, dtype, elements)`: a result, `dtype` being the first operand's."""
+
+
+def elementwise(scalar: Scalar, is_exact: bool = True, complex_is_exact: bool = True) -> Row:
+    """The row of a function of elements."""
+
+    def write(
+        body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
+    ) -> Sequence[Tensor]:
+        dtype = operands[0].spec.dtype
+        llvm_type(dtype)
+        llvm_type(types[0].dtype)
+        reads = frozenset[Any]().union(*[x.reads for x in operands])
+        return [
+            Tensor(
+                types[0],
+                lambda index: scalar(body.code, op, dtype, [body.at(x, index) for x in operands]),
+                reads,
+            )
+        ]
+
+    return Row(write, is_exact=is_exact, complex_is_exact=complex_is_exact)
+
+
+def _kind(dtype: DType) -> str:
+    """Which instructions a dtype takes: of floats, or of signed or unsigned integers."""
+    if dtype.is_complex:
+        return "complex"
+    if dtype.is_inexact:
+        return "float"
+    return "unsigned" if dtype.is_bool or dtype.dtype.kind == "u" else "signed"
+
+
+def _refused(op: Any, dtype: DType) -> NotCompiledError:
+    return NotCompiledError(f"{op.name}: {dtype.value} is not compiled")
+
+
+def instruction(float_: str | None, signed: str | None, unsigned: str | None = None) -> Scalar:
+    """One instruction for each kind of number; for bools that of unsigned integers, where it is so."""
+    names = {"float": float_, "signed": signed, "unsigned": unsigned or signed}
+
+    def scalar(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
+        name = names.get(_kind(dtype))
+        if name is None or dtype.is_bool:
+            raise _refused(op, dtype)
+        return code.value(f"{name} {llvm_type(dtype)} {xs[0]}, {xs[1]}")
+
+    return scalar
+
+
+def _parts(code: Code, dtype: DType, name: str, x: Element, y: Element) -> Element:
+    kind = llvm_type(dtype)
+    return tuple([code.value(f"{name} {kind} {a}, {b}") for a, b in zip(x, y, strict=True)])
+
+
+def add(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
+    """A sum; of bools their or."""
+    if dtype.is_complex:
+        return _parts(code, dtype, "fadd", *xs)
+    if dtype.is_bool:
+        return code.value(f"or i1 {xs[0]}, {xs[1]}")
+    return instruction("fadd", "add")(code, op, dtype, xs)
+
+
+def subtract(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
+    """A difference."""
+    if dtype.is_complex:
+        return _parts(code, dtype, "fsub", *xs)
+    return instruction("fsub", "sub")(code, op, dtype, xs)
+
+
+def multiply(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
+    """A product; of bools their and; of complex numbers ac - bd and ad + bc, each product rounded."""
+    if dtype.is_bool:
+        return code.value(f"and i1 {xs[0]}, {xs[1]}")
+    if not dtype.is_complex:
+        return instruction("fmul", "mul")(code, op, dtype, xs)
+    kind = llvm_type(dtype)
+    (a, b), (c, d) = xs
+    ac, bd, ad, bc = (
+        code.value(f"fmul {kind} {x}, {y}") for x, y in ((a, c), (b, d), (a, d), (b, c))
+    )
+    return code.value(f"fsub {kind} {ac}, {bd}"), code.value(f"fadd {kind} {ad}, {bc}")
+
+
+def divide(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
+    """A quotient; of integers it truncates, and is all ones over 0."""
+    kind, (x, y) = _kind(dtype), xs
+    if kind == "float":
+        return code.value(f"fdiv {llvm_type(dtype)} {x}, {y}")
+    if kind == "complex" or dtype.is_bool:
+        raise _refused(op, dtype)
+    type_, is_zero, safe = _divisor(code, dtype, x, y)
+    name = "sdiv" if kind == "signed" else "udiv"
+    quotient = code.value(f"{name} {type_} {x}, {safe}")
+    if kind == "signed":
+        # The least number over -1 would be undefined: it wraps.
+        quotient = _over_minus_one(code, type_, x, y, quotient, negate=True)
+    return code.value(f"select i1 {is_zero}, {type_} -1, {type_} {quotient}")
+
+
+def remainder(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
+    """C's fmod; x over integer 0 leaves x."""
+    kind, (x, y) = _kind(dtype), xs
+    if kind == "float":
+        return code.value(f"frem {llvm_type(dtype)} {x}, {y}")
+    if kind == "complex" or dtype.is_bool:
+        raise _refused(op, dtype)
+    type_, is_zero, safe = _divisor(code, dtype, x, y)
+    name = "srem" if kind == "signed" else "urem"
+    rest = code.value(f"{name} {type_} {x}, {safe}")
+    if kind == "signed":
+        rest = _over_minus_one(code, type_, x, y, rest, negate=False)
+    return code.value(f"select i1 {is_zero}, {type_} {x}, {type_} {rest}")
+
+
+def _divisor(code: Code, dtype: DType, x: Element, y: Element) -> tuple[str, str, str]:
+    """The type, whether y is zero, and a divisor that traps nowhere."""
+    type_ = llvm_type(dtype)
+    is_zero = code.value(f"icmp eq {type_} {y}, 0")
+    if dtype.dtype.kind == "u":
+        return type_, is_zero, code.value(f"select i1 {is_zero}, {type_} 1, {type_} {y}")
+    is_least = code.value(f"icmp eq {type_} {y}, -1")
+    unsafe = code.value(f"or i1 {is_zero}, {is_least}")
+    return type_, is_zero, code.value(f"select i1 {unsafe}, {type_} 1, {type_} {y}")
+
+
+def _over_minus_one(
+    code: Code, type_: str, x: Element, y: Element, other: str, negate: bool
+) -> str:
+    is_minus_one = code.value(f"icmp eq {type_} {y}, -1")
+    result = code.value(f"sub {type_} 0, {x}") if negate else "0"
+    return code.value(f"select i1 {is_minus_one}, {type_} {result}, {type_} {other}")
+
+
+def power(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
+    """By the C library; squares and the like are products elsewhere."""
+    if _kind(dtype) != "float":
+        raise _refused(op, dtype)
+    type_ = llvm_type(dtype)
+    return code.call("pow" if type_ == "double" else "powf", type_, [(type_, x) for x in xs])
+
+
+def negate(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
+    """The number with the other sign."""
+    (x,) = xs
+    type_ = llvm_type(dtype)
+    if dtype.is_complex:
+        return tuple([code.value(f"fneg {type_} {part}") for part in x])
+    if dtype.is_inexact:
+        return code.value(f"fneg {type_} {x}")
+    if dtype.is_bool:
+        raise _refused(op, dtype)
+    return code.value(f"sub {type_} 0, {x}")
+
+
+def absolute(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
+    """The modulus; the least integer stays itself."""
+    (x,) = xs
+    type_ = llvm_type(dtype)
+    if dtype.is_complex:
+        name = "hypot" if type_ == "double" else "hypotf"
+        return code.call(name, type_, [(type_, part) for part in x])
+    if dtype.is_inexact:
+        return code.call(f"llvm.fabs.{_suffix(dtype)}", type_, [(type_, x)])
+    if _kind(dtype) == "unsigned":
+        return x
+    is_negative = code.value(f"icmp slt {type_} {x}, 0")
+    other = code.value(f"sub {type_} 0, {x}")
+    return code.value(f"select i1 {is_negative}, {type_} {other}, {type_} {x}")
+
+
+def _suffix(dtype: DType) -> str:
+    return "f64" if llvm_type(dtype) == "double" else "f32"
+
+
+def sign(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
+    """-1, 0 or 1; zeros and NaN stay themselves."""
+    (x,) = xs
+    type_, kind = llvm_type(dtype), _kind(dtype)
+    if kind == "float":
+        one = code.call(
+            f"llvm.copysign.{_suffix(dtype)}", type_, [(type_, literal(1.0, dtype)), (type_, x)]
+        )
+        stays = code.value(f"fcmp ueq {type_} {x}, {literal(0.0, dtype)}")
+        return code.value(f"select i1 {stays}, {type_} {x}, {type_} {one}")
+    if kind == "complex" or dtype.is_bool:
+        raise _refused(op, dtype)
+    above = code.value(f"icmp {'sgt' if kind == 'signed' else 'ugt'} {type_} {x}, 0")
+    positive = code.value(f"zext i1 {above} to {type_}")
+    if kind == "unsigned":
+        return positive
+    below = code.value(f"icmp slt {type_} {x}, 0")
+    return code.value(f"select i1 {below}, {type_} -1, {type_} {positive}")
+
+
+def maximum(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
+    """The larger; NaN of either; 0.0 above -0.0."""
+    return _extreme(code, op, dtype, xs, largest=True)
+
+
+def minimum(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
+    """The lesser; NaN of either; -0.0 below 0.0."""
+    return _extreme(code, op, dtype, xs, largest=False)
+
+
+def _extreme(code: Code, op: Any, dtype: DType, xs: Sequence[Element], largest: bool) -> Element:
+    (x, y), kind = xs, _kind(dtype)
+    type_ = llvm_type(dtype)
+    if kind == "complex":
+        raise _refused(op, dtype)
+    if dtype.is_bool:
+        return code.value(f"{'or' if largest else 'and'} i1 {x}, {y}")
+    if kind != "float":
+        order = ("s" if kind == "signed" else "u") + ("gt" if largest else "lt")
+        chosen = code.value(f"icmp {order} {type_} {x}, {y}")
+        return code.value(f"select i1 {chosen}, {type_} {x}, {type_} {y}")
+    # Of equal numbers, which are zeros where it matters, the signs' and, or their or, decides.
+    integer = "i64" if type_ == "double" else "i32"
+    a, b = (code.value(f"bitcast {type_} {each} to {integer}") for each in (x, y))
+    both = code.value(f"{'and' if largest else 'or'} {integer} {a}, {b}")
+    same = code.value(f"bitcast {integer} {both} to {type_}")
+    wins = code.value(f"fcmp {'ogt' if largest else 'olt'} {type_} {x}, {y}")
+    chosen = code.value(f"select i1 {wins}, {type_} {x}, {type_} {y}")
+    equal = code.value(f"fcmp oeq {type_} {x}, {y}")
+    chosen = code.value(f"select i1 {equal}, {type_} {same}, {type_} {chosen}")
+    is_nan = code.value(f"fcmp uno {type_} {x}, {x}")  # NumPy gives the first NaN as it is
+    return code.value(f"select i1 {is_nan}, {type_} {x}, {type_} {chosen}")
+
+
+def clamp(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
+    """Maximum, then minimum."""
+    x, lower, upper = xs
+    return minimum(code, op, dtype, [maximum(code, op, dtype, [x, lower]), upper])
+
+
+_ORDERS = {"LT": "lt", "LE": "le", "GT": "gt", "GE": "ge", "EQ": "eq", "NE": "ne"}
+
+
+def compare(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
+    """A bool; NaN is unequal to everything."""
+    (x, y), kind, type_ = xs, _kind(dtype), llvm_type(dtype)
+    order = _ORDERS[op.direction]
+    if kind == "complex":
+        if order not in ("eq", "ne"):
+            raise _refused(op, dtype)
+        name = "fcmp oeq" if order == "eq" else "fcmp une"
+        a, b = (code.value(f"{name} {type_} {p}, {q}") for p, q in zip(x, y, strict=True))
+        return code.value(f"{'and' if order == 'eq' else 'or'} i1 {a}, {b}")
+    if kind == "float":
+        name = f"fcmp {'une' if order == 'ne' else f'o{order}'}"
+    else:
+        signed = "" if order in ("eq", "ne") else "s" if kind == "signed" else "u"
+        name = f"icmp {signed}{order}"
+    return code.value(f"{name} {type_} {x}, {y}")
+
+
+def _select(
+    body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
+) -> Sequence[Tensor]:
+    pred, on_true, on_false = operands
+    dtype = types[0].dtype
+    kind, code = llvm_type(dtype), body.code
+
+    def element(index: Any) -> Element:
+        chosen = body.at(pred, index if pred.spec.shape else ())
+        x, y = body.at(on_true, index), body.at(on_false, index)
+        if dtype.is_complex:
+            return tuple([
+                code.value(f"select i1 {chosen}, {kind} {a}, {kind} {b}")
+                for a, b in zip(x, y, strict=True)
+            ])  # fmt: skip
+        return code.value(f"select i1 {chosen}, {kind} {x}, {kind} {y}")
+
+    return [Tensor(types[0], element, pred.reads | on_true.reads | on_false.reads)]
+
+
+def logical(name: str) -> Scalar:
+    """And, or, xor, bit by bit."""
+
+    def scalar(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
+        return code.value(f"{name} {llvm_type(dtype)} {xs[0]}, {xs[1]}")
+
+    return scalar
+
+
+def shift(name: str) -> Scalar:
+    """By an amount read as unsigned: past the width nothing is left, or the sign."""
+
+    def scalar(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
+        (x, y), type_ = xs, llvm_type(dtype)
+        width = 8 * dtype.itemsize
+        inside = code.value(f"icmp ult {type_} {y}, {width}")
+        amount = code.value(f"select i1 {inside}, {type_} {y}, {type_} {width - 1}")
+        shifted = code.value(f"{name} {type_} {x}, {amount}")
+        if name == "ashr":
+            return shifted
+        return code.value(f"select i1 {inside}, {type_} {shifted}, {type_} 0")
+
+    return scalar
+
+
+def intrinsic(name: str) -> Scalar:
+    """One of LLVM's functions, which are exact."""
+
+    def scalar(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
+        if _kind(dtype) == "complex":
+            raise _refused(op, dtype)
+        type_ = llvm_type(dtype)
+        suffix = _suffix(dtype) if dtype.is_inexact else type_
+        arguments = [(type_, xs[0])]
+        if name == "ctlz":
+            arguments.append(("i1", "false"))
+        return code.call(f"llvm.{name}.{suffix}", type_, arguments)
+
+    return scalar
+
+
+def is_finite(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
+    """Whether the modulus is less than infinity."""
+    modulus = absolute(code, op, dtype, xs) if not dtype.is_complex else None
+    if modulus is None or not dtype.is_inexact:
+        raise _refused(op, dtype)
+    return code.value(f"fcmp one {llvm_type(dtype)} {modulus}, {literal(float('inf'), dtype)}")
+
+
+def convert(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
+    """Into another dtype: floats to integers truncate and saturate, NaN becomes 0."""
+    (x,), to = xs, op.to
+    old, new = llvm_type(dtype), llvm_type(to)
+    if dtype.is_complex or to.is_complex:
+        raise _refused(op, dtype if dtype.is_complex else to)
+    if dtype is to:
+        return x
+    if to.is_bool:
+        zero = literal(0, dtype)
+        return code.value(f"{'fcmp une' if dtype.is_inexact else 'icmp ne'} {old} {x}, {zero}")
+    is_signed = _kind(dtype) == "signed"
+    if dtype.is_inexact and to.is_inexact:
+        return code.value(f"{'fpext' if new == 'double' else 'fptrunc'} {old} {x} to {new}")
+    if dtype.is_inexact:
+        name = "fptosi" if to.dtype.kind == "i" else "fptoui"
+        return code.call(f"llvm.{name}.sat.{new}.{_suffix(dtype)}", new, [(old, x)])
+    if to.is_inexact:
+        return code.value(f"{'sitofp' if is_signed else 'uitofp'} {old} {x} to {new}")
+    if to.itemsize == dtype.itemsize and not dtype.is_bool:
+        return x
+    if dtype.is_bool or to.itemsize > dtype.itemsize:
+        return code.value(f"{'sext' if is_signed else 'zext'} {old} {x} to {new}")
+    return code.value(f"trunc {old} {x} to {new}")
+
+
+def invert(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
+    """Every bit."""
+    return code.value(f"xor {llvm_type(dtype)} {xs[0]}, {'true' if dtype.is_bool else '-1'}")
+
+
+def conj(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
+    """The imaginary part with the other sign."""
+    (x,) = xs
+    if not dtype.is_complex:
+        return x
+    return x[0], code.value(f"fneg {llvm_type(dtype)} {x[1]}")
+
+
+def real(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
+    """The real part."""
+    return xs[0][0] if dtype.is_complex else xs[0]
+
+
+def imag(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
+    """The imaginary part."""
+    return xs[0][1] if dtype.is_complex else literal(0, dtype)
+
+
+def compose(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
+    """A complex number."""
+    return tuple(xs)
+
+
+ROWS = {
+    el.Add: elementwise(add),
+    el.Subtract: elementwise(subtract),
+    el.Multiply: elementwise(multiply, complex_is_exact=False),
+    el.Divide: elementwise(divide),
+    el.Remainder: elementwise(remainder),
+    el.Power: elementwise(power, is_exact=False),
+    el.Maximum: elementwise(maximum),
+    el.Minimum: elementwise(minimum),
+    el.Negate: elementwise(negate),
+    el.Abs: elementwise(absolute, complex_is_exact=False),
+    el.Sign: elementwise(sign),
+    el.Clamp: elementwise(clamp),
+    el.Compare: elementwise(compare),
+    el.Select: Row(_select),
+    el.And: elementwise(logical("and")),
+    el.Or: elementwise(logical("or")),
+    el.Xor: elementwise(logical("xor")),
+    el.Not: elementwise(invert),
+    el.ShiftLeft: elementwise(shift("shl")),
+    el.ShiftRightArithmetic: elementwise(shift("ashr")),
+    el.ShiftRightLogical: elementwise(shift("lshr")),
+    el.PopulationCount: elementwise(intrinsic("ctpop")),
+    el.CountLeadingZeros: elementwise(intrinsic("ctlz")),
+    el.Floor: elementwise(intrinsic("floor")),
+    el.Ceil: elementwise(intrinsic("ceil")),
+    el.RoundNearestEven: elementwise(intrinsic("rint")),
+    el.RoundNearestAfz: elementwise(intrinsic("round")),
+    el.IsFinite: elementwise(is_finite),
+    el.Convert: elementwise(convert),
+    el.BitcastConvert: not_compiled("bits are not compiled"),
+    el.Conj: elementwise(conj),
+    el.Real: elementwise(real),
+    el.Imag: elementwise(imag),
+    el.Complex: elementwise(compose),
+    el.ReducePrecision: not_compiled("narrower mantissas are not compiled"),
+}

@@ -1,0 +1,184 @@
+"""Rows of the indexing family. A scatter or update writes into the memory of an operand that dies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tenferro.exec.llvm import elementwise as el
+from tenferro.exec.llvm.code import Code, Index, NotCompiledError
+from tenferro.exec.llvm.rows import Row, not_compiled
+from tenferro.exec.llvm.tensor import Body, Tensor
+from tenferro.ops import indexing as ix
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["ROWS"]
+
+Indices = tuple[Index, ...]
+COMBINERS = {"add": el.add, "multiply": el.multiply, "min": el.minimum, "max": el.maximum}
+
+
+def _number(code: Code, value: Any, dtype: DType) -> str:
+    """An index of a program as an i64; an unsigned one beyond it is beyond every extent."""
+    if dtype is DType.U64:
+        return code.call("llvm.umin.i64", "i64", [("i64", value), ("i64", str((1 << 63) - 1))])
+    if dtype.itemsize == 8:
+        return value
+    name = "sext" if dtype.dtype.kind == "i" else "zext"
+    return code.value(f"{name} i{8 * dtype.itemsize} {value} to i64")
+
+
+def _clamped(code: Code, value: str, most: int) -> str:
+    low = code.call("llvm.smax.i64", "i64", [("i64", value), ("i64", "0")])
+    return code.call("llvm.smin.i64", "i64", [("i64", low), ("i64", str(max(most, 0)))])
+
+
+def _component(body: Body, indices: Tensor, vector_axis: int, batch: Indices, number: int) -> str:
+    """One number of an index vector."""
+    place = list(batch)
+    if vector_axis < indices.spec.rank:
+        place.insert(vector_axis, number)
+    return _number(body.code, body.at(indices, tuple(place)), indices.spec.dtype)
+
+
+def gather(
+    body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
+) -> Sequence[Tensor]:
+    """Elements at starts that are clamped so that windows fit."""
+    (x, indices), (y,), code = operands, types, body.code
+    sizes = op.resolved("slice_sizes", (x.spec.shape, indices.spec.shape))
+    dropped = {*op.collapsed_slice_dims, *op.operand_batching_dims}
+    window = [axis for axis in range(x.spec.rank) if axis not in dropped]
+    offsets = sorted(op.offset_dims)
+    batch_axes = [axis for axis in range(y.rank) if axis not in offsets]
+
+    def element(index: Indices) -> Any:
+        batch = tuple([index[axis] for axis in batch_axes])
+        place: list[Index] = [0] * x.spec.rank
+        for number, axis in enumerate(op.start_index_map):
+            start = code.once(
+                ("start", indices.number, batch, number, axis),
+                lambda number=number, axis=axis: _clamped(
+                    code,
+                    _component(body, indices, op.index_vector_dim, batch, number),
+                    x.spec.shape[axis] - sizes[axis],
+                ),
+            )
+            place[axis] = start
+        for axis, where in zip(
+            op.operand_batching_dims, op.start_indices_batching_dims, strict=True
+        ):
+            place[axis] = batch[where - (where > op.index_vector_dim)]
+        for axis, offset in zip(window, offsets, strict=True):
+            place[axis] = code.add(place[axis], index[offset])
+        return body.at(x, tuple(place))
+
+    return [Tensor(y, element, x.reads | indices.reads)]
+
+
+def scatter(
+    body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
+) -> Sequence[Tensor]:
+    """Windows that fit, combined one after the other in row-major order of the updates."""
+    (x, indices, updates), (y,), code = operands, types, body.code
+    if op.combiner != "set" and y.dtype.is_complex and op.combiner != "add":
+        raise NotCompiledError(f"Scatter: {op.combiner} of {y.dtype.value} is not compiled")
+    memory = body.taken_over(x)
+    window_axes = sorted(op.update_window_dims)
+    batch_axes = [axis for axis in range(updates.spec.rank) if axis not in window_axes]
+    dropped = {*op.inserted_window_dims, *op.input_batching_dims}
+    window = dict(
+        zip([axis for axis in range(y.rank) if axis not in dropped], window_axes, strict=True)
+    )
+    sizes = {axis: updates.spec.shape[place] for axis, place in window.items()}
+
+    def one_window(batch: Indices) -> None:
+        starts: list[Index] = [0] * y.rank
+        fits = None
+        for number, axis in enumerate(op.scatter_dims_to_operand_dims):
+            start = _component(body, indices, op.index_vector_dim, batch, number)
+            most = y.shape[axis] - sizes.get(axis, 1)
+            # A negative start is beyond every extent when read as unsigned.
+            inside = code.value(f"icmp ule i64 {start}, {most}") if most >= 0 else "false"
+            fits = inside if fits is None else code.value(f"and i1 {fits}, {inside}")
+            starts[axis] = start
+        for axis, where in zip(
+            op.input_batching_dims, op.scatter_indices_batching_dims, strict=True
+        ):
+            starts[axis] = batch[where - (where > op.index_vector_dim)]
+
+        def write() -> None:
+            def one(offset: Indices) -> None:
+                index: list[Index] = [0] * updates.spec.rank
+                for axis, i in zip(batch_axes, batch, strict=True):
+                    index[axis] = i
+                for axis, i in zip(window_axes, offset, strict=True):
+                    index[axis] = i
+                at = dict(zip(window_axes, offset, strict=True))
+                place = [
+                    code.add(starts[axis], at[window[axis]]) if axis in window else starts[axis]
+                    for axis in range(y.rank)
+                ]
+                value = body.at(updates, tuple(index))
+                where = code.linear(place, y.shape)
+                if op.combiner != "set":
+                    old = code.load(memory.pointer, where, y.dtype)
+                    value = COMBINERS[op.combiner](code, op, y.dtype, [old, value])
+                code.store(value, memory.pointer, where, y.dtype)
+
+            code.loops([updates.spec.shape[axis] for axis in window_axes], one)
+
+        if fits is None:
+            write()
+        else:
+            code.branch(fits, write, lambda: None)
+
+    code.loops([updates.spec.shape[axis] for axis in batch_axes], one_window)
+    return [body.stored(memory)]
+
+
+def dynamic_slice(
+    body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
+) -> Sequence[Tensor]:
+    """A window, moved to where it fits."""
+    (x, *starts), (y,), code = operands, types, body.code
+    firsts = _firsts(body, x.spec, y.shape, starts)
+
+    def element(index: Indices) -> Any:
+        return body.at(
+            x, tuple([code.add(i, first) for i, first in zip(index, firsts, strict=True)])
+        )
+
+    return [Tensor(y, element, x.reads, is_cheap=x.is_cheap)]
+
+
+def dynamic_update_slice(
+    body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
+) -> Sequence[Tensor]:
+    """The operand with a window overwritten."""
+    (x, update, *starts), (y,), code = operands, types, body.code
+    firsts = _firsts(body, y, update.spec.shape, starts)
+    memory = body.taken_over(x)
+
+    def one(index: Indices) -> None:
+        place = [code.add(i, first) for i, first in zip(index, firsts, strict=True)]
+        code.store(body.at(update, index), memory.pointer, code.linear(place, y.shape), y.dtype)
+
+    code.loops(update.spec.shape, one)
+    return [body.stored(memory)]
+
+
+def _firsts(body: Body, x: TensorSpec, sizes: Sequence[int], starts: Sequence[Tensor]) -> list[str]:
+    return [
+        _clamped(body.code, _number(body.code, body.at(start), start.spec.dtype), extent - size)
+        for start, extent, size in zip(starts, x.shape, sizes, strict=True)
+    ]
+
+
+ROWS = {
+    ix.Gather: Row(gather, moves=True, settles=True),
+    ix.GatherDynamicSliceSizes: not_compiled("sizes that the data decide are not compiled"),
+    ix.Scatter: Row(scatter, moves=True, settles=(1, 2)),
+    ix.DynamicSlice: Row(dynamic_slice, moves=True),
+    ix.DynamicUpdateSlice: Row(dynamic_update_slice, moves=True, settles=(1,)),
+}

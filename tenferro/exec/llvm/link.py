@@ -1,0 +1,67 @@
+"""From text to a function: LLVM parses, optimises and links it for this processor."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+from tenferro.program import BoundedCache
+
+__all__ = ["Linker", "is_installed"]
+
+
+def is_installed() -> bool:
+    """Whether llvmlite is there."""
+    try:
+        import llvmlite.binding  # noqa: F401  # because it is an extra
+    except ImportError:
+        return False
+    return True
+
+
+class Linker:
+    """Functions that have been linked, by their texts.
+
+    Args:
+        capacity: how many are kept.
+    """
+
+    def __init__(self, capacity: int = 256) -> None:
+        self.functions: BoundedCache[Callable[..., int]] = BoundedCache(capacity)
+        self._target: Any = None
+
+    def function(self, text: str, pointers: int) -> Callable[..., int]:
+        """`@f` of a text: of so many pointers and two numbers, to a number."""
+        return self.functions.get(text, lambda: self._linked(text, pointers))
+
+    def _linked(self, text: str, pointers: int) -> Callable[..., int]:
+        import llvmlite.binding as llvm  # because it is an extra
+
+        if self._target is None:
+            llvm.initialize_native_target()
+            llvm.initialize_native_asmprinter()
+            self._target = llvm.Target.from_default_triple()
+        machine = self._target.create_target_machine(
+            opt=3,
+            cpu=llvm.get_host_cpu_name(),
+            features=llvm.get_host_cpu_features().flatten(),
+        )
+        module = llvm.parse_assembly(text)
+        module.triple = machine.triple
+        module.verify()
+        options = llvm.create_pipeline_tuning_options(speed_level=2)
+        options.loop_vectorization = options.slp_vectorization = True
+        builder = llvm.create_pass_builder(machine, options)
+        builder.getModulePassManager().run(module, builder)
+        engine = llvm.create_mcjit_compiler(module, machine)
+        engine.finalize_object()
+        address = engine.get_function_address("f")
+        kinds = [*[ctypes.c_void_p] * pointers, ctypes.c_int64, ctypes.c_int64]
+        plain = ctypes.CFUNCTYPE(ctypes.c_int64, *kinds)(address)
+
+        def function(*arguments: Any) -> int:
+            return plain(*arguments)
+
+        function.engine = engine  # pyright: ignore[reportFunctionMemberAccess]  # because the code lives as long as it
+        return function

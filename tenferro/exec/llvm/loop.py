@@ -1,0 +1,253 @@
+"""Whole loops, compiled: a function of arrays in place of the interpreter's turns."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tenferro.exec.llvm.code import Code, NotCompiledError
+from tenferro.exec.llvm.control import Emitter
+from tenferro.exec.llvm.link import Linker
+from tenferro.exec.llvm.tensor import Body, Memory, Tensor
+from tenferro.exec.schedule import ExecProgram
+from tenferro.ops.control import Cond, ControlOp, Scan, While
+from tenferro.program import GraphProgram
+from tenferro.types import TensorSpec
+
+__all__ = ["CompiledLoop", "LoopCompiler"]
+
+WORTH = 1 << 13
+"""Microseconds of the interpreter, by estimate, that are worth compiling: LLVM needs half a millisecond for each
+instruction that it compiles, and programs run again."""
+PER_MICROSECOND = 500
+"""Elements that the interpreter computes in a microsecond, beside one for each instruction."""
+TURNS = 16
+"""Of a while loop, which nothing tells."""
+
+MOST_POINTERS = 1000
+"""Of a function that is called from Python."""
+CHUNK_SECONDS = 0.02
+"""Time between two looks at what a signal has raised."""
+FIRST_CHUNK = 1
+"""Turns before the time of one is known."""
+
+
+def cost_of(program: GraphProgram) -> float:
+    """Microseconds that the interpreter needs for a body, by estimate, with the loops inside of it."""
+    cost = 0.0
+    left: list[tuple[GraphProgram, float]] = [(program, 1.0)]
+    while left:
+        program, times = left.pop()
+        for step in program.instructions:
+            sizes = [program.types[slot] for slot in step.outputs]
+            elements = sum([spec.size for spec in sizes if spec.is_static])
+            cost += times * (1.0 + elements / PER_MICROSECOND)
+            if isinstance(step.op, ControlOp):
+                turns = step.op.length if isinstance(step.op, Scan) else TURNS
+                often = turns if isinstance(turns, int) else TURNS
+                often = 1 if isinstance(step.op, Cond) else often
+                left += [(part.program, times * often) for part in step.op.parts]
+    return cost
+
+
+class LoopCompiler:
+    """Compiles loops, and keeps the functions.
+
+    Args:
+        always: compile loops of few turns too, for which it does not pay.
+    """
+
+    def __init__(self, always: bool = False) -> None:
+        self.linker = Linker()
+        self.always = always
+
+    def loop(
+        self,
+        op: Scan | While,
+        inputs: Sequence[TensorSpec],
+        prepare: Callable[[GraphProgram], GraphProgram],
+    ) -> CompiledLoop:
+        """The loop as a function of its operands.
+
+        Raises:
+            NotCompiledError: what cannot be compiled, or does not pay.
+        """
+        if isinstance(op, Scan) and not self.always and isinstance(op.length, int):
+            cost = op.length * cost_of(op.body.program)
+            if cost < WORTH:
+                raise NotCompiledError(
+                    f"{op.length} turns of {cost / max(op.length, 1):.0f} us do not pay"
+                )
+        return CompiledLoop(op, inputs, prepare, self.linker)
+
+    def cache_clear(self) -> None:
+        """Forget every function that no schedule holds."""
+        self.linker.functions.clear()
+
+
+class CompiledLoop:
+    """A scan or while loop as a function of its operands.
+
+    Raises:
+        NotCompiledError: an op that is not compiled, with the user's line.
+    """
+
+    def __init__(
+        self,
+        op: Scan | While,
+        inputs: Sequence[TensorSpec],
+        prepare: Callable[[GraphProgram], GraphProgram],
+        linker: Linker,
+    ) -> None:
+        self.op, self.inputs, self.linker = op, tuple(inputs), linker
+        self.text, self.pointers, self.constants, self.scratch = text_of(op, inputs, prepare)
+        self._function: Callable[..., int] | None = None
+
+    def __call__(self, *arrays: Any) -> Any:
+        """The last carry, then what each turn gave."""
+        function = self._function
+        if function is None:
+            function = self._function = self.linker.function(self.text, self.pointers)
+        op = self.op
+        given = [np.ascontiguousarray(x).reshape(x.shape) for x in arrays]
+        first = op.first_xs if isinstance(op, Scan) else len(given)
+        carry = [np.array(x, order="C") for x in given[op.num_consts : first]]
+        stacks: list[Any] = []
+        if isinstance(op, Scan):
+            specs = op.body.output_specs[op.num_carry :]
+            stacks = [np.empty((op.length, *spec.shape), spec.dtype.dtype) for spec in specs]
+        scratch = np.empty(self.scratch + 64, np.uint8)
+        every = [*given[: op.num_consts], *carry, *given[first:], *stacks, *self.constants]
+        pointers = [x.ctypes.data for x in every]
+        pointers.append(-(-scratch.ctypes.data // 64) * 64)
+        self._run(function, pointers, op.length if isinstance(op, Scan) else None)
+        results = [*carry, *stacks]
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _run(self, function: Callable[..., int], pointers: list[int], length: int | None) -> None:
+        """In chunks, so that a signal's handler does not wait for the end."""
+        start, turns, is_going_on = 0, FIRST_CHUNK, True
+        while is_going_on if length is None else start < length:
+            stop = start + turns if length is None else min(length, start + turns)
+            began = time.perf_counter()
+            is_going_on = bool(function(*pointers, start, stop))
+            spent = time.perf_counter() - began
+            if spent < CHUNK_SECONDS / 4:
+                turns *= 4
+            start = stop
+
+
+def text_of(
+    op: Scan | While,
+    inputs: Sequence[TensorSpec],
+    prepare: Callable[[GraphProgram], GraphProgram],
+) -> tuple[str, int, list[Any], int]:
+    """The text, how many pointers the function takes, large constants, and bytes of scratch.
+
+    The function takes consts, carry, xs, stacked results, constants, scratch, and the turns from where to
+    where; it gives whether a while loop goes on.
+    """
+    if not all([spec.is_static for spec in inputs]):
+        raise NotCompiledError(f"{op.name}: extents that wait are not compiled")
+    code = Code()
+    body = Body(code)
+    emitter = Emitter(body, prepare)
+    names = [f"%a{number}" for number in range(len(inputs))]
+    memories = [Memory(name, spec) for name, spec in zip(names, inputs, strict=True)]
+    n = op.num_consts
+    consts: list[Tensor] = [emitter.read(memory) for memory in memories[:n]]
+    if isinstance(op, Scan):
+        if not isinstance(op.length, int):
+            raise NotCompiledError("Scan: a length that waits is not compiled")
+        carry, xs = memories[n : op.first_xs], memories[op.first_xs :]
+        stacks = [
+            Memory(f"%y{number}", TensorSpec.of((op.length, *spec.shape), spec.dtype))
+            for number, spec in enumerate(op.body.output_specs[op.num_carry :])
+        ]
+        held, put_back = _in_registers(body, carry)
+        count = code.value("sub i64 %stop, %start")
+
+        def one(i: Any) -> None:
+            t = code.add(i, "%start")
+            if op.reverse:
+                t = code.value(f"sub i64 {op.length - 1}, {t}")
+            emitter.turn(op, t, consts, held, [body.stored(x) for x in xs], stacks)
+
+        code.loop(count, one)
+        put_back()
+        code.line("ret i64 0")
+    else:
+        carry, stacks = memories[n:], []
+        held, put_back = _in_registers(body, carry)
+        left, more = code.cell("i64"), code.cell("i1")
+        count = code.value("sub i64 %stop, %start")
+        code.line(f"store i64 {count}, ptr {left}")
+
+        def goes_on() -> str:
+            decided = emitter.goes_on(op, consts, held)
+            code.line(f"store i1 {decided}, ptr {more}")
+            remaining = code.value(f"load i64, ptr {left}")
+            code.line(f"store i64 {code.value(f'sub i64 {remaining}, 1')}, ptr {left}")
+            has_turns = code.value(f"icmp sgt i64 {remaining}, 0")
+            return code.value(f"and i1 {decided}, {has_turns}")
+
+        code.repeat(goes_on, lambda: emitter.step(op, consts, held))
+        put_back()
+        decided = code.value(f"load i1, ptr {more}")
+        code.line(f"ret i64 {code.value(f'zext i1 {decided} to i64')}")
+    constants = [name for name, _ in body.constants]
+    every = [*names, *[memory.pointer for memory in stacks], *constants, "%scratch"]
+    if len(every) > MOST_POINTERS:
+        raise NotCompiledError(
+            f"{op.name}: more than {MOST_POINTERS} operands and results are not compiled"
+        )
+    head = ", ".join([f"ptr noalias {name}" for name in every])
+    text = "\n".join([
+        *code.globals,
+        *code.declared.values(),
+        f"define i64 @f({head}, i64 %start, i64 %stop) {{",
+        "entry:",
+        *code.entry,
+        *code.lines,
+        "}",
+        "",
+    ])  # fmt: skip
+    return text, len(every), [array for _, array in body.constants], body.scratch_bytes
+
+
+def _in_registers(body: Body, carry: Sequence[Memory]) -> tuple[list[Memory], Callable[[], None]]:
+    """Small carries in memory of the function's own while it runs, and what puts them back."""
+    held: list[Memory] = []
+    small: list[tuple[Memory, Memory]] = []
+    for memory in carry:
+        if memory.spec.size <= 16:
+            own = body.memory(memory.spec)
+            body.write(body.stored(memory), own)
+            held.append(own)
+            small.append((own, memory))
+        else:
+            held.append(memory)
+
+    def put_back() -> None:
+        for own, memory in small:
+            body.write(body.stored(own), memory)
+
+    return held, put_back
+
+
+def llvm_of(schedule: ExecProgram) -> str:
+    """The texts of the loops that are compiled, those in bodies of others too."""
+    texts: list[str] = []
+    schedules = [schedule]
+    while schedules:
+        for step in schedules.pop().instructions:
+            if isinstance(step.function, CompiledLoop):
+                texts.append(
+                    f"; {step.op.name} at {step.source or 'an unknown line'}\n{step.function.text}"
+                )
+            else:
+                schedules += step.parts
+    return "\n".join(texts) or "; no loop is compiled\n"

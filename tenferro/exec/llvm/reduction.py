@@ -1,0 +1,307 @@
+"""Rows of the reduction and contraction families.
+
+Sums go along eight lanes, which the processor adds at once, in an order that does not depend on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tenferro.exec.llvm import elementwise as el
+from tenferro.exec.llvm.code import Code, Element, Index, NotCompiledError, literal, llvm_type
+from tenferro.exec.llvm.rows import Row, not_compiled
+from tenferro.exec.llvm.tensor import Body, Memory, Tensor
+from tenferro.ops import contraction as co
+from tenferro.ops import reduction as re
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["ROWS"]
+
+LANES = 8
+"""Partial sums of a long sum."""
+LARGEST_DOT = 1 << 15, 1 << 18
+"""Multiplications of a product of matrices, and of one with few rows or columns; larger ones are BLAS's."""
+FEW = 4
+"""Rows or columns of a product that reads its matrix once."""
+Indices = tuple[Index, ...]
+Combine = Callable[[Code, Any, DType, Sequence[Element]], Element]
+
+
+def _identity(name: str, dtype: DType) -> Any:
+    kind = dtype.dtype
+    if name == "sum":
+        return 0
+    if name == "prod":
+        return 1
+    largest = name in ("min", "and")
+    if dtype.is_bool:
+        return largest
+    if name == "and":
+        return -1 if kind.kind == "i" else np.iinfo(kind).max
+    if name == "or":
+        return 0
+    if not dtype.is_inexact:
+        return np.iinfo(kind).max if largest else np.iinfo(kind).min
+    return np.inf if largest else -np.inf
+
+
+def _folded(
+    body: Body,
+    op: Any,
+    spec: TensorSpec,
+    count: int,
+    term: Callable[[Index], Element],
+    combine: Combine,
+    start: Any,
+    lanes: bool,
+) -> Element:
+    """All of `count` terms combined, one after the other or along lanes."""
+    code, dtype = body.code, spec.dtype
+    kind = llvm_type(dtype)
+    first = literal(start, dtype)
+    if dtype.is_complex:
+        raise NotCompiledError(f"{op.name}: {dtype.value} is not compiled")
+    if isinstance(count, int) and count <= 16:
+        total = None
+        for i in range(count):
+            total = term(i) if total is None else combine(code, op, dtype, [total, term(i)])
+        return first if total is None else total
+    width = LANES if lanes and count >= 2 * LANES else 1
+    cells = [code.cell(kind) for _ in range(width)]
+    for cell in cells:
+        code.line(f"store {kind} {first}, ptr {cell}")
+
+    def several(i: Index) -> None:
+        for lane, cell in enumerate(cells):
+            value = term(code.add(code.scaled(i, width), lane))
+            total = code.value(f"load {kind}, ptr {cell}")
+            code.line(f"store {kind} {combine(code, op, dtype, [total, value])}, ptr {cell}")
+
+    code.loop(count // width, several)
+    totals = [code.value(f"load {kind}, ptr {cell}") for cell in cells]
+    while len(totals) > 1:
+        half = len(totals) // 2
+        totals = [combine(code, op, dtype, [totals[i], totals[i + half]]) for i in range(half)]
+    total = totals[0]
+    for i in range(count - count % width, count):
+        total = combine(code, op, dtype, [total, term(i)])
+    return total
+
+
+def reduction(name: str, combine: Combine, is_exact: bool = True) -> Row:
+    """Over axes: each element of the result by a loop of its own."""
+
+    def write(
+        body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
+    ) -> Sequence[Tensor]:
+        (x,), (y,), code = operands, types, body.code
+        if not op.axes:
+            return [x]
+        if name == "sum" and y.dtype.is_bool:
+            raise NotCompiledError(f"{op.name}: bool is not compiled")
+        inner = [x.spec.shape[axis] for axis in sorted(op.axes)]
+        start = _identity(name, y.dtype)
+        kept = [axis for axis in range(x.spec.rank) if axis not in op.axes]
+
+        def element(index: Indices) -> Element:
+            def term(number: Index) -> Element:
+                place: list[Index] = [0] * x.spec.rank
+                for axis, i in zip(kept, index, strict=True):
+                    place[axis] = i
+                for axis, n in zip(sorted(op.axes, reverse=True), reversed(inner), strict=True):
+                    number, place[axis] = code.divided(number, n) if len(inner) > 1 else (0, number)
+                return body.at(x, tuple(place))
+
+            return _folded(body, op, y, prod(inner), term, combine, start, lanes=name == "sum")
+
+        return [body.settled(Tensor(y, element, x.reads))]
+
+    return Row(write, moves=True, is_exact=is_exact)
+
+
+def arg_reduction(largest: bool) -> Row:
+    """The first winner; NaN wins."""
+
+    def write(
+        body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
+    ) -> Sequence[Tensor]:
+        (x,), (y,), code = operands, types, body.code
+        dtype = x.spec.dtype
+        kind = llvm_type(dtype)
+        if dtype.is_complex:
+            raise NotCompiledError(f"{op.name}: {dtype.value} is not compiled")
+        if not x.spec.shape[op.axis]:
+            raise NotCompiledError(f"{op.name}: an empty axis is not compiled")
+
+        def element(index: Indices) -> Element:
+            def value(i: Index) -> Element:
+                return body.at(x, (*index[: op.axis], i, *index[op.axis :]))
+
+            best, place = code.cell(kind), code.cell("i64")
+            code.line(f"store {kind} {value(0)}, ptr {best}")
+            code.line(f"store i64 0, ptr {place}")
+
+            def turn(i: Index) -> None:
+                following = code.add(i, 1)
+                new, old = value(following), code.value(f"load {kind}, ptr {best}")
+                wins = _wins(code, dtype, new, old, largest)
+                where = code.value(f"load i64, ptr {place}")
+                chosen = code.value(f"select i1 {wins}, {kind} {new}, {kind} {old}")
+                there = code.value(f"select i1 {wins}, i64 {following}, i64 {where}")
+                code.line(f"store {kind} {chosen}, ptr {best}")
+                code.line(f"store i64 {there}, ptr {place}")
+
+            code.loop(x.spec.shape[op.axis] - 1, turn)
+            return code.value(f"load i64, ptr {place}")
+
+        return [body.settled(Tensor(y, element, x.reads))]
+
+    return Row(write, moves=True)
+
+
+def _wins(code: Code, dtype: DType, new: Element, old: Element, largest: bool) -> str:
+    kind = llvm_type(dtype)
+    if not dtype.is_inexact:
+        signed = "s" if dtype.dtype.kind == "i" else "u"
+        return code.value(f"icmp {signed}{'gt' if largest else 'lt'} {kind} {new}, {old}")
+    beats = code.value(f"fcmp {'ogt' if largest else 'olt'} {kind} {new}, {old}")
+    is_nan = code.value(f"fcmp uno {kind} {new}, {new}")
+    was_number = code.value(f"fcmp ord {kind} {old}, {old}")
+    is_first_nan = code.value(f"and i1 {is_nan}, {was_number}")
+    beats = code.value(f"and i1 {beats}, {was_number}")
+    return code.value(f"or i1 {beats}, {is_first_nan}")
+
+
+def cumulative(combine: Combine, is_exact: bool = True) -> Row:
+    """The running result along an axis."""
+
+    def write(
+        body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
+    ) -> Sequence[Tensor]:
+        (x,), (y,), code = operands, types, body.code
+        if y.dtype.is_complex or y.dtype.is_bool:
+            raise NotCompiledError(f"{op.name}: {y.dtype.value} is not compiled")
+        memory, kind = body.memory(y), llvm_type(y.dtype)
+        length = y.shape[op.axis]
+        others = [n for axis, n in enumerate(y.shape) if axis != op.axis]
+        cell = code.cell(kind)
+
+        def line(index: Indices) -> None:
+            def at(i: Index) -> Indices:
+                i = code.add(code.scaled(i, -1), length - 1) if op.reverse else i
+                return (*index[: op.axis], i, *index[op.axis :])
+
+            def put(i: Index, value: Element) -> None:
+                code.line(f"store {kind} {value}, ptr {cell}")
+                code.store(value, memory.pointer, code.linear(at(i), y.shape), y.dtype)
+
+            def turn(i: Index) -> None:
+                following = code.add(i, 1)
+                total = code.value(f"load {kind}, ptr {cell}")
+                put(following, combine(code, op, y.dtype, [total, body.at(x, at(following))]))
+
+            if length:
+                put(0, body.at(x, at(0)))
+                code.loop(length - 1, turn)
+
+        code.loops(others, line)
+        return [body.stored(memory)]
+
+    return Row(write, moves=True, is_exact=is_exact)
+
+
+def dot_general(
+    body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
+) -> Sequence[Tensor]:
+    """Small products: rows added to rows where these are long, else sums along lanes."""
+    (lhs, rhs), (y,), code = operands, types, body.code
+    if y.dtype is not lhs.spec.dtype or y.dtype.is_complex or y.dtype.is_bool:
+        raise NotCompiledError(f"DotGeneral: {lhs.spec} with {rhs.spec} to {y} is not compiled")
+    terms = [lhs.spec.shape[axis] for axis in op.lhs_contracting]
+    free = [
+        prod([x.spec.shape[axis] for axis in axes])
+        for x, axes in ((lhs, op.lhs_free(lhs.spec.rank)), (rhs, op.rhs_free(rhs.spec.rank)))
+    ]
+    if y.size * prod(terms) > LARGEST_DOT[min(free) <= FEW]:
+        raise NotCompiledError(f"DotGeneral: {lhs.spec} with {rhs.spec} is BLAS's")
+    batch, rows = len(op.lhs_batch), op.lhs_free(lhs.spec.rank)
+    columns = op.rhs_free(rhs.spec.rank)
+
+    def factors(index: Indices, number: Index) -> tuple[Element, Element]:
+        left: list[Index] = [0] * lhs.spec.rank
+        right: list[Index] = [0] * rhs.spec.rank
+        for i, a, b in zip(index[:batch], op.lhs_batch, op.rhs_batch, strict=True):
+            left[a] = right[b] = i
+        for i, axis in zip(index[batch : batch + len(rows)], rows, strict=True):
+            left[axis] = i
+        for i, axis in zip(index[batch + len(rows) :], columns, strict=True):
+            right[axis] = i
+        pairs = list(zip(op.lhs_contracting, op.rhs_contracting, terms, strict=True))
+        for a, b, n in reversed(pairs):
+            number, rest = code.divided(number, n) if len(pairs) > 1 else (0, number)
+            left[a] = right[b] = rest
+        return body.at(lhs, tuple(left)), body.at(rhs, tuple(right))
+
+    def product(index: Indices, number: Index) -> Element:
+        return el.multiply(code, op, y.dtype, factors(index, number))
+
+    if columns and y.shape[-1] >= LANES and prod(terms) > 1:
+        return [body.stored(_rows_added(body, op, y, prod(terms), product))]
+
+    def element(index: Indices) -> Element:
+        return _folded(body, op, y, prod(terms), lambda k: product(index, k), el.add, 0, lanes=True)
+
+    return [body.settled(Tensor(y, element, lhs.reads | rhs.reads))]
+
+
+def _rows_added(
+    body: Body, op: Any, y: TensorSpec, count: int, product: Callable[[Indices, Index], Element]
+) -> Memory:
+    """Each row of the result as a sum of rows, one term after the other."""
+    code, memory = body.code, body.memory(y)
+    *outer, width = y.shape
+
+    def row(index: Indices) -> None:
+        def zero(j: Index) -> None:
+            place = code.linear((*index, j), y.shape)
+            code.store(literal(0, y.dtype), memory.pointer, place, y.dtype)
+
+        def term(k: Index) -> None:
+            def one(j: Index) -> None:
+                place = code.linear((*index, j), y.shape)
+                total = code.load(memory.pointer, place, y.dtype)
+                total = el.add(code, op, y.dtype, [total, product((*index, j), k)])
+                code.store(total, memory.pointer, place, y.dtype)
+
+            code.loop(width, one)
+
+        code.loop(width, zero)
+        code.loop(count, term)
+
+    code.loops(outer, row)
+    return memory
+
+
+_SORTS = not_compiled("sorts are not compiled")
+ROWS = {
+    re.ReduceSum: reduction("sum", el.add, is_exact=False),
+    re.ReduceProd: reduction("prod", el.multiply, is_exact=False),
+    re.ReduceMax: reduction("max", el.maximum),
+    re.ReduceMin: reduction("min", el.minimum),
+    re.ReduceAnd: reduction("and", el.logical("and")),
+    re.ReduceOr: reduction("or", el.logical("or")),
+    re.ArgMax: arg_reduction(largest=True),
+    re.ArgMin: arg_reduction(largest=False),
+    re.CumSum: cumulative(el.add, is_exact=False),
+    re.CumProd: cumulative(el.multiply, is_exact=False),
+    re.CumMax: cumulative(el.maximum),
+    re.CumMin: cumulative(el.minimum),
+    re.Sort: _SORTS,
+    re.TopK: _SORTS,
+    co.DotGeneral: Row(dot_general, moves=True, settles=True, is_exact=False),
+    co.Convolution: not_compiled("convolutions are not compiled"),
+}

@@ -1,0 +1,47 @@
+"""What rows of the column are: how an op is written, and what it asks of its operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tenferro.exec.llvm.code import NotCompiledError
+from tenferro.exec.llvm.tensor import Body, Tensor
+from tenferro.types import TensorSpec
+
+__all__ = ["Row", "not_compiled"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """The cell of an op.
+
+    Attributes:
+        write: `write(body, op, operands, types)` gives the results, whose elements are written when somebody
+            asks for them, or which lie in memory.
+        moves: whether an element of the result is made of elements at other indices.
+        settles: which operands have to lie in memory, because elements are read more than once; all of them,
+            none, or their places.
+        is_exact: whether results are NumPy's bits; of complex numbers, where NumPy contracts products on some
+            processors, `complex_is_exact`.
+    """
+
+    write: Callable[[Body, Any, Sequence[Tensor], Sequence[TensorSpec]], Sequence[Tensor]]
+    moves: bool = False
+    settles: bool | tuple[int, ...] = False
+    is_exact: bool = True
+    complex_is_exact: bool = True
+
+    def must_settle(self, place: int) -> bool:
+        """Whether the operand at a place has to lie in memory."""
+        return self.settles if isinstance(self.settles, bool) else place in self.settles
+
+
+def not_compiled(reason: str) -> Row:
+    """A row that says why an op is not compiled."""
+
+    def write(_: Body, op: Any, *__: Any) -> Any:
+        raise NotCompiledError(f"{op.name}: {reason}")
+
+    return Row(write)

@@ -1,0 +1,260 @@
+"""Rows of the source and structural families: index arithmetic, and copies only where elements meet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tenferro.exec.llvm.code import Code, Index, literal, memory_type
+from tenferro.exec.llvm.rows import Row, not_compiled
+from tenferro.exec.llvm.tensor import Body, Memory, Tensor
+from tenferro.ops import dynamic, source
+from tenferro.ops import structural as st
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["ROWS"]
+
+LARGEST_LITERAL = 4096
+"""Elements of a constant that stands in the text."""
+Indices = tuple[Index, ...]
+
+
+def moved(
+    index_of: Callable[[Code, Any, Indices, TensorSpec, TensorSpec], Indices], **facts: Any
+) -> Row:
+    """The row of an op whose elements are its operand's at other indices."""
+
+    def write(
+        body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
+    ) -> Sequence[Tensor]:
+        x, y = operands[0], types[0]
+
+        def element(index: Indices) -> Any:
+            return body.at(x, index_of(body.code, op, index, x.spec, y))
+
+        return [Tensor(y, element, x.reads, is_cheap=x.is_cheap)]
+
+    return Row(write, moves=True, **facts)
+
+
+def transpose(code: Code, op: Any, index: Indices, x: TensorSpec, y: TensorSpec) -> Indices:
+    """Axes in another order."""
+    return tuple([index[op.perm.index(axis)] for axis in range(x.rank)])
+
+
+def reshape(code: Code, op: Any, index: Indices, x: TensorSpec, y: TensorSpec) -> Indices:
+    """The same number, counted along the first axis fastest."""
+    kept = [i for i, n in zip(index, y.shape, strict=True) if n != 1]
+    if [n for n in x.shape if n != 1] == [n for n in y.shape if n != 1]:
+        rest = iter(kept)
+        return tuple([0 if n == 1 else next(rest) for n in x.shape])
+    place: Index = 0
+    for i, n in zip(reversed(index), reversed(y.shape), strict=True):
+        place = code.add(code.scaled(place, n), i)
+    found: list[Index] = []
+    for n in x.shape[:-1]:
+        place, rest_ = code.divided(place, n)
+        found.append(rest_)
+    return (*found, place) if x.rank else ()
+
+
+def broadcast(code: Code, op: Any, index: Indices, x: TensorSpec, y: TensorSpec) -> Indices:
+    """Repeated along axes that are new, or have one element."""
+    return tuple([0 if n == 1 else index[axis] for axis, n in zip(op.dims, x.shape, strict=True)])
+
+
+def slice_(code: Code, op: Any, index: Indices, x: TensorSpec, y: TensorSpec) -> Indices:
+    """From a start, by steps."""
+    return tuple([
+        code.add(code.scaled(i, step), start)
+        for i, start, step in zip(index, op.starts, op.strides, strict=True)
+    ])  # fmt: skip
+
+
+def reverse(code: Code, op: Any, index: Indices, x: TensorSpec, y: TensorSpec) -> Indices:
+    """From the end."""
+    return tuple([
+        code.add(code.scaled(i, -1), n - 1) if axis in op.axes else i
+        for axis, (i, n) in enumerate(zip(index, x.shape, strict=True))
+    ])  # fmt: skip
+
+
+def extract_diag(code: Code, op: Any, index: Indices, x: TensorSpec, y: TensorSpec) -> Indices:
+    """The same index on both axes."""
+    place = op.axis_a - (op.axis_b < op.axis_a)
+    found = list(index)
+    found.insert(op.axis_b, index[place])
+    return tuple(found)
+
+
+def concatenate(
+    body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
+) -> Sequence[Tensor]:
+    """Each operand into its part of the result's memory."""
+    (y,) = types
+    memory, start = body.memory(y), 0
+    for x in operands:
+        _copy_into(body, x, memory, [start if axis == op.axis else 0 for axis in range(y.rank)])
+        start += x.spec.shape[op.axis]
+    return [body.stored(memory)]
+
+
+def _copy_into(
+    body: Body,
+    x: Tensor,
+    memory: Memory,
+    starts: Sequence[int],
+    steps: Sequence[int] | None = None,
+    extents: Sequence[tuple[int, int]] | None = None,
+) -> None:
+    """Elements of x to start + step * index; those of a range of indices along each axis."""
+    code, y = body.code, memory.spec
+    ranges = extents or [(0, n) for n in x.spec.shape]
+
+    def one(offset: Indices) -> None:
+        index = tuple([code.add(i, first) for i, (first, _) in zip(offset, ranges, strict=True)])
+        place = [
+            code.add(code.scaled(i, 1 if steps is None else steps[axis]), starts[axis])
+            for axis, i in enumerate(index)
+        ]
+        code.store(body.at(x, index), memory.pointer, code.linear(place, y.shape), y.dtype)
+
+    code.loops([last - first for first, last in ranges], one)
+
+
+def pad(
+    body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
+) -> Sequence[Tensor]:
+    """The padding value everywhere, then the elements that no negative edge cuts."""
+    (x, value), (y,) = operands, types
+    memory = body.memory(y)
+    body.write(body.number(y, body.at(value)), memory)
+    ranges: list[tuple[int, int]] = []
+    for n, low, gap, extent in zip(x.spec.shape, op.low, op.interior, y.shape, strict=True):
+        step = gap + 1
+        first = max(0, -(low // step)) if low < 0 else 0
+        last = min(n, max(0, (extent - 1 - low) // step + 1))
+        ranges.append((first, max(first, last)))
+    _copy_into(body, x, memory, op.low, [gap + 1 for gap in op.interior], ranges)
+    return [body.stored(memory)]
+
+
+def embed_diag(
+    body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
+) -> Sequence[Tensor]:
+    """Zeros, but on the diagonal."""
+    (x,), (y,), code = operands, types, body.code
+    memory = body.memory(y)
+    body.write(body.filled(y, 0), memory)
+
+    def one(index: Indices) -> None:
+        place = list(index)
+        place.insert(op.axis_b, index[op.input_axis])
+        code.store(body.at(x, index), memory.pointer, code.linear(place, y.shape), y.dtype)
+
+    code.loops(x.spec.shape, one)
+    return [body.stored(memory)]
+
+
+def triangle(lower: bool) -> Row:
+    """Zeros selected, not multiplied."""
+
+    def write(
+        body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
+    ) -> Sequence[Tensor]:
+        (x,), (y,), code = operands, types, body.code
+
+        def element(index: Indices) -> Any:
+            row, column = index[-2:]
+            name = "sle" if lower else "sge"
+            is_kept = code.value(f"icmp {name} i64 {column}, {code.add(row, op.k)}")
+            value, zero = body.at(x, index), literal(0, y.dtype)
+            if y.dtype.is_complex:
+                kind = memory_type(y.dtype)
+                return tuple([
+                    code.value(f"select i1 {is_kept}, {kind} {a}, {kind} {b}")
+                    for a, b in zip(value, zero, strict=True)
+                ])  # fmt: skip
+            kind = "i1" if y.dtype is DType.Bool else memory_type(y.dtype)
+            return code.value(f"select i1 {is_kept}, {kind} {value}, {kind} {zero}")
+
+        return [Tensor(y, element, x.reads)]
+
+    return Row(write)
+
+
+def barrier(
+    body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
+) -> Sequence[Tensor]:
+    """The operands."""
+    return list(operands)
+
+
+def constant(
+    body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
+) -> Sequence[Tensor]:
+    """In the text, if it is not large."""
+    (y,), array, code = types, op.array, body.code
+    if not any(array.strides) or array.size <= 1:
+        return [body.filled(y, array.reshape(-1)[0])] if array.size else [body.filled(y, 0)]
+    if array.size > LARGEST_LITERAL:
+        return [body.stored(body.outside(array))]
+    kind = memory_type(y.dtype)
+    parts = array.view(array.real.dtype) if y.dtype.is_complex else array
+    plain = y.dtype.real if y.dtype.is_complex else y.dtype
+    numbers = [literal(x, plain) for x in parts.reshape(-1)]
+    if y.dtype is DType.Bool:
+        numbers = ["1" if x == "true" else "0" for x in numbers]
+    name = f"@constant{len(code.globals)}"
+    values = ", ".join([f"{kind} {number}" for number in numbers])
+    code.globals.append(f"{name} = private constant [{len(numbers)} x {kind}] [{values}], align 64")
+    return [body.stored(Memory(name, y))]
+
+
+def iota(
+    body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
+) -> Sequence[Tensor]:
+    """The index along an axis."""
+    (y,), code = types, body.code
+
+    def element(index: Indices) -> Any:
+        i = index[op.axis]
+        if isinstance(i, int):
+            return literal(i, y.dtype)
+        return converted(code, i, y.dtype)
+
+    return [Tensor(y, element, is_cheap=True)]
+
+
+def converted(code: Code, i: str, dtype: DType) -> Any:
+    """An index as a number of a dtype, as NumPy casts int64."""
+    if dtype.is_complex:
+        return converted(code, i, dtype.real), literal(0, dtype.real)
+    kind = memory_type(dtype)
+    if dtype.is_inexact:
+        return code.value(f"sitofp i64 {i} to {kind}")
+    if dtype is DType.Bool:
+        return code.value(f"icmp ne i64 {i}, 0")
+    return i if kind == "i64" else code.value(f"trunc i64 {i} to {kind}")
+
+
+_OPEN = not_compiled("extents that the data decide are not compiled")
+ROWS = {
+    source.Constant: Row(constant),
+    source.Iota: Row(iota),
+    source.ShapeOf: _OPEN,
+    st.Transpose: moved(transpose),
+    st.Reshape: moved(reshape),
+    st.BroadcastInDim: moved(broadcast),
+    st.Slice: moved(slice_),
+    st.Pad: Row(pad),
+    st.Concatenate: Row(concatenate),
+    st.Reverse: moved(reverse),
+    st.ExtractDiag: moved(extract_diag),
+    st.EmbedDiag: Row(embed_diag),
+    st.Tril: triangle(lower=True),
+    st.Triu: triangle(lower=False),
+    st.OptimizationBarrier: Row(barrier),
+    dynamic.DynamicTruncate: _OPEN,
+    dynamic.PadToMatch: _OPEN,
+}

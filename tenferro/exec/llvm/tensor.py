@@ -1,0 +1,144 @@
+"""Values of a body while it is compiled: how to compute an element, or where all of them lie."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+from math import prod
+from typing import Any
+
+from tenferro.exec.llvm.code import Code, Element, Index, NotCompiledError, literal, memory_type
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["Body", "Memory", "Tensor"]
+
+SMALL = 32
+"""Elements of a value that lies in memory of the function's own, which becomes registers."""
+LARGEST_SCRATCH = 1 << 26
+"""Bytes of all other values in the middle."""
+_NUMBERS = count()
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """Dense elements, the last axis fastest."""
+
+    pointer: str
+    spec: TensorSpec
+
+
+@dataclass(frozen=True, eq=False)
+class Tensor:
+    """A value.
+
+    Attributes:
+        element: its element at an index, as code is written.
+        reads: the memory that the elements are read from, until they lie in memory of their own.
+        memory: where they lie.
+        is_cheap: whether an element costs no more than to read it.
+    """
+
+    spec: TensorSpec
+    element: Callable[[tuple[Index, ...]], Element]
+    reads: frozenset[Memory] = frozenset()
+    memory: Memory | None = None
+    is_cheap: bool = False
+    number: int = field(default_factory=lambda: next(_NUMBERS))
+
+
+class Body:
+    """What rows write with: the code, and memory for values in the middle."""
+
+    def __init__(self, code: Code) -> None:
+        self.code = code
+        self.scratch_bytes = 0
+        self.constants: list[tuple[str, Any]] = []
+        self.writable: set[Memory] = set()
+        self.taken: Memory | None = None
+
+    # ---- values ----------------------------------------------------------------------------------
+
+    def at(self, x: Tensor, index: tuple[Index, ...] = ()) -> Element:
+        """An element, computed once for an index."""
+        return self.code.once((x.number, index), lambda: x.element(index))
+
+    def stored(self, memory: Memory) -> Tensor:
+        """What lies in memory."""
+        code, spec = self.code, memory.spec
+
+        def element(index: tuple[Index, ...]) -> Element:
+            return code.load(memory.pointer, code.linear(index, spec.shape), spec.dtype)
+
+        return Tensor(spec, element, frozenset([memory]), memory, is_cheap=True)
+
+    def number(self, spec: TensorSpec, value: Element) -> Tensor:
+        """One value for every element."""
+        return Tensor(spec, lambda _: value, is_cheap=True)
+
+    def filled(self, spec: TensorSpec, value: Any) -> Tensor:
+        """A number that is known."""
+        return self.number(spec, literal(value, spec.dtype))
+
+    # ---- memory ----------------------------------------------------------------------------------
+
+    def memory(self, spec: TensorSpec) -> Memory:
+        """Memory for a value in the middle.
+
+        Raises:
+            NotCompiledError: more than scratch may hold.
+        """
+        size = max(1, prod(spec.shape)) * (2 if spec.dtype.is_complex else 1)
+        kind = memory_type(spec.dtype)
+        if size <= SMALL:
+            memory = Memory(self.code.cell(kind, size), spec)
+            self.writable.add(memory)
+            return memory
+        offset = self.scratch_bytes
+        self.scratch_bytes += -(-spec.nbytes // 64) * 64
+        if self.scratch_bytes > LARGEST_SCRATCH:
+            raise NotCompiledError(f"values in the middle take more than {LARGEST_SCRATCH} bytes")
+        name = self.code.name("at")
+        self.code.entry.append(f"  {name} = getelementptr i8, ptr %scratch, i64 {offset}")
+        memory = Memory(name, spec)
+        self.writable.add(memory)
+        return memory
+
+    def outside(self, array: Any) -> Memory:
+        """Memory of a constant, which the function is given."""
+        name = f"%constant{len(self.constants)}"
+        self.constants.append((name, array))
+        return Memory(name, TensorSpec.of(array.shape, DType.of(array.dtype)))
+
+    def taken_over(self, x: Tensor) -> Memory:
+        """Memory that holds x and may be written: its own where nobody needs that any more, else a copy."""
+        memory, self.taken = self.taken, None
+        if memory is not None and x.memory is memory:
+            return memory
+        copy = self.memory(x.spec)
+        self.write(x, copy)
+        return copy
+
+    def write(self, x: Tensor, memory: Memory) -> None:
+        """All elements into memory, from which they are not read."""
+        code, spec = self.code, x.spec
+
+        def one(index: tuple[Index, ...]) -> None:
+            place = code.linear(index, spec.shape)
+            code.store(self.at(x, index), memory.pointer, place, spec.dtype)
+
+        code.loops(spec.shape, one)
+
+    def settled(self, x: Tensor) -> Tensor:
+        """The value in memory, or a number."""
+        if x.memory is not None:
+            return x
+        if not x.spec.shape:
+            return self.number(x.spec, self.at(x))
+        return self.copied(x)
+
+    def copied(self, x: Tensor) -> Tensor:
+        """The value in memory of its own."""
+        memory = self.memory(x.spec)
+        self.write(x, memory)
+        return self.stored(memory)

@@ -1,0 +1,287 @@
+"""Compiled loops give what the interpreter gives: the same bits of arithmetic and structure, functions near."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from tenferro import errors
+from tenferro.door import apply
+from tenferro.exec import executor as native
+from tenferro.exec.llvm.control import COMPILED
+from tenferro.exec.llvm.link import is_installed
+from tenferro.ops.control import ControlOp
+from tenferro.ops.dynamic import DynamicTruncate
+from tenferro.types import flatten
+from tests.samples import SAMPLES
+from tests.samples.each import each_card
+from xla_peer.fuzz.program import random_case
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "loops"))
+from kernels import KERNELS  # because the folder is no package
+
+pytestmark = pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed")
+X = np.random.default_rng(0).standard_normal((5, 6))
+
+
+def both(program: tnf.GraphProgram, *arrays: Any) -> tuple[list[Any], list[Any], list[str]]:
+    """What compiled loops give, what the interpreter gives, and what is said of each loop."""
+    compiled = tnf.GraphExecutor("K", compiled=True)
+    found = [flatten(compiled.run(program, *arrays))[0] for _ in range(2)]
+    for y, z in zip(*found, strict=True):
+        assert y.tobytes() == z.tobytes()
+    wanted = flatten(tnf.GraphExecutor("K", compiled=False).run(program, *arrays))[0]
+    steps = compiled.compile(program, *flatten(arrays)[0]).instructions
+    return found[0], wanted, [step.remark for step in steps if isinstance(step.op, ControlOp)]
+
+
+def require_near(found: list[Any], wanted: list[Any], relative: float = 1e-12) -> None:
+    for y, z in zip(found, wanted, strict=True):
+        assert (y.dtype, y.shape) == (z.dtype, z.shape)
+        if y.dtype.kind in "biu":
+            np.testing.assert_array_equal(y, z)
+            continue
+        a, b = y.astype(complex), z.astype(complex)
+        assert (np.isnan(a) == np.isnan(b)).all()
+        is_infinite = np.isinf(b)
+        np.testing.assert_array_equal(a[is_infinite], b[is_infinite])
+        is_finite = np.isfinite(b)
+        size = np.abs(b[is_finite]).max(initial=0.0)
+        allowed = (
+            max(relative, 16 * float(np.finfo(np.float32).eps))
+            if y.dtype.itemsize <= 4 or y.dtype == np.complex64
+            else relative
+        )
+        np.testing.assert_allclose(a[is_finite], b[is_finite], rtol=allowed, atol=allowed * size)
+
+
+def of_samples(samples: list[Any]) -> tuple[tnf.GraphProgram, list[Any], list[tuple[int, bool]]]:
+    """Each op on slices of what a loop goes along; of each result whether it is of complex numbers."""
+    stacked = [[np.stack([x, x[::-1] if x.ndim else x]) for x in s.inputs] for s in samples]
+
+    def turn(n: Any, xs: Any) -> Any:
+        return n + 1, [apply(sample.op, *each) for sample, each in zip(samples, xs, strict=True)]
+
+    program = tnf.compile(lambda *xs: tnf.scan(turn, 0, xs), *stacked)
+    kinds = [(0, False)]
+    for sample in samples:
+        is_complex = any(x.dtype.kind == "c" for x in sample.inputs)
+        kinds += [(1, is_complex)] * sample.op.output_count
+    return program, stacked, kinds
+
+
+@each_card
+def test_samples(card: Any) -> None:
+    if issubclass(card, ControlOp | DynamicTruncate):
+        return
+    always, compiled = tnf.GraphExecutor("K", compiled=True), []
+    for sample in SAMPLES[card]:
+        if sample.inputs:
+            program, stacked, _ = of_samples([sample])
+            (loop,) = [
+                step for step in always.compile(program, *flatten(stacked)[0]).instructions
+                if isinstance(step.op, ControlOp)
+            ]  # fmt: skip
+            assert loop.remark == "compiled" or "compiled" in loop.remark, loop.remark
+            compiled += [sample] if loop.remark == "compiled" else []
+    for several in batched(compiled, 40):
+        require_same(card, several)
+
+
+def batched(items: list[Any], size: int) -> Iterator[list[Any]]:
+    """So many at a time."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+def require_same(card: Any, samples: list[Any]) -> None:
+    program, stacked, kinds = of_samples(samples)
+    found, wanted, _ = both(program, *stacked)
+    row = COMPILED[card]
+    for y, z, (_, is_complex) in zip(found, wanted, kinds, strict=True):
+        if row.is_exact and (row.complex_is_exact or not is_complex):
+            is_nan = np.isnan(z) if z.dtype.kind in "fc" else np.zeros(z.shape, bool)
+            assert (y.dtype, y.shape) == (z.dtype, z.shape)
+            assert np.where(is_nan, 0, y).tobytes() == np.where(is_nan, 0, z).tobytes()
+            assert not is_nan.any() or np.isnan(y[is_nan]).all()
+        else:
+            require_near([y], [z])
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+def test_kernels(kernel: Any) -> None:
+    function, arrays = kernel.of_arrays(tnf, kernel.arguments(kernel.small))
+    found, wanted, remarks = both(tnf.compile(function, *arrays), *arrays)
+    require_near(found, wanted, 1e-9)
+    assert all(remark == "compiled" for remark in remarks) or kernel.name == "kalman filter"
+
+
+def in_scan(program: tnf.GraphProgram) -> Callable[..., Any]:
+    return lambda *xs: tnf.scan(lambda n, _: (n + 1, program.run(*xs)), 0, None, length=3)
+
+
+def in_while(program: tnf.GraphProgram) -> Callable[..., Any]:
+    """A program that a choice is made about at every turn, and whose results are handed on."""
+
+    def fn(*xs: Any) -> Any:
+        def turn(c: Any) -> Any:
+            n, ys = c
+            return n + 1, tnf.cond(n > 0, lambda: program.run(*xs), lambda: ys)
+
+        return tnf.while_loop(lambda c: c[0] < 3, turn, (0, program.run(*xs)))
+
+    return fn
+
+
+@pytest.mark.parametrize("kind", [in_scan, in_while])
+def test_random_programs(kind: Any) -> None:
+    compiled = 0
+    for number in range(60):
+        case = random_case(31, number, most_ops=8)
+        program = tnf.compile(kind(case.program), *case.program.input_specs)
+        found, wanted, remarks = both(program, *case.leaves)
+        if "compiled" in remarks:
+            compiled += 1
+            require_near(found, wanted, 1e-7)
+    assert compiled > 15
+
+
+LOOPS: dict[str, Callable[[Any], Any]] = {
+    "in place": lambda x: tnf.fori_loop(0, 5, lambda i, y: y.at[i].set(y[4 - i] + 1.0), x),
+    "in place, and as it was": lambda x: tnf.fori_loop(
+        0, 5, lambda i, c: (c[0].at[i].add(c[1][i]), c[0]), (x, x * 2.0)
+    ),
+    "swapped": lambda x: tnf.fori_loop(0, 5, lambda i, c: (c[1], c[0] + 1.0, c[0]), (x, -x, 2.0 * x)),
+    "a slice of itself": lambda x: tnf.fori_loop(
+        0, 3, lambda i, y: y.at[1:].set(y[:-1]).at[0].set(y[-1]), x
+    ),
+    "reversed": lambda x: tnf.scan(lambda c, r: (c + r, c * r), x[0], x, reverse=True),
+    "no turns": lambda x: tnf.scan(lambda c, r: (c + r, c * r), x[0], x[:0]),
+    "nested": lambda x: tnf.scan(
+        lambda c, r: tnf.scan(lambda d, e: (d + e * c, d), c, x[:, :1] + r), x[0], x
+    ),
+    "numbers": lambda x: tnf.while_loop(
+        lambda c: (c[0] < 40) & (c[1] < 1e6), lambda c: (c[0] + 1, c[1] * 1.5 + x[0, 0]), (0, 1.0)
+    ),
+    "a condition on the carry": lambda x: tnf.while_loop(
+        lambda y: tnf.sum(y) < 50.0, lambda y: y + 1.0, x
+    ),
+    "no elements": lambda x: tnf.scan(lambda c, r: (c + 1.0, r[:0]), x[0], x),
+    "integers": lambda x: tnf.scan(
+        lambda c, r: ((c * 1103515245 + 12345) % 2147483648, c // 7), 1, x, length=5
+    ),
+    "constants": lambda x: tnf.scan(
+        lambda c, r: (c @ tnf.asarray(np.arange(36.0).reshape(6, 6) / 40), tnf.take(np.arange(7.0), 3)),
+        x[0], x,
+    ),
+    "the same twice": lambda x: tnf.scan(lambda c, r: ((c[0] + r, c[0] + r), c), (x[0], x[1]), x),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops(name: str) -> None:
+    program = tnf.compile(LOOPS[name], X)
+    for x in (X, np.asfortranarray(X), X[::-1], X * np.inf):
+        found, wanted, remarks = both(program, x)
+        assert remarks == ["compiled"]
+        require_near(found, wanted)
+        assert not any(np.may_share_memory(y, x) for y in found)
+
+
+def test_large_carries_are_written_in_place() -> None:
+    """A turn does not cost what its carry is large."""
+    seconds: list[float] = []
+    for n in (1000, 1_000_000):
+        x = np.zeros(n)
+        program = tnf.compile(
+            lambda x: tnf.fori_loop(0, 2000, lambda i, y: y.at[i % 7].add(1.0), x), x
+        )
+        executor = tnf.GraphExecutor("K", compiled=True)
+        executor.run(program, x)
+        began = time.process_time()
+        np.testing.assert_array_equal(executor.run(program, x)[:7].sum(), 2000.0)
+        seconds.append(time.process_time() - began)
+    assert seconds[1] < 0.5  # 2,000 copies of it would take seconds
+
+
+def test_what_is_said_of_loops() -> None:
+    def turned(x: Any) -> Any:
+        return tnf.scan(lambda c, _: (tnf.sort(c), None), x, None, length=9000)[0]
+
+    x = np.ones(3)
+    schedule = tnf.GraphExecutor("K", compiled="auto").compile(tnf.compile(turned, x))
+    assert "interpreted: Sort: sorts are not compiled" in str(schedule)
+    few = tnf.compile(lambda x: tnf.scan(lambda c, _: (c + 1.0, None), x, None, length=3)[0], x)
+    assert "do not pay" in str(tnf.GraphExecutor("K").compile(few))
+    always = tnf.GraphExecutor("K", compiled=True)
+    assert str(always.compile(few)).count("# compiled") == 1
+    assert "define i64 @f(" in always.source(few, "llvm")
+    assert "no loop is compiled" in tnf.GraphExecutor("K").source(few, "llvm")
+    with pytest.raises(errors.InvalidConfigError, match="llvm"):
+        always.source(few, "fortran")
+    with pytest.raises(errors.InvalidConfigError, match="compiled"):
+        tnf.GraphExecutor(compiled="yes")  # type: ignore[arg-type]
+
+
+def test_without_llvmlite(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "is_installed", lambda: False)
+    assert tnf.GraphExecutor().compiler is None
+    with pytest.raises(errors.InvalidConfigError, match="llvmlite"):
+        tnf.GraphExecutor(compiled=True)
+
+
+def test_check_finite_interprets() -> None:
+    program = tnf.compile(
+        lambda x: tnf.scan(lambda c, _: (c / (c - 1.0), None), x, None, length=3)[0], np.ones(2)
+    )
+    with pytest.raises(errors.NonFiniteError, match="Divide"):
+        tnf.GraphExecutor(check_finite=True).run(program, np.ones(2))
+
+
+def test_threads_share_a_compiled_loop() -> None:
+    program = tnf.compile(lambda x: tnf.fori_loop(0, 3000, lambda i, y: tnf.sin(y) + x, x), X)
+    executor = tnf.GraphExecutor("K", compiled=True)
+    wanted = [executor.run(program, X + k).tobytes() for k in range(4)]
+    wrong: list[int] = []
+
+    def work(k: int) -> None:
+        wrong.extend(k for _ in range(10) if executor.run(program, X + k).tobytes() != wanted[k])
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs a timer's signal")
+def test_a_signal_ends_a_loop() -> None:
+    endless = tnf.compile(
+        lambda x: tnf.while_loop(lambda y: y[0] < 2.0, lambda y: y * 0.5, x), np.ones(2)
+    )
+    executor = tnf.GraphExecutor("K", compiled=True)
+    executor.run(endless, np.full(2, 3.0))  # which compiles it
+
+    def interrupt(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        began = time.perf_counter()
+        with pytest.raises(TimeoutError):
+            executor.run(endless, np.ones(2))
+        assert time.perf_counter() - began < 5
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
