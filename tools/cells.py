@@ -16,6 +16,7 @@ from pathlib import Path
 CARDS = "tenferro/ops"
 COLUMNS = {
     "kernel": "tenferro/exec/kernels",
+    "compiled form": "tenferro/exec/llvm",
     "derivative rule": "tenferro/ad/rules",
     "emitter": "lowering/emit",
     "sample": "tests/samples",

@@ -23,6 +23,7 @@ CHANGES = dict(re.findall(r"```diff\n\+\+\+ (\S+)\n(.*?)```", PAGE, re.DOTALL))
 CARD = "tenferro/ops/analytic.py"
 COLUMNS = {
     "kernel": "tenferro/exec/kernels/analytic.py",
+    "compiled form": "tenferro/exec/llvm/analytic.py",
     "derivative rule": "tenferro/ad/rules/analytic.py",
     "emitter": "lowering/emit/analytic.py",
     "sample": "tests/samples/analytic.py",

@@ -5,19 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tenferro.exec.llvm import analytic, elementwise, indexing, reduction, structural
+from tenferro.exec.llvm import (
+    analytic,
+    contraction,
+    dynamic,
+    elementwise,
+    extension,
+    indexing,
+    reduction,
+    source,
+    structural,
+)
 from tenferro.exec.llvm.code import Index, NotCompiledError
 from tenferro.exec.llvm.rows import Row, not_compiled
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.ops import ALL_OPS, Column
 from tenferro.ops.control import Cond, Scan, While
-from tenferro.ops.extension import Extension
 from tenferro.ops.indexing import DynamicUpdateSlice, Scatter
 from tenferro.ops.structural import BroadcastInDim
 from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec
 
-__all__ = ["COMPILED", "Emitter"]
+__all__ = ["COMPILED", "ROWS", "Emitter"]
 
 WRITERS = (Scatter, DynamicUpdateSlice)
 """Ops that write into their first operand's memory, where it dies."""
@@ -275,16 +284,20 @@ def _settled_slots(program: GraphProgram) -> set[int]:
     return settled
 
 
-_CONTROL = dict.fromkeys((Cond, Scan, While), not_compiled("only inside of loops"))
+_INSIDE = not_compiled("only loops are compiled, and what is inside of them")
+ROWS = {Cond: _INSIDE, Scan: _INSIDE, While: _INSIDE}
 COMPILED: Column[Row] = Column(
     "compiled",
     "tenferro/exec/llvm",
     ALL_OPS,
+    source.ROWS,
     elementwise.ROWS,
     analytic.ROWS,
     structural.ROWS,
     reduction.ROWS,
+    contraction.ROWS,
     indexing.ROWS,
-    _CONTROL,
-    {Extension: not_compiled("extensions are not compiled")},
+    dynamic.ROWS,
+    ROWS,
+    extension.ROWS,
 )

@@ -1,4 +1,4 @@
-"""Rows of the reduction and contraction families.
+"""Rows of the reduction family.
 
 Sums go along eight lanes, which the processor adds at once, in an order that does not depend on it.
 """
@@ -14,19 +14,14 @@ import numpy as np
 from tenferro.exec.llvm import elementwise as el
 from tenferro.exec.llvm.code import Code, Element, Index, NotCompiledError, literal, llvm_type
 from tenferro.exec.llvm.rows import Row, not_compiled
-from tenferro.exec.llvm.tensor import Body, Memory, Tensor
-from tenferro.ops import contraction as co
+from tenferro.exec.llvm.tensor import Body, Tensor
 from tenferro.ops import reduction as re
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["ROWS"]
+__all__ = ["LANES", "ROWS", "folded"]
 
 LANES = 8
 """Partial sums of a long sum."""
-LARGEST_DOT = 1 << 15, 1 << 18
-"""Multiplications of a product of matrices, and of one with few rows or columns; larger ones are BLAS's."""
-FEW = 4
-"""Rows or columns of a product that reads its matrix once."""
 Indices = tuple[Index, ...]
 Combine = Callable[[Code, Any, DType, Sequence[Element]], Element]
 
@@ -49,7 +44,7 @@ def _identity(name: str, dtype: DType) -> Any:
     return np.inf if largest else -np.inf
 
 
-def _folded(
+def folded(
     body: Body,
     op: Any,
     spec: TensorSpec,
@@ -116,7 +111,7 @@ def reduction(name: str, combine: Combine, is_exact: bool = True) -> Row:
                     number, place[axis] = code.divided(number, n) if len(inner) > 1 else (0, number)
                 return body.at(x, tuple(place))
 
-            return _folded(body, op, y, prod(inner), term, combine, start, lanes=name == "sum")
+            return folded(body, op, y, prod(inner), term, combine, start, lanes=name == "sum")
 
         return [body.settled(Tensor(y, element, x.reads))]
 
@@ -214,78 +209,6 @@ def cumulative(combine: Combine, is_exact: bool = True) -> Row:
     return Row(write, moves=True, is_exact=is_exact)
 
 
-def dot_general(
-    body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-) -> Sequence[Tensor]:
-    """Small products: rows added to rows where these are long, else sums along lanes."""
-    (lhs, rhs), (y,), code = operands, types, body.code
-    if y.dtype is not lhs.spec.dtype or y.dtype.is_complex or y.dtype.is_bool:
-        raise NotCompiledError(f"DotGeneral: {lhs.spec} with {rhs.spec} to {y} is not compiled")
-    terms = [lhs.spec.shape[axis] for axis in op.lhs_contracting]
-    free = [
-        prod([x.spec.shape[axis] for axis in axes])
-        for x, axes in ((lhs, op.lhs_free(lhs.spec.rank)), (rhs, op.rhs_free(rhs.spec.rank)))
-    ]
-    if y.size * prod(terms) > LARGEST_DOT[min(free) <= FEW]:
-        raise NotCompiledError(f"DotGeneral: {lhs.spec} with {rhs.spec} is BLAS's")
-    batch, rows = len(op.lhs_batch), op.lhs_free(lhs.spec.rank)
-    columns = op.rhs_free(rhs.spec.rank)
-
-    def factors(index: Indices, number: Index) -> tuple[Element, Element]:
-        left: list[Index] = [0] * lhs.spec.rank
-        right: list[Index] = [0] * rhs.spec.rank
-        for i, a, b in zip(index[:batch], op.lhs_batch, op.rhs_batch, strict=True):
-            left[a] = right[b] = i
-        for i, axis in zip(index[batch : batch + len(rows)], rows, strict=True):
-            left[axis] = i
-        for i, axis in zip(index[batch + len(rows) :], columns, strict=True):
-            right[axis] = i
-        pairs = list(zip(op.lhs_contracting, op.rhs_contracting, terms, strict=True))
-        for a, b, n in reversed(pairs):
-            number, rest = code.divided(number, n) if len(pairs) > 1 else (0, number)
-            left[a] = right[b] = rest
-        return body.at(lhs, tuple(left)), body.at(rhs, tuple(right))
-
-    def product(index: Indices, number: Index) -> Element:
-        return el.multiply(code, op, y.dtype, factors(index, number))
-
-    if columns and y.shape[-1] >= LANES and prod(terms) > 1:
-        return [body.stored(_rows_added(body, op, y, prod(terms), product))]
-
-    def element(index: Indices) -> Element:
-        return _folded(body, op, y, prod(terms), lambda k: product(index, k), el.add, 0, lanes=True)
-
-    return [body.settled(Tensor(y, element, lhs.reads | rhs.reads))]
-
-
-def _rows_added(
-    body: Body, op: Any, y: TensorSpec, count: int, product: Callable[[Indices, Index], Element]
-) -> Memory:
-    """Each row of the result as a sum of rows, one term after the other."""
-    code, memory = body.code, body.memory(y)
-    *outer, width = y.shape
-
-    def row(index: Indices) -> None:
-        def zero(j: Index) -> None:
-            place = code.linear((*index, j), y.shape)
-            code.store(literal(0, y.dtype), memory.pointer, place, y.dtype)
-
-        def term(k: Index) -> None:
-            def one(j: Index) -> None:
-                place = code.linear((*index, j), y.shape)
-                total = code.load(memory.pointer, place, y.dtype)
-                total = el.add(code, op, y.dtype, [total, product((*index, j), k)])
-                code.store(total, memory.pointer, place, y.dtype)
-
-            code.loop(width, one)
-
-        code.loop(width, zero)
-        code.loop(count, term)
-
-    code.loops(outer, row)
-    return memory
-
-
 _SORTS = not_compiled("sorts are not compiled")
 ROWS = {
     re.ReduceSum: reduction("sum", el.add, is_exact=False),
@@ -302,6 +225,4 @@ ROWS = {
     re.CumMin: cumulative(el.minimum),
     re.Sort: _SORTS,
     re.TopK: _SORTS,
-    co.DotGeneral: Row(dot_general, moves=True, settles=True, is_exact=False),
-    co.Convolution: not_compiled("convolutions are not compiled"),
 }

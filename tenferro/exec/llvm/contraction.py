@@ -1,0 +1,101 @@
+"""Rows of the contraction family: small products; large ones are BLAS's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+from tenferro.exec.llvm import elementwise as el
+from tenferro.exec.llvm.code import Element, Index, NotCompiledError, literal
+from tenferro.exec.llvm.reduction import LANES, folded
+from tenferro.exec.llvm.rows import Row, not_compiled
+from tenferro.exec.llvm.tensor import Body, Memory, Tensor
+from tenferro.ops import contraction as co
+from tenferro.types import TensorSpec
+
+__all__ = ["ROWS"]
+
+LARGEST_DOT = 1 << 15, 1 << 18
+"""Multiplications of a product of matrices, and of one with few rows or columns; larger ones are BLAS's."""
+FEW = 4
+"""Rows or columns of a product that reads its matrix once."""
+Indices = tuple[Index, ...]
+
+
+def dot_general(
+    body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
+) -> Sequence[Tensor]:
+    """Small products: rows added to rows where these are long, else sums along lanes."""
+    (lhs, rhs), (y,), code = operands, types, body.code
+    if y.dtype is not lhs.spec.dtype or y.dtype.is_complex or y.dtype.is_bool:
+        raise NotCompiledError(f"DotGeneral: {lhs.spec} with {rhs.spec} to {y} is not compiled")
+    terms = [lhs.spec.shape[axis] for axis in op.lhs_contracting]
+    free = [
+        prod([x.spec.shape[axis] for axis in axes])
+        for x, axes in ((lhs, op.lhs_free(lhs.spec.rank)), (rhs, op.rhs_free(rhs.spec.rank)))
+    ]
+    if y.size * prod(terms) > LARGEST_DOT[min(free) <= FEW]:
+        raise NotCompiledError(f"DotGeneral: {lhs.spec} with {rhs.spec} is BLAS's")
+    batch, rows = len(op.lhs_batch), op.lhs_free(lhs.spec.rank)
+    columns = op.rhs_free(rhs.spec.rank)
+
+    def factors(index: Indices, number: Index) -> tuple[Element, Element]:
+        left: list[Index] = [0] * lhs.spec.rank
+        right: list[Index] = [0] * rhs.spec.rank
+        for i, a, b in zip(index[:batch], op.lhs_batch, op.rhs_batch, strict=True):
+            left[a] = right[b] = i
+        for i, axis in zip(index[batch : batch + len(rows)], rows, strict=True):
+            left[axis] = i
+        for i, axis in zip(index[batch + len(rows) :], columns, strict=True):
+            right[axis] = i
+        pairs = list(zip(op.lhs_contracting, op.rhs_contracting, terms, strict=True))
+        for a, b, n in reversed(pairs):
+            number, rest = code.divided(number, n) if len(pairs) > 1 else (0, number)
+            left[a] = right[b] = rest
+        return body.at(lhs, tuple(left)), body.at(rhs, tuple(right))
+
+    def product(index: Indices, number: Index) -> Element:
+        return el.multiply(code, op, y.dtype, factors(index, number))
+
+    if columns and y.shape[-1] >= LANES and prod(terms) > 1:
+        return [body.stored(_rows_added(body, op, y, prod(terms), product))]
+
+    def element(index: Indices) -> Element:
+        return folded(body, op, y, prod(terms), lambda k: product(index, k), el.add, 0, lanes=True)
+
+    return [body.settled(Tensor(y, element, lhs.reads | rhs.reads))]
+
+
+def _rows_added(
+    body: Body, op: Any, y: TensorSpec, count: int, product: Callable[[Indices, Index], Element]
+) -> Memory:
+    """Each row of the result as a sum of rows, one term after the other."""
+    code, memory = body.code, body.memory(y)
+    *outer, width = y.shape
+
+    def row(index: Indices) -> None:
+        def zero(j: Index) -> None:
+            place = code.linear((*index, j), y.shape)
+            code.store(literal(0, y.dtype), memory.pointer, place, y.dtype)
+
+        def term(k: Index) -> None:
+            def one(j: Index) -> None:
+                place = code.linear((*index, j), y.shape)
+                total = code.load(memory.pointer, place, y.dtype)
+                total = el.add(code, op, y.dtype, [total, product((*index, j), k)])
+                code.store(total, memory.pointer, place, y.dtype)
+
+            code.loop(width, one)
+
+        code.loop(width, zero)
+        code.loop(count, term)
+
+    code.loops(outer, row)
+    return memory
+
+
+ROWS = {
+    co.DotGeneral: Row(dot_general, moves=True, settles=True, is_exact=False),
+    co.Convolution: not_compiled("convolutions are not compiled"),
+}
