@@ -8,7 +8,7 @@ from typing import Any
 
 from tenferro.errors import DuplicateFamilyError, InvalidConfigError
 from tenferro.ops.extension import Extension
-from tenferro.program import GraphProgram, family_count, family_of
+from tenferro.program import GraphProgram, family_count, family_of, registered_family
 from tenferro.rules.family_id import check_family_id
 
 __all__ = [
@@ -65,6 +65,16 @@ def register_extension_lowering(
             )
         _RULES[family_id, platform] = rule
         _REGISTERED.append((family_id, platform))
+
+
+def has_lowering(family_id: str, platform: str) -> bool:
+    """Whether a family, by its id, has a rule of its own for that platform."""
+    family = registered_family(family_id)
+    return any([
+        (family_id, place) in _RULES
+        or (family is not None and family.lowering_for(place) is not None)
+        for place in (platform, None)
+    ])  # fmt: skip
 
 
 def lowering_of(op: Extension, platform: str, linalg: str = "library") -> Rule | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from lowering.extensions import lowering_of
+from lowering.extensions import has_lowering
 from tenferro.errors import UnsupportedError
 from tenferro.ops import StdTensorOp
 from tenferro.ops.analytic import Cos, Expm1, Logistic, Rsqrt, Sin, Tan, Tanh
@@ -64,7 +64,7 @@ REFUSED = (
 def refusal(op: type[StdTensorOp] | str, dtype: DType, platform: str) -> str | None:
     """Why an op, or a family by its id, is not lowered for a dtype on a platform; None if it is."""
     if isinstance(op, str):
-        if lowering_of(op, platform) is None:
+        if not has_lowering(op, platform):
             return (
                 f"extension: {op}: has no lowering of its own for {platform}; its expansion decides"
             )

@@ -352,7 +352,7 @@ class GraphExecutor:
     def source(self, program: GraphProgram, *specs: Any) -> str:
         """The Python that runs the program for inputs of these shapes; see `GraphProgram.source`."""
         if specs and isinstance(specs[0], str):
-            language, *specs = specs
+            language, specs = specs[0], specs[1:]
             if language != "llvm":
                 raise InvalidConfigError(
                     f'source: of "llvm", or Python without a name, got {language!r}'

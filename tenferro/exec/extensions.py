@@ -155,7 +155,7 @@ class ExtensionRegistry:
 
         # Looked up at each call, so that a runtime that is registered later is used at once.
         def kernel(carrier: Extension, *arrays: Any) -> Any:
-            runtime = registered.get(family_id, own)
+            runtime: Any = registered.get(family_id, own)
             return execute(runtime, carrier, arrays, self.caches, declared)
 
         return kernel

@@ -16,6 +16,7 @@ from tenferro.program.families import (
     lookup_extension_factory,
     register_extension,
     registered_families,
+    registered_family,
 )
 from tenferro.program.hoist import hoist_constants
 from tenferro.program.instructions import copy_into, makers, needed, readers, renumber
@@ -57,6 +58,7 @@ __all__ = [
     "readers",
     "register_extension",
     "registered_families",
+    "registered_family",
     "renumber",
     "require_depth",
 ]

@@ -28,6 +28,7 @@ __all__ = [
     "lookup_extension_factory",
     "register_extension",
     "registered_families",
+    "registered_family",
 ]
 
 
@@ -240,7 +241,12 @@ def family_of(op: Any) -> Family | None:
     carried = _carried(type(op))
     if carried is not None:
         return carried
-    entry = _entry(op.family_id)
+    return registered_family(op.family_id)
+
+
+def registered_family(family_id: str) -> Family | None:
+    """The family that is registered by an id, or that an installed package lists; None if there is none."""
+    entry = _entry(family_id)
     return entry if isinstance(entry, Family) else None
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import lowering
 import tenferro as tnf
 from tenferro.errors import InvalidConfigError, UnsupportedError
 from tenferro.exec import ExecProgram
@@ -144,13 +145,16 @@ def test_a_kernel_that_a_backend_lacks_is_an_error_with_the_line() -> None:
 
 
 def test_capabilities_are_what_the_tables_say() -> None:
-
+    assert lowering.PLATFORMS  # whose tables answer once it is imported
     assert tnf.capabilities(el.Add, "float32")
     assert tnf.capabilities("Sin", "complex128", "cpu")
     assert not tnf.capabilities("Sin", "complex128", "tpu")
     assert "library convolves floats" in tnf.capabilities("Convolution", "int32", "cuda").reason
     assert not tnf.capabilities("Sin", "int32")
     assert not tnf.capabilities("nobody.nothing.v1", "float64")
+    assert tnf.capabilities("tenferro.fft.v1", "complex128")
+    assert tnf.capabilities("tenferro.solve.v1", "float64", "cpu")
+    assert not tnf.capabilities("nobody.nothing.v1", "float64", "cpu")
     wrong: Any
     for wrong in (("Sine", "float64"), ("Sin", "float64", "abacus"), (3, "float64")):
         with pytest.raises(InvalidConfigError):

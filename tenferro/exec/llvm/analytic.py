@@ -7,7 +7,7 @@ from typing import Any
 
 from tenferro.exec.llvm.code import Code, Element, NotCompiledError, literal, llvm_type
 from tenferro.exec.llvm.elementwise import elementwise
-from tenferro.exec.llvm.rows import Row, not_compiled
+from tenferro.exec.llvm.rows import Row, Rows, not_compiled
 from tenferro.ops import analytic as an
 from tenferro.types import DType
 
@@ -52,7 +52,7 @@ def logistic(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Elemen
 
 
 _SPECIAL = not_compiled("special functions beyond the C library's are not compiled")
-ROWS = {
+ROWS: Rows = {
     an.Exp: library("exp"),
     an.Expm1: library("expm1"),
     an.Log: library("log"),

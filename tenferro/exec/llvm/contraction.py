@@ -9,7 +9,7 @@ from typing import Any
 from tenferro.exec.llvm import elementwise as el
 from tenferro.exec.llvm.code import Element, Index, NotCompiledError, literal
 from tenferro.exec.llvm.reduction import LANES, folded
-from tenferro.exec.llvm.rows import Row, not_compiled
+from tenferro.exec.llvm.rows import Row, Rows, not_compiled
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.ops import contraction as co
 from tenferro.types import TensorSpec
@@ -95,7 +95,7 @@ def _rows_added(
     return memory
 
 
-ROWS = {
+ROWS: Rows = {
     co.DotGeneral: Row(dot_general, moves=True, settles=True, is_exact=False),
     co.Convolution: not_compiled("convolutions are not compiled"),
 }

@@ -17,7 +17,7 @@ from tenferro.exec.llvm import (
     structural,
 )
 from tenferro.exec.llvm.code import Index, NotCompiledError
-from tenferro.exec.llvm.rows import Row, not_compiled
+from tenferro.exec.llvm.rows import Row, Rows, not_compiled
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.ops import ALL_OPS, Column
 from tenferro.ops.control import Cond, Scan, While
@@ -285,7 +285,7 @@ def _settled_slots(program: GraphProgram) -> set[int]:
 
 
 _INSIDE = not_compiled("only loops are compiled, and what is inside of them")
-ROWS = {Cond: _INSIDE, Scan: _INSIDE, While: _INSIDE}
+ROWS: Rows = {Cond: _INSIDE, Scan: _INSIDE, While: _INSIDE}
 COMPILED: Column[Row] = Column(
     "compiled",
     "tenferro/exec/llvm",

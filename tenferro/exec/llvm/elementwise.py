@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tenferro.exec.llvm.code import Code, Element, NotCompiledError, literal, llvm_type
-from tenferro.exec.llvm.rows import Row, not_compiled
+from tenferro.exec.llvm.rows import Row, Rows, not_compiled
 from tenferro.exec.llvm.tensor import Body, Tensor
 from tenferro.ops import elementwise as el
 from tenferro.types import DType, TensorSpec
@@ -394,7 +394,7 @@ def compose(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element
     return tuple(xs)
 
 
-ROWS = {
+ROWS: Rows = {
     el.Add: elementwise(add),
     el.Subtract: elementwise(subtract),
     el.Multiply: elementwise(multiply, complex_is_exact=False),

@@ -1,8 +1,8 @@
 """The row of the carrier."""
 
-from tenferro.exec.llvm.rows import not_compiled
+from tenferro.exec.llvm.rows import Rows, not_compiled
 from tenferro.ops.extension import Extension
 
 __all__ = ["ROWS"]
 
-ROWS = {Extension: not_compiled("extensions are not compiled")}
+ROWS: Rows = {Extension: not_compiled("extensions are not compiled")}

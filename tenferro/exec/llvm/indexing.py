@@ -7,7 +7,7 @@ from typing import Any
 
 from tenferro.exec.llvm import elementwise as el
 from tenferro.exec.llvm.code import Code, Index, NotCompiledError
-from tenferro.exec.llvm.rows import Row, not_compiled
+from tenferro.exec.llvm.rows import Row, Rows, not_compiled
 from tenferro.exec.llvm.tensor import Body, Tensor
 from tenferro.ops import indexing as ix
 from tenferro.types import DType, TensorSpec
@@ -175,7 +175,7 @@ def _firsts(body: Body, x: TensorSpec, sizes: Sequence[int], starts: Sequence[Te
     ]
 
 
-ROWS = {
+ROWS: Rows = {
     ix.Gather: Row(gather, moves=True, settles=True),
     ix.GatherDynamicSliceSizes: not_compiled("sizes that the data decide are not compiled"),
     ix.Scatter: Row(scatter, moves=True, settles=(1, 2)),

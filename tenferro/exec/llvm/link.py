@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 from tenferro.program import BoundedCache
@@ -13,11 +14,7 @@ __all__ = ["Linker", "is_installed"]
 
 def is_installed() -> bool:
     """Whether llvmlite is there."""
-    try:
-        import llvmlite.binding  # noqa: F401  # because it is an extra
-    except ImportError:
-        return False
-    return True
+    return find_spec("llvmlite") is not None
 
 
 class Linker:

@@ -13,7 +13,7 @@ import numpy as np
 
 from tenferro.exec.llvm import elementwise as el
 from tenferro.exec.llvm.code import Code, Element, Index, NotCompiledError, literal, llvm_type
-from tenferro.exec.llvm.rows import Row, not_compiled
+from tenferro.exec.llvm.rows import Row, Rows, not_compiled
 from tenferro.exec.llvm.tensor import Body, Tensor
 from tenferro.ops import reduction as re
 from tenferro.types import DType, TensorSpec
@@ -60,7 +60,7 @@ def folded(
     first = literal(start, dtype)
     if dtype.is_complex:
         raise NotCompiledError(f"{op.name}: {dtype.value} is not compiled")
-    if isinstance(count, int) and count <= 16:
+    if count <= 16:
         total = None
         for i in range(count):
             total = term(i) if total is None else combine(code, op, dtype, [total, term(i)])
@@ -210,7 +210,7 @@ def cumulative(combine: Combine, is_exact: bool = True) -> Row:
 
 
 _SORTS = not_compiled("sorts are not compiled")
-ROWS = {
+ROWS: Rows = {
     re.ReduceSum: reduction("sum", el.add, is_exact=False),
     re.ReduceProd: reduction("prod", el.multiply, is_exact=False),
     re.ReduceMax: reduction("max", el.maximum),

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tenferro.exec.llvm.code import NotCompiledError
 from tenferro.exec.llvm.tensor import Body, Tensor
+from tenferro.ops import StdTensorOp
 from tenferro.types import TensorSpec
 
-__all__ = ["Row", "not_compiled"]
+__all__ = ["Row", "Rows", "not_compiled"]
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,9 @@ class Row:
     def must_settle(self, place: int) -> bool:
         """Whether the operand at a place has to lie in memory."""
         return self.settles if isinstance(self.settles, bool) else place in self.settles
+
+
+Rows = Mapping[type[StdTensorOp], Row]
 
 
 def not_compiled(reason: str) -> Row:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tenferro.exec.llvm.code import Code, Index, literal, memory_type
-from tenferro.exec.llvm.rows import Row, not_compiled
+from tenferro.exec.llvm.rows import Row, Rows, not_compiled
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.ops import source
 from tenferro.types import DType, TensorSpec
@@ -66,7 +66,7 @@ def converted(code: Code, i: str, dtype: DType) -> Any:
     return i if kind == "i64" else code.value(f"trunc i64 {i} to {kind}")
 
 
-ROWS = {
+ROWS: Rows = {
     source.Constant: Row(constant),
     source.Iota: Row(iota),
     source.ShapeOf: not_compiled("extents that the data decide are not compiled"),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tenferro.exec.llvm.code import Code, Index, literal, memory_type
-from tenferro.exec.llvm.rows import Row
+from tenferro.exec.llvm.rows import Row, Rows
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.ops import structural as st
 from tenferro.types import DType, TensorSpec
@@ -187,7 +187,7 @@ def barrier(
     return list(operands)
 
 
-ROWS = {
+ROWS: Rows = {
     st.Transpose: moved(transpose),
     st.Reshape: moved(reshape),
     st.BroadcastInDim: moved(broadcast),
