@@ -141,7 +141,7 @@ class GraphExecutor:
             )
         if compiled is True and not is_installed():
             raise InvalidConfigError(
-                "GraphExecutor: compiled=True needs llvmlite; pip install 'tenferro[llvm]'"
+                "GraphExecutor: compiled=True needs llvmlite; pip install -e '.[llvm]'"
             )
         compiles = (
             backend is NUMPY and not check_finite and compiled is not False and is_installed()
