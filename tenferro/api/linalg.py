@@ -384,10 +384,8 @@ def truncated_svd(
         u = where(expand_dims(kept, axis=-2), u, 0)
         vh = where(expand_dims(kept, axis=-1), vh, 0)
         return TruncatedSVDResult(u, where(kept, s, 0), vh, rank)
-    factors = (
-        dynamic_truncate(part, rank, axis=axis) for part, axis in ((u, -1), (s, -1), (vh, -2))
-    )
-    return TruncatedSVDResult(*factors, rank)
+    u, s = dynamic_truncate(u, rank), dynamic_truncate(s, rank)
+    return TruncatedSVDResult(u, s, dynamic_truncate(vh, rank, axis=-2), rank)
 
 
 def rank_revealing_qr(
