@@ -27,8 +27,6 @@ SURFACE = ("tenferro/api", "tenferro/lax")
 NO_FAMILIES = {"__init__", "column", "op", "extension"}
 NO_FUNCTION = {
     "Constant": "an array is one",
-    "DynamicTruncate": "cuts to extents that the data decide",
-    "PadToMatch": "is the transpose of DynamicTruncate",
     "OptimizationBarrier": "comes from StableHLO alone",
     "GatherDynamicSliceSizes": "comes from StableHLO alone",
     "RoundNearestAfz": "comes from StableHLO alone",

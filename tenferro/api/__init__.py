@@ -306,6 +306,7 @@ from tenferro.api.statistics import (
     ptp,
     quantile,
 )
+from tenferro.api.truncation import dynamic_truncate, pad_to_match
 from tenferro.types import DType
 
 __array_api_version__ = "2024.12"
@@ -417,6 +418,7 @@ __all__ = [
     "digamma",
     "digitize",
     "divide",
+    "dynamic_truncate",
     "divmod",
     "dot",
     "dot_general",
@@ -537,6 +539,7 @@ __all__ = [
     "ones_like",
     "outer",
     "pad",
+    "pad_to_match",
     "percentile",
     "permute_dims",
     "pi",

@@ -55,9 +55,11 @@ from tenferro.api.manipulation import (
 from tenferro.api.promotion import as_inexact, broadcast_shapes, broadcast_to, convert, result_type
 from tenferro.api.reductions import any, max, min, prod, root, sum
 from tenferro.api.tensor import TracedTensor
+from tenferro.api.truncation import dynamic_truncate
 from tenferro.dims import is_static
 from tenferro.door import apply_one, as_operand, is_traced, spec_of, stop_gradient
 from tenferro.errors import InvalidConfigError, ShapeError
+from tenferro.ext.lapack.families import Geqp3
 from tenferro.ext.linalg import families as fam
 from tenferro.extension import apply
 from tenferro.ops.source import Iota
@@ -89,6 +91,7 @@ __all__ = [
     "outer",
     "pinv",
     "qr",
+    "rank_revealing_qr",
     "slogdet",
     "solve",
     "solve_triangular",
@@ -96,6 +99,7 @@ __all__ = [
     "svdvals",
     "tensordot",
     "trace",
+    "truncated_svd",
     "vecdot",
     "vector_norm",
 ]
@@ -117,6 +121,24 @@ class SVDResult(NamedTuple):
     U: Any
     S: Any
     Vh: Any
+
+
+class TruncatedSVDResult(NamedTuple):
+    """U, S and V^H of the values that are kept, and how many they are."""
+
+    U: Any
+    S: Any
+    Vh: Any
+    rank: Any
+
+
+class RankRevealingQRResult(NamedTuple):
+    """Q, R, the order of the columns, and the rank: a[:, perm] = Q R."""
+
+    Q: Any
+    R: Any
+    perm: Any
+    rank: Any
 
 
 class EighResult(NamedTuple):
@@ -321,6 +343,104 @@ def _check_degenerate(name: str, degenerate: str) -> None:
     if degenerate not in fam.DEGENERATE:
         known = ", ".join(f'"{choice}"' for choice in fam.DEGENERATE)
         raise InvalidConfigError(f"{name}: degenerate is one of {known}, got {degenerate!r}")
+
+
+# ---- truncation ------------------------------------------------------------------------------------
+
+
+def truncated_svd(
+    a: ArrayLike, *, max_rank: int, rtol: ArrayLike, masked: bool = False
+) -> TruncatedSVDResult:
+    """U, S and V^H of the singular values above `rtol` times the largest, at most `max_rank` of them, and their number.
+
+    U is [m, rank], S [rank] and V^H [rank, n], of the dtypes that `svd` gives; the rank, an int64 of
+    rank 0, is data. Derivatives are those of the full decomposition, restricted to what is kept, at a
+    rank that stays: they are right for functions that do not depend on phases of vectors, where the
+    last value kept and the first one cut off differ. The rank has no derivative.
+
+    Args:
+        max_rank: at least 1.
+        rtol: a tensor of rank 0; 0 keeps all values that are not zero.
+        masked: keep the extents at min(m, n, max_rank), with zeros beyond the rank, instead of cutting to
+            it. Products and sums over that axis are the same; batches, the XLA peer and artifacts need it,
+            for they have no shapes that are data.
+
+    Raises:
+        InvalidConfigError: a `max_rank` below 1. ShapeError: `a` is no matrix, or a batch of them where
+            `masked` is false. DTypeError: its dtype.
+        NonStaticShapeError: on lowering to StableHLO, unless `masked`.
+
+    >>> u, s, vh, rank = truncated_svd(np.diag([3.0, 2.0, 1e-9]), max_rank=3, rtol=1e-6)
+    >>> s, int(rank), u.shape
+    (array([3., 2.]), 2, (3, 2))
+    """
+    x = _matrix("truncated_svd", a)
+    _check_truncation("truncated_svd", x, max_rank, masked)
+    u, s, vh = svd(x, full_matrices=False)
+    kept = greater(s, _cutoff(x, s, rtol))[..., :max_rank]
+    u, s, vh = u[..., :max_rank], s[..., :max_rank], vh[..., :max_rank, :]
+    rank = sum(convert(kept, DType.I64), axis=-1)
+    if masked:
+        u = where(expand_dims(kept, axis=-2), u, 0)
+        vh = where(expand_dims(kept, axis=-1), vh, 0)
+        return TruncatedSVDResult(u, where(kept, s, 0), vh, rank)
+    u, s = dynamic_truncate(u, rank), dynamic_truncate(s, rank)
+    return TruncatedSVDResult(u, s, dynamic_truncate(vh, rank, axis=-2), rank)
+
+
+def rank_revealing_qr(
+    a: ArrayLike, *, rtol: ArrayLike, max_rank: int | None = None, masked: bool = False
+) -> RankRevealingQRResult:
+    """Q, R, perm and rank with a[:, perm] = Q R up to `rtol`, by QR with column pivoting.
+
+    Q is [m, rank] with orthonormal columns, R [rank, n] upper trapezoidal, perm [n] the order of the columns,
+    int64, and the rank, an int64 of rank 0, how many diagonal elements of R exceed `rtol` times the
+    first in magnitude, at most `max_rank`. Derivatives of Q and R hold the order and the rank fixed, and are
+    right also where `a` is singular; perm and rank have none.
+
+    Args:
+        max_rank: at least 1; None for min(m, n).
+        rtol, masked: as in `truncated_svd`.
+
+    Raises:
+        InvalidConfigError: a `max_rank` below 1. ShapeError: `a` is no matrix, or a batch of them where
+            `masked` is false. DTypeError: its dtype.
+        NonStaticShapeError: on lowering to StableHLO, unless `masked`. UnsupportedError: on lowering for a
+            platform without pivoted QR, which the CPU alone has.
+
+    >>> q, r, perm, rank = rank_revealing_qr([[1.0, 2.0], [1.0, 2.0]], rtol=1e-9)
+    >>> perm, int(rank), np.round(q @ r, 12)
+    (array([1, 0]), 1, array([[2., 1.],
+           [2., 1.]]))
+    """
+    x = _matrix("rank_revealing_qr", a)
+    _check_truncation("rank_revealing_qr", x, max_rank, masked)
+    width = builtins.min(*x.shape[-2:], *(() if max_rank is None else (max_rank,)))
+    packed, order, _ = apply(Geqp3(), stop_gradient(x))
+    perm = subtract(convert(order, DType.I64), 1)
+    size = abs(diagonal(packed))
+    kept = greater(size, _cutoff(x, size, rtol))[..., :width]
+    rank = sum(convert(kept, DType.I64), axis=-1)
+    ordered = take_along_axis(x, expand_dims(perm, axis=-2), axis=-1)
+    columns = expand_dims(kept, axis=-2)
+    # Columns beyond the rank give way to a basis of the rest, so that the triangle has an inverse for the
+    # derivative; they decide nothing of the columns before them.
+    basis = stop_gradient(qr(stop_gradient(ordered)).Q[..., :width])
+    q = where(columns, qr(where(columns, ordered[..., :width], basis)).Q, 0)
+    r = triu(matmul(adjoint(q), ordered))
+    if masked:
+        return RankRevealingQRResult(q, r, perm, rank)
+    q, r = dynamic_truncate(q, rank, axis=-1), dynamic_truncate(r, rank, axis=-2)
+    return RankRevealingQRResult(q, r, perm, rank)
+
+
+def _check_truncation(name: str, x: Any, max_rank: int | None, masked: bool) -> None:
+    if max_rank is not None and operator.index(max_rank) < 1:
+        raise InvalidConfigError(f"{name}: max_rank is at least 1, got {max_rank}")
+    if len(x.shape) > 2 and not masked:
+        raise ShapeError(
+            f"{name}: {spec_of(x)} is a batch, whose matrices may differ in rank; use masked=True"
+        )
 
 
 # ---- solving ---------------------------------------------------------------------------------------

@@ -10,11 +10,13 @@ NO_DERIVATIVE = "its results are constants, indices, truth values or integers"
 TRANSFORMATION = "a transformation or control flow: its derivative is that of its function"
 NOT_YET = "a function of matrices, whose exceptional points are matrices: not in the table yet"
 SAME = "another name, or NumPy's signature, of a function in the table"
+EXTENTS = "cuts or pads to an extent that is data, and is linear"
 COMPOSED = "made of functions in the table: not in it by itself yet"
 TOOL = "no function of tensors"
 
 OTHERS: Mapping[str, str] = {
     "capabilities": "no function of tensors",
+    **dict.fromkeys(("dynamic_truncate", "pad_to_match"), EXTENTS),
     **dict.fromkeys(
         (
             *("all", "any", "arange", "argmax", "argmin", "argsort", "asarray", "count_nonzero"),
@@ -115,7 +117,8 @@ OTHERS: Mapping[str, str] = {
         for name in (
             *("cholesky", "cond", "det", "eig", "eigh", "eigvals", "eigvalsh", "expm", "inv"),
             *("lstsq", "lu", "lu_factor", "lu_solve", "matrix_norm", "matrix_power", "pinv", "qr"),
-            *("slogdet", "solve", "solve_triangular", "svd", "svdvals"),
+            *("rank_revealing_qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals"),
+            "truncated_svd",
         )
     },
     **dict.fromkeys(

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tenferro.blas import NUMPYS
+from tenferro.dims import is_static
 from tenferro.exec.copying import fastest_axis
 from tenferro.exec.kernels.kernel import Array, Kernel
 from tenferro.exec.kernels.matrix_product import (
@@ -69,6 +70,8 @@ class DotGeneralKernel(Kernel):
     ) -> Callable[..., Any]:
         """A plain matrix product is `np.matmul`, of transposed views where need be."""
         lhs, rhs = inputs
+        if not all(map(is_static, (*lhs.shape, *rhs.shape))):
+            return partial(self, op)  # because only the arrays tell the extents that data decide
         out = lhs.dtype if op.accumulate_dtype is None else op.accumulate_dtype
         contraction = Contraction(op, lhs.shape, rhs.shape, resources or Resources())
         if lhs.dtype.is_integer and out.is_integer:
