@@ -17,6 +17,7 @@ import tenferro as tnf
 from tenferro import errors
 from tenferro.door import apply
 from tenferro.exec import executor as native
+from tenferro.exec.llvm import loop as compiled_loops
 from tenferro.exec.llvm.control import COMPILED
 from tenferro.exec.llvm.link import is_installed
 from tenferro.ops.control import ControlOp
@@ -230,6 +231,19 @@ def test_what_is_said_of_loops() -> None:
         always.source(few, "fortran")
     with pytest.raises(errors.InvalidConfigError, match="compiled"):
         tnf.GraphExecutor(compiled="yes")  # type: ignore[arg-type]
+
+
+def test_long_texts_are_interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled_loops, "MOST_LINES", 100)
+
+    def body(c: Any, _: Any) -> Any:
+        for k in range(60):
+            c = tnf.where(c > float(k), c * 0.5, c + 1.0)
+        return c, None
+
+    program = tnf.compile(lambda x: tnf.scan(body, x, None, length=2)[0], np.float64(1.0))
+    (loop,) = tnf.GraphExecutor("K", compiled=True).compile(program).instructions
+    assert "would take long to compile" in loop.remark
 
 
 def test_without_llvmlite(monkeypatch: pytest.MonkeyPatch) -> None:

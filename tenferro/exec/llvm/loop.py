@@ -27,6 +27,8 @@ PER_MICROSECOND = 500
 TURNS = 16
 """Of a while loop, which nothing tells."""
 
+MOST_LINES = 20_000
+"""Of a text: LLVM takes up to half a millisecond for each."""
 MOST_POINTERS = 1000
 """Of a function that is called from Python."""
 CHUNK_SECONDS = 0.02
@@ -200,6 +202,10 @@ def text_of(
         code.line(f"ret i64 {code.value(f'zext i1 {decided} to i64')}")
     constants = [name for name, _ in body.constants]
     every = [*names, *[memory.pointer for memory in stacks], *constants, "%scratch"]
+    if len(code.lines) > MOST_LINES:
+        raise NotCompiledError(
+            f"{op.name}: {len(code.lines)} lines of text, more than {MOST_LINES}, would take long to compile"
+        )
     if len(every) > MOST_POINTERS:
         raise NotCompiledError(
             f"{op.name}: more than {MOST_POINTERS} operands and results are not compiled"
