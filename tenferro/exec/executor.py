@@ -139,6 +139,10 @@ class GraphExecutor:
             raise InvalidConfigError(
                 f'GraphExecutor: compiled is "auto", True or False, got {compiled!r}'
             )
+        if compiled is True and backend is not NUMPY:
+            raise InvalidConfigError(
+                f"GraphExecutor: compiled=True is for NumPy's arrays only, not those of backend {backend.name!r}"
+            )
         if compiled is True and not is_installed():
             raise InvalidConfigError(
                 "GraphExecutor: compiled=True needs llvmlite; pip install -e '.[llvm]'"

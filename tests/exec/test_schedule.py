@@ -142,6 +142,8 @@ def test_a_kernel_that_a_backend_lacks_is_an_error_with_the_line() -> None:
     assert "test_schedule.py" in str(caught.value)
     with pytest.raises(InvalidConfigError, match="check_finite"):
         tnf.GraphExecutor(backend=SQUARES, check_finite=True)
+    with pytest.raises(InvalidConfigError, match=r"compiled=True .* backend 'squares'"):
+        tnf.GraphExecutor(backend=SQUARES, compiled=True)
 
 
 def test_a_dtype_that_a_backend_refuses_is_refused_of_results_too() -> None:
