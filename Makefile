@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export OPENBLAS_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test oldest oldest-environment lint types points sweep portability platforms bench suite loops autograd-suite coverage docs pictures fuzz hostile mutants mutants-map clean
+.PHONY: help demo test oldest oldest-environment lint types points sweep portability platforms bench suite loops autograd-suite torch-backend coverage docs pictures fuzz hostile mutants mutants-map clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -87,6 +87,14 @@ $(AUTOGRAD): $(STAMP)
 autograd-suite: $(AUTOGRAD) ## run HIPS autograd's tests on tenferro's names; fetches its source distribution
 	$(BIN)/python -m tests.shims.autograd_suite $(AUTOGRAD)/tests
 
+TORCH := .venv-torch
+
+torch-backend: ## run the example of a backend on PyTorch's tensors, in an environment of its own
+	test -x $(TORCH)/bin/python || $(PYTHON) -m venv $(TORCH)
+	$(TORCH)/bin/python -m pip install --quiet --disable-pip-version-check \
+		'torch==2.13.0' -e '.[test]' -e examples/torch_backend
+	$(TORCH)/bin/python -m pytest examples/torch_backend
+
 docs: $(STAMP) ## build the site into build/docs; a warning is an error
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/docs
 
@@ -118,4 +126,4 @@ points: $(STAMP) ## write what derivatives should be at exceptional points, and 
 	$(BIN)/python tools/points.py
 
 clean: ## remove what was installed and built
-	rm -rf $(VENV) $(OLDEST) build dist *.egg-info .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(OLDEST) $(TORCH) build dist *.egg-info .pytest_cache .ruff_cache .import_linter_cache

@@ -30,11 +30,12 @@ class Backend:
         name: for errors.
         kernels: for each op a function of the op and of the backend's arrays, which gives one array, or a
             tuple of as many as the op has outputs. It may have `bind(op, types, resources)`, which gives a
-            function of the arrays alone.
+            function of the arrays alone. That of a loop or choice has `over(runs)`, which gives such a
+            function for the op's parts, each a function from a sequence of arrays to a list of them.
         upload: a NumPy array as one of the backend's.
         download: one of the backend's arrays as NumPy's.
         allocate: an array of a type, its elements undefined.
-        refuses: what is not computed although there is a kernel: why, or None.
+        refuses: what is not computed although there is a kernel, of operands and of results: why, or None.
 
     >>> import tenferro as tnf
     >>> from tenferro.ops.elementwise import Multiply

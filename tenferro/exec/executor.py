@@ -139,6 +139,10 @@ class GraphExecutor:
             raise InvalidConfigError(
                 f'GraphExecutor: compiled is "auto", True or False, got {compiled!r}'
             )
+        if compiled is True and backend is not NUMPY:
+            raise InvalidConfigError(
+                f"GraphExecutor: compiled=True is for NumPy's arrays only, not those of backend {backend.name!r}"
+            )
         if compiled is True and not is_installed():
             raise InvalidConfigError(
                 "GraphExecutor: compiled=True needs llvmlite; pip install -e '.[llvm]'"
@@ -267,6 +271,10 @@ class GraphExecutor:
 
         if isinstance(runs, bool) or runs < 1:
             raise InvalidConfigError(f"profile: runs is at least 1, got {runs!r}")
+        if self._backend is not NUMPY:
+            raise InvalidConfigError(
+                f"profile: measures NumPy's arrays only, not those of backend {self._backend.name!r}"
+            )
         leaves = program.check_arguments(arrays)
         static = program.specialize(program.bind([leaf.shape for leaf in leaves]))
         for rewrite in self.passes:
@@ -311,21 +319,23 @@ class GraphExecutor:
 
         Raises:
             ArityError, ShapeError, DTypeError: what the op's card refuses.
-            UnsupportedError: an extension without a runtime.
+            UnsupportedError: an op that the backend has no kernel for, an extension without a runtime.
             BackendFailureError: the kernel failed.
         """
+        backend = self._backend
         specs = [TensorSpec.of(array.shape, DType.of(array.dtype)) for array in arrays]
         types = op.infer(*specs, guards=GuardLog())
         try:
             calls_back = isinstance(op, Extension | ControlOp)
-            result = quietly(self.kernel(op), (op, *arrays), calls_back)
+            kernel = self.binder.kernel(op, specs, types)
+            result = quietly(kernel, (op, *map(backend.upload, arrays)), calls_back)
         except TenferroError:
             raise
         except Exception as error:
             if is_interruption(error):
                 raise
             raise failure(op, types, error) from error
-        return (np.asarray(result),) if len(types) == 1 else tuple(map(np.asarray, result))
+        return tuple(map(backend.download, (result,) if len(types) == 1 else result))
 
     def refusal(self, op: type[StdTensorOp] | str, dtype: DType, platform: str) -> str | None:
         """Why an op, or a family by its id, is refused for a dtype; None if it is not."""

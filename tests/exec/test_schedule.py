@@ -142,6 +142,33 @@ def test_a_kernel_that_a_backend_lacks_is_an_error_with_the_line() -> None:
     assert "test_schedule.py" in str(caught.value)
     with pytest.raises(InvalidConfigError, match="check_finite"):
         tnf.GraphExecutor(backend=SQUARES, check_finite=True)
+    with pytest.raises(InvalidConfigError, match=r"compiled=True .* backend 'squares'"):
+        tnf.GraphExecutor(backend=SQUARES, compiled=True)
+
+
+def test_a_dtype_that_a_backend_refuses_is_refused_of_results_too() -> None:
+    refusing = replace(SQUARES, kernels={el.Convert: lambda op, x: list(map(int, x))},
+                       refuses=lambda op, dtype: "too narrow" if dtype.itemsize < 4 else None)  # fmt: skip
+    executor = tnf.GraphExecutor(backend=refusing)
+    program = tnf.compile(lambda x: tnf.astype(x, "int16"), tnf.TensorSpec((2,), "float64"))
+    why = "Convert: backend 'squares' on int16: too narrow"
+    with pytest.raises(UnsupportedError, match=why) as caught:
+        executor.run(program, np.ones(2))
+    assert "test_schedule.py" in str(caught.value)
+    with pytest.raises(UnsupportedError, match=why):
+        executor.apply(el.Convert(tnf.DType.I16), [np.ones(2)])
+    (y,) = executor.apply(el.Convert(tnf.DType.I64), [np.ones(2)])
+    np.testing.assert_array_equal(y, [1, 1])
+
+
+def test_one_op_runs_on_the_backends_arrays() -> None:
+    executor = tnf.GraphExecutor(backend=SQUARES)
+    (y,) = executor.apply(el.Multiply(), [np.array([2.0, 3.0]), np.array([4.0, 5.0])])
+    assert isinstance(y, np.ndarray)
+    np.testing.assert_array_equal(y, [8.0, 15.0])
+    program = tnf.compile(lambda x: x * x, tnf.TensorSpec((2,), "float64"))
+    with pytest.raises(InvalidConfigError, match=r"profile: .* backend 'squares'"):
+        executor.profile(program, np.ones(2))
 
 
 def test_capabilities_are_what_the_tables_say() -> None:

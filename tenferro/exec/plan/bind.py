@@ -81,13 +81,11 @@ class Binder:
         op, inputs, outputs, last_use, source = instruction
         try:
             operands = tuple([types[slot] for slot in inputs])
-            kernel, parts = self._kernel(op, operands), self._parts(op)
+            results = tuple([types[slot] for slot in outputs])
+            kernel, parts = self._kernel(op, operands, results), self._parts(op)
             function, remark = self._function(op, kernel, parts, operands)
         except TenferroError as error:
             raise error.at(str(source or "")) from None
-        results = (
-            (types[outputs[0]],) if len(outputs) == 1 else tuple([types[slot] for slot in outputs])
-        )
         frees: tuple[int, ...] = ()
         if True in last_use:
             dying = [slot for slot, last in zip(inputs, last_use, strict=True) if last]
@@ -107,10 +105,12 @@ class Binder:
             remark,
         )
 
-    def _kernel(self, op: StdTensorOp, operands: tuple[TensorSpec, ...] = ()) -> Any:
+    def _kernel(
+        self, op: StdTensorOp, operands: Sequence[TensorSpec], results: Sequence[TensorSpec]
+    ) -> Any:
         backend = self.backend
         if backend is not NUMPY:
-            return backend.kernel(type(op), tuple([spec.dtype for spec in operands]))
+            return backend.kernel(type(op), tuple([spec.dtype for spec in (*operands, *results)]))
         return self.extensions.kernel(op) if type(op) is Extension else backend.kernels[type(op)]
 
     def _parts(self, op: StdTensorOp) -> tuple[ExecProgram, ...]:
@@ -139,11 +139,19 @@ class Binder:
             program = rewrite(program)
         return program
 
-    def kernel(self, op: StdTensorOp) -> Callable[..., Any]:
+    def kernel(
+        self,
+        op: StdTensorOp,
+        operands: Sequence[TensorSpec] = (),
+        results: Sequence[TensorSpec] = (),
+    ) -> Callable[..., Any]:
         """What runs one op, given first, on arrays outside of any program.
+
+        Args:
+            operands, results: types that the backend is asked about.
 
         Raises:
             UnsupportedError: an op without a kernel, an extension without a runtime.
         """
-        kernel, parts = self._kernel(op), self._parts(op)
+        kernel, parts = self._kernel(op, operands, results), self._parts(op)
         return kernel.over([Runner(part, self.prints) for part in parts]) if parts else kernel

@@ -1,0 +1,71 @@
+"""Kernels of the control family: loops and choices over schedules, which the executor gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+
+from tenferro import TensorSpec
+from tenferro.ops.control import Cond, Scan, While
+from tenferro_torch.memory import allocate
+
+__all__ = ["ROWS", "ControlKernel"]
+
+Tensor = torch.Tensor
+Run = Callable[[Sequence[Tensor]], list[Tensor]]
+"""A part of the op, compiled: tensors in, tensors out."""
+
+
+class ControlKernel:
+    """The kernel of an op with parts: `over(runs)` gives what runs on tensors."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def over(self, runs: Sequence[Run]) -> Callable[..., Any]:
+        """The kernel over compiled parts, in the op's order."""
+        return partial(self.function, runs)
+
+
+def cond(runs: Sequence[Run], op: Cond, index: Tensor, *operands: Tensor) -> Any:
+    """The outputs of one branch; of the last one where the index names none."""
+    number = int(index)
+    return outputs(runs[number if 0 <= number < len(runs) else -1](operands))
+
+
+def while_(runs: Sequence[Run], op: While, *tensors: Tensor) -> Any:
+    """The carry that the condition refuses."""
+    goes_on, body = runs
+    consts, carry = tensors[: op.num_consts], tensors[op.num_consts :]
+    while goes_on((*consts, *carry))[0]:
+        carry = body((*consts, *carry))
+    return outputs(carry)
+
+
+def scan(runs: Sequence[Run], op: Scan, *tensors: Tensor) -> Any:
+    """The last carry, and what each step gave, written where it belongs."""
+    (body,) = runs
+    n, first, m = op.num_consts, op.first_xs, op.num_carry
+    consts, carry, xs = tensors[:n], tensors[n:first], tensors[first:]
+    ys = [
+        allocate(TensorSpec((op.length, *spec.shape), spec.dtype))
+        for spec in op.body.output_specs[m:]
+    ]
+    steps = range(op.length)
+    for t in reversed(steps) if op.reverse else steps:
+        step = body((*consts, *carry, *[x[t] for x in xs]))
+        carry = step[:m]
+        for y, part in zip(ys, step[m:], strict=True):
+            y[t] = part
+    return outputs([*carry, *ys])
+
+
+def outputs(tensors: Sequence[Tensor]) -> Any:
+    """One tensor, or a tuple of them."""
+    return tensors[0] if len(tensors) == 1 else tuple(tensors)
+
+
+ROWS = {Cond: ControlKernel(cond), While: ControlKernel(while_), Scan: ControlKernel(scan)}

@@ -1,0 +1,187 @@
+"""Kernels of the elementwise family."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from tenferro import DType
+from tenferro.ops.elementwise import (
+    Abs,
+    Add,
+    And,
+    Ceil,
+    Clamp,
+    Compare,
+    Complex,
+    Conj,
+    Convert,
+    Divide,
+    Floor,
+    Imag,
+    IsFinite,
+    Maximum,
+    Minimum,
+    Multiply,
+    Negate,
+    Not,
+    Or,
+    Power,
+    Real,
+    Remainder,
+    RoundNearestAfz,
+    RoundNearestEven,
+    Select,
+    Sign,
+    Subtract,
+    Xor,
+)
+from tenferro_torch.memory import DTYPES, LOW
+
+__all__ = ["ROWS", "in_float32", "maximum", "minimum"]
+
+Tensor = torch.Tensor
+
+
+def in_float32(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """`function` with float16 and bfloat16 tensors computed in float32 and rounded once at the end."""
+
+    def computed(*tensors: Tensor) -> Tensor:
+        dtype = tensors[0].dtype
+        if dtype not in LOW:
+            return function(*tensors)
+        return function(*[tensor.float() for tensor in tensors]).to(dtype)
+
+    return computed
+
+
+def of_tensors(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The kernel of an op without payload."""
+    return lambda op, *tensors: function(*tensors)
+
+
+def is_integer(x: Tensor) -> bool:
+    """Neither float, complex nor bool."""
+    return not (x.is_floating_point() or x.is_complex() or x.dtype is torch.bool)
+
+
+def divide(x: Tensor, y: Tensor) -> Tensor:
+    """Integers truncate; a divisor of 0 gives all bits set.
+
+    The processor traps on 0, and on -1 where x is the least integer, so that neither reaches it.
+    """
+    if not is_integer(x):
+        return torch.div(x, y)
+    is_trap = (y == 0) | (y == -1) if x.dtype.is_signed else y == 0
+    quotient = torch.div(x, torch.where(is_trap, 1, y), rounding_mode="trunc")
+    quotient = torch.where(y == 0, torch.bitwise_not(torch.zeros_like(x)), quotient)
+    return torch.where(y == -1, -x, quotient) if x.dtype.is_signed else quotient
+
+
+def remainder(x: Tensor, y: Tensor) -> Tensor:
+    """Of integers; x over 0 leaves x."""
+    is_trap = (y == 0) | (y == -1) if x.dtype.is_signed else y == 0
+    rest = torch.fmod(x, torch.where(is_trap, 1, y))
+    return torch.where(y == 0, x, rest)
+
+
+def maximum(x: Tensor, y: Tensor) -> Tensor:
+    """PyTorch's, with 0.0 above -0.0: the sum of two zeros is 0.0 unless both are -0.0."""
+    larger = torch.maximum(x, y)
+    return torch.where((x == 0) & (y == 0), x + y, larger) if x.is_floating_point() else larger
+
+
+def minimum(x: Tensor, y: Tensor) -> Tensor:
+    """PyTorch's, with -0.0 below 0.0."""
+    smaller = torch.minimum(x, y)
+    return (
+        torch.where((x == 0) & (y == 0), -(-x + -y), smaller) if x.is_floating_point() else smaller
+    )
+
+
+def sign(x: Tensor) -> Tensor:
+    """Zeros and NaN stay themselves; a complex number is divided by its modulus."""
+    if x.is_complex():
+        modulus = torch.abs(x)
+        return torch.where(modulus == 0, 0, x / torch.where(modulus == 0, 1, modulus)).to(x.dtype)
+    if is_integer(x):
+        return torch.sign(x)
+    return torch.where((x == 0) | x.isnan(), x, torch.copysign(torch.ones_like(x), x))
+
+
+def round_away(x: Tensor) -> Tensor:
+    """Truncate, and step outwards where at least half was cut off."""
+    whole = torch.trunc(x)
+    outwards = whole + torch.copysign(torch.ones_like(x), x)
+    return torch.where(torch.abs(x - whole) >= 0.5, outwards, whole)
+
+
+COMPARISONS = {"EQ": torch.eq, "NE": torch.ne, "LT": torch.lt, "LE": torch.le, "GT": torch.gt,
+               "GE": torch.ge}  # fmt: skip
+
+
+def convert(op: Convert, x: Tensor) -> Tensor:
+    """PyTorch's cast, but truncating and saturating from float to integer; real parts of complex numbers."""
+    if op.to.is_bool:
+        return x != 0
+    if x.is_complex() and not op.to.is_complex:
+        x = x.real
+    if x.is_floating_point() and op.to.is_integer:
+        return saturate(x, DTYPES[op.to])
+    return x.to(DTYPES[op.to])
+
+
+def saturate(x: Tensor, dtype: Any) -> Tensor:
+    """Truncate towards zero, clamp to the integer's range, NaN to 0.
+
+    The limits that float64 does not hold round up to a power of two, hence >=.
+    """
+    info, wide = torch.iinfo(dtype), x.double()
+    above, below = wide >= float(info.max), wide <= float(info.min)
+    kept = torch.where(above | below | wide.isnan(), 0.0, wide).to(dtype)
+    return torch.where(above, info.max, torch.where(below, info.min, kept)).to(dtype)
+
+
+def imag(x: Tensor) -> Tensor:
+    """Zeros for a real x."""
+    return x.imag if x.is_complex() else torch.zeros_like(x)
+
+
+def complex_(x: Tensor, y: Tensor) -> Tensor:
+    """From parts of at least float32."""
+    part = DTYPES[DType.of(str(x.dtype).removeprefix("torch.")).complex.real]
+    return torch.complex(x.to(part), y.to(part))
+
+
+ROWS = {
+    Add: of_tensors(torch.add),
+    Subtract: of_tensors(torch.sub),
+    Multiply: of_tensors(torch.mul),
+    Divide: of_tensors(divide),
+    Remainder: of_tensors(remainder),
+    Power: of_tensors(in_float32(torch.pow)),
+    Maximum: of_tensors(maximum),
+    Minimum: of_tensors(minimum),
+    Negate: of_tensors(torch.neg),
+    Abs: of_tensors(torch.abs),
+    Sign: of_tensors(sign),
+    Clamp: of_tensors(lambda x, lower, upper: minimum(maximum(x, lower), upper)),
+    Compare: lambda op, x, y: COMPARISONS[op.direction](x, y),
+    Select: of_tensors(torch.where),
+    And: of_tensors(torch.bitwise_and),
+    Or: of_tensors(torch.bitwise_or),
+    Xor: of_tensors(torch.bitwise_xor),
+    Not: of_tensors(torch.bitwise_not),
+    Floor: of_tensors(torch.floor),
+    Ceil: of_tensors(torch.ceil),
+    RoundNearestEven: of_tensors(torch.round),
+    RoundNearestAfz: of_tensors(in_float32(round_away)),
+    IsFinite: of_tensors(torch.isfinite),
+    Convert: convert,
+    Conj: of_tensors(torch.conj_physical),
+    Real: of_tensors(lambda x: x.real if x.is_complex() else x),
+    Imag: of_tensors(imag),
+    Complex: of_tensors(complex_),
+}

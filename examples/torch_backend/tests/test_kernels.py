@@ -1,0 +1,75 @@
+"""Each kernel on all samples of its op, against NumPy's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tenferro_torch import TORCH, analytic, contraction
+
+import tenferro as tnf
+from tenferro.errors import UnsupportedError
+from tenferro.ops import analytic as ops
+from tenferro.ops import elementwise, reduction
+from tenferro.ops.indexing import Scatter
+from tests.samples import SAMPLES
+from tests.samples.closeness import assert_close
+from tests.samples.sample import OpSample
+
+NATIVE = tnf.GraphExecutor("K")
+EXECUTOR = tnf.GraphExecutor("K", backend=TORCH)
+OF_OPERANDS = {
+    **dict.fromkeys(analytic.ROWS, 8.0),
+    **dict.fromkeys(contraction.ROWS, 8.0),
+    reduction.ReduceSum: 8.0,
+    reduction.ReduceProd: 8.0,
+    reduction.CumSum: 8.0,
+    reduction.CumProd: 8.0,
+    elementwise.Power: 2.0,
+    ops.Digamma: 64.0,  # because 1.5 is near its zero
+}
+"""How far results may be apart, in units in the last place; all others have the same bits, and NaN is NaN."""
+COMPLEX = dict.fromkeys(
+    [elementwise.Multiply, elementwise.Divide, elementwise.Abs, elementwise.Sign], 4.0
+)
+"""Likewise for complex numbers, whose every step is rounded."""
+
+
+def allowed(sample: OpSample) -> float:
+    kind = type(sample.op)
+    if isinstance(sample.op, Scatter) and sample.op.combiner == "multiply":
+        return 1.0  # because products of float16 and of complex numbers are rounded at other times
+    return OF_OPERANDS.get(kind, COMPLEX.get(kind, 0.0) if sample.dtype.is_complex else 0.0)
+
+
+def dtypes(sample: OpSample) -> set[tnf.DType]:
+    return {tnf.DType.of(x.dtype) for x in (*sample.inputs, *sample.expected)}
+
+
+def is_refused(sample: OpSample) -> bool:
+    return any(TORCH.refuses(type(sample.op), dtype) for dtype in dtypes(sample))
+
+
+def check(sample: OpSample) -> None:
+    if is_refused(sample):
+        with pytest.raises(UnsupportedError, match=f"{sample.name}: backend 'torch' on "):
+            EXECUTOR.apply(sample.op, sample.inputs)
+        return
+    outputs = EXECUTOR.apply(sample.op, sample.inputs)
+    scales: Any = sample.scale or [None] * len(outputs)
+    for y, expected, scale in zip(
+        outputs, NATIVE.apply(sample.op, sample.inputs), scales, strict=True
+    ):
+        assert_close(y, expected, allowed(sample), scale)
+
+
+@pytest.mark.parametrize("op", TORCH.kernels, ids=lambda op: op.__name__)
+def test_kernel(op: Any) -> None:
+    failures: list[str] = []
+    for sample in SAMPLES[op]:
+        try:
+            check(sample)
+        except Exception as error:
+            failures.append(f"{sample}: {type(error).__name__}: {error}")
+    assert not failures, "\n".join([f"{len(failures)} of {len(SAMPLES[op])}", *failures[:8]])
+    assert not all(map(is_refused, SAMPLES[op]))
