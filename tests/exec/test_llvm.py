@@ -156,6 +156,15 @@ def test_random_programs(kind: Any) -> None:
     assert compiled > 15
 
 
+def _updated_inside(z: Any) -> Any:
+    """Each turn starts from z, which is needed afterwards too."""
+    total = tnf.fori_loop(0, 4, lambda i, y: y + z.at[i].set(7.0), z * 0.0)
+    limit = tnf.while_loop(
+        lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] + z.at[c[0]].add(1.0)), (0, z)
+    )[1]
+    return total + z, limit
+
+
 LOOPS: dict[str, Callable[[Any], Any]] = {
     "in place": lambda x: tnf.fori_loop(0, 5, lambda i, y: y.at[i].set(y[4 - i] + 1.0), x),
     "in place, and as it was": lambda x: tnf.fori_loop(
@@ -183,6 +192,9 @@ LOOPS: dict[str, Callable[[Any], Any]] = {
     "constants": lambda x: tnf.scan(
         lambda c, r: (c @ tnf.asarray(np.arange(36.0).reshape(6, 6) / 40), tnf.take(np.arange(7.0), 3)),
         x[0], x,
+    ),
+    "a loop inside that updates what is not its own": lambda x: tnf.scan(
+        lambda c, r: _updated_inside(tnf.sin(c) * r), x[0], x
     ),
     "the same twice": lambda x: tnf.scan(lambda c, r: ((c[0] + r, c[0] + r), c), (x[0], x[1]), x),
 }  # fmt: skip

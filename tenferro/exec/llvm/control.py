@@ -114,6 +114,15 @@ class Emitter:
 
     # ---- loops and choices -------------------------------------------------------------------------
 
+    def emitted_over(
+        self, memories: Sequence[Memory], program: GraphProgram, inputs: Sequence[Tensor]
+    ) -> list[Tensor]:
+        """The outputs of a body, which may write over its carry and what it makes, but over nothing around it."""
+        around, self.body.writable = self.body.writable, set(memories)
+        outputs = self.emit(self.prepare(program), inputs)
+        self.body.writable |= around
+        return outputs
+
     def carried(self, inits: Sequence[Tensor]) -> list[Memory]:
         """Memory of a carry, with its first values."""
         memories = [self.body.memory(x.spec) for x in inits]
@@ -154,9 +163,7 @@ class Emitter:
         body, code = self.body, self.body.code
         slices = [self._slice(x, t) for x in xs]
         carry = [self.read(memory) for memory in memories]
-        body.writable.update(memories)
-        program = self.prepare(op.body.program)
-        outputs = self.emit(program, [*consts, *carry, *slices])
+        outputs = self.emitted_over(memories, op.body.program, [*consts, *carry, *slices])
         for y, stack in zip(outputs[len(memories) :], stacks, strict=True):
             size = y.spec.size
 
@@ -195,16 +202,13 @@ class Emitter:
     def goes_on(self, op: While, consts: Sequence[Tensor], memories: Sequence[Memory]) -> str:
         """The condition of a while loop."""
         carry = [self.read(memory) for memory in memories]
-        writable, self.body.writable = self.body.writable, set()
-        (more,) = self.emit(self.prepare(op.cond.program), [*consts, *carry])
-        self.body.writable |= writable
+        (more,) = self.emitted_over((), op.cond.program, [*consts, *carry])
         return self.body.at(more)
 
     def step(self, op: While, consts: Sequence[Tensor], memories: Sequence[Memory]) -> None:
         """The body of a while loop."""
         carry = [self.read(memory) for memory in memories]
-        self.body.writable.update(memories)
-        outputs = self.emit(self.prepare(op.body.program), [*consts, *carry])
+        outputs = self.emitted_over(memories, op.body.program, [*consts, *carry])
         self.handed_on(outputs, memories)
 
     def while_(self, op: While, operands: Sequence[Tensor]) -> list[Tensor]:
@@ -239,11 +243,9 @@ class Emitter:
             code.branch(is_it, lambda: write(number), lambda: branch(number + 1))
 
         def write(number: int) -> None:
-            writable, body.writable = body.writable, set()
-            outputs = self.emit(self.prepare(op.branches[number].program), ready)
+            outputs = self.emitted_over((), op.branches[number].program, ready)
             for x, memory in zip(outputs, memories, strict=True):
                 body.write(x, memory)
-            body.writable |= writable
 
         branch(0)
         return [body.stored(memory) for memory in memories]
