@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from random import Random
 from typing import Any
 
@@ -13,6 +12,7 @@ import tenferro as tnf
 from tenferro import TensorSpec, errors
 from tenferro.dims import UNKNOWN, Symbol, SymDim, UpperBound, dim_max, dim_min, parse_dim
 from tenferro.dims.polynomial import DEEPEST, HIGHEST_DEGREE, LARGEST_BITS, total
+from tests.counting import at_most
 
 NAMES = ("n", "m", "k2", "batch_size", "x", "x0", "min", "max", "if", "None", "_", "größe", "ﬁ")
 LEAVES = [*map(SymDim, NAMES), SymDim.input_axis(0, 1), SymDim.input_axis(12, 3)]
@@ -106,18 +106,15 @@ FOREIGN = ["", "n**2", "0x10", "1_0", "1.5", "1e3", "1j", "n,m", "(n", "n)", "n 
 
 @pytest.mark.parametrize("text", [*HOSTILE, *FOREIGN])
 def test_what_is_no_extent_is_refused_soon(text: str) -> None:
-    begin = time.process_time()
-    with pytest.raises(errors.InvalidConfigError):
+    with at_most(1_000_000), pytest.raises(errors.InvalidConfigError):
         parse_dim(text)
-    assert time.process_time() - begin < 1
 
 
 def test_the_work_is_in_proportion_to_the_text() -> None:
-    begin = time.process_time()
-    for number in range(300):
-        with pytest.raises(errors.InvalidConfigError):
-            parse_dim(f"(a{number}+b)^256")
-    assert time.process_time() - begin < 1
+    with at_most(10_000_000):
+        for number in range(300):
+            with pytest.raises(errors.InvalidConfigError):
+                parse_dim(f"(a{number}+b)^256")
 
 
 @pytest.mark.parametrize(
@@ -136,19 +133,19 @@ def test_arithmetic_without_end_is_refused(grown: Any, words: str) -> None:
         for _ in range(400):
             n = grown(n, m)
 
-    begin = time.process_time()
-    with pytest.raises(errors.InvalidConfigError, match=f"symbolic extent is too large.*({words})"):
+    refusal = pytest.raises(
+        errors.InvalidConfigError, match=f"symbolic extent is too large.*({words})"
+    )
+    with at_most(2_000_000), refusal:
         grow()
-    assert time.process_time() - begin < 2
 
 
 def test_axes_are_counted_before_they_are_read() -> None:
     assert TensorSpec.parse(f"f64[{','.join('1' * 64)}]").rank == 64
     for count in (65, 100_000):
-        begin = time.process_time()
-        with pytest.raises(errors.InvalidConfigError, match="axes; a tensor has at most 64"):
+        refusal = pytest.raises(errors.InvalidConfigError, match="axes; a tensor has at most 64")
+        with at_most(2_000_000), refusal:
             TensorSpec.parse(f"f64[{','.join('1' * count)}]")
-        assert time.process_time() - begin < 1
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -11,23 +9,7 @@ import pytest
 
 import tenferro as tnf
 from tenferro.api import promotion
-
-
-def calls(function: Any) -> Counter[str]:
-    """Python calls by name while `function` runs."""
-    names: Counter[str] = Counter()
-
-    def note(frame: Any, event: str, argument: Any) -> None:
-        if event == "call":
-            names[frame.f_code.co_name] += 1
-
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
-        function()
-    finally:
-        sys.setprofile(before)
-    return names
+from tests.counting import calls
 
 
 @pytest.mark.parametrize("other", [2, 2.0, True])

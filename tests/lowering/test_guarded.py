@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -319,10 +318,8 @@ AMPLE = Limits(cpu_seconds=60, wall_seconds=60.0, memory=1 << 32, largest_reply=
     ],
 )
 def test_limits(change: dict[str, Any], levels: int, match: str) -> None:
-    start = time.perf_counter()
     with pytest.raises(MlirDiagnosticError, match=match):
         perform("tree", bomb(levels), trusted=False, limits=replace(AMPLE, **change))
-    assert time.perf_counter() - start < 20
     assert perform("tree", GOOD, trusted=False).functions
 
 
