@@ -17,7 +17,7 @@ Index: TypeAlias = "int | str"
 """A number that is known, or the name of an i64."""
 Element: TypeAlias = Any
 """The name of a value; a pair of names for a complex number."""
-UNROLLED = 16
+UNROLLED = 4
 """Turns of a loop, or of loops in each other, that are written out."""
 
 

@@ -231,17 +231,8 @@ def _extreme(code: Code, op: Any, dtype: DType, xs: Sequence[Element], largest: 
         order = ("s" if kind == "signed" else "u") + ("gt" if largest else "lt")
         chosen = code.value(f"icmp {order} {type_} {x}, {y}")
         return code.value(f"select i1 {chosen}, {type_} {x}, {type_} {y}")
-    # Of equal numbers, which are zeros where it matters, the signs' and, or their or, decides.
-    integer = "i64" if type_ == "double" else "i32"
-    a, b = (code.value(f"bitcast {type_} {each} to {integer}") for each in (x, y))
-    both = code.value(f"{'and' if largest else 'or'} {integer} {a}, {b}")
-    same = code.value(f"bitcast {integer} {both} to {type_}")
-    wins = code.value(f"fcmp {'ogt' if largest else 'olt'} {type_} {x}, {y}")
-    chosen = code.value(f"select i1 {wins}, {type_} {x}, {type_} {y}")
-    equal = code.value(f"fcmp oeq {type_} {x}, {y}")
-    chosen = code.value(f"select i1 {equal}, {type_} {same}, {type_} {chosen}")
-    is_nan = code.value(f"fcmp uno {type_} {x}, {x}")  # NumPy gives the first NaN as it is
-    return code.value(f"select i1 {is_nan}, {type_} {x}, {type_} {chosen}")
+    name = f"llvm.{'maximum' if largest else 'minimum'}.{_suffix(dtype)}"
+    return code.call(name, type_, [(type_, x), (type_, y)])
 
 
 def clamp(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
