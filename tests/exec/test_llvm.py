@@ -312,3 +312,34 @@ def test_a_signal_ends_a_loop() -> None:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128, np.complex64])
+@pytest.mark.parametrize("extents", [(1, 40, 30, 20), (3, 20, 17, 16), (2, 1, 200, 90), (1, 300, 1, 80), (1, 600, 70, 1)])  # fmt: skip
+@pytest.mark.parametrize("axes", ["bmk,bkn", "bmk,bnk", "kmb,nbk", "bkm,bkn", "mbk,knb"])
+def test_products_of_matrices(dtype: Any, extents: tuple[int, ...], axes: str) -> None:
+    """What a turn before left in the memory of the result is gone, NaN included."""
+    rng = np.random.default_rng(0)
+    extent = dict(zip("bmnk", extents, strict=True))
+    left, right = axes.split(",")
+    x, y = (
+        (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype)
+        if np.dtype(dtype).kind == "c"
+        else rng.standard_normal(shape).astype(dtype)
+        for shape in ([extent[axis] for axis in part] for part in (left, right))
+    )
+    factors = np.array([np.nan, 2.0, 3.0], dtype)
+
+    def last(x: Any, y: Any) -> Any:
+        start = tnf.zeros(tuple([extent[axis] for axis in "bmn"]), dtype)
+        return tnf.scan(lambda _, t: (tnf.einsum(f"{axes}->bmn", x * t, y), None), start, factors)[
+            0
+        ]
+
+    executor = tnf.GraphExecutor("K", compiled=True)
+    program = tnf.compile(last, x, y)
+    with np.errstate(invalid="ignore"):
+        z = executor.run(program, x, y)
+    assert [step.remark for step in executor.compile(program, x, y).instructions if isinstance(step.op, ControlOp)] == ["compiled"]  # fmt: skip
+    exact = np.einsum(f"{axes}->bmn", x.astype(complex), y.astype(complex)) * 3
+    np.testing.assert_allclose(z, exact, rtol=0, atol=60 * np.finfo(dtype).eps * np.abs(exact).max())  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tenferro.exec.llvm import functions
 from tenferro.exec.llvm.code import Code, Element, NotCompiledError, literal, llvm_type
 from tenferro.exec.llvm.elementwise import elementwise
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
@@ -42,29 +43,30 @@ def rsqrt(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
     return code.value(f"fdiv {kind} {literal(1.0, dtype)}, {sqrt(code, op, dtype, xs)}")
 
 
-def logistic(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-    """1 / (1 + e^-x)."""
-    kind = _of_floats(op, dtype)
-    negative = code.value(f"fneg {kind} {xs[0]}")
-    power = code.call("exp" if kind == "double" else "expf", kind, [(kind, negative)])
-    below = code.value(f"fadd {kind} {literal(1.0, dtype)}, {power}")
-    return code.value(f"fdiv {kind} {literal(1.0, dtype)}, {below}")
+def vectorised(name: str) -> Row:
+    """A function that is arithmetic."""
+
+    def scalar(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
+        _of_floats(op, dtype)
+        return functions.call(code, name, dtype, xs[0])
+
+    return elementwise(scalar, is_exact=False)
 
 
 _SPECIAL = not_compiled("special functions beyond the C library's are not compiled")
 ROWS: Rows = {
-    an.Exp: library("exp"),
-    an.Expm1: library("expm1"),
-    an.Log: library("log"),
-    an.Log1p: library("log1p"),
+    an.Exp: vectorised("exp"),
+    an.Expm1: vectorised("expm1"),
+    an.Log: vectorised("log"),
+    an.Log1p: vectorised("log1p"),
     an.Sqrt: elementwise(sqrt),
     an.Rsqrt: elementwise(rsqrt),
     an.Cbrt: library("cbrt"),
     an.Sin: library("sin"),
     an.Cos: library("cos"),
     an.Tan: library("tan"),
-    an.Tanh: library("tanh"),
-    an.Logistic: elementwise(logistic, is_exact=False),
+    an.Tanh: vectorised("tanh"),
+    an.Logistic: vectorised("logistic"),
     an.Asin: library("asin"),
     an.Acos: library("acos"),
     an.Atan: library("atan"),

@@ -63,13 +63,19 @@ class Code:
     """A function as it is written.
 
     What has been computed for an index is found again within the block it was computed in, and those inside.
+
+    Args:
+        contracts: whether the processor multiplies and adds in one instruction.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, contracts: bool = False) -> None:
+        self.contracts = contracts
+        self.functions: dict[str, str] = {}
         self.lines: list[str] = []
         self.entry: list[str] = []
         self.globals: list[str] = []
         self.declared: dict[str, str] = {}
+        self._constants: dict[tuple[str, str], str] = {}
         self.block = "entry"
         self._count = 0
         self._known: list[dict[Any, Any]] = [{}]
@@ -122,6 +128,13 @@ class Code:
         name = self.name("cell")
         self.entry.append(f"  {name} = alloca {kind}, i64 {count}, align 64")
         return name
+
+    def constant(self, kind: str, value: str) -> str:
+        """Where a number of the text lies."""
+        if (kind, value) not in self._constants:
+            name = self._constants[kind, value] = f"@number{len(self._constants)}"
+            self.globals.append(f"{name} = private constant {kind} {value}")
+        return self._constants[kind, value]
 
     def call(self, function: str, kind: str, arguments: Sequence[tuple[str, str]]) -> str:
         """A function's result; arguments are types and values."""
@@ -242,9 +255,10 @@ class Code:
         return self.value(f"trunc i8 {value} to i1") if dtype is DType.Bool else value
 
     def _load(self, pointer: str, place: Index, dtype: DType) -> str:
-        return self.value(f"load {memory_type(dtype)}, ptr {self._address(pointer, place, dtype)}")
+        return self.value(f"load {memory_type(dtype)}, ptr {self.address(pointer, place, dtype)}")
 
-    def _address(self, pointer: str, place: Index, dtype: DType) -> str:
+    def address(self, pointer: str, place: Index, dtype: DType) -> str:
+        """Of a number in dense memory; a complex one is two."""
         if place == 0:
             return pointer
         return self.value(
@@ -257,12 +271,12 @@ class Code:
         if dtype.is_complex:
             twice = self.scaled(place, 2)
             for part in (0, 1):
-                address = self._address(pointer, self.add(twice, part), dtype)
+                address = self.address(pointer, self.add(twice, part), dtype)
                 self.line(f"store {kind} {value[part]}, ptr {address}")
             return
         if dtype is DType.Bool:
             value = self.value(f"zext i1 {value} to i8")
-        self.line(f"store {kind} {value}, ptr {self._address(pointer, place, dtype)}")
+        self.line(f"store {kind} {value}, ptr {self.address(pointer, place, dtype)}")
 
 
 def literal(value: Any, dtype: DType) -> Element:

@@ -1,4 +1,4 @@
-"""Rows of the contraction family: small products; large ones are BLAS's."""
+"""Rows of the contraction family: small products as loops, larger ones by BLAS."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
+from tenferro.exec.llvm import blas
 from tenferro.exec.llvm import elementwise as el
 from tenferro.exec.llvm.code import Element, Index, NotCompiledError, literal
 from tenferro.exec.llvm.reduction import LANES, folded
@@ -16,8 +17,8 @@ from tenferro.types import TensorSpec
 
 __all__ = ["ROWS"]
 
-LARGEST_DOT = 1 << 15, 1 << 18
-"""Multiplications of a product of matrices, and of one with few rows or columns; larger ones are BLAS's."""
+LARGEST_DOT = 1 << 12, 1 << 14
+"""Multiplications of a product of matrices, and of one with few rows or columns, up to which loops beat BLAS."""
 FEW = 4
 """Rows or columns of a product that reads its matrix once."""
 Indices = tuple[Index, ...]
@@ -28,15 +29,19 @@ def dot_general(
 ) -> Sequence[Tensor]:
     """Small products: rows added to rows where these are long, else sums along lanes."""
     (lhs, rhs), (y,), code = operands, types, body.code
-    if y.dtype is not lhs.spec.dtype or y.dtype.is_complex or y.dtype.is_bool:
+    if y.dtype is not lhs.spec.dtype or y.dtype.is_bool:
         raise NotCompiledError(f"DotGeneral: {lhs.spec} with {rhs.spec} to {y} is not compiled")
     terms = [lhs.spec.shape[axis] for axis in op.lhs_contracting]
     free = [
         prod([x.spec.shape[axis] for axis in axes])
         for x, axes in ((lhs, op.lhs_free(lhs.spec.rank)), (rhs, op.rhs_free(rhs.spec.rank)))
     ]
-    if y.size * prod(terms) > LARGEST_DOT[min(free) <= FEW]:
-        raise NotCompiledError(f"DotGeneral: {lhs.spec} with {rhs.spec} is BLAS's")
+    size = y.size * prod(terms)
+    is_large = prod(terms) > 1 and size > LARGEST_DOT[min(free) <= FEW]
+    if size and y.dtype in blas.LETTERS and (is_large or y.dtype.is_complex):
+        return [body.stored(blas.product(body, op, lhs, rhs, y))]
+    if y.dtype.is_complex:
+        raise NotCompiledError(f"DotGeneral: {lhs.spec} with {rhs.spec} is not compiled")
     batch, rows = len(op.lhs_batch), op.lhs_free(lhs.spec.rank)
     columns = op.rhs_free(rhs.spec.rank)
 

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import ctypes
+import platform
 from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
+from tenferro.exec.llvm import blas
 from tenferro.program import BoundedCache
 
-__all__ = ["Linker", "is_installed"]
+__all__ = ["Linker", "is_installed", "multiplies_and_adds"]
 
 
 def is_installed() -> bool:
     """Whether llvmlite is there."""
     return find_spec("llvmlite") is not None
+
+
+def multiplies_and_adds() -> bool:
+    """Whether this processor multiplies and adds in one instruction."""
+    import llvmlite.binding as llvm  # because it is an extra
+
+    features = llvm.get_host_cpu_features()
+    is_arm = platform.machine().lower() in ("aarch64", "arm64")
+    return is_arm or bool(features.get("fma"))
 
 
 class Linker:
@@ -27,6 +38,7 @@ class Linker:
     def __init__(self, capacity: int = 256) -> None:
         self.functions: BoundedCache[Callable[..., int]] = BoundedCache(capacity)
         self._target: Any = None
+        self._knows_blas = False
 
     def function(self, text: str, pointers: int) -> Callable[..., int]:
         """`@f` of a text: of so many pointers and two numbers, to a number."""
@@ -39,6 +51,10 @@ class Linker:
             llvm.initialize_native_target()
             llvm.initialize_native_asmprinter()
             self._target = llvm.Target.from_default_triple()
+        if blas.PREFIX in text and not self._knows_blas:
+            for name, address in blas.addresses().items():
+                llvm.add_symbol(name, address)
+            self._knows_blas = True
         machine = self._target.create_target_machine(
             opt=3,
             cpu=llvm.get_host_cpu_name(),

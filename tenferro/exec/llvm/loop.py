@@ -10,7 +10,7 @@ import numpy as np
 
 from tenferro.exec.llvm.code import Code, NotCompiledError
 from tenferro.exec.llvm.control import Emitter
-from tenferro.exec.llvm.link import Linker
+from tenferro.exec.llvm.link import Linker, multiplies_and_adds
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.exec.schedule import ExecProgram
 from tenferro.ops.control import Cond, ControlOp, Scan, While
@@ -19,7 +19,7 @@ from tenferro.types import TensorSpec
 
 __all__ = ["CompiledLoop", "LoopCompiler"]
 
-WORTH = 1 << 13
+WORTH = 1 << 12
 """Microseconds of the interpreter, by estimate, that are worth compiling: LLVM needs half a millisecond for each
 instruction that it compiles, and programs run again."""
 PER_MICROSECOND = 500
@@ -154,7 +154,7 @@ def text_of(
     """
     if not all([spec.is_static for spec in inputs]):
         raise NotCompiledError(f"{op.name}: extents that wait are not compiled")
-    code = Code()
+    code = Code(multiplies_and_adds())
     body = Body(code)
     emitter = Emitter(body, prepare)
     names = [f"%a{number}" for number in range(len(inputs))]
@@ -214,6 +214,7 @@ def text_of(
     text = "\n".join([
         *code.globals,
         *code.declared.values(),
+        *code.functions.values(),
         f"define i64 @f({head}, i64 %start, i64 %stop) {{",
         "entry:",
         *code.entry,

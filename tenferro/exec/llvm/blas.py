@@ -1,0 +1,154 @@
+"""Products of matrices by BLAS, called from compiled code: SciPy's, whose functions every extension module may call."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.machinery import PathFinder
+from importlib.util import find_spec, module_from_spec
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from tenferro.exec.llvm.code import Code, Index, literal, memory_type
+from tenferro.exec.llvm.tensor import Body, Memory, Tensor
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["LETTERS", "PREFIX", "addresses", "product"]
+
+LETTERS = {DType.F32: "s", DType.F64: "d", DType.C32: "c", DType.C64: "z"}
+"""Of BLAS's names, for the dtypes that it has."""
+PREFIX = "tenferro_blas_"
+
+
+def addresses() -> dict[str, int]:
+    """BLAS's functions by the names that texts have for them."""
+    name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
+    name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    capsules: dict[str, Any] = _scipys_blas().__pyx_capi__
+    names = [letter + name for letter in LETTERS.values() for name in ("gemm", "gemv")]
+    return {PREFIX + name: pointer_of(capsules[name], name_of(capsules[name])) for name in names}
+
+
+def _scipys_blas() -> Any:
+    """`scipy.linalg.cython_blas`, without the package around it, which takes 20 times as long to import."""
+    scipy = find_spec("scipy")
+    folders = scipy.submodule_search_locations if scipy is not None else None
+    spec = PathFinder.find_spec(
+        "cython_blas", [str(Path(each) / "linalg") for each in folders or ()]
+    )
+    if spec is None or spec.loader is None:
+        return import_module("scipy.linalg.cython_blas")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def product(body: Body, op: Any, lhs: Tensor, rhs: Tensor, y: TensorSpec) -> Memory:
+    """Y [batch, rows, columns] of a DotGeneral, matrix by matrix."""
+    a, a_moved = _matrices(body, lhs, op.lhs_batch, op.lhs_contracting)
+    b, b_moved = _matrices(body, rhs, op.rhs_batch, op.rhs_contracting)
+    batches = prod([lhs.spec.shape[axis] for axis in op.lhs_batch])
+    terms = prod([lhs.spec.shape[axis] for axis in op.lhs_contracting])
+    rows = lhs.spec.size // (batches * terms)
+    columns = rhs.spec.size // (batches * terms)
+    result, code, parts = body.memory(y), body.code, 2 if y.dtype.is_complex else 1
+
+    def one(number: Index) -> None:
+        left, right, to = (
+            code.address(memory.pointer, code.scaled(number, size * parts), y.dtype)
+            for memory, size in ((a, rows * terms), (b, terms * columns), (result, rows * columns))
+        )
+        # What BLAS calls a matrix lies in memory column after column: each of ours is its transpose.
+        if columns == 1:
+            _matrix_by_vector(code, y.dtype, left, rows, terms, a_moved, right, to)
+        elif rows == 1:
+            _matrix_by_vector(code, y.dtype, right, columns, terms, b_moved, left, to)
+        else:
+            _matrix_by_matrix(
+                code, y.dtype, (left, right, to), (rows, columns, terms), (a_moved, b_moved)
+            )
+
+    code.loop(batches, one)
+    return result
+
+
+def _matrices(
+    body: Body, x: Tensor, batch: Sequence[int], contracting: Sequence[int]
+) -> tuple[Memory, bool]:
+    """X as matrices in memory, and whether the axes that are summed come before the others."""
+    free = [axis for axis in range(x.spec.rank) if axis not in (*batch, *contracting)]
+    for is_moved, order in (
+        (False, (*batch, *free, *contracting)),
+        (True, (*batch, *contracting, *free)),
+    ):
+        long = [axis for axis in order if x.spec.shape[axis] != 1]
+        if long == sorted(long) and x.memory is not None:
+            return x.memory, is_moved
+    order = (*batch, *free, *contracting)
+    spec = TensorSpec.of(tuple([x.spec.shape[axis] for axis in order]), x.spec.dtype)
+
+    def element(index: tuple[Index, ...]) -> Any:
+        return body.at(x, tuple([index[order.index(axis)] for axis in range(x.spec.rank)]))
+
+    memory = body.memory(spec)
+    body.write(Tensor(spec, element, x.reads), memory)
+    return memory, False
+
+
+def _matrix_by_vector(
+    code: Code, dtype: DType, matrix: str, rows: int, terms: int, is_moved: bool, x: str, y: str
+) -> None:
+    """Y [rows] of a matrix [rows, terms], or [terms, rows] if it is moved."""
+    letter, m, n = ("n", rows, terms) if is_moved else ("t", terms, rows)
+    one, zero, stride = _number(code, 1, dtype), _number(code, 0, dtype), _integer(code, 1)
+    arguments = [
+        _letter(code, letter), _integer(code, m), _integer(code, n), one, matrix, _integer(code, m),
+        x, stride, zero, y, stride,
+    ]  # fmt: skip
+    _call(code, f"{LETTERS[dtype]}gemv", arguments)
+
+
+def _matrix_by_matrix(
+    code: Code,
+    dtype: DType,
+    pointers: tuple[str, str, str],
+    extents: tuple[int, int, int],
+    are_moved: tuple[bool, bool],
+) -> None:
+    """The product [rows, columns] of [rows, terms] and [terms, columns]; the first is moved as [terms,
+    rows], the second is not moved as [columns, terms].
+    """
+    (left, right, to), (rows, columns, terms) = pointers, extents
+    a_moved, b_moved = are_moved
+    arguments = [
+        _letter(code, "n" if b_moved else "t"), _letter(code, "t" if a_moved else "n"),
+        _integer(code, columns), _integer(code, rows), _integer(code, terms),
+        _number(code, 1, dtype), right, _integer(code, columns if b_moved else terms),
+        left, _integer(code, rows if a_moved else terms),
+        _number(code, 0, dtype), to, _integer(code, columns),
+    ]  # fmt: skip
+    _call(code, f"{LETTERS[dtype]}gemm", arguments)
+
+
+def _call(code: Code, name: str, arguments: Sequence[str]) -> None:
+    types = ", ".join(["ptr"] * len(arguments))
+    code.declared[PREFIX + name] = f"declare void @{PREFIX}{name}({types})"
+    code.line(f"call void @{PREFIX}{name}({', '.join([f'ptr {each}' for each in arguments])})")
+
+
+def _letter(code: Code, letter: str) -> str:
+    return code.constant("i8", str(ord(letter)))
+
+
+def _integer(code: Code, value: int) -> str:
+    return code.constant("i32", str(value))
+
+
+def _number(code: Code, value: int, dtype: DType) -> str:
+    kind, number = memory_type(dtype), literal(value, dtype)
+    if not dtype.is_complex:
+        return code.constant(kind, number)
+    return code.constant(f"[2 x {kind}]", f"[{', '.join([f'{kind} {part}' for part in number])}]")
