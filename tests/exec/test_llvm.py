@@ -196,6 +196,16 @@ LOOPS: dict[str, Callable[[Any], Any]] = {
     "a loop inside that updates what is not its own": lambda x: tnf.scan(
         lambda c, r: _updated_inside(tnf.sin(c) * r), x[0], x
     ),
+    "elements of its own and of another": lambda x: tnf.fori_loop(
+        0, 3, lambda i, c: (c[0] * 0.5 + c[1], c[1] - c[0], c[2][::-1] + c[2], tnf.where(c[0] > c[0][0], c[3], c[0])),
+        (x, x + 1.0, x - 1.0, 2.0 * x),
+    ),
+    "outer products added up": lambda x: tnf.scan(
+        lambda c, r: (c + tnf.outer(r, r) * c[0, 0] - tnf.outer(c[0], r), None), x.T @ x, x
+    )[0],
+    "rows that grow": lambda x: tnf.fori_loop(
+        0, 3, lambda i, y: y + y[i] * tnf.lax.dynamic_slice(y, (0, i), (5, 1)), x
+    ),
     "the same twice": lambda x: tnf.scan(lambda c, r: ((c[0] + r, c[0] + r), c), (x[0], x[1]), x),
 }  # fmt: skip
 

@@ -66,6 +66,9 @@ def dot_general(
     if columns and y.shape[-1] >= LANES and prod(terms) > 1:
         return [body.stored(_rows_added(body, op, y, prod(terms), product))]
 
+    if prod(terms) == 1:
+        return [Tensor(y, lambda index: product(index, 0), lhs.reads | rhs.reads)]
+
     def element(index: Indices) -> Element:
         return folded(body, op, y, prod(terms), lambda k: product(index, k), el.add, 0, lanes=True)
 

@@ -145,7 +145,9 @@ class Emitter:
             elif not x.spec.shape:
                 ready.append(self.body.settled(x))
             else:
-                ready.append(self.body.copied(x) if every & x.reads else x)
+                # What reads its own elements alone is written over them, one by one.
+                others = (every & x.reads) - (x.aligned & {memory})
+                ready.append(self.body.copied(x) if others else x)
         for x, memory in zip(ready, memories, strict=True):
             if x is not None:
                 self.body.write(x, memory)

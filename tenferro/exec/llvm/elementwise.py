@@ -7,7 +7,7 @@ from typing import Any
 
 from tenferro.exec.llvm.code import Code, Element, NotCompiledError, literal, llvm_type
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
-from tenferro.exec.llvm.tensor import Body, Tensor
+from tenferro.exec.llvm.tensor import Body, Tensor, same_place
 from tenferro.ops import elementwise as el
 from tenferro.types import DType, TensorSpec
 
@@ -26,14 +26,11 @@ def elementwise(scalar: Scalar, is_exact: bool = True, complex_is_exact: bool = 
         dtype = operands[0].spec.dtype
         llvm_type(dtype)
         llvm_type(types[0].dtype)
-        reads = frozenset[Any]().union(*[x.reads for x in operands])
-        return [
-            Tensor(
-                types[0],
-                lambda index: scalar(body.code, op, dtype, [body.at(x, index) for x in operands]),
-                reads,
-            )
-        ]
+
+        def element(index: Any) -> Element:
+            return scalar(body.code, op, dtype, [body.at(x, index) for x in operands])
+
+        return [same_place(types[0], element, operands)]
 
     return Row(write, is_exact=is_exact, complex_is_exact=complex_is_exact)
 
@@ -279,7 +276,7 @@ def _select(
             ])  # fmt: skip
         return code.value(f"select i1 {chosen}, {kind} {x}, {kind} {y}")
 
-    return [Tensor(types[0], element, pred.reads | on_true.reads | on_false.reads)]
+    return [same_place(types[0], element, operands)]
 
 
 def logical(name: str) -> Scalar:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from math import prod
@@ -11,7 +11,7 @@ from typing import Any
 from tenferro.exec.llvm.code import Code, Element, Index, NotCompiledError, literal, memory_type
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["Body", "Memory", "Tensor"]
+__all__ = ["Body", "Memory", "Tensor", "same_place"]
 
 SMALL = 32
 """Elements of a value that lies in memory of the function's own, which becomes registers."""
@@ -35,6 +35,8 @@ class Tensor:
     Attributes:
         element: its element at an index, as code is written.
         reads: the memory that the elements are read from, until they lie in memory of their own.
+        aligned: those of it of which an element reads the one at its own place alone, so that the value may be
+            written over it.
         memory: where they lie.
         is_cheap: whether an element costs no more than to read it.
     """
@@ -42,9 +44,19 @@ class Tensor:
     spec: TensorSpec
     element: Callable[[tuple[Index, ...]], Element]
     reads: frozenset[Memory] = frozenset()
+    aligned: frozenset[Memory] = frozenset()
     memory: Memory | None = None
     is_cheap: bool = False
     number: int = field(default_factory=lambda: next(_NUMBERS))
+
+
+def same_place(
+    spec: TensorSpec, element: Callable[[tuple[Index, ...]], Element], operands: Sequence[Tensor]
+) -> Tensor:
+    """A value of which each element is computed of the operands' at the same index."""
+    reads = frozenset[Memory]().union(*[x.reads for x in operands])
+    elsewhere = frozenset[Memory]().union(*[x.reads - x.aligned for x in operands])
+    return Tensor(spec, element, reads, reads - elsewhere)
 
 
 class Body:
@@ -70,7 +82,8 @@ class Body:
         def element(index: tuple[Index, ...]) -> Element:
             return code.load(memory.pointer, code.linear(index, spec.shape), spec.dtype)
 
-        return Tensor(spec, element, frozenset([memory]), memory, is_cheap=True)
+        its = frozenset([memory])
+        return Tensor(spec, element, its, its, memory, is_cheap=True)
 
     def number(self, spec: TensorSpec, value: Element) -> Tensor:
         """One value for every element."""
