@@ -21,7 +21,7 @@ from tenferro.exec.finite import finite_or_raise
 from tenferro.exec.interpreter import failure, interpret
 from tenferro.exec.llvm.link import is_installed
 from tenferro.exec.llvm.loop import LoopCompiler, llvm_of
-from tenferro.exec.plan import NATIVE, Binder, Pass
+from tenferro.exec.plan import Binder, Pass, planning
 from tenferro.exec.plan.finish import finish
 from tenferro.exec.printer import source_of
 from tenferro.exec.replay import replay
@@ -167,7 +167,7 @@ class GraphExecutor:
             extensions=self.extensions,
             passes=self.passes,
             backend=backend,
-            plan=NATIVE if backend is NUMPY and not check_finite else (),
+            plan=planning(self.compiler) if backend is NUMPY and not check_finite else (),
             resources=Resources(self.workers, self.memory, as_array),
             prints=segmented and backend is NUMPY,
             compiler=self.compiler,

@@ -81,6 +81,7 @@ class Tiles:
         results: types of the results that are written tile by tile.
         totals: types of the reductions over rows, which are combined of the shares of all tiles.
         folds: combine the shares of each total.
+        members: the steps that it is made of, on whole arrays.
     """
 
     shape: tuple[int, ...]
@@ -90,6 +91,7 @@ class Tiles:
     results: tuple[TensorSpec, ...]
     totals: tuple[TensorSpec, ...]
     folds: tuple[Callable[[Any], Any], ...]
+    members: tuple[ExecInstruction, ...]
 
     @property
     def name(self) -> str:

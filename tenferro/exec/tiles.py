@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from itertools import repeat
 from math import prod
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -38,11 +39,25 @@ WALKS = 8
 Strides = tuple[tuple[int, ...], ...]
 
 
-class TilesFunction:
-    """A group as a function of whole arrays."""
+class Machine(Protocol):
+    """Compiled code for groups."""
 
-    def __init__(self, op: Tiles, resources: Resources) -> None:
-        self.op, self.resources = op, resources
+    def function(self, arrays: Sequence[Any], lead: int) -> tuple[Callable[..., Any], int]:
+        """The function of pointers to arrays, shares and scratch, and of rows from where to where, for arrays that
+        lie in memory as these do; and bytes of scratch.
+        """
+        ...
+
+
+class TilesFunction:
+    """A group as a function of whole arrays.
+
+    Args:
+        machine: compiled code, in place of calls of NumPy tile by tile.
+    """
+
+    def __init__(self, op: Tiles, resources: Resources, machine: Machine | None = None) -> None:
+        self.op, self.resources, self.machine = op, resources, machine
         self._bodies = {lead: Runner(body) for lead, body in op.bodies.items()}
         self._walks: dict[Strides, Callable[..., Any]] = {}
 
@@ -73,6 +88,13 @@ class TilesFunction:
         elements = buffer_for(extents[-1])
         body, folds = self._bodies[layout.lead], op.folds
         workers, scratch = self.resources.workers, self.resources.memory.scratch
+        code: Callable[..., Any] | None = None
+        # Along rows of column-major arrays compiled code would take its steps from line to line of the cache.
+        if self.machine is not None and not isinstance(layout, Columns):
+            outs = [layout.view(layout.empty(shape, dtype, None)) for shape, dtype in results]
+            every = [*map(layout.view, arrays), *outs]
+            code, scratch_bytes = self.machine.function(every, layout.lead)
+            sizes = [max(1, scratch_bytes)]
 
         def walk(arrays: Sequence[Any], into: Sequence[Any] | None) -> Any:
             written = [
@@ -97,11 +119,25 @@ class TilesFunction:
                             *[share[i // step, ...] for share in totals],
                         ])  # fmt: skip
 
+            def run(code: Callable[..., Any], start: int, stop: int) -> None:
+                with scratch(sizes) as (piece,):
+                    rest = piece.ctypes.data
+                    pointers = [x.ctypes.data for x in views]
+                    each = step if totals else stop - start
+                    for i in range(start, stop, each):
+                        parts = [share[i // step :].ctypes.data for share in totals]
+                        code(*pointers, *parts, rest, i, min(i + each, stop))
+
             def quiet(start: int, stop: int) -> None:
                 with numpy_state(elements):
                     work(start, stop)
 
-            if is_alone:
+            if code is not None:
+                if is_alone:
+                    run(code, 0, rows)
+                else:
+                    workers.share(partial(run, code), rows, step)
+            elif is_alone:
                 # Whoever runs the program has seen to all but the buffers.
                 (work if elements == BUFFER else quiet)(0, rows)
             else:

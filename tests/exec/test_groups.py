@@ -8,10 +8,12 @@ import pytest
 
 import tenferro as tnf
 from tenferro.exec import tiles
+from tenferro.exec.llvm.link import is_installed
 from tenferro.exec.plan import group
 from tenferro.types import flatten
 from tests.exec.unplanned import run_unplanned
 
+needs_llvmlite = pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed")
 RNG = np.random.default_rng(0)
 
 
@@ -67,9 +69,12 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 CASES |= {f"{name}, gradient": (loss(fn), args) for name, (fn, args) in CASES.items()}
 
 
+@pytest.mark.parametrize("is_compiled", [False, pytest.param(True, marks=needs_llvmlite)])
 @pytest.mark.parametrize("tile", [64, 1024, 1 << 18])
 @pytest.mark.parametrize("name", CASES)
-def test_groups_of_rows(name: str, tile: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_of_rows(
+    name: str, tile: int, is_compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(group, "SMALLEST", 16)
     monkeypatch.setattr(tiles, "TILE_BYTES", tile)
     monkeypatch.setattr(tiles, "ALONE", 0)
@@ -77,8 +82,14 @@ def test_groups_of_rows(name: str, tile: int, monkeypatch: pytest.MonkeyPatch) -
     program = tnf.compile(fn, *args)
     expected = flatten(run_unplanned(program, *args))[0]
     for order in ("F", "C", "K"):
-        executor = tnf.GraphExecutor(order, threads=2)
+        executor = tnf.GraphExecutor(order, threads=2, compiled=is_compiled)
         executor.run(program, *args)
+        remarks = {
+            step.remark
+            for step in executor.compile(program, *args).instructions
+            if isinstance(step.op, tiles.Tiles)
+        }
+        assert remarks == ({"compiled"} if is_compiled else {""})
         for given in (args, tuple([np.asfortranarray(x) for x in args]), _gaps(args)):
             found = flatten(executor.run(program, *given))[0]
             for y, z in zip(found, expected, strict=True):

@@ -20,6 +20,7 @@ from tenferro.exec import executor as native
 from tenferro.exec.llvm import loop as compiled_loops
 from tenferro.exec.llvm.control import COMPILED
 from tenferro.exec.llvm.link import is_installed
+from tenferro.exec.plan import group
 from tenferro.ops.control import ControlOp
 from tenferro.ops.dynamic import DynamicTruncate
 from tenferro.types import flatten
@@ -65,6 +66,14 @@ def require_near(found: list[Any], wanted: list[Any], relative: float = 1e-12) -
         np.testing.assert_allclose(a[is_finite], b[is_finite], rtol=allowed, atol=allowed * size)
 
 
+def require_same_bits(y: Any, z: Any) -> None:
+    """But of NaN, of which one is as good as another."""
+    is_nan = np.isnan(z) if z.dtype.kind in "fc" else np.zeros(z.shape, bool)
+    assert (y.dtype, y.shape) == (z.dtype, z.shape)
+    assert np.where(is_nan, 0, y).tobytes() == np.where(is_nan, 0, z).tobytes()
+    assert not is_nan.any() or np.isnan(y[is_nan]).all()
+
+
 def of_samples(samples: list[Any]) -> tuple[tnf.GraphProgram, list[Any], list[tuple[int, bool]]]:
     """Each op on slices of what a loop goes along; of each result whether it is of complex numbers."""
     stacked = [[np.stack([x, x[::-1] if x.ndim else x]) for x in s.inputs] for s in samples]
@@ -98,6 +107,40 @@ def test_samples(card: Any) -> None:
         require_same(card, several)
 
 
+@each_card
+def test_samples_in_groups(card: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Elementwise ops by themselves, in rows and in columns, on arrays with gaps and on repeated numbers."""
+    monkeypatch.setattr(group, "SMALLEST", 1)
+    row, samples = COMPILED.get(card), SAMPLES[card]
+    for number, sample in enumerate(samples[:: max(1, len(samples) // 30)]):
+        if not sample.inputs or issubclass(card, ControlOp | DynamicTruncate):
+            continue
+        program = tnf.compile(lambda *xs: apply(sample.op, *xs), *sample.inputs)
+        compiled = tnf.GraphExecutor("K", compiled=True)
+        if not any(step.remark == "compiled" for step in compiled.compile(program, *sample.inputs).instructions):  # fmt: skip
+            continue
+        is_complex = any(x.dtype.kind == "c" for x in sample.inputs)
+        for arrays in layouts(sample.inputs) if number < 4 else [sample.inputs]:
+            results = [
+                flatten(executor.run(program, *arrays))[0]
+                for executor in (compiled, tnf.GraphExecutor("K", compiled=False))
+            ]
+            for y, z in zip(*results, strict=True):
+                if row.is_exact and (row.complex_is_exact or not is_complex):
+                    require_same_bits(y, z)
+                else:
+                    require_near([y], [z])
+
+
+def layouts(arrays: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+    """The same elements elsewhere in memory."""
+    yield arrays
+    yield tuple([np.array(x, order="F") for x in arrays])
+    yield tuple([np.repeat(x[..., None], 2, axis=-1)[..., 0] for x in arrays])
+    yield tuple([x[::-1] if x.ndim else x for x in arrays])
+    yield tuple([np.broadcast_to(x.ravel()[:1].reshape(()), x.shape) if x.size else x for x in arrays])  # fmt: skip
+
+
 def batched(items: list[Any], size: int) -> Iterator[list[Any]]:
     """So many at a time."""
     for start in range(0, len(items), size):
@@ -110,10 +153,7 @@ def require_same(card: Any, samples: list[Any]) -> None:
     row = COMPILED[card]
     for y, z, (_, is_complex) in zip(found, wanted, kinds, strict=True):
         if row.is_exact and (row.complex_is_exact or not is_complex):
-            is_nan = np.isnan(z) if z.dtype.kind in "fc" else np.zeros(z.shape, bool)
-            assert (y.dtype, y.shape) == (z.dtype, z.shape)
-            assert np.where(is_nan, 0, y).tobytes() == np.where(is_nan, 0, z).tobytes()
-            assert not is_nan.any() or np.isnan(y[is_nan]).all()
+            require_same_bits(y, z)
         else:
             require_near([y], [z])
 

@@ -70,7 +70,7 @@ def dot_general(
         return [Tensor(y, lambda index: product(index, 0), lhs.reads | rhs.reads)]
 
     def element(index: Indices) -> Element:
-        return folded(body, op, y, prod(terms), lambda k: product(index, k), el.add, 0, lanes=True)
+        return folded(body, op, y, prod(terms), lambda k: product(index, k), el.add, 0)
 
     return [body.settled(Tensor(y, element, lhs.reads | rhs.reads))]
 

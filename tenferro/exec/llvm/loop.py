@@ -210,19 +210,7 @@ def text_of(
         raise NotCompiledError(
             f"{op.name}: more than {MOST_POINTERS} operands and results are not compiled"
         )
-    head = ", ".join([f"ptr noalias {name}" for name in every])
-    text = "\n".join([
-        *code.globals,
-        *code.declared.values(),
-        *code.functions.values(),
-        f"define i64 @f({head}, i64 %start, i64 %stop) {{",
-        "entry:",
-        *code.entry,
-        *code.lines,
-        "}",
-        "",
-    ])  # fmt: skip
-    return text, len(every), [array for _, array in body.constants], body.scratch_bytes
+    return code.text(every), len(every), [array for _, array in body.constants], body.scratch_bytes
 
 
 def _in_registers(body: Body, carry: Sequence[Memory]) -> tuple[list[Memory], Callable[[], None]]:

@@ -1,6 +1,6 @@
 """Rows of the reduction family.
 
-Sums go along eight lanes, which the processor adds at once, in an order that does not depend on it.
+A long sum is one of short ones, and these go along lanes, which the processor adds at once.
 """
 
 from __future__ import annotations
@@ -12,21 +12,32 @@ from typing import Any
 import numpy as np
 
 from tenferro.exec.llvm import elementwise as el
-from tenferro.exec.llvm.code import Code, Element, Index, NotCompiledError, literal, llvm_type
+from tenferro.exec.llvm.code import (
+    UNROLLED,
+    Code,
+    Element,
+    Index,
+    NotCompiledError,
+    literal,
+    llvm_type,
+)
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
 from tenferro.exec.llvm.tensor import Body, Tensor
 from tenferro.ops import reduction as re
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["LANES", "ROWS", "folded"]
+__all__ = ["BLOCK", "LANES", "ROWS", "TOTALS", "folded", "identity"]
 
 LANES = 8
-"""Partial sums of a long sum."""
+"""Partial sums of a sum."""
+BLOCK = 1024
+"""Terms of a short sum."""
 Indices = tuple[Index, ...]
 Combine = Callable[[Code, Any, DType, Sequence[Element]], Element]
 
 
-def _identity(name: str, dtype: DType) -> Any:
+def identity(name: str, dtype: DType) -> Any:
+    """What changes nothing: the start of a reduction."""
     kind = dtype.dtype
     if name == "sum":
         return 0
@@ -52,39 +63,55 @@ def folded(
     term: Callable[[Index], Element],
     combine: Combine,
     start: Any,
-    lanes: bool,
 ) -> Element:
-    """All of `count` terms combined, one after the other or along lanes."""
+    """All of `count` terms combined."""
     code, dtype = body.code, spec.dtype
     kind = llvm_type(dtype)
     first = literal(start, dtype)
     if dtype.is_complex:
         raise NotCompiledError(f"{op.name}: {dtype.value} is not compiled")
-    if count <= 16:
+    if count <= UNROLLED:
         total = None
         for i in range(count):
             total = term(i) if total is None else combine(code, op, dtype, [total, term(i)])
         return first if total is None else total
-    width = LANES if lanes and count >= 2 * LANES else 1
-    cells = [code.cell(kind) for _ in range(width)]
-    for cell in cells:
+    if combine is el.add:
+        combine = added
+
+    def short(begin: Index, size: int) -> Element:
+        cell = code.cell(kind)
         code.line(f"store {kind} {first}, ptr {cell}")
 
-    def several(i: Index) -> None:
-        for lane, cell in enumerate(cells):
-            value = term(code.add(code.scaled(i, width), lane))
+        def one(i: Index) -> None:
             total = code.value(f"load {kind}, ptr {cell}")
-            code.line(f"store {kind} {combine(code, op, dtype, [total, value])}, ptr {cell}")
+            total = combine(code, op, dtype, [total, term(code.add(i, begin))])
+            code.line(f"store {kind} {total}, ptr {cell}")
 
-    code.loop(count // width, several)
-    totals = [code.value(f"load {kind}, ptr {cell}") for cell in cells]
-    while len(totals) > 1:
-        half = len(totals) // 2
-        totals = [combine(code, op, dtype, [totals[i], totals[i + half]]) for i in range(half)]
-    total = totals[0]
-    for i in range(count - count % width, count):
-        total = combine(code, op, dtype, [total, term(i)])
-    return total
+        code.loop(size, one, width=LANES)
+        return code.value(f"load {kind}, ptr {cell}")
+
+    if count < 2 * BLOCK:
+        return short(0, count)
+    whole = code.cell(kind)
+    rest = short(count - count % BLOCK, count % BLOCK) if count % BLOCK else first
+    code.line(f"store {kind} {rest}, ptr {whole}")
+
+    def block(number: Index) -> None:
+        part = short(code.scaled(number, BLOCK), BLOCK)
+        total = combine(code, op, dtype, [code.value(f"load {kind}, ptr {whole}"), part])
+        code.line(f"store {kind} {total}, ptr {whole}")
+
+    code.loop(count // BLOCK, block)
+    return code.value(f"load {kind}, ptr {whole}")
+
+
+def added(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
+    """A sum that may be added along lanes."""
+    kind = llvm_type(dtype)
+    if not dtype.is_complex:
+        name = "fadd reassoc" if dtype.is_inexact else "or" if dtype.is_bool else "add"
+        return code.value(f"{name} {kind} {xs[0]}, {xs[1]}")
+    return tuple([code.value(f"fadd reassoc {kind} {a}, {b}") for a, b in zip(*xs, strict=True)])
 
 
 def reduction(name: str, combine: Combine, is_exact: bool = True) -> Row:
@@ -99,7 +126,7 @@ def reduction(name: str, combine: Combine, is_exact: bool = True) -> Row:
         if name == "sum" and y.dtype.is_bool:
             raise NotCompiledError(f"{op.name}: bool is not compiled")
         inner = [x.spec.shape[axis] for axis in sorted(op.axes)]
-        start = _identity(name, y.dtype)
+        start = identity(name, y.dtype)
         kept = [axis for axis in range(x.spec.rank) if axis not in op.axes]
 
         def element(index: Indices) -> Element:
@@ -111,7 +138,7 @@ def reduction(name: str, combine: Combine, is_exact: bool = True) -> Row:
                     number, place[axis] = code.divided(number, n) if len(inner) > 1 else (0, number)
                 return body.at(x, tuple(place))
 
-            return folded(body, op, y, prod(inner), term, combine, start, lanes=name == "sum")
+            return folded(body, op, y, prod(inner), term, combine, start)
 
         return [body.settled(Tensor(y, element, x.reads))]
 
@@ -209,6 +236,15 @@ def cumulative(combine: Combine, is_exact: bool = True) -> Row:
     return Row(write, moves=True, is_exact=is_exact)
 
 
+TOTALS: dict[type, tuple[str, Combine]] = {
+    re.ReduceSum: ("sum", added),
+    re.ReduceProd: ("prod", el.multiply),
+    re.ReduceMax: ("max", el.maximum),
+    re.ReduceMin: ("min", el.minimum),
+    re.ReduceAnd: ("and", el.logical("and")),
+    re.ReduceOr: ("or", el.logical("or")),
+}
+"""The name of a reduction over rows, and what combines two parts of it."""
 _SORTS = not_compiled("sorts are not compiled")
 ROWS: Rows = {
     re.ReduceSum: reduction("sum", el.add, is_exact=False),

@@ -5,6 +5,7 @@
 | `bind` | the kernel of each instruction, bound to its types |
 | `fold` | what constants decide, computed once; `keep_numbers`: which values are NumPy's scalars |
 | `group` | what runs together, tile by tile |
+| `machine` | which groups are compiled |
 | `place` | where results go, and what dies with each step |
 | `finish` | the order of results, and copies that keep them apart |
 """
@@ -15,16 +16,25 @@ from collections.abc import Sequence
 from typing import Literal
 
 from tenferro.exec.extensions import ExtensionRegistry
+from tenferro.exec.llvm.loop import LoopCompiler
 from tenferro.exec.plan import finish, fold, group, place
 from tenferro.exec.plan.bind import Binder, Pass, PlanStep
+from tenferro.exec.plan.machine import Machine
 from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.schedule import ExecProgram
 from tenferro.program import GraphProgram
 
-__all__ = ["NATIVE", "Binder", "Pass", "PlanStep", "compile_std_to_exec"]
+__all__ = ["NATIVE", "Binder", "Pass", "PlanStep", "compile_std_to_exec", "planning"]
 
 NATIVE: tuple[PlanStep, ...] = (fold.fold, fold.keep_numbers, group.group, place.place)
 """The steps of planning between `bind` and `finish`, which bodies of loops go through, too."""
+
+
+def planning(compiler: LoopCompiler | None) -> tuple[PlanStep, ...]:
+    """The steps of planning, with groups that are compiled if there is a compiler."""
+    if compiler is None:
+        return NATIVE
+    return (*NATIVE[:-1], Machine(compiler), NATIVE[-1])
 
 
 def compile_std_to_exec(

@@ -77,6 +77,7 @@ def tiles(program: ExecProgram, group: Group) -> ExecInstruction:
         results=tuple([types[slot] for slot in results]),
         totals=tuple([types[slot] for slot in totals]),
         folds=tuple([_fold(makers[slot]) for slot in totals]),
+        members=group.steps,
     )
     function = TilesFunction(op, program.resources)
     return ExecInstruction(

@@ -1,0 +1,286 @@
+"""Groups, compiled: one loop over rows in place of a call for each instruction and tile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+from tenferro.exec.llvm.analytic import ROWS as ANALYTIC
+from tenferro.exec.llvm.code import Code, Index, NotCompiledError, literal, memory_type
+from tenferro.exec.llvm.control import Emitter
+from tenferro.exec.llvm.link import Linker, multiplies_and_adds
+from tenferro.exec.llvm.reduction import BLOCK, LANES, TOTALS, identity
+from tenferro.exec.llvm.tensor import Body, Memory, Tensor
+from tenferro.exec.schedule import ExecInstruction, Tiles
+from tenferro.graph import Instruction
+from tenferro.ops.structural import BroadcastInDim
+from tenferro.types import TensorSpec
+
+__all__ = ["CompiledGroup", "cost_of"]
+
+ELEMENTS = 1500
+"""Of arithmetic, per microsecond of the interpreter."""
+CALLS = 150
+"""The same of functions."""
+
+
+def cost_of(step: ExecInstruction) -> float:
+    """Microseconds that the interpreter needs for a group, by estimate."""
+    assert isinstance(step.op, Tiles)
+    cost = 0.0
+    for member in step.op.members:
+        size = max(member.output_types[0].size, prod(step.op.shape) if _reduces(member) else 0)
+        cost += size / (CALLS if type(member.op) in ANALYTIC else ELEMENTS)
+    return cost
+
+
+def _reduces(member: ExecInstruction) -> bool:
+    return type(member.op) in TOTALS
+
+
+@dataclass(frozen=True)
+class Walk:
+    """How an array lies in memory: extents and steps in elements, the axes that all share first."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What becomes of one row: a program, as far as it is read to be written.
+
+    Attributes:
+        totals: for each total the op that combines shares, and the slot of a row's part of it.
+    """
+
+    instructions: tuple[Instruction, ...]
+    types: Mapping[int, TensorSpec]
+    input_slots: tuple[int, ...]
+    output_slots: tuple[int, ...]
+    totals: tuple[tuple[Any, int], ...]
+
+
+class CompiledGroup:
+    """A group as a function of pointers and the rows from where to where.
+
+    Raises:
+        NotCompiledError: an op that is not compiled, with the user's line.
+    """
+
+    def __init__(self, step: ExecInstruction, types: Sequence[TensorSpec], linker: Linker) -> None:
+        assert isinstance(step.op, Tiles)
+        self.op, self.linker = step.op, linker
+        self.rows = _rows(step, types)
+        dense = [_dense(spec) for spec in [*[types[s] for s in step.input_slots], *step.op.results]]
+        self.text_of(dense, step.op.lead)  # whether all of it is compiled
+
+    def function(self, arrays: Sequence[Any], lead: int) -> tuple[Callable[..., int], int]:
+        """The function for arrays that lie in memory as these do, and bytes of scratch that it needs.
+
+        It takes a pointer to each array and to the shares of each total, one to scratch, and the rows from
+        where to where.
+
+        Raises:
+            NotCompiledError: steps between elements that are no whole ones.
+        """
+        walks: list[Walk] = []
+        for x in arrays:
+            steps = [divmod(stride, x.itemsize) for stride in x.strides]
+            if any([rest for _, rest in steps]):
+                raise NotCompiledError("an array whose elements lie across each other")
+            walks.append(Walk(x.shape, tuple([whole for whole, _ in steps])))
+        text, scratch = self.text_of(walks, lead)
+        pointers = len(arrays) + len(self.op.totals) + 1
+        return self.linker.function(text, pointers), scratch
+
+    def text_of(self, walks: Sequence[Walk], lead: int) -> tuple[str, int]:
+        """The text, and bytes of scratch."""
+        code = Code(multiplies_and_adds())
+        body = Body(code)
+        writer = _Writer(self.op, self.rows, code, body, walks, lead)
+        writer.write()
+        names = [*writer.pointers, *writer.shares, "%scratch"]
+        return code.text(names), body.scratch_bytes
+
+
+def _dense(spec: TensorSpec) -> Walk:
+    strides = [prod(spec.shape[axis + 1 :]) for axis in range(spec.rank)]
+    return Walk(spec.shape, tuple(strides))
+
+
+def _rows(step: ExecInstruction, types: Sequence[TensorSpec]) -> Rows:
+    """The group's instructions with their leading axes taken off."""
+    op = step.op
+    assert isinstance(op, Tiles)
+    lead, tails = op.lead, dict[int, TensorSpec]()
+    summed = set(step.output_slots[len(op.results) :])
+    ends: dict[int, tuple[Any, int]] = {}
+
+    def tail(slot: int, spec: TensorSpec) -> None:
+        if spec.rank < lead:
+            raise NotCompiledError("an operand without the rows of its group")
+        tails[slot] = TensorSpec(spec.shape[lead:], spec.dtype)
+
+    for slot in (*step.input_slots, *op.bodies[lead].constants):
+        tail(slot, types[slot])
+    steps: list[Instruction] = []
+    for member in op.members:
+        (slot,) = member.output_slots
+        inner: Any = member.op
+        if slot in summed:
+            # A row's part of a total is what its own axes give; without any, the element itself.
+            axes = tuple([axis - lead for axis in inner.axes if axis >= lead])
+            source = member.input_slots[0]
+            tails[slot] = member.output_types[0]
+            if axes:
+                inner = replace(inner, axes=axes)
+                steps.append(
+                    Instruction(inner, member.input_slots, (slot,), (False,), member.source)
+                )
+            ends[slot] = inner, slot if axes else source
+            continue
+        tail(slot, member.output_types[0])
+        if _reduces(member):
+            inner = replace(inner, axes=tuple([axis - lead for axis in inner.axes]))
+        elif isinstance(inner, BroadcastInDim):
+            inner = replace(inner, dims=tuple([axis - lead for axis in inner.dims[lead:]]))
+        last = (False,) * len(member.input_slots)
+        steps.append(Instruction(inner, member.input_slots, (slot,), last, member.source))
+    results = step.output_slots[: len(op.results)]
+    totals = tuple([ends[slot] for slot in step.output_slots[len(op.results) :]])
+    outputs = (*results, *[part for _, part in totals])
+    return Rows(tuple(steps), tails, step.input_slots, outputs, totals)
+
+
+class _Writer:
+    """Writes the function of a group for arrays that lie in memory in one way."""
+
+    def __init__(
+        self, op: Tiles, rows: Rows, code: Code, body: Body, walks: Sequence[Walk], lead: int
+    ) -> None:
+        self.op, self.rows, self.code, self.body = op, rows, code, body
+        self.walks, self.lead = walks, lead
+        self.pointers = [f"%a{number}" for number in range(len(walks))]
+        self.shares = [f"%s{number}" for number in range(len(op.totals))]
+        self.emitter = Emitter(body, lambda program: program)
+
+    def write(self) -> None:
+        """All of it."""
+        code = self.code
+        shares = [
+            Memory(name, TensorSpec(spec.shape, spec.dtype))
+            for name, spec in zip(self.shares, self.op.totals, strict=True)
+        ]
+        for (op, _), share in zip(self.rows.totals, shares, strict=True):
+            first = identity(TOTALS[type(op)][0], share.spec.dtype)
+            self.body.write(self.body.filled(share.spec, first), share)
+        count = code.value("sub i64 %stop, %start")
+        sums = [share for share in shares if not share.spec.shape]
+        if not sums:
+            self._all_rows("%start", count, shares)
+        else:
+            blocks = code.value(f"udiv i64 {code.value(f'add i64 {count}, {BLOCK - 1}')}, {BLOCK}")
+            code.loop(blocks, lambda block: self._block(block, count, shares))
+        code.line("ret i64 0")
+
+    def _block(self, block: Index, count: str, shares: Sequence[Memory]) -> None:
+        """Numbers of some rows are added up by themselves, so that a long sum is one of short ones."""
+        code, partial = self.code, list[Memory]()
+        for (op, _), share in zip(self.rows.totals, shares, strict=True):
+            if share.spec.shape:
+                partial.append(share)
+                continue
+            dtype = share.spec.dtype
+            cell = Memory(code.cell(memory_type(dtype), 2 if dtype.is_complex else 1), share.spec)
+            first = identity(TOTALS[type(op)][0], dtype)
+            code.store(literal(first, dtype), cell.pointer, 0, dtype)
+            partial.append(cell)
+        done = code.scaled(block, BLOCK)
+        left = code.value(f"sub i64 {count}, {done}")
+        size = code.call("llvm.smin.i64", "i64", [("i64", left), ("i64", str(BLOCK))])
+        self._all_rows(str(code.add("%start", done)), size, partial)
+        for (op, _), share, cell in zip(self.rows.totals, shares, partial, strict=True):
+            if share is not cell:
+                self._combine(op, share, (), code.load(cell.pointer, 0, share.spec.dtype))
+
+    def _all_rows(self, start: str, count: str, shares: Sequence[Memory]) -> None:
+        code = self.code
+        extents = self.walks[0].shape[1 : self.lead]
+        width = LANES if self.op.totals else 0
+
+        def row(index: tuple[Index, ...]) -> None:
+            if len(index) < len(extents) + 1:
+                code.loop(extents[len(index) - 1], lambda i: row((*index, i)), width=width)
+            else:
+                self._row(index, shares)
+
+        code.loop(count, lambda i: row((code.add(i, start),)), width=0 if extents else width)
+
+    def _row(self, index: tuple[Index, ...], shares: Sequence[Memory]) -> None:
+        """One row, all of its results."""
+        code, body, rows = self.code, self.body, self.rows
+        count = len(rows.input_slots)
+        views = [self._view(number, index) for number in range(len(self.walks))]
+        inputs = [self._read(view, number) for number, view in enumerate(views[:count])]
+        constants = self.op.bodies[self.op.lead].constants
+        known = {
+            slot: body.filled(rows.types[slot], value.item()) for slot, value in constants.items()
+        }
+        program: Any = replace(rows, input_slots=(*rows.input_slots, *known))
+        outputs = self.emitter.emit(program, [*inputs, *known.values()])
+        for y, (place, walk), pointer in zip(
+            outputs, views[count:], self.pointers[count:], strict=False
+        ):
+
+            def store(
+                at: tuple[Index, ...], y: Tensor = y, place: Index = place, walk: Walk = walk,
+                pointer: str = pointer,
+            ) -> None:  # fmt: skip
+                code.store(body.at(y, at), pointer, self._at(place, walk, at), y.spec.dtype)
+
+            code.loops(y.spec.shape, store)
+        for (op, _), share, y in zip(
+            rows.totals, shares, outputs[len(self.op.results) :], strict=True
+        ):
+
+            def add(
+                at: tuple[Index, ...], op: Any = op, share: Memory = share, y: Tensor = y
+            ) -> None:
+                self._combine(op, share, at, body.at(y, at))
+
+            code.loops(share.spec.shape, add)
+
+    def _combine(self, op: Any, share: Memory, at: tuple[Index, ...], value: Any) -> None:
+        code, spec = self.code, share.spec
+        place = code.linear(at, spec.shape)
+        old = code.load(share.pointer, place, spec.dtype)
+        value = TOTALS[type(op)][1](code, op, spec.dtype, [old, value])
+        code.store(value, share.pointer, place, spec.dtype)
+
+    def _view(self, number: int, index: tuple[Index, ...]) -> tuple[Index, Walk]:
+        """Where a row of an array begins, and how it goes on."""
+        walk, code = self.walks[number], self.code
+        place: Index = 0
+        for i, stride in zip(index, walk.strides, strict=False):
+            place = code.add(place, code.scaled(i, stride))
+        lead = len(index)
+        return place, Walk(walk.shape[lead:], walk.strides[lead:])
+
+    def _at(self, place: Index, walk: Walk, index: Sequence[Index]) -> Index:
+        for i, stride in zip(index, walk.strides, strict=True):
+            place = self.code.add(place, self.code.scaled(i, stride))
+        return place
+
+    def _read(self, view: tuple[Index, Walk], number: int) -> Tensor:
+        """A row of an operand."""
+        place, walk = view
+        spec = self.rows.types[self.rows.input_slots[number]]
+        memory = Memory(self.pointers[number], spec)
+
+        def element(index: tuple[Index, ...]) -> Any:
+            return self.code.load(memory.pointer, self._at(place, walk, index), spec.dtype)
+
+        return Tensor(spec, element, frozenset([memory]), is_cheap=True)
