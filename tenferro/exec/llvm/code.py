@@ -84,8 +84,6 @@ class Code:
         self.entry: list[str] = []
         self.globals: list[str] = []
         self.declared: dict[str, str] = {}
-        self.metadata: list[str] = []
-        self._widths: list[int] = []
         self._constants: dict[tuple[str, str], str] = {}
         self.block = "entry"
         self._count = 0
@@ -103,7 +101,6 @@ class Code:
             *self.entry,
             *self.lines,
             "}",
-            *self.metadata,
             "",
         ])  # fmt: skip
 
@@ -177,14 +174,8 @@ class Code:
         count: Index,
         body: Callable[[Index], None],
         unroll: bool = False,
-        width: int = 0,
     ) -> None:
-        """`body` of 0, 1, .. count - 1.
-
-        Args:
-            width: how many turns a loop that adds up takes at once, where it can: what a sum becomes does not
-                depend on the processor then.
-        """
+        """`body` of 0, 1, .. count - 1."""
         if isinstance(count, int) and (count <= 1 or (unroll and count <= UNROLLED)):
             for i in range(count):
                 body(i)
@@ -202,21 +193,9 @@ class Code:
             body(i)
         following = self.value(f"add nsw i64 {i}, 1")
         back = self.block
-        self.line(f"br label {head}{self._turns_at_once(width)}")
+        self.line(f"br label {head}")
         self.lines[place] = f"  {i} = phi i64 [0, %{before}], [{following}, %{back}]"
         self.label(end)
-
-    def _turns_at_once(self, width: int) -> str:
-        if width < 2:
-            return ""
-        number = 3 * len(self._widths)
-        self._widths.append(width)
-        self.metadata += [
-            f"!{number} = distinct !{{!{number}, !{number + 1}, !{number + 2}}}",
-            f'!{number + 1} = !{{!"llvm.loop.vectorize.width", i32 {width}}}',
-            f'!{number + 2} = !{{!"llvm.loop.interleave.count", i32 1}}',
-        ]
-        return f", !llvm.loop !{number}"
 
     def loops(self, shape: Sequence[int], body: Callable[[tuple[Index, ...]], None]) -> None:
         """`body` of every index of a shape, the last axis fastest."""

@@ -11,7 +11,7 @@ from tenferro.exec.llvm.analytic import ROWS as ANALYTIC
 from tenferro.exec.llvm.code import Code, Index, NotCompiledError, literal, memory_type
 from tenferro.exec.llvm.control import Emitter
 from tenferro.exec.llvm.link import Linker, multiplies_and_adds
-from tenferro.exec.llvm.reduction import BLOCK, LANES, TOTALS, identity
+from tenferro.exec.llvm.reduction import BLOCK, TOTALS, identity
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.exec.schedule import ExecInstruction, Tiles
 from tenferro.graph import Instruction
@@ -209,15 +209,14 @@ class _Writer:
     def _all_rows(self, start: str, count: str, shares: Sequence[Memory]) -> None:
         code = self.code
         extents = self.walks[0].shape[1 : self.lead]
-        width = LANES if self.op.totals else 0
 
         def row(index: tuple[Index, ...]) -> None:
             if len(index) < len(extents) + 1:
-                code.loop(extents[len(index) - 1], lambda i: row((*index, i)), width=width)
+                code.loop(extents[len(index) - 1], lambda i: row((*index, i)))
             else:
                 self._row(index, shares)
 
-        code.loop(count, lambda i: row((code.add(i, start),)), width=0 if extents else width)
+        code.loop(count, lambda i: row((code.add(i, start),)))
 
     def _row(self, index: tuple[Index, ...], shares: Sequence[Memory]) -> None:
         """One row, all of its results."""

@@ -1,6 +1,6 @@
 """Rows of the reduction family.
 
-A long sum is one of short ones, and these go along lanes, which the processor adds at once.
+A long sum is one of short ones, and these go along as many lanes as the processor adds at once.
 """
 
 from __future__ import annotations
@@ -26,10 +26,8 @@ from tenferro.exec.llvm.tensor import Body, Tensor
 from tenferro.ops import reduction as re
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["BLOCK", "LANES", "ROWS", "TOTALS", "folded", "identity"]
+__all__ = ["BLOCK", "ROWS", "TOTALS", "folded", "identity"]
 
-LANES = 8
-"""Partial sums of a sum."""
 BLOCK = 1024
 """Terms of a short sum."""
 Indices = tuple[Index, ...]
@@ -87,7 +85,7 @@ def folded(
             total = combine(code, op, dtype, [total, term(code.add(i, begin))])
             code.line(f"store {kind} {total}, ptr {cell}")
 
-        code.loop(size, one, width=LANES)
+        code.loop(size, one)
         return code.value(f"load {kind}, ptr {cell}")
 
     if count < 2 * BLOCK:
