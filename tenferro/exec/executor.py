@@ -20,7 +20,8 @@ from tenferro.exec.extensions import ExtensionRegistry, ExtensionRuntime
 from tenferro.exec.finite import finite_or_raise
 from tenferro.exec.interpreter import failure, interpret
 from tenferro.exec.llvm.link import is_installed
-from tenferro.exec.llvm.loop import LoopCompiler, llvm_of
+from tenferro.exec.llvm.listing import llvm_of
+from tenferro.exec.llvm.loop import LoopCompiler
 from tenferro.exec.plan import Binder, Pass, planning
 from tenferro.exec.plan.finish import finish
 from tenferro.exec.printer import source_of

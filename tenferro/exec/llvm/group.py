@@ -66,6 +66,9 @@ class Rows:
 class CompiledGroup:
     """A group as a function of pointers and the rows from where to where.
 
+    Attributes:
+        text: for row-major arrays.
+
     Raises:
         NotCompiledError: an op that is not compiled, with the user's line.
     """
@@ -75,7 +78,7 @@ class CompiledGroup:
         self.op, self.linker = step.op, linker
         self.rows = _rows(step, types)
         dense = [_dense(spec) for spec in [*[types[s] for s in step.input_slots], *step.op.results]]
-        self.text_of(dense, step.op.lead)  # whether all of it is compiled
+        self.text, _ = self.text_of(dense, step.op.lead)
 
     def function(self, arrays: Sequence[Any], lead: int) -> tuple[Callable[..., int], int]:
         """The function for arrays that lie in memory as these do, and bytes of scratch that it needs.

@@ -12,7 +12,6 @@ from tenferro.exec.llvm.code import Code, NotCompiledError
 from tenferro.exec.llvm.control import Emitter
 from tenferro.exec.llvm.link import Linker, multiplies_and_adds
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
-from tenferro.exec.schedule import ExecProgram
 from tenferro.ops.control import Cond, ControlOp, Scan, While
 from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec
@@ -231,18 +230,3 @@ def _in_registers(body: Body, carry: Sequence[Memory]) -> tuple[list[Memory], Ca
             body.write(body.stored(own), memory)
 
     return held, put_back
-
-
-def llvm_of(schedule: ExecProgram) -> str:
-    """The texts of the loops that are compiled, those in bodies of others too."""
-    texts: list[str] = []
-    schedules = [schedule]
-    while schedules:
-        for step in schedules.pop().instructions:
-            if isinstance(step.function, CompiledLoop):
-                texts.append(
-                    f"; {step.op.name} at {step.source or 'an unknown line'}\n{step.function.text}"
-                )
-            else:
-                schedules += step.parts
-    return "\n".join(texts) or "; no loop is compiled\n"
