@@ -9,7 +9,7 @@ from typing import Any
 from tenferro.exec.llvm import blas
 from tenferro.exec.llvm import elementwise as el
 from tenferro.exec.llvm.code import Element, Index, NotCompiledError, literal
-from tenferro.exec.llvm.reduction import folded
+from tenferro.exec.llvm.reduction import LONG_ROW, folded
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.ops import contraction as co
@@ -19,8 +19,6 @@ __all__ = ["ROWS"]
 
 LARGEST_DOT = 1 << 12, 1 << 14
 """Multiplications of a product of matrices, and of one with few rows or columns, up to which loops beat BLAS."""
-LONG_ROW = 8
-"""Columns of a result whose rows are sums of rows."""
 FEW = 4
 """Rows or columns of a product that reads its matrix once."""
 Indices = tuple[Index, ...]

@@ -26,8 +26,10 @@ from tenferro.exec.llvm.tensor import Body, Tensor
 from tenferro.ops import reduction as re
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["BLOCK", "ROWS", "TOTALS", "folded", "identity"]
+__all__ = ["BLOCK", "LONG_ROW", "ROWS", "TOTALS", "folded", "identity"]
 
+LONG_ROW = 8
+"""Elements of a row that is worth combining with others element by element."""
 BLOCK = 1024
 """Terms of a short sum."""
 Indices = tuple[Index, ...]
@@ -127,20 +129,50 @@ def reduction(name: str, combine: Combine, is_exact: bool = True) -> Row:
         start = identity(name, y.dtype)
         kept = [axis for axis in range(x.spec.rank) if axis not in op.axes]
 
-        def element(index: Indices) -> Element:
-            def term(number: Index) -> Element:
-                place: list[Index] = [0] * x.spec.rank
-                for axis, i in zip(kept, index, strict=True):
-                    place[axis] = i
-                for axis, n in zip(sorted(op.axes, reverse=True), reversed(inner), strict=True):
-                    number, place[axis] = code.divided(number, n) if len(inner) > 1 else (0, number)
-                return body.at(x, tuple(place))
+        def term(index: Indices, number: Index) -> Element:
+            place: list[Index] = [0] * x.spec.rank
+            for axis, i in zip(kept, index, strict=True):
+                place[axis] = i
+            for axis, n in zip(sorted(op.axes, reverse=True), reversed(inner), strict=True):
+                number, place[axis] = code.divided(number, n) if len(inner) > 1 else (0, number)
+            return body.at(x, tuple(place))
 
-            return folded(body, op, y, prod(inner), term, combine, start)
+        if _is_by_rows(x.spec, op.axes) and not y.dtype.is_complex:
+            memory = body.memory(y)
+            body.write(body.filled(y, start), memory)
+
+            def one(number: Index, index: Indices) -> None:
+                at = code.linear(index, y.shape)
+                total = code.load(memory.pointer, at, y.dtype)
+                total = combine(code, op, y.dtype, [total, term(index, number)])
+                code.store(total, memory.pointer, at, y.dtype)
+
+            _by_rows(code, prod(inner), y.shape, one)
+            return [body.stored(memory)]
+
+        def element(index: Indices) -> Element:
+            return folded(body, op, y, prod(inner), lambda i: term(index, i), combine, start)
 
         return [body.settled(Tensor(y, element, x.reads))]
 
     return Row(write, moves=True, is_exact=is_exact)
+
+
+def _is_by_rows(x: TensorSpec, axes: Sequence[int]) -> bool:
+    """Whether rows are combined, element by element, because the last axis stays."""
+    return bool(x.shape) and x.rank - 1 not in axes and x.shape[-1] >= LONG_ROW
+
+
+def _by_rows(
+    code: Code, count: int, shape: Sequence[int], one: Callable[[Index, Indices], None]
+) -> None:
+    """`one` of each term and each element of a result: row after row, and term after term within it."""
+    *outer, width = shape
+
+    def row(index: Indices) -> None:
+        code.loop(count, lambda k: code.loop(width, lambda j: one(k, (*index, j))))
+
+    code.loops(outer, row)
 
 
 def arg_reduction(largest: bool) -> Row:
@@ -157,17 +189,36 @@ def arg_reduction(largest: bool) -> Row:
         if not x.spec.shape[op.axis]:
             raise NotCompiledError(f"{op.name}: an empty axis is not compiled")
 
-        def element(index: Indices) -> Element:
-            def value(i: Index) -> Element:
-                return body.at(x, (*index[: op.axis], i, *index[op.axis :]))
+        def value(index: Indices, i: Index) -> Element:
+            return body.at(x, (*index[: op.axis], i, *index[op.axis :]))
 
+        if _is_by_rows(x.spec, (op.axis,)):
+            memory, extreme = body.memory(y), body.memory(TensorSpec(y.shape, dtype))
+            body.write(body.filled(y, 0), memory)
+            body.write(Tensor(extreme.spec, lambda index: value(index, 0), x.reads), extreme)
+
+            def one(number: Index, index: Indices) -> None:
+                following, at = code.add(number, 1), code.linear(index, y.shape)
+                new = value(index, following)
+                old = code.load(extreme.pointer, at, dtype)
+                where = code.load(memory.pointer, at, y.dtype)
+                wins = _wins(code, dtype, new, old, largest)
+                chosen = code.value(f"select i1 {wins}, {kind} {new}, {kind} {old}")
+                there = code.value(f"select i1 {wins}, i64 {following}, i64 {where}")
+                code.store(chosen, extreme.pointer, at, dtype)
+                code.store(there, memory.pointer, at, y.dtype)
+
+            _by_rows(code, x.spec.shape[op.axis] - 1, y.shape, one)
+            return [body.stored(memory)]
+
+        def element(index: Indices) -> Element:
             best, place = code.cell(kind), code.cell("i64")
-            code.line(f"store {kind} {value(0)}, ptr {best}")
+            code.line(f"store {kind} {value(index, 0)}, ptr {best}")
             code.line(f"store i64 0, ptr {place}")
 
             def turn(i: Index) -> None:
                 following = code.add(i, 1)
-                new, old = value(following), code.value(f"load {kind}, ptr {best}")
+                new, old = value(index, following), code.value(f"load {kind}, ptr {best}")
                 wins = _wins(code, dtype, new, old, largest)
                 where = code.value(f"load i64, ptr {place}")
                 chosen = code.value(f"select i1 {wins}, {kind} {new}, {kind} {old}")
