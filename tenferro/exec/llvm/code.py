@@ -222,6 +222,14 @@ class Code:
             self.line(f"br label {end}")
         self.label(end)
 
+    def leave_if(self, condition: str, result: int) -> None:
+        """End the function, with a result."""
+        leave, stay = self.name("leave"), self.name("stay")
+        self.line(f"br i1 {condition}, label {leave}, label {stay}")
+        self.label(leave)
+        self.line(f"ret i64 {result}")
+        self.label(stay)
+
     def repeat(self, condition: Callable[[], str], body: Callable[[], None]) -> None:
         """`body` while the condition holds."""
         head, inside, end = (self.name(each) for each in ("head", "body", "end"))

@@ -11,6 +11,7 @@ from tenferro.exec.llvm import (
     dynamic,
     elementwise,
     extension,
+    host,
     indexing,
     reduction,
     source,
@@ -89,6 +90,8 @@ class Emitter:
         if isinstance(op, Cond):
             return self.cond(op, operands, types)
         row: Row = COMPILED[type(op)]
+        if row.reason and body.host is not None and not getattr(op, "aliases", None):
+            return host.call(body, step, operands, types)
         for place, x in enumerate(operands):
             if row.must_settle(place) and x.memory is None and not x.is_cheap:
                 operands[place] = body.settled(x)

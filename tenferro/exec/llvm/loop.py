@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from tenferro.exec.llvm.code import Code, NotCompiledError
-from tenferro.exec.llvm.control import Emitter
+from tenferro.exec.llvm.control import COMPILED, Emitter
+from tenferro.exec.llvm.host import FAILED, Bind, HostCalls
 from tenferro.exec.llvm.link import Linker, multiplies_and_adds
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.ops.control import Cond, ControlOp, Scan, While
@@ -26,6 +27,8 @@ PER_MICROSECOND = 500
 TURNS = 16
 """Of a while loop, which nothing tells."""
 
+COMPILED_PER_CALL = 4
+"""Instructions for each that is a call of the interpreter's kernel, below which a loop is interpreted."""
 MOST_LINES = 20_000
 """Of a text: LLVM takes up to half a millisecond for each."""
 MOST_POINTERS = 1000
@@ -54,6 +57,23 @@ def cost_of(program: GraphProgram) -> float:
     return cost
 
 
+def _require_few_calls(op: Scan | While) -> None:
+    """Refuse a loop that would call the interpreter's kernels most of the time, which costs more from outside."""
+    calls: list[tuple[str, Any]] = []
+    count = 0
+    left = [part.program for part in op.parts]
+    while left:
+        for step in left.pop().instructions:
+            count += 1
+            if isinstance(step.op, ControlOp):
+                left += [part.program for part in step.op.parts]
+            elif COMPILED[type(step.op)].reason:
+                calls.append((f"{step.op.name}: {COMPILED[type(step.op)].reason}", step.source))
+    if calls and count < (COMPILED_PER_CALL + 1) * len(calls):
+        reason, source = calls[0]
+        raise NotCompiledError(reason).at(str(source) if source else None)
+
+
 class LoopCompiler:
     """Compiles loops, and keeps the functions.
 
@@ -70,19 +90,26 @@ class LoopCompiler:
         op: Scan | While,
         inputs: Sequence[TensorSpec],
         prepare: Callable[[GraphProgram], GraphProgram],
+        bind: Bind,
     ) -> CompiledLoop:
         """The loop as a function of its operands.
+
+        Args:
+            prepare: what bodies go through first: the executor's passes.
+            bind: the interpreter's kernels, for what is not compiled.
 
         Raises:
             NotCompiledError: what cannot be compiled, or does not pay.
         """
+        if not self.always:
+            _require_few_calls(op)
         if isinstance(op, Scan) and not self.always and isinstance(op.length, int):
             cost = op.length * cost_of(op.body.program)
             if cost < WORTH:
                 raise NotCompiledError(
                     f"{op.length} turns of {cost / max(op.length, 1):.0f} us do not pay"
                 )
-        return CompiledLoop(op, inputs, prepare, self.linker)
+        return CompiledLoop(op, inputs, prepare, bind, self.linker)
 
     def cache_clear(self) -> None:
         """Forget every function that no schedule holds."""
@@ -101,10 +128,14 @@ class CompiledLoop:
         op: Scan | While,
         inputs: Sequence[TensorSpec],
         prepare: Callable[[GraphProgram], GraphProgram],
+        bind: Bind,
         linker: Linker,
     ) -> None:
         self.op, self.inputs, self.linker = op, tuple(inputs), linker
-        self.text, self.pointers, self.constants, self.scratch = text_of(op, inputs, prepare)
+        self.host = HostCalls(bind)
+        self.text, self.pointers, self.constants, self.scratch = text_of(
+            op, inputs, prepare, self.host
+        )
         self._function: Callable[..., int] | None = None
 
     def __call__(self, *arrays: Any) -> Any:
@@ -123,7 +154,7 @@ class CompiledLoop:
         scratch = np.empty(self.scratch + 64, np.uint8)
         every = [*given[: op.num_consts], *carry, *given[first:], *stacks, *self.constants]
         pointers = [x.ctypes.data for x in every]
-        pointers.append(-(-scratch.ctypes.data // 64) * 64)
+        pointers += [-(-scratch.ctypes.data // 64) * 64, self.host.address]
         self._run(function, pointers, op.length if isinstance(op, Scan) else None)
         results = [*carry, *stacks]
         return results[0] if len(results) == 1 else tuple(results)
@@ -134,7 +165,10 @@ class CompiledLoop:
         while is_going_on if length is None else start < length:
             stop = start + turns if length is None else min(length, start + turns)
             began = time.perf_counter()
-            is_going_on = bool(function(*pointers, start, stop))
+            status = function(*pointers, start, stop)
+            if status == FAILED:
+                raise self.host.failure()
+            is_going_on = bool(status)
             spent = time.perf_counter() - began
             if spent < CHUNK_SECONDS / 4:
                 turns *= 4
@@ -145,6 +179,7 @@ def text_of(
     op: Scan | While,
     inputs: Sequence[TensorSpec],
     prepare: Callable[[GraphProgram], GraphProgram],
+    host: HostCalls,
 ) -> tuple[str, int, list[Any], int]:
     """The text, how many pointers the function takes, large constants, and bytes of scratch.
 
@@ -154,7 +189,7 @@ def text_of(
     if not all([spec.is_static for spec in inputs]):
         raise NotCompiledError(f"{op.name}: extents that wait are not compiled")
     code = Code(multiplies_and_adds())
-    body = Body(code)
+    body = Body(code, host)
     emitter = Emitter(body, prepare)
     names = [f"%a{number}" for number in range(len(inputs))]
     memories = [Memory(name, spec) for name, spec in zip(names, inputs, strict=True)]
@@ -200,7 +235,7 @@ def text_of(
         decided = code.value(f"load i1, ptr {more}")
         code.line(f"ret i64 {code.value(f'zext i1 {decided} to i64')}")
     constants = [name for name, _ in body.constants]
-    every = [*names, *[memory.pointer for memory in stacks], *constants, "%scratch"]
+    every = [*names, *[memory.pointer for memory in stacks], *constants, "%scratch", "%host"]
     if len(code.lines) > MOST_LINES:
         raise NotCompiledError(
             f"{op.name}: {len(code.lines)} lines of text, more than {MOST_LINES}, would take long to compile"

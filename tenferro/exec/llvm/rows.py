@@ -24,6 +24,7 @@ class Row:
         moves: whether an element of the result is made of elements at other indices.
         settles: which operands have to lie in memory, because elements are read more than once; all of them,
             none, or their places.
+        reason: why the op is not compiled, if it is not; a loop calls the interpreter's kernel then.
         is_exact: whether results are NumPy's bits; of complex numbers, where NumPy contracts products on some
             processors, `complex_is_exact`.
     """
@@ -33,6 +34,7 @@ class Row:
     settles: bool | tuple[int, ...] = False
     is_exact: bool = True
     complex_is_exact: bool = True
+    reason: str = ""
 
     def must_settle(self, place: int) -> bool:
         """Whether the operand at a place has to lie in memory."""
@@ -48,4 +50,4 @@ def not_compiled(reason: str) -> Row:
     def write(_: Body, op: Any, *__: Any) -> Any:
         raise NotCompiledError(f"{op.name}: {reason}")
 
-    return Row(write)
+    return Row(write, reason=reason)

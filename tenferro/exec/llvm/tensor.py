@@ -6,10 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tenferro.exec.llvm.code import Code, Element, Index, NotCompiledError, literal, memory_type
 from tenferro.types import DType, TensorSpec
+
+if TYPE_CHECKING:
+    from tenferro.exec.llvm.host import HostCalls
 
 __all__ = ["Body", "Memory", "Tensor", "same_place"]
 
@@ -60,10 +63,14 @@ def same_place(
 
 
 class Body:
-    """What rows write with: the code, and memory for values in the middle."""
+    """What rows write with: the code, and memory for values in the middle.
 
-    def __init__(self, code: Code) -> None:
-        self.code = code
+    Args:
+        host: what calls the interpreter's kernels; without it every op has to be compiled.
+    """
+
+    def __init__(self, code: Code, host: HostCalls | None = None) -> None:
+        self.code, self.host = code, host
         self.scratch_bytes = 0
         self.constants: list[tuple[str, Any]] = []
         self.writable: set[Memory] = set()

@@ -128,10 +128,14 @@ class Binder:
         remark = ""
         if self.compiler is not None and isinstance(op, Scan | While):
             try:
-                return self.compiler.loop(op, inputs, self._prepared), "compiled"
+                return self.compiler.loop(op, inputs, self._prepared, self._bound), "compiled"
             except NotCompiledError as error:
                 remark = f"interpreted: {str(error).partition(chr(10))[0]}"
         return partial(kernel.over([Runner(part, self.prints) for part in parts]), op), remark
+
+    def _bound(self, op: StdTensorOp, inputs: tuple[TensorSpec, ...]) -> Callable[..., Any]:
+        """The kernel of an op without bodies, bound to types."""
+        return bound(self._kernel(op, (), ()), op, inputs, self.resources)
 
     def _prepared(self, program: GraphProgram) -> GraphProgram:
         """A body after the passes."""
