@@ -1,10 +1,10 @@
 """The XLA peer: programs through StableHLO and PJRT, and the question whether both paths agree."""
 
 from lowering import PartitionSpec
+from tenferro.compile_cache import CompileCache, CompileCacheStats
 from tenferro.counterparts import open_namespace
 from xla_peer.aligned import empty
 from xla_peer.artifact import Artifact
-from xla_peer.compile_cache import CompileCache, CompileCacheStats
 from xla_peer.diagnosis import DoctorReport, doctor
 from xla_peer.executable import Executable
 from xla_peer.executor import XlaExecutor

@@ -15,21 +15,18 @@ from lowering import PLATFORMS, StableHloModule, lower_to_stablehlo
 from lowering.extensions import lowerings_in, registration_count
 from lowering.guarded import Limits, perform
 from lowering.mlir_bindings import MlirDiagnosticError
+from tenferro.compile_cache import CACHE_VARIABLE, CompileCache, CompileCacheStats
 from tenferro.door import as_operand
 from tenferro.errors import BackendFailureError, InvalidConfigError, NonStaticShapeError
 from tenferro.program import BoundedCache, CacheStats, GraphProgram, hoist_constants
 from tenferro.tracebacks import public, public_methods
 from tenferro.types import TensorSpec, TreeDef, flatten
 from xla_peer import forking, pjrt
-from xla_peer.compile_cache import CompileCache, CompileCacheStats
 from xla_peer.executable import Executable
 from xla_peer.mesh import PartitionedProgram
 from xla_peer.notices import noticed
 
-__all__ = ["CACHE_VARIABLE", "XlaExecutor"]
-
-CACHE_VARIABLE = "TENFERRO_CACHE_DIR"
-"""Where executables are kept if `cache_dir` is not given."""
+__all__ = ["XlaExecutor"]
 
 
 LARGEST_CONSTANT = 1 << 16

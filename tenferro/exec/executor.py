@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from tenferro.compile_cache import CACHE_VARIABLE, CompileCache, CompileCacheStats
 from tenferro.dims import GuardLog
 from tenferro.door import is_traced
 from tenferro.errors import InvalidConfigError, TenferroError, UnsupportedError
@@ -98,6 +100,8 @@ class GraphExecutor:
         compiled: compile loops to machine code, by LLVM: "auto" where llvmlite is installed and it pays, True
             also where it does not, False never. Functions such as exp may differ from NumPy's by a unit or two
             in the last place, sums by their order; arithmetic and structure give the same bits.
+        cache_dir: a folder in which machine code is kept for later processes; None takes the environment variable
+            TENFERRO_CACHE_DIR, and "" none. It holds native code: see `tenferro.compile_cache.CompileCache`.
         backend: whose kernels and memory; NumPy's by default. Another one's schedules are interpreted.
         memory_bytes: how much memory is kept for the next run: of values in the middle of programs, of scratch,
             and of results that nobody holds any more.
@@ -128,6 +132,7 @@ class GraphExecutor:
         memory_bytes: int = 1 << 30,
         backend: Backend = NUMPY,
         compiled: Literal["auto"] | bool = "auto",
+        cache_dir: str | os.PathLike[str] | None = None,
         runtimes: Iterable[ExtensionRuntime] = (),
     ) -> None:
         if order not in ("F", "C", "K"):
@@ -152,7 +157,9 @@ class GraphExecutor:
             backend is NUMPY and not check_finite and compiled is not False and is_installed()
         )
         self.compiled = compiled
-        self.compiler = LoopCompiler(always=compiled is True) if compiles else None
+        folder = os.environ.get(CACHE_VARIABLE, "") if cache_dir is None else cache_dir
+        self.compile_cache = CompileCache(folder) if folder and compiles else None
+        self.compiler = LoopCompiler(compiled is True, self.compile_cache) if compiles else None
         self.order: Literal["F", "C", "K"] = order
         self.threads = threads
         self.segmented = segmented
@@ -175,7 +182,7 @@ class GraphExecutor:
         )
         self._backend = backend
         self._bounds = {"cache_size": cache_size, "cache_bytes": cache_bytes,
-                        "memory_bytes": memory_bytes}  # fmt: skip
+                        "memory_bytes": memory_bytes, "cache_dir": cache_dir}  # fmt: skip
         self._compiled: BoundedCache[Compiled] = BoundedCache(
             cache_size, cache_bytes, attrgetter("schedule.constant_bytes")
         )
@@ -379,6 +386,10 @@ class GraphExecutor:
     def cache_stats(self) -> CacheStats:
         """What the cache of specialised programs has done."""
         return self._compiled.stats()
+
+    def compile_cache_stats(self) -> CompileCacheStats | None:
+        """What the folder of machine code has done for this process; None without one."""
+        return None if self.compile_cache is None else self.compile_cache.stats()
 
     def cache_clear(self) -> None:
         """Forget every specialised program and every plan of extensions, and let go of the memory that is kept."""

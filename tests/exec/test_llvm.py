@@ -449,3 +449,21 @@ def test_a_kernel_that_fails_in_a_loop() -> None:
 
 def _failing(*_: Any, **__: Any) -> Any:
     raise ValueError("out of luck")
+
+
+def test_machine_code_is_kept_on_disk(tmp_path: Path) -> None:
+    """A second executor, as in another process, compiles nothing; what is damaged is compiled anew."""
+    program = tnf.compile(lambda x: tnf.fori_loop(0, 5, lambda i, y: y * 1.5 + tnf.tanh(y), x), X)
+    results: list[Any] = []
+    for damaged in (False, False, True, False):
+        for path in tmp_path.iterdir() if damaged else ():
+            path.write_bytes(path.read_bytes()[:-1] + b"x")
+        executor = tnf.GraphExecutor("K", compiled=True, cache_dir=tmp_path)
+        results.append(executor.run(program, X).tobytes())
+        stats = executor.compile_cache_stats()
+        assert stats is not None
+        assert (stats.hits, stats.misses, stats.rejected) == [(0, 1, 0), (1, 0, 0), (0, 0, 1), (1, 0, 0)][len(results) - 1]  # fmt: skip
+    assert len(set(results)) == 1
+    assert tnf.GraphExecutor("K", cache_dir="").compile_cache_stats() is None
+    with pytest.raises(errors.InvalidConfigError, match="cache_dir"):
+        tnf.GraphExecutor("K", compiled=True, cache_dir=next(tmp_path.iterdir()))

@@ -18,8 +18,8 @@ import pytest
 
 import tenferro as tnf
 from tenferro import errors
+from tenferro.private_folder import read_private_file
 from xla_peer import CompileCache, XlaExecutor
-from xla_peer.private_folder import read_private_file
 
 pytest.importorskip("jax")
 

@@ -13,10 +13,10 @@ import numpy as np
 import lowering
 import tenferro as tnf
 import xla_peer
+from tenferro.compile_cache import CompileCache
 from tenferro.ops.control import ControlOp
 from tenferro.types import unflatten
 from xla_peer.command_line.inputs import read_inputs
-from xla_peer.compile_cache import CompileCache
 from xla_peer.manifest import Manifest
 from xla_peer.vectors import read_vectors
 

@@ -12,7 +12,7 @@ import numpy as np
 import lowering
 import tenferro as tnf
 import xla_peer
-from xla_peer.compile_cache import CompileCache
+from tenferro.compile_cache import CompileCache
 
 __all__ = ["Seed", "written_seeds"]
 

@@ -5,13 +5,19 @@ from __future__ import annotations
 import ctypes
 import platform
 from collections.abc import Callable
+from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any
 
+from tenferro.compile_cache import CompileCache
 from tenferro.exec.llvm import blas
 from tenferro.program import BoundedCache
 
 __all__ = ["Linker", "is_installed", "multiplies_and_adds"]
+
+
+VERSION = 1
+"""Of how texts become machine code: options and passes."""
 
 
 def is_installed() -> bool:
@@ -33,10 +39,12 @@ class Linker:
 
     Args:
         capacity: how many are kept.
+        cache: machine code of earlier processes, on disk.
     """
 
-    def __init__(self, capacity: int = 256) -> None:
+    def __init__(self, capacity: int = 256, cache: CompileCache | None = None) -> None:
         self.functions: BoundedCache[Callable[..., int]] = BoundedCache(capacity)
+        self.cache = cache
         self._target: Any = None
         self._knows_blas = False
 
@@ -55,21 +63,11 @@ class Linker:
             for name, address in blas.addresses().items():
                 llvm.add_symbol(name, address)
             self._knows_blas = True
-        machine = self._target.create_target_machine(
-            opt=3,
-            cpu=llvm.get_host_cpu_name(),
-            features=llvm.get_host_cpu_features().flatten(),
-        )
-        module = llvm.parse_assembly(text)
-        module.triple = machine.triple
-        module.verify()
-        options = llvm.create_pipeline_tuning_options(speed_level=2)
-        options.loop_vectorization = options.slp_vectorization = True
-        # Unrolled loops take twice as long to compile and, by the loops of the benchmarks, run no faster.
-        options.loop_unrolling = options.loop_interleaving = False
-        builder = llvm.create_pass_builder(machine, options)
-        builder.getModulePassManager().run(module, builder)
-        engine = llvm.create_mcjit_compiler(module, machine)
+        cpu, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+        machine = self._target.create_target_machine(opt=3, cpu=cpu, features=features)
+        code = self._machine_code(text, machine, f"{cpu} {features}")
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
         address = engine.get_function_address("f")
         kinds = [*[ctypes.c_void_p] * pointers, ctypes.c_int64, ctypes.c_int64]
@@ -80,3 +78,32 @@ class Linker:
 
         function.engine = engine  # pyright: ignore[reportFunctionMemberAccess]  # because the code lives as long as it
         return function
+
+    def _machine_code(self, text: str, machine: Any, processor: str) -> bytes:
+        """Of this text for this processor, by an earlier process or now."""
+        cache = self.cache
+        if cache is None:
+            return _compiled(text, machine)
+        versions = f"{VERSION} {version('llvmlite')} {machine.triple} {processor}"
+        key = cache.key([b"llvm", versions.encode(), text.encode()])
+        code = cache.load(key)
+        if code is None:
+            code = _compiled(text, machine)
+            cache.store(key, code)
+        return code
+
+
+def _compiled(text: str, machine: Any) -> bytes:
+    """Machine code, as an object file in memory."""
+    import llvmlite.binding as llvm
+
+    module = llvm.parse_assembly(text)
+    module.triple = machine.triple
+    module.verify()
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = options.slp_vectorization = True
+    # Unrolled loops take twice as long to compile and, by the loops of the benchmarks, run no faster.
+    options.loop_unrolling = options.loop_interleaving = False
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    return machine.emit_object(module)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tenferro.compile_cache import CompileCache
 from tenferro.exec.llvm.code import Code, NotCompiledError
 from tenferro.exec.llvm.control import COMPILED, Emitter
 from tenferro.exec.llvm.host import FAILED, Bind, HostCalls
@@ -79,10 +80,11 @@ class LoopCompiler:
 
     Args:
         always: compile loops of few turns too, for which it does not pay.
+        cache: machine code of earlier processes, on disk.
     """
 
-    def __init__(self, always: bool = False) -> None:
-        self.linker = Linker()
+    def __init__(self, always: bool = False, cache: CompileCache | None = None) -> None:
+        self.linker = Linker(cache=cache)
         self.always = always
 
     def loop(

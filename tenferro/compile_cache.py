@@ -19,10 +19,12 @@ from pathlib import Path
 
 from tenferro.errors import InvalidConfigError
 from tenferro.files import replacing
-from xla_peer.private_folder import make_private_folder, read_private_file
+from tenferro.private_folder import make_private_folder, read_private_file
 
-__all__ = ["CompileCache", "CompileCacheStats"]
+__all__ = ["CACHE_VARIABLE", "CompileCache", "CompileCacheStats"]
 
+CACHE_VARIABLE = "TENFERRO_CACHE_DIR"
+"""Of the environment: the folder of those who name none."""
 MAGIC = b"tenferro-executable-2\n"
 SUFFIX = ".xla"
 STALE_SECONDS = 3600
