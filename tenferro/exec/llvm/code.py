@@ -34,6 +34,12 @@ class NotCompiledError(UnsupportedError):
     """What is not compiled, and why; the interpreter runs it."""
 
 
+class Flat(tuple[Index, ...]):
+    """The number of an element in memory, in place of its index."""
+
+    __slots__ = ()
+
+
 _TYPES = {
     DType.Bool: "i1",
     DType.F32: "float",
@@ -276,6 +282,8 @@ class Code:
 
     def linear(self, index: Sequence[Index], shape: Sequence[int]) -> Index:
         """The number of an element, the last axis fastest."""
+        if isinstance(index, Flat):
+            return index[0]
         place: Index = 0
         for i, n in zip(index, shape, strict=True):
             place = self.add(self.scaled(place, n), 0 if n == 1 else i)

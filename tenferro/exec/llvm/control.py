@@ -176,7 +176,7 @@ class Emitter:
                 place = code.add(code.scaled(t, size), code.linear(index, y.spec.shape))
                 code.store(body.at(y, index), stack.pointer, place, y.spec.dtype)
 
-            code.loops(y.spec.shape, one)
+            body.each(y, one)
         self.handed_on(outputs[: len(memories)], memories)
 
     def _slice(self, x: Tensor, t: Index) -> Tensor:

@@ -8,7 +8,15 @@ from itertools import count
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from tenferro.exec.llvm.code import Code, Element, Index, NotCompiledError, literal, memory_type
+from tenferro.exec.llvm.code import (
+    Code,
+    Element,
+    Flat,
+    Index,
+    NotCompiledError,
+    literal,
+    memory_type,
+)
 from tenferro.types import DType, TensorSpec
 
 if TYPE_CHECKING:
@@ -42,6 +50,7 @@ class Tensor:
             written over it.
         memory: where they lie.
         is_cheap: whether an element costs no more than to read it.
+        is_flat: whether elements are known by their numbers too.
     """
 
     spec: TensorSpec
@@ -50,6 +59,7 @@ class Tensor:
     aligned: frozenset[Memory] = frozenset()
     memory: Memory | None = None
     is_cheap: bool = False
+    is_flat: bool = False
     number: int = field(default_factory=lambda: next(_NUMBERS))
 
 
@@ -59,7 +69,8 @@ def same_place(
     """A value of which each element is computed of the operands' at the same index."""
     reads = frozenset[Memory]().union(*[x.reads for x in operands])
     elsewhere = frozenset[Memory]().union(*[x.reads - x.aligned for x in operands])
-    return Tensor(spec, element, reads, reads - elsewhere)
+    is_flat = all([x.is_flat and x.spec.shape == spec.shape for x in operands])
+    return Tensor(spec, element, reads, reads - elsewhere, is_flat=is_flat)
 
 
 class Body:
@@ -90,11 +101,11 @@ class Body:
             return code.load(memory.pointer, code.linear(index, spec.shape), spec.dtype)
 
         its = frozenset([memory])
-        return Tensor(spec, element, its, its, memory, is_cheap=True)
+        return Tensor(spec, element, its, its, memory, is_cheap=True, is_flat=True)
 
     def number(self, spec: TensorSpec, value: Element) -> Tensor:
         """One value for every element."""
-        return Tensor(spec, lambda _: value, is_cheap=True)
+        return Tensor(spec, lambda _: value, is_cheap=True, is_flat=True)
 
     def filled(self, spec: TensorSpec, value: Any) -> Tensor:
         """A number that is known."""
@@ -147,7 +158,15 @@ class Body:
             place = code.linear(index, spec.shape)
             code.store(self.at(x, index), memory.pointer, place, spec.dtype)
 
-        code.loops(spec.shape, one)
+        self.each(x, one)
+
+    def each(self, x: Tensor, body: Callable[[tuple[Index, ...]], None]) -> None:
+        """`body` of every index of a value, or of the numbers of its elements."""
+        code, shape = self.code, x.spec.shape
+        if x.is_flat and len(shape) > 1:
+            code.loop(prod(shape), lambda i: body(Flat((i,))), unroll=True)
+        else:
+            code.loops(shape, body)
 
     def settled(self, x: Tensor) -> Tensor:
         """The value in memory, or a number."""
