@@ -15,10 +15,12 @@ from tenferro.ad.graph_emitter import GraphEmitter
 from tenferro.ad.linearize import linearize
 from tenferro.ad.transpose import transpose
 from tenferro.graph import Graph
+from tenferro.ops import ALL_OPS, elementwise, structural
+from tenferro.ops.indexing import DynamicSlice, Gather
 from tenferro.program import Subprogram
 from tenferro.types import TensorSpec
 
-__all__ = ["Batched", "Linearized", "batched", "linearized", "residuals", "transposed"]
+__all__ = ["Batched", "Linearized", "batched", "cheapest", "linearized", "residuals", "transposed"]
 
 
 def residuals(
@@ -61,6 +63,53 @@ def residuals(
             for value in node.inputs:
                 need(value)
     return list(found)
+
+
+REMADE = frozenset(
+    [
+        *[op for op in ALL_OPS if op.__module__ in (elementwise.__name__, structural.__name__)],
+        Gather,
+        DynamicSlice,
+    ]
+)
+"""Ops that cost no more than to write what they give and to read it again."""
+
+
+def cheapest(
+    graph: Graph, saved: Sequence[int], varying: Iterable[int], free: Iterable[int]
+) -> list[int]:
+    """Values of which saved ones can be made again, where that takes fewer bytes.
+
+    From the last to the first, a value gives way to the operands of its op, if the op is one of `REMADE` and they
+    take fewer bytes than it does. A mask made of a counter, or a row that is repeated, is not kept then.
+
+    Args:
+        varying: where what is worth keeping begins, as `computed` of `residuals`.
+        free: values that are there anyway.
+    """
+    varies = bytearray(len(graph.types))
+    for value in varying:
+        varies[value] = 1
+    for node in graph.instructions:
+        if any([varies[value] for value in node.inputs]):
+            for value in node.outputs:
+                varies[value] = 1
+    at_hand = set(free)
+    kept = dict.fromkeys(saved)
+    for node in reversed(graph.instructions):
+        (value, *others) = node.outputs
+        if others or value not in kept or value in at_hand or type(node.op) not in REMADE:
+            continue
+        operands = [x for x in dict.fromkeys(node.inputs) if varies[x] and x not in kept]
+        sizes = [_bytes(graph.types[x]) for x in (value, *operands) if x not in at_hand]
+        if None not in sizes and sum(filter(None, sizes[1:])) < (sizes[0] or 0):
+            del kept[value]
+            kept.update(dict.fromkeys(operands))
+    return list(kept)
+
+
+def _bytes(spec: TensorSpec) -> int | None:
+    return spec.nbytes if spec.is_static else None
 
 
 @dataclass(frozen=True)

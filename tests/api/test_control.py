@@ -286,6 +286,29 @@ def kept(fn: Any) -> int:
     return sum(s.size for s in first.body.output_specs[first.num_carry :])
 
 
+def test_what_is_cheaply_made_again_is_not_stacked() -> None:
+    """Of an elimination step: a row and a column of each turn, not their product, nor masks of a counter."""
+    n = 12
+
+    def eliminated(a: Any) -> Any:
+        def step(k: Any, a: Any) -> Any:
+            below = tnf.arange(n) > k
+            column = tnf.where(below, a[:, k] / a[k, k], 0.0)
+            return a - column[:, None] * tnf.where(below, a[k], 0.0)[None, :]
+
+        return tnf.sum(tnf.fori_loop(0, n, step, a) ** 2)
+
+    a = np.random.default_rng(0).standard_normal((n, n)) + n * np.eye(n)
+    slope = tnf.compile(tnf.grad(eliminated), a)
+    loops = [step.op for step in slope.instructions if isinstance(step.op, Scan)]
+    assert len(loops) == 2
+    stacked = loops[0].body.output_specs[loops[0].num_carry :]
+    assert all(spec.size <= n for spec in stacked), stacked
+    direction, h = np.random.default_rng(1).standard_normal((n, n)), 1e-6
+    difference = (eliminated(a + h * direction) - eliminated(a - h * direction)) / (2 * h)
+    np.testing.assert_allclose(np.sum(slope.run(a) * direction), difference, rtol=1e-7)
+
+
 def test_a_checkpoint_inside_keeps_the_carry_alone() -> None:
     def turn(h: Any, _: Any) -> Any:
         return tnf.sin(tnf.exp(tnf.cos(tnf.tanh(h)))), None

@@ -14,7 +14,7 @@ from typing import Any
 from tenferro.ad.algebra import Value, apply, apply_one, broadcast, compare, lead, select, zeros
 from tenferro.ad.algebra import transpose as permute
 from tenferro.ad.graph_emitter import GraphEmitter
-from tenferro.ad.inside import Linearized, batched, linearized, residuals, transposed
+from tenferro.ad.inside import Linearized, batched, cheapest, linearized, residuals, transposed
 from tenferro.ad.rule import AdRows, AdRule, Tangents, Values
 from tenferro.errors import ADRuleUnsupportedError
 from tenferro.graph import Graph
@@ -79,6 +79,8 @@ def scan_jvp(op: Scan, inputs: Values, outputs: Values, tangents: Tangents) -> T
     stacked = [j for j in range(m, len(both.outputs)) if both.y_dots[j] is not None]
     results = [both.filled(i) for i in (*moving, *stacked)]
     saved = residuals(graph, both.inputs[n:], _present(both.dots), results)
+    at_hand = {*both.inputs[:n], *both.inputs[first:], *both.outputs[m:]}
+    saved = cheapest(graph, saved, both.inputs[n:], at_hand)
     # What of it the loop is given or gives already is not stacked again.
     slices = [v for v in saved if v in both.inputs[first:]]
     known = [v for v in saved if v in both.outputs[m:] and v not in slices]
