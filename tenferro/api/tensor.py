@@ -69,6 +69,10 @@ class TracedTensor(Operators):
         """What must hold of the trace's symbols."""
         return self.builder.graph.guards
 
+    def __tenferro_distrust__(self) -> None:
+        """What is computed with this tensor comes from a file of unknown origin."""
+        self.builder.graph.trusted = False
+
     # ---- type --------------------------------------------------------------------------------
 
     @property
