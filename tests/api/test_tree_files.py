@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -185,6 +186,30 @@ def test_hostile_files_are_refused(content: bytes, tmp_path: Path) -> None:
     for read in (tree.load, tree.load_metadata):
         with pytest.raises(InvalidConfigError):
             read(path)
+
+
+def test_arrays_are_held_once(tmp_path: Path) -> None:
+    size = 32 << 20
+    path = tmp_path / "model.safetensors"
+    tree.save({"a": np.zeros(size // 8), "b": np.ones(size // 8)}, path, metadata={"epoch": "3"})
+    tracemalloc.start()
+    try:
+        assert tree.load_metadata(path) == {"epoch": "3"}
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+        loaded = tree.load(path)
+        assert tracemalloc.get_traced_memory()[1] < 2 * size + (1 << 20)
+    finally:
+        tracemalloc.stop()
+    assert loaded["b"].all()
+    assert all(array.flags.writeable for array in loaded.values())
+
+
+def test_booleans_that_are_none(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    tree.save({"mask": np.array([True, False])}, path)
+    path.write_bytes(path.read_bytes()[:-1] + b"\2")
+    with pytest.raises(InvalidConfigError, match="mask has booleans"):
+        tree.load(path)
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
