@@ -320,6 +320,19 @@ def test_custom_calls_that_mlir_does_not_check(target: str, types: str, words: s
         import_stablehlo(text)
 
 
+@pytest.mark.parametrize("name", [b"main", b"sine", b"builtin", b"StableHLO", b"vhlo"])
+def test_bytecode_whose_text_is_not_utf_8(name: bytes, tmp_path: Path) -> None:
+    bytecode = bytearray(lower_to_stablehlo(tnf.compile(tnf.sin, X)).bytecode())
+    if name not in bytecode:
+        bytecode = bytearray(lower_to_stablehlo(tnf.compile(tnf.sin, X)).portable_artifact())
+    bytecode[bytecode.index(name) + 1] = 0xFF
+    path = tmp_path / "module.mlirbc"
+    path.write_bytes(bytecode)
+    for read in (import_stablehlo, xla_peer.load):
+        with pytest.raises(errors.TenferroError):
+            read(path)
+
+
 # ---- damage --------------------------------------------------------------------------------------
 
 FLIP = """
