@@ -70,7 +70,7 @@ class Transform:
         fn: Callable[..., Any],
         context: AdContext | None,
         call: Callable[..., Any],
-        anew: Callable[[], Transform],
+        anew: Callable[[], Any],
     ) -> None:
         if not callable(fn):
             raise InvalidConfigError(f"{name}: expected a function, got {fn!r:.60}")
