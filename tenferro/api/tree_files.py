@@ -51,7 +51,7 @@ DTYPES = {
 def save(
     tree: PyTree, path: str | os.PathLike[str], *, metadata: Mapping[str, Any] | None = None
 ) -> None:
-    """Write a tree of arrays to a safetensors file, which is whole or not there.
+    """Write a tree of arrays to a safetensors file, which is whole or not there, from the memory they have.
 
     Each leaf is named by its path, joined by dots: "layers.0.weight".
 
@@ -59,9 +59,8 @@ def save(
         metadata: texts by name, kept beside the arrays.
 
     Raises:
-        ImportError: the package `safetensors` is not installed.
         DTypeError: a leaf that is no array, or of a dtype that the format does not have (complex128).
-        InvalidConfigError: two leaves of one name, metadata that are no texts.
+        InvalidConfigError: two leaves of one name, metadata that are no texts, surrogates in either.
         OSError: a folder that is not there, a full disk, or no right to write.
 
     >>> import os, tempfile
@@ -71,7 +70,6 @@ def save(
     >>> load(path)
     {'layers': {'0': {'weight': array([1., 1.])}}, 'scale': array(0.)}
     """
-    library = _library()
     leaves, treedef = flatten(tree)
     names = _names(treedef)
     if len({*names}) < len(names):
@@ -81,9 +79,12 @@ def save(
     texts = dict(metadata or {})
     if not all(isinstance(text, str) for text in (*texts, *texts.values())):
         raise InvalidConfigError(f"tree.save: metadata are texts by name, got {texts!r:.80}")
-    content = library.numpy.save(arrays, metadata=texts or None)
+    # As the library writes them: the widest elements first, so that all of them are aligned.
+    arrays = dict(sorted(arrays.items(), key=lambda item: (-item[1].itemsize, item[0])))
     with replacing(path) as file:
-        file.write(content)
+        file.write(_header(arrays, texts))
+        for array in arrays.values():
+            file.write(memoryview(array.reshape(-1).view(np.uint8)))
 
 
 def load(path: str | os.PathLike[str], like: Tensor | None = None, *, nested: bool = True) -> Any:
@@ -131,12 +132,31 @@ def load_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
 
 def _library() -> Any:
     try:
-        importlib.import_module("safetensors.numpy")
         return importlib.import_module("safetensors")
     except ImportError as error:
         raise ImportError(
-            "files of parameters need the package safetensors: pip install safetensors"
+            "reading files of parameters needs the package safetensors: pip install safetensors"
         ) from error
+
+
+def _header(arrays: Mapping[str, Any], texts: Mapping[str, str]) -> bytes:
+    """What stands before the elements: a length of eight bytes, and so many of JSON."""
+    dtypes = {dtype: name for name, dtype in DTYPES.items()}
+    header: dict[str, Any] = {"__metadata__": texts} if texts else {}
+    end = 0
+    for name, array in arrays.items():
+        begin, end = end, end + array.nbytes
+        header[name] = {
+            "dtype": dtypes[DType.of(array.dtype)],
+            "shape": array.shape,
+            "data_offsets": (begin, end),
+        }
+    try:
+        text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise InvalidConfigError(f"tree.save: names and metadata are text: {error}") from None
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text
 
 
 def _names(treedef: TreeDef) -> list[str]:
