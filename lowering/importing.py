@@ -96,7 +96,8 @@ def import_stablehlo(
         contents = perform("refined", contents, types, trusted=trusted)
         tree = without_tuples(perform("tree", contents, trusted=trusted))
         entry = _entry(tree, function)
-    reader = Reader(tree, READERS, note_extents, MOST_OPS if trusted else _largest(tree))
+    largest = MOST_OPS if trusted else _largest(tree)
+    reader = Reader(tree, READERS, note_extents, largest, trusted)
     values = [reader.builder.input(spec) for spec in inputs]
     outputs = reader.block(entry.body, values, {})
     name = tree.name if function == "main" and tree.name else entry.name
@@ -107,7 +108,7 @@ def import_stablehlo(
         options["output_names"] = entry.result_names
     if len(outputs) == 1:
         options["out_tree"] = flatten(0)[1]
-    return reader.builder.finish(outputs, trusted=trusted, **options)
+    return reader.builder.finish(outputs, **options)
 
 
 def _largest(tree: ModuleTree) -> int:

@@ -44,9 +44,13 @@ DEEPEST = 256
 """How deep brackets may stand in brackets: the parser calls itself for each."""
 
 
+STRING_OR_COMMENT = re.compile(r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"|//[^\n]*')
+"""What begins first hides the other in it. Possessive, so that a string of many megabytes takes no memory to match."""
+
+
 def require_shallow(text: str) -> None:
-    """Raises InvalidConfigError for brackets nested deeper than `DEEPEST`."""
-    letters = np.frombuffer(text.encode(), np.uint8)
+    """Raises InvalidConfigError for brackets nested deeper than `DEEPEST`, those in strings and comments aside."""
+    letters = np.frombuffer(STRING_OR_COMMENT.sub("", text).encode(), np.uint8)
     for opening, closing in ("()", "[]", "{}", "<>"):
         steps = (letters == ord(opening)).astype(np.int8)
         ends = letters == ord(closing)

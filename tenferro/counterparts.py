@@ -64,7 +64,7 @@ COUNTERPARTS: dict[str, dict[str, str]] = {
         "make_jaxpr": "print(tnf.compile(f, *specs))",
         "pmap": "xla_peer.partition(program, mesh, ..)",
         "remat": "tnf.checkpoint",
-        "tree_map": "optree.tree_map(f, tree)",
+        "tree_map": "tnf.tree.map(f, tree)",
         # PyTorch
         "Tensor": "tnf.TracedTensor while tracing, numpy.ndarray outside",
         "as_tensor": "tnf.asarray",

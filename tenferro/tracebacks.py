@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from types import CodeType, FunctionType, TracebackType
 from typing import Any, TypeVar, cast
 
+import numpy as np
 import optree
 
 from tenferro.errors import TenferroError, shows_internal_frames
@@ -56,6 +57,7 @@ def end_at_the_caller(error: BaseException) -> None:
 
     An exception that is no `TenferroError` and was raised inside gets a note that says how to see all.
     """
+    _advise(error)
     if shows_internal_frames():
         return
     ends_inside = _ends_inside(error.__traceback__)
@@ -69,6 +71,17 @@ def end_at_the_caller(error: BaseException) -> None:
             seen.add(id(link))
             link.__traceback__ = _user_frames(link.__traceback__)
             pending += [link.__cause__, link.__context__]
+
+
+def _advise(error: BaseException) -> None:
+    """Note what to write for a method of tensors that NumPy's arrays do not have."""
+    if (
+        isinstance(error, AttributeError)
+        and error.name == "at"
+        and isinstance(error.obj, np.ndarray)
+        and not hasattr(error, "__notes__")
+    ):
+        error.add_note("tenferro.at(x)[index].set(values) takes NumPy arrays and tensors")
 
 
 def _is_internal(code: CodeType, caller_is_internal: bool) -> bool:

@@ -216,3 +216,19 @@ def test_payloads_of_ops(card: Any, is_thorough: bool, limits: None, tmp_path: P
 def test_payloads_of_families(family: Any, is_thorough: bool, limits: None, tmp_path: Path) -> None:
     programs = (tnf.compile(sample.fn, *sample.inputs) for sample in FAMILY_SAMPLES[family])
     read_with_others(programs, is_thorough, tmp_path / "program.tnf")
+
+
+def test_unknown_names_in_payloads_are_refused_when_loaded(tmp_path: Path) -> None:
+    programs = [program_of(sample.op, sample.inputs) for (sample, *_) in SAMPLES.values()]
+    programs += [tnf.compile(sample.fn, *sample.inputs) for (sample, *_) in FAMILY_SAMPLES.values()]
+    count = 0
+    for program in programs:
+        file = File(tmp_path / "program.tnf", program)
+        for place in payload_places(file.document).values():
+            if isinstance(at(file.document, place), str):
+                for name in ("zz", ""):
+                    file.write(place, name)
+                    with pytest.raises(tnf.TenferroError):
+                        tnf.load(file.path)
+                count += 1
+    assert count >= 20

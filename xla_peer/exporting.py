@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -169,6 +170,12 @@ def _pulled(
         return pulling(tuple(leaves[count:]))
 
     pulled = tenferro.compile(pull, *program.input_specs, *seeded, name=f"{program.name}_gradient")
+    cotangents = [f"{program.output_names[i]}_bar" for i in active(program.output_specs)]
+    pulled = replace(
+        pulled,
+        input_names=(*program.input_names, *cotangents),
+        output_names=tuple([f"{program.input_names[i]}_bar" for i in active(program.input_specs)]),
+    )
     found: list[list[Any]] = []
     for given in cases:
         outputs, _ = flatten(program.run(*unflatten(program.in_tree, given)))

@@ -326,7 +326,7 @@ def _body(
     stacked: Sequence[int],
 ) -> Any:
     """The body on slices: what it cut out it is given, what it put in its place it gives."""
-    builder = ProgramBuilder()
+    builder = ProgramBuilder(trusted=body.trusted)
     values = {slot: builder.input(body.types[slot]) for slot in (*consts, *carry)}
     slices = {
         slot: builder.input(type(spec).of(spec.shape[1:], spec.dtype))

@@ -44,6 +44,7 @@ class Reader:
         readers: by name of operation.
         note: remembers what is known of the results of an operation that has been read.
         largest: how many operations are read at most, calls being their bodies each time.
+        trusted: whether the program is, and what is made of it.
 
     Attributes:
         extents: for a value that is made of extents of the arguments, which they are, an array of numbers
@@ -53,12 +54,18 @@ class Reader:
     """
 
     def __init__(
-        self, tree: ModuleTree, readers: ReadRows, note: Note, largest: int = MOST_OPS
+        self,
+        tree: ModuleTree,
+        readers: ReadRows,
+        note: Note,
+        largest: int = MOST_OPS,
+        trusted: bool = True,
     ) -> None:
         self.tree = tree
         self.note = note
         self.readers = readers
-        self.builder = ProgramBuilder()
+        self.trusted = trusted
+        self.builder = ProgramBuilder(trusted=trusted)
         self.largest = largest
         self._count = 0
         self._depth = 0
@@ -176,7 +183,7 @@ class Reader:
         extents, claims = self.extents, self.claims
         inner: list[tuple[Captures, list[int], list[int]]] = []
         for block, specs in regions:
-            self.builder = ProgramBuilder()
+            self.builder = ProgramBuilder(trusted=self.trusted)
             arguments = [self.builder.input(spec) for spec in specs]
             self.extents, self.claims = {}, {}
             captures = Captures(outside, self.builder, outer, extents, self.extents)

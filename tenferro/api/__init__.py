@@ -307,6 +307,7 @@ from tenferro.api.statistics import (
     quantile,
 )
 from tenferro.api.truncation import dynamic_truncate, pad_to_match
+from tenferro.api.updates import at
 from tenferro.types import DType
 
 __array_api_version__ = "2024.12"
@@ -365,6 +366,7 @@ __all__ = [
     "asin",
     "asinh",
     "astype",
+    "at",
     "atan",
     "atan2",
     "atanh",

@@ -28,6 +28,7 @@ from tenferro.ad.algebra import (
 )
 from tenferro.ad.algebra import transpose as permute
 from tenferro.api.compile import name_of
+from tenferro.api.pickling import reduced
 from tenferro.api.stage import Stage
 from tenferro.api.tensor import TracedTensor, value_in
 from tenferro.api.tracing import tracing
@@ -57,7 +58,11 @@ R = TypeVar("R")
 
 @public_methods
 class Transform:
-    """A function made from a function, with the context that keeps its programs."""
+    """A function made from a function, with the context that keeps its programs.
+
+    Attributes:
+        anew: makes another, with a context of its own.
+    """
 
     def __init__(
         self,
@@ -65,6 +70,7 @@ class Transform:
         fn: Callable[..., Any],
         context: AdContext | None,
         call: Callable[..., Any],
+        anew: Callable[[], Any],
     ) -> None:
         if not callable(fn):
             raise InvalidConfigError(f"{name}: expected a function, got {fn!r:.60}")
@@ -72,7 +78,22 @@ class Transform:
         self.name = name
         self.fn = fn
         self._call = call
+        self.anew = anew
+        self._has_own_context = context is None
         self.context = AdContext() if context is None else context
+
+    def __reduce__(self) -> Any:
+        """The function and the options, or its global name: programs are made where it is loaded.
+
+        Raises:
+            InvalidConfigError: a context was given, which is not pickled.
+        """
+        if not self._has_own_context:
+            raise InvalidConfigError(
+                f"{self.shown} has the AdContext that it was given, which is not pickled; pickle the function, "
+                f"and call {self.name} with a context where it is loaded"
+            )
+        return reduced(self, self.anew)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._call(self.context, args, kwargs)
@@ -139,7 +160,8 @@ def grad(
         )
         return (gradient, value[1]) if has_aux else gradient
 
-    return Transform("grad", fn, context, call)
+    anew = functools.partial(grad, fn, argnums, has_aux, holomorphic, executor=executor)
+    return Transform("grad", fn, context, call, anew)
 
 
 def value_and_grad(
@@ -170,7 +192,8 @@ def value_and_grad(
             True,
         )
 
-    return Transform("value_and_grad", fn, context, call)
+    anew = functools.partial(value_and_grad, fn, argnums, has_aux, holomorphic, executor=executor)
+    return Transform("value_and_grad", fn, context, call, anew)
 
 
 def _value_and_grad(
@@ -423,7 +446,8 @@ def jacfwd(
             stage.require_real_arguments()
         return _jacobian(stage, has_aux, lambda: _columns(stage))
 
-    return Transform("jacfwd", fn, context, call)
+    anew = functools.partial(jacfwd, fn, argnums, has_aux, holomorphic, executor=executor)
+    return Transform("jacfwd", fn, context, call, anew)
 
 
 def jacrev(
@@ -454,7 +478,8 @@ def jacrev(
         stage.require_real(holomorphic)
         return _jacobian(stage, has_aux, lambda: _rows(stage, holomorphic))
 
-    return Transform("jacrev", fn, context, call)
+    anew = functools.partial(jacrev, fn, argnums, has_aux, holomorphic, executor=executor)
+    return Transform("jacrev", fn, context, call, anew)
 
 
 jacobian = jacrev

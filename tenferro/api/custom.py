@@ -13,6 +13,7 @@ from typing import Any, cast
 from tenferro.ad import Checkpoint, GraphEmitter
 from tenferro.ad.algebra import zeros
 from tenferro.api.compile import name_of, output_value
+from tenferro.api.pickling import reduced
 from tenferro.api.tensor import TracedTensor, value_in
 from tenferro.api.tracing import current_builder, tracing
 from tenferro.door import as_operand, spec_of
@@ -82,6 +83,9 @@ class _Checkpointed:
 
     def __repr__(self) -> str:
         return f"<{self.shown}>"
+
+    def __reduce__(self) -> Any:
+        return reduced(self, checkpoint, self._fn, static_argnums=tuple(sorted(self._static)))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         call = _MarkedCall.of(self._fn, args, kwargs, self._static)
@@ -252,6 +256,14 @@ class _CustomFunction:
 
     def __repr__(self) -> str:
         return f"<{self.name} {self.shown}, {'with its rule' if self.rules else 'without a rule'}>"
+
+    def __reduce__(self) -> Any:
+        """The function and its rules, or its global name."""
+        kept = reduced(self, type(self), self.fn, tuple(sorted(self.static)))
+        return kept if isinstance(kept, str) else (*kept, self.rules)
+
+    def __setstate__(self, rules: tuple[Callable[..., Any], ...]) -> None:
+        self.rules = rules
 
     @property
     def is_plain(self) -> bool:

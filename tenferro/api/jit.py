@@ -13,6 +13,7 @@ from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, cast, overload
 import numpy as np
 
 from tenferro.api.compile import GraphCompiler, as_array, name_of, parameter_names
+from tenferro.api.pickling import reduced
 from tenferro.api.tensor import TracedTensor
 from tenferro.api.tracing import current_builder
 from tenferro.door import is_traced
@@ -67,6 +68,9 @@ def jit(
             They have a hash, and each value has a program of its own. An argument that is named is
             static by position too, and the other way round.
         cache_size: how many programs are kept, least recently used dropped first.
+
+    It is pickled without its programs: by its global name where it is found under one, else as the function and the
+    options.
 
     The result has `.cache_stats()`, `.cache_clear()` and `.lower(*args, **kwargs)`, which gives the program:
     its arguments are those that are not static, and at the end the dict of those given by keyword.
@@ -238,8 +242,21 @@ class _Jitted(Generic[P, R]):
         self._has_own_executor = executor is not None
         self._executor: Executor = GraphExecutor("K") if executor is None else executor
         self._compiler = GraphCompiler()
+        self._cache_size = cache_size
         self._programs: BoundedCache[GraphProgram] = BoundedCache(cache_size)
         self._latest: tuple[Any, Any, Any] = (None, None, None)
+
+    def __reduce__(self) -> Any:
+        """The function and the options, or its global name: programs are compiled where it is loaded."""
+        return reduced(
+            self,
+            jit,
+            self._fn,
+            executor=self._executor if self._has_own_executor else None,
+            static_argnums=tuple(sorted(self._static.positions)),
+            static_argnames=tuple(sorted(self._static.names)),
+            cache_size=self._cache_size,
+        )
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         try:
@@ -406,6 +423,10 @@ class _Method:
         functools.update_wrapper(self, function, updated=())
         self._function = function
         self._instance = instance
+
+    def __reduce__(self) -> Any:
+        """The jitted function and the object."""
+        return _Method, (self._function, self._instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._function(self._instance, *args, **kwargs)

@@ -69,6 +69,10 @@ class TracedTensor(Operators):
         """What must hold of the trace's symbols."""
         return self.builder.graph.guards
 
+    def __tenferro_distrust__(self) -> None:
+        """What is computed with this tensor comes from a file of unknown origin."""
+        self.builder.graph.trusted = False
+
     # ---- type --------------------------------------------------------------------------------
 
     @property
@@ -107,7 +111,11 @@ class TracedTensor(Operators):
     def __int__(self) -> NoReturn:
         self._refuse("int()", "keep it a tensor")
 
-    __index__ = __int__
+    def __index__(self) -> NoReturn:
+        self._refuse(
+            "an index or a count of Python's",
+            "tenferro.take(sequence, i, axis=0) is sequence[i], tenferro.fori_loop counts to it",
+        )
 
     def __float__(self) -> NoReturn:
         self._refuse("float()", "keep it a tensor")
@@ -116,7 +124,10 @@ class TracedTensor(Operators):
         self._refuse("complex()", "keep it a tensor")
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NoReturn:
-        self._refuse("conversion to a NumPy array", "use tenferro's functions on it")
+        self._refuse(
+            "conversion to a NumPy array",
+            "use tenferro's functions on it; table[i] of a NumPy array is tenferro.take(table, i, axis=0)",
+        )
 
     def __dlpack__(self, **options: Unpack[UfuncOptions]) -> NoReturn:
         self._refuse("export by DLPack", "export the result of the run")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib
 import json
 import os
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import numpy as np
 
+from tenferro.aligned import aligned_bytes
 from tenferro.door import as_operand
 from tenferro.errors import (
     ArityError,
@@ -18,9 +20,12 @@ from tenferro.errors import (
     ShapeError,
     UnsupportedError,
 )
-from tenferro.files import content_of, replacing
+from tenferro.files import reading, replacing
 from tenferro.types import DType, PyTree, Tensor, TensorSpec, TreeDef, flatten, has_dtype, unflatten
 from tenferro.types.tree import key_paths, keystr
+
+if TYPE_CHECKING:
+    import io
 
 __all__ = ["load", "load_metadata", "save"]
 
@@ -46,7 +51,7 @@ DTYPES = {
 def save(
     tree: PyTree, path: str | os.PathLike[str], *, metadata: Mapping[str, Any] | None = None
 ) -> None:
-    """Write a tree of arrays to a safetensors file, which is whole or not there.
+    """Write a tree of arrays to a safetensors file, which is whole or not there, from the memory they have.
 
     Each leaf is named by its path, joined by dots: "layers.0.weight".
 
@@ -54,9 +59,8 @@ def save(
         metadata: texts by name, kept beside the arrays.
 
     Raises:
-        ImportError: the package `safetensors` is not installed.
         DTypeError: a leaf that is no array, or of a dtype that the format does not have (complex128).
-        InvalidConfigError: two leaves of one name, metadata that are no texts.
+        InvalidConfigError: two leaves of one name, metadata that are no texts, surrogates in either.
         OSError: a folder that is not there, a full disk, or no right to write.
 
     >>> import os, tempfile
@@ -66,7 +70,6 @@ def save(
     >>> load(path)
     {'layers': {'0': {'weight': array([1., 1.])}}, 'scale': array(0.)}
     """
-    library = _library()
     leaves, treedef = flatten(tree)
     names = _names(treedef)
     if len({*names}) < len(names):
@@ -76,13 +79,16 @@ def save(
     texts = dict(metadata or {})
     if not all(isinstance(text, str) for text in (*texts, *texts.values())):
         raise InvalidConfigError(f"tree.save: metadata are texts by name, got {texts!r:.80}")
-    content = library.numpy.save(arrays, metadata=texts or None)
+    # As the library writes them: the widest elements first, so that all of them are aligned.
+    arrays = dict(sorted(arrays.items(), key=lambda item: (-item[1].itemsize, item[0])))
     with replacing(path) as file:
-        file.write(content)
+        file.write(_header(arrays, texts))
+        for array in arrays.values():
+            file.write(memoryview(array.reshape(-1).view(np.uint8)))
 
 
 def load(path: str | os.PathLike[str], like: Tensor | None = None, *, nested: bool = True) -> Any:
-    """The tree in a safetensors file, from wherever it comes.
+    """The tree in a safetensors file, from wherever it comes. Memory holds each array once.
 
     Args:
         like: a tree of arrays or specs whose structure, shapes and dtypes the file must have.
@@ -92,8 +98,8 @@ def load(path: str | os.PathLike[str], like: Tensor | None = None, *, nested: bo
         ImportError: the package `safetensors` is not installed.
         UnsupportedError: a dtype that there is none of here.
         FileNotFoundError, PermissionError: no file there, or none that may be read.
-        InvalidConfigError: a file that is not of the format, a folder or a pipe; a name that another
-            begins with, in a nested tree.
+        InvalidConfigError: a file that is not of the format, a folder or a pipe; booleans that are neither 0
+            nor 1; a name that another begins with, in a nested tree.
         ArityError: leaves that the file lacks, or that `like` lacks, by name.
         ShapeError, DTypeError: an array that is not as its leaf of `like`, by name.
     """
@@ -120,20 +126,37 @@ def load_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
     Raises:
         ImportError, FileNotFoundError, PermissionError, InvalidConfigError: as `load`.
     """
-    content = content_of(path)
-    _deserialized(path, content)  # because it checks the header
-    length = int.from_bytes(content[:8], "little")
-    return json.loads(content[8 : 8 + length]).get("__metadata__") or {}
+    with _opened(path) as (_, header):
+        return header.get("__metadata__") or {}
 
 
 def _library() -> Any:
     try:
-        importlib.import_module("safetensors.numpy")
         return importlib.import_module("safetensors")
     except ImportError as error:
         raise ImportError(
-            "files of parameters need the package safetensors: pip install safetensors"
+            "reading files of parameters needs the package safetensors: pip install safetensors"
         ) from error
+
+
+def _header(arrays: Mapping[str, Any], texts: Mapping[str, str]) -> bytes:
+    """What stands before the elements: a length of eight bytes, and so many of JSON."""
+    dtypes = {dtype: name for name, dtype in DTYPES.items()}
+    header: dict[str, Any] = {"__metadata__": texts} if texts else {}
+    end = 0
+    for name, array in arrays.items():
+        begin, end = end, end + array.nbytes
+        header[name] = {
+            "dtype": dtypes[DType.of(array.dtype)],
+            "shape": array.shape,
+            "data_offsets": (begin, end),
+        }
+    try:
+        text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise InvalidConfigError(f"tree.save: names and metadata are text: {error}") from None
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text
 
 
 def _names(treedef: TreeDef) -> list[str]:
@@ -156,33 +179,48 @@ def _array(name: str, leaf: Any) -> Any:
     return np.asarray(array, order="C")
 
 
-def _deserialized(path: str | os.PathLike[str], content: bytes) -> Any:
-    """What the library reads.
+@contextmanager
+def _opened(path: str | os.PathLike[str]) -> Generator[tuple[BinaryIO, dict[str, Any]]]:
+    """A file at the first byte of its arrays, and its header, which the library has checked.
 
     Raises:
-        InvalidConfigError: a file that is not of the format.
+        InvalidConfigError: a file that is not of the format, a folder or a pipe.
     """
     library = _library()
-    try:
-        return library.deserialize(content)
-    except library.SafetensorError as error:
-        raise InvalidConfigError(f"tree.load: {path} is no safetensors file: {error}") from None
+    with reading(path) as file:
+        try:
+            library.safe_open(os.fsdecode(path), framework="np")  # reads the header, and no array
+            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        except (library.SafetensorError, ValueError) as error:
+            raise InvalidConfigError(f"tree.load: {path} is no safetensors file: {error}") from None
+        yield file, header
 
 
 def _arrays(path: str | os.PathLike[str]) -> dict[str, Any]:
-    arrays: dict[str, Any] = {}
-    for name, entry in _deserialized(path, content_of(path)):
-        dtype = DTYPES.get(entry["dtype"])
-        if dtype is None:
-            raise UnsupportedError(
-                f"tree.load: {name} has the dtype {entry['dtype']}, unknown here"
-            )
-        flat = np.frombuffer(bytearray(entry["data"]), dtype.dtype)
-        try:
-            arrays[name] = flat.reshape(entry["shape"])
-        except ValueError as error:
-            raise InvalidConfigError(f"tree.load: {path}: {name}: {error}") from None
-    return dict(sorted(arrays.items()))
+    """The arrays by name, each read to where it stays."""
+    with _opened(path) as (file, header):
+        first = file.tell()
+        names = sorted(header.keys() - {"__metadata__"})
+        return {name: _array_in(file, first, name, header[name]) for name in names}
+
+
+def _array_in(file: BinaryIO, first: int, name: str, entry: Mapping[str, Any]) -> Any:
+    dtype = DTYPES.get(entry["dtype"])
+    if dtype is None:
+        raise UnsupportedError(f"tree.load: {name} has the dtype {entry['dtype']}, unknown here")
+    begin, end = entry["data_offsets"]
+    content = aligned_bytes(end - begin)
+    file.seek(first + begin)
+    if cast("io.BufferedIOBase", file).readinto(memoryview(content)) != end - begin:
+        raise InvalidConfigError(f"tree.load: {file.name}: {name} is cut short")
+    if dtype is DType.Bool and content.max(initial=0) > 1:
+        raise InvalidConfigError(
+            f"tree.load: {file.name}: {name} has booleans that are neither 0 nor 1"
+        )
+    try:
+        return content.view(dtype.dtype).reshape(entry["shape"])
+    except ValueError as error:
+        raise InvalidConfigError(f"tree.load: {file.name}: {name}: {error}") from None
 
 
 def _nested(arrays: dict[str, Any]) -> Any:

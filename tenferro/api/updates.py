@@ -1,4 +1,4 @@
-"""`x.at[index].set(values)`: a new tensor with some elements changed.
+"""`x.at[index].set(values)`, `at(x)[index].set(values)`: a new tensor with some elements changed.
 
 Every index that reads also writes. What slices with step 1 take is a window; arrays, masks and other
 steps make the positions of the windows; all of it is one `Scatter`.
@@ -32,7 +32,7 @@ from tenferro.ops.indexing import Scatter
 from tenferro.tracebacks import public_methods
 from tenferro.types import ArrayLike, DType, Index, Tensor
 
-__all__ = ["At", "IndexedUpdates"]
+__all__ = ["At", "IndexedUpdates", "at"]
 
 
 @public_methods
@@ -112,6 +112,23 @@ class IndexedUpdates:
     def max(self, values: ArrayLike) -> Any:
         """X with the larger of x[index] and values there."""
         return _updated(self._x, self._index, values, "max")
+
+
+def at(x: ArrayLike, /) -> At:
+    """`x.at` of an array or a tensor, to be indexed: `at(x)[index].set(values)`.
+
+    NumPy's arrays, which `zeros` and its kin give, have no `at` of their own. The array stays as it is.
+
+    Raises:
+        DTypeError: what is no array.
+
+    >>> import tenferro as tnf
+    >>> at(tnf.zeros(3))[1:].set(2.0)
+    array([0., 2., 2.])
+
+    Source: array_api_extra.at, jax.numpy.ndarray.at.
+    """
+    return At(as_operand(x))
 
 
 def _updated(x: Any, index: Index, values: ArrayLike, combiner: str) -> Any:

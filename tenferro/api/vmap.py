@@ -10,6 +10,7 @@ from tenferro.ad import AdContext, batch_all
 from tenferro.api.axes import normalize_axis
 from tenferro.api.compile import name_of, output_value
 from tenferro.api.manipulation import moveaxis
+from tenferro.api.pickling import reduced
 from tenferro.api.stage import noted_run, noting_runtime
 from tenferro.api.tensor import TracedTensor, value_in
 from tenferro.api.tracing import current_builder, tracing
@@ -76,7 +77,6 @@ def vmap(
     """
     if not callable(fn):
         raise InvalidConfigError(f"vmap: expected a function, got {fn!r:.60}")
-    context = AdContext() if context is None else context
     return cast("Any", _Mapped(fn, in_axes, out_axes, cache_size, context, executor))
 
 
@@ -90,7 +90,7 @@ class _Mapped:
         in_axes: PyTree,
         out_axes: PyTree,
         size: int,
-        context: AdContext,
+        context: AdContext | None,
         executor: Executor | None,
     ) -> None:
         functools.update_wrapper(self, fn)
@@ -98,9 +98,32 @@ class _Mapped:
         self._in_axes = in_axes
         self._out_axes = out_axes
         self._name = getattr(fn, "__name__", "vmap")
-        self._context = context
+        self._has_own_context = context is None
+        self._context = AdContext() if context is None else context
         self._executor = executor
+        self._cache_size = size
         self._programs: BoundedCache[GraphProgram] = BoundedCache(size)
+
+    def __reduce__(self) -> Any:
+        """The function and the options, or its global name: programs are made where it is loaded.
+
+        Raises:
+            InvalidConfigError: a context was given, which is not pickled.
+        """
+        if not self._has_own_context:
+            raise InvalidConfigError(
+                f"{self.shown} has the AdContext that it was given, which is not pickled; pickle the function, "
+                "and call vmap with a context where it is loaded"
+            )
+        return reduced(
+            self,
+            vmap,
+            self._fn,
+            self._in_axes,
+            self._out_axes,
+            cache_size=self._cache_size,
+            executor=self._executor,
+        )
 
     @property
     def shown(self) -> str:

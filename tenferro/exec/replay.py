@@ -32,6 +32,8 @@ def replay(program: GraphProgram, arguments: tuple[Any, ...]) -> Any:
         if actual.dtype is not wanted.dtype:
             raise DTypeError(f"{name}: expected {wanted}, got {actual}")
     bound = program.specialize(program.bind([spec.shape for spec in specs], tensor.guards))
+    if not program.trusted:
+        tensor.__tenferro_distrust__()
     values: list[Any] = [*operands, *[None] * (bound.n_slots - len(operands))]
     for instruction in bound.instructions:
         op, inputs = instruction.op, [values[slot] for slot in instruction.inputs]

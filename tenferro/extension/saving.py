@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -179,7 +179,7 @@ def load(
     """
     try:
         with reading(path) as file, opened_archive(file, "load: the file", limit) as archive:
-            return replace(_load(archive, skip_missing_extensions), trusted=trusted)
+            return _load(archive, skip_missing_extensions, trusted)
     except (TenferroError, FileNotFoundError, PermissionError):
         raise
     except Exception as error:
@@ -190,7 +190,7 @@ def load(
         ) from error
 
 
-def _load(archive: Archive, skip: bool) -> GraphProgram:
+def _load(archive: Archive, skip: bool, trusted: bool) -> GraphProgram:
     document = json.loads(archive.document("program.json"))
     if document.get("format") != FORMAT:
         raise InvalidConfigError(f"load: format is {document.get('format')!r}, expected {FORMAT!r}")
@@ -198,7 +198,7 @@ def _load(archive: Archive, skip: bool) -> GraphProgram:
         raise InvalidConfigError(
             f"load: the file is of version {document.get('version')!r}, this reads {VERSION}"
         )
-    graph, outputs, guards = _loaded_steps(document, archive, skip)
+    graph, outputs, guards = _loaded_steps(document, archive, skip, trusted)
     in_tree = load_tree(document["in_tree"], len(document["inputs"]))
     out_tree = load_tree(document["out_tree"], len(outputs))
     return GraphProgram.from_graph(
@@ -220,13 +220,14 @@ def _loaded_names(what: str, names: Sequence[Any], count: int) -> list[str]:
 
 
 def _loaded_steps(
-    document: Mapping[str, Any], archive: Archive, skip: bool
+    document: Mapping[str, Any], archive: Archive, skip: bool, trusted: bool
 ) -> tuple[Graph, list[int], tuple[Guard, ...]]:
     """What a program does: the graph, its outputs, and what must hold."""
     graph = Graph()
+    graph.trusted = trusted
     values = [graph.add_input(TensorSpec.parse(text)) for text in document["inputs"]]
     for entry in document["instructions"]:
-        op = _loaded_op(entry, archive, skip)
+        op = _loaded_op(entry, archive, skip, trusted)
         source = entry.get("source")
         place = None if source is None else _loaded_place(source)
         if entry["outputs"] != list(range(len(values), len(values) + len(entry["outputs"]))):
@@ -263,12 +264,14 @@ def _loaded_place(source: Sequence[Any]) -> SourceLine:
     return SourceLine(str(file), int(line), *map(str, names))
 
 
-def _loaded_op(entry: Mapping[str, Any], archive: Archive, skip: bool) -> StdTensorOp:
+def _loaded_op(
+    entry: Mapping[str, Any], archive: Archive, skip: bool, trusted: bool
+) -> StdTensorOp:
     if "constant" in entry:
         return _loaded_constant(entry, archive)
 
     def inside(document: Mapping[str, Any]) -> Subprogram:
-        graph, outputs, guards = _loaded_steps(document, archive, skip)
+        graph, outputs, guards = _loaded_steps(document, archive, skip, trusted)
         return Subprogram.of_program(
             GraphProgram.from_graph(graph, outputs, name="body", guards=guards)
         )

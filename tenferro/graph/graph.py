@@ -16,6 +16,7 @@ from tenferro.graph.instruction import Instruction
 from tenferro.graph.mark import Mark, Opaque
 from tenferro.graph.source_line import CallerFinder, SourceLine
 from tenferro.ops import StdTensorOp
+from tenferro.ops.control import ControlOp
 from tenferro.ops.structural import OptimizationBarrier
 from tenferro.types import TensorSpec
 
@@ -46,6 +47,7 @@ class Graph:
         "inputs",
         "instructions",
         "marked",
+        "trusted",
         "types",
     )
 
@@ -55,6 +57,8 @@ class Graph:
         self.instructions: list[Instruction] = []
         self.guards = GuardLog()
         self.marked = False
+        self.trusted = True
+        """False where an op of it comes from a file of unknown origin: so do the programs of it."""
         self.effects: list[int] = []
         """What ops with effects gave that no later one takes: all of them are needed."""
         self._applied: dict[tuple[Any, tuple[int, ...]], tuple[int, ...]] = {}
@@ -155,6 +159,7 @@ class Graph:
         if isinstance(op, Mark | Opaque):
             self.marked = True
             return op.infer(*specs)
+        self._inherit_trust(op)
         written = len(self.guards.guards)
         try:
             types = op.infer(*specs, guards=self.guards)
@@ -166,6 +171,11 @@ class Graph:
             self._inferred[known] = types
         return types
 
+    def _inherit_trust(self, op: StdTensorOp) -> None:
+        """A loop or a choice has the origin of its bodies."""
+        if isinstance(op, ControlOp) and not all([part.trusted for part in op.parts]):
+            self.trusted = False
+
     def extend(self, index: int, op: StdTensorOp) -> tuple[int, ...]:
         """Put an op in place of that instruction's which gives what it gave, and more, on the same values.
 
@@ -176,6 +186,7 @@ class Graph:
         known = self._applied.get(key)
         if known is not None:
             return known
+        self._inherit_trust(op)
         specs = op.infer(*[self.types[value] for value in replaced.inputs], guards=self.guards)
         start = len(self.types)
         self.types.extend(specs[len(replaced.outputs) :])

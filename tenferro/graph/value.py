@@ -225,6 +225,10 @@ class Value:
         """What must hold of the symbols."""
         return self.emitter.graph.guards
 
+    def __tenferro_distrust__(self) -> None:
+        """What is computed with this tensor comes from a file of unknown origin."""
+        self.emitter.graph.trusted = False
+
     @property
     def ndim(self) -> int:
         """Number of axes."""

@@ -22,6 +22,9 @@ __all__ = ["ProgramBuilder"]
 class ProgramBuilder:
     """Values are numbers; the same op on the same values gives the same values.
 
+    Args:
+        trusted: False for ops that a file of unknown origin says.
+
     >>> from tenferro.ops.elementwise import Add
     >>> builder = ProgramBuilder()
     >>> x = builder.input(TensorSpec((2,), "float64"))
@@ -30,8 +33,9 @@ class ProgramBuilder:
     (array([2., 4.]),)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, trusted: bool = True) -> None:
         self._graph = Graph()
+        self._graph.trusted = trusted
         self._constants: dict[int, Any] = {}
         self._makers: dict[int, Instruction] = {}
 

@@ -37,8 +37,9 @@ class GraphProgram:
     Slots 0 .. n-1 are the inputs. `print(program)` shows one line per instruction.
 
     Attributes:
-        trusted: False for one that was read from a file of unknown origin: what is lowered from it is compiled by
-            a process of its own first, because XLA may end the one that compiles it.
+        trusted: False for one that was read from a file of unknown origin, and for what is made of it: what is
+            lowered from it is compiled by a process of its own first, because XLA may end the one that
+            compiles it.
 
     Source: seed 002, sections I to III.
     """
@@ -68,7 +69,6 @@ class GraphProgram:
         input_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
         guards: Iterable[Guard] | None = None,
-        trusted: bool = True,
     ) -> GraphProgram:
         """The part of the graph that `outputs` need, renumbered; what nothing needs is dropped."""
         inputs = tuple(graph.inputs if inputs is None else inputs)
@@ -84,7 +84,7 @@ class GraphProgram:
             input_names=_names("x", len(inputs), input_names),
             output_names=_names("y", len(outputs), output_names),
             guards=tuple(graph.guards.guards if guards is None else guards),
-            trusted=trusted,
+            trusted=graph.trusted,
         )
 
     # ---- what it takes and gives -------------------------------------------------------------
@@ -252,6 +252,7 @@ class GraphProgram:
     def to_graph(self) -> tuple[Graph, list[int]]:
         """A new graph holding this program, and the value of each slot in it."""
         graph = Graph()
+        graph.trusted = self.trusted
         values = [graph.add_input(spec) for spec in self.input_specs]
         values += [-1] * (self.n_slots - len(values))
         copy_into(graph, self.instructions, values)

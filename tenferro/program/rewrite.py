@@ -77,6 +77,7 @@ def emit_again(program: GraphProgram, rule: Rule, start: int = 0) -> GraphProgra
     The fresh arena is hash-consed, so equal instructions become one on the way.
     """
     graph = Graph()
+    graph.trusted = program.trusted
     known = Producers(graph)
     values = [graph.add_input(spec) for spec in program.input_specs]
     values += [-1] * (program.n_slots - len(values))
@@ -91,7 +92,6 @@ def emit_again(program: GraphProgram, rule: Rule, start: int = 0) -> GraphProgra
         input_names=program.input_names,
         output_names=program.output_names,
         guards=program.guards,
-        trusted=program.trusted,
     )
 
 

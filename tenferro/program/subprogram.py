@@ -91,6 +91,7 @@ class Subprogram(GraphProgram):
             input_names=(),
             output_names=(),
             guards=tuple(graph.guards.guards),
+            trusted=graph.trusted,
         )
 
     @classmethod
@@ -118,6 +119,7 @@ class Subprogram(GraphProgram):
             input_names=(),
             output_names=(),
             guards=program.guards,
+            trusted=program.trusted,
             is_plain=True,
         )
 
@@ -137,6 +139,7 @@ class Subprogram(GraphProgram):
         Args:
             source: the line of instructions that have none.
         """
+        graph.trusted = graph.trusted and self.trusted
         values: dict[int, int] = dict(enumerate(inputs))
         copy_into(graph, self.instructions, values, source=source)
         return [values[slot] for slot in self.output_slots]

@@ -189,6 +189,34 @@ def test_updates_of_symbolic_extents() -> None:
     np.testing.assert_array_equal(program.run(np.zeros((3, 4))), wanted)
 
 
+def test_updates_of_arrays() -> None:
+    x = np.arange(3.0)
+    np.testing.assert_array_equal(tnf.at(x)[1:].add(1.0), [0.0, 2.0, 3.0])
+    np.testing.assert_array_equal(x, np.arange(3.0))
+    program = tnf.compile(lambda y: tnf.at(tnf.zeros(3))[1].set(y), 1.0)
+    np.testing.assert_array_equal(program.run(5.0), [0.0, 5.0, 0.0])
+    np.testing.assert_array_equal(tnf.grad(lambda y: program.run(y)[1])(2.0), 1.0)
+    np.testing.assert_array_equal(np.asarray(tnf.at(RT.constant(x))[0].max(7.0)), [7.0, 1.0, 2.0])
+    with pytest.raises(errors.DTypeError, match="no tensor"):
+        tnf.at("text")
+
+
+@pytest.mark.parametrize("transform", [tnf.jit, tnf.grad, lambda f: lambda x: tnf.compile(f, x)])
+def test_an_array_without_at_says_what_to_write(transform: Any) -> None:
+    with pytest.raises(AttributeError, match="'at'") as caught:
+        transform(lambda x: tnf.zeros(3).at[0].set(x))(1.0)
+    assert any("tenferro.at(x)[index]" in note for note in caught.value.__notes__)
+
+
+@pytest.mark.parametrize("table", [np.arange(3.0), [0.0, 1.0, 2.0]], ids=["array", "list"])
+@pytest.mark.parametrize("index", [1, np.array([1, 2])], ids=["number", "array"])
+def test_tables_indexed_by_a_tensor_say_what_to_write(table: Any, index: Any) -> None:
+    with pytest.raises(errors.ConcretizationError, match=r"tenferro\.take\(.*, i, axis=0\)"):
+        tnf.jit(lambda i: table[i])(index)
+    expected = np.asarray(table)[index]
+    np.testing.assert_array_equal(tnf.jit(lambda i: tnf.take(table, i, axis=0))(index), expected)
+
+
 # ---- neighbours ----------------------------------------------------------------------------------
 
 

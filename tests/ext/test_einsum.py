@@ -169,6 +169,79 @@ def test_any_path_gives_the_same(optimize: Any) -> None:
     np.testing.assert_allclose(program.run(*operands), expected)
 
 
+def dense_network(count: int) -> tuple[str, list[Any]]:
+    """Operands each of which shares a label with each other."""
+    labels: list[str] = [""] * count
+    for number, (i, j) in enumerate(itertools.combinations(range(count), 2)):
+        labels[i] += oe.get_symbol(number)
+        labels[j] += oe.get_symbol(number)
+    return ",".join(labels) + "->", [np.ones((2,) * (count - 1)) for _ in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("optimal", 9), ("branch-all", 9), ("branch-2", 21), ("dp", 12), ("auto-hq", 12)],
+)
+@pytest.mark.parametrize("limit", [None, 1000])
+def test_optimisers_that_would_not_end_are_refused(
+    name: str, count: int, limit: int | None
+) -> None:
+    subscripts, operands = dense_network(min(count, 14))
+    if count > 14:  # whose elements would be too many
+        subscripts, operands = ",".join(["ab"] * count) + "->", [np.ones((2, 2))] * count
+    optimize: Any = name if limit is None else (name, limit)
+    for call in (tnf.einsum, tnf.einsum_path):
+        with pytest.raises(errors.InvalidConfigError, match=f"'{name}'.*write 'auto' or"):
+            call(subscripts, *operands, optimize=optimize)
+    with pytest.raises(errors.InvalidConfigError, match=f"'{name}'"):
+        Einsum(tuple(subscripts.removesuffix("->").split(",")), "", optimize)
+
+
+def test_optimisers_that_end_soon_are_not_refused() -> None:
+    chain = [np.full((2, 2), 0.5)] * 40
+    labels = [oe.get_symbol(i) + oe.get_symbol(i + 1) for i in range(40)]
+    subscripts = ",".join(labels) + "->" + labels[0][0] + labels[-1][-1]
+    for optimize in ("dp", "auto", "greedy", "random-greedy"):
+        result = tnf.einsum(subscripts, *chain, optimize=optimize)
+        np.testing.assert_allclose(result, np.full((2, 2), 0.5), rtol=1e-12)
+    nine = ",".join(labels[:9]) + "->" + labels[0][0] + labels[8][-1]
+    one_by_one = oe.paths.BranchBound(nbranch=1)
+    result = tnf.einsum(nine, *chain[:9], optimize=one_by_one)
+    np.testing.assert_allclose(result, np.full((2, 2), 0.5), rtol=1e-12)
+
+
+def test_derivatives_of_the_largest_network_of_an_optimiser() -> None:
+    """What is summed over one operand alone becomes an operand of the derivative."""
+    x = np.arange(4.0).reshape(2, 2)
+    labels = ["az", *[oe.get_symbol(30 + i) for i in range(7)]]
+    operands = [np.full(2, 1.0 + i) for i in range(7)]
+
+    def total(x: Any) -> Any:
+        return tnf.einsum(",".join(labels) + "->a", x, *operands, optimize="optimal")
+
+    expected = np.zeros((2, 2, 2))
+    expected[0, 0] = expected[1, 1] = np.prod([y.sum() for y in operands])
+    np.testing.assert_allclose(tnf.jacrev(total)(x), expected)
+
+
+def test_derivatives_of_a_chain_with_open_legs() -> None:
+    """The cotangent shares a label with each operand of the derivative."""
+    count = 13
+    bonds, legs = oe.get_symbol, [oe.get_symbol(100 + i) for i in range(count)]
+    labels = [bonds(i) + legs[i] + bonds(i + 1) for i in range(count)]
+    rng = np.random.default_rng(0)
+    operands = [rng.normal(size=(2, 1 + (i == 4), 2)) for i in range(count)]
+    op = Einsum(tuple(labels), bonds(0) + "".join(legs) + bonds(count), "dp")
+
+    def total(x: Any) -> Any:
+        return tnf.sum(tnf.extension.apply(op, *operands[:4], x, *operands[5:]))
+
+    left = np.linalg.multi_dot([x[:, 0] for x in operands[:4]]).sum(0)
+    right = np.linalg.multi_dot([x[:, 0] for x in operands[5:]]).sum(1)
+    expected = np.einsum("a,l,b->alb", left, np.ones(2), right)
+    np.testing.assert_allclose(tnf.grad(total)(operands[4]), expected, rtol=1e-12)
+
+
 def test_path_is_taken_and_told() -> None:
     shapes = [(2, 50), (50, 50), (50, 3)]
     x, y, z = (np.ones(shape) for shape in shapes)
@@ -330,6 +403,11 @@ def test_saved_and_loaded(tmp_path: Any) -> None:
         (lambda x: tnf.einsum(x, "ij"), errors.InvalidConfigError, "a list after each"),
         (lambda x: tnf.einsum("ij", x, optimize="best"), errors.InvalidConfigError, "known are"),
         (lambda x: tnf.einsum("ij", x, optimize=3), errors.InvalidConfigError, "optimize is"),
+        (
+            lambda x: tnf.einsum("ij,kj,kl", x, x, x, optimize=oe.paths.optimal),
+            errors.InvalidConfigError,
+            "optimize is",
+        ),
         (
             lambda x: tnf.einsum("ij,jk,kl", x, x.T, x, optimize=[(0, 5), (0, 1)]),
             errors.InvalidConfigError,

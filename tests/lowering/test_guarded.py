@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from lowering.mlir_bindings import MlirDiagnosticError
 from lowering.mlir_tree import module_tree
 from lowering.tree_encoding import decoded_tree, encoded_tree
 from tenferro import errors
+from tenferro.ops.control import ControlOp
 
 GOOD = """func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
   %0 = stablehlo.add %x, %x : tensor<3xf32>
@@ -210,6 +212,65 @@ def test_programs_of_unknown_origin_are_tried_first(
     assert len(asked) == 1
 
 
+def in_a_loop(program: tnf.GraphProgram) -> tnf.GraphProgram:
+    return tnf.compile(lambda x: tnf.fori_loop(0, 2, lambda i, y: program.run(y), x), X)
+
+
+MADE: dict[str, Callable[[tnf.GraphProgram], tnf.GraphProgram]] = {
+    "called": lambda program: tnf.compile(lambda x: 2 * program.run(x), X),
+    "gradient": lambda program: tnf.compile(tnf.grad(lambda x: tnf.sum(program.run(x))), X),
+    "tangent": lambda program: tnf.compile(lambda x: tnf.jvp(program.run, (x,), (x,)), X),
+    "batch": lambda program: tnf.compile(tnf.vmap(program.run), np.stack([X, X])),
+    "checkpoint": lambda program: tnf.compile(tnf.checkpoint(program.run), X),
+    "jitted": lambda program: tnf.compile(tnf.jit(program.run), X),
+    "loop": in_a_loop,
+    "gradient of a loop": lambda program: tnf.compile(
+        tnf.grad(lambda x: tnf.sum(in_a_loop(program).run(x))), X
+    ),
+    "choice": lambda program: tnf.compile(
+        lambda x: tnf.cond(x[0] > 0, program.run, lambda y: y, x), X
+    ),
+    "body": lambda program: in_a_loop(program).instructions[-1].op.parts[-1].program,
+    "rewritten": lambda program: program.without_effects(),
+    "copy": lambda program: pickle.loads(pickle.dumps(program)),
+}
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+@pytest.mark.parametrize("use", MADE)
+def test_what_is_made_of_a_program_has_its_origin(use: str, trusted: bool, tmp_path: Path) -> None:
+    path = tmp_path / "program.tnf"
+    tnf.save(tnf.compile(lambda x: tnf.sin(x) * x, X), path)
+    assert MADE[use](tnf.load(path, trusted=trusted)).trusted is trusted
+
+
+def test_bodies_of_a_program_have_its_origin(tmp_path: Path) -> None:
+    path = tmp_path / "program.tnf"
+    tnf.save(in_a_loop(tnf.compile(tnf.sin, X)), path)
+    text = lower_to_stablehlo(tnf.load(path)).text
+    for trusted in (False, True):
+        for program in (tnf.load(path, trusted=trusted), import_stablehlo(text, trusted=trusted)):
+            loop = next(i.op for i in program.instructions if isinstance(i.op, ControlOp))
+            assert {program.trusted, *[part.program.trusted for part in loop.parts]} == {trusted}
+
+
+def test_derivatives_that_run_at_once_have_their_origin(tmp_path: Path) -> None:
+    ran: list[tnf.GraphProgram] = []
+
+    class Noting:
+        def run(self, program: tnf.GraphProgram, *arrays: Any) -> Any:
+            ran.append(program)
+            return program.run(*arrays)
+
+    path = tmp_path / "program.tnf"
+    tnf.save(tnf.compile(lambda x: tnf.sum(tnf.sin(x)), X), path)
+    program = tnf.load(path)
+    tnf.grad(program.run, executor=Noting())(X)
+    tnf.vmap(program.run, executor=Noting())(np.stack([X, X]))
+    tnf.jit(program.run, executor=Noting())(X)
+    assert [program.trusted for program in ran] == [False] * 3
+
+
 def test_a_program_of_unknown_origin_runs(tmp_path: Path) -> None:
     path = program_file(tmp_path)
     np.testing.assert_allclose(
@@ -257,6 +318,19 @@ def test_custom_calls_that_mlir_does_not_check(target: str, types: str, words: s
     }}"""
     with pytest.raises(errors.TenferroError, match=words):
         import_stablehlo(text)
+
+
+@pytest.mark.parametrize("name", [b"main", b"sine", b"builtin", b"StableHLO", b"vhlo"])
+def test_bytecode_whose_text_is_not_utf_8(name: bytes, tmp_path: Path) -> None:
+    bytecode = bytearray(lower_to_stablehlo(tnf.compile(tnf.sin, X)).bytecode())
+    if name not in bytecode:
+        bytecode = bytearray(lower_to_stablehlo(tnf.compile(tnf.sin, X)).portable_artifact())
+    bytecode[bytecode.index(name) + 1] = 0xFF
+    path = tmp_path / "module.mlirbc"
+    path.write_bytes(bytecode)
+    for read in (import_stablehlo, xla_peer.load):
+        with pytest.raises(errors.TenferroError):
+            read(path)
 
 
 # ---- damage --------------------------------------------------------------------------------------

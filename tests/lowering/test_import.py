@@ -327,6 +327,21 @@ def test_refusals_name_operation_and_place(name: str) -> None:
     assert re.search(r":2\b", str(caught.value))
 
 
+def test_brackets_in_strings_and_comments_nest_nothing() -> None:
+    sharding = '{mhlo.sharding = "{devices=[1,1]<=[1]}", t.a = "\\22((<{[\\\\"}'
+    lines = [
+        f'%{i + 1} = stablehlo.negate %{i} {sharding} : tensor<3xf32> // ((< " {{['
+        for i in range(DEEPEST + 1)
+    ]
+    body = "\n".join(["%0 = stablehlo.sine %x : tensor<3xf32>", *lines])
+    program = import_stablehlo(HEAD + body + TAIL.replace("%0", f"%{DEEPEST + 1}"))
+    np.testing.assert_allclose(program.run(np.ones(3, "f4")), -np.sin(np.ones(3, "f4")), rtol=1e-6)
+    deep = "(" * (DEEPEST + 1) + ")" * (DEEPEST + 1)
+    for hidden in (f'// "\n{deep}', f'"//"{deep}', f'"\\\\"{deep}"'):
+        with pytest.raises(errors.InvalidConfigError, match="deep"):
+            import_stablehlo(HEAD + hidden + TAIL)
+
+
 def test_modules_that_are_none() -> None:
     good = HEAD + "%0 = stablehlo.sine %x : tensor<3xf32>" + TAIL
     with pytest.raises(MlirDiagnosticError):

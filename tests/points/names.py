@@ -96,6 +96,7 @@ OTHERS: Mapping[str, str] = {
                 "unwrap",
                 "geomspace",
                 "logspace",
+                "at",
             ),
             *("nn.celu", "nn.elu", "nn.gelu", "nn.glu", "nn.hard_sigmoid", "nn.hard_silu"),
             *("nn.hard_swish", "nn.hard_tanh", "nn.identity", "nn.leaky_relu", "nn.log_sigmoid"),

@@ -127,6 +127,36 @@ def _product_with_hessian(function: Any, x: Any) -> Any:
     return (lambda v: tnf.hvp(function, (x,), (v,))), tnf.grad(function)(x)
 
 
+def _product_with_jacobian(function: Any, x: Any) -> Any:
+    """Of a tensor on the left, which may have fewer axes than the result."""
+
+    def of_tensor(v: Any) -> Any:
+        jacobian = tnf.jacrev(function)(x)
+        return tnf.tensordot(v, jacobian, axes=np.ndim(v))
+
+    return of_tensor
+
+
+def _half_square(y: Any) -> Any:
+    return tnf.vecdot(y, y) / 2
+
+
+def _make_ggnvp(function: Any, g: Any = _half_square) -> Callable[[Any], Any]:
+    """Products with the generalised Gauss-Newton matrix J^T H J, of the Hessian of `g`."""
+
+    def at(x: Any) -> Callable[[Any], Any]:
+        y, push = tnf.linearize(function, x)
+        _, pull = tnf.vjp(function, x)
+        return lambda v: pull(tnf.hvp(g, (y,), (push(v),)))[0]
+
+    return at
+
+
+def _with_operand(product: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
+    """A product with a derivative at x, as a function of x and the operand."""
+    return lambda function: lambda x, v: product(function, x)(v)
+
+
 def _check_grads(
     function: Any, argnum: Any = 0, modes: Any = ("fwd", "rev"), order: int = 2
 ) -> Callable[..., None]:
@@ -208,6 +238,9 @@ def _modules() -> Mapping[str, ModuleType]:
         make_vjp=_of_one(_make_vjp),
         make_jvp=_of_one(_make_jvp),
         make_hvp=_of_one(_product_with_hessian),
+        hessian_tensor_product=_with_operand(lambda f, x: lambda v: tnf.hvp(f, (x,), (v,))),
+        tensor_jacobian_product=_with_operand(_product_with_jacobian),
+        make_ggnvp=_make_ggnvp,
         checkpoint=tnf.checkpoint,
         tuple=tuple,
         list=list,

@@ -275,6 +275,30 @@ def test_what_cannot_be_removed_fails_nothing(tmp_path: Path) -> None:
     assert cache.stats().failed_removals == 1
 
 
+def test_a_folder_that_nothing_can_be_removed_from(tmp_path: Path, monkeypatch: Any) -> None:
+    """As a sticky folder of another user, in which root may write and others may not remove."""
+    run(tmp_path)
+    (entry,) = entries(tmp_path)
+    entry.write_bytes(b"damaged")
+    stale = tmp_path / "abc.part"
+    stale.write_bytes(b"")
+    os.utime(stale, (0, 0))
+
+    def refused(path: Path, *arguments: Any, **options: Any) -> None:
+        raise PermissionError(1, "Operation not permitted", str(path))
+
+    for name in ("unlink", "remove", "rmdir"):
+        monkeypatch.setattr(os, name, refused)
+    monkeypatch.setattr(Path, "unlink", refused)
+    stats = run(tmp_path)
+    assert (stats.rejected, stats.hits, stats.evictions) == (1, 0, 0)
+    assert stats.failed_removals == 2  # the entry and the unfinished file
+    assert run(tmp_path).hits == 1
+    cache = CompileCache(tmp_path)
+    cache.clear()
+    assert cache.stats().failed_removals == len(entries(tmp_path)) == 1
+
+
 def test_an_executable_that_cannot_be_serialised(tmp_path: Path, monkeypatch: Any) -> None:
     def refused(*arguments: Any) -> Any:
         raise errors.BackendFailureError("no")

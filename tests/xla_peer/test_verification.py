@@ -93,6 +93,16 @@ def test_what_differs_is_told() -> None:
     assert [output.ok for output in found.reports[0].outputs] == [True, False]
 
 
+def test_a_gradient_has_the_names_of_its_program() -> None:
+    artifact = export(
+        layer, tnf.TensorSpec(("n", 3), "f8"), np.ones((3, 4)), gradient=True, vectors=0
+    )
+    gradient = artifact.gradient
+    assert gradient is not None
+    assert [name for name, _ in gradient.manifest.inputs] == ["x", "w", "result['h']_bar"]
+    assert [name for name, _ in gradient.manifest.outputs] == ["x_bar", "w_bar"]
+
+
 def test_vectors_of_ones_own(tmp_path: Path) -> None:
     given = (np.array([1.0, -0.0, np.inf, np.nan, 5e-324]),)
     artifact = export(lambda x: (x * 2, x > 0), given[0], vectors=[given])

@@ -198,6 +198,7 @@ def _alone(
     slots = list(dict.fromkeys(instruction.inputs))
     values, _ = flatten(prefix(program, slots).run(*leaves))
     graph = Graph()
+    graph.trusted = program.trusted
     known = {slot: graph.add_input(program.types[slot]) for slot in slots}
     copy_into(graph, [instruction], known)
     outputs = [known[slot] for slot in instruction.outputs]

@@ -235,6 +235,9 @@ class EagerTensor(Operators):
     guards = None
     """Extents of eager tensors are numbers."""
 
+    def __tenferro_distrust__(self) -> None:
+        """Nothing: what eager tensors are computed with runs natively, and no program of it is compiled by XLA."""
+
     @property
     def caches(self) -> Any:
         """Where extensions keep plans."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
 from tenferro.ext.einsum.expansion import expand
-from tenferro.ext.einsum.plan import checked_optimize, plan
+from tenferro.ext.einsum.plan import checked_optimize, plan, require_bounded
 from tenferro.extension import ExtensionOp, extension_family
 from tenferro.extension.fields import as_tuple
 
@@ -45,6 +45,7 @@ class Einsum(ExtensionOp):
         if not all([isinstance(part, str) for part in labels]):
             raise InvalidConfigError(f"Einsum: inputs and output are labels, got {labels!r:.80}")
         checked_optimize(self.optimize, len(self.inputs))
+        require_bounded(self.optimize, self.inputs, self.output)
 
     @property
     def input_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it varies

@@ -12,7 +12,16 @@ from typing import Any
 from tenferro.errors import InvalidConfigError
 from tenferro.extension import ExtensionCacheKey
 
-__all__ = ["PLANS", "Path", "checked_optimize", "plan", "plan_info", "waits_for_extents"]
+__all__ = [
+    "PLANS",
+    "Path",
+    "checked_optimize",
+    "plan",
+    "plan_info",
+    "require_bounded",
+    "unbounded",
+    "waits_for_extents",
+]
 
 PLANS = ExtensionCacheKey("tenferro.einsum.v1", "plans")
 """The store of paths, by op and shapes."""
@@ -22,6 +31,50 @@ Path = tuple[tuple[int, ...], ...]
 
 TYPICAL_EXTENT = 32
 """What a symbolic extent counts as; any path is right, some are faster."""
+
+
+MOST_OPERANDS = {"optimal": 8, "branch-all": 8, "branch-2": 20}
+"""Of optimisers that try orders one by one: about four seconds at most. Their number grows by a factor that grows
+too."""
+
+MOST_NEIGHBOURS = 10
+"""Operands that one shares summed labels with, where an optimiser goes through connected parts: about a second for
+eleven operands that all do, and there are at least 2 ** n parts."""
+
+
+def require_bounded(optimize: Any, inputs: Sequence[str], output: str) -> None:
+    """The optimiser of that name ends in seconds for these operands.
+
+    Raises:
+        InvalidConfigError: it does not.
+
+    >>> require_bounded("optimal", ["ab", "bc", "cd"], "ad")
+    """
+    reason = unbounded(optimize, inputs, output)
+    if reason is not None:
+        raise InvalidConfigError(reason)
+
+
+def unbounded(optimize: Any, inputs: Sequence[str], output: str) -> str | None:
+    """Why the optimiser of that name would not end soon for these operands; None where it does."""
+    name = optimize[0] if isinstance(optimize, tuple) and optimize else optimize
+    most = MOST_OPERANDS.get(name) if isinstance(name, str) else None
+    if most is not None and len(inputs) > most:
+        return (
+            f"einsum: optimize={name!r} tries orders one by one, and takes {most} operands at most, got "
+            f"{len(inputs)}; write 'auto' or 'dp', or an optimiser of your own, such as opt_einsum.paths.BranchBound()"
+        )
+    if name not in ("dp", "dynamic-programming", "auto-hq"):
+        return None
+    summed = [set(labels) - set(output) for labels in inputs]
+    densest = max([sum(1 for y in summed if x & y) - 1 for x in summed], default=0)
+    if densest <= MOST_NEIGHBOURS:
+        return None
+    return (
+        f"einsum: optimize={name!r} goes through all connected parts, and takes operands that share summed labels "
+        f"with {MOST_NEIGHBOURS} others at most, got one with {densest}; write 'auto' or 'random-greedy', or an "
+        "optimiser of your own, such as opt_einsum.DynamicProgramming()"
+    )
 
 
 def checked_optimize(optimize: Any, operands: int) -> Any:
@@ -46,7 +99,7 @@ def checked_optimize(optimize: Any, operands: int) -> Any:
         if optimize not in known:
             raise InvalidConfigError(f"einsum: optimize={optimize!r}; known are {', '.join(known)}")
         return optimize
-    if callable(optimize):
+    if callable(optimize) and _is_optimiser(optimize):
         return optimize
     if isinstance(optimize, tuple | list):
         steps: list[Any] = list(optimize)
@@ -65,6 +118,12 @@ def checked_optimize(optimize: Any, operands: int) -> Any:
         "einsum: optimize is True, False, the name of an optimiser, (name, memory limit), a path, or "
         f"an opt_einsum optimiser, got {optimize!r:.80}"
     )
+
+
+def _is_optimiser(optimize: Any) -> bool:
+    import opt_einsum
+
+    return isinstance(optimize, opt_einsum.paths.PathOptimizer)
 
 
 def _is_path(optimize: Any) -> bool:
@@ -100,6 +159,7 @@ def plan_info(
     """The path, and opt_einsum's account of it: cost, scaling, largest intermediate."""
     import opt_einsum  # because importing it takes as long as NumPy
 
+    require_bounded(optimize, inputs, output)
     limit = None
     if isinstance(optimize, tuple) and optimize and isinstance(optimize[0], str):
         optimize, limit = optimize

@@ -12,6 +12,7 @@ from typing import Any
 
 from tenferro.ext.einsum.families import Einsum
 from tenferro.ext.einsum.notation import spare_labels
+from tenferro.ext.einsum.plan import unbounded
 from tenferro.extension import ExtensionAdRule
 from tenferro.extension.algebra import add, apply_one, conj, scalar
 from tenferro.extension.ops import BroadcastInDim
@@ -46,7 +47,9 @@ class EinsumRule(ExtensionAdRule):
             for label in filled
         ]
         labels = (op.output, *terms.values(), *filled)
-        planned = op.optimize if isinstance(op.optimize, str) else "auto"
+        # The derivative is another network, of more operands or of one that has labels of all others.
+        is_planned = isinstance(op.optimize, str) and not unbounded(op.optimize, labels, own)
+        planned = op.optimize if is_planned else "auto"
         pulled = Einsum(labels, own, planned)
         x_bar = builder.apply(pulled, y_bar, *[conj(inputs[i]) for i in terms], *ones)
         return tuple([x_bar if i == place else None for i in range(len(inputs))])
