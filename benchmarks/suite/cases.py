@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import pairwise
 from typing import Any
 
@@ -239,6 +240,43 @@ def steps() -> tuple[Any, ...]:
     return (normal(64, 64, scale=0.1), normal(16, 64, scale=0.1), normal(64), normal(32, 64), *xs)
 
 
+LAYERS = {
+    "ResNet-50, 7 x 7 by 2": ((1, 224, 224, 3), (7, 7, 3, 64), 2, 1),
+    "ResNet-50, 1 x 1": ((1, 56, 56, 64), (1, 1, 64, 256), 1, 1),
+    "ResNet-50, 3 x 3": ((1, 56, 56, 64), (3, 3, 64, 64), 1, 1),
+    "ResNet-50, 3 x 3 by 2": ((1, 56, 56, 128), (3, 3, 128, 128), 2, 1),
+    "MobileNetV2, depthwise by 2": ((1, 56, 56, 144), (3, 3, 1, 144), 2, 144),
+    "MobileNetV2, depthwise": ((1, 7, 7, 960), (3, 3, 1, 960), 1, 960),
+    "EfficientNetB0, depthwise": ((1, 14, 14, 672), (5, 5, 1, 672), 1, 672),
+    "ConvNeXt-T, depthwise": ((1, 56, 56, 96), (7, 7, 1, 96), 1, 96),
+    "Xception, depthwise": ((1, 19, 19, 728), (3, 3, 1, 728), 1, 728),
+}
+"""Layers of networks: arrays channels last, kernels, strides, groups. From the papers of He et al. 2015, Sandler et
+al. 2018, Tan and Le 2019, Liu et al. 2022, Chollet 2017."""
+
+
+def convolved(stride: int, groups: int) -> Callable[..., Any]:
+    """A layer, padded so that its extents stay but for the stride."""
+
+    def layer(n: Any, x: Any, w: Any) -> Any:
+        lax = n.lax if hasattr(n, "lax") else import_module("jax.lax")
+        return lax.conv_general_dilated(
+            x, w, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"),
+            feature_group_count=groups,
+        )  # fmt: skip
+
+    return layer
+
+
+def _layers() -> Iterator[Case]:
+    for name, (x, w, stride, groups) in LAYERS.items():
+        make = lambda x=x, w=w: (normal(*x, dtype=np.float32), normal(*w, dtype=np.float32))
+        layer = convolved(stride, groups)
+        none = ("NumPy", "PyTensor")  # because neither has them
+        yield Case("convolutions", name, layer, make, without=none)
+        yield Case("convolutions", f"{name}, gradients", summed(layer), make, True, none)
+
+
 def _cases() -> list[Case]:
     cases: list[Case] = []
     for size in (1_000, 100_000, 4_000_000):
@@ -290,6 +328,7 @@ def _cases() -> list[Case]:
         Case("contractions", "max-plus product, 256", max_plus,
              lambda: (normal(256, 256), normal(256, 256))),
     ]  # fmt: skip
+    cases += _layers()
     for fn in (svd, qr, eigh):
         make = lambda: (normal(256, 256),)
         cases.append(Case("linear algebra", f"{fn.__name__} of 256", fn, make))
