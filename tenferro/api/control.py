@@ -17,14 +17,14 @@ import numpy as np
 from tenferro.ad import AdContext
 from tenferro.api.axes import normalize_axis
 from tenferro.api.compile import output_value
-from tenferro.api.elementwise import not_equal
+from tenferro.api.elementwise import divide, imag, logical_not, multiply, not_equal, real
 from tenferro.api.manipulation import concatenate, flip, reshape, stack
 from tenferro.api.promotion import convert, result_type
 from tenferro.api.tensor import TracedTensor
 from tenferro.api.tracing import current_builder, tracing
 from tenferro.api.vmap import vmap
 from tenferro.dims import SymDim, dim_max
-from tenferro.door import PYTHON_SCALARS, apply, as_operand, is_traced, spec_of
+from tenferro.door import PYTHON_SCALARS, apply, apply_one, as_operand, is_traced, spec_of
 from tenferro.errors import (
     ArityError,
     DTypeError,
@@ -36,8 +36,9 @@ from tenferro.errors import (
 )
 from tenferro.graph import BodyBuilder, Graph, line_of
 from tenferro.ops.control import Cond, ControlOp, Scan, While
-from tenferro.ops.elementwise import Clamp, Convert
+from tenferro.ops.elementwise import Clamp, Complex, Convert
 from tenferro.program import Executor, GraphProgram, Subprogram, require_depth
+from tenferro.rules.payload import as_int
 from tenferro.types import (
     ArrayLike,
     DType,
@@ -468,22 +469,38 @@ def while_loop(
     body_fun: Callable[[Any], Any],
     init_val: ArrayLike,
     *,
+    max_steps: int | None = None,
     executor: Executor | None = None,
 ) -> Any:
     """Val = body_fun(val) while cond_fun(val), from init_val.
 
     Args:
+        max_steps: a bound on the number of turns, which makes the loop differentiable in reverse too, here,
+            on XLA and in artifacts.
         executor: as of `cond`.
 
-    Differentiable forward (`jvp`, `jacfwd`). In reverse there is no bound on what would have to be kept,
-    so that `grad` and `vjp` are an error: use `fori_loop` with numbers for bounds, or `scan`.
+    Without `max_steps` it is differentiable forward (`jvp`, `jacfwd`). In reverse there is no bound on what
+    would have to be kept, so that `grad` and `vjp` are an error.
+
+    With `max_steps=n` it is a `scan` of n turns; those after the last compute cond_fun and keep val. Values
+    and derivatives are those of the loop where it ends within n turns. Where cond_fun(val) still holds after
+    n turns, every float and complex tensor of val, and every derivative of it, is NaN; integers and bools
+    are those of turn n. The NaN is made by a division 0 / 0, which `check_finite` reports where it runs.
+    A reverse pass keeps the residuals of n turns; `checkpoint(body_fun)` keeps val of each alone.
 
     Raises:
         ArityError, ShapeError, DTypeError: body_fun changes the structure or types of val, or cond_fun
             gives no scalar, or a number: only `cond` takes one for a bool.
+        InvalidConfigError: max_steps is no integer, or negative, or val has no float or complex tensor, which
+            could tell that the loop did not end.
 
+    >>> import tenferro as tnf
     >>> while_loop(lambda x: x < 100.0, lambda x: x * x, 3.0)
     array(6561.)
+    >>> tnf.grad(lambda x: while_loop(lambda y: y < 100.0, lambda y: y * y, x, max_steps=10))(3.0)
+    array(17496.)
+    >>> while_loop(lambda x: x < 100.0, lambda x: x * x, 3.0, max_steps=2)
+    array(nan)
 
     Source: JAX's function of that name; StableHLO spec #while.
     """
@@ -497,7 +514,48 @@ def while_loop(
         goes_on = output_value(test.builder, _condition(test.result), "")
     parts, consts = _closed([test, body], [[goes_on], carry.outputs(body, body.result)])
     op = While(parts[0], parts[1], len(consts))
-    return unflatten(carry.tree, _applied(executor, op, [*consts, *carry.leaves]))
+    operands = [*consts, *carry.leaves]
+    if max_steps is None:
+        return unflatten(carry.tree, _applied(executor, op, operands))
+    steps = as_int("while_loop", "max_steps", max_steps, 0)
+    _require_room_for_nan(carry.specs)
+    last = _applied(executor, _bounded(op, steps), operands)
+    ended = logical_not(_condition(cond_fun(unflatten(carry.tree, last))))
+    return unflatten(carry.tree, [_or_nan(leaf, ended) for leaf in last])
+
+
+def _require_room_for_nan(carry: Sequence[TensorSpec]) -> None:
+    """A bounded loop that does not end must be able to say so."""
+    if not any(spec.dtype.is_inexact for spec in carry):
+        shown = ", ".join(str(spec) for spec in carry) or "nothing"
+        raise InvalidConfigError(
+            f"while_loop: with max_steps, a loop that does not end gives NaN, and its carry, {shown}, has no "
+            "float or complex tensor to hold one; leave max_steps out: nothing here has a derivative"
+        )
+
+
+def _bounded(op: While, steps: int) -> Scan:
+    """As many turns as that, of which those after the loop's last keep the carry."""
+    n, specs = op.num_consts, op.body.input_specs
+    idle = Graph()
+    kept = [idle.add_input(spec) for spec in specs]
+    keep = Subprogram.of(idle, kept, kept[n:])
+    graph = Graph()
+    inputs = [graph.add_input(spec) for spec in specs]
+    (goes_on,) = op.cond.emit(graph, inputs)
+    after = graph.add(Cond((keep, op.body)), (goes_on, *inputs))
+    return Scan(Subprogram.of(graph, inputs, graph.after_effects(after)), steps, n, len(after))
+
+
+def _or_nan(x: Any, ended: Any) -> Any:
+    """A float or complex tensor where the loop has ended, NaN otherwise, in its derivatives too."""
+    dtype = spec_of(x).dtype
+    if not dtype.is_inexact:
+        return x
+    if dtype.is_complex:
+        return apply_one(Complex(), _or_nan(real(x), ended), _or_nan(imag(x), ended))
+    one_or_zero = convert(ended, dtype)
+    return multiply(x, divide(one_or_zero, one_or_zero))
 
 
 def _condition(goes_on: Any) -> Any:
@@ -520,15 +578,17 @@ def fori_loop(
     init_val: Any,
     *,
     unroll: int | bool | None = None,
+    max_steps: int | None = None,
     executor: Executor | None = None,
 ) -> Any:
     """Val = body_fun(i, val) for i = lower .. upper - 1, from init_val.
 
     With numbers (or symbolic extents) for bounds it is a `scan`, differentiable in both modes; with tensors
-    a `while_loop`, forward only.
+    a `while_loop`, forward only unless it has `max_steps`.
 
     Args:
         unroll: accepted, as a hint that nothing here takes.
+        max_steps: as of `while_loop`, for bounds that are tensors.
         executor: as of `cond`.
 
     Raises:
@@ -545,6 +605,11 @@ def fori_loop(
     """
     dtype = _counter(lower, upper)
     if all(isinstance(bound, SymDim) or not is_traced(bound) for bound in (lower, upper)):
+        if max_steps is not None:
+            raise InvalidConfigError(
+                f"fori_loop: max_steps={max_steps!r:.60} is for bounds that are tensors; from {lower} to "
+                f"{upper} the number of turns is known: leave it out"
+            )
         first, last = (b if isinstance(b, SymDim) else int(b) for b in (lower, upper))
         count: Any = last - first
         start = TensorSpec.of((), dtype)
@@ -564,6 +629,7 @@ def fori_loop(
         lambda state: state[0] < state[1],
         lambda state: (state[0] + 1, state[1], body_fun(state[0], state[2])),
         (first, last, init_val),
+        max_steps=max_steps,
         executor=executor,
     )[2]
 

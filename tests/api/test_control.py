@@ -224,8 +224,123 @@ def test_while_forward() -> None:
 def test_while_in_reverse_says_what_would_help() -> None:
     with pytest.raises(errors.ADRuleUnsupportedError) as caught:
         tnf.grad(lambda a: newton(tnf, tnf)(a)[0])(4.0)
-    for word in ("While", "fori_loop", "scan", "jvp", "test_control.py"):
+    for word in ("While", "max_steps=", "fori_loop", "scan", "jvp", "test_control.py"):
         assert word in str(caught.value)
+
+
+def squared(steps: int | None) -> Callable[[Any], Any]:
+    """v^2 until it is 50 or more: x^(2^k), after k turns."""
+    return lambda x: tnf.while_loop(lambda v: v < 50.0, lambda v: v * v, x, max_steps=steps)
+
+
+@pytest.mark.parametrize(("x", "power"), [(60.0, 1), (8.0, 2), (3.0, 4), (1.7, 8)])
+@pytest.mark.parametrize("executor", [None, XlaExecutor()], ids=["natively", "XLA"])
+def test_a_bounded_while_in_reverse(x: float, power: int, executor: Any) -> None:
+    """Zero turns to as many as the bound."""
+    first = power * x ** (power - 1)
+    second = power * (power - 1) * x ** (power - 2)
+    f = squared(3)
+    derivatives = tnf.jit(
+        lambda x: (
+            f(x),
+            tnf.grad(f)(x),
+            tnf.grad(tnf.grad(f))(x),
+            tnf.jvp(tnf.grad(f), (x,), (1.0,))[1],
+        ),
+        executor=executor,
+    )
+    assert_close(derivatives(x), (x**power, first, second, second))
+
+
+@pytest.mark.parametrize("executor", [None, XlaExecutor()], ids=["natively", "XLA"])
+def test_a_bounded_while_that_does_not_end_is_nan(executor: Any) -> None:
+    f = squared(2)
+    made = tnf.jit(lambda x: (f(x), tnf.grad(f)(x), tnf.jvp(f, (x,), (1.0,))[1]), executor=executor)
+    assert np.isnan(made(1.7)).all()
+    assert np.isfinite(made(3.0)).all()
+    assert np.isnan(squared(0)(3.0))
+    assert squared(0)(60.0) == 60.0
+
+
+def test_check_finite_names_a_bounded_while_that_does_not_end() -> None:
+    program = tnf.compile(squared(2), 1.7)
+    with pytest.raises(errors.NonFiniteError, match="Div"):
+        tnf.GraphExecutor(check_finite=True).run(program, 1.7)
+
+
+def test_a_bounded_while_has_any_carry() -> None:
+    """Complex and empty tensors, a counter, a bool, a carry that no derivative reaches, a closure."""
+
+    def run(w: Any, z: Any) -> Any:
+        def turn(c: Any) -> Any:
+            i, _, z, empty, far = c
+            return i + 1, i < 2, z * w, empty * 2.0, far + 1.0
+
+        start = (0, True, z, np.ones((0, 2)), np.zeros(2))
+        return tnf.while_loop(lambda c: c[1], turn, start, max_steps=6)
+
+    z = np.array([1.0 + 2.0j])
+    i, going, last, empty, far = tnf.jit(run)(1.5, z)
+    assert (int(i), bool(going), empty.shape) == (3, False, (0, 2))
+    assert_close(far, np.full(2, 3.0))
+    assert_close(last, 1.5**3 * z)
+    grad_w = tnf.grad(lambda w: tnf.real(run(w, z)[2][0]))(1.5)
+    assert_close(grad_w, 3 * 1.5**2)
+
+
+def test_a_bounded_while_keeps_infinities_and_signs_of_zero() -> None:
+    for x in (complex(np.inf, 0.5), complex(-0.0, -0.0), -0.0, np.inf, 1e-320):
+        kept = tnf.while_loop(lambda v: tnf.real(v) > np.inf, lambda v: v + v, x, max_steps=1)
+        assert np.asarray(kept).tobytes() == np.asarray(x).tobytes()
+
+
+def test_bounded_whiles_nest_and_batch() -> None:
+    """x^(2 n) by n turns of a loop of two turns; n differs from slice to slice."""
+
+    def power(n: Any, x: Any) -> Any:
+        def turn(c: Any) -> Any:
+            i, v = c
+            twice = tnf.while_loop(
+                lambda c: c[0] < 2, lambda c: (c[0] + 1, c[1] * x), (0, v), max_steps=3
+            )
+            return i + 1, twice[1]
+
+        return tnf.while_loop(lambda c: c[0] < n, turn, (0, 1.0), max_steps=4)[1]
+
+    turns = np.array([0, 1, 4])
+    expected = 2 * turns * 1.3 ** (2 * turns - 1.0)
+    slopes = tnf.vmap(tnf.grad(power, argnums=1), in_axes=(0, None))(turns, 1.3)
+    assert_close(slopes, expected)
+    total = tnf.grad(lambda x: tnf.sum(tnf.vmap(power, in_axes=(0, None))(turns, x)))(1.3)
+    assert_close(total, expected.sum())
+
+
+def test_newtons_root_in_reverse() -> None:
+    def root(a: Any) -> Any:
+        return tnf.while_loop(
+            lambda s: tnf.abs(s * s - a) > 1e-13 * a,
+            lambda s: 0.5 * (s + a / s),
+            1.0 + a * 0,
+            max_steps=20,
+        )
+
+    assert_close(tnf.grad(root)(4.0), 0.25)
+    assert check_parity(tnf.grad(root), 4.0).ok
+    kept = tnf.grad(lambda x: tnf.while_loop(
+        lambda v: v < 50.0, tnf.checkpoint(lambda v: v * v), x, max_steps=5))(3.0)  # fmt: skip
+    assert_close(kept, 4 * 3.0**3)
+
+
+def test_a_bounded_loop_between_tensors_in_reverse() -> None:
+    slope = tnf.jit(
+        tnf.grad(lambda x, n: tnf.fori_loop(0, n, lambda i, v: v * x + i, x, max_steps=5))
+    )
+    for n in (0, 3, 5):
+        v, dot = 2.0, 1.0
+        for i in range(n):
+            v, dot = v * 2.0 + i, dot * 2.0 + v
+        assert_close(slope(2.0, np.int64(n)), dot)
+    assert np.isnan(slope(2.0, np.int64(6)))
 
 
 def test_a_loop_whose_bounds_are_tensors_is_a_while() -> None:
@@ -644,6 +759,26 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], list[str]]] = {
         ),
         errors.DTypeError,
         ["carry", "f32", "f64"],
+    ),
+    "a bound that is no integer": (
+        lambda: tnf.while_loop(lambda c: c < 1, lambda c: c + 1, 0.0, max_steps=True),
+        errors.InvalidConfigError,
+        ["while_loop", "max_steps", "True"],
+    ),
+    "a negative bound": (
+        lambda: tnf.while_loop(lambda c: c < 1, lambda c: c + 1, 0.0, max_steps=-1),
+        errors.InvalidConfigError,
+        ["max_steps", "-1"],
+    ),
+    "a bound on a loop over integers": (
+        lambda: tnf.while_loop(lambda c: c < 1, lambda c: c + 1, 0, max_steps=2),
+        errors.InvalidConfigError,
+        ["NaN", "i64[]", "max_steps"],
+    ),
+    "a bound on a known number of turns": (
+        lambda: tnf.fori_loop(0, 3, lambda i, v: v, 0.0, max_steps=2),
+        errors.InvalidConfigError,
+        ["max_steps=2", "leave it out"],
     ),
     "an associative scan of different extents": (
         lambda: tnf.associative_scan(lambda a, b: a, (np.ones(3), np.ones(4))),

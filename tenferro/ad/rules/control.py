@@ -313,8 +313,8 @@ def while_jvp(op: While, inputs: Values, outputs: Values, tangents: Tangents) ->
     if emitter.mode == "reverse":
         raise ADRuleUnsupportedError(
             "While: has no derivative in reverse mode (grad, vjp, jacrev), because the number of turns, "
-            "and so what would have to be kept, is not known before it runs; use fori_loop with numbers "
-            "for bounds, or scan, or forward mode (jvp, jacfwd)"
+            "and so what would have to be kept, is not known before it runs; give while_loop or fori_loop "
+            "a bound, max_steps=, use fori_loop with numbers for bounds, or scan, or forward mode (jvp, jacfwd)"
         )
     n = op.num_consts
     given = [dot is not None for dot in tangents]
