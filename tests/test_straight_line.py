@@ -287,7 +287,7 @@ def test_a_group_may_be_long_flat_or_wide() -> None:
 def test_errors_in_threads_name_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.ones((512, 512))
     program = tnf.compile(lambda x: tnf.erf(tnf.sin(x)) + 1.0, x)
-    executor = tnf.GraphExecutor(threads=2)
+    executor = tnf.GraphExecutor(threads=2, compiled=False)
     executor.run(program, x)
     executor.run(program, x)
     (group,) = [step for step in executor.compile(program, x).instructions if step.origin]

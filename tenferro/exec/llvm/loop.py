@@ -103,6 +103,9 @@ class LoopCompiler:
         Raises:
             NotCompiledError: what cannot be compiled, or does not pay.
         """
+        if op.has_effects:
+            # A condition is looked at twice where one chunk of turns follows another.
+            raise NotCompiledError(f"{op.name}: effects are not compiled")
         if not self.always:
             _require_few_calls(op)
         if isinstance(op, Scan) and not self.always and isinstance(op.length, int):
