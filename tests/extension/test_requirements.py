@@ -11,10 +11,12 @@ import pytest
 
 import tenferro as tnf
 import xla_peer
+from tenferro.dims import UpperBound
 from tenferro.errors import GuardError, InvalidConfigError, ShapeError
 from tenferro.extension import (
     ExtensionOp,
     Family,
+    HostReferenceRuntime,
     apply,
     extension_family,
     register_extension,
@@ -70,6 +72,20 @@ class Quarters(ExtensionOp):
         self, builder: Any, inputs: Any, input_dtypes: Any, input_shapes: Any
     ) -> Any:
         return [builder.apply_one(Reshape((4, input_shapes[0][0] // 4)), inputs[0])]
+
+
+@extension_family("tenferro-tests", "repeated", version=1, runtime=HostReferenceRuntime)
+@dataclass(frozen=True)
+class Repeated(ExtensionOp):
+    """The positive elements, `times` over; how many they are the data decide."""
+
+    times: int
+
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        return [(input_dtypes[0], (UpperBound(input_shapes[0][0]),))]
+
+    def eager_execute(self, inputs: Any) -> Any:
+        return [np.tile(inputs[0][inputs[0] > 0], self.times)]
 
 
 def related(relation: str) -> Any:
@@ -135,3 +151,14 @@ def test_requirements_that_mean_nothing_are_refused() -> None:
         require(tnf.SymDim("n"), "==", 2, "x")
     with pytest.raises(ShapeError, match="x needs 4 divisible by 0"):
         require(4, "divisible by", 0, "x")
+
+
+def test_outputs_stay_below_declared_bounds() -> None:
+    x = np.array([1.0, -1.0, 2.0])
+    program = tnf.compile(lambda x: tnf.sum(apply(Repeated(1), x)), x)
+    np.testing.assert_array_equal(apply(Repeated(1), x), [1.0, 2.0])
+    assert program.run(x) == 3.0
+    with pytest.raises(
+        InvalidConfigError, match=r"is f64\[4\], infer_output_meta declares f64\[<=3\]"
+    ):
+        apply(Repeated(2), x)
