@@ -164,6 +164,10 @@ class Extents:
                 same = self._writer.compare("EQ", lhs, rhs)
                 flag = TensorSpec.of((), DType.Bool)
                 self._check(self._writer.op("or", one, same, result=flag), lhs, rhs, words)
+            elif guard.relation == "divisible by":
+                remainder = self.value(guard.lhs % guard.rhs)
+                divides = self._writer.compare("EQ", remainder, self.value(0))
+                self._check(divides, lhs, rhs, words)
             else:
                 self._assert({"==": "EQ", ">=": "GE"}[guard.relation], lhs, rhs, words)
 

@@ -14,7 +14,7 @@ from tenferro.api.creation import ones_like, tril, triu
 from tenferro.api.custom import custom_jvp
 from tenferro.api.elementwise import add, conj, greater, multiply, not_equal, sign, subtract, where
 from tenferro.api.linear import matmul
-from tenferro.api.manipulation import diagonal, expand_dims, flip, matrix_transpose
+from tenferro.api.manipulation import diagonal, expand_dims, extract_diag, flip, matrix_transpose
 from tenferro.api.promotion import broadcast_to, convert
 from tenferro.api.reductions import cumulative_prod, prod, sum
 from tenferro.door import spec_of
@@ -29,7 +29,7 @@ __all__ = ["adjoint", "adjugate", "determinant", "sign_of_pivots"]
 def determinant(x: ArrayLike) -> Any:
     """By LU with partial pivoting."""
     packed, perm = apply(fam.Lu(), x)
-    pivots = diagonal(packed, axis1=-2, axis2=-1)
+    pivots = extract_diag(packed, -2, -1)
     return multiply(sign_of_pivots(perm, pivots), prod(pivots, axis=-1))
 
 
@@ -83,7 +83,7 @@ def _adjugate_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 def _factors(x: ArrayLike) -> tuple[Any, Any, Any, Any]:
     u, s, vh = apply(fam.Svd(), x)
     packed, perm = apply(fam.Lu(), matmul(u, vh))
-    pivots = diagonal(packed, axis1=-2, axis2=-1)
+    pivots = extract_diag(packed, -2, -1)
     phase = multiply(sign_of_pivots(perm, pivots), prod(sign(pivots), axis=-1))
     return expand_dims(phase, axis=(-2, -1)), u, s, vh
 

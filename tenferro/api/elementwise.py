@@ -35,6 +35,8 @@ from tenferro.types import ArrayLike, DType, Tensor, UfuncOptions
 __all__ = [
     "abs",
     "absolute",
+    "clamp_max",
+    "clamp_min",
     "acos",
     "acosh",
     "add",
@@ -400,6 +402,24 @@ def clip(
         raise InvalidConfigError("clip: a_min and min are one bound, and so are a_max and max")
     x, min, max = a, a_min if min is None else min, a_max if max is None else max
     return _clipped(x, number_beside(x, min)[1], number_beside(x, max)[1])
+
+
+def clamp_min(x: ArrayLike, bound: ArrayLike, /) -> Any:
+    """max(x, bound) as `clip` has it: in x's dtype, with derivative 0 where x is at the bound.
+
+    >>> clamp_min([-1.0, 0.5], 0.0)
+    array([0. , 0.5])
+    """
+    return clip(x, min=bound)
+
+
+def clamp_max(x: ArrayLike, bound: ArrayLike, /) -> Any:
+    """min(x, bound) as `clip` has it: in x's dtype, with derivative 0 where x is at the bound.
+
+    >>> clamp_max([-1.0, 0.5], 0.0)
+    array([-1.,  0.])
+    """
+    return clip(x, max=bound)
 
 
 @planned

@@ -21,7 +21,7 @@ from tenferro.api import linear, manipulation, products
 from tenferro.api.arguments import refuse
 from tenferro.api.axes import normalize_axes
 from tenferro.api.contraction import einsum
-from tenferro.api.creation import tril, triu
+from tenferro.api.creation import shape_of, tril, triu
 from tenferro.api.custom import custom_jvp
 from tenferro.api.determinant import adjoint, determinant, sign_of_pivots
 from tenferro.api.elementwise import (
@@ -35,6 +35,7 @@ from tenferro.api.elementwise import (
     log,
     logical_and,
     logical_not,
+    maximum,
     multiply,
     not_equal,
     pow,
@@ -47,6 +48,7 @@ from tenferro.api.indexing import take_along_axis
 from tenferro.api.linear import matmul, tensordot, vecdot
 from tenferro.api.manipulation import (
     expand_dims,
+    flip,
     matrix_transpose,
     moveaxis,
     reshape,
@@ -56,7 +58,7 @@ from tenferro.api.promotion import as_inexact, broadcast_shapes, broadcast_to, c
 from tenferro.api.reductions import any, max, min, prod, root, sum
 from tenferro.api.tensor import TracedTensor
 from tenferro.api.truncation import dynamic_truncate
-from tenferro.dims import is_static
+from tenferro.dims import dim_max, dim_min, is_static, product
 from tenferro.door import apply_one, as_operand, is_traced, spec_of, stop_gradient
 from tenferro.errors import InvalidConfigError, ShapeError
 from tenferro.ext.lapack.families import Geqp3
@@ -98,6 +100,8 @@ __all__ = [
     "svd",
     "svdvals",
     "tensordot",
+    "tensorinv",
+    "tensorsolve",
     "trace",
     "truncated_svd",
     "vecdot",
@@ -195,15 +199,16 @@ def _require_square(name: str, x: Tensor) -> None:
         raise ShapeError(f"{name}: needs square matrices, got {spec_of(x)}")
 
 
-def _identity(like: Any, n: int | None = None) -> Any:
-    """Unit matrices of the batch, order and dtype of `like`."""
-    n = like.shape[-1] if n is None else n
-    if isinstance(n, int):
-        eye: Any = np.eye(n, dtype=spec_of(like).dtype.dtype)
+def _identity(like: Any, rows: Any = None, columns: Any = None) -> Any:
+    """Unit matrices of the batch and dtype of `like`, and of its order unless extents are given."""
+    m = like.shape[-1] if rows is None else rows
+    n = m if columns is None else columns
+    if is_static(m) and is_static(n):
+        eye: Any = np.eye(m, n, dtype=spec_of(like).dtype.dtype)
     else:
-        rows, columns = (apply_one(Iota((n, n), axis, DType.I64), like=like) for axis in (0, 1))
-        eye = convert(equal(rows, columns), spec_of(like).dtype)
-    return broadcast_to(eye, (*like.shape[:-2], n, n))
+        row, column = (apply_one(Iota((m, n), axis, DType.I64), like=like) for axis in (0, 1))
+        eye = convert(equal(row, column), spec_of(like).dtype)
+    return broadcast_to(eye, (*like.shape[:-2], m, n))
 
 
 def _scaled_columns(x: Tensor, s: Tensor) -> Any:
@@ -329,13 +334,10 @@ def lu(x: ArrayLike, /) -> tuple[Any, Any, Any]:
     """P, L and U with x = P L U."""
     packed, perm = lu_factor(x)
     m, n = packed.shape[-2:]
-    k = m if m <= n else n
-    low = add(
-        tril(packed[..., :, :k], k=-1),
-        broadcast_to(np.eye(m, k, dtype=spec_of(packed).dtype.dtype), (*packed.shape[:-1], k)),
-    )
+    k = dim_min(m, n)
+    low = add(tril(packed[..., :, :k], k=-1), _identity(packed, m, k))
     rows = expand_dims(perm, axis=-2)
-    places = np.arange(m)[:, None]
+    places: Any = apply_one(Iota((m, 1), 0, DType.I64), like=packed)
     return convert(equal(rows, places), spec_of(packed).dtype), low, triu(packed[..., :k, :])
 
 
@@ -415,7 +417,8 @@ def rank_revealing_qr(
     """
     x = _matrix("rank_revealing_qr", a)
     _check_truncation("rank_revealing_qr", x, max_rank, masked)
-    width = builtins.min(*x.shape[-2:], *(() if max_rank is None else (max_rank,)))
+    width = dim_min(*x.shape[-2:])
+    width = width if max_rank is None else dim_min(width, max_rank)
     packed, order, _ = apply(Geqp3(), stop_gradient(x))
     perm = subtract(convert(order, DType.I64), 1)
     size = abs(diagonal(packed))
@@ -478,6 +481,59 @@ def solve(a: ArrayLike, b: ArrayLike) -> Any:
     array([0.5 , 0.25])
     """
     return _solved(_by_factors, "solve", a, b)
+
+
+def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -> Any:
+    """X with tensordot(a, x, x.ndim) = b: a linear system whose unknowns and equations have several axes.
+
+    Args:
+        a: of shape b.shape + x.shape, the products of both being equal.
+        axes: axes of `a` that are moved to its end first.
+
+    Raises:
+        ShapeError: the products differ, or `a` does not begin with the shape of `b`.
+        AxisError: an axis that `a` does not have.
+
+    >>> a = np.eye(6).reshape(2, 3, 6) * 2.0
+    >>> tensorsolve(a, np.ones((2, 3)))
+    array([0.5, 0.5, 0.5, 0.5, 0.5, 0.5])
+
+    Source: NumPy 2.4, `numpy.linalg.tensorsolve`.
+    """
+    tensor, right = as_operand(a), as_operand(b)
+    if axes is not None:
+        last = normalize_axes("tensorsolve", tuple(axes), spec_of(tensor).rank)
+        tensor = moveaxis(tensor, last, tuple(range(-len(last), 0)))
+    rank = spec_of(right).rank
+    unknowns, order = tensor.shape[rank:], product(right.shape)
+    size = product(tensor.shape)
+    if spec_of(tensor).rank < rank or (is_static(size) and is_static(order) and size != order**2):
+        raise ShapeError(
+            f"tensorsolve: the axes of {spec_of(tensor)} are those of {spec_of(right)} and as many unknowns"
+        )
+    x = solve(reshape(tensor, (order, product(unknowns))), reshape(right, (order,)))
+    return reshape(x, unknowns)
+
+
+def tensorinv(a: ArrayLike, ind: int = 2) -> Any:
+    """The inverse for `tensordot(.., ind)`: tensordot(tensorinv(a, ind), b, ind) solves tensorsolve(a, b).
+
+    The first `ind` axes of `a` are equations, the others unknowns; the result has the unknowns first.
+
+    Raises:
+        InvalidConfigError: `ind` is below 1. ShapeError: the products of both groups of axes differ.
+
+    >>> tensorinv(np.eye(6).reshape(2, 3, 6) * 2.0).shape
+    (6, 2, 3)
+
+    Source: NumPy 2.4, `numpy.linalg.tensorinv`.
+    """
+    tensor = as_operand(a)
+    if operator.index(ind) < 1:
+        raise InvalidConfigError(f"tensorinv: ind is at least 1, got {ind}")
+    equations, unknowns = tensor.shape[:ind], tensor.shape[ind:]
+    inverse = inv(reshape(tensor, (product(equations), product(unknowns))))
+    return reshape(inverse, (*unknowns, *equations))
 
 
 def solve_triangular(
@@ -584,14 +640,20 @@ def _last(s: Tensor) -> Any:
     """The smallest singular value of each matrix."""
     if is_static(s.shape[-1]) and s.shape[-1] == 0:
         raise ShapeError(f"matrix_norm: ord=-2 needs a singular value, got {spec_of(s)}")
-    return s[..., -1]
+    return _first(flip(s, axis=-1))
+
+
+def _length(x: Any) -> Any:
+    """max(m, n) of matrices, as a number."""
+    length = dim_max(*x.shape[-2:])
+    return length if is_static(length) else maximum(shape_of(x, -2), shape_of(x, -1))
 
 
 def _cutoff(x: Tensor, s: Tensor, rtol: Any) -> Any:
     """The bound rtol sigma_1 of each matrix as a column, beside sigma; rtol is max(m, n) eps where none is given."""
     dtype = spec_of(s).dtype
     if rtol is None:
-        rtol = builtins.max(x.shape[-2:]) * float(np.finfo(dtype.dtype).eps)
+        rtol = multiply(_length(x), float(np.finfo(dtype.dtype).eps))
     return expand_dims(multiply(convert(rtol, dtype), _first(s)), axis=-1)
 
 
@@ -643,7 +705,7 @@ def slogdet(a: ArrayLike) -> SlogdetResult:
     """Sign (phase, for complex x) and logarithm of the magnitude of the determinant."""
     x = _square("slogdet", a)
     packed, perm = apply(fam.Lu(), x)
-    pivots = diagonal(packed)
+    pivots = manipulation.extract_diag(packed, -2, -1)
     phase = multiply(sign_of_pivots(perm, pivots), prod(sign(pivots), axis=-1))
     return SlogdetResult(phase, sum(log(abs(pivots)), axis=-1))
 
@@ -686,7 +748,7 @@ def cond(x: Any, p: Any = None) -> Any:
         raise ShapeError(f"cond: matrices without elements have no condition, got {spec_of(x)}")
     if p in (None, 2, -2):
         s = svdvals(x)
-        large, small = s[..., 0], s[..., -1]
+        large, small = _first(s), _last(s)
         result = divide(small, large) if p == -2 else divide(large, small)
     else:
         result = multiply(matrix_norm(x, ord=p), matrix_norm(inv(_square("cond", x)), ord=p))
@@ -806,7 +868,7 @@ def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Any:
 
     Raises:
         ShapeError: x is no matrix.
-        NonStaticShapeError: extents that are not known, and differ or have an offset.
+        NonStaticShapeError: extents that the data decide, and that differ or have an offset.
     """
     x = as_operand(x)
     _require_matrix("diagonal", x)

@@ -17,7 +17,7 @@ from tenferro.api.axes import normalize_axes, normalize_axis
 from tenferro.api.device import check_device
 from tenferro.api.planned import planned
 from tenferro.api.promotion import broadcast_arrays, broadcast_to, convert, result_type
-from tenferro.dims import is_static, product
+from tenferro.dims import dim_min, is_exact, is_static, product
 from tenferro.door import apply_one, as_operand, copied, spec_of
 from tenferro.errors import (
     AxisError,
@@ -33,6 +33,8 @@ from tenferro.types import ArrayLike, Axis, DType, DTypeLike, Shape, Tensor
 __all__ = [
     "array_split",
     "astype",
+    "embed_diag",
+    "extract_diag",
     "broadcast_arrays",
     "broadcast_to",
     "concat",
@@ -518,7 +520,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
 
     Raises:
         AxisError: the two axes are one, or a has fewer.
-        NonStaticShapeError: extents that are not known, and differ or have an offset.
+        NonStaticShapeError: extents that the data decide, and that differ or have an offset.
 
     >>> diagonal([[0, 1, 2], [3, 4, 5], [6, 7, 8]], 1)
     array([1, 5])
@@ -529,16 +531,48 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     if first == second:
         raise AxisError(f"diagonal: axis1 and axis2 are both {first}")
     rows, columns = x.shape[first], x.shape[second]
-    if not is_static(rows) or not is_static(columns):
-        if offset or rows != columns:
-            raise NonStaticShapeError(f"diagonal: {spec_of(x)} has extents that are not known")
-    else:
-        length = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
-        x = slice_axis(
-            x, first, max(0, -offset) if length else 0, max(0, -offset) + length if length else 0
-        )
-        x = slice_axis(
-            x, second, max(0, offset) if length else 0, max(0, offset) + length if length else 0
-        )
-    diagonals = apply_one(ops.ExtractDiag(first, second), x)
+    if offset or rows != columns:
+        if not (is_exact(rows) and is_exact(columns)):
+            raise NonStaticShapeError(
+                f"diagonal: the data decide extents of {spec_of(x)}; extract_diag takes the diagonal of "
+                "square matrices"
+            )
+        down, right = dim_min(max(-offset, 0), rows), dim_min(max(offset, 0), columns)
+        length = dim_min(rows - down, columns - right)
+        x = slice_axis(x, first, down, down + length)
+        x = slice_axis(x, second, right, right + length)
+    diagonals = extract_diag(x, first, second)
     return moveaxis(diagonals, first - (second < first), -1)
+
+
+@planned
+def extract_diag(x: ArrayLike, /, axis_a: int = 0, axis_b: int = 1) -> Any:
+    """The elements of two axes of one extent where their indices are equal; `axis_b` goes.
+
+    `diagonal` puts the diagonal last, takes an offset and rectangles.
+
+    Raises:
+        ShapeError: the extents differ. AxisError: the axes are one, or x lacks them.
+
+    >>> extract_diag([[1, 2], [3, 4]])
+    array([1, 4])
+    """
+    x = as_operand(x)
+    a, b = (normalize_axis("extract_diag", axis, len(x.shape)) for axis in (axis_a, axis_b))
+    return apply_one(ops.ExtractDiag(a, b), x)
+
+
+@planned
+def embed_diag(x: ArrayLike, /, axis_a: int = 0, axis_b: int = 1) -> Any:
+    """X along the diagonal of `axis_a` and a new axis `axis_b`, zeros elsewhere: the adjoint of `extract_diag`.
+
+    Raises:
+        ShapeError: x has no axes. AxisError: the axes are one, or not axes of the result.
+
+    >>> embed_diag([1, 4])
+    array([[1, 0],
+           [0, 4]])
+    """
+    x = as_operand(x)
+    a, b = (normalize_axis("embed_diag", axis, len(x.shape) + 1) for axis in (axis_a, axis_b))
+    return apply_one(ops.EmbedDiag(a, b), x)

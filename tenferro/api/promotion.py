@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.dims import Extent, is_exact, is_static
+from tenferro.dims import DimExpr, Extent, is_exact, is_static
 from tenferro.door import PYTHON_SCALARS, apply_one, as_operand, is_traced, spec_of
 from tenferro.errors import DTypeError, NonStaticShapeError, ShapeError
 from tenferro.ops.elementwise import Convert
@@ -227,16 +227,33 @@ def broadcast_to(array: ArrayLike, shape: Any, subok: bool = False) -> Tensor:
     shape = tuple([int(extent) if isinstance(extent, np.integer) else extent for extent in extents])
     if x.shape == shape:
         return x
-    if not all(is_exact(extent) for extent in shape):
-        raise NonStaticShapeError(
-            f"broadcast_to: shape {shape} depends on the data; only exact extents may be a shape"
-        )
     if len(shape) < len(x.shape):
         raise ShapeError(f"broadcast_to: {spec_of(x)} has more axes than shape {shape}")
     dims = tuple(range(len(shape) - len(x.shape), len(shape)))
+    shape = _with_own_extents(x, shape)
     if not is_traced(x) and not all(map(is_static, shape)):
         x = _in_trace(x, shape)
     return apply_one(BroadcastInDim(shape, dims), x)
+
+
+def _with_own_extents(x: Tensor, shape: Sequence[Any]) -> tuple[Any, ...]:
+    """The shape, extents that the data decide being those that x has there.
+
+    Raises:
+        NonStaticShapeError: x does not have such an extent.
+    """
+    added = len(shape) - len(x.shape)
+    extents = list(shape)
+    for axis, extent in enumerate(shape):
+        if is_exact(extent):
+            continue
+        if axis < added or x.shape[axis - added] != extent:
+            raise NonStaticShapeError(
+                f"broadcast_to: the data decide axis {axis} of {tuple(shape)}, and {spec_of(x)} does not have "
+                "that extent; only exact extents may be a shape"
+            )
+        extents[axis] = DimExpr.input_axis(0, axis - added)
+    return tuple(extents)
 
 
 def _in_trace(x: Tensor, shape: Sequence[Any]) -> Any:

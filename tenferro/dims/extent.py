@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tenferro.dims.polynomial import Polynomial
+from tenferro.dims.polynomial import Polynomial, dim_max, dim_min
 from tenferro.dims.symdim import Dim, SymDim
 
 __all__ = [
@@ -69,6 +69,17 @@ class UpperBound:
     def __rfloordiv__(self, other: Any) -> Extent:
         return UNKNOWN
 
+    def extremum(self, kind: str, other: Any) -> Extent:
+        """The smaller ("min") or the larger ("max") of this and another extent.
+
+        >>> UpperBound(5).extremum("min", 3), UpperBound(5).extremum("max", UNKNOWN)
+        (<=3, ?)
+        """
+        if other is UNKNOWN:
+            return self if kind == "min" else UNKNOWN
+        bound = dim_min if kind == "min" else dim_max
+        return UpperBound(bound(self.dim, _bound(other)))
+
     def __str__(self) -> str:
         return f"<={self.dim}"
 
@@ -86,6 +97,12 @@ class Unknown:
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _absorb
     __floordiv__ = __rfloordiv__ = _absorb
+
+    def extremum(self, kind: str, other: Any) -> Extent:
+        """The smaller ("min") or the larger ("max") of this and another extent."""
+        if kind == "max" or other is UNKNOWN:
+            return UNKNOWN
+        return UpperBound(_bound(other))
 
     def __repr__(self) -> str:
         return "?"

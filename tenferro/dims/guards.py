@@ -19,6 +19,7 @@ RELATIONS: Mapping[str, Any] = {
     "==": lambda lhs, rhs: lhs == rhs,
     ">=": lambda lhs, rhs: lhs >= rhs,
     "is 1 or": lambda lhs, rhs: lhs in (1, rhs),
+    "divisible by": lambda lhs, rhs: rhs >= 1 and lhs % rhs == 0,
 }
 
 

@@ -350,6 +350,8 @@ def at_least(lhs: Any, rhs: Any) -> bool | None:
     difference = lhs - rhs
     if isinstance(difference, int):
         return difference >= 0
+    if not isinstance(difference, Polynomial):
+        return None  # because the data decide
     constant = dict(difference.terms).get((), 0)
     others = [value for monomial, value in difference.terms if monomial]
     bounded = not any(op.kind == "%" for op in difference.operations) and all(
@@ -379,6 +381,9 @@ def dim_min(lhs: Any, rhs: Any) -> Any:
 
 
 def _extremum(kind: str, lhs: Any, rhs: Any) -> Any:
+    for side, other in ((lhs, rhs), (rhs, lhs)):
+        if not isinstance(side, int | Polynomial):
+            return side.extremum(kind, other)
     decided = at_least(lhs, rhs)
     if decided is None:
         swapped = at_least(rhs, lhs)

@@ -49,8 +49,8 @@ class SymDim(Polynomial):
     __slots__ = ()
 
     def __new__(cls, name: str) -> SymDim:
-        if not name.isidentifier():
-            raise InvalidConfigError(f"SymDim: a symbol's name is an identifier, got {name!r}")
+        if not isinstance(name, str) or not name.isidentifier():  # pyright: ignore[reportUnnecessaryIsInstance]  # because callers may not check
+            raise InvalidConfigError(f"SymDim: a symbol's name is an identifier, got {name!r:.60}")
         return cls._leaf(Symbol(name))
 
     @classmethod

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tenferro.dims import UNKNOWN, UpperBound, at_least
 from tenferro.errors import (
     BackendFailureError,
     DuplicateFamilyError,
@@ -210,7 +211,9 @@ def execute(
     outputs = outputs_of(family, result, len(types))
     del result, inputs  # because they may refer to the outputs
     for index, spec in enumerate(types):
-        if DType.of(outputs[index].dtype) is not spec.dtype or outputs[index].shape != spec.shape:
+        if DType.of(outputs[index].dtype) is not spec.dtype or not fits(
+            outputs[index].shape, spec.shape
+        ):
             raise InvalidConfigError(
                 f"extension: family_id={family}: output {index} is "
                 f"{TensorSpec.of(outputs[index].shape, DType.of(outputs[index].dtype))}, "
@@ -218,6 +221,24 @@ def execute(
             )
     take_ownership(outputs)
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+
+def fits(shape: Sequence[int], declared: Sequence[Any]) -> bool:
+    """Whether an array's shape is one that an op declares, bounds being what the data may stay below.
+
+    >>> fits((2,), (3,)), fits((2,), (UpperBound(3),)), fits((4,), (UpperBound(3),)), fits((4,), (UNKNOWN,))
+    (False, True, False, True)
+    """
+    if len(shape) != len(declared):
+        return False
+    return all(
+        [
+            at_least(limit.dim, extent) is True
+            if isinstance(limit, UpperBound)
+            else limit is UNKNOWN or extent == limit
+            for extent, limit in zip(shape, declared, strict=True)
+        ]
+    )
 
 
 def lent(runtime: ExtensionRuntime, op: Any, arrays: Sequence[Any]) -> list[Any]:

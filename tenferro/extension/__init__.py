@@ -28,6 +28,7 @@ from tenferro.program import (
     register_extension,
     registered_families,
 )
+from tenferro.rules.requirements import require
 
 if TYPE_CHECKING:
     from tenferro.extension.check import ExtensionReport, check_extension
@@ -56,6 +57,7 @@ __all__ = [
     "one_blas_thread",
     "register_extension",
     "registered_families",
+    "require",
 ]
 
 

@@ -183,7 +183,9 @@ class ExtensionOp:
     def infer_output_meta(self, input_dtypes: Sequence[Any], input_shapes: Sequence[Any]) -> Any:
         """One (dtype, shape) per output.
 
-        Extents are ints and `SymDim`s, which have arithmetic; the rule must be total over both.
+        Extents are ints, `SymDim`s, and bounds where the data decide; all have arithmetic, and the rule must
+        be total over them. What they must fulfil is told by `require`: a rule that compares symbols in
+        Python has no answer.
         """
         raise NotImplementedError(f"{type(self).__name__}.infer_output_meta")
 

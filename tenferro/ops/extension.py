@@ -10,6 +10,7 @@ from tenferro.errors import ArityError, InvalidConfigError, TenferroError
 from tenferro.interruption import is_interruption
 from tenferro.ops.op import StdTensorOp, card
 from tenferro.rules.dtypes import ANY
+from tenferro.rules.requirements import inferring
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["CARDS", "Extension"]
@@ -74,7 +75,10 @@ class Extension(StdTensorOp):
         dtypes = [spec.dtype for spec in inputs]
         shapes = [spec.shape for spec in inputs]
         try:
-            meta = self.op.infer_output_meta(dtypes, shapes)
+            with inferring(
+                f"extension: family_id={family}", GuardLog() if guards is None else guards
+            ):
+                meta = self.op.infer_output_meta(dtypes, shapes)
         except TenferroError:
             raise
         except Exception as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from tenferro.dims import GuardLog, at_least, dim_max, is_exact, product
+from tenferro.dims import DimExpr, GuardLog, at_least, dim_max, is_exact, product
 from tenferro.errors import (
     AxisError,
     DTypeError,
@@ -155,7 +155,7 @@ class BroadcastInDim(StdTensorOp):
         if len(self.dims) != x.rank:
             raise ShapeError(f"BroadcastInDim: dims must place each axis of {x}, got {self.dims}")
         for axis, (extent, dim) in enumerate(zip(x.shape, self.dims, strict=True)):
-            if extent == 1:
+            if extent == 1 or self.shape[dim] == DimExpr.input_axis(0, axis):
                 continue
             if not is_exact(extent):
                 raise NonStaticShapeError(

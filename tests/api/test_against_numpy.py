@@ -15,6 +15,7 @@ K, J = R.integers(-9, 9, (3, 4)), R.integers(1, 9, (3, 4))
 M, N = R.normal(size=(5, 3, 4)), R.normal(size=(4, 2))
 C = A + 1j * A[::-1]
 F4 = A.astype("f4")
+TENSOR = np.random.default_rng(1).normal(size=(2, 3, 6))
 P = np.abs(A) + 0.5
 BOOLS = K > 0
 
@@ -112,6 +113,29 @@ CASES: list[tuple[str, Any, Any, tuple[Any, ...]]] = [
     ),
     ("trace of matrices", tnf.linalg.trace, np.linalg.trace, (M,)),
     ("diagonal", tnf.diagonal, np.diagonal, (M,)),
+    (
+        "extract_diag",
+        lambda x: tnf.extract_diag(x, 0, 2),
+        lambda x: np.diagonal(x, 0, 0, 2).T,
+        (C[:, :, :2],),
+    ),
+    ("embed_diag", lambda x: tnf.embed_diag(x), np.diag, (C[0, 0],)),
+    ("clamp_min", lambda x: tnf.clamp_min(x, 0.5), lambda x: np.maximum(x, 0.5), (A,)),
+    ("clamp_max", lambda x: tnf.clamp_max(x, 0.5), lambda x: np.minimum(x, 0.5), (A,)),
+    ("tensorinv", lambda x: tnf.linalg.tensorinv(x), np.linalg.tensorinv, (TENSOR,)),
+    (
+        "tensorinv of one axis",
+        lambda x: tnf.linalg.tensorinv(x, 1),
+        lambda x: np.linalg.tensorinv(x, 1),
+        (TENSOR.reshape(6, 3, 2),),
+    ),
+    ("tensorsolve", tnf.linalg.tensorsolve, np.linalg.tensorsolve, (TENSOR, TENSOR[..., 0])),
+    (
+        "tensorsolve of axes",
+        lambda a, b: tnf.linalg.tensorsolve(a, b, (0,)),
+        lambda a, b: np.linalg.tensorsolve(a, b, (0,)),
+        (np.moveaxis(TENSOR, -1, 0), TENSOR[..., 0]),
+    ),
     (
         "diagonal of axes",
         lambda x: tnf.diagonal(x, 1, -1, 0),

@@ -49,6 +49,7 @@ OTHERS: Mapping[str, str] = {
             *("absolute", "amax", "amin", "append", "arccos", "arccosh", "arcsin", "arcsinh"),
             *("arctan", "arctan2", "arctanh", "around", "array", "array_split", "atleast_1d"),
             *("atleast_2d", "atleast_3d", "column_stack", "conjugate", "cumprod", "cumsum", "diag"),
+            *("clamp_max", "clamp_min", "embed_diag", "extract_diag"),
             *("diagflat", "dot", "dsplit", "dstack", "fabs", "fliplr", "flipud", "hsplit"),
             *(
                 "partition",
@@ -119,7 +120,7 @@ OTHERS: Mapping[str, str] = {
             *("cholesky", "cond", "det", "eig", "eigh", "eigvals", "eigvalsh", "expm", "inv"),
             *("lstsq", "lu", "lu_factor", "lu_solve", "matrix_norm", "matrix_power", "pinv", "qr"),
             *("rank_revealing_qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals"),
-            "truncated_svd",
+            *("tensorinv", "tensorsolve", "truncated_svd"),
         )
     },
     **dict.fromkeys(

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tenferro.dims import dim_min
+from tenferro.dims import dim_min, is_exact
 from tenferro.errors import DTypeError, ShapeError
-from tenferro.extension import ExtensionOp, extension_family
+from tenferro.extension import ExtensionOp, extension_family, require
 from tenferro.extension.fields import as_bool, as_choice
 from tenferro.types import DType
 
@@ -72,7 +72,8 @@ def square(op: ExtensionOp, dtypes: Sequence[Any], shapes: Sequence[Any]) -> tup
     dtype, batch, rows, columns = matrix(op, dtypes, shapes)
     if isinstance(rows, int) and isinstance(columns, int) and rows != columns:
         raise ShapeError(f"{type(op).__name__}: x0 must be square, got shape {tuple(shapes[0])}")
-    return dtype, batch, rows
+    require(rows, "==", columns, "the rows and columns of a square matrix")
+    return dtype, batch, rows if is_exact(rows) else columns
 
 
 def smaller(rows: Any, columns: Any) -> Any:
@@ -88,8 +89,8 @@ class Cholesky(ExtensionOp):
     """
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
-        dtype, _, _ = square(self, input_dtypes, input_shapes)
-        return [(dtype, input_shapes[0])]
+        dtype, batch, n = square(self, input_dtypes, input_shapes)
+        return [(dtype, (*batch, n, n))]
 
 
 @extension_family("tenferro", "qr", version=1)
@@ -153,7 +154,7 @@ class Eigh(ExtensionOp):
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         dtype, batch, n = square(self, input_dtypes, input_shapes)
-        return [(REAL.get(dtype, dtype), (*batch, n)), (dtype, input_shapes[0])]
+        return [(REAL.get(dtype, dtype), (*batch, n)), (dtype, (*batch, n, n))]
 
 
 @extension_family("tenferro", "eig", version=1)
@@ -166,7 +167,7 @@ class Eig(ExtensionOp):
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         dtype, batch, n = square(self, input_dtypes, input_shapes)
         dtype = COMPLEX.get(dtype, dtype)
-        return [(dtype, (*batch, n)), (dtype, input_shapes[0])]
+        return [(dtype, (*batch, n)), (dtype, (*batch, n, n))]
 
 
 @extension_family("tenferro", "lu", version=1)
@@ -199,12 +200,16 @@ class Solver(ExtensionOp):
             )
         if len(input_shapes[1]) < 2:
             raise ShapeError(f"{name}: x1 needs two axes, got shape {tuple(input_shapes[1])}")
-        *other, rows, _ = input_shapes[1]
-        if tuple(other) != batch or rows != n:
+        extents = list(zip((*batch, n), input_shapes[1][:-1], strict=False))
+        if len(input_shapes[1]) != len(input_shapes[0]) or any(
+            isinstance(lhs, int) and isinstance(rhs, int) and lhs != rhs for lhs, rhs in extents
+        ):
             raise ShapeError(
                 f"{name}: x0 {tuple(input_shapes[0])} and x1 {tuple(input_shapes[1])} must have one "
                 "batch shape and as many rows"
             )
+        for lhs, rhs in extents:
+            require(lhs, "==", rhs, "the batch shapes and rows of x0 and x1")
         return [(dtype, input_shapes[1])]
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from tenferro.dims import at_least
 from tenferro.ext.linalg import families as fam
 from tenferro.extension import ExtensionAdRule, RuleBuilder
 from tenferro.extension.algebra import (
@@ -123,6 +124,11 @@ def cut(x: Value, axis: int, start: Any, limit: Any) -> Value:
     return slice_along(x, x.rank + axis, start, limit)
 
 
+def may_exceed(lhs: Any, rhs: Any) -> bool:
+    """Whether one extent is larger than another, or may be: what is then cut off may be empty."""
+    return at_least(rhs, lhs) is not True
+
+
 def joined(x: Value, y: Value, axis: int) -> Value:
     """Two values end to end, along an axis counted from the end."""
     return apply_one(Concatenate(x.rank + axis, 2), x, y)
@@ -205,11 +211,11 @@ class QrRule(MatrixRule):
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         (a,), (q, r), (a_dot,) = primals, outputs, tangents
         m, n = a.shape[-2:]
-        k = min(m, n)
-        wide = n > m
-        q1 = cut(q, -1, 0, k) if op.full and m > k else q
+        k = fam.smaller(m, n)
+        wide = may_exceed(n, m)
+        q1 = cut(q, -1, 0, k) if op.full and may_exceed(m, k) else q
         r1 = r
-        if op.full and m > n:
+        if op.full and may_exceed(m, n):
             r1 = cut(r, -2, 0, k)
         left = cut(r1, -1, 0, k) if wide else r1
         a1_dot = cut(a_dot, -1, 0, k) if wide else a_dot
@@ -225,7 +231,7 @@ class QrRule(MatrixRule):
             rest, rest_dot = cut(a, -1, k, n), cut(a_dot, -1, k, n)
             other = matmul(adjoint(q1_dot), rest) + matmul(adjoint(q1), rest_dot)
             r1_dot = joined(r1_dot, other, -1)
-        if not (op.full and m > n):
+        if not (op.full and may_exceed(m, n)):
             return q1_dot, r1_dot
         q2 = cut(q, -1, k, m)
         q2_dot = -matmul(q1, matmul(adjoint(q1_dot), q2))
@@ -266,9 +272,9 @@ class SvdRule(MatrixRule):
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         (a,), (u, s, vh), (a_dot,) = primals, outputs, tangents
         m, n = a.shape[-2:]
-        k = min(m, n)
-        u1 = cut(u, -1, 0, k) if op.full and m > k else u
-        v1h = cut(vh, -2, 0, k) if op.full and n > k else vh
+        k = fam.smaller(m, n)
+        u1 = cut(u, -1, 0, k) if op.full and may_exceed(m, k) else u
+        v1h = cut(vh, -2, 0, k) if op.full and may_exceed(n, k) else vh
         v1 = adjoint(v1h)
         g = matmul(adjoint(u1), matmul(a_dot, v1))
         gh = adjoint(g)
@@ -286,17 +292,17 @@ class SvdRule(MatrixRule):
             turn = imag(diagonal(g))
             x = x + diagonal_matrix(complex_(zeros(turn), turn) * inverse)
         u_dot, v_dot = matmul(u1, x), matmul(v1, y)
-        if m > k:
+        if may_exceed(m, k):
             image = matmul(a_dot, v1)
             u_dot = u_dot + columns(image - matmul(u1, matmul(adjoint(u1), image)), inverse)
-        if n > k:
+        if may_exceed(n, k):
             image = matmul(adjoint(a_dot), u1)
             v_dot = v_dot + columns(image - matmul(v1, matmul(v1h, image)), inverse)
         vh_dot = adjoint(v_dot)
-        if op.full and m > k:
+        if op.full and may_exceed(m, k):
             u2 = cut(u, -1, k, m)
             u_dot = joined(u_dot, -matmul(u1, matmul(adjoint(u_dot), u2)), -1)
-        if op.full and n > k:
+        if op.full and may_exceed(n, k):
             v2h = cut(vh, -2, k, n)
             vh_dot = joined(vh_dot, -matmul(matmul(v2h, v_dot), v1h), -2)
         return u_dot, s_dot, vh_dot
@@ -311,7 +317,7 @@ class LuRule(MatrixRule):
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         (a,), (packed, perm), (a_dot,) = primals, outputs, tangents
         m, n = a.shape[-2:]
-        k = min(m, n)
+        k = fam.smaller(m, n)
         index = broadcast(perm, zeros(a_dot, perm.dtype), tuple(range(a_dot.rank - 1)))
         a_dot = take_along(a_dot, index, a_dot.rank - 2)
         corner = cut(cut(packed, -2, 0, k), -1, 0, k)
@@ -323,17 +329,21 @@ class LuRule(MatrixRule):
         upper = triu(corner)
         low_dot, up_dot = matmul(unit, tril(g, -1)), matmul(triu(g), upper)
         corner_dot = low_dot + up_dot
-        if m > k:
+        packed_dot = corner_dot
+        if may_exceed(m, k):
             # L2 U = A2: L2_dot = (A2_dot - L2 U_dot) U^-1
-            rest = cut(a_dot, -2, k, m) - matmul(cut(packed, -2, k, m), up_dot)
-            rest = from_right(builder, rest, corner, lower=False)
-            return joined(corner_dot, rest, -2), None
-        if n > k:
+            below, below_dot = cut(packed, -2, k, m), cut(a_dot, -2, k, m)
+            below_dot = cut(below_dot, -1, 0, k) - matmul(cut(below, -1, 0, k), up_dot)
+            packed_dot = joined(corner_dot, from_right(builder, below_dot, corner, lower=False), -2)
+        if may_exceed(n, k):
             # L U2 = A2: U2_dot = L^-1 (A2_dot - L_dot U2)
-            rest = cut(a_dot, -1, k, n) - matmul(low_dot, cut(packed, -1, k, n))
-            rest = triangular(builder, corner, rest, lower=True, unit_diagonal=True)
-            return joined(corner_dot, rest, -1), None
-        return corner_dot, None
+            right, right_dot = cut(packed, -1, k, n), cut(a_dot, -1, k, n)
+            right_dot = cut(right_dot, -2, 0, k) - matmul(low_dot, cut(right, -2, 0, k))
+            right_dot = triangular(builder, corner, right_dot, lower=True, unit_diagonal=True)
+            if may_exceed(m, k):  # one of the two is empty, and so is what is beside both
+                right_dot = joined(right_dot, zeros(cut(cut(a_dot, -2, k, m), -1, k, n)), -2)
+            packed_dot = joined(packed_dot, right_dot, -1)
+        return packed_dot, None
 
 
 FLIPPED = {"N": "C", "C": "N", "T": "N"}

@@ -1,0 +1,88 @@
+"""What a shape rule of another package requires of extents that may be symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from tenferro.dims import Extent, GuardLog, at_least, is_exact
+from tenferro.errors import InvalidConfigError, ShapeError
+
+__all__ = ["inferring", "require"]
+
+_INFERENCE: ContextVar[tuple[str, GuardLog] | None] = ContextVar("inference", default=None)
+"""The op whose types are being inferred, as errors name it, and where its guards go."""
+
+
+def _equal(lhs: Any, rhs: Any) -> bool | None:
+    difference = lhs - rhs
+    return difference == 0 if isinstance(difference, int) else None
+
+
+def _divisible(lhs: Any, rhs: Any) -> bool | None:
+    if isinstance(rhs, int) and rhs < 1:
+        return False
+    remainder = lhs % rhs
+    return remainder == 0 if isinstance(remainder, int) else None
+
+
+DECIDED: Mapping[str, Callable[[Any, Any], bool | None]] = {
+    "==": _equal,
+    ">=": at_least,
+    "divisible by": _divisible,
+}
+
+
+@contextmanager
+def inferring(op: str, guards: GuardLog) -> Generator[None]:
+    """Within it, `require` writes guards of this op into this log."""
+    token = _INFERENCE.set((op, guards))
+    try:
+        yield
+    finally:
+        _INFERENCE.reset(token)
+
+
+def require(lhs: Extent, relation: str, rhs: Extent, what: str) -> None:
+    """Require a relation of two extents, in `infer_output_meta`.
+
+    Numbers are compared at once. Where symbols decide, a guard is written into the program: it is checked
+    when the program runs, names the user's line, and is kept in files and artifacts. Extents that only the
+    data decide are compared when the op runs.
+
+    Args:
+        lhs, rhs: entries of shapes, numbers, and what arithmetic makes of them.
+        relation: "==", ">=" or "divisible by".
+        what: what is compared, for the error.
+
+    Raises:
+        ShapeError: the relation cannot hold.
+        InvalidConfigError: another relation; symbols outside of inference.
+
+    >>> require(8, "divisible by", 4, "rows of x0")
+    >>> require(2, "==", 3, "rows and columns of x0")
+    Traceback (most recent call last):
+        ...
+    tenferro.errors.ShapeError: rows and columns of x0 needs 2 == 3
+    """
+    if relation not in DECIDED:
+        raise InvalidConfigError(
+            f"require: the relation is one of {', '.join(DECIDED)}, got {relation!r:.60}"
+        )
+    if not (is_exact(lhs) and is_exact(rhs)):
+        return  # because the op infers again from arrays, when it runs
+    holds = DECIDED[relation](lhs, rhs)
+    if holds:
+        return
+    inference = _INFERENCE.get()
+    reason = what if inference is None else f"{inference[0]}: {what}"
+    if holds is False:
+        raise ShapeError(f"{reason} needs {lhs} {relation} {rhs}")
+    if inference is None:
+        raise InvalidConfigError(
+            f"require: {reason} needs {lhs} {relation} {rhs}, which a program checks when it runs; "
+            "call this in infer_output_meta, while a program is traced"
+        )
+    inference[1].require(lhs, relation, rhs, reason)
