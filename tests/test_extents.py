@@ -10,7 +10,7 @@ import pytest
 
 import tenferro as tnf
 from tenferro import TensorSpec, errors
-from tenferro.dims import UNKNOWN, Symbol, SymDim, UpperBound, dim_max, dim_min, parse_dim
+from tenferro.dims import UNKNOWN, DimExpr, Symbol, SymDim, UpperBound, dim_max, dim_min, parse_dim
 from tenferro.dims.polynomial import DEEPEST, HIGHEST_DEGREE, LARGEST_BITS, total
 from tests.counting import at_most
 
@@ -81,6 +81,28 @@ def test_arithmetic_of_text(text: str, value: Any) -> None:
     dim = parse_dim(text)
     for n in (4, 9):
         assert (dim if isinstance(dim, int) else dim.evaluate({Symbol("n"): n})) == value(n)
+
+
+@pytest.mark.parametrize(
+    "name", [3, True, 1.5, None, b"n", SymDim("n"), ["n"], "", "n m", "3n", "?"]
+)
+def test_a_symbol_is_named_by_an_identifier(name: Any) -> None:
+    with pytest.raises(errors.InvalidConfigError, match="a symbol's name is an identifier, got "):
+        SymDim(name)
+
+
+def test_a_number_is_no_symbol() -> None:
+    with pytest.raises(
+        errors.InvalidConfigError, match="got 3; a known extent is written as an int"
+    ):
+        tnf.SymDim(3)  # pyright: ignore[reportArgumentType]  # because it is refused
+
+
+@pytest.mark.parametrize("place", [("a", 0), (0, 1.5), (-1, 0), (0, -1), (None, 0)])
+@pytest.mark.parametrize("kind", [SymDim, DimExpr])
+def test_an_axis_of_an_input_is_two_numbers(kind: Any, place: Any) -> None:
+    with pytest.raises(errors.InvalidConfigError, match="input_axis: .* from 0, got "):
+        kind.input_axis(*place)
 
 
 HOSTILE = [

@@ -24,10 +24,22 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class InputAxis:
-    """The extent of one axis of one input: of the program in a `SymDim`, of the op in a `DimExpr`."""
+    """The extent of one axis of one input: of the program in a `SymDim`, of the op in a `DimExpr`.
+
+    Raises:
+        InvalidConfigError: a number that is no int, or is negative.
+    """
 
     input: int
     axis: int
+
+    def __post_init__(self) -> None:
+        for number in (self.input, self.axis):
+            if not isinstance(number, int) or number < 0:
+                raise InvalidConfigError(
+                    "input_axis: the input's number and its axis count from 0, got "
+                    f"{self.input!r:.60} and {self.axis!r:.60}"
+                )
 
     def __str__(self) -> str:
         return f"x{self.input}.{self.axis}"
@@ -43,14 +55,17 @@ class SymDim(Polynomial):
     x0.1
 
     Raises:
-        InvalidConfigError: a name that is not an identifier.
+        InvalidConfigError: a name that is not an identifier, or no text; a known extent is an int.
     """
 
     __slots__ = ()
 
     def __new__(cls, name: str) -> SymDim:
         if not isinstance(name, str) or not name.isidentifier():  # pyright: ignore[reportUnnecessaryIsInstance]  # because callers may not check
-            raise InvalidConfigError(f"SymDim: a symbol's name is an identifier, got {name!r:.60}")
+            help_ = "; a known extent is written as an int" if isinstance(name, int) else ""
+            raise InvalidConfigError(
+                f"SymDim: a symbol's name is an identifier, got {name!r:.60}{help_}"
+            )
         return cls._leaf(Symbol(name))
 
     @classmethod
