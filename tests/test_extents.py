@@ -101,7 +101,7 @@ def test_a_number_is_no_symbol() -> None:
 @pytest.mark.parametrize("place", [("a", 0), (0, 1.5), (-1, 0), (0, -1), (None, 0)])
 @pytest.mark.parametrize("kind", [SymDim, DimExpr])
 def test_an_axis_of_an_input_is_two_numbers(kind: Any, place: Any) -> None:
-    with pytest.raises(errors.InvalidConfigError, match="input_axis: .* from 0, got "):
+    with pytest.raises(errors.InvalidConfigError, match=r"input_axis: .* from 0, got "):
         kind.input_axis(*place)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from tenferro import door
 from tenferro.errors import InvalidConfigError
-from tenferro.extension.extension_op import ExtensionOp, check_family_id
+from tenferro.extension.extension_op import ExtensionOp
 from tenferro.ops.extension import Extension
 
 __all__ = ["apply"]
@@ -24,6 +24,5 @@ def apply(op: ExtensionOp, *inputs: Any) -> Any:
     """
     if not hasattr(op, "infer_output_meta"):
         raise InvalidConfigError(f"extension: expected an ExtensionOp, got {op!r:.60}")
-    check_family_id(getattr(op, "family_id", None))
     outputs = door.apply(Extension(op), *map(door.as_operand, inputs))
     return outputs[0] if len(outputs) == 1 else outputs

@@ -24,7 +24,7 @@ from tenferro.errors import (
     TenferroError,
     UnsupportedError,
 )
-from tenferro.extension.extension_op import ExtensionOp, check_family_id, major_version
+from tenferro.extension.extension_op import ExtensionOp, check_family_id
 from tenferro.extension.payload import CARDS, loaded_value, payload_classes, payload_of
 from tenferro.files import reading, replacing
 from tenferro.graph import Graph, SourceLine
@@ -38,6 +38,7 @@ from tenferro.program import (
     lookup_extension_factory,
     registered_families,
 )
+from tenferro.rules.family_id import by_version
 from tenferro.types import DType, TensorSpec, load_tree, save_tree
 
 __all__ = ["MissingExtension", "load", "save"]
@@ -315,12 +316,12 @@ def _loaded_extension(entry: Mapping[str, Any], skip: bool) -> Any:
                 "that family"
             )
         return op
-    stem = family_id.rpartition(".v")[0]
-    known = [name for name in registered_families() if name.rpartition(".v")[0] == stem]
-    if known:
-        versions = ", ".join([f"v{version}" for version in sorted(map(major_version, known))])
+    stem, version = by_version(family_id)
+    known = [by_version(name) for name in registered_families()]
+    versions = ", ".join([f"v{number}" for name, number in known if name == stem])
+    if versions:
         raise UnsupportedError(
-            f"extension: {family_id}: version mismatch, graph has v{major_version(family_id)}, "
+            f"extension: {family_id}: version mismatch, graph has v{version}, "
             f"runtime has {versions}"
         )
     if not skip:

@@ -10,6 +10,7 @@ from tenferro.errors import ArityError, InvalidConfigError, TenferroError
 from tenferro.interruption import is_interruption
 from tenferro.ops.op import StdTensorOp, card
 from tenferro.rules.dtypes import ANY
+from tenferro.rules.family_id import check_family_id
 from tenferro.rules.requirements import inferring
 from tenferro.types import DType, TensorSpec
 
@@ -26,7 +27,7 @@ class Extension(StdTensorOp):
     Dtypes:  as `op.infer_output_meta` says
     AD:      by the `ExtensionAdRule` of the family, on the `AdContext`
     Lowers:  by a registered lowering of the family, else by its expansion
-    Errors:  InvalidConfigError where counts disagree with what the op declares
+    Errors:  MalformedFamilyIdError where the id is none; InvalidConfigError where counts disagree with what the op declares
     Source:  seed 000, sections 4 to 7
     """
 
@@ -63,10 +64,11 @@ class Extension(StdTensorOp):
         """Types of the outputs by the op's own rule.
 
         Raises:
+            MalformedFamilyIdError: the family id is not `<package>.<name>.v<major>`.
             ArityError: another number of inputs than declared.
             InvalidConfigError: another number of outputs than declared, or a malformed answer.
         """
-        family = self.family_id
+        family = check_family_id(getattr(self.op, "family_id", None))
         if len(inputs) != self.op.input_count:
             raise ArityError(
                 f"extension: family_id={family}: expected {self.op.input_count} inputs, "

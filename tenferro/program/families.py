@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from tenferro.errors import DuplicateFamilyError, RegistrationError
 from tenferro.interruption import is_interruption
-from tenferro.rules.family_id import check_family_id, major_version
+from tenferro.rules.family_id import by_version, check_family_id, major_version
 
 __all__ = [
     "ExtensionFactory",
@@ -310,9 +310,9 @@ def _register_once(entry: Any) -> None:
 
 
 def registered_families() -> list[str]:
-    """The ids of all registered families."""
+    """The ids of all registered families, by name and version."""
     with _LOCK:
-        return sorted(_known())
+        return sorted(_known(), key=by_version)
 
 
 def family_count() -> int:

@@ -19,6 +19,7 @@ from tenferro.ops.source import Constant
 from tenferro.program.arguments import bind_symbols, check_arguments, check_leaves
 from tenferro.program.instructions import copy_into, instructions_of
 from tenferro.program.native import native_executor, native_run
+from tenferro.rules.family_id import by_version
 from tenferro.table import wrapped
 from tenferro.tracebacks import end_at_the_caller, public
 from tenferro.types import DType, TensorSpec, TreeDef, flatten, unflatten
@@ -116,7 +117,7 @@ class GraphProgram:
 
     @cached_property
     def extensions(self) -> tuple[Extension, ...]:
-        """One op of each extension family that it calls, in loops and branches too, by family id."""
+        """One op of each extension family that it calls, in loops and branches too, by name and version."""
         called: dict[str, Extension] = {}
         for instruction in self.instructions:
             op = instruction.op
@@ -125,11 +126,11 @@ class GraphProgram:
             elif isinstance(op, ControlOp):
                 inner = [other for part in op.parts for other in part.program.extensions]
                 called.update({other.family_id: other for other in inner})
-        return tuple([called[family_id] for family_id in sorted(called)])
+        return tuple([called[family_id] for family_id in sorted(called, key=by_version)])
 
     @property
     def families(self) -> tuple[str, ...]:
-        """Ids of the extension families that it calls, in loops and branches too, in alphabetical order."""
+        """Ids of the extension families that it calls, in loops and branches too, by name and version."""
         return tuple([op.family_id for op in self.extensions])
 
     @cached_property

@@ -121,6 +121,8 @@ def test_12_malformed_family_id(family: Any) -> None:
 
     with pytest.raises(errors.MalformedFamilyIdError):
         program(Bad(1.0))
+    with pytest.raises(errors.MalformedFamilyIdError):
+        Extension(Bad(1.0)).infer(tnf.TensorSpec((2,), "float64"))
 
 
 @pytest.mark.parametrize("family", ["scale", "a.b.c", None])

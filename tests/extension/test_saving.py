@@ -17,7 +17,13 @@ import pytest
 import lowering
 import tenferro as tnf
 from tenferro import errors
-from tenferro.extension import ExtensionOp, apply, extension_family, register_extension
+from tenferro.extension import (
+    ExtensionOp,
+    apply,
+    extension_family,
+    register_extension,
+    registered_families,
+)
 from tenferro.ops import STD_OPS
 from tenferro.ops.contraction import DotGeneral
 from tenferro.program import GraphProgram
@@ -135,6 +141,29 @@ def test_11_another_major_version_and_malformed_ids(tmp_path: Path) -> None:
     rewritten(path, lambda text: text.replace("tenferro-tests.versioned.v3", "versioned"))
     with pytest.raises(errors.MalformedFamilyIdError):
         tnf.load(path, skip_missing_extensions=True)
+
+
+def test_11_versions_are_numbers(tmp_path: Path) -> None:
+    """Version 9 comes before version 10, wherever families are listed."""
+
+    def of_version(version: int) -> Any:
+        @extension_family("tenferro-tests", "counted", version=version)
+        @dataclass(frozen=True)
+        class Counted(Unregistered):
+            pass
+
+        return Counted
+
+    three, nine, ten = map(of_version, (3, 9, 10))
+    register_extension(ten)
+    register_extension(nine)
+    listed = [name for name in registered_families() if "tenferro-tests.counted." in name]
+    assert listed == [nine.family_id, ten.family_id]
+    program = tnf.compile(lambda x: apply(three(), apply(nine(), apply(ten(), x))), X)
+    assert program.families == (three.family_id, nine.family_id, ten.family_id)
+    tnf.save(program, tmp_path / "program")
+    with pytest.raises(errors.UnsupportedError, match="graph has v3, runtime has v9, v10"):
+        tnf.load(tmp_path / "program")
 
 
 def test_11_a_factory_whose_op_is_another_one(tmp_path: Path) -> None:
