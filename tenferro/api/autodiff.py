@@ -30,8 +30,7 @@ from tenferro.ad.algebra import transpose as permute
 from tenferro.api.compile import name_of
 from tenferro.api.pickling import reduced
 from tenferro.api.stage import Stage
-from tenferro.api.tensor import TracedTensor, value_in
-from tenferro.api.tracing import tracing
+from tenferro.api.tensor import TracedTensor, tracing, value_in
 from tenferro.errors import ArityError, InvalidConfigError
 from tenferro.graph import Alias
 from tenferro.ops.structural import BroadcastInDim

@@ -6,8 +6,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tenferro.api.tensor import TracedTensor, value_in
-from tenferro.api.tracing import tracing
+from tenferro.api.tensor import TracedTensor, tracing, value_in
 from tenferro.dims import SymDim
 from tenferro.door import is_traced
 from tenferro.errors import DTypeError, InvalidConfigError, TenferroError

@@ -20,11 +20,11 @@ from tenferro.api.compile import output_value
 from tenferro.api.elementwise import divide, imag, logical_not, multiply, not_equal, real
 from tenferro.api.manipulation import concatenate, flip, reshape, stack
 from tenferro.api.promotion import convert, result_type
-from tenferro.api.tensor import TracedTensor
-from tenferro.api.tracing import current_builder, tracing
+from tenferro.api.tensor import TracedTensor, tracing
 from tenferro.api.vmap import vmap
 from tenferro.dims import SymDim, dim_max
 from tenferro.door import PYTHON_SCALARS, apply, apply_one, as_operand, is_traced, spec_of
+from tenferro.door.tracing import current_builder
 from tenferro.errors import (
     ArityError,
     DTypeError,

@@ -24,7 +24,6 @@ from tenferro.api.device import check_device
 from tenferro.api.elementwise import add, divide, floor, multiply, subtract
 from tenferro.api.manipulation import concat, expand_dims, moveaxis, stack
 from tenferro.api.promotion import broadcast_to, convert, promote, result_type
-from tenferro.api.tracing import current_builder
 from tenferro.dims import SymDim, dim_max, is_static
 from tenferro.door import (
     apply_one,
@@ -36,6 +35,7 @@ from tenferro.door import (
     is_traced,
     spec_of,
 )
+from tenferro.door.tracing import current_builder
 from tenferro.errors import (
     BackendFailureError,
     DTypeError,

@@ -14,10 +14,10 @@ from tenferro.ad import Checkpoint, GraphEmitter
 from tenferro.ad.algebra import zeros
 from tenferro.api.compile import name_of, output_value
 from tenferro.api.pickling import reduced
-from tenferro.api.tensor import TracedTensor, value_in
-from tenferro.api.tracing import current_builder, tracing
+from tenferro.api.tensor import TracedTensor, tracing, value_in
 from tenferro.door import as_operand, spec_of
 from tenferro.door import stop_gradient as stopped
+from tenferro.door.tracing import current_builder
 from tenferro.errors import (
     ADRuleUnsupportedError,
     ArityError,

@@ -15,8 +15,8 @@ import numpy as np
 from tenferro.api.compile import GraphCompiler, as_array, name_of, parameter_names
 from tenferro.api.pickling import reduced
 from tenferro.api.tensor import TracedTensor
-from tenferro.api.tracing import current_builder
 from tenferro.door import is_traced
+from tenferro.door.tracing import current_builder
 from tenferro.errors import DTypeError, InvalidConfigError, UnsupportedError
 from tenferro.exec import GraphExecutor
 from tenferro.program import BoundedCache, CacheStats, Executor, GraphProgram

@@ -13,6 +13,7 @@ import numpy as np
 
 from tenferro.dims import DimExpr, Extent, is_exact, is_static
 from tenferro.door import PYTHON_SCALARS, apply_one, as_operand, is_traced, spec_of
+from tenferro.door.tracing import current_builder
 from tenferro.errors import DTypeError, NonStaticShapeError, ShapeError
 from tenferro.ops.elementwise import Convert
 from tenferro.ops.structural import BroadcastInDim
@@ -263,7 +264,6 @@ def _in_trace(x: Tensor, shape: Sequence[Any]) -> Any:
         NonStaticShapeError: there is none.
     """
     from tenferro.api.tensor import TracedTensor  # because tensors are made of these functions
-    from tenferro.api.tracing import current_builder
 
     builder = current_builder()
     if builder is None:

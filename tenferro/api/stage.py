@@ -15,10 +15,10 @@ import numpy as np
 from tenferro.ad import AdContext
 from tenferro.ad.algebra import Value, zeros
 from tenferro.api.compile import output_value
-from tenferro.api.tensor import TracedTensor, value_in
-from tenferro.api.tracing import current_builder, tracing
+from tenferro.api.tensor import TracedTensor, tracing, value_in
 from tenferro.dims import is_exact
 from tenferro.door import as_operand, spec_of
+from tenferro.door.tracing import current_builder
 from tenferro.errors import (
     ArityError,
     DTypeError,

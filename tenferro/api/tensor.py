@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NoReturn, SupportsIndex, Unpack, cast
 
 from tenferro.api.arguments import refuse
 from tenferro.api.operators import Operators
 from tenferro.api.promotion import broadcast_to, convert
-from tenferro.api.tracing import current_builder
 from tenferro.dims import GuardLog
 from tenferro.door import as_operand, is_traced
+from tenferro.door.tracing import current_builder, under_way
 from tenferro.errors import ConcretizationError, DataDependentShapeError, InvalidConfigError
 from tenferro.graph import ArgumentBuilder, BodyBuilder, GraphBuilder, StopGradient
 from tenferro.ops import StdTensorOp
 from tenferro.tracebacks import public_methods
 from tenferro.types import ArrayLike, DTypeLike, TensorSpec, UfuncOptions
 
-__all__ = ["TracedTensor", "value_in"]
+__all__ = ["TracedTensor", "tracing", "value_in"]
 
 
 @public_methods
@@ -41,9 +43,7 @@ class TracedTensor(Operators):
     ) -> tuple[Any, ...]:
         """Append `op` to the graph of the trace under way, arrays becoming constants."""
         builder = (current_builder() or like.builder) if operands else like.builder
-        values = tuple([value_in(builder, operand) for operand in operands])
-        outputs = builder.graph.add(op, values, builder.source)
-        return tuple([TracedTensor(builder, value) for value in outputs])
+        return append(builder, op, operands)
 
     def __tenferro_stop__(self) -> TracedTensor:
         """This tensor, as a constant to differentiation."""
@@ -150,6 +150,20 @@ class TracedTensor(Operators):
         self._refuse("item()", "keep it a tensor")
 
     tolist = item
+
+
+def append(
+    builder: GraphBuilder, op: StdTensorOp, operands: Sequence[Any]
+) -> tuple[TracedTensor, ...]:
+    """The outputs of an op on tensors of this trace and on arrays, appended to its graph."""
+    values = tuple([value_in(builder, operand) for operand in operands])
+    outputs = builder.graph.add(op, values, builder.source)
+    return tuple([TracedTensor(builder, value) for value in outputs])
+
+
+def tracing(builder: GraphBuilder) -> AbstractContextManager[None]:
+    """While the body runs, this builder's trace is the one under way."""
+    return under_way(builder, append)
 
 
 def value_in(builder: GraphBuilder, operand: Any) -> int:

@@ -12,10 +12,10 @@ from tenferro.api.compile import name_of, output_value
 from tenferro.api.manipulation import moveaxis
 from tenferro.api.pickling import reduced
 from tenferro.api.stage import noted_run, noting_runtime
-from tenferro.api.tensor import TracedTensor, value_in
-from tenferro.api.tracing import current_builder, tracing
+from tenferro.api.tensor import TracedTensor, tracing, value_in
 from tenferro.dims import SymDim
 from tenferro.door import as_operand, spec_of
+from tenferro.door.tracing import current_builder
 from tenferro.errors import (
     ArityError,
     InvalidConfigError,

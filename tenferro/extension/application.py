@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tenferro import door
+from tenferro.door.tracing import apply_in_trace
 from tenferro.errors import InvalidConfigError
 from tenferro.extension.extension_op import ExtensionOp
 from tenferro.ops.extension import Extension
@@ -12,10 +13,14 @@ from tenferro.ops.extension import Extension
 __all__ = ["apply"]
 
 
-def apply(op: ExtensionOp, *inputs: Any) -> Any:
+def apply(op: ExtensionOp, *inputs: Any, like: Any = None) -> Any:
     """The output of `op`; a tuple when it has several. Traced tensors trace it, arrays run it.
 
     On arrays the family's runtime on the default executor runs it; a missing one is an error.
+    In a traced function an op without inputs, or with effects, is traced: it runs each time the program does.
+
+    Args:
+        like: for an op without inputs, a tensor whose trace or runtime it is for.
 
     Raises:
         MalformedFamilyIdError: the family id is not `<package>.<name>.v<major>`.
@@ -24,5 +29,15 @@ def apply(op: ExtensionOp, *inputs: Any) -> Any:
     """
     if not hasattr(op, "infer_output_meta"):
         raise InvalidConfigError(f"extension: expected an ExtensionOp, got {op!r:.60}")
-    outputs = door.apply(Extension(op), *map(door.as_operand, inputs))
+    carrier, operands = Extension(op), list(map(door.as_operand, inputs))
+    outputs = None
+    if like is None and not any(map(door.is_traced, operands)) and _is_a_call(carrier):
+        outputs = apply_in_trace(carrier, operands)
+    if outputs is None:
+        outputs = door.apply(carrier, *operands, like=like)
     return outputs[0] if len(outputs) == 1 else outputs
+
+
+def _is_a_call(op: Extension) -> bool:
+    """Whether running the op while tracing would not do: its outputs do not follow from arrays."""
+    return op.has_effects or not op.input_count

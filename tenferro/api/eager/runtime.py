@@ -17,8 +17,7 @@ from tenferro.api.eager.tape import Operand, Record, Tape
 from tenferro.api.eager.tensor import EagerTensor
 from tenferro.api.planned import NotFixedError, fixed
 from tenferro.api.promotion import convert
-from tenferro.api.tensor import TracedTensor
-from tenferro.api.tracing import tracing
+from tenferro.api.tensor import TracedTensor, tracing
 from tenferro.door import as_operand, spec_of
 from tenferro.errors import (
     DTypeError,

@@ -1,0 +1,52 @@
+"""Which trace is under way: a transform called inside a traced function writes into its graph, and so does an
+op that belongs there although no operand says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+from tenferro.graph import GraphBuilder
+from tenferro.ops import StdTensorOp
+
+__all__ = ["apply_in_trace", "current_builder", "under_way"]
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A builder, and what appends an op to its graph and gives the outputs as tensors."""
+
+    builder: GraphBuilder
+    append: Callable[[GraphBuilder, StdTensorOp, Sequence[Any]], tuple[Any, ...]]
+
+
+_CURRENT: ContextVar[Trace | None] = ContextVar("tenferro_trace", default=None)
+
+
+@contextmanager
+def under_way(
+    builder: GraphBuilder,
+    append: Callable[[GraphBuilder, StdTensorOp, Sequence[Any]], tuple[Any, ...]],
+) -> Generator[None]:
+    """While the body runs, `current_builder()` is this one."""
+    token = _CURRENT.set(Trace(builder, append))
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+
+
+def current_builder() -> GraphBuilder | None:
+    """The builder of the innermost trace of this thread, or None outside all."""
+    trace = _CURRENT.get()
+    return None if trace is None else trace.builder
+
+
+def apply_in_trace(op: StdTensorOp, operands: Sequence[Any]) -> tuple[Any, ...] | None:
+    """The outputs of an op, appended to the innermost trace of this thread; None outside all."""
+    trace = _CURRENT.get()
+    return None if trace is None else trace.append(trace.builder, op, operands)
