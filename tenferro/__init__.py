@@ -36,6 +36,7 @@ from tenferro.api.control import (
     while_loop,
 )
 from tenferro.api.custom import checkpoint, custom_jvp, custom_vjp, stop_gradient
+from tenferro.api.implicit import custom_linear_solve, custom_root, fixed_point
 from tenferro.api.jit import disable_jit, jit
 from tenferro.api.operators import REFUSED, Operators
 from tenferro.api.printing import debug_print
@@ -137,6 +138,8 @@ __all__ = [
     "checkpoint",
     "compile",
     "custom_jvp",
+    "custom_linear_solve",
+    "custom_root",
     "custom_vjp",
     "debug_print",
     "default_executor",
@@ -145,6 +148,7 @@ __all__ = [
     "eval_shape",
     "extension",
     "fft",
+    "fixed_point",
     "grad",
     "hessian",
     "hvp",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tenferro.ad.algebra import Value, lead, reduce_sum
 from tenferro.ad.graph_emitter import GraphEmitter
 from tenferro.ad.linearize import missing_rule
-from tenferro.graph import Alias, Instruction, Mark, Opaque
+from tenferro.graph import Alias, Mark, Opaque
 from tenferro.ops.structural import OptimizationBarrier
 from tenferro.program import GraphProgram, needed
 from tenferro.types import TensorSpec
@@ -88,7 +88,7 @@ def _sweep(
     graph = emitter.graph
     batched: dict[int, int] = dict(inputs)  # value -> value with the leading axis
     again: dict[int, int] = {}  # value -> the same without it, where a barrier tied it to an input
-    for index in needed(graph.instructions, outputs, start=start, narrow=_read):
+    for index in needed(graph.instructions, outputs, start=start):
         node = graph.instructions[index]
         mask = tuple([value in batched for value in node.inputs])
         if not any(mask) and not any([value in again for value in node.inputs]):
@@ -119,14 +119,6 @@ def _sweep(
             batched.update({v: x.handle for v, x in zip(node.outputs, values, strict=True)})
     emitter.source = None
     return batched, again
-
-
-def _read(instruction: Instruction, wanted: Any) -> Instruction:
-    """The instruction with those inputs alone that it names, where it is a mark."""
-    op, inputs = instruction.op, instruction.inputs
-    if not isinstance(op, Mark):
-        return instruction
-    return instruction._replace(inputs=tuple([inputs[i] for i in op.takes]))
 
 
 # ---- marks ---------------------------------------------------------------------------------------
@@ -216,29 +208,45 @@ class _BatchedMark(Mark):
         made = self.mark.linearize(emitter, xs, ys, slices.of(tangents, self.mask, xs), mode)
         return slices.together(made, outputs[0].shape[0])
 
+    def transpose(self, emitter: Any, inputs: Any, linear: Any, y_bars: Any) -> Any:
+        """The mark's cotangents of one slice, of a batch."""
+        return _transposed_slices(emitter, self.mark, self.mask, inputs, linear, y_bars)
+
 
 class _BatchedOpaque(Opaque):
     """A linear map of every slice, given by the transpose of one."""
 
-    __slots__ = ("map", "mask", "size")
+    __slots__ = ("map", "mask")
 
     def __init__(self, of_one: Opaque, mask: tuple[bool, ...], size: Any) -> None:
         types = [TensorSpec.of((size, *spec.shape), spec.dtype) for spec in of_one.types]
         super().__init__(tuple(types), of_one.known, of_one.refusal)
         self.map = of_one
         self.mask = mask
-        self.size = size
 
     def transpose(self, emitter: Any, inputs: Any, linear: Any, y_bars: Any) -> Any:
-        """The transpose of one slice, of a batch; what all slices share gets the sum."""
-        slices = _Slices(emitter)
-        xs = slices.of(inputs, self.mask)
-        bars = slices.of(y_bars, [True] * len(y_bars))
-        made = slices.together(self.map.transpose(emitter, xs, linear, bars), self.size)
-        return tuple([
-            x_bar if x_bar is None or has else reduce_sum(x_bar, (0,))
-            for x_bar, has in zip(made, self.mask, strict=True)
-        ])  # fmt: skip
+        """The transpose of one slice, of a batch."""
+        return _transposed_slices(emitter, self.map, self.mask, inputs, linear, y_bars)
+
+
+def _transposed_slices(
+    emitter: GraphEmitter,
+    of_one: Mark | Opaque,
+    mask: Sequence[bool],
+    inputs: Sequence[Value],
+    linear: Sequence[bool],
+    y_bars: Sequence[Value | None],
+) -> Any:
+    """The cotangents of one slice, of a batch; what all slices share gets the sum."""
+    slices = _Slices(emitter)
+    xs = slices.of(inputs, mask)
+    size = next(y_bar.shape[0] for y_bar in y_bars if y_bar is not None)
+    bars = slices.of(y_bars, [True] * len(y_bars))
+    made = slices.together(of_one.transpose(emitter, xs, linear, bars), size)
+    return tuple([
+        x_bar if x_bar is None or has else reduce_sum(x_bar, (0,))
+        for x_bar, has in zip(made, mask, strict=True)
+    ])  # fmt: skip
 
 
 # ---- programs ------------------------------------------------------------------------------------

@@ -60,12 +60,7 @@ def transpose(
         mask = tuple(map(linear.__getitem__, taken))
         values = emitter.values(taken)
         try:
-            if isinstance(op, Mark):
-                for position, y_bar in zip(op.takes, y_bars, strict=True):
-                    if y_bar is not None and mask[position]:
-                        accumulate(taken[position], y_bar)
-                continue
-            if isinstance(op, Opaque):
+            if isinstance(op, Mark | Opaque):
                 x_bars = op.transpose(emitter, values, mask, y_bars)
             else:
                 rule = rules[type(op)]

@@ -59,6 +59,14 @@ class Mark:
         """
         return tuple(tangents[index] for index in self.takes)
 
+    def transpose(self, emitter: Any, inputs: Any, linear: Any, y_bars: Any) -> Any:
+        """Cotangents of the inputs, of which some are linear; None is zero."""
+        x_bars: list[Any] = [None] * len(inputs)
+        for index, y_bar in zip(self.takes, y_bars, strict=True):
+            if y_bar is not None and linear[index]:
+                x_bars[index] = y_bar if x_bars[index] is None else x_bars[index] + y_bar
+        return tuple(x_bars)
+
     def __str__(self) -> str:
         return self.name
 

@@ -16,6 +16,7 @@ from tenferro.api.control import (
     while_loop,
 )
 from tenferro.api.custom import stop_gradient
+from tenferro.api.implicit import custom_linear_solve, custom_root
 from tenferro.counterparts import open_namespace
 from tenferro.lax import convolution, elementwise, precision, products, shaping, slicing, windows
 from tenferro.lax.convolution import *  # noqa: F403  # because the names are this module's
@@ -29,6 +30,8 @@ from tenferro.lax.windows import *  # noqa: F403  # because the names are this m
 __all__ = [
     "associative_scan",
     "cond",
+    "custom_linear_solve",
+    "custom_root",
     "fori_loop",
     "map",
     "scan",

@@ -40,6 +40,7 @@ OTHERS: Mapping[str, str] = {
         (
             *("associative_scan", "checkpoint", "cond", "fori_loop"),
             *("grad", "hessian", "hvp", "jacfwd", "jacobian", "jacrev", "jit", "jvp", "linearize"),
+            *("custom_linear_solve", "custom_root", "fixed_point"),
             *("map", "scan", "switch", "value_and_grad", "vjp", "vmap", "while_loop", "eval_shape"),
         ),
         TRANSFORMATION,

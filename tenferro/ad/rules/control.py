@@ -339,6 +339,20 @@ def while_jvp(op: While, inputs: Values, outputs: Values, tangents: Tangents) ->
     return _placed(made[len(outputs) :], moving, len(outputs))
 
 
+def while_transpose(
+    op: While, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
+) -> Tangents:
+    """None.
+
+    Raises:
+        ADRuleUnsupportedError: always.
+    """
+    raise ADRuleUnsupportedError(
+        "While: has no transpose rule, because the number of turns is not known before it runs; a loop that "
+        "solves linear equations is transposed by custom_linear_solve around it"
+    )
+
+
 def while_batch(op: While, inputs: Values, mask: tuple[bool, ...]) -> Values:
     """The loop until no slice goes on; a slice that has stopped keeps what it has."""
     emitter: GraphEmitter = inputs[0].emitter
@@ -385,5 +399,5 @@ def _until_all_stop(
 ROWS: AdRows = {
     Cond: AdRule(cond_jvp, cond_transpose, cond_batch),
     Scan: AdRule(scan_jvp, scan_transpose, scan_batch),
-    While: AdRule(while_jvp, None, while_batch),
+    While: AdRule(while_jvp, while_transpose, while_batch),
 }
