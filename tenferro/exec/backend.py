@@ -52,16 +52,22 @@ class Backend:
     allocate: Callable[[TensorSpec], Any] = lambda spec: np.empty(spec.shape, spec.dtype.dtype)
     refuses: Callable[[type[StdTensorOp], DType], str | None] = lambda op, dtype: None
 
-    def kernel(self, op: type[StdTensorOp], dtypes: tuple[DType, ...] = ()) -> Callable[..., Any]:
+    def kernel(
+        self, op: type[StdTensorOp], dtypes: tuple[DType, ...] = (), name: str | None = None
+    ) -> Callable[..., Any]:
         """The kernel of an op, on operands or results of these dtypes.
+
+        Args:
+            name: for errors; that of the op's class by default.
 
         Raises:
             UnsupportedError: there is none.
         """
-        name = op.__name__
+        name = op.__name__ if name is None else name
         if op not in self.kernels:
             raise UnsupportedError(
-                f"{name}: backend {self.name!r} has no kernel for it; run it on another, or add one to its table"
+                f"{name}: backend {self.name!r} has no kernel for it; run it on another, or add one for "
+                f"{op.__name__} to its table"
             )
         for dtype in dtypes:
             reason = self.refuses(op, dtype)

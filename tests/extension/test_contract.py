@@ -12,6 +12,7 @@ import lowering
 import tenferro as tnf
 import xla_peer
 from tenferro import errors
+from tenferro.exec.backend import Backend
 from tenferro.extension import (
     Extension,
     ExtensionAdRule,
@@ -417,3 +418,25 @@ def test_composites_keep_identity_and_payload() -> None:
     lowering.lower_to_stablehlo(both, extensions="composite").verify()
     with pytest.raises(errors.InvalidConfigError, match="composite"):
         lowering.lower_to_stablehlo(made, extensions="other")
+
+
+def test_12_another_backend_names_the_family() -> None:
+    """Whether it has no kernel for extensions, refuses a dtype, or fails."""
+
+    def failing(op: Any, *arrays: Any) -> Any:
+        raise ValueError("no room")
+
+    called, family = program(Scale(2.0)), r"tenferro-tests\.scale\.v1: "
+    backends = {
+        "backend 'none' has no kernel for it; .* add one for Extension": Backend("none", {}),
+        "backend 'small' on float64: too wide": Backend(
+            "small", {Extension: failing}, refuses=lambda op, dtype: "too wide"
+        ),
+        "the kernel for .* failed: ValueError: no room": Backend("full", {Extension: failing}),
+    }
+    for words, backend in backends.items():
+        executor = tnf.GraphExecutor(backend=backend)
+        with pytest.raises(errors.TenferroError, match=family + words):
+            executor.run(called, X)
+        with pytest.raises(errors.TenferroError, match=family + words):
+            executor.apply(Extension(Scale(2.0)), [X])

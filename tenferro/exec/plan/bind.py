@@ -110,7 +110,9 @@ class Binder:
     ) -> Any:
         backend = self.backend
         if backend is not NUMPY:
-            return backend.kernel(type(op), tuple([spec.dtype for spec in (*operands, *results)]))
+            dtypes = tuple([spec.dtype for spec in (*operands, *results)])
+            name = f"extension: {op.family_id}" if isinstance(op, Extension) else None
+            return backend.kernel(type(op), dtypes, name)
         return self.extensions.kernel(op) if type(op) is Extension else backend.kernels[type(op)]
 
     def _parts(self, op: StdTensorOp) -> tuple[ExecProgram, ...]:
