@@ -28,9 +28,9 @@ from tenferro.api.data_types import finfo
 from tenferro.api.promotion import convert
 from tenferro.api.reductions import max as largest
 from tenferro.api.stage import noted_run
-from tenferro.api.tensor import TracedTensor, value_in
-from tenferro.api.tracing import current_builder, tracing
+from tenferro.api.tensor import TracedTensor, tracing, value_in
 from tenferro.door import PYTHON_SCALARS, as_operand, spec_of
+from tenferro.door.tracing import current_builder
 from tenferro.errors import (
     ADRuleUnsupportedError,
     ArityError,

@@ -35,7 +35,7 @@ class InputAxis:
 
     def __post_init__(self) -> None:
         for number in (self.input, self.axis):
-            if not isinstance(number, int) or number < 0:
+            if not isinstance(number, int) or number < 0:  # pyright: ignore[reportUnnecessaryIsInstance]  # because callers may not check
                 raise InvalidConfigError(
                     "input_axis: the input's number and its axis count from 0, got "
                     f"{self.input!r:.60} and {self.axis!r:.60}"
