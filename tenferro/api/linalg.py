@@ -529,10 +529,16 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Any:
     Source: NumPy 2.4, `numpy.linalg.tensorinv`.
     """
     tensor = as_operand(a)
-    if operator.index(ind) < 1:
-        raise InvalidConfigError(f"tensorinv: ind is at least 1, got {ind}")
+    if isinstance(ind, bool) or not hasattr(ind, "__index__") or operator.index(ind) < 1:
+        raise InvalidConfigError(f"tensorinv: ind is a positive integer, got {ind!r}")
     equations, unknowns = tensor.shape[:ind], tensor.shape[ind:]
-    inverse = inv(reshape(tensor, (product(equations), product(unknowns))))
+    rows, columns = product(equations), product(unknowns)
+    if is_static(rows) and is_static(columns) and rows != columns:
+        raise ShapeError(
+            f"tensorinv: the first {ind} axes have as many elements as the others, got {rows} and "
+            f"{columns} of {spec_of(tensor)}"
+        )
+    inverse = inv(reshape(tensor, (rows, columns)))
     return reshape(inverse, (*unknowns, *equations))
 
 

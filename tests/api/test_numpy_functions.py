@@ -23,6 +23,7 @@ T = R.normal(size=(2, 3, 4))
 S = R.normal(size=(3, 3)) + 3 * np.eye(3)
 B = np.stack([S, S.T @ S])
 H = S @ S.T
+CUBE = (R.normal(size=(6, 6)) + 6 * np.eye(6)).reshape(2, 3, 3, 2)
 C = M + 1j * N
 K = R.integers(-9, 9, (3, 4))
 MASK = K > 0
@@ -180,6 +181,8 @@ CALLS: dict[Any, list[Call]] = {
     np.linalg.solve: [Call(S, M), Call(B, V[:3]), Call(S, T), Call(a=S, b=M)],
     np.linalg.svd: [Call(M), Call(T, False), Call(M, compute_uv=False), Call(M.T, full_matrices=False, compute_uv=True)],
     np.linalg.svdvals: [Call(T)], np.linalg.tensordot: [Call(M, N.T, axes=1), Call(M, N)],
+    np.linalg.tensorinv: [Call(CUBE), Call(CUBE.reshape(6, 3, 2), 1), Call(CUBE, ind=2)],
+    np.linalg.tensorsolve: [Call(CUBE, M.ravel()[:6].reshape(2, 3)), Call(CUBE.reshape(6, 2, 3), V[0] * np.arange(6.0)), Call(CUBE, K[:2, :3], (1,)), Call(CUBE.transpose(2, 0, 1, 3), M[:2, :3], axes=[1, 2]), Call(CUBE, M.ravel()[:6].reshape(3, 2))],
     np.linalg.trace: [Call(T), Call(T, offset=-1), Call(K.astype("i1"), dtype="float32")], np.linalg.vecdot: [Call(C, C), Call(M, N, axis=0)],
     np.linalg.vector_norm: [Call(T), Call(T, axis=(0, 1)), Call(M, axis=1, keepdims=True, ord=1), Call(V, ord=np.inf)],
     **each(np.fft.fft, np.fft.ifft, calls=FFT), **each(np.fft.rfft, np.fft.ihfft, calls=[c for c in FFT if not np.iscomplexobj(c.args[0])] + [Call(M, 3, 0)]),
@@ -539,6 +542,11 @@ REFUSED_BY_NUMPY: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] =
     "places that are bools": (lambda x: np.take_along_axis(x, MASK, 1), errors.DTypeError, "indices are integers, got bool"),
     "half a decimal": (lambda x: np.round(x, 0.5), errors.InvalidConfigError, "round: decimals is an integer, got 0.5"),
     "a power of no square": (lambda x: np.linalg.matrix_power(x.astype("int8"), 0), errors.ShapeError, "needs square matrices, got i8"),
+    "a map of no axes": (lambda x: np.linalg.tensorinv(x, 0), errors.InvalidConfigError, "tensorinv: ind is a positive integer, got 0"),
+    "a map of half an axis": (lambda x: np.linalg.tensorinv(x, 0.5), errors.InvalidConfigError, "tensorinv: ind is a positive integer, got 0.5"),
+    "a map that is not square": (lambda x: np.linalg.tensorinv(x, 1), errors.ShapeError, r"tensorinv: the first 1 axes have as many elements as the others, got 3 and 4 of f64\[3,4\]"),
+    "equations that are not square": (lambda x: np.linalg.tensorsolve(x, x[:, 0]), errors.ShapeError, r"tensorsolve: the axes of f64\[3,4\] are those of f64\[3\] and as many unknowns"),
+    "a right side of another size": (lambda x: np.linalg.tensorsolve(x[:, :3], x[0]), errors.ShapeError, r"tensorsolve: the axes of f64\[3,3\] are those of f64\[4\]"),
     "a power of a vector": (lambda x: np.linalg.matrix_power(x[0].astype("int8"), 2), errors.ShapeError, "matrix_power"),
 }  # fmt: skip
 
