@@ -14,9 +14,12 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
-__all__ = ["NUMPYS", "OneThread", "one_blas_thread"]
+__all__ = ["NUMPYS", "SCIPYS", "OneThread", "extension_spec", "one_blas_thread"]
 
 
 _IS_LEFT_ALONE = os.environ.get("TENFERRO_BLAS_THREADS") == "leave"
@@ -71,7 +74,8 @@ class OneThread:
         self._is_found = True
         # Its symbols are found through the module that is linked with it. All else that is loaded need not
         # be looked at then, which takes a tenth of a second beside other frameworks.
-        symbols = ctypes.CDLL(import_module(self.module).__file__)
+        spec = extension_spec(self.module)
+        symbols = ctypes.CDLL(spec.origin if spec else import_module(self.module).__file__)
         for name in OpenBLASController.check_symbols:
             # By its own functions: the controller's take five times as long, and obey one thread only.
             if (
@@ -80,6 +84,18 @@ class OneThread:
             ):
                 self._threads = symbols[name]
                 self._set_threads = symbols[name.replace("get_num", "set_num")]
+
+
+def extension_spec(module: str) -> ModuleSpec | None:
+    """Where an extension module lies, without importing the packages around it; None where it is not found.
+
+    >>> extension_spec("scipy.linalg.no_such_module")
+    """
+    packages, _, name = module.rpartition(".")
+    top, *inner = packages.split(".")
+    package = find_spec(top) if top else None
+    folders = package.submodule_search_locations if package is not None else None
+    return PathFinder.find_spec(name, [str(Path(each, *inner)) for each in folders or ()])
 
 
 def _none(*_: int) -> int:

@@ -97,8 +97,10 @@ def cheapest(
     at_hand = set(free)
     kept = dict.fromkeys(saved)
     for node in reversed(graph.instructions):
-        (value, *others) = node.outputs
-        if others or value not in kept or value in at_hand or type(node.op) not in REMADE:
+        if type(node.op) not in REMADE:
+            continue
+        (value,) = node.outputs
+        if value not in kept or value in at_hand:
             continue
         operands = [x for x in dict.fromkeys(node.inputs) if varies[x] and x not in kept]
         sizes = [_bytes(graph.types[x]) for x in (value, *operands) if x not in at_hand]

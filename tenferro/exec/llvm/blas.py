@@ -5,12 +5,11 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.machinery import PathFinder
-from importlib.util import find_spec, module_from_spec
+from importlib.util import module_from_spec
 from math import prod
-from pathlib import Path
 from typing import Any
 
+from tenferro.blas import extension_spec
 from tenferro.exec.llvm.code import Code, Index, literal, memory_type
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.types import DType, TensorSpec
@@ -34,11 +33,7 @@ def addresses() -> dict[str, int]:
 
 def _scipys_blas() -> Any:
     """`scipy.linalg.cython_blas`, without the package around it, which takes 20 times as long to import."""
-    scipy = find_spec("scipy")
-    folders = scipy.submodule_search_locations if scipy is not None else None
-    spec = PathFinder.find_spec(
-        "cython_blas", [str(Path(each) / "linalg") for each in folders or ()]
-    )
+    spec = extension_spec("scipy.linalg.cython_blas")
     if spec is None or spec.loader is None:
         return import_module("scipy.linalg.cython_blas")
     module = module_from_spec(spec)

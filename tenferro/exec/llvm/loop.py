@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
+from tenferro.blas import SCIPYS
 from tenferro.compile_cache import CompileCache
+from tenferro.exec.llvm import blas
 from tenferro.exec.llvm.code import Code, NotCompiledError
 from tenferro.exec.llvm.control import COMPILED, Emitter
 from tenferro.exec.llvm.host import FAILED, Bind, HostCalls
@@ -142,6 +145,8 @@ class CompiledLoop:
             op, inputs, prepare, self.host
         )
         self._function: Callable[..., int] | None = None
+        # Threads of SciPy's BLAS would wait for the next turn by spinning.
+        self._blas = SCIPYS if blas.PREFIX in self.text else nullcontext()
 
     def __call__(self, *arrays: Any) -> Any:
         """The last carry, then what each turn gave."""
@@ -160,7 +165,8 @@ class CompiledLoop:
         every = [*given[: op.num_consts], *carry, *given[first:], *stacks, *self.constants]
         pointers = [x.ctypes.data for x in every]
         pointers += [-(-scratch.ctypes.data // 64) * 64, self.host.address]
-        self._run(function, pointers, op.length if isinstance(op, Scan) else None)
+        with self._blas:
+            self._run(function, pointers, op.length if isinstance(op, Scan) else None)
         results = [*carry, *stacks]
         return results[0] if len(results) == 1 else tuple(results)
 
