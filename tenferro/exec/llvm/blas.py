@@ -88,9 +88,7 @@ def _matrices(
     def element(index: tuple[Index, ...]) -> Any:
         return body.at(x, tuple([index[order.index(axis)] for axis in range(x.spec.rank)]))
 
-    memory = body.memory(spec)
-    body.write(Tensor(spec, element, x.reads), memory)
-    return memory, False
+    return body.copy(Tensor(spec, element, x.reads)), False
 
 
 def _matrix_by_vector(

@@ -103,13 +103,8 @@ def divide(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
         return code.value(f"fdiv {llvm_type(dtype)} {x}, {y}")
     if kind == "complex" or dtype.is_bool:
         raise _refused(op, dtype)
-    type_, is_zero, safe = _divisor(code, dtype, x, y)
-    name = "sdiv" if kind == "signed" else "udiv"
-    quotient = code.value(f"{name} {type_} {x}, {safe}")
-    if kind == "signed":
-        # The least number over -1 would be undefined: it wraps.
-        quotient = _over_minus_one(code, type_, x, y, quotient, negate=True)
-    return code.value(f"select i1 {is_zero}, {type_} -1, {type_} {quotient}")
+    # The least number over -1 would be undefined: it wraps.
+    return _of_integers(code, dtype, xs, "div", over_zero="-1", negate=True)
 
 
 def remainder(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
@@ -119,12 +114,20 @@ def remainder(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Eleme
         return code.value(f"frem {llvm_type(dtype)} {x}, {y}")
     if kind == "complex" or dtype.is_bool:
         raise _refused(op, dtype)
+    return _of_integers(code, dtype, xs, "rem", over_zero=x, negate=False)
+
+
+def _of_integers(
+    code: Code, dtype: DType, xs: Sequence[Element], name: str, over_zero: str, negate: bool
+) -> str:
+    """A quotient or rest of integers; over -1 it is -x if `negate`, else 0."""
+    x, y = xs
     type_, is_zero, safe = _divisor(code, dtype, x, y)
-    name = "srem" if kind == "signed" else "urem"
-    rest = code.value(f"{name} {type_} {x}, {safe}")
-    if kind == "signed":
-        rest = _over_minus_one(code, type_, x, y, rest, negate=False)
-    return code.value(f"select i1 {is_zero}, {type_} {x}, {type_} {rest}")
+    is_signed = _kind(dtype) == "signed"
+    result = code.value(f"{'s' if is_signed else 'u'}{name} {type_} {x}, {safe}")
+    if is_signed:
+        result = _over_minus_one(code, type_, x, y, result, negate)
+    return code.value(f"select i1 {is_zero}, {type_} {over_zero}, {type_} {result}")
 
 
 def _divisor(code: Code, dtype: DType, x: Element, y: Element) -> tuple[str, str, str]:

@@ -228,11 +228,9 @@ class _Writer:
         views = [self._view(number, index) for number in range(len(self.walks))]
         inputs = [self._read(view, number) for number, view in enumerate(views[:count])]
         constants = self.op.bodies[self.op.lead].constants
-        known = {
-            slot: body.filled(rows.types[slot], value.item()) for slot, value in constants.items()
-        }
-        program: Any = replace(rows, input_slots=(*rows.input_slots, *known))
-        outputs = self.emitter.emit(program, [*inputs, *known.values()])
+        numbers = [body.filled(rows.types[slot], value.item()) for slot, value in constants.items()]
+        program: Any = replace(rows, input_slots=(*rows.input_slots, *constants))
+        outputs = self.emitter.emit(program, [*inputs, *numbers])
         for y, (place, walk), pointer in zip(
             outputs, views[count:], self.pointers[count:], strict=False
         ):
@@ -266,7 +264,7 @@ class _Writer:
         """Where a row of an array begins, and how it goes on."""
         walk, code = self.walks[number], self.code
         place: Index = 0
-        for i, stride in zip(index, walk.strides, strict=False):
+        for i, stride in zip(index, walk.strides, strict=False):  # because numbers have no rows
             place = code.add(place, code.scaled(i, stride))
         lead = len(index)
         return place, Walk(walk.shape[lead:], walk.strides[lead:])

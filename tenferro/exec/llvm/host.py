@@ -13,7 +13,7 @@ import numpy as np
 
 from tenferro.errors import TenferroError
 from tenferro.exec.interpreter import failure
-from tenferro.exec.llvm.tensor import Body, Memory, Tensor
+from tenferro.exec.llvm.tensor import Body, Tensor
 from tenferro.interruption import is_interruption
 from tenferro.ops.extension import Extension
 from tenferro.types import TensorSpec
@@ -136,7 +136,7 @@ def call(
     number = len(host.sites)
     kernel = host.bind(step.op, specs)
     host.sites.append(Site(step.op, step.source, kernel, specs, tuple(types)))
-    memories = [x.memory or _copied(body, x) for x in operands]
+    memories = [x.memory or body.copy(x) for x in operands]
     results = [body.memory(spec) for spec in types]
     pointers = [memory.pointer for memory in (*memories, *results)]
     cell = code.cell("ptr", max(1, len(pointers)))
@@ -147,9 +147,3 @@ def call(
     status = code.value(f"call i64 %host(i64 {number}, i64 {where})")
     code.leave_if(code.value(f"icmp ne i64 {status}, 0"), FAILED)
     return [body.stored(memory) for memory in results]
-
-
-def _copied(body: Body, x: Tensor) -> Memory:
-    memory = body.memory(x.spec)
-    body.write(x, memory)
-    return memory

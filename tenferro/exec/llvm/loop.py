@@ -154,15 +154,15 @@ class CompiledLoop:
         if function is None:
             function = self._function = self.linker.function(self.text, self.pointers)
         op = self.op
-        given = [np.ascontiguousarray(x).reshape(x.shape) for x in arrays]
-        first = op.first_xs if isinstance(op, Scan) else len(given)
-        carry = [np.array(x, order="C") for x in given[op.num_consts : first]]
+        operands = [np.ascontiguousarray(x).reshape(x.shape) for x in arrays]
+        first = op.first_xs if isinstance(op, Scan) else len(operands)
+        carry = [np.array(x, order="C") for x in operands[op.num_consts : first]]
         stacks: list[Any] = []
         if isinstance(op, Scan):
             specs = op.body.output_specs[op.num_carry :]
             stacks = [np.empty((op.length, *spec.shape), spec.dtype.dtype) for spec in specs]
         scratch = np.empty(self.scratch + 64, np.uint8)
-        every = [*given[: op.num_consts], *carry, *given[first:], *stacks, *self.constants]
+        every = [*operands[: op.num_consts], *carry, *operands[first:], *stacks, *self.constants]
         pointers = [x.ctypes.data for x in every]
         pointers += [-(-scratch.ctypes.data // 64) * 64, self.host.address]
         with self._blas:

@@ -146,9 +146,7 @@ class Body:
         memory, self.taken = self.taken, None
         if memory is not None and x.memory is memory:
             return memory
-        copy = self.memory(x.spec)
-        self.write(x, copy)
-        return copy
+        return self.copy(x)
 
     def write(self, x: Tensor, memory: Memory) -> None:
         """All elements into memory, from which they are not read."""
@@ -178,6 +176,10 @@ class Body:
 
     def copied(self, x: Tensor) -> Tensor:
         """The value in memory of its own."""
+        return self.stored(self.copy(x))
+
+    def copy(self, x: Tensor) -> Memory:
+        """New memory with all elements."""
         memory = self.memory(x.spec)
         self.write(x, memory)
-        return self.stored(memory)
+        return memory
