@@ -71,8 +71,11 @@ REMADE = frozenset(
         Gather,
         DynamicSlice,
     ]
-)
-"""Ops that cost no more than to write what they give and to read it again."""
+) - {structural.OptimizationBarrier}
+"""Ops that cost no more than to write what they give and to read it again.
+
+A barrier is none of them: it may hold several values, and what it holds is not to be moved.
+"""
 
 
 def cheapest(
