@@ -175,76 +175,43 @@ def _by_rows(
     code.loops(outer, row)
 
 
-def arg_reduction(largest: bool) -> Row:
-    """The first winner; NaN wins."""
+def arg_reduction(name: str, combine: Combine) -> Row:
+    """The first place of the extreme value, which is NaN where there is one."""
+    extremes, first = reduction(name, combine), reduction("min", el.minimum)
 
     def write(
         body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
     ) -> Sequence[Tensor]:
-        (x,), (y,), code = operands, types, body.code
-        dtype = x.spec.dtype
-        kind = llvm_type(dtype)
+        (x,), (y,), code, axis = operands, types, body.code, op.axis
+        dtype, count = x.spec.dtype, x.spec.shape[axis]
         if dtype.is_complex:
             raise NotCompiledError(f"{op.name}: {dtype.value} is not compiled")
-        if not x.spec.shape[op.axis]:
+        if not count:
             raise NotCompiledError(f"{op.name}: an empty axis is not compiled")
+        along = re.ReduceMin((axis,))
+        (extreme,) = extremes.write(body, along, [x], [TensorSpec(y.shape, dtype)])
 
-        def value(index: Indices, i: Index) -> Element:
-            return body.at(x, (*index[: op.axis], i, *index[op.axis :]))
+        def place(index: Indices) -> Element:
+            value = body.at(x, index)
+            wins = _is_same(
+                code, dtype, value, body.at(extreme, (*index[:axis], *index[axis + 1 :]))
+            )
+            return code.value(f"select i1 {wins}, i64 {index[axis]}, i64 {count}")
 
-        if _is_by_rows(x.spec, (op.axis,)):
-            memory, extreme = body.memory(y), body.memory(TensorSpec(y.shape, dtype))
-            body.write(body.filled(y, 0), memory)
-            body.write(Tensor(extreme.spec, lambda index: value(index, 0), x.reads), extreme)
+        places = Tensor(TensorSpec(x.spec.shape, y.dtype), place, x.reads | extreme.reads)
+        return first.write(body, along, [places], [y])
 
-            def one(number: Index, index: Indices) -> None:
-                following, at = code.add(number, 1), code.linear(index, y.shape)
-                new = value(index, following)
-                old = code.load(extreme.pointer, at, dtype)
-                where = code.load(memory.pointer, at, y.dtype)
-                wins = _wins(code, dtype, new, old, largest)
-                chosen = code.value(f"select i1 {wins}, {kind} {new}, {kind} {old}")
-                there = code.value(f"select i1 {wins}, i64 {following}, i64 {where}")
-                code.store(chosen, extreme.pointer, at, dtype)
-                code.store(there, memory.pointer, at, y.dtype)
-
-            _by_rows(code, x.spec.shape[op.axis] - 1, y.shape, one)
-            return [body.stored(memory)]
-
-        def element(index: Indices) -> Element:
-            best, place = code.cell(kind), code.cell("i64")
-            code.line(f"store {kind} {value(index, 0)}, ptr {best}")
-            code.line(f"store i64 0, ptr {place}")
-
-            def turn(i: Index) -> None:
-                following = code.add(i, 1)
-                new, old = value(index, following), code.value(f"load {kind}, ptr {best}")
-                wins = _wins(code, dtype, new, old, largest)
-                where = code.value(f"load i64, ptr {place}")
-                chosen = code.value(f"select i1 {wins}, {kind} {new}, {kind} {old}")
-                there = code.value(f"select i1 {wins}, i64 {following}, i64 {where}")
-                code.line(f"store {kind} {chosen}, ptr {best}")
-                code.line(f"store i64 {there}, ptr {place}")
-
-            code.loop(x.spec.shape[op.axis] - 1, turn)
-            return code.value(f"load i64, ptr {place}")
-
-        return [body.settled(Tensor(y, element, x.reads))]
-
-    return Row(write, moves=True)
+    return Row(write, moves=True, settles=True)
 
 
-def _wins(code: Code, dtype: DType, new: Element, old: Element, largest: bool) -> str:
+def _is_same(code: Code, dtype: DType, x: Element, extreme: Element) -> str:
+    """Whether an element is the extreme one, or NaN, which is extreme then."""
     kind = llvm_type(dtype)
     if not dtype.is_inexact:
-        signed = "s" if dtype.dtype.kind == "i" else "u"
-        return code.value(f"icmp {signed}{'gt' if largest else 'lt'} {kind} {new}, {old}")
-    beats = code.value(f"fcmp {'ogt' if largest else 'olt'} {kind} {new}, {old}")
-    is_nan = code.value(f"fcmp uno {kind} {new}, {new}")
-    was_number = code.value(f"fcmp ord {kind} {old}, {old}")
-    is_first_nan = code.value(f"and i1 {is_nan}, {was_number}")
-    beats = code.value(f"and i1 {beats}, {was_number}")
-    return code.value(f"or i1 {beats}, {is_first_nan}")
+        return code.value(f"icmp eq {kind} {x}, {extreme}")
+    is_equal = code.value(f"fcmp oeq {kind} {x}, {extreme}")
+    is_nan = code.value(f"fcmp uno {kind} {x}, {x}")
+    return code.value(f"or i1 {is_equal}, {is_nan}")
 
 
 def cumulative(combine: Combine, is_exact: bool = True) -> Row:
@@ -302,8 +269,8 @@ ROWS: Rows = {
     re.ReduceMin: reduction("min", el.minimum),
     re.ReduceAnd: reduction("and", el.logical("and")),
     re.ReduceOr: reduction("or", el.logical("or")),
-    re.ArgMax: arg_reduction(largest=True),
-    re.ArgMin: arg_reduction(largest=False),
+    re.ArgMax: arg_reduction("max", el.maximum),
+    re.ArgMin: arg_reduction("min", el.minimum),
     re.CumSum: cumulative(el.add, is_exact=False),
     re.CumProd: cumulative(el.multiply, is_exact=False),
     re.CumMax: cumulative(el.maximum),
