@@ -19,6 +19,10 @@ __all__ = ["LETTERS", "PREFIX", "addresses", "product"]
 LETTERS = {DType.F32: "s", DType.F64: "d", DType.C32: "c", DType.C64: "z"}
 """Of BLAS's names, for the dtypes that it has."""
 PREFIX = "tenferro_blas_"
+FEW_TERMS = 64
+"""Terms up to which OpenBLAS takes up to twice as long where both matrices have them in their rows."""
+FEW_ROWS = 16
+"""Rows of the first matrix from which turning the second one is little beside the product."""
 
 
 def addresses() -> dict[str, int]:
@@ -49,6 +53,8 @@ def product(body: Body, op: Any, lhs: Tensor, rhs: Tensor, y: TensorSpec) -> Mem
     terms = prod([lhs.spec.shape[axis] for axis in op.lhs_contracting])
     rows = lhs.spec.size // (batches * terms)
     columns = rhs.spec.size // (batches * terms)
+    if columns > 1 and rows >= FEW_ROWS and terms <= FEW_TERMS and not (a_moved or b_moved):
+        b, b_moved = _copied(body, rhs, op.rhs_batch, op.rhs_contracting, is_moved=True), True
     result, code, parts = body.memory(y), body.code, 2 if y.dtype.is_complex else 1
 
     def one(number: Index) -> None:
@@ -82,13 +88,21 @@ def _matrices(
         long = [axis for axis in order if x.spec.shape[axis] != 1]
         if long == sorted(long) and x.memory is not None:
             return x.memory, is_moved
-    order = (*batch, *free, *contracting)
+    return _copied(body, x, batch, contracting, is_moved=False), False
+
+
+def _copied(
+    body: Body, x: Tensor, batch: Sequence[int], contracting: Sequence[int], is_moved: bool
+) -> Memory:
+    """X as matrices in memory of their own."""
+    free = [axis for axis in range(x.spec.rank) if axis not in (*batch, *contracting)]
+    order = (*batch, *contracting, *free) if is_moved else (*batch, *free, *contracting)
     spec = TensorSpec.of(tuple([x.spec.shape[axis] for axis in order]), x.spec.dtype)
 
     def element(index: tuple[Index, ...]) -> Any:
         return body.at(x, tuple([index[order.index(axis)] for axis in range(x.spec.rank)]))
 
-    return body.copy(Tensor(spec, element, x.reads)), False
+    return body.copy(Tensor(spec, element, x.reads))
 
 
 def _matrix_by_vector(

@@ -8,7 +8,7 @@ from typing import Any
 
 from tenferro.exec.llvm import blas
 from tenferro.exec.llvm import elementwise as el
-from tenferro.exec.llvm.code import Element, Index, NotCompiledError, literal
+from tenferro.exec.llvm.code import Element, Index, NotCompiledError
 from tenferro.exec.llvm.reduction import LONG_ROW, folded
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
@@ -21,6 +21,8 @@ LARGEST_DOT = 1 << 12, 1 << 14
 """Multiplications of a product of matrices, and of one with few rows or columns, up to which loops beat BLAS."""
 FEW = 4
 """Rows or columns of a product that reads its matrix once."""
+TERMS = 8
+"""Terms of a sum of rows that are added before the sum is stored."""
 Indices = tuple[Index, ...]
 
 
@@ -78,26 +80,29 @@ def dot_general(
 def _rows_added(
     body: Body, op: Any, y: TensorSpec, count: int, product: Callable[[Indices, Index], Element]
 ) -> Memory:
-    """Each row of the result as a sum of rows, one term after the other."""
+    """Each row of the result as a sum of rows, a few terms at a time, one after the other."""
     code, memory = body.code, body.memory(y)
     *outer, width = y.shape
 
     def row(index: Indices) -> None:
-        def zero(j: Index) -> None:
-            place = code.linear((*index, j), y.shape)
-            code.store(literal(0, y.dtype), memory.pointer, place, y.dtype)
-
-        def term(k: Index) -> None:
+        def added(start: Index, terms: int, is_first: bool) -> None:
             def one(j: Index) -> None:
-                place = code.linear((*index, j), y.shape)
-                total = code.load(memory.pointer, place, y.dtype)
-                total = el.add(code, op, y.dtype, [total, product((*index, j), k)])
+                at = (*index, j)
+                place = code.linear(at, y.shape)
+                total = None if is_first else code.load(memory.pointer, place, y.dtype)
+                for k in range(terms):
+                    term = product(at, code.add(start, k))
+                    total = term if total is None else el.add(code, op, y.dtype, [total, term])
                 code.store(total, memory.pointer, place, y.dtype)
 
             code.loop(width, one)
 
-        code.loop(width, zero)
-        code.loop(count, term)
+        first = (count - 1) % TERMS + 1
+        added(0, first, is_first=True)
+        code.loop(
+            (count - first) // TERMS,
+            lambda block: added(code.add(code.scaled(block, TERMS), first), TERMS, is_first=False),
+        )
 
     code.loops(outer, row)
     return memory
