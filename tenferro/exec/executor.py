@@ -167,7 +167,7 @@ class GraphExecutor:
         self.passes = tuple(NATIVE_PASSES if passes is None else passes)
         self.extensions = ExtensionRegistry(self, cache_size, ExpansionRuntime)
         for runtime in runtimes:
-            self.register_runtime(runtime)
+            self.extensions.register(runtime)
         self.workers = Workers(threads)
         self.memory = Pool(memory_bytes)
         as_array = np.asarray if backend is NUMPY else _same
@@ -365,6 +365,8 @@ class GraphExecutor:
             DuplicateFamilyError: the family has one already, and `replace` is not set.
         """
         self.extensions.register(runtime, replace=replace)
+        self._latest.clear()
+        self._compiled.clear()  # because compiled loops may hold what the earlier runtime wrote
 
     @public
     def source(self, program: GraphProgram, *specs: Any) -> str:

@@ -56,6 +56,10 @@ class ExtensionRuntime:
         """
         raise NotImplementedError
 
+    def compiled_row(self, op: Any, inputs: Sequence[TensorSpec]) -> Any:
+        """How compiled loops write `op` for inputs of these types; None, and they call `execute`."""
+        return None
+
 
 class HostReferenceRuntime(ExtensionRuntime):
     """Executes a family by its ops' own `eager_execute`, on the host: an explicit choice.

@@ -1,4 +1,4 @@
-"""Products of matrices by BLAS, called from compiled code: SciPy's, whose functions every extension module may call."""
+"""BLAS and LAPACK, called from compiled code: SciPy's, whose functions every extension module may call."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from tenferro.exec.llvm.code import Code, Index, literal, memory_type
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["LETTERS", "PREFIX", "addresses", "product"]
+__all__ = ["LETTERS", "PREFIX", "addresses", "call", "integer", "letter", "number", "product"]
 
 LETTERS = {DType.F32: "s", DType.F64: "d", DType.C32: "c", DType.C64: "z"}
 """Of BLAS's names, for the dtypes that it has."""
 PREFIX = "tenferro_blas_"
+FUNCTIONS = {"cython_blas": ("gemm", "gemv", "trsm"), "cython_lapack": ("gesv", "getrf", "potrf")}
+"""By the modules that have them."""
 FEW_TERMS = 64
 """Terms up to which OpenBLAS takes up to twice as long where both matrices have them in their rows."""
 FEW_ROWS = 16
@@ -26,20 +28,23 @@ FEW_ROWS = 16
 
 
 def addresses() -> dict[str, int]:
-    """BLAS's functions by the names that texts have for them."""
+    """Functions by the names that texts have for them."""
     name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
     name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
     pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    capsules: dict[str, Any] = _scipys_blas().__pyx_capi__
-    names = [letter + name for letter in LETTERS.values() for name in ("gemm", "gemv")]
-    return {PREFIX + name: pointer_of(capsules[name], name_of(capsules[name])) for name in names}
+    functions: dict[str, int] = {}
+    for module, names in FUNCTIONS.items():
+        capsules: dict[str, Any] = _scipys(module).__pyx_capi__
+        for name in [initial + name for initial in LETTERS.values() for name in names]:
+            functions[PREFIX + name] = pointer_of(capsules[name], name_of(capsules[name]))
+    return functions
 
 
-def _scipys_blas() -> Any:
-    """`scipy.linalg.cython_blas`, without the package around it, which takes 20 times as long to import."""
-    spec = extension_spec("scipy.linalg.cython_blas")
+def _scipys(name: str) -> Any:
+    """A module of `scipy.linalg`, without the package around it, which takes 20 times as long to import."""
+    spec = extension_spec(f"scipy.linalg.{name}")
     if spec is None or spec.loader is None:
-        return import_module("scipy.linalg.cython_blas")
+        return import_module(f"scipy.linalg.{name}")
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -109,13 +114,13 @@ def _matrix_by_vector(
     code: Code, dtype: DType, matrix: str, rows: int, terms: int, is_moved: bool, x: str, y: str
 ) -> None:
     """Y [rows] of a matrix [rows, terms], or [terms, rows] if it is moved."""
-    letter, m, n = ("n", rows, terms) if is_moved else ("t", terms, rows)
-    one, zero, stride = _number(code, 1, dtype), _number(code, 0, dtype), _integer(code, 1)
+    order, m, n = ("n", rows, terms) if is_moved else ("t", terms, rows)
+    one, zero, stride = number(code, 1, dtype), number(code, 0, dtype), integer(code, 1)
     arguments = [
-        _letter(code, letter), _integer(code, m), _integer(code, n), one, matrix, _integer(code, m),
+        letter(code, order), integer(code, m), integer(code, n), one, matrix, integer(code, m),
         x, stride, zero, y, stride,
     ]  # fmt: skip
-    _call(code, f"{LETTERS[dtype]}gemv", arguments)
+    call(code, f"{LETTERS[dtype]}gemv", arguments)
 
 
 def _matrix_by_matrix(
@@ -131,31 +136,35 @@ def _matrix_by_matrix(
     (left, right, to), (rows, columns, terms) = pointers, extents
     a_moved, b_moved = are_moved
     arguments = [
-        _letter(code, "n" if b_moved else "t"), _letter(code, "t" if a_moved else "n"),
-        _integer(code, columns), _integer(code, rows), _integer(code, terms),
-        _number(code, 1, dtype), right, _integer(code, columns if b_moved else terms),
-        left, _integer(code, rows if a_moved else terms),
-        _number(code, 0, dtype), to, _integer(code, columns),
+        letter(code, "n" if b_moved else "t"), letter(code, "t" if a_moved else "n"),
+        integer(code, columns), integer(code, rows), integer(code, terms),
+        number(code, 1, dtype), right, integer(code, columns if b_moved else terms),
+        left, integer(code, rows if a_moved else terms),
+        number(code, 0, dtype), to, integer(code, columns),
     ]  # fmt: skip
-    _call(code, f"{LETTERS[dtype]}gemm", arguments)
+    call(code, f"{LETTERS[dtype]}gemm", arguments)
 
 
-def _call(code: Code, name: str, arguments: Sequence[str]) -> None:
+def call(code: Code, name: str, arguments: Sequence[str]) -> None:
+    """A function, with pointers to its arguments."""
     types = ", ".join(["ptr"] * len(arguments))
     code.declared[PREFIX + name] = f"declare void @{PREFIX}{name}({types})"
     code.line(f"call void @{PREFIX}{name}({', '.join([f'ptr {each}' for each in arguments])})")
 
 
-def _letter(code: Code, letter: str) -> str:
-    return code.constant("i8", str(ord(letter)))
+def letter(code: Code, value: str) -> str:
+    """Where a letter lies, by which an option is chosen."""
+    return code.constant("i8", str(ord(value)))
 
 
-def _integer(code: Code, value: int) -> str:
+def integer(code: Code, value: int) -> str:
+    """Where an integer lies."""
     return code.constant("i32", str(value))
 
 
-def _number(code: Code, value: int, dtype: DType) -> str:
-    kind, number = memory_type(dtype), literal(value, dtype)
+def number(code: Code, value: int, dtype: DType) -> str:
+    """Where a number of a dtype lies."""
+    kind, parts = memory_type(dtype), literal(value, dtype)
     if not dtype.is_complex:
-        return code.constant(kind, number)
-    return code.constant(f"[2 x {kind}]", f"[{', '.join([f'{kind} {part}' for part in number])}]")
+        return code.constant(kind, parts)
+    return code.constant(f"[2 x {kind}]", f"[{', '.join([f'{kind} {part}' for part in parts])}]")

@@ -91,7 +91,10 @@ class Emitter:
             return self.cond(op, operands, types)
         row: Row = COMPILED[type(op)]
         if row.reason and body.host is not None and not getattr(op, "aliases", None):
-            return host.call(body, step, operands, types)
+            of_family = body.host.kernels.row(op, tuple([x.spec for x in operands]))
+            if of_family is None:
+                return host.call(body, step, operands, types)
+            row, op = of_family, op.op
         for place, x in enumerate(operands):
             if row.must_settle(place) and x.memory is None and not x.is_cheap:
                 operands[place] = body.settled(x)

@@ -7,25 +7,36 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
 
 from tenferro.errors import TenferroError
 from tenferro.exec.interpreter import failure
+from tenferro.exec.llvm.rows import Row
 from tenferro.exec.llvm.tensor import Body, Tensor
 from tenferro.interruption import is_interruption
 from tenferro.ops.extension import Extension
 from tenferro.types import TensorSpec
 
-__all__ = ["FAILED", "Bind", "HostCalls", "call"]
+__all__ = ["FAILED", "HostCalls", "Kernels", "call"]
 
 FAILED = -1
 """What a loop gives when a kernel has raised."""
 VIEWS = 256
 """Arrays that are kept of one call: memory is at the same place in every turn."""
-Bind: TypeAlias = Callable[[Any, tuple[TensorSpec, ...]], Callable[..., Any]]
-"""An op's kernel, bound to types."""
+
+
+class Kernels(Protocol):
+    """What an executor has for an op of given types."""
+
+    def bound(self, op: Any, inputs: tuple[TensorSpec, ...], /) -> Callable[..., Any]:
+        """The interpreter's kernel, bound to types."""
+        ...
+
+    def row(self, op: Any, inputs: tuple[TensorSpec, ...], /) -> Row | None:
+        """How an extension's runtime has it compiled, if it does."""
+        ...
 
 
 @dataclass
@@ -94,11 +105,11 @@ class HostCalls:
     """The calls of one loop.
 
     Args:
-        bind: an op's kernel, bound to types.
+        kernels: the executor's.
     """
 
-    def __init__(self, bind: Bind) -> None:
-        self.bind = bind
+    def __init__(self, kernels: Kernels) -> None:
+        self.kernels = kernels
         self.sites: list[Site] = []
         self._failures: dict[int, BaseException] = {}
         kind = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
@@ -134,7 +145,7 @@ def call(
     assert host is not None
     specs = tuple([x.spec for x in operands])
     number = len(host.sites)
-    kernel = host.bind(step.op, specs)
+    kernel = host.kernels.bound(step.op, specs)
     host.sites.append(Site(step.op, step.source, kernel, specs, tuple(types)))
     memories = [x.memory or body.copy(x) for x in operands]
     results = [body.memory(spec) for spec in types]

@@ -14,7 +14,7 @@ from tenferro.compile_cache import CompileCache
 from tenferro.exec.llvm import blas
 from tenferro.exec.llvm.code import Code, NotCompiledError
 from tenferro.exec.llvm.control import COMPILED, Emitter
-from tenferro.exec.llvm.host import FAILED, Bind, HostCalls
+from tenferro.exec.llvm.host import FAILED, HostCalls, Kernels
 from tenferro.exec.llvm.link import Linker, multiplies_and_adds
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.ops.control import Cond, ControlOp, Scan, While
@@ -61,17 +61,19 @@ def cost_of(program: GraphProgram) -> float:
     return cost
 
 
-def _require_few_calls(op: Scan | While) -> None:
+def _require_few_calls(op: Scan | While, kernels: Kernels) -> None:
     """Refuse a loop that would call the interpreter's kernels most of the time, which costs more from outside."""
     calls: list[tuple[str, Any]] = []
     count = 0
     left = [part.program for part in op.parts]
     while left:
-        for step in left.pop().instructions:
+        program = left.pop()
+        for step in program.instructions:
             count += 1
+            operands = tuple([program.types[slot] for slot in step.inputs])
             if isinstance(step.op, ControlOp):
                 left += [part.program for part in step.op.parts]
-            elif COMPILED[type(step.op)].reason:
+            elif COMPILED[type(step.op)].reason and kernels.row(step.op, operands) is None:
                 calls.append((f"{step.op.name}: {COMPILED[type(step.op)].reason}", step.source))
     if calls and count < (COMPILED_PER_CALL + 1) * len(calls):
         reason, source = calls[0]
@@ -95,13 +97,13 @@ class LoopCompiler:
         op: Scan | While,
         inputs: Sequence[TensorSpec],
         prepare: Callable[[GraphProgram], GraphProgram],
-        bind: Bind,
+        kernels: Kernels,
     ) -> CompiledLoop:
         """The loop as a function of its operands.
 
         Args:
             prepare: what bodies go through first: the executor's passes.
-            bind: the interpreter's kernels, for what is not compiled.
+            kernels: of the executor, for what is not compiled.
 
         Raises:
             NotCompiledError: what cannot be compiled, or does not pay.
@@ -110,14 +112,14 @@ class LoopCompiler:
             # A condition is looked at twice where one chunk of turns follows another.
             raise NotCompiledError(f"{op.name}: effects are not compiled")
         if not self.always:
-            _require_few_calls(op)
+            _require_few_calls(op, kernels)
         if isinstance(op, Scan) and not self.always and isinstance(op.length, int):
             cost = op.length * cost_of(op.body.program)
             if cost < WORTH:
                 raise NotCompiledError(
                     f"{op.length} turns of {cost / max(op.length, 1):.0f} us do not pay"
                 )
-        return CompiledLoop(op, inputs, prepare, bind, self.linker)
+        return CompiledLoop(op, inputs, prepare, kernels, self.linker)
 
     def cache_clear(self) -> None:
         """Forget every function that no schedule holds."""
@@ -136,11 +138,11 @@ class CompiledLoop:
         op: Scan | While,
         inputs: Sequence[TensorSpec],
         prepare: Callable[[GraphProgram], GraphProgram],
-        bind: Bind,
+        kernels: Kernels,
         linker: Linker,
     ) -> None:
         self.op, self.inputs, self.linker = op, tuple(inputs), linker
-        self.host = HostCalls(bind)
+        self.host = HostCalls(kernels)
         self.text, self.pointers, self.constants, self.scratch = text_of(
             op, inputs, prepare, self.host
         )

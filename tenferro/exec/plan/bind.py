@@ -130,14 +130,20 @@ class Binder:
         remark = ""
         if self.compiler is not None and isinstance(op, Scan | While):
             try:
-                return self.compiler.loop(op, inputs, self._prepared, self._bound), "compiled"
+                return self.compiler.loop(op, inputs, self._prepared, self), "compiled"
             except NotCompiledError as error:
                 remark = f"interpreted: {str(error).partition(chr(10))[0]}"
         return partial(kernel.over([Runner(part, self.prints) for part in parts]), op), remark
 
-    def _bound(self, op: StdTensorOp, inputs: tuple[TensorSpec, ...]) -> Callable[..., Any]:
+    def bound(self, op: StdTensorOp, inputs: tuple[TensorSpec, ...]) -> Callable[..., Any]:
         """The kernel of an op without bodies, bound to types."""
         return bound(self._kernel(op, (), ()), op, inputs, self.resources)
+
+    def row(self, op: StdTensorOp, inputs: tuple[TensorSpec, ...]) -> Any:
+        """How an extension's runtime has its op compiled, if it does."""
+        if not isinstance(op, Extension) or self.backend is not NUMPY:
+            return None
+        return self.extensions.runtime_of(op).compiled_row(op.op, inputs)
 
     def _prepared(self, program: GraphProgram) -> GraphProgram:
         """A body after the passes."""

@@ -12,6 +12,7 @@ import numpy as np
 from tenferro.errors import DegenerateSpectrumError
 from tenferro.ext.linalg import families as fam
 from tenferro.extension import ExtensionCaches, ExtensionRuntime, one_blas_thread
+from tenferro.types import TensorSpec
 
 __all__ = ["LinalgRuntime", "blas_threads_for"]
 
@@ -258,6 +259,12 @@ class LinalgRuntime(ExtensionRuntime):
 
     def __init__(self, family_id: str) -> None:
         self.family_id = family_id
+
+    def compiled_row(self, op: Any, inputs: Sequence[TensorSpec]) -> Any:
+        """Of small matrices, by SciPy's LAPACK."""
+        from tenferro.ext.linalg.compiled import row_of
+
+        return row_of(op, inputs)
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
         """By LAPACK."""

@@ -1,0 +1,277 @@
+"""Linear algebra of small matrices in compiled loops: SciPy's LAPACK, called from machine code.
+
+LAPACK's matrices lie in memory column after column. A matrix that it factorises is copied so; where a matrix is
+read alone, ours is taken for the transpose of what LAPACK sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import nan, prod
+from typing import Any
+
+from tenferro.exec.llvm import blas
+from tenferro.exec.llvm.code import Code, Element, Index, literal, llvm_type
+from tenferro.exec.llvm.rows import Row
+from tenferro.exec.llvm.tensor import Body, Memory, Tensor
+from tenferro.ext.linalg import families as fam
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["row_of"]
+
+LARGEST = 64
+"""Extent up to which a call from Python costs more than the matrix is worth."""
+Write = Callable[[Body, Any, Sequence[Tensor], Sequence[TensorSpec]], Sequence[Tensor]]
+
+
+def row_of(op: Any, inputs: Sequence[TensorSpec]) -> Row | None:
+    """How an op is compiled for inputs of these types; None where the interpreter's kernel is called.
+
+    >>> row_of(fam.Distinct(), [TensorSpec.of((3,), DType.F64)])
+    """
+    write = _WRITERS.get(type(op))
+    matrices = [x for x in inputs if x.dtype in blas.LETTERS]
+    if write is None or any([not 0 < n <= LARGEST for x in matrices for n in x.shape[-2:]]):
+        return None
+    if any([0 in x.shape for x in inputs]):
+        return None
+    return Row(write, moves=True, settles=True, is_exact=False)
+
+
+def solve(
+    body: Body, op: fam.Solve, operands: Sequence[Tensor], types: Sequence[TensorSpec]
+) -> Sequence[Tensor]:
+    """By gesv; NaN where a matrix is singular."""
+    (a, b), (y,), code = operands, types, body.code
+    *batch, n, columns = y.shape
+    matrices, rights = _columns(body, a, op.transpose), _columns(body, b)
+    pivots, info, x = code.cell("i32", n), code.cell("i32"), body.memory(y)
+
+    def one(number: Index) -> None:
+        arguments = [
+            blas.integer(code, n), blas.integer(code, columns), _part(code, matrices, number),
+            blas.integer(code, n), pivots, _part(code, rights, number), blas.integer(code, n), info,
+        ]  # fmt: skip
+        blas.call(code, f"{blas.LETTERS[y.dtype]}gesv", arguments)
+        failed = _failed(code, info)
+
+        def element(index: tuple[Index, ...]) -> None:
+            i, j = index
+            place = code.linear((number, j, i), rights.spec.shape)
+            value = code.load(rights.pointer, place, y.dtype)
+            place = code.linear((number, i, j), (prod(batch), n, columns))
+            code.store(_or_nan(code, y.dtype, failed, value), x.pointer, place, y.dtype)
+
+        code.loops((n, columns), element)
+
+    code.loop(prod(batch), one)
+    return [body.stored(x)]
+
+
+def lu(
+    body: Body, op: fam.Lu, operands: Sequence[Tensor], types: Sequence[TensorSpec]
+) -> Sequence[Tensor]:
+    """By getrf; pivots as a permutation."""
+    (a,), (y, order), code = operands, types, body.code
+    *batch, m, n = y.shape
+    packed, perm = _columns(body, a), body.memory(order)
+    pivots, info = code.cell("i32", min(m, n)), code.cell("i32")
+
+    def one(number: Index) -> None:
+        arguments = [
+            blas.integer(code, m), blas.integer(code, n), _part(code, packed, number),
+            blas.integer(code, m), pivots, info,
+        ]  # fmt: skip
+        blas.call(code, f"{blas.LETTERS[y.dtype]}getrf", arguments)
+        start = code.scaled(number, m)
+
+        def swap(i: Index) -> None:
+            pivot = code.value(f"sext i32 {code.load(pivots, i, DType.I32)} to i64")
+            here, there = (code.add(start, place) for place in (i, code.add(pivot, -1)))
+            values = [code.load(perm.pointer, place, DType.I64) for place in (here, there)]
+            code.store(values[1], perm.pointer, here, DType.I64)
+            code.store(values[0], perm.pointer, there, DType.I64)
+
+        code.loop(m, lambda i: code.store(i, perm.pointer, code.add(start, i), DType.I64))
+        code.loop(min(m, n), swap)
+
+    code.loop(prod(batch), one)
+    whole = (prod(batch), n, m)
+
+    def element(index: tuple[Index, ...]) -> Element:
+        *outer, i, j = index
+        place = code.linear((code.linear(outer, batch), j, i), whole)
+        return code.load(packed.pointer, place, y.dtype)
+
+    return [body.copied(Tensor(y, element, frozenset([packed]))), body.stored(perm)]
+
+
+def triangular_solve(
+    body: Body, op: fam.TriangularSolve, operands: Sequence[Tensor], types: Sequence[TensorSpec]
+) -> Sequence[Tensor]:
+    """By trsm; infinite where the diagonal has a zero."""
+    a, b = operands
+    x = body.copy(b)
+    _solve_in_place(body, op, _matrices(body, a), x)
+    return [body.stored(x)]
+
+
+def lu_solve(
+    body: Body, op: fam.LuSolve, operands: Sequence[Tensor], types: Sequence[TensorSpec]
+) -> Sequence[Tensor]:
+    """By two trsm; A[perm] = L U, so that A^T X = B is U^T L^T X[perm] = B."""
+    (_, factors, perm, b), (y,), code = operands, types, body.code
+    packed = _matrices(body, factors)
+    low = fam.TriangularSolve(lower=True, unit_diagonal=True, transpose=op.transpose)
+    up = fam.TriangularSolve(lower=False, transpose=op.transpose)
+
+    def permuted(index: Sequence[Index]) -> tuple[Index, ...]:
+        *batch, i, j = index
+        return (*batch, body.at(perm, (*batch, i)), j)
+
+    if op.transpose == "N":
+        rows = Tensor(y, lambda index: body.at(b, permuted(index)), b.reads | perm.reads)
+        x = body.copy(rows)
+        _solve_in_place(body, low, packed, x)
+        _solve_in_place(body, up, packed, x)
+        return [body.stored(x)]
+    rights, x = body.copy(b), body.memory(y)
+    _solve_in_place(body, up, packed, rights)
+    _solve_in_place(body, low, packed, rights)
+
+    def put(index: tuple[Index, ...]) -> None:
+        value = code.load(rights.pointer, code.linear(index, y.shape), y.dtype)
+        code.store(value, x.pointer, code.linear(permuted(index), y.shape), y.dtype)
+
+    code.loops(y.shape, put)
+    return [body.stored(x)]
+
+
+def cholesky(
+    body: Body, op: fam.Cholesky, operands: Sequence[Tensor], types: Sequence[TensorSpec]
+) -> Sequence[Tensor]:
+    """By potrf of the Hermitian part; as the columns that LAPACK sees it is a^T = U^H U, L = U^T."""
+    (a,), (y,), code = operands, types, body.code
+    *batch, n, _ = y.shape
+    info = code.cell("i32")
+    x = body.copy(Tensor(y, lambda index: _hermitian(body, a, index), a.reads))
+
+    def one(number: Index) -> None:
+        arguments = [
+            blas.letter(code, "U"), blas.integer(code, n), _part(code, x, number),
+            blas.integer(code, n), info,
+        ]  # fmt: skip
+        blas.call(code, f"{blas.LETTERS[y.dtype]}potrf", arguments)
+        failed = _failed(code, info)
+
+        def element(index: tuple[Index, ...]) -> None:
+            i, j = index
+            place = code.linear((number, i, j), (prod(batch), n, n))
+            value = _or_nan(code, y.dtype, failed, code.load(x.pointer, place, y.dtype))
+            above = code.value(f"icmp ugt i64 {j}, {i}")
+            value = _either(code, y.dtype, above, literal(0, y.dtype), value)
+            code.store(value, x.pointer, place, y.dtype)
+
+        code.loops((n, n), element)
+
+    code.loop(prod(batch), one)
+    return [body.stored(x)]
+
+
+# ---- parts -----------------------------------------------------------------------------------------
+
+
+def _solve_in_place(body: Body, op: fam.TriangularSolve, a: Memory, x: Memory) -> None:
+    """Op(A) X = B over B, both in rows: X^T op(A)^T = B^T in columns."""
+    code, dtype = body.code, x.spec.dtype
+    *batch, n, columns = x.spec.shape
+
+    def one(number: Index) -> None:
+        arguments = [
+            blas.letter(code, "R"), blas.letter(code, "U" if op.lower else "L"),
+            blas.letter(code, op.transpose), blas.letter(code, "U" if op.unit_diagonal else "N"),
+            blas.integer(code, columns), blas.integer(code, n), blas.number(code, 1, dtype),
+            _part(code, a, number), blas.integer(code, n), _part(code, x, number),
+            blas.integer(code, columns),
+        ]  # fmt: skip
+        blas.call(code, f"{blas.LETTERS[dtype]}trsm", arguments)
+
+    code.loop(prod(batch), one)
+
+
+def _matrices(body: Body, x: Tensor) -> Memory:
+    return x.memory or body.copy(x)
+
+
+def _columns(body: Body, x: Tensor, transpose: str = "N") -> Memory:
+    """A copy of op(X) for every matrix, column after column."""
+    *batch, m, n = x.spec.shape
+    rows, columns = (m, n) if transpose == "N" else (n, m)
+    spec = TensorSpec.of((prod(batch), columns, rows), x.spec.dtype)
+
+    def element(index: tuple[Index, ...]) -> Element:
+        number, j, i = index
+        outer: list[Index] = []
+        for extent in reversed(batch):
+            number, place = body.code.divided(number, extent)
+            outer.insert(0, place)
+        value = body.at(x, (*outer, i, j) if transpose == "N" else (*outer, j, i))
+        return _conjugate(body.code, spec.dtype, value) if transpose == "C" else value
+
+    return body.copy(Tensor(spec, element, x.reads))
+
+
+def _part(code: Code, memory: Memory, number: Index) -> str:
+    """Where a matrix of a batch begins."""
+    dtype, size = memory.spec.dtype, prod(memory.spec.shape[-2:])
+    return code.address(
+        memory.pointer, code.scaled(number, size * (2 if dtype.is_complex else 1)), dtype
+    )
+
+
+def _hermitian(body: Body, a: Tensor, index: tuple[Index, ...]) -> Element:
+    """An element of (A + A^H) / 2."""
+    *batch, i, j = index
+    code, dtype = body.code, a.spec.dtype
+    kind, half = llvm_type(dtype), literal(0.5, dtype.real)
+    value = body.at(a, index)
+    other = _conjugate(code, dtype, body.at(a, (*batch, j, i)))
+    pairs = zip(value, other, strict=True) if dtype.is_complex else [(value, other)]
+    parts = [
+        code.value(f"fmul {kind} {code.value(f'fadd {kind} {x}, {y}')}, {half}") for x, y in pairs
+    ]
+    return tuple(parts) if dtype.is_complex else parts[0]
+
+
+def _conjugate(code: Code, dtype: DType, value: Element) -> Element:
+    if not dtype.is_complex:
+        return value
+    return value[0], code.value(f"fneg {llvm_type(dtype)} {value[1]}")
+
+
+def _failed(code: Code, info: str) -> str:
+    return code.value(f"icmp ne i32 {code.value(f'load i32, ptr {info}')}, 0")
+
+
+def _or_nan(code: Code, dtype: DType, failed: str, value: Element) -> Element:
+    missing = complex(nan, nan) if dtype.is_complex else nan
+    return _either(code, dtype, failed, literal(missing, dtype), value)
+
+
+def _either(code: Code, dtype: DType, condition: str, x: Element, y: Element) -> Element:
+    kind = llvm_type(dtype)
+    if not dtype.is_complex:
+        return code.value(f"select i1 {condition}, {kind} {x}, {kind} {y}")
+    return tuple([
+        code.value(f"select i1 {condition}, {kind} {a}, {kind} {b}")
+        for a, b in zip(x, y, strict=True)
+    ])  # fmt: skip
+
+
+_WRITERS: Mapping[type, Write] = {
+    fam.Solve: solve,
+    fam.Lu: lu,
+    fam.TriangularSolve: triangular_solve,
+    fam.LuSolve: lu_solve,
+    fam.Cholesky: cholesky,
+}
