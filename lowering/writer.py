@@ -291,13 +291,13 @@ class Writer:
     # ---- statements that several families write ----------------------------------------------
 
     def convert(self, x: Value, dtype: DType) -> Value:
-        """X in another element type; x itself when it has it."""
+        """x in another element type; x itself when it has it."""
         if x.dtype is dtype:
             return x
         return self.op("convert", x, result=TensorSpec.of(x.shape, dtype))
 
     def bitcast(self, x: Value, dtype: DType) -> Value:
-        """X's bits read as another element type; x itself when it has it."""
+        """x's bits read as another element type; x itself when it has it."""
         if x.dtype is dtype:
             return x
         old, new = x.dtype.itemsize, dtype.itemsize
@@ -309,7 +309,7 @@ class Writer:
         return value
 
     def transpose(self, x: Value, perm: Sequence[int]) -> Value:
-        """X with axes permuted; permutations compose and cancel instead of piling up."""
+        """x with axes permuted; permutations compose and cancel instead of piling up."""
         perm = tuple(perm)
         base, before = self._transposes.get(x, (x, tuple(range(x.rank))))
         whole = tuple(before[axis] for axis in perm)
@@ -321,7 +321,7 @@ class Writer:
         return value
 
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:
-        """X's elements, in row-major order, in another shape; a reshape of a reshape is one."""
+        """x's elements, in row-major order, in another shape; a reshape of a reshape is one."""
         shape = tuple(shape)
         base = self._reshapes.get(x, x)
         if base.shape == shape:
@@ -336,7 +336,7 @@ class Writer:
         return value
 
     def broadcast(self, x: Value, shape: Sequence[int], dims: Sequence[int]) -> Value:
-        """X repeated to `shape`, its axis j becoming axis dims[j]."""
+        """x repeated to `shape`, its axis j becoming axis dims[j]."""
         shape, dims = tuple(shape), tuple(dims)
         if shape == x.shape and dims == tuple(range(x.rank)):
             return x

@@ -97,7 +97,7 @@ def extract_diag(op: ExtractDiag, w: Writer, x: Value) -> Value:
 
 
 def as_bits(w: Writer, x: Value) -> list[Value]:
-    """X as integers of its width: two for a complex number, itself for bool and integers."""
+    """x as integers of its width: two for a complex number, itself for bool and integers."""
     if x.dtype.is_complex:
         part = TensorSpec.of(x.shape, x.dtype.real)
         return [

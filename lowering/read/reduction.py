@@ -148,7 +148,7 @@ class Windows:
         self.high = tuple([high for _, high in pairs])
 
     def padded(self, r: Reader, x: int, start: int) -> int:
-        """X with the value around and between its elements."""
+        """x with the value around and between its elements."""
         interior = tuple([dilation - 1 for dilation in self.base])
         if all([edge == 0 for edge in (*self.low, *self.high, *interior)]):
             return x

@@ -84,7 +84,7 @@ def iota_along(like: Value, shape: Sequence[Any], axis: int, dtype: DType = DTyp
 
 
 def lead(x: Value, size: Any) -> Value:
-    """X repeated along a new leading axis."""
+    """x repeated along a new leading axis."""
     return apply_one(BroadcastInDim((size, *x.shape), tuple(range(1, x.rank + 1))), x)
 
 
@@ -161,7 +161,7 @@ def logical_or(x: Value, y: Value) -> Value:
 
 
 def convert(x: Value, dtype: DType) -> Value:
-    """X in another dtype."""
+    """x in another dtype."""
     return x if x.dtype is dtype else apply_one(el.Convert(dtype), x)
 
 
@@ -181,7 +181,7 @@ def imag(x: Value) -> Value:
 
 
 def complex_(re: Value, im: Value) -> Value:
-    """Re + i im."""
+    """re + i im."""
     return apply_one(el.Complex(), re, im)
 
 
@@ -196,7 +196,7 @@ def clamp(x: Value, lower: float, upper: float) -> Value:
 
 
 def power(x: Value, y: Value) -> Value:
-    """X to the power y."""
+    """x to the power y."""
     return apply_one(el.Power(), x, y)
 
 
@@ -211,7 +211,7 @@ def sign(x: Value) -> Value:
 
 
 def exp(x: Value) -> Value:
-    """E to the power x."""
+    """e to the power x."""
     return apply_one(an.Exp(), x)
 
 

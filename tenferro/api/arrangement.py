@@ -22,7 +22,7 @@ __all__ = ["diag", "diagflat", "fliplr", "flipud", "rot90"]
 
 
 def fliplr(m: ArrayLike) -> Any:
-    """M with its second axis reversed.
+    """m with its second axis reversed.
 
     >>> fliplr([[1, 2], [3, 4]])
     array([[2, 1],
@@ -32,7 +32,7 @@ def fliplr(m: ArrayLike) -> Any:
 
 
 def flipud(m: ArrayLike) -> Any:
-    """M with its first axis reversed.
+    """m with its first axis reversed.
 
     >>> flipud([1, 2])
     array([2, 1])
@@ -41,7 +41,7 @@ def flipud(m: ArrayLike) -> Any:
 
 
 def rot90(m: ArrayLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> Any:
-    """M turned k times by 90 degrees, from the first of two axes towards the second.
+    """m turned k times by 90 degrees, from the first of two axes towards the second.
 
     Raises:
         AxisError: the axes are not two different ones.

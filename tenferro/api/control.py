@@ -675,7 +675,7 @@ def map(
     context: AdContext | None = None,
     executor: Executor | None = None,
 ) -> Any:  # because it is JAX's name
-    """F of each slice along the leading axis, one after the other, results stacked.
+    """f of each slice along the leading axis, one after the other, results stacked.
 
     Where `vmap(f)` computes all slices at once, this needs the memory of one; with `batch_size`, of so
     many, which `vmap` computes at once, by the rules of `context`. `executor` is as of `cond`.

@@ -74,7 +74,7 @@ __all__ = [
 def asarray(
     a: ArrayLike, dtype: DTypeLike | None = None, order: str | None = None, *, device: str | None = None, copy: bool | None = None, like: Any = None
 ) -> Any:  # fmt: skip
-    """A as an array, or the tensor it is, in `dtype` if given.
+    """a as an array, or the tensor it is, in `dtype` if given.
 
     Args:
         a: an array, a tensor, a number, or nested sequences of numbers, some of which may be tensors.
@@ -480,7 +480,7 @@ def _along(vector: Any, axis: int, shape: tuple[Any, ...]) -> Any:
 
 
 def tril(m: ArrayLike, k: int = 0) -> Any:
-    """M with zeros above diagonal k of its last two axes.
+    """m with zeros above diagonal k of its last two axes.
 
     >>> tril([[1, 2], [3, 4]])
     array([[1, 0],
@@ -490,7 +490,7 @@ def tril(m: ArrayLike, k: int = 0) -> Any:
 
 
 def triu(m: ArrayLike, k: int = 0) -> Any:
-    """M with zeros below diagonal k of its last two axes.
+    """m with zeros below diagonal k of its last two axes.
 
     >>> triu([[1, 2], [3, 4]], 1)
     array([[0, 2],

@@ -339,7 +339,7 @@ def negative(x: ArrayLike, /) -> Any:
 
 
 def positive(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
-    """X itself, of a numeric dtype."""
+    """x itself, of a numeric dtype."""
     refuse_options("positive", options, out)
     x = as_operand(x)
     if spec_of(x).dtype.is_bool:
@@ -349,7 +349,7 @@ def positive(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions])
 
 @elementwise
 def square(x: ArrayLike, /) -> Any:
-    """X x."""
+    """x squared."""
     x = as_operand(x)
     return apply_one(ops.Multiply(), x, x)
 
@@ -577,7 +577,7 @@ def log10(x: ArrayLike, /) -> Any:
 
 
 def _scaled(x: Tensor, factor: float) -> Any:
-    """X times a real number; complex numbers part by part, so that infinite parts stay apart."""
+    """x times a real number; complex numbers part by part, so that infinite parts stay apart."""
     if not spec_of(x).dtype.is_complex:
         return multiply(x, factor)
     parts = (apply_one(part(), x) for part in (ops.Real, ops.Imag))
@@ -611,7 +611,7 @@ ceil = _rounding("ceil", ops.Ceil(), "The smallest integer not below x.")
 
 @planned
 def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Any:
-    """A rounded to so many decimals, halves to even; complex numbers by parts.
+    """a rounded to so many decimals, halves to even; complex numbers by parts.
 
     Bools give float16, as NumPy's.
 
@@ -667,7 +667,7 @@ def rint(x: ArrayLike, /) -> Any:
 
 @elementwise
 def trunc(x: ArrayLike, /) -> Any:
-    """X rounded towards zero."""
+    """x rounded towards zero."""
     x = as_operand(x)
     if not spec_of(x).dtype.is_inexact:
         return copied(x)
@@ -768,7 +768,7 @@ def isinf(x: ArrayLike, /) -> Any:
 
 
 def where(condition: ArrayLike, x: Any = None, y: Any = None, /) -> Any:
-    """X where `condition` is true or nonzero, else y; all three broadcast.
+    """x where `condition` is true or nonzero, else y; all three broadcast.
 
     Of a condition alone, the indices of its nonzero elements, as by `nonzero`.
 

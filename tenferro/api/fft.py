@@ -66,7 +66,7 @@ def _prepared(name: str, x: ArrayLike, real: bool) -> Any:
 
 
 def _fitted(x: Any, axis: int, length: int) -> Any:
-    """X cut, or padded with zeros, to a length."""
+    """x cut, or padded with zeros, to a length."""
     extent = x.shape[axis]
     if extent == length:
         return x

@@ -480,7 +480,7 @@ def custom_linear_solve(
     symmetric: bool = False,
     has_aux: bool = False,
 ) -> Any:
-    """X of matvec(x) = b, as `solve` finds it; the derivative solves the same system, not the solver's steps.
+    """x of matvec(x) = b, as `solve` finds it; the derivative solves the same system, not the solver's steps.
 
     The tangent solves matvec(x_dot) = b_dot - matvec_dot(x), and in reverse `transpose_solve` solves the
     transposed system. Either is differentiable again, to any order.
@@ -591,7 +591,7 @@ def custom_root(
     tangent_solve: Callable[[Callable[[Any], Any], Any], Any],
     has_aux: bool = False,
 ) -> Any:
-    """X of f(x) = 0, as `solve` finds it; its derivative is the implicit function's, not the solver's steps.
+    """x of f(x) = 0, as `solve` finds it; its derivative is the implicit function's, not the solver's steps.
 
     The tangent is x_dot with f'(x) x_dot = -f_dot(x), where f_dot comes from the tensors that f closes over;
     the initial guess has no derivative.
@@ -660,7 +660,7 @@ def fixed_point(
     atol: float = 0.0,
     max_steps: int = 10_000,
 ) -> Any:
-    """X of x = f(x), by x <- f(x) from x0, for an f that contracts; NaN where that does not settle.
+    """x of x = f(x), by x <- f(x) from x0, for an f that contracts; NaN where that does not settle.
 
     The derivative is the implicit function's: a linear iteration of the same kind, x_dot <- f'(x) x_dot + f_dot,
     forward, and with the transpose in reverse. No step is kept. x0 has no derivative.
@@ -727,7 +727,7 @@ def _settled(
     atol: float,
     max_steps: int,
 ) -> Any:
-    """X <- f(x) until no leaf moves; NaN for leaves that do after all steps."""
+    """x <- f(x) until no leaf moves; NaN for leaves that do after all steps."""
 
     def moves(x: Any, y: Any) -> Any:
         # A comparison with NaN is false, and NaN has not settled.

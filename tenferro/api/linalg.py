@@ -484,7 +484,7 @@ def solve(a: ArrayLike, b: ArrayLike) -> Any:
 
 
 def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -> Any:
-    """X with tensordot(a, x, x.ndim) = b: a linear system whose unknowns and equations have several axes.
+    """x with tensordot(a, x, x.ndim) = b: a linear system whose unknowns and equations have several axes.
 
     Args:
         a: of shape b.shape + x.shape, the products of both being equal.
@@ -909,7 +909,7 @@ def outer(x1: ArrayLike, x2: ArrayLike, /) -> Any:
 
 
 def matrix_power(a: ArrayLike, n: int) -> Any:
-    """A multiplied by itself n times, by squaring; the inverse for negative n.
+    """a multiplied by itself n times, by squaring; the inverse for negative n.
 
     Raises:
         ShapeError: matrices that are not square.

@@ -63,7 +63,7 @@ __all__ = [
 def astype(
     x: ArrayLike, dtype: DTypeLike | None, /, *, copy: bool = True, device: str | None = None
 ) -> Any:
-    """X in another dtype: float to integer truncates and saturates, NaN becomes 0."""
+    """x in another dtype: float to integer truncates and saturates, NaN becomes 0."""
     check_device("astype", device)
     x = as_operand(x)
     result = convert(x, DType.of(dtype))
@@ -163,7 +163,7 @@ transpose = permute_dims
 
 @planned
 def matrix_transpose(x: ArrayLike, /) -> Any:
-    """X with its last two axes swapped."""
+    """x with its last two axes swapped."""
     x = as_operand(x)
     if len(x.shape) < 2:
         raise ShapeError(f"matrix_transpose: needs two axes, got {spec_of(x)}")
@@ -172,7 +172,7 @@ def matrix_transpose(x: ArrayLike, /) -> Any:
 
 @planned
 def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Any:
-    """A with two axes swapped.
+    """a with two axes swapped.
 
     >>> swapaxes([[1, 2], [3, 4]], 0, 1)
     array([[1, 3],
@@ -187,7 +187,7 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Any:
 
 @planned
 def moveaxis(a: ArrayLike, source: Axis, destination: Axis) -> Any:
-    """A with axes `source` moved to positions `destination`, the others kept in order.
+    """a with axes `source` moved to positions `destination`, the others kept in order.
 
     Raises:
         AxisError: unless both name as many axes, each once.
@@ -217,7 +217,7 @@ def moveaxis(a: ArrayLike, source: Axis, destination: Axis) -> Any:
 
 
 def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Any:
-    """A with `axis` moved to before axis `start`, counted before the move.
+    """a with `axis` moved to before axis `start`, counted before the move.
 
     Raises:
         AxisError: an axis outside the rank.
@@ -233,7 +233,7 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Any:
 
 @planned
 def expand_dims(a: ArrayLike, axis: Axis = 0) -> Any:
-    """A with new axes of extent 1 at `axis` of the result.
+    """a with new axes of extent 1 at `axis` of the result.
 
     >>> expand_dims([1, 2], (0, -1)).shape
     (1, 2, 1)
@@ -248,7 +248,7 @@ def expand_dims(a: ArrayLike, axis: Axis = 0) -> Any:
 
 @planned
 def squeeze(a: ArrayLike, axis: Axis = None) -> Any:
-    """A without the named axes of extent 1; all such axes when none is named.
+    """a without the named axes of extent 1; all such axes when none is named.
 
     Raises:
         ShapeError: a named axis of another extent.
@@ -451,7 +451,7 @@ def slice_axis(x: Tensor, axis: int, start: int, stop: ArrayLike) -> Any:
 
 @planned
 def flip(m: ArrayLike, axis: Axis = None) -> Any:
-    """M with the order along the named axes reversed; along all when none is named.
+    """m with the order along the named axes reversed; along all when none is named.
 
     >>> flip([[1, 2], [3, 4]], 1)
     array([[2, 1],
@@ -463,7 +463,7 @@ def flip(m: ArrayLike, axis: Axis = None) -> Any:
 
 
 def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
-    """A with elements moved by `shift` along `axis`, those that fall off coming back in front.
+    """a with elements moved by `shift` along `axis`, those that fall off coming back in front.
 
     Raises:
         InvalidConfigError: as many shifts as axes are needed.
@@ -564,7 +564,7 @@ def extract_diag(x: ArrayLike, /, axis_a: int = 0, axis_b: int = 1) -> Any:
 
 @planned
 def embed_diag(x: ArrayLike, /, axis_a: int = 0, axis_b: int = 1) -> Any:
-    """X along the diagonal of `axis_a` and a new axis `axis_b`, zeros elsewhere: the adjoint of `extract_diag`.
+    """x along the diagonal of `axis_a` and a new axis `axis_b`, zeros elsewhere: the adjoint of `extract_diag`.
 
     Raises:
         ShapeError: x has no axes. AxisError: the axes are one, or not axes of the result.

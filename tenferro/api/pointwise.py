@@ -58,7 +58,7 @@ __all__ = [
 
 
 def _in_float(name: str, x: ArrayLike) -> Any:
-    """X in the float dtype that NumPy computes it in.
+    """x in the float dtype that NumPy computes it in.
 
     Raises:
         DTypeError: complex x.
@@ -74,7 +74,7 @@ def _in_float(name: str, x: ArrayLike) -> Any:
 
 
 def deg2rad(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
-    """X degrees in radians: x pi / 180.
+    """x degrees in radians: x pi / 180.
 
     >>> deg2rad(180.0)
     array(3.14159265)
@@ -84,7 +84,7 @@ def deg2rad(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) 
 
 
 def rad2deg(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
-    """X radians in degrees: 180 x / pi.
+    """x radians in degrees: 180 x / pi.
 
     >>> rad2deg(np.pi)
     array(180.)
@@ -113,7 +113,7 @@ def fabs(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> 
 
 
 def fix(x: ArrayLike, out: None = None) -> Any:
-    """X rounded towards zero.
+    """x rounded towards zero.
 
     >>> fix([-1.5, 1.5])
     array([-1.,  1.])
@@ -283,7 +283,7 @@ def fmin(x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[Uf
 def nan_to_num(
     x: ArrayLike, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Any:  # fmt: skip
-    """X with NaN and infinities replaced by numbers; the derivative there is 0.
+    """x with NaN and infinities replaced by numbers; the derivative there is 0.
 
     Args:
         copy: has no effect; the result is a value.

@@ -92,7 +92,7 @@ def _dtype_of(operand: Any) -> DType:
 
 
 def convert(x: ArrayLike, dtype: DType) -> Tensor:
-    """X in `dtype`; a Python number must fit.
+    """x in `dtype`; a Python number must fit.
 
     Raises:
         DTypeError: a Python integer outside the range of `dtype`.

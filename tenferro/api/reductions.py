@@ -68,7 +68,7 @@ def _kept(result: Tensor, x: Tensor, axes: tuple[int, ...]) -> Any:
 
 
 def _masked(x: Tensor, condition: ArrayLike, identity: ArrayLike) -> Any:
-    """X with what a reduction leaves out replaced by its identity."""
+    """x with what a reduction leaves out replaced by its identity."""
     return where_else(_truth(condition), x, convert(identity, spec_of(x).dtype))
 
 

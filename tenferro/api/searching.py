@@ -93,7 +93,7 @@ def sort(
     a: ArrayLike, axis: int | None = -1, kind: str | None = None, order: None = None, *, stable: bool | None = True,
     descending: bool = False,
 ) -> Any:  # fmt: skip
-    """A with elements in order along `axis`, of all in a row where it is None; NaN last, or first if descending.
+    """a with elements in order along `axis`, of all in a row where it is None; NaN last, or first if descending.
 
     Args:
         kind: NumPy's choice of a method, which changes nothing here.
@@ -146,7 +146,7 @@ def argsort(
 def partition(
     a: ArrayLike, kth: int | Sequence[int], axis: int | None = -1, kind: str = "introselect", order: None = None
 ) -> Any:  # fmt: skip
-    """A with the elements at `kth` along `axis` where sorting puts them, smaller ones before, larger after: sorted.
+    """a with the elements at `kth` along `axis` where sorting puts them, smaller ones before, larger after: sorted.
 
     Raises:
         InvalidConfigError: a `kind` that NumPy does not have.

@@ -25,7 +25,7 @@ def _one_or_all(results: list[Any]) -> Any:
 
 
 def _with_axes(x: ArrayLike, rank: int) -> Any:
-    """X with new axes in front, up to a rank."""
+    """x with new axes in front, up to a rank."""
     x = as_operand(x)
     missing = rank - len(x.shape)
     return expand_dims(x, tuple(range(missing))) if missing > 0 else x
@@ -168,7 +168,7 @@ def _as_part(entry: Any) -> Any:
 
 
 def _placed(x: Tensor, rank: int, place: int) -> Any:
-    """X with axes of extent 1, its own beginning at `place` among `rank`."""
+    """x with axes of extent 1, its own beginning at `place` among `rank`."""
     missing = rank - len(x.shape)
     if missing <= 0:
         return x

@@ -82,35 +82,35 @@ class IndexedUpdates:
         return getitem(self._x, self._index)
 
     def set(self, values: ArrayLike) -> Any:
-        """X with x[index] = values."""
+        """x with x[index] = values."""
         return _updated(self._x, self._index, values, "set")
 
     def add(self, values: ArrayLike) -> Any:
-        """X with x[index] += values, all of them where elements are named more than once."""
+        """x with x[index] += values, all of them where elements are named more than once."""
         return _updated(self._x, self._index, values, "add")
 
     def subtract(self, values: ArrayLike) -> Any:
-        """X with x[index] -= values, all of them where elements are named more than once."""
+        """x with x[index] -= values, all of them where elements are named more than once."""
         return _updated(self._x, self._index, -as_operand(values), "add")
 
     def multiply(self, values: ArrayLike) -> Any:
-        """X with x[index] *= values, all of them where elements are named more than once."""
+        """x with x[index] *= values, all of them where elements are named more than once."""
         return _updated(self._x, self._index, values, "multiply")
 
     def divide(self, values: ArrayLike) -> Any:
-        """X with x[index] /= values, one of them where elements are named more than once."""
+        """x with x[index] /= values, one of them where elements are named more than once."""
         return self.set(divide(self.get(), values))
 
     def power(self, values: ArrayLike) -> Any:
-        """X with x[index] **= values, one of them where elements are named more than once."""
+        """x with x[index] **= values, one of them where elements are named more than once."""
         return self.set(pow(self.get(), values))
 
     def min(self, values: ArrayLike) -> Any:
-        """X with the smaller of x[index] and values there."""
+        """x with the smaller of x[index] and values there."""
         return _updated(self._x, self._index, values, "min")
 
     def max(self, values: ArrayLike) -> Any:
-        """X with the larger of x[index] and values there."""
+        """x with the larger of x[index] and values there."""
         return _updated(self._x, self._index, values, "max")
 
 
@@ -132,7 +132,7 @@ def at(x: ArrayLike, /) -> At:
 
 
 def _updated(x: Any, index: Index, values: ArrayLike, combiner: str) -> Any:
-    """X with the values combined into x[index]."""
+    """x with the values combined into x[index]."""
     given = as_operand(x)
     x, entries = expanded(given, index)
     places = _places(x, entries)

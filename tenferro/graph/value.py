@@ -279,7 +279,7 @@ def full(like: Value, number: Any, dtype: DType | None = None) -> Value:
 
 
 def broadcast(x: Value, like: Value, dims: Sequence[int]) -> Value:
-    """X with axis j at dims[j] of the shape of `like`.
+    """x with axis j at dims[j] of the shape of `like`.
 
     Where the data decide an extent of `like`, its bound is filled and cut to the extent that a value
     of that shape has when the program runs.

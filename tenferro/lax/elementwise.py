@@ -243,7 +243,7 @@ def imag(x: ArrayLike) -> Any:
 
 
 def complex(x: ArrayLike, y: ArrayLike) -> Any:
-    """X + i y, of float32 or float64 parts.
+    """x + i y, of float32 or float64 parts.
 
     Raises:
         DTypeError, ShapeError: other dtypes; parts of several dtypes or shapes.
@@ -269,7 +269,7 @@ def _complex(name: str, x: ArrayLike) -> Any:
 
 
 def square(x: ArrayLike) -> Any:
-    """X x.
+    """x x.
 
     Raises:
         DTypeError: x is bool.
@@ -297,7 +297,7 @@ def exp2(x: ArrayLike) -> Any:
 
 
 def pow(x: ArrayLike, y: ArrayLike) -> Any:
-    """X to the power y, of a float or complex dtype; a Python integer y is multiplied out.
+    """x to the power y, of a float or complex dtype; a Python integer y is multiplied out.
 
     Raises:
         DTypeError, ShapeError: other dtypes; operands of several dtypes or shapes.
@@ -312,7 +312,7 @@ def pow(x: ArrayLike, y: ArrayLike) -> Any:
 
 
 def integer_pow(x: Any, y: int) -> Any:
-    """X to the power of a Python integer, by products: of squares of squares.
+    """x to the power of a Python integer, by products: of squares of squares.
 
     Raises:
         DTypeError: x is bool, or an integer and y negative.
@@ -371,7 +371,7 @@ class RoundingMethod(enum.Enum):
 
 
 def round(x: ArrayLike, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) -> Any:
-    """X rounded to the nearest integer; halves away from zero, or to the even one.
+    """x rounded to the nearest integer; halves away from zero, or to the even one.
 
     Args:
         rounding_method: a `RoundingMethod`.

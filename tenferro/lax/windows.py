@@ -268,7 +268,7 @@ def _numbers(what: str, numbers: Any, rank: int) -> tuple[int, ...]:
 
 
 def _laid_out(x: Any, axis: int, size: int, stride: int, hole: int) -> Any:
-    """X with one element per window along `axis`, and the window's elements along a new last axis."""
+    """x with one element per window along `axis`, and the window's elements along a new last axis."""
     extent = x.shape[axis]
     reach = dilated(size, hole)
     if not is_static(extent):

@@ -73,20 +73,20 @@ __all__ = [
 
 
 def _inexact(x: ArrayLike) -> Any:
-    """X in the float dtype that NumPy computes its dtype in."""
+    """x in the float dtype that NumPy computes its dtype in."""
     x = as_operand(x)
     return convert(x, inexact_dtype(spec_of(x).dtype))
 
 
 def _gated(x: Tensor, gate: Callable[[Any], Any], bound: float) -> Any:
-    """X gate(x), of a gate that is 0 at -bound and below, 1 at bound and above, to the last bit."""
+    """x gate(x), of a gate that is 0 at -bound and below, 1 at bound and above, to the last bit."""
     is_closed, is_open = less_equal(x, -bound), greater_equal(x, bound)
     inner = where(logical_or(is_closed, is_open), 0.0, x)
     return where(is_closed, 0.0, where(is_open, x, multiply(inner, gate(inner))))
 
 
 def identity(x: ArrayLike) -> Any:
-    """X itself.
+    """x itself.
 
     >>> identity(2.0)
     array(2.)
@@ -130,7 +130,7 @@ def sigmoid(x: ArrayLike) -> Any:
 
 
 def silu(x: ArrayLike) -> Any:
-    """X / (1 + e^-x), also called swish.
+    """x / (1 + e^-x), also called swish.
 
     >>> silu(1.0), silu(-float("inf"))
     (array(0.73105858), array(0.))
@@ -142,7 +142,7 @@ swish = silu
 
 
 def gelu(x: ArrayLike, approximate: bool = True) -> Any:
-    """X times the probability that a normal number is below x.
+    """x times the probability that a normal number is below x.
 
     Args:
         approximate: by (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2 in place of the error function.
@@ -166,7 +166,7 @@ def _normal_below_by_tanh(x: Tensor) -> Any:
 
 
 def mish(x: ArrayLike) -> Any:
-    """X tanh(softplus(x)).
+    """x tanh(softplus(x)).
 
     >>> mish(1.0)
     array(0.86509839)
@@ -184,7 +184,7 @@ def hard_sigmoid(x: ArrayLike) -> Any:
 
 
 def hard_silu(x: ArrayLike) -> Any:
-    """X relu6(x + 3) / 6, also called hard_swish; 0 up to -3, and x from 3 on.
+    """x relu6(x + 3) / 6, also called hard_swish; 0 up to -3, and x from 3 on.
 
     >>> hard_silu(1.0)
     array(0.66666667)
@@ -226,7 +226,7 @@ def log_sigmoid(x: ArrayLike) -> Any:
 
 
 def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Any:
-    """X where it is positive, else alpha (e^x - 1); with derivative alpha at 0.
+    """x where it is positive, else alpha (e^x - 1); with derivative alpha at 0.
 
     >>> elu(-1.0)
     array(-0.63212056)
@@ -237,7 +237,7 @@ def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Any:
 
 
 def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Any:
-    """X where it is positive, else alpha (e^(x / alpha) - 1); with derivative 1 at 0.
+    """x where it is positive, else alpha (e^(x / alpha) - 1); with derivative 1 at 0.
 
     >>> celu(-1.0, 2.0)
     array(-0.78693868)
@@ -259,7 +259,7 @@ def selu(x: ArrayLike) -> Any:
 
 
 def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 0.01) -> Any:
-    """X where it is at least 0, else `negative_slope` x; with derivative 1 at 0.
+    """x where it is at least 0, else `negative_slope` x; with derivative 1 at 0.
 
     >>> leaky_relu(-1.0)
     array(-0.01)
@@ -270,7 +270,7 @@ def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 0.01) -> Any:
 
 
 def soft_sign(x: ArrayLike) -> Any:
-    """X / (|x| + 1); -1 and 1 at the infinities.
+    """x / (|x| + 1); -1 and 1 at the infinities.
 
     >>> soft_sign(1.0)
     array(0.5)

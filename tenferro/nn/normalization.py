@@ -81,7 +81,7 @@ def standardize(
 def layer_norm(
     x: ArrayLike, scale: Any = None, bias: Any = None, *, axis: Axis = -1, epsilon: float = 1e-5
 ) -> Any:
-    """X less its mean over `axis`, over its standard deviation; times `scale`, plus `bias`.
+    """x less its mean over `axis`, over its standard deviation; times `scale`, plus `bias`.
 
     Args:
         scale, bias: of the extents of `axis`, or what broadcasts with x.
@@ -108,7 +108,7 @@ def batch_norm(
     axis: int = -1,
     epsilon: float = 1e-5,
 ) -> Any:
-    """X less the mean of each feature, over its standard deviation; times `scale`, plus `bias`.
+    """x less the mean of each feature, over its standard deviation; times `scale`, plus `bias`.
 
     Args:
         scale, bias: one number for each feature.
@@ -156,7 +156,7 @@ def _along(name: str, numbers: Any, x: Tensor, axes: tuple[int, ...]) -> Any:
 
 
 def dropout(key: ArrayLike, x: ArrayLike, rate: float) -> Any:
-    """X with elements set to 0 with probability `rate`, and the others divided by 1 - rate.
+    """x with elements set to 0 with probability `rate`, and the others divided by 1 - rate.
 
     Args:
         key: of `tnf.random`; another one for each call.

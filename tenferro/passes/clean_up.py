@@ -206,7 +206,7 @@ def holds(wide: DType, narrow: DType) -> bool:
 def multiply(
     known: Producers, op: Multiply, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """X times one is x, for real x."""
+    """x times one is x, for real x."""
     if known.graph.types[inputs[0]].dtype.is_complex:
         return None
     for x, factor in (inputs, inputs[::-1]):
@@ -216,7 +216,7 @@ def multiply(
 
 
 def add(known: Producers, op: Add, inputs: Values, source: SourceLine | None) -> Values | None:
-    """X plus zero is x: integer zero, or the float -0.0."""
+    """x plus zero is x: integer zero, or the float -0.0."""
     dtype = known.graph.types[inputs[0]].dtype
     zero = -0.0 if dtype.is_float else complex(-0.0, -0.0) if dtype.is_complex else 0
     for x, term in (inputs, inputs[::-1]):
@@ -228,7 +228,7 @@ def add(known: Producers, op: Add, inputs: Values, source: SourceLine | None) ->
 def subtract(
     known: Producers, op: Subtract, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """X minus +0 is x."""
+    """x minus +0 is x."""
     x, term = inputs
     return (x,) if is_splat_of(known, term, 0) else None
 

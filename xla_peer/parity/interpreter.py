@@ -53,7 +53,7 @@ def interpreted(program: GraphProgram, leaves: Sequence[Any]) -> list[Any] | str
 
 
 def _plain(x: Any) -> list[Any]:
-    """X in dtypes that the interpreter takes and gives: complex numbers in parts, narrow floats wider."""
+    """x in dtypes that the interpreter takes and gives: complex numbers in parts, narrow floats wider."""
     dtype = DType.of(x.dtype)
     if dtype.is_complex:
         return [tnf.real(x), tnf.imag(x)]

@@ -66,7 +66,7 @@ def triangle(w: Writer, x: Value, lower: bool) -> Value:
 
 
 def or_nan(w: Writer, info: Value, x: Value) -> Value:
-    """X where the routine succeeded, NaN for a matrix where it did not."""
+    """x where the routine succeeded, NaN for a matrix where it did not."""
     fine = w.compare("EQ", info, w.full(0, info.spec))
     fine = w.broadcast(fine, x.shape, tuple(range(info.rank)))
     return w.select(fine, x, w.full(np.nan, x.spec))

@@ -67,7 +67,7 @@ def finite(x: Value) -> Value:
 
 
 def scaled(y: Value, x: Value) -> tuple[Value, Value, Value]:
-    """Y r, x r and r = 1 / max(|y|, |x|) within the normal numbers; then r, as 0 where one is infinite.
+    """y r, x r and r = 1 / max(|y|, |x|) within the normal numbers; then r, as 0 where one is infinite.
 
     The slope of a quotient y / m would be 0 times infinity for y = 0 and a small m.
     """
@@ -79,7 +79,7 @@ def scaled(y: Value, x: Value) -> tuple[Value, Value, Value]:
 
 
 def atan2_by_y(y: Value, x: Value, angle: Value) -> Value:
-    """X / (x^2 + y^2), without overflow; 0 at the origin."""
+    """x / (x^2 + y^2), without overflow; 0 at the origin."""
     v, u, r = scaled(y, x)
     return quotient_or_zero(u, u * u + v * v) * r
 
@@ -91,7 +91,7 @@ def atan2_by_x(y: Value, x: Value, angle: Value) -> Value:
 
 
 def quotient_or_zero(x: Value, y: Value) -> Value:
-    """X / y; 0 where y is, with slopes that are 0 too."""
+    """x / y; 0 where y is, with slopes that are 0 too."""
     return select(is_zero(y), 0, x / select(is_zero(y), 1, y))
 
 
@@ -105,7 +105,7 @@ def below_one(x: Value) -> Value:
 
 
 def times_i(x: Value) -> Value:
-    """I x, part by part, so that an infinite part leaves the other alone."""
+    """i x, part by part, so that an infinite part leaves the other alone."""
     return complex_(-imag(x), real(x))
 
 
@@ -181,7 +181,7 @@ def logistic_slope(x: Value) -> Value:
 
 
 def decay(x: Value) -> Value:
-    """E^-|x|; of a complex x the sign of its real part counts."""
+    """e^-|x|; of a complex x the sign of its real part counts."""
     return exp(select(compare(real(x), "LT", 0), x, -x))
 
 
@@ -197,7 +197,7 @@ def bell(x: Value) -> Value:
 
 
 def beside_one(x: Value) -> tuple[Value, Value]:
-    """V = x / m and u = 1 / m for m = max(|x|, 1): neither overflows, and u is 0 for infinite x."""
+    """v = x / m and u = 1 / m for m = max(|x|, 1): neither overflows, and u is 0 for infinite x."""
     m = maximum(abs_(x), full(x, 1))
     return finite(x) / finite(m), 1 / m
 

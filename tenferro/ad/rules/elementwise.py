@@ -154,7 +154,7 @@ def select_transpose(
 
 
 def power_by_base(x: Value, y: Value, z: Value) -> Value:
-    """D x^y / dx = y x^(y-1); 0 for y = 0 at x = 0, where x^(y-1) is infinite, and at NaN.
+    """d x^y / dx = y x^(y-1); 0 for y = 0 at x = 0, where x^(y-1) is infinite, and at NaN.
 
     Elsewhere y = 0 gives 0 by the formula, whose derivative in y is 1/x there.
     """
@@ -163,7 +163,7 @@ def power_by_base(x: Value, y: Value, z: Value) -> Value:
 
 
 def power_by_exponent(x: Value, y: Value, z: Value) -> Value:
-    """D x^y / dy = x^y log x; 0 at x = 0 for an exponent whose real part is not negative, and at infinity for
+    """d x^y / dy = x^y log x; 0 at x = 0 for an exponent whose real part is not negative, and at infinity for
     one whose real part is.
     """
     at_zero = logical_and(is_zero(x), compare(real(y), "GE", 0))

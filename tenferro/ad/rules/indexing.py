@@ -154,12 +154,12 @@ def scatter_jvp(op: ops.Scatter, inputs: Values, outputs: Values, tangents: Tang
 
 
 def add_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
-    """Y = x + updates."""
+    """y = x + updates."""
     return (lambda x_dot: x_dot), (lambda updates_dot: updates_dot)
 
 
 def set_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
-    """Y is x where nothing was written, and otherwise the update that stayed.
+    """y is x where nothing was written, and otherwise the update that stayed.
 
     Each update writes its own number by the same op; who reads the number back has stayed.
     """
@@ -176,7 +176,7 @@ def set_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
 
 
 def multiply_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
-    """Y = x times the updates of that element; each update's derivative is the product of the others.
+    """y = x times the updates of that element; each update's derivative is the product of the others.
 
     The others' product is found by counting zeros: the product without them, if no other is zero.
     """
@@ -218,7 +218,7 @@ COMBINER_RULES = {
 def scatter_transpose(
     op: ops.Scatter, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """X gets the cotangent, each update its window of it. Only "add" is in a linear region."""
+    """x gets the cotangent, each update its window of it. Only "add" is in a linear region."""
     (_, indices, updates), (y_bar,) = inputs, y_bars
     assert y_bar is not None
     return (
@@ -300,7 +300,7 @@ def dynamic_slice_batch(op: ops.DynamicSlice, inputs: Values, batched: tuple[boo
 def update_slice_transpose(
     op: ops.DynamicUpdateSlice, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """X gets the cotangent outside the window, the update what is inside."""
+    """x gets the cotangent outside the window, the update what is inside."""
     (_, update, *starts), (y_bar,) = inputs, y_bars
     assert y_bar is not None
     x_bar = apply_one(op, y_bar, zeros(update), *starts) if linear[0] else None

@@ -63,7 +63,7 @@ def convolution(op: Convolution, x: Array, kernel: Array) -> Array:
 
 
 def _by_phases(window: Window, groups: tuple[int, int], x: Array, w: Array) -> Array:
-    """Y [n, o, p..] of x [n, c, s..] and w [o, c, k..]; p = d q + r of a dilated input by itself for each r.
+    """y [n, o, p..] of x [n, c, s..] and w [o, c, k..]; p = d q + r of a dilated input by itself for each r.
 
     Element s of the input lies at d s in the dilated one, so that p meets those elements k of the kernel alone for
     which p + k - low is a multiple of d.
@@ -132,7 +132,7 @@ def _channels_like(x: Array, shape: tuple[int, ...]) -> Array:
 
 
 def _padded(window: Window, x: Array) -> Array:
-    """X with its edges and gaps, channels last where they were."""
+    """x with its edges and gaps, channels last where they were."""
     gaps = [d - 1 for d in window.lhs_dilation]
     if not any(gaps) and not any([edge for pair in window.padding for edge in pair]):
         return x
@@ -161,7 +161,7 @@ def _windows(window: Window, x: Array, sizes: Sequence[int]) -> Array:
 
 
 def _grouped(window: Window, groups: tuple[int, int], x: Array, w: Array) -> Array:
-    """Y [n, o, p..] of x [n, c, s..] and kernels [o, c, k..], in groups of features or of the batch."""
+    """y [n, o, p..] of x [n, c, s..] and kernels [o, c, k..], in groups of features or of the batch."""
     features, batches = groups
     count = max(groups)
     windows = _windows(window, _padded(window, x), w.shape[2:])
@@ -197,7 +197,7 @@ def _blocks(count: int, bytes_each: int) -> Iterator[slice]:
 
 
 def _dense(windows: Array, w: Array, spatial: int) -> Array:
-    """Y [n, o, p..] of windows [n, c, p.., k..] and kernels [o, c, k..]: products of matrices."""
+    """y [n, o, p..] of windows [n, c, p.., k..] and kernels [o, c, k..]: products of matrices."""
     n, c = windows.shape[:2]
     counts, sizes = windows.shape[2 : 2 + spatial], windows.shape[2 + spatial :]
     terms, outputs = c * prod(sizes), w.shape[0]
@@ -237,7 +237,7 @@ def _dense(windows: Array, w: Array, spatial: int) -> Array:
 
 
 def _by_places(windows: Array, w: Array, spatial: int) -> Array:
-    """Y [n, o, p..] of large windows at few places, as in gradients of kernels: a product of matrices for each."""
+    """y [n, o, p..] of large windows at few places, as in gradients of kernels: a product of matrices for each."""
     n, outputs = windows.shape[0], w.shape[0]
     counts = windows.shape[2 : 2 + spatial]
     kernels = _terms_first(w)
@@ -261,7 +261,7 @@ def _terms_first(x: Array) -> Array:
 
 
 def _by_channels(windows: Array, w: Array, several: int, spatial: int) -> Array:
-    """Y [n, c m, p..] of windows [n, c, p.., k..] and kernels [c m, 1, k..], one channel each.
+    """y [n, c m, p..] of windows [n, c, p.., k..] and kernels [c m, 1, k..], one channel each.
 
     A sum over the kernel's elements, by blocks of rows that stay in cache.
     """
@@ -294,7 +294,7 @@ def _by_channels(windows: Array, w: Array, several: int, spatial: int) -> Array:
 
 
 def _products_of_windows(windows: Array, w: Array, spatial: int) -> Array:
-    """Y [1, g, p..] of windows [g, c, p.., k..] and kernels [g, c, k..]: each group's sum for each place."""
+    """y [1, g, p..] of windows [g, c, p.., k..] and kernels [g, c, k..]: each group's sum for each place."""
     groups, counts = windows.shape[0], windows.shape[2 : 2 + spatial]
     y = np.empty((1, groups, *counts), windows.dtype)
     letters = "abcdefghijklm"[:spatial]

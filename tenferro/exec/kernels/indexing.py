@@ -191,7 +191,7 @@ def _scattered_axis(op: Scatter, x: Array, updates: Array) -> int | None:
 
 
 def _summed(x: Array, starts: Array, updates: Array, axis: int, batch: int) -> Array:
-    """X plus the sums of the layers that go to each place, by a product with a matrix of zeros and ones.
+    """x plus the sums of the layers that go to each place, by a product with a matrix of zeros and ones.
 
     The matrix has one 1 per update, so the product adds the updates one after the other.
     """

@@ -51,7 +51,7 @@ def _scipys(name: str) -> Any:
 
 
 def product(body: Body, op: Any, lhs: Tensor, rhs: Tensor, y: TensorSpec) -> Memory:
-    """Y [batch, rows, columns] of a DotGeneral, matrix by matrix."""
+    """y [batch, rows, columns] of a DotGeneral, matrix by matrix."""
     a, a_moved = _matrices(body, lhs, op.lhs_batch, op.lhs_contracting)
     b, b_moved = _matrices(body, rhs, op.rhs_batch, op.rhs_contracting)
     batches = prod([lhs.spec.shape[axis] for axis in op.lhs_batch])
@@ -84,7 +84,7 @@ def product(body: Body, op: Any, lhs: Tensor, rhs: Tensor, y: TensorSpec) -> Mem
 def _matrices(
     body: Body, x: Tensor, batch: Sequence[int], contracting: Sequence[int]
 ) -> tuple[Memory, bool]:
-    """X as matrices in memory, and whether the axes that are summed come before the others."""
+    """x as matrices in memory, and whether the axes that are summed come before the others."""
     free = [axis for axis in range(x.spec.rank) if axis not in (*batch, *contracting)]
     for is_moved, order in (
         (False, (*batch, *free, *contracting)),
@@ -99,7 +99,7 @@ def _matrices(
 def _copied(
     body: Body, x: Tensor, batch: Sequence[int], contracting: Sequence[int], is_moved: bool
 ) -> Memory:
-    """X as matrices in memory of their own."""
+    """x as matrices in memory of their own."""
     free = [axis for axis in range(x.spec.rank) if axis not in (*batch, *contracting)]
     order = (*batch, *contracting, *free) if is_moved else (*batch, *free, *contracting)
     spec = TensorSpec.of(tuple([x.spec.shape[axis] for axis in order]), x.spec.dtype)
@@ -113,7 +113,7 @@ def _copied(
 def _matrix_by_vector(
     code: Code, dtype: DType, matrix: str, rows: int, terms: int, is_moved: bool, x: str, y: str
 ) -> None:
-    """Y [rows] of a matrix [rows, terms], or [terms, rows] if it is moved."""
+    """y [rows] of a matrix [rows, terms], or [terms, rows] if it is moved."""
     order, m, n = ("n", rows, terms) if is_moved else ("t", terms, rows)
     one, zero, stride = number(code, 1, dtype), number(code, 0, dtype), integer(code, 1)
     arguments = [

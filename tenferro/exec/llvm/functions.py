@@ -57,7 +57,7 @@ class Formula:
         return self.binary("fdiv", x, y)
 
     def multiply_add(self, x: str, y: str, z: str) -> str:
-        """X y + z, rounded once where the processor can."""
+        """x y + z, rounded once where the processor can."""
         if not self.code.contracts:
             return self.add(self.multiply(x, y), z)
         arguments = [("double", each) for each in (x, y, z)]
@@ -242,7 +242,7 @@ def _tanh(f: Formula, x: str, high: float, expm1: Callable[[Formula, str], str])
 
 
 def tanh(f: Formula, x: str) -> str:
-    """T / (t + 2), with t = e^(2|x|) - 1."""
+    """t / (t + 2), with t = e^(2|x|) - 1."""
     return _tanh(f, x, 22.0, expm1)
 
 

@@ -97,7 +97,7 @@ def diagonal_matrix(x: Value) -> Value:
 
 
 def columns(x: Value, s: Value) -> Value:
-    """X diag(s)."""
+    """x diag(s)."""
     rank = x.rank
     return x * broadcast(s, x, (*range(rank - 2), rank - 1))
 
@@ -108,7 +108,7 @@ def rows(s: Value, x: Value) -> Value:
 
 
 def as_dtype(x: Value, like: Value) -> Value:
-    """X in the dtype of another value."""
+    """x in the dtype of another value."""
     return convert(x, like.dtype)
 
 
@@ -140,7 +140,7 @@ def triangular(builder: RuleBuilder, a: Value, b: Value, **options: Any) -> Valu
 
 
 def from_right(builder: RuleBuilder, b: Value, a: Value, **options: Any) -> Value:
-    """B a^-1 for triangular a: the transpose of the solution of a^T x = b^T."""
+    """b a^-1 for triangular a: the transpose of the solution of a^T x = b^T."""
     return swapped(triangular(builder, a, swapped(b), transpose="T", **options))
 
 

@@ -239,7 +239,7 @@ def flipped(x: Value) -> Value:
 
 
 def scaled(x: Value) -> tuple[Value, Value]:
-    """X over its largest magnitude, so that squares neither overflow nor vanish, and that magnitude."""
+    """x over its largest magnitude, so that squares neither overflow nor vanish, and that magnitude."""
     most = largest(x, 2)
     scale = select(is_zero(most), 1, most)
     return x / as_dtype_of(x, broadcast(scale, real(x), range(x.rank - 2))), scale
