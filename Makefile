@@ -43,6 +43,7 @@ lint: $(STAMP) ## style and import contracts
 	$(BIN)/lint-imports
 	$(BIN)/python tools/cells.py
 	$(BIN)/python tools/coverage.py --check
+	$(BIN)/python tools/floors.py --check
 
 types: $(STAMP) ## strict types
 	$(BIN)/basedpyright

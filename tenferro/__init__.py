@@ -107,7 +107,7 @@ install_default_families(_families)
 install_native_executor(GraphExecutor("K"))
 install_platforms(["native"], default_executor().refusal)
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "STD_OPS",

@@ -16,6 +16,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+import tenferro
 from xla_peer.cli import app
 
 ROOT = Path(__file__).parent.parent
@@ -216,3 +217,9 @@ def test_install_lines_work_from_a_checkout() -> None:
         for names in re.findall(r"'\.\[([^\]]*)\]'", line):
             assert set(names.split(",")) <= set(extras), f"{name}: {line}"
     assert len([line for _, line in lines if "'.[" in line]) > 8
+
+
+def test_the_citation_and_the_changelog_have_the_version() -> None:
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert f"version: {tenferro.__version__}\n" in citation
+    assert f"\n## {tenferro.__version__}" in (ROOT / "CHANGELOG.md").read_text()
