@@ -101,6 +101,8 @@ docs: $(STAMP) ## build the site into build/docs; a warning is an error
 
 pictures: $(STAMP) ## draw docs/images anew, with Chromium
 	$(BIN)/python tools/pictures.py
+	$(BIN)/python tools/floors.py
+	$(BIN)/python tools/gallery.py
 
 fuzz: $(STAMP) ## ten minutes of random programs on both paths
 	$(BIN)/tenferro fuzz --minutes 10
