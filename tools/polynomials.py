@@ -20,6 +20,8 @@ import mpmath
 PAGE = Path(__file__).parent.parent / "tenferro" / "exec" / "llvm" / "coefficients.py"
 HALF_LN2 = mpmath.mpf("0.34658")
 """What is left of an argument of exp, a little more than half of the logarithm of 2."""
+LARGEST_R2 = mpmath.mpf("0.6170")
+"""r^2 for |r| up to a quarter of pi, a little more than that."""
 LARGEST_S2 = mpmath.mpf("0.02944")
 """(f / (2 + f))^2 for 1 + f between sqrt(1/2) and sqrt(2), a little more than that."""
 
@@ -67,11 +69,30 @@ def rest_of_log(z: Any) -> Any:
     return (2 * mpmath.atanh(s) / s - 2) / z
 
 
+def rest_of_sin(z: Any) -> Any:
+    """(sin(r) / r - 1) / r^2 with r = sqrt(z)."""
+    if abs(z) < mpmath.mpf("1e-8"):
+        return sum([(-1) ** (k + 1) * z**k / mpmath.factorial(2 * k + 3) for k in range(8)])
+    r = mpmath.sqrt(z)
+    return (mpmath.sin(r) / r - 1) / z
+
+
+def rest_of_cos(z: Any) -> Any:
+    """(cos(r) - 1 + r^2 / 2) / r^4 with r = sqrt(z)."""
+    if abs(z) < mpmath.mpf("1e-8"):
+        return sum([(-1) ** k * z**k / mpmath.factorial(2 * k + 4) for k in range(8)])
+    return (mpmath.cos(mpmath.sqrt(z)) - 1 + z / 2) / z**2
+
+
 POLYNOMIALS = [
     Polynomial("EXP", "(e^r - 1 - r) / r^2, |r| <= ln(2) / 2", rest_of_exp, -HALF_LN2, HALF_LN2, 10),
     Polynomial("EXP_SINGLE", "the same, for float32", rest_of_exp, -HALF_LN2, HALF_LN2, 5),
     Polynomial("LOG", "(2 atanh(s) / s - 2) / s^2 in s^2, |s| <= 3 - sqrt(8)", rest_of_log, mpmath.mpf(0), LARGEST_S2, 6),
     Polynomial("LOG_SINGLE", "the same, for float32", rest_of_log, mpmath.mpf(0), LARGEST_S2, 3),
+    Polynomial("SIN", "(sin(r) / r - 1) / r^2 in r^2, |r| <= pi / 4", rest_of_sin, mpmath.mpf(0), LARGEST_R2, 5),
+    Polynomial("COS", "(cos(r) - 1 + r^2 / 2) / r^4 in r^2, |r| <= pi / 4", rest_of_cos, mpmath.mpf(0), LARGEST_R2, 5),
+    Polynomial("SIN_SINGLE", "the same as SIN, for float32", rest_of_sin, mpmath.mpf(0), LARGEST_R2, 3),
+    Polynomial("COS_SINGLE", "the same as COS, for float32", rest_of_cos, mpmath.mpf(0), LARGEST_R2, 3),
 ]  # fmt: skip
 
 

@@ -81,10 +81,12 @@ class Code:
 
     Args:
         contracts: whether the processor multiplies and adds in one instruction.
+        lanes: how many float64 its vectors hold, of each size that loops may choose.
     """
 
-    def __init__(self, contracts: bool = False) -> None:
-        self.contracts = contracts
+    def __init__(self, contracts: bool = False, lanes: Sequence[int] = ()) -> None:
+        self.contracts, self.lanes = contracts, tuple(lanes)
+        self._kept: list[str] = []
         self.functions: dict[str, str] = {}
         self.lines: list[str] = []
         self.entry: list[str] = []
@@ -98,8 +100,11 @@ class Code:
     def text(self, pointers: Sequence[str]) -> str:
         """The whole module: `@f` of pointers that lie apart from each other, and two numbers."""
         head = ", ".join([f"ptr noalias {name}" for name in pointers])
+        used = ", ".join([f"ptr @{name}" for name in self._kept])
+        kept = f'@llvm.compiler.used = appending global [{len(self._kept)} x ptr] [{used}], section "llvm.metadata"'
         return "\n".join([
             *self.globals,
+            *([kept] if self._kept else []),
             *self.declared.values(),
             *self.functions.values(),
             f"define i64 @f({head}, i64 %start, i64 %stop) {{",
@@ -165,6 +170,10 @@ class Code:
             name = self._constants[kind, value] = f"@number{len(self._constants)}"
             self.globals.append(f"{name} = private constant {kind} {value}")
         return self._constants[kind, value]
+
+    def keep(self, functions: Sequence[str]) -> None:
+        """Leave functions in the module that nothing calls until loops are vectorised."""
+        self._kept += functions
 
     def call(self, function: str, kind: str, arguments: Sequence[tuple[str, str]]) -> str:
         """A function's result; arguments are types and values."""

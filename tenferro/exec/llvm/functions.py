@@ -15,14 +15,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tenferro.exec.llvm import coefficients
-from tenferro.exec.llvm.code import Code, literal
+from tenferro.exec.llvm import trigonometric as trig
+from tenferro.exec.llvm.code import Code
+from tenferro.exec.llvm.formula import BIAS, Formula
 from tenferro.types import DType
 
 __all__ = ["FUNCTIONS", "SINGLE_ULPS", "call"]
 
-ROUNDER = 1.5 * 2.0**52
-"""Added to a number and taken away again, it leaves the nearest integer; its last bits are that integer."""
-BIAS = 1023
 LOG2_E = 1.0 / math.log(2.0)
 LN2_HIGH = float.fromhex("0x1.62e42feep-1")
 """The logarithm of 2 in so few bits that its products with exponents are exact, and the rest."""
@@ -30,74 +29,6 @@ LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
 SQRT_HALF = struct.unpack("<q", struct.pack("<d", math.sqrt(0.5)))[0]
 ONE = struct.unpack("<q", struct.pack("<d", 1.0))[0]
 SIGNIFICAND = (1 << 52) - 1
-
-
-@dataclass
-class Formula:
-    """Instructions on float64."""
-
-    code: Code
-
-    def number(self, value: float) -> str:
-        return literal(value, DType.F64)
-
-    def binary(self, name: str, x: str, y: str) -> str:
-        return self.code.value(f"{name} double {x}, {y}")
-
-    def add(self, x: str, y: str) -> str:
-        return self.binary("fadd", x, y)
-
-    def subtract(self, x: str, y: str) -> str:
-        return self.binary("fsub", x, y)
-
-    def multiply(self, x: str, y: str) -> str:
-        return self.binary("fmul", x, y)
-
-    def divide(self, x: str, y: str) -> str:
-        return self.binary("fdiv", x, y)
-
-    def multiply_add(self, x: str, y: str, z: str) -> str:
-        """x y + z, rounded once where the processor can."""
-        if not self.code.contracts:
-            return self.add(self.multiply(x, y), z)
-        arguments = [("double", each) for each in (x, y, z)]
-        return self.code.call("llvm.fma.f64", "double", arguments)
-
-    def select(self, order: str, x: str, y: str, on_true: str, on_false: str) -> str:
-        """One of two, by a comparison."""
-        chosen = self.code.value(f"fcmp {order} double {x}, {y}")
-        return self.code.value(f"select i1 {chosen}, double {on_true}, double {on_false}")
-
-    def bits(self, x: str) -> str:
-        return self.code.value(f"bitcast double {x} to i64")
-
-    def of_bits(self, x: str) -> str:
-        return self.code.value(f"bitcast i64 {x} to double")
-
-    def integer(self, name: str, x: str, y: int) -> str:
-        return self.code.value(f"{name} i64 {x}, {y}")
-
-    def magnitude(self, x: str) -> str:
-        return self.code.call("llvm.fabs.f64", "double", [("double", x)])
-
-    def with_sign(self, x: str, sign: str) -> str:
-        return self.code.call("llvm.copysign.f64", "double", [("double", x), ("double", sign)])
-
-    def polynomial(self, x: str, terms: Sequence[float]) -> str:
-        y = self.number(terms[-1])
-        for term in reversed(terms[:-1]):
-            y = self.multiply_add(y, x, self.number(term))
-        return y
-
-    def power_of_two(self, n: str) -> str:
-        """2^n of an integer between -1022 and 1023, which is a float64."""
-        bits = self.bits(self.add(n, self.number(ROUNDER + BIAS)))
-        return self.of_bits(self.integer("shl", bits, 52))
-
-    def nearest(self, x: str, factor: float) -> str:
-        """The integer nearest to a multiple of x."""
-        rounder = self.number(ROUNDER)
-        return self.subtract(self.multiply_add(x, self.number(factor), rounder), rounder)
 
 
 @dataclass
@@ -114,7 +45,7 @@ def _reduced(f: Formula, x: str, low: float, high: float, terms: Sequence[float]
     x = f.select("ogt", x, f.number(high), f.number(high), x)
     x = f.select("olt", x, f.number(low), f.number(low), x)
     n = f.nearest(x, LOG2_E)
-    minus_n = f.code.value(f"fneg double {n}")
+    minus_n = f.negate(n)
     near = f.multiply_add(minus_n, f.number(LN2_HIGH), x)
     r = f.multiply_add(minus_n, f.number(LN2_LOW), near)
     lost = f.multiply_add(minus_n, f.number(LN2_LOW), f.subtract(near, r))
@@ -252,7 +183,7 @@ def tanh_single(f: Formula, x: str) -> str:
 
 
 def _logistic(f: Formula, x: str, exp: Callable[[Formula, str], str]) -> str:
-    e = exp(f, f.code.value(f"fneg double {f.magnitude(x)}"))
+    e = exp(f, f.negate(f.magnitude(x)))
     above = f.select("olt", x, f.number(0.0), e, f.number(1.0))
     return f.divide(above, f.add(f.number(1.0), e))
 
@@ -274,11 +205,14 @@ class Function:
     Attributes:
         ulps: a bound on the error of `double`, in units in the last place of the exact value; of `single` it is
             `SINGLE_ULPS`.
+        largest: arguments that are not smaller, and NaN, are the C library's, if that is not infinite. Loops have
+            functions of several lanes then, which look whether there is one among them.
     """
 
     double: Callable[[Formula, str], str]
     single: Callable[[Formula, str], str]
     ulps: float
+    largest: float = math.inf
 
 
 SINGLE_ULPS = 0.51
@@ -292,7 +226,11 @@ FUNCTIONS = {
     "log1p": Function(log1p, log1p_single, 1.0),
     "tanh": Function(tanh, tanh_single, 2.5),
     "logistic": Function(logistic, logistic_single, 2.5),
+    "sin": Function(trig.sin, trig.sin_single, 1.0, trig.LARGEST),
+    "cos": Function(trig.cos, trig.cos_single, 1.0, trig.LARGEST),
+    "tan": Function(trig.tan, trig.tan_single, 2.5, trig.LARGEST),
 }
+PURE = "nounwind willreturn readnone"
 
 
 def call(code: Code, name: str, dtype: DType, x: str) -> str:
@@ -301,15 +239,81 @@ def call(code: Code, name: str, dtype: DType, x: str) -> str:
     is_single = dtype is DType.F32
     symbol = f"tenferro_{name}{'_single' if is_single else ''}"
     write = function.single if is_single else function.double
+    is_bounded = function.largest < math.inf
     if symbol not in code.functions:
-        part = Code(code.contracts)
-        y = write(Formula(part), "%x")
-        part.line(f"ret double {y}")
-        lines = [f"define internal double @{symbol}(double %x) alwaysinline {{", *part.lines, "}"]
-        code.declared.update(part.declared)
-        code.functions[symbol] = "\n".join(lines)
+        code.functions[symbol] = (
+            _bounded(code, symbol, name, write, function.largest)
+            if is_bounded
+            else _defined(code, f"double @{symbol}(double %x) alwaysinline", write)
+        )
+    attributes = ""
+    if is_bounded:
+        attributes = f' "vector-function-abi-variant"="{_variants(code, symbol)}"'
     if not is_single:
-        return code.value(f"call double @{symbol}(double {x})")
+        return code.value(f"call double @{symbol}(double {x}){attributes}")
     wide = code.value(f"fpext float {x} to double")
-    y = code.value(f"call double @{symbol}(double {wide})")
+    y = code.value(f"call double @{symbol}(double {wide}){attributes}")
     return code.value(f"fptrunc double {y} to float")
+
+
+def _defined(code: Code, head: str, write: Callable[[Formula, str], str], lanes: int = 1) -> str:
+    """A function's text."""
+    part = Code(code.contracts)
+    formula = Formula(part, lanes)
+    part.line(f"ret {formula.kind} {write(formula, '%x')}")
+    code.declared.update(part.declared)
+    return "\n".join([f"define internal {head} {{", *part.lines, "}"])
+
+
+def _bounded(
+    code: Code, symbol: str, name: str, write: Callable[[Formula, str], str], largest: float
+) -> str:
+    """The text of a function that is the C library's for large arguments: of one number, and of lanes."""
+
+    def one(f: Formula, x: str) -> str:
+        part = f.code
+        is_small = f.compare("olt", f.magnitude(x), f.number(largest))
+        cell = part.name("cell")
+        part.lines.insert(0, f"  {cell} = alloca double")
+
+        def put(y: str) -> None:
+            part.line(f"store double {y}, ptr {cell}")
+
+        part.branch(
+            is_small,
+            lambda: put(write(f, x)),
+            lambda: put(part.call(name, "double", [("double", x)])),
+        )
+        return part.value(f"load double, ptr {cell}")
+
+    def several(f: Formula, x: str) -> str:
+        part, lanes = f.code, f.lanes
+        truths = f"<{lanes} x i1>"
+        are_small = f.compare("olt", f.magnitude(x), f.number(largest))
+        all_small = part.call(f"llvm.vector.reduce.and.v{lanes}i1", "i1", [(truths, are_small)])
+        cell = part.name("cell")
+        part.lines.insert(0, f"  {cell} = alloca {f.kind}")
+
+        def each() -> None:
+            y = "poison"
+            for lane in range(lanes):
+                number = part.value(f"extractelement {f.kind} {x}, i64 {lane}")
+                value = part.value(f"call double @{symbol}(double {number})")
+                y = part.value(f"insertelement {f.kind} {y}, double {value}, i64 {lane}")
+            part.line(f"store {f.kind} {y}, ptr {cell}")
+
+        part.branch(all_small, lambda: part.line(f"store {f.kind} {write(f, x)}, ptr {cell}"), each)
+        return part.value(f"load {f.kind}, ptr {cell}")
+
+    texts = [_defined(code, f"double @{symbol}(double %x) noinline {PURE}", one)]
+    for lanes in code.lanes:
+        kind = f"<{lanes} x double>"
+        head = f"{kind} @{symbol}_{lanes}({kind} %x) noinline {PURE}"
+        texts.append(_defined(code, head, several, lanes))
+    code.keep([f"{symbol}_{lanes}" for lanes in code.lanes])
+    return "\n".join(texts)
+
+
+def _variants(code: Code, symbol: str) -> str:
+    """What LLVM calls in the place of so many calls, by its vector function ABI."""
+    return ",".join([f"_ZGV_LLVM_N{lanes}v_{symbol}({symbol}_{lanes})" for lanes in code.lanes])

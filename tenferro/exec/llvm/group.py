@@ -10,7 +10,7 @@ from typing import Any
 from tenferro.exec.llvm.analytic import ROWS as ANALYTIC
 from tenferro.exec.llvm.code import Code, Index, NotCompiledError, literal, memory_type
 from tenferro.exec.llvm.control import Emitter
-from tenferro.exec.llvm.link import Linker, multiplies_and_adds
+from tenferro.exec.llvm.link import Linker, lanes, multiplies_and_adds
 from tenferro.exec.llvm.reduction import BLOCK, TOTALS, identity
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.exec.schedule import ExecInstruction, Tiles
@@ -101,7 +101,7 @@ class CompiledGroup:
 
     def text_of(self, walks: Sequence[Walk], lead: int) -> tuple[str, int]:
         """The text, and bytes of scratch."""
-        code = Code(multiplies_and_adds())
+        code = Code(multiplies_and_adds(), lanes())
         body = Body(code)
         writer = _Writer(self.op, self.rows, code, body, walks, lead)
         writer.write()

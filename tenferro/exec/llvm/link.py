@@ -13,7 +13,7 @@ from tenferro.compile_cache import CompileCache
 from tenferro.exec.llvm import blas
 from tenferro.program import BoundedCache
 
-__all__ = ["Linker", "is_installed", "multiplies_and_adds"]
+__all__ = ["Linker", "is_installed", "lanes", "multiplies_and_adds"]
 
 
 VERSION = 1
@@ -32,6 +32,16 @@ def multiplies_and_adds() -> bool:
     features = llvm.get_host_cpu_features()
     is_arm = platform.machine().lower() in ("aarch64", "arm64")
     return is_arm or bool(features.get("fma"))
+
+
+def lanes() -> tuple[int, ...]:
+    """How many float64 this processor's vectors hold; of the largest ones LLVM may choose the halves."""
+    import llvmlite.binding as llvm  # because it is an extra
+
+    features = llvm.get_host_cpu_features()
+    if features.get("avx512f"):
+        return 8, 4
+    return (4,) if features.get("avx") else (2,)
 
 
 class Linker:

@@ -15,7 +15,7 @@ from tenferro.exec.llvm import blas
 from tenferro.exec.llvm.code import Code, NotCompiledError
 from tenferro.exec.llvm.control import COMPILED, Emitter
 from tenferro.exec.llvm.host import FAILED, HostCalls, Kernels
-from tenferro.exec.llvm.link import Linker, multiplies_and_adds
+from tenferro.exec.llvm.link import Linker, lanes, multiplies_and_adds
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.ops.control import Cond, ControlOp, Scan, While
 from tenferro.program import GraphProgram
@@ -201,7 +201,7 @@ def text_of(
     """
     if not all([spec.is_static for spec in inputs]):
         raise NotCompiledError(f"{op.name}: extents that wait are not compiled")
-    code = Code(multiplies_and_adds())
+    code = Code(multiplies_and_adds(), lanes())
     body = Body(code, host)
     emitter = Emitter(body, prepare)
     names = [f"%a{number}" for number in range(len(inputs))]

@@ -1,0 +1,157 @@
+"""Sine, cosine and tangent: the argument less a multiple of half pi, in two numbers, and two polynomials.
+
+Multiples of half pi are exact products: it is cut in parts of 33 bits, and multiples of up to 2^19 have 20. Larger
+arguments are the C library's.
+
+Sources: the arrangement of both polynomials is that of Ng's in fdlibm; Cody and Waite, Software Manual for the
+Elementary Functions, 1980; two-sum is Knuth's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tenferro.exec.llvm import coefficients
+from tenferro.exec.llvm.formula import ROUNDER, Formula
+
+__all__ = ["LARGEST", "cos", "cos_single", "sin", "sin_single", "tan", "tan_single"]
+
+LARGEST = 2.0**19
+"""Arguments that are reduced here are smaller."""
+HALF_PI = [
+    float.fromhex(part)
+    for part in (
+        "0x1.921fb544p+0",
+        "0x1.0b4611a6p-34",
+        "0x1.3198a2ep-69",
+        "0x1.b839a252049c1p-104",
+    )
+]
+"""In parts of 33 bits, and the rest."""
+
+
+@dataclass
+class Reduced:
+    """x = n pi / 2 + r + low, with |r| <= pi / 4.
+
+    Attributes:
+        n: the bits of an integer.
+    """
+
+    n: str
+    r: str
+    low: str
+
+
+def _reduced(f: Formula, x: str) -> Reduced:
+    shifted = f.multiply_add(x, f.number(2 / math.pi), f.number(ROUNDER))
+    n = f.subtract(shifted, f.number(ROUNDER))
+    first, second, third, fourth = [f.multiply(n, f.number(part)) for part in HALF_PI]
+    near, low = f.difference(f.subtract(x, first), second)
+    near, lost = f.difference(near, third)
+    low = f.subtract(f.add(low, lost), fourth)
+    r = f.add(near, low)
+    return Reduced(f.bits(shifted), r, f.subtract(low, f.subtract(r, near)))
+
+
+def _reduced_single(f: Formula, x: str) -> Reduced:
+    """Of what was a float32, which comes no nearer to a multiple of half pi than 2^-30 or so."""
+    shifted = f.multiply_add(x, f.number(2 / math.pi), f.number(ROUNDER))
+    n = f.subtract(shifted, f.number(ROUNDER))
+    near = f.subtract(x, f.multiply(n, f.number(HALF_PI[0])))
+    r = f.subtract(near, f.multiply(n, f.number(math.fsum(HALF_PI[1:]))))
+    return Reduced(f.bits(shifted), r, f.number(0.0))
+
+
+def _sine(f: Formula, part: Reduced, terms: Sequence[float]) -> str:
+    """r + r^3 p(r^2), and low times the cosine."""
+    z = f.multiply(part.r, part.r)
+    cube = f.multiply(z, part.r)
+    tail = f.polynomial(z, terms[1:])
+    low = f.subtract(f.multiply(f.number(0.5), part.low), f.multiply(cube, tail))
+    low = f.subtract(f.multiply(z, low), part.low)
+    return f.subtract(part.r, f.subtract(low, f.multiply(cube, f.number(terms[0]))))
+
+
+def _cosine(f: Formula, part: Reduced, terms: Sequence[float]) -> str:
+    """1 - r^2 / 2 + r^4 q(r^2), less r low; what 1 - r^2 / 2 loses is added at the end."""
+    z = f.multiply(part.r, part.r)
+    half, one = f.multiply(f.number(0.5), z), f.number(1.0)
+    tail = f.multiply(f.multiply(z, z), f.polynomial(z, terms))
+    high = f.subtract(one, half)
+    lost = f.subtract(f.subtract(one, high), half)
+    return f.add(high, f.add(lost, f.subtract(tail, f.multiply(part.r, part.low))))
+
+
+@dataclass
+class Pair:
+    """Sine and cosine of r + low, and how often half pi was taken away."""
+
+    n: str
+    sine: str
+    cosine: str
+
+
+def _pair(f: Formula, x: str) -> Pair:
+    part = _reduced(f, x)
+    return Pair(part.n, _sine(f, part, coefficients.SIN), _cosine(f, part, coefficients.COS))
+
+
+def _pair_single(f: Formula, x: str) -> Pair:
+    part = _reduced_single(f, x)
+    sine = _sine(f, part, coefficients.SIN_SINGLE)
+    return Pair(part.n, sine, _cosine(f, part, coefficients.COS_SINGLE))
+
+
+def _turned(f: Formula, n: str, even: str, odd: str) -> str:
+    """One of two by the last bit of n, negative by the bit before it."""
+    y = f.either(f.has_bit(n, 0), odd, even)
+    return f.either(f.has_bit(n, 1), f.negate(y), y)
+
+
+def _sin(f: Formula, x: str, pair: Pair) -> str:
+    y = _turned(f, pair.n, pair.sine, pair.cosine)
+    return f.select("oeq", x, f.number(0.0), x, y)
+
+
+def sin(f: Formula, x: str) -> str:
+    """The sine."""
+    return _sin(f, x, _pair(f, x))
+
+
+def sin_single(f: Formula, x: str) -> str:
+    """The same."""
+    return _sin(f, x, _pair_single(f, x))
+
+
+def _cos(f: Formula, pair: Pair) -> str:
+    return _turned(f, f.integer("add", pair.n, 1), pair.sine, pair.cosine)
+
+
+def cos(f: Formula, x: str) -> str:
+    """The cosine: a sine, a quarter turn on."""
+    return _cos(f, _pair(f, x))
+
+
+def cos_single(f: Formula, x: str) -> str:
+    """The same."""
+    return _cos(f, _pair_single(f, x))
+
+
+def _tan(f: Formula, x: str, pair: Pair) -> str:
+    is_odd = f.has_bit(pair.n, 0)
+    above = f.either(is_odd, f.negate(pair.cosine), pair.sine)
+    y = f.divide(above, f.either(is_odd, pair.sine, pair.cosine))
+    return f.select("oeq", x, f.number(0.0), x, y)
+
+
+def tan(f: Formula, x: str) -> str:
+    """The quotient of sine and cosine."""
+    return _tan(f, x, _pair(f, x))
+
+
+def tan_single(f: Formula, x: str) -> str:
+    """The same."""
+    return _tan(f, x, _pair_single(f, x))
