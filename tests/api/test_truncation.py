@@ -164,3 +164,32 @@ def test_cut_and_pad_are_transposes() -> None:
     np.testing.assert_array_equal(back(x)[0], x[:, :2])
     with pytest.raises(errors.ShapeError, match="same rank"):
         tnf.pad_to_match(x, y[0])
+
+
+def cut_rows(x: Any, sizes: Any, **options: Any) -> Any:
+    """The first `sizes[t]` elements of each row, by a scan."""
+    turn = lambda carry, row: (carry, tnf.dynamic_truncate(row[0], row[1]))
+    return tnf.scan(turn, np.zeros(2), (x, sizes), **options)[1]
+
+
+@pytest.mark.parametrize("options", [{}, {"reverse": True}])
+def test_a_scan_stacks_rows_that_are_cut_to_one_length(options: Any) -> None:
+    x = np.arange(12.0).reshape(3, 4)
+    program = tnf.compile(lambda x, sizes: cut_rows(x, sizes, **options), x, np.full(3, 2))
+    for size in (2, 3, 0):  # interpreted, then printed
+        np.testing.assert_array_equal(program.run(x, np.full(3, size)), x[:, :size])
+    none = tnf.compile(lambda x, n: tnf.scan(
+        lambda c, row: (c, tnf.dynamic_truncate(row, n)), 0.0, x)[1], x[:0], np.array(2))  # fmt: skip
+    assert none.run(x[:0], np.array(2)).shape == (0, 0)
+
+
+def test_rows_of_a_scan_that_differ_in_length_are_an_error_that_says_where() -> None:
+    x = np.arange(12.0).reshape(3, 4)
+    program = tnf.compile(cut_rows, x, np.full(3, 2))
+    # A row of one element would fit any length by being repeated.
+    for sizes, other in (([2, 2, 3], "f64[3] in turn 2"), ([2, 1, 2], "f64[1] in turn 1")):
+        with pytest.raises(errors.ShapeError, match=r"y 0 is f64\[2\] in turn 0") as raised:
+            program.run(x, np.array(sizes))
+        assert other in str(raised.value)
+        assert "pad_to_match" in str(raised.value)
+        assert "test_truncation.py" in str(raised.value)

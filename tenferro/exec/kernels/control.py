@@ -11,10 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from tenferro.dims import is_exact
+from tenferro.errors import ShapeError
 from tenferro.exec.claims import own
 from tenferro.exec.kernels.kernel import Array, Kernel, KernelRows
 from tenferro.ops.control import Cond, Scan, While
 from tenferro.program.native import native_executor
+from tenferro.types import DType, TensorSpec
 
 __all__ = ["ROWS", "ControlKernel"]
 
@@ -57,20 +60,42 @@ def while_(runs: Sequence[Run], op: While, *arrays: Array) -> Any:
 
 
 def scan(runs: Sequence[Run], op: Scan, *arrays: Array) -> Any:
-    """The last carry, and what each step gave, written where it belongs."""
+    """The last carry, and what each step gave, written where it belongs.
+
+    Raises:
+        ShapeError: extents that the data decide differ from turn to turn; without turns they are 0.
+    """
     (body,) = runs
     n, first, m = op.num_consts, op.first_xs, op.num_carry
     consts, carry, xs = arrays[:n], arrays[n:first], arrays[first:]
-    ys = [np.empty((0, *spec.shape), spec.dtype.dtype) for spec in op.body.output_specs[m:]]
+    rows = op.body.output_specs[m:]
+    shapes = [[extent if is_exact(extent) else 0 for extent in row.shape] for row in rows]
+    ys = [np.empty((0, *shape), row.dtype.dtype) for shape, row in zip(shapes, rows, strict=True)]
+    may_differ = not all([row.is_exact for row in rows])
     steps = range(op.length)
     for turn, t in enumerate(reversed(steps) if op.reverse else steps):
         made = body((*consts, *carry, *[x[t, ...] for x in xs]))
         carry = made[:m]
         if not turn:  # because a body may be run in other dtypes than it was traced in
             ys = [np.empty((op.length, *part.shape), part.dtype) for part in made[m:]]
+        elif may_differ:
+            _same_shapes(op, ys, made[m:], turn)
         for y, part in zip(ys, made[m:], strict=True):
             y[t] = part
     return _given([*own(carry, arrays), *ys])
+
+
+def _same_shapes(op: Scan, ys: Sequence[Array], parts: Sequence[Array], turn: int) -> None:
+    for number, (y, part) in enumerate(zip(ys, parts, strict=True)):
+        if part.shape != y.shape[1:]:
+            raise ShapeError(
+                f"{op.name}: y {number} is {_spec(y[0])} in turn 0 and {_spec(part)} in turn {turn}, and stacked "
+                "ys have one shape; give it that shape, by tnf.pad_to_match for example"
+            )
+
+
+def _spec(x: Array) -> TensorSpec:
+    return TensorSpec.of(x.shape, DType.of(x.dtype))
 
 
 def _given(outputs: list[Array]) -> Any:
