@@ -11,6 +11,7 @@ copy        a loop over such a list that writes each op down again
 sweep       a loop backward over such a list
 execution   a loop over such a list that calls each op's kernel
 door        a function that takes an op first and puts it on values
+size        lines of `tenferro/exec` without kernels and compiled forms, at 100 columns each, and its longest files
 calls       Python calls, files and changes of file of `tenferro.compile(lambda x: x + x, x)`, the second time
 """
 
@@ -47,9 +48,21 @@ def main() -> int:
         print(f"{kind:<10}{len(lines):>4}")
         for line in lines:
             print(f"      {line}")
+    machine = dict(_sizes(root / "tenferro/exec"))
+    total = sum([n for name, n in machine.items() if not name.startswith(("kernels/", "llvm/"))])
+    print(f"size      {total:>4}")
+    for name in sorted(machine, key=machine.__getitem__)[:-6:-1]:
+        print(f"      {machine[name]:>4} {name}")
     calls, files, changes = _walk(root)
     print(f"calls     {calls:>4} in {files} files, {changes} changes of file")
     return 0
+
+
+def _sizes(folder: Path) -> Iterator[tuple[str, int]]:
+    """Lines of each file, a line of more than 100 columns being several."""
+    for path in sorted(folder.rglob("*.py")):
+        lines = path.read_text().splitlines()
+        yield str(path.relative_to(folder)), sum([max(1, -(-len(line) // 100)) for line in lines])
 
 
 def counted(tree: ast.AST) -> Iterator[tuple[str, int, str]]:
