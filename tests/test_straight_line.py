@@ -175,13 +175,13 @@ def test_functions_that_read_alike_are_compiled_once(monkeypatch: pytest.MonkeyP
 
     x = rng.normal(size=(3, 3))
     program = tnf.compile(fn, x)
-    line = printer.printed(tnf.GraphExecutor().compile(program))
+    line = printer.Printed(tnf.GraphExecutor().compile(program))
     codes = {function.__code__.replace(co_name="", co_filename="") for function in line.functions}
     assert len(codes) <= 3 < len(line.functions)
     expected = x
     for factor, axis in zip(factors, axes, strict=True):
         expected = np.sin(expected * factor + np.sum(expected, axis=int(axis), keepdims=True))
-    np.testing.assert_array_equal(line([x])[0], expected)
+    np.testing.assert_array_equal(line.run(x)[0], expected)
     assert program.source().count("def run_") == len(line.functions)
 
 

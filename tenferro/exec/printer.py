@@ -16,7 +16,7 @@ from typing import Any
 
 from tenferro.exec.schedule import Arena, ExecInstruction, ExecProgram, Lent, Over, Tiles
 
-__all__ = ["Printed", "printed", "source_of"]
+__all__ = ["Printed", "source_of"]
 
 LONGEST = 1000
 """Steps of one function; Python compiles several of this size faster than a long one."""
@@ -49,7 +49,11 @@ class Text:
 
 
 class Printed:
-    """The functions, compiled, to be run one after the other."""
+    """The functions, compiled, to be run one after the other.
+
+    Attributes:
+        run: the results, of the leaves; whatever a kernel raises is raised.
+    """
 
     def __init__(self, program: ExecProgram) -> None:
         self.program = program
@@ -57,6 +61,8 @@ class Printed:
         self._first: dict[str, tuple[int, int]] = {}
         codes: dict[str, CodeType] = {}
         self.functions = tuple([self._compiled(text, codes) for text in self.texts])
+        is_whole = len(self.functions) == 1 and not program.memory.size
+        self.run = self.functions[0] if is_whole else self._run
 
     def _compiled(self, text: Text, codes: dict[str, CodeType]) -> Callable[..., Any]:
         code = codes.get(text.source)
@@ -68,26 +74,22 @@ class Printed:
         self._first[file] = (text.start, text.head + 1)
         return FunctionType(code.replace(co_name=f"run_{text.start}", co_filename=file), text.names)
 
-    def __call__(self, leaves: Sequence[Any], arena: Any = None) -> list[Any]:
-        """The results; whatever a kernel raises is raised.
-
-        Args:
-            arena: memory of the schedule's size, if that is not zero.
-        """
-        first = () if arena is None else (arena,)
-        if len(self.functions) == 1:
-            return self.functions[0](*first, *leaves)
+    def _run(self, *leaves: Any) -> list[Any]:
+        """The results, by all functions, with a piece of memory of their own."""
+        memory, size = self.program.resources.memory, self.program.memory.size
+        first = (memory.take(size),) if size else ()
         values = dict(zip(self.program.input_slots, leaves, strict=True))
-        for text, function in zip(self.texts, self.functions, strict=True):
-            results = function(*first, *[values[slot] for slot in text.takes])
-            for slot in text.drops:
-                del values[slot]
-            values.update(zip(text.gives, results, strict=True))
-        constants = self.program.constants
-        return [
-            constants[slot] if slot in constants else values[slot]
-            for slot in self.program.output_slots
-        ]
+        try:
+            for text, function in zip(self.texts, self.functions, strict=True):
+                results = function(*first, *[values[slot] for slot in text.takes])
+                for slot in text.drops:
+                    del values[slot]
+                values.update(zip(text.gives, results, strict=True))
+        finally:
+            for arena in first:
+                memory.give(arena)
+        values.update(self.program.constants)
+        return [values[slot] for slot in self.program.output_slots]
 
     def failed(self, traceback: TracebackType | None) -> ExecInstruction | None:
         """The step at which an exception was raised."""
@@ -100,11 +102,6 @@ class Printed:
                 number = start + line
             traceback = traceback.tb_next
         return None if number is None else self.program.instructions[number]
-
-
-def printed(program: ExecProgram) -> Printed:
-    """The schedule as compiled functions."""
-    return Printed(program)
 
 
 def source_of(program: ExecProgram, name: str = "run") -> str:

@@ -11,7 +11,7 @@ import pytest
 
 import tenferro as tnf
 from tenferro import errors
-from tenferro.exec.runner import Runner
+from tenferro.exec.printer import Printed
 from tenferro.extension import (
     ExtensionCacheKey,
     ExtensionOp,
@@ -54,9 +54,8 @@ def by_graph(runtime: ExtensionRuntime, fn: Any) -> Callable[[Any], Any]:
 def by_generated_code(runtime: ExtensionRuntime, fn: Any) -> Callable[[Any], Any]:
     executor = tnf.GraphExecutor("K", runtimes=[runtime])
     program = tnf.compile(fn, X)
-    run = Runner(executor.compile(program, X))
-    run._print()  # because the first run is interpreted otherwise
-    return lambda x: program.pack(run([x]))
+    run = Printed(executor.compile(program, X)).run
+    return lambda x: program.pack(run(x))
 
 
 def by_eager(runtime: ExtensionRuntime, fn: Any) -> Callable[[Any], Any]:
