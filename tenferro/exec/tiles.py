@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import repeat
+from itertools import pairwise, repeat
 from math import prod
 from typing import Any, Protocol
 
@@ -90,7 +91,7 @@ class TilesFunction:
         workers, scratch = self.resources.workers, self.resources.memory.scratch
         code: Callable[..., Any] | None = None
         # Along rows of column-major arrays compiled code would take its steps from line to line of the cache.
-        if self.machine is not None and not isinstance(layout, Columns):
+        if self.machine is not None and layout.order == "C":
             outs = [layout.view(layout.empty(shape, dtype, None)) for shape, dtype in results]
             every = [*map(layout.view, arrays), *outs]
             code, scratch_bytes = self.machine.function(every, layout.lead)
@@ -107,7 +108,7 @@ class TilesFunction:
             def work(start: int, stop: int) -> None:
                 with scratch(sizes) if sizes else nullcontext([]) as pieces:
                     tiles = [
-                        np.ndarray(shape, dtype, piece, order=layout.scratch)
+                        np.ndarray(shape, dtype, piece, order=layout.order)
                         for (shape, dtype), piece in zip(buffers, pieces, strict=True)
                     ]
                     for i in range(start, stop, step):
@@ -166,14 +167,11 @@ class TilesFunction:
         lead, rank = self.op.lead, len(self.op.shape)
         perm = _common_order(arrays, rank)
         is_rows = perm == tuple(range(rank))
-        if lead == rank:
-            inner = Layout(rank) if is_rows else Permuted(perm)
-            flat = Flat(inner)
-            return flat if all([flat.fits(x) for x in arrays]) else inner
-        if perm == tuple(range(rank))[::-1] and not is_rows:
-            return Columns(lead)
-        merged = Merged(lead)
-        return merged if lead > 1 and all([merged.fits(x) for x in arrays]) else Layout(lead)
+        if lead < rank and not is_rows and perm == tuple(range(rank))[::-1]:
+            return Layout(lead, order="F")
+        layout = Layout(lead, () if is_rows or lead < rank else perm)
+        merged = replace(layout, lead=1, merged=lead)
+        return merged if all([merged.fits(x) for x in arrays]) else layout
 
 
 def _common_order(arrays: Sequence[Any], rank: int) -> tuple[int, ...]:
@@ -194,103 +192,43 @@ def _common_order(arrays: Sequence[Any], rank: int) -> tuple[int, ...]:
     return max(votes, key=lambda order: votes[order])
 
 
+@dataclass(frozen=True)
 class Layout:
-    """Arrays as they are, tiled along the first axis.
-
-    Args:
-        lead: how many leading axes the views have.
+    """How arrays are seen: tiled along the first axis of their views, which share their memory.
 
     Attributes:
-        scratch: order of scratch.
+        lead: how many leading axes the views have.
+        perm: the order of axes, slowest first, where it is another than the arrays'.
+        merged: so many of them, in that order, are one axis of the views.
+        order: of results and scratch in memory.
     """
 
-    scratch: Any = "C"
-
-    def __init__(self, lead: int) -> None:
-        self.lead = lead
+    lead: int
+    perm: tuple[int, ...] = ()
+    merged: int = 1
+    order: Any = "C"
 
     def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Of the view of an array of this shape."""
-        return shape
+        shape = tuple([shape[axis] for axis in self.perm]) or shape
+        return (prod(shape[: self.merged]), *shape[self.merged :])
+
+    def fits(self, x: Any) -> bool:
+        """Whether the axes that are to be one step as one."""
+        x = x.transpose(self.perm) if self.perm else x
+        long = [
+            each for each in zip(x.shape[: self.merged], x.strides, strict=False) if each[0] > 1
+        ]
+        return all([outer == n * inner for (_, outer), (n, inner) in pairwise(long)])
 
     def view(self, x: Any) -> Any:
-        """Of an array; it shares its memory."""
-        return x
+        """Of an array."""
+        x = x.transpose(self.perm) if self.perm else x
+        return x.reshape((-1, *x.shape[self.merged :]), copy=False) if self.merged != 1 else x
 
     def empty(self, shape: tuple[int, ...], dtype: Any, place: Any) -> Any:
         """A new array whose view lies in order, in these bytes or in memory of its own."""
-        return np.ndarray(shape, dtype, place)
-
-
-class Columns(Layout):
-    """Column-major arrays, tiled along the first axis, where rows must stay whole."""
-
-    scratch = "F"
-
-    def empty(self, shape: tuple[int, ...], dtype: Any, place: Any) -> Any:
-        return np.ndarray(shape, dtype, place, order="F")
-
-
-class Permuted(Layout):
-    """Arrays whose axes lie in another order, slowest first."""
-
-    def __init__(self, perm: tuple[int, ...]) -> None:
-        super().__init__(len(perm))
-        self.perm = perm
-        self.inverse = sorted(range(len(perm)), key=perm.__getitem__)
-
-    def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple([shape[axis] for axis in self.perm])
-
-    def view(self, x: Any) -> Any:
-        return x.transpose(self.perm)
-
-    def empty(self, shape: tuple[int, ...], dtype: Any, place: Any) -> Any:
-        return np.ndarray(self.shape(shape), dtype, place).transpose(self.inverse)
-
-
-class Flat(Layout):
-    """Elements one after the other, in the order of memory.
-
-    Args:
-        inner: the layout in which they are so.
-    """
-
-    def __init__(self, inner: Layout) -> None:
-        super().__init__(1)
-        self.inner = inner
-
-    def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        return (prod(shape),)
-
-    def fits(self, x: Any) -> bool:
-        """Whether the elements are so, or all the same one."""
-        return self.inner.view(x).flags.c_contiguous or not any(x.strides)
-
-    def view(self, x: Any) -> Any:
-        x = self.inner.view(x)
-        if x.flags.c_contiguous:
-            return x.reshape(-1)
-        return np.broadcast_to(x[(0,) * x.ndim], (x.size,))
-
-    def empty(self, shape: tuple[int, ...], dtype: Any, place: Any) -> Any:
-        return self.inner.empty(shape, dtype, place)
-
-
-class Merged(Layout):
-    """Row-major arrays with their leading axes as one."""
-
-    def __init__(self, count: int) -> None:
-        super().__init__(1)
-        self.count = count
-
-    def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        return (prod(shape[: self.count]), *shape[self.count :])
-
-    def fits(self, x: Any) -> bool:
-        """Whether the leading axes step as one."""
-        steps = [*zip(x.strides, x.strides[1:], x.shape[1:], strict=False)]
-        return all([outer == inner * n for outer, inner, n in steps[: self.count - 1]])
-
-    def view(self, x: Any) -> Any:
-        return x.reshape(self.shape(x.shape))
+        if not self.perm:
+            return np.ndarray(shape, dtype, place, order=self.order)
+        inverse = sorted(range(len(shape)), key=self.perm.__getitem__)
+        return np.ndarray([shape[axis] for axis in self.perm], dtype, place).transpose(inverse)
