@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -118,13 +118,9 @@ class Copies:
         count: the first so many operands are the results; the others are arrays whose memory they may share.
     """
 
-    order: str
+    name: ClassVar[str] = "Copies"
+    order: Literal["F", "C", "K"]
     count: int
-
-    @property
-    def name(self) -> str:
-        """Of the step."""
-        return "Copies"
 
     def __str__(self) -> str:
         return f"Copies order={self.order}"
@@ -134,13 +130,10 @@ class Copies:
 class Write:
     """A copy of the second operand into the first: a tile's value to where it leaves."""
 
-    @property
-    def name(self) -> str:
-        """Of the step."""
-        return "Write"
+    name: ClassVar[str] = "Write"
 
     def __str__(self) -> str:
-        return "Write"
+        return self.name
 
 
 class ExecInstruction(NamedTuple):

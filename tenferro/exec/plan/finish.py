@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 from tenferro.errors import BackendFailureError
@@ -12,6 +13,7 @@ from tenferro.exec.claims import own
 from tenferro.exec.interpreter import located
 from tenferro.exec.plan.alias import aliases, may_view
 from tenferro.exec.plan.place import free
+from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.schedule import Copies, ExecInstruction, ExecProgram
 
 __all__ = ["finish"]
@@ -42,11 +44,11 @@ def finish(program: ExecProgram, order: Literal["F", "C", "K"]) -> ExecProgram:
     new = range(program.n_slots, program.n_slots + len(copied))
     op = Copies(order, len(copied))
     makers = {slot: step for step in program.instructions for slot in step.output_slots}
-    function = _Copying(program, op, [makers.get(slot) for slot in results])
+    function = partial(_copied, op, program.resources, [makers.get(slot) for slot in results])
     step = ExecInstruction(
         op=op,
         kernel=function,
-        function=function if len(copied) > 1 else function.single,
+        function=function,
         input_slots=(*results, *beside),
         output_slots=tuple(new),
         output_types=tuple([program.types[slot] for slot in results]),
@@ -64,34 +66,20 @@ def finish(program: ExecProgram, order: Literal["F", "C", "K"]) -> ExecProgram:
     return free(finished) if beside else finished
 
 
-class _Copying:
-    """The kernel of the copies."""
+def _copied(
+    op: Copies, resources: Resources, makers: Sequence[ExecInstruction | None], *arrays: Any
+) -> Any:
+    """The kernel of the copies: the results; a single one by itself.
 
-    def __init__(
-        self, program: ExecProgram, op: Copies, makers: Sequence[ExecInstruction | None]
-    ) -> None:
-        self.op, self.resources = op, program.resources
-        self.makers = makers
-
-    def __call__(self, *arrays: Any) -> list[Any]:
-        """The results.
-
-        Raises:
-            BackendFailureError: a view that memory does not hold once it is copied, with its op and line.
-        """
-        count, order = self.op.count, self.op.order
-        try:
-            return own(arrays[:count], arrays[count:], order, self.resources)  # pyright: ignore[reportArgumentType]  # because orders are those three
-        except MemoryError as error:
-            raise self._failure(error) from error
-
-    def single(self, *arrays: Any) -> Any:
-        """The only result."""
-        return self(*arrays)[0]
-
-    def _failure(self, error: MemoryError) -> Exception:
+    Raises:
+        BackendFailureError: a view that memory does not hold once it is copied, with its op and line.
+    """
+    try:
+        copies = own(arrays[: op.count], arrays[op.count :], op.order, resources)
+    except MemoryError as error:
         number, text = error.args
-        maker = self.makers[number]
+        maker = makers[number]
         if maker is None:
-            return BackendFailureError(f"result {number}, a copy of an input: {text}")
-        return located(maker, MemoryError(text))
+            raise BackendFailureError(f"result {number}, a copy of an input: {text}") from error
+        raise located(maker, MemoryError(text)) from error
+    return copies if len(copies) > 1 else copies[0]
