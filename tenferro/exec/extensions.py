@@ -8,6 +8,7 @@ Source: seed 001; seed 003, "Cache Ownership"; seed 000, sections 8 and 12.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -153,10 +154,13 @@ class ExtensionRegistry:
         Raises:
             UnsupportedError: there is none.
         """
-        family_id, declared = op.family_id, Declared()
-        registered = self._registered
+        family_id, registered = op.family_id, self._registered
         # An op that cannot run is refused here, before its program is.
         own: Any = None if family_id in registered else self._of_family(op, family_of(op.op))
+
+        @lru_cache(maxsize=1)
+        def declared(*types: tuple[tuple[int, ...], Any]) -> tuple[TensorSpec, ...]:
+            return op.infer(*[TensorSpec.of(shape, DType.of(dtype)) for shape, dtype in types])
 
         # Looked up at each call, so that a runtime that is registered later is used at once.
         def kernel(carrier: Extension, *arrays: Any) -> Any:
@@ -166,33 +170,17 @@ class ExtensionRegistry:
         return kernel
 
 
-class Declared:
-    """The types that an op declares for the inputs that came last."""
-
-    __slots__ = ("_latest",)
-
-    def __init__(self) -> None:
-        self._latest: tuple[Any, Any, tuple[TensorSpec, ...]] = (None, None, ())
-
-    def types(self, carrier: Extension, arrays: Sequence[Any]) -> tuple[TensorSpec, ...]:
-        """The types of the outputs."""
-        types_in = [(x.shape, x.dtype) for x in arrays]
-        op, known, declared = self._latest
-        if op is not carrier or types_in != known:
-            specs = [TensorSpec.of(shape, DType.of(dtype)) for shape, dtype in types_in]
-            declared = carrier.infer(*specs)
-            self._latest = carrier, types_in, declared
-        return declared
-
-
 def execute(
     runtime: ExtensionRuntime,
     carrier: Extension,
     arrays: Sequence[Any],
     caches: ExtensionCaches,
-    declared: Declared,
+    declared: Callable[..., tuple[TensorSpec, ...]],
 ) -> Any:
     """Run one op on read-only inputs, and hold it to what it declared; outputs own their memory.
+
+    Args:
+        declared: the types of the outputs, of shapes and dtypes of the inputs.
 
     Raises:
         BackendFailureError: the runtime failed.
@@ -211,7 +199,7 @@ def execute(
         if is_interruption(error):
             raise
         raise _failure(family, error) from error
-    types = declared.types(carrier, arrays)
+    types = declared(*[(x.shape, x.dtype) for x in arrays])
     outputs = outputs_of(family, result, len(types))
     del result, inputs  # because they may refer to the outputs
     for index, spec in enumerate(types):
