@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tenferro.exec.copying import dense
-from tenferro.exec.runtime.resources import Resources
+from tenferro.exec.runtime.resources import CALLER, Resources
 
 __all__ = ["Claims", "own"]
 
@@ -67,7 +67,7 @@ def own(
     outputs: Sequence[Any],
     beside: Sequence[Any],
     order: Literal["F", "C", "K"] = "K",
-    resources: Resources | None = None,
+    resources: Resources = CALLER,
 ) -> list[Any]:
     """Arrays as a caller wants them: dense in an order, none in the memory of another or of those beside.
 

@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tenferro.exec.runtime.resources import Resources
-from tenferro.exec.runtime.threads import Workers, shared
+from tenferro.exec.runtime.resources import CALLER, Resources
+from tenferro.exec.runtime.threads import ALONE, Workers
 
 __all__ = ["copy_into", "dense", "fastest_axis"]
 
@@ -44,21 +44,20 @@ Order = Literal["C", "F"]
 Axes = tuple[int, ...]
 Tile = tuple[dict[int, int], dict[int, int]]
 """How much of which axes makes the runs of the result, and those of the source, each slowest first."""
-Walk = Callable[[Any, Any, Workers | None], None]
+Walk = Callable[[Any, Any, Workers], None]
 """Writes the second array into the first."""
 
 
-def dense(x: Any, order: Order, resources: Resources | None = None) -> Any:
+def dense(x: Any, order: Order, resources: Resources = CALLER) -> Any:
     """A new array with the elements of x, in "C" or "F" order."""
     if x.nbytes < TURNED:
         return np.array(x, order=order, copy=True)
-    place = None if resources is None else resources.memory.lend(x.nbytes)
-    out = np.ndarray(x.shape, x.dtype, place, order=order)
-    copy_into(out, x, None if resources is None else resources.workers)
+    out = np.ndarray(x.shape, x.dtype, resources.memory.lend(x.nbytes), order=order)
+    copy_into(out, x, resources.workers)
     return out
 
 
-def copy_into(out: Any, x: Any, workers: Workers | None = None) -> None:
+def copy_into(out: Any, x: Any, workers: Workers = ALONE) -> None:
     """Write x into an array of the same shape and dtype that shares no memory with it."""
     Copy(out, x)(out, x, workers)
 
@@ -77,7 +76,7 @@ class Copy:
             source, target = self._views(x), self._views(out)
         self.walk = _planned(target, source)
 
-    def __call__(self, out: Any, x: Any, workers: Workers | None = None) -> None:
+    def __call__(self, out: Any, x: Any, workers: Workers = ALONE) -> None:
         """Write x into `out`."""
         self.walk(self._views(out), self._views(x), workers)
 
@@ -121,7 +120,7 @@ def _collides(source: Any, tile: Tile) -> bool:
     return prod(far) >= SHORT
 
 
-def _by_numpy(target: Any, source: Any, workers: Workers | None) -> None:
+def _by_numpy(target: Any, source: Any, workers: Workers) -> None:
     """In the order of the result, its slowest axis shared among threads."""
     if source.nbytes < SHARED or not source.ndim:
         np.copyto(target, source)
@@ -130,7 +129,7 @@ def _by_numpy(target: Any, source: Any, workers: Workers | None) -> None:
     def work(first: int, last: int) -> None:
         np.copyto(target[first:last], source[first:last])
 
-    shared(workers, work, source.shape[0])
+    workers.share(work, source.shape[0])
 
 
 def fastest_axis(x: Any) -> int:
@@ -168,7 +167,7 @@ def _by_strips(source: Any, fast: int, slow: int) -> Walk:
 
 
 def _in_places(
-    order: Axes, places: Sequence[Any], target: Any, source: Any, workers: Workers | None
+    order: Axes, places: Sequence[Any], target: Any, source: Any, workers: Workers
 ) -> None:
     source, target = source.transpose(order), target.transpose(order)
 
@@ -176,7 +175,7 @@ def _in_places(
         for place in places[first:last]:
             target[place] = source[place]
 
-    shared(workers if source.nbytes >= SHARED else None, work, len(places))
+    (workers if source.nbytes >= SHARED else ALONE).share(work, len(places))
 
 
 def _by_tiles(target: Any, source: Any, tile: Tile) -> Walk:
@@ -194,7 +193,7 @@ def _by_tiles(target: Any, source: Any, tile: Tile) -> Walk:
     split = len(outer) + len(rows)
     room = prod(cut[axis] for axis in order[:split]), prod(columns.values())
 
-    def walk(target: Any, source: Any, workers: Workers | None) -> None:
+    def walk(target: Any, source: Any, workers: Workers) -> None:
         source, target = source.transpose(order), target.transpose(order)
 
         def work(first: int, last: int) -> None:
@@ -206,7 +205,7 @@ def _by_tiles(target: Any, source: Any, tile: Tile) -> Walk:
                 block[...] = part
                 target[place] = block
 
-        shared(workers if source.nbytes >= SHARED else None, work, len(places))
+        (workers if source.nbytes >= SHARED else ALONE).share(work, len(places))
 
     return walk
 

@@ -28,7 +28,7 @@ from tenferro.exec.kernels.matrix_product import (
     pieces_for,
 )
 from tenferro.exec.kernels.matrix_view import Axes, order_of, step_of
-from tenferro.exec.runtime.resources import Resources
+from tenferro.exec.runtime.resources import CALLER, Resources
 from tenferro.ops.contraction import DotGeneral
 from tenferro.types import DType, TensorSpec
 
@@ -66,14 +66,14 @@ class DotGeneralKernel(Kernel):
         self,
         op: DotGeneral,
         inputs: tuple[TensorSpec, ...],
-        resources: Resources | None = None,
+        resources: Resources = CALLER,
     ) -> Callable[..., Any]:
         """A plain matrix product is `np.matmul`, of transposed views where need be."""
         lhs, rhs = inputs
         if not all(map(is_static, (*lhs.shape, *rhs.shape))):
             return partial(self, op)  # because only the arrays tell the extents that data decide
         out = lhs.dtype if op.accumulate_dtype is None else op.accumulate_dtype
-        contraction = Contraction(op, lhs.shape, rhs.shape, resources or Resources())
+        contraction = Contraction(op, lhs.shape, rhs.shape, resources)
         if lhs.dtype.is_integer and out.is_integer:
             float_dtype = exact_float(lhs.dtype, contraction.sizes)
             if float_dtype is not None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.exec.runtime.resources import Resources
+from tenferro.exec.runtime.resources import CALLER, Resources
 from tenferro.ops import StdTensorOp
 from tenferro.types import DType, TensorSpec
 from tenferro.types.dtype import BFLOAT16
@@ -55,7 +55,7 @@ class Kernel:
         self,
         op: Any,
         inputs: tuple[TensorSpec, ...],
-        resources: Resources | None = None,
+        resources: Resources = CALLER,
     ) -> Callable[..., Any]:
         """What runs for inputs of these types: a ufunc where it is just that.
 
@@ -105,7 +105,7 @@ class OfOp(Kernel):
         self,
         op: Any,
         inputs: tuple[TensorSpec, ...],
-        resources: Resources | None = None,
+        resources: Resources = CALLER,
     ) -> Callable[..., Any]:
         """The function of the op."""
         return partial(self._function, op)
@@ -143,7 +143,7 @@ class OfArrays(Kernel):
         self,
         op: Any,
         inputs: tuple[TensorSpec, ...],
-        resources: Resources | None = None,
+        resources: Resources = CALLER,
     ) -> Callable[..., Any]:
         """The function for these dtypes."""
         dtype = inputs[0].dtype
@@ -170,7 +170,7 @@ class ByPayload(Kernel):
         self,
         op: Any,
         inputs: tuple[TensorSpec, ...],
-        resources: Resources | None = None,
+        resources: Resources = CALLER,
     ) -> Callable[..., Any]:
         """The function of this payload and dtype."""
         return self._choose(op, inputs[0].dtype.dtype)
@@ -199,7 +199,7 @@ def bound(
     kernel: Callable[..., Any],
     op: StdTensorOp,
     inputs: tuple[TensorSpec, ...],
-    resources: Resources | None = None,
+    resources: Resources = CALLER,
 ) -> Callable[..., Any]:
     """A kernel, or a function of an op and arrays, as a function of arrays of these types."""
     bind = getattr(kernel, "bind", None)

@@ -18,7 +18,6 @@ import numpy as np
 from tenferro.exec.kernels.kernel import Array
 from tenferro.exec.kernels.matrix_view import Axes, MatrixView
 from tenferro.exec.runtime.resources import Resources
-from tenferro.exec.runtime.threads import shared
 
 __all__ = ["Groups", "InPieces", "Whole", "multiplied", "pieces_for"]
 
@@ -195,7 +194,7 @@ class InPieces:
                         y = self._piece(self.rights, rhs, 1, i, j, scratch[1]) if b is None else b
                         multiplied(x, y, self._target(parts, number), self.turned)
 
-            shared(workers, work, len(self.cuts))
+            workers.share(work, len(self.cuts))
         return np.add.reduce(parts, axis=0, dtype=parts.dtype, out=out) if sums else out
 
     def _piece(

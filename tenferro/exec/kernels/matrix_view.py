@@ -12,7 +12,7 @@ import numpy as np
 
 from tenferro.exec.copying import Copy, fastest_axis
 from tenferro.exec.kernels.kernel import Array
-from tenferro.exec.runtime.threads import Workers
+from tenferro.exec.runtime.threads import ALONE, Workers
 
 __all__ = ["Axes", "MatrixView", "order_of", "step_of"]
 
@@ -85,7 +85,7 @@ class MatrixView:
             )
         return lambda x: self.copied(x, None)
 
-    def copied(self, x: Array, piece: Any, workers: Workers | None = None) -> Array:
+    def copied(self, x: Array, piece: Any, workers: Workers = ALONE) -> Array:
         """The matrix, a copy in these bytes."""
         x = x.transpose(self.perm)
         if not self.room:

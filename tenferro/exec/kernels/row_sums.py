@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tenferro.exec.kernels.kernel import Array, Kernel, in_float32
-from tenferro.exec.runtime.resources import Resources
+from tenferro.exec.runtime.resources import CALLER, Resources
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["Sums", "has_row_sums", "sum_of_products"]
@@ -53,7 +53,7 @@ class Sums(Kernel):
         self,
         op: Any,
         inputs: tuple[TensorSpec, ...],
-        resources: Resources | None = None,
+        resources: Resources = CALLER,
     ) -> Callable[..., Any]:
         """What runs for inputs of these types."""
         return _summed(op.axes, inputs[0].rank, inputs[0].dtype)

@@ -20,7 +20,7 @@ from tenferro.exec.llvm.loop import LoopCompiler
 from tenferro.exec.plan import finish, fold, group, place
 from tenferro.exec.plan.bind import Binder, Pass, PlanStep
 from tenferro.exec.plan.machine import Machine
-from tenferro.exec.runtime.resources import Resources
+from tenferro.exec.runtime.resources import CALLER, Resources
 from tenferro.exec.schedule import ExecProgram
 from tenferro.program import GraphProgram
 
@@ -41,7 +41,7 @@ def compile_std_to_exec(
     program: GraphProgram,
     passes: Sequence[Pass] = (),
     extensions: ExtensionRegistry | None = None,
-    resources: Resources | None = None,
+    resources: Resources = CALLER,
     order: Literal["F", "C", "K"] = "K",
     plan: Sequence[PlanStep] = NATIVE,
 ) -> ExecProgram:
@@ -61,6 +61,6 @@ def compile_std_to_exec(
         extensions=extensions or ExtensionRegistry(),
         passes=tuple(passes),
         plan=tuple(plan),
-        resources=resources or Resources(),
+        resources=resources,
     )
     return finish.finish(binder.schedule(program), order)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tenferro.exec.kernels import Kernel
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
+from tenferro.ops import StdTensorOp
 
 __all__ = ["Aliases", "aliases", "may_view"]
 
@@ -41,5 +43,10 @@ def aliases(program: ExecProgram) -> Aliases:
 
 def may_view(step: ExecInstruction) -> bool:
     """Whether a result may be a view of an operand, or memory that is not to be written."""
-    view = getattr(step.kernel, "view", False)
-    return bool(view) and not step.is_ufunc and (view is True or view(step.op))
+    kernel, op = step.kernel, step.op
+    return (
+        isinstance(kernel, Kernel)
+        and isinstance(op, StdTensorOp)
+        and not step.is_ufunc
+        and kernel.may_view(op)
+    )

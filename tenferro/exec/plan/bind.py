@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import compress
 from typing import Any
 
 from tenferro.errors import TenferroError
@@ -14,7 +15,7 @@ from tenferro.exec.kernels import bound
 from tenferro.exec.llvm.code import NotCompiledError
 from tenferro.exec.llvm.loop import LoopCompiler
 from tenferro.exec.runner import Runner
-from tenferro.exec.runtime.resources import Resources
+from tenferro.exec.runtime.resources import CALLER, Resources
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.graph import Instruction
 from tenferro.ops import StdTensorOp
@@ -48,7 +49,7 @@ class Binder:
     extensions: ExtensionRegistry = field(default_factory=ExtensionRegistry)
     passes: tuple[Pass, ...] = ()
     plan: tuple[PlanStep, ...] = ()
-    resources: Resources = field(default_factory=Resources)
+    resources: Resources = CALLER
     prints: bool = True
     compiler: LoopCompiler | None = None
 
@@ -86,10 +87,7 @@ class Binder:
             function, remark = self._function(op, kernel, parts, operands)
         except TenferroError as error:
             raise error.at(str(source or "")) from None
-        frees: tuple[int, ...] = ()
-        if True in last_use:
-            dying = [slot for slot, last in zip(inputs, last_use, strict=True) if last]
-            frees = tuple(dict.fromkeys(dying))
+        frees = tuple(dict.fromkeys(compress(inputs, last_use)))
         return ExecInstruction(
             op,
             kernel,

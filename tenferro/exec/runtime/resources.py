@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from tenferro.exec.runtime.memory import Pool
-from tenferro.exec.runtime.threads import Workers
+from tenferro.exec.runtime.threads import ALONE, Workers
 
-__all__ = ["Resources"]
+__all__ = ["CALLER", "Resources"]
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,10 @@ class Resources:
         as_array: what a kernel gave as an array: a number as one of rank 0.
     """
 
-    workers: Workers = field(default_factory=lambda: Workers(1))
+    workers: Workers = ALONE
     memory: Pool = field(default_factory=lambda: Pool(0))
     as_array: Callable[[Any], Any] = np.asarray
+
+
+CALLER = Resources()
+"""One thread, and no memory that stays."""

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from tenferro.exec.runtime.numpy_state import numpy_state
 
-__all__ = ["Workers", "shared"]
+__all__ = ["ALONE", "Workers"]
 
 Task: TypeAlias = tuple[
     Callable[[int, int], None], int, int, "list[BaseException | None]", "SimpleQueue[None]"
@@ -109,16 +109,6 @@ def _dismiss(tasks: SimpleQueue[Task | None], count: int) -> None:
         tasks.put(None)
 
 
-def shared(
-    workers: Workers | None, work: Callable[[int, int], None], rows: int, step: int = 1
-) -> None:
-    """Call work(start, stop) on parts of `rows`, by the threads there are."""
-    if workers is None:
-        work(0, rows)
-    else:
-        workers.share(work, rows, step)
-
-
 def _cores() -> int:
     """Those that this process may use."""
     if hasattr(os, "sched_getaffinity"):
@@ -129,3 +119,7 @@ def _cores() -> int:
 def _abandon(workers: Workers | None) -> None:
     if workers is not None:
         workers.abandon()
+
+
+ALONE = Workers(1)
+"""The caller."""
