@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import pickle
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -156,3 +157,23 @@ def test_a_class_that_has_an_old_one_s_name_is_another() -> None:
 
     runs = tnf.GraphExecutor(runtimes=[HostReferenceRuntime(ID)])
     assert [runs.run(program_of(factor), X)[0, 0] for factor in (2.0, 3.0)] == [2.0, 3.0]
+
+
+def test_what_a_cache_drops_is_not_at_hand() -> None:
+    """Programs that came last are looked up without their cache, and live no longer than in it."""
+    executor = tnf.GraphExecutor(cache_size=1)
+    x = np.ones(3)
+    dropped = tnf.compile(lambda x: x + 1.0, x)
+    executor.run(dropped, x)
+    entry = weakref.ref(executor.compile(dropped, x))
+    assert executor.run(dropped, x)[0] == 2.0
+    executor.run(tnf.compile(lambda x: x + 2.0, x), x)
+    gc.collect()
+    assert entry() is None
+    cache: BoundedCache[int] = BoundedCache()
+    for number in range(100):
+        cache.keep_at_hand(number, number)
+        assert cache.at_hand[number] == number
+    assert len(cache.at_hand) < 100
+    cache.clear()
+    assert not cache.at_hand

@@ -31,8 +31,6 @@ __all__ = ["XlaExecutor"]
 
 LARGEST_CONSTANT = 1 << 16
 """Bytes; larger constants are arguments to XLA, which keeps several copies of what stands in its text."""
-LATEST = 64
-"""Programs whose last arguments are at hand."""
 
 
 class Variant(NamedTuple):
@@ -146,8 +144,6 @@ class XlaExecutor:
         self._compiled: BoundedCache[Executable] = BoundedCache(
             cache_size, memory_bytes, attrgetter("constant_bytes")
         )
-        self._latest: dict[int, Plan] = {}
-        self._evictions = 0
         self._registrations = registration_count()
         folder = os.environ.get(CACHE_VARIABLE, "") if cache_dir is None else cache_dir
         self.compile_cache = CompileCache(folder, cache_bytes) if folder else None
@@ -171,7 +167,6 @@ class XlaExecutor:
         self._compiled = BoundedCache(
             self._compiled.capacity, self._compiled.max_bytes, attrgetter("constant_bytes")
         )
-        self._latest = {}
 
     # ---- running -----------------------------------------------------------------------------
 
@@ -195,10 +190,10 @@ class XlaExecutor:
                 break
         seen = [plain, *[(x.shape, x.dtype, x.strides) for x in leaves]]
         if self._registrations != registration_count():
-            self._latest.clear()
+            self._compiled.at_hand.clear()
             self._registrations = registration_count()
         # What came last has been checked; comparing with it is cheaper than hashing.
-        plan = self._latest.get(id(program))
+        plan = self._compiled.at_hand.get(id(program))
         if plan is None or plan.seen != seen:
             plan = self._plan(program, arrays, seen)
         if plan.only is not None:
@@ -235,11 +230,7 @@ class XlaExecutor:
         plain = not (executable.wide or executable.constant_bytes)
         only = executable.from_host if simple and plain else None
         plan = Plan(program, seen, executable, None if as_they_are else orders, out, only)
-        # What the cache has dropped is not to be kept here.
-        if len(self._latest) >= LATEST or self._compiled.evictions != self._evictions:
-            self._latest.clear()
-            self._evictions = self._compiled.evictions
-        self._latest[id(program)] = plan
+        self._compiled.keep_at_hand(id(program), plan)
         return plan
 
     def _out_order(self, leaves: Sequence[Any], orders: Sequence[str]) -> str:
@@ -474,7 +465,6 @@ class XlaExecutor:
 
     def cache_clear(self) -> None:
         """Forget every executable in memory; the folder has a `clear` of its own."""
-        self._latest.clear()
         self._compiled.clear()
 
 

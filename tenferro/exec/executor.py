@@ -49,9 +49,6 @@ if TYPE_CHECKING:
 
 __all__ = ["GraphExecutor"]
 
-LATEST = 64
-"""Programs whose last arguments are at hand."""
-
 
 class Compiled(NamedTuple):
     """A schedule, and what runs it."""
@@ -186,8 +183,6 @@ class GraphExecutor:
         self._compiled: BoundedCache[Compiled] = BoundedCache(
             cache_size, cache_bytes, attrgetter("schedule.constant_bytes")
         )
-        self._latest: dict[int, Latest] = {}
-        self._evictions = 0
 
     def __reduce__(self) -> Any:
         """What it was made by: another process makes one of its own."""
@@ -218,7 +213,7 @@ class GraphExecutor:
             NonFiniteError: under `check_finite`.
         """
         try:
-            latest = self._latest.get(id(program))
+            latest = self._compiled.at_hand.get(id(program))
             if latest is not None:
                 leaves = latest.leaves(arrays)
                 if leaves is not None:
@@ -238,7 +233,7 @@ class GraphExecutor:
             as `run`, but for structures.
         """
         # What came last has been checked; comparing with it is cheaper than checking again.
-        latest = self._latest.get(id(program))
+        latest = self._compiled.at_hand.get(id(program))
         if latest is not None:
             checked = latest.leaves(leaves)
             if checked is not None:
@@ -264,13 +259,10 @@ class GraphExecutor:
 
     def _remember(self, program: GraphProgram, arrays: Any, compiled: Compiled) -> None:
         if all([type(x) is np.ndarray or isinstance(x, np.generic) for x in arrays]):
-            # What the cache has dropped is not to be kept here.
-            if len(self._latest) >= LATEST or self._compiled.evictions != self._evictions:
-                self._latest.clear()
-                self._evictions = self._compiled.evictions
             types = [(type(x), x.shape, x.dtype) for x in arrays]
             has_scalars = any(isinstance(x, np.generic) for x in arrays)
-            self._latest[id(program)] = Latest(program, types, compiled, has_scalars)
+            latest = Latest(program, types, compiled, has_scalars)
+            self._compiled.keep_at_hand(id(program), latest)
 
     @public
     def profile(self, program: GraphProgram, *arrays: Any, runs: int = 5) -> Profile:
@@ -365,7 +357,6 @@ class GraphExecutor:
             DuplicateFamilyError: the family has one already, and `replace` is not set.
         """
         self.extensions.register(runtime, replace=replace)
-        self._latest.clear()
         self._compiled.clear()  # because compiled loops may hold what the earlier runtime wrote
 
     @public
@@ -395,7 +386,6 @@ class GraphExecutor:
 
     def cache_clear(self) -> None:
         """Forget every specialised program and every plan of extensions, and let go of the memory that is kept."""
-        self._latest.clear()
         self._compiled.clear()
         self.extensions.caches.clear()
         if self.compiler is not None:

@@ -37,6 +37,8 @@ class CacheStats:
 
 
 _ABSENT: Any = object()
+AT_HAND = 64
+"""What an owner has at hand of a cache, at most."""
 
 
 class BoundedCache(Generic[Value]):
@@ -46,6 +48,9 @@ class BoundedCache(Generic[Value]):
         capacity: entries that are kept.
         max_bytes: what they may hold together, as `size` tells of each; the last one made is kept, however
             large it is.
+
+    Attributes:
+        at_hand: entries that came last, by keys that are quick to look up; empty whenever the cache drops one.
 
     Of several threads that miss on one key at once, one computes and the others wait for it.
 
@@ -60,7 +65,7 @@ class BoundedCache(Generic[Value]):
     """
 
     __slots__ = ("_entries", "_evictions", "_hits", "_lock", "_making", "_misses", "_nbytes",
-                 "_size", "_sizes", "capacity", "max_bytes")  # fmt: skip
+                 "_size", "_sizes", "at_hand", "capacity", "max_bytes")  # fmt: skip
 
     def __init__(
         self,
@@ -78,6 +83,7 @@ class BoundedCache(Generic[Value]):
         self._entries: OrderedDict[Hashable, Value] = OrderedDict()
         self._lock = threading.Lock()
         self._making: dict[Hashable, threading.RLock] = {}
+        self.at_hand: dict[int, Any] = {}
         self._hits = self._misses = self._evictions = 0
 
     def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
@@ -110,6 +116,7 @@ class BoundedCache(Generic[Value]):
                     dropped, _ = self._entries.popitem(last=False)
                     self._nbytes -= self._sizes.pop(dropped)
                     self._evictions += 1
+                    self.at_hand.clear()
             return value
 
     def _is_over(self) -> bool:
@@ -127,10 +134,11 @@ class BoundedCache(Generic[Value]):
         """Count a hit of an owner who had the entry at hand."""
         self._hits += 1
 
-    @property
-    def evictions(self) -> int:
-        """How many entries have been dropped for want of room."""
-        return self._evictions
+    def keep_at_hand(self, key: int, entry: Any) -> None:
+        """Have an entry, and what its owner knows of it, at hand."""
+        if len(self.at_hand) >= AT_HAND:
+            self.at_hand.clear()
+        self.at_hand[key] = entry
 
     def entries(self) -> list[Value]:
         """What is kept now, least recently used first."""
@@ -146,6 +154,7 @@ class BoundedCache(Generic[Value]):
         with self._lock:
             self._entries.clear()
             self._sizes.clear()
+            self.at_hand.clear()
             self._nbytes = 0
             self._hits = self._misses = self._evictions = 0
 
