@@ -20,6 +20,7 @@ import numpy as np
 from tenferro.exec.runner import Runner
 from tenferro.exec.runtime.numpy_state import BUFFER, buffer_for, numpy_state
 from tenferro.exec.runtime.resources import Resources
+from tenferro.exec.runtime.threads import ALONE
 from tenferro.exec.schedule import Tiles
 
 __all__ = ["TilesFunction"]
@@ -33,8 +34,8 @@ ALONE_TILE_BYTES = 1 << 19
 """The same where one thread does it all."""
 CACHE_BYTES = 3 << 19
 """Of all the tiles that are worked on at once."""
-ALONE = 1 << 17
-"""Elements below which one thread does it all."""
+SHARED = 1 << 17
+"""Elements from which threads share them."""
 WALKS = 8
 """Kept for one group: programs are run on arrays of one layout, nearly always."""
 Strides = tuple[tuple[int, ...], ...]
@@ -80,9 +81,9 @@ class TilesFunction:
         """The function of arrays that lie in memory as these do."""
         op, layout = self.op, self._layout(arrays)
         extents = layout.shape(op.shape)
-        rows, is_alone = extents[0], prod(extents) < ALONE
+        rows, is_alone = extents[0], prod(extents) < SHARED
         step = self._tile_rows(arrays, extents, is_alone)
-        results = [(spec.shape, spec.dtype.dtype) for spec in op.results]
+        outs = [(spec.shape, spec.dtype.dtype) for spec in op.results]
         shares = [((-(-rows // step), *spec.shape), spec.dtype.dtype) for spec in op.totals]
         buffers = [((step, *layout.shape(spec.shape)[1:]), spec.dtype.dtype) for spec in op.scratch]
         sizes = [prod(shape) * dtype.itemsize for shape, dtype in buffers]
@@ -92,15 +93,14 @@ class TilesFunction:
         code: Callable[..., Any] | None = None
         # Along rows of column-major arrays compiled code would take its steps from line to line of the cache.
         if self.machine is not None and layout.order == "C":
-            outs = [layout.view(layout.empty(shape, dtype, None)) for shape, dtype in results]
-            every = [*map(layout.view, arrays), *outs]
-            code, scratch_bytes = self.machine.function(every, layout.lead)
+            every = [*arrays, *[layout.empty(shape, dtype, None) for shape, dtype in outs]]
+            code, scratch_bytes = self.machine.function(list(map(layout.view, every)), layout.lead)
             sizes = [max(1, scratch_bytes)]
 
         def walk(arrays: Sequence[Any], into: Sequence[Any] | None) -> Any:
             written = [
                 layout.empty(shape, dtype, place)
-                for (shape, dtype), place in zip(results, into or repeat(None), strict=False)
+                for (shape, dtype), place in zip(outs, into or repeat(None), strict=False)
             ]
             totals = [np.empty(shape, dtype) for shape, dtype in shares]
             views = [layout.view(x) for x in (*arrays, *written)]
@@ -133,19 +133,13 @@ class TilesFunction:
                 with numpy_state(elements):
                     work(start, stop)
 
-            if code is not None:
-                if is_alone:
-                    run(code, 0, rows)
-                else:
-                    workers.share(partial(run, code), rows, step)
-            elif is_alone:
-                # Whoever runs the program has seen to all but the buffers.
-                (work if elements == BUFFER else quiet)(0, rows)
-            else:
-                workers.share(quiet, rows, step)
+            # Whoever runs the program has seen to all of NumPy's state but the buffers.
+            is_quiet = is_alone and elements == BUFFER
+            task = partial(run, code) if code else work if is_quiet else quiet
+            (ALONE if is_alone else workers).share(task, rows, step)
             combined = [fold(share) for fold, share in zip(folds, totals, strict=True)]
-            found = [*written, *combined]
-            return found[0] if len(found) == 1 else found
+            results = [*written, *combined]
+            return results[0] if len(results) == 1 else results
 
         return walk
 

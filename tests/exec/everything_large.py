@@ -14,7 +14,7 @@ from tenferro.exec.plan import group, place
 def pytest_configure() -> None:
     """Before anything runs."""
     group.SMALLEST = 1
-    tiles.ALONE = 0
+    tiles.SHARED = 0
     tiles.TILE_BYTES = tiles.ROW_TILE_BYTES = 256
     place.SMALLEST_BLOCK = 1
     matrix_product.LARGE = 1

@@ -77,7 +77,7 @@ def test_groups_of_rows(
 ) -> None:
     monkeypatch.setattr(group, "SMALLEST", 16)
     monkeypatch.setattr(tiles, "TILE_BYTES", tile)
-    monkeypatch.setattr(tiles, "ALONE", 0)
+    monkeypatch.setattr(tiles, "SHARED", 0)
     fn, args = CASES[name]
     program = tnf.compile(fn, *args)
     expected = flatten(run_unplanned(program, *args))[0]
@@ -121,7 +121,7 @@ def test_a_softmax_is_one_group() -> None:
 
 
 def test_results_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tiles, "ALONE", 0)
+    monkeypatch.setattr(tiles, "SHARED", 0)
     x, y = normal(700, 301), normal(700, 301)
     for fn in (totals_of_two, loss(softmax_of_product)):
         program = tnf.compile(fn, x, y)

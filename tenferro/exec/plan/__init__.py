@@ -13,13 +13,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal
 
 from tenferro.exec.extensions import ExtensionRegistry
 from tenferro.exec.llvm.loop import LoopCompiler
 from tenferro.exec.plan import finish, fold, group, place
 from tenferro.exec.plan.bind import Binder, Pass, PlanStep
-from tenferro.exec.plan.machine import Machine
+from tenferro.exec.plan.machine import compile_groups
 from tenferro.exec.runtime.resources import CALLER, Resources
 from tenferro.exec.schedule import ExecProgram
 from tenferro.program import GraphProgram
@@ -34,7 +35,7 @@ def planning(compiler: LoopCompiler | None) -> tuple[PlanStep, ...]:
     """The steps of planning, with groups that are compiled if there is a compiler."""
     if compiler is None:
         return NATIVE
-    return (*NATIVE[:-1], Machine(compiler), NATIVE[-1])
+    return (*NATIVE[:-1], partial(compile_groups, compiler=compiler), NATIVE[-1])
 
 
 def compile_std_to_exec(
