@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from tenferro.exec.expansion_runtime import ExpansionRuntime
 from tenferro.exec.extensions import ExtensionRegistry, ExtensionRuntime
 from tenferro.exec.finite import finite_or_raise
 from tenferro.exec.interpreter import failure, interpret
+from tenferro.exec.latest import Compiled, Latest
 from tenferro.exec.llvm.link import is_installed
 from tenferro.exec.llvm.listing import llvm_of
 from tenferro.exec.llvm.loop import LoopCompiler
@@ -48,35 +49,6 @@ if TYPE_CHECKING:
     from tenferro.program.profile import Profile
 
 __all__ = ["GraphExecutor"]
-
-
-class Compiled(NamedTuple):
-    """A schedule, and what runs it."""
-
-    schedule: ExecProgram
-    run: Callable[[Sequence[Any]], list[Any]]
-
-
-class Latest(NamedTuple):
-    """What a program was last run on: shapes and dtypes of its arguments, each an array or NumPy scalar.
-
-    Attributes:
-        program: is kept alive, so that its number stays its own.
-    """
-
-    program: GraphProgram
-    types: list[tuple[type, tuple[int, ...], Any]]
-    compiled: Compiled
-    has_scalars: bool
-
-    def leaves(self, arrays: Sequence[Any]) -> Sequence[Any] | None:
-        """The arguments as arrays, if they are of these types."""
-        if len(arrays) != len(self.types):
-            return None
-        for x, (kind, shape, dtype) in zip(arrays, self.types):  # noqa: B905  # because the lengths are equal
-            if type(x) is not kind or x.shape != shape or x.dtype != dtype:
-                return None
-        return list(map(np.asarray, arrays)) if self.has_scalars else arrays
 
 
 class GraphExecutor:
@@ -132,6 +104,10 @@ class GraphExecutor:
         cache_dir: str | os.PathLike[str] | None = None,
         runtimes: Iterable[ExtensionRuntime] = (),
     ) -> None:
+        options = {
+            name: value for name, value in locals().items() if name not in ("self", "runtimes")
+        }
+        self._options = {name: value for name, value in options.items() if value is not NUMPY}
         if order not in ("F", "C", "K"):
             raise InvalidConfigError(f'GraphExecutor: order is "F", "C" or "K", got {order!r}')
         if threads is not None and (isinstance(threads, bool) or threads < 1):
@@ -153,7 +129,6 @@ class GraphExecutor:
         compiles = (
             backend is NUMPY and not check_finite and compiled is not False and is_installed()
         )
-        self.compiled = compiled
         folder = os.environ.get(CACHE_VARIABLE, "") if cache_dir is None else cache_dir
         self.compile_cache = CompileCache(folder) if folder and compiles else None
         self.compiler = LoopCompiler(compiled is True, self.compile_cache) if compiles else None
@@ -167,7 +142,7 @@ class GraphExecutor:
             self.extensions.register(runtime)
         self.workers = Workers(threads)
         self.memory = Pool(memory_bytes)
-        as_array = np.asarray if backend is NUMPY else _same
+        as_array = np.asarray if backend is NUMPY else lambda y: y
         self.binder = Binder(
             extensions=self.extensions,
             passes=self.passes,
@@ -177,21 +152,13 @@ class GraphExecutor:
             prints=segmented and backend is NUMPY,
             compiler=self.compiler,
         )
-        self._backend = backend
-        self._bounds = {"cache_size": cache_size, "cache_bytes": cache_bytes,
-                        "memory_bytes": memory_bytes, "cache_dir": cache_dir}  # fmt: skip
         self._compiled: BoundedCache[Compiled] = BoundedCache(
             cache_size, cache_bytes, attrgetter("schedule.constant_bytes")
         )
 
     def __reduce__(self) -> Any:
         """What it was made by: another process makes one of its own."""
-        options: dict[str, Any] = {"segmented": self.segmented, "check_finite": self.check_finite,
-                   "passes": self.passes, "compiled": self.compiled}  # fmt: skip
-        if self._backend is not NUMPY:
-            options["backend"] = self._backend
-        make = partial(GraphExecutor, self.order, self.threads, **options, **self._bounds)
-        return make, (), self.extensions.registered
+        return partial(GraphExecutor, **self._options), (), self.extensions.registered
 
     def __setstate__(self, runtimes: tuple[ExtensionRuntime, ...]) -> None:
         for runtime in runtimes:
@@ -217,6 +184,7 @@ class GraphExecutor:
             if latest is not None:
                 leaves = latest.leaves(arrays)
                 if leaves is not None:
+                    self._compiled.count_hit()
                     return self._run_checked(program, latest.compiled, leaves)
             leaves, tree = flatten(arrays)
             if tree == program.in_tree:
@@ -232,37 +200,24 @@ class GraphExecutor:
         Raises:
             as `run`, but for structures.
         """
-        # What came last has been checked; comparing with it is cheaper than checking again.
         latest = self._compiled.at_hand.get(id(program))
         if latest is not None:
             checked = latest.leaves(leaves)
             if checked is not None:
+                self._compiled.count_hit()
                 return self._run_checked(program, latest.compiled, checked)
         if any([is_traced(x) for x in leaves if type(x) is not np.ndarray]):
             return replay(program, unflatten(program.in_tree, leaves))
         checked = program.check_leaves(leaves)
         compiled = self._compile(program, tuple([leaf.shape for leaf in checked]))
-        self._remember(program, leaves, compiled)
-        return self._run_checked(program, compiled, checked, counted=True)
+        latest = Latest.of(program, leaves, compiled)
+        if latest is not None:
+            self._compiled.keep_at_hand(id(program), latest)
+        return self._run_checked(program, compiled, checked)
 
-    def _run_checked(
-        self,
-        program: GraphProgram,
-        compiled: Compiled,
-        leaves: Sequence[Any],
-        counted: bool = False,
-    ) -> Any:
-        if not counted:
-            self._compiled.count_hit()
+    def _run_checked(self, program: GraphProgram, compiled: Compiled, leaves: Sequence[Any]) -> Any:
         results = quietly(compiled.run, (leaves,), compiled.schedule.may_call_back)
         return results[0] if program.gives_a_leaf else program.pack(results)
-
-    def _remember(self, program: GraphProgram, arrays: Any, compiled: Compiled) -> None:
-        if all([type(x) is np.ndarray or isinstance(x, np.generic) for x in arrays]):
-            types = [(type(x), x.shape, x.dtype) for x in arrays]
-            has_scalars = any(isinstance(x, np.generic) for x in arrays)
-            latest = Latest(program, types, compiled, has_scalars)
-            self._compiled.keep_at_hand(id(program), latest)
 
     @public
     def profile(self, program: GraphProgram, *arrays: Any, runs: int = 5) -> Profile:
@@ -271,15 +226,14 @@ class GraphExecutor:
 
         if isinstance(runs, bool) or runs < 1:
             raise InvalidConfigError(f"profile: runs is at least 1, got {runs!r}")
-        if self._backend is not NUMPY:
+        if self.binder.backend is not NUMPY:
             raise InvalidConfigError(
-                f"profile: measures NumPy's arrays only, not those of backend {self._backend.name!r}"
+                f"profile: measures NumPy's arrays only, not those of backend {self.binder.backend.name!r}"
             )
         leaves = program.check_arguments(arrays)
         static = program.specialize(program.bind([leaf.shape for leaf in leaves]))
-        for rewrite in self.passes:
-            static = rewrite(static)
-        schedule = replace(self.binder, plan=()).schedule(static)
+        static = self.binder.prepared(static)
+        schedule = replace(self.binder, plan=()).bind(static)
         return measure(static, schedule, leaves, runs)
 
     @public
@@ -292,7 +246,7 @@ class GraphExecutor:
         def compiled() -> Compiled:
             static = program.specialize(program.bind(shapes))
             schedule = self.binder.schedule(static)
-            if self._backend is not NUMPY:
+            if self.binder.backend is not NUMPY:
                 return Compiled(schedule, partial(self._on_backend, schedule))
             schedule = finish(schedule, self.order)
             if self.check_finite:
@@ -303,8 +257,8 @@ class GraphExecutor:
 
     def _on_backend(self, schedule: ExecProgram, leaves: Sequence[Any]) -> list[Any]:
         """The results of another backend, as arrays of the caller's."""
-        outputs = interpret(schedule, list(map(self._backend.upload, leaves)))
-        return own(list(map(self._backend.download, outputs)), leaves, self.order)
+        outputs = interpret(schedule, list(map(self.binder.backend.upload, leaves)))
+        return own(list(map(self.binder.backend.download, outputs)), leaves, self.order)
 
     def kernel(self, op: StdTensorOp) -> Callable[..., Any]:
         """What runs one op on arrays: an extension by the runtimes here, a loop by these passes.
@@ -322,7 +276,7 @@ class GraphExecutor:
             UnsupportedError: an op that the backend has no kernel for, an extension without a runtime.
             BackendFailureError: the kernel failed.
         """
-        backend = self._backend
+        backend = self.binder.backend
         specs = [TensorSpec.of(array.shape, DType.of(array.dtype)) for array in arrays]
         types = op.infer(*specs, guards=GuardLog())
         try:
@@ -344,7 +298,7 @@ class GraphExecutor:
             is_known = op in known or op in registered_families()
             return None if is_known else f"extension: {op}: not registered on this executor"
         try:
-            self._backend.kernel(op, (dtype,))
+            self.binder.backend.kernel(op, (dtype,))
         except UnsupportedError as error:
             return str(error)
         return None
@@ -363,12 +317,11 @@ class GraphExecutor:
     def source(self, program: GraphProgram, *specs: Any) -> str:
         """The Python that runs the program for inputs of these shapes; see `GraphProgram.source`."""
         if specs and isinstance(specs[0], str):
-            language, specs = specs[0], specs[1:]
-            if language != "llvm":
+            if specs[0] != "llvm":
                 raise InvalidConfigError(
-                    f'source: of "llvm", or Python without a name, got {language!r}'
+                    f'source: of "llvm", or Python without a name, got {specs[0]!r}'
                 )
-            return llvm_of(self.compile(program, *specs))
+            return llvm_of(self.compile(program, *specs[1:]))
         return source_of(self.compile(program, *specs))
 
     @public
@@ -391,8 +344,3 @@ class GraphExecutor:
         if self.compiler is not None:
             self.compiler.cache_clear()
         self.memory.clear()
-
-
-def _same(x: Any) -> Any:
-    """What a backend's kernel gave, as it is."""
-    return x

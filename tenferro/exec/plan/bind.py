@@ -59,7 +59,7 @@ class Binder:
         Raises:
             UnsupportedError: an op without a kernel, an extension without a runtime; with your line.
         """
-        schedule = self.bind(self._prepared(program))
+        schedule = self.bind(self.prepared(program))
         for step in self.plan:
             schedule = step(schedule)
         return schedule
@@ -128,7 +128,7 @@ class Binder:
         remark = ""
         if self.compiler is not None and isinstance(op, Scan | While):
             try:
-                return self.compiler.loop(op, inputs, self._prepared, self), "compiled"
+                return self.compiler.loop(op, inputs, self.prepared, self), "compiled"
             except NotCompiledError as error:
                 remark = f"interpreted: {str(error).partition(chr(10))[0]}"
         return partial(kernel.over([Runner(part, self.prints) for part in parts]), op), remark
@@ -143,7 +143,7 @@ class Binder:
             return None
         return self.extensions.runtime_of(op).compiled_row(op.op, inputs)
 
-    def _prepared(self, program: GraphProgram) -> GraphProgram:
+    def prepared(self, program: GraphProgram) -> GraphProgram:
         """A body after the passes."""
         for rewrite in self.passes:
             program = rewrite(program)
