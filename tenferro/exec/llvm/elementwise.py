@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from tenferro.exec.llvm.code import Code, Element, NotCompiledError, literal, llvm_type
+from tenferro.exec.llvm.code import Code, Element, literal, llvm_type
+from tenferro.exec.llvm.conversion import convert
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
+from tenferro.exec.llvm.scalar import Scalar, kind_of, refused, suffix_of
 from tenferro.exec.llvm.tensor import Body, Tensor, same_place
 from tenferro.ops import elementwise as el
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["ROWS", "Scalar", "elementwise", "maximum", "minimum"]
-
-Scalar = Callable[[Code, Any, DType, Sequence[Element]], Element]
-"""`scalar(code, op, dtype, elements)`: a result, `dtype` being the first operand's."""
+__all__ = ["ROWS", "elementwise", "maximum", "minimum"]
 
 
 def elementwise(scalar: Scalar, is_exact: bool = True, complex_is_exact: bool = True) -> Row:
@@ -35,51 +34,27 @@ def elementwise(scalar: Scalar, is_exact: bool = True, complex_is_exact: bool = 
     return Row(write, is_exact=is_exact, complex_is_exact=complex_is_exact)
 
 
-def _kind(dtype: DType) -> str:
-    """Which instructions a dtype takes: of floats, or of signed or unsigned integers."""
-    if dtype.is_complex:
-        return "complex"
-    if dtype.is_inexact:
-        return "float"
-    return "unsigned" if dtype.is_bool or dtype.dtype.kind == "u" else "signed"
-
-
-def _refused(op: Any, dtype: DType) -> NotCompiledError:
-    return NotCompiledError(f"{op.name}: {dtype.value} is not compiled")
-
-
-def instruction(float_: str | None, signed: str | None, unsigned: str | None = None) -> Scalar:
-    """One instruction for each kind of number; for bools that of unsigned integers, where it is so."""
-    names = {"float": float_, "signed": signed, "unsigned": unsigned or signed}
+def instruction(float_: str, integer: str) -> Scalar:
+    """One instruction for each kind of number; of complex ones for each part."""
 
     def scalar(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-        name = names.get(_kind(dtype))
-        if name is None or dtype.is_bool:
-            raise _refused(op, dtype)
-        return code.value(f"{name} {llvm_type(dtype)} {xs[0]}, {xs[1]}")
+        (x, y), kind = xs, llvm_type(dtype)
+        if dtype.is_bool:
+            raise refused(op, dtype)
+        if dtype.is_complex:
+            return tuple(
+                [code.value(f"{float_} {kind} {a}, {b}") for a, b in zip(x, y, strict=True)]
+            )
+        return code.value(f"{float_ if dtype.is_inexact else integer} {kind} {x}, {y}")
 
     return scalar
 
 
-def _parts(code: Code, dtype: DType, name: str, x: Element, y: Element) -> Element:
-    kind = llvm_type(dtype)
-    return tuple([code.value(f"{name} {kind} {a}, {b}") for a, b in zip(x, y, strict=True)])
-
-
 def add(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
     """A sum; of bools their or."""
-    if dtype.is_complex:
-        return _parts(code, dtype, "fadd", *xs)
     if dtype.is_bool:
         return code.value(f"or i1 {xs[0]}, {xs[1]}")
     return instruction("fadd", "add")(code, op, dtype, xs)
-
-
-def subtract(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-    """A difference."""
-    if dtype.is_complex:
-        return _parts(code, dtype, "fsub", *xs)
-    return instruction("fsub", "sub")(code, op, dtype, xs)
 
 
 def multiply(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
@@ -98,61 +73,43 @@ def multiply(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Elemen
 
 def divide(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
     """A quotient; of integers it truncates, and is all ones over 0."""
-    kind, (x, y) = _kind(dtype), xs
+    kind, (x, y) = kind_of(dtype), xs
     if kind == "float":
         return code.value(f"fdiv {llvm_type(dtype)} {x}, {y}")
     if kind == "complex" or dtype.is_bool:
-        raise _refused(op, dtype)
-    # The least number over -1 would be undefined: it wraps.
-    return _of_integers(code, dtype, xs, "div", over_zero="-1", negate=True)
+        raise refused(op, dtype)
+    return _of_integers(code, dtype, xs, "div", over_zero="-1")
 
 
 def remainder(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
     """C's fmod; x over integer 0 leaves x."""
-    kind, (x, y) = _kind(dtype), xs
+    kind, (x, y) = kind_of(dtype), xs
     if kind == "float":
         return code.value(f"frem {llvm_type(dtype)} {x}, {y}")
     if kind == "complex" or dtype.is_bool:
-        raise _refused(op, dtype)
-    return _of_integers(code, dtype, xs, "rem", over_zero=x, negate=False)
+        raise refused(op, dtype)
+    return _of_integers(code, dtype, xs, "rem", over_zero=x)
 
 
-def _of_integers(
-    code: Code, dtype: DType, xs: Sequence[Element], name: str, over_zero: str, negate: bool
-) -> str:
-    """A quotient or rest of integers; over -1 it is -x if `negate`, else 0."""
-    x, y = xs
-    type_, is_zero, safe = _divisor(code, dtype, x, y)
-    is_signed = _kind(dtype) == "signed"
-    result = code.value(f"{'s' if is_signed else 'u'}{name} {type_} {x}, {safe}")
+def _of_integers(code: Code, dtype: DType, xs: Sequence[Element], name: str, over_zero: str) -> str:
+    """A quotient or rest of integers, by 1 where the divisor would trap: over -1 a quotient is -x, which wraps."""
+    (x, y), type_, is_signed = xs, llvm_type(dtype), kind_of(dtype) == "signed"
+    unsafe = is_zero = code.value(f"icmp eq {type_} {y}, 0")
+    is_minus_one = code.value(f"icmp eq {type_} {y}, -1") if is_signed else "false"
     if is_signed:
-        result = _over_minus_one(code, type_, x, y, result, negate)
+        unsafe = code.value(f"or i1 {is_zero}, {is_minus_one}")
+    safe = code.value(f"select i1 {unsafe}, {type_} 1, {type_} {y}")
+    result = code.value(f"{'s' if is_signed else 'u'}{name} {type_} {x}, {safe}")
+    if is_signed and name == "div":
+        opposite = code.value(f"sub {type_} 0, {x}")
+        result = code.value(f"select i1 {is_minus_one}, {type_} {opposite}, {type_} {result}")
     return code.value(f"select i1 {is_zero}, {type_} {over_zero}, {type_} {result}")
-
-
-def _divisor(code: Code, dtype: DType, x: Element, y: Element) -> tuple[str, str, str]:
-    """The type, whether y is zero, and a divisor that traps nowhere."""
-    type_ = llvm_type(dtype)
-    is_zero = code.value(f"icmp eq {type_} {y}, 0")
-    if dtype.dtype.kind == "u":
-        return type_, is_zero, code.value(f"select i1 {is_zero}, {type_} 1, {type_} {y}")
-    is_least = code.value(f"icmp eq {type_} {y}, -1")
-    unsafe = code.value(f"or i1 {is_zero}, {is_least}")
-    return type_, is_zero, code.value(f"select i1 {unsafe}, {type_} 1, {type_} {y}")
-
-
-def _over_minus_one(
-    code: Code, type_: str, x: Element, y: Element, other: str, negate: bool
-) -> str:
-    is_minus_one = code.value(f"icmp eq {type_} {y}, -1")
-    result = code.value(f"sub {type_} 0, {x}") if negate else "0"
-    return code.value(f"select i1 {is_minus_one}, {type_} {result}, {type_} {other}")
 
 
 def power(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
     """By the C library; squares and the like are products elsewhere."""
-    if _kind(dtype) != "float":
-        raise _refused(op, dtype)
+    if kind_of(dtype) != "float":
+        raise refused(op, dtype)
     type_ = llvm_type(dtype)
     return code.call("pow" if type_ == "double" else "powf", type_, [(type_, x) for x in xs])
 
@@ -166,7 +123,7 @@ def negate(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
     if dtype.is_inexact:
         return code.value(f"fneg {type_} {x}")
     if dtype.is_bool:
-        raise _refused(op, dtype)
+        raise refused(op, dtype)
     return code.value(f"sub {type_} 0, {x}")
 
 
@@ -178,30 +135,26 @@ def absolute(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Elemen
         name = "hypot" if type_ == "double" else "hypotf"
         return code.call(name, type_, [(type_, part) for part in x])
     if dtype.is_inexact:
-        return code.call(f"llvm.fabs.{_suffix(dtype)}", type_, [(type_, x)])
-    if _kind(dtype) == "unsigned":
+        return code.call(f"llvm.fabs.{suffix_of(dtype)}", type_, [(type_, x)])
+    if kind_of(dtype) == "unsigned":
         return x
     is_negative = code.value(f"icmp slt {type_} {x}, 0")
     other = code.value(f"sub {type_} 0, {x}")
     return code.value(f"select i1 {is_negative}, {type_} {other}, {type_} {x}")
 
 
-def _suffix(dtype: DType) -> str:
-    return "f64" if llvm_type(dtype) == "double" else "f32"
-
-
 def sign(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
     """-1, 0 or 1; zeros and NaN stay themselves."""
     (x,) = xs
-    type_, kind = llvm_type(dtype), _kind(dtype)
+    type_, kind = llvm_type(dtype), kind_of(dtype)
     if kind == "float":
         one = code.call(
-            f"llvm.copysign.{_suffix(dtype)}", type_, [(type_, literal(1.0, dtype)), (type_, x)]
+            f"llvm.copysign.{suffix_of(dtype)}", type_, [(type_, literal(1.0, dtype)), (type_, x)]
         )
         stays = code.value(f"fcmp ueq {type_} {x}, {literal(0.0, dtype)}")
         return code.value(f"select i1 {stays}, {type_} {x}, {type_} {one}")
     if kind == "complex" or dtype.is_bool:
-        raise _refused(op, dtype)
+        raise refused(op, dtype)
     above = code.value(f"icmp {'sgt' if kind == 'signed' else 'ugt'} {type_} {x}, 0")
     positive = code.value(f"zext i1 {above} to {type_}")
     if kind == "unsigned":
@@ -221,17 +174,17 @@ def minimum(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element
 
 
 def _extreme(code: Code, op: Any, dtype: DType, xs: Sequence[Element], largest: bool) -> Element:
-    (x, y), kind = xs, _kind(dtype)
+    (x, y), kind = xs, kind_of(dtype)
     type_ = llvm_type(dtype)
     if kind == "complex":
-        raise _refused(op, dtype)
+        raise refused(op, dtype)
     if dtype.is_bool:
         return code.value(f"{'or' if largest else 'and'} i1 {x}, {y}")
     if kind != "float":
         order = ("s" if kind == "signed" else "u") + ("gt" if largest else "lt")
         chosen = code.value(f"icmp {order} {type_} {x}, {y}")
         return code.value(f"select i1 {chosen}, {type_} {x}, {type_} {y}")
-    name = f"llvm.{'maximum' if largest else 'minimum'}.{_suffix(dtype)}"
+    name = f"llvm.{'maximum' if largest else 'minimum'}.{suffix_of(dtype)}"
     return code.call(name, type_, [(type_, x), (type_, y)])
 
 
@@ -241,16 +194,13 @@ def clamp(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
     return minimum(code, op, dtype, [maximum(code, op, dtype, [x, lower]), upper])
 
 
-_ORDERS = {"LT": "lt", "LE": "le", "GT": "gt", "GE": "ge", "EQ": "eq", "NE": "ne"}
-
-
 def compare(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
     """A bool; NaN is unequal to everything."""
-    (x, y), kind, type_ = xs, _kind(dtype), llvm_type(dtype)
-    order = _ORDERS[op.direction]
+    (x, y), kind, type_ = xs, kind_of(dtype), llvm_type(dtype)
+    order = op.direction.lower()
     if kind == "complex":
         if order not in ("eq", "ne"):
-            raise _refused(op, dtype)
+            raise refused(op, dtype)
         name = "fcmp oeq" if order == "eq" else "fcmp une"
         a, b = (code.value(f"{name} {type_} {p}, {q}") for p, q in zip(x, y, strict=True))
         return code.value(f"{'and' if order == 'eq' else 'or'} i1 {a}, {b}")
@@ -311,10 +261,10 @@ def intrinsic(name: str) -> Scalar:
     """One of LLVM's functions, which are exact."""
 
     def scalar(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-        if _kind(dtype) == "complex":
-            raise _refused(op, dtype)
+        if kind_of(dtype) == "complex":
+            raise refused(op, dtype)
         type_ = llvm_type(dtype)
-        suffix = _suffix(dtype) if dtype.is_inexact else type_
+        suffix = suffix_of(dtype) if dtype.is_inexact else type_
         arguments = [(type_, xs[0])]
         if name == "ctlz":
             arguments.append(("i1", "false"))
@@ -325,36 +275,10 @@ def intrinsic(name: str) -> Scalar:
 
 def is_finite(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
     """Whether the modulus is less than infinity."""
-    modulus = absolute(code, op, dtype, xs) if not dtype.is_complex else None
-    if modulus is None or not dtype.is_inexact:
-        raise _refused(op, dtype)
+    if dtype.is_complex or not dtype.is_inexact:
+        raise refused(op, dtype)
+    modulus = absolute(code, op, dtype, xs)
     return code.value(f"fcmp one {llvm_type(dtype)} {modulus}, {literal(float('inf'), dtype)}")
-
-
-def convert(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-    """Into another dtype: floats to integers truncate and saturate, NaN becomes 0."""
-    (x,), to = xs, op.to
-    old, new = llvm_type(dtype), llvm_type(to)
-    if dtype.is_complex or to.is_complex:
-        raise _refused(op, dtype if dtype.is_complex else to)
-    if dtype is to:
-        return x
-    if to.is_bool:
-        zero = literal(0, dtype)
-        return code.value(f"{'fcmp une' if dtype.is_inexact else 'icmp ne'} {old} {x}, {zero}")
-    is_signed = _kind(dtype) == "signed"
-    if dtype.is_inexact and to.is_inexact:
-        return code.value(f"{'fpext' if new == 'double' else 'fptrunc'} {old} {x} to {new}")
-    if dtype.is_inexact:
-        name = "fptosi" if to.dtype.kind == "i" else "fptoui"
-        return code.call(f"llvm.{name}.sat.{new}.{_suffix(dtype)}", new, [(old, x)])
-    if to.is_inexact:
-        return code.value(f"{'sitofp' if is_signed else 'uitofp'} {old} {x} to {new}")
-    if to.itemsize == dtype.itemsize and not dtype.is_bool:
-        return x
-    if dtype.is_bool or to.itemsize > dtype.itemsize:
-        return code.value(f"{'sext' if is_signed else 'zext'} {old} {x} to {new}")
-    return code.value(f"trunc {old} {x} to {new}")
 
 
 def invert(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
@@ -387,7 +311,7 @@ def compose(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element
 
 ROWS: Rows = {
     el.Add: elementwise(add),
-    el.Subtract: elementwise(subtract),
+    el.Subtract: elementwise(instruction("fsub", "sub")),
     el.Multiply: elementwise(multiply, complex_is_exact=False),
     el.Divide: elementwise(divide),
     el.Remainder: elementwise(remainder),

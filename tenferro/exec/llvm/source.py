@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tenferro.exec.llvm.code import Code, Index, literal, memory_type
+from tenferro.exec.llvm.code import Index, literal, memory_type
+from tenferro.exec.llvm.conversion import number_of
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.ops import source
@@ -49,21 +50,9 @@ def iota(
         i = index[op.axis]
         if isinstance(i, int):
             return literal(i, y.dtype)
-        return converted(code, i, y.dtype)
+        return number_of(code, i, y.dtype)
 
     return [Tensor(y, element, is_cheap=True)]
-
-
-def converted(code: Code, i: str, dtype: DType) -> Any:
-    """An index as a number of a dtype, as NumPy casts int64."""
-    if dtype.is_complex:
-        return converted(code, i, dtype.real), literal(0, dtype.real)
-    kind = memory_type(dtype)
-    if dtype.is_inexact:
-        return code.value(f"sitofp i64 {i} to {kind}")
-    if dtype is DType.Bool:
-        return code.value(f"icmp ne i64 {i}, 0")
-    return i if kind == "i64" else code.value(f"trunc i64 {i} to {kind}")
 
 
 ROWS: Rows = {

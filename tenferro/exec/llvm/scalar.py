@@ -1,0 +1,33 @@
+"""Functions of single elements, and what they ask of a dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tenferro.exec.llvm.code import Code, Element, NotCompiledError, llvm_type
+from tenferro.types import DType
+
+__all__ = ["Scalar", "kind_of", "refused", "suffix_of"]
+
+Scalar = Callable[[Code, Any, DType, Sequence[Element]], Element]
+"""`scalar(code, op, dtype, elements)`: a result, `dtype` being the first operand's."""
+
+
+def kind_of(dtype: DType) -> str:
+    """Which instructions a dtype takes: of floats, or of signed or unsigned integers."""
+    if dtype.is_complex:
+        return "complex"
+    if dtype.is_inexact:
+        return "float"
+    return "unsigned" if dtype.is_bool or dtype.dtype.kind == "u" else "signed"
+
+
+def refused(op: Any, dtype: DType) -> NotCompiledError:
+    """What is raised for a dtype that an op is not compiled for."""
+    return NotCompiledError(f"{op.name}: {dtype.value} is not compiled")
+
+
+def suffix_of(dtype: DType) -> str:
+    """Of the names of LLVM's functions of floats."""
+    return "f64" if llvm_type(dtype) == "double" else "f32"
