@@ -92,7 +92,7 @@ class TilesFunction:
         workers, scratch = self.resources.workers, self.resources.memory.scratch
         code: Callable[..., Any] | None = None
         # Along rows of column-major arrays compiled code would take its steps from line to line of the cache.
-        if self.machine is not None and layout.order == "C":
+        if self.machine is not None and layout.order == "C" and all(map(_has_whole_steps, arrays)):
             every = [*arrays, *[layout.empty(shape, dtype, None) for shape, dtype in outs]]
             code, scratch_bytes = self.machine.function(list(map(layout.view, every)), layout.lead)
             sizes = [max(1, scratch_bytes)]
@@ -166,6 +166,11 @@ class TilesFunction:
         layout = Layout(lead, () if is_rows or lead < rank else perm)
         merged = replace(layout, lead=1, merged=lead)
         return merged if all([merged.fits(x) for x in arrays]) else layout
+
+
+def _has_whole_steps(x: Any) -> bool:
+    """Whether elements lie whole elements apart, as those of a field of records may not."""
+    return not any([step % x.itemsize for step in x.strides])
 
 
 def _common_order(arrays: Sequence[Any], rank: int) -> tuple[int, ...]:

@@ -467,3 +467,15 @@ def test_machine_code_is_kept_on_disk(tmp_path: Path) -> None:
     assert tnf.GraphExecutor("K", cache_dir="").compile_cache_stats() is None
     with pytest.raises(errors.InvalidConfigError, match="cache_dir"):
         tnf.GraphExecutor("K", compiled=True, cache_dir=next(tmp_path.iterdir()))
+
+
+def test_a_group_on_a_field_of_records() -> None:
+    """Its elements lie twelve bytes apart, which is no whole number of them."""
+    records = np.zeros(100_000, [("a", "f8"), ("b", "i4")])
+    records["a"] = np.linspace(0.0, 1.0, records.size)
+    x = records["a"]
+    program = tnf.compile(lambda x: tnf.sqrt(x) * 2.0 + x, x)
+    executor = tnf.GraphExecutor("K", compiled=True)
+    assert [step.remark for step in executor.compile(program, x).instructions] == ["compiled"]
+    for operand in (x, x.copy(), x):
+        np.testing.assert_array_equal(executor.run(program, operand), np.sqrt(x) * 2.0 + x)

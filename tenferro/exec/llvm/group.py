@@ -84,17 +84,9 @@ class CompiledGroup:
         """The function for arrays that lie in memory as these do, and bytes of scratch that it needs.
 
         It takes a pointer to each array and to the shares of each total, one to scratch, and the rows from
-        where to where.
-
-        Raises:
-            NotCompiledError: steps between elements that are no whole ones.
+        where to where. The arrays' elements lie whole elements apart.
         """
-        walks: list[Walk] = []
-        for x in arrays:
-            steps = [divmod(stride, x.itemsize) for stride in x.strides]
-            if any([rest for _, rest in steps]):
-                raise NotCompiledError("an array whose elements lie across each other")
-            walks.append(Walk(x.shape, tuple([whole for whole, _ in steps])))
+        walks = [Walk(x.shape, tuple([step // x.itemsize for step in x.strides])) for x in arrays]
         text, scratch = self.text_of(walks, lead)
         pointers = len(arrays) + len(self.op.totals) + 1
         return self.linker.function(text, pointers), scratch
