@@ -8,8 +8,7 @@ A function may close over tensors and arrays of its surroundings; they become op
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,11 +18,11 @@ from tenferro.api.axes import normalize_axis
 from tenferro.api.compile import output_value
 from tenferro.api.elementwise import divide, imag, logical_not, multiply, not_equal, real
 from tenferro.api.manipulation import concatenate, flip, reshape, stack
-from tenferro.api.promotion import convert, result_type
-from tenferro.api.tensor import TracedTensor, tracing
+from tenferro.api.promotion import convert, promote_dtypes, result_type
+from tenferro.api.tensor import TracedTensor, WeakTensor, WeakUse, tracing
 from tenferro.api.vmap import vmap
 from tenferro.dims import SymDim, dim_max
-from tenferro.door import PYTHON_SCALARS, apply, apply_one, as_operand, is_traced, spec_of
+from tenferro.door import apply, apply_one, as_operand, is_traced, is_weak, spec_of
 from tenferro.door.tracing import current_builder
 from tenferro.errors import (
     ArityError,
@@ -61,12 +60,21 @@ BOOL = TensorSpec.of((), DType.Bool)
 class _Body:
     """A function, traced on inputs of its own.
 
+    Args:
+        weak: the positions of inputs that stand for Python numbers.
+
     Attributes:
         result: what it returned, a tree of tensors and numbers.
+        use: what became of the numbers.
     """
 
     def __init__(
-        self, name: str, fn: Callable[..., Any], specs: Sequence[TensorSpec], tree: TreeDef
+        self,
+        name: str,
+        fn: Callable[..., Any],
+        specs: Sequence[TensorSpec],
+        tree: TreeDef,
+        weak: Collection[int] = (),
     ) -> None:
         if not callable(fn):
             raise InvalidConfigError(f"{name}: expected a function, got {fn!r:.60}")
@@ -74,7 +82,13 @@ class _Body:
         require_depth(name, self.builder.depth)
         graph = self.builder.graph
         self.inputs = [graph.add_input(spec) for spec in specs]
-        tensors = [TracedTensor(self.builder, value) for value in self.inputs]
+        self.use = WeakUse()
+        tensors = [
+            WeakTensor(self.builder, value, frozenset([self.use]))
+            if position in weak
+            else TracedTensor(self.builder, value)
+            for position, value in enumerate(self.inputs)
+        ]
         try:
             with tracing(self.builder):
                 self.result: Any = fn(*unflatten(tree, tensors))
@@ -82,12 +96,13 @@ class _Body:
             raise error.at(str(line_of(error.__traceback__) or "")) from None
 
     def outputs(self, tree: PyTree, dtypes: Sequence[DType]) -> list[int]:
-        """The values of a tree's leaves; Python numbers in these dtypes."""
+        """The values of a tree's leaves; numbers in these dtypes where that is no cast."""
         found: list[int] = []
         with tracing(self.builder):
             for leaf, path, dtype in zip(flatten(tree)[0], leaf_paths(tree), dtypes, strict=True):
-                number = convert(leaf, dtype) if type(leaf) in PYTHON_SCALARS else leaf
-                found.append(output_value(self.builder, number, path))
+                is_number = is_weak(leaf) and result_type(leaf, dtype) is dtype
+                value = convert(leaf, dtype) if is_number else leaf
+                found.append(output_value(self.builder, value, path))
         return found
 
     def types(self, tree: PyTree) -> list[TensorSpec]:
@@ -263,9 +278,9 @@ def _chosen(
 
 def _common(dtypes: Sequence[DType], leaves: Sequence[Any]) -> DType:
     """The dtype that Python numbers among results take: that of the others."""
-    firm = [d for d, leaf in zip(dtypes, leaves, strict=True) if type(leaf) not in PYTHON_SCALARS]
-    weak = [leaf for leaf in leaves if type(leaf) in PYTHON_SCALARS]
-    return result_type(*weak, *firm[:1]) if weak else dtypes[0]
+    strong = [dtype for dtype, leaf in zip(dtypes, leaves, strict=True) if not is_weak(leaf)]
+    weak = [leaf for leaf in leaves if is_weak(leaf)]
+    return result_type(*weak, *strong[:1]) if weak else dtypes[0]
 
 
 def _predicate(name: str, pred: ArrayLike) -> Any:
@@ -293,6 +308,7 @@ class _Carry:
         self.given, self.tree = flatten(init)
         self.paths = leaf_paths(init)
         self.leaves = [as_operand(leaf) for leaf in self.given]
+        self.weak = frozenset([i for i, leaf in enumerate(self.given) if is_weak(leaf)])
 
     @property
     def specs(self) -> list[TensorSpec]:
@@ -307,45 +323,41 @@ class _Carry:
     ) -> _Body:
         """One turn, `fn(carry, *others)`, `part` of whose result is the carry.
 
-        Where numbers go in, a first trace on them as they are tells the dtypes that they take.
+        Numbers go in as weak tensors. Where one comes back in another dtype, the turn is traced again with that;
+        so it is where one comes back as a tensor, and had not decided about dtypes as a tensor does.
+
+        Source: jax.lax.scan, which promotes weakly typed carries in this way.
         """
-        numbers = [i for i, leaf in enumerate(self.given) if type(leaf) in PYTHON_SCALARS]
         tree = flatten((unflatten(self.tree, self.leaves), *others))[1]
         rest = [spec_of(x) for x in flatten(others)[0]]
-
-        def on_numbers(carry: PyTree, *others: Sequence[Any]) -> Any:
-            leaves = flatten(carry)[0]
-            for i in numbers:
-                leaves[i] = self.given[i]
-            return fn(unflatten(self.tree, leaves), *others)
-
-        if numbers:
-            # What fails on numbers, as c.shape does, is left to the trace on tensors.
-            with suppress(AttributeError, TypeError, TenferroError):
-                self._take_dtypes(_Body(self.name, on_numbers, [*self.specs, *rest], tree), part)
-        tried: list[list[TensorSpec]] = []
-        body = _Body(self.name, fn, [*self.specs, *rest], tree)
+        tried: list[Any] = []
+        body = _Body(self.name, fn, [*self.specs, *rest], tree, self.weak)
         # Types that come again would do so for ever: `outputs` tells that they do not stay.
-        while self.specs not in tried:
-            tried.append(self.specs)
-            if not self._take_dtypes(body, part):
+        while (types := (self.specs, self.weak)) not in tried:
+            tried.append(types)
+            self._take_types(body, part(body.result))
+            if self.specs == types[0] and (self.weak == types[1] or not body.use.took_a_dtype):
                 break
-            body = _Body(self.name, fn, [*self.specs, *rest], tree)
+            body = _Body(self.name, fn, [*self.specs, *rest], tree, self.weak)
         return body
 
-    def _take_dtypes(self, body: _Body, part: Callable[[Any], Any]) -> bool:
-        """Give numbers the dtypes in which they come back; whether that changed any."""
-        result = part(body.result)
-        if flatten(result)[1] != self.tree:
-            return False
-        before = self.specs
-        for i, (leaf, found) in enumerate(zip(flatten(result)[0], body.types(result), strict=True)):
-            old = self.given[i]
-            if type(old) not in PYTHON_SCALARS or type(leaf) in PYTHON_SCALARS:
+    def _take_types(self, body: _Body, result: PyTree) -> None:
+        """Give numbers the dtypes in which they come back; one that comes back as a tensor is a number no more."""
+        leaves, tree = flatten(result)
+        if tree != self.tree:
+            return
+        for i, (leaf, spec) in enumerate(zip(leaves, body.types(result), strict=True)):
+            number = self.given[i]
+            if not is_weak(number):
                 continue
-            if result_type(old, found.dtype) is found.dtype:
-                self.leaves[i] = convert(old, found.dtype)
-        return self.specs != before
+            if is_weak(leaf):
+                dtype = promote_dtypes(spec_of(self.leaves[i]).dtype, result_type(number, leaf))
+            elif result_type(number, spec.dtype) is spec.dtype:
+                dtype = spec.dtype
+                self.weak -= {i}
+            else:
+                continue
+            self.leaves[i] = convert(number, dtype)
 
     def outputs(self, body: _Body, result: ArrayLike) -> list[int]:
         """The values that go into the next turn.

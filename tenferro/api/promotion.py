@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tenferro.dims import DimExpr, Extent, is_exact, is_static
-from tenferro.door import PYTHON_SCALARS, apply_one, as_operand, is_traced, spec_of
+from tenferro.door import PYTHON_SCALARS, apply_one, as_operand, is_traced, is_weak, spec_of
 from tenferro.door.tracing import current_builder
 from tenferro.errors import DTypeError, NonStaticShapeError, ShapeError
 from tenferro.ops.elementwise import Convert
@@ -21,6 +21,7 @@ from tenferro.types import ArrayLike, DType, DTypeLike, Tensor
 
 __all__ = [
     "as_inexact",
+    "as_weak",
     "broadcast_arrays",
     "broadcast_shapes",
     "broadcast_to",
@@ -67,8 +68,9 @@ def result_type(*operands: ArrayLike | DTypeLike) -> DType:
     strong: DType | None = None
     weak = ""
     for operand in operands:
-        if type(operand) in PYTHON_SCALARS:
-            kind = DType.of(type(operand)).kind
+        if is_weak(operand):
+            number: Any = operand
+            kind = DType.of(type(number) if type(number) in _WEAK else number.dtype).kind
             if not weak or _RANK[kind] > _RANK[weak]:
                 weak = kind
         else:
@@ -124,7 +126,15 @@ def promote(*operands: ArrayLike, dtype: DType | None = None) -> list[Any]:
         if own is not None and own == getattr(rhs, "spec", None):
             return [lhs, rhs]
     common = result_type(*operands) if dtype is None else dtype
-    return broadcast_arrays(*(convert(operand, common) for operand in operands))
+    return as_weak(operands, broadcast_arrays(*(convert(x, common) for x in operands)))
+
+
+def as_weak(operands: Sequence[Any], converted: list[Any]) -> list[Any]:
+    """What operands were converted to, as weak as they all are: numbers beside weak tensors stay numbers."""
+    like: Any = next((x for x in converted if is_weak(x)), None)
+    if like is None or not all(map(is_weak, operands)):
+        return converted
+    return [x if is_weak(x) else like.__tenferro_weak__(x) for x in converted]
 
 
 def _promoted_arrays(lhs: Any, rhs: Any) -> list[Tensor]:
