@@ -15,6 +15,7 @@ from tenferro.ops.control import ControlOp
 __all__ = [
     "copy_into",
     "instructions_of",
+    "last_uses",
     "makers",
     "needed",
     "pruned",
@@ -82,6 +83,24 @@ def pruned(instruction: Instruction, wanted: Collection[int]) -> Instruction:
     )
 
 
+def last_uses(reads: Sequence[Sequence[int]], outputs: Iterable[int]) -> list[tuple[bool, ...]]:
+    """For each value of each step's, whether no later step reads it and it is no output.
+
+    Args:
+        reads: the values that each step reads.
+
+    >>> last_uses([(0, 0), (0, 1), (2, 1)], [2])
+    [(False, False), (True, False), (False, True)]
+    """
+    wanted = set(outputs)
+    last: list[tuple[bool, ...]] = []
+    for values in reversed(reads):
+        last.append(tuple([value not in wanted for value in values]))
+        wanted.update(values)
+    last.reverse()
+    return last
+
+
 def renumber(
     instructions: Iterable[Instruction], inputs: Sequence[int], outputs: Sequence[int]
 ) -> tuple[tuple[Instruction, ...], list[int], tuple[int, ...]]:
@@ -97,18 +116,11 @@ def renumber(
     ((1, 0), (2,), [5, 7, 9], (2,))
     """
     instructions = list(instructions)
-    read = set(outputs)
-    last_uses: list[tuple[bool, ...]] = []
-    for instruction in reversed(instructions):
-        operands = instruction.inputs
-        last_uses.append(tuple([value not in read for value in operands]))
-        read.update(operands)
+    last = last_uses([instruction.inputs for instruction in instructions], outputs)
     values = list(inputs)
     slot_of = {value: slot for slot, value in enumerate(values)}
     code: list[Instruction] = []
-    for (op, operands, results, _, source), last_use in zip(
-        instructions, reversed(last_uses), strict=True
-    ):
+    for (op, operands, results, _, source), last_use in zip(instructions, last, strict=True):
         slots = tuple(map(slot_of.__getitem__, operands))
         first = len(values)
         values += results
