@@ -36,7 +36,7 @@ def shrink_dots(program: GraphProgram) -> GraphProgram:
 def _shrunk(
     known: Producers, op: DotGeneral, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    if not _is_large(op, [known.graph.types[x] for x in inputs]):
+    if not _is_large(op, [known.types[x] for x in inputs]):
         return None
     dot = _Dot.of(known, op, inputs, source)
     return dot.sum_of_other() or dot.without_repeats()
@@ -86,7 +86,7 @@ class _Dot:
         for side, (value, (batch, contracting)) in enumerate(zip(inputs, lists, strict=True)):
             paired = {axis: _Axis("batch", i) for i, axis in enumerate(batch)}
             paired |= {axis: _Axis("contracting", i) for i, axis in enumerate(contracting)}
-            rank = known.graph.types[value].rank
+            rank = known.types[value].rank
             sides.append(tuple([paired.get(i, _Axis(f"free {side}", i)) for i in range(rank)]))
         return cls(known, op, inputs, source, (sides[0], sides[1]))
 
