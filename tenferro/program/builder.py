@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, MutableMapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from tenferro.dims import GuardLog
 from tenferro.graph import Graph, Instruction, SourceLine
 from tenferro.ops import StdTensorOp
 from tenferro.ops.source import Constant
-from tenferro.program.instructions import copy_into
+from tenferro.program.instructions import copy_into, makers
 from tenferro.program.program import GraphProgram
 from tenferro.program.subprogram import Subprogram
 from tenferro.types import TensorSpec
@@ -76,6 +76,12 @@ class ProgramBuilder:
         for value in outputs:
             self._makers[value] = Instruction(op, values, outputs, (), source)
         return outputs
+
+    def copy(self, instructions: Iterable[Instruction], values: MutableMapping[int, int]) -> None:
+        """Write instructions down again, as `copy_into`."""
+        start = len(self._graph.instructions)
+        copy_into(self._graph, instructions, values)
+        self._makers.update(makers(self._graph.instructions[start:]))
 
     def evaluated(self, value: int) -> Any:
         """The elements of what depends on no input, computed natively; None of what does.
