@@ -140,7 +140,7 @@ def _trace_of(op: ControlOp) -> TracedTensor | None:
     return TracedTensor(builder, builder.constant(0))
 
 
-def _applied(executor: Executor | None, op: ControlOp, operands: Sequence[Any]) -> Any:
+def _applied(op: ControlOp, operands: Sequence[Any], executor: Executor | None) -> Any:
     """The outputs of a loop or a choice: in a trace written down, on arrays run by the executor.
 
     Raises:
@@ -273,7 +273,7 @@ def _chosen(
         _require_same(f"{name}: {other} gives result{{}}", paths, found, wanted, f"{first} gives")
     parts, consts = _closed(bodies, outputs)
     op = Cond(tuple(parts))
-    return unflatten(trees[0], _applied(executor, op, [index, *consts, *arrays]))
+    return unflatten(trees[0], _applied(op, [index, *consts, *arrays], executor))
 
 
 def _common(dtypes: Sequence[DType], leaves: Sequence[Any]) -> DType:
@@ -447,7 +447,7 @@ def scan(
     given = body.outputs(body.result[1], [spec.dtype for spec in body.types(body.result[1])])
     (part,), consts = _closed([body], [[*carry.outputs(body, body.result[0]), *given]])
     op = Scan(part, extent, len(consts), len(carry.leaves), bool(reverse))
-    made = _applied(executor, op, [*consts, *carry.leaves, *slices])
+    made = _applied(op, [*consts, *carry.leaves, *slices], executor)
     n = len(carry.leaves)
     return unflatten(carry.tree, made[:n]), unflatten(y_tree, made[n:])
 
@@ -528,10 +528,10 @@ def while_loop(
     op = While(parts[0], parts[1], len(consts))
     operands = [*consts, *carry.leaves]
     if max_steps is None:
-        return unflatten(carry.tree, _applied(executor, op, operands))
+        return unflatten(carry.tree, _applied(op, operands, executor))
     steps = as_int("while_loop", "max_steps", max_steps, 0)
     _require_room_for_nan(carry.specs)
-    last = _applied(executor, _bounded(op, steps), operands)
+    last = _applied(_bounded(op, steps), operands, executor)
     ended = logical_not(_condition(cond_fun(unflatten(carry.tree, last))))
     return unflatten(carry.tree, [_or_nan(leaf, ended) for leaf in last])
 

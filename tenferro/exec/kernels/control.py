@@ -62,8 +62,8 @@ def scan(runs: Sequence[Run], op: Scan, *arrays: Array) -> Any:
     n, first, m = op.num_consts, op.first_xs, op.num_carry
     consts, carry, xs = arrays[:n], arrays[n:first], arrays[first:]
     ys = [np.empty((0, *spec.shape), spec.dtype.dtype) for spec in op.body.output_specs[m:]]
-    steps = range(op.length)
-    for turn, t in enumerate(reversed(steps) if op.reverse else steps):
+    places = range(op.length)[:: -1 if op.reverse else 1]
+    for turn, t in enumerate(places):
         made = body((*consts, *carry, *[x[t, ...] for x in xs]))
         carry = made[:m]
         if not turn:  # because a body may be run in other dtypes than it was traced in
