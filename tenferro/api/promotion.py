@@ -122,8 +122,8 @@ def promote(*operands: ArrayLike, dtype: DType | None = None) -> list[Any]:
             return _promoted_arrays(lhs, rhs)
         if type(lhs) in _WEAK or type(rhs) in _WEAK:
             operands = lhs, rhs = number_beside(lhs, rhs)
-        own = getattr(lhs, "spec", None)
-        if own is not None and own == getattr(rhs, "spec", None):
+        own, other = getattr(lhs, "spec", None), getattr(rhs, "spec", None)
+        if own is not None and (own is other or own == other):
             return [lhs, rhs]
     common = result_type(*operands) if dtype is None else dtype
     return as_weak(operands, broadcast_arrays(*(convert(x, common) for x in operands)))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, NoReturn, SupportsIndex, Unpack, cast
 
 import numpy as np
@@ -225,14 +226,18 @@ def append(
     builder: GraphBuilder, op: StdTensorOp, operands: Sequence[Any]
 ) -> tuple[TracedTensor, ...]:
     """The outputs of an op on tensors of this trace and on arrays, appended to its graph."""
-    values = tuple([value_in(builder, operand) for operand in operands])
-    outputs = builder.graph.add(op, values, builder.source)
+    values: list[int] = []
+    for operand in operands:
+        is_ours = type(operand) is TracedTensor and operand.builder is builder
+        values.append(operand.value if is_ours else value_in(builder, operand))
+    outputs = builder.graph.add(op, tuple(values), builder.source)
+    if len(outputs) == 1:
+        return (TracedTensor(builder, outputs[0]),)
     return tuple([TracedTensor(builder, value) for value in outputs])
 
 
-def tracing(builder: GraphBuilder) -> AbstractContextManager[None]:
-    """While the body runs, this builder's trace is the one under way."""
-    return under_way(builder, append)
+tracing: Callable[[GraphBuilder], AbstractContextManager[None]] = partial(under_way, append=append)
+"""While the body runs, this builder's trace is the one under way."""
 
 
 def value_in(builder: GraphBuilder, operand: Any) -> int:

@@ -6,6 +6,7 @@ Every list is in topological order: a value is written before it is read, and wr
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, MutableMapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from tenferro.errors import InvalidConfigError
@@ -27,6 +28,7 @@ __all__ = [
 Narrow = Callable[[Instruction, Collection[int]], Instruction]
 Rule = Callable[[Any, tuple[int, ...], "SourceLine | None"], "tuple[int, ...] | None"]
 
+_OPERANDS = attrgetter("inputs")
 _new: Any = tuple.__new__  # because `Instruction(..)` takes longer, and there are many
 
 
@@ -60,10 +62,7 @@ def needed(
         if narrow is not None:
             instruction = narrow(instruction, wanted)
         kept.append((index, instruction))
-        if given.isdisjoint(instruction.inputs):
-            wanted.update(instruction.inputs)
-        else:
-            wanted.update([value for value in instruction.inputs if value not in given])
+        wanted.update(set(instruction.inputs) - given)
     kept.reverse()
     return dict(kept)
 
@@ -116,9 +115,9 @@ def renumber(
     ((1, 0), (2,), [5, 7, 9], (2,))
     """
     instructions = list(instructions)
-    last = last_uses([instruction.inputs for instruction in instructions], outputs)
+    last = last_uses(list(map(_OPERANDS, instructions)), outputs)
     values = list(inputs)
-    slot_of = {value: slot for slot, value in enumerate(values)}
+    slot_of = dict(zip(values, range(len(values)), strict=True))
     code: list[Instruction] = []
     for (op, operands, results, _, source), last_use in zip(instructions, last, strict=True):
         slots = tuple(map(slot_of.__getitem__, operands))
@@ -130,7 +129,7 @@ def renumber(
         code.append(
             _new(Instruction, (op, slots, tuple(range(first, len(values))), last_use, source))
         )
-    return tuple(code), values, tuple([slot_of[value] for value in outputs])
+    return tuple(code), values, tuple(map(slot_of.__getitem__, outputs))
 
 
 def copy_into(
