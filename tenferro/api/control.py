@@ -8,7 +8,8 @@ A function may close over tensors and arrays of its surroundings; they become op
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from tenferro.api.tensor import TracedTensor, WeakTensor, WeakUse, tracing
 from tenferro.api.vmap import vmap
 from tenferro.dims import SymDim, dim_max
 from tenferro.door import apply, apply_one, as_operand, is_traced, is_weak, spec_of
+from tenferro.door.replay import applied
 from tenferro.door.tracing import current_builder
 from tenferro.errors import (
     ArityError,
@@ -61,7 +63,7 @@ class _Body:
     """A function, traced on inputs of its own.
 
     Args:
-        weak: the positions of inputs that stand for Python numbers.
+        weak: by position, inputs that stand for Python numbers, and the numbers of outer bodies that they are.
 
     Attributes:
         result: what it returned, a tree of tensors and numbers.
@@ -74,7 +76,7 @@ class _Body:
         fn: Callable[..., Any],
         specs: Sequence[TensorSpec],
         tree: TreeDef,
-        weak: Collection[int] = (),
+        weak: Mapping[int, frozenset[WeakUse]] = MappingProxyType({}),
     ) -> None:
         if not callable(fn):
             raise InvalidConfigError(f"{name}: expected a function, got {fn!r:.60}")
@@ -84,7 +86,7 @@ class _Body:
         self.inputs = [graph.add_input(spec) for spec in specs]
         self.use = WeakUse()
         tensors = [
-            WeakTensor(self.builder, value, frozenset([self.use]))
+            WeakTensor(self.builder, value, weak[position] | {self.use})
             if position in weak
             else TracedTensor(self.builder, value)
             for position, value in enumerate(self.inputs)
@@ -308,7 +310,11 @@ class _Carry:
         self.given, self.tree = flatten(init)
         self.paths = leaf_paths(init)
         self.leaves = [as_operand(leaf) for leaf in self.given]
-        self.weak = frozenset([i for i, leaf in enumerate(self.given) if is_weak(leaf)])
+        self.weak: Mapping[int, frozenset[WeakUse]] = {
+            i: leaf.uses if isinstance(leaf, WeakTensor) else frozenset()
+            for i, leaf in enumerate(self.given)
+            if is_weak(leaf)
+        }
 
     @property
     def specs(self) -> list[TensorSpec]:
@@ -354,7 +360,7 @@ class _Carry:
                 dtype = promote_dtypes(spec_of(self.leaves[i]).dtype, result_type(number, leaf))
             elif result_type(number, spec.dtype) is spec.dtype:
                 dtype = spec.dtype
-                self.weak -= {i}
+                self.weak = {other: uses for other, uses in self.weak.items() if other != i}
             else:
                 continue
             self.leaves[i] = convert(number, dtype)
@@ -532,7 +538,11 @@ def while_loop(
     steps = as_int("while_loop", "max_steps", max_steps, 0)
     _require_room_for_nan(carry.specs)
     last = _applied(_bounded(op, steps), operands, executor)
-    ended = logical_not(_condition(cond_fun(unflatten(carry.tree, last))))
+    values = dict(enumerate([*consts, *last]))
+    like = next((x for x in last if is_traced(x)), None)
+    for _ in applied(op.cond.program.instructions, values, like):
+        pass
+    ended = logical_not(values[op.cond.program.output_slots[0]])
     return unflatten(carry.tree, [_or_nan(leaf, ended) for leaf in last])
 
 

@@ -48,9 +48,10 @@ def test_a_body_is_called_once(body: Any, init: Any, xs: Any) -> None:
     assert counted.calls == 1
 
 
-def test_a_while_is_called_once() -> None:
+@pytest.mark.parametrize("max_steps", [None, 6])
+def test_a_while_is_called_once(max_steps: int | None) -> None:
     goes_on, turn = Counted(lambda c: c[1] < 10.0), Counted(lambda c: (c[0] + 1, c[1] * 2))
-    assert tnf.while_loop(goes_on, turn, (0, 1.0)) == (4, 16.0)
+    assert tnf.while_loop(goes_on, turn, (0, 1.0), max_steps=max_steps) == (4, 16.0)
     assert (goes_on.calls, turn.calls) == (1, 1)
 
 
@@ -79,6 +80,15 @@ def test_a_number_that_comes_back_as_a_tensor_decides_as_one() -> None:
     last, products = tnf.scan(counted, 0.0, SINGLE)
     assert (last.dtype, products.dtype) == ("float64", "float64")
     assert counted.calls == 2
+
+
+def test_an_inner_loop_tells_the_outer_one_how_it_decided() -> None:
+    products = tnf.scan(
+        lambda c, _: (c + np.float64(1), tnf.scan(lambda d, x: (d, d * x), c, SINGLE)[1]),
+        0.0,
+        length=2,
+    )[1]
+    assert products.dtype == "float64"
 
 
 OPERATORS = [
