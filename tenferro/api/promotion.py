@@ -68,14 +68,17 @@ def result_type(*operands: ArrayLike | DTypeLike) -> DType:
     strong: DType | None = None
     weak = ""
     for operand in operands:
-        if is_weak(operand):
-            number: Any = operand
-            kind = DType.of(type(number) if type(number) in _WEAK else number.dtype).kind
-            if not weak or _RANK[kind] > _RANK[weak]:
-                weak = kind
+        x: Any = operand
+        if type(x) in _WEAK:
+            kind = DType.of(type(x)).kind
+        elif is_weak(x):
+            kind = x.dtype.kind
         else:
-            dtype = operand if isinstance(operand, DType) else _dtype_of(operand)
+            dtype = x if isinstance(x, DType) else _dtype_of(x)
             strong = dtype if strong is None else promote_dtypes(strong, dtype)
+            continue
+        if not weak or _RANK[kind] > _RANK[weak]:
+            weak = kind
     if strong is None:
         if not weak:
             raise DTypeError("result_type: needs at least one operand")
@@ -131,8 +134,13 @@ def promote(*operands: ArrayLike, dtype: DType | None = None) -> list[Any]:
 
 def as_weak(operands: Sequence[Any], converted: list[Any]) -> list[Any]:
     """What operands were converted to, as weak as they all are: numbers beside weak tensors stay numbers."""
-    like: Any = next((x for x in converted if is_weak(x)), None)
-    if like is None or not all(map(is_weak, operands)):
+    like: Any = None
+    for x in operands:
+        if not is_weak(x):
+            return converted
+        if is_traced(x):
+            like = x
+    if like is None:
         return converted
     return [x if is_weak(x) else like.__tenferro_weak__(x) for x in converted]
 
