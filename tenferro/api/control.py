@@ -19,7 +19,7 @@ from tenferro.api.axes import normalize_axis
 from tenferro.api.compile import output_value
 from tenferro.api.elementwise import divide, imag, logical_not, multiply, not_equal, real
 from tenferro.api.manipulation import concatenate, flip, reshape, stack
-from tenferro.api.promotion import convert, promote_dtypes, result_type
+from tenferro.api.promotion import convert, result_type
 from tenferro.api.tensor import TracedTensor, WeakTensor, WeakUse, tracing
 from tenferro.api.vmap import vmap
 from tenferro.dims import SymDim, dim_max
@@ -348,7 +348,10 @@ class _Carry:
         return body
 
     def _take_types(self, body: _Body, result: PyTree) -> None:
-        """Give numbers the dtypes in which they come back; one that comes back as a tensor is a number no more."""
+        """Give numbers the dtypes in which they come back.
+
+        One that comes back as a tensor, or in another dtype, is a number no more.
+        """
         leaves, tree = flatten(result)
         if tree != self.tree:
             return
@@ -356,14 +359,14 @@ class _Carry:
             number = self.given[i]
             if not is_weak(number):
                 continue
-            if is_weak(leaf):
-                dtype = promote_dtypes(spec_of(self.leaves[i]).dtype, result_type(number, leaf))
-            elif result_type(number, spec.dtype) is spec.dtype:
-                dtype = spec.dtype
-                self.weak = {other: uses for other, uses in self.weak.items() if other != i}
-            else:
+            if is_weak(leaf) and (
+                i not in self.weak or spec.dtype is spec_of(self.leaves[i]).dtype
+            ):
                 continue
-            self.leaves[i] = convert(number, dtype)
+            dtype = result_type(number, leaf) if is_weak(leaf) else spec.dtype
+            if result_type(number, dtype) is dtype:
+                self.leaves[i] = convert(number, dtype)
+                self.weak = {other: uses for other, uses in self.weak.items() if other != i}
 
     def outputs(self, body: _Body, result: ArrayLike) -> list[int]:
         """The values that go into the next turn.

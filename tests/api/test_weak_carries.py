@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import tenferro as tnf
 from tenferro import errors
 from tenferro.errors import DTypeError
+
+jax.config.update("jax_enable_x64", True)
 
 SINGLE = np.ones(3, np.float32)
 DOUBLE = np.ones(3)
@@ -60,7 +65,7 @@ def test_a_while_is_called_once(max_steps: int | None) -> None:
     [
         (lambda c, x: (c + x, c), 0.0, "float32"),
         (lambda c, x: (c + x, c), 0, "float32"),
-        (lambda c, x: (c / 2, c), 1, "float64"),
+        (lambda c, x: (c / 2, c * x), 1, "float64"),
         (lambda c, x: (tnf.lax.add(c, x), c), 0.0, "float32"),
         (lambda c, x: (c + x, (c * 2 - 1) * tnf.lax.mul(c, 3.0)), 0.0, "float32"),
     ],
@@ -89,6 +94,29 @@ def test_an_inner_loop_tells_the_outer_one_how_it_decided() -> None:
         length=2,
     )[1]
     assert products.dtype == "float64"
+
+
+BODIES: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "a sum": lambda n, c, x: (c + x, c),
+    "numbers alone": lambda n, c, x: (2 * c + 1, c * x),
+    "a wider number": lambda n, c, x: (c * 0.5, c * x),
+    "a function": lambda n, c, x: (n.sin(c) + x, c),
+    "a choice": lambda n, c, x: (n.where(c > 0, c, 1), n.where(c > 0, c, x)),
+    "integers": lambda n, c, x: (c // 2, (c // 2) * x + c**2),
+    "an extremum": lambda n, c, x: (n.maximum(c, 2.0), n.maximum(c, 1) * x),
+    "a modulus": lambda n, c, x: (abs(c), abs(-c) + x),
+    "a number": lambda n, c, x: (3.0, c + x),
+}
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+@pytest.mark.parametrize("init", [1.5, 2])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32"])
+def test_types_are_jaxs(body: Any, init: Any, dtype: str) -> None:
+    xs = np.ones(3, dtype)
+    theirs = jax.eval_shape(lambda xs: jax.lax.scan(partial(body, jnp), init, xs), xs)
+    ours = tnf.eval_shape(lambda xs: tnf.scan(partial(body, tnf), init, xs), xs)
+    assert [str(x.dtype) for x in ours] == [str(x.dtype) for x in theirs]
 
 
 OPERATORS = [
