@@ -24,8 +24,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 PACKAGES = ("tenferro", "lowering", "xla_peer")
-LISTS = {"nodes", "instructions", "steps", "_steps", "region", "code", "calls", "_instructions",
-         "numbers", "reads"}  # fmt: skip
+LISTS = {"nodes", "instructions", "steps", "_steps", "region", "code", "calls", "_instructions"}
+LOOPED = LISTS | {"numbers", "reads"}
+"""What a loop may go over in their place: the numbers of instructions, and what each reads."""
 WRITERS = {"add", "add_mark", "emit", "emit_all", "apply", "apply_one", "apply_all", "apply_beside",
            "add_op", "Instruction", "Step", "Node", "_step", "rule"}  # fmt: skip
 DOORS = {"add", "emit", "emit_all", "apply", "apply_one", "apply_all", "apply_beside", "_applied"}
@@ -143,7 +144,7 @@ def _is_list(value: ast.AST) -> bool:
         part = parts.pop()
         if isinstance(part, ast.Attribute | ast.Name):
             name = part.attr if isinstance(part, ast.Attribute) else part.id
-            if name in LISTS:
+            if name in LOOPED:
                 return True
         elif isinstance(part, ast.Call):
             parts += [*part.args, part.func]
