@@ -200,7 +200,9 @@ def test_tracing_builds_no_executor_and_jit_one(monkeypatch: pytest.MonkeyPatch)
     program.run(np.ones(3))
     assert not built
     double = tnf.jit(lambda x: x + x)
-    double(np.ones(3)), double(np.ones((2, 2))), double.lower(np.ones(3))
+    double(np.ones(3))
+    double(np.ones((2, 2)))
+    double.lower(np.ones(3))
     assert len(built) == 1
     tnf.jit(lambda x: x + x, executor=built[0])(np.ones(3))
     assert len(built) == 1
