@@ -5,12 +5,12 @@
 
 Counted over `tenferro`, `lowering` and `xla_peer`:
 
-record      a class or a tuple type that holds an op beside its inputs and outputs
+record      a class or a tuple type that holds an op beside the values that go in and come out
 container   a class that holds a sequence of them, as `nodes`, `instructions` or `steps`
 copy        a loop over such a list that writes each op down again
 sweep       a loop backward over such a list
 execution   a loop over such a list that calls each op's kernel
-door        a function that takes an op first and puts it on values
+door        a function or method that takes any op first and puts it on values
 size        lines of `tenferro/exec` without kernels and compiled forms, at 100 columns each, and its longest files
 calls       Python calls, files and changes of file of `tenferro.compile(lambda x: x + x, x)`, the second time
 """
@@ -18,6 +18,7 @@ calls       Python calls, files and changes of file of `tenferro.compile(lambda 
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -25,9 +26,13 @@ from pathlib import Path
 
 PACKAGES = ("tenferro", "lowering", "xla_peer")
 LISTS = {"nodes", "instructions", "steps", "_steps", "region", "code", "calls", "_instructions"}
+LOOPED = LISTS | {"numbers", "reads"}
+"""What a loop may go over in their place: the numbers of instructions, and what each reads."""
 WRITERS = {"add", "add_mark", "emit", "emit_all", "apply", "apply_one", "apply_all", "apply_beside",
            "add_op", "Instruction", "Step", "Node", "_step", "rule"}  # fmt: skip
 DOORS = {"add", "emit", "emit_all", "apply", "apply_one", "apply_all", "apply_beside", "_applied"}
+RECORDS = {"Instruction", "ExecInstruction", "Node", "Needed", "Step", "_Step", "Any"}
+SEQUENCES = {"list", "tuple", "Sequence", "Mapping", "dict"}
 OPS = {"op", "ops", "operation", "tensor_op"}
 READS = {"inputs", "reads", "operands", "arguments", "slots"}
 WRITES = {"outputs", "writes", "results", "made", "out"}
@@ -70,18 +75,21 @@ def counted(tree: ast.AST) -> Iterator[tuple[str, int, str]]:
     for node, function in _with_functions(tree):
         if isinstance(node, ast.ClassDef):
             fields = _fields(node)
-            if fields & OPS and fields & READS and fields & WRITES:
+            # Types beside an op say what it is called with, not on which values.
+            values = {name for name, kind in fields.items() if "TensorSpec" not in kind}
+            if values & OPS and values & READS and values & WRITES:
                 yield "record", node.lineno, node.name
-            elif fields & LISTS:
+            elif any(_holds_records(fields[name]) for name in fields.keys() & LISTS):
                 yield "container", node.lineno, node.name
         elif isinstance(node, ast.Assign) and _is_record_alias(node.value):
             yield "record", node.lineno, ast.unparse(node.targets[0])
         elif isinstance(node, ast.FunctionDef):
             names = [arg.arg for arg in node.args.args if arg.arg not in ("self", "cls")]
-            if node.name in DOORS and names and (set(names[:2]) & OPS):
+            # A function in a function is a cell, what a column does with one op; a protocol's is a wish.
+            if node.name in DOORS and names[:1] and names[0] in OPS and function in ("", "class"):
                 yield "door", node.lineno, node.name
         if isinstance(node, ast.For):
-            listed = _is_list(node.iter, function)
+            listed = _is_list(node.iter)
             if listed and _is_backward(node.iter):
                 yield "sweep", node.lineno, function
             if listed and _called(node.body) & WRITERS and not _is_backward(node.iter):
@@ -96,24 +104,45 @@ def _with_functions(tree: ast.AST) -> Iterator[tuple[ast.AST, str]]:
         node, function = waiting.pop()
         yield node, function
         inside = node.name if isinstance(node, ast.FunctionDef) else function
+        if isinstance(node, ast.ClassDef):
+            inside = "protocol" if "Protocol" in map(ast.unparse, node.bases) else "class"
         waiting += [(child, inside) for child in ast.iter_child_nodes(node)]
 
 
-def _fields(node: ast.ClassDef) -> set[str]:
-    """Annotated names, `__slots__`, and what `__init__` sets."""
+def _fields(node: ast.ClassDef) -> dict[str, str]:
+    """Annotated names and attributes that are set, with their annotations, or those of what they are set to."""
     fields = {
-        item.target.id
+        item.target.id: ast.unparse(item.annotation)
         for item in node.body
         if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
     }
+    arguments = {
+        arg.arg: ast.unparse(arg.annotation)
+        for item in node.body
+        if isinstance(item, ast.FunctionDef) and item.name == "__init__"
+        for arg in item.args.args
+        if arg.annotation is not None
+    }
     for item in ast.walk(node):
-        if isinstance(item, ast.FunctionDef) and item.name != "__init__":
-            continue
         targets = item.targets if isinstance(item, ast.Assign) else [getattr(item, "target", None)]
+        kind = ""
+        if isinstance(item, ast.AnnAssign):
+            kind = ast.unparse(item.annotation)
+        elif isinstance(item, ast.Assign) and isinstance(item.value, ast.Name):
+            kind = arguments.get(item.value.id, "")
         for target in targets:
             if isinstance(target, ast.Attribute) and ast.unparse(target.value) == "self":
-                fields.add(target.attr)
+                fields[target.attr] = kind or fields.get(target.attr, "")
     return fields
+
+
+def _holds_records(annotation: str) -> bool:
+    """A sequence of records, by its annotation; what has none may be one.
+
+    A program is none, nor are numbers of instructions, nor rows of a table about them, nor text.
+    """
+    names = set(re.findall(r"\w+", annotation))
+    return not names or bool(names & SEQUENCES and names & RECORDS)
 
 
 def _is_record_alias(value: ast.AST) -> bool:
@@ -121,10 +150,22 @@ def _is_record_alias(value: ast.AST) -> bool:
     return text.startswith("tuple[") and "Op" in text and text.count("tuple[int, ...]") >= 2
 
 
-def _is_list(value: ast.AST, function: str) -> bool:
-    names = {item.attr for item in ast.walk(value) if isinstance(item, ast.Attribute)}
-    names |= {item.id for item in ast.walk(value) if isinstance(item, ast.Name)}
-    return bool(names & LISTS)
+def _is_list(value: ast.AST) -> bool:
+    """Whether the loop goes over the list: not over what a comprehension makes of it."""
+    parts = [value]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, ast.Attribute | ast.Name):
+            name = part.attr if isinstance(part, ast.Attribute) else part.id
+            if name in LOOPED:
+                return True
+        elif isinstance(part, ast.Call):
+            parts += [*part.args, part.func]
+        elif isinstance(part, ast.Subscript):
+            parts.append(part.value)
+        elif isinstance(part, ast.BinOp):
+            parts += [part.left, part.right]
+    return False
 
 
 def _is_backward(value: ast.AST) -> bool:
@@ -134,6 +175,8 @@ def _is_backward(value: ast.AST) -> bool:
 
 def _called(body: Iterable[ast.AST]) -> set[str]:
     calls = [call for part in body for call in ast.walk(part) if isinstance(call, ast.Call)]
+    # A set's `add` takes one argument: an op comes with what it is put on.
+    calls = [call for call in calls if len(call.args) != 1 or ast.unparse(call.func)[-4:] != ".add"]
     return {
         call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
         for call in calls

@@ -46,14 +46,9 @@ def while_(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence
     specs = [r.spec(value) for value in operands]
     (test, turn), captured = r.parts((condition, specs), (body, specs))
     loop = While(test, turn, len(captured))
-    known = [r.known(value) for value in (*captured, *operands)]
-    counted = counted_loop(loop, known)
-    if counted is None:
-        return r.apply(loop, *captured, *operands)
     values = [*captured, *operands]
-    made = r.apply(counted.op, *[values[i] for i in counted.inputs])
-    return [values[given] if made_at is None else made[made_at]
-            for given, made_at in counted.results]  # fmt: skip
+    results = counted_loop(r, loop, values)
+    return r.apply(loop, *values) if results is None else results
 
 
 def if_(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:

@@ -13,28 +13,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lowering.read.reader import Reader
 from tenferro.ops import elementwise as el
 from tenferro.ops.control import Scan, While
 from tenferro.ops.indexing import DynamicSlice, DynamicUpdateSlice
 from tenferro.ops.source import Constant
 from tenferro.ops.structural import Reshape
 from tenferro.program import GraphProgram, Instruction, ProgramBuilder, makers, readers
+from tenferro.types import TensorSpec
 
-__all__ = ["Counted", "counted_loop"]
-
-
-class Counted(NamedTuple):
-    """A loop as a scan.
-
-    Attributes:
-        inputs: which operands of the loop the scan takes, in order.
-        results: for each result of the loop, its operand where the loop does not change it, and the output
-            of the scan that it is elsewhere.
-    """
-
-    op: Scan
-    inputs: tuple[int, ...]
-    results: tuple[tuple[int, int | None], ...]
+__all__ = ["counted_loop"]
 
 
 class Line(NamedTuple):
@@ -53,12 +41,9 @@ class Turns:
     count: int
 
 
-def counted_loop(loop: While, known: Sequence[Any]) -> Counted | None:
-    """The loop as a scan; None where the data decide how long it goes on.
-
-    Args:
-        known: for each operand, its elements; None of what is not known.
-    """
+def counted_loop(r: Reader, loop: While, operands: Sequence[int]) -> Sequence[int] | None:
+    """The results of the loop, written as a scan; None where the data decide how long it goes on."""
+    known = [r.known(value) for value in operands]
     body = loop.body.program
     n = loop.num_consts
     unchanged = {*range(n), *[n + j for j, slot in enumerate(body.output_slots) if slot == n + j]}
@@ -68,7 +53,12 @@ def counted_loop(loop: While, known: Sequence[Any]) -> Counted | None:
         if i in unchanged and x is not None and x.ndim == 0 and x.dtype.kind in "biu"
     }
     turns = _turns(loop, known, numbers)
-    return None if turns is None else _as_scan(loop, turns, unchanged, numbers)
+    if turns is None:
+        return None
+    op, taken, given = _as_scan(loop, turns, unchanged, numbers)
+    results = r.apply(op, *[operands[i] for i in taken])
+    outputs = dict(zip(given, results, strict=True))
+    return [outputs.get(slot, operands[slot]) for slot in range(n, n + len(body.output_slots))]
 
 
 # ---- how often ---------------------------------------------------------------------------------------
@@ -291,7 +281,10 @@ class _Windows:
         return self.direction(starts, spec.shape[0])
 
 
-def _as_scan(loop: While, turns: Turns, unchanged: set[int], numbers: Mapping[int, int]) -> Counted:
+def _as_scan(
+    loop: While, turns: Turns, unchanged: set[int], numbers: Mapping[int, int]
+) -> tuple[Scan, list[int], list[int]]:
+    """The scan, which operands of the loop it takes, and of which it gives what becomes of them."""
     body, n = loop.body.program, loop.num_consts
     handed = [slot for j, slot in enumerate(body.output_slots) if n + j not in unchanged]
     windows = _Windows(
@@ -312,9 +305,7 @@ def _as_scan(loop: While, turns: Turns, unchanged: set[int], numbers: Mapping[in
     carry = [slot for slot in writes if slot not in stacked]
     part = _body(body, n, consts, carry, xs, stacked)
     op = Scan(part, turns.count, len(consts), len(carry), way < 0)
-    made = {slot: number for number, slot in enumerate([*carry, *stacked])}
-    slots = range(n, n + len(body.output_slots))
-    return Counted(op, (*consts, *carry, *xs), tuple([(slot, made.get(slot)) for slot in slots]))
+    return op, [*consts, *carry, *xs], [*carry, *stacked]
 
 
 def _body(
@@ -329,23 +320,28 @@ def _body(
     builder = ProgramBuilder(trusted=body.trusted)
     values = {slot: builder.input(body.types[slot]) for slot in (*consts, *carry)}
     slices = {
-        slot: builder.input(type(spec).of(spec.shape[1:], spec.dtype))
-        for slot, spec in [(slot, body.types[slot]) for slot in xs]
+        slot: builder.input(TensorSpec.of(body.types[slot].shape[1:], body.types[slot].dtype))
+        for slot in xs
     }
     inputs = [*values.values(), *slices.values()]
-    placed = {body.output_slots[slot - n]: slot for slot in stacked}
-    rows: dict[int, int] = {}
-    for step in body.instructions:
-        (output, *_), source = step.outputs, step.source
-        if output in placed:
-            shape = body.types[output].shape[1:]
-            row = builder.apply(Reshape(shape), values[step.inputs[1]], source=source)
-            rows[placed[output]] = row[0]
-        elif isinstance(step.op, DynamicSlice) and step.inputs[0] in slices:
-            shape = body.types[output].shape
-            values[output] = builder.apply(Reshape(shape), slices[step.inputs[0]], source=source)[0]
-        else:
-            made = builder.apply(step.op, *[values[slot] for slot in step.inputs], source=source)
-            values.update(zip(step.outputs, made, strict=True))
+    placed = {body.output_slots[slot - n] for slot in stacked}
+    cuts = {
+        step.outputs[0]: step
+        for step in body.instructions
+        if isinstance(step.op, DynamicSlice)
+        and step.inputs[0] in slices
+        and placed.isdisjoint(step.outputs)
+    }
+    for slot, (_, (x, *_), _, _, source) in cuts.items():
+        (values[slot],) = builder.apply(Reshape(body.types[slot].shape), slices[x], source=source)
+    replaced = {*placed, *cuts}
+    rest = [step for step in body.instructions if replaced.isdisjoint(step.outputs)]
+    builder.copy(rest, values)
+    maker_of = makers(body.instructions)
+    rows: list[int] = []
+    for slot in stacked:
+        _, (_, update, *_), (whole,), _, source = maker_of[body.output_slots[slot - n]]
+        shape = body.types[whole].shape[1:]
+        rows += builder.apply(Reshape(shape), values[update], source=source)
     after = [values[body.output_slots[slot - n]] for slot in carry]
-    return builder.part(inputs, [*after, *[rows[slot] for slot in stacked]])
+    return builder.part(inputs, [*after, *rows])

@@ -17,7 +17,7 @@ from tenferro.ad.transpose import transpose
 from tenferro.graph import Graph
 from tenferro.ops import ALL_OPS, elementwise, structural
 from tenferro.ops.indexing import DynamicSlice, Gather
-from tenferro.program import Subprogram
+from tenferro.program import Subprogram, needed
 from tenferro.types import TensorSpec
 
 __all__ = ["Batched", "Linearized", "batched", "cheapest", "linearized", "residuals", "transposed"]
@@ -26,7 +26,7 @@ __all__ = ["Batched", "Linearized", "batched", "cheapest", "linearized", "residu
 def residuals(
     graph: Graph, computed: Iterable[int], linear: Iterable[int], results: Iterable[int]
 ) -> list[int]:
-    """The values that a linear part takes from the rest, by one sweep forward and one backward.
+    """The values that a linear part takes from the rest, in the order in which it takes them.
 
     Args:
         computed: where what is worth keeping begins; what depends on none of it, such as a constant, is
@@ -47,22 +47,13 @@ def residuals(
         elif any([is_computed[value] for value in node.inputs]):
             for value in node.outputs:
                 is_computed[value] = 1
-    needed = bytearray(len(graph.types))
-    found: dict[int, None] = {}
-
-    def need(value: int) -> None:
-        if is_computed[value] and not is_linear[value]:
-            found[value] = None
-        else:
-            needed[value] = 1
-
-    for value in results:
-        need(value)
-    for node in reversed(graph.instructions):
-        if any([needed[value] for value in node.outputs]):
-            for value in node.inputs:
-                need(value)
-    return list(found)
+    kept = {
+        value for value in range(len(graph.types)) if is_computed[value] and not is_linear[value]
+    }
+    results = list(results)
+    linear_part = needed(graph.instructions, results, given=kept).values()
+    taken = [value for node in linear_part for value in node.inputs]
+    return [value for value in dict.fromkeys([*taken, *results]) if value in kept]
 
 
 REMADE = frozenset(

@@ -25,6 +25,7 @@ from tenferro.api.autodiff import jvp, vjp
 from tenferro.api.compile import compile
 from tenferro.api.phases import invariants, phase_dependence
 from tenferro.door import apply
+from tenferro.door.replay import applied
 from tenferro.errors import GradientMismatchError, InvalidConfigError, TenferroError
 from tenferro.exec.interpreter import interpret
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
@@ -408,9 +409,7 @@ def _first_wrong_op(
 ) -> str:
     """Check each instruction alone, at the values it has in the program."""
     values: dict[int, Any] = dict(zip(program.input_slots, primals, strict=True))
-    for instruction in program.instructions:
-        inputs = [values[slot] for slot in instruction.inputs]
-        values.update(zip(instruction.outputs, apply(instruction.op, *inputs), strict=True))
+    for instruction, inputs, _ in applied(program.instructions, values):
         if reason := _wrong(instruction.op, inputs, context, generator):
             types = ", ".join(str(program.types[slot]) for slot in instruction.inputs)
             return f"first op whose rule disagrees: {instruction.op} of {types}: {reason}" + _place(

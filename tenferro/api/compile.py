@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from tenferro.api.tensor import TracedTensor, tracing, value_in
 from tenferro.dims import SymDim
 from tenferro.door import is_traced
@@ -17,10 +19,11 @@ from tenferro.types import (
     DType,
     PyTree,
     TensorSpec,
+    TreeDef,
     flatten,
     has_dtype,
     host_array,
-    leaf_paths,
+    leaf_paths_of,
     unflatten,
 )
 
@@ -65,26 +68,37 @@ class GraphCompiler:
         Args:
             input_names: of the leaves; by default after the function's parameters.
         """
+        return self._traced(fn, specs, name, input_names)
+
+    def _traced(
+        self,
+        fn: Callable[..., Any],
+        specs: Sequence[TensorSpec | PyTree],
+        name: str | None,
+        input_names: Sequence[str] | None = None,
+    ) -> GraphProgram:
         if not callable(fn):
             raise InvalidConfigError(f"compile: expected a function, got {fn!r:.60}")
         leaves, in_tree = flatten(specs)
-        names = _argument_names(fn, specs) if input_names is None else list(input_names)
-        types = [_spec_of(leaf, path) for leaf, path in zip(leaves, names, strict=True)]
+        names = _argument_names(fn, in_tree) if input_names is None else list(input_names)
         graph = Graph()
         builder = GraphBuilder(graph)
         builder.caches = self.extension_caches
-        tensors = [TracedTensor(builder, graph.add_input(spec)) for spec in types]
+        tensors: list[TracedTensor] = []
+        for leaf, path in zip(leaves, names, strict=True):
+            tensors.append(TracedTensor(builder, graph.add_input(_spec_of(leaf, path))))
         try:
             with tracing(builder):
-                result = fn(*unflatten(in_tree, tensors))
+                result = fn(*in_tree.unflatten(tensors))
         except TenferroError as error:
             # The surface refuses before it reaches the graph; the traceback knows the user's line.
             raise error.at(str(line_of(error.__traceback__) or "")) from None
         results, out_tree = flatten(result)
-        paths = leaf_paths(result)
-        outputs = [
-            output_value(builder, leaf, path) for leaf, path in zip(results, paths, strict=True)
-        ]
+        outputs: list[int] = []
+        output_names: list[str] = []
+        for leaf, path in zip(results, leaf_paths_of(out_tree), strict=True):
+            outputs.append(output_value(builder, leaf, path))
+            output_names.append(f"result{path}")
         return GraphProgram.from_graph(
             graph,
             graph.after_effects(outputs),
@@ -92,7 +106,7 @@ class GraphCompiler:
             in_tree=in_tree,
             out_tree=out_tree,
             input_names=names,
-            output_names=[f"result{path}" for path in paths],
+            output_names=output_names,
         )
 
 
@@ -116,10 +130,12 @@ def compile(
     >>> program.run(np.ones(2), np.ones(2))
     {'sum': array([2., 2.])}
     """
-    return GraphCompiler().compile(fn, *specs, name=name)
+    return GraphCompiler()._traced(fn, specs, name)
 
 
 def _spec_of(leaf: Any, path: str) -> TensorSpec:
+    if type(leaf) is np.ndarray:
+        return TensorSpec.of(leaf.shape, DType.of(leaf.dtype))
     if isinstance(leaf, TensorSpec):
         spec = leaf
     elif hasattr(leaf, "shape") and has_dtype(leaf):
@@ -193,11 +209,11 @@ def parameter_names(fn: Callable[..., Any]) -> list[str]:
     return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
 
 
-def _argument_names(fn: Callable[..., Any], specs: Sequence[Any]) -> list[str]:
+def _argument_names(fn: Callable[..., Any], in_tree: TreeDef) -> list[str]:
     """Each leaf by the parameter that holds it: `x`, `params['w']`."""
     parameters = parameter_names(fn)
     names: list[str] = []
-    for index, spec in enumerate(specs):
+    for index, tree in enumerate(in_tree.children()):
         base = parameters[index] if index < len(parameters) else f"x{index}"
-        names += [base + path for path in leaf_paths(spec)]
+        names += [base] if tree.is_leaf() else [base + path for path in leaf_paths_of(tree)]
     return names

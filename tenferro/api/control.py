@@ -8,8 +8,8 @@ A function may close over tensors and arrays of its surroundings; they become op
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,11 @@ from tenferro.api.compile import output_value
 from tenferro.api.elementwise import divide, imag, logical_not, multiply, not_equal, real
 from tenferro.api.manipulation import concatenate, flip, reshape, stack
 from tenferro.api.promotion import convert, result_type
-from tenferro.api.tensor import TracedTensor, tracing
+from tenferro.api.tensor import TracedTensor, WeakTensor, WeakUse, tracing
 from tenferro.api.vmap import vmap
 from tenferro.dims import SymDim, dim_max
-from tenferro.door import PYTHON_SCALARS, apply, apply_one, as_operand, is_traced, spec_of
+from tenferro.door import apply, apply_one, as_operand, is_traced, is_weak, spec_of
+from tenferro.door.replay import applied
 from tenferro.door.tracing import current_builder
 from tenferro.errors import (
     ArityError,
@@ -61,12 +62,21 @@ BOOL = TensorSpec.of((), DType.Bool)
 class _Body:
     """A function, traced on inputs of its own.
 
+    Args:
+        weak: by position, inputs that stand for Python numbers, and the numbers of outer bodies that they are.
+
     Attributes:
         result: what it returned, a tree of tensors and numbers.
+        use: what became of the numbers.
     """
 
     def __init__(
-        self, name: str, fn: Callable[..., Any], specs: Sequence[TensorSpec], tree: TreeDef
+        self,
+        name: str,
+        fn: Callable[..., Any],
+        specs: Sequence[TensorSpec],
+        tree: TreeDef,
+        weak: Mapping[int, frozenset[WeakUse]] = MappingProxyType({}),
     ) -> None:
         if not callable(fn):
             raise InvalidConfigError(f"{name}: expected a function, got {fn!r:.60}")
@@ -74,7 +84,13 @@ class _Body:
         require_depth(name, self.builder.depth)
         graph = self.builder.graph
         self.inputs = [graph.add_input(spec) for spec in specs]
-        tensors = [TracedTensor(self.builder, value) for value in self.inputs]
+        self.use = WeakUse()
+        tensors = [
+            WeakTensor(self.builder, value, weak[position] | {self.use})
+            if position in weak
+            else TracedTensor(self.builder, value)
+            for position, value in enumerate(self.inputs)
+        ]
         try:
             with tracing(self.builder):
                 self.result: Any = fn(*unflatten(tree, tensors))
@@ -82,12 +98,13 @@ class _Body:
             raise error.at(str(line_of(error.__traceback__) or "")) from None
 
     def outputs(self, tree: PyTree, dtypes: Sequence[DType]) -> list[int]:
-        """The values of a tree's leaves; Python numbers in these dtypes."""
+        """The values of a tree's leaves; numbers in these dtypes where that is no cast."""
         found: list[int] = []
         with tracing(self.builder):
             for leaf, path, dtype in zip(flatten(tree)[0], leaf_paths(tree), dtypes, strict=True):
-                number = convert(leaf, dtype) if type(leaf) in PYTHON_SCALARS else leaf
-                found.append(output_value(self.builder, number, path))
+                is_number = is_weak(leaf) and result_type(leaf, dtype) is dtype
+                value = convert(leaf, dtype) if is_number else leaf
+                found.append(output_value(self.builder, value, path))
         return found
 
     def types(self, tree: PyTree) -> list[TensorSpec]:
@@ -125,7 +142,7 @@ def _trace_of(op: ControlOp) -> TracedTensor | None:
     return TracedTensor(builder, builder.constant(0))
 
 
-def _applied(executor: Executor | None, op: ControlOp, operands: Sequence[Any]) -> Any:
+def _applied(op: ControlOp, operands: Sequence[Any], executor: Executor | None) -> Any:
     """The outputs of a loop or a choice: in a trace written down, on arrays run by the executor.
 
     Raises:
@@ -258,14 +275,14 @@ def _chosen(
         _require_same(f"{name}: {other} gives result{{}}", paths, found, wanted, f"{first} gives")
     parts, consts = _closed(bodies, outputs)
     op = Cond(tuple(parts))
-    return unflatten(trees[0], _applied(executor, op, [index, *consts, *arrays]))
+    return unflatten(trees[0], _applied(op, [index, *consts, *arrays], executor))
 
 
 def _common(dtypes: Sequence[DType], leaves: Sequence[Any]) -> DType:
     """The dtype that Python numbers among results take: that of the others."""
-    firm = [d for d, leaf in zip(dtypes, leaves, strict=True) if type(leaf) not in PYTHON_SCALARS]
-    weak = [leaf for leaf in leaves if type(leaf) in PYTHON_SCALARS]
-    return result_type(*weak, *firm[:1]) if weak else dtypes[0]
+    strong = [dtype for dtype, leaf in zip(dtypes, leaves, strict=True) if not is_weak(leaf)]
+    weak = [leaf for leaf in leaves if is_weak(leaf)]
+    return result_type(*weak, *strong[:1]) if weak else dtypes[0]
 
 
 def _predicate(name: str, pred: ArrayLike) -> Any:
@@ -293,6 +310,11 @@ class _Carry:
         self.given, self.tree = flatten(init)
         self.paths = leaf_paths(init)
         self.leaves = [as_operand(leaf) for leaf in self.given]
+        self.weak: Mapping[int, frozenset[WeakUse]] = {
+            i: leaf.uses if isinstance(leaf, WeakTensor) else frozenset()
+            for i, leaf in enumerate(self.given)
+            if is_weak(leaf)
+        }
 
     @property
     def specs(self) -> list[TensorSpec]:
@@ -307,45 +329,44 @@ class _Carry:
     ) -> _Body:
         """One turn, `fn(carry, *others)`, `part` of whose result is the carry.
 
-        Where numbers go in, a first trace on them as they are tells the dtypes that they take.
+        Numbers go in as weak tensors. Where one comes back in another dtype, the turn is traced again with that;
+        so it is where one comes back as a tensor, and had not decided about dtypes as a tensor does.
+
+        Source: jax.lax.scan, which promotes weakly typed carries in this way.
         """
-        numbers = [i for i, leaf in enumerate(self.given) if type(leaf) in PYTHON_SCALARS]
         tree = flatten((unflatten(self.tree, self.leaves), *others))[1]
         rest = [spec_of(x) for x in flatten(others)[0]]
-
-        def on_numbers(carry: PyTree, *others: Sequence[Any]) -> Any:
-            leaves = flatten(carry)[0]
-            for i in numbers:
-                leaves[i] = self.given[i]
-            return fn(unflatten(self.tree, leaves), *others)
-
-        if numbers:
-            # What fails on numbers, as c.shape does, is left to the trace on tensors.
-            with suppress(AttributeError, TypeError, TenferroError):
-                self._take_dtypes(_Body(self.name, on_numbers, [*self.specs, *rest], tree), part)
-        tried: list[list[TensorSpec]] = []
-        body = _Body(self.name, fn, [*self.specs, *rest], tree)
+        tried: list[Any] = []
+        body = _Body(self.name, fn, [*self.specs, *rest], tree, self.weak)
         # Types that come again would do so for ever: `outputs` tells that they do not stay.
-        while self.specs not in tried:
-            tried.append(self.specs)
-            if not self._take_dtypes(body, part):
+        while (types := (self.specs, self.weak)) not in tried:
+            tried.append(types)
+            self._take_types(body, part(body.result))
+            if self.specs == types[0] and (self.weak == types[1] or not body.use.took_a_dtype):
                 break
-            body = _Body(self.name, fn, [*self.specs, *rest], tree)
+            body = _Body(self.name, fn, [*self.specs, *rest], tree, self.weak)
         return body
 
-    def _take_dtypes(self, body: _Body, part: Callable[[Any], Any]) -> bool:
-        """Give numbers the dtypes in which they come back; whether that changed any."""
-        result = part(body.result)
-        if flatten(result)[1] != self.tree:
-            return False
-        before = self.specs
-        for i, (leaf, found) in enumerate(zip(flatten(result)[0], body.types(result), strict=True)):
-            old = self.given[i]
-            if type(old) not in PYTHON_SCALARS or type(leaf) in PYTHON_SCALARS:
+    def _take_types(self, body: _Body, result: PyTree) -> None:
+        """Give numbers the dtypes in which they come back.
+
+        One that comes back as a tensor, or in another dtype, is a number no more.
+        """
+        leaves, tree = flatten(result)
+        if tree != self.tree:
+            return
+        for i, (leaf, spec) in enumerate(zip(leaves, body.types(result), strict=True)):
+            number = self.given[i]
+            if not is_weak(number):
                 continue
-            if result_type(old, found.dtype) is found.dtype:
-                self.leaves[i] = convert(old, found.dtype)
-        return self.specs != before
+            if is_weak(leaf) and (
+                i not in self.weak or spec.dtype is spec_of(self.leaves[i]).dtype
+            ):
+                continue
+            dtype = result_type(number, leaf) if is_weak(leaf) else spec.dtype
+            if result_type(number, dtype) is dtype:
+                self.leaves[i] = convert(number, dtype)
+                self.weak = {other: uses for other, uses in self.weak.items() if other != i}
 
     def outputs(self, body: _Body, result: ArrayLike) -> list[int]:
         """The values that go into the next turn.
@@ -435,7 +456,7 @@ def scan(
     given = body.outputs(body.result[1], [spec.dtype for spec in body.types(body.result[1])])
     (part,), consts = _closed([body], [[*carry.outputs(body, body.result[0]), *given]])
     op = Scan(part, extent, len(consts), len(carry.leaves), bool(reverse))
-    made = _applied(executor, op, [*consts, *carry.leaves, *slices])
+    made = _applied(op, [*consts, *carry.leaves, *slices], executor)
     n = len(carry.leaves)
     return unflatten(carry.tree, made[:n]), unflatten(y_tree, made[n:])
 
@@ -516,11 +537,15 @@ def while_loop(
     op = While(parts[0], parts[1], len(consts))
     operands = [*consts, *carry.leaves]
     if max_steps is None:
-        return unflatten(carry.tree, _applied(executor, op, operands))
+        return unflatten(carry.tree, _applied(op, operands, executor))
     steps = as_int("while_loop", "max_steps", max_steps, 0)
     _require_room_for_nan(carry.specs)
-    last = _applied(executor, _bounded(op, steps), operands)
-    ended = logical_not(_condition(cond_fun(unflatten(carry.tree, last))))
+    last = _applied(_bounded(op, steps), operands, executor)
+    values = dict(enumerate([*consts, *last]))
+    like = next((x for x in last if is_traced(x)), None)
+    for _ in applied(op.cond.program.instructions, values, like):
+        pass
+    ended = logical_not(values[op.cond.program.output_slots[0]])
     return unflatten(carry.tree, [_or_nan(leaf, ended) for leaf in last])
 
 

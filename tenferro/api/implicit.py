@@ -29,7 +29,7 @@ from tenferro.api.promotion import convert
 from tenferro.api.reductions import max as largest
 from tenferro.api.stage import noted_run
 from tenferro.api.tensor import TracedTensor, tracing, value_in
-from tenferro.door import PYTHON_SCALARS, as_operand, spec_of
+from tenferro.door import as_operand, is_weak, spec_of
 from tenferro.door.tracing import current_builder
 from tenferro.errors import (
     ADRuleUnsupportedError,
@@ -101,9 +101,7 @@ class _Space:
             )
         vectors: list[Any] = []
         for leaf, path, wanted in zip(leaves, leaf_paths(vector), self.specs, strict=True):
-            operand = (
-                convert(leaf, wanted.dtype) if type(leaf) in PYTHON_SCALARS else as_operand(leaf)
-            )
+            operand = convert(leaf, wanted.dtype) if is_weak(leaf) else as_operand(leaf)
             spec = spec_of(operand)
             if spec != wanted:
                 kind = DTypeError if spec.shape == wanted.shape else ShapeError

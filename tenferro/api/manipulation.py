@@ -18,7 +18,7 @@ from tenferro.api.device import check_device
 from tenferro.api.planned import planned
 from tenferro.api.promotion import broadcast_arrays, broadcast_to, convert, result_type
 from tenferro.dims import dim_min, is_exact, is_static, product
-from tenferro.door import apply_one, as_operand, copied, spec_of
+from tenferro.door import apply_one, as_operand, copied, spec_of, strong
 from tenferro.errors import (
     AxisError,
     DTypeError,
@@ -66,7 +66,7 @@ def astype(
     """x in another dtype: float to integer truncates and saturates, NaN becomes 0."""
     check_device("astype", device)
     x = as_operand(x)
-    result = convert(x, DType.of(dtype))
+    result = convert(strong(x), DType.of(dtype))
     return copied(result) if copy and result is x else result
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from tenferro.api.elementwise import conj
 from tenferro.api.linear import matmul
 from tenferro.api.manipulation import matrix_transpose
-from tenferro.door import apply
+from tenferro.door.replay import applied
 from tenferro.ext.linalg.families import Eig, Eigh, Svd
 from tenferro.ops import StdTensorOp
 from tenferro.ops.extension import Extension
@@ -50,19 +50,15 @@ def phase_dependence(
     program: GraphProgram, inputs: Sequence[Any], generator: np.random.Generator
 ) -> str:
     """On which vectors' phases the outputs depend, in words; nothing where they depend on none."""
-    instructions = program.instructions
-    before = dict(zip(program.input_slots, inputs, strict=True))
-    for place, instruction in enumerate(instructions):
-        operands = [before[slot] for slot in instruction.inputs]
-        outputs = apply(instruction.op, *operands)
+    values = dict(zip(program.input_slots, inputs, strict=True))
+    for place, (instruction, _, outputs) in enumerate(applied(program.instructions, values)):
         turned = _turned(instruction.op, outputs, generator)
         if turned is not None:
-            rest = instructions[place + 1 :]
-            plain = _outputs(program, rest, {**before, **_by_slot(instruction, outputs)})
-            changed = _outputs(program, rest, {**before, **_by_slot(instruction, turned)})
-            if not all(map(_is_close, plain, changed)):
+            rest = program.instructions[place + 1 :]
+            plain = _outputs(program, rest, values)
+            changed = {**values, **dict(zip(instruction.outputs, turned, strict=True))}
+            if not all(map(_is_close, plain, _outputs(program, rest, changed))):
                 return _words(program, instruction)
-        before.update(_by_slot(instruction, outputs))
     return ""
 
 
@@ -107,17 +103,13 @@ def _phases(count: int, generator: np.random.Generator) -> Any:
     return np.exp(2j * np.pi * generator.uniform(size=count))
 
 
-def _by_slot(instruction: Instruction, outputs: Outputs) -> dict[int, Any]:
-    return dict(zip(instruction.outputs, outputs, strict=True))
-
-
 def _outputs(
     program: GraphProgram, instructions: Sequence[Instruction], values: dict[int, Any]
 ) -> list[Any]:
     """The program's outputs, from values in the middle of it on."""
-    for instruction in instructions:
-        operands = [values[slot] for slot in instruction.inputs]
-        values.update(_by_slot(instruction, apply(instruction.op, *operands)))
+    values = dict(values)
+    for _ in applied(instructions, values):
+        pass
     return [values[slot] for slot in program.output_slots]
 
 

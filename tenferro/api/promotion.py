@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tenferro.dims import DimExpr, Extent, is_exact, is_static
-from tenferro.door import PYTHON_SCALARS, apply_one, as_operand, is_traced, spec_of
+from tenferro.door import PYTHON_SCALARS, apply_one, as_operand, is_traced, is_weak, spec_of
 from tenferro.door.tracing import current_builder
 from tenferro.errors import DTypeError, NonStaticShapeError, ShapeError
 from tenferro.ops.elementwise import Convert
@@ -21,6 +21,7 @@ from tenferro.types import ArrayLike, DType, DTypeLike, Tensor
 
 __all__ = [
     "as_inexact",
+    "as_weak",
     "broadcast_arrays",
     "broadcast_shapes",
     "broadcast_to",
@@ -67,13 +68,17 @@ def result_type(*operands: ArrayLike | DTypeLike) -> DType:
     strong: DType | None = None
     weak = ""
     for operand in operands:
-        if type(operand) in PYTHON_SCALARS:
-            kind = DType.of(type(operand)).kind
-            if not weak or _RANK[kind] > _RANK[weak]:
-                weak = kind
+        x: Any = operand
+        if type(x) in _WEAK:
+            kind = DType.of(type(x)).kind
+        elif is_weak(x):
+            kind = x.dtype.kind
         else:
-            dtype = operand if isinstance(operand, DType) else _dtype_of(operand)
+            dtype = x if isinstance(x, DType) else _dtype_of(x)
             strong = dtype if strong is None else promote_dtypes(strong, dtype)
+            continue
+        if not weak or _RANK[kind] > _RANK[weak]:
+            weak = kind
     if strong is None:
         if not weak:
             raise DTypeError("result_type: needs at least one operand")
@@ -120,11 +125,24 @@ def promote(*operands: ArrayLike, dtype: DType | None = None) -> list[Any]:
             return _promoted_arrays(lhs, rhs)
         if type(lhs) in _WEAK or type(rhs) in _WEAK:
             operands = lhs, rhs = number_beside(lhs, rhs)
-        own = getattr(lhs, "spec", None)
-        if own is not None and own == getattr(rhs, "spec", None):
+        own, other = getattr(lhs, "spec", None), getattr(rhs, "spec", None)
+        if own is not None and (own is other or own == other):
             return [lhs, rhs]
     common = result_type(*operands) if dtype is None else dtype
-    return broadcast_arrays(*(convert(operand, common) for operand in operands))
+    return as_weak(operands, broadcast_arrays(*(convert(x, common) for x in operands)))
+
+
+def as_weak(operands: Sequence[Any], converted: list[Any]) -> list[Any]:
+    """What operands were converted to, as weak as they all are: numbers beside weak tensors stay numbers."""
+    like: Any = None
+    for x in operands:
+        if not is_weak(x):
+            return converted
+        if is_traced(x):
+            like = x
+    if like is None:
+        return converted
+    return [x if is_weak(x) else like.__tenferro_weak__(x) for x in converted]
 
 
 def _promoted_arrays(lhs: Any, rhs: Any) -> list[Tensor]:

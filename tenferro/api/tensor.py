@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, NoReturn, SupportsIndex, Unpack, cast
+
+import numpy as np
 
 from tenferro.api.arguments import refuse
 from tenferro.api.operators import Operators
@@ -14,11 +17,11 @@ from tenferro.door import as_operand, is_traced
 from tenferro.door.tracing import current_builder, under_way
 from tenferro.errors import ConcretizationError, DataDependentShapeError, InvalidConfigError
 from tenferro.graph import ArgumentBuilder, BodyBuilder, GraphBuilder, StopGradient
-from tenferro.ops import StdTensorOp
+from tenferro.ops import StdTensorOp, analytic, elementwise
 from tenferro.tracebacks import public_methods
-from tenferro.types import ArrayLike, DTypeLike, TensorSpec, UfuncOptions
+from tenferro.types import ArrayLike, DType, DTypeLike, TensorSpec, UfuncOptions
 
-__all__ = ["TracedTensor", "tracing", "value_in"]
+__all__ = ["TracedTensor", "WeakTensor", "WeakUse", "tracing", "value_in"]
 
 
 @public_methods
@@ -152,18 +155,89 @@ class TracedTensor(Operators):
     tolist = item
 
 
+class WeakUse:
+    """What became of the Python numbers in one carry.
+
+    Attributes:
+        took_a_dtype: whether one was converted to the dtype of a tensor, where a tensor in its place would have
+            decided with it.
+    """
+
+    __slots__ = ("took_a_dtype",)
+
+    def __init__(self) -> None:
+        self.took_a_dtype = False
+
+
+_DEFAULT_DTYPES = frozenset({DType.Bool, DType.I64, DType.F64, DType.C64})
+"""Those of Python numbers."""
+_ELEMENTWISE = frozenset({*elementwise.CARDS, *analytic.CARDS})
+
+
+class WeakTensor(TracedTensor):
+    """A Python number that a loop's carry begins with, or what is computed of such numbers alone.
+
+    It has the dtype that the number has by itself, and beside a tensor it takes that of the tensor.
+
+    Attributes:
+        uses: of the carries that it comes from.
+
+    Source: JAX's weak types.
+    """
+
+    __slots__ = ("uses",)
+
+    uses: frozenset[WeakUse]
+
+    def __init__(self, builder: GraphBuilder, value: int, uses: frozenset[WeakUse]) -> None:
+        super().__init__(builder, value)
+        self.uses = uses
+
+    @staticmethod
+    def __tenferro_apply__(
+        op: StdTensorOp, operands: tuple[Any, ...], like: Any
+    ) -> tuple[TracedTensor, ...]:
+        """As of any tensor; what is elementwise on weak tensors alone is weak."""
+        outputs = TracedTensor.__tenferro_apply__(op, operands, like)
+        if type(op) not in _ELEMENTWISE or any([type(x) is not WeakTensor for x in operands]):
+            return outputs
+        uses: frozenset[WeakUse] = frozenset().union(*[x.uses for x in operands])
+        if all(y.dtype in _DEFAULT_DTYPES for y in outputs):
+            return tuple([WeakTensor(y.builder, y.value, uses) for y in outputs])
+        for use in uses:
+            use.took_a_dtype = True
+        return outputs
+
+    def __tenferro_strong__(self) -> TracedTensor:
+        """The tensor that keeps its dtype."""
+        return TracedTensor(self.builder, self.value)
+
+    def __tenferro_weak__(self, number: TracedTensor | np.ndarray) -> TracedTensor:
+        """A constant of this dtype, as weak as this tensor."""
+        constant = number if isinstance(number, TracedTensor) else self.lift(number)
+        return WeakTensor(constant.builder, constant.value, self.uses)
+
+    def __tenferro_number__(self, value: Any) -> TracedTensor:
+        """A Python number beside this one stays a number."""
+        return self.__tenferro_weak__(super().__tenferro_number__(value))
+
+
 def append(
     builder: GraphBuilder, op: StdTensorOp, operands: Sequence[Any]
 ) -> tuple[TracedTensor, ...]:
     """The outputs of an op on tensors of this trace and on arrays, appended to its graph."""
-    values = tuple([value_in(builder, operand) for operand in operands])
-    outputs = builder.graph.add(op, values, builder.source)
+    values: list[int] = []
+    for operand in operands:
+        is_ours = type(operand) is TracedTensor and operand.builder is builder
+        values.append(operand.value if is_ours else value_in(builder, operand))
+    outputs = builder.graph.add(op, tuple(values), builder.source)
+    if len(outputs) == 1:
+        return (TracedTensor(builder, outputs[0]),)
     return tuple([TracedTensor(builder, value) for value in outputs])
 
 
-def tracing(builder: GraphBuilder) -> AbstractContextManager[None]:
-    """While the body runs, this builder's trace is the one under way."""
-    return under_way(builder, append)
+tracing: Callable[[GraphBuilder], AbstractContextManager[None]] = partial(under_way, append=append)
+"""While the body runs, this builder's trace is the one under way."""
 
 
 def value_in(builder: GraphBuilder, operand: Any) -> int:

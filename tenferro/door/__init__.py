@@ -9,8 +9,10 @@ from tenferro.door.operands import (
     elements,
     first_tensor,
     is_traced,
+    is_weak,
     spec_of,
     stop_gradient,
+    strong,
 )
 
 __all__ = [
@@ -23,6 +25,8 @@ __all__ = [
     "elements",
     "first_tensor",
     "is_traced",
+    "is_weak",
     "spec_of",
     "stop_gradient",
+    "strong",
 ]

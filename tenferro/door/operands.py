@@ -21,8 +21,10 @@ __all__ = [
     "elements",
     "first_tensor",
     "is_traced",
+    "is_weak",
     "spec_of",
     "stop_gradient",
+    "strong",
 ]
 
 PYTHON_SCALARS = (bool, int, float, complex)
@@ -37,6 +39,20 @@ def beside(x: Any, value: Any) -> Any:
 def is_traced(operand: Any) -> bool:
     """True for tensors whose elements are not known yet."""
     return hasattr(type(operand), "__tenferro_apply__")
+
+
+def is_weak(operand: Any) -> bool:
+    """True for Python numbers, and for the tensors that stand for them in a trace: beside a tensor they take its
+    dtype.
+    """
+    return type(operand) in PYTHON_SCALARS or hasattr(type(operand), "__tenferro_strong__")
+
+
+def strong(operand: Any) -> Any:
+    """A tensor that stands for a Python number as one that keeps its dtype; anything else as it is."""
+    return (
+        operand.__tenferro_strong__() if hasattr(type(operand), "__tenferro_strong__") else operand
+    )
 
 
 def as_operand(value: ArrayLike) -> Tensor:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tenferro.door import apply, as_operand, beside, is_traced, spec_of
-from tenferro.errors import ArityError, DTypeError, TenferroError
+from tenferro.door import as_operand, beside, is_traced, spec_of
+from tenferro.door.replay import applied
+from tenferro.errors import ArityError, DTypeError
 from tenferro.program import GraphProgram
 from tenferro.types import difference, flatten
 
@@ -34,14 +35,8 @@ def replay(program: GraphProgram, arguments: tuple[Any, ...]) -> Any:
     bound = program.specialize(program.bind([spec.shape for spec in specs], tensor.guards))
     if not program.trusted:
         tensor.__tenferro_distrust__()
-    values: list[Any] = [*operands, *[None] * (bound.n_slots - len(operands))]
-    for instruction in bound.instructions:
-        op, inputs = instruction.op, [values[slot] for slot in instruction.inputs]
-        try:
-            # What has no operand stays an op of the trace, and what is broadcast from it is not made dense.
-            outputs = apply(op, *inputs, like=None if inputs else tensor)
-        except TenferroError as error:
-            raise error.at(str(instruction.source) if instruction.source else None) from None
-        for slot, value in zip(instruction.outputs, outputs, strict=True):
-            values[slot] = value
+    values = dict(zip(bound.input_slots, operands, strict=True))
+    # What has no operand stays an op of the trace, and what is broadcast from it is not made dense.
+    for _ in applied(bound.instructions, values, like=tensor):
+        pass
     return program.pack([values[slot] for slot in program.output_slots])

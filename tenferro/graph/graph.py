@@ -101,7 +101,7 @@ class Graph:
         types = self.types
         # Types are few, and values share them. No pairs in pairs: Python hashes these by recursion in C, whose
         # stack an op of 200,000 operands overflows.
-        known = (token, *[id(types[value]) for value in inputs])
+        known = (token, *map(id, map(types.__getitem__, inputs)))
         specs = self._inferred.get(known)
         if specs is None:
             specs = self._infer(op, inputs, source, known)
@@ -155,11 +155,12 @@ class Graph:
         """Types of the outputs; kept where they came without a guard, which each instruction writes for
         itself.
         """
-        specs = [self.types[value] for value in inputs]
+        specs = map(self.types.__getitem__, inputs)
         if isinstance(op, Mark | Opaque):
             self.marked = True
             return op.infer(*specs)
-        self._inherit_trust(op)
+        if isinstance(op, ControlOp):
+            self._inherit_trust(op)
         written = len(self.guards.guards)
         try:
             types = op.infer(*specs, guards=self.guards)
@@ -171,10 +172,9 @@ class Graph:
             self._inferred[known] = types
         return types
 
-    def _inherit_trust(self, op: StdTensorOp) -> None:
+    def _inherit_trust(self, op: ControlOp) -> None:
         """A loop or a choice has the origin of its bodies."""
-        if isinstance(op, ControlOp) and not all([part.trusted for part in op.parts]):
-            self.trusted = False
+        self.trusted = self.trusted and all([part.trusted for part in op.parts])
 
     def extend(self, index: int, op: StdTensorOp) -> tuple[int, ...]:
         """Put an op in place of that instruction's which gives what it gave, and more, on the same values.
@@ -186,7 +186,8 @@ class Graph:
         known = self._applied.get(key)
         if known is not None:
             return known
-        self._inherit_trust(op)
+        if isinstance(op, ControlOp):
+            self._inherit_trust(op)
         specs = op.infer(*[self.types[value] for value in replaced.inputs], guards=self.guards)
         start = len(self.types)
         self.types.extend(specs[len(replaced.outputs) :])

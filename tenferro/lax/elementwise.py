@@ -12,7 +12,7 @@ from typing import Any
 from tenferro.api import elementwise as surface
 from tenferro.api.creation import ones_like
 from tenferro.api.promotion import broadcast_to, convert
-from tenferro.door import apply_one, as_operand, spec_of
+from tenferro.door import apply_one, as_operand, spec_of, strong
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
 from tenferro.lax.operands import same_dtype, same_types
 from tenferro.ops import StdTensorOp, analytic
@@ -400,7 +400,7 @@ def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike | None) -> Any
     >>> convert_element_type(1.5, "int32")
     array(1, dtype=int32)
     """
-    return convert(as_operand(operand), DType.of(new_dtype))
+    return convert(strong(as_operand(operand)), DType.of(new_dtype))
 
 
 def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike | None) -> Any:

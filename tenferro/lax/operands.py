@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tenferro.api.promotion import broadcast_to, convert, result_type
-from tenferro.door import PYTHON_SCALARS, as_operand, spec_of
+from tenferro.api.promotion import as_weak, broadcast_to, convert, result_type
+from tenferro.door import as_operand, is_weak, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
 from tenferro.types import ArrayLike, DType
 
@@ -22,7 +22,7 @@ def same_dtype(name: str, *operands: ArrayLike) -> list[Any]:
     Raises:
         DTypeError: tensors of several dtypes, or a number that their dtype cannot hold.
     """
-    tensors = [as_operand(x) for x in operands if type(x) not in PYTHON_SCALARS]
+    tensors = [as_operand(x) for x in operands if not is_weak(x)]
     dtypes = list(dict.fromkeys(spec_of(x).dtype for x in tensors))
     if len(dtypes) > 1:
         raise DTypeError(
@@ -30,11 +30,11 @@ def same_dtype(name: str, *operands: ArrayLike) -> list[Any]:
             f"convert_element_type, or call a function of tnf, which promotes"
         )
     dtype = dtypes[0] if dtypes else result_type(*operands)
-    return [_in_dtype(name, x, dtype) for x in operands]
+    return as_weak(operands, [_in_dtype(name, x, dtype) for x in operands])
 
 
 def _in_dtype(name: str, x: ArrayLike, dtype: DType) -> Any:
-    if type(x) not in PYTHON_SCALARS:
+    if not is_weak(x):
         return as_operand(x)
     if result_type(dtype, x) is not dtype:
         raise DTypeError(

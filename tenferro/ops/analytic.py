@@ -58,6 +58,7 @@ class Exp(SameType):
 
     __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = INEXACT
+    ufunc: ClassVar[str] = "exp"
 
 
 class Expm1(SameType):
@@ -88,6 +89,7 @@ class Log(SameType):
 
     __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = INEXACT
+    ufunc: ClassVar[str] = "log"
 
 
 class Log1p(SameType):
@@ -118,6 +120,7 @@ class Sqrt(SameType):
 
     __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = INEXACT
+    ufunc: ClassVar[str] = "sqrt"
 
 
 class Rsqrt(SameType):
@@ -148,6 +151,7 @@ class Cbrt(SameType):
 
     __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = FLOATS
+    ufunc: ClassVar[str] = "cbrt"
 
 
 class Sin(SameType):
@@ -163,6 +167,7 @@ class Sin(SameType):
 
     __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = INEXACT
+    ufunc: ClassVar[str] = "sin"
 
 
 class Cos(SameType):
@@ -178,6 +183,7 @@ class Cos(SameType):
 
     __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = INEXACT
+    ufunc: ClassVar[str] = "cos"
 
 
 class Tan(SameType):
@@ -193,6 +199,7 @@ class Tan(SameType):
 
     __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = INEXACT
+    ufunc: ClassVar[str] = "tan"
 
 
 class Tanh(SameType):
@@ -238,6 +245,7 @@ class Asin(SameType):
 
     __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = INEXACT
+    ufunc: ClassVar[str] = "arcsin"
 
 
 class Acos(SameType):
@@ -253,6 +261,7 @@ class Acos(SameType):
 
     __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = INEXACT
+    ufunc: ClassVar[str] = "arccos"
 
 
 class Atan(SameType):
@@ -268,6 +277,7 @@ class Atan(SameType):
 
     __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = INEXACT
+    ufunc: ClassVar[str] = "arctan"
 
 
 class Sinh(SameType):
@@ -283,6 +293,7 @@ class Sinh(SameType):
 
     __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = INEXACT
+    ufunc: ClassVar[str] = "sinh"
 
 
 class Cosh(SameType):
@@ -298,6 +309,7 @@ class Cosh(SameType):
 
     __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = INEXACT
+    ufunc: ClassVar[str] = "cosh"
 
 
 class Asinh(SameType):
@@ -313,6 +325,7 @@ class Asinh(SameType):
 
     __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = INEXACT
+    ufunc: ClassVar[str] = "arcsinh"
 
 
 class Acosh(SameType):
@@ -328,6 +341,7 @@ class Acosh(SameType):
 
     __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = INEXACT
+    ufunc: ClassVar[str] = "arccosh"
 
 
 class Atanh(SameType):
@@ -343,6 +357,7 @@ class Atanh(SameType):
 
     __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = INEXACT
+    ufunc: ClassVar[str] = "arctanh"
 
 
 class Erf(SameType):
@@ -433,6 +448,7 @@ class Atan2(SameType):
 
     __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = FLOATS
+    ufunc: ClassVar[str] = "arctan2"
     input_count: ClassVar[Any] = 2
 
 

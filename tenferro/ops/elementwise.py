@@ -77,7 +77,8 @@ class SameType(StdTensorOp):
         x = inputs[0]
         if x.dtype not in self.accepts:
             require_dtype(self.name, "x" if len(inputs) == 1 else "x0", x.dtype, self.accepts)
-        return (x,) if len(inputs) == 1 else (same_type(self.name, inputs, guards),)
+        # Types are shared: those that are equal mostly are one object.
+        return (x,) if inputs.count(x) == len(inputs) else (same_type(self.name, inputs, guards),)
 
 
 class Add(SameType):

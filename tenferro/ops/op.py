@@ -49,6 +49,8 @@ class StdTensorOp:
     """Dtypes of the operand that decides the op's meaning."""
     input_count: ClassVar[Any] = 1
     output_count: ClassVar[Any] = 1
+    ufunc: ClassVar[str] = ""
+    """NumPy's function that computes it element by element, which is its kernel then."""
     has_effects: ClassVar[Any] = False
     """Whether it does more than give outputs: two of them are never one, and none is dropped."""
 

@@ -75,9 +75,9 @@ def is_splat_of(known: Producers, value: int, number: Any) -> bool:
 
 def filled(known: Producers, number: Any, like: int, source: SourceLine | None) -> Values:
     """A constant in the shape of `like`."""
-    (scalar,) = known.graph.add(Constant.of(np.asarray(number)), (), source)
-    shape = known.graph.types[like].shape
-    return known.graph.add(BroadcastInDim(shape, ()), (scalar,), source) if shape else (scalar,)
+    (scalar,) = known.apply(Constant.of(np.asarray(number)), (), source)
+    shape = known.types[like].shape
+    return known.apply(BroadcastInDim(shape, ()), (scalar,), source) if shape else (scalar,)
 
 
 def of_splats(function: Callable[..., Any]) -> Rule:
@@ -120,7 +120,7 @@ def transpose(
         op, x = Transpose(perm), inner.inputs[0]
     if op.perm == tuple(range(len(op.perm))):
         return (x,)
-    return known.graph.add(op, (x,), source) if inner is not None else None
+    return known.apply(op, (x,), source) if inner is not None else None
 
 
 def reshape(
@@ -130,14 +130,14 @@ def reshape(
     (x,) = inputs
     if not all(is_static(extent) for extent in op.shape):
         return None
-    if known.graph.types[x].shape == op.shape:
+    if known.types[x].shape == op.shape:
         return (x,)
     inner = known.of(x, Reshape)
     if inner is None:
         return None
-    if known.graph.types[inner.inputs[0]].shape == op.shape:
+    if known.types[inner.inputs[0]].shape == op.shape:
         return (inner.inputs[0],)
-    return known.graph.add(op, inner.inputs, source)
+    return known.apply(op, inner.inputs, source)
 
 
 def broadcast(
@@ -145,7 +145,7 @@ def broadcast(
 ) -> Values | None:
     """Broadcasting to the same shape in the same order is nothing."""
     (x,) = inputs
-    same = known.graph.types[x].shape == op.shape and op.dims == tuple(range(len(op.shape)))
+    same = known.types[x].shape == op.shape and op.dims == tuple(range(len(op.shape)))
     return (x,) if same else None
 
 
@@ -154,7 +154,7 @@ def slice_(known: Producers, op: Slice, inputs: Values, source: SourceLine | Non
     (x,) = inputs
     whole = (
         not any(op.starts)
-        and tuple(op.limits) == known.graph.types[x].shape
+        and tuple(op.limits) == known.types[x].shape
         and all(stride == 1 for stride in op.strides)
     )
     return (x,) if whole else None
@@ -178,17 +178,17 @@ def convert(
 ) -> Values | None:
     """Through a dtype that holds every value exactly, conversion is direct."""
     (x,) = inputs
-    if known.graph.types[x].dtype is op.to:
+    if known.types[x].dtype is op.to:
         return (x,)
     inner = known.of(x, Convert)
     if inner is None:
         return None
-    origin = known.graph.types[inner.inputs[0]].dtype
-    if not holds(known.graph.types[x].dtype, origin):
+    origin = known.types[inner.inputs[0]].dtype
+    if not holds(known.types[x].dtype, origin):
         return None
     if origin is op.to:
         return inner.inputs
-    return known.graph.add(op, inner.inputs, source)
+    return known.apply(op, inner.inputs, source)
 
 
 def holds(wide: DType, narrow: DType) -> bool:
@@ -207,7 +207,7 @@ def multiply(
     known: Producers, op: Multiply, inputs: Values, source: SourceLine | None
 ) -> Values | None:
     """x times one is x, for real x."""
-    if known.graph.types[inputs[0]].dtype.is_complex:
+    if known.types[inputs[0]].dtype.is_complex:
         return None
     for x, factor in (inputs, inputs[::-1]):
         if is_splat_of(known, factor, 1):
@@ -217,7 +217,7 @@ def multiply(
 
 def add(known: Producers, op: Add, inputs: Values, source: SourceLine | None) -> Values | None:
     """x plus zero is x: integer zero, or the float -0.0."""
-    dtype = known.graph.types[inputs[0]].dtype
+    dtype = known.types[inputs[0]].dtype
     zero = -0.0 if dtype.is_float else complex(-0.0, -0.0) if dtype.is_complex else 0
     for x, term in (inputs, inputs[::-1]):
         if is_splat_of(known, term, zero):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tenferro.graph import Graph, SourceLine
+from tenferro.graph import SourceLine
 from tenferro.ops.contraction import DotGeneral
 from tenferro.ops.structural import Transpose
 from tenferro.program import GraphProgram
@@ -29,10 +29,9 @@ def decompose_dots(program: GraphProgram) -> GraphProgram:
 def _decomposed(
     known: Producers, op: DotGeneral, inputs: Values, source: SourceLine | None
 ) -> Values:
-    graph = known.graph
     lhs, rhs = inputs
     batch, contracted = len(op.lhs_batch), len(op.lhs_contracting)
-    lhs_rank, rhs_rank = graph.types[lhs].rank, graph.types[rhs].rank
+    lhs_rank, rhs_rank = known.types[lhs].rank, known.types[rhs].rank
     lhs_free = _free(lhs_rank, op.lhs_batch, op.lhs_contracting)
     rhs_free = _free(rhs_rank, op.rhs_batch, op.rhs_contracting)
     canonical = replace(
@@ -42,17 +41,19 @@ def _decomposed(
         lhs_contracting=tuple(range(lhs_rank - contracted, lhs_rank)),
         rhs_contracting=tuple(range(batch, batch + contracted)),
     )
-    lhs = _transposed(graph, lhs, (*op.lhs_batch, *lhs_free, *op.lhs_contracting), source)
-    rhs = _transposed(graph, rhs, (*op.rhs_batch, *op.rhs_contracting, *rhs_free), source)
-    return graph.add(canonical, (lhs, rhs), source)
+    lhs = _transposed(known, lhs, (*op.lhs_batch, *lhs_free, *op.lhs_contracting), source)
+    rhs = _transposed(known, rhs, (*op.rhs_batch, *op.rhs_contracting, *rhs_free), source)
+    return known.apply(canonical, (lhs, rhs), source)
 
 
 def _free(rank: int, batch: tuple[int, ...], contracting: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(axis for axis in range(rank) if axis not in batch and axis not in contracting)
 
 
-def _transposed(graph: Graph, value: int, perm: tuple[int, ...], source: SourceLine | None) -> int:
+def _transposed(
+    known: Producers, value: int, perm: tuple[int, ...], source: SourceLine | None
+) -> int:
     if perm == tuple(range(len(perm))):
         return value
-    (result,) = graph.add(Transpose(perm), (value,), source)
+    (result,) = known.apply(Transpose(perm), (value,), source)
     return result

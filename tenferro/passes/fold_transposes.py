@@ -37,7 +37,7 @@ def _folded(
         folded, lhs = better, node.inputs[0]
     while (node := known.of(rhs, Transpose)) and (better := _fold_rhs(folded, node.op)):
         folded, rhs = better, node.inputs[0]
-    return None if folded is op else known.graph.add(folded, (lhs, rhs), source)
+    return None if folded is op else known.apply(folded, (lhs, rhs), source)
 
 
 def _fold_lhs(op: DotGeneral, transpose: Any) -> DotGeneral | None:

@@ -36,7 +36,7 @@ def shrink_dots(program: GraphProgram) -> GraphProgram:
 def _shrunk(
     known: Producers, op: DotGeneral, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    if not _is_large(op, [known.graph.types[x] for x in inputs]):
+    if not _is_large(op, [known.types[x] for x in inputs]):
         return None
     dot = _Dot.of(known, op, inputs, source)
     return dot.sum_of_other() or dot.without_repeats()
@@ -86,7 +86,7 @@ class _Dot:
         for side, (value, (batch, contracting)) in enumerate(zip(inputs, lists, strict=True)):
             paired = {axis: _Axis("batch", i) for i, axis in enumerate(batch)}
             paired |= {axis: _Axis("contracting", i) for i, axis in enumerate(contracting)}
-            rank = known.graph.types[value].rank
+            rank = known.types[value].rank
             sides.append(tuple([paired.get(i, _Axis(f"free {side}", i)) for i in range(rank)]))
         return cls(known, op, inputs, source, (sides[0], sides[1]))
 
@@ -99,8 +99,10 @@ class _Dot:
 
     def sum_of_other(self) -> Values | None:
         """What remains where an operand is one everywhere."""
-        graph = self.known.graph
-        if self.op.accumulate_dtype is not None or graph.types[self.inputs[0]].dtype.is_complex:
+        if (
+            self.op.accumulate_dtype is not None
+            or self.known.types[self.inputs[0]].dtype.is_complex
+        ):
             return None
         for side in (1, 0):
             if not is_splat_of(self.known, self.inputs[side], 1):
@@ -108,13 +110,14 @@ class _Dot:
             other, axes = self.inputs[1 - side], self.axes[1 - side]
             summed = tuple([i for i, axis in enumerate(axes) if axis.kind == "contracting"])
             kept = [axis for axis in axes if axis.kind != "contracting"]
-            (total,) = graph.add(ReduceSum(summed), (other,), self.source) if summed else (other,)
+            (total,) = (
+                self.known.apply(ReduceSum(summed), (other,), self.source) if summed else (other,)
+            )
             return self._repeated(total, kept)
         return None
 
     def without_repeats(self) -> Values | None:
         """The product of what the operands repeat along free axes, repeated."""
-        graph = self.known.graph
         inputs, sides = list(self.inputs), list(self.axes)
         for side in (0, 1):
             repeat: Any = self.known.of(inputs[side], BroadcastInDim)
@@ -132,7 +135,7 @@ class _Dot:
                 tuple([shape[i] for i in kept]), tuple([kept.index(i) for i in dims])
             )
             sides[side] = tuple([axes[i] for i in kept])
-            inputs[side] = graph.add(smaller, repeat.inputs, self.source)[0]
+            inputs[side] = self.known.apply(smaller, repeat.inputs, self.source)[0]
         if tuple(inputs) == self.inputs:
             return None
         places = [{axis: i for i, axis in enumerate(axes)} for axes in sides]
@@ -148,15 +151,15 @@ class _Dot:
             lhs_contracting=listed("contracting", 0),
             rhs_contracting=listed("contracting", 1),
         )
-        (product,) = graph.add(smaller_dot, tuple(inputs), self.source)
+        (product,) = self.known.apply(smaller_dot, tuple(inputs), self.source)
         made = [axis for axis in self.result if axis.kind == "batch" or axis in sides[0] + sides[1]]
         return self._repeated(product, made)
 
     def _repeated(self, value: int, axes: list[_Axis]) -> tuple[int, ...]:
         """The result, from a value that has these of its axes, in any order."""
-        graph, result = self.known.graph, self.result
-        (spec,) = self.op.infer(*[graph.types[x] for x in self.inputs])
+        result = self.result
+        (spec,) = self.op.infer(*[self.known.types[x] for x in self.inputs])
         dims = tuple([result.index(axis) for axis in axes])
         if dims == tuple(range(len(result))):
             return (value,)
-        return graph.add(BroadcastInDim(spec.shape, dims), (value,), self.source)
+        return self.known.apply(BroadcastInDim(spec.shape, dims), (value,), self.source)

@@ -37,7 +37,7 @@ def _sorted(
                 lhs_contracting=tuple(op.lhs_contracting[i] for i in order),
                 rhs_contracting=tuple(op.rhs_contracting[i] for i in order),
             )
-            return known.graph.add(changed, inputs, source)
+            return known.apply(changed, inputs, source)
         if consecutive:
             return None
     return None

@@ -19,7 +19,7 @@ from tenferro.program.families import (
     registered_family,
 )
 from tenferro.program.hoist import hoist_constants
-from tenferro.program.instructions import copy_into, makers, needed, readers, renumber
+from tenferro.program.instructions import copy_into, last_uses, makers, needed, readers, renumber
 from tenferro.program.native import Executor, install_native_executor, native_executor
 from tenferro.program.program import GraphProgram
 from tenferro.program.subprogram import Subprogram, require_depth
@@ -52,6 +52,7 @@ __all__ = [
     "install_native_executor",
     "install_platforms",
     "lookup_extension_factory",
+    "last_uses",
     "makers",
     "native_executor",
     "needed",

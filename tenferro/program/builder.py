@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, MutableMapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from tenferro.ops import StdTensorOp
 from tenferro.ops.source import Constant
 from tenferro.program.instructions import copy_into
 from tenferro.program.program import GraphProgram
+from tenferro.program.rewrite import Producers
 from tenferro.program.subprogram import Subprogram
 from tenferro.types import TensorSpec
 
@@ -37,7 +38,7 @@ class ProgramBuilder:
         self._graph = Graph()
         self._graph.trusted = trusted
         self._constants: dict[int, Any] = {}
-        self._makers: dict[int, Instruction] = {}
+        self._producers = Producers(self._graph)
 
     @property
     def guards(self) -> GuardLog:
@@ -61,7 +62,7 @@ class ProgramBuilder:
 
     def made_by(self, value: int) -> tuple[StdTensorOp, tuple[int, ...]] | None:
         """The op that computes a value, and on which values; None of inputs and constants."""
-        maker = self._makers.get(value)
+        maker = None if value in self._constants else self._producers.maker(value)
         return None if maker is None else (maker.op, maker.inputs)
 
     def apply(
@@ -72,10 +73,11 @@ class ProgramBuilder:
         Raises:
             ArityError, ShapeError, DTypeError: what the op's card refuses.
         """
-        outputs = self._graph.add(op, values, source)
-        for value in outputs:
-            self._makers[value] = Instruction(op, values, outputs, (), source)
-        return outputs
+        return self._graph.add(op, values, source)
+
+    def copy(self, instructions: Iterable[Instruction], values: MutableMapping[int, int]) -> None:
+        """Write instructions down again, as `copy_into`."""
+        copy_into(self._graph, instructions, values)
 
     def evaluated(self, value: int) -> Any:
         """The elements of what depends on no input, computed natively; None of what does.
@@ -88,9 +90,9 @@ class ProgramBuilder:
             one = waiting.pop()
             if one in self._constants or one in part:
                 continue
-            if one not in self._makers:
+            maker = self._producers.maker(one)
+            if maker is None:
                 return None
-            maker = self._makers[one]
             part.update(dict.fromkeys(maker.outputs, maker))
             waiting += maker.inputs
         if value not in part:

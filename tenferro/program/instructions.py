@@ -6,6 +6,7 @@ Every list is in topological order: a value is written before it is read, and wr
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, MutableMapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from tenferro.errors import InvalidConfigError
@@ -15,6 +16,7 @@ from tenferro.ops.control import ControlOp
 __all__ = [
     "copy_into",
     "instructions_of",
+    "last_uses",
     "makers",
     "needed",
     "pruned",
@@ -26,6 +28,7 @@ __all__ = [
 Narrow = Callable[[Instruction, Collection[int]], Instruction]
 Rule = Callable[[Any, tuple[int, ...], "SourceLine | None"], "tuple[int, ...] | None"]
 
+_OPERANDS = attrgetter("inputs")
 _new: Any = tuple.__new__  # because `Instruction(..)` takes longer, and there are many
 
 
@@ -59,10 +62,7 @@ def needed(
         if narrow is not None:
             instruction = narrow(instruction, wanted)
         kept.append((index, instruction))
-        if given.isdisjoint(instruction.inputs):
-            wanted.update(instruction.inputs)
-        else:
-            wanted.update([value for value in instruction.inputs if value not in given])
+        wanted.update(set(instruction.inputs) - given)
     kept.reverse()
     return dict(kept)
 
@@ -82,6 +82,24 @@ def pruned(instruction: Instruction, wanted: Collection[int]) -> Instruction:
     )
 
 
+def last_uses(reads: Sequence[Sequence[int]], outputs: Iterable[int]) -> list[tuple[bool, ...]]:
+    """For each value of each step's, whether no later step reads it and it is no output.
+
+    Args:
+        reads: the values that each step reads.
+
+    >>> last_uses([(0, 0), (0, 1), (2, 1)], [2])
+    [(False, False), (True, False), (False, True)]
+    """
+    wanted = set(outputs)
+    last: list[tuple[bool, ...]] = []
+    for values in reversed(reads):
+        last.append(tuple([value not in wanted for value in values]))
+        wanted.update(values)
+    last.reverse()
+    return last
+
+
 def renumber(
     instructions: Iterable[Instruction], inputs: Sequence[int], outputs: Sequence[int]
 ) -> tuple[tuple[Instruction, ...], list[int], tuple[int, ...]]:
@@ -97,18 +115,11 @@ def renumber(
     ((1, 0), (2,), [5, 7, 9], (2,))
     """
     instructions = list(instructions)
-    read = set(outputs)
-    last_uses: list[tuple[bool, ...]] = []
-    for instruction in reversed(instructions):
-        operands = instruction.inputs
-        last_uses.append(tuple([value not in read for value in operands]))
-        read.update(operands)
+    last = last_uses(list(map(_OPERANDS, instructions)), outputs)
     values = list(inputs)
-    slot_of = {value: slot for slot, value in enumerate(values)}
+    slot_of = dict(zip(values, range(len(values)), strict=True))
     code: list[Instruction] = []
-    for (op, operands, results, _, source), last_use in zip(
-        instructions, reversed(last_uses), strict=True
-    ):
+    for (op, operands, results, _, source), last_use in zip(instructions, last, strict=True):
         slots = tuple(map(slot_of.__getitem__, operands))
         first = len(values)
         values += results
@@ -118,7 +129,7 @@ def renumber(
         code.append(
             _new(Instruction, (op, slots, tuple(range(first, len(values))), last_use, source))
         )
-    return tuple(code), values, tuple([slot_of[value] for value in outputs])
+    return tuple(code), values, tuple(map(slot_of.__getitem__, outputs))
 
 
 def copy_into(

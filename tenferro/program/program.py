@@ -77,13 +77,13 @@ class GraphProgram:
         return cls(
             name=name,
             instructions=instructions,
-            types=tuple([graph.types[value] for value in values]),
+            types=tuple(map(graph.types.__getitem__, values)),
             input_slots=tuple(range(len(inputs))),
             output_slots=output_slots,
             in_tree=flat_tree(len(inputs)) if in_tree is None else in_tree,
             out_tree=flat_tree(len(outputs)) if out_tree is None else out_tree,
-            input_names=_names("x", len(inputs), input_names),
-            output_names=_names("y", len(outputs), output_names),
+            input_names=tuple(_numbered("x", inputs) if input_names is None else input_names),
+            output_names=tuple(_numbered("y", outputs) if output_names is None else output_names),
             guards=tuple(graph.guards.guards if guards is None else guards),
             trusted=graph.trusted,
         )
@@ -470,5 +470,5 @@ def flat_tree(count: int) -> TreeDef:
     return flatten(tuple(range(count)))[1]
 
 
-def _names(prefix: str, count: int, names: Sequence[str] | None) -> tuple[str, ...]:
-    return tuple(f"{prefix}{index}" for index in range(count)) if names is None else tuple(names)
+def _numbered(prefix: str, values: Sequence[int]) -> list[str]:
+    return [f"{prefix}{number}" for number in range(len(values))]

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from tenferro.graph import Graph, Instruction, SourceLine
 from tenferro.ops import StdTensorOp
@@ -24,18 +23,42 @@ __all__ = ["Producers", "Rule", "Values", "emit_again", "rewrite"]
 Values = tuple[int, ...]
 
 
-class Producers:
-    """What a rule sees: the arena it writes into, and which instruction made a value."""
+class WritesError(Exception):
+    """A rule writes, where a program is read."""
 
-    def __init__(self, graph: Any) -> None:
-        self.graph = graph
+
+class Producers:
+    """What a rule sees: the types of values, which instruction made one, and where it writes.
+
+    Args:
+        source: a program that is read, or the arena that is written.
+    """
+
+    def __init__(self, source: GraphProgram | Graph) -> None:
+        self.types: Sequence[TensorSpec] = source.types
+        self._source = source
         self._makers: dict[int, Instruction] = {}
         self._seen = 0
+
+    @property
+    def graph(self) -> Graph:
+        """The arena that is written.
+
+        Raises:
+            WritesError: a program is only read, and a rule that writes has something to change.
+        """
+        if not isinstance(self._source, Graph):
+            raise WritesError
+        return self._source
+
+    def apply(self, op: StdTensorOp, inputs: Values, source: SourceLine | None) -> Values:
+        """The outputs of an op, written into the arena."""
+        return self.graph.add(op, inputs, source)
 
     def maker(self, value: int) -> Instruction | None:
         """The instruction that made `value`; None for an input."""
         instruction = self._makers.get(value)
-        instructions = self.graph.instructions
+        instructions = self._source.instructions
         if instruction is None and self._seen < len(instructions):
             self._makers.update(makers(instructions[self._seen :]))
             self._seen = len(instructions)
@@ -97,7 +120,7 @@ def emit_again(program: GraphProgram, rule: Rule, start: int = 0) -> GraphProgra
 
 def _first_change(program: GraphProgram, rules: Mapping[type[StdTensorOp], Rule]) -> int | None:
     """The first instruction that a rule changes; None if there is none."""
-    known = Producers(_Reading(program.types, program.instructions))
+    known = Producers(program)
     for index, (op, inputs, _, _, source) in enumerate(program.instructions):
         rule = rules.get(type(op))
         if rule is None:
@@ -105,22 +128,6 @@ def _first_change(program: GraphProgram, rules: Mapping[type[StdTensorOp], Rule]
         try:
             if rule(known, op, inputs, source) is not None:
                 return index
-        except _WritesError:
+        except WritesError:
             return index
     return None
-
-
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """A program in place of the arena, for rules to read."""
-
-    types: tuple[TensorSpec, ...]
-    instructions: Sequence[Any]
-
-    def add(self, op: StdTensorOp, inputs: Values, source: SourceLine | None = None) -> NoReturn:
-        """A rule that writes has something to change."""
-        raise _WritesError
-
-
-class _WritesError(Exception):
-    """Ends the reading."""

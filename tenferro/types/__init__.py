@@ -21,6 +21,7 @@ from tenferro.types.tree import (
     difference,
     flatten,
     leaf_paths,
+    leaf_paths_of,
     prefix_leaves,
     unflatten,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "has_dtype",
     "host_array",
     "leaf_paths",
+    "leaf_paths_of",
     "load_tree",
     "prefix_leaves",
     "save_tree",

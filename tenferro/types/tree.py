@@ -35,6 +35,7 @@ __all__ = [
     "key_paths",
     "keystr",
     "leaf_paths",
+    "leaf_paths_of",
     "prefix_leaves",
     "register_dataclass",
     "register_pytree_node",
@@ -148,7 +149,7 @@ def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[li
     import optree
 
     leaves, treedef = optree.tree_flatten(tree, is_leaf, namespace=NAMESPACE)
-    while _registered_any(leaves):
+    while not _LEAVES.issuperset(map(type, leaves)) and _registered_any(leaves):
         leaves, treedef = optree.tree_flatten(tree, is_leaf, namespace=NAMESPACE)
     return leaves, treedef
 
@@ -166,7 +167,16 @@ def leaf_paths(tree: Any) -> list[str]:
     >>> leaf_paths({"w": [1, 2]})
     ["['w'][0]", "['w'][1]"]
     """
-    return [keystr(path) for path in key_paths(flatten(tree)[1])]
+    return leaf_paths_of(flatten(tree)[1])
+
+
+def leaf_paths_of(treedef: TreeDef) -> list[str]:
+    """As `leaf_paths`, of a structure.
+
+    >>> leaf_paths_of(flatten((1, 2))[1])
+    ['[0]', '[1]']
+    """
+    return [""] if treedef.is_leaf() else [keystr(path) for path in key_paths(treedef)]
 
 
 def prefix_leaves(prefix: Any, full: Any) -> list[Any]:
@@ -405,8 +415,11 @@ class _JaxNode:
 
 def _registered_any(leaves: list[Any]) -> bool:
     """Whether classes among the leaves turned out to be trees, and are now registered."""
-    classes = {type(leaf): leaf for leaf in leaves if type(leaf) not in _LEAVES}
-    return any([_is_registered_now(*item) for item in classes.items()]) if classes else False
+    classes = dict(zip(map(type, leaves), leaves, strict=True))
+    registered = False
+    for cls in classes.keys() - _LEAVES:
+        registered |= _is_registered_now(cls, classes[cls])
+    return registered
 
 
 def _is_registered_now(cls: type, leaf: Any) -> bool:

@@ -184,3 +184,25 @@ def test_errors_say_what_to_write() -> None:
 def test_trees_of_static_and_other_arguments() -> None:
     f = tnf.jit(lambda p, n, q: optree.tree_map(lambda a, b: a * n + b, p, q), static_argnums=1)
     assert f({"a": 1.0}, 3, {"a": 2.0}) == {"a": 5.0}
+
+
+def test_tracing_builds_no_executor_and_jit_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[Any] = []
+    initialise = tnf.GraphExecutor.__init__
+
+    def noted(self: Any, *arguments: Any, **options: Any) -> None:
+        built.append(self)
+        initialise(self, *arguments, **options)
+
+    monkeypatch.setattr(tnf.GraphExecutor, "__init__", noted)
+    program = tnf.compile(lambda x: x + x, np.ones(3))
+    tnf.eval_shape(lambda x: tnf.grad(tnf.sum)(x), np.ones(3))
+    program.run(np.ones(3))
+    assert not built
+    double = tnf.jit(lambda x: x + x)
+    double(np.ones(3))
+    double(np.ones((2, 2)))
+    double.lower(np.ones(3))
+    assert len(built) == 1
+    tnf.jit(lambda x: x + x, executor=built[0])(np.ones(3))
+    assert len(built) == 1

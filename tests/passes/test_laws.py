@@ -315,9 +315,10 @@ def test_the_card_of_every_rule_is_an_op() -> None:
     assert all(issubclass(card, StdTensorOp) for card in RULES)
 
 
+@pytest.mark.parametrize("extent", [3, 300])
 @pytest.mark.parametrize("each", passes.NATIVE_PASSES)
-def test_a_program_with_nothing_to_change_is_its_own_result(each: Any) -> None:
-    program = tnf.compile(lambda x: tnf.transpose(tnf.sin(x) @ x) + 0.0, np.eye(3))
+def test_a_program_with_nothing_to_change_is_its_own_result(each: Any, extent: int) -> None:
+    program = tnf.compile(lambda x: tnf.transpose(tnf.sin(x) @ x) + 0.0, np.eye(extent))
     assert each(program) is program
 
 

@@ -9,7 +9,6 @@ import ml_dtypes
 import numpy as np
 
 from tenferro.graph import Graph
-from tenferro.ops import StdTensorOp
 from tenferro.ops.source import Constant
 from tenferro.types import DType, TensorSpec
 
@@ -105,14 +104,6 @@ class Pool:
         dtype = self.choice([DType.I32, DType.I64])
         low, high = (-2, beyond + 2) if self.chance(0.3) else (0, max(beyond - 1, 0))
         return self.leaf_of(np.asarray(self.rng.integers(low, high + 1, tuple(shape)), dtype.dtype))
-
-    def add(self, op: StdTensorOp, operands: Sequence[int]) -> None:
-        """Append an op.
-
-        Raises:
-            TenferroError: what the op's card refuses.
-        """
-        self.values += self.graph.add(op, tuple(operands))
 
 
 def in_order(dtypes: Iterable[DType]) -> list[DType]:

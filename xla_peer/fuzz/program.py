@@ -40,7 +40,7 @@ def random_case(seed: int, number: int, most_ops: int = 12) -> Case:
         before = len(pool.graph.types)
         try:
             op, operands = propose(card, pool)
-            pool.add(op, operands)
+            pool.values += pool.graph.add(op, tuple(operands))
         except (TenferroError, LookupError):
             continue  # because a card may refuse what was drawn, which is its right
         if any(pool.spec(v).size > LARGEST for v in range(before, len(pool.graph.types))):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,12 +45,15 @@ def shrunk(case: Case, parts: Callable[[Case], bool]) -> Case:
     return case
 
 
-def _cuts(case: Case) -> Any:
-    """The case with one value computed beforehand, for each value that is no output."""
+def _cuts(case: Case) -> Iterator[Case]:
+    """The case with one value computed beforehand, for each value that is no output, from the last on."""
     outputs = set(case.program.output_slots)
-    for step in reversed(case.program.instructions):
-        if step.inputs and not outputs & set(step.outputs):
-            yield _cut(case, step.outputs)
+    inner = [
+        step.outputs
+        for step in case.program.instructions
+        if step.inputs and outputs.isdisjoint(step.outputs)
+    ]
+    return (_cut(case, slots) for slots in reversed(inner))
 
 
 def _cut(case: Case, slots: Sequence[int]) -> Case:

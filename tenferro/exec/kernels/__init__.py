@@ -24,6 +24,7 @@ KERNELS: Column[Kernel] = Column(
     source.ROWS,
     elementwise.ROWS,
     analytic.ROWS,
+    analytic.UFUNCS,
     structural.ROWS,
     reduction.ROWS,
     contraction.ROWS,

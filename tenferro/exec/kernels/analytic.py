@@ -10,38 +10,23 @@ import numpy as np
 from tenferro.exec.kernels.buffered import logistic, logistic_into, rsqrt, rsqrt_into
 from tenferro.exec.kernels.elementwise import compose
 from tenferro.exec.kernels.kernel import Array, Kernel, KernelRows, OfArrays, OfOp, in_float32
+from tenferro.ops import analytic
 from tenferro.ops.analytic import (
-    Acos,
-    Acosh,
-    Asin,
-    Asinh,
-    Atan,
-    Atan2,
-    Atanh,
-    Cbrt,
-    Cos,
-    Cosh,
     Digamma,
     Erf,
     Erfc,
     ErfInv,
-    Exp,
     Expm1,
     Lgamma,
-    Log,
     Log1p,
     Logistic,
     Polygamma,
     Rsqrt,
-    Sin,
-    Sinh,
-    Sqrt,
-    Tan,
     Tanh,
     derivative_of_cotangent,
 )
 
-__all__ = ["ROWS", "logistic", "rsqrt"]
+__all__ = ["ROWS", "UFUNCS", "logistic", "rsqrt"]
 
 
 def low(function: Callable[..., Any], floats: Any = None, into: Any = None) -> Kernel:
@@ -179,28 +164,14 @@ def cotangents(n: int, x: Array) -> Array:
     return np.where(cotangent == 0, coefficients[0], total) * np.pi ** (n + 1)
 
 
+UFUNCS: KernelRows = {card: low(getattr(np, card.ufunc)) for card in analytic.CARDS if card.ufunc}
+"""Of cards that name NumPy's function."""
 ROWS: KernelRows = {
-    Exp: low(np.exp),
     Expm1: low(expm1, np.expm1),
-    Log: low(np.log),
     Log1p: low(log1p, np.log1p),
-    Sqrt: low(np.sqrt),
     Rsqrt: low(rsqrt, into=rsqrt_into),
-    Cbrt: low(np.cbrt),
-    Sin: low(np.sin),
-    Cos: low(np.cos),
-    Tan: low(np.tan),
     Tanh: low(tanh, np.tanh),
     Logistic: low(logistic, into=logistic_into),
-    Atan2: low(np.arctan2),
-    Asin: low(np.arcsin),
-    Acos: low(np.arccos),
-    Atan: low(np.arctan),
-    Sinh: low(np.sinh),
-    Cosh: low(np.cosh),
-    Asinh: low(np.arcsinh),
-    Acosh: low(np.arccosh),
-    Atanh: low(np.arctanh),
     Erf: special("erf"),
     Erfc: special("erfc"),
     ErfInv: low(erfinv),

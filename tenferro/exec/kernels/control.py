@@ -72,8 +72,8 @@ def scan(runs: Sequence[Run], op: Scan, *arrays: Array) -> Any:
     shapes = [[extent if is_exact(extent) else 0 for extent in row.shape] for row in rows]
     ys = [np.empty((0, *shape), row.dtype.dtype) for shape, row in zip(shapes, rows, strict=True)]
     may_differ = not all([row.is_exact for row in rows])
-    steps = range(op.length)
-    for turn, t in enumerate(reversed(steps) if op.reverse else steps):
+    places = range(op.length)[:: -1 if op.reverse else 1]
+    for turn, t in enumerate(places):
         made = body((*consts, *carry, *[x[t, ...] for x in xs]))
         carry = made[:m]
         if not turn:  # because a body may be run in other dtypes than it was traced in

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import compress
 from typing import Any
 
 from tenferro.exec.llvm import (
@@ -52,20 +53,16 @@ class Emitter:
         """
         values: dict[int, Tensor] = dict(zip(program.input_slots, inputs, strict=True))
         settled = _settled_slots(program)
-        alive = set(program.output_slots)
-        last = [set[int]() for _ in program.instructions]
-        for number, step in reversed(list(enumerate(program.instructions))):
-            last[number] = {slot for slot in step.inputs if slot not in alive}
-            alive.update(step.inputs)
-        for number, step in enumerate(program.instructions):
+        for step in program.instructions:
+            dying = set(compress(step.inputs, step.last_use))
             types = [program.types[slot] for slot in step.outputs]
             try:
                 if not all([spec.is_static for spec in types]):
                     raise NotCompiledError(f"{step.op.name}: extents that wait are not compiled")
-                results = self._write(step, values, types, last[number])
+                results = self._write(step, values, types, dying)
             except NotCompiledError as error:
                 raise error.at(str(step.source) if step.source else None) from None
-            for slot in last[number]:
+            for slot in dying:
                 values.pop(slot, None)
             for slot, result in zip(step.outputs, results, strict=True):
                 is_lazy = result.memory is None and not result.is_cheap

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -14,8 +14,9 @@ from tenferro.exec.llvm.link import Linker, lanes, multiplies_and_adds
 from tenferro.exec.llvm.reduction import BLOCK, TOTALS, identity
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.exec.schedule import ExecInstruction, Tiles
-from tenferro.graph import Instruction
-from tenferro.ops.structural import BroadcastInDim
+from tenferro.graph import Graph
+from tenferro.ops.structural import BroadcastInDim, Reshape
+from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec
 
 __all__ = ["CompiledGroup", "cost_of"]
@@ -50,17 +51,15 @@ class Walk:
 
 @dataclass(frozen=True)
 class Rows:
-    """What becomes of one row: a program, as far as it is read to be written.
+    """What becomes of one row, and how totals come of rows.
 
     Attributes:
-        totals: for each total the op that combines shares, and the slot of a row's part of it.
+        program: of a row of each operand, then the group's constants; it gives results, then parts of totals.
+        totals: for each total the op that combines the parts.
     """
 
-    instructions: tuple[Instruction, ...]
-    types: Mapping[int, TensorSpec]
-    input_slots: tuple[int, ...]
-    output_slots: tuple[int, ...]
-    totals: tuple[tuple[Any, int], ...]
+    program: GraphProgram
+    totals: tuple[Any, ...]
 
 
 class CompiledGroup:
@@ -110,44 +109,45 @@ def _rows(step: ExecInstruction, types: Sequence[TensorSpec]) -> Rows:
     """The group's instructions with their leading axes taken off."""
     op = step.op
     assert isinstance(op, Tiles)
-    lead, tails = op.lead, dict[int, TensorSpec]()
-    summed = set(step.output_slots[len(op.results) :])
-    ends: dict[int, tuple[Any, int]] = {}
-
-    def tail(slot: int, spec: TensorSpec) -> None:
+    lead, results = op.lead, step.output_slots[: len(op.results)]
+    summed = step.output_slots[len(op.results) :]
+    graph, values, totals = Graph(), dict[int, int](), dict[int, Any]()
+    for slot in (*step.input_slots, *op.bodies[lead].constants):
+        spec = types[slot]
         if spec.rank < lead:
             raise NotCompiledError("an operand without the rows of its group")
-        tails[slot] = TensorSpec(spec.shape[lead:], spec.dtype)
-
-    for slot in (*step.input_slots, *op.bodies[lead].constants):
-        tail(slot, types[slot])
-    steps: list[Instruction] = []
+        values[slot] = graph.add_input(TensorSpec(spec.shape[lead:], spec.dtype))
     for member in op.members:
         (slot,) = member.output_slots
-        inner: Any = member.op
+        inner = _of_row(member, lead)
+        operands = tuple([values[operand] for operand in member.input_slots])
         if slot in summed:
+            totals[slot] = inner
             # A row's part of a total is what its own axes give; without any, the element itself.
-            axes = tuple([axis - lead for axis in inner.axes if axis >= lead])
-            source = member.input_slots[0]
-            tails[slot] = member.output_types[0]
-            if axes:
-                inner = replace(inner, axes=axes)
-                steps.append(
-                    Instruction(inner, member.input_slots, (slot,), (False,), member.source)
-                )
-            ends[slot] = inner, slot if axes else source
-            continue
-        tail(slot, member.output_types[0])
-        if _reduces(member):
-            inner = replace(inner, axes=tuple([axis - lead for axis in inner.axes]))
-        elif isinstance(inner, BroadcastInDim):
-            inner = replace(inner, dims=tuple([axis - lead for axis in inner.dims[lead:]]))
-        last = (False,) * len(member.input_slots)
-        steps.append(Instruction(inner, member.input_slots, (slot,), last, member.source))
-    results = step.output_slots[: len(op.results)]
-    totals = tuple([ends[slot] for slot in step.output_slots[len(op.results) :]])
-    outputs = (*results, *[part for _, part in totals])
-    return Rows(tuple(steps), tails, step.input_slots, outputs, totals)
+            if not inner.axes:
+                (values[slot],) = operands
+                continue
+        (values[slot],) = graph.add(inner, operands, member.source)
+    outputs = [values[slot] for slot in (*results, *summed)]
+    program = GraphProgram.from_graph(graph, outputs, name="row")
+    return Rows(program, tuple([totals[slot] for slot in summed]))
+
+
+def _of_row(member: ExecInstruction, lead: int) -> Any:
+    """The op on a row: without the leading axes.
+
+    Raises:
+        NotCompiledError: a result without the rows of its group.
+    """
+    op: Any = member.op
+    if _reduces(member):
+        return replace(op, axes=tuple([axis - lead for axis in op.axes if axis >= lead]))
+    if member.output_types[0].rank < lead:
+        raise NotCompiledError("an operand without the rows of its group")
+    if isinstance(op, BroadcastInDim):
+        dims = tuple([axis - lead for axis in op.dims[lead:]])
+        return BroadcastInDim(op.shape[lead:], dims)
+    return Reshape(op.shape[lead:]) if isinstance(op, Reshape) else op
 
 
 class _Writer:
@@ -169,7 +169,7 @@ class _Writer:
             Memory(name, TensorSpec(spec.shape, spec.dtype))
             for name, spec in zip(self.shares, self.op.totals, strict=True)
         ]
-        for (op, _), share in zip(self.rows.totals, shares, strict=True):
+        for op, share in zip(self.rows.totals, shares, strict=True):
             first = identity(TOTALS[type(op)][0], share.spec.dtype)
             self.body.write(self.body.filled(share.spec, first), share)
         count = code.value("sub i64 %stop, %start")
@@ -184,7 +184,7 @@ class _Writer:
     def _block(self, block: Index, count: str, shares: Sequence[Memory]) -> None:
         """Numbers of some rows are added up by themselves, so that a long sum is one of short ones."""
         code, partial = self.code, list[Memory]()
-        for (op, _), share in zip(self.rows.totals, shares, strict=True):
+        for op, share in zip(self.rows.totals, shares, strict=True):
             if share.spec.shape:
                 partial.append(share)
                 continue
@@ -197,7 +197,7 @@ class _Writer:
         left = code.value(f"sub i64 {count}, {done}")
         size = code.call("llvm.smin.i64", "i64", [("i64", left), ("i64", str(BLOCK))])
         self._all_rows(str(code.add("%start", done)), size, partial)
-        for (op, _), share, cell in zip(self.rows.totals, shares, partial, strict=True):
+        for op, share, cell in zip(self.rows.totals, shares, partial, strict=True):
             if share is not cell:
                 self._combine(op, share, (), code.load(cell.pointer, 0, share.spec.dtype))
 
@@ -216,13 +216,13 @@ class _Writer:
     def _row(self, index: tuple[Index, ...], shares: Sequence[Memory]) -> None:
         """One row, all of its results."""
         code, body, rows = self.code, self.body, self.rows
-        count = len(rows.input_slots)
+        constants = self.op.bodies[self.op.lead].constants.values()
+        count = len(rows.program.input_slots) - len(constants)
         views = [self._view(number, index) for number in range(len(self.walks))]
         inputs = [self._read(view, number) for number, view in enumerate(views[:count])]
-        constants = self.op.bodies[self.op.lead].constants
-        numbers = [body.filled(rows.types[slot], value.item()) for slot, value in constants.items()]
-        program: Any = replace(rows, input_slots=(*rows.input_slots, *constants))
-        outputs = self.emitter.emit(program, [*inputs, *numbers])
+        specs = rows.program.input_specs[count:]
+        numbers = [body.filled(spec, x.item()) for spec, x in zip(specs, constants, strict=True)]
+        outputs = self.emitter.emit(rows.program, [*inputs, *numbers])
         for y, (place, walk), pointer in zip(
             outputs, views[count:], self.pointers[count:], strict=False
         ):
@@ -234,9 +234,7 @@ class _Writer:
                 code.store(body.at(y, at), pointer, self._at(place, walk, at), y.spec.dtype)
 
             code.loops(y.spec.shape, store)
-        for (op, _), share, y in zip(
-            rows.totals, shares, outputs[len(self.op.results) :], strict=True
-        ):
+        for op, share, y in zip(rows.totals, shares, outputs[len(self.op.results) :], strict=True):
 
             def add(
                 at: tuple[Index, ...], op: Any = op, share: Memory = share, y: Tensor = y
@@ -269,7 +267,7 @@ class _Writer:
     def _read(self, view: tuple[Index, Walk], number: int) -> Tensor:
         """A row of an operand."""
         place, walk = view
-        spec = self.rows.types[self.rows.input_slots[number]]
+        spec = self.rows.program.input_specs[number]
         memory = Memory(self.pointers[number], spec)
 
         def element(index: tuple[Index, ...]) -> Any:

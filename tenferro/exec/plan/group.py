@@ -68,7 +68,7 @@ class _Run:
 
     program: ExecProgram
     readers: dict[int, list[int]]
-    instructions: list[int] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
     results: dict[int, None] = field(default_factory=dict)
     totals: set[int] = field(default_factory=set)
     shape: tuple[Any, ...] = ()
@@ -84,17 +84,17 @@ class _Run:
         step = self.program.instructions[index]
         if not _may_be_grouped(step) or not self.totals.isdisjoint(step.input_slots):
             return False
-        if not self.instructions and not self._is_large(step):
+        if not self.numbers and not self._is_large(step):
             return False
         if not all([self.types[s].is_static for s in (*step.input_slots, *step.output_slots)]):
             return False
         lead = self._lead(step)
         if lead is None:
             return False
-        if not self.instructions:
+        if not self.numbers:
             self.shape = self.types[step.input_slots[0]].shape
         self.lead = lead
-        self.instructions.append(index)
+        self.numbers.append(index)
         self.results[step.output_slots[0]] = None
         if _is_total(step):
             self.totals.add(step.output_slots[0])
@@ -123,7 +123,7 @@ class _Run:
 
     def _lead_of_elementwise(self, step: ExecInstruction) -> int | None:
         (y,) = step.output_types
-        if not self.instructions:
+        if not self.numbers:
             return y.rank
         if y.shape == self.shape:
             return self.lead
@@ -134,14 +134,14 @@ class _Run:
         slot, op = step.input_slots[0], step.op
         assert isinstance(op, REDUCTIONS)
         x = self.types[slot]
-        if self.instructions and not (slot in self.results or x.shape == self.shape):
+        if self.numbers and not (slot in self.results or x.shape == self.shape):
             return None
-        shape, lead = (self.shape, self.lead) if self.instructions else (x.shape, x.rank)
+        shape, lead = (self.shape, self.lead) if self.numbers else (x.shape, x.rank)
         if x.shape[:lead] != shape[:lead]:
             return None
         if _is_total(step):
             # A share of every tile in a narrow float would be rounded once more than the whole.
-            if x.dtype in (DType.F16, DType.BF16) or not self.instructions:
+            if x.dtype in (DType.F16, DType.BF16) or not self.numbers:
                 return None
             axes = sorted(op.axes)
             lead = min(lead, sum(axis == i for i, axis in enumerate(axes)))
@@ -155,10 +155,10 @@ class _Run:
     def finish(self) -> Iterator[ExecInstruction]:
         """The group, and once more the views that are needed outside; a single reduction by itself."""
         steps = self.program.instructions
-        mine, kept = set(self.instructions), set[int]()
+        mine, kept = set(self.numbers), set[int]()
         leaving: set[int] = set()
         again: list[int] = []
-        for number in reversed(self.instructions):
+        for number in reversed(self.numbers):
             step = steps[number]
             (slot,) = step.output_slots
             readers = self.readers.get(slot, [])
@@ -171,7 +171,7 @@ class _Run:
                 leaving.add(slot)
             if slot in leaving or any([reader in kept for reader in readers]):
                 kept.add(number)
-        order = [number for number in self.instructions if number in kept]
+        order = [number for number in self.numbers if number in kept]
         if len(order) < 2 and not (order and steps[order[0]].is_elementwise):
             yield from [steps[number] for number in order]
         else:

@@ -9,12 +9,14 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import compress
 from typing import Any
 
 from tenferro.aligned import rounded
 from tenferro.exec.plan.alias import Aliases, aliases
 from tenferro.exec.schedule import Arena, ExecInstruction, ExecProgram, Lent, Over, Place, Tiles
 from tenferro.ops.extension import Extension
+from tenferro.program import last_uses
 from tenferro.program.memory_plan import Block, MemoryPlan
 
 __all__ = ["free", "place", "plan_memory"]
@@ -27,14 +29,13 @@ FEW = 512
 
 def free(program: ExecProgram) -> ExecProgram:
     """The schedule with every slot freed by the last step that reads it, or writes it for nobody."""
-    kept = {*program.output_slots, *program.constants}
+    touched = [(*_read(step), *step.output_slots) for step in program.instructions]
+    last = last_uses(touched, (*program.output_slots, *program.constants))
     steps: list[ExecInstruction] = []
-    for step in reversed(program.instructions):
-        frees = [slot for slot in (*_read(step), *step.output_slots) if slot not in kept]
-        kept.update(frees)
-        dying = tuple(dict.fromkeys(frees)) if len(frees) > 1 else tuple(frees)
+    for step, slots, is_last in zip(program.instructions, touched, last, strict=True):
+        dying = tuple(dict.fromkeys(compress(slots, is_last))) if True in is_last else ()
         steps.append(step if dying == step.frees else step._replace(frees=dying))
-    return replace(program, instructions=tuple(reversed(steps)))
+    return replace(program, instructions=tuple(steps))
 
 
 def _read(step: ExecInstruction) -> Sequence[int]:
