@@ -79,7 +79,8 @@ class GraphCompiler:
                 result = fn(*unflatten(in_tree, tensors))
         except TenferroError as error:
             # The surface refuses before it reaches the graph; the traceback knows the user's line.
-            raise error.at(str(line_of(error.__traceback__) or "")) from None
+            error.at(str(line_of(error.__traceback__) or ""))
+            raise
         results, out_tree = flatten(result)
         paths = leaf_paths(result)
         outputs = [

@@ -41,7 +41,8 @@ def replay(program: GraphProgram, arguments: tuple[Any, ...]) -> Any:
             # What has no operand stays an op of the trace, and what is broadcast from it is not made dense.
             outputs = apply(op, *inputs, like=None if inputs else tensor)
         except TenferroError as error:
-            raise error.at(str(instruction.source) if instruction.source else None) from None
+            error.at(str(instruction.source) if instruction.source else None)
+            raise
         for slot, value in zip(instruction.outputs, outputs, strict=True):
             values[slot] = value
     return program.pack([values[slot] for slot in program.output_slots])

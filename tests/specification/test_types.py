@@ -194,8 +194,11 @@ def test_a_rule_that_raises() -> None:
     def fails(dtypes: Any, shapes: Any) -> Any:
         raise KeyError("axis")
 
-    with pytest.raises(errors.InvalidConfigError, match=r"shaped\.v1: .*f64\[3\]: KeyError"):
+    with pytest.raises(
+        errors.InvalidConfigError, match=r"shaped\.v1: .*f64\[3\]: KeyError"
+    ) as caught:
         compiled(shaped(fails))
+    assert isinstance(caught.value.__cause__, KeyError)
 
 
 # ---- symbols -------------------------------------------------------------------------------------

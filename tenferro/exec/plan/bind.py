@@ -85,7 +85,8 @@ class Binder:
             kernel, parts = self._kernel(op, operands, results), self._parts(op)
             function, remark = self._function(op, kernel, parts, operands)
         except TenferroError as error:
-            raise error.at(str(source or "")) from None
+            error.at(str(source or ""))
+            raise
         frees: tuple[int, ...] = ()
         if True in last_use:
             dying = [slot for slot, last in zip(inputs, last_use, strict=True) if last]
