@@ -13,7 +13,16 @@ import pytest
 
 __all__ = ["CHAPTERS", "DIFFERS", "NOT_YET", "WORKS", "Chapter", "Row", "Statement"]
 
-CHAPTERS = ("identity", "types", "execution", "derivatives", "expansion")
+CHAPTERS = (
+    "identity",
+    "types",
+    "execution",
+    "derivatives",
+    "expansion",
+    "registration",
+    "files",
+    "caches",
+)
 """Modules of this package, in the order of the pages: `test_<name>.py` has a `chapter`."""
 WORKS, DIFFERS, NOT_YET = "works", "differs on purpose", "not yet"
 Test = TypeVar("Test", bound=Callable[..., Any])
