@@ -47,7 +47,9 @@ class Runner:
             return function(*leaves)
         except Exception as error:
             laid = self._located(error)
-            raise laid from (None if laid is error else error)
+            if laid is error:
+                raise
+            raise laid from error
 
     def _print(self) -> Callable[..., list[Any]]:
         """The printed code, as a function of the leaves."""
