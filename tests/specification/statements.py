@@ -22,6 +22,11 @@ CHAPTERS = (
     "registration",
     "files",
     "caches",
+    "failures",
+    "schedule",
+    "backends",
+    "primitives",
+    "surface",
 )
 """Modules of this package, in the order of the pages: `test_<name>.py` has a `chapter`."""
 WORKS, DIFFERS, NOT_YET = "works", "differs on purpose", "not yet"
