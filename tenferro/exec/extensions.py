@@ -2,7 +2,8 @@
 
 A family without a registered runtime is an error; nothing is executed by another way silently.
 
-Source: seed 001; seed 003, "Cache Ownership"; seed 000, sections 8 and 12.
+Source: seed 001; seed 003, "Cache Ownership"; seed 000, sections 8 and 12; docs/specification/execution.md and
+failures.md.
 """
 
 from __future__ import annotations
