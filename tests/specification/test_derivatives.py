@@ -474,3 +474,14 @@ def test_reported_transposes() -> None:
     wrong = with_rule(Linear, transpose_rule=lambda op, b, xs, lin, bars: 3.0 * bars[0])
     assert not check_extension(linear(wrong), [X]).ok
     assert check_extension(linear(), [X]).ok
+
+
+@chapter.differs(
+    50,
+    "`jvp` and `vjp` give zeros, not None, where nothing is active.",
+    because="what comes back has the shape and dtype that one computes with, whatever the function is",
+)
+def test_results_that_are_not_active() -> None:
+    for function in (tnf.floor, lambda x: tnf.zeros(3), tnf.stop_gradient):
+        np.testing.assert_array_equal(tnf.jvp(function, (X,), (V,))[1], np.zeros(3))
+        np.testing.assert_array_equal(tnf.vjp(function, X)[1](V)[0], np.zeros(3))

@@ -391,3 +391,21 @@ def test_artifacts(tmp_path: Any) -> None:
     program = compiled(expanding())
     xla_peer.export(program, path=tmp_path / "artifact.mlirbc")
     np.testing.assert_array_equal(xla_peer.load(tmp_path / "artifact.mlirbc").run(X), X * X)
+
+
+@chapter.works(44, "A library's routine on symbolic extents is refused, by an error of ours.")
+def test_routines_on_symbols() -> None:
+    for function in (tnf.linalg.cholesky, tnf.linalg.inv, tnf.linalg.svdvals):
+        program = tnf.compile(function, tnf.TensorSpec(("n", "n"), "float64"))
+        with pytest.raises(errors.NonStaticShapeError, match=r"f64\[n,n\].*concrete specs"):
+            xla_peer.export(program)
+
+
+@chapter.not_yet(
+    45,
+    "An artifact of linear algebra takes symbolic extents.",
+    because="libraries are called for shapes that are numbers, and artifacts are written for these",
+)
+def test_symbolic_artifacts() -> None:
+    program = tnf.compile(tnf.linalg.inv, tnf.TensorSpec(("n", "n"), "float64"))
+    np.testing.assert_array_equal(xla_peer.export(program).run(np.eye(3)), np.eye(3))

@@ -204,3 +204,29 @@ def test_symbolic_lengths() -> None:
 def test_missing_names() -> None:
     with pytest.raises(AttributeError, match="exp"):
         tnf.expp  # noqa: B018  # because reading it is the test
+
+
+@chapter.works(35, "`einsum` takes symbols, and writes down which of them must be equal.")
+def test_symbolic_einsum() -> None:
+    product = lambda a, b: tnf.einsum("ij,jk->ik", a, b)
+    specs = [tnf.TensorSpec(("n", "m"), "float64"), tnf.TensorSpec(("p", "q"), "float64")]
+    program = tnf.compile(product, *specs)
+    gradient = tnf.compile(tnf.grad(lambda a, b: tnf.sum(product(a, b))), *specs)
+    np.testing.assert_allclose(program.run(A[:2], A), A[:2] @ A, rtol=1e-15)
+    np.testing.assert_allclose(gradient.run(A[:2], A), np.stack([A.sum(1)] * 2), rtol=1e-15)
+    with pytest.raises(tnf.errors.GuardError, match="m == p"):
+        program.run(A[:, :2], A)
+
+
+@chapter.not_yet(
+    36,
+    "Factors that were cut to a rank that the data decide are decomposed again, with a gradient.",
+    because="the values are there, and the second decomposition's derivative needs an exact extent",
+)
+def test_second_decomposition() -> None:
+    def loss(a: Any) -> Any:
+        u, s, _, _ = tnf.linalg.truncated_svd(a, max_rank=2, rtol=1e-6)
+        return tnf.sum(tnf.linalg.svdvals(u * s))
+
+    u, _, vh = np.linalg.svd(A)
+    np.testing.assert_allclose(tnf.grad(loss)(A), u[:, :2] @ vh[:2], rtol=1e-10)
