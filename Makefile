@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export OPENBLAS_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test oldest oldest-environment lint types points sweep portability platforms bench suite loops autograd-suite torch-backend coverage docs pictures fuzz hostile mutants mutants-map clean
+.PHONY: help demo test oldest oldest-environment lint types points specification sweep portability platforms bench suite loops autograd-suite torch-backend coverage docs pictures fuzz hostile mutants mutants-map clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -127,6 +127,9 @@ coverage: $(STAMP) ## run what fills the ledger of what the tests ran, and write
 
 points: $(STAMP) ## write what derivatives should be at exceptional points, and docs/exceptional_points.md
 	$(BIN)/python tools/points.py
+
+specification: $(STAMP) ## write docs/specification from the statements of tests/specification
+	$(BIN)/python tools/specification.py
 
 clean: ## remove what was installed and built
 	rm -rf $(VENV) $(OLDEST) $(TORCH) build dist *.egg-info .pytest_cache .ruff_cache .import_linter_cache

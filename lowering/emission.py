@@ -49,7 +49,8 @@ def _emit(
         refuse(instruction.op, writer.platform, used)
         result = _emitted(instruction, writer, values, emitters)
     except TenferroError as error:
-        raise error.at(str(instruction.source) if instruction.source else None) from None
+        error.at(str(instruction.source) if instruction.source else None)
+        raise
     made = (result,) if isinstance(result, Value) else result
     for slot, value in zip(instruction.outputs, made, strict=True):
         values[slot] = value

@@ -13,6 +13,7 @@ from tenferro.errors import UnsupportedError
 from tenferro.ops import StdTensorOp
 from tenferro.ops.analytic import Cos, Expm1, Logistic, Rsqrt, Sin, Tan, Tanh
 from tenferro.ops.contraction import Convolution
+from tenferro.ops.dynamic import DynamicTruncate
 from tenferro.ops.elementwise import Abs, BitcastConvert, Convert, Divide, Power
 from tenferro.ops.indexing import Scatter
 from tenferro.ops.source import Iota
@@ -39,6 +40,13 @@ class Refused(NamedTuple):
 
 
 REFUSED = (
+    Refused(
+        (DynamicTruncate,),
+        lambda dtype: True,
+        ("cpu", "cuda", "rocm", "tpu"),
+        "it cuts to a size that is data, and StableHLO text needs numbers; run it natively, or keep the full "
+        "extent and mask what is beyond the size with Select",
+    ),
     Refused(
         (Abs, Convert, Cos, Divide, Expm1, Iota, Logistic, Power, Rsqrt, Scatter, Sin, Tan, Tanh),
         lambda dtype: dtype is DType.C64,

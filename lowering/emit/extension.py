@@ -7,26 +7,43 @@ from typing import Any
 from lowering.emit.emitter import EmitterRows
 from lowering.extensions import lowering_of
 from lowering.writer import Value, Writer
-from tenferro.errors import ExtensionLoweringError
+from tenferro.errors import ExtensionLoweringError, TenferroError
+from tenferro.interruption import is_interruption
 from tenferro.ops.extension import Extension
 
 __all__ = ["ROWS"]
 
 
 def registered(op: Extension, w: Writer, *operands: Value) -> Any:
-    """What the family's lowering writes for this platform."""
+    """What the family's lowering writes for this platform.
+
+    Raises:
+        ExtensionLoweringError: it fails, or gives what is no value of the text, or other types than declared.
+    """
     rule = lowering_of(op, w.platform, w.linalg)
     assert rule is not None, "programs are expanded before they are lowered"
-    result = rule(op.op, w, *operands)
-    values = (result,) if isinstance(result, Value) else tuple(result)
+    where = f"extension: {op.family_id}: its lowering for {w.platform}"
+    try:
+        result = rule(op.op, w, *operands)
+    except TenferroError:
+        raise
+    except Exception as error:
+        # Arithmetic with an extent that is a symbol is a TypeError, of which the caller makes one of shapes.
+        is_of_symbols = isinstance(error, TypeError) and not all(x.spec.is_static for x in operands)
+        if is_of_symbols or is_interruption(error):
+            raise
+        raise ExtensionLoweringError(f"{where} failed: {type(error).__name__}: {error}") from error
+    values = tuple(result) if isinstance(result, tuple | list) else (result,)
+    for value in values:
+        if not isinstance(value, Value):
+            raise ExtensionLoweringError(f"{where} gives values of its writer, got {value!r:.60}")
     specs = tuple(value.spec for value in values)
     if specs != w.result_types:
         raise ExtensionLoweringError(
-            f"extension: {op.family_id}: its lowering for {w.platform} gives "
-            f"({', '.join(map(str, specs))}), infer_output_meta declares "
+            f"{where} gives ({', '.join(map(str, specs))}), infer_output_meta declares "
             f"({', '.join(map(str, w.result_types))})"
         )
-    return result
+    return values
 
 
 ROWS: EmitterRows = {Extension: registered}

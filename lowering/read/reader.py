@@ -138,7 +138,8 @@ class Reader:
             made = (found,) if isinstance(found, int) else tuple(found)
             self.note(self, operation, operands, made)
         except TenferroError as error:
-            raise error.at(located(operation)) from None
+            error.at(located(operation))
+            raise
         except MALFORMED as error:
             raise InvalidConfigError(
                 f"{operation.name} is malformed: {type(error).__name__}: {error}"

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from tenferro.ad.algebra import Value, lead, reduce_sum
 from tenferro.ad.graph_emitter import GraphEmitter
 from tenferro.ad.linearize import missing_rule
+from tenferro.errors import TenferroError
 from tenferro.graph import Alias, Mark, Opaque
+from tenferro.ops import StdTensorOp
 from tenferro.ops.structural import OptimizationBarrier
 from tenferro.program import GraphProgram, needed
 from tenferro.types import TensorSpec
@@ -112,13 +114,24 @@ def _sweep(
             made = graph.add(op, tuple(handles), emitter.source)
             again.update(zip(node.outputs, made, strict=True))
         else:
-            rule = emitter.rules[type(op)]
-            if rule.batch is None:
-                raise missing_rule(op, "batch").at(str(emitter.source or ""))
-            values: tuple[Value, ...] = rule.batch(op, emitter.values(handles), mask)
+            values = _batch_of(emitter, op, handles, mask)
             batched.update({v: x.handle for v, x in zip(node.outputs, values, strict=True)})
     emitter.source = None
     return batched, again
+
+
+def _batch_of(
+    emitter: GraphEmitter, op: StdTensorOp, handles: Sequence[int], mask: tuple[bool, ...]
+) -> tuple[Value, ...]:
+    """By the op's rule; errors name the line of the instruction that is batched."""
+    source, rule = str(emitter.source or ""), emitter.rules[type(op)]
+    try:
+        if rule.batch is None:
+            raise missing_rule(op, "batch")
+        return rule.batch(op, emitter.values(handles), mask)
+    except TenferroError as error:
+        error.at(source)
+        raise
 
 
 # ---- marks ---------------------------------------------------------------------------------------

@@ -14,6 +14,9 @@ from tenferro.program import BoundedCache, CacheStats, ExtensionCaches
 
 __all__ = ["AdContext"]
 
+INSTRUCTION = 400
+"""Bytes that an instruction of a derivative program takes, about."""
+
 
 class AdContext:
     """Derivative rules, and a bounded cache of the programs that transforms make.
@@ -24,6 +27,8 @@ class AdContext:
     Args:
         rule_sets: derivative rules of extension families, in place of those that the families have.
         cache_size: how many derivative programs are kept, least recently used dropped first.
+        cache_bytes: how much they may hold together, by their constants and the number of their
+            instructions; the last one is kept, however large it is.
 
     Raises:
         DuplicateFamilyError: two rules of one family.
@@ -45,9 +50,10 @@ class AdContext:
         self,
         *rule_sets: ExtensionRuleSet,
         cache_size: int = 256,
+        cache_bytes: int = 1 << 30,
     ) -> None:
         self.extension_rules = ExtensionRuleSet([r for rules in rule_sets for r in rules.values()])
-        self._programs: BoundedCache[Any] = BoundedCache(cache_size)
+        self._programs: BoundedCache[Any] = BoundedCache(cache_size, cache_bytes, _bytes_of)
         self.extension_caches = ExtensionCaches(cache_size, owner=self)
 
     def __repr__(self) -> str:
@@ -75,3 +81,9 @@ class AdContext:
         """Forget every derivative program, and every plan of extensions."""
         self._programs.clear()
         self.extension_caches.clear()
+
+
+def _bytes_of(entry: Any) -> int:
+    """Of a program, or of what has one."""
+    program = getattr(entry, "program", entry)
+    return program.constant_bytes + INSTRUCTION * len(program.instructions)

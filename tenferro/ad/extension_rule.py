@@ -1,6 +1,6 @@
 """Derivative rules of extension families, and the sets of them that a context owns.
 
-Source: seed 003, "Implementing An Extension Op"; seed 000, section 10.
+Source: seed 003, "Implementing An Extension Op"; seed 000, section 10; docs/specification/derivatives.md.
 """
 
 from __future__ import annotations

@@ -59,7 +59,8 @@ def linearize(
         try:
             made = _tangents(emitter, node, active, mode)
         except TenferroError as error:
-            raise error.at(str(emitter.source or "")) from None
+            error.at(str(emitter.source or ""))
+            raise
         for value, dot in zip(node.outputs, made, strict=True):
             if dot is not None and graph.types[value].dtype.is_inexact:
                 dots[value] = dot.handle

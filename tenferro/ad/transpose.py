@@ -68,7 +68,8 @@ def transpose(
                     raise missing_rule(op, "transpose")
                 x_bars = rule.transpose(op, values, mask, y_bars)
         except TenferroError as error:
-            raise error.at(str(emitter.source or "")) from None
+            error.at(str(emitter.source or ""))
+            raise
         for value, is_linear, x_bar in zip(taken, mask, x_bars, strict=True):
             if is_linear and x_bar is not None:
                 accumulate(value, x_bar)

@@ -92,7 +92,8 @@ class GraphCompiler:
                 result = fn(*in_tree.unflatten(tensors))
         except TenferroError as error:
             # The surface refuses before it reaches the graph; the traceback knows the user's line.
-            raise error.at(str(line_of(error.__traceback__) or "")) from None
+            error.at(str(line_of(error.__traceback__) or ""))
+            raise
         results, out_tree = flatten(result)
         outputs: list[int] = []
         output_names: list[str] = []

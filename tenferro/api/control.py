@@ -95,7 +95,8 @@ class _Body:
             with tracing(self.builder):
                 self.result: Any = fn(*unflatten(tree, tensors))
         except TenferroError as error:
-            raise error.at(str(line_of(error.__traceback__) or "")) from None
+            error.at(str(line_of(error.__traceback__) or ""))
+            raise
 
     def outputs(self, tree: PyTree, dtypes: Sequence[DType]) -> list[int]:
         """The values of a tree's leaves; numbers in these dtypes where that is no cast."""

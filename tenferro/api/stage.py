@@ -166,7 +166,8 @@ class Stage:
             with tracing(self.builder):
                 result = fn(*args, **kwargs)
         except TenferroError as error:
-            raise error.at(str(line_of(error.__traceback__) or "")) from None
+            error.at(str(line_of(error.__traceback__) or ""))
+            raise
         self.aux: Any = None
         self.has_aux = has_aux
         if has_aux:

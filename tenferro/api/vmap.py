@@ -175,7 +175,8 @@ class _Mapped:
         try:
             result = self._written(builder, tensors, specs, axes, tree, size)
         except TenferroError as error:
-            raise error.at(str(line_of(error.__traceback__) or "")) from None
+            error.at(str(line_of(error.__traceback__) or ""))
+            raise
         leaves, out_tree = flatten(result)
         outputs = [leaf.value for leaf in leaves]
         arguments = dict(zip(inputs, moved, strict=True)) | dict(builder.arguments.values())

@@ -38,6 +38,7 @@ def applied(
         try:
             results = apply(op, *operands, like=None if inputs else like)
         except TenferroError as error:
-            raise error.at(str(source) if source else None) from None
+            error.at(str(source) if source else None)
+            raise
         values.update(zip(outputs, results, strict=True))
         yield Application(instruction, operands, results)

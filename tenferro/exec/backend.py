@@ -3,7 +3,7 @@
 A backend is a value. NumPy's is the default; another one runs the same schedules by the interpreter, on arrays of
 its own, and what it has no kernel for is refused by name: nothing falls back.
 
-Source: seed 002, "Backend contract".
+Source: seed 002, "Backend contract"; docs/specification/backends.md.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from tenferro.errors import UnsupportedError
 from tenferro.exec.kernels import KERNELS
 from tenferro.ops import StdTensorOp
+from tenferro.ops.source import Constant
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["NUMPY", "Backend"]
@@ -32,6 +33,7 @@ class Backend:
             tuple of as many as the op has outputs. It may have `bind(op, types, resources)`, which gives a
             function of the arrays alone. That of a loop or choice has `over(runs)`, which gives such a
             function for the op's parts, each a function from a sequence of arrays to a list of them.
+            Constants are uploaded, unless there is a kernel for them.
         upload: a NumPy array as one of the backend's.
         download: one of the backend's arrays as NumPy's.
         allocate: an array of a type, its elements undefined.
@@ -64,7 +66,10 @@ class Backend:
             UnsupportedError: there is none.
         """
         name = op.__name__ if name is None else name
-        if op not in self.kernels:
+        kernel = self.kernels.get(op)
+        if kernel is None and op is Constant:
+            kernel = lambda op: self.upload(op.array)
+        if kernel is None:
             raise UnsupportedError(
                 f"{name}: backend {self.name!r} has no kernel for it; run it on another, or add one for "
                 f"{op.__name__} to its table"
@@ -73,7 +78,7 @@ class Backend:
             reason = self.refuses(op, dtype)
             if reason is not None:
                 raise UnsupportedError(f"{name}: backend {self.name!r} on {dtype}: {reason}")
-        return self.kernels[op]
+        return kernel
 
 
 NUMPY = Backend("numpy", KERNELS)

@@ -20,7 +20,7 @@ from tenferro.exec.claims import own
 from tenferro.exec.expansion_runtime import ExpansionRuntime
 from tenferro.exec.extensions import ExtensionRegistry, ExtensionRuntime
 from tenferro.exec.finite import finite_or_raise
-from tenferro.exec.interpreter import failure, interpret
+from tenferro.exec.interpreter import failure, interpret, results_of
 from tenferro.exec.latest import Compiled, Latest
 from tenferro.exec.llvm.link import is_installed
 from tenferro.exec.llvm.listing import llvm_of
@@ -283,13 +283,14 @@ class GraphExecutor:
             calls_back = isinstance(op, Extension | ControlOp)
             kernel = self.binder.kernel(op, specs, types)
             result = quietly(kernel, (op, *map(backend.upload, arrays)), calls_back)
+            results = results_of(op, result, len(types))
         except TenferroError:
             raise
         except Exception as error:
             if is_interruption(error):
                 raise
             raise failure(op, types, error) from error
-        return tuple(map(backend.download, (result,) if len(types) == 1 else result))
+        return tuple(map(backend.download, results))
 
     def refusal(self, op: type[StdTensorOp] | str, dtype: DType, platform: str) -> str | None:
         """Why an op, or a family by its id, is refused for a dtype; None if it is not."""

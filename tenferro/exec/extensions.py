@@ -2,7 +2,8 @@
 
 A family without a registered runtime is an error; nothing is executed by another way silently.
 
-Source: seed 001; seed 003, "Cache Ownership"; seed 000, sections 8 and 12.
+Source: seed 001; seed 003, "Cache Ownership"; seed 000, sections 8 and 12; docs/specification/execution.md and
+failures.md.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ class ExtensionRegistry:
     ) -> None:
         self._by_expansion = by_expansion
         self._registered: dict[str, ExtensionRuntime] = {}
-        self._of_families: dict[tuple[str, Family | None], ExtensionRuntime] = {}
+        self._of_families: dict[tuple[str, Family | None, bool], ExtensionRuntime] = {}
         self.caches = ExtensionCaches(cache_size, owner=executor)
 
     def register(self, runtime: ExtensionRuntime, *, replace: bool = False) -> None:
@@ -128,7 +129,8 @@ class ExtensionRegistry:
         return self._registered.get(op.family_id) or self._of_family(op, family_of(op.op))
 
     def _of_family(self, op: Extension, family: Family | None) -> ExtensionRuntime:
-        key = op.family_id, family
+        # Classes of one family may differ in whether they run by their expansions.
+        key = op.family_id, family, bool(getattr(op.op, "from_expansion", False))
         runtime = self._of_families.get(key)
         if runtime is None:
             runtime = self._of_families[key] = self._made(op, family)

@@ -12,7 +12,7 @@ from tenferro.interruption import is_interruption
 from tenferro.ops import StdTensorOp
 from tenferro.types import TensorSpec
 
-__all__ = ["Observer", "failure", "interpret", "located"]
+__all__ = ["Observer", "failure", "interpret", "located", "results_of"]
 
 Observer: TypeAlias = Callable[
     [ExecProgram, ExecInstruction, Sequence[Any], Callable[..., Sequence[Any]]], Sequence[Any]
@@ -46,7 +46,9 @@ def interpret(
                 )
             except Exception as error:
                 laid = located(step, error)
-                raise laid from (None if laid is error else error)
+                if laid is error:
+                    raise
+                raise laid from error
             for slot, result in zip(step.output_slots, results, strict=True):
                 slots[slot] = result
             del operands, call, results  # because arrays must not live until the next step
@@ -77,13 +79,28 @@ def _call(
             else None
             for place in step.places
         ]  # fmt: skip
-    result = step.function(*operands, **options)
-    results = (result,) if len(step.output_slots) == 1 else result or ()
+    results = results_of(step.op, step.function(*operands, **options), len(step.output_slots))
     numbers, as_array = program.numbers, program.resources.as_array
     return [
         y if slot in numbers else as_array(y)
         for slot, y in zip(step.output_slots, results, strict=True)
     ]
+
+
+def results_of(op: Any, result: Any, count: int) -> Sequence[Any]:
+    """What a kernel gave, as a sequence of as many arrays as its op has outputs.
+
+    Raises:
+        BackendFailureError: it gave None, or another number of them.
+    """
+    results = (result,) if count == 1 else () if result is None else result
+    if len(results) != count:
+        raise BackendFailureError(
+            f"{op.name}: the kernel gives {len(results)} results, the op has {count}"
+        )
+    if any([one is None for one in results]):
+        raise BackendFailureError(f"{op.name}: the kernel gives None in place of an array")
+    return results
 
 
 def _observed(step: ExecInstruction, around: Observer | None) -> ExecInstruction:

@@ -47,4 +47,6 @@ class Runner:
         except Exception as error:
             step = code.failed(error.__traceback__)
             laid = error if step is None else located(step, error)
-            raise laid from (None if laid is error else error)
+            if laid is error:
+                raise
+            raise laid from error

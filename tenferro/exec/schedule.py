@@ -3,7 +3,7 @@
 Planning makes it, a function after the other; the interpreter runs it and the printer writes it as Python, and
 neither decides anything. `print(exec_program)` shows all of it.
 
-Source: seed 002, sections II to V.
+Source: seed 002, sections II to V; docs/specification/schedule.md.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 executes it, an `ExtensionAdRule` differentiates it, a lowering takes it to other peers, unless
 `lower_to_standard_ops` does all of that.
 
-Source: seeds 000, 001, 003.
+Source: seeds 000, 001, 003; docs/specification.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,6 +1,6 @@
 """`ExtensionOp`: what an operation of another package says of itself.
 
-Source: seed 000, sections 4 to 8; seed 001.
+Source: seed 000, sections 4 to 8; seed 001; docs/specification/identity.md and types.md.
 """
 
 from __future__ import annotations

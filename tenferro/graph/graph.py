@@ -165,7 +165,8 @@ class Graph:
         try:
             types = op.infer(*specs, guards=self.guards)
         except TenferroError as error:
-            raise error.at(str(source) if source else None) from None
+            error.at(str(source) if source else None)
+            raise
         if len(self.guards.guards) != written:
             self._locate_guards(written, source)
         elif inputs:

@@ -92,7 +92,8 @@ def _expanded(
     try:
         found: Any = op.op.lower_to_standard_ops(builder, list(inputs), dtypes, shapes)
     except TenferroError as error:
-        raise ExtensionLoweringError(f"extension: {op.family_id}: {error}").at(place) from error
+        told = ExtensionLoweringError(f"extension: {op.family_id}: {error.text()}")
+        raise told.at(error.source or place) from error
     except Exception as error:
         if is_interruption(error):
             raise

@@ -92,7 +92,7 @@ def test_a_cotangent_of_another_type_is_refused(change: Any, kind: Any, words: s
         (lambda x: reduce_sum(x, (0,)), errors.ShapeError, r"f64\[3,3\], got f64\[3\]"),
         (lambda x: convert(x, tnf.DType.F32), errors.DTypeError, r"f64\[3,3\], got f32\[3,3\]"),
         (lambda x: None, errors.InvalidConfigError, "must be a Value made in this call, got None"),
-        (lambda x: (x, x), errors.InvalidConfigError, "gives 2 values, expected 1$"),
+        (lambda x: (x, x), errors.InvalidConfigError, r"gives 2 values, expected 1\n"),
     ],
 )
 def test_a_batch_of_another_type_is_refused(change: Any, kind: Any, words: str) -> None:
@@ -156,12 +156,12 @@ def test_values_are_compared_element_by_element(compared: Any, expected: Any) ->
         (lambda x: np.asarray(x), errors.DTypeError, "no elements while a rule is applied"),
         (lambda x: tnf.add([x, x], 1.0), errors.DTypeError, r"tenferro\.stack"),
         (lambda x: tnf.nonzero(x), errors.DataDependentShapeError, "not known in a rule"),
-        (lambda x: np.exp(x), TypeError, "ufunc"),
+        (lambda x: np.exp(x), errors.InvalidConfigError, "failed: TypeError: .* ufuncs"),
         (lambda x: np.ones(3) * x, errors.DTypeError, "lift"),
         (lambda x: x * 1j, errors.DTypeError, "does not hold"),
         (lambda x: convert(x, tnf.DType.I32) * 0.5, errors.DTypeError, "does not hold"),
         (lambda x: x + None, errors.DTypeError, "expected a Value or a number"),
-        (lambda x: {x: x}[x], TypeError, "unhashable"),
+        (lambda x: {x: x}[x], errors.InvalidConfigError, "failed: TypeError: unhashable"),
     ],
 )
 def test_what_a_value_is_not(misuse: Any, kind: Any, words: str) -> None:

@@ -17,6 +17,7 @@ from tenferro.extension import (
     HostReferenceRuntime,
     apply,
     extension_family,
+    require,
 )
 from tenferro.extension.ops import (
     Add,
@@ -62,12 +63,10 @@ class FusedMatmul(ExtensionOp):
             raise DTypeError(f"FusedMatmul: needs floats of one dtype, got {dtype} and {other}")
         if len(left) < 2 or len(left) != len(right):
             raise ShapeError(f"FusedMatmul: needs matrices of one rank, got {left} and {right}")
-        if left[:-2] != right[:-2] or left[-1] != right[-2]:
-            raise ShapeError(
-                f"FusedMatmul: batch axes and the inner extent must agree, got {left} and {right}"
-            )
-        if isinstance(left[-1], int) and left[-1] == 0:
-            raise ShapeError(f"FusedMatmul: nothing to choose from in {left} and {right}")
+        for first, second in zip(left[:-2], right[:-2], strict=True):
+            require(first, "==", second, "the extent of a batch axis")
+        require(left[-1], "==", right[-2], "the inner extent")
+        require(left[-1], ">=", 1, "the inner extent")
         shape = (*left[:-1], right[-1])
         return [(dtype, shape), (tnf.DType.I64, shape)]
 

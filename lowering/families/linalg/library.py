@@ -26,6 +26,7 @@ from lowering.families.linalg.matrix import (
     triangular,
 )
 from lowering.writer import Value, Writer, signature
+from tenferro.errors import NonStaticShapeError
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["RULES", "VENDOR", "call", "custom_call", "triangular_solve"]
@@ -110,7 +111,17 @@ def custom_call(
     result_kinds: str,
     in_place: bool,
 ) -> tuple[Value, ...]:
-    """The statement."""
+    """The statement.
+
+    Raises:
+        NonStaticShapeError: operands or results whose extents are no numbers.
+    """
+    symbolic = [one for one in (*[x.spec for x in operands], *results) if not one.is_static]
+    if symbolic:
+        raise NonStaticShapeError(
+            f"{name}: a library's routine needs numbers for extents, here of "
+            f"{', '.join(map(str, dict.fromkeys(symbolic)))}; give concrete specs"
+        )
     places = "[0]" if len(results) > 1 else "[]"
     alias = (
         ", output_operand_aliases = [#stablehlo.output_operand_alias<output_tuple_indices = "

@@ -15,7 +15,9 @@ from tenferro.errors import (
     DuplicateFamilyError,
     InvalidConfigError,
     ShapeError,
+    TenferroError,
 )
+from tenferro.interruption import is_interruption
 from tenferro.ops.extension import Extension
 from tenferro.program import family_of
 from tenferro.types import TensorSpec
@@ -58,6 +60,28 @@ def _of_family(op: Extension, role: str) -> ExtensionAdRule | None:
             f"extension: {op.family_id}: its family has two batch rules, batch and batch_rule of rules"
         )
     return family.rules
+
+
+def called(
+    rule: Callable[..., Any], op: Extension, kind: str, emitter: Any, *arguments: Any
+) -> Any:
+    """What a rule gives for these arguments.
+
+    Raises:
+        InvalidConfigError: the rule raised what is no error of ours; ours are raised as they are, and name
+            the family too.
+    """
+    where = f"extension: family_id={op.family_id}: {kind} of {op.op}"
+    try:
+        return rule(op.op, RuleBuilder(emitter), *arguments)
+    except TenferroError as error:
+        if op.family_id not in str(error):
+            error.args = (f"{where}: {error.text()}", *error.args[1:])
+        raise
+    except Exception as error:
+        if is_interruption(error):
+            raise
+        raise InvalidConfigError(f"{where} failed: {type(error).__name__}: {error}") from error
 
 
 def checked(
@@ -125,7 +149,7 @@ def jvp(op: Extension, inputs: Values, outputs: Values, tangents: Tangents) -> T
     rule, emitter = rule_of(op, inputs, "linearize"), inputs[0].emitter
     if rule is None:
         return derived.tangents(op, inputs, tangents)
-    result = rule(op.op, RuleBuilder(emitter), inputs, outputs, tuple(tangents))
+    result = called(rule, op, "linearize", emitter, inputs, outputs, tuple(tangents))
     types = [y.type if y.dtype.is_inexact else None for y in outputs]
     return checked(op, "linearize", emitter, result, types)
 
@@ -137,7 +161,7 @@ def transpose(
     rule, emitter = rule_of(op, inputs, "transpose_rule"), inputs[0].emitter
     if rule is None:
         return derived.cotangents(op, inputs, linear, y_bars)
-    result = rule(op.op, RuleBuilder(emitter), inputs, linear, tuple(y_bars))
+    result = called(rule, op, "transpose_rule", emitter, inputs, linear, tuple(y_bars))
     types = [x.type if is_linear else None for x, is_linear in zip(inputs, linear, strict=True)]
     return checked(op, "transpose_rule", emitter, result, types)
 
@@ -147,7 +171,7 @@ def batch(op: Extension, inputs: Values, batched: tuple[bool, ...]) -> Values:
     rule, emitter = rule_of(op, inputs, "batch_rule"), inputs[0].emitter
     if rule is None:
         return derived.batches(op, inputs, batched)
-    result = rule(op.op, RuleBuilder(emitter), inputs, batched)
+    result = called(rule, op, "batch_rule", emitter, inputs, batched)
     size = inputs[batched.index(True)].shape[0]
     slices = [
         TensorSpec.of(x.shape[1:], x.dtype) if has else x.type

@@ -61,7 +61,8 @@ class Emitter:
                     raise NotCompiledError(f"{step.op.name}: extents that wait are not compiled")
                 results = self._write(step, values, types, dying)
             except NotCompiledError as error:
-                raise error.at(str(step.source) if step.source else None) from None
+                error.at(str(step.source) if step.source else None)
+                raise
             for slot in dying:
                 values.pop(slot, None)
             for slot, result in zip(step.outputs, results, strict=True):

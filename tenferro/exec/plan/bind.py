@@ -86,7 +86,8 @@ class Binder:
             kernel, parts = self._kernel(op, operands, results), self._parts(op)
             function, remark = self._function(op, kernel, parts, operands)
         except TenferroError as error:
-            raise error.at(str(source or "")) from None
+            error.at(str(source or ""))
+            raise
         frees = tuple(dict.fromkeys(compress(inputs, last_use)))
         return ExecInstruction(
             op,

@@ -1,0 +1,46 @@
+"""Operations of another package, as the chapters need them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import tenferro as tnf
+from tenferro.extension import ExtensionOp, HostReferenceRuntime, apply, extension_family
+
+__all__ = ["X", "Scale", "compiled", "operation"]
+
+X = np.array([1.0, 2.0, 3.0])
+
+
+@extension_family("specification", "scale", version=1, runtime=HostReferenceRuntime)
+@dataclass(frozen=True)
+class Scale(ExtensionOp):
+    """y = factor x."""
+
+    factor: Any = 2.0
+
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        return [(input_dtypes[0], input_shapes[0])]
+
+    def eager_execute(self, inputs: Any) -> Any:
+        return [self.factor * inputs[0]]
+
+
+def operation(name: str, **members: Any) -> Any:
+    """An operation without payload, of the family `specification.<name>.v1`, that members override.
+
+    Its shape rule is the identity, and its runtime `eager_execute`, unless members say otherwise.
+    """
+    parts = {"runtime": members.pop("runtime", HostReferenceRuntime)}
+    parts.update({key: members.pop(key) for key in ("rules", "batch") if key in members})
+    cls = type(name, (ExtensionOp,), {"infer_output_meta": Scale.infer_output_meta, **members})
+    given = {key: part for key, part in parts.items() if part is not None}
+    return extension_family("specification", name, version=1, **given)(cls)()
+
+
+def compiled(op: Any, *arrays: Any) -> tnf.GraphProgram:
+    """A program of one call."""
+    return tnf.compile(lambda *xs: apply(op, *xs), *(arrays or (X,)))

@@ -1,0 +1,314 @@
+"""Registration: how what a package brings becomes known."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenferro as tnf
+import xla_peer
+from tenferro import errors
+from tenferro.extension import (
+    ExtensionAdRule,
+    ExtensionOp,
+    ExtensionRuntime,
+    Family,
+    HostReferenceRuntime,
+    apply,
+    check_extension,
+    extension_family,
+    family_of,
+    lookup_extension_factory,
+    register_extension,
+    registered_families,
+)
+from tenferro.program import families
+from tests.specification.operations import Scale, X, compiled, operation
+from tests.specification.statements import Chapter, Row
+
+chapter = Chapter(
+    "registration",
+    "Registration",
+    "What a package brings of an operation is one value, its `Family`: runtime, rules, lowering and batch rule. "
+    "The operation's class carries it, or it is registered by its id.",
+)
+
+
+def family_class(name: str, version: int = 1, **members: Any) -> Any:
+    """A dataclass op of the family `specification.<name>.v<version>`, registered nowhere."""
+    cls = dataclass(frozen=True)(type(name, (Scale,), {"family": None, **members}))
+    return extension_family("specification", name, version=version)(cls)
+
+
+@pytest.fixture(autouse=True)
+def registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test registers is forgotten after it."""
+    monkeypatch.setattr(families, "_REGISTERED", dict(families._known()))
+
+
+@chapter.works(1, "An operation whose class carries its family needs no registration.")
+def test_carried_families() -> None:
+    assert family_of(Scale()) is Scale.family
+    assert lookup_extension_factory(Scale.family_id) is None
+    np.testing.assert_array_equal(tnf.jit(lambda x: apply(Scale(), x))(X), 2 * X)
+
+
+@chapter.works(2, "A family that is registered is known by its id.")
+def test_registered_families() -> None:
+    cls = family_class("by_id")
+    with pytest.raises(errors.UnsupportedError, match=r"by_id\.v1: not registered"):
+        apply(cls(), X)
+    register_extension(Family(cls, HostReferenceRuntime))
+    assert cls.family_id in registered_families()
+    np.testing.assert_array_equal(apply(cls(), X), 2 * X)
+
+
+@chapter.works(3, "Tracing an operation needs no registration of any kind.")
+def test_tracing() -> None:
+    assert compiled(family_class("traced")()).families == ("specification.traced.v1",)
+
+
+@chapter.works(4, "A family is registered once: another one by the same id is an error.")
+def test_duplicates() -> None:
+    cls = family_class("once")
+    register_extension(cls)
+    for again in (cls, Family(cls), family_class("once")):
+        with pytest.raises(
+            errors.DuplicateFamilyError, match=r"'specification\.once\.v1'.*registered"
+        ):
+            register_extension(again)
+
+
+@chapter.works(5, "Of many threads that register one family exactly one does.")
+def test_threads() -> None:
+    cls = family_class("raced")
+    outcomes: list[bool] = []
+
+    def register() -> None:
+        try:
+            register_extension(cls)
+            outcomes.append(True)
+        except errors.DuplicateFamilyError:
+            outcomes.append(False)
+
+    threads = [threading.Thread(target=register) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == [False] * 7 + [True]
+
+
+@chapter.table(
+    "family",
+    {
+        6: Row("Looking for a family that nobody registered gives None.", "nobody.knows.v1"),
+        7: Row("Looking for a malformed id gives None.", "nobody"),
+        8: Row("Looking for an empty id gives None.", ""),
+    },
+)
+def test_lookups(family: str) -> None:
+    assert lookup_extension_factory(family) is None
+
+
+@chapter.works(9, "A factory that is registered is found by its id, and makes operations.")
+def test_factories() -> None:
+    cls = family_class("made")
+    register_extension(cls)
+    factory = lookup_extension_factory(cls.family_id)
+    assert factory is not None
+    assert (factory.family_id, factory.version) == (cls.family_id, 1)
+    assert factory.instantiate({"factor": 3.0}) == cls(3.0)
+
+
+@chapter.differs(
+    10,
+    "A factory makes operations of payloads, `instantiate(payload)`, and no default ones.",
+    because="a dataclass is its own factory, so that most packages write none",
+)
+def test_no_default_operations() -> None:
+    register_extension(family_class("own_factory"))
+    factory = lookup_extension_factory("specification.own_factory.v1")
+    assert not hasattr(factory, "instantiate_default")
+
+
+@chapter.works(11, "A factory whose version is not the id's is refused.")
+def test_versions() -> None:
+    class Newer:
+        family_id, version = "specification.newer.v1", 2
+
+        def instantiate(self, payload: Any) -> Any: ...
+
+    with pytest.raises(errors.RegistrationError, match=r"newer\.v1: .* version 2, .* says 1"):
+        register_extension(Newer())
+
+
+@chapter.table(
+    "entry, kind",
+    {
+        12: Row("What is neither a family, a dataclass nor a factory is not registered.", 3, errors.RegistrationError),
+        13: Row("An object without an id is not registered.", object(), errors.MalformedFamilyIdError),
+        14: Row("A factory without `instantiate` is not registered.", type("F", (), {"family_id": "a.b.v1", "version": 1})(), errors.RegistrationError),
+        15: Row("A malformed id is not registered.", type("F", (), {"family_id": "a.b", "version": 1, "instantiate": int})(), errors.MalformedFamilyIdError),
+    },
+)  # fmt: skip
+def test_entries_that_are_refused(entry: Any, kind: Any) -> None:
+    with pytest.raises(kind):
+        register_extension(entry)
+
+
+@chapter.table(
+    "parts, words",
+    {
+        16: Row("A part that is no runtime is refused.", {"runtime": 3}, "no runtime"),
+        17: Row("A runtime of another family is refused.", {"runtime": HostReferenceRuntime("a.b.v1")}, "belongs to"),
+        18: Row("A part that is no rule is refused.", {"rules": Scale}, "no rules"),
+        19: Row("A part that is no lowering is refused.", {"lowering": {"cpu": 3}}, "no lowering"),
+        20: Row("A part that is no batch rule is refused.", {"batch": 3}, "no batch"),
+    },
+)  # fmt: skip
+def test_parts_that_are_refused(parts: Any, words: str) -> None:
+    with pytest.raises(errors.RegistrationError, match=words):
+        Family(Scale, **parts)
+
+
+@chapter.works(21, "Two batch rules in one family are an error.")
+def test_two_batch_rules() -> None:
+    class Rule(ExtensionAdRule):
+        def batch_rule(self, op: Any, builder: Any, inputs: Any, batched: Any) -> Any:
+            return inputs[0]
+
+    op = operation("batched_twice", rules=Rule, batch=Rule().batch_rule)
+    with pytest.raises(errors.DuplicateFamilyError, match="two batch rules"):
+        tnf.vmap(lambda x: apply(op, x))(np.ones((2, 3)))
+
+
+@chapter.works(
+    22, "Two runtimes for a family on one executor are an error, unless one replaces the other."
+)
+def test_two_runtimes() -> None:
+    runtime = HostReferenceRuntime(Scale.family_id)
+    with pytest.raises(errors.DuplicateFamilyError, match=r"scale\.v1"):
+        tnf.GraphExecutor(runtimes=[runtime, runtime])
+    executor = tnf.GraphExecutor(runtimes=[runtime])
+    with pytest.raises(errors.DuplicateFamilyError, match="replace=True"):
+        executor.register_runtime(runtime)
+    executor.register_runtime(runtime, replace=True)
+
+
+@chapter.works(23, "A runtime with a malformed id is not registered.")
+def test_malformed_runtimes() -> None:
+    with pytest.raises(errors.MalformedFamilyIdError):
+        tnf.GraphExecutor(runtimes=[HostReferenceRuntime("scale")])
+    with pytest.raises(errors.MalformedFamilyIdError):
+        tnf.GraphExecutor().register_runtime(ExtensionRuntime())
+
+
+@chapter.works(
+    24, "Installed packages list their families under the entry-point group `tenferro.extensions`."
+)
+def test_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    cls = family_class("installed")
+
+    class Point:
+        name, value = "theirs", "their_package:FAMILIES"
+
+        def load(self) -> Any:
+            return [Family(cls, HostReferenceRuntime)]
+
+    groups = []
+    monkeypatch.setattr(
+        families.metadata, "entry_points", lambda group: groups.append(group) or [Point()]
+    )
+    np.testing.assert_array_equal(apply(cls(), X), 2 * X)
+    assert set(groups) == {"tenferro.extensions"}
+
+
+@chapter.works(
+    25, "A package whose entry point is broken is named, and a family that is known still works."
+)
+def test_broken_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Point:
+        name, value = "theirs", "their_package:FAMILIES"
+
+        def load(self) -> Any:
+            raise ImportError("no such module")
+
+    monkeypatch.setattr(families.metadata, "entry_points", lambda group: [Point()])
+    with pytest.raises(errors.RegistrationError, match=r"'theirs' .their_package:FAMILIES"):
+        lookup_extension_factory("specification.absent.v1")
+    np.testing.assert_array_equal(apply(Scale(), X), 2 * X)
+
+
+@chapter.works(26, "Families are listed by version number, version 9 before version 10.")
+def test_order_of_versions() -> None:
+    for version in (10, 9):
+        register_extension(family_class("counted", version))
+    listed = [family for family in registered_families() if ".counted." in family]
+    assert listed == ["specification.counted.v9", "specification.counted.v10"]
+
+
+@chapter.works(
+    27, "Users of an operation thread nothing: transforms, tools and the peer know its family."
+)
+def test_nothing_is_threaded() -> None:
+    class Rule(ExtensionAdRule):
+        def linearize(
+            self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any
+        ) -> Any:
+            return op.factor * tangents[0]
+
+    @extension_family(
+        "specification", "threadless", version=1, runtime=HostReferenceRuntime, rules=Rule
+    )
+    @dataclass(frozen=True)
+    class Threadless(Scale):
+        def lower_to_standard_ops(self, builder: Any, inputs: Any, *types: Any) -> Any:
+            return builder.value(inputs[0]) * self.factor
+
+    loss = lambda x: tnf.sum(apply(Threadless(3.0), x) ** 2)
+    np.testing.assert_array_equal(tnf.jit(tnf.grad(loss))(X), 18 * X)
+    assert tnf.check_grads(loss, (X,), order=2).ok
+    assert xla_peer.check_parity(loss, X, grad=True).ok
+
+
+@chapter.differs(
+    28,
+    "One `apply` serves arrays, eager tensors and traced ones; there is no `apply_eager`.",
+    because="a package writes its public function once",
+)
+def test_one_apply() -> None:
+    import tenferro.extension
+
+    assert not hasattr(tenferro.extension, "apply_eager")
+    for x in (X, tnf.EagerRuntime().constant(X)):
+        np.testing.assert_array_equal(tnf.asarray(apply(Scale(), x)), 2 * X)
+
+
+@chapter.works(29, "An operation that is registered nowhere is executed by nothing.")
+def test_nothing_is_invented() -> None:
+    class Other(ExtensionOp):
+        family_id = "specification.invented.v1"
+        infer_output_meta = Scale.infer_output_meta
+
+    with pytest.raises(errors.UnsupportedError, match=r"invented\.v1: not registered"):
+        apply(Other(), X)
+
+
+@chapter.works(
+    30, "`check_extension` accepts an operation that keeps the contract, and says what it checked."
+)
+def test_reports() -> None:
+    report = check_extension(Scale(), [X])
+    assert report.ok
+    assert "keeps the contract" in str(report)
+
+
+@chapter.works(31, "The families that come with the package use the same door.")
+def test_own_families() -> None:
+    program = tnf.compile(lambda x: (tnf.linalg.svdvals(x), tnf.fft.fft(x)), np.eye(2))
+    assert program.families == ("tenferro.fft.v1", "tenferro.svd.v1")

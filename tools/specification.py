@@ -1,0 +1,120 @@
+"""Write docs/specification/ from the statements that tests/specification shows.
+
+`make specification`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tests.specification.statements import (
+    CHAPTERS,
+    DIFFERS,
+    NOT_YET,
+    WORKS,
+    Chapter,
+    Statement,
+)
+
+FOLDER = Path(__file__).resolve().parent.parent / "docs" / "specification"
+INDEX = """# The contract
+
+What operations of other packages, backends and programs may rely on, sentence by sentence.
+Each sentence has a test that shows it, in `tests/specification/`, and these pages are written from the tests by `make specification`.
+
+A sentence *works*, or it *differs on purpose* from the documents that the project began with, and then says what a user has of that.
+
+| chapter | works | differs on purpose | not yet |
+| --- | --- | --- | --- |
+{rows}
+{not_yet}
+```{{toctree}}
+:hidden:
+
+{chapters}
+```
+"""
+PAGE = """# {title}
+
+{introduction}
+
+Shown by `tests/specification/test_{name}.py`.
+
+| | statement | |
+| --- | --- | --- |
+{rows}
+"""
+
+
+def chapters() -> list[Chapter]:
+    """The chapters whose modules are there."""
+    return [
+        importlib.import_module(f"tests.specification.test_{name}").chapter for name in CHAPTERS
+    ]
+
+
+def pages() -> dict[str, str]:
+    """The text of each file of the folder."""
+    book = chapters()
+    return {
+        "index.md": index(book),
+        **{f"{chapter.name}.md": page(chapter) for chapter in book},
+    }
+
+
+def page(chapter: Chapter) -> str:
+    """A chapter's statements, in the order of their numbers."""
+    statements = sorted(chapter.statements.values(), key=lambda statement: statement.number)
+    rows = [row(chapter, statement) for statement in statements if statement.verdict != NOT_YET]
+    return PAGE.format(
+        title=chapter.title,
+        introduction=chapter.introduction.replace(". ", ".\n"),
+        name=chapter.name,
+        rows="\n".join(rows),
+    )
+
+
+def row(chapter: Chapter, statement: Statement) -> str:
+    verdict = statement.verdict + (f": {statement.because}" if statement.because else "")
+    return f"| {chapter.name}.{statement.number} | {cell(statement.text)} | {cell(verdict)} |"
+
+
+def cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def index(book: Iterable[Chapter]) -> str:
+    """How many statements of each verdict a chapter has, and those that are not kept yet."""
+    rows, open_statements, total = [], [], Counter[str]()
+    for chapter in book:
+        counts = Counter(statement.verdict for statement in chapter.statements.values())
+        total += counts
+        rows.append(f"| [{chapter.title}]({chapter.name}.md) | {counted(counts)} |")
+        open_statements += [
+            f"- {chapter.name}.{statement.number}: {statement.text} Here {statement.because}."
+            for statement in chapter.statements.values()
+            if statement.verdict == NOT_YET
+        ]
+    rows.append(f"| all | {counted(total)} |")
+    not_yet = "\nNot yet:\n\n" + "\n".join(open_statements) + "\n" if open_statements else ""
+    return INDEX.format(rows="\n".join(rows), not_yet=not_yet, chapters="\n".join(CHAPTERS))
+
+
+def counted(counts: Counter[str]) -> str:
+    return " | ".join(str(counts[verdict]) for verdict in (WORKS, DIFFERS, NOT_YET))
+
+
+def main() -> None:
+    FOLDER.mkdir(exist_ok=True)
+    for name, text in pages().items():
+        (FOLDER / name).write_text(text)
+
+
+if __name__ == "__main__":
+    main()
