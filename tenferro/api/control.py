@@ -497,12 +497,11 @@ def while_loop(
     """Val = body_fun(val) while cond_fun(val), from init_val.
 
     Args:
-        max_steps: a bound on the number of turns, which makes the loop differentiable in reverse too, here,
-            on XLA and in artifacts.
+        max_steps: a bound on the number of turns, so that a reverse pass keeps what it needs of each.
         executor: as of `cond`.
 
-    Without `max_steps` it is differentiable forward (`jvp`, `jacfwd`). In reverse there is no bound on what
-    would have to be kept, so that `grad` and `vjp` are an error.
+    It is differentiable forward and in reverse, to any order. Without `max_steps` a reverse pass keeps a bounded
+    number of vals and computes the others again, so that its memory does not grow with the turns.
 
     With `max_steps=n` it is a `scan` of n turns; those after the last compute cond_fun and keep val. Values
     and derivatives are those of the loop where it ends within n turns. Where cond_fun(val) still holds after
@@ -610,7 +609,7 @@ def fori_loop(
     """Val = body_fun(i, val) for i = lower .. upper - 1, from init_val.
 
     With numbers (or symbolic extents) for bounds it is a `scan`, differentiable in both modes; with tensors
-    a `while_loop`, forward only unless it has `max_steps`.
+    a `while_loop`.
 
     Args:
         unroll: accepted, as a hint that nothing here takes.

@@ -144,6 +144,7 @@ def _updated(x: Any, index: Index, values: ArrayLike, combiner: str) -> Any:
         scatter_dims_to_operand_dims=tuple(places.starts),
         index_vector_dim=len(places.outer),
         combiner=combiner,
+        unique_indices=not any([is_array(entry) for entry in entries]),
     )
     values = broadcast_to(beside(x, _in_dtype_of(x, values)), places.shape)
     return reshape(apply_one(op, x, _vectors(x, places), values), given.shape)

@@ -142,8 +142,7 @@ class While(ControlOp):
 
     Shapes:  consts, then the first carry -> the last carry, of the same types
     Dtypes:  any; cond gives one bool of rank 0
-    AD:      forward; in reverse there is no bound on what would have to be saved, so that it is an error:
-             `while_loop(..., max_steps=n)` is a Scan instead
+    AD:      the tangents go along in the carry; backward, states are computed again from some that are kept
     Lowers:  stablehlo.while
     Errors:  ShapeError, DTypeError where body does not give the types of its carry
     Source:  seed 004 section VIII, StableHLO spec #while

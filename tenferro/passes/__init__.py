@@ -9,6 +9,7 @@ from collections.abc import Callable
 from tenferro.passes.clean_up import clean_up
 from tenferro.passes.decompose_dots import decompose_dots
 from tenferro.passes.fold_transposes import fold_transposes
+from tenferro.passes.join_pieces import join_pieces
 from tenferro.passes.shrink_dots import shrink_dots
 from tenferro.passes.sort_dot_dimensions import sort_dot_dimensions
 from tenferro.program import GraphProgram
@@ -18,12 +19,14 @@ __all__ = [
     "clean_up",
     "decompose_dots",
     "fold_transposes",
+    "join_pieces",
     "shrink_dots",
     "sort_dot_dimensions",
 ]
 
 NATIVE_PASSES: tuple[Callable[[GraphProgram], GraphProgram], ...] = (
     clean_up,
+    join_pieces,
     sort_dot_dimensions,
     fold_transposes,
     shrink_dots,

@@ -3,6 +3,7 @@
 Transposes compose and cancel, reshapes of reshapes are one, conversions through a wider dtype are
 direct, and what changes nothing (times one, minus zero, twice negated) is dropped. Adding +0.0 stays,
 because it turns -0.0 into 0.0; so does multiplying complex numbers by one, because of infinities.
+A few integers and bools that are constants, such as the indices of a window, are computed once.
 Arithmetic and comparisons of splats, whose elements are all one constant, are done once, and a choice by
 a constant predicate is its branch: derivatives of x^2.5 ask whether 2.5 is zero.
 """
@@ -30,8 +31,9 @@ from tenferro.ops.elementwise import (
     Select,
     Subtract,
 )
+from tenferro.ops.reduction import ReduceAnd
 from tenferro.ops.source import Constant
-from tenferro.ops.structural import BroadcastInDim, Reshape, Reverse, Slice, Transpose
+from tenferro.ops.structural import BroadcastInDim, Concatenate, Reshape, Reverse, Slice, Transpose
 from tenferro.program import GraphProgram
 from tenferro.program.rewrite import Producers, Rule, Values, rewrite
 from tenferro.types import DType
@@ -39,6 +41,8 @@ from tenferro.types import DType
 __all__ = ["clean_up"]
 
 
+FEW = 64
+"""Elements of constants that are computed here: more than an index has axes."""
 STRETCH = 1 << 12
 """Elements that are compared at once."""
 
@@ -92,6 +96,31 @@ def of_splats(function: Callable[..., Any]) -> Rule:
             return None
         with np.errstate(all="ignore"):
             return filled(known, function(op, *numbers), inputs[0], source)
+
+    return rule
+
+
+def few(known: Producers, value: int) -> Any:
+    """The integers or bools of a small constant; None where they are not known."""
+    spec = known.graph.types[value]
+    if spec.dtype.is_inexact or not spec.is_static or spec.size > FEW:
+        return None
+    node = known.of(value, Constant)
+    if node is not None:
+        return node.op.array  # type: ignore[attr-defined]
+    number = splat(known, value)
+    return None if number is None else np.full(spec.shape, number)
+
+
+def of_few(function: Callable[..., Any]) -> Rule:
+    """A constant, where each operand is a small one."""
+
+    def rule(known: Producers, op: Any, inputs: Values, source: SourceLine | None) -> Values | None:
+        arrays = [few(known, x) for x in inputs]
+        if any([array is None for array in arrays]):
+            return None
+        result = np.asarray(function(op, *arrays))
+        return known.graph.add(Constant.of(result), (), source) if result.size <= FEW else None
 
     return rule
 
@@ -265,7 +294,8 @@ def select(
 
 RULES: Mapping[type[StdTensorOp], Rule] = {
     Transpose: transpose,
-    Reshape: reshape,
+    Reshape: first_of(of_few(lambda op, x: x.reshape(op.shape, order="F")), reshape),
+    Concatenate: of_few(lambda op, *xs: np.concatenate(xs, op.axis)),
     BroadcastInDim: broadcast,
     Slice: slice_,
     Reverse: reverse,
@@ -274,9 +304,13 @@ RULES: Mapping[type[StdTensorOp], Rule] = {
     Add: first_of(add, of_splats(lambda op, x, y: np.add(x, y))),
     Subtract: first_of(subtract, of_splats(lambda op, x, y: np.subtract(x, y))),
     Negate: first_of(negate, of_splats(lambda op, x: np.negative(x))),
-    Compare: of_splats(lambda op, x, y: COMPARISONS[op.direction](x, y)),
+    Compare: first_of(
+        of_splats(lambda op, x, y: COMPARISONS[op.direction](x, y)),
+        of_few(lambda op, x, y: COMPARISONS[op.direction](x, y)),
+    ),
     Not: of_splats(lambda op, x: np.invert(x)),
-    And: absorbing(False),
+    And: first_of(absorbing(False), of_few(lambda op, x, y: x & y)),
+    ReduceAnd: of_few(lambda op, x: np.bitwise_and.reduce(x, axis=op.axes)),
     Or: absorbing(True),
     Select: select,
 }

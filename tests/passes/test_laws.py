@@ -14,11 +14,21 @@ import pytest
 import tenferro as tnf
 from tenferro import passes
 from tenferro.door import apply_one
+from tenferro.graph import Graph
 from tenferro.ops import StdTensorOp
 from tenferro.ops.contraction import DotGeneral
-from tenferro.ops.elementwise import Add, Convert, Multiply, Negate, Subtract
-from tenferro.ops.structural import BroadcastInDim, Reshape, Reverse, Slice, Transpose
-from tenferro.program import GraphProgram
+from tenferro.ops.elementwise import Add, And, Compare, Convert, Multiply, Negate, Subtract
+from tenferro.ops.reduction import ReduceAnd
+from tenferro.ops.source import Constant
+from tenferro.ops.structural import (
+    BroadcastInDim,
+    Concatenate,
+    Reshape,
+    Reverse,
+    Slice,
+    Transpose,
+)
+from tenferro.program import GraphProgram, Subprogram
 
 UNTOUCHED = tnf.GraphExecutor(passes=(), order="K")
 
@@ -118,6 +128,28 @@ KEPT: dict[str, tuple[Callable[[Any], Any], Any]] = {
         CORNERS,
     ),
 }
+
+
+FEW: dict[str, tuple[StdTensorOp, list[Any], Any]] = {
+    "a comparison": (Compare("LT"), [[1, 5], [2, 2]], np.array([True, False])),
+    "both": (And(), [[6, 5], [3, 1]], np.array([2, 1])),
+    "all of a row": (ReduceAnd((1,)), [[[True, False], [True, True]]], np.array([False, True])),
+    "common bits": (ReduceAnd((0,)), [[7, 13]], np.array(5)),
+    "column-major": (Reshape((4,)), [[[1, 2], [3, 4]]], np.array([1, 3, 2, 4])),
+    "an index vector": (Concatenate(0, 2), [[1], [2, 3]], np.array([1, 2, 3])),
+}
+
+
+@pytest.mark.parametrize("case", FEW.values(), ids=FEW)
+def test_clean_up_computes_a_few_integers_once(case: Any) -> None:
+    op, arrays, expected = case
+    graph = Graph()
+    inputs = [graph.add(Constant.of(np.array(array)), ())[0] for array in arrays]
+    program = passes.clean_up(Subprogram.of(graph, [], graph.add(op, tuple(inputs))))
+    (instruction,) = program.instructions
+    assert isinstance(instruction.op, Constant)
+    assert instruction.op.array.dtype == expected.dtype
+    np.testing.assert_array_equal(instruction.op.array, expected)
 
 
 @pytest.mark.parametrize("case", SIMPLER.values(), ids=SIMPLER)

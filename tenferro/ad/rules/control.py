@@ -16,6 +16,7 @@ from tenferro.ad.algebra import transpose as permute
 from tenferro.ad.graph_emitter import GraphEmitter
 from tenferro.ad.inside import Linearized, batched, cheapest, linearized, residuals, transposed
 from tenferro.ad.rule import AdRows, AdRule, Tangents, Values
+from tenferro.ad.while_reversal import transposed_while
 from tenferro.errors import ADRuleUnsupportedError
 from tenferro.graph import Graph
 from tenferro.ops.control import Cond, Scan, While
@@ -304,18 +305,8 @@ def cond_batch(op: Cond, inputs: Values, mask: tuple[bool, ...]) -> Values:
 
 
 def while_jvp(op: While, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """The loop with the tangents of its carry in its carry.
-
-    Raises:
-        ADRuleUnsupportedError: in reverse.
-    """
+    """The loop with the tangents of its carry in its carry."""
     emitter: GraphEmitter = inputs[0].emitter
-    if emitter.mode == "reverse":
-        raise ADRuleUnsupportedError(
-            "While: has no derivative in reverse mode (grad, vjp, jacrev), because the number of turns, "
-            "and so what would have to be kept, is not known before it runs; give while_loop or fori_loop "
-            "a bound, max_steps=, use fori_loop with numbers for bounds, or scan, or forward mode (jvp, jacfwd)"
-        )
     n = op.num_consts
     given = [dot is not None for dot in tangents]
     active, both = _active_carry(op.body, given, n, len(outputs), emitter)
@@ -337,20 +328,6 @@ def while_jvp(op: While, inputs: Values, outputs: Values, tangents: Tangents) ->
         While(cond, body, n + n_dots), *inputs[:n], *_present(tangents[:n]), *inputs[n:], *carry
     )
     return _placed(made[len(outputs) :], moving, len(outputs))
-
-
-def while_transpose(
-    op: While, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
-) -> Tangents:
-    """None.
-
-    Raises:
-        ADRuleUnsupportedError: always.
-    """
-    raise ADRuleUnsupportedError(
-        "While: has no transpose rule, because the number of turns is not known before it runs; a loop that "
-        "solves linear equations is transposed by custom_linear_solve around it"
-    )
 
 
 def while_batch(op: While, inputs: Values, mask: tuple[bool, ...]) -> Values:
@@ -399,5 +376,5 @@ def _until_all_stop(
 ROWS: AdRows = {
     Cond: AdRule(cond_jvp, cond_transpose, cond_batch),
     Scan: AdRule(scan_jvp, scan_transpose, scan_batch),
-    While: AdRule(while_jvp, while_transpose, while_batch),
+    While: AdRule(while_jvp, transposed_while, while_batch),
 }

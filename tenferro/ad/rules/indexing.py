@@ -142,15 +142,28 @@ def scattered(op: ops.Scatter, combiner: str, x: Value, indices: Value, updates:
 
 
 def scatter_jvp(op: ops.Scatter, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """One rule per combiner; all their linear parts are masks and a scatter with add."""
-    x, indices, _ = inputs
+    """A tangent is written as its value is, where each element is written once; else one rule per
+    combiner, whose linear parts are masks and a scatter with add.
+    """
+    x, indices, updates = inputs
     x_dot, _, updates_dot = tangents
+    if op.combiner == "set" and are_disjoint(op, indices):
+        base = zeros(x) if x_dot is None else x_dot
+        window = zeros(updates) if updates_dot is None else updates_dot
+        return (apply_one(op, base, indices, window),)
     kept, moved = COMBINER_RULES[op.combiner](op, inputs, outputs[0])
     total = None if x_dot is None else kept(x_dot)
     if updates_dot is not None:
         base = zeros(x) if total is None else total
         total = scattered(op, "add", base, indices, moved(updates_dot))
     return (total,)
+
+
+def are_disjoint(op: ops.Scatter, indices: Value) -> bool:
+    """Whether no element is written twice: one window, or windows that are promised to be unique."""
+    axes = {a for a in range(indices.rank) if a != op.index_vector_dim}
+    axes.difference_update(op.scatter_indices_batching_dims)
+    return op.unique_indices or all([indices.shape[axis] == 1 for axis in axes])
 
 
 def add_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
@@ -218,11 +231,18 @@ COMBINER_RULES = {
 def scatter_transpose(
     op: ops.Scatter, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """x gets the cotangent, each update its window of it. Only "add" is in a linear region."""
+    """x gets the cotangent, with zeros where "set" has written; each update its window of it.
+
+    Only "add", and "set" of windows that are disjoint, are in a linear region.
+    """
     (_, indices, updates), (y_bar,) = inputs, y_bars
     assert y_bar is not None
+    x_bar = None
+    if linear[0]:
+        is_set = op.combiner == "set"
+        x_bar = apply_one(op, y_bar, indices, zeros(updates)) if is_set else y_bar
     return (
-        y_bar if linear[0] else None,
+        x_bar,
         None,
         of_windows_that_fit(op, y_bar, indices, updates) if linear[2] else None,
     )

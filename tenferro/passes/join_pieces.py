@@ -1,0 +1,818 @@
+"""Pieces put back together: the result is the same bit for bit, with fewer copies.
+
+Derivatives of slices are pads, those of pads slices, and cotangents of one tensor are added: the gradient of a
+stencil is a sum of pads, one per neighbour. Here what moves elements reads them from where they come from, pads of one
+operand are slices of a wide one, and pads that do not overlap are a concatenation.
+
+A sum of pads has +0.0 where only one of them lies, and x + 0.0 is x but for -0.0, which it turns into 0.0.
+So the sum of pieces is their concatenation plus 0.0, which is one operation by elements for any number of pieces:
+(x + 0.0) + y is (x + y) + 0.0, because a sum is -0.0 only where all of its terms are.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tenferro.dims import is_static
+from tenferro.graph import SourceLine
+from tenferro.ops import StdTensorOp
+from tenferro.ops.elementwise import Add
+from tenferro.ops.indexing import DynamicSlice, DynamicUpdateSlice, Gather, Scatter
+from tenferro.ops.source import Constant
+from tenferro.ops.structural import (
+    BroadcastInDim,
+    Concatenate,
+    Pad,
+    Reshape,
+    Reverse,
+    Slice,
+    Transpose,
+)
+from tenferro.passes.clean_up import first_of, is_splat_of, splat
+from tenferro.program import GraphProgram
+from tenferro.program.rewrite import Producers, Rule, Values, emit_again, rewrite
+
+__all__ = ["join_pieces"]
+
+Shape = tuple[int, ...]
+
+MOST_INDICES = 1 << 12
+"""Constant indices that are looked at."""
+
+
+def join_pieces(program: GraphProgram) -> GraphProgram:
+    """The program with what moves elements put together, pads of one operand as slices of a wide one."""
+    return widen_pads(rewrite(program, RULES))
+
+
+# ---- facts -----------------------------------------------------------------------------------------
+
+
+def shape_of(known: Producers, value: int) -> Shape | None:
+    """The extents of a value; None where one is not a number."""
+    spec = known.graph.types[value]
+    return spec.shape if spec.is_static else None
+
+
+def are_static(*bounds: Sequence[Any]) -> bool:
+    """Whether bounds are numbers."""
+    return all([is_static(bound) for side in bounds for bound in side])
+
+
+class Span(NamedTuple):
+    """Positions start, start + stride, .. along an axis, `length` of them."""
+
+    start: int
+    length: int
+    stride: int = 1
+
+    @property
+    def last(self) -> int:
+        """The last position."""
+        return self.start + (self.length - 1) * self.stride
+
+    @property
+    def limit(self) -> int:
+        """One past the last position."""
+        return self.last + 1 if self.length else self.start
+
+    def through(self, inner: Span) -> Span:
+        """These positions of those of `inner`."""
+        start = inner.start + self.start * inner.stride if self.length else inner.start
+        return Span(start, self.length, self.stride * inner.stride)
+
+
+def spans_of(known: Producers, op: Slice, x: int) -> list[Span] | None:
+    """What a slice takes along each axis; None where that is not known."""
+    if shape_of(known, x) is None or not are_static(op.starts, op.limits):
+        return None
+    return [
+        Span(start, -(-(limit - start) // stride), stride)
+        for start, limit, stride in zip(op.starts, op.limits, op.strides, strict=True)
+    ]
+
+
+def taken(known: Producers, x: int, spans: Sequence[Span], source: SourceLine | None) -> int:
+    """The slice of x; x itself where it is all of it."""
+    if known.graph.types[x].shape == tuple([s.length for s in spans]):
+        return x
+    # The stride of a single element is free: 1 is the name of it.
+    strides = tuple([s.stride if s.length > 1 else 1 for s in spans])
+    op = Slice(tuple([s.start for s in spans]), tuple([s.limit for s in spans]), strides)
+    return known.graph.add(op, (x,), source)[0]
+
+
+def repeated(known: Producers, scalar: int, shape: Shape, source: SourceLine | None) -> int:
+    """A scalar in every place of a shape."""
+    return known.graph.add(BroadcastInDim(shape, ()), (scalar,), source)[0] if shape else scalar
+
+
+def scalar_of(known: Producers, value: int) -> int | None:
+    """The scalar that `value` repeats."""
+    node = known.of(value, BroadcastInDim)
+    if node is None or known.graph.types[node.inputs[0]].rank:
+        return None
+    return node.inputs[0]
+
+
+def number_in(known: Producers, value: int, source: SourceLine | None) -> int | None:
+    """The scalar that every element of `value` is, as a value; None where they may differ."""
+    scalar, number = scalar_of(known, value), splat(known, value)
+    if scalar is not None or number is None:
+        return scalar
+    return known.graph.add(Constant.of(np.asarray(number)), (), source)[0]
+
+
+def constant_of(known: Producers, value: int) -> np.ndarray | None:
+    """The elements of a constant, or of a few of one number; None where they are not known."""
+    node = known.of(value, Constant)
+    if node is not None:
+        return node.op.array if node.op.array.size <= MOST_INDICES else None  # type: ignore[attr-defined]
+    shape, number = shape_of(known, value), splat(known, value)
+    if number is None or shape is None or prod(shape) > MOST_INDICES:
+        return None
+    return np.full(shape, number)
+
+
+def is_zero(known: Producers, value: int) -> bool:
+    """Whether a value is +0 everywhere."""
+    return is_splat_of(known, value, 0)
+
+
+# ---- slices ----------------------------------------------------------------------------------------
+
+
+def slice_of_slice(
+    known: Producers, op: Slice, inputs: Values, source: SourceLine | None
+) -> Values | None:
+    """Positions of positions."""
+    inner = known.of(inputs[0], Slice)
+    outer_spans = spans_of(known, op, inputs[0])
+    if inner is None or outer_spans is None:
+        return None
+    inner_spans = spans_of(known, inner.op, inner.inputs[0])  # type: ignore[arg-type]
+    if inner_spans is None:
+        return None
+    spans = [s.through(i) for s, i in zip(outer_spans, inner_spans, strict=True)]
+    return (taken(known, inner.inputs[0], spans, source),)
+
+
+def slice_of_pad(
+    known: Producers, op: Slice, inputs: Values, source: SourceLine | None
+) -> Values | None:
+    """What lies in the operand is a slice of it, what lies beside it repeats the padding value."""
+    node, spans = known.of(inputs[0], Pad), spans_of(known, op, inputs[0])
+    if node is None or spans is None:
+        return None
+    x, fill = node.inputs
+    pad: Any = node.op
+    shape = shape_of(known, x)
+    if shape is None or not are_static(pad.low):
+        return None
+    inside: list[Span | None] = []
+    for span, low, interior, extent in zip(spans, pad.low, pad.interior, shape, strict=True):
+        if not span.length:
+            return None
+        step = interior + 1
+        start, last, stride = span.start - low, span.last - low, span.stride
+        if last < 0 or start > (extent - 1) * step or (stride % step == 0 and start % step):
+            return (repeated(known, fill, tuple([s.length for s in spans]), source),)
+        within = start >= 0 and last <= (extent - 1) * step
+        aligned = start % step == 0 and (span.length == 1 or stride % step == 0)
+        inside.append(
+            Span(start // step, span.length, max(stride // step, 1)) if within and aligned else None
+        )
+    if None in inside:
+        return None
+    return (taken(known, x, [s for s in inside if s is not None], source),)
+
+
+def slice_of_concatenation(
+    known: Producers, op: Slice, inputs: Values, source: SourceLine | None
+) -> Values | None:
+    """What lies in one of the parts is a slice of that."""
+    node, spans = known.of(inputs[0], Concatenate), spans_of(known, op, inputs[0])
+    if node is None or spans is None:
+        return None
+    axis: int = node.op.axis  # type: ignore[attr-defined]
+    span, start = spans[axis], 0
+    for part in node.inputs:
+        end = start + known.graph.types[part].shape[axis]
+        if span.length and start <= span.start and span.last < end:
+            spans[axis] = span._replace(start=span.start - start)
+            return (taken(known, part, spans, source),)
+        start = end
+    return None
+
+
+def slice_of_repeated(
+    known: Producers, op: Slice, inputs: Values, source: SourceLine | None
+) -> Values | None:
+    """Along axes that repeat the operand, it is repeated less often."""
+    node, spans = known.of(inputs[0], BroadcastInDim), spans_of(known, op, inputs[0])
+    if node is None or spans is None:
+        return None
+    x, repeat = node.inputs[0], node.op
+    dims: Shape = repeat.dims  # type: ignore[attr-defined]
+    places = dict(zip(dims, known.graph.types[x].shape, strict=True))
+    before = known.graph.types[inputs[0]].shape
+    for axis, (span, extent) in enumerate(zip(spans, before, strict=True)):
+        if span.length != extent and places.get(axis, 1) != 1:
+            return None
+    return known.graph.add(BroadcastInDim(tuple([s.length for s in spans]), dims), (x,), source)
+
+
+def slice_of_update(
+    known: Producers, op: Slice, inputs: Values, source: SourceLine | None
+) -> Values | None:
+    """What lies in the window is a slice of the update, what lies beside it one of the operand."""
+    node, spans = known.of(inputs[0], DynamicUpdateSlice), spans_of(known, op, inputs[0])
+    if node is None or spans is None or not all([s.length for s in spans]):
+        return None
+    x, update, *starts = node.inputs
+    window = window_of(known, x, starts, known.graph.types[update].shape)
+    if window is None:
+        return None
+    inside = True
+    for span, box in zip(spans, window, strict=True):
+        if span.last < box.start or span.start >= box.limit:
+            return (taken(known, x, spans, source),)
+        inside = inside and box.start <= span.start and span.last < box.limit
+    if not inside:
+        return None
+    moved = [s._replace(start=s.start - box.start) for s, box in zip(spans, window, strict=True)]
+    return (taken(known, update, moved, source),)
+
+
+# ---- windows at constant places ----------------------------------------------------------------------
+
+
+def window_of(
+    known: Producers, x: int, starts: Sequence[int], sizes: Sequence[Any]
+) -> list[Span] | None:
+    """Where a window lies whose starts are constants, moved to where it fits."""
+    shape = shape_of(known, x)
+    numbers = [splat(known, start) for start in starts]
+    if shape is None or not are_static(sizes) or any([number is None for number in numbers]):
+        return None
+    return [
+        Span(min(max(int(number), 0), extent - size), size)
+        for number, extent, size in zip(numbers, shape, sizes, strict=True)
+    ]
+
+
+def dynamic_slice(
+    known: Producers, op: DynamicSlice, inputs: Values, source: SourceLine | None
+) -> Values | None:
+    """At a constant place it is a slice."""
+    x, *starts = inputs
+    spans = window_of(known, x, starts, op.sizes)
+    return None if spans is None else (taken(known, x, spans, source),)
+
+
+def dynamic_update_slice(
+    known: Producers, op: DynamicUpdateSlice, inputs: Values, source: SourceLine | None
+) -> Values | None:
+    """Over all of the operand it is the update; over a repeated scalar, a pad of the update; over an update of
+    the same window, that is not needed.
+    """
+    x, update, *starts = inputs
+    spans = window_of(known, x, starts, known.graph.types[update].shape)
+    if spans is None:
+        return None
+    shape = known.graph.types[x].shape
+    if known.graph.types[update].shape == shape:
+        return (update,)
+    fill = number_in(known, x, source)
+    if fill is not None:
+        low = tuple([s.start for s in spans])
+        high = tuple([extent - s.limit for s, extent in zip(spans, shape, strict=True)])
+        return known.graph.add(Pad(low, high, (0,) * len(low)), (update, fill), source)
+    inner = known.of(x, DynamicUpdateSlice)
+    if inner is None or inner.inputs[2:] != tuple(starts):
+        return None
+    if known.graph.types[inner.inputs[1]] != known.graph.types[update]:
+        return None
+    return known.graph.add(op, (inner.inputs[0], update, *starts), source)
+
+
+def gather_of_window(
+    known: Producers, op: Gather, inputs: Values, source: SourceLine | None
+) -> Values | None:
+    """One window at a constant place is a slice."""
+    x, indices = inputs
+    spec = known.graph.types[indices]
+    if op.index_vector_dim or spec.rank > 1 or op.operand_batching_dims:
+        return None
+    numbers, shape = constant_of(known, indices), shape_of(known, x)
+    if numbers is None or shape is None or not are_static(op.slice_sizes):
+        return None
+    starts = dict(zip(op.start_index_map, numbers.reshape(-1).tolist(), strict=True))
+    spans = [
+        Span(min(max(starts.get(axis, 0), 0), extent - size), size)
+        for axis, (extent, size) in enumerate(zip(shape, op.slice_sizes, strict=True))
+    ]
+    window = taken(known, x, spans, source)
+    kept = tuple([s.length for axis, s in enumerate(spans) if axis not in op.collapsed_slice_dims])
+    if not op.collapsed_slice_dims:
+        return (window,)
+    return known.graph.add(Reshape(kept), (window,), source)
+
+
+class Rows(NamedTuple):
+    """Slices along one axis of a tensor, taken or written in the order of a constant vector.
+
+    Attributes:
+        axis: of the tensor.
+        place: of the axis of the taken slices.
+        numbers: which slices, as many as `places`.
+    """
+
+    axis: int
+    place: int
+    numbers: list[int]
+
+    @property
+    def step(self) -> int | None:
+        """The difference of all neighbours; None where there is none."""
+        steps = {b - a for a, b in pairwise(self.numbers)}
+        return steps.pop() if len(steps) == 1 else None
+
+    def perm(self, rank: int, inverse: bool = False) -> tuple[int, ...]:
+        """From the tensor's order of axes to that of the taken slices."""
+        axes = [axis for axis in range(rank) if axis != (self.place if inverse else self.axis)]
+        axes.insert(*(self.axis, self.place) if inverse else (self.place, self.axis))
+        return tuple(axes)
+
+
+def rows_of(
+    known: Producers,
+    indices: int,
+    vector_axis: int,
+    dropped: Shape,
+    axes: Shape,
+    batching: Shape,
+    windows: Shape,
+    rank: int,
+) -> Rows | None:
+    """The slices that a gather or a scatter of whole ones names by a constant vector."""
+    spec = known.graph.types[indices]
+    if len(axes) != 1 or dropped != axes or batching or len(windows) != rank - 1:
+        return None
+    if spec.rank - (vector_axis < spec.rank) != 1:
+        return None
+    numbers = constant_of(known, indices)
+    if numbers is None or numbers.size < 2:
+        return None
+    (place,) = set(range(rank)) - set(windows)
+    return Rows(axes[0], place, numbers.reshape(-1).tolist())
+
+
+def turned(known: Producers, x: int, perm: tuple[int, ...], source: SourceLine | None) -> int:
+    """The transpose, x itself where axes stay in order."""
+    if perm == tuple(range(len(perm))):
+        return x
+    return known.graph.add(Transpose(perm), (x,), source)[0]
+
+
+def gather_of_rows(
+    known: Producers, op: Gather, inputs: Values, source: SourceLine | None
+) -> Values | None:
+    """Slices at constant distances are one slice with a stride, or reversed, or repeated."""
+    x, indices = inputs
+    shape = shape_of(known, x)
+    if shape is None or not are_static(op.slice_sizes):
+        return None
+    rows = rows_of(
+        known, indices, op.index_vector_dim, op.collapsed_slice_dims, op.start_index_map,
+        op.operand_batching_dims, op.offset_dims, len(shape),
+    )  # fmt: skip
+    whole = [size == (1 if axis in op.collapsed_slice_dims else shape[axis])
+             for axis, size in enumerate(op.slice_sizes)]  # fmt: skip
+    if rows is None or not all(whole):
+        return None
+    last = shape[rows.axis] - 1
+    rows = rows._replace(numbers=[min(max(number, 0), last) for number in rows.numbers])
+    if rows.step is None:
+        return None
+    spans = [Span(0, extent) for extent in shape]
+    count, first, step = len(rows.numbers), min(rows.numbers), abs(rows.step)
+    spans[rows.axis] = Span(first, count, step) if step else Span(first, 1)
+    part = taken(known, x, spans, source)
+    if rows.step < 0:
+        (part,) = known.graph.add(Reverse((rows.axis,)), (part,), source)
+    if not step:
+        repeat = tuple([count if axis == rows.axis else n for axis, n in enumerate(shape)])
+        (part,) = known.graph.add(BroadcastInDim(repeat, tuple(range(len(shape)))), (part,), source)
+    return (turned(known, part, rows.perm(len(shape)), source),)
+
+
+def scatter_of_rows(
+    known: Producers, op: Scatter, inputs: Values, source: SourceLine | None
+) -> Values | None:
+    """Added into zeros at constant distances, slices are a pad with an interior, or a reversed one."""
+    x, indices, updates = inputs
+    shape, written = shape_of(known, x), shape_of(known, updates)
+    if op.combiner != "add" or shape is None or written is None or not is_zero(known, x):
+        return None
+    rows = rows_of(
+        known, indices, op.index_vector_dim, op.inserted_window_dims,
+        op.scatter_dims_to_operand_dims, op.input_batching_dims, op.update_window_dims, len(shape),
+    )  # fmt: skip
+    if rows is None or not rows.step or not prod(written):
+        return None
+    if min(rows.numbers) < 0 or max(rows.numbers) >= shape[rows.axis]:
+        return None
+    whole = [extent for axis, extent in enumerate(shape) if axis != rows.axis]
+    if [written[axis] for axis in sorted(op.update_window_dims)] != whole:
+        return None
+    part = turned(known, updates, rows.perm(len(shape), inverse=True), source)
+    if rows.step < 0:
+        (part,) = known.graph.add(Reverse((rows.axis,)), (part,), source)
+    low, high, interior = ([0] * len(shape) for _ in range(3))
+    low[rows.axis] = min(rows.numbers)
+    high[rows.axis] = shape[rows.axis] - 1 - max(rows.numbers)
+    interior[rows.axis] = abs(rows.step) - 1
+    (fill,) = known.graph.add(
+        Constant.of(np.zeros((), known.graph.types[x].dtype.dtype)), (), source
+    )
+    (y,) = known.graph.add(Pad(tuple(low), tuple(high), tuple(interior)), (part, fill), source)
+    return (plus_zero(known, y, source),)
+
+
+def scatter_of_window(
+    known: Producers, op: Scatter, inputs: Values, source: SourceLine | None
+) -> Values | None:
+    """One window that is set at a constant place is a dynamic update of a slice; one that does not fit is none."""
+    x, indices, updates = inputs
+    spec, shape, written = known.graph.types[indices], shape_of(known, x), shape_of(known, updates)
+    if op.combiner != "set" or op.index_vector_dim or spec.rank > 1 or op.input_batching_dims:
+        return None
+    numbers = constant_of(known, indices)
+    if numbers is None or shape is None or written is None:
+        return None
+    starts = dict(zip(op.scatter_dims_to_operand_dims, numbers.reshape(-1).tolist(), strict=True))
+    extents = iter(written)
+    sizes = [1 if axis in op.inserted_window_dims else next(extents) for axis in range(len(shape))]
+    for axis, start in starts.items():
+        if not 0 <= start <= shape[axis] - sizes[axis]:
+            return (x,)
+    if op.inserted_window_dims:
+        (updates,) = known.graph.add(Reshape(tuple(sizes)), (updates,), source)
+    firsts = [
+        known.graph.add(Constant.of(np.asarray(starts.get(axis, 0), np.int64)), (), source)[0]
+        for axis in range(len(shape))
+    ]
+    return known.graph.add(DynamicUpdateSlice(len(shape)), (x, updates, *firsts), source)
+
+
+# ---- pads and concatenations -------------------------------------------------------------------------
+
+
+def pad(known: Producers, op: Pad, inputs: Values, source: SourceLine | None) -> Values | None:
+    """No edge is none, cut edges alone are a slice; a pad of a pad is one, and one of its own value repeats that."""
+    x, fill = inputs
+    shape = shape_of(known, x)
+    if shape is None or not are_static(op.low, op.high):
+        return None
+    plain = not any(op.interior)
+    if plain and max((*op.low, *op.high), default=0) <= 0:
+        spans = [
+            Span(-low, extent + low + high)
+            for low, high, extent in zip(op.low, op.high, shape, strict=True)
+        ]
+        fits = all([span.start <= extent for span, extent in zip(spans, shape, strict=True)])
+        return (taken(known, x, spans, source),) if fits else None
+    (spec,) = op.infer(*[known.graph.types[value] for value in inputs])
+    number = splat(known, fill)
+    if not prod(shape) or (number is not None and is_splat_of(known, x, number)):
+        return (repeated(known, fill, spec.shape, source),)
+    inner: Any = known.of(x, Pad)
+    if inner is None or not plain or any(inner.op.interior) or inner.inputs[1] != fill:
+        return None
+    edges = [*zip(inner.op.low, op.low, strict=True), *zip(inner.op.high, op.high, strict=True)]
+    if not are_static(inner.op.low, inner.op.high):
+        return None
+    if any([first < 0 < second for first, second in edges]):
+        return None
+    sums = [first + second for first, second in edges]
+    rank = len(shape)
+    joined = Pad(tuple(sums[:rank]), tuple(sums[rank:]), (0,) * rank)
+    return known.graph.add(joined, (inner.inputs[0], fill), source)
+
+
+def concatenate(
+    known: Producers, op: Concatenate, inputs: Values, source: SourceLine | None
+) -> Values | None:
+    """Parts of parts are parts, empty ones are none, neighbours in one operand are one slice of it."""
+    if any([shape_of(known, x) is None for x in inputs]):
+        return None
+    parts: list[int] = []
+    for x in inputs:
+        inner: Any = known.of(x, Concatenate)
+        nested = inner.inputs if inner is not None and inner.op.axis == op.axis else (x,)
+        for part in nested:
+            if not known.graph.types[part].shape[op.axis]:
+                continue
+            joined = _neighbours(known, op.axis, parts[-1], part, source) if parts else None
+            if joined is None:
+                parts.append(part)
+            else:
+                parts[-1] = joined
+    if tuple(parts) == inputs and len(parts) > 1:
+        return None
+    if not parts:
+        return (inputs[0],)
+    if len(parts) == 1:
+        return (parts[0],)
+    return known.graph.add(Concatenate(op.axis, len(parts)), tuple(parts), source)
+
+
+def _neighbours(
+    known: Producers, axis: int, first: int, second: int, source: SourceLine | None
+) -> int | None:
+    """Two parts as one: slices that follow each other, or one scalar repeated."""
+    shapes = [known.graph.types[x].shape for x in (first, second)]
+    scalar = scalar_of(known, first)
+    if scalar is not None and scalar == scalar_of(known, second):
+        extents = list(shapes[0])
+        extents[axis] += shapes[1][axis]
+        return repeated(known, scalar, tuple(extents), source)
+    nodes = [known.of(x, Slice) for x in (first, second)]
+    if nodes[0] is None or nodes[1] is None or nodes[0].inputs != nodes[1].inputs:
+        return None
+    x = nodes[0].inputs[0]
+    spans = [spans_of(known, node.op, x) for node in nodes if node is not None]  # type: ignore[arg-type]
+    if spans[0] is None or spans[1] is None:
+        return None
+    a, b = spans[0][axis], spans[1][axis]
+    rest = [s for i, s in enumerate(spans[0]) if i != axis]
+    if rest != [s for i, s in enumerate(spans[1]) if i != axis]:
+        return None
+    if a.stride != 1 or b.stride != 1 or a.limit != b.start:
+        return None
+    spans[0][axis] = Span(a.start, a.length + b.length)
+    return taken(known, x, spans[0], source)
+
+
+# ---- sums of pieces ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """A tensor that is zero but for some boxes along an axis.
+
+    Attributes:
+        boxes: values and where they start, in order.
+    """
+
+    axis: int
+    extent: int
+    boxes: tuple[tuple[int, int], ...]
+
+
+def pieces_of(known: Producers, value: int) -> Pieces | None:
+    """The pieces of a pad with +0 along one axis, or of a concatenation with zeros."""
+    graph = known.graph
+    shape = shape_of(known, value)
+    if shape is None:
+        return None
+    node: Any = known.of(value, Pad)
+    if node is not None:
+        low, high = node.op.low, node.op.high
+        if any(node.op.interior) or not are_static(low, high) or min(*low, *high) < 0:
+            return None
+        padded = [axis for axis, edges in enumerate(zip(low, high, strict=True)) if any(edges)]
+        if len(padded) != 1 or not is_zero(known, node.inputs[1]):
+            return None
+        (axis,) = padded
+        return Pieces(axis, shape[axis], ((node.inputs[0], low[axis]),))
+    node = known.of(value, Concatenate)
+    if node is None:
+        return None
+    boxes: list[tuple[int, int]] = []
+    start = 0
+    for part in node.inputs:
+        if not is_zero(known, part):
+            boxes.append((part, start))
+        start += graph.types[part].shape[node.op.axis]
+    if len(boxes) == len(node.inputs):
+        return None
+    return Pieces(node.op.axis, start, tuple(boxes))
+
+
+def sum_of_pieces(
+    known: Producers, op: Add, inputs: Values, source: SourceLine | None
+) -> Values | None:
+    """Boxes that do not overlap are a concatenation, plus 0.0."""
+    graph = known.graph
+    first, second = (pieces_of(known, value) for value in inputs)
+    if first is None or second is None or first.axis != second.axis:
+        return None
+    axis, shape = first.axis, graph.types[inputs[0]].shape
+    boxes = sorted([*first.boxes, *second.boxes], key=lambda box: box[1])
+    parts: list[int] = []
+    position = 0
+
+    def zeros_until(end: int) -> None:
+        if end > position:
+            extents = tuple([end - position if i == axis else n for i, n in enumerate(shape)])
+            (zero,) = graph.add(
+                Constant.of(np.zeros((), graph.types[inputs[0]].dtype.dtype)), (), source
+            )
+            parts.append(repeated(known, zero, extents, source))
+
+    if any([
+        start + graph.types[value].shape[axis] > after
+        for (value, start), (_, after) in pairwise(boxes)
+    ]):  # fmt: skip
+        return None
+    for value, start in boxes:
+        zeros_until(start)
+        parts.append(value)
+        position = start + graph.types[value].shape[axis]
+    zeros_until(first.extent)
+    joined = concatenate(known, Concatenate(axis, len(parts)), tuple(parts), source)
+    if joined is None:
+        joined = graph.add(Concatenate(axis, len(parts)), tuple(parts), source)
+    return (plus_zero(known, joined[0], source),)
+
+
+def sum_of_pieces_in_turn(
+    known: Producers, op: Add, inputs: Values, source: SourceLine | None
+) -> Values | None:
+    """(x + a) + b with boxes that do not overlap is x and their concatenation, plus 0.0."""
+    for total, second in (inputs, inputs[::-1]):
+        node = known.of(total, Add)
+        if node is None:
+            continue
+        for x, first in (node.inputs, node.inputs[::-1]):
+            joined = sum_of_pieces(known, op, (first, second), source)
+            if joined is None:
+                continue
+            pieces = without_zero(known, joined[0])
+            (y,) = known.graph.add(op, (x, joined[0] if pieces is None else pieces), source)
+            return (plus_zero(known, y, source),)
+    return None
+
+
+def sum_of_equal_pads(
+    known: Producers, op: Add, inputs: Values, source: SourceLine | None
+) -> Values | None:
+    """Pads with +0 by the same edges are the pad of the sum."""
+    first, second = (known.of(value, Pad) for value in inputs)
+    if first is None or second is None or first.op != second.op:
+        return None
+    if known.graph.types[first.inputs[0]] != known.graph.types[second.inputs[0]]:
+        return None
+    fill = first.inputs[1]
+    if fill != second.inputs[1] or not is_zero(known, fill):
+        return None
+    (total,) = known.graph.add(op, (first.inputs[0], second.inputs[0]), source)
+    return known.graph.add(first.op, (total, fill), source)
+
+
+def plus_zero(known: Producers, x: int, source: SourceLine | None) -> int:
+    """X + 0.0, which is x where it is an integer, or a sum with zero already."""
+    spec = known.graph.types[x]
+    if not spec.dtype.is_inexact or without_zero(known, x) is not None:
+        return x
+    (zero,) = known.graph.add(Constant.of(np.zeros((), spec.dtype.dtype)), (), source)
+    return known.graph.add(Add(), (x, repeated(known, zero, spec.shape, source)), source)[0]
+
+
+def without_zero(known: Producers, value: int) -> int | None:
+    """The x of x + 0.0."""
+    node = known.of(value, Add)
+    if node is None or not known.graph.types[value].dtype.is_inexact:
+        return None
+    return next((x for x, term in (node.inputs, node.inputs[::-1]) if is_zero(known, term)), None)
+
+
+SUM = first_of(sum_of_equal_pads, sum_of_pieces, sum_of_pieces_in_turn)
+
+
+def sum_with_zero(
+    known: Producers, op: Add, inputs: Values, source: SourceLine | None
+) -> Values | None:
+    """(x + 0.0) + y is (x + y) + 0.0, and x + 0.0 + 0.0 is x + 0.0."""
+    bare = [without_zero(known, value) for value in inputs]
+    if bare == [None, None]:
+        return None
+    for value, other, x in ((*inputs, bare[0]), (*inputs[::-1], bare[1])):
+        if x is not None and is_zero(known, other):
+            return (value,)
+    terms = tuple([x if x is not None else y for x, y in zip(bare, inputs, strict=True)])
+    total = SUM(known, op, terms, source)
+    if total is None:
+        total = known.graph.add(op, terms, source)
+    return (plus_zero(known, total[0], source),)
+
+
+ONCE: Mapping[type[StdTensorOp], Rule] = {
+    Slice: first_of(
+        slice_of_slice, slice_of_pad, slice_of_concatenation, slice_of_repeated, slice_of_update
+    ),
+    DynamicSlice: dynamic_slice,
+    DynamicUpdateSlice: dynamic_update_slice,
+    Gather: first_of(gather_of_window, gather_of_rows),
+    Scatter: first_of(scatter_of_window, scatter_of_rows),
+    Pad: pad,
+    Concatenate: concatenate,
+    Add: first_of(sum_with_zero, SUM),
+}
+
+
+def to_the_end(
+    known: Producers, op: StdTensorOp, inputs: Values, source: SourceLine | None
+) -> Values | None:
+    """What the rules of a card give, to what comes of it too: a slice of a slice may be one of a pad."""
+    outputs = ONCE[type(op)](known, op, inputs, source)
+    after = outputs
+    while after is not None:
+        outputs = after
+        node = known.maker(outputs[0])
+        rule = None if node is None else ONCE.get(type(node.op))
+        after = None if node is None or rule is None else rule(known, node.op, node.inputs, source)
+        if after == outputs:
+            break
+    return outputs
+
+
+RULES: Mapping[type[StdTensorOp], Rule] = dict.fromkeys(ONCE, to_the_end)
+
+
+# ---- wide pads ---------------------------------------------------------------------------------------
+
+
+def widen_pads(program: GraphProgram) -> GraphProgram:
+    """The program with pads of one operand as slices of one that is as wide as the widest of them.
+
+    Only where that has fewer elements than they have together.
+    """
+    groups: defaultdict[Values, list[Pad]] = defaultdict(list)
+    for op, inputs, _, _, _ in program.instructions:
+        if isinstance(op, Pad) and _only_grows(op) and program.types[inputs[0]].is_static:
+            groups[inputs].append(op)
+    widest = {
+        inputs: wide
+        for inputs, pads in groups.items()
+        if len(pads) > 1 and (wide := _widest(pads, program.types[inputs[0]].shape)) is not None
+    }
+    if not widest:
+        return program
+    wides: Iterator[Pad | None] = iter([
+        widest.get(inputs) if isinstance(op, Pad) and _only_grows(op) else None
+        for op, inputs, _, _, _ in program.instructions
+    ])  # fmt: skip
+    return emit_again(program, partial(_narrowed, wides))
+
+
+def _only_grows(op: Pad) -> bool:
+    return (
+        bool(op.low)
+        and are_static(op.low, op.high)
+        and min(*op.low, *op.high) >= 0
+        and not any(op.interior)
+    )
+
+
+def _widest(pads: Sequence[Pad], shape: Shape) -> Pad | None:
+    """The pad that all of these are slices of; None where they are smaller together."""
+    low = tuple([max(edges) for edges in zip(*[op.low for op in pads], strict=True)])
+    high = tuple([max(edges) for edges in zip(*[op.high for op in pads], strict=True)])
+
+    def size(low: Shape, high: Shape) -> int:
+        return prod([a + n + b for a, n, b in zip(low, shape, high, strict=True)])
+
+    if size(low, high) >= sum([size(op.low, op.high) for op in pads]):
+        return None
+    return Pad(low, high, (0,) * len(low))
+
+
+def _narrowed(
+    wides: Iterator[Pad | None],
+    known: Producers,
+    op: StdTensorOp,
+    inputs: Values,
+    source: SourceLine | None,
+) -> Values | None:
+    """The pad as a slice of the wide one."""
+    wide = next(wides)
+    if wide is None or not isinstance(op, Pad):
+        return None
+    (padded,) = known.graph.add(wide, inputs, source)
+    shape = known.graph.types[inputs[0]].shape
+    spans = [
+        Span(most - low, low + extent + high)
+        for most, low, extent, high in zip(wide.low, op.low, shape, op.high, strict=True)
+    ]
+    return (taken(known, padded, spans, source),)
