@@ -9,6 +9,7 @@ failures.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -33,7 +34,32 @@ __all__ = [
     "ExtensionRegistry",
     "ExtensionRuntime",
     "HostReferenceRuntime",
+    "Routine",
 ]
+
+
+@dataclass(frozen=True)
+class Routine:
+    """A routine of linear algebra on matrices, which compiled loops call where these are small.
+
+    Attributes:
+        name: "cholesky", "lu", "lu_solve", "solve" or "triangular_solve", with the operands and results of
+            `tnf.linalg`'s families of these names.
+        transpose: "N", "T" or "C", of solutions.
+        lower, unit_diagonal: which triangle is read, and whether its diagonal is one.
+    """
+
+    name: str
+    transpose: str = "N"
+    lower: bool = True
+    unit_diagonal: bool = False
+
+    def __post_init__(self) -> None:
+        if self.name not in ROUTINES:
+            raise InvalidConfigError(f"Routine: one of {', '.join(ROUTINES)}, got {self.name!r}")
+
+
+ROUTINES = ("cholesky", "lu", "lu_solve", "solve", "triangular_solve")
 
 
 class ExtensionRuntime:
@@ -58,8 +84,8 @@ class ExtensionRuntime:
         """
         raise NotImplementedError
 
-    def compiled_row(self, op: Any, inputs: Sequence[TensorSpec]) -> Any:
-        """How compiled loops write `op` for inputs of these types; None, and they call `execute`."""
+    def compiled_routine(self, op: Any) -> Routine | None:
+        """The routine that `op` is, if compiled loops may call that in the place of `execute`."""
         return None
 
 

@@ -13,7 +13,7 @@ from tenferro.ad.extension_rule import ExtensionAdRule, ExtensionRuleSet, RuleBu
 from tenferro.blas import one_blas_thread
 from tenferro.counterparts import open_namespace
 from tenferro.exec.expansion_runtime import ExpansionRuntime
-from tenferro.exec.extensions import ExtensionRuntime, HostReferenceRuntime
+from tenferro.exec.extensions import ExtensionRuntime, HostReferenceRuntime, Routine
 from tenferro.extension.application import apply
 from tenferro.extension.extension_op import ExtensionOp, check_family_id, extension_family
 from tenferro.ops.extension import Extension
@@ -47,6 +47,7 @@ __all__ = [
     "Family",
     "HostReferenceRuntime",
     "OpFactory",
+    "Routine",
     "RuleBuilder",
     "apply",
     "check_extension",

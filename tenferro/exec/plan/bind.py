@@ -13,6 +13,7 @@ from tenferro.exec.backend import NUMPY, Backend
 from tenferro.exec.extensions import ExtensionRegistry
 from tenferro.exec.kernels import bound
 from tenferro.exec.llvm.code import NotCompiledError
+from tenferro.exec.llvm.lapack import row_of
 from tenferro.exec.llvm.loop import LoopCompiler
 from tenferro.exec.runner import Runner
 from tenferro.exec.runtime.resources import CALLER, Resources
@@ -142,7 +143,8 @@ class Binder:
         """How an extension's runtime has its op compiled, if it does."""
         if not isinstance(op, Extension) or self.backend is not NUMPY:
             return None
-        return self.extensions.runtime_of(op).compiled_row(op.op, inputs)
+        routine = self.extensions.runtime_of(op).compiled_routine(op.op)
+        return None if routine is None else row_of(routine, inputs)
 
     def prepared(self, program: GraphProgram) -> GraphProgram:
         """A body after the passes."""

@@ -11,8 +11,7 @@ import numpy as np
 
 from tenferro.errors import DegenerateSpectrumError
 from tenferro.ext.linalg import families as fam
-from tenferro.extension import ExtensionCaches, ExtensionRuntime, one_blas_thread
-from tenferro.types import TensorSpec
+from tenferro.extension import ExtensionCaches, ExtensionRuntime, Routine, one_blas_thread
 
 __all__ = ["LinalgRuntime", "blas_threads_for"]
 
@@ -252,6 +251,16 @@ KERNELS: dict[type[Any], Callable[..., Any]] = {
 }
 
 
+ROUTINES: dict[type[Any], str] = {
+    fam.Cholesky: "cholesky",
+    fam.Lu: "lu",
+    fam.TriangularSolve: "triangular_solve",
+    fam.Solve: "solve",
+    fam.LuSolve: "lu_solve",
+}
+OPTIONS = ("transpose", "lower", "unit_diagonal")
+
+
 class LinalgRuntime(ExtensionRuntime):
     """One family of this package, on NumPy."""
 
@@ -260,11 +269,13 @@ class LinalgRuntime(ExtensionRuntime):
     def __init__(self, family_id: str) -> None:
         self.family_id = family_id
 
-    def compiled_row(self, op: Any, inputs: Sequence[TensorSpec]) -> Any:
-        """Of small matrices, by SciPy's LAPACK."""
-        from tenferro.ext.linalg.compiled import row_of
-
-        return row_of(op, inputs)
+    def compiled_routine(self, op: Any) -> Routine | None:
+        """LAPACK's, of those that have one."""
+        name = ROUTINES.get(type(op))
+        if name is None:
+            return None
+        options = {field: getattr(op, field) for field in OPTIONS if hasattr(op, field)}
+        return Routine(name, **options)
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
         """By LAPACK."""

@@ -1,4 +1,4 @@
-"""Linear algebra of small matrices in compiled loops: SciPy's LAPACK, called from machine code.
+"""Routines of linear algebra on small matrices: SciPy's LAPACK, called from machine code.
 
 LAPACK's matrices lie in memory column after column. A matrix that it factorises is copied so; where a matrix is
 read alone, ours is taken for the transpose of what LAPACK sees.
@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from math import nan, prod
 from typing import Any
 
+from tenferro.exec.extensions import Routine
 from tenferro.exec.llvm import blas
 from tenferro.exec.llvm.code import Code, Element, Index, literal, llvm_type
 from tenferro.exec.llvm.rows import Row
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
-from tenferro.ext.linalg import families as fam
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["row_of"]
@@ -24,22 +24,28 @@ LARGEST = 64
 Write = Callable[[Body, Any, Sequence[Tensor], Sequence[TensorSpec]], Sequence[Tensor]]
 
 
-def row_of(op: Any, inputs: Sequence[TensorSpec]) -> Row | None:
-    """How an op is compiled for inputs of these types; None where the interpreter's kernel is called.
+def row_of(routine: Routine, inputs: Sequence[TensorSpec]) -> Row | None:
+    """How a routine is compiled for inputs of these types; None where the interpreter's kernel is called.
 
-    >>> row_of(fam.Distinct(), [TensorSpec.of((3,), DType.F64)])
+    >>> row_of(Routine("lu"), [TensorSpec.of((65, 65), DType.F64)])
     """
-    write = _WRITERS.get(type(op))
+    write = _WRITERS[routine.name]
     matrices = [x for x in inputs if x.dtype in blas.LETTERS]
-    if write is None or any([not 0 < n <= LARGEST for x in matrices for n in x.shape[-2:]]):
+    if any([not 0 < n <= LARGEST for x in matrices for n in x.shape[-2:]]):
         return None
     if any([0 in x.shape for x in inputs]):
         return None
-    return Row(write, moves=True, settles=True, is_exact=False)
+
+    def row(
+        body: Body, _: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
+    ) -> Sequence[Tensor]:
+        return write(body, routine, operands, types)
+
+    return Row(row, moves=True, settles=True, is_exact=False)
 
 
 def solve(
-    body: Body, op: fam.Solve, operands: Sequence[Tensor], types: Sequence[TensorSpec]
+    body: Body, op: Routine, operands: Sequence[Tensor], types: Sequence[TensorSpec]
 ) -> Sequence[Tensor]:
     """By gesv; NaN where a matrix is singular."""
     (a, b), (y,), code = operands, types, body.code
@@ -69,7 +75,7 @@ def solve(
 
 
 def lu(
-    body: Body, op: fam.Lu, operands: Sequence[Tensor], types: Sequence[TensorSpec]
+    body: Body, op: Routine, operands: Sequence[Tensor], types: Sequence[TensorSpec]
 ) -> Sequence[Tensor]:
     """By getrf; pivots as a permutation."""
     (a,), (y, order), code = operands, types, body.code
@@ -107,7 +113,7 @@ def lu(
 
 
 def triangular_solve(
-    body: Body, op: fam.TriangularSolve, operands: Sequence[Tensor], types: Sequence[TensorSpec]
+    body: Body, op: Routine, operands: Sequence[Tensor], types: Sequence[TensorSpec]
 ) -> Sequence[Tensor]:
     """By trsm; infinite where the diagonal has a zero."""
     a, b = operands
@@ -117,13 +123,13 @@ def triangular_solve(
 
 
 def lu_solve(
-    body: Body, op: fam.LuSolve, operands: Sequence[Tensor], types: Sequence[TensorSpec]
+    body: Body, op: Routine, operands: Sequence[Tensor], types: Sequence[TensorSpec]
 ) -> Sequence[Tensor]:
     """By two trsm; A[perm] = L U, so that A^T X = B is U^T L^T X[perm] = B."""
     (_, factors, perm, b), (y,), code = operands, types, body.code
     packed = _matrices(body, factors)
-    low = fam.TriangularSolve(lower=True, unit_diagonal=True, transpose=op.transpose)
-    up = fam.TriangularSolve(lower=False, transpose=op.transpose)
+    low = Routine("triangular_solve", op.transpose, lower=True, unit_diagonal=True)
+    up = Routine("triangular_solve", op.transpose, lower=False)
 
     def permuted(index: Sequence[Index]) -> tuple[Index, ...]:
         *batch, i, j = index
@@ -148,7 +154,7 @@ def lu_solve(
 
 
 def cholesky(
-    body: Body, op: fam.Cholesky, operands: Sequence[Tensor], types: Sequence[TensorSpec]
+    body: Body, op: Routine, operands: Sequence[Tensor], types: Sequence[TensorSpec]
 ) -> Sequence[Tensor]:
     """By potrf of the Hermitian part; as the columns that LAPACK sees it is a^T = U^H U, L = U^T."""
     (a,), (y,), code = operands, types, body.code
@@ -181,7 +187,7 @@ def cholesky(
 # ---- parts -----------------------------------------------------------------------------------------
 
 
-def _solve_in_place(body: Body, op: fam.TriangularSolve, a: Memory, x: Memory) -> None:
+def _solve_in_place(body: Body, op: Routine, a: Memory, x: Memory) -> None:
     """Op(A) X = B over B, both in rows: X^T op(A)^T = B^T in columns."""
     code, dtype = body.code, x.spec.dtype
     *batch, n, columns = x.spec.shape
@@ -268,10 +274,10 @@ def _either(code: Code, dtype: DType, condition: str, x: Element, y: Element) ->
     ])  # fmt: skip
 
 
-_WRITERS: Mapping[type, Write] = {
-    fam.Solve: solve,
-    fam.Lu: lu,
-    fam.TriangularSolve: triangular_solve,
-    fam.LuSolve: lu_solve,
-    fam.Cholesky: cholesky,
+_WRITERS: Mapping[str, Write] = {
+    "solve": solve,
+    "lu": lu,
+    "triangular_solve": triangular_solve,
+    "lu_solve": lu_solve,
+    "cholesky": cholesky,
 }
