@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from tenferro.door import apply
-from tenferro.ops import STD_OPS, StdTensorOp, control, dynamic, elementwise, source
+from tenferro.ops import STD_OPS, StdTensorOp, dynamic, elementwise, source
 from tenferro.types import DType
 from tests.samples import SAMPLES
 from tests.samples.sample import OpSample
@@ -21,7 +21,6 @@ SKIPPED: dict[type[StdTensorOp], str] = {
     elementwise.RoundNearestEven: "samples sit on the steps",
     elementwise.RoundNearestAfz: "samples sit on the steps",
     source.ShapeOf: "an extent depends on no element",
-    control.While: "has no reverse mode; tests/api/test_control.py looks at the other",
 }
 
 FIRST_ONLY = (dynamic.DynamicTruncate, dynamic.PadToMatch)
