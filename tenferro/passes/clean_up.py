@@ -102,7 +102,7 @@ def of_splats(function: Callable[..., Any]) -> Rule:
 
 def few(known: Producers, value: int) -> Any:
     """The integers or bools of a small constant; None where they are not known."""
-    spec = known.graph.types[value]
+    spec = known.types[value]
     if spec.dtype.is_inexact or not spec.is_static or spec.size > FEW:
         return None
     node = known.of(value, Constant)

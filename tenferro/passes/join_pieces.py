@@ -58,7 +58,7 @@ def join_pieces(program: GraphProgram) -> GraphProgram:
 
 def shape_of(known: Producers, value: int) -> Shape | None:
     """The extents of a value; None where one is not a number."""
-    spec = known.graph.types[value]
+    spec = known.types[value]
     return spec.shape if spec.is_static else None
 
 
@@ -102,7 +102,7 @@ def spans_of(known: Producers, op: Slice, x: int) -> list[Span] | None:
 
 def taken(known: Producers, x: int, spans: Sequence[Span], source: SourceLine | None) -> int:
     """The slice of x; x itself where it is all of it."""
-    if known.graph.types[x].shape == tuple([s.length for s in spans]):
+    if known.types[x].shape == tuple([s.length for s in spans]):
         return x
     # The stride of a single element is free: 1 is the name of it.
     strides = tuple([s.stride if s.length > 1 else 1 for s in spans])
@@ -118,7 +118,7 @@ def repeated(known: Producers, scalar: int, shape: Shape, source: SourceLine | N
 def scalar_of(known: Producers, value: int) -> int | None:
     """The scalar that `value` repeats."""
     node = known.of(value, BroadcastInDim)
-    if node is None or known.graph.types[node.inputs[0]].rank:
+    if node is None or known.types[node.inputs[0]].rank:
         return None
     return node.inputs[0]
 
@@ -205,7 +205,7 @@ def slice_of_concatenation(
     axis: int = node.op.axis  # type: ignore[attr-defined]
     span, start = spans[axis], 0
     for part in node.inputs:
-        end = start + known.graph.types[part].shape[axis]
+        end = start + known.types[part].shape[axis]
         if span.length and start <= span.start and span.last < end:
             spans[axis] = span._replace(start=span.start - start)
             return (taken(known, part, spans, source),)
@@ -222,8 +222,8 @@ def slice_of_repeated(
         return None
     x, repeat = node.inputs[0], node.op
     dims: Shape = repeat.dims  # type: ignore[attr-defined]
-    places = dict(zip(dims, known.graph.types[x].shape, strict=True))
-    before = known.graph.types[inputs[0]].shape
+    places = dict(zip(dims, known.types[x].shape, strict=True))
+    before = known.types[inputs[0]].shape
     for axis, (span, extent) in enumerate(zip(spans, before, strict=True)):
         if span.length != extent and places.get(axis, 1) != 1:
             return None
@@ -238,7 +238,7 @@ def slice_of_update(
     if node is None or spans is None or not all([s.length for s in spans]):
         return None
     x, update, *starts = node.inputs
-    window = window_of(known, x, starts, known.graph.types[update].shape)
+    window = window_of(known, x, starts, known.types[update].shape)
     if window is None:
         return None
     inside = True
@@ -285,11 +285,11 @@ def dynamic_update_slice(
     the same window, that is not needed.
     """
     x, update, *starts = inputs
-    spans = window_of(known, x, starts, known.graph.types[update].shape)
+    spans = window_of(known, x, starts, known.types[update].shape)
     if spans is None:
         return None
-    shape = known.graph.types[x].shape
-    if known.graph.types[update].shape == shape:
+    shape = known.types[x].shape
+    if known.types[update].shape == shape:
         return (update,)
     fill = number_in(known, x, source)
     if fill is not None:
@@ -299,7 +299,7 @@ def dynamic_update_slice(
     inner = known.of(x, DynamicUpdateSlice)
     if inner is None or inner.inputs[2:] != tuple(starts):
         return None
-    if known.graph.types[inner.inputs[1]] != known.graph.types[update]:
+    if known.types[inner.inputs[1]] != known.types[update]:
         return None
     return known.graph.add(op, (inner.inputs[0], update, *starts), source)
 
@@ -309,7 +309,7 @@ def gather_of_window(
 ) -> Values | None:
     """One window at a constant place is a slice."""
     x, indices = inputs
-    spec = known.graph.types[indices]
+    spec = known.types[indices]
     if op.index_vector_dim or spec.rank > 1 or op.operand_batching_dims:
         return None
     numbers, shape = constant_of(known, indices), shape_of(known, x)
@@ -364,7 +364,7 @@ def rows_of(
     rank: int,
 ) -> Rows | None:
     """The slices that a gather or a scatter of whole ones names by a constant vector."""
-    spec = known.graph.types[indices]
+    spec = known.types[indices]
     if len(axes) != 1 or dropped != axes or batching or len(windows) != rank - 1:
         return None
     if spec.rank - (vector_axis < spec.rank) != 1:
@@ -441,9 +441,7 @@ def scatter_of_rows(
     low[rows.axis] = min(rows.numbers)
     high[rows.axis] = shape[rows.axis] - 1 - max(rows.numbers)
     interior[rows.axis] = abs(rows.step) - 1
-    (fill,) = known.graph.add(
-        Constant.of(np.zeros((), known.graph.types[x].dtype.dtype)), (), source
-    )
+    (fill,) = known.graph.add(Constant.of(np.zeros((), known.types[x].dtype.dtype)), (), source)
     (y,) = known.graph.add(Pad(tuple(low), tuple(high), tuple(interior)), (part, fill), source)
     return (plus_zero(known, y, source),)
 
@@ -453,7 +451,7 @@ def scatter_of_window(
 ) -> Values | None:
     """One window that is set at a constant place is a dynamic update of a slice; one that does not fit is none."""
     x, indices, updates = inputs
-    spec, shape, written = known.graph.types[indices], shape_of(known, x), shape_of(known, updates)
+    spec, shape, written = known.types[indices], shape_of(known, x), shape_of(known, updates)
     if op.combiner != "set" or op.index_vector_dim or spec.rank > 1 or op.input_batching_dims:
         return None
     numbers = constant_of(known, indices)
@@ -491,7 +489,7 @@ def pad(known: Producers, op: Pad, inputs: Values, source: SourceLine | None) ->
         ]
         fits = all([span.start <= extent for span, extent in zip(spans, shape, strict=True)])
         return (taken(known, x, spans, source),) if fits else None
-    (spec,) = op.infer(*[known.graph.types[value] for value in inputs])
+    (spec,) = op.infer(*[known.types[value] for value in inputs])
     number = splat(known, fill)
     if not prod(shape) or (number is not None and is_splat_of(known, x, number)):
         return (repeated(known, fill, spec.shape, source),)
@@ -520,7 +518,7 @@ def concatenate(
         inner: Any = known.of(x, Concatenate)
         nested = inner.inputs if inner is not None and inner.op.axis == op.axis else (x,)
         for part in nested:
-            if not known.graph.types[part].shape[op.axis]:
+            if not known.types[part].shape[op.axis]:
                 continue
             joined = _neighbours(known, op.axis, parts[-1], part, source) if parts else None
             if joined is None:
@@ -540,7 +538,7 @@ def _neighbours(
     known: Producers, axis: int, first: int, second: int, source: SourceLine | None
 ) -> int | None:
     """Two parts as one: slices that follow each other, or one scalar repeated."""
-    shapes = [known.graph.types[x].shape for x in (first, second)]
+    shapes = [known.types[x].shape for x in (first, second)]
     scalar = scalar_of(known, first)
     if scalar is not None and scalar == scalar_of(known, second):
         extents = list(shapes[0])
@@ -581,7 +579,6 @@ class Pieces:
 
 def pieces_of(known: Producers, value: int) -> Pieces | None:
     """The pieces of a pad with +0 along one axis, or of a concatenation with zeros."""
-    graph = known.graph
     shape = shape_of(known, value)
     if shape is None:
         return None
@@ -603,7 +600,7 @@ def pieces_of(known: Producers, value: int) -> Pieces | None:
     for part in node.inputs:
         if not is_zero(known, part):
             boxes.append((part, start))
-        start += graph.types[part].shape[node.op.axis]
+        start += known.types[part].shape[node.op.axis]
     if len(boxes) == len(node.inputs):
         return None
     return Pieces(node.op.axis, start, tuple(boxes))
@@ -613,11 +610,10 @@ def sum_of_pieces(
     known: Producers, op: Add, inputs: Values, source: SourceLine | None
 ) -> Values | None:
     """Boxes that do not overlap are a concatenation, plus 0.0."""
-    graph = known.graph
     first, second = (pieces_of(known, value) for value in inputs)
     if first is None or second is None or first.axis != second.axis:
         return None
-    axis, shape = first.axis, graph.types[inputs[0]].shape
+    axis, shape = first.axis, known.types[inputs[0]].shape
     boxes = sorted([*first.boxes, *second.boxes], key=lambda box: box[1])
     parts: list[int] = []
     position = 0
@@ -625,24 +621,24 @@ def sum_of_pieces(
     def zeros_until(end: int) -> None:
         if end > position:
             extents = tuple([end - position if i == axis else n for i, n in enumerate(shape)])
-            (zero,) = graph.add(
-                Constant.of(np.zeros((), graph.types[inputs[0]].dtype.dtype)), (), source
+            (zero,) = known.graph.add(
+                Constant.of(np.zeros((), known.types[inputs[0]].dtype.dtype)), (), source
             )
             parts.append(repeated(known, zero, extents, source))
 
     if any([
-        start + graph.types[value].shape[axis] > after
+        start + known.types[value].shape[axis] > after
         for (value, start), (_, after) in pairwise(boxes)
     ]):  # fmt: skip
         return None
     for value, start in boxes:
         zeros_until(start)
         parts.append(value)
-        position = start + graph.types[value].shape[axis]
+        position = start + known.types[value].shape[axis]
     zeros_until(first.extent)
     joined = concatenate(known, Concatenate(axis, len(parts)), tuple(parts), source)
     if joined is None:
-        joined = graph.add(Concatenate(axis, len(parts)), tuple(parts), source)
+        joined = known.graph.add(Concatenate(axis, len(parts)), tuple(parts), source)
     return (plus_zero(known, joined[0], source),)
 
 
@@ -671,7 +667,7 @@ def sum_of_equal_pads(
     first, second = (known.of(value, Pad) for value in inputs)
     if first is None or second is None or first.op != second.op:
         return None
-    if known.graph.types[first.inputs[0]] != known.graph.types[second.inputs[0]]:
+    if known.types[first.inputs[0]] != known.types[second.inputs[0]]:
         return None
     fill = first.inputs[1]
     if fill != second.inputs[1] or not is_zero(known, fill):
@@ -682,7 +678,7 @@ def sum_of_equal_pads(
 
 def plus_zero(known: Producers, x: int, source: SourceLine | None) -> int:
     """X + 0.0, which is x where it is an integer, or a sum with zero already."""
-    spec = known.graph.types[x]
+    spec = known.types[x]
     if not spec.dtype.is_inexact or without_zero(known, x) is not None:
         return x
     (zero,) = known.graph.add(Constant.of(np.zeros((), spec.dtype.dtype)), (), source)
@@ -692,7 +688,7 @@ def plus_zero(known: Producers, x: int, source: SourceLine | None) -> int:
 def without_zero(known: Producers, value: int) -> int | None:
     """The x of x + 0.0."""
     node = known.of(value, Add)
-    if node is None or not known.graph.types[value].dtype.is_inexact:
+    if node is None or not known.types[value].dtype.is_inexact:
         return None
     return next((x for x, term in (node.inputs, node.inputs[::-1]) if is_zero(known, term)), None)
 
@@ -810,7 +806,7 @@ def _narrowed(
     if wide is None or not isinstance(op, Pad):
         return None
     (padded,) = known.graph.add(wide, inputs, source)
-    shape = known.graph.types[inputs[0]].shape
+    shape = known.types[inputs[0]].shape
     spans = [
         Span(most - low, low + extent + high)
         for most, low, extent, high in zip(wide.low, op.low, shape, op.high, strict=True)

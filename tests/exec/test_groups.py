@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
+from tenferro.door import apply_one
 from tenferro.exec import tiles
 from tenferro.exec.llvm.link import is_installed
 from tenferro.exec.plan import group
+from tenferro.ops.elementwise import Conj, Imag, Real
 from tenferro.types import flatten
 from tests.exec.unplanned import run_unplanned
 
@@ -151,3 +153,26 @@ def test_a_group_that_reads_nothing_runs() -> None:
         y = slope.run(x)
         assert y.shape == x.shape
         np.testing.assert_allclose(y[::499, ::699].astype(float), 1 / 350_000, rtol=2**-8)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+def test_a_view_by_elements_keeps_what_it_looks_at(dtype: Any) -> None:
+    """Real, imaginary and conjugate parts may be views: their scratch is not free while they are read."""
+
+    def parts(x: Any) -> Any:
+        y = x * x
+        real, imag, conj = (apply_one(op, y) for op in (Real(), Imag(), Conj()))
+        z = y * x
+        w = z * x * x
+        return tnf.real(w) + real, tnf.real(w) - imag, w + conj
+
+    rng = np.random.default_rng(1)
+    x = rng.integers(-3, 4, (300, 1000)) + 1j * rng.integers(-3, 4, (300, 1000))
+    x = x.astype(dtype) if dtype is np.complex128 else x.real.astype(dtype)
+    program = tnf.compile(parts, x)
+    executor = tnf.GraphExecutor("K", compiled=False)
+    assert "Tiles" in str(executor.compile(program, x))
+    y, w = x * x, x * x * x * x * x
+    expected = w.real + y.real, w.real - y.imag, w + y.conj()
+    for result, exact in zip(executor.run(program, x), expected, strict=True):
+        np.testing.assert_array_equal(result, exact)

@@ -11,6 +11,7 @@ import numpy as np
 
 from tenferro.exec.kernels import bound
 from tenferro.exec.kernels.row_sums import has_row_sums, sum_of_products
+from tenferro.exec.plan.alias import may_view
 from tenferro.exec.plan.place import free
 from tenferro.exec.schedule import ExecInstruction, ExecProgram, Over, Tiles, Write
 from tenferro.exec.tiles import TilesFunction
@@ -139,7 +140,7 @@ class _Body:
         self.thin: set[int] = set()
         self.root: dict[int, int] = {}
         for number, step in enumerate(group.steps):
-            if isinstance(step.op, VIEWS):
+            if isinstance(step.op, VIEWS) or may_view(step):
                 (slot,) = step.input_slots
                 self.root[step.output_slots[0]] = self.root.get(slot, slot)
             self.last.update(dict.fromkeys(self._roots(step.input_slots), number))
