@@ -100,10 +100,10 @@ def of_splats(function: Callable[..., Any]) -> Rule:
     return rule
 
 
-def few(known: Producers, value: int) -> Any:
-    """The integers or bools of a small constant; None where they are not known."""
+def elements_of(known: Producers, value: int, most: int) -> Any:
+    """The elements of a constant, or of a number that is repeated; None where they are not known, or more."""
     spec = known.types[value]
-    if spec.dtype.is_inexact or not spec.is_static or spec.size > FEW:
+    if not spec.is_static or spec.size > most:
         return None
     node = known.of(value, Constant)
     if node is not None:
@@ -113,14 +113,16 @@ def few(known: Producers, value: int) -> Any:
 
 
 def of_few(function: Callable[..., Any]) -> Rule:
-    """A constant, where each operand is a small one."""
+    """A constant, where each operand is a small one of integers or bools."""
 
     def rule(known: Producers, op: Any, inputs: Values, source: SourceLine | None) -> Values | None:
-        arrays = [few(known, x) for x in inputs]
+        if any([known.types[x].dtype.is_inexact for x in inputs]):
+            return None
+        arrays = [elements_of(known, x, FEW) for x in inputs]
         if any([array is None for array in arrays]):
             return None
         result = np.asarray(function(op, *arrays))
-        return known.graph.add(Constant.of(result), (), source) if result.size <= FEW else None
+        return known.apply(Constant.of(result), (), source) if result.size <= FEW else None
 
     return rule
 

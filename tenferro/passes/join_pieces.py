@@ -36,7 +36,7 @@ from tenferro.ops.structural import (
     Slice,
     Transpose,
 )
-from tenferro.passes.clean_up import first_of, is_splat_of, splat
+from tenferro.passes.clean_up import elements_of, filled, first_of, is_splat_of, splat
 from tenferro.program import GraphProgram
 from tenferro.program.rewrite import Producers, Rule, Values, emit_again, rewrite
 
@@ -100,19 +100,19 @@ def spans_of(known: Producers, op: Slice, x: int) -> list[Span] | None:
     ]
 
 
-def taken(known: Producers, x: int, spans: Sequence[Span], source: SourceLine | None) -> int:
+def slice_of(known: Producers, x: int, spans: Sequence[Span], source: SourceLine | None) -> int:
     """The slice of x; x itself where it is all of it."""
     if known.types[x].shape == tuple([s.length for s in spans]):
         return x
     # The stride of a single element is free: 1 is the name of it.
     strides = tuple([s.stride if s.length > 1 else 1 for s in spans])
     op = Slice(tuple([s.start for s in spans]), tuple([s.limit for s in spans]), strides)
-    return known.graph.add(op, (x,), source)[0]
+    return known.apply(op, (x,), source)[0]
 
 
 def repeated(known: Producers, scalar: int, shape: Shape, source: SourceLine | None) -> int:
     """A scalar in every place of a shape."""
-    return known.graph.add(BroadcastInDim(shape, ()), (scalar,), source)[0] if shape else scalar
+    return known.apply(BroadcastInDim(shape, ()), (scalar,), source)[0] if shape else scalar
 
 
 def scalar_of(known: Producers, value: int) -> int | None:
@@ -128,23 +128,17 @@ def number_in(known: Producers, value: int, source: SourceLine | None) -> int | 
     scalar, number = scalar_of(known, value), splat(known, value)
     if scalar is not None or number is None:
         return scalar
-    return known.graph.add(Constant.of(np.asarray(number)), (), source)[0]
-
-
-def constant_of(known: Producers, value: int) -> np.ndarray | None:
-    """The elements of a constant, or of a few of one number; None where they are not known."""
-    node = known.of(value, Constant)
-    if node is not None:
-        return node.op.array if node.op.array.size <= MOST_INDICES else None  # type: ignore[attr-defined]
-    shape, number = shape_of(known, value), splat(known, value)
-    if number is None or shape is None or prod(shape) > MOST_INDICES:
-        return None
-    return np.full(shape, number)
+    return known.apply(Constant.of(np.asarray(number)), (), source)[0]
 
 
 def is_zero(known: Producers, value: int) -> bool:
     """Whether a value is +0 everywhere."""
     return is_splat_of(known, value, 0)
+
+
+def zero_beside(known: Producers, x: int, source: SourceLine | None) -> int:
+    """The scalar zero of x's dtype."""
+    return known.apply(Constant.of(np.zeros((), known.types[x].dtype.dtype)), (), source)[0]
 
 
 # ---- slices ----------------------------------------------------------------------------------------
@@ -162,7 +156,7 @@ def slice_of_slice(
     if inner_spans is None:
         return None
     spans = [s.through(i) for s, i in zip(outer_spans, inner_spans, strict=True)]
-    return (taken(known, inner.inputs[0], spans, source),)
+    return (slice_of(known, inner.inputs[0], spans, source),)
 
 
 def slice_of_pad(
@@ -192,7 +186,7 @@ def slice_of_pad(
         )
     if None in inside:
         return None
-    return (taken(known, x, [s for s in inside if s is not None], source),)
+    return (slice_of(known, x, [s for s in inside if s is not None], source),)
 
 
 def slice_of_concatenation(
@@ -208,7 +202,7 @@ def slice_of_concatenation(
         end = start + known.types[part].shape[axis]
         if span.length and start <= span.start and span.last < end:
             spans[axis] = span._replace(start=span.start - start)
-            return (taken(known, part, spans, source),)
+            return (slice_of(known, part, spans, source),)
         start = end
     return None
 
@@ -227,7 +221,7 @@ def slice_of_repeated(
     for axis, (span, extent) in enumerate(zip(spans, before, strict=True)):
         if span.length != extent and places.get(axis, 1) != 1:
             return None
-    return known.graph.add(BroadcastInDim(tuple([s.length for s in spans]), dims), (x,), source)
+    return known.apply(BroadcastInDim(tuple([s.length for s in spans]), dims), (x,), source)
 
 
 def slice_of_update(
@@ -244,12 +238,12 @@ def slice_of_update(
     inside = True
     for span, box in zip(spans, window, strict=True):
         if span.last < box.start or span.start >= box.limit:
-            return (taken(known, x, spans, source),)
+            return (slice_of(known, x, spans, source),)
         inside = inside and box.start <= span.start and span.last < box.limit
     if not inside:
         return None
     moved = [s._replace(start=s.start - box.start) for s, box in zip(spans, window, strict=True)]
-    return (taken(known, update, moved, source),)
+    return (slice_of(known, update, moved, source),)
 
 
 # ---- windows at constant places ----------------------------------------------------------------------
@@ -259,13 +253,22 @@ def window_of(
     known: Producers, x: int, starts: Sequence[int], sizes: Sequence[Any]
 ) -> list[Span] | None:
     """Where a window lies whose starts are constants, moved to where it fits."""
-    shape = shape_of(known, x)
     numbers = [splat(known, start) for start in starts]
-    if shape is None or not are_static(sizes) or any([number is None for number in numbers]):
+    if any([number is None for number in numbers]):
+        return None
+    return fitted(known, x, list(map(int, numbers)), sizes)
+
+
+def fitted(
+    known: Producers, x: int, starts: Sequence[int], sizes: Sequence[Any]
+) -> list[Span] | None:
+    """A window of x, moved to where it fits."""
+    shape = shape_of(known, x)
+    if shape is None or not are_static(sizes):
         return None
     return [
-        Span(min(max(int(number), 0), extent - size), size)
-        for number, extent, size in zip(numbers, shape, sizes, strict=True)
+        Span(min(max(start, 0), extent - size), size)
+        for start, extent, size in zip(starts, shape, sizes, strict=True)
     ]
 
 
@@ -275,7 +278,7 @@ def dynamic_slice(
     """At a constant place it is a slice."""
     x, *starts = inputs
     spans = window_of(known, x, starts, op.sizes)
-    return None if spans is None else (taken(known, x, spans, source),)
+    return None if spans is None else (slice_of(known, x, spans, source),)
 
 
 def dynamic_update_slice(
@@ -295,13 +298,13 @@ def dynamic_update_slice(
     if fill is not None:
         low = tuple([s.start for s in spans])
         high = tuple([extent - s.limit for s, extent in zip(spans, shape, strict=True)])
-        return known.graph.add(Pad(low, high, (0,) * len(low)), (update, fill), source)
+        return known.apply(Pad(low, high, (0,) * len(low)), (update, fill), source)
     inner = known.of(x, DynamicUpdateSlice)
     if inner is None or inner.inputs[2:] != tuple(starts):
         return None
     if known.types[inner.inputs[1]] != known.types[update]:
         return None
-    return known.graph.add(op, (inner.inputs[0], update, *starts), source)
+    return known.apply(op, (inner.inputs[0], update, *starts), source)
 
 
 def gather_of_window(
@@ -312,19 +315,19 @@ def gather_of_window(
     spec = known.types[indices]
     if op.index_vector_dim or spec.rank > 1 or op.operand_batching_dims:
         return None
-    numbers, shape = constant_of(known, indices), shape_of(known, x)
-    if numbers is None or shape is None or not are_static(op.slice_sizes):
+    numbers = elements_of(known, indices, MOST_INDICES)
+    if numbers is None:
         return None
     starts = dict(zip(op.start_index_map, numbers.reshape(-1).tolist(), strict=True))
-    spans = [
-        Span(min(max(starts.get(axis, 0), 0), extent - size), size)
-        for axis, (extent, size) in enumerate(zip(shape, op.slice_sizes, strict=True))
-    ]
-    window = taken(known, x, spans, source)
-    kept = tuple([s.length for axis, s in enumerate(spans) if axis not in op.collapsed_slice_dims])
+    firsts = [starts.get(axis, 0) for axis in range(known.types[x].rank)]
+    spans = fitted(known, x, firsts, op.slice_sizes)
+    if spans is None:
+        return None
+    window = slice_of(known, x, spans, source)
     if not op.collapsed_slice_dims:
         return (window,)
-    return known.graph.add(Reshape(kept), (window,), source)
+    extents = [s.length for axis, s in enumerate(spans) if axis not in op.collapsed_slice_dims]
+    return known.apply(Reshape(tuple(extents)), (window,), source)
 
 
 class Rows(NamedTuple):
@@ -369,7 +372,7 @@ def rows_of(
         return None
     if spec.rank - (vector_axis < spec.rank) != 1:
         return None
-    numbers = constant_of(known, indices)
+    numbers = elements_of(known, indices, MOST_INDICES)
     if numbers is None or numbers.size < 2:
         return None
     (place,) = set(range(rank)) - set(windows)
@@ -380,7 +383,7 @@ def turned(known: Producers, x: int, perm: tuple[int, ...], source: SourceLine |
     """The transpose, x itself where axes stay in order."""
     if perm == tuple(range(len(perm))):
         return x
-    return known.graph.add(Transpose(perm), (x,), source)[0]
+    return known.apply(Transpose(perm), (x,), source)[0]
 
 
 def gather_of_rows(
@@ -406,12 +409,12 @@ def gather_of_rows(
     spans = [Span(0, extent) for extent in shape]
     count, first, step = len(rows.numbers), min(rows.numbers), abs(rows.step)
     spans[rows.axis] = Span(first, count, step) if step else Span(first, 1)
-    part = taken(known, x, spans, source)
+    part = slice_of(known, x, spans, source)
     if rows.step < 0:
-        (part,) = known.graph.add(Reverse((rows.axis,)), (part,), source)
+        (part,) = known.apply(Reverse((rows.axis,)), (part,), source)
     if not step:
         repeat = tuple([count if axis == rows.axis else n for axis, n in enumerate(shape)])
-        (part,) = known.graph.add(BroadcastInDim(repeat, tuple(range(len(shape)))), (part,), source)
+        (part,) = known.apply(BroadcastInDim(repeat, tuple(range(len(shape)))), (part,), source)
     return (turned(known, part, rows.perm(len(shape)), source),)
 
 
@@ -436,13 +439,13 @@ def scatter_of_rows(
         return None
     part = turned(known, updates, rows.perm(len(shape), inverse=True), source)
     if rows.step < 0:
-        (part,) = known.graph.add(Reverse((rows.axis,)), (part,), source)
+        (part,) = known.apply(Reverse((rows.axis,)), (part,), source)
     low, high, interior = ([0] * len(shape) for _ in range(3))
     low[rows.axis] = min(rows.numbers)
     high[rows.axis] = shape[rows.axis] - 1 - max(rows.numbers)
     interior[rows.axis] = abs(rows.step) - 1
-    (fill,) = known.graph.add(Constant.of(np.zeros((), known.types[x].dtype.dtype)), (), source)
-    (y,) = known.graph.add(Pad(tuple(low), tuple(high), tuple(interior)), (part, fill), source)
+    fill = zero_beside(known, x, source)
+    (y,) = known.apply(Pad(tuple(low), tuple(high), tuple(interior)), (part, fill), source)
     return (plus_zero(known, y, source),)
 
 
@@ -454,7 +457,7 @@ def scatter_of_window(
     spec, shape, written = known.types[indices], shape_of(known, x), shape_of(known, updates)
     if op.combiner != "set" or op.index_vector_dim or spec.rank > 1 or op.input_batching_dims:
         return None
-    numbers = constant_of(known, indices)
+    numbers = elements_of(known, indices, MOST_INDICES)
     if numbers is None or shape is None or written is None:
         return None
     starts = dict(zip(op.scatter_dims_to_operand_dims, numbers.reshape(-1).tolist(), strict=True))
@@ -464,12 +467,12 @@ def scatter_of_window(
         if not 0 <= start <= shape[axis] - sizes[axis]:
             return (x,)
     if op.inserted_window_dims:
-        (updates,) = known.graph.add(Reshape(tuple(sizes)), (updates,), source)
+        (updates,) = known.apply(Reshape(tuple(sizes)), (updates,), source)
     firsts = [
-        known.graph.add(Constant.of(np.asarray(starts.get(axis, 0), np.int64)), (), source)[0]
+        known.apply(Constant.of(np.asarray(starts.get(axis, 0), np.int64)), (), source)[0]
         for axis in range(len(shape))
     ]
-    return known.graph.add(DynamicUpdateSlice(len(shape)), (x, updates, *firsts), source)
+    return known.apply(DynamicUpdateSlice(len(shape)), (x, updates, *firsts), source)
 
 
 # ---- pads and concatenations -------------------------------------------------------------------------
@@ -488,7 +491,7 @@ def pad(known: Producers, op: Pad, inputs: Values, source: SourceLine | None) ->
             for low, high, extent in zip(op.low, op.high, shape, strict=True)
         ]
         fits = all([span.start <= extent for span, extent in zip(spans, shape, strict=True)])
-        return (taken(known, x, spans, source),) if fits else None
+        return (slice_of(known, x, spans, source),) if fits else None
     (spec,) = op.infer(*[known.types[value] for value in inputs])
     number = splat(known, fill)
     if not prod(shape) or (number is not None and is_splat_of(known, x, number)):
@@ -504,7 +507,7 @@ def pad(known: Producers, op: Pad, inputs: Values, source: SourceLine | None) ->
     sums = [first + second for first, second in edges]
     rank = len(shape)
     joined = Pad(tuple(sums[:rank]), tuple(sums[rank:]), (0,) * rank)
-    return known.graph.add(joined, (inner.inputs[0], fill), source)
+    return known.apply(joined, (inner.inputs[0], fill), source)
 
 
 def concatenate(
@@ -531,7 +534,7 @@ def concatenate(
         return (inputs[0],)
     if len(parts) == 1:
         return (parts[0],)
-    return known.graph.add(Concatenate(op.axis, len(parts)), tuple(parts), source)
+    return known.apply(Concatenate(op.axis, len(parts)), tuple(parts), source)
 
 
 def _neighbours(
@@ -558,7 +561,7 @@ def _neighbours(
     if a.stride != 1 or b.stride != 1 or a.limit != b.start:
         return None
     spans[0][axis] = Span(a.start, a.length + b.length)
-    return taken(known, x, spans[0], source)
+    return slice_of(known, x, spans[0], source)
 
 
 # ---- sums of pieces ----------------------------------------------------------------------------------
@@ -621,10 +624,7 @@ def sum_of_pieces(
     def zeros_until(end: int) -> None:
         if end > position:
             extents = tuple([end - position if i == axis else n for i, n in enumerate(shape)])
-            (zero,) = known.graph.add(
-                Constant.of(np.zeros((), known.types[inputs[0]].dtype.dtype)), (), source
-            )
-            parts.append(repeated(known, zero, extents, source))
+            parts.append(repeated(known, zero_beside(known, inputs[0], source), extents, source))
 
     if any([
         start + known.types[value].shape[axis] > after
@@ -638,7 +638,7 @@ def sum_of_pieces(
     zeros_until(first.extent)
     joined = concatenate(known, Concatenate(axis, len(parts)), tuple(parts), source)
     if joined is None:
-        joined = known.graph.add(Concatenate(axis, len(parts)), tuple(parts), source)
+        joined = known.apply(Concatenate(axis, len(parts)), tuple(parts), source)
     return (plus_zero(known, joined[0], source),)
 
 
@@ -655,7 +655,7 @@ def sum_of_pieces_in_turn(
             if joined is None:
                 continue
             pieces = without_zero(known, joined[0])
-            (y,) = known.graph.add(op, (x, joined[0] if pieces is None else pieces), source)
+            (y,) = known.apply(op, (x, joined[0] if pieces is None else pieces), source)
             return (plus_zero(known, y, source),)
     return None
 
@@ -672,17 +672,17 @@ def sum_of_equal_pads(
     fill = first.inputs[1]
     if fill != second.inputs[1] or not is_zero(known, fill):
         return None
-    (total,) = known.graph.add(op, (first.inputs[0], second.inputs[0]), source)
-    return known.graph.add(first.op, (total, fill), source)
+    (total,) = known.apply(op, (first.inputs[0], second.inputs[0]), source)
+    return known.apply(first.op, (total, fill), source)
 
 
 def plus_zero(known: Producers, x: int, source: SourceLine | None) -> int:
-    """X + 0.0, which is x where it is an integer, or a sum with zero already."""
+    """x + 0.0, which is x where it is an integer, or a sum with zero already."""
     spec = known.types[x]
     if not spec.dtype.is_inexact or without_zero(known, x) is not None:
         return x
-    (zero,) = known.graph.add(Constant.of(np.zeros((), spec.dtype.dtype)), (), source)
-    return known.graph.add(Add(), (x, repeated(known, zero, spec.shape, source)), source)[0]
+    (zeros,) = filled(known, np.zeros((), spec.dtype.dtype), x, source)
+    return known.apply(Add(), (x, zeros), source)[0]
 
 
 def without_zero(known: Producers, value: int) -> int | None:
@@ -709,7 +709,7 @@ def sum_with_zero(
     terms = tuple([x if x is not None else y for x, y in zip(bare, inputs, strict=True)])
     total = SUM(known, op, terms, source)
     if total is None:
-        total = known.graph.add(op, terms, source)
+        total = known.apply(op, terms, source)
     return (plus_zero(known, total[0], source),)
 
 
@@ -805,10 +805,10 @@ def _narrowed(
     wide = next(wides)
     if wide is None or not isinstance(op, Pad):
         return None
-    (padded,) = known.graph.add(wide, inputs, source)
+    (padded,) = known.apply(wide, inputs, source)
     shape = known.types[inputs[0]].shape
     spans = [
         Span(most - low, low + extent + high)
         for most, low, extent, high in zip(wide.low, op.low, shape, op.high, strict=True)
     ]
-    return (taken(known, padded, spans, source),)
+    return (slice_of(known, padded, spans, source),)

@@ -25,12 +25,11 @@ def without_effects(program: GraphProgram) -> GraphProgram:
 def _rule(known: Producers, op: Any, inputs: Values, source: SourceLine | None) -> Values | None:
     if not op.has_effects:
         return None
-    graph = known.graph
     if isinstance(op, ControlOp):
         parts = [Subprogram.of_program(without_effects(part.program)) for part in op.parts]
-        return graph.add(op.with_parts(*parts), inputs, source)
+        return known.apply(op.with_parts(*parts), inputs, source)
     zeros: list[int] = []
-    for spec in op.infer(*[graph.types[value] for value in inputs]):
-        (zero,) = graph.add(Constant.of(np.zeros((), spec.dtype.dtype)), (), source)
-        zeros += graph.add(BroadcastInDim(spec.shape, ()), (zero,), source)
+    for spec in op.infer(*[known.types[value] for value in inputs]):
+        (zero,) = known.apply(Constant.of(np.zeros((), spec.dtype.dtype)), (), source)
+        zeros += known.apply(BroadcastInDim(spec.shape, ()), (zero,), source)
     return tuple(zeros)

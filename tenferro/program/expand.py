@@ -44,7 +44,7 @@ def expand_extensions(
     def rule(known: Producers, op: Any, inputs: Values, source: SourceLine | None) -> Values | None:
         if isinstance(op, ControlOp):
             parts = [Subprogram.of_program(expanded_in(part.program)) for part in op.parts]
-            return known.graph.add(op.with_parts(*parts), inputs, source)
+            return known.apply(op.with_parts(*parts), inputs, source)
         if type(op) is not Extension or keep(op):
             return None
         made = _expanded(known.graph, op, inputs, source)
