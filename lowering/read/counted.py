@@ -55,9 +55,9 @@ def counted_loop(r: Reader, loop: While, operands: Sequence[int]) -> Sequence[in
     turns = _turns(loop, known, numbers)
     if turns is None:
         return None
-    op, taken, given = _as_scan(loop, turns, unchanged, numbers)
-    results = r.apply(op, *[operands[i] for i in taken])
-    outputs = dict(zip(given, results, strict=True))
+    op, inputs, changed = _as_scan(loop, turns, unchanged, numbers)
+    results = r.apply(op, *[operands[i] for i in inputs])
+    outputs = dict(zip(changed, results, strict=True))
     return [outputs.get(slot, operands[slot]) for slot in range(n, n + len(body.output_slots))]
 
 

@@ -17,7 +17,7 @@ from tenferro.ad.transpose import transpose
 from tenferro.graph import Graph
 from tenferro.ops import ALL_OPS, elementwise, structural
 from tenferro.ops.indexing import DynamicSlice, Gather
-from tenferro.program import Subprogram, needed
+from tenferro.program import Subprogram, dependents, needed
 from tenferro.types import TensorSpec
 
 __all__ = ["Batched", "Linearized", "batched", "cheapest", "linearized", "residuals", "transposed"]
@@ -34,26 +34,11 @@ def residuals(
         linear: where the linear part begins.
         results: what is made of it.
     """
-    is_computed = bytearray(len(graph.types))
-    is_linear = bytearray(len(graph.types))
-    for value in computed:
-        is_computed[value] = 1
-    for value in linear:
-        is_linear[value] = 1
-    for node in graph.instructions:
-        if any([is_linear[value] for value in node.inputs]):
-            for value in node.outputs:
-                is_linear[value] = 1
-        elif any([is_computed[value] for value in node.inputs]):
-            for value in node.outputs:
-                is_computed[value] = 1
-    kept = {
-        value for value in range(len(graph.types)) if is_computed[value] and not is_linear[value]
-    }
+    known = dependents(graph.instructions, computed) - dependents(graph.instructions, linear)
     results = list(results)
-    linear_part = needed(graph.instructions, results, given=kept).values()
-    taken = [value for node in linear_part for value in node.inputs]
-    return [value for value in dict.fromkeys([*taken, *results]) if value in kept]
+    linear_part = needed(graph.instructions, results, given=known).values()
+    operands = [value for node in linear_part for value in node.inputs]
+    return [value for value in dict.fromkeys([*operands, *results]) if value in known]
 
 
 REMADE = frozenset(
@@ -81,13 +66,7 @@ def cheapest(
         varying: where what is worth keeping begins, as `computed` of `residuals`.
         free: values that are there anyway.
     """
-    varies = bytearray(len(graph.types))
-    for value in varying:
-        varies[value] = 1
-    for node in graph.instructions:
-        if any([varies[value] for value in node.inputs]):
-            for value in node.outputs:
-                varies[value] = 1
+    varies = dependents(graph.instructions, varying)
     at_hand = set(free)
     kept = dict.fromkeys(saved)
     for node in reversed(graph.instructions):
@@ -96,7 +75,7 @@ def cheapest(
         (value,) = node.outputs
         if value not in kept or value in at_hand:
             continue
-        operands = [x for x in dict.fromkeys(node.inputs) if varies[x] and x not in kept]
+        operands = [x for x in dict.fromkeys(node.inputs) if x in varies and x not in kept]
         sizes = [_bytes(graph.types[x]) for x in (value, *operands) if x not in at_hand]
         if None not in sizes and sum(filter(None, sizes[1:])) < (sizes[0] or 0):
             del kept[value]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 from tenferro.ad.algebra import Value, apply, apply_one, compare, full, lead, scalar, select, zeros
@@ -23,7 +24,7 @@ from tenferro.graph import Graph
 from tenferro.ops.control import While
 from tenferro.ops.elementwise import Divide
 from tenferro.ops.indexing import Gather, Scatter
-from tenferro.program import Subprogram
+from tenferro.program import Subprogram, dependents
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["MOST_ROWS", "transposed_while"]
@@ -70,12 +71,7 @@ def _linear_inputs(op: While, linear: Sequence[bool]) -> list[bool]:
     """Which inputs of the body are linear once the carry has gone round."""
     mask, n = list(linear), op.num_consts
     while True:
-        depends = {
-            slot for slot, is_linear in zip(op.body.input_slots, mask, strict=True) if is_linear
-        }
-        for step in op.body.instructions:
-            if not depends.isdisjoint(step.inputs):
-                depends.update(step.outputs)
+        depends = dependents(op.body.instructions, compress(op.body.input_slots, mask))
         carry = [
             was or slot in depends for was, slot in zip(mask[n:], op.body.output_slots, strict=True)
         ]
@@ -139,22 +135,22 @@ class _Loop:
         """Cotangents of the first carry, and the sums."""
         turns = self._counted(consts, start)
         stride = _distance(turns, self.rows)
-        kept = self._kept(consts, start, turns, stride)
+        states = self._kept(consts, start, turns, stride)
         n = len(consts)
 
         def segment(fixed: Values, carry: Values) -> list[Value]:
-            turns, stride, consts, kept = fixed[0], fixed[1], fixed[2 : 2 + n], fixed[2 + n :]
+            turns, stride, consts, coarse = fixed[0], fixed[1], fixed[2 : 2 + n], fixed[2 + n :]
             number, *cotangents = carry
             first = number * stride
             length = _smaller(stride, turns - first)
             fine = _distance(length, self.rows)
-            states = self._kept(consts, _read(kept, number), length, fine)
-            *cotangents, _ = self._pulled(consts, states, fine, length, cotangents)
+            inner = self._kept(consts, _read(coarse, number), length, fine)
+            *cotangents, _ = self._pulled(consts, inner, fine, length, cotangents)
             return [number - 1, *cotangents]
 
         last = _ceiling(turns, stride) - 1
         return _looped(
-            [turns, stride, *consts, *kept],
+            [turns, stride, *consts, *states],
             [last, *bars, *sums],
             lambda fixed, carry: [compare(carry[0], "GE", 0)],
             segment,
@@ -278,7 +274,7 @@ def _smaller(x: Value, y: Value) -> Value:
 
 
 def _ceiling(x: Value, y: Any) -> Value:
-    """X / y, rounded up."""
+    """x / y, rounded up."""
     y = scalar(x, y) if isinstance(y, int) else y
     return apply_one(Divide(), x + (y - 1), y)
 

@@ -19,7 +19,15 @@ from tenferro.program.families import (
     registered_family,
 )
 from tenferro.program.hoist import hoist_constants
-from tenferro.program.instructions import copy_into, last_uses, makers, needed, readers, renumber
+from tenferro.program.instructions import (
+    copy_into,
+    dependents,
+    last_uses,
+    makers,
+    needed,
+    readers,
+    renumber,
+)
 from tenferro.program.native import Executor, install_native_executor, native_executor
 from tenferro.program.program import GraphProgram
 from tenferro.program.subprogram import Subprogram, require_depth
@@ -43,6 +51,7 @@ __all__ = [
     "capabilities",
     "check_arguments",
     "copy_into",
+    "dependents",
     "expand_extensions",
     "expansion_of",
     "family_count",
@@ -51,8 +60,8 @@ __all__ = [
     "install_default_families",
     "install_native_executor",
     "install_platforms",
-    "lookup_extension_factory",
     "last_uses",
+    "lookup_extension_factory",
     "makers",
     "native_executor",
     "needed",

@@ -15,6 +15,7 @@ from tenferro.ops.control import ControlOp
 
 __all__ = [
     "copy_into",
+    "dependents",
     "instructions_of",
     "last_uses",
     "makers",
@@ -80,6 +81,15 @@ def pruned(instruction: Instruction, wanted: Collection[int]) -> Instruction:
         last_use,
         source,
     )
+
+
+def dependents(instructions: Iterable[Instruction], values: Iterable[int]) -> set[int]:
+    """The values, and all that is computed of one of them."""
+    reached = set(values)
+    for instruction in instructions:
+        if not reached.isdisjoint(instruction.inputs):
+            reached.update(instruction.outputs)
+    return reached
 
 
 def last_uses(reads: Sequence[Sequence[int]], outputs: Iterable[int]) -> list[tuple[bool, ...]]:
