@@ -31,6 +31,7 @@ from tenferro.rules.family_id import check_family_id
 from tenferro.types import DType, TensorSpec, host_array
 
 __all__ = [
+    "ROUTINES",
     "ExtensionRegistry",
     "ExtensionRuntime",
     "HostReferenceRuntime",
@@ -38,13 +39,16 @@ __all__ = [
 ]
 
 
+ROUTINES = ("cholesky", "lu", "lu_solve", "solve", "triangular_solve")
+"""What compiled loops can call, in the order of `tenferro/exec/llvm/lapack.py`'s column."""
+
+
 @dataclass(frozen=True)
 class Routine:
     """A routine of linear algebra on matrices, which compiled loops call where these are small.
 
     Attributes:
-        name: "cholesky", "lu", "lu_solve", "solve" or "triangular_solve", with the operands and results of
-            `tnf.linalg`'s families of these names.
+        name: one of `ROUTINES`, with the operands and results of the family of that name.
         transpose: "N", "T" or "C", of solutions.
         lower, unit_diagonal: which triangle is read, and whether its diagonal is one.
     """
@@ -57,9 +61,6 @@ class Routine:
     def __post_init__(self) -> None:
         if self.name not in ROUTINES:
             raise InvalidConfigError(f"Routine: one of {', '.join(ROUTINES)}, got {self.name!r}")
-
-
-ROUTINES = ("cholesky", "lu", "lu_solve", "solve", "triangular_solve")
 
 
 class ExtensionRuntime:

@@ -86,7 +86,7 @@ class Code:
 
     def __init__(self, contracts: bool = False, lanes: Sequence[int] = ()) -> None:
         self.contracts, self.lanes = contracts, tuple(lanes)
-        self._kept: list[str] = []
+        self._not_called: list[str] = []
         self.functions: dict[str, str] = {}
         self.lines: list[str] = []
         self.entry: list[str] = []
@@ -100,11 +100,16 @@ class Code:
     def text(self, pointers: Sequence[str]) -> str:
         """The whole module: `@f` of pointers that lie apart from each other, and two numbers."""
         head = ", ".join([f"ptr noalias {name}" for name in pointers])
-        used = ", ".join([f"ptr @{name}" for name in self._kept])
-        kept = f'@llvm.compiler.used = appending global [{len(self._kept)} x ptr] [{used}], section "llvm.metadata"'
+        used = [f"ptr @{name}" for name in self._not_called]
+        type_ = f"[{len(used)} x ptr]"
+        globals_ = list(self.globals)
+        if used:
+            section = 'section "llvm.metadata"'
+            globals_.append(
+                f"@llvm.compiler.used = appending global {type_} [{', '.join(used)}], {section}"
+            )
         return "\n".join([
-            *self.globals,
-            *([kept] if self._kept else []),
+            *globals_,
             *self.declared.values(),
             *self.functions.values(),
             f"define i64 @f({head}, i64 %start, i64 %stop) {{",
@@ -173,7 +178,7 @@ class Code:
 
     def keep(self, functions: Sequence[str]) -> None:
         """Leave functions in the module that nothing calls until loops are vectorised."""
-        self._kept += functions
+        self._not_called += functions
 
     def call(self, function: str, kind: str, arguments: Sequence[tuple[str, str]]) -> str:
         """A function's result; arguments are types and values."""

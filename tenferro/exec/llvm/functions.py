@@ -268,48 +268,41 @@ def _defined(code: Code, head: str, write: Callable[[Formula, str], str], lanes:
 def _bounded(
     code: Code, symbol: str, name: str, write: Callable[[Formula, str], str], largest: float
 ) -> str:
-    """The text of a function that is the C library's for large arguments: of one number, and of lanes."""
+    """The text of a function that is the C library's for large arguments: of one number, and of lanes, which go
+    one by one where there is a large one among them.
+    """
 
-    def one(f: Formula, x: str) -> str:
-        part = f.code
-        is_small = f.compare("olt", f.magnitude(x), f.number(largest))
-        cell = part.name("cell")
-        part.lines.insert(0, f"  {cell} = alloca double")
-
-        def put(y: str) -> None:
-            part.line(f"store double {y}, ptr {cell}")
-
-        part.branch(
-            is_small,
-            lambda: put(write(f, x)),
-            lambda: put(part.call(name, "double", [("double", x)])),
-        )
-        return part.value(f"load double, ptr {cell}")
-
-    def several(f: Formula, x: str) -> str:
+    def guarded(f: Formula, x: str) -> str:
         part, lanes = f.code, f.lanes
-        truths = f"<{lanes} x i1>"
         are_small = f.compare("olt", f.magnitude(x), f.number(largest))
-        all_small = part.call(f"llvm.vector.reduce.and.v{lanes}i1", "i1", [(truths, are_small)])
+        if lanes > 1:
+            truths = [(f"<{lanes} x i1>", are_small)]
+            are_small = part.call(f"llvm.vector.reduce.and.v{lanes}i1", "i1", truths)
         cell = part.name("cell")
         part.lines.insert(0, f"  {cell} = alloca {f.kind}")
 
-        def each() -> None:
-            y = "poison"
-            for lane in range(lanes):
-                number = part.value(f"extractelement {f.kind} {x}, i64 {lane}")
-                value = part.value(f"call double @{symbol}(double {number})")
-                y = part.value(f"insertelement {f.kind} {y}, double {value}, i64 {lane}")
+        def put(y: str) -> None:
             part.line(f"store {f.kind} {y}, ptr {cell}")
 
-        part.branch(all_small, lambda: part.line(f"store {f.kind} {write(f, x)}, ptr {cell}"), each)
+        part.branch(are_small, lambda: put(write(f, x)), lambda: put(one_by_one(f, x)))
         return part.value(f"load {f.kind}, ptr {cell}")
 
-    texts = [_defined(code, f"double @{symbol}(double %x) noinline {PURE}", one)]
+    def one_by_one(f: Formula, x: str) -> str:
+        part = f.code
+        if f.lanes == 1:
+            return part.call(name, "double", [("double", x)])
+        y = "poison"
+        for lane in range(f.lanes):
+            number = part.value(f"extractelement {f.kind} {x}, i64 {lane}")
+            value = part.value(f"call double @{symbol}(double {number})")
+            y = part.value(f"insertelement {f.kind} {y}, double {value}, i64 {lane}")
+        return y
+
+    texts = [_defined(code, f"double @{symbol}(double %x) noinline {PURE}", guarded)]
     for lanes in code.lanes:
         kind = f"<{lanes} x double>"
         head = f"{kind} @{symbol}_{lanes}({kind} %x) noinline {PURE}"
-        texts.append(_defined(code, head, several, lanes))
+        texts.append(_defined(code, head, guarded, lanes))
     code.keep([f"{symbol}_{lanes}" for lanes in code.lanes])
     return "\n".join(texts)
 

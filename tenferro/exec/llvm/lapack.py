@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import nan, prod
 from typing import Any
 
-from tenferro.exec.extensions import Routine
+from tenferro.exec.extensions import ROUTINES, Routine
 from tenferro.exec.llvm import blas
 from tenferro.exec.llvm.code import Code, Element, Index, literal, llvm_type
 from tenferro.exec.llvm.rows import Row
@@ -274,10 +274,6 @@ def _either(code: Code, dtype: DType, condition: str, x: Element, y: Element) ->
     ])  # fmt: skip
 
 
-_WRITERS: Mapping[str, Write] = {
-    "solve": solve,
-    "lu": lu,
-    "triangular_solve": triangular_solve,
-    "lu_solve": lu_solve,
-    "cholesky": cholesky,
-}
+_WRITERS: Mapping[str, Write] = dict(
+    zip(ROUTINES, (cholesky, lu, lu_solve, solve, triangular_solve), strict=True)
+)

@@ -140,7 +140,7 @@ class _Body:
         self.thin: set[int] = set()
         self.root: dict[int, int] = {}
         for number, step in enumerate(group.steps):
-            if isinstance(step.op, VIEWS) or may_view(step):
+            if may_view(step):
                 (slot,) = step.input_slots
                 self.root[step.output_slots[0]] = self.root.get(slot, slot)
             self.last.update(dict.fromkeys(self._roots(step.input_slots), number))
