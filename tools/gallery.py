@@ -188,9 +188,9 @@ def shortest_paths() -> str:
     distance = np.linalg.norm(towns[:, None] - towns, axis=-1)
     roads = np.where(distance < 3.4, distance, np.inf)
     ends = int(towns.sum(1).argmin()), int(towns.sum(1).argmax())
-    taken = tnf.grad(lambda w: tropical.shortest_paths(w)[ends])(roads)
+    gradient = tnf.grad(lambda w: tropical.shortest_paths(w)[ends])(roads)
     edges = [(i, j) for i in range(24) for j in range(i) if np.isfinite(roads[i, j])]
-    on_the_way = [(i, j) for i, j in np.argwhere(np.asarray(taken) > 0.5) if i != j]
+    on_the_way = [(i, j) for i, j in np.argwhere(np.asarray(gradient) > 0.5) if i != j]
     way = [towns[ends[0]]]
     here = ends[0]
     while here != ends[1]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +12,11 @@ import numpy as np
 import tenferro as tnf
 from tenferro.extension import ExtensionOp, HostReferenceRuntime, apply, extension_family
 
-__all__ = ["X", "Scale", "compiled", "operation"]
+__all__ = ["PEERS", "X", "Scale", "compiled", "operation", "runs_without"]
 
 X = np.array([1.0, 2.0, 3.0])
+PEERS = {"jax", "jaxlib", "lowering", "xla_peer"}
+"""What only the other peer needs."""
 
 
 @extension_family("specification", "scale", version=1, runtime=HostReferenceRuntime)
@@ -37,8 +41,14 @@ def operation(name: str, **members: Any) -> Any:
     parts = {"runtime": members.pop("runtime", HostReferenceRuntime)}
     parts.update({key: members.pop(key) for key in ("rules", "batch") if key in members})
     cls = type(name, (ExtensionOp,), {"infer_output_meta": Scale.infer_output_meta, **members})
-    given = {key: part for key, part in parts.items() if part is not None}
-    return extension_family("specification", name, version=1, **given)(cls)()
+    brought = {key: part for key, part in parts.items() if part is not None}
+    return extension_family("specification", name, version=1, **brought)(cls)()
+
+
+def runs_without(modules: set[str], code: str) -> None:
+    """Run code in a process of its own, which must not import any of these modules."""
+    check = f"\nimport sys\nassert not {modules!r} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code + check], check=True)
 
 
 def compiled(op: Any, *arrays: Any) -> tnf.GraphProgram:
