@@ -1,0 +1,76 @@
+"""Digests of what is printed for every sample: its schedule, the Python and LLVM of it, and its lowered text.
+
+python tools/texts.py > before.txt, change names or sentences, python tools/texts.py > after.txt, and compare the
+two: a change of names alone leaves every line as it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import lowering
+import tenferro as tnf
+from tenferro.door import apply
+from tenferro.errors import TenferroError
+from tenferro.exec import GraphExecutor
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks" / "loops")]
+
+from kernels import KERNELS  # noqa: E402
+
+from tests.samples import ALL  # noqa: E402
+from tests.samples.families import FAMILY_SAMPLES  # noqa: E402
+
+LINE = re.compile(r"(\.py)(:\d+|\", line \d+)|loc\([^)]*\)")
+"""Places in files of this tree, which move when lines are added."""
+
+
+def programs() -> Iterator[tuple[str, tnf.GraphProgram]]:
+    """A program of each sample of ops and families, and of each loop of the benchmarks, with its gradient."""
+    for sample in ALL:
+        specs = [tnf.TensorSpec(x.shape, x.dtype) for x in sample.inputs]
+        yield str(sample), tnf.compile(lambda *xs, op=sample.op: apply(op, *xs), *specs)
+    for family, samples in FAMILY_SAMPLES.items():
+        for number, sample in enumerate(samples):
+            yield f"{family.__name__} {number}", tnf.compile(sample.fn, *sample.inputs)
+    for kernel in KERNELS:
+        arguments = kernel.arguments(kernel.small)
+        function, arrays = kernel.of_arrays(tnf, arguments)
+        yield kernel.name, tnf.compile(function, *arrays)
+        if kernel.gradient is not None:
+            loss, arrays = kernel.loss(tnf, arguments)
+            yield f"{kernel.name}, gradient", tnf.compile(tnf.grad(loss, kernel.gradient), *arrays)
+
+
+def digest(text: Callable[[], Any]) -> str:
+    """Of a text, or of the error that stands in its place."""
+    try:
+        result = str(text())
+    except TenferroError as error:
+        result = f"{type(error).__name__}: {error}"
+    return hashlib.sha256(LINE.sub(r"\1", result).encode()).hexdigest()[:16]
+
+
+def main() -> None:
+    """Print a line for each program."""
+    warnings.simplefilter("ignore")
+    executor, compiled = GraphExecutor(), GraphExecutor(compiled=True)
+    for name, program in programs():
+        texts = (
+            lambda program=program: executor.compile(program),
+            lambda program=program: executor.source(program),
+            lambda program=program: compiled.source(program, "llvm"),
+            lambda program=program: lowering.lower_to_stablehlo(program).plain_text,
+        )
+        print(" ".join(map(digest, texts)), name)
+
+
+if __name__ == "__main__":
+    main()
