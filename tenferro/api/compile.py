@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from tenferro.api.tensor import TracedTensor, tracing, value_in
 from tenferro.dims import SymDim
 from tenferro.door import is_traced
 from tenferro.errors import DTypeError, InvalidConfigError, TenferroError
-from tenferro.graph import BodyBuilder, Graph, GraphBuilder, line_of
+from tenferro.graph import BodyBuilder, GraphBuilder, line_of
 from tenferro.program import ExtensionCaches, GraphProgram
 from tenferro.tracebacks import public_methods
 from tenferro.types import (
@@ -68,47 +69,48 @@ class GraphCompiler:
         Args:
             input_names: of the leaves; by default after the function's parameters.
         """
-        return self._traced(fn, specs, name, input_names)
-
-    def _traced(
-        self,
-        fn: Callable[..., Any],
-        specs: Sequence[TensorSpec | PyTree],
-        name: str | None,
-        input_names: Sequence[str] | None = None,
-    ) -> GraphProgram:
-        if not callable(fn):
-            raise InvalidConfigError(f"compile: expected a function, got {fn!r:.60}")
-        leaves, in_tree = flatten(specs)
-        names = _argument_names(fn, in_tree) if input_names is None else list(input_names)
-        graph = Graph()
-        builder = GraphBuilder(graph)
+        builder = GraphBuilder()
         builder.caches = self.extension_caches
-        tensors: list[TracedTensor] = []
-        for leaf, path in zip(leaves, names, strict=True):
-            tensors.append(TracedTensor(builder, graph.add_input(_spec_of(leaf, path))))
-        try:
-            with tracing(builder):
-                result = fn(*in_tree.unflatten(tensors))
-        except TenferroError as error:
-            # The surface refuses before it reaches the graph; the traceback knows the user's line.
-            error.at(str(line_of(error.__traceback__) or ""))
-            raise
-        results, out_tree = flatten(result)
-        outputs: list[int] = []
-        output_names: list[str] = []
-        for leaf, path in zip(results, leaf_paths_of(out_tree), strict=True):
-            outputs.append(output_value(builder, leaf, path))
-            output_names.append(f"result{path}")
-        return GraphProgram.from_graph(
-            graph,
-            graph.after_effects(outputs),
-            name=name or getattr(fn, "__name__", "main"),
-            in_tree=in_tree,
-            out_tree=out_tree,
-            input_names=names,
-            output_names=output_names,
-        )
+        return _traced(builder, fn, specs, name, input_names)
+
+
+def _traced(
+    builder: GraphBuilder,
+    fn: Callable[..., Any],
+    specs: Sequence[TensorSpec | PyTree],
+    name: str | None,
+    input_names: Sequence[str] | None = None,
+) -> GraphProgram:
+    if not callable(fn):
+        raise InvalidConfigError(f"compile: expected a function, got {fn!r:.60}")
+    leaves, in_tree = flatten(specs)
+    names = _argument_names(fn, in_tree) if input_names is None else list(input_names)
+    graph = builder.graph
+    tensors: list[TracedTensor] = []
+    for leaf, path in zip(leaves, names, strict=True):
+        tensors.append(TracedTensor(builder, graph.add_input(_spec_of(leaf, path))))
+    try:
+        with tracing(builder):
+            result = fn(*in_tree.unflatten(tensors))
+    except TenferroError as error:
+        # The surface refuses before it reaches the graph; the traceback knows the user's line.
+        error.at(str(line_of(error.__traceback__) or ""))
+        raise
+    results, out_tree = flatten(result)
+    outputs: list[int] = []
+    output_names: list[str] = []
+    for leaf, path in zip(results, leaf_paths_of(out_tree), strict=True):
+        outputs.append(output_value(builder, leaf, path))
+        output_names.append(f"result{path}")
+    return GraphProgram.from_graph(
+        graph,
+        graph.after_effects(outputs),
+        name=name or getattr(fn, "__name__", "main"),
+        in_tree=in_tree,
+        out_tree=out_tree,
+        input_names=names,
+        output_names=output_names,
+    )
 
 
 def compile(
@@ -131,7 +133,7 @@ def compile(
     >>> program.run(np.ones(2), np.ones(2))
     {'sum': array([2., 2.])}
     """
-    return GraphCompiler()._traced(fn, specs, name)
+    return _traced(GraphBuilder(), fn, specs, name)
 
 
 def _spec_of(leaf: Any, path: str) -> TensorSpec:
@@ -203,6 +205,10 @@ def name_of(fn: Callable[..., Any]) -> str:
 
 def parameter_names(fn: Callable[..., Any]) -> list[str]:
     """The parameters of a function that are given by position; none where it has no signature."""
+    if (
+        type(fn) is FunctionType and not fn.__dict__
+    ):  # because `signature` takes longer than a small trace
+        return list(fn.__code__.co_varnames[: fn.__code__.co_argcount])
     try:
         parameters = inspect.signature(fn).parameters.values()
     except (TypeError, ValueError):

@@ -18,6 +18,7 @@ from tenferro.door.tracing import current_builder, under_way
 from tenferro.errors import ConcretizationError, DataDependentShapeError, InvalidConfigError
 from tenferro.graph import ArgumentBuilder, BodyBuilder, GraphBuilder, StopGradient
 from tenferro.ops import StdTensorOp, analytic, elementwise
+from tenferro.program import ExtensionCaches
 from tenferro.tracebacks import public_methods
 from tenferro.types import ArrayLike, DType, DTypeLike, TensorSpec, UfuncOptions
 
@@ -31,14 +32,17 @@ class TracedTensor(Operators):
     Operators, indexing and NumPy's own functions on it write ops down instead of computing.
     """
 
-    __slots__ = ("builder", "value")
+    __slots__ = ("builder", "spec", "value")
 
     builder: GraphBuilder
     value: int
+    spec: TensorSpec
+    """Shape and dtype together."""
 
     def __init__(self, builder: GraphBuilder, value: int) -> None:
         self.builder = builder
         self.value = value
+        self.spec = builder.graph.types[value]
 
     @staticmethod
     def __tenferro_apply__(
@@ -64,7 +68,9 @@ class TracedTensor(Operators):
 
     @property
     def caches(self) -> Any:
-        """Where extensions keep plans while tracing."""
+        """The stores of extensions' plans: the compiler's, or the trace's own."""
+        if self.builder.caches is None:
+            self.builder.caches = ExtensionCaches()
         return self.builder.caches
 
     @property
@@ -77,11 +83,6 @@ class TracedTensor(Operators):
         self.builder.graph.trusted = False
 
     # ---- type --------------------------------------------------------------------------------
-
-    @property
-    def spec(self) -> TensorSpec:
-        """Shape and dtype together."""
-        return self.builder.graph.types[self.value]
 
     def __len__(self) -> int:
         if not self.shape:

@@ -86,6 +86,7 @@ def _loaded(lhs: str, relation: str, rhs: str, reason: str, source: str | None) 
     return Guard(parse_dim(lhs), relation, parse_dim(rhs), str(reason), place)
 
 
+@dataclass(slots=True, eq=False)
 class GuardLog:
     """Collects guards while shapes are inferred; asking twice writes once.
 
@@ -93,10 +94,7 @@ class GuardLog:
     the kernel that meets them compares the arrays themselves.
     """
 
-    __slots__ = ("guards",)
-
-    def __init__(self) -> None:
-        self.guards: dict[Guard, Guard] = {}
+    guards: dict[Guard, Guard] = field(default_factory=dict[Guard, Guard], init=False)
 
     def require(self, lhs: Extent, relation: str, rhs: Extent, reason: str) -> None:
         """Write down that `lhs relation rhs` must hold."""

@@ -23,7 +23,7 @@ class GraphBuilder:
     Attributes:
         source: the user's line, noted beside what is emitted.
         caches: where extensions may keep plans while tracing, the compiler's or context's that
-            traces; None keeps none.
+            traces; None until the trace has stores of its own, or keeps none.
 
     >>> from tenferro.ops.elementwise import Multiply
     >>> builder = GraphBuilder()

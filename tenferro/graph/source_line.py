@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass, field
 from types import CodeType, TracebackType
 from typing import NamedTuple
 
@@ -44,14 +45,14 @@ class SourceLine(NamedTuple):
         )
 
 
+@dataclass(slots=True, eq=False)
 class CallerFinder:
     """Finds the nearest frame outside tenferro; remembers which code objects are ours."""
 
-    __slots__ = ("_ours", "_places")
-
-    def __init__(self) -> None:
-        self._ours: dict[CodeType, bool] = {}
-        self._places: dict[tuple[CodeType, int], SourceLine] = {}
+    _ours: dict[CodeType, bool] = field(default_factory=dict[CodeType, bool], init=False)
+    _places: dict[tuple[CodeType, int], SourceLine] = field(
+        default_factory=dict[tuple[CodeType, int], SourceLine], init=False
+    )
 
     def __call__(self) -> SourceLine | None:
         """The user's line of the call under way; None when there is no such frame."""

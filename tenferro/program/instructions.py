@@ -6,7 +6,7 @@ Every list is in topological order: a value is written before it is read, and wr
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, MutableMapping, Sequence
-from operator import attrgetter
+from operator import attrgetter, not_
 from typing import Any
 
 from tenferro.errors import InvalidConfigError
@@ -104,7 +104,7 @@ def last_uses(reads: Sequence[Sequence[int]], outputs: Iterable[int]) -> list[tu
     wanted = set(outputs)
     last: list[tuple[bool, ...]] = []
     for values in reversed(reads):
-        last.append(tuple([value not in wanted for value in values]))
+        last.append(tuple(map(not_, map(wanted.__contains__, values))))
         wanted.update(values)
     last.reverse()
     return last

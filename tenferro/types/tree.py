@@ -418,7 +418,8 @@ def _registered_any(leaves: list[Any]) -> bool:
     classes = dict(zip(map(type, leaves), leaves, strict=True))
     registered = False
     for cls in classes.keys() - _LEAVES:
-        registered |= _is_registered_now(cls, classes[cls])
+        if not hasattr(cls, "__tenferro_apply__"):  # because a tensor is a leaf
+            registered |= _is_registered_now(cls, classes[cls])
     return registered
 
 
