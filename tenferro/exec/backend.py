@@ -3,7 +3,7 @@
 A backend is a value. NumPy's is the default; another one runs the same schedules by the interpreter, on arrays of
 its own, and what it has no kernel for is refused by name: nothing falls back.
 
-Source: seed 002, "Backend contract"; docs/specification/backends.md.
+Source: docs/specification/backends.md.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["NUMPY", "Backend"]
 
 @dataclass(frozen=True, eq=False)
 class Backend:
-    """Who computes.
+    """A provider of kernels and of memory for their arrays.
 
     Attributes:
         name: for errors.

@@ -1,4 +1,4 @@
-"""Whose memory is whose, where a program gives back many arrays."""
+"""Sets of address ranges, by which results that share memory are detected."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Claims:
 
     def has(self, array: Any) -> bool:
         """Whether the array lies, in part at least, in memory that is taken."""
-        if any([np.may_share_memory(array, other) for other in self._few]):
+        if any([np.may_share_memory(array, member) for member in self._few]):
             return True
         if not self._starts or not array.size:
             return False
@@ -52,8 +52,8 @@ class Claims:
 
     def _sort(self) -> None:
         few, self._few = self._few, []
-        found = [np.lib.array_utils.byte_bounds(x) for x in few if x.size]
-        for start, end in found if self._starts else sorted(found):
+        ranges = [np.lib.array_utils.byte_bounds(x) for x in few if x.size]
+        for start, end in ranges if self._starts else sorted(ranges):
             # What it touches becomes one stretch with it.
             first = bisect_left(self._ends, start)
             last = bisect_right(self._starts, end)

@@ -66,7 +66,7 @@ class Copy:
     """How arrays of given shapes, strides and dtype are copied."""
 
     def __init__(self, out: Any, x: Any) -> None:
-        """The order in which they are walked, from what the steps of these two are."""
+        """Choose the order in which the arrays are walked, from their strides."""
         self.perm, self.shape = _merged(x, out)
         self.run = 0
         source, target = self._views(x), self._views(out)
@@ -114,7 +114,7 @@ def _planned(target: Any, source: Any) -> Walk:
 
 
 def _collides(source: Any, tile: Tile) -> bool:
-    """Whether what is read for a run of the result displaces itself in the cache."""
+    """Whether the lines read for a run of the result evict each other from the cache."""
     rows, _ = tile
     far = [n for axis, n in rows.items() if source.strides[axis] % COLLIDING == 0]
     return prod(far) >= SHORT
@@ -172,14 +172,14 @@ def _in_places(
     source, target = source.transpose(order), target.transpose(order)
 
     def work(first: int, last: int) -> None:
-        for place in places[first:last]:
-            target[place] = source[place]
+        for index in places[first:last]:
+            target[index] = source[index]
 
     (workers if source.nbytes >= SHARED else ALONE).share(work, len(places))
 
 
 def _by_tiles(target: Any, source: Any, tile: Tile) -> Walk:
-    """Tile by tile through scratch whose lines are runs of the source, with gaps, and whose columns are the result's."""
+    """Copy tile by tile through padded scratch: its rows are runs of the source, its columns runs of the result."""
     rows, columns = tile
     outer = [axis for axis in range(source.ndim) if axis not in {*rows, *columns}]
     order = (*outer, *rows, *columns)
@@ -198,12 +198,12 @@ def _by_tiles(target: Any, source: Any, tile: Tile) -> Walk:
 
         def work(first: int, last: int) -> None:
             scratch = np.empty((room[0], room[1] + max(1, 64 // source.itemsize)), source.dtype)
-            for place in places[first:last]:
-                part = source[place]
+            for index in places[first:last]:
+                part = source[index]
                 block = scratch[: prod(part.shape[:split]), : prod(part.shape[split:])]
                 block = block.reshape(part.shape)
                 block[...] = part
-                target[place] = block
+                target[index] = block
 
         (workers if source.nbytes >= SHARED else ALONE).share(work, len(places))
 

@@ -157,7 +157,7 @@ class GraphExecutor:
         )
 
     def __reduce__(self) -> Any:
-        """What it was made by: another process makes one of its own."""
+        """Pickle the constructor's arguments and the runtimes; another process builds an executor of its own."""
         return partial(GraphExecutor, **self._options), (), self.extensions.registered
 
     def __setstate__(self, runtimes: tuple[ExtensionRuntime, ...]) -> None:
@@ -261,7 +261,7 @@ class GraphExecutor:
         return own(list(map(self.binder.backend.download, outputs)), leaves, self.order)
 
     def kernel(self, op: StdTensorOp) -> Callable[..., Any]:
-        """What runs one op on arrays: an extension by the runtimes here, a loop by these passes.
+        """The function that runs one op on arrays: an extension's by the runtimes here, a loop's by these passes.
 
         Raises:
             UnsupportedError: an extension without a runtime.
@@ -295,8 +295,8 @@ class GraphExecutor:
     def refusal(self, op: type[StdTensorOp] | str, dtype: DType, platform: str) -> str | None:
         """Why an op, or a family by its id, is refused for a dtype; None if it is not."""
         if isinstance(op, str):
-            known = {runtime.family_id for runtime in self.extensions.registered}
-            is_known = op in known or op in registered_families()
+            registered = {runtime.family_id for runtime in self.extensions.registered}
+            is_known = op in registered or op in registered_families()
             return None if is_known else f"extension: {op}: not registered on this executor"
         try:
             self.binder.backend.kernel(op, (dtype,))
@@ -331,11 +331,11 @@ class GraphExecutor:
         return self.compile(program, *specs).memory
 
     def cache_stats(self) -> CacheStats:
-        """What the cache of specialised programs has done."""
+        """Hits, misses, evictions and entries of the cache of specialised programs."""
         return self._compiled.stats()
 
     def compile_cache_stats(self) -> CompileCacheStats | None:
-        """What the folder of machine code has done for this process; None without one."""
+        """Hits and misses of this process in the folder of machine code; None without a folder."""
         return None if self.compile_cache is None else self.compile_cache.stats()
 
     def cache_clear(self) -> None:

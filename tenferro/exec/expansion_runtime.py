@@ -32,12 +32,12 @@ class ExpansionRuntime(ExtensionRuntime):
         self._programs = ExtensionCacheKey(family_id, "programs")
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
-        """What the expansion gives."""
+        """The outputs of the expansion."""
         carrier = Extension(op)
         specs = tuple([TensorSpec.of(x.shape, DType.of(x.dtype)) for x in inputs])
 
         def compiled() -> Runner:
-            program = expansion_of(carrier, specs, keep=lambda other: False)
+            program = expansion_of(carrier, specs, keep=lambda family: False)
             return Runner(compile_std_to_exec(program, NATIVE_PASSES))
 
         return caches.store(self._programs).get((carrier, specs), compiled)(inputs)

@@ -1,8 +1,8 @@
-"""What a native executor knows of extensions: their runtimes, and the caches these may fill.
+"""The extensions of a native executor: their runtimes, and the caches that these may fill.
 
 A family without a registered runtime is an error; nothing is executed by another way silently.
 
-Source: seed 001; seed 003, "Cache Ownership"; seed 000, sections 8 and 12; docs/specification/execution.md and
+Source: docs/specification/execution.md and
 failures.md.
 """
 
@@ -101,7 +101,7 @@ class HostReferenceRuntime(ExtensionRuntime):
         self.family_id = family_id
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
-        """What `eager_execute` gives."""
+        """The outputs of `eager_execute`."""
         return op.eager_execute(list(inputs))
 
 
@@ -148,7 +148,7 @@ class ExtensionRegistry:
         return tuple(self._registered.values())
 
     def runtime_of(self, op: Extension) -> ExtensionRuntime:
-        """What executes `op` here: the registered runtime, that of its family, or its expansion if it says so.
+        """The runtime of `op` here: the registered one, that of its family, or its expansion if it says so.
 
         Raises:
             UnsupportedError: there is none.
@@ -206,7 +206,7 @@ def execute(
     caches: ExtensionCaches,
     declared: Callable[..., tuple[TensorSpec, ...]],
 ) -> Any:
-    """Run one op on read-only inputs, and hold it to what it declared; outputs own their memory.
+    """Run one op on read-only inputs, and check its declarations; outputs own their memory.
 
     Args:
         declared: the types of the outputs, of shapes and dtypes of the inputs.
@@ -245,7 +245,7 @@ def execute(
 
 
 def fits(shape: Sequence[int], declared: Sequence[Any]) -> bool:
-    """Whether an array's shape is one that an op declares, bounds being what the data may stay below.
+    """Whether an array's shape fits the declared one, in which a bound is an upper limit of the extent.
 
     >>> fits((2,), (3,)), fits((2,), (UpperBound(3),)), fits((4,), (UpperBound(3),)), fits((4,), (UNKNOWN,))
     (False, True, False, True)
@@ -263,8 +263,8 @@ def fits(shape: Sequence[int], declared: Sequence[Any]) -> bool:
 
 
 def lent(runtime: ExtensionRuntime, op: Any, arrays: Sequence[Any]) -> list[Any]:
-    """What a runtime is given for these arrays: read-only, in the order it asks for; copies of those that
-    it may overwrite.
+    """The arrays as a runtime takes them: read-only, in the order that it asks for; copies of those that it
+    may overwrite.
 
     Raises:
         InvalidConfigError: aliases of inputs or outputs that there are not.
@@ -277,7 +277,7 @@ def lent(runtime: ExtensionRuntime, op: Any, arrays: Sequence[Any]) -> list[Any]
 
 
 def aliased_inputs(op: Any) -> frozenset[int]:
-    """The inputs in whose memory outputs are computed, as the op's `aliases` declare.
+    """The inputs that outputs overwrite, as the op's `aliases` declare.
 
     Raises:
         InvalidConfigError: an output or an input that the op does not have.
@@ -295,7 +295,7 @@ def aliased_inputs(op: Any) -> frozenset[int]:
 
 
 def _failure(family: str, error: Exception) -> BackendFailureError:
-    """What is raised where a runtime failed."""
+    """The error for a runtime that failed."""
     help_ = (
         "; inputs are read-only, because they belong to the caller: write to a copy, "
         "inputs[0].copy(), or declare aliases"
@@ -308,7 +308,7 @@ def _failure(family: str, error: Exception) -> BackendFailureError:
 
 
 def outputs_of(family: str, result: Any, count: int) -> list[Any]:
-    """What a runtime gave, as a list of arrays.
+    """The outputs of a runtime, as a list of arrays.
 
     Raises:
         InvalidConfigError: another number of them, or what is no array.

@@ -1,4 +1,4 @@
-"""What is not finite, and was: the observer of `check_finite`."""
+"""The observer of `check_finite`: the first NaN or infinity that an op computes from finite operands."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def finite_or_raise(
 
 
 def strange(y: Any, operands: Sequence[Any]) -> str | None:
-    """What is wrong with an op's result: NaN where no operand has one, infinity where all are finite.
+    """The complaint about an op's result: NaN where no operand has one, infinity where all are finite.
 
     >>> strange(np.array([0.0, -np.inf]), [np.array([1.0, 0.0])])
     'made -inf at [1] of 0.0; 1 of 2 elements'
@@ -43,8 +43,8 @@ def strange(y: Any, operands: Sequence[Any]) -> str | None:
         bad = np.isnan(y)
         if not bad.any() or any(np.isnan(x).any() for x in floats):
             return None
-    place = tuple(map(int, np.unravel_index(int(np.argmax(bad)), y.shape)))
-    given = [str(x[place]) for x in operands if x.shape == y.shape]
-    of = f" of {', '.join(given)}" if given else ""
+    index = tuple(map(int, np.unravel_index(int(np.argmax(bad)), y.shape)))
+    elements = [str(x[index]) for x in operands if x.shape == y.shape]
+    of = f" of {', '.join(elements)}" if elements else ""
     count = f"{np.count_nonzero(bad)} of {y.size} elements"
-    return f"made {y[place]} at {list(place)}{of}; {count}"
+    return f"made {y[index]} at {list(index)}{of}; {count}"

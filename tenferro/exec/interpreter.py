@@ -1,4 +1,4 @@
-"""The interpreter: one step after the other. What it gives is what a schedule means."""
+"""The interpreter: one step after the other. It defines the meaning of a schedule."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _call(
 
 
 def results_of(op: Any, result: Any, count: int) -> Sequence[Any]:
-    """What a kernel gave, as a sequence of as many arrays as its op has outputs.
+    """The result of a kernel, as a sequence of one array for each output of its op.
 
     Raises:
         BackendFailureError: it gave None, or another number of them.
@@ -113,19 +113,19 @@ def _observed(step: ExecInstruction, around: Observer | None) -> ExecInstruction
 
 
 def located(step: ExecInstruction, error: Exception) -> Exception:
-    """What a step raised, with its op and the user's line; what a handler of signals raised, as it is."""
+    """The error of a step with its op and the user's line; one raised by a handler of signals, unchanged."""
     if is_interruption(error):
         return error
-    place = str(step.source) if step.source else None
+    line = str(step.source) if step.source else None
     if isinstance(error, TenferroError):
-        return error.at(place)
-    return failure(step.op, step.output_types, error).at(place)
+        return error.at(line)
+    return failure(step.op, step.output_types, error).at(line)
 
 
 def failure(
     op: StdTensorOp | Any, types: Sequence[TensorSpec], error: Exception
 ) -> BackendFailureError:
-    """What is raised where a kernel failed."""
+    """The error for a kernel that failed."""
     shown = ", ".join(map(str, types))
     return BackendFailureError(
         f"{op.name}: the kernel for {shown} failed: {type(error).__name__}: {error}"

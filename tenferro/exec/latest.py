@@ -1,4 +1,4 @@
-"""What a program was last run on: comparing with it is cheaper than checking arguments again."""
+"""The last arguments of a program: comparing with them is cheaper than checking arguments again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Compiled", "Latest"]
 
 
 class Compiled(NamedTuple):
-    """A schedule, and what runs it."""
+    """A schedule, and the function that runs it."""
 
     schedule: ExecProgram
     run: Callable[[Sequence[Any]], list[Any]]

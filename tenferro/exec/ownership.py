@@ -1,4 +1,4 @@
-"""Whose memory an array lies in, where code from outside is given arrays and gives them.
+"""Ownership of arrays at the boundary to code from outside, which borrows its inputs and gives its outputs away.
 
 An extension borrows its inputs, which are read-only to it, and gives its outputs away: no input, no other
 output and no workspace shares their memory. What somebody else still refers to is copied.
@@ -32,7 +32,7 @@ def borrowed(x: Any) -> Any:
 
 
 def take_ownership(arrays: list[Any]) -> None:
-    """Replace each array whose memory another object may refer to by a copy.
+    """Replace by a copy each array that shares memory with an object elsewhere.
 
     The arrays must be entries of this list and of nothing else that the caller holds.
 
@@ -51,7 +51,7 @@ def take_ownership(arrays: list[Any]) -> None:
 def _is_sole(arrays: list[Any], index: int) -> bool:
     """Whether nothing but the list's entry refers to the array and its memory.
 
-    Entries are read anew each time, because a local variable would be one more reference.
+    Entries are read again each time, because a local variable would be one more reference.
     """
     if getrefcount(arrays[index]) != SOLE or not arrays[index].flags.writeable:
         return False

@@ -111,14 +111,14 @@ def source_of(program: ExecProgram, name: str = "run") -> str:
         if isinstance(step.op, Tiles):
             sources.append(source_of(step.op.bodies[step.op.lead], f"tiles_{number}"))
         sources += [
-            source_of(part, f"{step.op.name.lower()}_{number}_{place}")
-            for place, part in enumerate(step.parts)
+            source_of(part, f"{step.op.name.lower()}_{number}_{number_of_part}")
+            for number_of_part, part in enumerate(step.parts)
         ]
     return "\n\n".join(sources)
 
 
 class _Locals:
-    """Names of values in one function. A name whose value dies goes to the next value, which frees it.
+    """Names of values in one function. A dying value's name goes to the next value, which frees its memory.
 
     Few names are quick to compile, and `del` is left for those that nothing takes over at once.
     """

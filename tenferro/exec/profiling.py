@@ -22,7 +22,7 @@ __all__ = ["measure"]
 def measure(
     program: GraphProgram, schedule: ExecProgram, leaves: Sequence[Any], runs: int
 ) -> Profile:
-    """Run `schedule`, which is that of `program`, so many times, and once before."""
+    """Times and memory of `runs` runs of the program's schedule, after a first one that is not counted."""
     clocks: list[_Clock] = []
     for _ in range(runs + 1):
         clock = _Clock(dict(enumerate(leaves)))
@@ -34,7 +34,7 @@ def measure(
 
 @dataclass
 class _Spent:
-    """What one instruction took in one run.
+    """Time and memory of one instruction in one run.
 
     Attributes:
         turns: how often it ran.
@@ -66,7 +66,7 @@ class _Clock:
         operands: Sequence[Any],
         call: Callable[..., Any],
     ) -> Sequence[Any]:
-        """The results of the step, whose time and memory are noted."""
+        """The results of the step; notes its time and memory."""
         before = _owners(operands)
         start = time.perf_counter()
         results = call(operands)

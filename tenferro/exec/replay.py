@@ -1,4 +1,4 @@
-"""Programs on tensors whose elements are not known yet: each instruction is applied to them again."""
+"""Programs on tensors without known elements: each instruction is applied to them again."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""`ExecProgram`: the schedule of a native run, and the only truth about what will happen.
+"""`ExecProgram`: the schedule of a native run, and the only record of its execution.
 
 Planning makes it, a function after the other; the interpreter runs it and the printer writes it as Python, and
 neither decides anything. `print(exec_program)` shows all of it.
 
-Source: seed 002, sections II to V; docs/specification/schedule.md.
+Source: docs/specification/schedule.md.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ Place: TypeAlias = Over | Arena | Lent
 
 @dataclass(frozen=True, eq=False)
 class Tiles:
-    """A group of instructions that runs tile by tile, as rows of arrays whose leading axes agree.
+    """A fused group of instructions that runs tile by tile, as rows of arrays with equal leading axes.
 
     Attributes:
         shape: of the largest values in the group.
@@ -115,7 +115,7 @@ class Copies:
 
     Attributes:
         order: "F", "C", or "K" for whatever order they have.
-        count: the first so many operands are the results; the others are arrays whose memory they may share.
+        count: the number of results, which are the first operands; the others are arrays that they may share memory with.
     """
 
     name: ClassVar[str] = "Copies"

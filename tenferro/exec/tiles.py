@@ -99,8 +99,8 @@ class TilesFunction:
 
         def walk(arrays: Sequence[Any], into: Sequence[Any] | None) -> Any:
             written = [
-                layout.empty(shape, dtype, place)
-                for (shape, dtype), place in zip(outs, into or repeat(None), strict=False)
+                layout.empty(shape, dtype, memory)
+                for (shape, dtype), memory in zip(outs, into or repeat(None), strict=False)
             ]
             totals = [np.empty(shape, dtype) for shape, dtype in shares]
             views = [layout.view(x) for x in (*arrays, *written)]
@@ -198,7 +198,7 @@ class Layout:
     Attributes:
         lead: how many leading axes the views have.
         perm: the order of axes, slowest first, where it is another than the arrays'.
-        merged: so many of them, in that order, are one axis of the views.
+        merged: the number of leading ones, in that order, that are one axis of the views.
         order: of results and scratch in memory.
     """
 
@@ -225,9 +225,9 @@ class Layout:
         x = x.transpose(self.perm) if self.perm else x
         return x.reshape((-1, *x.shape[self.merged :]), copy=False) if self.merged != 1 else x
 
-    def empty(self, shape: tuple[int, ...], dtype: Any, place: Any) -> Any:
-        """A new array whose view lies in order, in these bytes or in memory of its own."""
+    def empty(self, shape: tuple[int, ...], dtype: Any, memory: Any) -> Any:
+        """A new array with a view in order, in these bytes or in memory of its own."""
         if not self.perm:
-            return np.ndarray(shape, dtype, place, order=self.order)
+            return np.ndarray(shape, dtype, memory, order=self.order)
         inverse = sorted(range(len(shape)), key=self.perm.__getitem__)
-        return np.ndarray([shape[axis] for axis in self.perm], dtype, place).transpose(inverse)
+        return np.ndarray([shape[axis] for axis in self.perm], dtype, memory).transpose(inverse)

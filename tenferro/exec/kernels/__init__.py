@@ -1,4 +1,4 @@
-"""The kernel column: what each op does to NumPy arrays."""
+"""The kernel column: the NumPy implementation of each op."""
 
 from tenferro.exec.kernels import (
     analytic,

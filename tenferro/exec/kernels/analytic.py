@@ -109,7 +109,7 @@ def lgamma(x: Array) -> Array:
 
 
 def digamma(x: Array) -> Array:
-    """scipy's, but NaN at 0 as at the other poles, from whose two sides it goes to either infinity."""
+    """SciPy's digamma, but NaN at 0 as at the other poles, where the two one-sided limits differ."""
     from scipy import special as functions  # because importing scipy takes long
 
     return np.where(x == 0, np.nan, functions.digamma(x)).astype(x.dtype)

@@ -68,7 +68,7 @@ def minimum(x: Array, y: Array) -> Array:
 
 
 def has_zeros(x: Array) -> bool:
-    """Whether an element is zero; what is repeated along an axis is read once."""
+    """Whether an element is zero; along a broadcast axis one element is read."""
     once = tuple(slice(None, 1) if step == 0 else slice(None) for step in x.strides)
     return not x[once].all()
 
@@ -109,11 +109,11 @@ def select_into(pred: Any, on_true: Any, on_false: Any, out: Any) -> Any:
         np.negative(bits, out=bits)
         np.bitwise_and(on_true.view(kind), bits, out=bits)
     else:
-        other = on_false.view(kind)
-        np.bitwise_xor(on_true.view(kind), other, out=bits)
+        false_bits = on_false.view(kind)
+        np.bitwise_xor(on_true.view(kind), false_bits, out=bits)
         # A mask of bytes, because new memory as large as a tile costs page faults each time.
         np.bitwise_and(bits, np.negative(pred.view(np.int8)), out=bits)
-        np.bitwise_xor(bits, other, out=bits)
+        np.bitwise_xor(bits, false_bits, out=bits)
     return out
 
 

@@ -60,7 +60,7 @@ def while_(runs: Sequence[Run], op: While, *arrays: Array) -> Any:
 
 
 def scan(runs: Sequence[Run], op: Scan, *arrays: Array) -> Any:
-    """The last carry, and what each step gave, written where it belongs.
+    """The last carry, and the stacked outputs of each step, each written to its row.
 
     Raises:
         ShapeError: extents that the data decide differ from turn to turn; without turns they are 0.
@@ -74,13 +74,13 @@ def scan(runs: Sequence[Run], op: Scan, *arrays: Array) -> Any:
     may_differ = not all([row.is_exact for row in rows])
     places = range(op.length)[:: -1 if op.reverse else 1]
     for turn, t in enumerate(places):
-        made = body((*consts, *carry, *[x[t, ...] for x in xs]))
-        carry = made[:m]
+        results = body((*consts, *carry, *[x[t, ...] for x in xs]))
+        carry = results[:m]
         if not turn:  # because a body may be run in other dtypes than it was traced in
-            ys = [np.empty((op.length, *part.shape), part.dtype) for part in made[m:]]
+            ys = [np.empty((op.length, *part.shape), part.dtype) for part in results[m:]]
         elif may_differ:
-            _same_shapes(op, ys, made[m:], turn)
-        for y, part in zip(ys, made[m:], strict=True):
+            _same_shapes(op, ys, results[m:], turn)
+        for y, part in zip(ys, results[m:], strict=True):
             y[t] = part
     return _given([*own(carry, arrays), *ys])
 

@@ -120,7 +120,7 @@ def _by_phases(window: Window, groups: tuple[int, int], x: Array, w: Array) -> A
 
 
 def _is_channels_last(x: Array) -> bool:
-    """Whether the channels of [n, c, s..] lie closer together than what is beside them."""
+    """Whether the channel axis of [n, c, s..] has a smaller stride than the spatial axes."""
     return x.shape[1] > 1 and abs(x.strides[1]) <= min(map(abs, x.strides[2:]), default=0)
 
 
@@ -246,9 +246,9 @@ def _by_places(windows: Array, w: Array, spatial: int) -> Array:
         y = kernels.T @ ahead.reshape(kernels.shape[0], -1)
         return np.moveaxis(y.reshape(outputs, *counts, n), (-1, 0), (0, 1))
     y = np.empty((*counts, outputs, n), windows.dtype)
-    for place in product(*map(range, counts)):
-        x = _terms_first(windows[(slice(None), slice(None), *place)])
-        np.matmul(kernels.T, x, out=y[place])
+    for index in product(*map(range, counts)):
+        x = _terms_first(windows[(slice(None), slice(None), *index)])
+        np.matmul(kernels.T, x, out=y[index])
     return y.transpose(spatial + 1, spatial, *range(spatial))
 
 
@@ -298,8 +298,8 @@ def _products_of_windows(windows: Array, w: Array, spatial: int) -> Array:
     groups, counts = windows.shape[0], windows.shape[2 : 2 + spatial]
     y = np.empty((1, groups, *counts), windows.dtype)
     letters = "abcdefghijklm"[:spatial]
-    for place in product(*map(range, counts)):
-        x: Any = windows[(slice(None), slice(None), *place)]
-        y[(0, slice(None), *place)] = np.einsum(f"zy{letters},zy{letters}->z", x, w)
+    for index in product(*map(range, counts)):
+        x: Any = windows[(slice(None), slice(None), *index)]
+        y[(0, slice(None), *index)] = np.einsum(f"zy{letters},zy{letters}->z", x, w)
 
     return y

@@ -151,12 +151,12 @@ class Contraction:
         Args:
             into: the bytes that it is written to; None for memory of its own.
         """
-        given = lhs.strides, rhs.strides, lhs is rhs
-        product = self._plans.get(given)
+        key = lhs.strides, rhs.strides, lhs is rhs
+        product = self._plans.get(key)
         if product is None:
             if len(self._plans) >= PLANS:
                 self._plans.clear()
-            product = self._plans[given] = self._plan(lhs, rhs)
+            product = self._plans[key] = self._plan(lhs, rhs)
         if self.wakes_threads:
             with NUMPYS:  # because the executor's threads share it, or one is enough
                 return product(lhs, rhs, into[0])
@@ -192,22 +192,22 @@ class Contraction:
             *[self.lhs_shape[axis] for axis in rows],
             *[self.rhs_shape[axis] for axis in columns],
         )
-        place = {axis: i for i, axis in enumerate((*rows, *[-1 - axis for axis in columns]))}
+        position = {axis: i for i, axis in enumerate((*rows, *[-1 - axis for axis in columns]))}
         count = len(self.batch_shape)
         perm = (
             *range(count),
-            *[count + place[axis] for axis in self.rows],
-            *[count + place[-1 - axis] for axis in self.columns],
+            *[count + position[axis] for axis in self.rows],
+            *[count + position[-1 - axis] for axis in self.columns],
         )
-        given = None if perm == tuple(range(len(perm))) else perm
+        transposition = None if perm == tuple(range(len(perm))) else perm
         turned = left.is_column_major and right.is_column_major
         small = prod(shape) < LARGE_RESULT and left.room + right.room < SMALLEST_SCRATCH
         whole = Whole(left, right, turned, self.resources)
         halved = lhs is rhs and not left.room and self._is_symmetric()
         product = None if halved else InPieces.of(groups, lhs, rhs, whole)
         if product is None and small:
-            return _small(left.reader(), right.reader(), turned, shape, given)
-        return partial(_split, product or whole, shape, given)
+            return _small(left.reader(), right.reader(), turned, shape, transposition)
+        return partial(_split, product or whole, shape, transposition)
 
     def _is_symmetric(self) -> bool:
         """Whether it is X X^T where both operands are X.
@@ -262,20 +262,20 @@ class Contraction:
             if not places:
                 return np.zeros(np.broadcast_shapes(a.shape[:rank], b.shape[:rank]), a.dtype)
             total = np.multiply(a[every + places[0]], b[every + places[0]])
-            for place in places[1:]:
-                total += a[every + place] * b[every + place]
+            for index in places[1:]:
+                total += a[every + index] * b[every + index]
             return total
 
         return product
 
     def _order_of_terms(self, lhs: Array, rhs: Array) -> Axes:
         """The order of contracting axes that lets the most elements stay where they are."""
-        given = tuple(range(len(self.terms[0])))
-        if len(given) < 2:
-            return given
-        orders: list[Axes] = [given]
+        declared = tuple(range(len(self.terms[0])))
+        if len(declared) < 2:
+            return declared
+        orders: list[Axes] = [declared]
         for x, axes in zip((lhs, rhs), self.terms, strict=True):
-            orders.append(tuple(sorted(given, key=lambda i: -abs(x.strides[axes[i]]))))
+            orders.append(tuple(sorted(declared, key=lambda i: -abs(x.strides[axes[i]]))))
 
         def kept(order: Axes) -> int:
             return sum(
@@ -291,8 +291,8 @@ def _split(
     product: Product, shape: Axes, perm: Axes | None, lhs: Array, rhs: Array, into: Any = None
 ) -> Array:
     """A product with its rows and columns as the axes that they are made of."""
-    found = product(lhs, rhs, into).reshape(shape)
-    return found if perm is None else found.transpose(perm)
+    y = product(lhs, rhs, into).reshape(shape)
+    return y if perm is None else y.transpose(perm)
 
 
 def _small(
@@ -302,7 +302,7 @@ def _small(
     shape: Axes,
     perm: Axes | None,
 ) -> Product:
-    """A product whose calls cost as much as its work."""
+    """A product of matrices so small that the calls cost as much as the work."""
 
     def multiply(lhs: Array, rhs: Array, into: Any = None) -> Array:
         return multiplied(left(lhs), right(rhs), None, turned).reshape(shape)

@@ -163,7 +163,7 @@ def population_count(x: Array) -> Array:
 
 
 def count_leading_zeros(x: Array) -> Array:
-    """Smear the highest bit over all below it, and count what is left."""
+    """Smear the highest bit over all below it, and count the remaining zeros."""
     width = 8 * x.dtype.itemsize
     smeared = _unsigned(x)
     step = 1
@@ -216,9 +216,9 @@ CASTS = {dtype: methodcaller("astype", dtype.dtype) for dtype in DType}
 """NumPy's own."""
 
 
-def convert(op: Convert, given: np.dtype[Any]) -> Callable[[Any], Any]:
+def convert(op: Convert, source: np.dtype[Any]) -> Callable[[Any], Any]:
     """NumPy's cast where it has StableHLO's meaning, the saturating one from float to integer."""
-    to, dtype = op.to, DType.of(given)
+    to, dtype = op.to, DType.of(source)
     if dtype.is_complex and not to.is_complex:
         if to.is_bool:
             return lambda x: x != 0
@@ -239,9 +239,9 @@ def saturate(x: Array, to: DType) -> Array:
     info = np.iinfo(to.dtype)
     wide = x.astype(np.float64)
     above, below = wide >= float(info.max), wide <= float(info.min)
-    kept = np.where(above | below | np.isnan(wide), 0, wide).astype(to.dtype)
+    in_range = np.where(above | below | np.isnan(wide), 0, wide).astype(to.dtype)
     high, low = to.dtype.type(info.max), to.dtype.type(info.min)
-    return np.where(above, high, np.where(below, low, kept))
+    return np.where(above, high, np.where(below, low, in_range))
 
 
 def _through_float32(x: Array, dtype: DType, to: DType) -> Array:

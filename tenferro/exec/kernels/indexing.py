@@ -57,9 +57,9 @@ def gather(op: Gather, x: Array, indices: Array) -> Array:
             start = np.clip(start, 0, x.shape[axis] - sizes[axis])
             position = position + _spread(start, batch_axes, rank)
         if axis in op.operand_batching_dims:
-            place = op.start_indices_batching_dims[op.operand_batching_dims.index(axis)]
+            number = op.start_indices_batching_dims[op.operand_batching_dims.index(axis)]
             position = position + _count(
-                batch, place - (place > op.index_vector_dim), batch_axes, rank
+                batch, number - (number > op.index_vector_dim), batch_axes, rank
             )
         if axis in window_axes:
             line = np.arange(sizes[axis]).reshape(-1, *(1,) * (rank - 1 - window_axes[axis]))
@@ -111,11 +111,11 @@ def _spread(values: Array, axes: Sequence[int], rank: int) -> Array:
     return values.reshape(shape)
 
 
-def _count(batch: Sequence[int], place: int, axes: Sequence[int], rank: int) -> Array:
+def _count(batch: Sequence[int], number: int, axes: Sequence[int], rank: int) -> Array:
     """0, 1, .. along the batch axis number `place`."""
     shape = [1] * rank
-    shape[axes[place]] = batch[place]
-    return np.arange(batch[place]).reshape(shape)
+    shape[axes[number]] = batch[number]
+    return np.arange(batch[number]).reshape(shape)
 
 
 COMBINE: Mapping[str, np.ufunc] = {
@@ -153,22 +153,22 @@ def scatter(op: Scatter, x: Array, indices: Array, updates: Array) -> Array:
             fits = fits & _spread(inside, batch_axes, rank)
             position = position + _spread(np.where(inside, start, 0), batch_axes, rank)
         if axis in op.input_batching_dims:
-            place = op.scatter_indices_batching_dims[op.input_batching_dims.index(axis)]
+            number = op.scatter_indices_batching_dims[op.input_batching_dims.index(axis)]
             position = position + _count(
-                batch, place - (place > op.index_vector_dim), batch_axes, rank
+                batch, number - (number > op.index_vector_dim), batch_axes, rank
             )
         if axis in window_axes:
             shape = [1] * rank
             shape[window_axes[axis]] = size
             position = position + np.arange(size).reshape(shape)
         positions.append(position)
-    kept = np.broadcast_to(fits, updates.shape)
-    if not kept.any():
+    in_bounds = np.broadcast_to(fits, updates.shape)
+    if not in_bounds.any():
         return result
-    values = updates[kept]
+    values = updates[in_bounds]
     flat = np.zeros(values.shape, np.int64)
     for position, extent in zip(positions, x.shape, strict=True):
-        flat = flat * extent + np.broadcast_to(position, updates.shape)[kept]
+        flat = flat * extent + np.broadcast_to(position, updates.shape)[in_bounds]
     target = result.reshape(-1)
     _combine(op.combiner, target, flat, values)
     return target.reshape(x.shape)

@@ -1,4 +1,4 @@
-"""What a kernel is, and what kernels share."""
+"""`Kernel`, the cell of an op in the column of kernels, and its common forms."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Kernel:
-    """What an op does to arrays, and what is known of it: the cell of an op in the column of kernels.
+    """The NumPy implementation of an op and its properties: the cell of an op in the column of kernels.
 
     `kernel(op, *arrays)` gives one array, or a tuple of them when the op has several outputs. Kernels read
     their inputs and never write to them. They run under `np.errstate(all="ignore")`. A NumPy scalar for a
@@ -57,7 +57,7 @@ class Kernel:
         inputs: tuple[TensorSpec, ...],
         resources: Resources = CALLER,
     ) -> Callable[..., Any]:
-        """What runs for inputs of these types: a ufunc where it is just that.
+        """The function for inputs of these types; the ufunc itself where the kernel is one.
 
         Args:
             resources: threads and memory for large arrays.
@@ -153,7 +153,7 @@ class OfArrays(Kernel):
 
 
 class ByPayload(Kernel):
-    """A kernel whose function of the arrays the payload and the first operand's dtype choose, once."""
+    """A kernel that chooses its function of arrays once, by the payload and the first operand's dtype."""
 
     __slots__ = ("_choose",)
 

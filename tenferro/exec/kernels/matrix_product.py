@@ -217,8 +217,8 @@ class InPieces:
 
 def _cuts_rows(m: int, n: int, turned: bool) -> bool:
     """Whether a product is cut along its rows: pieces that lie together in memory are written fastest."""
-    together, other = (n, m) if turned else (m, n)
-    return (together >= min(other, MOST_PIECES * PIECE)) != turned
+    together, apart = (n, m) if turned else (m, n)
+    return (together >= min(apart, MOST_PIECES * PIECE)) != turned
 
 
 def _part(x: Array, axis: int | None, start: int, stop: int) -> Array:

@@ -32,11 +32,11 @@ def order_of(x: Array, axes: Axes) -> Axes:
 
 def step_of(x: Array, axes: Sequence[int]) -> int | None:
     """The stride of these axes as one; None where they are not."""
-    kept = [axis for axis in axes if x.shape[axis] != 1]
-    for outer, inner in pairwise(kept):
+    long_axes = [axis for axis in axes if x.shape[axis] != 1]
+    for outer, inner in pairwise(long_axes):
         if x.strides[outer] != x.strides[inner] * x.shape[inner]:
             return None
-    return x.strides[kept[-1]] if kept else x.itemsize
+    return x.strides[long_axes[-1]] if long_axes else x.itemsize
 
 
 class MatrixView:
@@ -72,7 +72,7 @@ class MatrixView:
         self.copy = Copy(np.empty(x.shape, x.dtype), x) if x.nbytes >= SMALLEST else None
 
     def reader(self) -> Callable[[Array], Array]:
-        """What gives the matrix; a copy is small."""
+        """The function that gives the matrix, as a view or a small copy."""
         shape, perm = self.shape, self.perm
         in_order = perm == tuple(range(len(perm)))
         if not self.room or not self.is_column_major:
@@ -90,14 +90,14 @@ class MatrixView:
         x = x.transpose(self.perm)
         if not self.room:
             return x.reshape(self.shape)
-        found = np.ndarray(x.shape, x.dtype, piece)
+        copy = np.ndarray(x.shape, x.dtype, piece)
         if self.copy is None:
-            np.copyto(found, x)
+            np.copyto(copy, x)
         else:
-            self.copy(found, x, workers)
+            self.copy(copy, x, workers)
         if not self.is_column_major:
-            return found.reshape(self.shape)
-        return found.reshape((*self.shape[:-2], *self.shape[:-3:-1])).swapaxes(-1, -2)
+            return copy.reshape(self.shape)
+        return copy.reshape((*self.shape[:-2], *self.shape[:-3:-1])).swapaxes(-1, -2)
 
 
 def _is_readable(steps: tuple[int, int], shape: tuple[int, int], itemsize: int) -> bool:

@@ -47,7 +47,7 @@ def extreme(dtype: np.dtype[Any], largest: bool) -> Any:
 
 
 def folded(ufunc: np.ufunc) -> Kernel:
-    """A reduction by a ufunc whose identity NumPy knows, in the dtype of x."""
+    """A reduction by a ufunc that has an identity in NumPy, in the dtype of x."""
 
     def over(op: Any, dtype: np.dtype[Any]) -> Callable[..., Any]:
         if not op.axes:
@@ -127,8 +127,8 @@ def sort(op: Sort, *operands: Array) -> Any:
     if op.count == 1 and key is operands[0]:
         return np.sort(key, axis=op.axis, kind=None if _has_no_twins(key) else "stable")
     order = stable_order(key, op.axis)
-    taken = tuple(np.take_along_axis(x, order, axis=op.axis) for x in operands)
-    return taken if op.count > 1 else taken[0]
+    results = tuple(np.take_along_axis(x, order, axis=op.axis) for x in operands)
+    return results if op.count > 1 else results[0]
 
 
 def _has_no_twins(key: Array) -> bool:
@@ -144,8 +144,8 @@ def _has_no_twins(key: Array) -> bool:
 def stable_order(key: Array, axis: int) -> Array:
     """A stable argsort. NumPy's fastest is not, which shows only where neighbours are equal once sorted."""
     if key.dtype.kind == "f" and key.size >= SMALLEST_TO_TRY:
-        found = np.moveaxis(np.sort(key, axis=axis), axis, -1)
-        before, after = found[..., :-1], found[..., 1:]
+        ordered = np.moveaxis(np.sort(key, axis=axis), axis, -1)
+        before, after = ordered[..., :-1], ordered[..., 1:]
         if not ((before == after) | (before != before)).any():
             return np.argsort(key, axis=axis)
     return np.argsort(key, axis=axis, kind="stable")

@@ -1,4 +1,4 @@
-"""Sums along what lies together in memory, by BLAS's dot product with ones: faster than NumPy's own, as
+"""Sums along contiguous axes, by BLAS's dot product with ones: faster than NumPy's own, as
 accurate, and of two factors without their products.
 
 A row's sum depends on that row alone: its blocks are summed one by one, each with as many running sums as the
@@ -55,7 +55,7 @@ class Sums(Kernel):
         inputs: tuple[TensorSpec, ...],
         resources: Resources = CALLER,
     ) -> Callable[..., Any]:
-        """What runs for inputs of these types."""
+        """The function for inputs of these types."""
         return _summed(op.axes, inputs[0].rank, inputs[0].dtype)
 
 
@@ -104,7 +104,7 @@ def _are_last(axes: tuple[int, ...], rank: int) -> bool:
 
 
 def _rows(x: Array, count: int) -> Array | None:
-    """Give x with its last axes, which are so many, as one; None where they do not lie together."""
+    """x with its last `count` axes as one; None where they are not contiguous."""
     if count == 1 and x.strides[-1] == x.itemsize:
         return x
     if x.flags.c_contiguous:

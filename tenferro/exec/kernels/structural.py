@@ -54,7 +54,7 @@ def slice_(op: Slice, _: np.dtype[Any]) -> Callable[..., Array]:
 
 
 def slice_resolved(op: Slice, x: Array) -> Array:
-    """A strided view whose bounds x tells."""
+    """A strided view with bounds that depend on x's shape."""
     starts, limits = op.resolved("starts", (x.shape,)), op.resolved("limits", (x.shape,))
     return x[tuple(map(slice, starts, limits, op.strides))]
 
@@ -67,7 +67,7 @@ def is_known(extents: tuple[Any, ...]) -> bool:
 def pad(
     x: Array, value: Array, low: tuple[int, ...], high: tuple[int, ...], interior: tuple[int, ...]
 ) -> Array:
-    """Cut what negative edges cut, then lay the rest into an array full of the padding value."""
+    """Crop by the negative edges, then copy the rest into an array filled with the padding value."""
     spread = [n + max(n - 1, 0) * gap for n, gap in zip(x.shape, interior, strict=True)]
     shape = [a + n + b for a, n, b in zip(low, spread, high, strict=True)]
     result = np.full(shape, value, x.dtype)
@@ -110,9 +110,9 @@ def triangle(x: Array, k: int, lower: bool) -> Array:
         return triangle(x.swapaxes(-1, -2), -k, not lower).swapaxes(-1, -2)
     rows, columns = x.shape[-2:]
     low = np.tri(rows, columns, k if lower else k - 1, dtype=bool)
-    found = np.zeros(x.shape, x.dtype)
-    np.copyto(found, x, where=low if lower else ~low)
-    return found
+    y = np.zeros(x.shape, x.dtype)
+    np.copyto(y, x, where=low if lower else ~low)
+    return y
 
 
 ROWS: KernelRows = {

@@ -1,4 +1,4 @@
-"""Alias: whose memory each value may be. The one analysis of it; places and copies follow from it."""
+"""Alias analysis: the memory that each value may share. The only one; places and copies follow from it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Aliases", "aliases", "may_view"]
 
 @dataclass(frozen=True)
 class Aliases:
-    """Whose memory values may be.
+    """The memory that values may share.
 
     Attributes:
         roots: for each slot those whose kernels, or callers, made the memory that it may look at.
@@ -26,9 +26,9 @@ class Aliases:
 
 def aliases(program: ExecProgram) -> Aliases:
     """Of every slot that the schedule reads or writes."""
-    given = (*program.input_slots, *program.constants)
-    roots: dict[int, tuple[int, ...]] = {slot: (slot,) for slot in given}
-    foreign = set(given)
+    sources = (*program.input_slots, *program.constants)
+    roots: dict[int, tuple[int, ...]] = {slot: (slot,) for slot in sources}
+    foreign = set(sources)
     for step in program.instructions:
         if not may_view(step):
             roots.update([(slot, (slot,)) for slot in step.output_slots])

@@ -35,7 +35,7 @@ PlanStep = Callable[[ExecProgram], ExecProgram]
 
 @dataclass(frozen=True)
 class Binder:
-    """What programs are bound to.
+    """Binds the ops of programs to the kernels of a backend.
 
     Attributes:
         backend: whose kernels they are.
@@ -124,7 +124,7 @@ class Binder:
     def _function(
         self, op: Any, kernel: Any, parts: Sequence[ExecProgram], inputs: tuple[TensorSpec, ...]
     ) -> tuple[Callable[..., Any], str]:
-        """The kernel bound to types, and what is to be said of it."""
+        """The kernel bound to types, and the remark that is printed beside it."""
         if not parts:
             return bound(kernel, op, inputs, self.resources), ""
         remark = ""
@@ -158,7 +158,7 @@ class Binder:
         operands: Sequence[TensorSpec] = (),
         results: Sequence[TensorSpec] = (),
     ) -> Callable[..., Any]:
-        """What runs one op, given first, on arrays outside of any program.
+        """The function that runs one op, its first argument, on arrays outside of any program.
 
         Args:
             operands, results: types that the backend is asked about.

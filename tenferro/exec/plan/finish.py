@@ -24,23 +24,23 @@ def finish(program: ExecProgram, order: Literal["F", "C", "K"]) -> ExecProgram:
 
     Results never share memory with an input, a constant, or each other.
     """
-    known = aliases(program)
-    roots = [known.roots[slot] for slot in program.output_slots]
+    memory = aliases(program)
+    roots = [memory.roots[slot] for slot in program.output_slots]
     times = Counter([root for several in roots for root in several])
     viewed = {slot for step in program.instructions if may_view(step) for slot in step.output_slots}
     copied: list[int] = []
     beside: dict[int, None] = {}
-    for place, (slot, several) in enumerate(zip(program.output_slots, roots, strict=True)):
+    for position, (slot, several) in enumerate(zip(program.output_slots, roots, strict=True)):
         spec = program.types[slot]
-        foreign = [root for root in several if root in known.foreign]
+        foreign = [root for root in several if root in memory.foreign]
         is_shared = bool(foreign) or any([times[root] > 1 for root in several])
         may_turn = order != "K" and (spec.rank > 1 or slot in viewed)
         if is_shared or may_turn:
-            copied.append(place)
+            copied.append(position)
             beside.update(dict.fromkeys([root for root in foreign if root in program.input_slots]))
     if not copied:
         return program
-    results = [program.output_slots[place] for place in copied]
+    results = [program.output_slots[position] for position in copied]
     new = range(program.n_slots, program.n_slots + len(copied))
     op = Copies(order, len(copied))
     makers = {slot: step for step in program.instructions for slot in step.output_slots}
@@ -54,8 +54,8 @@ def finish(program: ExecProgram, order: Literal["F", "C", "K"]) -> ExecProgram:
         output_types=tuple([program.types[slot] for slot in results]),
     )
     outputs = list(program.output_slots)
-    for place, slot in zip(copied, new, strict=True):
-        outputs[place] = slot
+    for position, slot in zip(copied, new, strict=True):
+        outputs[position] = slot
     dying = tuple([slot for slot in dict.fromkeys(results) if slot not in outputs])
     finished = replace(
         program,

@@ -1,4 +1,4 @@
-"""Fold: compute once what constants decide, and keep numbers as numbers."""
+"""Fold constants: compute steps of constant operands once, and keep numbers as numbers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FREE = (Constant, BroadcastInDim)
 
 
 def fold(program: ExecProgram) -> ExecProgram:
-    """The schedule with what constants decide as constants, where the result is small or a view."""
+    """The schedule with steps of constant operands folded, where the result is small or a view."""
     constants: dict[int, Any] = dict(program.constants)
     steps: list[ExecInstruction] = []
     with numpy_state():
@@ -37,7 +37,7 @@ def fold(program: ExecProgram) -> ExecProgram:
 
 
 def _values(step: ExecInstruction, constants: dict[int, Any]) -> list[Any] | None:
-    """What a step gives, if that is to be computed now."""
+    """The outputs of a step that is to be computed now; None for any other."""
     if isinstance(step.op, Extension | ControlOp) or not constants.keys() >= {*step.input_slots}:
         return None
     is_small = all([spec.is_static and spec.size <= LARGEST for spec in step.output_types])

@@ -101,7 +101,7 @@ class _Run:
         return True
 
     def _is_large(self, step: ExecInstruction) -> bool:
-        """Whether a group may begin with it: by its result, or by what it reduces."""
+        """Whether a group may begin with this step: its result, or the operand that it reduces, is large."""
         x = self.types[step.input_slots[0]] if isinstance(step.op, REDUCTIONS) else None
         return is_large(step.output_types[0] if x is None else x)
 
@@ -155,7 +155,7 @@ class _Run:
     def finish(self) -> Iterator[ExecInstruction]:
         """The group, and once more the views that are needed outside; a single reduction by itself."""
         steps = self.program.instructions
-        mine, kept = set(self.numbers), set[int]()
+        mine, needed = set(self.numbers), set[int]()
         leaving: set[int] = set()
         again: list[int] = []
         for number in reversed(self.numbers):
@@ -169,9 +169,9 @@ class _Run:
                 leaving.update(step.input_slots)
             elif is_outside:
                 leaving.add(slot)
-            if slot in leaving or any([reader in kept for reader in readers]):
-                kept.add(number)
-        order = [number for number in self.numbers if number in kept]
+            if slot in leaving or any([reader in needed for reader in readers]):
+                needed.add(number)
+        order = [number for number in self.numbers if number in needed]
         if len(order) < 2 and not (order and steps[order[0]].is_elementwise):
             yield from [steps[number] for number in order]
         else:

@@ -17,7 +17,7 @@ WORTH = 1000.0
 
 
 def compile_groups(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
-    """The schedule with compiled groups, whose functions the compiler keeps."""
+    """The schedule with compiled groups; the compiler owns their functions."""
     steps: list[ExecInstruction] = []
     for step in program.instructions:
         if isinstance(step.op, Tiles):

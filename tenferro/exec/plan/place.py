@@ -1,4 +1,4 @@
-"""Place: where each result goes, and what dies with each step.
+"""Place: the memory of each result, and the values that die with each step.
 
 A large value that stays inside gets a place in one piece of memory, by the span of steps over which it is needed;
 what leaves gets memory that comes back; a ufunc writes over an operand that dies, if nobody else looks at it.
@@ -48,8 +48,8 @@ def _read(step: ExecInstruction) -> Sequence[int]:
 def place(program: ExecProgram) -> ExecProgram:
     """The schedule with a place for each result that is better written somewhere than in new memory."""
     program = free(program)
-    known = aliases(program)
-    spans, leaving = _spans(program, known) if _has_large(program) else ({}, set[int]())
+    aliasing = aliases(program)
+    spans, leaving = _spans(program, aliasing) if _has_large(program) else ({}, set[int]())
     memory = plan_memory([
         Block(slot, program.types[slot].nbytes, *span)
         for slot, span in spans.items()
@@ -57,7 +57,7 @@ def place(program: ExecProgram) -> ExecProgram:
     ])  # fmt: skip
     blocks = {block.slot: block for block in memory.blocks}
     steps: list[ExecInstruction] = []
-    watch = _Watch(known, blocks)
+    watch = _Watch(aliasing, blocks)
     for step in program.instructions:
         slot = watch.buffer(step, program.types)
         places: tuple[Place | None, ...] = () if slot is None else (Over(slot),)
@@ -88,12 +88,12 @@ def _placeable(step: ExecInstruction) -> tuple[int, ...]:
     return step.output_slots if getattr(step.function, "takes_places", False) else ()
 
 
-def _spans(program: ExecProgram, known: Aliases) -> tuple[dict[int, tuple[int, int]], set[int]]:
+def _spans(program: ExecProgram, aliasing: Aliases) -> tuple[dict[int, tuple[int, int]], set[int]]:
     """From which to which step large values are needed that can have places, and those that leave."""
     spans: dict[int, tuple[int, int]] = {}
     leaving: set[int] = set()
     for number, step in enumerate(program.instructions):
-        read = {root for slot in step.input_slots for root in known.roots[slot]} & spans.keys()
+        read = {root for slot in step.input_slots for root in aliasing.roots[slot]} & spans.keys()
         spans.update([(root, (spans[root][0], number)) for root in read])
         if isinstance(step.op, Extension):
             leaving |= read  # because a runtime may keep what it is given
@@ -102,39 +102,39 @@ def _spans(program: ExecProgram, known: Aliases) -> tuple[dict[int, tuple[int, i
             if spec.is_static and spec.nbytes >= SMALLEST_BLOCK:
                 spans[slot] = number, number
     for slot in program.output_slots:
-        leaving.update(known.roots[slot])
+        leaving.update(aliasing.roots[slot])
     return spans, leaving & spans.keys()
 
 
 class _Watch:
     """How many living values look at each root's memory, step by step."""
 
-    def __init__(self, known: Aliases, blocks: Mapping[int, Block]) -> None:
-        self.known, self.blocks = known, blocks
+    def __init__(self, aliasing: Aliases, blocks: Mapping[int, Block]) -> None:
+        self.aliasing, self.blocks = aliasing, blocks
         self.lookers: dict[int, int] = {}
 
     def buffer(self, step: ExecInstruction, types: Sequence[Any]) -> int | None:
-        """A dying operand of the result's type whose memory a ufunc may write over."""
+        """A dying operand of the result's type that a ufunc may overwrite."""
         if not step.frees or not step.output_types[0].shape or not step.is_ufunc:
             return None
         for slot in step.frees:
-            is_alone = self.known.roots[slot] == (slot,) and self.lookers.get(slot) == 1
+            is_alone = self.aliasing.roots[slot] == (slot,) and self.lookers.get(slot) == 1
             if is_alone and slot not in self.blocks and types[slot] == step.output_types[0]:
                 return slot
         return None
 
     def step(self, step: ExecInstruction) -> None:
-        """What a step adds and frees."""
-        lookers, known = self.lookers, self.known.roots
+        """Count the values that a step adds and frees."""
+        lookers, roots_of = self.lookers, self.aliasing.roots
         for slot in step.output_slots:
-            roots = known[slot]
-            if roots == (slot,) and slot not in self.known.foreign:
+            roots = roots_of[slot]
+            if roots == (slot,) and slot not in self.aliasing.foreign:
                 lookers[slot] = 0
             for root in roots:
                 if root in lookers:
                     lookers[root] += 1
         for slot in step.frees:
-            for root in known[slot]:
+            for root in roots_of[slot]:
                 if root in lookers:
                     lookers[root] -= 1
 
@@ -208,9 +208,9 @@ def _by_size(blocks: list[Block]) -> list[Block]:
     for block in sorted(blocks, key=lambda block: -block.size):
         offset = 0
         beside = [b for b in placed if b.first <= block.last and block.first <= b.last]
-        for other in sorted(beside, key=lambda b: b.offset):
-            if other.offset - offset >= rounded(block.size):
+        for neighbour in sorted(beside, key=lambda b: b.offset):
+            if neighbour.offset - offset >= rounded(block.size):
                 break
-            offset = max(offset, other.offset + rounded(other.size))
+            offset = max(offset, neighbour.offset + rounded(neighbour.size))
         placed.append(replace(block, offset=offset))
     return sorted(placed, key=lambda block: (block.first, block.slot))

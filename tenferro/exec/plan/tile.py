@@ -1,4 +1,4 @@
-"""Tile: what happens to one tile of a group, as a schedule of its own."""
+"""Tile: a schedule for one tile of a group."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def tiles(program: ExecProgram, group: Group) -> ExecInstruction:
 
 
 def _fold(step: ExecInstruction) -> Callable[[Any], Any]:
-    """What combines the shares of a total: the reduction itself, over the first axis."""
+    """The function that combines the partials of a total: the reduction itself, over the first axis."""
     (y,) = step.output_types
     op: Any = replace(step.op, axes=(0,))  # pyright: ignore[reportArgumentType]  # because reductions are dataclasses
     fold = bound(step.kernel, op, (TensorSpec((1, *y.shape), y.dtype),))
@@ -123,12 +123,12 @@ class _Body:
         self.group, self.lead, self.resources = group, lead, program.resources
         self.types: list[TensorSpec] = [*program.types, ROWS]
         self.rows = program.n_slots
-        known = program.constants
+        constants = program.constants
         moved = {s for step in group.steps if not step.is_elementwise for s in step.input_slots}
         self.constants = {
-            slot: known[slot][(0,) * known[slot].ndim]
+            slot: constants[slot][(0,) * constants[slot].ndim]
             for slot in group.takes
-            if slot in known and slot not in moved and not any(known[slot].strides)
+            if slot in constants and slot not in moved and not any(constants[slot].strides)
         }
         self.takes = [slot for slot in group.takes if slot not in self.constants]
         self.targets = {slot: self._slot(self.types[slot]) for slot in (*results, *totals)}

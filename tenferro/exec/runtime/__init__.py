@@ -1,1 +1,1 @@
-"""What a run borrows: threads, memory, and the state of NumPy."""
+"""The resources of a run: threads, memory, and the state of NumPy."""

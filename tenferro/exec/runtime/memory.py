@@ -1,6 +1,6 @@
 """Memory that is used again: of values in the middle of programs, of results that died, and scratch.
 
-What is allocated and freed in each run goes back to the operating system, and its pages come anew: a fault for
+What is allocated and freed in each run goes back to the operating system, and its pages are mapped again: a fault for
 every few thousand bytes takes longer than to write them. So large pieces are kept, up to a bound, and all who
 need some take them from one pool.
 """
@@ -26,7 +26,7 @@ __all__ = ["Pool", "PoolStats", "is_lent"]
 
 @dataclass(frozen=True, slots=True)
 class PoolStats:
-    """What a pool has done since it was made or cleared.
+    """Counts of a pool since it was created or cleared.
 
     Attributes:
         reused, new: pieces that were handed out again, and for the first time.
@@ -67,7 +67,7 @@ class Pool:
         self._reused = self._new = 0
 
     def take(self, size: int) -> Any:
-        """An array of at least so many bytes, and at most twice as many, aligned to a line of the cache."""
+        """An array of at least `size` bytes, and less than twice that, aligned to a line of the cache."""
         size = rounded(size)
         with self._lock:
             self._settle()
@@ -97,7 +97,7 @@ class Pool:
 
     @contextmanager
     def scratch(self, sizes: Sequence[int]) -> Generator[list[Any]]:
-        """Arrays of so many bytes each, as long as the context lasts."""
+        """Arrays of these sizes in bytes, for the length of the context."""
         ends = list(accumulate(map(rounded, sizes), initial=0))
         piece = self.take(ends[-1])
         try:
@@ -106,14 +106,14 @@ class Pool:
             self.give(piece)
 
     def clear(self) -> None:
-        """Let go of what waits."""
+        """Free the idle pieces."""
         with self._lock:
             self._settle()
             self._free.clear()
             self._reused = self._new = 0
 
     def stats(self) -> PoolStats:
-        """What the pool has done."""
+        """Counts of pieces and bytes."""
         with self._lock:
             self._settle()
             return PoolStats(self._reused, self._new, self._held(), self.capacity)
@@ -127,7 +127,7 @@ class Pool:
             self._lock.release()
 
     def _settle(self) -> None:
-        """Keep what has come back, as far as there is room."""
+        """Keep the pieces that came back, as far as the capacity allows."""
         while self._back:
             self._free.append(self._back.popleft())
         while self._held() > self.capacity:

@@ -1,4 +1,4 @@
-"""The state of NumPy that kernels run in: nothing is said of what is not finite, and buffers suit rows.
+"""The state of NumPy that kernels run in: no warnings about floating point, and buffers as long as rows.
 
 Where an operand repeats itself along an axis, NumPy's loops copy their operands through buffers, which takes as
 long as the work, unless a row is as long as a buffer. Both are the thread's own, and as before afterwards.
@@ -31,7 +31,7 @@ def buffer_for(row: int) -> int:
 
 @contextmanager
 def numpy_state(buffer: int = BUFFER) -> Generator[None]:
-    """A context in which NumPy is silent, and has buffers of so many elements.
+    """A context in which NumPy is silent, and has buffers of the given number of elements.
 
     >>> with numpy_state():
     ...     np.log(0.0), np.getbufsize()
@@ -46,7 +46,7 @@ def numpy_state(buffer: int = BUFFER) -> Generator[None]:
 
 
 class _Prepared(threading.local):
-    """For each thread contexts in that state: to enter one costs a tenth of what making it does.
+    """Prepared contexts of each thread: to enter one costs a tenth of creating one.
 
     A context is entered once at a time; what comes back here from within takes another.
     """
@@ -66,7 +66,7 @@ _PREPARED = _Prepared()
 
 
 def quietly(function: Callable[..., Any], arguments: Sequence[Any], calls_back: bool) -> Any:
-    """What a function gives, run in that state.
+    """The result of a function that is run in that state.
 
     Args:
         calls_back: whether the function may read or set context variables of the caller, as an extension's

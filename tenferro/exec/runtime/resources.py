@@ -1,4 +1,4 @@
-"""What an executor lends to the programs that it runs."""
+"""The resources that an executor lends to its programs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["CALLER", "Resources"]
 
 @dataclass(frozen=True)
 class Resources:
-    """What kernels and schedules work with.
+    """Threads, memory and conversions that kernels and schedules use.
 
     Attributes:
         workers: threads for large arrays.

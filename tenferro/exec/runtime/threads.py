@@ -78,7 +78,7 @@ class Workers:
 
 
 def _serve(tasks: SimpleQueue[Task | None]) -> None:
-    """What a thread does: one task after the other, until there is none."""
+    """Serve as a thread: run one task after the other, until there is none."""
     with numpy_state():
         while (task := tasks.get()) is not None:
             work, start, stop, ended, done = task
