@@ -1,1 +1,1 @@
-"""Loops as machine code: a column of ops on scalars in LLVM's text, and what links it."""
+"""Loops as machine code: a column of ops on scalars in LLVM's text, and the linker."""

@@ -1,4 +1,4 @@
-"""BLAS and LAPACK, called from compiled code: SciPy's, whose functions every extension module may call."""
+"""BLAS and LAPACK in compiled code: SciPy's functions, which every extension module may call."""
 
 from __future__ import annotations
 

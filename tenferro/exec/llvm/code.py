@@ -31,7 +31,7 @@ UNROLLED = 4
 
 
 class NotCompiledError(UnsupportedError):
-    """What is not compiled, and why; the interpreter runs it."""
+    """The reason why an op is not compiled; the interpreter runs it."""
 
 
 class Flat(tuple[Index, ...]):
@@ -143,10 +143,10 @@ class Code:
         self.block = name[1:]
 
     def once(self, key: Any, compute: Callable[[], Any]) -> Any:
-        """What has been computed under a key, in this block or one around it."""
-        for known in reversed(self._known):
-            if key in known:
-                return known[key]
+        """The value computed under a key, in this block or in one around it."""
+        for values in reversed(self._known):
+            if key in values:
+                return values[key]
         value = compute()
         self._known[-1][key] = value
         return value
@@ -159,9 +159,9 @@ class Code:
         self._known.pop()
 
     def forget(self) -> None:
-        """What was read from memory may have changed."""
-        for known in self._known:
-            known.clear()
+        """Drop values read from memory, which may have changed."""
+        for values in self._known:
+            values.clear()
 
     def cell(self, kind: str, count: int = 1) -> str:
         """Memory of the function's own."""
@@ -184,8 +184,8 @@ class Code:
         """A function's result; arguments are types and values."""
         types = ", ".join([each for each, _ in arguments])
         self.declared[function] = f"declare {kind} @{function}({types})"
-        given = ", ".join([f"{each} {value}" for each, value in arguments])
-        return self.value(f"call {kind} @{function}({given})")
+        operands = ", ".join([f"{each} {value}" for each, value in arguments])
+        return self.value(f"call {kind} @{function}({operands})")
 
     # ---- control flow ----------------------------------------------------------------------------
 
@@ -204,7 +204,7 @@ class Code:
         before, i, more = self.block, self.name("i"), self.name("more")
         self.line(f"br label {head}")
         self.label(head)
-        place = len(self.lines)
+        number = len(self.lines)
         self.lines.append("")  # the counter, once the block that comes back is known
         self.lines.append(f"  {more} = icmp slt i64 {i}, {count}")
         self.line(f"br i1 {more}, label {inside}, label {end}")
@@ -214,7 +214,7 @@ class Code:
         following = self.value(f"add nsw i64 {i}, 1")
         back = self.block
         self.line(f"br label {head}")
-        self.lines[place] = f"  {i} = phi i64 [0, %{before}], [{following}, %{back}]"
+        self.lines[number] = f"  {i} = phi i64 [0, %{before}], [{following}, %{back}]"
         self.label(end)
 
     def loops(self, shape: Sequence[int], body: Callable[[tuple[Index, ...]], None]) -> None:
@@ -298,44 +298,44 @@ class Code:
         """The number of an element, the last axis fastest."""
         if isinstance(index, Flat):
             return index[0]
-        place: Index = 0
+        offset: Index = 0
         for i, n in zip(index, shape, strict=True):
-            place = self.add(self.scaled(place, n), 0 if n == 1 else i)
-        return place
+            offset = self.add(self.scaled(offset, n), 0 if n == 1 else i)
+        return offset
 
     # ---- memory ------------------------------------------------------------------------------------
 
-    def load(self, pointer: str, place: Index, dtype: DType) -> Element:
+    def load(self, pointer: str, offset: Index, dtype: DType) -> Element:
         """An element of dense memory."""
         if dtype.is_complex:
-            twice = self.scaled(place, 2)
+            twice = self.scaled(offset, 2)
             return tuple(self._load(pointer, self.add(twice, part), dtype) for part in (0, 1))
-        value = self._load(pointer, place, dtype)
+        value = self._load(pointer, offset, dtype)
         return self.value(f"trunc i8 {value} to i1") if dtype is DType.Bool else value
 
-    def _load(self, pointer: str, place: Index, dtype: DType) -> str:
-        return self.value(f"load {memory_type(dtype)}, ptr {self.address(pointer, place, dtype)}")
+    def _load(self, pointer: str, offset: Index, dtype: DType) -> str:
+        return self.value(f"load {memory_type(dtype)}, ptr {self.address(pointer, offset, dtype)}")
 
-    def address(self, pointer: str, place: Index, dtype: DType) -> str:
+    def address(self, pointer: str, offset: Index, dtype: DType) -> str:
         """Of a number in dense memory; a complex one is two."""
-        if place == 0:
+        if offset == 0:
             return pointer
         return self.value(
-            f"getelementptr inbounds {memory_type(dtype)}, ptr {pointer}, i64 {place}"
+            f"getelementptr inbounds {memory_type(dtype)}, ptr {pointer}, i64 {offset}"
         )
 
-    def store(self, value: Element, pointer: str, place: Index, dtype: DType) -> None:
+    def store(self, value: Element, pointer: str, offset: Index, dtype: DType) -> None:
         """An element into dense memory."""
         kind = memory_type(dtype)
         if dtype.is_complex:
-            twice = self.scaled(place, 2)
+            twice = self.scaled(offset, 2)
             for part in (0, 1):
                 address = self.address(pointer, self.add(twice, part), dtype)
                 self.line(f"store {kind} {value[part]}, ptr {address}")
             return
         if dtype is DType.Bool:
             value = self.value(f"zext i1 {value} to i8")
-        self.line(f"store {kind} {value}, ptr {self.address(pointer, place, dtype)}")
+        self.line(f"store {kind} {value}, ptr {self.address(pointer, offset, dtype)}")
 
 
 def literal(value: Any, dtype: DType) -> Element:

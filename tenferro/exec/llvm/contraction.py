@@ -88,12 +88,12 @@ def _rows_added(
         def added(start: Index, terms: int, is_first: bool) -> None:
             def one(j: Index) -> None:
                 at = (*index, j)
-                place = code.linear(at, y.shape)
-                total = None if is_first else code.load(memory.pointer, place, y.dtype)
+                offset = code.linear(at, y.shape)
+                total = None if is_first else code.load(memory.pointer, offset, y.dtype)
                 for k in range(terms):
                     term = product(at, code.add(start, k))
                     total = term if total is None else el.add(code, op, y.dtype, [total, term])
-                code.store(total, memory.pointer, place, y.dtype)
+                code.store(total, memory.pointer, offset, y.dtype)
 
             code.loop(width, one)
 

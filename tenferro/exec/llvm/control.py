@@ -93,9 +93,9 @@ class Emitter:
             if of_family is None:
                 return host.call(body, step, operands, types)
             row, op = of_family, op.op
-        for place, x in enumerate(operands):
-            if row.must_settle(place) and x.memory is None and not x.is_cheap:
-                operands[place] = body.settled(x)
+        for position, x in enumerate(operands):
+            if row.must_settle(position) and x.memory is None and not x.is_cheap:
+                operands[position] = body.settled(x)
         if isinstance(op, WRITERS):
             self._take(step, values, operands, dying)
         return row.write(body, op, operands, types)
@@ -108,12 +108,12 @@ class Emitter:
         memory = operands[0].memory
         if memory is None or memory not in body.writable or slot not in dying:
             return
-        for other, x in list(values.items()):
-            if other not in dying and memory in x.reads:
-                values[other] = body.copied(x) if x.spec.shape else body.settled(x)
-        for place, x in enumerate(operands[1:], 1):
+        for live_slot, x in list(values.items()):
+            if live_slot not in dying and memory in x.reads:
+                values[live_slot] = body.copied(x) if x.spec.shape else body.settled(x)
+        for position, x in enumerate(operands[1:], 1):
             if memory in x.reads:
-                operands[place] = body.copied(x) if x.spec.shape else body.settled(x)
+                operands[position] = body.copied(x) if x.spec.shape else body.settled(x)
         body.taken = memory
 
     # ---- loops and choices -------------------------------------------------------------------------
@@ -121,7 +121,7 @@ class Emitter:
     def emitted_over(
         self, memories: Sequence[Memory], program: GraphProgram, inputs: Sequence[Tensor]
     ) -> list[Tensor]:
-        """The outputs of a body, which may write over its carry and what it makes, but over nothing around it."""
+        """The outputs of a body, which may overwrite its carry and its own values, but nothing around it."""
         around, self.body.writable = self.body.writable, set(memories)
         outputs = self.emit(self.prepare(program), inputs)
         self.body.writable |= around
@@ -174,8 +174,8 @@ class Emitter:
             size = y.spec.size
 
             def one(index: tuple[Index, ...], y: Tensor = y, stack: Memory = stack) -> None:
-                place = code.add(code.scaled(t, size), code.linear(index, y.spec.shape))
-                code.store(body.at(y, index), stack.pointer, place, y.spec.dtype)
+                offset = code.add(code.scaled(t, size), code.linear(index, y.spec.shape))
+                code.store(body.at(y, index), stack.pointer, offset, y.spec.dtype)
 
             body.each(y, one)
         self.handed_on(outputs[: len(memories)], memories)
@@ -258,37 +258,35 @@ class Emitter:
 
 
 def _settled_slots(program: GraphProgram) -> set[int]:
-    """Slots whose elements are wanted more than once, if these are not cheap."""
+    """Slots with elements that are read more than once and not cheap to compute again."""
     readers: dict[int, list[tuple[int, int]]] = {}
     for number, step in enumerate(program.instructions):
-        for place, slot in enumerate(step.inputs):
-            readers.setdefault(slot, []).append((number, place))
+        for position, slot in enumerate(step.inputs):
+            readers.setdefault(slot, []).append((number, position))
     outputs = set(program.output_slots)
     settled: set[int] = set()
     roots: dict[int, set[int]] = {}
     for number, step in reversed(list(enumerate(program.instructions))):
         for slot in step.outputs:
-            found = {-1} if slot in outputs else set[int]()
+            sources = {-1} if slot in outputs else set[int]()
             moves = False
-            for reader, place in readers.get(slot, []):
-                other = program.instructions[reader]
-                row = (
-                    None if isinstance(other.op, Scan | While | Cond) else COMPILED[type(other.op)]
-                )
-                if row is None or row.must_settle(place):
+            for reader, position in readers.get(slot, []):
+                user = program.instructions[reader]
+                row = None if isinstance(user.op, Scan | While | Cond) else COMPILED[type(user.op)]
+                if row is None or row.must_settle(position):
                     settled.add(slot)
                     continue
-                y = other.outputs[0]
-                grows = isinstance(other.op, BroadcastInDim) and (
+                y = user.outputs[0]
+                grows = isinstance(user.op, BroadcastInDim) and (
                     program.types[y].size > program.types[slot].size
                 )
                 if grows:
                     settled.add(slot)
                 moves |= row.moves
-                found |= {reader} if row.moves or y in settled else roots[y]
-            if len(found) > 1 or (moves and len(readers.get(slot, [])) > 1):
+                sources |= {reader} if row.moves or y in settled else roots[y]
+            if len(sources) > 1 or (moves and len(readers.get(slot, [])) > 1):
                 settled.add(slot)
-            roots[slot] = found or {number}
+            roots[slot] = sources or {number}
     return settled
 
 

@@ -139,8 +139,8 @@ def absolute(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Elemen
     if kind_of(dtype) == "unsigned":
         return x
     is_negative = code.value(f"icmp slt {type_} {x}, 0")
-    other = code.value(f"sub {type_} 0, {x}")
-    return code.value(f"select i1 {is_negative}, {type_} {other}, {type_} {x}")
+    negated = code.value(f"sub {type_} 0, {x}")
+    return code.value(f"select i1 {is_negative}, {type_} {negated}, {type_} {x}")
 
 
 def sign(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:

@@ -103,7 +103,7 @@ class Formula:
         return self.intrinsic("copysign", x, sign)
 
     def difference(self, x: str, y: str) -> tuple[str, str]:
-        """x - y, and what its rounding loses."""
+        """x - y, and the rounding error of it."""
         high = self.subtract(x, y)
         part = self.subtract(high, x)
         lost = self.subtract(self.subtract(x, self.subtract(high, part)), self.add(y, part))

@@ -33,7 +33,7 @@ SIGNIFICAND = (1 << 52) - 1
 
 @dataclass
 class ReducedExp:
-    """What exp and expm1 are made of: e^x = 2^n (1 + r + rest), with |r| <= ln(2) / 2."""
+    """The parts of exp and expm1: e^x = 2^n (1 + r + rest), with |r| <= ln(2) / 2."""
 
     n: str
     r: str
@@ -53,7 +53,7 @@ def _reduced(f: Formula, x: str, low: float, high: float, terms: Sequence[float]
 
 
 def _one_and(f: Formula, part: ReducedExp) -> str:
-    """1 + r + rest; what the first sum loses is added with the rest."""
+    """1 + r + rest; the error of the first sum is added with the rest."""
     one = f.number(1.0)
     y = f.add(one, part.r)
     lost = f.add(f.subtract(one, y), part.r)
@@ -106,10 +106,10 @@ def _logarithm(
         shift = f.select("olt", u, f.number(2.0**-1022), f.number(54.0), shift)
         larger = f.multiply(u, f.number(2.0**54))
         u = f.select("olt", u, f.number(2.0**-1022), larger, u)
-    place = f.integer("add", f.bits(u), ONE - SQRT_HALF)
-    exponent = f.of_bits(f.integer("or", f.integer("lshr", place, 52), 0x433 << 52))
+    biased = f.integer("add", f.bits(u), ONE - SQRT_HALF)
+    exponent = f.of_bits(f.integer("or", f.integer("lshr", biased, 52), 0x433 << 52))
     e = f.subtract(f.subtract(exponent, f.number(2.0**52 + BIAS)), shift)
-    g = f.of_bits(f.integer("add", f.integer("and", place, SIGNIFICAND), SQRT_HALF))
+    g = f.of_bits(f.integer("add", f.integer("and", biased, SIGNIFICAND), SQRT_HALF))
     g = f.subtract(g, f.number(1.0))
     low = f.multiply(e, f.number(LN2_LOW))
     if correction is not None:
@@ -308,5 +308,5 @@ def _bounded(
 
 
 def _variants(code: Code, symbol: str) -> str:
-    """What LLVM calls in the place of so many calls, by its vector function ABI."""
+    """The vector variant of a function, by LLVM's vector function ABI."""
     return ",".join([f"_ZGV_LLVM_N{lanes}v_{symbol}({symbol}_{lanes})" for lanes in code.lanes])

@@ -51,7 +51,7 @@ class Walk:
 
 @dataclass(frozen=True)
 class Rows:
-    """What becomes of one row, and how totals come of rows.
+    """The computation of one row, and of totals from rows.
 
     Attributes:
         program: of a row of each operand, then the group's constants; it gives results, then parts of totals.
@@ -223,15 +223,15 @@ class _Writer:
         specs = rows.program.input_specs[count:]
         numbers = [body.filled(spec, x.item()) for spec, x in zip(specs, constants, strict=True)]
         outputs = self.emitter.emit(rows.program, [*inputs, *numbers])
-        for y, (place, walk), pointer in zip(
+        for y, (offset, walk), pointer in zip(
             outputs, views[count:], self.pointers[count:], strict=False
         ):
 
             def store(
-                at: tuple[Index, ...], y: Tensor = y, place: Index = place, walk: Walk = walk,
+                at: tuple[Index, ...], y: Tensor = y, offset: Index = offset, walk: Walk = walk,
                 pointer: str = pointer,
             ) -> None:  # fmt: skip
-                code.store(body.at(y, at), pointer, self._at(place, walk, at), y.spec.dtype)
+                code.store(body.at(y, at), pointer, self._at(offset, walk, at), y.spec.dtype)
 
             code.loops(y.spec.shape, store)
         for op, share, y in zip(rows.totals, shares, outputs[len(self.op.results) :], strict=True):
@@ -245,32 +245,32 @@ class _Writer:
 
     def _combine(self, op: Any, share: Memory, at: tuple[Index, ...], value: Any) -> None:
         code, spec = self.code, share.spec
-        place = code.linear(at, spec.shape)
-        old = code.load(share.pointer, place, spec.dtype)
+        offset = code.linear(at, spec.shape)
+        old = code.load(share.pointer, offset, spec.dtype)
         value = TOTALS[type(op)][1](code, op, spec.dtype, [old, value])
-        code.store(value, share.pointer, place, spec.dtype)
+        code.store(value, share.pointer, offset, spec.dtype)
 
     def _view(self, number: int, index: tuple[Index, ...]) -> tuple[Index, Walk]:
         """Where a row of an array begins, and how it goes on."""
         walk, code = self.walks[number], self.code
-        place: Index = 0
+        offset: Index = 0
         for i, stride in zip(index, walk.strides, strict=False):  # because numbers have no rows
-            place = code.add(place, code.scaled(i, stride))
+            offset = code.add(offset, code.scaled(i, stride))
         lead = len(index)
-        return place, Walk(walk.shape[lead:], walk.strides[lead:])
+        return offset, Walk(walk.shape[lead:], walk.strides[lead:])
 
-    def _at(self, place: Index, walk: Walk, index: Sequence[Index]) -> Index:
+    def _at(self, offset: Index, walk: Walk, index: Sequence[Index]) -> Index:
         for i, stride in zip(index, walk.strides, strict=True):
-            place = self.code.add(place, self.code.scaled(i, stride))
-        return place
+            offset = self.code.add(offset, self.code.scaled(i, stride))
+        return offset
 
     def _read(self, view: tuple[Index, Walk], number: int) -> Tensor:
         """A row of an operand."""
-        place, walk = view
+        offset, walk = view
         spec = self.rows.program.input_specs[number]
         memory = Memory(self.pointers[number], spec)
 
         def element(index: tuple[Index, ...]) -> Any:
-            return self.code.load(memory.pointer, self._at(place, walk, index), spec.dtype)
+            return self.code.load(memory.pointer, self._at(offset, walk, index), spec.dtype)
 
         return Tensor(spec, element, frozenset([memory]), is_cheap=True)

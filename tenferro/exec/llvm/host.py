@@ -28,7 +28,7 @@ VIEWS = 256
 
 
 class Kernels(Protocol):
-    """What an executor has for an op of given types."""
+    """The kernels of an executor, by op and types."""
 
     def bound(self, op: Any, inputs: tuple[TensorSpec, ...], /) -> Callable[..., Any]:
         """The interpreter's kernel, bound to types."""
@@ -57,8 +57,8 @@ class Site:
     def __call__(self, addresses: Sequence[int]) -> None:
         count = len(self.operands)
         arrays = [
-            self._view(place, address, spec)
-            for place, (address, spec) in enumerate(
+            self._view(position, address, spec)
+            for position, (address, spec) in enumerate(
                 zip(addresses, (*self.operands, *self.results), strict=True)
             )
         ]
@@ -72,20 +72,20 @@ class Site:
             np.copyto(array, y)
 
     def failure(self, error: BaseException) -> BaseException:
-        """What the kernel raised, with the op and the user's line; what a handler of signals raised, as it is."""
+        """The error of the kernel, with the op and the user's line; one raised by a handler of signals, unchanged."""
         if is_interruption(error) or not isinstance(error, Exception):
             return error
-        place = str(self.source) if self.source else None
+        line = str(self.source) if self.source else None
         if isinstance(error, TenferroError):
-            return error.at(place)
-        named = failure(self.op, self.results, error).at(place)
+            return error.at(line)
+        named = failure(self.op, self.results, error).at(line)
         named.__cause__ = error
         return named
 
-    def _view(self, place: int, address: int, spec: TensorSpec) -> Any:
+    def _view(self, position: int, address: int, spec: TensorSpec) -> Any:
         """The memory as an array; operands cannot be written."""
         count = len(self.operands) + len(self.results)
-        key = address * count + place
+        key = address * count + position
         view = self.views.get(key)
         if view is None:
             if len(self.views) >= VIEWS:
@@ -96,7 +96,7 @@ class Site:
                 view = np.frombuffer(block, dtype).reshape(spec.shape)
             else:
                 view = np.empty(spec.shape, dtype)
-            view.flags.writeable = place >= len(self.operands)
+            view.flags.writeable = position >= len(self.operands)
             self.views[key] = view
         return view
 
@@ -123,7 +123,7 @@ class HostCalls:
         return address
 
     def failure(self) -> BaseException:
-        """What a kernel raised in this thread."""
+        """The exception that a kernel raised in this thread."""
         return self._failures.pop(threading.get_ident())
 
     def _call(self, number: int, address: int) -> int:
@@ -151,8 +151,8 @@ def call(
     results = [body.memory(spec) for spec in types]
     pointers = [memory.pointer for memory in (*memories, *results)]
     cell = code.cell("ptr", max(1, len(pointers)))
-    for place, pointer in enumerate(pointers):
-        at = code.value(f"getelementptr inbounds ptr, ptr {cell}, i64 {place}")
+    for position, pointer in enumerate(pointers):
+        at = code.value(f"getelementptr inbounds ptr, ptr {cell}, i64 {position}")
         code.line(f"store ptr {pointer}, ptr {at}")
     where = code.value(f"ptrtoint ptr {cell} to i64")
     status = code.value(f"call i64 %host(i64 {number}, i64 {where})")

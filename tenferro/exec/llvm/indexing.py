@@ -35,10 +35,10 @@ def _clamped(code: Code, value: str, most: int) -> str:
 
 def _component(body: Body, indices: Tensor, vector_axis: int, batch: Indices, number: int) -> str:
     """One number of an index vector."""
-    place = list(batch)
+    position = list(batch)
     if vector_axis < indices.spec.rank:
-        place.insert(vector_axis, number)
-    return _number(body.code, body.at(indices, tuple(place)), indices.spec.dtype)
+        position.insert(vector_axis, number)
+    return _number(body.code, body.at(indices, tuple(position)), indices.spec.dtype)
 
 
 def gather(
@@ -54,7 +54,7 @@ def gather(
 
     def element(index: Indices) -> Any:
         batch = tuple([index[axis] for axis in batch_axes])
-        place: list[Index] = [0] * x.spec.rank
+        position: list[Index] = [0] * x.spec.rank
         for number, axis in enumerate(op.start_index_map):
             start = code.once(
                 ("start", indices.number, batch, number, axis),
@@ -64,14 +64,14 @@ def gather(
                     x.spec.shape[axis] - sizes[axis],
                 ),
             )
-            place[axis] = start
+            position[axis] = start
         for axis, where in zip(
             op.operand_batching_dims, op.start_indices_batching_dims, strict=True
         ):
-            place[axis] = batch[where - (where > op.index_vector_dim)]
+            position[axis] = batch[where - (where > op.index_vector_dim)]
         for axis, offset in zip(window, offsets, strict=True):
-            place[axis] = code.add(place[axis], index[offset])
-        return body.at(x, tuple(place))
+            position[axis] = code.add(position[axis], index[offset])
+        return body.at(x, tuple(position))
 
     return [Tensor(y, element, x.reads | indices.reads)]
 
@@ -90,7 +90,7 @@ def scatter(
     window = dict(
         zip([axis for axis in range(y.rank) if axis not in dropped], window_axes, strict=True)
     )
-    sizes = {axis: updates.spec.shape[place] for axis, place in window.items()}
+    sizes = {axis: updates.spec.shape[position] for axis, position in window.items()}
 
     def one_window(batch: Indices) -> None:
         starts: list[Index] = [0] * y.rank
@@ -115,12 +115,12 @@ def scatter(
                 for axis, i in zip(window_axes, offset, strict=True):
                     index[axis] = i
                 at = dict(zip(window_axes, offset, strict=True))
-                place = [
+                position = [
                     code.add(starts[axis], at[window[axis]]) if axis in window else starts[axis]
                     for axis in range(y.rank)
                 ]
                 value = body.at(updates, tuple(index))
-                where = code.linear(place, y.shape)
+                where = code.linear(position, y.shape)
                 if op.combiner != "set":
                     old = code.load(memory.pointer, where, y.dtype)
                     value = COMBINERS[op.combiner](code, op, y.dtype, [old, value])
@@ -161,8 +161,8 @@ def dynamic_update_slice(
     memory = body.taken_over(x)
 
     def one(index: Indices) -> None:
-        place = [code.add(i, first) for i, first in zip(index, firsts, strict=True)]
-        code.store(body.at(update, index), memory.pointer, code.linear(place, y.shape), y.dtype)
+        position = [code.add(i, first) for i, first in zip(index, firsts, strict=True)]
+        code.store(body.at(update, index), memory.pointer, code.linear(position, y.shape), y.dtype)
 
     code.loops(update.spec.shape, one)
     return [body.stored(memory)]

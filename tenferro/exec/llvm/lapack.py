@@ -63,10 +63,10 @@ def solve(
 
         def element(index: tuple[Index, ...]) -> None:
             i, j = index
-            place = code.linear((number, j, i), rights.spec.shape)
-            value = code.load(rights.pointer, place, y.dtype)
-            place = code.linear((number, i, j), (prod(batch), n, columns))
-            code.store(_or_nan(code, y.dtype, failed, value), x.pointer, place, y.dtype)
+            offset = code.linear((number, j, i), rights.spec.shape)
+            value = code.load(rights.pointer, offset, y.dtype)
+            offset = code.linear((number, i, j), (prod(batch), n, columns))
+            code.store(_or_nan(code, y.dtype, failed, value), x.pointer, offset, y.dtype)
 
         code.loops((n, columns), element)
 
@@ -93,8 +93,8 @@ def lu(
 
         def swap(i: Index) -> None:
             pivot = code.value(f"sext i32 {code.load(pivots, i, DType.I32)} to i64")
-            here, there = (code.add(start, place) for place in (i, code.add(pivot, -1)))
-            values = [code.load(perm.pointer, place, DType.I64) for place in (here, there)]
+            here, there = (code.add(start, offset) for offset in (i, code.add(pivot, -1)))
+            values = [code.load(perm.pointer, offset, DType.I64) for offset in (here, there)]
             code.store(values[1], perm.pointer, here, DType.I64)
             code.store(values[0], perm.pointer, there, DType.I64)
 
@@ -106,8 +106,8 @@ def lu(
 
     def element(index: tuple[Index, ...]) -> Element:
         *outer, i, j = index
-        place = code.linear((code.linear(outer, batch), j, i), whole)
-        return code.load(packed.pointer, place, y.dtype)
+        offset = code.linear((code.linear(outer, batch), j, i), whole)
+        return code.load(packed.pointer, offset, y.dtype)
 
     return [body.copied(Tensor(y, element, frozenset([packed]))), body.stored(perm)]
 
@@ -172,11 +172,11 @@ def cholesky(
 
         def element(index: tuple[Index, ...]) -> None:
             i, j = index
-            place = code.linear((number, i, j), (prod(batch), n, n))
-            value = _or_nan(code, y.dtype, failed, code.load(x.pointer, place, y.dtype))
+            offset = code.linear((number, i, j), (prod(batch), n, n))
+            value = _or_nan(code, y.dtype, failed, code.load(x.pointer, offset, y.dtype))
             above = code.value(f"icmp ugt i64 {j}, {i}")
             value = _either(code, y.dtype, above, literal(0, y.dtype), value)
-            code.store(value, x.pointer, place, y.dtype)
+            code.store(value, x.pointer, offset, y.dtype)
 
         code.loops((n, n), element)
 
@@ -219,8 +219,8 @@ def _columns(body: Body, x: Tensor, transpose: str = "N") -> Memory:
         number, j, i = index
         outer: list[Index] = []
         for extent in reversed(batch):
-            number, place = body.code.divided(number, extent)
-            outer.insert(0, place)
+            number, remainder = body.code.divided(number, extent)
+            outer.insert(0, remainder)
         value = body.at(x, (*outer, i, j) if transpose == "N" else (*outer, j, i))
         return _conjugate(body.code, spec.dtype, value) if transpose == "C" else value
 
@@ -241,8 +241,8 @@ def _hermitian(body: Body, a: Tensor, index: tuple[Index, ...]) -> Element:
     code, dtype = body.code, a.spec.dtype
     kind, half = llvm_type(dtype), literal(0.5, dtype.real)
     value = body.at(a, index)
-    other = _conjugate(code, dtype, body.at(a, (*batch, j, i)))
-    pairs = zip(value, other, strict=True) if dtype.is_complex else [(value, other)]
+    transposed = _conjugate(code, dtype, body.at(a, (*batch, j, i)))
+    pairs = zip(value, transposed, strict=True) if dtype.is_complex else [(value, transposed)]
     parts = [
         code.value(f"fmul {kind} {code.value(f'fadd {kind} {x}, {y}')}, {half}") for x, y in pairs
     ]

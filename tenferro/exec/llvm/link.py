@@ -59,7 +59,7 @@ class Linker:
         self._knows_blas = False
 
     def function(self, text: str, pointers: int) -> Callable[..., int]:
-        """`@f` of a text: of so many pointers and two numbers, to a number."""
+        """`@f` of a text: from `pointers` pointers and two numbers to a number."""
         return self.functions.get(text, lambda: self._linked(text, pointers))
 
     def _linked(self, text: str, pointers: int) -> Callable[..., int]:

@@ -1,4 +1,4 @@
-"""The texts of what is compiled."""
+"""Listings of compiled steps."""
 
 from __future__ import annotations
 

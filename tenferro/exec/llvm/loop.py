@@ -151,7 +151,7 @@ class CompiledLoop:
         self._blas = SCIPYS if blas.PREFIX in self.text else nullcontext()
 
     def __call__(self, *arrays: Any) -> Any:
-        """The last carry, then what each turn gave."""
+        """The last carry, then the stacked outputs of the iterations."""
         function = self._function
         if function is None:
             function = self._function = self.linker.function(self.text, self.pointers)
@@ -261,7 +261,7 @@ def text_of(
 
 
 def _in_registers(body: Body, carry: Sequence[Memory]) -> tuple[list[Memory], Callable[[], None]]:
-    """Small carries in memory of the function's own while it runs, and what puts them back."""
+    """Small carries in local memory while the function runs, and the function that writes them back."""
     held: list[Memory] = []
     small: list[tuple[Memory, Memory]] = []
     for memory in carry:

@@ -37,7 +37,7 @@ Combine = Callable[[Code, Any, DType, Sequence[Element]], Element]
 
 
 def identity(name: str, dtype: DType) -> Any:
-    """What changes nothing: the start of a reduction."""
+    """The identity of a reduction, where it starts."""
     kind = dtype.dtype
     if name == "sum":
         return 0
@@ -127,15 +127,15 @@ def reduction(name: str, combine: Combine, is_exact: bool = True) -> Row:
             raise NotCompiledError(f"{op.name}: bool is not compiled")
         inner = [x.spec.shape[axis] for axis in sorted(op.axes)]
         start = identity(name, y.dtype)
-        kept = [axis for axis in range(x.spec.rank) if axis not in op.axes]
+        free_axes = [axis for axis in range(x.spec.rank) if axis not in op.axes]
 
         def term(index: Indices, number: Index) -> Element:
-            place: list[Index] = [0] * x.spec.rank
-            for axis, i in zip(kept, index, strict=True):
-                place[axis] = i
+            position: list[Index] = [0] * x.spec.rank
+            for axis, i in zip(free_axes, index, strict=True):
+                position[axis] = i
             for axis, n in zip(sorted(op.axes, reverse=True), reversed(inner), strict=True):
-                number, place[axis] = code.divided(number, n) if len(inner) > 1 else (0, number)
-            return body.at(x, tuple(place))
+                number, position[axis] = code.divided(number, n) if len(inner) > 1 else (0, number)
+            return body.at(x, tuple(position))
 
         if _is_by_rows(x.spec, op.axes) and not y.dtype.is_complex:
             memory = body.memory(y)

@@ -1,4 +1,4 @@
-"""What rows of the column are: how an op is written, and what it asks of its operands."""
+"""Rows of the column: the function that writes an op, and the form that it requires of operands."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class Row:
     complex_is_exact: bool = True
     reason: str = ""
 
-    def must_settle(self, place: int) -> bool:
+    def must_settle(self, position: int) -> bool:
         """Whether the operand at a place has to lie in memory."""
-        return self.settles if isinstance(self.settles, bool) else place in self.settles
+        return self.settles if isinstance(self.settles, bool) else position in self.settles
 
 
 Rows = Mapping[type[StdTensorOp], Row]

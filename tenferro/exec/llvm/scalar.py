@@ -1,4 +1,4 @@
-"""Functions of single elements, and what they ask of a dtype."""
+"""Functions of single elements, and their requirements on a dtype."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Scalar = Callable[[Code, Any, DType, Sequence[Element]], Element]
 
 
 def kind_of(dtype: DType) -> str:
-    """Which instructions a dtype takes: of floats, or of signed or unsigned integers."""
+    """The kind of instructions for a dtype: of floats, or of signed or unsigned integers."""
     if dtype.is_complex:
         return "complex"
     if dtype.is_inexact:
@@ -24,7 +24,7 @@ def kind_of(dtype: DType) -> str:
 
 
 def refused(op: Any, dtype: DType) -> NotCompiledError:
-    """What is raised for a dtype that an op is not compiled for."""
+    """The error for a dtype that an op is not compiled for."""
     return NotCompiledError(f"{op.name}: {dtype.value} is not compiled")
 
 

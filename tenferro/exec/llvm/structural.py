@@ -19,7 +19,7 @@ Indices = tuple[Index, ...]
 def moved(
     index_of: Callable[[Code, Any, Indices, TensorSpec, TensorSpec], Indices], **facts: Any
 ) -> Row:
-    """The row of an op whose elements are its operand's at other indices."""
+    """The row of an op that reads its operand at other indices."""
 
     def write(
         body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
@@ -41,18 +41,18 @@ def transpose(code: Code, op: Any, index: Indices, x: TensorSpec, y: TensorSpec)
 
 def reshape(code: Code, op: Any, index: Indices, x: TensorSpec, y: TensorSpec) -> Indices:
     """The same number, counted along the first axis fastest."""
-    kept = [i for i, n in zip(index, y.shape, strict=True) if n != 1]
+    long_indices = [i for i, n in zip(index, y.shape, strict=True) if n != 1]
     if [n for n in x.shape if n != 1] == [n for n in y.shape if n != 1]:
-        rest = iter(kept)
+        rest = iter(long_indices)
         return tuple([0 if n == 1 else next(rest) for n in x.shape])
-    place: Index = 0
+    number: Index = 0
     for i, n in zip(reversed(index), reversed(y.shape), strict=True):
-        place = code.add(code.scaled(place, n), i)
-    found: list[Index] = []
+        number = code.add(code.scaled(number, n), i)
+    indices: list[Index] = []
     for n in x.shape[:-1]:
-        place, rest_ = code.divided(place, n)
-        found.append(rest_)
-    return (*found, place) if x.rank else ()
+        number, rest_ = code.divided(number, n)
+        indices.append(rest_)
+    return (*indices, number) if x.rank else ()
 
 
 def broadcast(code: Code, op: Any, index: Indices, x: TensorSpec, y: TensorSpec) -> Indices:
@@ -78,10 +78,10 @@ def reverse(code: Code, op: Any, index: Indices, x: TensorSpec, y: TensorSpec) -
 
 def extract_diag(code: Code, op: Any, index: Indices, x: TensorSpec, y: TensorSpec) -> Indices:
     """The same index on both axes."""
-    place = op.axis_a - (op.axis_b < op.axis_a)
-    found = list(index)
-    found.insert(op.axis_b, index[place])
-    return tuple(found)
+    axis = op.axis_a - (op.axis_b < op.axis_a)
+    indices = list(index)
+    indices.insert(op.axis_b, index[axis])
+    return tuple(indices)
 
 
 def concatenate(
@@ -110,11 +110,11 @@ def _copy_into(
 
     def one(offset: Indices) -> None:
         index = tuple([code.add(i, first) for i, (first, _) in zip(offset, ranges, strict=True)])
-        place = [
+        position = [
             code.add(code.scaled(i, 1 if steps is None else steps[axis]), starts[axis])
             for axis, i in enumerate(index)
         ]
-        code.store(body.at(x, index), memory.pointer, code.linear(place, y.shape), y.dtype)
+        code.store(body.at(x, index), memory.pointer, code.linear(position, y.shape), y.dtype)
 
     code.loops([last - first for first, last in ranges], one)
 
@@ -145,9 +145,9 @@ def embed_diag(
     body.write(body.filled(y, 0), memory)
 
     def one(index: Indices) -> None:
-        place = list(index)
-        place.insert(op.axis_b, index[op.input_axis])
-        code.store(body.at(x, index), memory.pointer, code.linear(place, y.shape), y.dtype)
+        position = list(index)
+        position.insert(op.axis_b, index[op.input_axis])
+        code.store(body.at(x, index), memory.pointer, code.linear(position, y.shape), y.dtype)
 
     code.loops(x.spec.shape, one)
     return [body.stored(memory)]

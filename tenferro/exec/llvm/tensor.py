@@ -74,7 +74,7 @@ def same_place(
 
 
 class Body:
-    """What rows write with: the code, and memory for values in the middle.
+    """The code under construction, and memory for intermediate values.
 
     Args:
         host: what calls the interpreter's kernels; without it every op has to be compiled.
@@ -94,7 +94,7 @@ class Body:
         return self.code.once((x.number, index), lambda: x.element(index))
 
     def stored(self, memory: Memory) -> Tensor:
-        """What lies in memory."""
+        """Dense memory of a tensor."""
         code, spec = self.code, memory.spec
 
         def element(index: tuple[Index, ...]) -> Element:
@@ -153,8 +153,8 @@ class Body:
         code, spec = self.code, x.spec
 
         def one(index: tuple[Index, ...]) -> None:
-            place = code.linear(index, spec.shape)
-            code.store(self.at(x, index), memory.pointer, place, spec.dtype)
+            offset = code.linear(index, spec.shape)
+            code.store(self.at(x, index), memory.pointer, offset, spec.dtype)
 
         self.each(x, one)
 

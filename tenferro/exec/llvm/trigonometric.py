@@ -57,7 +57,7 @@ def _reduced(f: Formula, x: str) -> Reduced:
 
 
 def _reduced_single(f: Formula, x: str) -> Reduced:
-    """Of what was a float32, which comes no nearer to a multiple of half pi than 2^-30 or so."""
+    """The reduction of a widened float32; its distance to multiples of pi / 2 is at least about 2^-30."""
     shifted = f.multiply_add(x, f.number(2 / math.pi), f.number(ROUNDER))
     n = f.subtract(shifted, f.number(ROUNDER))
     near = f.subtract(x, f.multiply(n, f.number(HALF_PI[0])))
@@ -76,7 +76,7 @@ def _sine(f: Formula, part: Reduced, terms: Sequence[float]) -> str:
 
 
 def _cosine(f: Formula, part: Reduced, terms: Sequence[float]) -> str:
-    """1 - r^2 / 2 + r^4 q(r^2), less r low; what 1 - r^2 / 2 loses is added at the end."""
+    """1 - r^2 / 2 + r^4 q(r^2) - r low; the rounding error of 1 - r^2 / 2 is added at the end."""
     z = f.multiply(part.r, part.r)
     half, one = f.multiply(f.number(0.5), z), f.number(1.0)
     tail = f.multiply(f.multiply(z, z), f.polynomial(z, terms))
