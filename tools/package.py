@@ -1,0 +1,86 @@
+"""`make package`: a wheel and a source distribution, checked, and tried in empty environments.
+
+Each extra is installed into an environment of its own beside the wheel and nothing else, and does there what it is for;
+then the source distribution is installed without any. Everything is made in FOLDER and stays there.
+
+python tools/package.py FOLDER
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PLAIN = """
+import lowering, numpy as np, tenferro as tnf
+f = lambda x: tnf.sum(tnf.sin(x) ** 2)
+assert np.allclose(tnf.grad(f)(np.ones(3)), np.sin(2.0))
+assert "stablehlo.sine" in lowering.lower_to_stablehlo(tnf.compile(f, np.ones(3))).text
+try:
+    import jaxlib
+except ModuleNotFoundError:
+    try:
+        import xla_peer; xla_peer.XlaExecutor("cpu")
+    except Exception as error:
+        assert "tenferro" in str(error) and "xla" in str(error), error
+    else:
+        raise AssertionError("an executor without jaxlib")
+"""
+USES = {
+    "": PLAIN,
+    "llvm": """
+import numpy as np, tenferro as tnf
+program = tnf.compile(lambda x: tnf.fori_loop(0, 9, lambda i, c: c * 0.5 + i, x), 1.0)
+assert "compiled" in str(tnf.GraphExecutor(compiled=True).compile(program))
+""",
+    "safetensors": """
+import numpy as np, tenferro as tnf
+tnf.tree.save({"w": np.ones(2)}, "weights.safetensors")
+assert tnf.tree.load("weights.safetensors")["w"].shape == (2,)
+""",
+    "cli": "import subprocess, sys; subprocess.run([sys.executable.replace('python', 'tenferro'), '--help'], check=True)",
+    "xla": """
+import numpy as np, tenferro as tnf, xla_peer
+assert xla_peer.check_parity(lambda x: tnf.sum(tnf.sin(x) ** 2), np.ones(3), grad=True).ok
+""",
+}
+"""By extra, what is run with it installed; without any for the empty name."""
+
+
+def run(*words: str | Path, folder: Path = ROOT) -> None:
+    """Run a command, and end with its status where it fails."""
+    done = subprocess.run(
+        [*map(str, words)], cwd=folder, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"{done.stdout}\n{done.stderr}\nstatus {done.returncode}")
+
+
+def environment(folder: Path, *packages: str | Path) -> Path:
+    """Python of a new environment with these packages and what they need."""
+    venv.create(folder, clear=True, with_pip=True)
+    python = folder / "bin" / "python"
+    run(python, "-m", "pip", "install", "-q", *packages)
+    return python
+
+
+def main(folder: Path) -> None:
+    """Build both, check them, and try them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    builder = environment(folder / "builder", "build", "twine")
+    run(builder, "-m", "build", "--outdir", folder / "dist", ROOT)
+    wheel, source = (max(folder.glob(f"dist/*{end}")) for end in (".whl", ".tar.gz"))
+    run(builder, "-m", "twine", "check", "--strict", wheel, source)
+    for extra, use in USES.items():
+        python = environment(folder / (extra or "plain"), f"{wheel}[{extra}]" if extra else wheel)
+        run(python, "-c", use, folder=folder)
+        print(f"wheel {f'with [{extra}]' if extra else 'without extras'}: works", flush=True)
+    run(environment(folder / "source", source), "-c", PLAIN, folder=folder)
+    print("source distribution without extras: works")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]).resolve())
