@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from lowering import mlir_bindings
 from lowering.guarded import perform
+from lowering.module import StableHloModule
 from lowering.module_tree import ForeignType, Function, ModuleTree
 from lowering.read import READERS, Reader, note_extents
 from lowering.read.reader import MOST_OPS
@@ -40,6 +42,10 @@ what is deprecated.
 """
 
 
+LARGEST_ORIGIN = 1 << 24
+"""Characters of a module that are kept beside its program."""
+
+
 def import_stablehlo(
     module: Any,
     specs: Sequence[Any] | None = None,
@@ -58,6 +64,8 @@ def import_stablehlo(
         function: whose name the program takes, unless it is "main".
         trusted: read it in this process, which a malformed module may end. What this process lowered itself
             is trusted; any other module is read by a process of its own, within limits of time and memory.
+
+    The program's `origin` is the module as it was written, for `xla_peer.check_parity` to run beside it.
 
     Raises:
         MlirDiagnosticError: what is no module, with MLIR's messages and places; what ends the process that
@@ -108,7 +116,13 @@ def import_stablehlo(
         options["output_names"] = entry.result_names
     if len(outputs) == 1:
         options["out_tree"] = flatten(0)[1]
-    return reader.builder.finish(outputs, **options)
+    program = reader.builder.finish(outputs, **options)
+    if entry.name != "main" or len(contents) > LARGEST_ORIGIN:
+        return program
+    types = tuple(program.input_specs), tuple(program.output_specs)
+    names = tuple(program.input_names), tuple(program.output_names)
+    origin = StableHloModule(contents, contents, "cpu", *types, *names, trusted=trusted)
+    return replace(program, origin=origin)
 
 
 def _largest(tree: ModuleTree) -> int:

@@ -7,6 +7,7 @@ two: a change of names alone leaves every line as it was.
 from __future__ import annotations
 
 import hashlib
+import importlib
 import re
 import sys
 import warnings
@@ -23,11 +24,10 @@ from tenferro.exec import GraphExecutor
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks" / "loops")]
 
-from kernels import KERNELS  # noqa: E402
-
 from tests.samples import ALL  # noqa: E402
 from tests.samples.families import FAMILY_SAMPLES  # noqa: E402
 
+KERNELS = importlib.import_module("kernels").KERNELS
 LINE = re.compile(r"(\.py)(:\d+|\", line \d+)|loc\([^)]*\)")
 """Places in files of this tree, which move when lines are added."""
 

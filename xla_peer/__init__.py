@@ -13,7 +13,7 @@ from xla_peer.from_jax import from_jax
 from xla_peer.inside_jax import JaxFunction, to_jax
 from xla_peer.jax_export import export_for_jax
 from xla_peer.mesh import Mesh, PartitionedProgram, partition
-from xla_peer.parity import ParityReport, check_parity
+from xla_peer.parity import ParityReport, check_parity, judge
 from xla_peer.verification import Verification, verify
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "export",
     "export_for_jax",
     "from_jax",
+    "judge",
     "load",
     "partition",
     "to_jax",

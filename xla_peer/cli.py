@@ -1,4 +1,4 @@
-"""The command line: `tenferro run | export | verify | parity | grad | inspect | fuzz | bench | doctor`.
+"""The command line: `tenferro run | export | verify | parity | judge | grad | inspect | fuzz | bench | doctor`.
 
 Exit status: 0 where all is well, 1 where results disagree or a platform fails, 2 for misuse and for what
 is refused, 130 when interrupted. Everything is written beside and renamed, so that an interruption leaves
@@ -19,6 +19,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
+import lowering
 import tenferro as tnf
 import xla_peer
 from tenferro.errors import InvalidConfigError, TenferroError
@@ -37,7 +38,7 @@ except ModuleNotFoundError as missing:  # pragma: no cover
         f"tenferro: the command line needs {missing.name}: pip install '.[cli]' in tenferro's checkout"
     ) from None
 
-from xla_peer.command_line.inputs import UNPACKED
+from xla_peer.command_line.inputs import UNPACKED, matched, read_inputs
 from xla_peer.command_line.target import Target, find_target
 
 __all__ = ["app", "main"]
@@ -277,6 +278,10 @@ def parity(
     inputs: Inputs = None,
     platform: Platform = "cpu",
     grad: Annotated[bool, typer.Option("--grad", help="Compare gradients too.")] = False,
+    against: Annotated[
+        str | None,
+        typer.Option(help="Compare with this function, program or module, in place of PJRT."),
+    ] = None,
     ulps: Annotated[
         float | None, typer.Option(help="Allowed, in place of what rounding explains.")
     ] = None,
@@ -305,17 +310,77 @@ def parity(
             rtol=rtol,
             atol=atol,
             interpreter=interpreter or None,
+            against=None if against is None else _contender(against, arguments),
         )
-        if html is not None:
-            _write(html, report.to_html().encode())
-        if repro is not None and report.first_divergence is not None:
-            report.first_divergence.save(repro)
-        out.verdict(report.ok, report.verdict)
-        out.table(report.HEADER, report.rows())
-        for line in report.below():
-            out.say(line)
-        out.document(report.to_dict())
-        _require(report.ok)
+        _conclude(out, report, html, repro)
+
+
+def _contender(target: str, arguments: list[Any]) -> Any:
+    """What `--against` names: a module as it is written, or a target."""
+    if target.endswith((".mlir", ".mlirbc")):
+        return Path(target)
+    return find_target(target).compiled(arguments)
+
+
+@app.command()
+def judge(
+    module: Annotated[
+        str, typer.Argument(metavar="MODULE", help=".mlir or .mlirbc", show_default=False)
+    ],
+    a: Annotated[str, typer.Argument(metavar="A.npz", help="Its results.", show_default=False)],
+    b: Annotated[str, typer.Argument(metavar="B.npz", help="Other ones.", show_default=False)],
+    inputs: Annotated[
+        str, typer.Option("--inputs", help="Its arguments, .npz in their order or by name.")
+    ] = "",
+    platform: Platform = "cpu",
+    ulps: Annotated[
+        float | None, typer.Option(help="Allowed, in place of what rounding explains.")
+    ] = None,
+    rtol: Annotated[float | None, typer.Option(help="Allowed relative to each element.")] = None,
+    atol: Annotated[float | None, typer.Option(help="Allowed in absolute terms.")] = None,
+    interpreter: Annotated[
+        bool, typer.Option("--interpreter", help="Ask StableHLO's reference interpreter too.")
+    ] = False,
+    html: Annotated[str | None, typer.Option(help="Write the report as a page.")] = None,
+    repro: Annotated[
+        str | None, typer.Option(help="Where they part, write a reproduction to this folder.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Say which of two files of results of a StableHLO module is right. Files are .npz without pickles."""
+    with reporting(json) as out:
+        program = lowering.import_stablehlo(Path(module))
+        given = read_inputs([inputs] if inputs else [], program.input_names)
+        leaves = matched(given, program.input_names, module)
+        outputs = [
+            matched(read_inputs([path], program.output_names), program.output_names, path)
+            for path in (a, b)
+        ]
+        report = xla_peer.judge(
+            program,
+            leaves,
+            *outputs,
+            executor=xla_peer.XlaExecutor(platform),
+            ulps=ulps,
+            rtol=rtol,
+            atol=atol,
+            interpreter=interpreter or None,
+        )
+        _conclude(out, report, html, repro)
+
+
+def _conclude(out: Output, report: Any, html: str | None, repro: str | None) -> None:
+    """Write and print a parity report; the exit status is 1 where it is not well."""
+    if html is not None:
+        _write(html, report.to_html().encode())
+    if repro is not None and report.first_divergence is not None:
+        report.first_divergence.save(repro)
+    out.verdict(report.ok, report.verdict)
+    out.table(report.columns, report.rows())
+    for line in report.below():
+        out.say(line)
+    out.document(report.to_dict())
+    _require(report.ok)
 
 
 @app.command(context_settings=NEGATIVE)

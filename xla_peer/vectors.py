@@ -61,7 +61,7 @@ def write_vectors(vectors: Sequence[TestVector], seed: int, versions: Any) -> by
         for part in ("inputs", "outputs"):
             for place, array in enumerate(getattr(vector, part)):
                 arrays[f"{number}.{part}.{place}"] = stored(np.asarray(array))
-        for place, (limit, (places, values)) in enumerate(vector.allowed):
+        for place, (limit, (places, values), _) in enumerate(vector.allowed):
             arrays[f"{number}.limits.{place}"] = np.asarray(limit)
             if len(places):
                 arrays[f"{number}.places.{place}"] = places

@@ -41,6 +41,8 @@ class GraphProgram:
         trusted: False for one that was read from a file of unknown origin, and for what is made of it: what is
             lowered from it is compiled by a process of its own first, because XLA may end the one that
             compiles it.
+        origin: the `StableHloModule` that it was imported from, as it was written; None for any other. It is no
+            part of what is saved or compared.
 
     Source: seed 002, sections I to III.
     """
@@ -56,6 +58,7 @@ class GraphProgram:
     output_names: tuple[str, ...]
     guards: tuple[Guard, ...] = ()
     trusted: bool = True
+    origin: Any = None
 
     @classmethod
     def from_graph(

@@ -28,6 +28,7 @@ from xla_peer import XlaExecutor, check_parity
 from xla_peer.parity.comparison import Tolerance, compare, explained, granted
 from xla_peer.parity.divergence import first_divergence
 from xla_peer.parity.interpreter import interpreted
+from xla_peer.parity.opinion import Opinion
 
 RNG = np.random.default_rng(0)
 X, W = RNG.standard_normal((6, 4)), RNG.standard_normal((4, 4))
@@ -66,7 +67,7 @@ def test_gradients_are_compared() -> None:
 def test_cancellation_is_explained_and_nothing_more() -> None:
     big = np.array([1e16, 1.0, -1e16, 3.0] * 50)
     report = check_parity(lambda x: tnf.sum(x), big)
-    assert report.ok, str(report)
+    assert report.outputs[0].verdict in ("equal", "not decidable here"), str(report)
     exact = check_parity(lambda x: x * 2 + 1, big)
     assert exact.ok
     assert exact.outputs[0].allowed < 50
@@ -209,17 +210,24 @@ def test_a_fault_in_gradients_only(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_parts_only_in_the_whole_program() -> None:
     program = tnf.compile(lambda x: (tnf.sin(x), tnf.tanh(tnf.sin(x))), X)
 
-    def compared(candidate: Any, leaves: Any) -> Any:
-        outputs = flatten(candidate.run(*leaves))[0]
-        whole = len(candidate.instructions) == 2 and len(outputs) == 2
-        limit = granted(outputs[-1], Tolerance())
-        shifted = [y + (whole and i == 1) for i, y in enumerate(outputs)]
-        return tuple([
-            compare(name, y, z, *limit)
-            for name, y, z in zip(candidate.output_names, outputs, shifted, strict=True)
-        ])  # fmt: skip
+    class Shifted:
+        def compared(self, candidate: Any, leaves: Any) -> Any:
+            outputs = flatten(candidate.run(*leaves))[0]
+            whole = len(candidate.instructions) == 2 and len(outputs) == 2
+            limit = granted(outputs[-1], Tolerance())
+            shifted = [y + (whole and i == 1) for i, y in enumerate(outputs)]
+            return tuple([
+                compare(name, y, z, *limit)
+                for name, y, z in zip(candidate.output_names, outputs, shifted, strict=True)
+            ])  # fmt: skip
 
-    found = first_divergence(program, [X], compared, lambda *_: "")
+        def agree(self, candidate: Any, leaves: Any) -> bool:
+            return all(output.ok for output in self.compared(candidate, leaves))
+
+        def opinion(self, candidate: Any, leaves: Any) -> Opinion:
+            return Opinion("")
+
+    found = first_divergence(program, [X], Shifted())
     assert found is not None
     assert found.op == "Tanh (f64[6,4]) -> f64[6,4], and only within the whole program"
     assert found.program is program

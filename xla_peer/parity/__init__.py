@@ -2,16 +2,20 @@
 
 from xla_peer.parity.check import check_parity
 from xla_peer.parity.comparison import OutputParity, Tolerance
+from xla_peer.parity.decisions import Decision
 from xla_peer.parity.divergence import Divergence
+from xla_peer.parity.judging import judge
 from xla_peer.parity.report import ParityReport
 from xla_peer.parity.rounding import ROUNDING, Rounding
 
 __all__ = [
     "ROUNDING",
+    "Decision",
     "Divergence",
     "OutputParity",
     "ParityReport",
     "Rounding",
     "Tolerance",
     "check_parity",
+    "judge",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ml_dtypes
@@ -10,7 +11,7 @@ import numpy as np
 
 import tenferro as tnf
 from tenferro.ad import AdContext
-from tenferro.errors import InvalidConfigError
+from tenferro.errors import InvalidConfigError, TenferroError
 from tenferro.ops import elementwise as el
 from tenferro.ops.reduction import ArgReduction
 from tenferro.program import GraphProgram
@@ -27,14 +28,18 @@ from xla_peer.parity.comparison import (
     explained,
     granted,
 )
-from xla_peer.parity.divergence import first_divergence, prefix
-from xla_peer.parity.opinion import opinion
+from xla_peer.parity.contenders import Contender, original_outputs
+from xla_peer.parity.decisions import decisions
+from xla_peer.parity.divergence import Divergence, alone, first_divergence, prefix, shown
+from xla_peer.parity.interpreter import interpreted
+from xla_peer.parity.matching import first_difference
+from xla_peer.parity.opinion import NATIVE, PEER, Opinion, opinion
 from xla_peer.parity.pending import pending_roundings
 from xla_peer.parity.report import ParityReport
 from xla_peer.parity.sensitivity import moved_outputs
 from xla_peer.pullback import active, float_vjp
 
-__all__ = ["check_parity", "limits"]
+__all__ = ["NativeAndPeer", "check_parity", "compared", "limits", "tolerance_of"]
 
 LOOKS = 32
 """Runs with roundings of their own, where the few that are always made tip a choice over."""
@@ -45,6 +50,7 @@ JUMPS = (el.Floor, el.Ceil, el.RoundNearestEven, el.RoundNearestAfz, el.Remainde
 def check_parity(
     fn_or_program: Callable[..., Any] | GraphProgram,
     *arrays: Any,
+    against: Any = None,
     executor: Any = None,
     grad: bool = False,
     ulps: float | None = None,
@@ -54,76 +60,313 @@ def check_parity(
     locate: bool = True,
     context: AdContext | None = None,
 ) -> ParityReport:
-    """Run natively and through PJRT, and compare every element of every output.
+    """Run natively and through PJRT, or in another way, and compare every element of every output.
 
     What may be apart is what rounding explains: each op may round a little differently
     (`xla_peer.parity.ROUNDING`), and how far that moves the results is measured on the program and the
-    arrays at hand. Integers and bools must be equal, unless rounding tips them over.
+    arrays at hand. Integers and bools must be equal, unless rounding tips them over. Each output has a verdict:
+    see `OutputParity.verdict`.
 
     Args:
-        fn_or_program: a function is traced on the arrays' shapes and dtypes.
-        executor: where to run the other path; the CPU by default.
+        fn_or_program: a function is traced on the arrays' shapes and dtypes. For a program that was imported, the
+            text that it was read from runs beside it, so that a fault of the import is found.
+        against: what to compare with in place of the same program through PJRT: another program, a StableHLO
+            module (text, bytes, a path), an artifact, or a function of JAX, PyTorch or NumPy. The program itself
+            runs natively. PJRT and the interpreter are asked who is wrong.
+        executor: where to run the other path, and modules; the CPU by default.
         grad: compare the gradients too, of the real part of the sum of the outputs, each weighted by
             numbers around one; a program without float inputs or outputs has none.
         ulps, rtol, atol: what is allowed in place of what rounding explains; any of those given suffices.
         interpreter: ask StableHLO's reference interpreter for a third opinion, in a process of its own;
             by default where the paths disagree and the program is small.
-        locate: where the paths disagree, find the first op that parts.
+        locate: where the paths disagree, find the first op that parts; inside of a loop, with its turn.
         context: whose rules differentiate for `grad`.
 
     Raises:
-        ArityError, DTypeError, ShapeError: arrays that do not fit.
-        InvalidConfigError: a tolerance below zero, or without an end.
+        ArityError, DTypeError, ShapeError: arrays that do not fit, or outputs of `against` of other types.
+        InvalidConfigError: a tolerance below zero, or without an end; `grad` with `against`.
 
     >>> report = check_parity(lambda x: x * 2, np.arange(3.0))
-    >>> report.ok, report.outputs[0].max_ulps
-    (True, 0.0)
+    >>> report.ok, report.outputs[0].verdict
+    (True, 'equal')
+    >>> check_parity(lambda x: x * 2, np.arange(3.0), against=lambda x: x + x + 1, interpreter=False).ok
+    False
     """
-    tolerance = _tolerance(ulps, rtol, atol)
+    tolerance = tolerance_of("check_parity", ulps, rtol, atol)
     program = (
         fn_or_program
         if isinstance(fn_or_program, GraphProgram)
         else tnf.compile(fn_or_program, *arrays)
     )
+    if grad and against is not None:
+        raise InvalidConfigError(
+            "check_parity: give the gradients of both to compare them; grad= is for one program"
+        )
     if grad:
         program = _with_gradient(program, arrays, context)
     peer = XlaExecutor() if executor is None else executor
     leaves = program.check_arguments(arrays)
     static = program.specialize(program.bind([leaf.shape for leaf in leaves]))
+    check = Check(static, leaves, peer, tolerance, interpreter)
+    if against is not None:
+        return check.against(Contender(against, static, peer), locate)
+    return check.report(locate)
 
-    def compared(part: GraphProgram, given: Sequence[Any]) -> tuple[OutputParity, ...]:
-        arguments = unflatten(part.in_tree, given)
-        native, _ = flatten(part.run(*arguments))
-        other, _ = flatten(peer.run(part, *arguments))
-        allowed = limits(part, given, native, tolerance)
-        return tuple([
-            compare(name, y, z, *allowance)
-            for name, y, z, allowance in zip(
-                part.output_names, native, other, allowed, strict=True
+
+@dataclass(frozen=True)
+class NativeAndPeer:
+    """The two paths of one program.
+
+    Attributes:
+        tolerance: what the user allows in place of what rounding explains.
+    """
+
+    peer: Any
+    tolerance: Tolerance | None = None
+
+    def outputs(self, program: GraphProgram, leaves: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """Natively, and through the peer."""
+        arguments = unflatten(program.in_tree, leaves)
+        native, peer = program.run(*arguments), self.peer.run(program, *arguments)
+        return [np.asarray(y) for y in flatten(native)[0]], [
+            np.asarray(y) for y in flatten(peer)[0]
+        ]
+
+    def compared(self, program: GraphProgram, leaves: Sequence[Any]) -> tuple[OutputParity, ...]:
+        """Its outputs on both."""
+        native, peer = self.outputs(program, leaves)
+        return compared(program, native, peer, limits(program, leaves, native, self.tolerance))
+
+    def agree(self, program: GraphProgram, leaves: Sequence[Any]) -> bool:
+        """Whether no output is wrong on one of them; equal bits need no bound."""
+        native, peer = self.outputs(program, leaves)
+        if all([y.tobytes() == z.tobytes() for y, z in zip(native, peer, strict=True)]):
+            return True
+        allowed = limits(program, leaves, native, self.tolerance)
+        return not any([output.outside for output in compared(program, native, peer, allowed)])
+
+    def opinion(self, program: GraphProgram, leaves: Sequence[Any]) -> Opinion:
+        """The reference interpreter's opinion of it."""
+        native, peer = self.outputs(program, leaves)
+        return opinion(
+            program, leaves, native, peer, limits(program, leaves, native, self.tolerance)
+        )
+
+
+def compared(
+    program: GraphProgram, native: Sequence[Any], other: Sequence[Any], allowed: Sequence[Allowance]
+) -> tuple[OutputParity, ...]:
+    """The program's outputs, each against another's."""
+    return tuple([
+        compare(name, y, z, *allowance)
+        for name, y, z, allowance in zip(program.output_names, native, other, allowed, strict=True)
+    ])  # fmt: skip
+
+
+class Check:
+    """One program on one set of arguments, and the opinions about it."""
+
+    def __init__(
+        self,
+        program: GraphProgram,
+        leaves: Sequence[Any],
+        peer: Any,
+        tolerance: Tolerance | None,
+        interpreter: bool | None,
+    ) -> None:
+        self.program, self.leaves = program, leaves
+        self.paths = NativeAndPeer(peer, tolerance)
+        self.platform = getattr(peer, "platform", type(peer).__name__)
+        self.tolerance, self.interpreter = tolerance, interpreter
+
+    def report(self, locate: bool) -> ParityReport:
+        """Native and peer, and the original text beside them."""
+        program, leaves = self.program, self.leaves
+        native, peer = self.paths.outputs(program, leaves)
+        allowed = limits(program, leaves, native, self.tolerance)
+        outputs = compared(program, native, peer, allowed)
+        agree = not any(output.outside for output in outputs)
+        third = self._third(agree)
+        parted = self._located(agree, locate)
+        side = {NATIVE: NATIVE, PEER: self.platform}.get(third.alone, "")
+        outputs = tuple([blamed(output, side) for output in outputs])
+        outputs, words = self._with_original(outputs, native, peer, allowed)
+        return ParityReport(
+            program=program.name,
+            platform=self.platform,
+            outputs=outputs,
+            interpreter=third.words,
+            first_divergence=parted,
+            decisions=decisions(program, leaves, outputs),
+            notes=words,
+        )
+
+    def _third(self, agree: bool) -> Opinion:
+        """The reference interpreter's opinion, where it is wanted."""
+        wanted = self.interpreter if self.interpreter is not None else not agree
+        return self.paths.opinion(self.program, self.leaves) if wanted else Opinion("")
+
+    def _located(self, agree: bool, locate: bool) -> Divergence | None:
+        if agree or not locate:
+            return None
+        searching = f"looking for the first op of {self.program.name} that parts"
+        with noticed(searching, "looked for it", getattr(self.paths.peer, "notices", True)):
+            return first_divergence(self.program, self.leaves, self.paths)
+
+    def _with_original(
+        self,
+        outputs: tuple[OutputParity, ...],
+        native: Sequence[Any],
+        peer: Sequence[Any],
+        allowed: Sequence[Allowance],
+    ) -> tuple[tuple[OutputParity, ...], tuple[str, ...]]:
+        """Outputs that the text gives otherwise than its import does, compared with the text's."""
+        program = self.program
+        try:
+            results = original_outputs(program, self.leaves, self.paths.peer)
+        except TenferroError as error:
+            return outputs, (
+                f"the original text has no opinion: {str(error).splitlines()[0]:.200}",
             )
-        ])  # fmt: skip
+        if results is None:
+            return outputs, ()
+        originals = compared(program, native, results, allowed)
+        peers = compared(program, peer, results, allowed)
+        words: list[str] = []
+        joined: list[OutputParity] = []
+        for output, original, of_peer in zip(outputs, originals, peers, strict=True):
+            if not original.outside and output.outside:
+                output = blamed(output, output.alone or self.platform)
+                words.append(f"{output.name}: the original text through PJRT agrees with native")
+            elif original.outside and output.outside and not of_peer.outside:
+                words.append(
+                    f"{output.name}: the original text through PJRT agrees with the lowered one"
+                )
+            elif original.outside:
+                output = blamed(original, "import")
+                words.append(
+                    f"{output.name}: the original text gives something else than its import"
+                )
+            joined.append(output)
+        return tuple(joined), tuple(words)
 
-    def judged(part: GraphProgram, given: Sequence[Any]) -> str:
-        arguments = unflatten(part.in_tree, given)
-        native, _ = flatten(part.run(*arguments))
-        other, _ = flatten(peer.run(part, *arguments))
-        return opinion(part, given, native, other, limits(part, given, native, tolerance))
+    def against(self, contender: Contender, locate: bool) -> ParityReport:
+        """The program natively against something else, with PJRT and the interpreter as further opinions."""
+        program, leaves = self.program, self.leaves
+        arguments = unflatten(program.in_tree, leaves)
+        other = contender.outputs(arguments)
+        native = [np.asarray(y) for y in flatten(program.run(*arguments))[0]]
+        allowed = limits(program, leaves, native, self.tolerance)
+        outputs = compared(program, native, other, allowed)
+        sides = (NATIVE, contender.name)
+        wrong = [number for number, output in enumerate(outputs) if output.outside]
+        notes: tuple[str, ...] = ()
+        parted = None
+        if wrong:
+            outputs, notes = self._attributed(outputs, native, other, allowed, contender.name)
+        if wrong and locate:
+            theirs = contender.as_program(arguments)
+            parted = differing(program, theirs, leaves, wrong, sides)
+        return ParityReport(
+            program=program.name,
+            platform=contender.name,
+            outputs=outputs,
+            first_divergence=parted,
+            sides=sides,
+            decisions=decisions(program, leaves, outputs),
+            notes=notes,
+        )
 
-    outputs = compared(static, leaves)
-    agree = all(output.ok for output in outputs)
-    asked = interpreter if interpreter is not None else not agree
-    parted = None
-    if locate and not agree:
-        searching = f"looking for the first op of {program.name} that parts"
-        with noticed(searching, "looked for it", getattr(peer, "notices", True)):
-            parted = first_divergence(static, leaves, compared, judged)
-    platform = getattr(peer, "platform", type(peer).__name__)
-    return ParityReport(
-        program=program.name,
-        platform=platform,
-        outputs=outputs,
-        interpreter=judged(static, leaves) if asked else "",
-        first_divergence=parted,
+    def _attributed(
+        self,
+        outputs: tuple[OutputParity, ...],
+        native: Sequence[Any],
+        other: Sequence[Any],
+        allowed: Sequence[Allowance],
+        name: str,
+    ) -> tuple[tuple[OutputParity, ...], tuple[str, ...]]:
+        """The outputs that part, with the side that is wrong; and the opinions that say so."""
+        program = self.program
+        _, peer = self.paths.outputs(program, self.leaves)
+        with_native, with_other = (
+            compared(program, native, peer, allowed),
+            compared(program, other, peer, allowed),
+        )
+        attributed: list[OutputParity] = []
+        notes: list[str] = []
+        third: Sequence[Any] | str | None = None
+        for number, output in enumerate(outputs):
+            if not output.outside:
+                attributed.append(output)
+                continue
+            agrees = not with_native[number].outside, not with_other[number].outside
+            witness = "PJRT"
+            if agrees[0] == agrees[1] and self.interpreter is not False:
+                third = interpreted(program, self.leaves) if third is None else third
+                if not isinstance(third, str):
+                    limit = allowed[number]
+                    agrees = (
+                        not compare("", native[number], third[number], *limit).outside,
+                        not compare("", other[number], third[number], *limit).outside,
+                    )
+                    witness = "the reference interpreter"
+            side = {(True, False): name, (False, True): NATIVE}.get(agrees, "")
+            attributed.append(blamed(output, side))
+            if side:
+                notes.append(
+                    f"{output.name}: {witness} agrees with {NATIVE if side == name else name}"
+                )
+        return tuple(attributed), tuple(notes)
+
+
+def blamed(output: OutputParity, side: str) -> OutputParity:
+    """The output with the side that is wrong, where it parts."""
+    return replace(output, alone=side) if output.outside and side else output
+
+
+def differing(
+    program: GraphProgram,
+    other: GraphProgram | None,
+    leaves: Sequence[Any],
+    outputs: Sequence[int],
+    sides: tuple[str, str],
+) -> Divergence | None:
+    """The first op in which two programs differ, by their values in the middle."""
+    if other is None:
+        return None
+    other = other.specialize(other.bind([leaf.shape for leaf in leaves]))
+    difference = first_difference(program, other, leaves, outputs)
+    if difference is None:
+        return None
+    instruction, there = difference.instruction, difference.other_instruction
+    part = prefix(difference.program, instruction.outputs)
+    values = [np.asarray(y) for y in flatten(part.run(*difference.leaves))[0]]
+    others: list[Any] = values
+    words = f"the {sides[1]} has no such value"
+    if there is not None:
+        words = f"in the {sides[1]}: {shown(difference.other, there)}"
+        words += f" at {there.source}" if there.source else ""
+        there_values = flatten(prefix(difference.other, there.outputs).run(*difference.leaves))[0]
+        if [y.shape for y in there_values] == [y.shape for y in values]:
+            others = [np.asarray(y) for y in there_values]
+    parities = [
+        compare(name, y, z, np.zeros(y.shape))
+        if y.dtype == z.dtype
+        else compare(name, y, y, np.zeros(y.shape))
+        for name, y, z in zip(part.output_names, values, others, strict=True)
+    ]
+    worst = max(parities, key=lambda parity: parity.outside)
+    alone_program, alone_leaves = alone(difference.program, difference.number, difference.leaves)
+    return Divergence(
+        op=shown(difference.program, instruction),
+        line=str(instruction.source or ""),
+        output=worst,
+        verdict=f"its operands are in both programs, and its result only in {sides[0]}",
+        program=alone_program,
+        leaves=tuple(alone_leaves),
+        turns=difference.turns,
+        other=words,
+        sides=sides,
     )
 
 
@@ -147,7 +390,7 @@ def limits(
         for y, runs, slot in zip(results, runs_of, slots, strict=True)
     ]
     for number, choice in enumerate(chosen, len(arrays)):
-        y, (limit, seen) = arrays[choice.output], allowed[choice.output]
+        y, (limit, seen, _) = arrays[choice.output], allowed[choice.output]
         if isinstance(choice.op, ArgReduction):
             others = rivals(choice, runs_of[number][0], allowed[number].limit, y)
         else:
@@ -191,16 +434,23 @@ def _joined(one: Alternatives, other: Alternatives) -> Alternatives:
     return Alternatives(np.concatenate(places), np.concatenate(values))
 
 
-def _tolerance(ulps: float | None, rtol: float | None, atol: float | None) -> Tolerance | None:
-    given = {"ulps": ulps, "rtol": rtol, "atol": atol}
-    for name, value in given.items():
+def tolerance_of(
+    name: str, ulps: float | None, rtol: float | None, atol: float | None
+) -> Tolerance | None:
+    """What the user allows; None where rounding decides.
+
+    Raises:
+        InvalidConfigError: a tolerance below zero, or without an end.
+    """
+    bounds = {"ulps": ulps, "rtol": rtol, "atol": atol}
+    for bound, value in bounds.items():
         if value is not None and not 0 <= value < np.inf:
             raise InvalidConfigError(
-                f"check_parity: {name} is a finite number of at least 0, got {value!r}"
+                f"{name}: {bound} is a finite number of at least 0, got {value!r}"
             )
     if ulps is rtol is atol is None:
         return None
-    return Tolerance(*[0.0 if value is None else value for value in given.values()])
+    return Tolerance(*[0.0 if value is None else value for value in bounds.values()])
 
 
 def _with_gradient(

@@ -25,7 +25,9 @@ __all__ = [
 ]
 
 SAFETY = 8.0
-"""How many times what was seen to move may be apart."""
+"""The bound is the movement that was seen, times this."""
+NEAR = 4.0
+"""Units in the last place within which two values agree, whatever their bound is."""
 
 
 class Alternatives(NamedTuple):
@@ -45,10 +47,15 @@ NO_ALTERNATIVES = Alternatives(np.zeros(0, np.int64), np.zeros(0, bool))
 
 
 class Allowance(NamedTuple):
-    """How far each element of an output may be apart, and what else some may be."""
+    """How far each element of an output may be apart, and what else some may be.
+
+    Attributes:
+        is_granted: the user said so: then no limit is too wide to decide anything.
+    """
 
     limit: Any
     alternatives: Alternatives = NO_ALTERNATIVES
+    is_granted: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,10 +83,12 @@ class OutputParity:
         ulps, allowed: how far apart they are, and may be, in units in the last place.
         undecided: how many elements differ where more is allowed than the largest element of the output:
             any value would do there, so that nothing is said about them.
+        reached: how many elements of the other path are one of the alternatives, and no small change.
         outside: how many elements are farther apart than allowed.
         nan, inf, zero_sign: how many elements are so on one path only; a zero's sign is no disagreement.
         flushed: how many are subnormal on one path and zero on the other, which is none either.
         unstable: how many have alternatives, such as the index of a maximum that is nearly shared.
+        alone: the side that is wrong, where that is known.
     """
 
     name: str
@@ -102,20 +111,48 @@ class OutputParity:
     zero_sign: int
     flushed: int
     unstable: int
+    reached: int = 0
+    alone: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """`equal`, `rounding`, `unstable`, `peer departs`, `not decidable here`, or `wrong: side`.
+
+        `rounding`: apart, and within the bound everywhere. `unstable`: a decision tips, and both of its sides are
+        right. `peer departs`: subnormal numbers are zeros on one path, which StableHLO does not allow.
+        `not decidable here`: elements differ by more than rounding alone makes, in a place where rounding makes
+        anything. `wrong`: nothing of that explains the difference; without a side where none is known to be right.
+        """
+        if self.outside:
+            return f"wrong: {self.alone}" if self.alone else "wrong"
+        if self.undecided:
+            return "not decidable here"
+        if self.reached:
+            return "unstable"
+        if self.flushed:
+            return "peer departs"
+        return "rounding" if self.max_ulps else "equal"
 
     @property
     def ok(self) -> bool:
-        """Within what is allowed everywhere."""
-        return self.outside == 0
+        """Within the bound everywhere, and the bound decides."""
+        return not (self.outside or self.undecided)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it; see `xla_peer.json_values`."""
-        return json_value(asdict(self) | {"spec": str(self.spec), "ok": self.ok})
+        return json_value(
+            asdict(self) | {"spec": str(self.spec), "ok": self.ok, "verdict": self.verdict}
+        )
 
 
 @np.errstate(all="ignore")
 def compare(
-    name: str, native: Any, xla: Any, limit: Any, alternatives: Alternatives = NO_ALTERNATIVES
+    name: str,
+    native: Any,
+    xla: Any,
+    limit: Any,
+    alternatives: Alternatives = NO_ALTERNATIVES,
+    is_granted: bool = False,
 ) -> OutputParity:
     """One output, native against another.
 
@@ -123,6 +160,7 @@ def compare(
         limit: how far apart each element may be; an infinite limit allows nothing, because no value is
             as good as every other. See `explained` and `granted`.
         alternatives: what some elements may be besides, each within the limit there.
+        is_granted: the limit decides, however wide it is.
     """
     native, xla = np.asarray(native), np.asarray(xla)
     dtype = DType.of(native.dtype)
@@ -132,13 +170,17 @@ def compare(
     distance = _distance(native, xla)
     limit = np.where(np.isfinite(limit), limit, 0.0)
     inside = np.array((apart == 0) | (distance <= limit))
-    inside.reshape(-1)[_reached(native, xla, limit, alternatives)] = True
-    reached = inside & ~(distance <= limit)
     size = modulus(native) if dtype.is_inexact else np.ones(native.shape)
+    largest = _max(np.where(np.isfinite(size), size, 0.0))
+    # Beside what is not finite the alternatives decide, each within the limit there.
+    decides = (limit <= largest) | ~np.isfinite(size) | bool(is_granted or not dtype.is_inexact)
+    reached = np.zeros(native.shape, bool)
+    reached.reshape(-1)[_reached(native, xla, np.where(decides, limit, 0.0), alternatives)] = True
+    reached &= ~(inside & decides)
+    inside |= reached
     finite = np.isfinite(distance)
     relative = np.where(finite & (size > 0), distance / size, 0.0)
-    largest = _max(np.where(np.isfinite(size), size, 0.0))
-    undecided = inside & ~reached & (apart > 0) & (limit > largest)
+    undecided = inside & ~reached & (apart > NEAR) & (limit > largest) & (not is_granted)
     share = np.where(np.isnan(distance) | (limit == 0), np.inf, distance / limit)
     share = np.where((apart == 0) | reached | undecided, 0.0, share)
     worst = _place(share if share.any() else apart)
@@ -164,6 +206,7 @@ def compare(
         zero_sign=_zero_signs(native, xla, dtype),
         flushed=int(np.count_nonzero(flushed)),
         unstable=len(np.unique(alternatives.places)),
+        reached=int(np.count_nonzero(reached & (apart > 0))),
     )
 
 
@@ -173,9 +216,10 @@ def _reached(native: Any, xla: Any, limit: Any, alternatives: Alternatives) -> A
     """
     places, values = alternatives
     there = xla.reshape(-1)[places]
-    near = (ulps_apart(there, values) == 0) | (
-        _distance(values, there) <= limit.reshape(-1)[places]
-    )
+    apart = ulps_apart(there, values)
+    near = (apart == 0) | (_distance(values, there) <= limit.reshape(-1)[places])
+    if native.dtype.kind not in "biu":
+        near |= apart <= float(ml_dtypes.finfo(native.real.dtype).eps) ** -0.25
     if native.dtype.kind not in "biuc":
         number, reached = _wide(there), _wide(values)
         is_beside = np.isinf(_wide(native.reshape(-1)[places])) & np.isfinite(reached)
@@ -241,7 +285,7 @@ def _spread(native: Any, moved: Sequence[Any]) -> Any:
 
 def _alternatives(native: Any, moved: Sequence[Any]) -> Alternatives:
     """The values in the runs where these are no small change: of integers and bools, all others; of
-    floats, what is not finite in place of a number, and the reverse.
+    floats, what is not finite in place of a number, the reverse, and other numbers of the size of the largest.
     """
     places: list[Any] = []
     values: list[Any] = []
@@ -251,7 +295,9 @@ def _alternatives(native: Any, moved: Sequence[Any]) -> Alternatives:
         else:
             wide, was = _wide(other), _wide(native)
             differs = (wide != was) & ~(np.isnan(wide) & np.isnan(was))
+            largest = _max(np.where(np.isfinite(was), modulus(was), 0.0))
             altered = differs & ~(np.isfinite(wide) & np.isfinite(was))
+            altered |= modulus(wide - was) > largest / SAFETY
         (there,) = np.nonzero(altered.reshape(-1))
         places.append(there)
         values.append(other.reshape(-1)[there])
@@ -263,11 +309,11 @@ def _alternatives(native: Any, moved: Sequence[Any]) -> Alternatives:
 def granted(native: Any, tolerance: Tolerance) -> Allowance:
     """How far each element may be apart because the user says so; integers and bools not at all."""
     if native.dtype.kind in "biu":
-        return Allowance(np.zeros(native.shape))
+        return Allowance(np.zeros(native.shape), is_granted=True)
     size = modulus(native)
     size = np.where(np.isfinite(size), size, 0.0)
     limits = (tolerance.ulps * spacing(native), tolerance.rtol * size, tolerance.atol + 0 * size)
-    return Allowance(np.maximum.reduce(limits))
+    return Allowance(np.maximum.reduce(limits), is_granted=True)
 
 
 def _flushed(native: Any, xla: Any) -> Any:

@@ -1,16 +1,17 @@
 """The first op on which the paths part: its inputs agree, and its output does not.
 
 Prefixes of the program are run on both paths, and bisected: each is compiled as a program of its own, so
-that XLA fuses it as it fused the whole.
+that XLA fuses it as it fused the whole. Where the op is a loop, its body is run so at each turn, on the values that
+the turn has natively, and bisected at the first turn that parts.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -18,11 +19,14 @@ from lowering import lower_to_stablehlo
 from tenferro.extension.saving import save
 from tenferro.files import replacing
 from tenferro.graph import Graph
+from tenferro.ops.control import ControlOp
 from tenferro.program import GraphProgram, Instruction, copy_into, makers
 from tenferro.types import flatten
 from xla_peer.parity.comparison import OutputParity
+from xla_peer.parity.opinion import Opinion
+from xla_peer.parity.turns import turns_of
 
-__all__ = ["Divergence", "first_divergence", "prefix"]
+__all__ = ["Divergence", "Paths", "alone", "first_divergence", "prefix"]
 
 SCRIPT = """import numpy as np, tenferro as tnf, xla_peer
 inputs = [value for _, value in sorted(np.load("repro.npz").items())]
@@ -40,6 +44,9 @@ class Divergence:
         line: the user's, where it is known.
         output: the comparison of the op's own output.
         verdict: who is alone, by the reference interpreter; or why it was not asked.
+        turns: the turn of each loop that the op is in, the outermost first, such as "turn 3 of Scan at model.py:7".
+        other: where the other program has it, for two programs; empty where both run one.
+        sides: the names of both paths.
         program: the op alone, on the values it had, where that is enough to part; else what leads to it, or
             the whole.
         leaves: its arguments.
@@ -51,6 +58,9 @@ class Divergence:
     verdict: str
     program: GraphProgram = field(repr=False)
     leaves: tuple[Any, ...] = field(repr=False)
+    turns: tuple[str, ...] = ()
+    other: str = ""
+    sides: tuple[str, str] = ("native", "PJRT")
 
     @property
     def name(self) -> str:
@@ -62,6 +72,8 @@ class Divergence:
         return {
             "op": self.op,
             "line": self.line,
+            "turns": list(self.turns),
+            "other": self.other,
             "verdict": self.verdict,
             "output": self.output.to_dict(),
         }
@@ -91,24 +103,47 @@ class Divergence:
         return f"<Divergence at {self.op:.120}>"
 
     def __str__(self) -> str:
-        place = f"\n  at {self.line}" if self.line else ""
+        line = "".join([f"\n  at {self.line}"] * bool(self.line))
+        line += "".join([f"\n  in {turn}" for turn in reversed(self.turns)])
+        line += f"\n  {self.other}" if self.other else ""
         worst = list(self.output.worst or ())
+        one, other = self.sides
         return (
-            f"they part at {self.op}{place}\n"
-            f"  element {worst}: native {self.output.native!s}, PJRT {self.output.xla!s}, "
+            f"they part at {self.op}{line}\n"
+            f"  element {worst}: {one} {self.output.native!s}, {other} {self.output.xla!s}, "
             f"{self.output.ulps:.3g} ulps apart, {self.output.allowed:.3g} allowed\n"
             f"  {self.verdict}"
         )
 
 
-Compared = Callable[[GraphProgram, Sequence[Any]], tuple[OutputParity, ...]]
-"""The outputs of a program on both paths."""
-Judged = Callable[[GraphProgram, Sequence[Any]], str]
-"""What the interpreter says of it."""
+class Paths(Protocol):
+    """Two ways to run a program."""
+
+    def compared(self, program: GraphProgram, leaves: Sequence[Any]) -> tuple[OutputParity, ...]:
+        """Its outputs on both."""
+        ...
+
+    def agree(self, program: GraphProgram, leaves: Sequence[Any]) -> bool:
+        """Whether no output is wrong on one of them."""
+        ...
+
+    def opinion(self, program: GraphProgram, leaves: Sequence[Any]) -> Opinion:
+        """The reference interpreter's opinion of it."""
+        ...
+
+
+class _Parting(NamedTuple):
+    """A program whose paths part, by one instruction; `where` says how it was isolated."""
+
+    program: GraphProgram
+    leaves: Sequence[Any]
+    output: OutputParity
+    instruction: Instruction
+    where: str
 
 
 def first_divergence(
-    program: GraphProgram, leaves: Sequence[Any], compared: Compared, judged: Judged
+    program: GraphProgram, leaves: Sequence[Any], paths: Paths
 ) -> Divergence | None:
     """The first op that parts; where each does well on its own, the one whose output parts in the whole
     program.
@@ -116,14 +151,45 @@ def first_divergence(
     Args:
         program: with numbers for extents, whose paths disagree.
     """
-    found = _bisected(program, leaves, compared)
+    turns: list[str] = []
+    parting = _parting(program, leaves, paths)
+    while parting is not None:
+        inside = _inside(parting, paths)
+        inner = None if inside is None else _parting(*inside[1:], paths)
+        if inside is None or inner is None:
+            break
+        line = f" at {parting.instruction.source}" if parting.instruction.source else ""
+        turns.append(f"{inside[0]}{line}")
+        parting = inner
+    if parting is None:
+        return None
+    return Divergence(
+        op=shown(parting.program, parting.instruction) + parting.where,
+        line=str(parting.instruction.source or ""),
+        output=parting.output,
+        verdict=paths.opinion(parting.program, parting.leaves).words,
+        program=parting.program,
+        leaves=tuple(parting.leaves),
+        turns=tuple(turns),
+    )
+
+
+def shown(program: GraphProgram, instruction: Instruction) -> str:
+    """An instruction with the types of its operands and results."""
+    operands = ", ".join(str(program.types[slot]) for slot in instruction.inputs)
+    results = ", ".join(str(program.types[slot]) for slot in instruction.outputs)
+    return f"{instruction.op} ({operands}) -> {results}"
+
+
+def _parting(program: GraphProgram, leaves: Sequence[Any], paths: Paths) -> _Parting | None:
+    index = _bisected(program, leaves, paths)
     candidates = [(program, leaves)]
-    if found is not None:
-        whole = prefix(program, program.instructions[found].outputs)
-        candidates = [_alone(program, found, leaves), (whole, leaves)]
+    if index is not None:
+        whole = prefix(program, program.instructions[index].outputs)
+        candidates = [alone(program, index, leaves), (whole, leaves)]
     for candidate, arguments in candidates:
-        outputs = compared(candidate, arguments)
-        worst = next((output for output in outputs if not output.ok), None)
+        outputs = paths.compared(candidate, arguments)
+        worst = next((output for output in outputs if output.outside), None)
         if worst is not None:
             break
     else:
@@ -131,17 +197,20 @@ def first_divergence(
     instruction = maker(candidate, worst)
     if instruction is None:
         return None
-    types = ", ".join(str(candidate.types[slot]) for slot in instruction.inputs)
-    made = ", ".join(str(candidate.types[slot]) for slot in instruction.outputs)
-    where = "" if found is not None else ", and only within the whole program"
-    return Divergence(
-        op=f"{instruction.op} ({types}) -> {made}{where}",
-        line=str(instruction.source or ""),
-        output=worst,
-        verdict=judged(candidate, arguments),
-        program=candidate,
-        leaves=tuple(arguments),
-    )
+    where = "" if index is not None else ", and only within the whole program"
+    return _Parting(candidate, arguments, worst, instruction, where)
+
+
+def _inside(parting: _Parting, paths: Paths) -> tuple[str, GraphProgram, list[Any]] | None:
+    """The first turn of a loop that parts by itself: its name, the body and the body's arguments."""
+    program, leaves, _, instruction, _ = parting
+    if not isinstance(instruction.op, ControlOp):
+        return None
+    operands, _ = flatten(prefix(program, instruction.inputs).run(*leaves))
+    for name, _, body, arguments in turns_of(instruction.op, operands):
+        if not paths.agree(body, arguments):
+            return name, body, arguments
+    return None
 
 
 def maker(program: GraphProgram, output: OutputParity) -> Instruction | None:
@@ -150,15 +219,15 @@ def maker(program: GraphProgram, output: OutputParity) -> Instruction | None:
     return makers(program.instructions).get(slot)
 
 
-def _bisected(program: GraphProgram, leaves: Sequence[Any], compared: Compared) -> int | None:
+def _bisected(program: GraphProgram, leaves: Sequence[Any], paths: Paths) -> int | None:
     """The number of the first instruction whose inputs agree and whose outputs do not."""
-    known: dict[int, bool] = {}
+    agreement: dict[int, bool] = {}
 
     def agrees(index: int) -> bool:
-        if index not in known:
-            outputs = compared(prefix(program, program.instructions[index].outputs), leaves)
-            known[index] = all(output.ok for output in outputs)
-        return known[index]
+        if index not in agreement:
+            part = prefix(program, program.instructions[index].outputs)
+            agreement[index] = paths.agree(part, leaves)
+        return agreement[index]
 
     makers = {slot: index for index, i in enumerate(program.instructions) for slot in i.outputs}
     wrong = [makers[slot] for slot in program.output_slots if slot in makers]
@@ -190,7 +259,7 @@ def prefix(program: GraphProgram, slots: Sequence[int]) -> GraphProgram:
     )
 
 
-def _alone(
+def alone(
     program: GraphProgram, index: int, leaves: Sequence[Any]
 ) -> tuple[GraphProgram, list[Any]]:
     """The instruction as a program, and its operands, computed natively."""
@@ -199,7 +268,7 @@ def _alone(
     values, _ = flatten(prefix(program, slots).run(*leaves))
     graph = Graph()
     graph.trusted = program.trusted
-    known = {slot: graph.add_input(program.types[slot]) for slot in slots}
-    copy_into(graph, [instruction], known)
-    outputs = [known[slot] for slot in instruction.outputs]
+    values_of = {slot: graph.add_input(program.types[slot]) for slot in slots}
+    copy_into(graph, [instruction], values_of)
+    outputs = [values_of[slot] for slot in instruction.outputs]
     return GraphProgram.from_graph(graph, outputs, name=instruction.op.name), values

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from lowering import lower_to_stablehlo
 from tenferro.graph import Graph
@@ -14,7 +14,22 @@ from xla_peer.parity.comparison import Allowance, compare
 from xla_peer.parity.interpreter import interpreted
 from xla_peer.parity.pending import nested_instructions
 
-__all__ = ["expanded_ops", "opinion"]
+__all__ = ["Opinion", "expanded_ops", "opinion"]
+
+
+class Opinion(NamedTuple):
+    """A third opinion.
+
+    Attributes:
+        words: with whom it agrees, or why it cannot say.
+        alone: the path that it finds alone; empty where it cannot say.
+    """
+
+    words: str
+    alone: str = ""
+
+
+NATIVE, PEER = "native", "PJRT"
 
 
 def opinion(
@@ -23,7 +38,7 @@ def opinion(
     native: Sequence[Any],
     xla: Sequence[Any],
     allowed: Sequence[Allowance],
-) -> str:
+) -> Opinion:
     """With whom the reference interpreter agrees, and what that is worth.
 
     It runs the text that PJRT runs. Where an op is written there as an expansion, the two share what the
@@ -31,28 +46,28 @@ def opinion(
     """
     third = interpreted(program, leaves)
     if isinstance(third, str):
-        return f"the reference interpreter has no opinion: {third}"
+        return Opinion(f"the reference interpreter has no opinion: {third}")
     with_native, with_xla, together = (
         _agree(*pair, allowed) for pair in ((native, third), (xla, third), (native, xla))
     )
     if with_native and with_xla:
         if together:
-            return "the reference interpreter agrees with both"
-        return (
+            return Opinion("the reference interpreter agrees with both")
+        return Opinion(
             "the reference interpreter is between native and PJRT, within what rounding explains of "
             "each: it cannot say who is wrong"
         )
     if with_native:
-        return "the reference interpreter agrees with native: PJRT is alone"
+        return Opinion("the reference interpreter agrees with native: PJRT is alone", PEER)
     if not with_xla:
-        return "the reference interpreter agrees with neither"
+        return Opinion("the reference interpreter agrees with neither")
     expanded = expanded_ops(program)
     if expanded:
-        return (
+        return Opinion(
             "the reference interpreter agrees with PJRT, but both run the same expansion of "
             f"{', '.join(expanded)}, which counts once: native or the expansion is wrong"
         )
-    return "the reference interpreter agrees with PJRT: native is alone"
+    return Opinion("the reference interpreter agrees with PJRT: native is alone", NATIVE)
 
 
 def _agree(one: Sequence[Any], other: Sequence[Any], allowed: Sequence[Allowance]) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from tenferro.table import aligned, first_of
 from xla_peer.json_values import json_value
 from xla_peer.parity.comparison import OutputParity
+from xla_peer.parity.decisions import Decision
 from xla_peer.parity.divergence import Divergence
 
 __all__ = ["ParityReport"]
@@ -27,10 +28,14 @@ class ParityReport:
         interpreter: what StableHLO's reference interpreter says: with whom it agrees, and who is alone;
             that it shares an expansion with PJRT, or is between the two; or why it has no opinion.
         first_divergence: the first op whose inputs agree and whose output does not; None where all agree.
+        sides: the names of the two that are compared.
+        decisions: for outputs that are unstable, the decision that tips.
+        notes: further opinions, a sentence each.
     """
 
     HEADER: ClassVar = (
-        "output", "type", "of its bound", "at", "native", "other", "ulps", "allowed", "of the norm", "notes",
+        "output", "type", "verdict", "of its bound", "at", "native", "other", "ulps", "allowed", "of the norm",
+        "notes",
     )  # fmt: skip
 
     program: str
@@ -38,10 +43,13 @@ class ParityReport:
     outputs: tuple[OutputParity, ...]
     interpreter: str = ""
     first_divergence: Divergence | None = field(default=None)
+    sides: tuple[str, str] = ("native", "other")
+    decisions: tuple[Decision, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Every output agrees."""
+        """Every output is equal, or apart in a way that is explained: none is wrong, and none undecided."""
         return all(output.ok for output in self.outputs)
 
     def to_dict(self) -> dict[str, Any]:
@@ -54,6 +62,9 @@ class ParityReport:
             "interpreter": self.interpreter,
             "outputs": [output.to_dict() for output in self.outputs],
             "first_divergence": None if first is None else first.to_dict(),
+            "sides": list(self.sides),
+            "decisions": [decision.to_dict() for decision in self.decisions],
+            "notes": list(self.notes),
         }
 
     def to_json(self) -> str:
@@ -63,7 +74,17 @@ class ParityReport:
     @property
     def verdict(self) -> str:
         """In one line."""
-        return f"{self.program}: native and {self.platform} {'agree' if self.ok else 'DISAGREE'}"
+        one, other = self.sides[0], self.platform
+        word = "agree" if self.ok else "DISAGREE"
+        if not self.ok and not any(output.outside for output in self.outputs):
+            word = "cannot be told apart: not decidable here"
+        return f"{self.program}: {one} and {other} {word}"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The head of the table, with the names of the two sides."""
+        names: dict[str, str] = dict(zip(("native", "other"), self.sides, strict=True))
+        return tuple([names.get(word, word) for word in self.HEADER])
 
     def rows(self) -> list[tuple[str, ...]]:
         """The table, below `HEADER`."""
@@ -71,6 +92,7 @@ class ParityReport:
             (
                 output.name,
                 str(output.spec),
+                output.verdict,
                 *_worst(output),
                 f"{output.of_norm:.1e}" if output.of_norm else "",
                 _notes(output),
@@ -84,13 +106,14 @@ class ParityReport:
         )
 
     def __str__(self) -> str:
-        lines = [self.verdict, *aligned([self.HEADER, *self.rows()])]
+        lines = [self.verdict, *aligned([self.columns, *self.rows()])]
         return "\n".join([*lines, *self.below()])
 
     def below(self) -> list[str]:
         """What is said below the table."""
-        found = [f"interpreter: {self.interpreter}"] * bool(self.interpreter)
-        return found + [str(self.first_divergence)] * (self.first_divergence is not None)
+        lines = [f"interpreter: {self.interpreter}"] * bool(self.interpreter)
+        lines += [*self.notes, *map(str, self.decisions)]
+        return lines + [str(self.first_divergence)] * (self.first_divergence is not None)
 
     def print(self) -> None:
         """Print it."""
@@ -102,7 +125,7 @@ class ParityReport:
             "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
             for row in self.rows()
         ]
-        head = "".join(f"<th>{cell}</th>" for cell in self.HEADER)
+        head = "".join(f"<th>{cell}</th>" for cell in self.columns)
         colour = "#1a7f37" if self.ok else "#b42318"
         return (
             '<div style="font-family: ui-monospace, monospace; font-size: 13px">'
@@ -161,7 +184,7 @@ def _notes(output: OutputParity) -> str:
             (output.zero_sign, "zeros of different sign"),
             (output.flushed, "subnormals flushed"),
             (output.unstable, "may change with rounding"),
-            (output.undecided, "not decidable: unstable here"),
+            (output.undecided, "not decidable: any value would do"),
         )
         if count
     ]

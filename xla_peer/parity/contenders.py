@@ -1,0 +1,179 @@
+"""Other ways to the same results: programs, modules, artifacts, and functions of JAX, PyTorch or NumPy."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import tenferro as tnf
+from lowering import StableHloModule, import_stablehlo
+from tenferro.errors import ArityError, DTypeError, InvalidConfigError, ShapeError
+from tenferro.extension.saving import load as load_program
+from tenferro.program import GraphProgram
+from tenferro.types import DType, flatten, unflatten
+from xla_peer import pjrt
+from xla_peer.from_jax import from_jax
+
+__all__ = ["Contender", "original_outputs", "program_of_module"]
+
+
+class Contender:
+    """Something that computes what a program computes.
+
+    Args:
+        other: a program; a StableHLO module, as text, bytes, a `StableHloModule` or a path; an artifact; a
+            function of JAX, of PyTorch's tensors, or of arrays.
+        program: the one that it is compared with.
+        peer: the executor that modules run on, as they are written.
+
+    Raises:
+        InvalidConfigError: none of these.
+    """
+
+    def __init__(self, other: Any, program: GraphProgram, peer: Any) -> None:
+        self.program, self.peer = program, peer
+        if isinstance(other, str | os.PathLike) and str(other).endswith(".tnf"):
+            other = load_program(other)
+        is_module = isinstance(other, StableHloModule | str | bytes | bytearray | os.PathLike)
+        if not (
+            is_module or isinstance(other, GraphProgram) or is_artifact(other) or callable(other)
+        ):
+            raise InvalidConfigError(
+                "check_parity: against= takes a program, a StableHLO module or a path to one, an artifact or a "
+                f"function, got {type(other).__name__}"
+            )
+        self.other: Any = program_of_module(other) if is_module else other
+        self.is_module = is_module
+
+    @property
+    def name(self) -> str:
+        """The kind of thing it is, for columns and sentences."""
+        if self.is_module:
+            return "module"
+        if is_artifact(self.other):
+            return "artifact"
+        return "program" if isinstance(self.other, GraphProgram) else "other"
+
+    def outputs(self, arguments: Sequence[Any]) -> list[Any]:
+        """Its outputs on these arguments, each of the type that the program's output has.
+
+        Raises:
+            ArityError, ShapeError, DTypeError: outputs of other types.
+        """
+        other = self.other
+        if isinstance(other, GraphProgram):
+            leaves, _ = flatten(tuple(arguments))
+            results = (
+                self._as_written(other, leaves)
+                if self.is_module
+                else other.run(*unflatten(other.in_tree, leaves))
+            )
+        elif is_artifact(other):
+            results = other.run(*arguments, executor=self.peer)
+        else:
+            results = _called(other, arguments)
+        return self._checked([np.asarray(y) for y in flatten(results)[0]])
+
+    def _as_written(self, program: GraphProgram, leaves: Sequence[Any]) -> Any:
+        """The outputs of a module's own text; of our lowering where the peer takes no text."""
+        module = program.origin
+        if module is None or not hasattr(self.peer, "compile_module"):
+            return self.peer.run(program, *unflatten(program.in_tree, leaves))
+        module = module.refined([leaf.shape for leaf in leaves])
+        return self.peer.compile_module(module).run_leaves(
+            [np.asarray(x, order="C") for x in leaves]
+        )
+
+    def _checked(self, outputs: list[Any]) -> list[Any]:
+        specs, names = self.program.output_specs, self.program.output_names
+        if len(outputs) != len(specs):
+            raise ArityError(
+                f"check_parity: {self.program.name} has {len(specs)} outputs, the {self.name} {len(outputs)}"
+            )
+        for name, spec, y in zip(names, specs, outputs, strict=True):
+            if DType.of(y.dtype) is not spec.dtype:
+                raise DTypeError(
+                    f"check_parity: {name} is {spec}, and {DType.of(y.dtype)} in the {self.name}"
+                )
+            if spec.is_static and y.shape != tuple(spec.shape):
+                raise ShapeError(
+                    f"check_parity: {name} is {spec}, and has shape {list(y.shape)} in the {self.name}"
+                )
+        return outputs
+
+    def as_program(self, arguments: Sequence[Any]) -> GraphProgram | None:
+        """Its operations as a program, for the search of the first one that parts; None where they are hidden."""
+        if isinstance(self.other, GraphProgram):
+            return self.other
+        try:
+            if is_artifact(self.other):
+                return import_stablehlo(self.other.module)
+            if hasattr(self.other, "lower"):
+                return from_jax(self.other, *arguments)
+            return tnf.compile(self.other, *arguments)
+        except (
+            Exception
+        ):  # because the functions of others may raise anything on what they do not know
+            return None
+
+
+def original_outputs(program: GraphProgram, leaves: Sequence[Any], peer: Any) -> list[Any] | None:
+    """The outputs of the text that a program was imported from, on an executor that takes modules; None without
+    either.
+
+    Raises:
+        MlirDiagnosticError, BackendFailureError: the text has open extents that do not resolve, or XLA refuses it.
+    """
+    module = program.origin
+    if module is None or not hasattr(peer, "compile_module"):
+        return None
+    module = module.refined([leaf.shape for leaf in leaves])
+    return peer.compile_module(module).run_leaves([np.asarray(x, order="C") for x in leaves])
+
+
+def program_of_module(module: Any) -> GraphProgram:
+    """A module as a program that keeps the text it was read from; a program or an artifact likewise.
+
+    Raises:
+        MlirDiagnosticError, UnsupportedError: what is no module, or has operations without a counterpart.
+    """
+    if isinstance(module, GraphProgram):
+        return module
+    if is_artifact(module):
+        return import_stablehlo(module.module)
+    return import_stablehlo(module)
+
+
+def is_artifact(value: Any) -> bool:
+    """Whether it is a module with a way to run it, as `xla_peer.load` gives."""
+    return isinstance(getattr(value, "module", None), StableHloModule) and hasattr(value, "run")
+
+
+def _called(function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+    """The result of a function of somebody's arrays."""
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and _is_of_torch(function, torch):
+        leaves, tree = flatten(tuple(arguments))
+        tensors = [torch.from_numpy(np.array(x)) for x in leaves]
+        results = function(*unflatten(tree, tensors))
+        return [y.detach().cpu().numpy() for y in flatten(results)[0]]
+    if hasattr(function, "lower") and "jax" in sys.modules:
+        with pjrt.wide_dtypes():
+            return function(*arguments)
+    return function(*arguments)
+
+
+def _is_of_torch(function: Any, torch: Any) -> bool:
+    """Whether a function takes PyTorch's tensors: a module of it, or Python that names the package."""
+    if isinstance(function, torch.nn.Module | torch.jit.ScriptFunction):
+        return True
+    code = getattr(function, "__code__", None)
+    names = getattr(function, "__globals__", {})
+    return code is not None and any(
+        getattr(names.get(name), "__name__", "").partition(".")[0] == "torch"
+        for name in code.co_names
+    )

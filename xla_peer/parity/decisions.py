@@ -1,0 +1,109 @@
+"""The decision that tips, where an output is unstable: a comparison, a rounding to an integer, an order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from tenferro.ops import elementwise as el
+from tenferro.program import GraphProgram, Instruction
+from xla_peer.json_values import json_value
+from xla_peer.parity.comparison import OutputParity
+from xla_peer.parity.divergence import prefix, shown
+from xla_peer.parity.pending import DISCRETE
+from xla_peer.parity.sensitivity import moved_outputs
+
+__all__ = ["Decision", "decisions"]
+
+RUNS = 16
+"""Runs with roundings of their own in which a decision is seen to tip."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """An element that rounding decides.
+
+    Attributes:
+        op: the instruction, with types.
+        line: the user's, where it is known.
+        index: the element of its result.
+        operands: the values that it decides on there, as one run has them.
+        results: both of its sides.
+    """
+
+    op: str
+    line: str
+    index: tuple[int, ...]
+    operands: tuple[str, ...]
+    results: tuple[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return json_value(asdict(self))
+
+    def __str__(self) -> str:
+        line = f" at {self.line}" if self.line else ""
+        of = f" of {', '.join(self.operands)}" if self.operands else ""
+        one, other = self.results
+        return f"unstable: element {list(self.index)} of {self.op}{line}{of} is {one} or {other}, as rounding has it"
+
+
+def decisions(
+    program: GraphProgram, leaves: Sequence[Any], outputs: Sequence[OutputParity]
+) -> tuple[Decision, ...]:
+    """The first decision of the program that tips, where an output is unstable."""
+    if not any([output.verdict == "unstable" for output in outputs]):
+        return ()
+    steps = [step for step in program.instructions if _decides(step)]
+    slots = [slot for step in steps for slot in (step.outputs[0], *step.inputs)]
+    if not slots:
+        return ()
+    runs = moved_outputs(prefix(program, slots), leaves, RUNS)
+    first = 0
+    for step in steps:
+        operands = [run[first + 1 : first + 1 + len(step.inputs)] for run in runs]
+        tipped = _tipped([run[first] for run in runs])
+        if tipped is not None:
+            index, one, other = tipped
+            sizes = [np.asarray(x) for x in operands[0]]
+            return (
+                Decision(
+                    op=shown(program, step),
+                    line=str(step.source or ""),
+                    index=index,
+                    operands=tuple(
+                        [str(x[index]) for x in sizes if x.ndim == len(index) and _has(x, index)]
+                    ),
+                    results=(str(one), str(other)),
+                ),
+            )
+        first += 1 + len(step.inputs)
+    return ()
+
+
+def _decides(step: Instruction) -> bool:
+    is_rounding = isinstance(step.op, el.Convert) and not step.op.to.is_inexact
+    return is_rounding or isinstance(step.op, DISCRETE)
+
+
+def _has(x: Any, index: tuple[int, ...]) -> bool:
+    return all(i < n for i, n in zip(index, x.shape, strict=True))
+
+
+def _tipped(results: Sequence[Any]) -> tuple[tuple[int, ...], Any, Any] | None:
+    """The first element that two runs have otherwise, and both values; of floats, apart by more than their root."""
+    one = np.asarray(results[0])
+    for result in results[1:]:
+        other = np.asarray(result)
+        with np.errstate(all="ignore"):
+            if one.dtype.kind in "biu":
+                apart = one != other
+            else:
+                apart = np.abs(other - one) > 1e-3 * np.maximum(np.abs(one), np.abs(other))
+        if apart.any():
+            index = tuple(map(int, np.unravel_index(int(np.argmax(apart)), apart.shape)))
+            return index, one[index], other[index]
+    return None

@@ -1,0 +1,248 @@
+"""`judge`: which of two sets of outputs of one module is right, whoever computed them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tenferro.errors import ArityError, DTypeError, ShapeError, TenferroError
+from tenferro.program import GraphProgram
+from tenferro.types import DType, flatten
+from xla_peer.executor import XlaExecutor
+from xla_peer.parity.check import NativeAndPeer, limits, tolerance_of
+from xla_peer.parity.comparison import Allowance, OutputParity, compare
+from xla_peer.parity.contenders import original_outputs, program_of_module
+from xla_peer.parity.decisions import decisions
+from xla_peer.parity.divergence import Divergence, first_divergence
+from xla_peer.parity.interpreter import interpreted
+from xla_peer.parity.report import ParityReport
+
+__all__ = ["judge"]
+
+
+def judge(
+    module: Any,
+    inputs: Sequence[Any],
+    outputs_a: Sequence[Any],
+    outputs_b: Sequence[Any],
+    *,
+    executor: Any = None,
+    ulps: float | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+    interpreter: bool | None = None,
+    locate: bool = True,
+) -> ParityReport:
+    """A verdict for two sets of outputs of one module, such as those of two compilers.
+
+    The module runs natively, and what rounding may do to it there says how far apart right outputs can be. An output
+    is `equal`, `rounding` or `unstable` where both are within that of the native one, `wrong: a` or `wrong: b` where
+    one is not, `wrong: a and b` where neither is and they differ, and `not decidable here` where the bound is wider
+    than the values. Where the native run itself is in doubt, the module's own text through PJRT and StableHLO's
+    reference interpreter are asked.
+
+    Args:
+        module: StableHLO as text, bytes, a `StableHloModule` or a path; a program or an artifact.
+        inputs: the arguments of `main`, in order.
+        outputs_a, outputs_b: its results, in order, as each has them.
+        executor: where the text runs; the CPU by default.
+        ulps, rtol, atol: what is allowed in place of what rounding explains; any of those given suffices.
+        interpreter: ask the reference interpreter; by default where the others do not decide.
+        locate: where a wrong output is what PJRT gives here too, find the first op that parts.
+
+    Raises:
+        MlirDiagnosticError, UnsupportedError: what is no module, or has operations without a counterpart.
+        ArityError, ShapeError, DTypeError: inputs or outputs that are not those of the module.
+
+    >>> text = '''
+    ... func.func @main(%x: tensor<2xf64>) -> tensor<2xf64> {
+    ...   %y = stablehlo.exponential %x : tensor<2xf64>
+    ...   return %y : tensor<2xf64>
+    ... }'''
+    >>> x = np.array([0.0, 1.0])
+    >>> report = judge(text, [x], [np.exp(x)], [np.exp(x) + [0, 1e-9]])
+    >>> report.ok, report.outputs[0].verdict
+    (False, 'wrong: b')
+    """
+    tolerance = tolerance_of("judge", ulps, rtol, atol)
+    program = program_of_module(module)
+    leaves = program.check_leaves(list(inputs))
+    static = program.specialize(program.bind([leaf.shape for leaf in leaves]))
+    one = _outputs(static, "a", outputs_a)
+    other = _outputs(static, "b", outputs_b)
+    native = [np.asarray(y) for y in flatten(static.run(*static.in_tree.unflatten(leaves)))[0]]
+    allowed = limits(static, leaves, native, tolerance)
+    peer = XlaExecutor() if executor is None else executor
+    paths = NativeAndPeer(peer, tolerance)
+    witnesses = Witnesses(static, leaves, paths, interpreter)
+    outputs: list[OutputParity] = []
+    notes: list[str] = []
+    for number, name in enumerate(static.output_names):
+        output, words = _judged(
+            name, number, one[number], other[number], native[number], allowed[number], witnesses
+        )
+        outputs.append(output)
+        notes += words
+    parted = None
+    if locate and any([output.outside for output in outputs]):
+        parted = _located(static, leaves, paths, witnesses, outputs, one, other, allowed)
+    return ParityReport(
+        program=static.name,
+        platform="b",
+        outputs=tuple(outputs),
+        first_divergence=parted,
+        sides=("a", "b"),
+        decisions=decisions(static, leaves, outputs),
+        notes=tuple(notes),
+    )
+
+
+class Witnesses:
+    """Further opinions of a program on its arguments, each asked once, when it is needed."""
+
+    def __init__(
+        self,
+        program: GraphProgram,
+        leaves: Sequence[Any],
+        paths: NativeAndPeer,
+        interpreter: bool | None,
+    ) -> None:
+        self.program, self.leaves, self.paths = program, leaves, paths
+        self.interpreter = interpreter
+        self._peer: list[Any] | None = None
+        self._third: list[Any] | str | None = None
+
+    @property
+    def peer(self) -> list[Any]:
+        """The module's own text through PJRT; our lowering of it where there is no text."""
+        if self._peer is None:
+            try:
+                original = original_outputs(self.program, self.leaves, self.paths.peer)
+            except (
+                TenferroError
+            ):  # because XLA refuses texts that it takes once they are lowered again
+                original = None
+            if original is None:
+                original = self.paths.outputs(self.program, self.leaves)[1]
+            self._peer = original
+        return self._peer
+
+    @property
+    def third(self) -> list[Any] | str:
+        """The reference interpreter's outputs, or why it has none."""
+        if self._third is None:
+            asked = self.interpreter is not False
+            self._third = interpreted(self.program, self.leaves) if asked else "it was not asked"
+        return self._third
+
+
+def _outputs(program: GraphProgram, side: str, outputs: Sequence[Any]) -> list[Any]:
+    arrays = [np.asarray(y) for y in outputs]
+    if len(arrays) != len(program.output_specs):
+        raise ArityError(
+            f"judge: {program.name} has {len(program.output_specs)} outputs, got {len(arrays)} of {side}"
+        )
+    for name, spec, y in zip(program.output_names, program.output_specs, arrays, strict=True):
+        if DType.of(y.dtype) is not spec.dtype:
+            raise DTypeError(f"judge: {name} is {spec}, got {DType.of(y.dtype)} of {side}")
+        if spec.is_static and y.shape != tuple(spec.shape):
+            raise ShapeError(f"judge: {name} is {spec}, got shape {list(y.shape)} of {side}")
+    return arrays
+
+
+def _judged(
+    name: str,
+    number: int,
+    one: Any,
+    other: Any,
+    native: Any,
+    allowance: Allowance,
+    witnesses: Witnesses,
+) -> tuple[OutputParity, list[str]]:
+    """One output, and what is to be said of it beside the table."""
+    together = compare(name, one, other, *allowance)
+    of_one, of_other = (
+        compare(name, native, one, *allowance),
+        compare(name, native, other, *allowance),
+    )
+    if one.tobytes() == other.tobytes():
+        words = [f"{name}: both part from the native run"] * bool(of_one.outside)
+        return together, words
+    if not (of_one.outside or of_other.outside):
+        # Each is right; between them the bound is twice as wide.
+        reached = max(of_one.reached, of_other.reached, together.reached)
+        undecided = max(of_one.undecided, of_other.undecided)
+        return replace(together, outside=0, reached=reached, undecided=undecided), []
+    if of_one.outside and of_other.outside:
+        return _by_witnesses(name, number, one, other, together, allowance, witnesses)
+    side, right, agrees = ("a", other, "b") if of_one.outside else ("b", one, "a")
+    wrong = one if side == "a" else other
+    parted = max(together.outside, of_one.outside, of_other.outside)
+    words = [f"{name}: the native run agrees with {agrees}"]
+    if not compare(name, witnesses.peer[number], wrong, *allowance).outside:
+        # Native and PJRT stand against each other, each with one of the two.
+        third = witnesses.third
+        if isinstance(third, str):
+            words.append(
+                f"{name}: PJRT gives here what {side} has, and the reference interpreter has no opinion: {third}"
+            )
+            if (
+                right.tobytes() == native.tobytes()
+                and wrong.tobytes() == witnesses.peer[number].tobytes()
+            ):
+                side = ""  # because these two may be the very same code as the opinions
+        else:
+            by_third = compare(name, third[number], right, *allowance).outside
+            words.append(
+                f"{name}: PJRT gives here what {side} has; the reference interpreter agrees with "
+                f"{side if by_third else agrees}"
+            )
+            side = agrees if by_third else side
+    return replace(together, outside=parted, alone=side), words
+
+
+def _by_witnesses(
+    name: str,
+    number: int,
+    one: Any,
+    other: Any,
+    together: OutputParity,
+    allowance: Allowance,
+    witnesses: Witnesses,
+) -> tuple[OutputParity, list[str]]:
+    """An output of which the native run agrees with neither."""
+    if not together.outside:
+        return together, [f"{name}: both part from the native run in the same way"]
+    of_one, of_other = (
+        bool(compare(name, witnesses.peer[number], y, *allowance).outside) for y in (one, other)
+    )
+    if of_one != of_other:
+        side, agrees = ("a", "b") if of_one else ("b", "a")
+        words = f"{name}: the native run agrees with neither, PJRT with {agrees}"
+        return replace(together, alone=side), [words]
+    return replace(together, alone="a and b"), [
+        f"{name}: the native run and PJRT agree with neither"
+    ]
+
+
+def _located(
+    program: GraphProgram,
+    leaves: Sequence[Any],
+    paths: NativeAndPeer,
+    witnesses: Witnesses,
+    outputs: Sequence[OutputParity],
+    one: Sequence[Any],
+    other: Sequence[Any],
+    allowed: Sequence[Allowance],
+) -> Divergence | None:
+    """The first op on which PJRT parts from the native run, where it gives the wrong output here too."""
+    for number, output in enumerate(outputs):
+        wrong = {"a": one, "b": other}.get(output.alone)
+        if output.outside and wrong is not None:
+            limit = allowed[number]
+            if not compare("", witnesses.peer[number], wrong[number], *limit).outside:
+                return first_divergence(program, leaves, paths)
+    return None

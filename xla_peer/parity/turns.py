@@ -1,0 +1,63 @@
+"""The turns of a loop, run natively one by one, so that a difference can be found inside of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from tenferro.ops.control import Cond, Scan, While
+from tenferro.program import GraphProgram
+from tenferro.types import flatten
+
+__all__ = ["MOST_TURNS", "turns_of"]
+
+MOST_TURNS = 1000
+"""Turns of one loop that are looked into."""
+
+
+def turns_of(
+    op: Any, operands: Sequence[Any]
+) -> Iterator[tuple[str, int, GraphProgram, list[Any]]]:
+    """For each turn its name, the number of the part that runs, its program and its arguments, as a native run has
+    them; for a choice the branch that is taken.
+    """
+    turns = _branch(op, operands) if isinstance(op, Cond) else _turns(op, operands)
+    yield from islice(turns, MOST_TURNS)
+
+
+def _branch(
+    op: Cond, operands: Sequence[Any]
+) -> Iterator[tuple[str, int, GraphProgram, list[Any]]]:
+    index, count = int(operands[0]), len(op.parts)
+    chosen = index if 0 <= index < count else count - 1
+    yield f"branch {chosen} of Cond", chosen, op.parts[chosen].program, list(operands[1:])
+
+
+def _turns(
+    op: Scan | While, operands: Sequence[Any]
+) -> Iterator[tuple[str, int, GraphProgram, list[Any]]]:
+    if isinstance(op, While):
+        cond, body = (part.program for part in op.parts)
+        consts, carry = list(operands[: op.num_consts]), list(operands[op.num_consts :])
+        turn = 0
+        while True:
+            yield f"the condition before turn {turn} of While", 0, cond, [*consts, *carry]
+            if not _outputs(cond, [*consts, *carry])[0]:
+                return
+            yield f"turn {turn} of While", 1, body, [*consts, *carry]
+            carry = _outputs(body, [*consts, *carry])
+            turn += 1
+    (body,) = (part.program for part in op.parts)
+    n, first = op.num_consts, op.first_xs
+    consts, carry, xs = list(operands[:n]), list(operands[n:first]), operands[first:]
+    for turn, t in enumerate(range(op.length)[:: -1 if op.reverse else 1]):
+        arguments = [*consts, *carry, *[np.asarray(x[t]) for x in xs]]
+        yield f"turn {turn} of Scan", 0, body, arguments
+        carry = _outputs(body, arguments)[: op.num_carry]
+
+
+def _outputs(program: GraphProgram, leaves: Sequence[Any]) -> list[Any]:
+    return flatten(program.run(*leaves))[0]
