@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export OPENBLAS_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test oldest oldest-environment lint types points specification sweep portability platforms bench suite loops autograd-suite torch-backend coverage package docs pictures fuzz hostile mutants mutants-map clean
+.PHONY: help demo test oldest oldest-environment lint types points specification sweep portability platforms bench suite loops autograd-suite torch-backend coverage package parity-score docs pictures fuzz hostile mutants mutants-map clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -116,6 +116,10 @@ hostile: $(STAMP) ## damaged files of every kind, read in children; goes on wher
 	$(BIN)/python -m tools.hostile --mutants $(MUTANTS) --seed $(SEED)
 
 # Half an hour; then six for a thousand mutants, with two workers.
+parity-score: COUNT := 10000
+parity-score: $(STAMP) ## seed faults and rewrites into modules, and write docs/verdicts.md of what the parity check makes of them; goes on where it was ended
+	$(BIN)/python -m tools.parity_score --count $(COUNT) --seed $(SEED) --write
+
 mutants-map: $(STAMP) ## record which tests run which lines, in a copy of the tree; goes on where it was ended
 	$(BIN)/python -m tools.mutants map
 

@@ -18,8 +18,8 @@ from tenferro.errors import InvalidConfigError, TenferroError
 from tenferro.interruption import is_interruption
 from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec, flatten, unflatten
-from xla_peer.parity.check import limits
 from xla_peer.parity.comparison import Allowance, Alternatives
+from xla_peer.parity.paths import limits
 from xla_peer.storage import Arrays, restored, stored
 
 __all__ = ["TestVector", "read_vectors", "vectors_of", "vectors_path", "write_vectors"]

@@ -27,9 +27,9 @@ from tests.samples import SAMPLES
 from tests.samples.closeness import ulps_apart
 from tests.samples.sample import OpSample
 from xla_peer import XlaExecutor
-from xla_peer.parity.check import limits
 from xla_peer.parity.comparison import compare
 from xla_peer.parity.interpreter import interpreted
+from xla_peer.parity.paths import limits
 from xla_peer.parity.pending import pending_roundings
 from xla_peer.parity.ulps import ulps_apart as spacings_apart
 

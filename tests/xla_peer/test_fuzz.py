@@ -25,11 +25,11 @@ from tenferro.program import GraphProgram
 from tenferro.types import flatten
 from xla_peer.cli import app
 from xla_peer.fuzz import EXPLANATIONS, fuzz, random_case
-from xla_peer.fuzz.explanations import explain
 from xla_peer.fuzz.program import CARDS, Case
 from xla_peer.fuzz.shrinking import shrunk
 from xla_peer.parity import Divergence, check, check_parity
 from xla_peer.parity.comparison import compare
+from xla_peer.parity.explanations import explain
 from xla_peer.parity.sensitivity import moved_outputs
 
 CASES = [random_case(0, number) for number in range(400)]

@@ -25,8 +25,8 @@ from tenferro.ops.reduction import CumMax
 from tenferro.types import DType, flatten, unflatten
 from xla_peer import XlaExecutor, check_parity
 from xla_peer.parity import opinion
-from xla_peer.parity.check import limits
 from xla_peer.parity.comparison import Allowance, Alternatives, compare, explained
+from xla_peer.parity.paths import limits
 
 RNG = np.random.default_rng(0)
 FLOATS = ["float64", "float32", "float16", "bfloat16"]

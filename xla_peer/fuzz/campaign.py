@@ -11,11 +11,11 @@ from typing import Any
 
 from tenferro.errors import ADRuleUnsupportedError, InvalidConfigError, TenferroError
 from xla_peer.executor import XlaExecutor
-from xla_peer.fuzz.explanations import explain
 from xla_peer.fuzz.program import Case, random_case
 from xla_peer.fuzz.shrinking import shrunk
 from xla_peer.parity.check import check_parity
 from xla_peer.parity.divergence import Divergence
+from xla_peer.parity.explanations import explain
 from xla_peer.parity.report import ParityReport
 
 __all__ = ["FuzzReport", "Group", "fuzz"]

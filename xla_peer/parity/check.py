@@ -3,48 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 import tenferro as tnf
 from tenferro.ad import AdContext
 from tenferro.errors import InvalidConfigError, TenferroError
-from tenferro.ops import elementwise as el
-from tenferro.ops.reduction import ArgReduction
 from tenferro.program import GraphProgram
 from tenferro.types import flatten, unflatten
 from xla_peer.executor import XlaExecutor
 from xla_peer.notices import noticed
-from xla_peer.parity.candidates import choices, counts_between, rivals
-from xla_peer.parity.comparison import (
-    Allowance,
-    Alternatives,
-    OutputParity,
-    Tolerance,
-    compare,
-    explained,
-    granted,
-)
+from xla_peer.parity.comparison import Allowance, OutputParity, Tolerance, compare
 from xla_peer.parity.contenders import Contender, original_outputs
 from xla_peer.parity.decisions import decisions
 from xla_peer.parity.divergence import Divergence, alone, first_divergence, prefix, shown
+from xla_peer.parity.explanations import explain
 from xla_peer.parity.interpreter import interpreted
 from xla_peer.parity.matching import first_difference
-from xla_peer.parity.opinion import NATIVE, PEER, Opinion, opinion
-from xla_peer.parity.pending import pending_roundings
+from xla_peer.parity.opinion import NATIVE, PEER, Opinion
+from xla_peer.parity.paths import NativeAndPeer, compared, limits
 from xla_peer.parity.report import ParityReport
-from xla_peer.parity.sensitivity import moved_outputs
 from xla_peer.pullback import active, float_vjp
 
-__all__ = ["NativeAndPeer", "check_parity", "compared", "limits", "tolerance_of"]
-
-LOOKS = 32
-"""Runs with roundings of their own, where the few that are always made tip a choice over."""
-JUMPS = (el.Floor, el.Ceil, el.RoundNearestEven, el.RoundNearestAfz, el.Remainder)
-"""Ops that make a step of a float of what rounding decides."""
+__all__ = ["check_parity", "departing", "tolerance_of"]
 
 
 def check_parity(
@@ -113,56 +96,6 @@ def check_parity(
     return check.report(locate)
 
 
-@dataclass(frozen=True)
-class NativeAndPeer:
-    """The two paths of one program.
-
-    Attributes:
-        tolerance: what the user allows in place of what rounding explains.
-    """
-
-    peer: Any
-    tolerance: Tolerance | None = None
-
-    def outputs(self, program: GraphProgram, leaves: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """Natively, and through the peer."""
-        arguments = unflatten(program.in_tree, leaves)
-        native, peer = program.run(*arguments), self.peer.run(program, *arguments)
-        return [np.asarray(y) for y in flatten(native)[0]], [
-            np.asarray(y) for y in flatten(peer)[0]
-        ]
-
-    def compared(self, program: GraphProgram, leaves: Sequence[Any]) -> tuple[OutputParity, ...]:
-        """Its outputs on both."""
-        native, peer = self.outputs(program, leaves)
-        return compared(program, native, peer, limits(program, leaves, native, self.tolerance))
-
-    def agree(self, program: GraphProgram, leaves: Sequence[Any]) -> bool:
-        """Whether no output is wrong on one of them; equal bits need no bound."""
-        native, peer = self.outputs(program, leaves)
-        if all([y.tobytes() == z.tobytes() for y, z in zip(native, peer, strict=True)]):
-            return True
-        allowed = limits(program, leaves, native, self.tolerance)
-        return not any([output.outside for output in compared(program, native, peer, allowed)])
-
-    def opinion(self, program: GraphProgram, leaves: Sequence[Any]) -> Opinion:
-        """The reference interpreter's opinion of it."""
-        native, peer = self.outputs(program, leaves)
-        return opinion(
-            program, leaves, native, peer, limits(program, leaves, native, self.tolerance)
-        )
-
-
-def compared(
-    program: GraphProgram, native: Sequence[Any], other: Sequence[Any], allowed: Sequence[Allowance]
-) -> tuple[OutputParity, ...]:
-    """The program's outputs, each against another's."""
-    return tuple([
-        compare(name, y, z, *allowance)
-        for name, y, z, allowance in zip(program.output_names, native, other, allowed, strict=True)
-    ])  # fmt: skip
-
-
 class Check:
     """One program on one set of arguments, and the opinions about it."""
 
@@ -190,6 +123,9 @@ class Check:
         parted = self._located(agree, locate)
         side = {NATIVE: NATIVE, PEER: self.platform}.get(third.alone, "")
         outputs = tuple([blamed(output, side) for output in outputs])
+        notes: tuple[str, ...] = ()
+        if parted is not None:
+            outputs, notes = departing(outputs, parted)
         outputs, words = self._with_original(outputs, native, peer, allowed)
         return ParityReport(
             program=program.name,
@@ -198,7 +134,7 @@ class Check:
             interpreter=third.words,
             first_divergence=parted,
             decisions=decisions(program, leaves, outputs),
-            notes=words,
+            notes=(*notes, *words),
         )
 
     def _third(self, agree: bool) -> Opinion:
@@ -311,12 +247,32 @@ class Check:
                     )
                     witness = "the reference interpreter"
             side = {(True, False): name, (False, True): NATIVE}.get(agrees, "")
-            attributed.append(blamed(output, side))
+            output = blamed(output, side)
+            if side == NATIVE and witness == "PJRT":
+                by_peer = first_divergence(program, self.leaves, self.paths)
+                if by_peer is not None:
+                    (output,), reason = departing((output,), by_peer)
+                    notes += reason
+            attributed.append(output)
             if side:
                 notes.append(
                     f"{output.name}: {witness} agrees with {NATIVE if side == name else name}"
                 )
         return tuple(attributed), tuple(notes)
+
+
+def departing(
+    outputs: tuple[OutputParity, ...], divergence: Divergence
+) -> tuple[tuple[OutputParity, ...], tuple[str, ...]]:
+    """The outputs that part, with the reason where native and PJRT are known to part so; and a sentence of it."""
+    explanation = explain(divergence)
+    if explanation is None:
+        return outputs, ()
+    named = [
+        replace(output, departs=explanation.name) if output.outside else output
+        for output in outputs
+    ]
+    return tuple(named), (f"{explanation.name}: {explanation.reason}",)
 
 
 def blamed(output: OutputParity, side: str) -> OutputParity:
@@ -346,7 +302,9 @@ def differing(
     if there is not None:
         words = f"in the {sides[1]}: {shown(difference.other, there)}"
         words += f" at {there.source}" if there.source else ""
-        there_values = flatten(prefix(difference.other, there.outputs).run(*difference.leaves))[0]
+        there_values = flatten(
+            prefix(difference.other, there.outputs).run(*difference.other_leaves)
+        )[0]
         if [y.shape for y in there_values] == [y.shape for y in values]:
             others = [np.asarray(y) for y in there_values]
     parities = [
@@ -368,70 +326,6 @@ def differing(
         other=words,
         sides=sides,
     )
-
-
-def limits(
-    program: GraphProgram,
-    leaves: Sequence[Any],
-    outputs: Sequence[Any],
-    tolerance: Tolerance | None = None,
-) -> list[Allowance]:
-    """How far each element of each output may be apart, and what else it may be."""
-    arrays = list(map(np.asarray, outputs))
-    if tolerance is not None:
-        return [granted(y, tolerance) for y in arrays]
-    static = program.specialize(program.bind([leaf.shape for leaf in leaves]))
-    chosen = choices(static)
-    slots = [*static.output_slots, *[choice.operand for choice in chosen]]
-    runs_of, known = _runs(static, leaves, slots), pending_roundings(static)
-    results = [*arrays, *[runs[0] for runs in runs_of[len(arrays) :]]]
-    allowed = [
-        explained(y, runs, known[slot].least_ulps(static.types[slot].dtype))
-        for y, runs, slot in zip(results, runs_of, slots, strict=True)
-    ]
-    for number, choice in enumerate(chosen, len(arrays)):
-        y, (limit, seen, _) = arrays[choice.output], allowed[choice.output]
-        if isinstance(choice.op, ArgReduction):
-            others = rivals(choice, runs_of[number][0], allowed[number].limit, y)
-        else:
-            others = counts_between(choice, runs_of[number], y)
-        allowed[choice.output] = Allowance(limit, _joined(seen, others))
-    return allowed[: len(arrays)]
-
-
-def _runs(program: GraphProgram, leaves: Sequence[Any], slots: Sequence[int]) -> list[list[Any]]:
-    """Of each slot, its values in runs that round differently; in more runs where these tip it over."""
-    moved = moved_outputs(prefix(program, slots), leaves)
-    runs_of = [list(runs) for runs in zip(*moved, strict=True)]
-    jumps = any(isinstance(step.op, JUMPS) for step in program.instructions)
-    tipping = [number for number, runs in enumerate(runs_of) if _tips_over(runs, jumps)]
-    if tipping:
-        moved = moved_outputs(prefix(program, [slots[number] for number in tipping]), leaves, LOOKS)
-        for number, runs in zip(tipping, zip(*moved, strict=True), strict=True):
-            runs_of[number] = list(runs)
-    return runs_of
-
-
-@np.errstate(all="ignore")
-def _tips_over(runs: Sequence[Any], jumps: bool) -> bool:
-    """A choice that differs between runs, or which elements are infinite or NaN; where the program `jumps`, a
-    float that does so too.
-    """
-    first = runs[0]
-    if first.dtype.kind in "biu":
-        return any((run != first).any() for run in runs[1:])
-    kinds = [np.where(np.isfinite(run), 0, run) for run in runs]
-    if not all(np.array_equal(kind, kinds[0], equal_nan=True) for kind in kinds[1:]):
-        return True
-    near = float(np.sqrt(ml_dtypes.finfo(first.real.dtype).eps))
-    return jumps and any((np.abs(run - first) > near * np.abs(first)).any() for run in runs[1:])
-
-
-def _joined(one: Alternatives, other: Alternatives) -> Alternatives:
-    if not len(one.places):
-        return other
-    places, values = zip(one, other, strict=True)
-    return Alternatives(np.concatenate(places), np.concatenate(values))
 
 
 def tolerance_of(

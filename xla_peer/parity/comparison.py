@@ -26,6 +26,8 @@ __all__ = [
 
 SAFETY = 8.0
 """The bound is the movement that was seen, times this."""
+GAP = 1e4
+"""Runs that are farther from the first one than all others by this factor had another decision."""
 NEAR = 4.0
 """Units in the last place within which two values agree, whatever their bound is."""
 
@@ -89,6 +91,7 @@ class OutputParity:
         flushed: how many are subnormal on one path and zero on the other, which is none either.
         unstable: how many have alternatives, such as the index of a maximum that is nearly shared.
         alone: the side that is wrong, where that is known.
+        departs: the reason for which the peer is known to give something else there; see `explanations`.
     """
 
     name: str
@@ -113,16 +116,20 @@ class OutputParity:
     unstable: int
     reached: int = 0
     alone: str = ""
+    departs: str = ""
 
     @property
     def verdict(self) -> str:
         """`equal`, `rounding`, `unstable`, `peer departs`, `not decidable here`, or `wrong: side`.
 
         `rounding`: apart, and within the bound everywhere. `unstable`: a decision tips, and both of its sides are
-        right. `peer departs`: subnormal numbers are zeros on one path, which StableHLO does not allow.
+        right. `peer departs`: for a reason that is known XLA does not give what StableHLO says, such as zeros for
+        subnormal numbers.
         `not decidable here`: elements differ by more than rounding alone makes, in a place where rounding makes
         anything. `wrong`: nothing of that explains the difference; without a side where none is known to be right.
         """
+        if self.outside and self.departs:
+            return "peer departs"
         if self.outside:
             return f"wrong: {self.alone}" if self.alone else "wrong"
         if self.undecided:
@@ -174,6 +181,8 @@ def compare(
     largest = _max(np.where(np.isfinite(size), size, 0.0))
     # Beside what is not finite the alternatives decide, each within the limit there.
     decides = (limit <= largest) | ~np.isfinite(size) | bool(is_granted or not dtype.is_inexact)
+    if dtype.is_complex:
+        inside |= _same_but_one_part(native, xla)
     reached = np.zeros(native.shape, bool)
     reached.reshape(-1)[_reached(native, xla, np.where(decides, limit, 0.0), alternatives)] = True
     reached &= ~(inside & decides)
@@ -208,6 +217,17 @@ def compare(
         unstable=len(np.unique(alternatives.places)),
         reached=int(np.count_nonzero(reached & (apart > 0))),
     )
+
+
+def _same_but_one_part(native: Any, xla: Any) -> Any:
+    """Complex numbers with an infinite or NaN part that is the same in both, and another part that rounding explains."""
+    parts = [(native.real, xla.real), (native.imag, xla.imag)]
+    same = [(a == b) | (np.isnan(a) & np.isnan(b)) for a, b in parts]
+    special = [same_part & ~np.isfinite(a) for same_part, (a, _) in zip(same, parts, strict=True)]
+    near = [
+        same_part | (ulps_apart(b, a) <= 64) for same_part, (a, b) in zip(same, parts, strict=True)
+    ]
+    return (special[0] & near[1]) | (special[1] & near[0])
 
 
 def _reached(native: Any, xla: Any, limit: Any, alternatives: Alternatives) -> Any:
@@ -248,10 +268,10 @@ def explained(native: Any, moved: Sequence[Any], least_ulps: float = 0.0) -> All
         least_ulps: apart as far as this is no disagreement; 0 where nothing on the way rounds in more
             than one way.
     """
-    alternatives = _alternatives(native, moved)
     if native.dtype.kind in "biu":
-        return Allowance(np.zeros(native.shape), alternatives)
+        return Allowance(np.zeros(native.shape), _alternatives(native, moved))
     spread, size = _spread(native, moved), _finite_size(native, moved)
+    alternatives = _alternatives(native, moved, spread)
     shares = (spread / size)[np.isfinite(modulus(native)) & (size > 0)]
     usual = np.median(shares) if shares.size else 0.0
     limit = SAFETY * np.maximum(spread, usual * size)
@@ -273,19 +293,32 @@ def _finite_size(native: Any, moved: Sequence[Any]) -> Any:
 
 
 def _spread(native: Any, moved: Sequence[Any]) -> Any:
-    """How far each element moved among the runs that left it finite: from the first of them."""
-    spread = np.zeros(native.shape)
+    """How far each element moved among the runs that left it finite: from the first of them.
+
+    Where some runs lie `GAP` times farther away than all others, a decision has tipped in them: these are
+    alternatives, and no part of the spread.
+    """
     first = _wide(moved[0])
+    distances: list[Any] = []
     for other in map(_wide, moved[1:]):
         first = np.where(np.isfinite(first), first, other)
         away = modulus(other - first)
-        spread = np.maximum(spread, np.where(np.isfinite(away), away, 0.0))
+        distances.append(np.where(np.isfinite(away), away, 0.0))
+    if not distances:
+        return np.zeros(native.shape)
+    ordered = np.sort(np.stack(distances), axis=0)
+    spread = ordered[-1]
+    if len(ordered) > 1:
+        least = 8 * float(ml_dtypes.finfo(native.real.dtype).eps) * modulus(first)
+        gaps = ordered[1:] > GAP * np.maximum(ordered[:-1], least)
+        below = np.take_along_axis(ordered, gaps.argmax(axis=0)[None], axis=0)[0]
+        spread = np.where(gaps.any(axis=0) & np.isfinite(modulus(native)), below, spread)
     return spread
 
 
-def _alternatives(native: Any, moved: Sequence[Any]) -> Alternatives:
+def _alternatives(native: Any, moved: Sequence[Any], spread: Any = None) -> Alternatives:
     """The values in the runs where these are no small change: of integers and bools, all others; of
-    floats, what is not finite in place of a number, the reverse, and other numbers of the size of the largest.
+    floats, what is not finite in place of a number, the reverse, and numbers beyond the spread.
     """
     places: list[Any] = []
     values: list[Any] = []
@@ -297,7 +330,7 @@ def _alternatives(native: Any, moved: Sequence[Any]) -> Alternatives:
             differs = (wide != was) & ~(np.isnan(wide) & np.isnan(was))
             largest = _max(np.where(np.isfinite(was), modulus(was), 0.0))
             altered = differs & ~(np.isfinite(wide) & np.isfinite(was))
-            altered |= modulus(wide - was) > largest / SAFETY
+            altered |= modulus(wide - was) > np.minimum(largest / SAFETY, SAFETY * spread)
         (there,) = np.nonzero(altered.reshape(-1))
         places.append(there)
         values.append(other.reshape(-1)[there])

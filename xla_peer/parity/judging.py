@@ -12,12 +12,13 @@ from tenferro.errors import ArityError, DTypeError, ShapeError, TenferroError
 from tenferro.program import GraphProgram
 from tenferro.types import DType, flatten
 from xla_peer.executor import XlaExecutor
-from xla_peer.parity.check import NativeAndPeer, limits, tolerance_of
+from xla_peer.parity.check import departing, tolerance_of
 from xla_peer.parity.comparison import Allowance, OutputParity, compare
 from xla_peer.parity.contenders import original_outputs, program_of_module
 from xla_peer.parity.decisions import decisions
 from xla_peer.parity.divergence import Divergence, first_divergence
 from xla_peer.parity.interpreter import interpreted
+from xla_peer.parity.paths import NativeAndPeer, limits
 from xla_peer.parity.report import ParityReport
 
 __all__ = ["judge"]
@@ -89,6 +90,9 @@ def judge(
     parted = None
     if locate and any([output.outside for output in outputs]):
         parted = _located(static, leaves, paths, witnesses, outputs, one, other, allowed)
+    if parted is not None:
+        named, reason = departing(tuple(outputs), parted)
+        outputs, notes = list(named), [*notes, *reason]
     return ParityReport(
         program=static.name,
         platform="b",

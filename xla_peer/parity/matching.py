@@ -1,8 +1,9 @@
 """The first op in which two programs differ that should compute the same, by the values in their middle.
 
-Both run natively on the same arguments, every value is kept, and values that are equal in both, up to rounding,
-are paired, whatever op computes them. Backward from an output that parts, through values without a partner, the first
-instruction whose operands all have one is where the programs begin to differ.
+Both run natively on the same arguments, and every value is kept. Instructions with the same op on the same operands
+are partners; of the others those whose values are equal, up to rounding, whatever op computes them. Backward from an
+output that parts, through values without a partner, the first instruction whose operands all have one is where the
+programs begin to differ.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ MOST_BYTES = 1 << 28
 """Of all values in the middle of both programs together."""
 MOST_COMPARED = 256
 """Values of one type that are tried as partners of a value."""
+FEW = 3
+"""Beginnings of a difference, by the structure of programs: with more they are written in different ways, and values
+alone say where they differ.
+"""
 
 
 class Difference(NamedTuple):
@@ -37,7 +42,8 @@ class Difference(NamedTuple):
         program, number: the first program, or the body of its loop, and the number of the instruction there.
         leaves: the arguments of that program.
         turns: of the loops that it is in, the outermost first.
-        other, other_number: the program, or body, that it is compared with; and the instruction there, if any.
+        other, other_number, other_leaves: the same of the program, or body, that it is compared with; no number
+            where it has no such instruction.
     """
 
     program: GraphProgram
@@ -46,6 +52,7 @@ class Difference(NamedTuple):
     turns: tuple[str, ...]
     other: GraphProgram
     other_number: int | None
+    other_leaves: Sequence[Any]
 
     @property
     def instruction(self) -> Instruction:
@@ -68,7 +75,7 @@ def first_difference(
         outputs: the numbers of the outputs that part.
     """
     turns: list[str] = []
-    difference = _difference(program, other, leaves, list(outputs), ())
+    difference = _difference((program, leaves), (other, leaves), list(outputs), ())
     while difference is not None:
         inner = _inside(difference)
         if inner is None:
@@ -79,6 +86,10 @@ def first_difference(
             break
         difference = deeper
     return difference
+
+
+Call = tuple[GraphProgram, Sequence[Any]]
+"""A program and its arguments."""
 
 
 @dataclass(frozen=True)
@@ -99,33 +110,70 @@ class _Values:
 
 
 def _difference(
-    program: GraphProgram,
-    other: GraphProgram,
-    leaves: Sequence[Any],
-    outputs: Sequence[int] | None,
-    turns: tuple[str, ...],
+    call: Call, other_call: Call, outputs: Sequence[int] | None, turns: tuple[str, ...]
 ) -> Difference | None:
-    values, other_values = _Values.of(program, leaves), _Values.of(other, leaves)
+    (program, leaves), (other, other_leaves) = call, other_call
+    values, other_values = _Values.of(program, leaves), _Values.of(other, other_leaves)
     if values is None or other_values is None:
         return None
-    partners, other_partners = _partnered(values, other_values), _partnered(other_values, values)
     if outputs is None:
-        pairs = zip(program.output_slots, other.output_slots, strict=False)
-        outputs = [
-            number
-            for number, (slot, other_slot) in enumerate(pairs)
-            if not _are_close(values.by_slot[slot], other_values.by_slot[other_slot])
-        ]
-    begins = _begins(program, partners, [program.output_slots[number] for number in outputs])
-    index = min(begins, default=None)
+        outputs = _parting_outputs(values, other_values)
+    slots = [program.output_slots[n] for n in outputs if n < len(program.output_slots)]
     other_slots = [other.output_slots[n] for n in outputs if n < len(other.output_slots)]
-    other_begins = _begins(other, other_partners, other_slots)
-    other_index = None if index is None else _counterpart(program, index, other, other_begins)
-    if index is None:
-        index, other_index = _swapped(program, other, values, other_values, outputs)
-    if index is None:
+    same, other_same = _same_instructions(values, other_values)
+    strict = (
+        _partnered(values, other_values, same, other_same),
+        _partnered(other_values, values, other_same, same),
+    )
+    begins, other_begins = (
+        _begins(program, strict[0], slots),
+        _begins(other, strict[1], other_slots),
+    )
+    if not begins or len(begins) > FEW:
+        loose = (
+            _partnered(values, other_values, same, set()),
+            _partnered(other_values, values, other_same, set()),
+        )
+        by_value = _begins(program, loose[0], slots)
+        if by_value:
+            begins, other_begins = by_value, _begins(other, loose[1], other_slots)
+    number = min(begins, default=None)
+    other_number = None if number is None else _counterpart(program, number, other, other_begins)
+    if number is None:
+        number, other_number = _swapped(program, other, values, other_values, outputs)
+    if number is None:
         return None
-    return Difference(program, index, leaves, turns, other, other_index)
+    return Difference(program, number, leaves, turns, other, other_number, other_leaves)
+
+
+def _parting_outputs(values: _Values, others: _Values) -> list[int]:
+    """Outputs of a body that its partner does not give in the same place."""
+    pairs = zip(values.program.output_slots, others.program.output_slots, strict=False)
+    return [
+        number
+        for number, (slot, other_slot) in enumerate(pairs)
+        if not _are_close(values.by_slot[slot], others.by_slot[other_slot])
+    ]
+
+
+def _same_instructions(values: _Values, others: _Values) -> tuple[set[int], set[int]]:
+    """Slots of both that stand for the same: inputs of one value, and the same op on the same operands."""
+    classes: dict[Any, int] = {}
+    found: list[dict[int, int]] = []
+    for each in (values, others):
+        class_of: dict[int, int] = {}
+        for slot in each.program.input_slots:
+            key = _key(each.by_slot[slot])
+            class_of[slot] = classes.setdefault(key, len(classes))
+        for step in each.program.instructions:
+            operands = tuple([class_of[slot] for slot in step.inputs])
+            for number, slot in enumerate(step.outputs):
+                key = (type(step.op), step.op.token, operands, number)
+                class_of[slot] = classes.setdefault(key, len(classes))
+        found.append(class_of)
+    common = set(found[0].values()) & set(found[1].values())
+    one, other = ({slot for slot, cls in each.items() if cls in common} for each in found)
+    return one, other
 
 
 def _swapped(
@@ -151,18 +199,27 @@ def _numbers(program: GraphProgram) -> dict[int, int]:
     }
 
 
-def _partnered(values: _Values, others: _Values) -> set[int]:
-    """Slots whose value the other program has too."""
+def _partnered(values: _Values, others: _Values, same: set[int], others_same: set[int]) -> set[int]:
+    """Slots that are the same in the other program, and those whose value another slot has there.
+
+    Args:
+        same: slots that stand for the same in both.
+        others_same: slots of the other program that are partners of others already.
+    """
     exact: set[Any] = set()
     by_type: dict[Any, list[Any]] = defaultdict(list)
-    for x in others.by_slot.values():
-        exact.add(_key(x))
-        by_type[x.dtype, x.shape].append(x)
-    return {
+    for slot, x in others.by_slot.items():
+        if slot not in others_same:
+            exact.add(_key(x))
+            by_type[x.dtype, x.shape].append(x)
+    return same | {
         slot
         for slot, x in values.by_slot.items()
-        if _key(x) in exact
-        or any([_are_close(x, y) for y in by_type[x.dtype, x.shape][-MOST_COMPARED:]])
+        if slot not in same
+        and (
+            _key(x) in exact
+            or any([_are_close(x, y) for y in by_type[x.dtype, x.shape][-MOST_COMPARED:]])
+        )
     }
 
 
@@ -228,24 +285,24 @@ def _counterpart(
     return min(begins, key=likeness, default=None)
 
 
-def _inside(
-    difference: Difference,
-) -> tuple[str, GraphProgram, GraphProgram, list[Any]] | None:
-    """The first turn of a loop in which the bodies of both programs differ."""
+def _inside(difference: Difference) -> tuple[str, Call, Call] | None:
+    """The first turn of a loop in which the bodies of both programs differ, each on its own arguments."""
     step, other = difference.instruction, difference.other_instruction
     if not isinstance(step.op, ControlOp) or other is None or type(other.op) is not type(step.op):
         return None
     operands, _ = flatten(prefix(difference.program, step.inputs).run(*difference.leaves))
+    others, _ = flatten(prefix(difference.other, other.inputs).run(*difference.other_leaves))
     line = f" at {step.source}" if step.source else ""
-    for name, number, body, arguments in turns_of(step.op, operands):
-        partner = other.op.parts[number].program if number < len(other.op.parts) else None
-        if partner is None or _types(partner) != _types(body):
+    for one, two in zip(turns_of(step.op, operands), turns_of(other.op, others), strict=False):
+        (name, number, body, arguments), (_, other_number, partner, other_arguments) = one, two
+        if number != other_number:
             return None
-        results, others = flatten(body.run(*arguments))[0], flatten(partner.run(*arguments))[0]
-        if not all([_are_close(y, z) for y, z in zip(results, others, strict=True)]):
-            return f"{name}{line}", body, partner, arguments
+        results, other_results = (
+            flatten(body.run(*arguments))[0],
+            flatten(partner.run(*other_arguments))[0],
+        )
+        if not all([any([_are_close(y, z) for z in other_results]) for y in results]) or not all(
+            [_are_close(y, z) for y, z in zip(results, other_results, strict=False)]
+        ):
+            return f"{name}{line}", (body, arguments), (partner, other_arguments)
     return None
-
-
-def _types(program: GraphProgram) -> list[Any]:
-    return [*program.input_specs, *program.output_specs]

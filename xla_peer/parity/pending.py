@@ -36,6 +36,7 @@ LEAST_NARROW_ULPS = 2.0
 """Of float16 and bfloat16, which are computed in float32 and rounded once."""
 ADDITIVE = (el.Add, el.Subtract)
 MULTIPLICATIVE = (el.Multiply, el.Divide, el.Convert)
+CHOICES = (el.Maximum, el.Minimum, el.Clamp, el.Select)
 DISCRETE = (
     el.Compare, el.Floor, el.Ceil, el.RoundNearestEven, el.RoundNearestAfz, el.Sign, el.Remainder,
     el.ReducePrecision, re.ArgMax, re.ArgMin, re.Sort, re.TopK,
@@ -54,6 +55,7 @@ class Pending:
 
     Attributes:
         rounding: the roundings that another implementation may leave out of it, relative to it.
+        product: the part of it that is of products, which contract with a sum in a later turn of a loop too.
         differs: it may be another even where it is the result.
         is_constant: it depends on no input.
     """
@@ -61,6 +63,7 @@ class Pending:
     rounding: float = 0.0
     differs: bool = False
     is_constant: bool = False
+    product: float = 0.0
 
     def least_ulps(self, dtype: DType) -> float:
         """Apart as far as this is no disagreement: some units in the last place where the value may differ,
@@ -73,17 +76,32 @@ class Pending:
 
 
 def pending_roundings(program: GraphProgram, is_body: bool = False) -> list[Pending]:
-    """Of each slot; what the body of a loop is given has been rounded in an earlier turn."""
-    known = [Pending()] * program.n_slots
-    for slot in program.input_slots:
-        if is_body and program.types[slot].dtype.is_inexact:
-            known[slot] = Pending(unit(program.types[slot].dtype), differs=True)
+    """Of each slot. The body of a loop gets what an earlier turn has rounded: a compiler that unrolls the loop may
+    contract a product of that turn with a sum of this one, and leaves no other rounding out.
+    """
+    pending = _pending(program, [Pending()] * len(program.input_slots))
+    if not is_body:
+        return pending
+    product = max([pending[slot].product for slot in program.output_slots], default=0.0)
+    inputs = [
+        Pending(min(product, unit(program.types[slot].dtype)), differs=True)
+        if program.types[slot].dtype.is_inexact
+        else Pending()
+        for slot in program.input_slots
+    ]
+    return _pending(program, inputs)
+
+
+def _pending(program: GraphProgram, inputs: Sequence[Pending]) -> list[Pending]:
+    pending = [Pending()] * program.n_slots
+    for slot, value in zip(program.input_slots, inputs, strict=True):
+        pending[slot] = value
     for step in program.instructions:
-        operands = [known[slot] for slot in step.inputs]
+        operands = [pending[slot] for slot in step.inputs]
         specs = tuple([program.types[slot] for slot in step.inputs])
         for slot in step.outputs:
-            known[slot] = _result(step, operands, specs, program.types[slot])
-    return known
+            pending[slot] = _result(step, operands, specs, program.types[slot])
+    return pending
 
 
 def _result(
@@ -99,13 +117,17 @@ def _result(
     if isinstance(op, ControlOp):
         differs = differs or any(before) or _rounds(op)
         return Pending(own if differs else 0.0, differs)
+    product = max([operand.product for operand in operands], default=0.0)
+    if isinstance(op, CHOICES):
+        # No compiler takes a sum apart across a choice, which compares what has been rounded.
+        return Pending(product, differs or any(before), is_constant, product)
     if not rounding.rounds or combines_one(op, rounding, specs):
-        return Pending(max(before, default=0.0), differs, is_constant)
+        return Pending(max(before, default=0.0), differs, is_constant, product)
     if isinstance(op, ADDITIVE):
         return Pending(own, differs or any(before), is_constant)
     if isinstance(op, MULTIPLICATIVE) and not spec.dtype.is_complex:
         differs = differs or any(before) or divides_by_constant(op, operands, specs)
-        return Pending(sum(before) + own, differs, is_constant)
+        return Pending(sum(before) + own, differs, is_constant, sum(before) + own)
     is_complex = any(x.dtype.is_complex for x in (spec, *specs))
     if not (rounding.output(is_complex) or rounding.combined):
         return Pending(own, differs or any(before), is_constant)

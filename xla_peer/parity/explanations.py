@@ -1,4 +1,4 @@
-"""Why both paths may part and neither be wrong: what the fuzzer has found, and the reason."""
+"""Reasons for which both paths part and neither is wrong, or the peer departs from StableHLO: a tested list."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tenferro.ops import reduction as re
 from tenferro.program import Instruction
 from tenferro.types import flatten
 from xla_peer.executor import XlaExecutor
-from xla_peer.parity.check import check_parity
 from xla_peer.parity.divergence import Divergence, maker, prefix
+from xla_peer.parity.paths import NativeAndPeer
 from xla_peer.parity.sensitivity import moved_outputs, subnormal
 from xla_peer.parity.ulps import modulus
 
@@ -83,9 +83,7 @@ class Parting:
     def agrees_without_rewrites(self) -> bool:
         """The paths agree when XLA does not rewrite algebra."""
         plain = XlaExecutor(options=REWRITES_OFF)
-        found = self.divergence
-        arguments = (found.program, *found.leaves)
-        return check_parity(*arguments, executor=plain, interpreter=False, locate=False).ok
+        return NativeAndPeer(plain).agree(self.divergence.program, self.divergence.leaves)
 
     def agrees_before_the_last(self) -> bool:
         """More than one op leads here, and the operands of the last of them agree."""
@@ -93,7 +91,7 @@ class Parting:
         if len(found.program.instructions) < 2:
             return False
         before = prefix(found.program, list(dict.fromkeys(self.step.inputs)))
-        return check_parity(before, *found.leaves, interpreter=False, locate=False).ok
+        return NativeAndPeer(XlaExecutor()).agree(before, found.leaves)
 
     def tips_over(self) -> bool:
         """The worst element is a choice (an index, a bool, a count), and rounding a little differently on

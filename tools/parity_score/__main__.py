@@ -1,0 +1,184 @@
+"""`make parity-score`: seeded faults that the parity check must catch, and rewrites that it must not accuse.
+
+Sampled with a seed over all programs and lines; a run that was ended goes on where it was. Trials run in children,
+because XLA may end its process; what ended it is an outcome too. The page is written from the outcomes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tools.parity_score.faults import faults
+from tools.parity_score.page import write_page
+from tools.parity_score.programs import subjects
+from tools.parity_score.rewrites import FLAGS, rewrites
+from tools.parity_score.trials import fault_trial, rewrite_trial
+from xla_peer import XlaExecutor
+
+ROOT = Path(__file__).parents[2]
+BATCH = 40
+"""Trials of one child: a new one frees what XLA compiled."""
+LONGEST = 900
+"""Seconds of one child."""
+ENDLESS = 30
+"""Seconds of one trial: a fault may have taken the end of a loop away."""
+
+
+def drawn(kind: str, seed: int, count: int) -> list[tuple[int, int, str]]:
+    """Trials: a subject, the number of its edit, and XLA's options."""
+    every = subjects()
+    sizes = [
+        len(list((faults if kind == "faults" else rewrites)(subject.text))) for subject in every
+    ]
+    rng = np.random.default_rng([seed, kind == "faults"])
+    chosen: list[tuple[int, int, str]] = []
+    able = [number for number, size in enumerate(sizes) if size]
+    flags = ["", *FLAGS] if kind == "rewrites" else [""]
+    for _ in range(count):
+        subject = int(rng.choice(able))
+        options = str(rng.choice(flags))
+        # One in four under other options is the module as it is.
+        edit = -1 if options and rng.random() < 0.25 else int(rng.integers(sizes[subject]))
+        chosen.append((subject, edit, options))
+    return chosen
+
+
+def child(kind: str, seed: int, count: int) -> None:
+    """Run the trials whose numbers come in, a line each, and print their outcomes."""
+    every, trials = subjects(), drawn(kind, seed, count)
+    peer = XlaExecutor("cpu", notices=False)
+    signal.signal(signal.SIGALRM, stop)
+    for line in sys.stdin:
+        number = int(line)
+        subject, edit_number, options = trials[number]
+        record: dict[str, Any] = {"number": number, "program": every[subject].name}
+        record["of"] = every[subject].kind
+        edits = (faults if kind == "faults" else rewrites)(every[subject].text)
+        edit = next((e for n, e in enumerate(edits) if n == edit_number), None)
+        record |= {"kind": edit.kind if edit else "as it is", "line": edit.line if edit else 0}
+        try:
+            signal.alarm(ENDLESS)
+            if kind == "faults":
+                assert edit is not None
+                record |= fault_trial(every[subject], edit, peer)
+            else:
+                text = every[subject].text if edit is None else edit.text
+                record |= {"options": options} | rewrite_trial(every[subject], text, peer)
+        except EndlessError:
+            record |= {"outcome": "endless"}
+        except Exception as error:
+            record |= {"outcome": "failed", "words": f"{type(error).__name__}: {error}"[:300]}
+        signal.alarm(0)
+        print(json.dumps(record), flush=True)
+
+
+class EndlessError(KeyboardInterrupt):
+    """A trial has taken too long."""
+
+
+def stop(number: int, frame: Any) -> None:
+    """End a trial."""
+    raise EndlessError
+
+
+def run(kind: str, seed: int, count: int, path: Path, until: float) -> None:
+    """The trials that have no outcome yet."""
+    trials = drawn(kind, seed, count)
+    done = {record["number"] for record in outcomes(path)}
+    for options in sorted({options for _, _, options in trials}):
+        rest = [n for n in range(count) if n not in done and trials[n][2] == options]
+        for start in range(0, len(rest), BATCH):
+            if time.monotonic() > until:
+                return
+            _children(kind, seed, count, rest[start : start + BATCH], options, path)
+
+
+def _children(
+    kind: str, seed: int, count: int, numbers: list[int], options: str, path: Path
+) -> None:
+    """Run these trials; where a child ends, note the trial that ended it, and go on with another child."""
+    environment = {**os.environ, "XLA_FLAGS": FLAGS.get(options, "")}
+    command = [
+        sys.executable,
+        "-m",
+        "tools.parity_score",
+        "--child",
+        kind,
+        "--seed",
+        str(seed),
+        "--count",
+        str(count),
+    ]
+    while numbers:
+        try:
+            done = subprocess.run(
+                command, input="\n".join(map(str, numbers)), capture_output=True, text=True, cwd=ROOT,
+                env=environment, timeout=LONGEST, check=False,
+            )  # fmt: skip
+            output, ended = done.stdout, f"status {done.returncode}"
+        except subprocess.TimeoutExpired as error:
+            output = bytes(error.stdout or b"").decode()  # because this one is not decoded
+            ended = f"{LONGEST} s"
+        lines = [
+            line for line in output.splitlines() if line.startswith("{") and line.endswith("}")
+        ]
+        rest = numbers[len(lines) :]
+        if rest:
+            lines.append(
+                json.dumps(
+                    {"number": rest[0], "outcome": "ended", "words": ended, "options": options}
+                )
+            )
+        with path.open("a") as file:
+            file.write("".join(f"{line}\n" for line in lines))
+        numbers = rest[1:]
+
+
+def outcomes(path: Path) -> Iterator[dict[str, Any]]:
+    """What is on record."""
+    if path.exists():
+        for line in path.read_text().splitlines():
+            yield json.loads(line)
+
+
+def main() -> int:
+    """Run trials of both kinds, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=10_000, help="faults, and as many rewrites")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--minutes", type=float, default=600.0)
+    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "parity_score")
+    parser.add_argument("--child", choices=["faults", "rewrites"])
+    parser.add_argument("--write", action="store_true", help="write docs/verdicts.md")
+    arguments = parser.parse_args()
+    if arguments.child:
+        child(arguments.child, arguments.seed, arguments.count)
+        return 0
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    records: dict[str, list[dict[str, Any]]] = {}
+    end = time.monotonic() + 60 * arguments.minutes
+    for number, kind in enumerate(("faults", "rewrites")):
+        path = arguments.folder / f"{kind}_{arguments.seed}_{arguments.count}.jsonl"
+        until = end - (0 if number else 30 * arguments.minutes)
+        run(kind, arguments.seed, arguments.count, path, until)
+        records[kind] = list(outcomes(path))
+    page = write_page(records["faults"], records["rewrites"], arguments.seed)
+    print(page)
+    if arguments.write:
+        (ROOT / "docs" / "verdicts.md").write_text(page)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

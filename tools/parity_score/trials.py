@@ -1,0 +1,153 @@
+"""One trial: a module against an edit of it. Run in a process that XLA may end."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from lowering import import_stablehlo
+from tenferro.errors import TenferroError
+from tenferro.types import flatten
+from tools.parity_score.faults import Edit
+from tools.parity_score.programs import Subject
+from xla_peer import XlaExecutor, check_parity
+
+__all__ = ["fault_trial", "rewrite_trial"]
+
+LINE = re.compile(r"<stablehlo>:(\d+)")
+
+
+def fault_trial(subject: Subject, edit: Edit, peer: XlaExecutor) -> dict[str, Any]:
+    """Whether the fault is caught, and named; `equal` where a reference cannot tell the two modules apart."""
+    start = time.perf_counter()
+    program = import_stablehlo(subject.text, trusted=True)
+    try:
+        mutant = import_stablehlo(edit.text, trusted=True)
+    except TenferroError as error:
+        return {"outcome": "invalid", "words": str(error).splitlines()[0][:200]}
+    if _indistinguishable(subject, edit):
+        return {"outcome": "equal"}
+    report = check_parity(program, *subject.leaves, against=mutant, executor=peer)
+    as_text = [output.verdict for output in report.outputs]
+    caught = any(word.startswith("wrong") for word in as_text)
+    blamed = caught and any(word == "wrong: program" for word in as_text)
+    first = report.first_divergence
+    shown = "" if first is None else f"{first.line} {' '.join(first.turns)} {first.other}"
+    named = not places_of(subject.text, edit.line).isdisjoint(map(int, LINE.findall(shown)))
+    return {
+        "outcome": "caught" if caught else "escaped",
+        "blamed": blamed,
+        "named": named,
+        "verdicts": sorted(set(as_text)),
+        "found": shown[:300],
+        "seconds": round(time.perf_counter() - start, 3),
+    }
+
+
+def places_of(text: str, line: int) -> set[int]:
+    """The line, and the statements that call the function that it is in, up to `main`."""
+    lines = text.splitlines()
+    places, waiting = {line}, [line]
+    while waiting:
+        number = waiting.pop()
+        head = next(
+            n for n in range(number - 1, -1, -1) if lines[n].lstrip().startswith("func.func")
+        )
+        name = lines[head].split("@")[1].split("(")[0]
+        for call, written in enumerate(lines, 1):
+            if f"@{name}(" in written and "func.func" not in written:
+                # A statement that goes over several lines begins at the indentation of its function's body.
+                start = next(n for n in range(call, 0, -1) if re.match(r"    [%\"s]", lines[n - 1]))
+                waiting += {start} - places
+                places |= {start, call}
+    return places
+
+
+def rewrite_trial(subject: Subject, text: str, peer: XlaExecutor) -> dict[str, Any]:
+    """Whether a rewrite that keeps the meaning is accused."""
+    start = time.perf_counter()
+    program = import_stablehlo(subject.text, trusted=True)
+    try:
+        rewritten = import_stablehlo(text, trusted=True)
+        report = check_parity(
+            program, *subject.leaves, against=_AsWritten(rewritten, peer), executor=peer, locate=False,
+            interpreter=False,
+        )  # fmt: skip
+    except TenferroError as error:
+        return {"outcome": "invalid", "words": str(error).splitlines()[0][:200]}
+    verdicts = sorted({output.verdict for output in report.outputs})
+    accused = any(word.startswith("wrong") for word in verdicts)
+    return {
+        "outcome": "accused" if accused else "accepted",
+        "verdicts": verdicts,
+        "seconds": round(time.perf_counter() - start, 3),
+    }
+
+
+class _AsWritten:
+    """A module, run through PJRT as it is written."""
+
+    def __init__(self, program: Any, peer: XlaExecutor) -> None:
+        self.program, self.peer = program, peer
+
+    def __call__(self, *leaves: Any) -> Any:
+        module = self.program.origin.refined([leaf.shape for leaf in leaves])
+        results = self.peer.compile_module(module).run_leaves(
+            [np.asarray(x, order="C") for x in leaves]
+        )
+        return results[0] if len(results) == 1 else tuple(results)
+
+
+def _indistinguishable(subject: Subject, edit: Edit) -> bool:
+    """Whether the outputs of both modules, computed in float64 throughout, are the same to the precision of the
+    outputs' dtypes on these arguments.
+    """
+    ours, theirs = _reference(subject.text, subject.leaves), _reference(edit.text, subject.leaves)
+    plain = [_plain(text, subject.leaves) for text in (subject.text, edit.text)]
+    if all(y.tobytes() == z.tobytes() for y, z in zip(*plain, strict=True)):
+        return True
+    narrow = any(x.dtype == np.float32 for x in subject.leaves) or "f32>" in subject.text
+    eps = float(ml_dtypes.finfo("float32" if narrow else "float64").eps)
+    return all(
+        _are_same(y, z, 64 * max(eps, _eps(plain_y.dtype)))
+        for y, z, plain_y in zip(ours, theirs, plain[0], strict=True)
+    )
+
+
+def _plain(text: str, leaves: Sequence[Any]) -> list[Any]:
+    results = import_stablehlo(text, trusted=True).run(*leaves)
+    return [np.asarray(y) for y in flatten(results)[0]]
+
+
+def _eps(dtype: Any) -> float:
+    return (
+        0.0 if dtype.kind in "biu" else float(ml_dtypes.finfo(np.zeros((), dtype).real.dtype).eps)
+    )
+
+
+def _reference(text: str, leaves: Sequence[Any]) -> list[Any]:
+    wide = [x.astype(np.float64) if x.dtype == np.float32 else x for x in leaves]
+    try:
+        program = import_stablehlo(text.replace("f32>", "f64>"), trusted=True)
+        return [np.asarray(y) for y in flatten(program.run(*wide))[0]]
+    except TenferroError:  # because bits of float32 are not those of float64
+        return _plain(text, leaves)
+
+
+@np.errstate(all="ignore")
+def _are_same(y: Any, z: Any, share: float) -> bool:
+    if y.dtype.kind in "biu":
+        return bool((y == z).all())
+    kinds = [np.where(np.isfinite(x), 0, x) for x in (y, z)]
+    if not np.array_equal(*kinds, equal_nan=True):
+        return False
+    apart = np.abs(np.where(np.isfinite(y), y - z, 0))
+    size = np.maximum(
+        np.abs(np.where(np.isfinite(y), y, 0)), np.abs(np.where(np.isfinite(z), z, 0))
+    )
+    return bool((apart <= share * size).all())
