@@ -55,7 +55,7 @@ def _decomposition(op: Extension, w: Writer, operands: tuple[Value, ...], symbol
     program = expansion_of(
         op,
         [x.spec for x in operands],
-        keep=lambda other: lowering_of(other, w.platform, w.linalg) is not None,
+        keep=lambda operation: lowering_of(operation, w.platform, w.linalg) is not None,
     )
     results = emit_instructions(program.lowering_view(), inner, EMITTERS)
     return inner.private_function(results, symbol)

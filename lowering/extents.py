@@ -37,11 +37,11 @@ class Extents:
         NonStaticShapeError: a symbol that no axis is.
     """
 
-    def __init__(self, writer: Writer, known: Mapping[Any, Value] | None = None) -> None:
+    def __init__(self, writer: Writer, extents: Mapping[Any, Value] | None = None) -> None:
         self._writer = writer
         self._places: dict[Any, tuple[Value, int]] = {}
         self._known: dict[Any, Value] = {}
-        self._given = dict(known or {})
+        self._given = dict(extents or {})
         specs = [argument.spec for argument in writer.arguments]
         for index, (argument, spec) in enumerate(zip(writer.arguments, specs, strict=True)):
             for axis, extent in enumerate(spec.shape):
@@ -71,7 +71,7 @@ class Extents:
 
     @property
     def symbols(self) -> list[Any]:
-        """What can be told."""
+        """Symbols and axes with a value in the module."""
         return list({**self._given, **self._places})
 
     def leaf(self, leaf: Any) -> Value:
@@ -155,7 +155,7 @@ class Extents:
                 )
 
     def assert_guards(self, guards: Iterable[Guard]) -> None:
-        """What tracing could not decide holds."""
+        """Assert in the module the guards that tracing could not decide."""
         for guard in guards:
             lhs, rhs = self.value(guard.lhs), self.value(guard.rhs)
             words = f"{guard.reason} needs {guard.lhs} {guard.relation} {guard.rhs}, got {{0}} and {{1}}"

@@ -43,7 +43,7 @@ def dense(array: Any) -> str:
 
 
 def quoted(text: str) -> str:
-    r"""A string attribute: what is not printable ASCII by its bytes.
+    r"""A string attribute, with bytes that are not printable ASCII escaped.
 
     >>> print(quoted('say "hi"'))
     "say \22hi\22"

@@ -1,4 +1,4 @@
-"""What MLIR does on a module as text or bytes, by name.
+"""MLIR's operations on a module as text or bytes, by name.
 
 Each takes the module and plain arguments and gives text, bytes, a tree or JSON's data, so that it can be done
 in this process or in another: `lowering.guarded` decides where.

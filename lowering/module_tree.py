@@ -58,9 +58,9 @@ class Operation:
     @property
     def spec(self) -> TensorSpec:
         """The type of the first result, where foreign ones are refused."""
-        found = self.types[0]
-        assert isinstance(found, TensorSpec)
-        return found
+        first = self.types[0]
+        assert isinstance(first, TensorSpec)
+        return first
 
 
 @dataclass(slots=True)
@@ -74,7 +74,7 @@ class Block:
 
 @dataclass(slots=True)
 class Function:
-    """A function: its body, and what is known of the names of arguments and results."""
+    """A function: its body, its types, and the names of arguments and results, where there are any."""
 
     name: str
     body: Block
@@ -105,5 +105,5 @@ class ModuleTree:
         return any(map(has_unknown_extents, types))
 
     def operation_names(self) -> set[str]:
-        """Which operations there are."""
+        """The names of the operations that occur."""
         return {operation.name for operation in self.operations()}

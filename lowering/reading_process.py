@@ -71,7 +71,7 @@ def _send(piece: bytes) -> None:
 
 
 def _forked(request: dict[str, Any], module: bytearray) -> dict[str, Any]:
-    """Send what a fork writes about the module, and tell how it ended."""
+    """Send a fork's reply about the module; returns how the fork ended."""
     os.ftruncate(2, 0)
     source, sink = os.pipe()
     process = os.fork()
@@ -95,7 +95,7 @@ def _forked(request: dict[str, Any], module: bytearray) -> dict[str, Any]:
 
 
 def _forward(source: int, seconds: float, largest: int) -> str:
-    """Send what comes out of a pipe, and an empty piece; "end", "late" or "large"."""
+    """Forward the data of a pipe, and an empty piece; returns "end", "late" or "large"."""
     deadline, total, ending = time.monotonic() + seconds, 0, "end"
     while True:
         if not select.select([source], [], [], max(0.0, deadline - time.monotonic()))[0]:
@@ -114,7 +114,7 @@ def _forward(source: int, seconds: float, largest: int) -> str:
 
 
 def _limit(request: dict[str, Any]) -> None:
-    """Bound what this process may use, and close what it need not write to."""
+    """Limit the resources of this process, and close the descriptors that it does not write."""
     if hasattr(os, "sched_setaffinity"):  # because XLA starts threads for each core
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:4])
     nowhere = os.open(os.devnull, os.O_RDWR)
@@ -135,7 +135,7 @@ def _limit(request: dict[str, Any]) -> None:
 
 
 def _data_bytes() -> int:
-    """What RLIMIT_DATA counts of this process already."""
+    """The bytes of this process that RLIMIT_DATA already counts."""
     try:
         with open("/proc/self/statm") as file:
             return int(file.read().split()[5]) * resource.getpagesize()
@@ -144,13 +144,13 @@ def _data_bytes() -> int:
 
 
 def reply_of(request: dict[str, Any], module: bytes) -> bytes:
-    """The result of an operation, or what it raised, as bytes."""
+    """The result of an operation, or its error, as bytes."""
     operation = OPERATIONS[request["operation"]]
     error: dict[str, Any] = {}
     result = b""
     try:
-        taken = module.decode() if operation.takes_text else module
-        result = operation.encode(operation.perform(taken, *request["arguments"]))
+        content = module.decode() if operation.takes_text else module
+        result = operation.encode(operation.perform(content, *request["arguments"]))
     except mlir_bindings.MlirDiagnosticError as refusal:
         error = {"kind": "MlirDiagnosticError", "diagnostics": refusal.diagnostics}
     except (TenferroError, ImportError) as refusal:

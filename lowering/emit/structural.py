@@ -91,8 +91,8 @@ def extract_diag(op: ExtractDiag, w: Writer, x: Value) -> Value:
     """
     mask = diagonal_mask(w, x.shape, op.axis_a, op.axis_b)
     bits = as_bits(w, x)
-    kept = [w.select(mask, part, w.full(0, part.spec)) for part in bits]
-    summed = [w.reduce("or", part, w.scalar(0, part.dtype), (op.axis_b,)) for part in kept]
+    diagonals = [w.select(mask, part, w.full(0, part.spec)) for part in bits]
+    summed = [w.reduce("or", part, w.scalar(0, part.dtype), (op.axis_b,)) for part in diagonals]
     return from_bits(w, summed, x.dtype)
 
 

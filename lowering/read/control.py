@@ -20,19 +20,19 @@ def call(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[i
 
 
 def custom_call(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """By its target; or as the family that its attributes name."""
+    """Read a custom call by its target, or as the family that its attributes name."""
     a = operation.attributes
     target = a["call_target_name"]
     read = CUSTOM_CALLS.get(target)
     if read is not None:
-        found = read(r, operation, operands)
-        return (found,) if isinstance(found, int) else found
+        results = read(r, operation, operands)
+        return (results,) if isinstance(results, int) else results
     attributes = a.get("backend_config")
     named = attributes if isinstance(attributes, dict) else {}
-    made = rebound(r, operation, operands, target, named)
-    if made is None:
+    outputs = rebound(r, operation, operands, target, named)
+    if outputs is None:
         raise UnsupportedError(unknown_targets(r.tree))
-    return made
+    return outputs
 
 
 def nothing(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
@@ -62,9 +62,9 @@ def case(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[i
 
 
 def _choice(r: Reader, operation: Operation, index: int, regions: Sequence[Block]) -> Sequence[int]:
-    known = r.known(index)
-    if known is not None:
-        chosen = int(known)
+    constant = r.known(index)
+    if constant is not None:
+        chosen = int(constant)
         chosen = chosen if 0 <= chosen < len(regions) else len(regions) - 1
         return r.block(regions[chosen], (), r.surroundings)
     branches, captured = r.parts(*[(region, ()) for region in regions])
