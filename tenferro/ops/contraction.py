@@ -31,7 +31,7 @@ class DotGeneral(StdTensorOp):
     AD:      bilinear
     Lowers:  stablehlo.dot_general, one to one; `precision` None takes the module's
     Errors:  ShapeError, DTypeError, AxisError unless lists pair distinct axes of equal extents
-    Source:  seed 004 section V, StableHLO spec #dot_general
+    Source:  docs/specification/primitives.md, StableHLO spec #dot_general
 
     >>> DotGeneral((1,), (0,)).infer(TensorSpec.parse("f64[2,3]"), TensorSpec.parse("f64[3,4]"))
     (f64[2,4],)
@@ -122,7 +122,7 @@ class Convolution(StdTensorOp):
     AD:      bilinear
     Lowers:  stablehlo.convolution, one to one
     Errors:  ShapeError, DTypeError, InvalidConfigError where features, groups or windows do not fit
-    Source:  seed 002, StableHLO spec #convolution
+    Source:  docs/specification/primitives.md, StableHLO spec #convolution
     """
 
     window_strides: tuple[int, ...]

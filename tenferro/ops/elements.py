@@ -49,16 +49,16 @@ def shared_elements(data: Any) -> tuple[memoryview, bytes]:
     if isinstance(holder, Elements) and holder.nbytes == view.nbytes:
         return _SHARED.setdefault(holder.digest, view), holder.digest
     digest = digest_of(view)
-    known = _SHARED.get(digest)
-    if known is None:
+    shared = _SHARED.get(digest)
+    if shared is None:
         memory = aligned_bytes(view.nbytes)
         memory[:] = np.frombuffer(view, np.uint8)
-        known = _shared(memory, digest)
-    return known, digest
+        shared = _shared(memory, digest)
+    return shared, digest
 
 
 def adopted_elements(memory: np.ndarray[Any, Any]) -> memoryview:
-    """What `shared_elements` gives, without a copy: bytes that nobody else holds become the shared memory.
+    """Share bytes as `shared_elements` does, without a copy: bytes that nobody else holds become the shared memory.
 
     Args:
         memory: bytes from `aligned_bytes`, which are read-only from now on.
@@ -70,8 +70,8 @@ def adopted_elements(memory: np.ndarray[Any, Any]) -> memoryview:
     (True, True, False)
     """
     digest = digest_of(memory)
-    known = _SHARED.get(digest)
-    return _shared(memory, digest) if known is None else known
+    shared = _SHARED.get(digest)
+    return _shared(memory, digest) if shared is None else shared
 
 
 def _shared(memory: np.ndarray[Any, Any], digest: bytes) -> memoryview:

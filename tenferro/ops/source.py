@@ -31,7 +31,7 @@ class Constant(StdTensorOp):
     AD:      inactive
     Lowers:  stablehlo.constant
     Errors:  InvalidConfigError unless `data` has exactly the bytes of the shape
-    Source:  seed 004 section VII, seed 002 section II, StableHLO spec #constant
+    Source:  docs/specification/primitives.md, StableHLO spec #constant
 
     >>> Constant.of(np.array([1.0, -0.0])).infer()
     (f64[2],)
@@ -160,7 +160,7 @@ class ShapeOf(StdTensorOp):
     AD:      inactive
     Lowers:  a constant, where the extent is exact
     Errors:  AxisError unless 0 <= axis < rank
-    Source:  seed 002 section IV
+    Source:  docs/specification/primitives.md
 
     >>> ShapeOf(1).infer(TensorSpec.parse("f32[2,n]"))
     (i64[],)
