@@ -118,7 +118,7 @@ def bind_symbols(
 
 
 def _may_be_equal(extent: Any, actual: Any, guards: GuardLog | None, name: str, axis: int) -> bool:
-    """Whether two extents are equal, as far as it is known; a guard says what remains."""
+    """Whether two extents may be equal; where it is undecided, a guard states it."""
     if guards is None:
         return extent == actual
     return guards.meet(actual, extent, f"{name}: axis {axis}") is not None

@@ -42,7 +42,7 @@ class ProgramBuilder:
 
     @property
     def guards(self) -> GuardLog:
-        """What must hold of symbolic extents when the program runs."""
+        """The conditions on symbolic extents that are checked when the program runs."""
         return self._graph.guards
 
     def input(self, spec: TensorSpec) -> int:
@@ -57,7 +57,7 @@ class ProgramBuilder:
         return value
 
     def known(self, value: int) -> Any:
-        """The array of a constant; None of what is computed."""
+        """The array of a constant; None for a computed value."""
         return self._constants.get(value)
 
     def made_by(self, value: int) -> tuple[StdTensorOp, tuple[int, ...]] | None:
@@ -80,9 +80,9 @@ class ProgramBuilder:
         copy_into(self._graph, instructions, values)
 
     def evaluated(self, value: int) -> Any:
-        """The elements of what depends on no input, computed natively; None of what does.
+        """The elements of a value that depends on no input, computed natively; None for others.
 
-        Results are kept, so that a loop's counter costs what its last step costs.
+        Results are cached, so that each value of a loop's counter costs one step.
         """
         part: dict[int, Instruction] = {}
         waiting = [value]
@@ -117,7 +117,7 @@ class ProgramBuilder:
         return len(self._graph)
 
     def part(self, inputs: Sequence[int], outputs: Sequence[int]) -> Subprogram:
-        """What lies between these values, to be an op's."""
+        """The sub-program between these values, for an op."""
         return Subprogram.of(self._graph, inputs, outputs)
 
     def finish(self, outputs: Sequence[int], **options: Any) -> GraphProgram:

@@ -1,9 +1,9 @@
-"""`Family`: what a package brings, as one value; and the one registry of families.
+"""`Family`: a package's parts of one extension, as one value; and the registry of families.
 
 An op's class may carry its family, and then nothing needs to be registered. A family that is registered, or
-listed under the entry-point group `tenferro.extensions`, is known by its id: so are ops of files.
+listed under the entry-point group `tenferro.extensions`, is looked up by its id, as for ops of files.
 
-Source: seed 000, sections 9 and 11.
+Source: docs/specification/registration.md and files.md.
 """
 
 from __future__ import annotations
@@ -87,9 +87,9 @@ class Family:
                     f"Family({family_id}): {getattr(self, name)!r:.60} is no {name}"
                 )
         for name in ("runtime", "rules"):
-            other = getattr(getattr(self, name), "family_id", family_id)
-            if other != family_id:
-                raise RegistrationError(f"Family({family_id}): its {name} belongs to {other}")
+            part_id = getattr(getattr(self, name), "family_id", family_id)
+            if part_id != family_id:
+                raise RegistrationError(f"Family({family_id}): its {name} belongs to {part_id}")
 
     @property
     def family_id(self) -> str:
@@ -115,7 +115,7 @@ class ExtensionFactory(Protocol):
 
     @property
     def family_id(self) -> str:
-        """Whose ops it makes."""
+        """The id of the ops that it creates."""
         ...
 
     @property
@@ -165,7 +165,7 @@ _default_families: list[Callable[[], Iterable[Family]]] = []
 
 
 def install_default_families(make: Callable[[], Iterable[Family]]) -> None:
-    """Which families come with the package; its top floor says so on import, and they are loaded when
+    """Set the families that come with the package; its top floor calls this on import, and they are loaded when
     a family is first asked for.
     """
     _default_families[:] = [make]
@@ -208,15 +208,15 @@ def register_extension(family: Any) -> None:
 
 
 def _factory(entry: Any) -> Any:
-    """What brings ops back: of a family, or the entry itself."""
+    """The factory of ops from payloads: a family's, or the entry itself."""
     return (entry.factory or OpFactory(entry.op)) if isinstance(entry, Family) else entry
 
 
 def _require_factory(factory: Any) -> None:
-    """Refuse what makes no ops of a family.
+    """Refuse an object that creates no ops of a family.
 
     Raises:
-        MalformedFamilyIdError, RegistrationError: what is missing.
+        MalformedFamilyIdError, RegistrationError: a part is missing or malformed.
     """
     family_id = check_family_id(getattr(factory, "family_id", None))
     version = getattr(factory, "version", None)
@@ -258,7 +258,7 @@ def _carried(cls: type[Any]) -> Family | None:
 
 
 def _entry(family_id: str) -> Family | ExtensionFactory | None:
-    """What is known by that id; if it is not known yet, installed packages are asked once."""
+    """The entry of an id; for an unknown id, installed packages are searched once."""
     with _LOCK:
         entry = _known().get(family_id)
         asks = entry is None and family_id not in _ASKED
@@ -282,7 +282,7 @@ def lookup_extension_factory(family_id: str) -> ExtensionFactory | None:
 
 
 def _discover() -> None:
-    """Take what installed packages offer: a family, a dataclass, a factory, a list of these, or a function."""
+    """Register the entry points of packages: a family, a dataclass, a factory, a list of these, or a function."""
     for point in metadata.entry_points(group=ENTRY_POINTS):
         try:
             offered = point.load()
@@ -316,5 +316,5 @@ def registered_families() -> list[str]:
 
 
 def family_count() -> int:
-    """How many families have been registered: while it stays, so does what `family_of` gives."""
+    """The number of families registered: while it is the same, so are the results of `family_of`."""
     return len(_REGISTERED)

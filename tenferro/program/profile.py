@@ -118,7 +118,7 @@ class Profile:
             speed = row.moved_bytes / row.seconds / 1e9 if row.seconds else 0.0
             op = "  " * row.depth + (row.op if len(row.op) <= 40 else row.op[:38] + "..")
             op += f" x {row.turns}" if row.depth else ""
-            place = row.source.rpartition("/")[2]
+            location = row.source.rpartition("/")[2]
             rows.append(
                 (
                     f"{share:.1%}",
@@ -126,7 +126,7 @@ class Profile:
                     f"{speed:.2g}",
                     shown_bytes(row.made_bytes),
                     f"{op} -> {row.types}",
-                    place,
+                    location,
                 )
             )
         lines = [self._summary()]

@@ -44,7 +44,7 @@ class GraphProgram:
         origin: the `StableHloModule` that it was imported from, as it was written; None for any other. It is no
             part of what is saved or compared.
 
-    Source: seed 002, sections I to III.
+    Source: docs/specification/schedule.md.
     """
 
     name: str
@@ -74,7 +74,7 @@ class GraphProgram:
         output_names: Sequence[str] | None = None,
         guards: Iterable[Guard] | None = None,
     ) -> GraphProgram:
-        """The part of the graph that `outputs` need, renumbered; what nothing needs is dropped."""
+        """The part of the graph that `outputs` depend on, renumbered."""
         inputs = tuple(graph.inputs if inputs is None else inputs)
         instructions, values, output_slots = instructions_of(graph, inputs, outputs)
         return cls(
@@ -127,8 +127,8 @@ class GraphProgram:
             if isinstance(op, Extension):
                 called[op.family_id] = op
             elif isinstance(op, ControlOp):
-                inner = [other for part in op.parts for other in part.program.extensions]
-                called.update({other.family_id: other for other in inner})
+                inner = [extension for part in op.parts for extension in part.program.extensions]
+                called.update({extension.family_id: extension for extension in inner})
         return tuple([called[family_id] for family_id in sorted(called, key=by_version)])
 
     @property
@@ -247,9 +247,9 @@ class GraphProgram:
         return self.specialize(self.bind(shapes))
 
     def lowering_view(self) -> GraphProgram:
-        """What a peer may see: the program as traced, before any native pass, which is the program itself.
+        """The program for peers: as traced, before any native pass, which is the program itself.
 
-        Source: seed 002, section II.
+        Source: docs/specification/expansion.md.
         """
         return self
 
@@ -283,7 +283,7 @@ class GraphProgram:
 
     @cached_property
     def identity(self) -> tuple[Any, ...]:
-        """What a compiled program is kept by in this process: the fingerprint; names and lines, which errors
+        """The key of a compiled program in this process: the fingerprint; names and lines, which errors
         tell; and the classes of extension ops, because another class may have an old one's name.
         """
         import hashlib  # as above
@@ -407,16 +407,16 @@ class GraphProgram:
         lines += [f"  guard {guard}" for guard in self.guards]
         drafts = []
         for instruction in self.instructions:
-            made = ", ".join(f"%{slot}: {self.types[slot]}" for slot in instruction.outputs)
-            taken = "".join(f" %{slot}" for slot in instruction.inputs)
-            drafts.append((f"  {made} = {instruction.op}{taken}", instruction.source))
+            results = ", ".join(f"%{slot}: {self.types[slot]}" for slot in instruction.outputs)
+            operands = "".join(f" %{slot}" for slot in instruction.inputs)
+            drafts.append((f"  {results} = {instruction.op}{operands}", instruction.source))
             if isinstance(instruction.op, ControlOp):
                 for part in instruction.op.parts:
                     drafts += [(f"    {line}", None) for line in str(part.program).splitlines()]
         width = min(max((len(text) for text, _ in drafts), default=0), 72)
         for text, source in drafts:
-            place = f"  # {_short(source)}" if source else ""
-            lines.append(f"{text:<{width}}{place}" if place else text)
+            comment = f"  # {_short(source)}" if source else ""
+            lines.append(f"{text:<{width}}{comment}" if comment else text)
         gives = [
             f"%{slot}: {spec}"
             for slot, spec in zip(self.output_slots, self.output_specs, strict=True)
@@ -443,8 +443,8 @@ def _text_of(op: StdTensorOp) -> str:
 
 
 def _short(source: SourceLine) -> str:
-    place = f"{source.file.rpartition('/')[2]}:{source.line}"
-    return f"{place}, derivative of {source.derivative_of}" if source.derivative_of else place
+    location = f"{source.file.rpartition('/')[2]}:{source.line}"
+    return f"{location}, derivative of {source.derivative_of}" if source.derivative_of else location
 
 
 def _bind_type(spec: TensorSpec, bindings: Mapping[Any, int]) -> TensorSpec:
@@ -469,7 +469,7 @@ def _bind_bound(extent: Any, bindings: Mapping[Any, int]) -> Any:
 
 
 def flat_tree(count: int) -> TreeDef:
-    """The tree of so many leaves in a tuple."""
+    """The tree of a tuple of `count` leaves."""
     return flatten(tuple(range(count)))[1]
 
 

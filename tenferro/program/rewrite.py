@@ -28,7 +28,7 @@ class WritesError(Exception):
 
 
 class Producers:
-    """What a rule sees: the types of values, which instruction made one, and where it writes.
+    """The rules' view of a program: types of values, the instruction that computes each, and the graph to write to.
 
     Args:
         source: a program that is read, or the arena that is written.
@@ -76,20 +76,20 @@ Rule = Callable[[Producers, Any, Values, SourceLine | None], Values | None]
 
 
 def rewrite(program: GraphProgram, rules: Mapping[type[StdTensorOp], Rule]) -> GraphProgram:
-    """The program with the rule of its card applied to each instruction in order; what nothing needs
-    afterwards is dropped.
+    """The program with the rule of its card applied to each instruction in order; instructions without readers
+    afterwards are dropped.
 
-    Loops and choices are ops like any other here: what is in them is the rule's business.
+    Loops and branches are ops like any other here: their rule decides about their bodies.
     """
     start = _first_change(program, rules)
     if start is None:
         return program
 
     def rule(
-        known: Producers, op: StdTensorOp, inputs: Values, source: SourceLine | None
+        emitter: Producers, op: StdTensorOp, inputs: Values, source: SourceLine | None
     ) -> Values | None:
         of_card = rules.get(type(op))
-        return None if of_card is None else of_card(known, op, inputs, source)
+        return None if of_card is None else of_card(emitter, op, inputs, source)
 
     return emit_again(program, rule, start)
 
@@ -101,11 +101,11 @@ def emit_again(program: GraphProgram, rule: Rule, start: int = 0) -> GraphProgra
     """
     graph = Graph()
     graph.trusted = program.trusted
-    known = Producers(graph)
+    emitter = Producers(graph)
     values = [graph.add_input(spec) for spec in program.input_specs]
     values += [-1] * (program.n_slots - len(values))
     copy_into(graph, program.instructions[:start], values)
-    copy_into(graph, program.instructions[start:], values, functools.partial(rule, known))
+    copy_into(graph, program.instructions[start:], values, functools.partial(rule, emitter))
     return type(program).from_graph(
         graph,
         [values[slot] for slot in program.output_slots],
@@ -120,13 +120,13 @@ def emit_again(program: GraphProgram, rule: Rule, start: int = 0) -> GraphProgra
 
 def _first_change(program: GraphProgram, rules: Mapping[type[StdTensorOp], Rule]) -> int | None:
     """The first instruction that a rule changes; None if there is none."""
-    known = Producers(program)
+    emitter = Producers(program)
     for index, (op, inputs, _, _, source) in enumerate(program.instructions):
         rule = rules.get(type(op))
         if rule is None:
             continue
         try:
-            if rule(known, op, inputs, source) is not None:
+            if rule(emitter, op, inputs, source) is not None:
                 return index
         except WritesError:
             return index

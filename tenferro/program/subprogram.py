@@ -98,16 +98,16 @@ class Subprogram(GraphProgram):
     def since(
         cls, graph: Graph, start: int, outputs: Sequence[int]
     ) -> tuple[Subprogram, tuple[int, ...]]:
-        """What a graph computes from instruction `start` on, and the values it takes from before."""
+        """The computation of a graph from instruction `start` on, and the earlier values that it reads."""
         part = needed(graph.instructions, outputs, start=start).values()
-        made = {value for instruction in part for value in instruction.outputs}
+        computed = {value for instruction in part for value in instruction.outputs}
         read = {value for instruction in part for value in instruction.inputs}
-        frontier = tuple(sorted(read.union(outputs) - made))
+        frontier = tuple(sorted(read.union(outputs) - computed))
         return cls.of(graph, frontier, outputs), frontier
 
     @classmethod
     def of_program(cls, program: GraphProgram) -> Subprogram:
-        """What a program does, without its names and trees."""
+        """The computation of a program, without its names and trees."""
         return cls(
             name="body",
             instructions=program.instructions,
@@ -146,10 +146,10 @@ class Subprogram(GraphProgram):
 
     @property
     def program(self) -> GraphProgram:
-        """What runs and is lowered: without marks, and without what no output needs.
+        """The program that runs and is lowered: without marks, and without values that no output depends on.
 
         Raises:
-            ADRuleUnsupportedError: a linear map of which only the transpose is known.
+            ADRuleUnsupportedError: a linear map with only its transpose.
         """
         return self._cut(tuple(range(len(self.output_slots))))
 
@@ -157,16 +157,16 @@ class Subprogram(GraphProgram):
     def _cuts(self) -> dict[tuple[int, ...], GraphProgram]:
         return {}
 
-    def _cut(self, kept: tuple[int, ...]) -> GraphProgram:
+    def _cut(self, selected: tuple[int, ...]) -> GraphProgram:
         """The program of some of the outputs."""
-        if kept not in self._cuts:
+        if selected not in self._cuts:
             graph = Graph()
             inputs = [graph.add_input(spec) for spec in self.input_specs]
             outputs = self.emit(graph, inputs)
-            self._cuts[kept] = GraphProgram.from_graph(
-                graph, [outputs[i] for i in kept], name="body", guards=self.guards
+            self._cuts[selected] = GraphProgram.from_graph(
+                graph, [outputs[i] for i in selected], name="body", guards=self.guards
             )
-        return self._cuts[kept]
+        return self._cuts[selected]
 
     # ---- parts of it ---------------------------------------------------------------------------
 
@@ -230,7 +230,7 @@ class Subprogram(GraphProgram):
 
     @cached_property
     def identity(self) -> tuple[Any, ...]:
-        """As a program's; with marks, whose rules cannot be written down, its own."""
+        """As a program's; one with marks is identical only to itself, because their rules cannot be hashed."""
         has_marks = any([isinstance(i.op, Mark | Opaque) for i in self.instructions])
         return (*self.program.identity, next(_NUMBERS)) if has_marks else self.program.identity
 
