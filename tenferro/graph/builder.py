@@ -102,7 +102,7 @@ class GraphBuilder:
         return self.apply_one(Constant.of(number_in(number, dtype)))
 
     def witness(self, value: int) -> int:
-        """A value whose shape this one has, and whose elements exist: itself."""
+        """A value of the same shape with elements: itself."""
         return value
 
     def lift(self, array: Any) -> int:
@@ -111,10 +111,10 @@ class GraphBuilder:
 
 
 class ArgumentBuilder(GraphBuilder):
-    """A builder whose arrays become arguments: what is traced depends on their types alone.
+    """A builder that lifts arrays to arguments, so that a trace depends on their types alone.
 
     Attributes:
-        arguments: for each array met, the input that stands for it, by the array's identity.
+        arguments: for each array lifted, its input, by the array's identity.
     """
 
     __slots__ = ("arguments",)
@@ -136,11 +136,11 @@ class ArgumentBuilder(GraphBuilder):
 
 
 class BodyBuilder(GraphBuilder):
-    """A builder of the body of a loop or a branch: what comes from outside becomes an input.
+    """A builder of the body of a loop or a branch: values from outside become inputs.
 
     Attributes:
-        captured: for each tensor or array met, the input that stands for it, by its identity.
-        depth: how many bodies it lies in, itself among them.
+        captured: for each tensor or array captured, its input, by its identity.
+        depth: the number of nested bodies, its own included.
     """
 
     __slots__ = ("captured", "depth")

@@ -42,15 +42,15 @@ class Mark:
 
     @property
     def key(self) -> Any:
-        """What two traces of one function have in common; None where that cannot be said."""
+        """The key by which traces of one function share the mark; None where there is none."""
         return (type(self), self.takes)
 
     def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
-        """The types of what it names."""
+        """The types of the inputs that it names."""
         return tuple([inputs[position] for position in self.takes])
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
-        """The inputs whose tangents matter."""
+        """The inputs with tangents that matter."""
         return self.takes
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
@@ -72,7 +72,7 @@ class Mark:
 
 
 class Alias(Mark):
-    """A fresh name for each input: what is differentiated with respect to, however it was computed."""
+    """A fresh name for each input: a value to differentiate with respect to, however it was computed."""
 
     __slots__ = ()
 

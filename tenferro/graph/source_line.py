@@ -31,17 +31,19 @@ class SourceLine(NamedTuple):
     derivative_of: str = ""
 
     def of(self, op_name: str) -> SourceLine:
-        """The same place, for what the derivative of that op needs; the first such op stays."""
+        """The same place, for an op in the derivative of `op_name`; the first such op stays."""
         if self.derivative_of:
             return self
         return SourceLine(self.file, self.line, self.function, op_name)
 
     def __str__(self) -> str:
-        place = f"{self.file}:{self.line}"
+        location = f"{self.file}:{self.line}"
         if self.function:
-            place += f" in {self.function}"
+            location += f" in {self.function}"
         return (
-            f"{place}, in the derivative of {self.derivative_of}" if self.derivative_of else place
+            f"{location}, in the derivative of {self.derivative_of}"
+            if self.derivative_of
+            else location
         )
 
 
@@ -65,11 +67,11 @@ class CallerFinder:
                 internal = ours[code] = code.co_filename.startswith(INTERNAL)
             if not internal:
                 key = (code, frame.f_lasti)
-                place = self._places.get(key)
-                if place is None:
-                    place = SourceLine(code.co_filename, frame.f_lineno, code.co_name)
-                    self._places[key] = place
-                return place
+                line = self._places.get(key)
+                if line is None:
+                    line = SourceLine(code.co_filename, frame.f_lineno, code.co_name)
+                    self._places[key] = line
+                return line
             frame = frame.f_back
         return None
 

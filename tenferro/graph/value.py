@@ -46,7 +46,7 @@ class Emitter(Protocol):
         ...
 
     def witness(self, value: Any) -> Any:
-        """A handle whose elements exist and whose shape is this one's."""
+        """A handle of the same shape with elements."""
         ...
 
 
@@ -96,54 +96,54 @@ class Value:
         """Number of axes."""
         return len(self.emitter.type_of(self.handle).shape)
 
-    def __add__(self, other: Any) -> Value:
-        return _one(ADD, self, beside(other, self))
+    def __add__(self, rhs: Any) -> Value:
+        return _one(ADD, self, beside(rhs, self))
 
-    def __radd__(self, other: Any) -> Value:
-        return _one(ADD, beside(other, self), self)
+    def __radd__(self, lhs: Any) -> Value:
+        return _one(ADD, beside(lhs, self), self)
 
-    def __sub__(self, other: Any) -> Value:
-        return _one(SUBTRACT, self, beside(other, self))
+    def __sub__(self, rhs: Any) -> Value:
+        return _one(SUBTRACT, self, beside(rhs, self))
 
-    def __rsub__(self, other: Any) -> Value:
-        return _one(SUBTRACT, beside(other, self), self)
+    def __rsub__(self, lhs: Any) -> Value:
+        return _one(SUBTRACT, beside(lhs, self), self)
 
-    def __mul__(self, other: Any) -> Value:
-        return _one(MULTIPLY, self, beside(other, self))
+    def __mul__(self, rhs: Any) -> Value:
+        return _one(MULTIPLY, self, beside(rhs, self))
 
-    def __rmul__(self, other: Any) -> Value:
-        return _one(MULTIPLY, beside(other, self), self)
+    def __rmul__(self, lhs: Any) -> Value:
+        return _one(MULTIPLY, beside(lhs, self), self)
 
-    def __truediv__(self, other: Any) -> Value:
-        return _one(DIVIDE, self, beside(other, self))
+    def __truediv__(self, rhs: Any) -> Value:
+        return _one(DIVIDE, self, beside(rhs, self))
 
-    def __rtruediv__(self, other: Any) -> Value:
-        return _one(DIVIDE, beside(other, self), self)
+    def __rtruediv__(self, lhs: Any) -> Value:
+        return _one(DIVIDE, beside(lhs, self), self)
 
     def __neg__(self) -> Value:
         return _one(NEGATE, self)
 
-    def __eq__(self, other: Any) -> Any:
-        return self._compared("EQ", other)
+    def __eq__(self, rhs: Any) -> Any:
+        return self._compared("EQ", rhs)
 
-    def __ne__(self, other: Any) -> Any:
-        return self._compared("NE", other)
+    def __ne__(self, rhs: Any) -> Any:
+        return self._compared("NE", rhs)
 
-    def __lt__(self, other: Any) -> Any:
-        return self._compared("LT", other)
+    def __lt__(self, rhs: Any) -> Any:
+        return self._compared("LT", rhs)
 
-    def __le__(self, other: Any) -> Any:
-        return self._compared("LE", other)
+    def __le__(self, rhs: Any) -> Any:
+        return self._compared("LE", rhs)
 
-    def __gt__(self, other: Any) -> Any:
-        return self._compared("GT", other)
+    def __gt__(self, rhs: Any) -> Any:
+        return self._compared("GT", rhs)
 
-    def __ge__(self, other: Any) -> Any:
-        return self._compared("GE", other)
+    def __ge__(self, rhs: Any) -> Any:
+        return self._compared("GE", rhs)
 
-    def _compared(self, direction: str, other: Any) -> Any:
+    def _compared(self, direction: str, rhs: Any) -> Any:
         # None stands for a zero tangent, which is no Value.
-        return NotImplemented if other is None else compare(self, direction, other)
+        return NotImplemented if rhs is None else compare(self, direction, rhs)
 
     __hash__ = None  # type: ignore[assignment]  # because == gives a tensor
 
@@ -192,7 +192,7 @@ class Value:
         )
 
     def __tenferro_elements__(self, asked: str, hint: str) -> NoReturn:
-        """Refused, for what needs the elements to know the shape of its result."""
+        """Refuse an operation that needs the elements to know the shape of its result."""
         raise DataDependentShapeError(
             f"{asked} needs the elements of {self.spec}, which are not known in a rule; {hint}"
         )
@@ -222,11 +222,11 @@ class Value:
 
     @property
     def guards(self) -> GuardLog:
-        """What must hold of the symbols."""
+        """The conditions on symbolic extents."""
         return self.emitter.graph.guards
 
     def __tenferro_distrust__(self) -> None:
-        """What is computed with this tensor comes from a file of unknown origin."""
+        """Mark the graph as computed from a file of unknown origin."""
         self.emitter.graph.trusted = False
 
     @property
