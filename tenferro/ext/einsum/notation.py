@@ -124,13 +124,13 @@ def _letter(label: Any) -> str:
         raise InvalidConfigError(
             f"einsum: labels are integers from 0 to {MOST_LABELS - 1}, got {label!r:.60}"
         )
-    place = int(label)
-    if place < 52:
-        return chr(ord("a") + place) if place < 26 else chr(ord("A") + place - 26)
-    return chr(0x10000 + place)  # because code points are in order there, and none is reserved
+    number = int(label)
+    if number < 52:
+        return chr(ord("a") + number) if number < 26 else chr(ord("A") + number - 26)
+    return chr(0x10000 + number)  # because code points are in order there, and none is reserved
 
 
 def spare_labels(used: str) -> Iterator[str]:
     """Labels that are not used yet."""
-    taken = set(used)
-    return (label for label in map(chr, range(0x100, 0x2000)) if label not in taken)
+    unavailable = set(used)
+    return (label for label in map(chr, range(0x100, 0x2000)) if label not in unavailable)

@@ -1,4 +1,4 @@
-"""Which operands to contract first, by opt_einsum.
+"""The order of contractions, by opt_einsum.
 
 Source: opt_einsum (Smith and Gray, 2018, doi:10.21105/joss.00753).
 """
@@ -95,9 +95,9 @@ def checked_optimize(optimize: Any, operands: int) -> Any:
     if isinstance(optimize, str):
         import opt_einsum
 
-        known = sorted(opt_einsum.paths._PATH_OPTIONS)  # pyright: ignore  # because it has no other list
-        if optimize not in known:
-            raise InvalidConfigError(f"einsum: optimize={optimize!r}; known are {', '.join(known)}")
+        names = sorted(opt_einsum.paths._PATH_OPTIONS)  # pyright: ignore  # because it has no other list
+        if optimize not in names:
+            raise InvalidConfigError(f"einsum: optimize={optimize!r}; known are {', '.join(names)}")
         return optimize
     if callable(optimize) and _is_optimiser(optimize):
         return optimize
@@ -108,7 +108,7 @@ def checked_optimize(optimize: Any, operands: int) -> Any:
         elif len(steps) == 2 and isinstance(steps[0], str) and isinstance(steps[1], int | float):
             return (checked_optimize(steps[0], operands), int(steps[1]))
         try:
-            path = tuple([tuple([place.__index__() for place in step]) for step in steps])
+            path = tuple([tuple([position.__index__() for position in step]) for step in steps])
         except (TypeError, AttributeError):
             path = None
         if path is not None:
@@ -179,21 +179,25 @@ def plan_info(
 
 
 def _names(labels: str) -> dict[int, str]:
-    """For each label that is no letter a symbol of opt_einsum's that is none of the others."""
+    """For each label that is no letter an unused symbol of opt_einsum's."""
     import opt_einsum
 
-    taken = set(labels)
+    letters = set(labels)
     symbols = map(opt_einsum.get_symbol, count())
-    free = (symbol for symbol in symbols if symbol not in taken)
+    free = (symbol for symbol in symbols if symbol not in letters)
     return {ord(label): next(free) for label in dict.fromkeys(labels) if not label.isalpha()}
 
 
 def _completed(steps: Path, operands: int) -> Path:
-    """The path with what it leaves contracted from left to right."""
+    """The path, with remaining operands contracted from left to right."""
     path: list[tuple[int, ...]] = []
     left = operands
     for step in steps:
-        if not step or len(set(step)) != len(step) or not all(0 <= place < left for place in step):
+        if (
+            not step
+            or len(set(step)) != len(step)
+            or not all(0 <= position < left for position in step)
+        ):
             raise InvalidConfigError(
                 f"einsum: step {tuple(step)} of the path does not name some of {left} operands"
             )

@@ -62,9 +62,9 @@ class FftRule(ExtensionAdRule):
 
 
 def mirrored(length: int, like: Value, count: int) -> Value:
-    """How many elements of the full spectrum each kept one stands for, over the count."""
-    kept = length // 2 + 1
-    weights = np.full(kept, 2.0)
+    """The number of elements of the full spectrum for each of the half spectrum, over the count."""
+    half = length // 2 + 1
+    weights = np.full(half, 2.0)
     weights[0] = 1.0
     if length % 2 == 0:
         weights[-1] = 1.0

@@ -159,15 +159,15 @@ class Gtsv(ExtensionOp):
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         dtype, batch, n, _ = matrix(self, input_dtypes[3:], input_shapes[3:])
-        for place in range(3):
-            if input_dtypes[place] is not dtype:
+        for i in range(3):
+            if input_dtypes[i] is not dtype:
                 raise DTypeError(
-                    f"Gtsv: x{place} and x3 must have one dtype, got {input_dtypes[place]}, {dtype}"
+                    f"Gtsv: x{i} and x3 must have one dtype, got {input_dtypes[i]}, {dtype}"
                 )
-            if tuple(input_shapes[place]) != (*batch, n):
+            if tuple(input_shapes[i]) != (*batch, n):
                 raise ShapeError(
-                    f"Gtsv: x{place} must have shape {(*batch, n)} beside x3 "
-                    f"{tuple(input_shapes[3])}, got {tuple(input_shapes[place])}"
+                    f"Gtsv: x{i} must have shape {(*batch, n)} beside x3 "
+                    f"{tuple(input_shapes[3])}, got {tuple(input_shapes[i])}"
                 )
         return [(dtype, input_shapes[3]), (INFO, batch)]
 

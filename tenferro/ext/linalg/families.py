@@ -1,6 +1,6 @@
 """Matrix factorisations and solves as extension families. Leading axes are batch axes.
 
-Source: seed 002 (linalg as extension families); LAPACK Users' Guide for what each computes.
+Source: LAPACK Users' Guide.
 """
 
 from __future__ import annotations
@@ -241,10 +241,10 @@ class Solve(Solver):
 @extension_family("tenferro", "lu_solve", version=1)
 @dataclass(frozen=True)
 class LuSolve(Solver):
-    """X with op(A) X = B for (A, packed, perm, B), the factors being what `Lu` gives for A.
+    """X with op(A) X = B for (A, packed, perm, B), with the factors that `Lu` computes of A.
 
-    op is "N", "T" or "C". A itself is not read: it is what the solution has a derivative for, which
-    is solved for with the same factors.
+    op is "N", "T" or "C". A itself is not read: it is an operand for the derivative, which is solved for with
+    the same factors.
     """
 
     transpose: str = "N"
@@ -256,11 +256,11 @@ class LuSolve(Solver):
             (input_dtypes[0], tuple(input_shapes[0])),
             (DType.I64, tuple(input_shapes[0][:-1])),
         ]
-        given = [(input_dtypes[i], tuple(input_shapes[i])) for i in (1, 2)]
-        if given != factors:
+        actual = [(input_dtypes[i], tuple(input_shapes[i])) for i in (1, 2)]
+        if actual != factors:
             raise ShapeError(
-                f"LuSolve: x1 and x2 are the factors of x0, {factors[0]} and {factors[1]}; got {given[0]} "
-                f"and {given[1]}"
+                f"LuSolve: x1 and x2 are the factors of x0, {factors[0]} and {factors[1]}; got {actual[0]} "
+                f"and {actual[1]}"
             )
         return [x]
 

@@ -125,7 +125,7 @@ def cut(x: Value, axis: int, start: Any, limit: Any) -> Value:
 
 
 def may_exceed(lhs: Any, rhs: Any) -> bool:
-    """Whether one extent is larger than another, or may be: what is then cut off may be empty."""
+    """Whether one extent is, or may be, larger than another: slices beyond the smaller may be empty."""
     return at_least(rhs, lhs) is not True
 
 
@@ -183,7 +183,7 @@ def like_real(values: Value, like: Value) -> Value:
 
 
 class MatrixRule(ExtensionAdRule):
-    """What all families here share: leading axes are batch axes."""
+    """Base of the rules of all families here: leading axes are batch axes."""
 
     def batch_rule(self, op: Any, builder: Any, inputs: Any, batched: Any) -> Any:
         return builder.apply(op, *lead_all(inputs, batched))
@@ -229,8 +229,8 @@ class QrRule(MatrixRule):
         r1_dot = matmul(upper, left)
         if wide:
             rest, rest_dot = cut(a, -1, k, n), cut(a_dot, -1, k, n)
-            other = matmul(adjoint(q1_dot), rest) + matmul(adjoint(q1), rest_dot)
-            r1_dot = joined(r1_dot, other, -1)
+            trailing_dot = matmul(adjoint(q1_dot), rest) + matmul(adjoint(q1), rest_dot)
+            r1_dot = joined(r1_dot, trailing_dot, -1)
         if not (op.full and may_exceed(m, n)):
             return q1_dot, r1_dot
         q2 = cut(q, -1, k, m)
@@ -251,7 +251,7 @@ class EighRule(MatrixRule):
 
 
 class EigRule(MatrixRule):
-    """With G = V^-1 A_dot V: w_dot = diag G, V_dot = V (F o G), less what changes a column's length."""
+    """With G = V^-1 A_dot V: w_dot = diag G, V_dot = V (F o G), without changes of a column's length."""
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         (w, v), (a_dot,) = outputs, tangents
@@ -371,11 +371,11 @@ class SolverRule(MatrixRule):
     def transpose_rule(
         self, op: Any, builder: Any, inputs: Any, linear: Any, cotangents: Any
     ) -> Any:
-        (*given, _), (y_bar,) = inputs, cotangents
+        (*operands, _), (y_bar,) = inputs, cotangents
         if op.transpose == "T":
-            given = [conj(x) if x.dtype.is_inexact else x for x in given]
+            operands = [conj(x) if x.dtype.is_inexact else x for x in operands]
         turned = replace(op, transpose=FLIPPED[op.transpose])
-        return *[None] * len(given), builder.apply(turned, *given, y_bar)
+        return *[None] * len(operands), builder.apply(turned, *operands, y_bar)
 
 
 class SolveRule(SolverRule):
@@ -396,7 +396,7 @@ class TriangularSolveRule(SolverRule):
 
 
 class DistinctRule(MatrixRule):
-    """The identity; what was checked once need not be again."""
+    """The rule of the identity; derivatives need no second check."""
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         return tangents[0]

@@ -46,9 +46,9 @@ def each_matrix(function: Callable[..., tuple[Array, ...]], *arrays: Array) -> t
 def hermitian(a: Array) -> Array:
     """(a + a^H) / 2, exactly a where it is Hermitian; row-major."""
     turned = np.swapaxes(a, -1, -2)
-    found = np.add(a, np.conjugate(turned) if np.iscomplexobj(a) else turned, order="C")
-    found *= a.dtype.type(0.5)
-    return found
+    mean = np.add(a, np.conjugate(turned) if np.iscomplexobj(a) else turned, order="C")
+    mean *= a.dtype.type(0.5)
+    return mean
 
 
 def or_nan(function: Callable[[Array], tuple[Array, ...]], a: Array) -> tuple[Array, ...]:
@@ -154,9 +154,9 @@ def lu_solve(op: fam.LuSolve, a: Array, packed: Array, perm: Array, b: Array) ->
     def one(packed: Array, perm: Array, right: Array) -> tuple[Array]:
         if op.transpose == "N":
             return (triangular_solve(up, packed, triangular_solve(low, packed, right[perm])),)
-        found = np.empty_like(right)
-        found[perm] = triangular_solve(low, packed, triangular_solve(up, packed, right))
-        return (found,)
+        solution = np.empty_like(right)
+        solution[perm] = triangular_solve(low, packed, triangular_solve(up, packed, right))
+        return (solution,)
 
     return each_matrix(one, packed, perm, b)[0]
 
@@ -174,7 +174,7 @@ def triangular_solve(op: fam.TriangularSolve, a: Array, b: Array) -> Array:
 
     def one(matrix: Array, right: Array) -> tuple[Array]:
         in_rows = right.flags.c_contiguous
-        # What stands on that side of X, as (transposed, conjugate) of the matrix.
+        # The factor on that side of X, as (transposed, conjugate) of the matrix.
         turned, conjugate = (op.transpose != "N") != in_rows, op.transpose == "C"
         lower = op.lower
         if not matrix.flags.f_contiguous:
@@ -182,7 +182,7 @@ def triangular_solve(op: fam.TriangularSolve, a: Array, b: Array) -> Array:
         if conjugate and not turned:
             matrix = matrix.conj()
         trans = turned + (turned and conjugate)
-        found = trsm(
+        solution = trsm(
             1.0,
             matrix,
             right.T if in_rows else right,
@@ -191,7 +191,7 @@ def triangular_solve(op: fam.TriangularSolve, a: Array, b: Array) -> Array:
             trans_a=trans,
             diag=op.unit_diagonal,
         )
-        return (found.T if in_rows else found,)
+        return (solution.T if in_rows else solution,)
 
     return each_matrix(one, a, b)[0]
 
@@ -228,8 +228,8 @@ def distinct(op: fam.Distinct, values: Array) -> Array:
     largest = np.max(np.abs(values), axis=-1, keepdims=True, initial=0)
     near = gap <= fam.SAME * np.finfo(values.dtype).eps * largest
     if near.any():
-        place = tuple(int(i) for i in np.argwhere(near)[0])
-        value = ordered[place]
+        index = tuple(int(i) for i in np.argwhere(near)[0])
+        value = ordered[index]
         raise DegenerateSpectrumError(
             f"{op.family_id}: two values coincide at {value:.17g}; the vectors have no derivative there: "
             'use degenerate="zero" for a function of the values or of projectors on whole subspaces'

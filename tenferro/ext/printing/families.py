@@ -31,7 +31,7 @@ class DebugPrint(ExtensionOp):
 
     @property
     def input_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it depends on the payload
-        """What it waits for, and the values."""
+        """The operand that it waits for, and the values."""
         return 1 + self.count
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:

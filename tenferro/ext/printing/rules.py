@@ -14,7 +14,7 @@ __all__ = ["DebugPrintRule"]
 
 
 class DebugPrintRule(ExtensionAdRule):
-    """What is printed has no tangent."""
+    """The rule of printing, which has no tangent."""
 
     family_id = DebugPrint.family_id
 

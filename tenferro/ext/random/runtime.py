@@ -1,4 +1,4 @@
-"""Native execution of Threefry: in place, piece by piece in what a core keeps near."""
+"""Native execution of Threefry: in place, in pieces of the size of a core's cache."""
 
 from __future__ import annotations
 
