@@ -1,6 +1,6 @@
-"""`ExtensionOp`: what an operation of another package says of itself.
+"""`ExtensionOp`: the declaration of an operation of another package.
 
-Source: seed 000, sections 4 to 8; seed 001; docs/specification/identity.md and types.md.
+Source: docs/specification/identity.md, types.md and expansion.md.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def extension_family(
     >>> Fft.FAMILY_ID
     'my-package.fft.v1'
 
-    Source: seed 000, section 5 (`ExtensionFamilyId`).
+    Source: docs/specification/identity.md.
     """
     family_id = check_family_id(f"{namespace}.{name}.v{version}")
 
@@ -53,16 +53,16 @@ def extension_family(
 
 
 class ExtensionOp:
-    """An operation that other packages define: identity, arity, shape rule, and what else it can do.
+    """An operation that other packages define: identity, arity, shape rule, and further declarations.
 
     Derive a frozen dataclass whose fields are the parameters that change the meaning; it then has
     `payload_fields`, `payload_hash` and `payload_eq`. Tensors are inputs, not fields.
 
     Attributes:
         family_id: `<package>.<name>.v<major>`; see `extension_family`.
-        family: what the class carries of its `Family`, so that nothing needs to be registered.
-        from_expansion: True when what the family lacks of native execution, derivative and batch rule
-            follows from `lower_to_standard_ops`.
+        family: the parts of its `Family` that the class carries, so that nothing needs to be registered.
+        from_expansion: True when native execution, derivative and batch rule follow from
+            `lower_to_standard_ops` where the family lacks them.
         input_count, output_count: constant for any given op.
         aliases: outputs that a runtime may compute in the memory of an input, as {output: input}. It is
             given that input writable: a copy, because the caller's array stays as it is. The output may
@@ -107,7 +107,7 @@ class ExtensionOp:
         """The parameters that tell two ops of the family apart, by name.
 
         They decide equality, hash and fingerprint, and are what a file and a composite's attributes hold;
-        a factory makes the op anew from them. Those of a dataclass are the fields that its constructor
+        a factory makes the op again from them. Those of a dataclass are the fields that its constructor
         takes and that are compared; override it for a class that is none.
 
         Raises:
@@ -157,7 +157,7 @@ class ExtensionOp:
         return f"{cls.__qualname__}, {os.urandom(16).hex()}"
 
     def _normal_payload(self) -> Any:
-        """What equality and hash go by.
+        """The payload in the form that equality and hash compare.
 
         Raises:
             InvalidConfigError: a value that has no hash.
@@ -209,11 +209,11 @@ class ExtensionOp:
 
 
 def _undeclared(op: ExtensionOp) -> list[str]:
-    """Names of what an op holds beside its class and the fields of a dataclass."""
+    """Names of an op's attributes besides its class's and the fields of a dataclass."""
     cls = type(op)
     if "__dataclass_params__" in vars(cls):
         return []
-    known = {field.name for field in fields(op)} if is_dataclass(op) else set[str]()
+    declared = {field.name for field in fields(op)} if is_dataclass(op) else set[str]()
     # What the class knows by that name, such as a cached property, follows from the rest.
-    held = [name for name in vars(op) if name not in known and not hasattr(cls, name)]
-    return [*held, *[name for name in cls._slots if hasattr(op, name) and name not in known]]
+    held = [name for name in vars(op) if name not in declared and not hasattr(cls, name)]
+    return [*held, *[name for name in cls._slots if hasattr(op, name) and name not in declared]]

@@ -1,6 +1,6 @@
-"""Payloads as plain data: what an op's fields are in a file or in a module's attributes, and back.
+"""Payloads as plain data: an op's fields in a file or in a module's attributes, and back.
 
-Source: seed 000, section 11.
+Source: docs/specification/files.md.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def payload_classes(owner: Any) -> dict[str, type[Any]]:
 
 
 def _hints(cls: type[Any]) -> dict[str, Any]:
-    """The types that the annotations of a class mean; none where they name what is local to a function."""
+    """The types in the annotations of a class; none where they name something local to a function."""
     try:
         return get_type_hints(cls)
     except NameError:
@@ -97,7 +97,7 @@ def _is_lost(entry: Field[Any]) -> bool:
 def saved_value(
     value: Any, op: str, inside: Inside | None = None, classes: Mapping[str, type[Any]] = NO_CLASSES
 ) -> Any:
-    """A value in JSON; what JSON has no word for is an object with one key.
+    """A value in JSON; one of a type that JSON lacks is an object with one key.
 
     Args:
         classes: the enums and dataclasses that can be brought back, by name; see `payload_classes`.
@@ -175,7 +175,7 @@ def _saved_record(
 def loaded_value(
     value: Any, inside: Inside | None = None, classes: Mapping[str, type[Any]] = NO_CLASSES
 ) -> Any:
-    """What `saved_value` was given; sequences are tuples.
+    """The value that `saved_value` saved; sequences are tuples.
 
     Args:
         classes: the enums and dataclasses that may be made, by name; see `payload_classes`.

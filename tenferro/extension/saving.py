@@ -2,9 +2,9 @@
 
 The file is a zip of `program.json` and `constants/<n>.npy`, which are not compressed. Nothing in it is executed on reading: ops are
 looked up by name in the vocabulary, extension ops by family id among the registered factories, and
-every op infers its types anew. It is written beside its place and renamed.
+every op infers its types again. It is written to a temporary file and renamed.
 
-Source: seed 000, section 11.
+Source: docs/specification/files.md.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class MissingExtension(ExtensionOp):
-    """What `skip_missing_extensions=True` puts in place of an op whose family is not registered.
+    """The op that `skip_missing_extensions=True` puts in place of one with an unregistered family.
 
     It keeps the declared types, and is an error wherever it would be executed, expanded or lowered.
     """
@@ -91,10 +91,10 @@ def save(program: GraphProgram, path: Any) -> None:
     >>> load(path).run(np.ones(2))
     array([2., 2.])
     """
-    given: Any = program
-    if not isinstance(given, GraphProgram):
+    checked: Any = program
+    if not isinstance(checked, GraphProgram):
         raise InvalidConfigError(
-            f"save: writes programs, got {type(given).__name__}; parameters are written by tenferro.tree.save"
+            f"save: writes programs, got {type(checked).__name__}; parameters are written by tenferro.tree.save"
         )
     constants: list[Any] = []
     document = {
@@ -115,7 +115,7 @@ def save(program: GraphProgram, path: Any) -> None:
 
 
 def _saved_steps(program: GraphProgram, constants: list[Any]) -> dict[str, Any]:
-    """What a program does: of its own, or in an op."""
+    """The inputs, instructions, outputs and guards of a program or a sub-program."""
     instructions: list[dict[str, Any]] = []
     for instruction in program.instructions:
         entry = _saved_op(instruction.op, constants)
@@ -223,24 +223,24 @@ def _loaded_names(what: str, names: Sequence[Any], count: int) -> list[str]:
 def _loaded_steps(
     document: Mapping[str, Any], archive: Archive, skip: bool, trusted: bool
 ) -> tuple[Graph, list[int], tuple[Guard, ...]]:
-    """What a program does: the graph, its outputs, and what must hold."""
+    """The graph, the outputs and the guards of a program or a sub-program."""
     graph = Graph()
     graph.trusted = trusted
     values = [graph.add_input(TensorSpec.parse(text)) for text in document["inputs"]]
     for entry in document["instructions"]:
         op = _loaded_op(entry, archive, skip, trusted)
         source = entry.get("source")
-        place = None if source is None else _loaded_place(source)
+        location = None if source is None else _loaded_place(source)
         if entry["outputs"] != list(range(len(values), len(values) + len(entry["outputs"]))):
             raise InvalidConfigError(f"load: instruction {entry['outputs']} is out of order")
         if not all(type(i) is int and 0 <= i < len(values) for i in entry["inputs"]):
             raise InvalidConfigError(
                 f"load: instruction {entry['outputs']} reads what is not there"
             )
-        made = graph.add(op, tuple(values[slot] for slot in entry["inputs"]), place)
+        outputs = graph.add(op, tuple(values[slot] for slot in entry["inputs"]), location)
         if isinstance(op, Extension):
-            _require_types(op, [graph.types[value] for value in made], entry["types"])
-        values.extend(made)
+            _require_types(op, [graph.types[value] for value in outputs], entry["types"])
+        values.extend(outputs)
     slots = document["outputs"]
     if not all([type(slot) is int and 0 <= slot < len(values) for slot in slots]):
         raise InvalidConfigError(f"load: outputs {slots!r:.80} are not all there")
@@ -248,10 +248,10 @@ def _loaded_steps(
 
 
 def _require_types(op: Extension, types: Sequence[TensorSpec], saved: Sequence[str]) -> None:
-    """An op of the same payload must give what the saved one gave.
+    """Require that an op of the same payload has the types of the saved one.
 
     Raises:
-        UnsupportedError: it does not.
+        UnsupportedError: its types differ.
     """
     if list(types) != [TensorSpec.parse(text) for text in saved]:
         raise UnsupportedError(
@@ -283,9 +283,9 @@ def _loaded_op(
     if card is None:
         raise InvalidConfigError(f"load: {entry['op']!r:.60} is no op")
     payload = {str(key): loaded_value(value, inside) for key, value in entry["payload"].items()}
-    known = {field.name for field in fields(card)}
-    if payload.keys() - known:
-        raise InvalidConfigError(f"load: {entry['op']} has no {sorted(payload.keys() - known)}")
+    names = {field.name for field in fields(card)}
+    if payload.keys() - names:
+        raise InvalidConfigError(f"load: {entry['op']} has no {sorted(payload.keys() - names)}")
     return card(**payload)
 
 
@@ -317,8 +317,8 @@ def _loaded_extension(entry: Mapping[str, Any], skip: bool) -> Any:
             )
         return op
     stem, version = by_version(family_id)
-    known = [by_version(name) for name in registered_families()]
-    versions = ", ".join([f"v{number}" for name, number in known if name == stem])
+    families = [by_version(name) for name in registered_families()]
+    versions = ", ".join([f"v{number}" for name, number in families if name == stem])
     if versions:
         raise UnsupportedError(
             f"extension: {family_id}: version mismatch, graph has v{version}, "
