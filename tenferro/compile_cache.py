@@ -1,9 +1,9 @@
 """Executables kept on disk, so that a second process need not compile again.
 
 An entry is native code: the folder and its files belong to the user alone, and nothing is read that
-others can have written. Entries are written beside their place and renamed. One that is truncated, foreign,
-renamed or of another version is compiled anew; whatever cannot be read, written or removed is counted, and
-never fatal.
+others can have written. Entries are written to a temporary file and renamed. One that is truncated, foreign,
+renamed or of another version is compiled again; failures to read, write or remove are counted, and never
+fatal.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ STALE_SECONDS = 3600
 
 @dataclass(frozen=True)
 class CompileCacheStats:
-    """What the folder has done for this process.
+    """Counts of the folder's use in this process.
 
     Attributes:
-        rejected: entries that could not be read or used, and were compiled anew.
+        rejected: entries that could not be read or used, and were compiled again.
         failed_writes: entries that could not be written, as on a full or read-only disk.
         failed_removals: entries that could not be removed.
     """
@@ -100,7 +100,7 @@ class CompileCache:
         self._remove(self._path(key))
 
     def store(self, key: str, executable: bytes) -> None:
-        """Keep an executable; what the disk refuses is counted."""
+        """Store an executable; a failed write is counted."""
         try:
             with replacing(self._path(key), mode=0o600) as file:
                 file.write(MAGIC + _digest(key, executable) + executable)
@@ -114,7 +114,7 @@ class CompileCache:
         self._count("failed_writes")
 
     def clear(self) -> None:
-        """Remove every entry that can be removed, and start counting anew."""
+        """Remove every entry that can be removed, and reset the counts."""
         with self._lock:
             for name in self._counts:
                 self._counts[name] = 0
@@ -154,7 +154,7 @@ class CompileCache:
         return sorted(entries, key=lambda entry: entry[1])
 
     def _sweep(self) -> None:
-        """Remove what processes left that ended while they wrote."""
+        """Remove partial files of processes that ended while they wrote."""
         with suppress(OSError):  # because it may have vanished
             for path in self.folder.glob("*.part"):
                 if _is_stale(path):

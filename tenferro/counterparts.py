@@ -1,4 +1,4 @@
-"""What a name of NumPy, JAX, PyTorch or TensorFlow is called here, for whoever looks it up in vain.
+"""Names of NumPy, JAX, PyTorch and TensorFlow with their counterparts here, for messages about missing names.
 
 A counterpart is an expression, or advice; a name in it that begins with `tnf.`, `lowering.` or `xla_peer.` exists.
 """
@@ -215,7 +215,7 @@ def open_namespace(
 
 
 def missing_name(shown: str, name: str) -> str:
-    """What helps who looks up `name` in a namespace; empty where nothing is known.
+    """The hint for a missing `name` in a namespace; empty where there is none.
 
     >>> missing_name("tnf", "sigmoid"), missing_name("tnf", "cholesky")
     ('it is tnf.nn.sigmoid here', 'it is tnf.linalg.cholesky here')
@@ -258,7 +258,7 @@ class MissingMember:
 
 
 def is_missing(cls: type, name: str) -> bool:
-    """Whether a class has a name only to say what it is called here."""
+    """Whether a class has a name only to name its counterpart here."""
     return isinstance(inspect.getattr_static(cls, name, None), MissingMember)
 
 
@@ -274,7 +274,7 @@ def tell_missing_members(cls: type, names: Iterable[str], refused: Mapping[str, 
 
 
 def missing_method(shown: str, name: str) -> str:
-    """What helps who looks up `name` on a tensor of the class `shown`.
+    """The hint for a missing `name` on a tensor of the class `shown`.
 
     >>> missing_method("TracedTensor", "unsqueeze"), missing_method("TracedTensor", "exp")
     ('it is tnf.expand_dims(x, axis) here', 'it is tnf.exp(x) here')

@@ -3,7 +3,7 @@
     >>> issubclass(ShapeError, ValueError) and issubclass(ShapeError, TenferroError)
     True
 
-Scenarios and required texts: seed 000, section 12.
+Scenarios and required texts: docs/specification/failures.md.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class ArityError(InvalidConfigError, TypeError):
 
 
 class UnsupportedError(TenferroError, NotImplementedError):
-    """Well-formed, but there is no rule for it here; the message says what would help."""
+    """Well-formed, but without a rule here; the message names an alternative."""
 
 
 class DataDependentShapeError(UnsupportedError, ConcretizationError):
@@ -116,7 +116,7 @@ class ADRuleUnsupportedError(UnsupportedError):
 
 
 class GradientMismatchError(TenferroError, AssertionError):
-    """A derivative is not what another way of computing it gives; the message is the report."""
+    """A derivative differs from the same derivative computed in another way; the message is the report."""
 
 
 class BackendFailureError(TenferroError, RuntimeError):

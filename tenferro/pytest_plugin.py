@@ -26,12 +26,12 @@ __all__ = ["assert_extension", "assert_parity", "check_grads", "tenferro_executo
 
 @dataclass
 class Tally:
-    """What the fixtures did in this run.
+    """Counts of the fixtures' checks in this run.
 
     Attributes:
-        parity, grads, extensions: how many checks.
+        parity, grads, extensions: numbers of checks.
         platform: of parity checks.
-        worst: largest distance seen, as a share of what was allowed, and where.
+        worst: the largest difference, as a share of its bound, and its location.
     """
 
     platform: str
@@ -50,9 +50,9 @@ class Tally:
         )
         if self.parity:
             said += f" on {self.platform}"
-        share, place = self.worst
-        if said and place:
-            said += f"; the nearest to its bound was {place}, at {share:.0%}"
+        share, location = self.worst
+        if said and location:
+            said += f"; the nearest to its bound was {location}, at {share:.0%}"
         return said
 
 
@@ -113,8 +113,8 @@ def assert_parity(request: pytest.FixtureRequest, tenferro_executor: Any) -> Cal
         if not report.ok:
             message = f"\n{report}"
             if report.first_divergence is not None:
-                place = request.getfixturevalue("tmp_path") / "divergence"
-                message += f"\nreproduction: {report.first_divergence.save(place)}"
+                folder = request.getfixturevalue("tmp_path") / "divergence"
+                message += f"\nreproduction: {report.first_divergence.save(folder)}"
             pytest.fail(message, pytrace=False)
 
     return check
@@ -122,7 +122,7 @@ def assert_parity(request: pytest.FixtureRequest, tenferro_executor: Any) -> Cal
 
 @pytest.fixture
 def check_grads(request: pytest.FixtureRequest) -> Callable[..., None]:
-    """A function that fails unless derivatives are right; it takes what `tenferro.check_grads` takes.
+    """A function that fails unless derivatives are right, with the parameters of `tenferro.check_grads`.
 
     With another `--tenferro-platform` than cpu, the derivatives are run there too.
     """

@@ -74,7 +74,7 @@ def end_at_the_caller(error: BaseException) -> None:
 
 
 def _advise(error: BaseException) -> None:
-    """Note what to write for a method of tensors that NumPy's arrays do not have."""
+    """Add a note to the error for `.at` on NumPy's arrays, which do not have it."""
     if (
         isinstance(error, AttributeError)
         and error.name == "at"
@@ -93,15 +93,15 @@ def _is_internal(code: CodeType, caller_is_internal: bool) -> bool:
 
 def _user_frames(traceback: TracebackType | None) -> TracebackType | None:
     """The frames that are not internal."""
-    kept: list[TracebackType] = []
+    user_frames: list[TracebackType] = []
     is_internal = False
     while traceback is not None:
         is_internal = _is_internal(traceback.tb_frame.f_code, is_internal)
         if not is_internal:
-            kept.append(traceback)
+            user_frames.append(traceback)
         traceback = traceback.tb_next
     frames: TracebackType | None = None
-    for entry in reversed(kept):
+    for entry in reversed(user_frames):
         frames = TracebackType(frames, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
     return frames
 
@@ -120,7 +120,7 @@ def _ends_inside(traceback: TracebackType | None) -> bool:
 
 
 def public(function: Function) -> Function:
-    """`function`, whose exceptions have tracebacks that end at the line which called it.
+    """`function`, with tracebacks of exceptions that end at the line of the call.
 
     >>> @public
     ... def halve(x):
@@ -144,9 +144,9 @@ def _public_operator(function: Function) -> Function:
     """As `public`, of a method with one argument, in half the time: operators are called by the thousand."""
     end = end_at_the_caller
 
-    def call(self: Any, other: Any) -> Any:
+    def call(self: Any, operand: Any) -> Any:
         try:
-            return function(self, other)
+            return function(self, operand)
         except Exception as error:
             end(error)
             raise
