@@ -1,4 +1,4 @@
-"""Extensions as `stablehlo.composite`: who knows the family can take it whole, all others take it apart.
+"""Extensions as `stablehlo.composite`: a reader with the family uses it whole, others its decomposition.
 
 The composite's name is the family id with `_` for `-`, which its grammar refuses; the id itself and the
 payload are attributes. The decomposition is a private function: the family's expansion, or its

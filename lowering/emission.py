@@ -20,7 +20,7 @@ Emitters = Mapping[type[StdTensorOp], Any]
 def emit_instructions(
     view: GraphProgram, writer: Writer, emitters: Emitters, inputs: Sequence[Value] | None = None
 ) -> list[Value]:
-    """Write the statements of a program on `inputs`, the writer's arguments; gives the outputs.
+    """Write the statements of a program on `inputs`, the writer's arguments; returns the outputs.
 
     Raises:
         NonStaticShapeError: an extent that the data decide.

@@ -40,7 +40,7 @@ def register_extension_lowering(
     compilers that know no custom call.
 
     The writer is the one the emitters use: `writer.op(name, *operands, result=spec)` and its kin
-    give values; the rule gives one value, or a tuple, of the declared types. It comes before the
+    return values; the rule returns one value, or a tuple, of the declared types. It comes before the
     family's expansion, from the next run on, also in programs that an executor has compiled.
 
     Raises:
@@ -68,7 +68,7 @@ def register_extension_lowering(
 
 
 def has_lowering(family_id: str, platform: str) -> bool:
-    """Whether a family, by its id, has a rule of its own for that platform."""
+    """Whether a family, by its id, has a rule for that platform."""
     family = registered_family(family_id)
     return any([
         (family_id, target) in _RULES
@@ -80,7 +80,7 @@ def has_lowering(family_id: str, platform: str) -> bool:
 def lowering_of(op: Extension, platform: str, linalg: str = "library") -> Rule | None:
     """The rule for that platform, else the one for all; if `linalg` is "inline", that one first.
 
-    Registered rules come before those that the op's family has.
+    Registered rules take precedence over those of the op's family.
     """
     targets = [platform, None] if linalg == "library" else [INLINE, platform, None]
     for target in targets:

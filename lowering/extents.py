@@ -28,10 +28,10 @@ _I32 = TensorSpec.of((), DType.I32)
 class Extents:
     """The symbolic extents of a function's arguments, as scalars of int64.
 
-    Each symbol is the extent of the first axis that is that symbol and nothing more.
+    Each symbol is the extent of the first axis that is this symbol alone.
 
     Args:
-        known: symbols that a caller passes as scalars.
+        extents: symbols that a caller passes as scalars.
 
     Raises:
         NonStaticShapeError: a symbol that no axis is.
@@ -110,7 +110,7 @@ class Extents:
         return self._op("maximum", lhs, rhs)
 
     def _modulo(self, lhs: Value, rhs: Value) -> Value:
-        """Of a positive rhs; never negative, as in Python."""
+        """The remainder of a division by a positive rhs; never negative, as in Python."""
         return self._op("remainder", self._add(self._op("remainder", lhs, rhs), rhs), rhs)
 
     def _divide(self, lhs: Value, rhs: Value) -> Value:
@@ -141,7 +141,7 @@ class Extents:
     # ---- assertions --------------------------------------------------------------------------
 
     def assert_inputs(self, names: Sequence[str]) -> None:
-        """Each axis of each argument has the extent its spec says."""
+        """Assert that each axis of each argument has the extent of its spec."""
         for argument, name in zip(self._writer.arguments, names, strict=True):
             shape: tuple[Any, ...] = argument.shape
             for axis, extent in enumerate(shape):

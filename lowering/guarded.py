@@ -1,10 +1,10 @@
 """MLIR on modules of unknown origin: in a process of its own, with limits.
 
 MLIR ends the process, or writes over its memory, over some bytecode that is damaged and some text that is valid.
-So nothing that it makes of such a module is used here but text, bytes and plain data:
+So only text, bytes and plain data of such a module are used here:
 
 - Bytecode becomes text in one fork of the reading process, and that text is foreign again, because the fork's
-  memory may be damaged: whatever is asked of it next is asked of another fork.
+  memory may be damaged: the next operation runs in another fork.
 - Text that a fork has parsed, verified and compiled without harm is handed to PJRT in this process: the same code
   reads nothing else there, and so does the same.
 - Trees come as JSON, which Python reads.
@@ -131,7 +131,7 @@ def perform(
 
 
 def _ending_words(ending: dict[str, Any], limits: Limits) -> str:
-    """Why there is no reply; empty where there is one."""
+    """The reason for a missing reply; empty where there is one."""
     number, said = ending["signal"], ending["said"]
     if ending["ending"] == "late":
         return f"it took longer than {limits.wall_seconds:g} s; {HELP}"
@@ -170,7 +170,7 @@ def _raise_error(error: dict[str, Any], limits: Limits) -> None:
 
 
 class ReadingProcess:
-    """One process, started when it is first asked, for all threads of this one.
+    """One process for all threads of this one, started at the first request.
 
     It ends with this process, and a process forked from this one starts its own.
     """
@@ -181,7 +181,7 @@ class ReadingProcess:
         self._messages: Any = None
 
     def ask(self, request: bytes, module: bytes, seconds: float) -> tuple[bytes, dict[str, Any]]:
-        """The reply, and how the fork that made it ended.
+        """The reply, and the end of the fork that wrote it.
 
         Raises:
             MlirDiagnosticError: the process itself ended, or did not answer within `seconds`.

@@ -68,8 +68,8 @@ def import_stablehlo(
     The program's `origin` is the module as it was written, for `xla_peer.check_parity` to run beside it.
 
     Raises:
-        MlirDiagnosticError: what is no module, with MLIR's messages and places; what ends the process that
-            reads it, or takes more than the limits.
+        MlirDiagnosticError: the input is no module, with MLIR's messages and locations; it ends the process
+            that reads it, or exceeds the limits.
         UnsupportedError: operations or types that have no counterpart, with their places.
         ArityError, ShapeError, DTypeError: specs that are not those of the module.
         NonStaticShapeError: extents that only the elements of an argument decide.
@@ -202,7 +202,7 @@ def _known(function: Function, spec: TensorSpec | ForeignType) -> TensorSpec:
 
 
 def _named(spec: TensorSpec, name: str) -> TensorSpec:
-    """The type with a symbol for each extent that it does not say."""
+    """The type with a symbol for each open extent."""
     word = re.sub(r"\W+", "_", name).strip("_") or "x"
     return TensorSpec.of(
         tuple([

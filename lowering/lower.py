@@ -43,19 +43,19 @@ def lower_to_stablehlo(
     """The program as a StableHLO module; needs no jaxlib.
 
     Args:
-        program: what `tenferro.compile` returns.
-        platform: whom the text is for; standard ops read the same on all.
-        precision: of dots whose op does not say. "highest" keeps float32 products in float32;
+        program: the result of `tenferro.compile`.
+        platform: the platform of the text; standard ops are the same on all.
+        precision: of dots without a precision of their own. "highest" keeps float32 products in float32;
             "default" lets an accelerator use TF32 or bfloat16.
         specs: concrete specs (or arrays) to specialise a symbolic program to.
         extensions: "expand" writes an op of an extension family by its registered lowering, else by
             its expansion; "composite" keeps it as a `stablehlo.composite` with family id and payload,
             the expansion as its decomposition.
-        linalg: "library" calls what the platform has (LAPACK, cuSOLVER, the TPU's own); "inline"
-            writes plain StableHLO, for a compiler that knows no custom call.
+        linalg: "library" calls the platform's routines (LAPACK, cuSOLVER, the TPU's own); "inline"
+            writes plain StableHLO, for a compiler without custom calls.
         input_orders, output_orders: "C" or "F" for each leaf; none is all "C". A tensor in F order
-            is passed as its transpose, row-major, which the compiler folds into what reads it.
-        donate: names of inputs whose memory may be taken for results.
+            is passed as its transpose, row-major, which the compiler folds into its readers.
+        donate: names of inputs with memory that results may use.
         symbolic: keep symbolic extents: the module takes all shapes that fit, and asserts that they
             do. It is for tools that refine shapes before they compile; see `StableHloModule.refined`.
         annotate: write the names of inputs and outputs, as `jax.arg_info` and `jax.result_info`.

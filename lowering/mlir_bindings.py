@@ -192,7 +192,7 @@ def _mixed_artifact(module: Any, target: str) -> bytes:
 
 
 def artifact_version(name: str | None) -> str:
-    """The version of StableHLO that a window stands for; a version is itself."""
+    """The version of StableHLO of a window; a version is itself."""
     stablehlo = jaxlib_modules()[5]
     name = "week12" if name is None else name
     if name == "current":

@@ -151,7 +151,7 @@ def _resources(text: str) -> dict[str, str]:
 
 
 def _blob(blobs: Mapping[str, str], name: str, spec: TensorSpec) -> Any:
-    """The elements of a constant that is kept as a resource: its alignment in four bytes, then they.
+    """The elements of a constant in a resource: four bytes of alignment, then the elements.
 
     Raises:
         UnsupportedError: data that was left out when the module was printed.
@@ -208,7 +208,7 @@ def _attributes(ir: Any, attributes: Any) -> dict[str, Any]:
 
 
 def _attribute(ir: Any, attribute: Any) -> Any:
-    """An attribute as Python data; as MLIR prints it where there is none for it."""
+    """An attribute as Python data, or as MLIR prints it."""
     kind = type(attribute).__name__
     reader = _READERS.get(kind)
     if reader is not None:
@@ -248,7 +248,7 @@ _NUMBER = re.compile(r"0x[0-9A-Fa-f]+|[-+]?\d+\.\d+(?:[eE][-+]?\d+)?")
 
 
 def _printed_elements(text: str, spec: TensorSpec) -> Any:
-    """Elements of dtypes to which MLIR's Python bindings give no access, from their print."""
+    """Elements of dtypes without access in MLIR's Python bindings, parsed from their print."""
     dtype = spec.dtype.dtype
     inside = text[text.index("dense<") + 6 : text.index("> : tensor<")]
     if inside.startswith('"'):

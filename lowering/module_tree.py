@@ -1,6 +1,6 @@
 """A StableHLO module as plain data: functions of blocks of operations over numbered values.
 
-Nothing of MLIR is left in it: types are `TensorSpec`s, attributes are numbers, strings, tuples, dictionaries
+It holds no objects of MLIR: types are `TensorSpec`s, attributes are numbers, strings, tuples, dictionaries
 and arrays. Value numbers are unique within a function, regions included, so that a region may use what its
 surroundings define.
 """
@@ -30,7 +30,7 @@ Type = TensorSpec | ForeignType
 
 
 def has_unknown_extents(spec: Type) -> bool:
-    """Whether a type has an extent that it does not say."""
+    """Whether a type has an open extent."""
     return "?" in spec.text if isinstance(spec, ForeignType) else not spec.is_static
 
 
@@ -65,7 +65,7 @@ class Operation:
 
 @dataclass(slots=True)
 class Block:
-    """Arguments, and operations of which the last gives the results."""
+    """Arguments and operations; the last operation returns the results."""
 
     arguments: tuple[int, ...]
     types: tuple[Type, ...]
@@ -100,7 +100,7 @@ class ModuleTree:
                 waiting += operation.regions
 
     def has_unknown_extents(self) -> bool:
-        """Whether a result has an extent that the module does not say."""
+        """Whether a result has an open extent."""
         types = [spec for operation in self.operations() for spec in operation.types]
         return any(map(has_unknown_extents, types))
 

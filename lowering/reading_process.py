@@ -1,4 +1,4 @@
-"""The other end of `lowering.guarded`: a process that forks one of its own for every module.
+"""The server of `lowering.guarded`: a process that forks a child for every module.
 
 It has one thread and no more than MLIR's bindings, and never looks into a module itself; a fork takes 3 ms, where
 a new interpreter takes 200. What a module does to the memory of a fork ends with it, and does not reach the next.
@@ -48,7 +48,7 @@ def serve() -> None:
 
 
 def _read(size: int) -> bytearray:
-    """So many bytes of standard input; fewer where it ends."""
+    """`size` bytes of standard input; fewer where it ends."""
     data = bytearray(size)
     view, filled = memoryview(data), 0
     while filled < size:

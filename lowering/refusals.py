@@ -30,7 +30,7 @@ class Refused(NamedTuple):
     """Ops that are not lowered for some dtypes on some platforms.
 
     Attributes:
-        reason: why, and what helps.
+        reason: the reason, and an alternative.
     """
 
     ops: tuple[type[StdTensorOp], ...]

@@ -16,9 +16,9 @@ __all__ = ["PartitionSpec", "Partitioning", "mesh_declaration", "sharding_attrib
 
 
 class PartitionSpec:
-    """For each axis of a tensor, the mesh axes it is cut along: None, a name, or several names.
+    """The mesh axes along which each axis of a tensor is sharded: None, a name, or several names.
 
-    Axes beyond the last entry are whole; `PartitionSpec()` gives every device the whole tensor.
+    Axes beyond the last entry are not sharded; `PartitionSpec()` replicates the whole tensor.
 
     >>> PartitionSpec("x", None, ("y", "z"))
     PartitionSpec('x', None, ('y', 'z'))

@@ -1,6 +1,6 @@
 """`ModuleTree`s as bytes: JSON, then the elements of the arrays.
 
-Decoding makes plain data and nothing else, so that the bytes may come from a process that is not trusted. Blocks
+Decoding creates plain data only, so that the bytes may come from a process that is not trusted. Blocks
 are listed and named by their places, so that regions in regions are no recursion.
 """
 

@@ -1,6 +1,6 @@
 """The writer: every statement, name and punctuation mark of the StableHLO text.
 
-Emitters ask for statements; the writer keeps them in order, drops those nothing needs, numbers the
+Emitters ask for statements; the writer keeps them in order, drops those without readers, numbers the
 rest, and prints. Values are handles with a type.
 """
 
@@ -53,7 +53,7 @@ class Value:
 class Statement:
     """`results = head operand joint operand .. tail`.
 
-    In the tail, `«i»` stands for the name of `captured[i]`: what a region uses of its surroundings.
+    In the tail, `«i»` stands for the name of `captured[i]`, a value of the surroundings that a region uses.
     """
 
     head: str
@@ -112,7 +112,7 @@ class Writer:
         joint: str = ", ",
         captured: Sequence[Value] = (),
     ) -> tuple[Value, ...]:
-        """`%r = head %a, %b tail`: the one way a statement comes to be."""
+        """`%r = head %a, %b tail`: every statement is written by this method."""
         number = len(self.statements)
         self.statements.append(
             Statement(
@@ -122,7 +122,7 @@ class Writer:
         return tuple(Value(number, index, spec) for index, spec in enumerate(results))
 
     def effect(self, head: str, operands: Sequence[Value], tail: str) -> None:
-        """A statement without results that is kept although nothing needs it."""
+        """A statement without results, kept for its effect."""
         self.statement(head, operands, tail, ())
         self._effects.append(len(self.statements) - 1)
 
@@ -151,7 +151,7 @@ class Writer:
     ) -> tuple[Value, ...]:
         """`"stablehlo.name"(%a) <{key = value}> ({region}) : (types) -> types`, the form every op has.
 
-        Regions name what they use of their surroundings `«i»`, by its place in `captured`.
+        Regions name a value of their surroundings `«i»`, by its index in `captured`.
         """
         shown = ", ".join(f"{key} = {value}" for key, value in attributes.items())
         properties = f" <{{{shown}}}>" if shown else ""
@@ -244,7 +244,7 @@ class Writer:
         """A shape as a vector of int64.
 
         Raises:
-            NonStaticShapeError: a symbol where a function of its own cannot know it.
+            NonStaticShapeError: a symbol that a private function cannot see.
         """
         if self.extents is None and not all(map(is_static, shape)):
             raise NonStaticShapeError(

@@ -1,7 +1,7 @@
 """Emitters of the control family.
 
-A sub-program is a private function that a region calls. What a loop does not change, its constants and the
-tensors that it goes along, the region takes from its surroundings.
+A sub-program is a private function that a region calls. The region captures the loop's invariants: its
+constants and the tensors that it scans over.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ I64 = TensorSpec.of((), DType.I64)
 class _Regions:
     """The regions of one operation, which share the values they capture from their surroundings.
 
-    Symbolic extents that the module computes are handed on, because a function knows only its arguments.
+    Symbolic extents that the module computes are passed on, because a function sees only its arguments.
     """
 
     def __init__(self, w: Writer, captured: Sequence[Value]) -> None:

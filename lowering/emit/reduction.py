@@ -31,7 +31,7 @@ __all__ = ["ROWS"]
 
 
 def identity(name: str, dtype: DType) -> Any:
-    """The element that changes nothing."""
+    """The identity element."""
     kind = dtype.kind
     if name == "multiply":
         return 1
@@ -179,7 +179,7 @@ def sort_together(
 
 
 def _before(dtype: DType, a: str, b: str) -> list[str]:
-    """Lines that set %before to whether a stands before b: a < b, or only b is NaN."""
+    """Lines that set %before to whether a sorts before b: a < b, or only b is NaN."""
     flag = "tensor<i1>"
     if dtype.is_complex:
         return _before_complex(dtype, a, b)

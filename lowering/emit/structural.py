@@ -28,7 +28,7 @@ __all__ = ["ROWS", "emit_pad"]
 def reshape(op: Reshape, w: Writer, x: Value) -> Value:
     """Column-major by way of row-major: reverse the axes, reshape, reverse back.
 
-    Where only extents of 1 come or go, both orders are one.
+    Where only extents of 1 are added or removed, both orders are the same.
     """
     shape = w.result.shape
     if [n for n in x.shape if n != 1] == [n for n in shape if n != 1]:
@@ -85,7 +85,7 @@ def concatenate(op: Concatenate, w: Writer, *operands: Value) -> Value:
 
 
 def extract_diag(op: ExtractDiag, w: Writer, x: Value) -> Value:
-    """Off the diagonal goes zero, and one of the two axes is summed over: exact, NaN cannot leak.
+    """Mask the matrix outside of the diagonal and sum over one of the two axes: exact, without NaN from the mask.
 
     Bits are summed: floats are reread as integers, so that -0.0 and NaN payloads survive.
     """

@@ -20,7 +20,7 @@ INFO = DType.I32
 
 
 def getrf(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
-    """Without elements there is nothing to call for, and LAPACK would complain."""
+    """LU in packed form; without a call for a matrix without elements, which LAPACK refuses."""
     if 0 in a.shape:
         return a, *(w.full(0, declared) for declared in w.result_types[1:])
     return call(w, "getrf", (a,), "m", w.result_types, "mvv")
@@ -126,7 +126,7 @@ CPU = {
 
 
 def register() -> None:
-    """Make the families known to `lower_to_stablehlo`."""
+    """Register the families' lowerings with `lower_to_stablehlo`."""
     for family_id, rule in EVERYWHERE.items():
         register_extension_lowering(family_id, rule)
     for family_id, rule in LIBRARY.items():

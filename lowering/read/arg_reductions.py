@@ -1,6 +1,6 @@
 """Reductions of pairs (value, place) that find where the largest or smallest element is.
 
-A region that only compares and selects can see nothing of two pairs but how they stand to each other. So it
+A region that only compares and selects depends only on the order of two pairs. So it
 is tried on every standing of a pair and one of a later place, and of the pair that it begins with and any;
 if it keeps what `ArgMax` or `ArgMin` would keep, it is that.
 """

@@ -57,7 +57,7 @@ def sorted_by(r: Reader, block: Block, operands: list[int], axis: int, stable: b
 
 
 def _is_top_k(r: Reader, order: tuple[Key, ...], operands: list[int], axis: int) -> bool:
-    """Whether values and their places come from the largest down along the last axis."""
+    """Whether values and their indices are sorted in descending order along the last axis."""
     if len(operands) != 2 or len(order) != 1 or not order[0].descending:
         return False
     return axis == len(r.spec(operands[0]).shape) - 1 and counts_along(r, operands[1], axis)
@@ -274,7 +274,7 @@ def _rounds(n: int) -> list[tuple[Any, Any]]:
 
 
 def _taken(r: Reader, x: int, places: Any, axis: int) -> int:
-    """Slices of x at known places."""
+    """Slices of x at constant indices."""
     shape = r.spec(x).shape
     rank = len(shape)
     op = Gather(

@@ -1,7 +1,7 @@
 """Composites, and calls that name a family: the operation again that they were written from.
 
-Our own lowering writes the family id and the payload beside the name. Other packages say by
-`register_composite_reader` what a name of theirs means. Any other composite is its decomposition.
+Our own lowering writes the family id and the payload with the name. Other packages register readers of their
+names with `register_composite_reader`. Any other composite is its decomposition.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def register_composite_reader(name: str, reader: CompositeReader, *, replace: bo
         name: the composite's name in the text, such as "odml.rms_norm", or a family id.
         reader: gets the composite's attributes, and the types of its operands and results; gives a
             standard op or an extension's, or None for the decomposition.
-        replace: instead of the reader that is there.
+        replace: replace the registered reader.
 
     Raises:
         DuplicateFamilyError: there is a reader of that name, and `replace` is not set.

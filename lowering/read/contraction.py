@@ -118,7 +118,7 @@ def _without_barrier(r: Reader, x: int) -> int:
 
 
 def einsum(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """By its subscripts, of one operand or of two."""
+    """The contraction of one or two operands by subscripts."""
     ranks = [len(r.spec(x).shape) for x in operands]
     notation = read_subscripts(operation.attributes["einsum_config"], ranks)
     (y,) = extension(r, Einsum(notation.inputs, notation.output), *operands)

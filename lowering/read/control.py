@@ -36,7 +36,7 @@ def custom_call(r: Reader, operation: Operation, operands: Sequence[int]) -> Seq
 
 
 def nothing(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Tokens order effects, and there are none here."""
+    """No values: tokens order effects, and there are none here."""
     return [r.constant(False) for _ in operation.results]
 
 
@@ -57,7 +57,7 @@ def if_(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[in
 
 
 def case(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """A choice by a number; an index outside the branches takes the last."""
+    """A branch by index; an index out of range selects the last branch."""
     return _choice(r, operation, operands[0], operation.regions)
 
 

@@ -99,7 +99,7 @@ _FLIPPED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE", "EQ": "EQ", "NE": "N
 
 
 def _count(direction: str, first: int, step: int, bound: int) -> int | None:
-    """How many of first, first + step, .. hold before one does not."""
+    """The number of leading terms of first, first + step, .. for which the comparison holds."""
     if direction in ("LE", "GE"):
         direction, bound = direction[0] + "T", bound + (1 if direction == "LE" else -1)
     if (direction, step > 0) in (("LT", True), ("GT", False)):
@@ -263,7 +263,7 @@ class _Windows:
         return directions.pop() if len(directions) == 1 else None
 
     def written(self, slot: int, output: int, maker: Instruction | None) -> int | None:
-        """The direction in which the turns fill a carry, which nothing else reads."""
+        """The direction in which the turns fill a carry without other readers; None for other carries."""
         spec = self.program.types[slot]
         if maker is None or not isinstance(maker.op, DynamicUpdateSlice) or not spec.rank:
             return None

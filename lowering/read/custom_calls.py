@@ -25,7 +25,7 @@ def same(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[i
 
 
 def checked(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Checks of the reference interpreter's tests, which give nothing."""
+    """Checks of the reference interpreter's tests, without results."""
     return []
 
 

@@ -169,7 +169,7 @@ def _at_least(r: Reader, lhs: Any, rhs: Any) -> bool | None:
 
 
 class _Bindings(dict[Any, Any]):
-    """Symbols by themselves, where nothing is said of them."""
+    """Symbols bound to themselves, unless they have a lower bound."""
 
     def __missing__(self, key: Any) -> Any:
         return SymDim(key.name)
@@ -184,10 +184,10 @@ def _array(elements: Sequence[Any], shape: tuple[int, ...]) -> Any:
 
 
 def _each(function: Callable[..., Any], partly: bool = False) -> Callable[..., Any]:
-    """Element by element, `function(r, *elements)`; it gives None where it does not know.
+    """A rule that applies `function(r, *elements)` elementwise; None stands for an unknown element.
 
     Args:
-        partly: it may know though it is given None.
+        partly: the function also takes None for unknown operands.
     """
 
     def rule(r: Reader, operation: Operation, *operands: Any) -> Any:

@@ -24,7 +24,7 @@ def plain(op: StdTensorOp) -> Read:
 
 
 def convert(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Of complex numbers the real part alone, also where bool asks whether there is something but zero."""
+    """Conversion; of complex numbers the real part alone, also to bool."""
     (x,) = operands
     to = operation.spec.dtype
     if r.spec(x).dtype.is_complex and to.is_bool:
@@ -53,7 +53,7 @@ def compare(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def compared_in_total_order(r: Reader, direction: str, lhs: int, rhs: int) -> int:
-    """By integers that stand in the same order."""
+    """Comparison in the total order, by integers in the same order."""
     ordered = [total_order.key(r, x) for x in (lhs, rhs)]
     return r.apply_one(el.Compare(direction), *ordered)
 
@@ -132,7 +132,7 @@ def reduce_precision(r: Reader, operation: Operation, operands: Sequence[int]) -
 
 
 def in_complex128(read: Callable[..., int], real: StdTensorOp) -> Read:
-    """Of complex numbers a formula in double precision, rounded once; of real numbers the op."""
+    """The op for real numbers; for complex ones a formula in double precision, rounded once."""
 
     def of_either(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
         dtype = r.spec(operands[0]).dtype

@@ -47,7 +47,7 @@ def index_select(r: Reader, operation: Operation, operands: Sequence[int]) -> in
 
 
 def scatter(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """By our combiners where the region is one of them for each operand; else by turns."""
+    """`Scatter` where the region is one of its combiners for each operand; else windows in turns."""
     a = operation.attributes
     numbers = Numbers(**a["scatter_dimension_numbers"])
     count = len(operands) // 2

@@ -1,9 +1,9 @@
 """Readers of LAPACK's custom calls, as JAX writes them for a CPU.
 
-What a routine computes is the extension family that means the same: factorisations that people write
-where nothing is lost, LAPACK's own forms where packed factors, pivots or both kinds of vectors are wanted.
-A failure is `info` not 0, which number it is the routine's affair. What a routine leaves in operands that it
-overwrites, and what it was told not to compute, is NaN here.
+A routine is read as the extension family with the same meaning: the factorisations of `tenferro.linalg` where
+nothing is lost, LAPACK's own forms where packed factors, pivots or both kinds of vectors are read.
+A failure is an `info` other than 0; the number itself is unspecified. Operands that a routine overwrites, and
+results that it is asked not to compute, are NaN here.
 
 Source: jaxlib's handlers, as JAX calls them; LAPACK Users' Guide.
 """
@@ -134,7 +134,7 @@ def triangle_of(r: Reader, x: int, lower: bool, rest: int) -> int:
 
 
 def hermitian(r: Reader, x: int, lower: bool) -> int:
-    """The Hermitian matrix of which one triangle is given."""
+    """The Hermitian matrix with one of its triangles given."""
     return mirrored(r, x if lower else adjoint(r, x))
 
 
@@ -222,7 +222,7 @@ def unit(r: Reader, spec: TensorSpec) -> int:
 
 
 def gesdd(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
-    """Without vectors, the values alone."""
+    """Singular values, with vectors where the call asks for them."""
     (x,) = operands
     mode = flag.get("mode", "S")
     only("gesdd", ("A", "S", "N"), mode, "mode")
@@ -242,7 +242,7 @@ def syevd(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -
 
 
 def geev(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
-    """Left vectors want a factorisation that gives them."""
+    """Eigenvalues and vectors; left vectors are of the family that computes both kinds."""
     (x,) = operands
     *_, left, right, _ = operation.types
     if flag.get("compute_left") == "V":
@@ -269,7 +269,7 @@ def sytrd(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -
 
 
 def gehrd(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
-    """Of the whole matrix: rows from `low` to `high`, counted from one."""
+    """Require the whole matrix: rows from `low` to `high`, counted from one."""
     shape = r.spec(operands[0]).shape
     only("gehrd", (1,), flag.get("low", 1), "low")
     only("gehrd", (shape[-1],), flag.get("high", shape[-1]), "high")
@@ -277,7 +277,7 @@ def gehrd(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -
 
 
 def gees(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
-    """In the order in which they are found: none are selected."""
+    """The Schur form in the routine's order of eigenvalues, without selection."""
     (x,) = operands
     only("gees", ("N",), flag.get("sort", "N"), "sort")
     form, vectors, values, info = extension(r, lapack.Gees(), x)

@@ -81,7 +81,7 @@ def _counts(r: Reader, counter: int, size: int) -> int:
 def _threefry(
     r: Reader, words: list[int], shape: tuple[int, ...], is_wide: bool
 ) -> tuple[int, int]:
-    """For 64 bits both words of each count; for 32 the words are neighbours along one axis."""
+    """Threefry: for 64 bits both words of each count; for 32 the words are neighbours along one axis."""
     key = [r.reshape(part, (1,)) for part in (_low(r, words[0]), _high(r, words[0]))]
     key_words = r.apply_one(st.Concatenate(0, 2), *key)
     if is_wide or not shape:
@@ -108,7 +108,7 @@ def _mixed(r: Reader, key: int, counter: int, size: int) -> tuple[int, ...]:
 
 
 def _philox(r: Reader, words: list[int], shape: tuple[int, ...], is_wide: bool) -> tuple[int, int]:
-    """Four words for each count."""
+    """Philox: four words for each count."""
     count = math.prod(shape) * (2 if is_wide else 1)
     size = -(-count // 4)
     low = _counts(r, words[1], size)

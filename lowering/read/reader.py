@@ -42,9 +42,9 @@ class Reader:
     Args:
         tree: the module.
         readers: by name of operation.
-        note: remembers what is known of the results of an operation that has been read.
-        largest: how many operations are read at most, calls being their bodies each time.
-        trusted: whether the program is, and what is made of it.
+        note: records extents in the results of an operation that has been read.
+        largest: the largest number of operations that are read, with calls inlined.
+        trusted: whether the program is trusted, and programs derived from it.
 
     Attributes:
         extents: for a value that is made of extents of the arguments, which they are, an array of numbers
@@ -156,9 +156,9 @@ class Reader:
         return results
 
     def _agrees(self, value: int, declared: TensorSpec) -> bool:
-        """Whether a value has the type that the module says, as far as it says it.
+        """Whether a value has the type that the module declares, up to open extents.
 
-        An extent that the module says, and that is a symbol here, is checked when the program runs.
+        An extent that the module declares, and that is a symbol here, is checked when the program runs.
         """
         spec = self.spec(value)
         if spec == declared:
@@ -177,7 +177,7 @@ class Reader:
     ) -> tuple[list[Subprogram], list[int]]:
         """Regions on arguments of these types as sub-programs, and the values of their surroundings that they use.
 
-        Each takes all that any of them uses, then its own arguments. Small constants are written inside.
+        Each takes the values that any of them uses, then its own arguments. Small constants are written inside.
         A region is a block of the module, or a function that writes one.
         """
         outside, outer, source = self.builder, self._values, self._source
@@ -209,7 +209,7 @@ class Reader:
         return parts, captured
 
     def scratch(self) -> Reader:
-        """A reader of regions on their own, which knows the constants that surround them."""
+        """A reader of isolated regions, with the constants of their surroundings."""
         reader = Reader(self.tree, self.readers, self.note, self.largest)
         reader._values = Constants(self, reader, self._values)
         return reader
@@ -345,7 +345,7 @@ class Scope(dict[int, int]):
 
 
 class Constants(Mapping[int, int]):
-    """The surroundings of a region that is read on its own: constants, and nothing else."""
+    """The surroundings of a region that is read in isolation: constants only."""
 
     def __init__(self, outside: Reader, inside: Reader, outer: Mapping[int, int]) -> None:
         self._outside = outside
@@ -369,7 +369,7 @@ class Captures(Mapping[int, int]):
     """The surroundings of a region that becomes a sub-program: the values that it uses become inputs.
 
     Attributes:
-        inputs: for each value outside, the one that stands for it.
+        inputs: for each value outside, its input.
     """
 
     def __init__(
@@ -395,7 +395,7 @@ class Captures(Mapping[int, int]):
         return self.input(value)
 
     def input(self, value: int) -> int:
-        """The input that stands for a value outside."""
+        """The input for a value outside."""
         if value not in self.inputs:
             self.inputs[value] = self.inside.input(self.outside.type_of(value))
             if value in self._extents:
@@ -410,7 +410,7 @@ class Captures(Mapping[int, int]):
 
 
 def _is_flat(shape: Sequence[int]) -> bool:
-    """Whether rows and columns come in one order, because one extent at most is not 1."""
+    """Whether row-major and column-major order are the same, because at most one extent is not 1."""
     return sum(extent != 1 for extent in shape) <= 1
 
 

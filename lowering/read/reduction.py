@@ -56,7 +56,7 @@ PAIRS: dict[str, StdTensorOp] = {
 
 
 def is_identity(name: str, value: Any) -> bool:
-    """Whether combining with a known scalar changes nothing."""
+    """Whether a constant scalar is the identity of a combiner."""
     if value is None or value.size != 1:
         return False
     return bool(value.reshape(-1)[0] == identity(name, DType.of(value.dtype)))
@@ -304,9 +304,9 @@ def sort(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[i
 
 
 def top_k(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """The largest elements by the total order, as many as the result has, and their places.
+    """The k largest elements by the total order, and their indices; k is the extent of the result.
 
-    Calls say by an attribute where they want the smallest.
+    Calls ask for the smallest by an attribute.
     """
     largest = bool((operation.attributes.get("mhlo.attributes") or {}).get("largest", True))
     values, places = total_order.top_k(r, operands[0], operation.spec.shape[-1], largest)

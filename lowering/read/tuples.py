@@ -15,9 +15,9 @@ __all__ = ["without_tuples"]
 
 
 def without_tuples(tree: ModuleTree) -> ModuleTree:
-    """The module without tuples that are made and taken apart, or returned, in one function.
+    """The module without tuples that are built and read, or returned, in one function.
 
-    Tuples that come from elsewhere are results of a type that is refused.
+    Other tuples are results of a type that is refused.
     """
     names = ("stablehlo.tuple", "stablehlo.get_tuple_element")
     if not tree.operation_names() & set(names):

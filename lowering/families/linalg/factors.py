@@ -1,4 +1,4 @@
-"""Solves by factors that are there: rows in another order, and two triangles; the same on every platform."""
+"""Solves with computed factors: a row permutation and two triangular solves, the same on every platform."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Matrix functions by the platform's library: LAPACK on the CPU, cuSOLVER or hipSOLVER on a GPU.
 
-Handlers are typed-FFI custom calls. They want matrices column-major, which the layouts say; batch axes
-lead. Failures come back as `info`, and become NaN.
+Handlers are typed-FFI custom calls. They take matrices column-major, as the layouts state; batch axes
+come first. Failures are returned as `info`, and become NaN.
 
 Source: jaxlib's handlers, `lapack_<type><routine>_ffi` and `cusolver_<routine>_ffi`, with the flags
 that JAX gives them; StableHLO spec #custom_call.
@@ -94,7 +94,7 @@ def call(
     in_place: bool = True,
     flags: str = "",
 ) -> tuple[Value, ...]:
-    """One handler; `in_place` says that the first result overwrites the first operand."""
+    """One custom call; with `in_place` the first result overwrites the first operand."""
     name, default_flags = target(w, routine, operands[0].dtype)
     return custom_call(
         w, name, flags or default_flags, operands, operand_kinds, results, result_kinds, in_place
@@ -114,7 +114,7 @@ def custom_call(
     """The statement.
 
     Raises:
-        NonStaticShapeError: operands or results whose extents are no numbers.
+        NonStaticShapeError: operands or results with symbolic extents.
     """
     symbolic = [one for one in (*[x.spec for x in operands], *results) if not one.is_static]
     if symbolic:
