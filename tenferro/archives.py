@@ -61,7 +61,7 @@ class Archive:
         self.names = archive.namelist()
 
     def document(self, name: str) -> bytes:
-        """A member that is text.
+        """The bytes of a text member.
 
         Raises:
             InvalidConfigError: it unpacks to more than `limit` or, without one, `RATIO` times its size.

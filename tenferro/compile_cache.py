@@ -1,4 +1,4 @@
-"""Executables kept on disk, so that a second process need not compile again.
+"""A cache of executables on disk, so that a second process need not compile again.
 
 An entry is native code: the folder and its files belong to the user alone, and nothing is read that
 others can have written. Entries are written to a temporary file and renamed. One that is truncated, foreign,
@@ -77,7 +77,7 @@ class CompileCache:
         return digest.hexdigest()
 
     def load(self, key: str) -> bytes | None:
-        """The executable of that key; None where there is none, or none that is whole and our own."""
+        """The executable of a key; None where there is none, or one that is damaged or not the user's."""
         head = len(MAGIC) + 32
         try:
             content = read_private_file(self.folder, f"{key}{SUFFIX}", self.max_bytes + head)
@@ -110,7 +110,7 @@ class CompileCache:
         self._evict()
 
     def count_failed_write(self) -> None:
-        """An executable could not be kept."""
+        """Count an executable that could not be stored."""
         self._count("failed_writes")
 
     def clear(self) -> None:
@@ -134,7 +134,7 @@ class CompileCache:
             self._counts[name] += 1
 
     def _remove(self, path: Path) -> bool:
-        """Whether the entry is gone; counted where it is not."""
+        """Whether the entry was removed; a failure is counted."""
         try:
             path.unlink(missing_ok=True)
         except OSError:
@@ -179,5 +179,5 @@ def _is_stale(path: Path) -> bool:
 
 
 def _digest(key: str, body: bytes) -> bytes:
-    """Of the executable and its key, so that an entry is none under another's name."""
+    """The digest of the executable and its key, so that an entry under another name is rejected."""
     return hashlib.sha256(key.encode() + b"\n" + body).digest()

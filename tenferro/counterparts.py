@@ -187,11 +187,11 @@ def open_namespace(
     load: Callable[[str], Any] | None = None,
 ) -> None:
     """Make a module a public namespace: its functions are `public`, `dir` shows these names and no others,
-    and a name that is not there is told by what it is called here.
+    and a missing name is an error that names its counterpart.
 
     Args:
         shown: the module's name in messages.
-        load: gives a name that is loaded when first used, or raises KeyError.
+        load: returns the object of a name that is loaded on first use, or raises KeyError.
     """
     names = tuple(names)
     publish(namespace, names)
@@ -235,10 +235,10 @@ def missing_name(shown: str, name: str) -> str:
 
 
 class MissingMember:
-    """Stands in a class for a member that its objects do not have: `hasattr` is False, and the error says
-    what it is called here.
+    """A placeholder in a class for a member that its objects lack: `hasattr` is False, and the error names the
+    counterpart here.
 
-    A `__getattr__` would say so, too, and make every attribute of every tensor slower.
+    A `__getattr__` would do the same, and slow down every attribute of every tensor.
     """
 
     __slots__ = ("name", "reason")
@@ -289,7 +289,7 @@ def _said(counterpart: str) -> str:
 
 
 def _package() -> Any:
-    """The package, which is above this module, and is there when somebody looks up a name in it."""
+    """The package, which is above this module, and is imported by the time a name is looked up in it."""
     return importlib.import_module("tenferro")
 
 

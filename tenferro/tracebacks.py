@@ -1,6 +1,6 @@
 """Tracebacks that end at the user's line: frames of tenferro are dropped where an exception leaves it.
 
-`public` stands on what users call. On the way out it keeps the frames of the user's own functions that
+`public` decorates the functions that users call. On the way out it keeps the frames of the user's own functions that
 tenferro called, and drops its own and those of the libraries it works with. `errors.show_internal_frames`
 and `TENFERRO_TRACEBACK=full` keep all.
 
@@ -55,7 +55,7 @@ _HIDDEN = "raised inside tenferro; TENFERRO_TRACEBACK=full shows where"
 def end_at_the_caller(error: BaseException) -> None:
     """Drop internal frames from the traceback of an exception, its causes and contexts, in place.
 
-    An exception that is no `TenferroError` and was raised inside gets a note that says how to see all.
+    An exception other than a `TenferroError` that was raised inside gets a note about showing all frames.
     """
     _advise(error)
     if shows_internal_frames():
@@ -109,7 +109,7 @@ def _user_frames(traceback: TracebackType | None) -> TracebackType | None:
 def _ends_inside(traceback: TracebackType | None) -> bool:
     """Whether a function of tenferro raised it.
 
-    Arguments that do not fit are refused in `public` itself, before there is a frame: that is the caller's.
+    Arguments that do not fit are refused in `public` itself, before there is a frame: that is the caller's error.
     """
     is_internal = is_boundary = False
     while traceback is not None:
@@ -141,7 +141,7 @@ def public(function: Function) -> Function:
 
 
 def _public_operator(function: Function) -> Function:
-    """As `public`, of a method with one argument, in half the time: operators are called by the thousand."""
+    """`public` for methods with one argument, in half the time: operators are called by the thousand."""
     end = end_at_the_caller
 
     def call(self: Any, operand: Any) -> Any:
@@ -162,7 +162,7 @@ def _in_place_of(function: Function, call: FunctionType) -> Function:
 
 
 def _nothing(*_: Any) -> None:
-    """Stands for a function where only the wrapper matters."""
+    """A function whose wrapper is compared, not called."""
 
 
 _BOUNDARIES = tuple(

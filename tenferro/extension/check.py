@@ -78,7 +78,7 @@ class ExtensionReport:
     """All checks of one op; `print(report)` shows them.
 
     Attributes:
-        derived: what follows from the expansion, because nothing else is given.
+        derived: the roles that the expansion fills in, because the family lacks them.
     """
 
     family_id: str
@@ -87,7 +87,7 @@ class ExtensionReport:
 
     @property
     def ok(self) -> bool:
-        """Nothing failed."""
+        """Whether no law failed."""
         return all(check.ok is not False for check in self.checks)
 
     def __repr__(self) -> str:
@@ -295,7 +295,7 @@ class _Bench:
         return executor
 
     def has_runtime(self) -> bool:
-        """Whether the op's family says how it is executed, or its expansion does."""
+        """Whether the op's family has a runtime, or its expansion stands in."""
         return getattr(self.op, "from_expansion", False) or (
             self.family is not None and self.family.runtime is not None
         )
@@ -325,7 +325,7 @@ class _Bench:
         return inputs, outputs_of(self.op.family_id, result, self.op.output_count)
 
     def program(self) -> GraphProgram:
-        """The op alone."""
+        """The program of the op alone."""
         graph = Graph()
         values = tuple(graph.add_input(spec) for spec in self.specs)
         return GraphProgram.from_graph(graph, graph.add(self.carrier, values))
@@ -517,7 +517,7 @@ class _Bench:
         return [random_direction(generator, x) for x in like]
 
     def active(self) -> list[int]:
-        """The inputs that derivatives are taken for."""
+        """The inputs with derivatives."""
         return [i for i, spec in enumerate(self.specs) if spec.dtype.is_inexact]
 
     def tangents(self) -> str:
@@ -601,7 +601,7 @@ class _Bench:
         return ""
 
     def batches(self) -> str:
-        """All inputs with an axis of the batch, and each alone."""
+        """Batched inputs: all with a batch axis, and each alone."""
         count = len(self.inputs)
         masks = [(True,) * count, *[tuple(i == j for j in range(count)) for i in range(count)]]
         for mask in dict.fromkeys(masks):

@@ -79,11 +79,11 @@ class MissingExtension(ExtensionOp):
 
 
 def save(program: GraphProgram, path: Any) -> None:
-    """Write a program to a file; `load` gives it back with the same fingerprint.
+    """Write a program to a file; `load` reads it with the same fingerprint.
 
     Raises:
         UnsupportedError: a payload or a tree that JSON cannot hold, by op.
-        InvalidConfigError: what is no program.
+        InvalidConfigError: an object that is no program.
 
     >>> import numpy as np, os, tempfile, tenferro as tnf
     >>> path = os.path.join(tempfile.mkdtemp(), "double.tenferro")
@@ -164,16 +164,16 @@ def load(
     """The program in a file that `save` wrote.
 
     Args:
-        path: of the file.
-        skip_missing_extensions: put an op that is an error when it is reached in place of those whose
-            family is not registered.
-        limit: bytes that the file may unpack to. By default 32 times its own, and at least 64 MiB; what
-            `save` writes is not compressed, and passes at any size.
-        trusted: XLA compiles it in this process at once, which it may end; else a process of its own compiles
-            it first, within limits of time and memory.
+        path: the file.
+        skip_missing_extensions: replace ops of unregistered families by an op that is an error when it is
+            reached.
+        limit: bytes that the file may unpack to. By default 32 times its own, and at least 64 MiB; files
+            of `save` are not compressed, and pass at any size.
+        trusted: XLA compiles it in this process at once, which it may end; else a separate process compiles it
+            first, within limits of time and memory.
 
     Raises:
-        FileNotFoundError, PermissionError: no file there, or none that may be read.
+        FileNotFoundError, PermissionError: the file does not exist, or may not be read.
         InvalidConfigError: the file is none of ours, malformed, or beyond the limits; a folder or a pipe.
         MalformedFamilyIdError: a family id that is not `<package>.<name>.v<major>`.
         UnsupportedError: a family that is not registered, or is in another major version.

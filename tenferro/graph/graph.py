@@ -1,8 +1,8 @@
 """The arena: an append-only, hash-consed list of instructions in topological order.
 
-An instruction's inputs are values made before it, so a pass is a loop up or down the list and nothing
-recurses. Asking twice for the same op on the same values gives the same values: common
-subexpressions never exist.
+An instruction's inputs are values computed before it, so a pass is a loop up or down the list and nothing
+recurses. Adding the same op on the same values twice returns the same values: common subexpressions
+never exist.
 """
 
 from __future__ import annotations
@@ -84,11 +84,11 @@ class Graph:
         inputs: tuple[int, ...],
         source: SourceLine | None = None,
     ) -> tuple[int, ...]:
-        """The outputs of `op` on these values, made now unless they exist; those of a mark, and of an op
+        """The outputs of `op` on these values, added unless they exist; those of a mark, and of an op
         with effects, are always new.
 
         Raises:
-            TenferroError: what the op's rule refuses, with the user's line.
+            TenferroError: the op's rule refuses the inputs, with the user's line.
         """
         token = op.token
         key = (token, inputs)
@@ -125,10 +125,10 @@ class Graph:
         self.effects = [*[value for value in self.effects if value not in inputs], outputs[0]]
 
     def after_effects(self, outputs: Sequence[int]) -> list[int]:
-        """The outputs, as values that are there only after every effect; each effect is awaited once.
+        """The outputs, as values that exist only after every effect; each effect is awaited once.
 
         Raises:
-            InvalidConfigError: there is no output to wait.
+            InvalidConfigError: there is no output to wait for the effects.
         """
         if not self.effects:
             return list(outputs)

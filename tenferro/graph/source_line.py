@@ -1,4 +1,4 @@
-"""The user's line: where in their code a node was asked for."""
+"""The user's line: the place in their code that created a node."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class SourceLine(NamedTuple):
     """A place in a file.
 
     Attributes:
-        function: empty where there is none, as in a text.
-        derivative_of: the name of the op whose derivative asked for the node; empty for the user's own.
+        function: the name of the function; empty where there is none, as in a text.
+        derivative_of: the name of the op whose derivative created the node; empty for the user's own.
 
     >>> print(SourceLine("model.py", 12, "loss"))
     model.py:12 in loss
@@ -57,7 +57,7 @@ class CallerFinder:
     )
 
     def __call__(self) -> SourceLine | None:
-        """The user's line of the call under way; None when there is no such frame."""
+        """The user's line of the current call; None when there is no such frame."""
         frame = sys._getframe(1)
         ours = self._ours
         while frame is not None:

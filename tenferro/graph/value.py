@@ -1,7 +1,7 @@
 """`Value`: the facade of a tensor in derivative rules, expansions and algorithms written as text.
 
-Where the ops go is the `Emitter`'s business. The operators neither broadcast nor promote, except that a Python
-number takes the shape and dtype of what it meets: a float64 literal in a rule would widen a float32 graph.
+An `Emitter` writes the ops. The operators neither broadcast nor promote, except that a Python number takes the
+shape and dtype of the other operand: a float64 literal in a rule would widen a float32 graph.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Value:
     """One tensor in a rule or an expansion: `+`, `-`, `*`, `/` and comparisons work element by element.
 
     Tenferro's functions take it as they take a tensor of a trace, with promotion and broadcasting.
-    The operators do neither, but that a Python number takes the shape and the dtype of what it meets.
+    The operators do neither, except that a Python number takes the shape and dtype of the other operand.
 
     >>> from tenferro.graph import GraphBuilder
     >>> builder = GraphBuilder()
@@ -198,7 +198,7 @@ class Value:
         )
 
     def lift(self, array: Any) -> Value:
-        """An array as a constant beside this value.
+        """An array as a constant in the graph of this value.
 
         Raises:
             InvalidConfigError: a tensor that is none of the rule's.
@@ -267,13 +267,13 @@ def beside(operand: Any, like: Value) -> Value:
 
 
 def scalar(like: Value, number: Any, dtype: DType | None = None) -> Value:
-    """`number` in rank 0, beside `like`, and in its dtype unless given."""
+    """`number` with rank 0, in the graph of `like`, and with its dtype unless one is passed."""
     emitter = like.emitter
     return Value(emitter, emitter.scalar(number, like.dtype if dtype is None else dtype))
 
 
 def full(like: Value, number: Any, dtype: DType | None = None) -> Value:
-    """`number` everywhere, in the shape of `like`, and in its dtype unless given."""
+    """`number` in every element, with the shape of `like`, and with its dtype unless one is passed."""
     one = scalar(like, number, dtype)
     return broadcast(one, like, ()) if like.rank else one
 

@@ -1,7 +1,7 @@
-"""Ops over sub-programs: a choice, a loop until a condition fails, and a loop over slices.
+"""Ops over sub-programs: a branch, a loop until a condition fails, and a scan over slices.
 
-A sub-program is a `tenferro.program.Subprogram`: tensors in, tensors out, and nothing from outside. What a
-function closed over is an operand like any other.
+A sub-program is a `tenferro.program.Subprogram`: tensors in, tensors out, and nothing from outside. Captured
+variables of a function are operands like any other.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ __all__ = ["CARDS", "Cond", "ControlOp", "Scan", "While"]
 
 @card
 class ControlOp(StdTensorOp):
-    """An op that runs programs of its own.
+    """An op that runs sub-programs.
 
-    `parts` are they; `with_parts` is the same op over others in their place.
+    `parts` are the sub-programs; `with_parts` is the same op with others.
     """
 
     accepts: ClassVar[frozenset[DType]] = ANY
@@ -37,7 +37,7 @@ class ControlOp(StdTensorOp):
 
     @property
     def has_effects(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]  # because the sub-programs decide
-        """Whether an op of its sub-programs does more than give outputs."""
+        """Whether an op of its sub-programs has effects."""
         return any(part.has_effects for part in self.parts)
 
     def with_parts(self, *parts: Any) -> ControlOp:
@@ -57,17 +57,17 @@ class ControlOp(StdTensorOp):
         return f"{self.name}({', '.join(shown)})"
 
     def specialize(self, bindings: Any) -> StdTensorOp:
-        """With numbers for symbols, in the sub-programs too."""
+        """The op with numbers for symbols, in the sub-programs too."""
         return self.with_parts(*[part.specialize(bindings) for part in self.parts])
 
     @property
     def input_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because the sub-programs decide
-        """As the sub-programs take."""
+        """The number of operands, from the inputs of the sub-programs."""
         raise NotImplementedError
 
     @property
     def output_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because the sub-programs decide
-        """As the sub-programs give."""
+        """The number of outputs, from those of the sub-programs."""
         return len(self.parts[-1].output_specs)
 
 
@@ -75,11 +75,11 @@ class ControlOp(StdTensorOp):
 class Cond(ControlOp):
     """y = branches[index](operands): one branch runs.
 
-    A bool index takes branch 1 when true, of two. An integer outside the branches takes the last.
+    A bool index selects branch 1 of two when true. An integer out of range selects the last branch.
 
     Shapes:  index of rank 0, then the operands of every branch -> the outputs of every branch
     Dtypes:  index bool, for two branches, or int32; operands and outputs any
-    AD:      each branch's; what the chosen branch saves is kept beside its result
+    AD:      each branch's; residuals of the chosen branch are further outputs
     Lowers:  stablehlo.if, stablehlo.case
     Errors:  InvalidConfigError without branches; ShapeError, DTypeError where branches disagree
     Source:  docs/specification/primitives.md, StableHLO spec #case, #if
@@ -130,7 +130,7 @@ class Cond(ControlOp):
         return tuple(types or ())
 
     def pruned(self, needed: Sequence[bool]) -> tuple[Cond, tuple[int, ...], tuple[int, ...]]:
-        """Without the outputs that nothing needs, and the operands that no branch reads then."""
+        """The op without unneeded outputs, and without operands that no branch reads then."""
         outputs = [i for i, is_needed in enumerate(needed) if is_needed]
         used = set[int]().union(*[branch.reads(outputs) for branch in self.branches])
         operands = sorted(used)
@@ -184,7 +184,7 @@ class While(ControlOp):
         return _same("While", "body", "its carry", self.body.output_specs, carry, guards)
 
     def pruned(self, needed: Sequence[bool]) -> tuple[While, tuple[int, ...], tuple[int, ...]]:
-        """Without the carry that neither the condition nor a needed output depends on."""
+        """The loop without the carry that neither the condition nor a needed output depends on."""
         n = self.num_consts
         carry = {i for i, is_needed in enumerate(needed) if is_needed}
         asked = self.cond.reads([0])
@@ -206,7 +206,7 @@ class Scan(ControlOp):
     Shapes:  consts, then the first carry, then xs with leading extent `length`
              -> the last carry, then ys with leading extent `length`
     Dtypes:  any
-    AD:      forward and reverse: what the body saves at each step is stacked, and read backwards
+    AD:      forward and reverse: residuals of the body at each step are stacked, and read backwards
     Lowers:  stablehlo.while with a counter, dynamic_slice and dynamic_update_slice
     Errors:  ShapeError, DTypeError where body does not take these, or does not give the types of its carry
     Source:  docs/specification/primitives.md; Haskell's mapAccumL; JAX's lax.scan
@@ -238,7 +238,7 @@ class Scan(ControlOp):
         return Scan(body, self.length, self.num_consts, self.num_carry, self.reverse)
 
     def specialize(self, bindings: Any) -> StdTensorOp:
-        """With numbers for symbols, of the length and in the body."""
+        """The loop with numbers for symbols, in the length and in the body."""
         length = self.length if isinstance(self.length, int) else self.length.evaluate(bindings)
         body = self.body.specialize(bindings)
         return Scan(body, length, self.num_consts, self.num_carry, self.reverse)
@@ -278,7 +278,7 @@ class Scan(ControlOp):
         return (*carry, *stacked)
 
     def pruned(self, needed: Sequence[bool]) -> tuple[Scan, tuple[int, ...], tuple[int, ...]]:
-        """Without the ys that nothing needs, and the carry that leads to none of the rest."""
+        """The loop without unneeded ys, and without the carry that the rest does not depend on."""
         n, m, first = self.num_consts, self.num_carry, self.first_xs
         wanted = {i for i, is_needed in enumerate(needed) if is_needed}
         used, wanted = _closure(self.body, n, wanted, m)

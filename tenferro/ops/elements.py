@@ -1,7 +1,7 @@
-"""The bytes of constants: large ones are kept once in a process, whoever holds them.
+"""The bytes of constants: large ones are stored once in a process.
 
-They are found by their digest, which one reading gives and which stays with the memory. A function and its
-gradient, a program and each copy of it that comes out of a pickle have the same memory.
+They are looked up by their digest, which is computed once and stored with the memory. A function and its
+gradient, a program and each unpickled copy of it share the memory.
 """
 
 from __future__ import annotations

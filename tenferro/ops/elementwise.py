@@ -150,7 +150,7 @@ class Divide(SameType):
 class Remainder(SameType):
     """Remainder of the division that truncates: y = x0 - x1 trunc(x0 / x1), with the sign of x0.
 
-    Of integers, x over 0 leaves x and the least integer over -1 leaves 0; of floats, C's fmod.
+    For integers, the remainder of x over 0 is x and of the least integer over -1 is 0; for floats, C's fmod.
 
     Shapes:  x0 S, x1 S -> S
     Dtypes:  every integer and float dtype
@@ -294,7 +294,7 @@ class Xor(SameType):
 
 
 class Not(SameType):
-    """Every bit turned over; logical on bool.
+    """Every bit inverted; logical on bool.
 
     Shapes:  x S -> S
     Dtypes:  bool and every integer dtype
@@ -750,7 +750,7 @@ class Complex(StdTensorOp):
 class ReducePrecision(SameType):
     """Round x to a float format with fewer bits, and store it as before.
 
-    To nearest, halves to even; what is too large becomes infinite, too small a zero of its sign.
+    Round to nearest, halves to even; values that are too large become infinite, too small a zero of their sign.
 
     Shapes:  x S -> S
     Dtypes:  every float dtype

@@ -57,7 +57,7 @@ class Extension(StdTensorOp):
 
     @property
     def has_effects(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]  # because the op declares it
-        """As the op declares: each of its places in a program is a call of its own."""
+        """Whether the op declares effects: each instruction is then a separate call."""
         return bool(getattr(self.op, "effects", False))
 
     def infer(self, *inputs: TensorSpec, guards: GuardLog | None = None) -> tuple[TensorSpec, ...]:

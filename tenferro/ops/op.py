@@ -100,7 +100,7 @@ class StdTensorOp:
         Extents that must agree and cannot be compared yet are written to `guards`.
 
         Raises:
-            ArityError, ShapeError, DTypeError: as the card says.
+            ArityError, ShapeError, DTypeError: as the card's docstring states.
         """
         if len(inputs) != self.input_count:
             raise ArityError(f"{self.name}: expected {self.input_count} inputs, got {len(inputs)}")

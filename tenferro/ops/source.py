@@ -90,7 +90,7 @@ class Constant(StdTensorOp):
 
     @classmethod
     def adopting(cls, array: np.ndarray[Any, Any]) -> Constant:
-        """The constant that has a row-major array in aligned memory, which nobody else holds, for its own."""
+        """The constant that takes over a row-major array in aligned memory without other references."""
         memory = array.reshape(-1).view(np.uint8)
         data = adopted_elements(memory) if memory.nbytes >= LARGE else memory.data
         return cls(DType.of(array.dtype), array.shape, data)

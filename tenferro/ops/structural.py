@@ -405,7 +405,7 @@ class Reverse(StdTensorOp):
 class ExtractDiag(StdTensorOp):
     """Take a diagonal: y[.., i, ..] = x[.., i, .., i, ..], where x has i at axis_a and at axis_b.
 
-    axis_b goes; the diagonal lies where axis_a lies once axis_b is gone.
+    axis_b is removed; the diagonal is at the position of axis_a without axis_b.
 
     Shapes:  x with equal extents on both axes -> y without axis_b
     Dtypes:  every dtype
@@ -442,10 +442,10 @@ class ExtractDiag(StdTensorOp):
 
 @card
 class EmbedDiag(StdTensorOp):
-    """Lay an axis along a diagonal: y[.., i, .., j, ..] = x[.., i, ..] where i = j, else 0.
+    """Write an axis to a diagonal: y[.., i, .., j, ..] = x[.., i, ..] where i = j, else 0.
 
     The adjoint of `ExtractDiag` with the same axes: y has a new axis at axis_b, and axis_a is the axis
-    of x that lies there.
+    of x on the diagonal.
 
     Shapes:  x of rank r -> y of rank r + 1 with equal extents on axis_a and axis_b
     Dtypes:  every dtype
@@ -545,12 +545,12 @@ class Triu(Triangle):
 class OptimizationBarrier(StdTensorOp):
     """The operands as they are, as values that no compiler may see through.
 
-    What is computed from the results is computed again, and not before all operands exist:
-    rematerialisation is built on that.
+    Computations on the results are not merged with others, and wait for all operands: rematerialisation is
+    built on that.
 
     Shapes:  x0 S0, .. -> S0, ..
     Dtypes:  every dtype, each operand its own
-    AD:      tangents pass beside it
+    AD:      tangents are passed unchanged
     Lowers:  stablehlo.optimization_barrier, one to one
     Errors:  InvalidConfigError unless count is at least 1
     Source:  StableHLO spec #optimization_barrier

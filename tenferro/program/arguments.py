@@ -1,4 +1,4 @@
-"""Arguments against specs: structure, dtype, rank, extents. Nothing is cast, nothing is guessed."""
+"""Checks of arguments against specs: structure, dtype, rank, extents. Nothing is cast, nothing is guessed."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ def bind_symbols(
     shapes: Sequence[Sequence[Any]],
     guards: GuardLog | None = None,
 ) -> dict[Any, Any]:
-    """The extent each symbol stands for, read off the shapes.
+    """The extent of each symbol, from the shapes.
 
     An axis whose spec is a lone symbol (or linear in one unbound symbol) binds it; all other axes
-    must then come out right.
+    must then agree.
 
     Args:
         shapes: of numbers; of extents of a trace, too, where the program is called in one.
-        guards: of that trace: where its symbols decide, what must hold is written down here.
+        guards: those of that trace, where conditions on its symbols are added.
 
     Raises:
         ShapeError: an extent that contradicts its spec, or a symbol no axis determines.

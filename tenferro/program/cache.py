@@ -1,4 +1,4 @@
-"""`BoundedCache`: the one cache there is. It has an owner, a bound, statistics, and a clear method.
+"""`BoundedCache`: the class of all caches, with an owner, a bound, statistics, and a clear method.
 
 `ExtensionCaches` are the stores of it that extensions may fill, owned by an executor, a compiler or an
 `AdContext`.
@@ -42,15 +42,15 @@ AT_HAND = 64
 
 
 class BoundedCache(Generic[Value]):
-    """Least recently used goes first; safe from many threads.
+    """A least-recently-used cache; safe from many threads.
 
     Args:
-        capacity: entries that are kept.
-        max_bytes: what they may hold together, as `size` tells of each; the last one made is kept, however
-            large it is.
+        capacity: the largest number of entries.
+        max_bytes: their largest total size, by the function `size`; the newest entry is kept, however large
+            it is.
 
     Attributes:
-        at_hand: entries that came last, by keys that are quick to look up; empty whenever the cache drops one.
+        at_hand: recent entries, by keys that are quick to look up; emptied whenever the cache drops an entry.
 
     Of several threads that miss on one key at once, one computes and the others wait for it.
 
@@ -131,7 +131,7 @@ class BoundedCache(Generic[Value]):
         return cached
 
     def count_hit(self) -> None:
-        """Count a hit of an owner who had the entry at hand."""
+        """Count a hit in the table of entries at hand."""
         self._hits += 1
 
     def keep_at_hand(self, key: int, entry: Any) -> None:
@@ -186,9 +186,9 @@ class ExtensionCaches:
     """The stores that extensions keep plans in, owned by one executor, compiler or context; each is a bounded LRU.
 
     Args:
-        capacity: how many entries a store keeps, and how many stores there are; least recently used first.
-        max_bytes: what the entries of a store may hold together; the last one made is kept.
-        owner: what they belong to. For a runtime it is the executor that runs it.
+        capacity: the largest number of entries of a store, and of stores; least recently used are dropped first.
+        max_bytes: the largest total size of a store's entries; the newest entry is kept.
+        owner: the owner of the stores. For a runtime it is the executor that runs it.
 
     >>> caches = ExtensionCaches()
     >>> plans = caches.store(ExtensionCacheKey("example.fft.v1", "plans"))
@@ -208,7 +208,7 @@ class ExtensionCaches:
         return None if self._owner is None else self._owner()
 
     def store(self, key: ExtensionCacheKey) -> BoundedCache[Any]:
-        """The store of that name, made empty when there is none."""
+        """The store of that name, created empty when there is none."""
         return self._stores.get(
             key, lambda: BoundedCache(self.capacity, self.max_bytes, bytes_held_by)
         )

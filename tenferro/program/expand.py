@@ -68,7 +68,7 @@ def expand_extensions(
 def expansion_of(
     op: Extension, specs: Sequence[TensorSpec], keep: Callable[[Extension], bool]
 ) -> GraphProgram:
-    """The program of one extension alone, expanded unless `keep` claims it.
+    """The program of one extension alone, expanded unless `keep` accepts it.
 
     Raises:
         UnsupportedError, ExtensionLoweringError: as `expand_extensions`.

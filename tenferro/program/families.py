@@ -34,19 +34,19 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """An operation with everything that its package knows about it.
+    """An operation with its runtime, derivative rules, lowering, batch rule and factory.
 
     Attributes:
         op: the class of its ops, which names the family.
-        runtime: executes it natively: an `ExtensionRuntime`, or a class such as `HostReferenceRuntime`, of
-            which each executor makes one for the family id.
+        runtime: executes it natively: an `ExtensionRuntime`, or a class such as `HostReferenceRuntime`, which
+            each executor instantiates for the family id.
         rules: its `ExtensionAdRule`, or the class of it.
         lowering: writes its StableHLO, `lowering(op, writer, *operands)`; or one such function per platform.
         batch: its batch rule, `batch(op, builder, inputs, batched)`, where `rules` has none.
-        factory: brings ops of files back; by default the op's dataclass does.
+        factory: creates ops from files; by default the op's dataclass does.
 
-    What is None is not known, but where the op is `from_expansion`. On a context, an executor or in
-    `lowering.register_extension_lowering` others can be given, which take the place of these.
+    A part that is None is missing, unless the op is `from_expansion`. A context, an executor or
+    `lowering.register_extension_lowering` can replace these parts.
 
     Raises:
         MalformedFamilyIdError: the op's id is not `<package>.<name>.v<major>`.
@@ -111,7 +111,7 @@ def _has(part: Any, method: str) -> bool:
 
 
 class ExtensionFactory(Protocol):
-    """Makes ops of one family from their saved payload."""
+    """A factory of the ops of one family from their saved payload."""
 
     @property
     def family_id(self) -> str:
@@ -179,17 +179,17 @@ def _known() -> dict[str, Family | ExtensionFactory]:
 
 
 def register_extension(family: Any) -> None:
-    """Make a family known by its id, so that its ops can be loaded from files; and, if the op's class does
+    """Register a family by its id, so that its ops can be loaded from files; and, if the op's class does
     not carry its family, run and differentiated.
 
     Args:
-        family: a `Family`; an op's dataclass, which carries one or stands for itself; or an
+        family: a `Family`; an op's dataclass, which carries a family or is its own factory; or an
             `ExtensionFactory`.
 
     Raises:
         DuplicateFamilyError: the family is registered already, or the op's class carries another.
         MalformedFamilyIdError: its id is not `<package>.<name>.v<major>`.
-        RegistrationError: it makes no ops, or its version is not the major one of its id.
+        RegistrationError: it creates no ops, or its version is not the major one of its id.
     """
     entry: Any = family
     if isinstance(family, type):
@@ -271,7 +271,7 @@ def _entry(family_id: str) -> Family | ExtensionFactory | None:
 
 
 def lookup_extension_factory(family_id: str) -> ExtensionFactory | None:
-    """The factory of a family, or None; if it is not known yet, installed packages are asked.
+    """The factory of a family, or None; for an unknown id, installed packages are searched.
 
     Raises:
         RegistrationError: what a package offers under the entry-point group is no family.

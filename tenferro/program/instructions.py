@@ -93,7 +93,7 @@ def dependents(instructions: Iterable[Instruction], values: Iterable[int]) -> se
 
 
 def last_uses(reads: Sequence[Sequence[int]], outputs: Iterable[int]) -> list[tuple[bool, ...]]:
-    """For each value of each step's, whether no later step reads it and it is no output.
+    """Whether each value that a step reads is read for the last time: by no later step, and it is no output.
 
     Args:
         reads: the values that each step reads.
@@ -152,12 +152,12 @@ def copy_into(
     """Write instructions into a graph, marks and all.
 
     Args:
-        values: the value that stands for each input; what the instructions make is added.
-        rule: gives the values in place of an op's outputs, or None to copy the op.
+        values: the value for each input; outputs of the instructions are added.
+        rule: returns the values in place of an op's outputs, or None to copy the op.
         source: the line of instructions that have none.
 
     Raises:
-        TenferroError: what the op's rule refuses.
+        TenferroError: an op's rule refuses its inputs.
     """
     for op, operands, results, _, line in instructions:
         inputs = tuple([values[value] for value in operands])
@@ -170,12 +170,12 @@ def copy_into(
 
 
 def makers(instructions: Iterable[Instruction]) -> dict[int, Instruction]:
-    """For each value that an instruction makes, the instruction."""
+    """The instruction that computes each value."""
     return {value: instruction for instruction in instructions for value in instruction.outputs}
 
 
 def readers(instructions: Iterable[Instruction]) -> dict[int, list[Instruction]]:
-    """For each value that an instruction reads, the instructions that do, each once."""
+    """The instructions that read each value, each once."""
     reading: dict[int, list[Instruction]] = {}
     for instruction in instructions:
         for value in dict.fromkeys(instruction.inputs):

@@ -33,14 +33,14 @@ __all__ = ["GraphProgram", "flat_tree"]
 
 @dataclass(frozen=True, eq=False)
 class GraphProgram:
-    """A compiled function: instructions in order, over numbered slots, with the trees it takes and gives.
+    """A compiled function: instructions in order, over numbered slots, with the trees of its arguments and result.
 
     Slots 0 .. n-1 are the inputs. `print(program)` shows one line per instruction.
 
     Attributes:
-        trusted: False for one that was read from a file of unknown origin, and for what is made of it: what is
-            lowered from it is compiled by a process of its own first, because XLA may end the one that
-            compiles it.
+        trusted: False for one that was read from a file of unknown origin, and for programs derived from it:
+            its StableHLO is compiled by a separate process first, because XLA may end the one that compiles
+            it.
         origin: the `StableHloModule` that it was imported from, as it was written; None for any other. It is no
             part of what is saved or compared.
 
@@ -138,7 +138,7 @@ class GraphProgram:
 
     @cached_property
     def has_effects(self) -> bool:
-        """Whether an op does more than give outputs, as `tenferro.debug_print` does, in loops and branches too."""
+        """Whether an op has effects, as `tenferro.debug_print` has, in loops and branches too."""
         return any(instruction.op.has_effects for instruction in self.instructions)
 
     def without_effects(self) -> GraphProgram:
@@ -179,7 +179,7 @@ class GraphProgram:
         return check_arguments(self.in_tree, self.input_specs, self.input_names, arguments)
 
     def check_leaves(self, leaves: Sequence[Any]) -> list[Any]:
-        """As `check_arguments`, of the leaves."""
+        """The leaves as arrays of the declared ranks and dtypes."""
         return check_leaves(self.input_specs, self.input_names, leaves)
 
     def bind(
@@ -188,8 +188,8 @@ class GraphProgram:
         """Extents for the symbols, read off the inputs' shapes; guards are checked.
 
         Args:
-            guards: of a trace that the program is called in, whose symbols the shapes may have: what they
-                decide is written down there.
+            guards: those of a trace that the program is called in, whose symbols the shapes may have: conditions
+                on them are added there.
 
         Raises:
             ShapeError: an extent that contradicts its spec.
@@ -225,7 +225,7 @@ class GraphProgram:
 
     @public
     def specialize_to(self, specs: Sequence[Any]) -> GraphProgram:
-        """Specialised to concrete specs, or arrays: one per input, or in trees as `run` takes them.
+        """The program specialised to concrete specs, or arrays: one per input, or in trees as `run` takes them.
 
         Raises:
             ArityError, ShapeError, DTypeError, GuardError: specs that do not fit.
@@ -266,8 +266,8 @@ class GraphProgram:
     def fingerprint(self) -> str:
         """A digest of the meaning: equal programs have equal fingerprints, in every process.
 
-        A program with an extension op whose payload cannot be written down has a fingerprint that is its
-        own, equal to no other; see `ExtensionOp.payload_text`.
+        A program with an extension op without a text of its payload has a unique fingerprint; see
+        `ExtensionOp.payload_text`.
         """
         import hashlib  # because importing it takes long, and few programs are asked
 
@@ -284,7 +284,7 @@ class GraphProgram:
     @cached_property
     def identity(self) -> tuple[Any, ...]:
         """The key of a compiled program in this process: the fingerprint; names and lines, which errors
-        tell; and the classes of extension ops, because another class may have an old one's name.
+        print; and the classes of extension ops, because another class may have an old one's name.
         """
         import hashlib  # as above
 
@@ -322,7 +322,7 @@ class GraphProgram:
 
     @public
     def profile(self, *arrays: Any, runs: int = 5) -> Profile:
-        """Run natively, and tell time and memory of each instruction.
+        """Run natively, and measure time and memory of each instruction.
 
         Times in seconds, the median of `runs`; memory in bytes. `print` shows the slowest instructions
         and memory over time, `to_html()` the graph with both.
@@ -335,7 +335,7 @@ class GraphProgram:
 
     @public
     def source(self, *specs: Any) -> str:
-        """The Python that is generated to run it natively on inputs of these shapes, or of its own.
+        """The Python code that runs it natively on inputs of these shapes, or of the declared ones.
 
         >>> import numpy as np, tenferro as tnf
         >>> program = tnf.compile(lambda x: tnf.exp(x + 1.0) * 2.0, np.ones(3))

@@ -1,7 +1,7 @@
-"""The loop every pass is: re-emit each instruction into a fresh arena, changed or not.
+"""The loop of every pass: re-emit each instruction into a fresh arena, changed or not.
 
-A pass is a table: for some cards, the rule that changes their ops. It is read first, against the program as it
-stands; where no rule has anything to say, the program is the result.
+A pass is a table: for some cards, the rule that changes their ops. It is first applied to the
+program as it is; where no rule changes anything, the program is the result.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Producers:
         return self.graph.add(op, inputs, source)
 
     def maker(self, value: int) -> Instruction | None:
-        """The instruction that made `value`; None for an input."""
+        """The instruction that computes `value`; None for an input."""
         instruction = self._makers.get(value)
         instructions = self._source.instructions
         if instruction is None and self._seen < len(instructions):
@@ -66,7 +66,7 @@ class Producers:
         return instruction
 
     def of(self, value: int, card: type[StdTensorOp]) -> Instruction | None:
-        """The instruction that made `value`, if it is of that card."""
+        """The instruction that computes `value`, if it is of that card."""
         instruction = self.maker(value)
         return instruction if instruction is not None and type(instruction.op) is card else None
 

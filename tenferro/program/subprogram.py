@@ -1,7 +1,7 @@
-"""`Subprogram`: the body of a loop, the condition it goes on by, a branch of a choice.
+"""`Subprogram`: the body of a loop, its condition, or one branch.
 
-It is closed: what it needs is an input. Until a program is made of it, it keeps the marks that
-differentiation reads, so that a derivative of the user's own or a checkpoint holds inside a loop too.
+It is closed: it reads only its inputs. Until it becomes a program, it keeps the marks that differentiation
+reads, so that a custom derivative or a checkpoint holds inside a loop too.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def require_depth(name: str, depth: int) -> None:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Subprogram(GraphProgram):
-    """A program that may have marks. Two are equal that do the same on the same types.
+    """A program that may have marks. Two are equal if they compute the same on the same types.
 
     Attributes:
-        is_plain: it has no marks, and nothing that no output needs.
+        is_plain: it has no marks, and no instructions without readers.
 
     >>> from tenferro.ops.elementwise import Multiply
     >>> from tenferro.types import TensorSpec
@@ -67,7 +67,7 @@ class Subprogram(GraphProgram):
 
     @classmethod
     def of(cls, graph: Graph, inputs: Sequence[int], outputs: Sequence[int]) -> Subprogram:
-        """The part of a graph that lies between these values, marks and all.
+        """The part of a graph between these values, with its marks.
 
         Raises:
             InvalidConfigError: it needs a value that is no input.
@@ -125,7 +125,7 @@ class Subprogram(GraphProgram):
 
     @cached_property
     def depth(self) -> int:
-        """How many sub-programs lie inside each other, itself among them."""
+        """The depth of nested sub-programs, itself included."""
         ops = [i.op for i in self.instructions if isinstance(i.op, ControlOp)]
         return 1 + max([part.depth for op in ops for part in op.parts], default=0)
 
@@ -196,7 +196,7 @@ class Subprogram(GraphProgram):
         )
 
     def specialize(self, bindings: Mapping[Any, int]) -> Subprogram:
-        """With numbers for symbols."""
+        """The sub-program with numbers for symbols."""
         program = self.program
         if program.is_static and not program.guards and self.is_plain:
             return self

@@ -28,7 +28,7 @@ class Notation:
     """Labels of each operand and of the result, every axis labelled.
 
     Attributes:
-        dots: the labels that an ellipsis stands for.
+        dots: the labels of the axes of an ellipsis.
         slots: where the ellipsis of each operand lies; None where it has none.
     """
 
@@ -39,7 +39,7 @@ class Notation:
 
 
 def read(subscripts: str, ranks: Sequence[int]) -> Notation:
-    """The labels that `subscripts` gives to operands of these ranks.
+    """The labels of operands of these ranks in `subscripts`.
 
     Any character but `,->.` and the space is a label. Without an arrow the result has the ellipsis and
     then, in the order of their code points, the labels that occur once.
@@ -94,7 +94,7 @@ def _ellipsis_width(part: str, rank: int) -> int:
 def interleaved(arguments: Sequence[Any]) -> tuple[str, list[Any]]:
     """Subscripts and operands of the other form: operand, labels, operand, labels, .., output labels.
 
-    Labels are sequences of integers and Ellipsis; without output labels the result has what occurs once.
+    Labels are sequences of integers and Ellipsis; without output labels the result has the labels that occur once.
 
     Raises:
         InvalidConfigError: a list of labels that is none.

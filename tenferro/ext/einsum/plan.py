@@ -83,7 +83,7 @@ def checked_optimize(optimize: Any, operands: int) -> Any:
     True is "auto"; False, and the empty path, go from left to right.
 
     Raises:
-        InvalidConfigError: what is none of these, or a path that does not fit that many operands.
+        InvalidConfigError: none of these, or a path that does not fit the number of operands.
 
     >>> checked_optimize(True, 3), checked_optimize(["einsum_path", (1, 2), (0, 1)], 3)
     ('auto', ((1, 2), (0, 1)))

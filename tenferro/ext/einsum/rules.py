@@ -1,7 +1,7 @@
 """Derivatives of einsum: linear in each operand, and each transpose is an einsum again.
 
 <y_bar, y> with x_j pulled out: x_bar_j[inputs[j]] = sum of y_bar[output] and the conjugates of the other
-operands. Labels that x_j alone has were summed over, and are filled with ones.
+operands. Labels of x_j alone were summed over, and are filled with ones.
 """
 
 from __future__ import annotations

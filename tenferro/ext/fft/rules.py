@@ -1,8 +1,8 @@
 """Derivatives of the Fourier family: linear, with transposes that are transforms again.
 
 With n the number of elements transformed, fft^H = n ifft and ifft^H = fft / n. A real transform keeps
-half of a symmetric spectrum: each element kept stands for itself and, unless it is its own mirror
-image, for one that is not.
+half of a symmetric spectrum: each element represents itself and, unless it is its own mirror image, one
+other.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ __all__ = [
 
 
 class GetrfRule(MatrixRule):
-    """As of `Lu`, with the permutation that the pivots make."""
+    """The rule of `Lu`, with the permutation of the pivots."""
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         packed, pivots, _ = outputs
@@ -108,7 +108,7 @@ class GeqrfRule(MatrixRule):
 
 
 class Geqp3Rule(MatrixRule):
-    """As of `Geqrf`, of the columns in the order chosen."""
+    """The rule of `Geqrf`, for the permuted columns."""
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         (a,), (packed, order, factors), (a_dot,) = primals, outputs, tangents
@@ -154,7 +154,7 @@ class HouseholderProductRule(MatrixRule):
 
 
 class GeevRule(MatrixRule):
-    """As of `Eig`: left vectors are those of A^H, which has the conjugate eigenvalues."""
+    """The rule of `Eig`: left vectors are the vectors of A^H, which has the conjugate eigenvalues."""
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         (a,), (w, left, right), (a_dot,) = primals, outputs, tangents

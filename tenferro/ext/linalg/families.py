@@ -96,7 +96,7 @@ class Cholesky(ExtensionOp):
 @extension_family("tenferro", "qr", version=1)
 @dataclass(frozen=True)
 class Qr(ExtensionOp):
-    """Q and R with A = Q R; `full` gives the square Q."""
+    """Q and R with A = Q R; Q is square with `full`."""
 
     full: bool = False
     output_count = 2
@@ -113,11 +113,11 @@ class Qr(ExtensionOp):
 @extension_family("tenferro", "svd", version=1)
 @dataclass(frozen=True)
 class Svd(ExtensionOp):
-    """U, s and V^H with A = U diag(s) V^H, s descending; `full` gives square U and V^H.
+    """U, s and V^H with A = U diag(s) V^H, s descending; U and V^H are square with `full`.
 
-    `degenerate` says what the derivative of the vectors is where singular values coincide: "zero"
-    leaves the rotation within the subspace out, which is right for functions of the values, and of
-    projectors on whole subspaces; "nan" keeps the division by zero; "raise" is an error when it runs.
+    `degenerate` selects the derivative of the vectors where singular values coincide: "zero" omits
+    the rotation within the subspace, which is right for functions of the values, and of projectors on
+    whole subspaces; "nan" keeps the division by zero; "raise" is an error at run time.
     """
 
     full: bool = False

@@ -1,6 +1,6 @@
 """Derivatives of the linalg families, as tangents; cotangents follow by transposing them.
 
-Tangents are made of matrix products, triangles and solves, which are linear in them and have transposes.
+Tangents consist of matrix products, triangles and solves, which are linear in them and have transposes.
 Notation: X_dot tangent, ^H conjugate transpose, o elementwise product, E differences of eigenvalues.
 
 Source: Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
@@ -81,7 +81,7 @@ def triu(x: Value, k: int = 0) -> Value:
 
 
 def hermitian(x: Value) -> Value:
-    """(x + x^H) / 2, halved first: the sum comes first then in its transpose, and the two are one pass."""
+    """(x + x^H) / 2, halved first: then its transpose starts with the sum, and the two are one pass."""
     half = x * 0.5
     return half + adjoint(half)
 
@@ -147,8 +147,8 @@ def from_right(builder: RuleBuilder, b: Value, a: Value, **options: Any) -> Valu
 def reciprocal_differences(values: Value, like: Value, degenerate: str) -> Value:
     """F[i, j] = 1 / (values[j] - values[i]), 0 on the diagonal, and 0 where they coincide.
 
-    The diagonal is known by its place: a compiler that contracts a product and a difference into one
-    rounding may find that a number differs from itself.
+    The diagonal is masked by index: a compiler that contracts a product and a difference into one
+        rounding may compute a difference other than 0 of equal numbers.
     """
     row, column = along_rows(values, like), along_columns(values, like)
     difference = row - column
@@ -163,7 +163,7 @@ def reciprocal_differences(values: Value, like: Value, degenerate: str) -> Value
 
 
 def distinct(builder: RuleBuilder, op: Any, values: Value) -> Value:
-    """The values, checked when they are there if `op` says so."""
+    """The values, checked at run time if `op` asks for it."""
     return builder.apply(fam.Distinct(), values) if op.degenerate == "raise" else values
 
 
@@ -263,7 +263,7 @@ class EigRule(MatrixRule):
 
 class SvdRule(MatrixRule):
     """With G = U^H A_dot V: s_dot = Re diag G, and U_dot = U X, V_dot = V Y with skew X and Y that
-    solve X S - S Y = G - S_dot off the diagonal, beside what leaves the spans.
+    solve X S - S Y = G - S_dot off the diagonal, plus terms orthogonal to the spans.
 
     X[i, j] = (G s_j + s_i G^H)[i, j] / (s_j^2 - s_i^2), Y[i, j] = (s_i G + G^H s_j)[i, j] / (s_j^2 - s_i^2).
     The phase of complex vectors is fixed by giving the diagonal's imaginary part to U.
@@ -311,7 +311,7 @@ class SvdRule(MatrixRule):
 class LuRule(MatrixRule):
     """With G = L^-1 A_dot[perm] U^-1: L_dot = L tril(G, -1), U_dot = triu(G) U.
 
-    Of a rectangular matrix the square corner decides both, and the rest follows linearly.
+    For a rectangular matrix the square corner determines both, and the rest follows linearly.
     """
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
@@ -354,7 +354,8 @@ TURNED: dict[str, Callable[[Value], Value]] = {"N": lambda x: x, "T": swapped, "
 class SolverRule(MatrixRule):
     """X_dot = A^-1 (B_dot - A_dot X), A standing for op(A); linear in B, its transpose solves with A^H.
 
-    What comes between A and B says how A is solved with, and depends on A alone, whose tangent says it all.
+    The operands between A and B are factors of A: they have no tangents of their own, because the tangent of A
+    determines theirs.
     """
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:

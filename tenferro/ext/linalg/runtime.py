@@ -52,7 +52,7 @@ def hermitian(a: Array) -> Array:
 
 
 def or_nan(function: Callable[[Array], tuple[Array, ...]], a: Array) -> tuple[Array, ...]:
-    """The results for a batch; NaN for a matrix that the routine fails on, and for it alone."""
+    """The results for a batch; NaN for each matrix that the routine fails on."""
     try:
         return function(a)
     except np.linalg.LinAlgError:
@@ -77,7 +77,7 @@ def cholesky(op: fam.Cholesky, a: Array) -> Array:
 
 
 def _cholesky_of_large(a: Array) -> tuple[Array]:
-    """By potrf of a row-major matrix where it lies: as the columns that LAPACK sees it is a^T = U^H U, L = U^T."""
+    """The Cholesky factor by potrf, in place on a row-major matrix: LAPACK sees a^T = U^H U in its columns, L = U^T."""
     from scipy.linalg import lapack
 
     (potrf,) = lapack.get_lapack_funcs(("potrf",), (a,))
@@ -86,14 +86,14 @@ def _cholesky_of_large(a: Array) -> tuple[Array]:
 
 
 def qr(op: fam.Qr, a: Array) -> Any:
-    """By Householder reflections."""
+    """QR by Householder reflections."""
     if min(a.shape[-2:]) >= LARGE and a.size:
         return each_matrix(partial(_qr_of_large, op.full), a)
     return tuple(np.linalg.qr(a, "complete" if op.full else "reduced"))
 
 
 def _qr_of_large(full: bool, a: Array) -> tuple[Array, Array]:
-    """By geqrf and orgqr, in the columns that they want: NumPy turns its matrices there and back."""
+    """QR by geqrf and orgqr on column-major matrices: NumPy would transpose them there and back."""
     from scipy.linalg import lapack
 
     m, n = a.shape
@@ -109,12 +109,12 @@ def _qr_of_large(full: bool, a: Array) -> tuple[Array, Array]:
 
 
 def svd(op: fam.Svd, a: Array) -> Any:
-    """By divide and conquer."""
+    """The singular value decomposition by divide and conquer."""
     return or_nan(lambda x: tuple(np.linalg.svd(x, full_matrices=op.full)), a)
 
 
 def eigh(op: fam.Eigh, a: Array) -> Any:
-    """By divide and conquer, of the Hermitian part."""
+    """Eigenvalues and eigenvectors of the Hermitian part by divide and conquer."""
     return or_nan(lambda x: tuple(np.linalg.eigh(x)), hermitian(a))
 
 
@@ -125,7 +125,7 @@ def eig(op: fam.Eig, a: Array) -> Any:
 
 
 def lu(op: fam.Lu, a: Array) -> Any:
-    """By getrf; pivots as a permutation."""
+    """LU by getrf; pivots as a permutation."""
     from scipy.linalg import lapack
 
     (getrf,) = lapack.get_lapack_funcs(("getrf",), (a,))
@@ -145,7 +145,7 @@ def lu(op: fam.Lu, a: Array) -> Any:
 
 
 def lu_solve(op: fam.LuSolve, a: Array, packed: Array, perm: Array, b: Array) -> Array:
-    """By two trsm; A[perm] = L U, so that A^T X = B is U^T L^T X[perm] = B."""
+    """Solve by two trsm; A[perm] = L U, so that A^T X = B is U^T L^T X[perm] = B."""
     if b.size == 0:
         return b
     low = fam.TriangularSolve(lower=True, unit_diagonal=True, transpose=op.transpose)
@@ -162,9 +162,10 @@ def lu_solve(op: fam.LuSolve, a: Array, packed: Array, perm: Array, b: Array) ->
 
 
 def triangular_solve(op: fam.TriangularSolve, a: Array, b: Array) -> Array:
-    """By trsm; infinite where the diagonal has a zero.
+    """Solve by trsm; infinite where the diagonal has a zero.
 
-    Neither matrix is turned: what lies in rows is its transpose in columns, op(A) X = B is X^T op(A)^T = B^T.
+    Neither matrix is transposed in memory: a row-major matrix is its transpose in columns, and op(A) X = B is
+    X^T op(A)^T = B^T.
     """
     from scipy.linalg import blas
 
@@ -197,7 +198,7 @@ def triangular_solve(op: fam.TriangularSolve, a: Array, b: Array) -> Array:
 
 
 def solve(op: fam.Solve, a: Array, b: Array) -> Array:
-    """By gesv; not finite where a matrix is singular."""
+    """Solve by gesv; not finite where a matrix is singular."""
     if op.transpose != "N":
         a = np.swapaxes(a, -1, -2)
         a = a.conj() if op.transpose == "C" else a
@@ -278,6 +279,6 @@ class LinalgRuntime(ExtensionRuntime):
         return Routine(name, **options)
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
-        """By LAPACK."""
+        """The outputs of the op's kernel, computed by LAPACK."""
         with blas_threads_for(inputs[0]):
             return KERNELS[type(op)](op, *inputs)

@@ -5,7 +5,7 @@ the first group, and after group g the words k_(g+1), k_(g+2) + g + 1, indices m
 x0 += x1; x1 = rotl(x1, r) ^ x0.
 
 Source: Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011), whose
-known-answer vectors the tests hold.
+known-answer vectors are in the tests.
 """
 
 from __future__ import annotations

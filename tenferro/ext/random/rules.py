@@ -1,4 +1,4 @@
-"""The one rule of random bits: many keys at once. Integers have no derivatives."""
+"""The batch rule of random bits: many keys at once. Integers have no derivatives."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def _inside(program: GraphProgram) -> dict[int, list[str]]:
 
 
 def _steps_inside(op: Any) -> list[tuple[Any, str]]:
-    """The ops of a loop's or choice's bodies, and the types that they give."""
+    """The ops in the bodies of a loop or branch, and their output types."""
     return [
         (step.op, ", ".join([str(part.program.types[slot]) for slot in step.outputs]))
         for part in getattr(op, "parts", ())
