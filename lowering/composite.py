@@ -64,7 +64,7 @@ def _decomposition(op: Extension, w: Writer, operands: tuple[Value, ...], symbol
 def _attributes(op: Extension) -> str:
     try:
         payload = op.op.payload_fields()
-    except UnsupportedError:  # which nobody can read back, and a person can
+    except UnsupportedError:  # written for people alone, because there is no reader for it
         payload = {"payload": {"shown": type(op.op).__name__}}
     classes = payload_classes(type(op.op))
     entries = [f"{name} = {_attribute(value, classes)}" for name, value in payload.items()]
@@ -89,5 +89,5 @@ def _attribute(value: Any, classes: Mapping[str, type[Any]]) -> str:
         return "{none = true}"
     try:
         return _attribute(saved_value(value, "composite", classes=classes), classes)
-    except UnsupportedError:  # which nobody can read back, and a person can
+    except UnsupportedError:  # written for people alone, because there is no reader for it
         return _attribute({"shown": repr(value)}, classes)

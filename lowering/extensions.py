@@ -22,7 +22,7 @@ __all__ = [
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 INLINE = "inline"
-"""Stands for compilers that know no custom call."""
+"""The pseudo-platform of compilers without custom calls."""
 
 Rule = Callable[..., Any]
 _RULES: dict[tuple[str, str | None], Rule] = {}

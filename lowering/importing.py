@@ -37,13 +37,13 @@ CANONICALIZED = frozenset(
         "dynamic_pad", "dynamic_reshape", "real_dynamic_slice",
     )
 )  # fmt: skip
-"""What StableHLO's own passes write in other operations: shapes as operands, which must be constants, and
-what is deprecated.
+"""Operations that StableHLO's own passes rewrite: shapes as operands, which must be constants, and
+deprecated ones.
 """
 
 
 LARGEST_ORIGIN = 1 << 24
-"""Characters of a module that are kept beside its program."""
+"""Characters of the largest module whose text is kept with its program."""
 
 
 def import_stablehlo(

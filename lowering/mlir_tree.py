@@ -45,7 +45,8 @@ DEEPEST = 256
 
 
 STRING_OR_COMMENT = re.compile(r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"|//[^\n]*')
-"""What begins first hides the other in it. Possessive, so that a string of many megabytes takes no memory to match."""
+"""A string may hold comment marks, and a comment quotes. Possessive, so that matching a string of many megabytes
+needs no memory."""
 
 
 def require_shallow(text: str) -> None:

@@ -30,7 +30,7 @@ MOST_AXES = 64
 COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _NO_HEADER = (ValueError, KeyError, TypeError, SyntaxError, MemoryError, RecursionError,
               OverflowError, tokenize.TokenError)  # fmt: skip
-"""What NumPy raises over text that is no header."""
+"""Exceptions of NumPy over a malformed header."""
 DATE = (1980, 1, 1, 0, 0, 0)
 """Of every member, so that the same content is the same file."""
 

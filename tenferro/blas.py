@@ -24,7 +24,7 @@ __all__ = ["NUMPYS", "SCIPYS", "OneThread", "extension_spec", "one_blas_thread"]
 
 _IS_LEFT_ALONE = os.environ.get("TENFERRO_BLAS_THREADS") == "leave"
 PTHREADS = 1
-"""What `openblas_get_parallel` gives for threads that all callers share."""
+"""The value of `openblas_get_parallel` for threads that all callers share."""
 
 
 class OneThread:

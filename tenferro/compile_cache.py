@@ -24,7 +24,7 @@ from tenferro.private_folder import make_private_folder, read_private_file
 __all__ = ["CACHE_VARIABLE", "CompileCache", "CompileCacheStats"]
 
 CACHE_VARIABLE = "TENFERRO_CACHE_DIR"
-"""Of the environment: the folder of those who name none."""
+"""The environment variable with the default folder."""
 MAGIC = b"tenferro-executable-2\n"
 SUFFIX = ".xla"
 STALE_SECONDS = 3600

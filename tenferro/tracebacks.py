@@ -47,7 +47,7 @@ _LIBRARIES = (
         for name in ("numpy", "scipy", "optree", "opt_einsum", "ml_dtypes", "jax", "jaxlib")
     ],
 )
-"""Files whose frames are internal where tenferro called them, and the user's where the user did."""
+"""Files with frames that are internal where tenferro called them, and the user's where the user did."""
 
 _HIDDEN = "raised inside tenferro; TENFERRO_TRACEBACK=full shows where"
 
@@ -162,7 +162,7 @@ def _in_place_of(function: Function, call: FunctionType) -> Function:
 
 
 def _nothing(*_: Any) -> None:
-    """A function whose wrapper is compared, not called."""
+    """A function that is wrapped only to compare the wrapper's code."""
 
 
 _BOUNDARIES = tuple(

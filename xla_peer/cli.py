@@ -316,7 +316,7 @@ def parity(
 
 
 def _contender(target: str, arguments: list[Any]) -> Any:
-    """What `--against` names: a module as it is written, or a target."""
+    """The contender of `--against`: the path of a module, or a program."""
     if target.endswith((".mlir", ".mlirbc")):
         return Path(target)
     return find_target(target).compiled(arguments)
@@ -350,8 +350,8 @@ def judge(
     """Say which of two files of results of a StableHLO module is right. Files are .npz without pickles."""
     with reporting(json) as out:
         program = lowering.import_stablehlo(Path(module))
-        given = read_inputs([inputs] if inputs else [], program.input_names)
-        leaves = matched(given, program.input_names, module)
+        named_inputs = read_inputs([inputs] if inputs else [], program.input_names)
+        leaves = matched(named_inputs, program.input_names, module)
         outputs = [
             matched(read_inputs([path], program.output_names), program.output_names, path)
             for path in (a, b)

@@ -30,7 +30,7 @@ __all__ = ["XlaExecutor"]
 
 
 LARGEST_CONSTANT = 1 << 16
-"""Bytes; larger constants are arguments to XLA, which keeps several copies of what stands in its text."""
+"""Bytes; larger constants are arguments to XLA, which keeps several copies of constants in its text."""
 
 
 class Variant(NamedTuple):

@@ -37,7 +37,7 @@ from xla_peer.vectors import vectors_of, vectors_path, write_vectors
 __all__ = ["as_program", "export", "load", "module_for"]
 
 LARGEST_CONSTANT = 1 << 16
-"""Bytes; what is larger is kept out of the text."""
+"""Bytes; larger constants are not written in the text."""
 
 
 def export(

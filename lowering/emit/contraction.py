@@ -44,7 +44,7 @@ def convolution(op: Convolution, w: Writer, x: Value, kernel: Value) -> Value:
     On a GPU, where the library has real convolutions only, a complex one is four real ones.
     """
     if 0 in kernel.shape or 0 in x.shape:
-        return w.full(0, w.result)  # because StableHLO has no empty windows; sums of nothing are 0
+        return w.full(0, w.result)  # because StableHLO has no empty windows; empty sums are 0
     if w.platform in ("cuda", "rocm") and x.dtype.is_complex:
         return _complex_convolution(op, w, x, kernel)
     return _convolution(op, w, x, kernel, w.result)

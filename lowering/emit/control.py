@@ -21,7 +21,7 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["ROWS"]
 
 Write = Callable[[Writer, Sequence[Value]], Sequence[Value]]
-"""Writes the body of a private function on its arguments, and gives what it returns."""
+"""A function that writes the body of a private function on its arguments, and returns the results."""
 
 I64 = TensorSpec.of((), DType.I64)
 

@@ -114,7 +114,7 @@ LIBRARY = {
     "tenferro.geqrf.v1": geqrf,
     "tenferro.householder_product.v1": householder_product,
 }
-"""What cuSOLVER and hipSOLVER have, too."""
+"""Families with routines in cuSOLVER and hipSOLVER, too."""
 CPU = {
     "tenferro.geqp3.v1": geqp3,
     "tenferro.geev.v1": geev,

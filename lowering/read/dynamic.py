@@ -312,7 +312,7 @@ RULES: Mapping[str, Callable[..., Any]] = {
     "stablehlo.slice": _sliced,
     "stablehlo.subtract": _each(lambda r, x, y: x - y),
 }
-"""What integers and truth values are that are made of extents, by name of operation."""
+"""Rules for integers and truth values computed from extents, by name of operation."""
 
 ROWS: ReadRows = {
     "stablehlo.dynamic_broadcast_in_dim": broadcast_in_dim,

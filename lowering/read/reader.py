@@ -24,10 +24,10 @@ Read = Callable[["Reader", Operation, Sequence[int]], "int | Sequence[int]"]
 ReadRows = Mapping[str, Read]
 Note = Callable[["Reader", Operation, Sequence[int], Sequence[int]], None]
 Write = Callable[[Sequence[int]], Sequence[int]]
-"""Writes a region on its arguments, and gives what it returns."""
+"""A function that writes a region on its arguments, and returns the results."""
 
 MALFORMED = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError)
-"""What readers raise over attributes and operands that MLIR does not check, such as those of custom calls."""
+"""Exceptions of readers over attributes and operands that MLIR does not check, such as those of custom calls."""
 DEEPEST_CALL = 128
 SMALL = 1024
 """Elements of a constant that are kept though they are all one, and that a region holds itself."""

@@ -8,7 +8,7 @@ from tenferro.types import DType
 __all__ = ["ON_BOOL", "known_combiner", "scatter_combiner"]
 
 ON_BOOL = {"add": "or", "maximum": "or", "multiply": "and", "minimum": "and"}
-"""What arithmetic is on truth values."""
+"""The logical operation for arithmetic on truth values."""
 SCATTERS = {"add": "add", "multiply": "multiply", "minimum": "min", "maximum": "max", "set": "set"}
 """The combiners of `Scatter` by operation."""
 ON_TRUTH = {"or": "add", "and": "multiply", "set": "set"}

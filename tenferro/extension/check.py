@@ -652,7 +652,7 @@ class _Bench:
 
 COPIES = 16
 BATCH_SCALES = (1.0, 0.75, 0.5)
-"""What the inexact inputs of each slice of a batch are multiplied by."""
+"""Factors of the inexact inputs, one for each slice of a batch."""
 
 
 def _spread(x: Any) -> Any:

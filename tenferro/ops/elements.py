@@ -19,7 +19,7 @@ __all__ = ["LARGE", "adopted_elements", "digest_of", "shared_elements"]
 LARGE = 1 << 16
 """Bytes from which elements are shared."""
 _SHARED: weakref.WeakValueDictionary[bytes, memoryview] = weakref.WeakValueDictionary()
-"""By digest, as long as somebody holds them; it keeps nothing alive, so that it has no bound of its own."""
+"""Elements by digest, as long as they are referenced; the references here are weak, so that it needs no bound."""
 
 
 class Elements(np.ndarray[Any, Any]):

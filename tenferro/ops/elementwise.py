@@ -510,7 +510,7 @@ COMPARISONS: Mapping[str, np.ufunc] = {
     "GT": np.greater,
     "GE": np.greater_equal,
 }
-"""What each direction of `Compare` asks."""
+"""The comparison of each direction of `Compare`."""
 DIRECTIONS = tuple(COMPARISONS)
 
 

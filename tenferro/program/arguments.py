@@ -21,7 +21,7 @@ from tenferro.types import DType, TensorSpec, TreeDef, difference, flatten, host
 __all__ = ["bind_symbols", "check_arguments", "check_leaves"]
 
 _KEPT_KINDS = {"b": "biufc", "i": "iufc", "f": "fc", "c": "c"}
-"""Kind of a Python number -> kinds of arrays whose dtype survives meeting it."""
+"""Kind of a Python number -> kinds of arrays that keep their dtype in arithmetic with it."""
 
 
 def check_arguments(

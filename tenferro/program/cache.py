@@ -38,7 +38,7 @@ class CacheStats:
 
 _ABSENT: Any = object()
 AT_HAND = 64
-"""What an owner has at hand of a cache, at most."""
+"""The largest number of entries at hand."""
 
 
 class BoundedCache(Generic[Value]):

@@ -23,7 +23,7 @@ __all__ = ["Subprogram", "require_depth"]
 _NUMBERS = count()
 
 DEEPEST = 100
-"""Loops and choices inside each other; what is made of them takes a few frames of Python's stack each."""
+"""The largest depth of nested loops and branches; passes over them use a few frames of Python's stack each."""
 
 
 def require_depth(name: str, depth: int) -> None:

@@ -97,7 +97,7 @@ def matched(inputs: Given, names: Sequence[str], what: str) -> list[Any]:
 
 
 UNPACKED: ContextVar[int | None] = ContextVar("tenferro_unpacked_bytes", default=None)
-"""What a file of arrays may unpack to; None holds it to a ratio to its size."""
+"""The largest unpacked size of a file of arrays; None limits it by a ratio to its size."""
 
 
 def filled(values: Sequence[Any], generator: np.random.Generator) -> list[Any]:

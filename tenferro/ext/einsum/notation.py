@@ -20,7 +20,7 @@ RESERVED = frozenset(",->.")
 MOST_LABELS = 1_000_000
 
 NOTATIONS = ExtensionCacheKey("tenferro.einsum.v1", "notations")
-"""The store of what was read, by subscripts and ranks."""
+"""The store of parsed notation, by subscripts and ranks."""
 
 
 @dataclass(frozen=True)

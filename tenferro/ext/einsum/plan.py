@@ -27,10 +27,10 @@ PLANS = ExtensionCacheKey("tenferro.einsum.v1", "plans")
 """The store of paths, by op and shapes."""
 
 Path = tuple[tuple[int, ...], ...]
-"""Positions to contract at each step; the result of a step goes to the end."""
+"""Positions to contract at each step; the result of a step is appended at the end."""
 
 TYPICAL_EXTENT = 32
-"""What a symbolic extent counts as; any path is right, some are faster."""
+"""The number in place of a symbolic extent; any path is right, some are faster."""
 
 
 MOST_OPERANDS = {"optimal": 8, "branch-all": 8, "branch-2": 20}
@@ -38,8 +38,8 @@ MOST_OPERANDS = {"optimal": 8, "branch-all": 8, "branch-2": 20}
 too."""
 
 MOST_NEIGHBOURS = 10
-"""Operands that one shares summed labels with, where an optimiser goes through connected parts: about a second for
-eleven operands that all do, and there are at least 2 ** n parts."""
+"""The largest number of operands that share summed labels with one, for optimisers that enumerate connected parts:
+there are at least 2 ** n parts, which take about a second for eleven operands that all share labels."""
 
 
 def require_bounded(optimize: Any, inputs: Sequence[str], output: str) -> None:

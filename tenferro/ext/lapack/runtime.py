@@ -125,7 +125,7 @@ KERNELS: dict[type[Any], tuple[Callable[..., Any], tuple[int, ...]]] = {
     fam.Gehrd: (gehrd, (2,)),
     fam.Gees: (gees, (2,)),
 }
-"""For each family what one matrix gives, and how many axes of each input are its own."""
+"""For each family the kernel of one matrix, and the number of its axes in each input."""
 
 
 class LapackRuntime(ExtensionRuntime):

@@ -35,9 +35,9 @@ REAL = {DType.C32: DType.F32, DType.C64: DType.F64}
 COMPLEX = {DType.F32: DType.C32, DType.F64: DType.C64}
 
 DEGENERATE = ("zero", "nan", "raise")
-"""What the derivative of vectors can be where values coincide; see `Svd`."""
+"""Options for the derivative of vectors where values coincide; see `Svd`."""
 TRANSPOSES = ("N", "T", "C")
-"""What a solver does to its matrix: nothing, transpose it, or conjugate and transpose it."""
+"""Forms of a solver's matrix: as it is, transposed, or conjugate transposed."""
 SAME = 64
 """Values this many roundings of the largest apart are one value: factorisations do not tell them apart."""
 

@@ -347,7 +347,7 @@ class LuRule(MatrixRule):
 
 
 FLIPPED = {"N": "C", "C": "N", "T": "N"}
-"""What solves with A^H; of "T", with the conjugate of A."""
+"""The form that solves with A^H; for "T", with the conjugate of A."""
 TURNED: dict[str, Callable[[Value], Value]] = {"N": lambda x: x, "T": swapped, "C": adjoint}
 
 

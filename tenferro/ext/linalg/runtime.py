@@ -18,7 +18,7 @@ __all__ = ["LinalgRuntime", "blas_threads_for"]
 Array = np.ndarray[Any, Any]
 
 LARGE = 64
-"""Extent from which a matrix is worth a call of its own."""
+"""The smallest extent at which a matrix is worth a separate call."""
 WORK = 32
 """Columns that LAPACK reflects at once, which its room of work is for."""
 LARGEST_ALONE = 768
