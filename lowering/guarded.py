@@ -1,12 +1,12 @@
-"""MLIR on modules of unknown origin: in a process of its own, with limits.
+"""MLIR on modules of unknown origin, in a separate process with limits.
 
 MLIR ends the process, or writes over its memory, over some bytecode that is damaged and some text that is valid.
 So only text, bytes and plain data of such a module are used here:
 
 - Bytecode becomes text in one fork of the reading process, and that text is foreign again, because the fork's
   memory may be damaged: the next operation runs in another fork.
-- Text that a fork has parsed, verified and compiled without harm is handed to PJRT in this process: the same code
-  reads nothing else there, and so does the same.
+- Text that a fork has parsed, verified and compiled without harm is passed to PJRT in this process: the same code
+  on the same input does the same here.
 - Trees come as JSON, which Python reads.
 
 The fork is no sandbox: it has the user's rights.
@@ -109,7 +109,7 @@ def perform(
         MlirDiagnosticError: MLIR refused the module, or reading it ended the other process, or took more than
             the limits.
         UnsupportedError: not trusted, on a system without `os.fork`.
-        whatever else the operation raises.
+        Exception: the operation's own errors.
     """
     if trusted:
         return OPERATIONS[operation].perform(module, *arguments)

@@ -56,16 +56,16 @@ def import_stablehlo(
     """A StableHLO module as a program: it runs natively, is differentiated, compared and lowered again.
 
     Args:
-        module: text; bytecode or a portable artifact; what `jax.export` serialises; a `StableHloModule`; or
+        module: text; bytecode or a portable artifact; a serialised `jax.export`; a `StableHloModule`; or
             a path to a file of these.
         specs: the type of each argument, where the module leaves extents open (`?`): numbers, or symbols
-            that arguments share. Without them each open extent is a symbol of its own, by the argument's name
-            and the axis; that two must be equal is checked when the program runs.
-        function: whose name the program takes, unless it is "main".
-        trusted: read it in this process, which a malformed module may end. What this process lowered itself
-            is trusted; any other module is read by a process of its own, within limits of time and memory.
+            that arguments share. Without them each open extent is a separate symbol, by the argument's name
+            and the axis; equality of two is checked when the program runs.
+        function: the function to read; the program has its name, unless it is "main".
+        trusted: read it in this process, which a malformed module may end. Modules that this process lowered
+            are trusted; any other module is read by a separate process, within limits of time and memory.
 
-    The program's `origin` is the module as it was written, for `xla_peer.check_parity` to run beside it.
+    The program's `origin` is the module as it was written, for comparison in `xla_peer.check_parity`.
 
     Raises:
         MlirDiagnosticError: the input is no module, with MLIR's messages and locations; it ends the process

@@ -240,7 +240,7 @@ def _rewritten(text: str, pipeline: str) -> str:
     """The text after passes.
 
     Raises:
-        MlirDiagnosticError: what a pass refuses.
+        MlirDiagnosticError: a pass refuses the module.
     """
     _register_passes()
     ir, passmanager = jaxlib_modules()[:2]
@@ -257,7 +257,7 @@ def canonical(text: str) -> str:
     """The text without CHLO, deprecated operations, and shapes as operands where these are constants.
 
     Raises:
-        MlirDiagnosticError: what a pass refuses.
+        MlirDiagnosticError: a pass refuses the module.
     """
     pipeline = (
         "builtin.module(func.func(chlo-legalize-to-stablehlo,stablehlo-legalize-deprecated-ops{fail-on-unused=false},"
@@ -276,7 +276,7 @@ def legalize_chlo(text: str) -> str:
 def refined(text: str, types: Sequence[str]) -> str:
     """A module with symbolic extents for arguments of these types, every shape a number.
 
-    Assertions about the shapes stay, and what they assert is a constant.
+    Assertions about the shapes stay, with constants as conditions.
 
     Raises:
         MlirDiagnosticError: shapes that contradict each other.

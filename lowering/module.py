@@ -33,8 +33,8 @@ class StableHloModule:
     and artifacts need jaxlib; the text does not.
 
     Attributes:
-        trusted: this process wrote the text, or the user vouches for it: MLIR works on it in this process. On
-            any other text it works in a process of its own; see `lowering.guarded`.
+        trusted: this process wrote the text, or the user declares it safe: MLIR works on it in this process. On
+            any other text it works in a separate process; see `lowering.guarded`.
     """
 
     text: str = field(repr=False)

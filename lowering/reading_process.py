@@ -1,7 +1,7 @@
 """The server of `lowering.guarded`: a process that forks a child for every module.
 
-It has one thread and no more than MLIR's bindings, and never looks into a module itself; a fork takes 3 ms, where
-a new interpreter takes 200. What a module does to the memory of a fork ends with it, and does not reach the next.
+It has one thread and no more than MLIR's bindings, and never reads a module itself; a fork takes 3 ms, where
+a new interpreter takes 200. Damage of a module to a fork's memory ends with the fork, and does not reach the next.
 
 A request is the lengths of its two parts, eight bytes each, a JSON document and the module. So is the reply, whose
 parts are an error and the result; it comes in pieces with eight bytes of length before each, after which an

@@ -113,7 +113,7 @@ class DoctorReport:
 
 
 def doctor(platforms: Iterable[str] = ()) -> DoctorReport:
-    """Try platforms, each in a process of its own, and report missing and failing ones.
+    """Try platforms, each in a separate process, and report missing and failing ones.
 
     Args:
         platforms: names, or paths of PJRT plugins; if empty, all that are known or installed.

@@ -226,7 +226,7 @@ def load(path: Any, *, trusted: bool = False) -> Artifact:
     """The artifact in a file that `export` wrote.
 
     Args:
-        trusted: read it in this process, which a damaged file may end; else a process of its own does, within
+        trusted: read it in this process, which a damaged file may end; else a separate process reads it, within
             limits of time and memory.
 
     Raises:

@@ -1,8 +1,8 @@
-"""Reductions of pairs (value, place) that find where the largest or smallest element is.
+"""Reductions of pairs (value, index) to the index of the largest or smallest element.
 
-A region that only compares and selects depends only on the order of two pairs. So it
-is tried on every standing of a pair and one of a later place, and of the pair that it begins with and any;
-if it keeps what `ArgMax` or `ArgMin` would keep, it is that.
+A region that only compares and selects depends only on the order of two pairs. So it is evaluated on every order
+of a pair and one with a larger index, and of the initial pair and any other; if it selects the pair of `ArgMax` or
+`ArgMin`, it is that op.
 """
 
 from __future__ import annotations

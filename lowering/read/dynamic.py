@@ -184,7 +184,7 @@ def _array(elements: Sequence[Any], shape: tuple[int, ...]) -> Any:
 
 
 def _each(function: Callable[..., Any], partly: bool = False) -> Callable[..., Any]:
-    """A rule that applies `function(r, *elements)` elementwise; None stands for an unknown element.
+    """A rule that applies `function(r, *elements)` elementwise; an unknown element is None.
 
     Args:
         partly: the function also takes None for unknown operands.

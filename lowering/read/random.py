@@ -1,7 +1,7 @@
 """Readers of random bits: the generators as XLA counts them.
 
 The state is a key and a counter, uint64 each; a third number, if there is one, is the upper half of the
-counter. DEFAULT, which StableHLO leaves to whoever runs it, is PHILOX, as on XLA's CPU.
+counter. DEFAULT, which StableHLO leaves to the implementation, is PHILOX, as on XLA's CPU.
 
 Source: StableHLO spec #rng_bit_generator; Salmon, Moraes, Dror and Shaw (SC 2011).
 """

@@ -31,7 +31,7 @@ __all__ = ["Emitter", "Value", "beside", "broadcast", "compare", "full", "number
 
 
 class Emitter(Protocol):
-    """Where the ops of a rule go. A handle is whatever it likes: a number, or a value of text."""
+    """The destination of a rule's ops. A handle is its own representation of a value: a number, or a value of text."""
 
     def apply(self, op: StdTensorOp, *inputs: Any) -> tuple[Any, ...]:
         """The outputs of `op` on these handles."""

@@ -107,7 +107,7 @@ class Extension(StdTensorOp):
         return hash((Extension, self.op.family_id, self.op.payload_hash()))
 
     def written(self) -> str:
-        """The op in writing: equal texts, in whatever process, mean equal ops; see `payload_text`."""
+        """The op as text: equal texts, in any process, mean equal ops; see `payload_text`."""
         text = getattr(self.op, "payload_text", None)
         return f"Extension({self.family_id}, {os.urandom(16).hex() if text is None else text()})"
 

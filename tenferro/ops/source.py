@@ -82,7 +82,7 @@ class Constant(StdTensorOp):
 
     @classmethod
     def of(cls, array: Any) -> Constant:
-        """The constant with the elements of a NumPy array, in whatever order it stores them."""
+        """The constant with the elements of a NumPy array in any memory order."""
         array = host_array(array, "Constant")
         dense = np.ascontiguousarray(array)
         data = dense.view(np.uint8).reshape(-1).data if dense.nbytes >= LARGE else array.tobytes()
@@ -116,7 +116,7 @@ class Iota(StdTensorOp):
     """Count along one axis: y[i0, .., ik] = i_axis.
 
     Shapes:  () -> shape
-    Dtypes:  every integer, float and complex dtype; what the dtype cannot hold wraps or rounds
+    Dtypes:  every integer, float and complex dtype; numbers that the dtype cannot hold wrap or are rounded
     AD:      inactive
     Lowers:  stablehlo.iota, one to one
     Errors:  AxisError unless 0 <= axis < rank

@@ -125,7 +125,7 @@ class BroadcastInDim(StdTensorOp):
 
     Shapes:  x [a0, .., ar] -> y `shape`, a[j] being 1 or shape[dims[j]]
     Dtypes:  every dtype
-    AD:      linear; its transpose sums over what was repeated
+    AD:      linear; its transpose sums over repeated axes
     Lowers:  stablehlo.broadcast_in_dim, one to one
     Errors:  ShapeError, AxisError unless dims are distinct axes of shape that fit
     Source:  docs/specification/primitives.md, StableHLO spec #broadcast_in_dim
@@ -249,7 +249,7 @@ class Slice(StdTensorOp):
 class Pad(StdTensorOp):
     """Put a value between and around the elements; negative edges cut elements off.
 
-    y[low + i * (interior + 1)] = x[i] where that lies inside y, padding_value elsewhere.
+    y[low + i * (interior + 1)] = x[i] where that is inside y, padding_value elsewhere.
 
     Shapes:  x [d0, .., dk], padding_value [] -> y with extent
              low + max(0, d + (d - 1) interior) + high on each axis

@@ -236,7 +236,7 @@ def family_of(op: Any) -> Family | None:
     None if there is none.
 
     Raises:
-        RegistrationError: what a package offers under the entry-point group is no family.
+        RegistrationError: an entry point of a package is no family.
     """
     carried = _carried(type(op))
     if carried is not None:
@@ -251,7 +251,7 @@ def registered_family(family_id: str) -> Family | None:
 
 
 def _carried(cls: type[Any]) -> Family | None:
-    """The family that a class carries; a subclass with an id of its own carries none."""
+    """The family that a class carries; a subclass with another id carries none."""
     family = getattr(cls, "family", None)
     is_one = isinstance(family, Family) and family.family_id == getattr(cls, "family_id", None)
     return family if is_one else None
@@ -274,7 +274,7 @@ def lookup_extension_factory(family_id: str) -> ExtensionFactory | None:
     """The factory of a family, or None; for an unknown id, installed packages are searched.
 
     Raises:
-        RegistrationError: what a package offers under the entry-point group is no family.
+        RegistrationError: an entry point of a package is no family.
     """
     with _LOCK:
         _ASKED.discard(family_id)

@@ -95,7 +95,7 @@ def rewrite(program: GraphProgram, rules: Mapping[type[StdTensorOp], Rule]) -> G
 
 
 def emit_again(program: GraphProgram, rule: Rule, start: int = 0) -> GraphProgram:
-    """The program with `rule` applied to each instruction from `start` on, whatever its card.
+    """The program with `rule` applied to each instruction from `start` on, of any card.
 
     The fresh arena is hash-consed, so equal instructions become one on the way.
     """

@@ -80,7 +80,7 @@ class Target:
         """The program: of a function for these arguments, of an artifact read back.
 
         Raises:
-            UnsupportedError: an artifact with constants beside it, or with symbolic extents.
+            UnsupportedError: an artifact with constants in another file, or with symbolic extents.
         """
         if self.program is not None:
             return self.program

@@ -29,7 +29,7 @@ class Notation:
 
     Attributes:
         dots: the labels of the axes of an ellipsis.
-        slots: where the ellipsis of each operand lies; None where it has none.
+        slots: the position of the ellipsis of each operand; None where it has none.
     """
 
     inputs: tuple[str, ...]
