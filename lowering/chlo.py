@@ -1,7 +1,7 @@
 """Functions that StableHLO lacks, as private functions of plain StableHLO.
 
 The expansions are StableHLO's own, kept as templates in `emit/chlo/`, so that writing text needs no
-jaxlib. `python tools/chlo_templates.py` writes them anew.
+jaxlib. `python tools/chlo_templates.py` writes them again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Extensions as `stablehlo.composite`: who knows the family can take it whole, all others take it apart.
+"""Extensions as `stablehlo.composite`: a reader with the family uses it whole, others its decomposition.
 
 The composite's name is the family id with `_` for `-`, which its grammar refuses; the id itself and the
 payload are attributes. The decomposition is a private function: the family's expansion, or its
@@ -55,7 +55,7 @@ def _decomposition(op: Extension, w: Writer, operands: tuple[Value, ...], symbol
     program = expansion_of(
         op,
         [x.spec for x in operands],
-        keep=lambda other: lowering_of(other, w.platform, w.linalg) is not None,
+        keep=lambda operation: lowering_of(operation, w.platform, w.linalg) is not None,
     )
     results = emit_instructions(program.lowering_view(), inner, EMITTERS)
     return inner.private_function(results, symbol)
@@ -64,7 +64,7 @@ def _decomposition(op: Extension, w: Writer, operands: tuple[Value, ...], symbol
 def _attributes(op: Extension) -> str:
     try:
         payload = op.op.payload_fields()
-    except UnsupportedError:  # which nobody can read back, and a person can
+    except UnsupportedError:  # written for people alone, because there is no reader for it
         payload = {"payload": {"shown": type(op.op).__name__}}
     classes = payload_classes(type(op.op))
     entries = [f"{name} = {_attribute(value, classes)}" for name, value in payload.items()]
@@ -89,5 +89,5 @@ def _attribute(value: Any, classes: Mapping[str, type[Any]]) -> str:
         return "{none = true}"
     try:
         return _attribute(saved_value(value, "composite", classes=classes), classes)
-    except UnsupportedError:  # which nobody can read back, and a person can
+    except UnsupportedError:  # written for people alone, because there is no reader for it
         return _attribute({"shown": repr(value)}, classes)

@@ -20,7 +20,7 @@ Emitters = Mapping[type[StdTensorOp], Any]
 def emit_instructions(
     view: GraphProgram, writer: Writer, emitters: Emitters, inputs: Sequence[Value] | None = None
 ) -> list[Value]:
-    """Write the statements of a program on `inputs`, the writer's arguments; gives the outputs.
+    """Write the statements of a program on `inputs`, the writer's arguments; returns the outputs.
 
     Raises:
         NonStaticShapeError: an extent that the data decide.
@@ -51,15 +51,15 @@ def _emit(
     except TenferroError as error:
         error.at(str(instruction.source) if instruction.source else None)
         raise
-    made = (result,) if isinstance(result, Value) else result
-    for slot, value in zip(instruction.outputs, made, strict=True):
+    results = (result,) if isinstance(result, Value) else result
+    for slot, value in zip(instruction.outputs, results, strict=True):
         values[slot] = value
 
 
 def _emitted(
     instruction: Instruction, writer: Writer, values: Sequence[Any], emitters: Emitters
 ) -> Any:
-    """What the op's emitter writes; one that computes with extents may find that they are symbols."""
+    """The op's emitted values; computing with extents that are symbols is an error."""
     op = instruction.op
     operands = [values[slot] for slot in instruction.inputs]
     symbolic = [x.spec for x in operands if not x.spec.is_static]

@@ -22,7 +22,7 @@ __all__ = [
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 INLINE = "inline"
-"""Stands for compilers that know no custom call."""
+"""The pseudo-platform of compilers without custom calls."""
 
 Rule = Callable[..., Any]
 _RULES: dict[tuple[str, str | None], Rule] = {}
@@ -40,7 +40,7 @@ def register_extension_lowering(
     compilers that know no custom call.
 
     The writer is the one the emitters use: `writer.op(name, *operands, result=spec)` and its kin
-    give values; the rule gives one value, or a tuple, of the declared types. It comes before the
+    return values; the rule returns one value, or a tuple, of the declared types. It comes before the
     family's expansion, from the next run on, also in programs that an executor has compiled.
 
     Raises:
@@ -68,34 +68,34 @@ def register_extension_lowering(
 
 
 def has_lowering(family_id: str, platform: str) -> bool:
-    """Whether a family, by its id, has a rule of its own for that platform."""
+    """Whether a family, by its id, has a rule for that platform."""
     family = registered_family(family_id)
     return any([
-        (family_id, place) in _RULES
-        or (family is not None and family.lowering_for(place) is not None)
-        for place in (platform, None)
+        (family_id, target) in _RULES
+        or (family is not None and family.lowering_for(target) is not None)
+        for target in (platform, None)
     ])  # fmt: skip
 
 
 def lowering_of(op: Extension, platform: str, linalg: str = "library") -> Rule | None:
     """The rule for that platform, else the one for all; if `linalg` is "inline", that one first.
 
-    Registered rules come before those that the op's family has.
+    Registered rules take precedence over those of the op's family.
     """
-    places = [platform, None] if linalg == "library" else [INLINE, platform, None]
-    for place in places:
-        if (op.family_id, place) in _RULES:
-            return _RULES[op.family_id, place]
+    targets = [platform, None] if linalg == "library" else [INLINE, platform, None]
+    for target in targets:
+        if (op.family_id, target) in _RULES:
+            return _RULES[op.family_id, target]
     family = family_of(op.op)
-    rules = [None if family is None else family.lowering_for(place) for place in places]
+    rules = [None if family is None else family.lowering_for(target) for target in targets]
     return next((rule for rule in rules if rule is not None), None)
 
 
 def lowerings_in(program: GraphProgram, platform: str, linalg: str = "library") -> tuple[Any, ...]:
-    """The rules in force for the program's families, in order: what its text depends on beside itself."""
+    """The rules in force for the program's families, in order: with the program they determine its text."""
     return tuple([lowering_of(op, platform, linalg) for op in program.extensions])
 
 
 def registration_count() -> int:
-    """How many rules and families have been registered: while it stays, so does what `lowering_of` gives."""
+    """The number of rules and families registered: while it is the same, so are the results of `lowering_of`."""
     return len(_REGISTERED) + family_count()

@@ -28,20 +28,20 @@ _I32 = TensorSpec.of((), DType.I32)
 class Extents:
     """The symbolic extents of a function's arguments, as scalars of int64.
 
-    Each symbol is the extent of the first axis that is that symbol and nothing more.
+    Each symbol is the extent of the first axis that is this symbol alone.
 
     Args:
-        known: symbols that a caller passes as scalars.
+        extents: symbols that a caller passes as scalars.
 
     Raises:
         NonStaticShapeError: a symbol that no axis is.
     """
 
-    def __init__(self, writer: Writer, known: Mapping[Any, Value] | None = None) -> None:
+    def __init__(self, writer: Writer, extents: Mapping[Any, Value] | None = None) -> None:
         self._writer = writer
         self._places: dict[Any, tuple[Value, int]] = {}
         self._known: dict[Any, Value] = {}
-        self._given = dict(known or {})
+        self._given = dict(extents or {})
         specs = [argument.spec for argument in writer.arguments]
         for index, (argument, spec) in enumerate(zip(writer.arguments, specs, strict=True)):
             for axis, extent in enumerate(spec.shape):
@@ -71,7 +71,7 @@ class Extents:
 
     @property
     def symbols(self) -> list[Any]:
-        """What can be told."""
+        """Symbols and axes with a value in the module."""
         return list({**self._given, **self._places})
 
     def leaf(self, leaf: Any) -> Value:
@@ -110,7 +110,7 @@ class Extents:
         return self._op("maximum", lhs, rhs)
 
     def _modulo(self, lhs: Value, rhs: Value) -> Value:
-        """Of a positive rhs; never negative, as in Python."""
+        """The remainder of a division by a positive rhs; never negative, as in Python."""
         return self._op("remainder", self._add(self._op("remainder", lhs, rhs), rhs), rhs)
 
     def _divide(self, lhs: Value, rhs: Value) -> Value:
@@ -141,7 +141,7 @@ class Extents:
     # ---- assertions --------------------------------------------------------------------------
 
     def assert_inputs(self, names: Sequence[str]) -> None:
-        """Each axis of each argument has the extent its spec says."""
+        """Assert that each axis of each argument has the extent of its spec."""
         for argument, name in zip(self._writer.arguments, names, strict=True):
             shape: tuple[Any, ...] = argument.shape
             for axis, extent in enumerate(shape):
@@ -155,7 +155,7 @@ class Extents:
                 )
 
     def assert_guards(self, guards: Iterable[Guard]) -> None:
-        """What tracing could not decide holds."""
+        """Assert in the module the guards that tracing could not decide."""
         for guard in guards:
             lhs, rhs = self.value(guard.lhs), self.value(guard.rhs)
             words = f"{guard.reason} needs {guard.lhs} {guard.relation} {guard.rhs}, got {{0}} and {{1}}"

@@ -1,12 +1,12 @@
-"""MLIR on modules of unknown origin: in a process of its own, with limits.
+"""MLIR on modules of unknown origin, in a separate process with limits.
 
 MLIR ends the process, or writes over its memory, over some bytecode that is damaged and some text that is valid.
-So nothing that it makes of such a module is used here but text, bytes and plain data:
+So only text, bytes and plain data of such a module are used here:
 
 - Bytecode becomes text in one fork of the reading process, and that text is foreign again, because the fork's
-  memory may be damaged: whatever is asked of it next is asked of another fork.
-- Text that a fork has parsed, verified and compiled without harm is handed to PJRT in this process: the same code
-  reads nothing else there, and so does the same.
+  memory may be damaged: the next operation runs in another fork.
+- Text that a fork has parsed, verified and compiled without harm is passed to PJRT in this process: the same code
+  on the same input does the same here.
 - Trees come as JSON, which Python reads.
 
 The fork is no sandbox: it has the user's rights.
@@ -51,13 +51,13 @@ serve()
 
 @dataclass(frozen=True)
 class Limits:
-    """What reading a module may use.
+    """Bounds on the resources for reading a module.
 
     Attributes:
-        cpu_seconds: of computing.
-        wall_seconds: in all.
-        memory: bytes besides what the process begins with; heeded on Linux.
-        largest_reply: bytes.
+        cpu_seconds: processor time.
+        wall_seconds: elapsed time.
+        memory: bytes beyond those the process starts with; enforced on Linux.
+        largest_reply: bytes of the result.
     """
 
     cpu_seconds: int
@@ -67,7 +67,7 @@ class Limits:
 
     @classmethod
     def of_size(cls, size: int) -> Limits:
-        """What is enough for an honest module of so many bytes.
+        """Limits that suffice for a well-formed module of `size` bytes.
 
         >>> Limits.of_size(1000).cpu_seconds, Limits.of_size(50_000_000).cpu_seconds
         (4, 404)
@@ -82,7 +82,7 @@ class Limits:
 
     @classmethod
     def of_compilation(cls, size: int) -> Limits:
-        """What is enough to compile an honest module of so many bytes."""
+        """Limits that suffice to compile a well-formed module of `size` bytes."""
         cpu_seconds = 60 + 60 * (size // 1_000_000)
         return cls(
             cpu_seconds=cpu_seconds,
@@ -109,7 +109,7 @@ def perform(
         MlirDiagnosticError: MLIR refused the module, or reading it ended the other process, or took more than
             the limits.
         UnsupportedError: not trusted, on a system without `os.fork`.
-        whatever else the operation raises.
+        Exception: the operation's own errors.
     """
     if trusted:
         return OPERATIONS[operation].perform(module, *arguments)
@@ -131,7 +131,7 @@ def perform(
 
 
 def _ending_words(ending: dict[str, Any], limits: Limits) -> str:
-    """Why there is no reply; empty where there is one."""
+    """The reason for a missing reply; empty where there is one."""
     number, said = ending["signal"], ending["said"]
     if ending["ending"] == "late":
         return f"it took longer than {limits.wall_seconds:g} s; {HELP}"
@@ -149,26 +149,28 @@ def _ending_words(ending: dict[str, Any], limits: Limits) -> str:
 
 
 def _raise_error(error: dict[str, Any], limits: Limits) -> None:
-    """Raise what the operation raised, if it did."""
+    """Raise the operation's error, if there is one."""
     if not error:
         return
     kind = error["kind"]
     if kind == "MlirDiagnosticError":
-        raise MlirDiagnosticError([(message, place) for message, place in error["diagnostics"]])
+        raise MlirDiagnosticError(
+            [(message, location) for message, location in error["diagnostics"]]
+        )
     if kind == "ImportError":
         raise ImportError(error["message"])
     if kind == "MemoryError":
         raise MlirDiagnosticError(
             [(f"it took more than {limits.memory >> 20} MiB; {HELP}", "memory")]
         )
-    known = getattr(tenferro.errors, kind, None) if kind in tenferro.errors.__all__ else None
-    if isinstance(known, type) and issubclass(known, TenferroError):
-        raise known(error["message"])
+    error_class = getattr(tenferro.errors, kind, None) if kind in tenferro.errors.__all__ else None
+    if isinstance(error_class, type) and issubclass(error_class, TenferroError):
+        raise error_class(error["message"])
     raise MlirDiagnosticError([(f"malformed: {error['message']}", "module")])
 
 
 class ReadingProcess:
-    """One process, started when it is first asked, for all threads of this one.
+    """One process for all threads of this one, started at the first request.
 
     It ends with this process, and a process forked from this one starts its own.
     """
@@ -179,10 +181,10 @@ class ReadingProcess:
         self._messages: Any = None
 
     def ask(self, request: bytes, module: bytes, seconds: float) -> tuple[bytes, dict[str, Any]]:
-        """The reply, and how the fork that made it ended.
+        """The reply, and the end of the fork that wrote it.
 
         Raises:
-            MlirDiagnosticError: the process itself ended, or did not answer within so many seconds.
+            MlirDiagnosticError: the process itself ended, or did not answer within `seconds`.
         """
         sizes = b"".join([len(part).to_bytes(8, "little") for part in (request, module)])
         with self._lock:
@@ -234,7 +236,7 @@ class ReadingProcess:
             pieces.append(piece)
         ending = json.loads(self._piece(deadline))
         reply = b"".join(pieces)
-        sizes = [int.from_bytes(reply[place : place + 8], "little") for place in (0, 8)]
+        sizes = [int.from_bytes(reply[offset : offset + 8], "little") for offset in (0, 8)]
         ending["complete"] = len(reply) == 16 + sum(sizes)
         ending["said"] = "" if ending["complete"] else self._last_words()
         return reply, ending
@@ -257,7 +259,7 @@ class ReadingProcess:
         return bytes(data)
 
     def _last_words(self) -> str:
-        """The last line of what it wrote on standard error, but for a trace of its stack."""
+        """The last line that the process wrote on standard error, without a stack trace."""
         data = os.pread(self._messages.fileno(), 1 << 16, 0)
         lines = [line.strip()[:300] for line in data.decode(errors="replace").split("\n")]
         return next((x for x in reversed(lines) if x and not x.startswith(("@", "***"))), "")
@@ -281,7 +283,7 @@ class ReadingProcess:
             self._end()
 
     def abandon(self) -> None:
-        """Forget the process, in one forked from this, whose other threads are not there."""
+        """Forget the process; called in a fork of this one, where the other threads do not exist."""
         self._lock = threading.Lock()
         process, self._process = self._process, None
         if process is not None:

@@ -37,13 +37,13 @@ CANONICALIZED = frozenset(
         "dynamic_pad", "dynamic_reshape", "real_dynamic_slice",
     )
 )  # fmt: skip
-"""What StableHLO's own passes write in other operations: shapes as operands, which must be constants, and
-what is deprecated.
+"""Operations that StableHLO's own passes rewrite: shapes as operands, which must be constants, and
+deprecated ones.
 """
 
 
 LARGEST_ORIGIN = 1 << 24
-"""Characters of a module that are kept beside its program."""
+"""Characters of the largest module whose text is kept with its program."""
 
 
 def import_stablehlo(
@@ -56,20 +56,20 @@ def import_stablehlo(
     """A StableHLO module as a program: it runs natively, is differentiated, compared and lowered again.
 
     Args:
-        module: text; bytecode or a portable artifact; what `jax.export` serialises; a `StableHloModule`; or
+        module: text; bytecode or a portable artifact; a serialised `jax.export`; a `StableHloModule`; or
             a path to a file of these.
         specs: the type of each argument, where the module leaves extents open (`?`): numbers, or symbols
-            that arguments share. Without them each open extent is a symbol of its own, by the argument's name
-            and the axis; that two must be equal is checked when the program runs.
-        function: whose name the program takes, unless it is "main".
-        trusted: read it in this process, which a malformed module may end. What this process lowered itself
-            is trusted; any other module is read by a process of its own, within limits of time and memory.
+            that arguments share. Without them each open extent is a separate symbol, by the argument's name
+            and the axis; equality of two is checked when the program runs.
+        function: the function to read; the program has its name, unless it is "main".
+        trusted: read it in this process, which a malformed module may end. Modules that this process lowered
+            are trusted; any other module is read by a separate process, within limits of time and memory.
 
-    The program's `origin` is the module as it was written, for `xla_peer.check_parity` to run beside it.
+    The program's `origin` is the module as it was written, for comparison in `xla_peer.check_parity`.
 
     Raises:
-        MlirDiagnosticError: what is no module, with MLIR's messages and places; what ends the process that
-            reads it, or takes more than the limits.
+        MlirDiagnosticError: the input is no module, with MLIR's messages and locations; it ends the process
+            that reads it, or exceeds the limits.
         UnsupportedError: operations or types that have no counterpart, with their places.
         ArityError, ShapeError, DTypeError: specs that are not those of the module.
         NonStaticShapeError: extents that only the elements of an argument decide.
@@ -126,7 +126,7 @@ def import_stablehlo(
 
 
 def _largest(tree: ModuleTree) -> int:
-    """How many operations an honest module comes to, whose functions call each other."""
+    """The largest number of operations for a well-formed module with its calls inlined."""
     written = sum(1 for _ in tree.operations())
     return min(MOST_OPS, max(20_000, 300 * written))
 
@@ -154,14 +154,14 @@ def _is_path(text: str) -> bool:
 
 
 def _decoded(data: bytes, trusted: bool) -> str:
-    """Text or bytecode; what `jax.export` serialises has the bytecode inside, after its length."""
+    """Text or bytecode; `jax.export` serialises bytecode after its length."""
     if data.startswith(mlir_bindings.MAGIC):
         return perform("text", data, trusted=trusted)
-    place = data.find(mlir_bindings.MAGIC, 4)
-    if place > 0:
-        length = int.from_bytes(data[place - 4 : place], "little")
-        if 0 < length <= len(data) - place:
-            return perform("text", data[place : place + length], trusted=trusted)
+    offset = data.find(mlir_bindings.MAGIC, 4)
+    if offset > 0:
+        length = int.from_bytes(data[offset - 4 : offset], "little")
+        if 0 < length <= len(data) - offset:
+            return perform("text", data[offset : offset + length], trusted=trusted)
     try:
         return data.decode()
     except UnicodeDecodeError as error:
@@ -175,15 +175,15 @@ def _entry(tree: ModuleTree, name: str) -> Function:
         return tree.functions[name]
     if len(tree.functions) == 1 and name == "main":
         return next(iter(tree.functions.values()))
-    known = ", ".join(f"@{other}" for other in tree.functions) or "none"
-    raise InvalidConfigError(f"import_stablehlo: no function @{name}; the module has {known}")
+    names = ", ".join(f"@{function_name}" for function_name in tree.functions) or "none"
+    raise InvalidConfigError(f"import_stablehlo: no function @{name}; the module has {names}")
 
 
 def _input_types(function: Function, specs: Sequence[Any] | None) -> list[TensorSpec]:
-    """The types of the arguments, with what the caller says of their extents."""
+    """The types of the arguments, with the extents that the caller specifies."""
     declared = [_known(function, spec) for spec in function.body.types]
     names = function.argument_names if all(function.argument_names) else ()
-    names = names or tuple([f"x{place}" for place in range(len(declared))])
+    names = names or tuple([f"x{i}" for i in range(len(declared))])
     if specs is None:
         return [_named(spec, name) for spec, name in zip(declared, names, strict=True)]
     if len(specs) != len(declared):
@@ -202,7 +202,7 @@ def _known(function: Function, spec: TensorSpec | ForeignType) -> TensorSpec:
 
 
 def _named(spec: TensorSpec, name: str) -> TensorSpec:
-    """The type with a symbol for each extent that it does not say."""
+    """The type with a symbol for each open extent."""
     word = re.sub(r"\W+", "_", name).strip("_") or "x"
     return TensorSpec.of(
         tuple([
@@ -214,10 +214,10 @@ def _named(spec: TensorSpec, name: str) -> TensorSpec:
 
 
 def _given(declared: TensorSpec, said: Any, name: str) -> TensorSpec:
-    """What the caller says of an argument, where the module leaves it open.
+    """The caller's type for an argument, where the module leaves extents open.
 
     Raises:
-        ShapeError, DTypeError: it is not what the module says.
+        ShapeError, DTypeError: it differs from the module's type.
     """
     spec = said if isinstance(said, TensorSpec) else TensorSpec(said.shape, said.dtype)
     if spec.dtype is not declared.dtype:

@@ -1,6 +1,6 @@
 """How StableHLO writes constants: exactly, in every dtype and size.
 
-Floats are written with enough digits to round-trip; what decimals cannot say (infinities, NaN and
+Floats are written with enough digits to round-trip; values without decimals (infinities, NaN and
 its payload) as the bit pattern. Beyond a few elements the whole tensor is one hexadecimal string.
 """
 
@@ -43,7 +43,7 @@ def dense(array: Any) -> str:
 
 
 def quoted(text: str) -> str:
-    r"""A string attribute: what is not printable ASCII by its bytes.
+    r"""A string attribute, with bytes that are not printable ASCII escaped.
 
     >>> print(quoted('say "hi"'))
     "say \22hi\22"

@@ -43,19 +43,19 @@ def lower_to_stablehlo(
     """The program as a StableHLO module; needs no jaxlib.
 
     Args:
-        program: what `tenferro.compile` returns.
-        platform: whom the text is for; standard ops read the same on all.
-        precision: of dots whose op does not say. "highest" keeps float32 products in float32;
+        program: the result of `tenferro.compile`.
+        platform: the platform of the text; standard ops are the same on all.
+        precision: of dots without a precision of their own. "highest" keeps float32 products in float32;
             "default" lets an accelerator use TF32 or bfloat16.
         specs: concrete specs (or arrays) to specialise a symbolic program to.
         extensions: "expand" writes an op of an extension family by its registered lowering, else by
             its expansion; "composite" keeps it as a `stablehlo.composite` with family id and payload,
             the expansion as its decomposition.
-        linalg: "library" calls what the platform has (LAPACK, cuSOLVER, the TPU's own); "inline"
-            writes plain StableHLO, for a compiler that knows no custom call.
+        linalg: "library" calls the platform's routines (LAPACK, cuSOLVER, the TPU's own); "inline"
+            writes plain StableHLO, for a compiler without custom calls.
         input_orders, output_orders: "C" or "F" for each leaf; none is all "C". A tensor in F order
-            is passed as its transpose, row-major, which the compiler folds into what reads it.
-        donate: names of inputs whose memory may be taken for results.
+            is passed as its transpose, row-major, which the compiler folds into its readers.
+        donate: names of inputs with memory that results may use.
         symbolic: keep symbolic extents: the module takes all shapes that fit, and asserts that they
             do. It is for tools that refine shapes before they compile; see `StableHloModule.refined`.
         annotate: write the names of inputs and outputs, as `jax.arg_info` and `jax.result_info`.
@@ -79,7 +79,7 @@ def lower_to_stablehlo(
     }
     <BLANKLINE>
 
-    Source: StableHLO spec; design of the lowering view: seed 002, sections I and VIII.
+    Source: StableHLO spec; the lowering view: docs/specification/expansion.md.
     """
     if platform not in PLATFORMS:
         raise InvalidConfigError(f"platform is one of {PLATFORMS}, got {platform!r}")
@@ -112,24 +112,30 @@ def lower_to_stablehlo(
     inputs = _turned(writer, writer.arguments, orders_in)
     emitters: Emitters = {**EMITTERS, Extension: emit_composite} if wrapped else EMITTERS
     outputs = _turned(writer, emit_instructions(view, writer, emitters, inputs), orders_out)
-    head, taken, given = "", [""] * len(passed), [""] * len(outputs)
+    head, argument_attributes, result_attributes = "", [""] * len(passed), [""] * len(outputs)
     if annotate:
-        taken = [f"jax.arg_info = {quoted(name)}" for name in view.input_names]
-        given = [f"jax.result_info = {quoted(name)}" for name in view.output_names]
+        argument_attributes = [f"jax.arg_info = {quoted(name)}" for name in view.input_names]
+        result_attributes = [f"jax.result_info = {quoted(name)}" for name in view.output_names]
     if donate:
         mark = "jax.buffer_donor = true"
-        taken = [
+        argument_attributes = [
             _joined(text, mark if name in donate else "")
-            for text, name in zip(taken, view.input_names, strict=True)
+            for text, name in zip(argument_attributes, view.input_names, strict=True)
         ]
     if partitioning is not None:
         head = mesh_declaration(partitioning.mesh)
-        taken = _sharded(view.input_names, specs_in, partitioning, partitioning.inputs, taken)
+        argument_attributes = _sharded(
+            view.input_names, specs_in, partitioning, partitioning.inputs, argument_attributes
+        )
         specs_out = [view.types[slot] for slot in view.output_slots]
-        given = _sharded(view.output_names, specs_out, partitioning, partitioning.outputs, given)
+        result_attributes = _sharded(
+            view.output_names, specs_out, partitioning, partitioning.outputs, result_attributes
+        )
     return StableHloModule(
-        text=writer.print(outputs, "main", True, taken, given, head),
-        plain_text=writer.print(outputs, "main", False, taken, given, head),
+        text=writer.print(outputs, "main", True, argument_attributes, result_attributes, head),
+        plain_text=writer.print(
+            outputs, "main", False, argument_attributes, result_attributes, head
+        ),
         platform=platform,
         input_specs=program.input_specs,
         output_specs=program.output_specs,
@@ -167,20 +173,22 @@ def _sharded(
     specs: Sequence[PartitionSpec],
     attributes: Sequence[str],
 ) -> list[str]:
-    """The attributes of leaves, with how each is cut."""
+    """The attributes of leaves, with the sharding of each."""
     mesh = dict(partitioning.mesh)
-    for name, found, spec in zip(names, types, specs, strict=True):
-        spec.extents(found.shape, mesh, name)
+    for name, leaf, spec in zip(names, types, specs, strict=True):
+        spec.extents(leaf.shape, mesh, name)
     return [
-        _joined(text, sharding_attribute(spec, found.rank))
-        for text, spec, found in zip(attributes, specs, types, strict=True)
+        _joined(text, sharding_attribute(spec, leaf.rank))
+        for text, spec, leaf in zip(attributes, specs, types, strict=True)
     ]
 
 
-def _require_known(names: Sequence[str], known: Sequence[str]) -> None:
+def _require_known(names: Sequence[str], allowed: Sequence[str]) -> None:
     for name in names:
-        if name not in known:
-            raise InvalidConfigError(f"donate: no input is named {name!r}; they are {list(known)}")
+        if name not in allowed:
+            raise InvalidConfigError(
+                f"donate: no input is named {name!r}; they are {list(allowed)}"
+            )
 
 
 def _passed(spec: TensorSpec, order: str) -> TensorSpec:
@@ -188,7 +196,7 @@ def _passed(spec: TensorSpec, order: str) -> TensorSpec:
 
 
 def _turned(writer: Writer, values: Sequence[Value], orders: Sequence[str]) -> list[Value]:
-    """Values whose order is "F" with their axes reversed."""
+    """The values, with reversed axes where the order is "F"."""
     return [
         writer.transpose(value, range(value.rank)[::-1]) if order == "F" else value
         for value, order in zip(values, orders, strict=True)

@@ -98,15 +98,15 @@ def parsed(text: str | bytes) -> Any:
 
 
 def compile_for_trial(text: str, options: str, devices: int) -> None:
-    """Do what PJRT does with a module before it runs, for what that may do to the process.
+    """Compile a module as PJRT does before it runs, to learn whether that ends the process.
 
-    Where nothing dies there is no result: errors are those of the compilation that follows. Calls into
-    libraries need not be known here, because their code is not run.
+    It returns nothing: errors are those of the compilation that follows. Calls into libraries need no
+    handlers here, because their code is not run.
 
     Args:
         options: jaxlib's CompileOptions for the CPU, in hexadecimal; "" for another platform, for which the
             module is only converted to HLO.
-        devices: how many the client has.
+        devices: the number of devices of the client.
 
     Relies on jaxlib._jax.mlir.mlir_module_to_xla_computation, xla_client.make_cpu_client and
     CompileOptions.ParseFromString.
@@ -192,7 +192,7 @@ def _mixed_artifact(module: Any, target: str) -> bytes:
 
 
 def artifact_version(name: str | None) -> str:
-    """The version of StableHLO that a window stands for; a version is itself."""
+    """The version of StableHLO of a window; a version is itself."""
     stablehlo = jaxlib_modules()[5]
     name = "week12" if name is None else name
     if name == "current":
@@ -215,10 +215,10 @@ def deserialize_portable_artifact(artifact: bytes) -> str:
     ir, stablehlo = jaxlib_modules()[0], jaxlib_modules()[5]
     if not artifact.startswith(MAGIC):  # because MLIR would read other bytes as text
         raise MlirDiagnosticError([("the bytes are no MLIR bytecode", "artifact")])
-    found: list[tuple[str, str]] = []
+    diagnostics: list[tuple[str, str]] = []
 
     def note(diagnostic: Any) -> bool:
-        found.append((diagnostic.message, str(diagnostic.location)))
+        diagnostics.append((diagnostic.message, str(diagnostic.location)))
         return True
 
     with context() as attached:
@@ -226,7 +226,7 @@ def deserialize_portable_artifact(artifact: bytes) -> str:
         try:
             return str(stablehlo.deserialize_portable_artifact(attached, artifact))
         except (ir.MLIRError, ValueError, RuntimeError) as error:
-            raise MlirDiagnosticError(found or [(str(error), "artifact")]) from None
+            raise MlirDiagnosticError(diagnostics or [(str(error), "artifact")]) from None
         finally:
             handler.detach()
 
@@ -240,7 +240,7 @@ def _rewritten(text: str, pipeline: str) -> str:
     """The text after passes.
 
     Raises:
-        MlirDiagnosticError: what a pass refuses.
+        MlirDiagnosticError: a pass refuses the module.
     """
     _register_passes()
     ir, passmanager = jaxlib_modules()[:2]
@@ -257,7 +257,7 @@ def canonical(text: str) -> str:
     """The text without CHLO, deprecated operations, and shapes as operands where these are constants.
 
     Raises:
-        MlirDiagnosticError: what a pass refuses.
+        MlirDiagnosticError: a pass refuses the module.
     """
     pipeline = (
         "builtin.module(func.func(chlo-legalize-to-stablehlo,stablehlo-legalize-deprecated-ops{fail-on-unused=false},"
@@ -276,7 +276,7 @@ def legalize_chlo(text: str) -> str:
 def refined(text: str, types: Sequence[str]) -> str:
     """A module with symbolic extents for arguments of these types, every shape a number.
 
-    Assertions about the shapes stay, and what they assert is a constant.
+    Assertions about the shapes stay, with constants as conditions.
 
     Raises:
         MlirDiagnosticError: shapes that contradict each other.
@@ -307,9 +307,9 @@ def evaluate(text: str, inputs: Sequence[Any]) -> list[Any]:
     ir, _, _, _, _, stablehlo, _ = jaxlib_modules()
     with context(), ir.Location.unknown():
         module = ir.Module.parse(text)
-        found = stablehlo.eval_module(module, [_dense(ir, x) for x in inputs])
-        shapes = [tuple(ir.RankedTensorType(item.type).shape) for item in found]
-        return [np.array(item).reshape(shape) for item, shape in zip(found, shapes, strict=True)]
+        outputs = stablehlo.eval_module(module, [_dense(ir, x) for x in inputs])
+        shapes = [tuple(ir.RankedTensorType(item.type).shape) for item in outputs]
+        return [np.array(item).reshape(shape) for item, shape in zip(outputs, shapes, strict=True)]
 
 
 def _dense(ir: Any, x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""MLIR's modules as plain data: see `lowering.module_tree` for what that is."""
+"""MLIR's modules as plain data, in the classes of `lowering.module_tree`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def module_tree(text: str) -> ModuleTree:
     with context():
         attributes = _attributes(ir, module.operation.attributes)
         tree = ModuleTree(str(attributes.pop("sym_name", "main")), attributes=attributes)
-        # MLIR numbers the names anew where a module before had the same, so they are read off its own print.
+        # MLIR renumbers names that an earlier module has, so they are read from the module's own print.
         blobs = _resources(str(module)) if "dense_resource<" in text else {}
         for op in module.body.operations:
             if op.operation.name == "func.func":
@@ -45,7 +45,8 @@ DEEPEST = 256
 
 
 STRING_OR_COMMENT = re.compile(r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"|//[^\n]*')
-"""What begins first hides the other in it. Possessive, so that a string of many megabytes takes no memory to match."""
+"""A string may hold comment marks, and a comment quotes. Possessive, so that matching a string of many megabytes
+needs no memory."""
 
 
 def require_shallow(text: str) -> None:
@@ -82,14 +83,18 @@ class _Numbering:
         if is_declared:
             raise UnsupportedError(f"@{attributes['sym_name']} is declared and has no body")
         body = self.block(op.regions[0])
-        given = attributes.get("arg_attrs", ())
-        made = attributes.get("res_attrs", ())
+        argument_attributes = attributes.get("arg_attrs", ())
+        result_attributes = attributes.get("res_attrs", ())
         return Function(
             name=attributes["sym_name"],
             body=body,
             result_types=tuple([_type(ir, item) for item in kind.results]),
-            argument_names=_names(given, ("jax.arg_info", "tenferro.name"), len(body.arguments)),
-            result_names=_names(made, ("jax.result_info", "tenferro.name"), len(kind.results)),
+            argument_names=_names(
+                argument_attributes, ("jax.arg_info", "tenferro.name"), len(body.arguments)
+            ),
+            result_names=_names(
+                result_attributes, ("jax.result_info", "tenferro.name"), len(kind.results)
+            ),
         )
 
     def block(self, region: Any) -> Block:
@@ -101,17 +106,21 @@ class _Numbering:
         return Block(arguments, types, [self.operation(op.operation) for op in block.operations])
 
     def attributes(self, op: Any) -> dict[str, Any]:
-        found = _attributes(self.ir, op.attributes)
-        if op.name == "stablehlo.constant" and found.get("value") is None:
+        attributes = _attributes(self.ir, op.attributes)
+        if op.name == "stablehlo.constant" and attributes.get("value") is None:
             spec = _type(self.ir, op.results[0].type)
             if isinstance(spec, TensorSpec):
-                found["value"] = _printed_elements(op.get_asm(print_generic_op_form=True), spec)
-        resource = _RESOURCE.match(str(found["value"])) if _holds_text(op, found) else None
+                attributes["value"] = _printed_elements(
+                    op.get_asm(print_generic_op_form=True), spec
+                )
+        resource = (
+            _RESOURCE.match(str(attributes["value"])) if _holds_text(op, attributes) else None
+        )
         if resource is not None:
             spec = _type(self.ir, op.results[0].type)
             if isinstance(spec, TensorSpec):
-                found["value"] = _blob(self.blobs, resource[1].strip('"'), spec)
-        return found
+                attributes["value"] = _blob(self.blobs, resource[1].strip('"'), spec)
+        return attributes
 
     def operation(self, op: Any) -> Operation:
         ir = self.ir
@@ -136,14 +145,14 @@ _BLOB = re.compile(r'("[^"]*"|[\w$.]+)\s*:\s*"0x([0-9A-Fa-f]*)"')
 
 def _resources(text: str) -> dict[str, str]:
     """The data behind a module's text, in hexadecimal, by name."""
-    place = text.rfind("{-#")
-    if place < 0:
+    start = text.rfind("{-#")
+    if start < 0:
         return {}
-    return {match[1].strip('"'): match[2] for match in _BLOB.finditer(text, place)}
+    return {match[1].strip('"'): match[2] for match in _BLOB.finditer(text, start)}
 
 
 def _blob(blobs: Mapping[str, str], name: str, spec: TensorSpec) -> Any:
-    """The elements of a constant that is kept as a resource: its alignment in four bytes, then they.
+    """The elements of a constant in a resource: four bytes of alignment, then the elements.
 
     Raises:
         UnsupportedError: data that was left out when the module was printed.
@@ -166,42 +175,41 @@ def _blob(blobs: Mapping[str, str], name: str, spec: TensorSpec) -> Any:
     )
 
 
-def _names(attributes: Any, known: Sequence[str], count: int) -> tuple[str, ...]:
-    found = [
-        next((str(entry[name]) for name in known if name in entry), "")
-        for entry in attributes or ()
+def _names(attributes: Any, keys: Sequence[str], count: int) -> tuple[str, ...]:
+    names = [
+        next((str(entry[name]) for name in keys if name in entry), "") for entry in attributes or ()
     ]
-    return tuple(found) if len(found) == count else ("",) * count
+    return tuple(names) if len(names) == count else ("",) * count
 
 
 _ELEMENTS = {element_type(dtype): dtype for dtype in DType}
 
 
-def _type(ir: Any, found: Any) -> Any:
-    """A `TensorSpec`, or what MLIR prints."""
-    if isinstance(found, ir.RankedTensorType):
-        ranked = ir.RankedTensorType(found)
+def _type(ir: Any, mlir_type: Any) -> Any:
+    """A `TensorSpec`, or the type as MLIR prints it."""
+    if isinstance(mlir_type, ir.RankedTensorType):
+        ranked = ir.RankedTensorType(mlir_type)
         dtype = _ELEMENTS.get(str(ranked.element_type))
         if dtype is not None and (ranked.has_static_shape or ranked.encoding is None):
             axes = range(ranked.rank)
             shape = [UNKNOWN if ranked.is_dynamic_dim(i) else ranked.shape[i] for i in axes]
             return TensorSpec.of(tuple(shape), dtype)
-    return ForeignType(str(found))
+    return ForeignType(str(mlir_type))
 
 
 def _attributes(ir: Any, attributes: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for item in attributes:  # names in some versions of jaxlib, named attributes in others
         name = item if isinstance(item, str) else item.name
         try:
-            found[name] = _attribute(ir, attributes[name])
+            values[name] = _attribute(ir, attributes[name])
         except TypeError:  # because complex elements have no class there
-            found[name] = None
-    return found
+            values[name] = None
+    return values
 
 
 def _attribute(ir: Any, attribute: Any) -> Any:
-    """An attribute as Python data; as MLIR prints it where there is none for it."""
+    """An attribute as Python data, or as MLIR prints it."""
     kind = type(attribute).__name__
     reader = _READERS.get(kind)
     if reader is not None:
@@ -222,7 +230,7 @@ def _plain(value: Any) -> Any:
 
 
 def _elements(ir: Any, attribute: Any) -> Any:
-    """An array; of a splat, one element repeated without memory for each."""
+    """An array; a splat is one element repeated without memory for each."""
     spec = _type(ir, attribute.type)
     if isinstance(spec, ForeignType):
         if "index" in spec.text:
@@ -230,18 +238,18 @@ def _elements(ir: Any, attribute: Any) -> Any:
         return str(attribute)
     if spec.dtype is DType.BF16:
         return _printed_elements(str(attribute), spec)
-    found = np.asarray(attribute)
+    elements = np.asarray(attribute)
     if attribute.is_splat and spec.size > 1:
-        one = found.reshape(-1)[:1].reshape(()).astype(spec.dtype.dtype)
+        one = elements.reshape(-1)[:1].reshape(()).astype(spec.dtype.dtype)
         return np.broadcast_to(one, spec.shape)
-    return found.astype(spec.dtype.dtype, copy=False).reshape(spec.shape)
+    return elements.astype(spec.dtype.dtype, copy=False).reshape(spec.shape)
 
 
 _NUMBER = re.compile(r"0x[0-9A-Fa-f]+|[-+]?\d+\.\d+(?:[eE][-+]?\d+)?")
 
 
 def _printed_elements(text: str, spec: TensorSpec) -> Any:
-    """Elements of dtypes to which MLIR's Python bindings give no access, from their print."""
+    """Elements of dtypes without access in MLIR's Python bindings, parsed from their print."""
     dtype = spec.dtype.dtype
     inside = text[text.index("dense<") + 6 : text.index("> : tensor<")]
     if inside.startswith('"'):
@@ -254,14 +262,14 @@ def _printed_elements(text: str, spec: TensorSpec) -> Any:
 
 
 def _parts(printed: list[str], dtype: Any) -> Any:
-    """Real numbers; what is printed as 0x.. are their bits."""
+    """Real numbers; printed as 0x.. they are bit patterns."""
     data = np.zeros(len(printed), dtype)
     bits = data.view(f"u{dtype.itemsize}")
-    for place, one in enumerate(printed):
+    for i, one in enumerate(printed):
         if one.startswith("0x"):
-            bits[place] = int(one, 16)
+            bits[i] = int(one, 16)
         else:
-            data[place] = float(one)
+            data[i] = float(one)
     return data
 
 

@@ -1,4 +1,4 @@
-"""`StableHloModule`: the text, and what can be made of it."""
+"""`StableHloModule`: the text of a program, its signature and its serialised forms."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class StableHloModule:
     and artifacts need jaxlib; the text does not.
 
     Attributes:
-        trusted: this process wrote the text, or the user vouches for it: MLIR works on it in this process. On
-            any other text it works in a process of its own; see `lowering.guarded`.
+        trusted: this process wrote the text, or the user declares it safe: MLIR works on it in this process. On
+            any other text it works in a separate process; see `lowering.guarded`.
     """
 
     text: str = field(repr=False)
@@ -84,10 +84,10 @@ class StableHloModule:
 
     def signature(self) -> str:
         """The type of `main`, as MLIR writes it."""
-        taken, given = (
+        inputs, outputs = (
             ", ".join(map(tensor_type, specs)) for specs in (self.input_specs, self.output_specs)
         )
-        return f"({taken}) -> {given if len(self.output_specs) == 1 else f'({given})'}"
+        return f"({inputs}) -> {outputs if len(self.output_specs) == 1 else f'({outputs})'}"
 
     def with_attributes(self, attributes: Mapping[str, str]) -> StableHloModule:
         """The module with string attributes of that name."""
@@ -130,12 +130,12 @@ class StableHloModule:
 
     def __repr__(self) -> str:
         """The head: type, platform and size; `print` shows the text."""
-        taken, given = (
+        inputs, outputs = (
             first_of(list(map(tensor_type, specs)))
             for specs in (self.input_specs, self.output_specs)
         )
         lines = self.plain_text.count("\n")
-        return f"<StableHloModule for {self.platform}: ({taken}) -> ({given}), {lines} lines>"
+        return f"<StableHloModule for {self.platform}: ({inputs}) -> ({outputs}), {lines} lines>"
 
     def _repr_html_(self) -> str:
         """The head, and the text to unfold, as far as a notebook bears it."""

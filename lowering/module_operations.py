@@ -1,7 +1,7 @@
-"""What MLIR does on a module as text or bytes, by name.
+"""MLIR's operations on a module as text or bytes, by name.
 
-Each takes the module and plain arguments and gives text, bytes, a tree or JSON's data, so that it can be done
-in this process or in another: `lowering.guarded` decides where.
+Each takes the module and plain arguments and returns text, bytes, a tree or JSON's data, so that it can run in
+this process or in another: `lowering.guarded` decides where.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["OPERATIONS", "ModuleOperation"]
 
 
 class ModuleOperation(NamedTuple):
-    """A function of a module, and how its result is bytes and comes back from them.
+    """A function of a module, with the encoding and decoding of its result as bytes.
 
     Attributes:
         takes_text: whether the module is text; else it is bytes.

@@ -1,6 +1,6 @@
 """A StableHLO module as plain data: functions of blocks of operations over numbered values.
 
-Nothing of MLIR is left in it: types are `TensorSpec`s, attributes are numbers, strings, tuples, dictionaries
+It holds no objects of MLIR: types are `TensorSpec`s, attributes are numbers, strings, tuples, dictionaries
 and arrays. Value numbers are unique within a function, regions included, so that a region may use what its
 surroundings define.
 """
@@ -30,7 +30,7 @@ Type = TensorSpec | ForeignType
 
 
 def has_unknown_extents(spec: Type) -> bool:
-    """Whether a type has an extent that it does not say."""
+    """Whether a type has an open extent."""
     return "?" in spec.text if isinstance(spec, ForeignType) else not spec.is_static
 
 
@@ -58,14 +58,14 @@ class Operation:
     @property
     def spec(self) -> TensorSpec:
         """The type of the first result, where foreign ones are refused."""
-        found = self.types[0]
-        assert isinstance(found, TensorSpec)
-        return found
+        first = self.types[0]
+        assert isinstance(first, TensorSpec)
+        return first
 
 
 @dataclass(slots=True)
 class Block:
-    """Arguments, and operations of which the last gives the results."""
+    """Arguments and operations; the last operation returns the results."""
 
     arguments: tuple[int, ...]
     types: tuple[Type, ...]
@@ -74,7 +74,7 @@ class Block:
 
 @dataclass(slots=True)
 class Function:
-    """A function: its body, and what is known of the names of arguments and results."""
+    """A function: its body, its types, and the names of arguments and results, where there are any."""
 
     name: str
     body: Block
@@ -100,10 +100,10 @@ class ModuleTree:
                 waiting += operation.regions
 
     def has_unknown_extents(self) -> bool:
-        """Whether a result has an extent that the module does not say."""
+        """Whether a result has an open extent."""
         types = [spec for operation in self.operations() for spec in operation.types]
         return any(map(has_unknown_extents, types))
 
     def operation_names(self) -> set[str]:
-        """Which operations there are."""
+        """The names of the operations that occur."""
         return {operation.name for operation in self.operations()}

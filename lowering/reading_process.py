@@ -1,7 +1,7 @@
-"""The other end of `lowering.guarded`: a process that forks one of its own for every module.
+"""The server of `lowering.guarded`: a process that forks a child for every module.
 
-It has one thread and no more than MLIR's bindings, and never looks into a module itself; a fork takes 3 ms, where
-a new interpreter takes 200. What a module does to the memory of a fork ends with it, and does not reach the next.
+It has one thread and no more than MLIR's bindings, and never reads a module itself; a fork takes 3 ms, where
+a new interpreter takes 200. Damage of a module to a fork's memory ends with the fork, and does not reach the next.
 
 A request is the lengths of its two parts, eight bytes each, a JSON document and the module. So is the reply, whose
 parts are an error and the result; it comes in pieces with eight bytes of length before each, after which an
@@ -48,7 +48,7 @@ def serve() -> None:
 
 
 def _read(size: int) -> bytearray:
-    """So many bytes of standard input; fewer where it ends."""
+    """`size` bytes of standard input; fewer where it ends."""
     data = bytearray(size)
     view, filled = memoryview(data), 0
     while filled < size:
@@ -71,7 +71,7 @@ def _send(piece: bytes) -> None:
 
 
 def _forked(request: dict[str, Any], module: bytearray) -> dict[str, Any]:
-    """Send what a fork writes about the module, and tell how it ended."""
+    """Send a fork's reply about the module; returns how the fork ended."""
     os.ftruncate(2, 0)
     source, sink = os.pipe()
     process = os.fork()
@@ -95,7 +95,7 @@ def _forked(request: dict[str, Any], module: bytearray) -> dict[str, Any]:
 
 
 def _forward(source: int, seconds: float, largest: int) -> str:
-    """Send what comes out of a pipe, and an empty piece; "end", "late" or "large"."""
+    """Forward the data of a pipe, and an empty piece; returns "end", "late" or "large"."""
     deadline, total, ending = time.monotonic() + seconds, 0, "end"
     while True:
         if not select.select([source], [], [], max(0.0, deadline - time.monotonic()))[0]:
@@ -114,7 +114,7 @@ def _forward(source: int, seconds: float, largest: int) -> str:
 
 
 def _limit(request: dict[str, Any]) -> None:
-    """Bound what this process may use, and close what it need not write to."""
+    """Limit the resources of this process, and close the descriptors that it does not write."""
     if hasattr(os, "sched_setaffinity"):  # because XLA starts threads for each core
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:4])
     nowhere = os.open(os.devnull, os.O_RDWR)
@@ -135,7 +135,7 @@ def _limit(request: dict[str, Any]) -> None:
 
 
 def _data_bytes() -> int:
-    """What RLIMIT_DATA counts of this process already."""
+    """The bytes of this process that RLIMIT_DATA already counts."""
     try:
         with open("/proc/self/statm") as file:
             return int(file.read().split()[5]) * resource.getpagesize()
@@ -144,13 +144,13 @@ def _data_bytes() -> int:
 
 
 def reply_of(request: dict[str, Any], module: bytes) -> bytes:
-    """The result of an operation, or what it raised, as bytes."""
+    """The result of an operation, or its error, as bytes."""
     operation = OPERATIONS[request["operation"]]
     error: dict[str, Any] = {}
     result = b""
     try:
-        taken = module.decode() if operation.takes_text else module
-        result = operation.encode(operation.perform(taken, *request["arguments"]))
+        content = module.decode() if operation.takes_text else module
+        result = operation.encode(operation.perform(content, *request["arguments"]))
     except mlir_bindings.MlirDiagnosticError as refusal:
         error = {"kind": "MlirDiagnosticError", "diagnostics": refusal.diagnostics}
     except (TenferroError, ImportError) as refusal:

@@ -30,7 +30,7 @@ class Refused(NamedTuple):
     """Ops that are not lowered for some dtypes on some platforms.
 
     Attributes:
-        reason: why, and what helps.
+        reason: the reason, and an alternative.
     """
 
     ops: tuple[type[StdTensorOp], ...]
@@ -66,7 +66,7 @@ REFUSED = (
         "its library convolves floats only; convert to float64, which is exact up to 2**53",
     ),
 )
-"""Whatever an emitter can write and a platform cannot run."""
+"""Ops that an emitter can write and a platform cannot run."""
 
 
 def refusal(op: type[StdTensorOp] | str, dtype: DType, platform: str) -> str | None:

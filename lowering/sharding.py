@@ -16,9 +16,9 @@ __all__ = ["PartitionSpec", "Partitioning", "mesh_declaration", "sharding_attrib
 
 
 class PartitionSpec:
-    """For each axis of a tensor, the mesh axes it is cut along: None, a name, or several names.
+    """The mesh axes along which each axis of a tensor is sharded: None, a name, or several names.
 
-    Axes beyond the last entry are whole; `PartitionSpec()` gives every device the whole tensor.
+    Axes beyond the last entry are not sharded; `PartitionSpec()` replicates the whole tensor.
 
     >>> PartitionSpec("x", None, ("y", "z"))
     PartitionSpec('x', None, ('y', 'z'))
@@ -38,7 +38,7 @@ class PartitionSpec:
             raise InvalidConfigError(f"{self}: a mesh axis cuts one axis of a tensor only")
 
     def extents(self, shape: Sequence[Any], mesh: Mapping[str, int], name: str) -> tuple[Any, ...]:
-        """The shape of the piece that each device has.
+        """The shape of each device's shard.
 
         Raises:
             InvalidConfigError: a name that the mesh does not have.
@@ -46,7 +46,7 @@ class PartitionSpec:
         """
         if len(self.entries) > len(shape):
             raise ShapeError(f"{name}: {self} has {len(self.entries)} entries for shape {shape}")
-        found = list(shape)
+        local_shape = list(shape)
         for axis, names in enumerate(self.entries):
             unknown = [each for each in names if each not in mesh]
             if unknown:
@@ -54,14 +54,14 @@ class PartitionSpec:
                     f"{name}: {self}: the mesh has {dict(mesh)}, no {unknown[0]!r}"
                 )
             parts = math.prod(mesh[each] for each in names)
-            if isinstance(found[axis], int):
-                if found[axis] % parts:
+            if isinstance(local_shape[axis], int):
+                if local_shape[axis] % parts:
                     raise ShapeError(
-                        f"{name}: axis {axis} of extent {found[axis]} cannot be cut into {parts} equal "
+                        f"{name}: axis {axis} of extent {local_shape[axis]} cannot be cut into {parts} equal "
                         f"parts, as {self} asks; pad it"
                     )
-                found[axis] //= parts
-        return tuple(found)
+                local_shape[axis] //= parts
+        return tuple(local_shape)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PartitionSpec) and self.entries == other.entries

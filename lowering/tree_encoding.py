@@ -1,6 +1,6 @@
 """`ModuleTree`s as bytes: JSON, then the elements of the arrays.
 
-Decoding makes plain data and nothing else, so that the bytes may come from a process that is not trusted. Blocks
+Decoding creates plain data only, so that the bytes may come from a process that is not trusted. Blocks
 are listed and named by their places, so that regions in regions are no recursion.
 """
 
@@ -54,10 +54,10 @@ def decoded_tree(data: bytes) -> ModuleTree:
         raise InvalidConfigError(f"the bytes are no module's tree: {error!r}") from None
 
 
-def _encoded_type(found: Any) -> Any:
-    if not isinstance(found, TensorSpec):
-        return found.text
-    return [found.dtype.value, *["?" if extent is UNKNOWN else extent for extent in found.shape]]
+def _encoded_type(kind: Any) -> Any:
+    if not isinstance(kind, TensorSpec):
+        return kind.text
+    return [kind.dtype.value, *["?" if extent is UNKNOWN else extent for extent in kind.shape]]
 
 
 def _decoded_type(encoded: Any) -> Any:
@@ -78,18 +78,18 @@ class _Encoder:
         self.offset = 0
 
     def block(self, block: Block) -> int:
-        """The place of a block, which is encoded later."""
-        place = len(self.blocks)
+        """The index of a block, which is encoded later."""
+        index = len(self.blocks)
         self.blocks.append(None)
-        self.waiting.append((place, block))
-        return place
+        self.waiting.append((index, block))
+        return index
 
     def encode_waiting(self) -> None:
         while self.waiting:
-            place, block = self.waiting.pop()
+            index, block = self.waiting.pop()
             types = [_encoded_type(item) for item in block.types]
             operations = [self.operation(item) for item in block.operations]
-            self.blocks[place] = [block.arguments, types, operations]
+            self.blocks[index] = [block.arguments, types, operations]
 
     def operation(self, op: Operation) -> list[Any]:
         types = [_encoded_type(item) for item in op.types]
@@ -109,10 +109,10 @@ class _Encoder:
     def array(self, value: Any) -> list[Any]:
         is_splat = value.size > 1 and not any(value.strides)
         data = value[(slice(0, 1),) * value.ndim].tobytes() if is_splat else value.tobytes()
-        found = [DType.of(value.dtype).value, list(value.shape), is_splat, self.offset, len(data)]
+        entry = [DType.of(value.dtype).value, list(value.shape), is_splat, self.offset, len(data)]
         self.elements.append(data)
         self.offset += len(data)
-        return found
+        return entry
 
 
 class _Decoder:
@@ -126,22 +126,22 @@ class _Decoder:
             Block(_integers(arguments), tuple(map(_decoded_type, types)), [])
             for arguments, types, _ in blocks
         ]
-        for place, (block, (_, _, operations)) in enumerate(zip(built, blocks, strict=True)):
-            block.operations += [self.operation(item, built, place) for item in operations]
+        for index, (block, (_, _, operations)) in enumerate(zip(built, blocks, strict=True)):
+            block.operations += [self.operation(item, built, index) for item in operations]
         tree = ModuleTree(str(name), attributes=self.attribute(attributes))
-        for title, place, types, taken, given in functions:
+        for title, index, types, argument_names, result_names in functions:
             tree.functions[str(title)] = Function(
                 str(title),
-                built[place],
+                built[index],
                 tuple(map(_decoded_type, types)),
-                tuple(map(str, taken)),
-                tuple(map(str, given)),
+                tuple(map(str, argument_names)),
+                tuple(map(str, result_names)),
             )
         return tree
 
-    def operation(self, encoded: Any, blocks: list[Block], place: int) -> Operation:
+    def operation(self, encoded: Any, blocks: list[Block], index: int) -> Operation:
         name, operands, results, types, attributes, regions, location = encoded
-        if any(region <= place for region in regions):
+        if any(region <= index for region in regions):
             raise ValueError("a region stands in itself")
         return Operation(
             name=str(name),
@@ -164,12 +164,12 @@ class _Decoder:
 
     def array(self, name: str, shape: list[int], is_splat: bool, offset: int, size: int) -> Any:
         data = self.elements[offset : offset + size]
-        found = np.frombuffer(data, DType(name).dtype)
+        elements = np.frombuffer(data, DType(name).dtype)
         if is_splat:
-            return np.broadcast_to(found.reshape(()), shape)
-        if min([offset, *shape], default=0) < 0 or math.prod(shape) != found.size:
-            raise ValueError(f"{found.size} elements for {shape}")
-        return found.reshape(shape)
+            return np.broadcast_to(elements.reshape(()), shape)
+        if min([offset, *shape], default=0) < 0 or math.prod(shape) != elements.size:
+            raise ValueError(f"{elements.size} elements for {shape}")
+        return elements.reshape(shape)
 
 
 def _integers(values: Any) -> tuple[int, ...]:

@@ -1,6 +1,6 @@
 """The writer: every statement, name and punctuation mark of the StableHLO text.
 
-Emitters ask for statements; the writer keeps them in order, drops those nothing needs, numbers the
+Emitters ask for statements; the writer keeps them in order, drops those without readers, numbers the
 rest, and prints. Values are handles with a type.
 """
 
@@ -53,7 +53,7 @@ class Value:
 class Statement:
     """`results = head operand joint operand .. tail`.
 
-    In the tail, `«i»` stands for the name of `captured[i]`: what a region uses of its surroundings.
+    In the tail, `«i»` stands for the name of `captured[i]`, a value of the surroundings that a region uses.
     """
 
     head: str
@@ -112,7 +112,7 @@ class Writer:
         joint: str = ", ",
         captured: Sequence[Value] = (),
     ) -> tuple[Value, ...]:
-        """`%r = head %a, %b tail`: the one way a statement comes to be."""
+        """`%r = head %a, %b tail`: every statement is written by this method."""
         number = len(self.statements)
         self.statements.append(
             Statement(
@@ -122,7 +122,7 @@ class Writer:
         return tuple(Value(number, index, spec) for index, spec in enumerate(results))
 
     def effect(self, head: str, operands: Sequence[Value], tail: str) -> None:
-        """A statement without results that is kept although nothing needs it."""
+        """A statement without results, kept for its effect."""
         self.statement(head, operands, tail, ())
         self._effects.append(len(self.statements) - 1)
 
@@ -151,7 +151,7 @@ class Writer:
     ) -> tuple[Value, ...]:
         """`"stablehlo.name"(%a) <{key = value}> ({region}) : (types) -> types`, the form every op has.
 
-        Regions name what they use of their surroundings `«i»`, by its place in `captured`.
+        Regions name a value of their surroundings `«i»`, by its index in `captured`.
         """
         shown = ", ".join(f"{key} = {value}" for key, value in attributes.items())
         properties = f" <{{{shown}}}>" if shown else ""
@@ -185,7 +185,7 @@ class Writer:
         return writer
 
     def define(self, symbol: str, outputs: Sequence[Value], inner: Writer) -> str:
-        """Add what `inner` wrote as a private function; gives its name, numbered where it is taken."""
+        """Add the statements of `inner` as a private function; returns its name, numbered to be unique."""
         number = sum(name.rpartition("_")[0] == symbol for name in self.functions)
         name = f"{symbol}_{number}"
         self.functions[name] = inner.private_function(outputs, name)
@@ -216,23 +216,25 @@ class Writer:
     def calling(
         self, symbol: str, inner: Writer, results: Sequence[Value], captured: int = 0
     ) -> str:
-        """A region that calls a private function, and gives what it gives.
+        """A region that calls a private function and returns its results.
 
         Args:
-            captured: how many of the function's arguments, the first, come from the surroundings; the rest
+            captured: the number of the function's first arguments that come from the surroundings; the rest
                 are those of the region.
         """
         own = [value.spec for value in inner.arguments[captured:]]
-        taken = ", ".join(f"%a{i}: {tensor_type(spec)}" for i, spec in enumerate(own))
-        given = ", ".join([f"«{i}»" for i in range(captured)] + [f"%a{i}" for i in range(len(own))])
+        parameters = ", ".join(f"%a{i}: {tensor_type(spec)}" for i, spec in enumerate(own))
+        arguments = ", ".join(
+            [f"«{i}»" for i in range(captured)] + [f"%a{i}" for i in range(len(own))]
+        )
         types = signature(inner.arguments, [value.spec for value in results])
         count = len(results)
-        made = ", ".join("%r" if count == 1 else f"%r#{i}" for i in range(count))
+        values = ", ".join("%r" if count == 1 else f"%r#{i}" for i in range(count))
         shown = ", ".join(tensor_type(value.spec) for value in results)
         lines = [
-            *([f"    ^bb0({taken}):"] if own else []),
-            f"      %r{'' if count == 1 else f':{count}'} = func.call @{symbol}({given}) : {types}",
-            f"      stablehlo.return {made} : {shown}",
+            *([f"    ^bb0({parameters}):"] if own else []),
+            f"      %r{'' if count == 1 else f':{count}'} = func.call @{symbol}({arguments}) : {types}",
+            f"      stablehlo.return {values} : {shown}",
         ]
         return "\n".join(["{", *lines, "    }"])
 
@@ -242,7 +244,7 @@ class Writer:
         """A shape as a vector of int64.
 
         Raises:
-            NonStaticShapeError: a symbol where a function of its own cannot know it.
+            NonStaticShapeError: a symbol that a private function cannot see.
         """
         if self.extents is None and not all(map(is_static, shape)):
             raise NonStaticShapeError(
@@ -432,29 +434,35 @@ class Writer:
         outputs: Sequence[Value],
         name: str,
         locations: bool,
-        taken: Sequence[str] = (),
-        given: Sequence[str] = (),
+        argument_attributes: Sequence[str] = (),
+        result_attributes: Sequence[str] = (),
         head: str = "",
     ) -> str:
-        """The module's text, statements that nothing needs left out.
+        """The module's text, without statements that no output depends on.
 
-        `taken` and `given` are attributes of the arguments and the results, or nothing; `head` is what
-        comes before the function.
+        Args:
+            argument_attributes, result_attributes: one text for each, or none at all.
+            head: the line before the function.
         """
-        kept = self._needed(outputs)
+        live = self._needed(outputs)
         places: dict[Any, int] = {}
         return "\n".join(
             [
                 f"module @{name} {{",
                 *([f"  {head}"] if head else []),
                 *self._function(
-                    "public @main", kept, outputs, places if locations else None, taken, given
+                    "public @main",
+                    live,
+                    outputs,
+                    places if locations else None,
+                    argument_attributes,
+                    result_attributes,
                 ),
-                *self._called(kept),
+                *self._called(live),
                 "}",
                 *(
-                    f'#loc{index} = loc("{_escaped(place.file)}":{place.line}:0)'
-                    for place, index in places.items()
+                    f'#loc{index} = loc("{_escaped(line.file)}":{line.line}:0)'
+                    for line, index in places.items()
                 ),
                 "",
             ]
@@ -467,13 +475,13 @@ class Writer:
     def _function(
         self,
         head: str,
-        kept: Sequence[int],
+        live: Sequence[int],
         outputs: Sequence[Value],
         places: dict[Any, int] | None,
-        taken: Sequence[str] = (),
-        given: Sequence[str] = (),
+        argument_attributes: Sequence[str] = (),
+        result_attributes: Sequence[str] = (),
     ) -> list[str]:
-        """The lines of one function; user lines go to `places`, unless there is no such thing."""
+        """The lines of one function; lines of the user's code are added to `places`, unless it is None."""
         names = {-1 - index: f"%arg{index}" for index in range(len(self.arguments))}
         widths = [0] * len(self.statements)
         lines: list[str] = []
@@ -488,7 +496,7 @@ class Writer:
                 return ""
             return f" loc(#loc{places.setdefault(source, len(places))})"
 
-        for number in kept:
+        for number in live:
             statement = self.statements[number]
             result = f"%{len(names) - len(self.arguments)}"
             widths[number] = statement.results
@@ -496,18 +504,20 @@ class Writer:
                 names[number] = result
             operands = statement.joint.join([use(operand) for operand in statement.operands])
             tail = statement.tail
-            for place, value in enumerate(statement.captured):
-                tail = tail.replace(f"«{place}»", use(value))
+            for i, value in enumerate(statement.captured):
+                tail = tail.replace(f"«{i}»", use(value))
             lines.append(
                 f"    {_assigned(result, statement.results)}{statement.head}{operands}{tail}"
                 f"{located(statement.source)}"
             )
         takes = ", ".join(
-            f"%arg{index}: {_typed(argument, taken, index)}"
+            f"%arg{index}: {_typed(argument, argument_attributes, index)}"
             for index, argument in enumerate(self.arguments)
         )
         types = ", ".join(tensor_type(output.spec) for output in outputs)
-        gives = ", ".join(_typed(output, given, index) for index, output in enumerate(outputs))
+        gives = ", ".join(
+            _typed(output, result_attributes, index) for index, output in enumerate(outputs)
+        )
         returned = ", ".join(use(output) for output in outputs)
         return [
             f"  func.func {head}({takes}) -> ({gives}) {{",
@@ -523,24 +533,24 @@ class Writer:
         for output in outputs:
             if output.statement >= 0:
                 needed[output.statement] = 1
-        kept: list[int] = []
+        live: list[int] = []
         for number in range(len(self.statements) - 1, -1, -1):
             if needed[number]:
-                kept.append(number)
+                live.append(number)
                 for operand in self.statements[number].reads:
                     if operand.statement >= 0:
                         needed[operand.statement] = 1
-        return kept[::-1]
+        return live[::-1]
 
-    def _called(self, kept: Sequence[int]) -> list[str]:
-        """The private functions that statements name, and those that these name."""
+    def _called(self, live: Sequence[int]) -> list[str]:
+        """The private functions that statements call, and those that these call."""
         if not self.functions:
             return []
         wanted: set[str] = set()
-        texts = [f"{s.head}{s.tail}" for s in (self.statements[number] for number in kept)]
+        texts = [f"{s.head}{s.tail}" for s in (self.statements[number] for number in live)]
         while texts:
-            found = {name for text in texts if "@" in text for name in _SYMBOL.findall(text)}
-            fresh = (found & self.functions.keys()) - wanted
+            called = {name for text in texts if "@" in text for name in _SYMBOL.findall(text)}
+            fresh = (called & self.functions.keys()) - wanted
             wanted |= fresh
             texts = [self.functions[symbol] for symbol in fresh]
         return [text.rstrip("\n") for symbol, text in self.functions.items() if symbol in wanted]
@@ -555,9 +565,9 @@ def _assigned(name: str, results: int) -> str:
 
 def signature(operands: Sequence[Value], results: Sequence[TensorSpec]) -> str:
     """`(types) -> types`."""
-    taken = ", ".join(tensor_type(operand.spec) for operand in operands)
-    given = ", ".join(tensor_type(result) for result in results)
-    return f"({taken}) -> {given if len(results) == 1 else f'({given})'}"
+    operand_types = ", ".join(tensor_type(operand.spec) for operand in operands)
+    result_types = ", ".join(tensor_type(result) for result in results)
+    return f"({operand_types}) -> {result_types if len(results) == 1 else f'({result_types})'}"
 
 
 def _typed(value: Value, attributes: Sequence[str], index: int) -> str:

@@ -1,4 +1,4 @@
-"""Memory that begins where a line of the cache does; XLA takes such memory over without a copy."""
+"""Memory aligned to cache lines, which XLA shares without a copy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def rounded(size: int) -> int:
 
 
 def aligned_bytes(size: int) -> Any:
-    """So many uninitialised bytes, from a multiple of the alignment on."""
+    """Uninitialised bytes, aligned."""
     raw = np.empty(size + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + size]

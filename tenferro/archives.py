@@ -30,13 +30,13 @@ MOST_AXES = 64
 COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _NO_HEADER = (ValueError, KeyError, TypeError, SyntaxError, MemoryError, RecursionError,
               OverflowError, tokenize.TokenError)  # fmt: skip
-"""What NumPy raises over text that is no header."""
+"""Exceptions of NumPy over a malformed header."""
 DATE = (1980, 1, 1, 0, 0, 0)
 """Of every member, so that the same content is the same file."""
 
 
 class Header(NamedTuple):
-    """What a `.npy` file says of its array."""
+    """The dtype, shape and order in the header of a `.npy` file."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -49,10 +49,10 @@ class Header(NamedTuple):
 
 
 class Archive:
-    """The members of a zip file whose unpacked size has been checked.
+    """The members of a zip file with a checked unpacked size.
 
     Attributes:
-        names: of the members.
+        names: the names of the members.
     """
 
     def __init__(self, archive: zipfile.ZipFile, limit: int | None) -> None:
@@ -61,7 +61,7 @@ class Archive:
         self.names = archive.namelist()
 
     def document(self, name: str) -> bytes:
-        """A member that is text.
+        """The bytes of a text member.
 
         Raises:
             InvalidConfigError: it unpacks to more than `limit` or, without one, `RATIO` times its size.
@@ -86,16 +86,16 @@ class Archive:
 
 @contextmanager
 def opened_archive(file: BinaryIO, what: str, limit: int | None = None) -> Generator[Archive]:
-    """A zip file, once it is known what it unpacks to.
+    """A zip file, with its unpacked size checked.
 
     Args:
-        what: it is, for messages.
+        what: the kind of file, for messages.
         limit: bytes that it may unpack to; by default `RATIO` times the file's own, and at least `SMALL`.
 
     Raises:
-        InvalidConfigError: beyond the limit; members that lie over each other, are encrypted, or are packed
-            in another way than NumPy's.
-        zipfile.BadZipFile: no zip file.
+        InvalidConfigError: beyond the limit; members that overlap, are encrypted, or are compressed
+            differently than NumPy does.
+        zipfile.BadZipFile: the file is no zip file.
     """
     size = file.seek(0, os.SEEK_END)
     with zipfile.ZipFile(file) as archive:

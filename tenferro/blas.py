@@ -1,8 +1,8 @@
-"""The threads of BLAS, at rest where they hurt.
+"""Limits on the threads of BLAS where they slow programs down.
 
-NumPy and SciPy each bring an OpenBLAS of their own, whose threads wait for the next call by spinning. For
-matrices of some hundred rows they cost more than they bring, and those of the one library keep those of the
-other from their cores, and the executor's.
+NumPy and SciPy each bring their own OpenBLAS, with threads that spin until the next call. For matrices of
+some hundred rows they cost more than they gain, and the threads of one library occupy the cores that the
+other's and the executor's need.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ __all__ = ["NUMPYS", "SCIPYS", "OneThread", "extension_spec", "one_blas_thread"]
 
 _IS_LEFT_ALONE = os.environ.get("TENFERRO_BLAS_THREADS") == "leave"
 PTHREADS = 1
-"""What `openblas_get_parallel` gives for threads that all callers share."""
+"""The value of `openblas_get_parallel` for threads that all callers share."""
 
 
 class OneThread:
-    """A context in which the BLAS that a module is linked with works with one thread; afterwards it has those
-    that it had.
+    """A context in which the BLAS that a module is linked with has one thread; its number of threads is restored
+    afterwards.
 
-    It is entered as often as one likes, by any number of threads. The setting is the process's: whoever else
-    calls that BLAS meanwhile has one thread, too. With `TENFERRO_BLAS_THREADS=leave` in the environment it
+    It is reentrant, from any number of threads. The setting is the process's: other callers of that BLAS have
+    one thread meanwhile, too. With `TENFERRO_BLAS_THREADS=leave` in the environment it
     does nothing.
     """
 
@@ -68,7 +68,7 @@ class OneThread:
                 self._before = 1
 
     def _find(self) -> None:
-        """The functions of an OpenBLAS; another one's threads are left alone."""
+        """Look up OpenBLAS's functions that set its threads; other libraries have none, and keep theirs."""
         from threadpoolctl import OpenBLASController  # because many programs have no large products
 
         self._is_found = True
@@ -87,7 +87,7 @@ class OneThread:
 
 
 def extension_spec(module: str) -> ModuleSpec | None:
-    """Where an extension module lies, without importing the packages around it; None where it is not found.
+    """The spec of an extension module, without importing its parent packages; None where there is none.
 
     >>> extension_spec("scipy.linalg.no_such_module")
     """
@@ -99,7 +99,7 @@ def extension_spec(module: str) -> ModuleSpec | None:
 
 
 def _none(*_: int) -> int:
-    """Of a library that has no threads, or that we know nothing of."""
+    """The number of threads of a library without threads, or of an unknown one."""
     return 1
 
 
@@ -111,8 +111,8 @@ SCIPYS = OneThread("scipy.linalg._fblas")
 def one_blas_thread() -> Generator[None]:
     """A context in which the BLAS of NumPy, and of SciPy if that is imported, works with one thread each.
 
-    Runtimes of extensions use it around calls that are too small to be shared. Only OpenBLAS without OpenMP,
-    which is what the wheels of NumPy and SciPy bring, is told so.
+    Runtimes of extensions use it around calls that are too small to be shared. It affects only OpenBLAS without
+    OpenMP, as in the wheels of NumPy and SciPy.
 
     >>> import numpy as np
     >>> with one_blas_thread():

@@ -1,9 +1,9 @@
-"""Executables kept on disk, so that a second process need not compile again.
+"""A cache of executables on disk, so that a second process need not compile again.
 
 An entry is native code: the folder and its files belong to the user alone, and nothing is read that
-others can have written. Entries are written beside their place and renamed. One that is truncated, foreign,
-renamed or of another version is compiled anew; whatever cannot be read, written or removed is counted, and
-never fatal.
+others can have written. Entries are written to a temporary file and renamed. One that is truncated, foreign,
+renamed or of another version is compiled again; failures to read, write or remove are counted, and never
+fatal.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tenferro.private_folder import make_private_folder, read_private_file
 __all__ = ["CACHE_VARIABLE", "CompileCache", "CompileCacheStats"]
 
 CACHE_VARIABLE = "TENFERRO_CACHE_DIR"
-"""Of the environment: the folder of those who name none."""
+"""The environment variable with the default folder."""
 MAGIC = b"tenferro-executable-2\n"
 SUFFIX = ".xla"
 STALE_SECONDS = 3600
@@ -33,10 +33,10 @@ STALE_SECONDS = 3600
 
 @dataclass(frozen=True)
 class CompileCacheStats:
-    """What the folder has done for this process.
+    """Counts of the folder's use in this process.
 
     Attributes:
-        rejected: entries that could not be read or used, and were compiled anew.
+        rejected: entries that could not be read or used, and were compiled again.
         failed_writes: entries that could not be written, as on a full or read-only disk.
         failed_removals: entries that could not be removed.
     """
@@ -77,7 +77,7 @@ class CompileCache:
         return digest.hexdigest()
 
     def load(self, key: str) -> bytes | None:
-        """The executable of that key; None where there is none, or none that is whole and our own."""
+        """The executable of a key; None where there is none, or one that is damaged or not the user's."""
         head = len(MAGIC) + 32
         try:
             content = read_private_file(self.folder, f"{key}{SUFFIX}", self.max_bytes + head)
@@ -100,7 +100,7 @@ class CompileCache:
         self._remove(self._path(key))
 
     def store(self, key: str, executable: bytes) -> None:
-        """Keep an executable; what the disk refuses is counted."""
+        """Store an executable; a failed write is counted."""
         try:
             with replacing(self._path(key), mode=0o600) as file:
                 file.write(MAGIC + _digest(key, executable) + executable)
@@ -110,11 +110,11 @@ class CompileCache:
         self._evict()
 
     def count_failed_write(self) -> None:
-        """An executable could not be kept."""
+        """Count an executable that could not be stored."""
         self._count("failed_writes")
 
     def clear(self) -> None:
-        """Remove every entry that can be removed, and start counting anew."""
+        """Remove every entry that can be removed, and reset the counts."""
         with self._lock:
             for name in self._counts:
                 self._counts[name] = 0
@@ -134,7 +134,7 @@ class CompileCache:
             self._counts[name] += 1
 
     def _remove(self, path: Path) -> bool:
-        """Whether the entry is gone; counted where it is not."""
+        """Whether the entry was removed; a failure is counted."""
         try:
             path.unlink(missing_ok=True)
         except OSError:
@@ -154,7 +154,7 @@ class CompileCache:
         return sorted(entries, key=lambda entry: entry[1])
 
     def _sweep(self) -> None:
-        """Remove what processes left that ended while they wrote."""
+        """Remove partial files of processes that ended while they wrote."""
         with suppress(OSError):  # because it may have vanished
             for path in self.folder.glob("*.part"):
                 if _is_stale(path):
@@ -179,5 +179,5 @@ def _is_stale(path: Path) -> bool:
 
 
 def _digest(key: str, body: bytes) -> bytes:
-    """Of the executable and its key, so that an entry is none under another's name."""
+    """The digest of the executable and its key, so that an entry under another name is rejected."""
     return hashlib.sha256(key.encode() + b"\n" + body).digest()

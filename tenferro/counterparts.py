@@ -1,4 +1,4 @@
-"""What a name of NumPy, JAX, PyTorch or TensorFlow is called here, for whoever looks it up in vain.
+"""Names of NumPy, JAX, PyTorch and TensorFlow with their counterparts here, for messages about missing names.
 
 A counterpart is an expression, or advice; a name in it that begins with `tnf.`, `lowering.` or `xla_peer.` exists.
 """
@@ -187,11 +187,11 @@ def open_namespace(
     load: Callable[[str], Any] | None = None,
 ) -> None:
     """Make a module a public namespace: its functions are `public`, `dir` shows these names and no others,
-    and a name that is not there is told by what it is called here.
+    and a missing name is an error that names its counterpart.
 
     Args:
         shown: the module's name in messages.
-        load: gives a name that is loaded when first used, or raises KeyError.
+        load: returns the object of a name that is loaded on first use, or raises KeyError.
     """
     names = tuple(names)
     publish(namespace, names)
@@ -215,7 +215,7 @@ def open_namespace(
 
 
 def missing_name(shown: str, name: str) -> str:
-    """What helps who looks up `name` in a namespace; empty where nothing is known.
+    """The hint for a missing `name` in a namespace; empty where there is none.
 
     >>> missing_name("tnf", "sigmoid"), missing_name("tnf", "cholesky")
     ('it is tnf.nn.sigmoid here', 'it is tnf.linalg.cholesky here')
@@ -235,10 +235,10 @@ def missing_name(shown: str, name: str) -> str:
 
 
 class MissingMember:
-    """Stands in a class for a member that its objects do not have: `hasattr` is False, and the error says
-    what it is called here.
+    """A placeholder in a class for a member that its objects lack: `hasattr` is False, and the error names the
+    counterpart here.
 
-    A `__getattr__` would say so, too, and make every attribute of every tensor slower.
+    A `__getattr__` would do the same, and slow down every attribute of every tensor.
     """
 
     __slots__ = ("name", "reason")
@@ -258,7 +258,7 @@ class MissingMember:
 
 
 def is_missing(cls: type, name: str) -> bool:
-    """Whether a class has a name only to say what it is called here."""
+    """Whether a class has a name only to name its counterpart here."""
     return isinstance(inspect.getattr_static(cls, name, None), MissingMember)
 
 
@@ -274,7 +274,7 @@ def tell_missing_members(cls: type, names: Iterable[str], refused: Mapping[str, 
 
 
 def missing_method(shown: str, name: str) -> str:
-    """What helps who looks up `name` on a tensor of the class `shown`.
+    """The hint for a missing `name` on a tensor of the class `shown`.
 
     >>> missing_method("TracedTensor", "unsqueeze"), missing_method("TracedTensor", "exp")
     ('it is tnf.expand_dims(x, axis) here', 'it is tnf.exp(x) here')
@@ -289,7 +289,7 @@ def _said(counterpart: str) -> str:
 
 
 def _package() -> Any:
-    """The package, which is above this module, and is there when somebody looks up a name in it."""
+    """The package, which is above this module, and is imported by the time a name is looked up in it."""
     return importlib.import_module("tenferro")
 
 

@@ -3,7 +3,7 @@
     >>> issubclass(ShapeError, ValueError) and issubclass(ShapeError, TenferroError)
     True
 
-Scenarios and required texts: seed 000, section 12.
+Scenarios and required texts: docs/specification/failures.md.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class TenferroError(Exception):
     source: str | None = None
 
     def at(self, source: str | None) -> TenferroError:
-        """Attach the user's line; the first one given stays, because it is the nearest to the fault."""
+        """Attach the user's line; the first one stays, because it is the nearest to the fault."""
         if self.source is None and source:
             self.source = source
         return self
@@ -84,7 +84,7 @@ class NonStaticShapeError(ShapeError):
 
 
 class GuardError(ShapeError):
-    """Two extents that had to agree turned out different at run time."""
+    """Two extents that must agree differ at run time."""
 
 
 class DTypeError(TenferroError, TypeError):
@@ -104,7 +104,7 @@ class ArityError(InvalidConfigError, TypeError):
 
 
 class UnsupportedError(TenferroError, NotImplementedError):
-    """Well-formed, but there is no rule for it here; the message says what would help."""
+    """Well-formed, but without a rule here; the message names an alternative."""
 
 
 class DataDependentShapeError(UnsupportedError, ConcretizationError):
@@ -112,11 +112,11 @@ class DataDependentShapeError(UnsupportedError, ConcretizationError):
 
 
 class ADRuleUnsupportedError(UnsupportedError):
-    """An active op or extension family has no derivative rule of the kind asked for."""
+    """An active op or extension family has no derivative rule of the requested kind."""
 
 
 class GradientMismatchError(TenferroError, AssertionError):
-    """A derivative is not what another way of computing it gives; the message is the report."""
+    """A derivative differs from the same derivative computed in another way; the message is the report."""
 
 
 class BackendFailureError(TenferroError, RuntimeError):
@@ -128,11 +128,11 @@ class DegenerateSpectrumError(BackendFailureError, ArithmeticError):
 
 
 class NonFiniteError(BackendFailureError, ArithmeticError):
-    """An op made a NaN or an infinity of operands that had none, under `check_finite`."""
+    """An op computed a NaN or an infinity from operands without one, under `check_finite`."""
 
 
 class PlatformUnavailableError(TenferroError, RuntimeError):
-    """The platform asked for is not on this machine; names those that are."""
+    """The requested platform is not on this machine; names those that are."""
 
 
 class ExtensionLoweringError(TenferroError, RuntimeError):
@@ -156,12 +156,12 @@ class MissingCellError(TenferroError, ImportError):
 
 
 class MissingNameError(TenferroError, AttributeError):
-    """A name that is not there.
+    """A name that does not exist.
 
     Args:
         owner: the namespace, or the class of the object, that was asked.
-        hint: gives what helps for owner and name; asked when the message is read, because most who look up a
-            name that is not there only want to know that.
+        hint: returns the hint for owner and name; called when the message is read, because most look-ups of a
+            missing name only ask whether it exists.
 
     >>> print(MissingNameError("tnf", "sigmoid", lambda owner, name: "it is tnf.logistic here"))
     tnf has no 'sigmoid'; it is tnf.logistic here

@@ -1,4 +1,4 @@
-"""Files: regular ones are read, and written ones are whole or not there."""
+"""Files: only regular ones are read, and writing is atomic."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def reading(path: Any) -> Generator[BinaryIO]:
 
     Raises:
         InvalidConfigError: a folder, a pipe, a device, a socket; a name that is too long, links in a circle.
-        OSError: a file that is not there, or that may not be read.
+        OSError: the file does not exist, or may not be read.
 
     >>> with reading(__file__) as file:
     ...     len(file.read(3))
@@ -62,12 +62,12 @@ def content_of(path: Any) -> bytes:
 
 @contextmanager
 def replacing(path: Any, mode: int = 0o666) -> Generator[BinaryIO]:
-    """A file to write to; it takes the place of `path` when the block ends, and goes if it fails.
+    """A file to write to; it replaces `path` when the block ends, and is removed if the block fails.
 
-    A new file has `mode` as the umask leaves it, one that takes another's place has that one's.
+    A new file has `mode` without the umask's bits; one that replaces a file has that file's mode.
 
     Raises:
-        OSError: a folder that is not there, a full disk, or no right to write.
+        OSError: the folder does not exist, the disk is full, or there is no permission to write.
 
     >>> import tempfile
     >>> target = os.path.join(tempfile.mkdtemp(), "notes")

@@ -1,7 +1,7 @@
-"""Which exceptions come from a signal handler: they are the caller's, and no kernel's failure.
+"""Exceptions raised by signal handlers: they are the caller's, and no kernel's failure.
 
-Python runs handlers between two bytecodes of the main thread, so that what one raises (a time limit, a request
-to stop) comes out of whatever was being computed.
+Python runs handlers between two bytecodes of the main thread, so that an exception of one (a time limit, a
+request to stop) comes out of any computation under way.
 """
 
 from __future__ import annotations

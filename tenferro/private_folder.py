@@ -13,29 +13,29 @@ __all__ = ["make_private_folder", "read_private_file"]
 
 
 def make_private_folder(path: str | os.PathLike[str]) -> Path:
-    """The folder, made where it is not there, and where it lies once links above it are followed.
+    """Create the folder where it does not exist; returns its path with links above it resolved.
 
-    What is above it may be writable by a group: who puts a folder of his own in its place is found out by
-    its owner, which is looked at whenever a file is read.
+    Folders above it may be writable by a group: a folder that another user puts in its place is detected by
+    its owner, which is checked whenever a file is read.
 
     Raises:
-        InvalidConfigError: it cannot be made; it is a link or no folder; another user owns it, or one above
-            it; others can write to it, or to one above it without the sticky bit.
-        UnsupportedError: a system on which the owner of a file cannot be told.
+        InvalidConfigError: it cannot be created; it is a link or no folder; another user owns it, or one
+            above it; others can write to it, or to one above it without the sticky bit.
+        UnsupportedError: a system without owners of files.
     """
     if not hasattr(os, "geteuid"):
         raise UnsupportedError("cache_dir: this system does not say who owns a file")
-    given = Path(os.path.abspath(path))
+    absolute = Path(os.path.abspath(path))
     try:
-        given.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if given.is_symlink():
-            raise InvalidConfigError(f"cache_dir: {given} is a link; give the folder itself")
-        folder = Path(os.path.realpath(given))
+        absolute.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if absolute.is_symlink():
+            raise InvalidConfigError(f"cache_dir: {absolute} is a link; give the folder itself")
+        folder = Path(os.path.realpath(absolute))
         _require_private(folder, os.lstat(folder))
         for parent in folder.parents:
             _require_safe_parent(folder, parent)
     except OSError as error:
-        raise InvalidConfigError(f"cache_dir: {given}: {error}") from None
+        raise InvalidConfigError(f"cache_dir: {absolute}: {error}") from None
     return folder
 
 
@@ -69,22 +69,22 @@ def _require_safe_parent(folder: Path, parent: Path) -> None:
 
 
 def read_private_file(folder: Path, name: str, largest: int) -> bytes:
-    """The content of a file, which now counts as used; no link is followed, and nothing is waited for.
+    """The content of a file, which now counts as used; no link is followed, and a pipe is not waited for.
 
     Raises:
         FileNotFoundError: there is no such file, or folder.
         InvalidConfigError: the folder or the file belongs to another user or can be written to by others, the
-            file is none, or it is larger than so many bytes.
+            file is no regular file, or it is larger than `largest` bytes.
         OSError: it cannot be read.
     """
-    place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        _require_private(folder, os.fstat(place))
+        _require_private(folder, os.fstat(directory))
         # NONBLOCK because opening a named pipe waits for its writer.
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        handle = os.open(name, flags, dir_fd=place)
+        handle = os.open(name, flags, dir_fd=directory)
     finally:
-        os.close(place)
+        os.close(directory)
     with open(handle, "rb") as file:
         about = os.fstat(handle)
         if not stat.S_ISREG(about.st_mode):

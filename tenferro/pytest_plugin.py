@@ -1,14 +1,14 @@
-"""A pytest plugin, found wherever tenferro is installed: fixtures that check parity, gradients and extensions.
+"""A pytest plugin, registered on installation: fixtures that check parity, gradients and extensions.
 
     def test_layer(assert_parity, check_grads):
-        assert_parity(layer, x, w, grad=True)     # native against PJRT, within what rounding explains
+        assert_parity(layer, x, w, grad=True)     # native against PJRT, within rounding
         check_grads(layer, (x, w), order=2)       # against differences, in forward and reverse mode
 
     def test_entropy(assert_extension):
         assert_extension(Entropy(), [p], rules=rules, runtime=runtime)
 
-`--tenferro-platform cuda` runs the same tests on another platform, and a summary line says how many checks
-there were and how near the nearest came to what was allowed.
+`--tenferro-platform cuda` runs the same tests on another platform, and a summary line has the number of
+checks and the largest share of a bound.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ __all__ = ["assert_extension", "assert_parity", "check_grads", "tenferro_executo
 
 @dataclass
 class Tally:
-    """What the fixtures did in this run.
+    """Counts of the fixtures' checks in this run.
 
     Attributes:
-        parity, grads, extensions: how many checks.
+        parity, grads, extensions: numbers of checks.
         platform: of parity checks.
-        worst: largest distance seen, as a share of what was allowed, and where.
+        worst: the largest difference, as a share of its bound, and its location.
     """
 
     platform: str
@@ -50,9 +50,9 @@ class Tally:
         )
         if self.parity:
             said += f" on {self.platform}"
-        share, place = self.worst
-        if said and place:
-            said += f"; the nearest to its bound was {place}, at {share:.0%}"
+        share, location = self.worst
+        if said and location:
+            said += f"; the nearest to its bound was {location}, at {share:.0%}"
         return said
 
 
@@ -97,7 +97,7 @@ def tenferro_executor(pytestconfig: pytest.Config) -> Any:
 def assert_parity(request: pytest.FixtureRequest, tenferro_executor: Any) -> Callable[..., None]:
     """A function that fails, with the report, unless both paths agree.
 
-    It takes what `xla_peer.check_parity` takes; on failure a reproduction is written to `tmp_path`.
+    Its parameters are those of `xla_peer.check_parity`; on failure a reproduction is written to `tmp_path`.
     """
     peer, tally = importlib.import_module("xla_peer"), request.config.stash[TALLY]
 
@@ -113,8 +113,8 @@ def assert_parity(request: pytest.FixtureRequest, tenferro_executor: Any) -> Cal
         if not report.ok:
             message = f"\n{report}"
             if report.first_divergence is not None:
-                place = request.getfixturevalue("tmp_path") / "divergence"
-                message += f"\nreproduction: {report.first_divergence.save(place)}"
+                folder = request.getfixturevalue("tmp_path") / "divergence"
+                message += f"\nreproduction: {report.first_divergence.save(folder)}"
             pytest.fail(message, pytrace=False)
 
     return check
@@ -122,7 +122,7 @@ def assert_parity(request: pytest.FixtureRequest, tenferro_executor: Any) -> Cal
 
 @pytest.fixture
 def check_grads(request: pytest.FixtureRequest) -> Callable[..., None]:
-    """A function that fails unless derivatives are right; it takes what `tenferro.check_grads` takes.
+    """A function that fails unless derivatives are right, with the parameters of `tenferro.check_grads`.
 
     With another `--tenferro-platform` than cpu, the derivatives are run there too.
     """
@@ -144,7 +144,7 @@ def check_grads(request: pytest.FixtureRequest) -> Callable[..., None]:
 def assert_extension(request: pytest.FixtureRequest) -> Callable[..., None]:
     """A function that fails, with the report, unless an op keeps the contract of extensions.
 
-    It takes what `tenferro.extension.check_extension` takes.
+    Its parameters are those of `tenferro.extension.check_extension`.
     """
     from tenferro.extension import check_extension  # because a run without it should not load it
 

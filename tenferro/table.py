@@ -11,7 +11,7 @@ def aligned(rows: Sequence[Sequence[str]], right: int = 0) -> list[str]:
     """One line per row, each column as wide as its widest cell.
 
     Args:
-        right: how many columns, from the first, stand at the right.
+        right: the number of columns, from the first, that are aligned right.
 
     >>> aligned([("op", "ops"), ("multiply", "2")])
     ['op        ops', 'multiply  2']
@@ -20,8 +20,8 @@ def aligned(rows: Sequence[Sequence[str]], right: int = 0) -> list[str]:
     return [
         "  ".join(
             [
-                cell.rjust(width) if place < right else cell.ljust(width)
-                for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+                cell.rjust(width) if i < right else cell.ljust(width)
+                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
             ]
         ).rstrip()
         for row in rows

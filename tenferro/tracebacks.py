@@ -1,6 +1,6 @@
 """Tracebacks that end at the user's line: frames of tenferro are dropped where an exception leaves it.
 
-`public` stands on what users call. On the way out it keeps the frames of the user's own functions that
+`public` decorates the functions that users call. On the way out it keeps the frames of the user's own functions that
 tenferro called, and drops its own and those of the libraries it works with. `errors.show_internal_frames`
 and `TENFERRO_TRACEBACK=full` keep all.
 
@@ -47,7 +47,7 @@ _LIBRARIES = (
         for name in ("numpy", "scipy", "optree", "opt_einsum", "ml_dtypes", "jax", "jaxlib")
     ],
 )
-"""Files whose frames are internal where tenferro called them, and the user's where the user did."""
+"""Files with frames that are internal where tenferro called them, and the user's where the user did."""
 
 _HIDDEN = "raised inside tenferro; TENFERRO_TRACEBACK=full shows where"
 
@@ -55,7 +55,7 @@ _HIDDEN = "raised inside tenferro; TENFERRO_TRACEBACK=full shows where"
 def end_at_the_caller(error: BaseException) -> None:
     """Drop internal frames from the traceback of an exception, its causes and contexts, in place.
 
-    An exception that is no `TenferroError` and was raised inside gets a note that says how to see all.
+    An exception other than a `TenferroError` that was raised inside gets a note about showing all frames.
     """
     _advise(error)
     if shows_internal_frames():
@@ -74,7 +74,7 @@ def end_at_the_caller(error: BaseException) -> None:
 
 
 def _advise(error: BaseException) -> None:
-    """Note what to write for a method of tensors that NumPy's arrays do not have."""
+    """Add a note to the error for `.at` on NumPy's arrays, which do not have it."""
     if (
         isinstance(error, AttributeError)
         and error.name == "at"
@@ -93,15 +93,15 @@ def _is_internal(code: CodeType, caller_is_internal: bool) -> bool:
 
 def _user_frames(traceback: TracebackType | None) -> TracebackType | None:
     """The frames that are not internal."""
-    kept: list[TracebackType] = []
+    user_frames: list[TracebackType] = []
     is_internal = False
     while traceback is not None:
         is_internal = _is_internal(traceback.tb_frame.f_code, is_internal)
         if not is_internal:
-            kept.append(traceback)
+            user_frames.append(traceback)
         traceback = traceback.tb_next
     frames: TracebackType | None = None
-    for entry in reversed(kept):
+    for entry in reversed(user_frames):
         frames = TracebackType(frames, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
     return frames
 
@@ -109,7 +109,7 @@ def _user_frames(traceback: TracebackType | None) -> TracebackType | None:
 def _ends_inside(traceback: TracebackType | None) -> bool:
     """Whether a function of tenferro raised it.
 
-    Arguments that do not fit are refused in `public` itself, before there is a frame: that is the caller's.
+    Arguments that do not fit are refused in `public` itself, before there is a frame: that is the caller's error.
     """
     is_internal = is_boundary = False
     while traceback is not None:
@@ -120,7 +120,7 @@ def _ends_inside(traceback: TracebackType | None) -> bool:
 
 
 def public(function: Function) -> Function:
-    """`function`, whose exceptions have tracebacks that end at the line which called it.
+    """`function`, with tracebacks of exceptions that end at the line of the call.
 
     >>> @public
     ... def halve(x):
@@ -141,12 +141,12 @@ def public(function: Function) -> Function:
 
 
 def _public_operator(function: Function) -> Function:
-    """As `public`, of a method with one argument, in half the time: operators are called by the thousand."""
+    """`public` for methods with one argument, in half the time: operators are called by the thousand."""
     end = end_at_the_caller
 
-    def call(self: Any, other: Any) -> Any:
+    def call(self: Any, operand: Any) -> Any:
         try:
-            return function(self, other)
+            return function(self, operand)
         except Exception as error:
             end(error)
             raise
@@ -162,7 +162,7 @@ def _in_place_of(function: Function, call: FunctionType) -> Function:
 
 
 def _nothing(*_: Any) -> None:
-    """Stands for a function where only the wrapper matters."""
+    """A function that is wrapped only to compare the wrapper's code."""
 
 
 _BOUNDARIES = tuple(

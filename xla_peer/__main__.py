@@ -23,9 +23,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "platforms", nargs="*", help="names, or paths of PJRT plugins; none is all"
     )
     examine.add_argument("--json", action="store_true", help="the report as JSON")
-    given = parser.parse_args(arguments)
-    report = doctor(given.platforms)
-    print(json.dumps(report.to_dict(), indent=2) if given.json else report)
+    options = parser.parse_args(arguments)
+    report = doctor(options.platforms)
+    print(json.dumps(report.to_dict(), indent=2) if options.json else report)
     return 0 if report.ok else 1
 
 

@@ -18,10 +18,10 @@ __all__ = ["ALIGNMENT", "empty"]
 def empty(
     shape: int | Sequence[int], dtype: Any = "float64", order: Literal["C", "F"] = "C"
 ) -> np.ndarray[Any, Any]:
-    """An uninitialised array whose memory begins at a multiple of 64 bytes.
+    """An uninitialised array in memory aligned to 64 bytes.
 
     Such an array, dense in C or F order, enters PJRT on the CPU without a copy. It is then shared:
-    see `XlaExecutor.put` for what writing to it later means.
+    see `XlaExecutor.put` for the effect of writing to it later.
 
     Raises:
         ShapeError: a negative extent.

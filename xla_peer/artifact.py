@@ -1,4 +1,4 @@
-"""`Artifact`: a StableHLO module that says what it takes and gives, in memory or in a file."""
+"""`Artifact`: a StableHLO module with its signature and constants, in memory or in a file."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ __all__ = ["Artifact"]
 
 @public_methods
 class Artifact:
-    """What `export` makes and `load` reads.
+    """An exported StableHLO module, as `export` writes and `load` reads it.
 
     Attributes:
         manifest: names, types, structure, platforms and versions.
         module: the StableHLO, constants as its last arguments.
-        bytecode: the module as a portable artifact, which is what a `.mlirbc` file holds.
+        bytecode: the module as a portable artifact, the content of a `.mlirbc` file.
         constants: arrays by name.
-        gradient: an artifact that takes the inputs and cotangents of the float outputs, and gives
+        gradient: an artifact that takes the inputs and cotangents of the float outputs, and returns
             cotangents of the float inputs; None where it was exported without.
 
     >>> import numpy as np, tenferro as tnf, xla_peer
@@ -95,8 +95,8 @@ class Artifact:
         """The artifact on a device, for device arrays.
 
         Args:
-            executor: whose device; by default the CPU if it was exported for that, else the first of
-                its platforms.
+            executor: the executor of the device; by default the CPU if it was exported for that, else the
+                first of its platforms.
             specs: concrete specs or arrays, one per input, where the artifact has symbolic extents.
 
         Raises:
@@ -153,12 +153,12 @@ class Artifact:
     def save(self, path: Any) -> None:
         """Write it: `.mlir` is text, `.mlirbc` a portable artifact, both with the manifest inside.
 
-        Constants that the module takes as arguments, test vectors and the gradient go to files of their
-        own beside it, which are written first.
+        Constants that the module takes as arguments, test vectors and the gradient are written to separate
+        files in the same folder first.
 
         Raises:
             InvalidConfigError: another suffix.
-            OSError: a folder that is not there, a full disk.
+            OSError: the folder does not exist, or the disk is full.
         """
         suffix = suffix_of(path)
         if self.constants:

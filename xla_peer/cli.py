@@ -1,8 +1,8 @@
 """The command line: `tenferro run | export | verify | parity | judge | grad | inspect | fuzz | bench | doctor`.
 
-Exit status: 0 where all is well, 1 where results disagree or a platform fails, 2 for misuse and for what
-is refused, 130 when interrupted. Everything is written beside and renamed, so that an interruption leaves
-no half of a file.
+Exit status: 0 on success, 1 where results disagree or a platform fails, 2 for misuse and for refused
+targets, 130 when interrupted. Files are written under a temporary name and renamed, so that an interruption
+leaves no partial file.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class DisagreementError(Exception):
 
 @contextmanager
 def reporting(json: bool) -> Generator[Output]:
-    """What every command runs in: errors become words and an exit status."""
+    """The context of every command: errors become messages and an exit status."""
     output = Output(json)
     try:
         with silenced(json):
@@ -151,8 +151,8 @@ def _write_arrays(path: str, named: list[tuple[str, Any]]) -> None:
 
 def _opened(target: str, inputs: list[str] | None, seed: int) -> tuple[Target, list[Any]]:
     """A target, and the arguments for it."""
-    found = find_target(target)
-    return found, found.arguments(inputs or (), seed)
+    opened = find_target(target)
+    return opened, opened.arguments(inputs or (), seed)
 
 
 def _executor(platform: str, check_finite: bool = False) -> Any:
@@ -162,12 +162,12 @@ def _executor(platform: str, check_finite: bool = False) -> Any:
     return xla_peer.XlaExecutor(platform)
 
 
-def _run(found: Target, arguments: list[Any], platform: str, check_finite: bool) -> Any:
-    if found.artifact is not None:
+def _run(opened: Target, arguments: list[Any], platform: str, check_finite: bool) -> Any:
+    if opened.artifact is not None:
         executor = None if platform == "native" else xla_peer.XlaExecutor(platform)
-        return found.artifact.run(*arguments, executor=executor)
+        return opened.artifact.run(*arguments, executor=executor)
     executor = _executor(platform, check_finite=check_finite)
-    return executor.run(found.compiled(arguments), *arguments)
+    return executor.run(opened.compiled(arguments), *arguments)
 
 
 @app.command(context_settings=NEGATIVE)
@@ -189,8 +189,8 @@ def run(
 ) -> None:
     """Run a target, natively unless a platform is given; StableHLO always runs through PJRT."""
     with reporting(json) as out:
-        found, arguments = _opened(target, inputs, seed)
-        named = _named(_run(found, arguments, platform, check_finite))
+        opened, arguments = _opened(target, inputs, seed)
+        named = _named(_run(opened, arguments, platform, check_finite))
         if output is not None:
             _write_arrays(output, named)
         _show(out, named)
@@ -220,11 +220,11 @@ def export(
 ) -> None:
     """Export to StableHLO. Types such as nx3xf64 keep n symbolic."""
     with reporting(json) as out:
-        found = find_target(target)
-        given = found.arguments(inputs or (), seed, keep_types=True)
-        made = xla_peer.export(
-            found.callable(given),
-            *given,
+        opened = find_target(target)
+        types = opened.arguments(inputs or (), seed, keep_types=True)
+        artifact = xla_peer.export(
+            opened.callable(types),
+            *types,
             platforms=tuple(platform.split(",")),
             target=stablehlo,
             path=output,
@@ -239,10 +239,10 @@ def export(
             for path in Path(output).parent.iterdir()
             if path.name.startswith((Path(output).name, f"{Path(output).stem}.gradient"))
         )
-        out.say(repr(made)[1:-1])
+        out.say(repr(artifact)[1:-1])
         for path in files:
             out.say(f"wrote {path}, {Path(path).stat().st_size} bytes")
-        manifest = made.manifest
+        manifest = artifact.manifest
         out.document(
             {
                 "name": manifest.name,
@@ -266,10 +266,10 @@ def verify(
 ) -> None:
     """Prove an artifact again by the test vectors that it carries."""
     with reporting(json) as out:
-        found = xla_peer.verify(artifact, platform)
-        out.verdict(found.ok, str(found))
-        out.document(found.to_dict())
-        _require(found.ok)
+        verification = xla_peer.verify(artifact, platform)
+        out.verdict(verification.ok, str(verification))
+        out.document(verification.to_dict())
+        _require(verification.ok)
 
 
 @app.command(context_settings=NEGATIVE)
@@ -299,8 +299,8 @@ def parity(
 ) -> None:
     """Compare native execution with PJRT, element by element."""
     with reporting(json) as out:
-        found, arguments = _opened(target, inputs, seed)
-        program = found.compiled(arguments)
+        opened, arguments = _opened(target, inputs, seed)
+        program = opened.compiled(arguments)
         report = xla_peer.check_parity(
             program,
             *arguments,
@@ -316,7 +316,7 @@ def parity(
 
 
 def _contender(target: str, arguments: list[Any]) -> Any:
-    """What `--against` names: a module as it is written, or a target."""
+    """The contender of `--against`: the path of a module, or a program."""
     if target.endswith((".mlir", ".mlirbc")):
         return Path(target)
     return find_target(target).compiled(arguments)
@@ -350,8 +350,8 @@ def judge(
     """Say which of two files of results of a StableHLO module is right. Files are .npz without pickles."""
     with reporting(json) as out:
         program = lowering.import_stablehlo(Path(module))
-        given = read_inputs([inputs] if inputs else [], program.input_names)
-        leaves = matched(given, program.input_names, module)
+        named_inputs = read_inputs([inputs] if inputs else [], program.input_names)
+        leaves = matched(named_inputs, program.input_names, module)
         outputs = [
             matched(read_inputs([path], program.output_names), program.output_names, path)
             for path in (a, b)
@@ -405,14 +405,14 @@ def grad(
 ) -> None:
     """Value and gradient of a function that gives one real number."""
     with reporting(json) as out:
-        found, arguments = _opened(target, inputs, seed)
-        function = found.callable(arguments)
+        opened, arguments = _opened(target, inputs, seed)
+        function = opened.callable(arguments)
         chosen = _argnums(argnums, arguments)
         program = tnf.compile(tnf.value_and_grad(function, argnums=chosen), *arguments)
         value, gradients = _executor(platform).run(program, *arguments)
         named = [("value", np.asarray(value))]
         for number, gradient in zip(chosen, gradients, strict=True):
-            name = found.names[number] if number < len(found.names) else f"x{number}"
+            name = opened.names[number] if number < len(opened.names) else f"x{number}"
             leaves, paths = flatten(gradient)[0], leaf_paths(gradient)
             named += [(f"d/d{name}{path}", y) for path, y in zip(paths, leaves, strict=True)]
         if output is not None:
@@ -433,14 +433,14 @@ def _argnums(text: str, arguments: list[Any]) -> tuple[int, ...]:
             return tuple(int(word) for word in text.split(","))
         except ValueError:
             raise InvalidConfigError(f"--argnums {text}: numbers with commas between") from None
-    found = [
+    differentiable = [
         number
         for number, argument in enumerate(arguments)
         if all(tnf.DType.of(np.asarray(leaf).dtype).is_inexact for leaf in flatten(argument)[0])
     ]
-    if not found:
+    if not differentiable:
         raise InvalidConfigError("grad: there is no float input to differentiate by")
-    return tuple(found)
+    return tuple(differentiable)
 
 
 def _checked(function: Callable[..., Any], arguments: list[Any]) -> str:
@@ -452,7 +452,7 @@ def _checked(function: Callable[..., Any], arguments: list[Any]) -> str:
 
 
 class Stage(StrEnum):
-    """What `inspect` can show."""
+    """The stages that `inspect` can show."""
 
     everything = "all"
     program = "program"
@@ -481,15 +481,18 @@ def inspect(
     from xla_peer.command_line.inspection import inspect_program
 
     with reporting(json) as out:
-        found = find_target(target)
-        if found.artifact is not None:
-            out.say(found.artifact.text)
+        opened = find_target(target)
+        if opened.artifact is not None:
+            out.say(opened.artifact.text)
             out.document(
-                {"name": found.artifact.manifest.name, "stages": {"StableHLO": found.artifact.text}}
+                {
+                    "name": opened.artifact.manifest.name,
+                    "stages": {"StableHLO": opened.artifact.text},
+                }
             )
             return
-        arguments = found.arguments(inputs or (), seed)
-        program = found.compiled(arguments)
+        arguments = opened.arguments(inputs or (), seed)
+        program = opened.compiled(arguments)
         if dot is not None:
             _write(dot, program.to_dot().encode())
         if show is Stage.profile:
@@ -565,8 +568,8 @@ def bench(
     from xla_peer.command_line.timing import bench as measured
 
     with reporting(json) as out:
-        found, arguments = _opened(target, inputs, seed)
-        program = found.compiled(arguments)
+        opened, arguments = _opened(target, inputs, seed)
+        program = opened.compiled(arguments)
         with out.progress("running", seconds) as progress:
             rows = measured(program, arguments, platform, seconds, progress)
         out.table(
@@ -595,7 +598,7 @@ def doctor(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Say which platforms work here, and what would make the others."""
+    """Report the platforms that work here, and how to install or repair the others."""
     with reporting(json) as out:
         report = xla_peer.doctor(platforms or ())
         out.say(report)

@@ -1,4 +1,4 @@
-"""`python -m xla_peer doctor`: which platforms work here, which do not, and what would make them."""
+"""`python -m xla_peer doctor`: the platforms that work here, those that do not, and how to repair them."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ SECONDS = 120
 
 @dataclass(frozen=True)
 class PlatformReport:
-    """What one platform said.
+    """The state of one platform.
 
     Attributes:
         status: "works", "fails" where its plugin is installed, or "missing".
-        devices: as PJRT names them.
-        version: of the platform.
-        packages: that bring it, with versions.
-        advice: what is wrong, and the command that mends it.
+        devices: their names in PJRT.
+        version: the platform's version.
+        packages: the packages that install it, with versions.
+        advice: the problem, and the command that solves it.
     """
 
     name: str
@@ -79,7 +79,7 @@ class PlatformReport:
 
 @dataclass(frozen=True)
 class DoctorReport:
-    """What `doctor` found; `print` it, or take `to_dict()`.
+    """The result of `doctor`; `print` it, or take `to_dict()`.
 
     `ok` says that a platform works and no installed one fails.
     """
@@ -92,7 +92,7 @@ class DoctorReport:
     @property
     def ok(self) -> bool:
         """A platform works, and no installed one fails."""
-        states = [found.status for found in self.platforms]
+        states = [report.status for report in self.platforms]
         return "works" in states and "fails" not in states
 
     def to_dict(self) -> dict[str, Any]:
@@ -108,15 +108,15 @@ class DoctorReport:
         if self.stablehlo is not None:
             lines.append(f"StableHLO artifacts: {self.stablehlo[0]} to {self.stablehlo[1]}")
         lines += [f"{name}={value}" for name, value in self.environment.items()]
-        lines += [str(found) for found in self.platforms]
+        lines += [str(report) for report in self.platforms]
         return "\n".join(lines)
 
 
 def doctor(platforms: Iterable[str] = ()) -> DoctorReport:
-    """Try platforms, each in a process of its own, and say what is missing.
+    """Try platforms, each in a separate process, and report missing and failing ones.
 
     Args:
-        platforms: names, or paths of PJRT plugins; none is all that are known or installed.
+        platforms: names, or paths of PJRT plugins; if empty, all that are known or installed.
 
     >>> doctor(["cpu"]).platforms[0].status
     'works'
@@ -145,15 +145,15 @@ def _version(package: str) -> str:
 
 def _others() -> list[str]:
     """Plugins that others have installed, or that the environment names."""
-    found = {point.name for point in importlib.metadata.entry_points(group="jax_plugins")}
+    names = {point.name for point in importlib.metadata.entry_points(group="jax_plugins")}
     named = os.environ.get("PJRT_NAMES_AND_LIBRARY_PATHS", "")
-    found |= {entry.partition(":")[0] for entry in named.split(",") if ":" in entry}
-    return sorted(name for name in found if not name.startswith(("cuda", "rocm", "xla_", "libtpu")))
+    names |= {entry.partition(":")[0] for entry in named.split(",") if ":" in entry}
+    return sorted(name for name in names if not name.startswith(("cuda", "rocm", "xla_", "libtpu")))
 
 
 def _examined(name: str) -> PlatformReport:
     wanted = ("jaxlib",) if name == "cpu" else PLUGINS.get(name, ())
-    packages = tuple(f"{package} {found}" for package in wanted if (found := _version(package)))
+    packages = tuple(f"{package} {version}" for package in wanted if (version := _version(package)))
     if wanted and not packages:
         path, words = HARDWARE.get(name, ("", ""))
         here = f"{words} is here, and no plugin for it; " if path and Path(path).exists() else ""
@@ -166,7 +166,7 @@ def _examined(name: str) -> PlatformReport:
 
 
 def _asked(name: str) -> dict[str, Any]:
-    """What the probe says, or how it ended."""
+    """The probe's answer, or how its process ended."""
     command = [sys.executable, "-m", "xla_peer.probe", name]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)

@@ -25,20 +25,20 @@ __all__ = ["Executable"]
 
 @public_methods
 class Executable:
-    """What `XlaExecutor.compile` gives: device arrays in, device arrays out, at once.
+    """A compiled program on device arrays, as `XlaExecutor.compile` returns it; calls are asynchronous.
 
     Results are `jax.Array`s, with `block_until_ready`, `__array__` and `__dlpack__`. A program that fails
-    while it runs says so, by jax's JaxRuntimeError, in `block_until_ready`, or by BackendFailureError in
-    `XlaExecutor.get`; other ways to read its results, such as `numpy.asarray`, do not wait to see whether
-    it failed, and end the process where it did.
+    while it runs raises jax's JaxRuntimeError in `block_until_ready`, or BackendFailureError in
+    `XlaExecutor.get`; other ways to read its results, such as `numpy.asarray`, do not check whether it
+    failed, and end the process where it did.
 
     Attributes:
-        module: the StableHLO it was made from.
-        input_specs, output_specs, input_names, output_names: of the leaves, in order.
-        wide: whether an input has a dtype that jax narrows unless told otherwise.
+        module: the StableHLO that it was compiled from.
+        input_specs, output_specs, input_names, output_names: types and names of the leaves, in order.
+        wide: whether an input has a dtype that jax narrows by default.
         gives_a_leaf: whether the result is one array and no tree.
-        from_host: leaves in, a tuple of leaves out, or the leaf that the result is; unchecked: the caller
-            vouches for what it gives, which may be NumPy arrays, row-major.
+        from_host: a function of leaves to a tuple of leaves, or to the one leaf of the result; arguments are
+            unchecked: the caller is responsible for them, and they may be NumPy arrays, row-major.
 
     >>> import numpy as np, tenferro as tnf
     >>> from xla_peer import XlaExecutor
@@ -62,10 +62,10 @@ class Executable:
         constants: Sequence[Any] = (),
     ) -> None:
         self.module = module
-        taken = len(module.input_specs) - len(constants)
-        self.input_specs = module.input_specs[:taken]
+        n_inputs = len(module.input_specs) - len(constants)
+        self.input_specs = module.input_specs[:n_inputs]
         self.output_specs = module.output_specs
-        self.input_names = module.input_names[:taken]
+        self.input_names = module.input_names[:n_inputs]
         self.output_names = module.output_names
         self.donate = tuple(donate)
         self.constant_bytes = sum([array.nbytes for array in constants])
@@ -80,7 +80,7 @@ class Executable:
         self._constants = tuple(
             [
                 pjrt.placed(array, sharding, copy=array.flags.writeable)
-                for array, sharding in zip(constants, self._shardings[taken:], strict=True)
+                for array, sharding in zip(constants, self._shardings[n_inputs:], strict=True)
             ]
         )
         where = self._shardings, out_shardings
@@ -96,7 +96,7 @@ class Executable:
         forking.watch(self)
 
     def abandon(self) -> None:
-        """Refuse to run, in a process that was forked from the one it was made in."""
+        """Refuse calls in a process that was forked from the one that compiled it."""
         self._call = self.from_host = forking.refuse
         if type(self) is not Executable:
             self.__class__ = Executable
@@ -106,7 +106,7 @@ class Executable:
 
         Raises:
             ArityError, ShapeError, DTypeError: arguments that do not fit, by name.
-            InvalidConfigError: an argument that is no device array, lies on another device, or was
+            InvalidConfigError: an argument that is no device array, is on another device, or was
                 donated before.
             BackendFailureError: PJRT refused to run it.
         """
@@ -117,11 +117,11 @@ class Executable:
 
     @public
     def _leaves(self, arguments: tuple[Any, ...]) -> Sequence[Any]:
-        """The leaves of arguments whose like has not been seen, checked."""
+        """The checked leaves of arguments with shapes and types that are new to the dispatch."""
         return self._checked(self._flattened(arguments))
 
     def on_leaves(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
-        """The leaves of the result, given the leaves of the arguments."""
+        """The leaves of the result for the leaves of the arguments."""
         if self._is_cut and any(map(pjrt.is_gone, leaves)):
             # Over several devices PJRT ends the process where it would raise on one.
             self._checked(leaves)
@@ -160,8 +160,8 @@ class Executable:
 
     def _checked(self, leaves: Sequence[Any]) -> Sequence[Any]:
         """Each leaf against its name and type, where the dispatch has not seen its like."""
-        given = leaves[: len(self.input_specs)]
-        named = zip(given, self.input_names, self.input_specs, self._shardings, strict=False)
+        inputs = leaves[: len(self.input_specs)]
+        named = zip(inputs, self.input_names, self.input_specs, self._shardings, strict=False)
         for leaf, name, spec, sharding in named:
             self._check_leaf(leaf, name, spec, sharding)
         return leaves
@@ -175,11 +175,11 @@ class Executable:
             raise InvalidConfigError(
                 f"{name}: this device array is gone; it was donated to a call, or deleted"
             )
-        found = TensorSpec(leaf.shape, leaf.dtype)
-        if found.dtype is not spec.dtype:
-            raise DTypeError(f"{name}: expected {spec}, got {found}")
-        if found.shape != spec.shape:
-            raise ShapeError(f"{name}: expected {spec}, got {found}")
+        actual = TensorSpec(leaf.shape, leaf.dtype)
+        if actual.dtype is not spec.dtype:
+            raise DTypeError(f"{name}: expected {spec}, got {actual}")
+        if actual.shape != spec.shape:
+            raise ShapeError(f"{name}: expected {spec}, got {actual}")
         if not pjrt.is_row_major(leaf):
             raise InvalidConfigError(
                 f"{name}: this device array is laid out {leaf.format.layout}, and programs take row-major "
@@ -197,13 +197,13 @@ class Executable:
 
     def cost_analysis(self) -> dict[str, float]:
         """XLA's estimate: "flops", "transcendentals", "bytes accessed", and more."""
-        found = self._loaded.cost_analysis()
-        found = found[0] if isinstance(found, list | tuple) else found
-        return {name: float(value) for name, value in found.items()}
+        costs = self._loaded.cost_analysis()
+        costs = costs[0] if isinstance(costs, list | tuple) else costs
+        return {name: float(value) for name, value in costs.items()}
 
     def memory_analysis(self) -> dict[str, int]:
         """Bytes: "argument", "output", "temporary", "alias", "generated_code"."""
-        found = self._loaded.get_compiled_memory_stats()
+        stats = self._loaded.get_compiled_memory_stats()
         names = {
             "argument": "argument_size_in_bytes",
             "output": "output_size_in_bytes",
@@ -211,13 +211,13 @@ class Executable:
             "alias": "alias_size_in_bytes",
             "generated_code": "generated_code_size_in_bytes",
         }
-        return {name: int(getattr(found, attribute)) for name, attribute in names.items()}
+        return {name: int(getattr(stats, attribute)) for name, attribute in names.items()}
 
     def optimized_hlo(self) -> str:
-        """What XLA made of it, as HLO text.
+        """The optimised HLO of the program, as text.
 
         Raises:
-            BackendFailureError: the platform does not tell.
+            BackendFailureError: the platform does not show it.
         """
         modules = self._loaded.hlo_modules()
         if not modules:

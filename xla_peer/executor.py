@@ -30,11 +30,11 @@ __all__ = ["XlaExecutor"]
 
 
 LARGEST_CONSTANT = 1 << 16
-"""Bytes; larger constants are arguments to XLA, which keeps several copies of what stands in its text."""
+"""Bytes; larger constants are arguments to XLA, which keeps several copies of constants in its text."""
 
 
 class Variant(NamedTuple):
-    """What an executable of a program is made for."""
+    """The key of an executable of a program: shapes, layouts, donations and partitioning."""
 
     shapes: tuple[Any, ...]
     orders: tuple[str, ...]
@@ -44,10 +44,10 @@ class Variant(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What a program was last run on, and how.
+    """The arguments and the executable of a program's last run.
 
-    `program` is kept alive, so that its number stays its own; `seen` is whether the arguments were arrays and no trees, and (shape, dtype, strides) of each leaf;
-    `orders` is None where they are passed as they are.
+    `program` is kept alive, so that its `id` is not reused; `seen` is whether the arguments were arrays and no
+    trees, and (shape, dtype, strides) of each leaf; `orders` is None where they are passed as they are.
     """
 
     program: GraphProgram
@@ -65,21 +65,21 @@ class XlaExecutor:
     Args:
         platform: "cpu", "cuda", "rocm", "tpu", the name of a PJRT plugin, or the path of one.
         device: number of the device on that platform.
-        precision: of dots whose op does not say; "highest" keeps float32 in float32.
+        precision: of dots without a precision of their own; "highest" keeps float32 in float32.
         linalg: "library" for the platform's own routines, or "inline" for plain StableHLO.
         extensions: "expand" or "composite"; see `lowering.lower_to_stablehlo`.
-        order: memory order of what `run` returns: "C", "F", or "A", which is F where all arrays that
-            come in are F-ordered, and else C. Either order enters and leaves without a transposing copy.
+        order: memory order of the results of `run`: "C", "F", or "A", which is F where all arguments
+            are F-ordered, and else C. Arrays of either order are passed without a transposing copy.
         optimization_level: XLA's backend level, 0 to 3; None is its default.
         options: XLA's debug options by name.
-        cache_size: how many executables are kept in memory.
-        memory_bytes: how much the constants that were passed to them may hold together.
+        cache_size: the largest number of executables in memory.
+        memory_bytes: the largest total size of their constants.
         cache_dir: a folder that keeps executables for later processes; None takes the environment
             variable TENFERRO_CACHE_DIR, and "" none. It holds native code: see `CompileCache`.
-        cache_bytes: how much the folder may hold.
+        cache_bytes: the largest size of the folder.
         effects: "refuse" programs that print, see `tenferro.debug_print`, or "drop" the prints.
-        notices: a compilation of more than two seconds says so on the error stream; False, or
-            TENFERRO_NOTICES=off in the environment, keeps it silent.
+        notices: report compilations of more than two seconds on the error stream; False, or
+            TENFERRO_NOTICES=off in the environment, turns the notices off.
 
     Intermediate results keep the precision of their dtype (XLA's excess precision is off), so that
     results can be compared with the native ones.
@@ -87,7 +87,7 @@ class XlaExecutor:
     One executor may be used from many threads; a program is compiled once.
 
     Raises:
-        PlatformUnavailableError: names the platforms there are.
+        PlatformUnavailableError: names the available platforms.
         InvalidConfigError: no such device; an option out of range; a folder that cannot be used.
 
     >>> import numpy as np, tenferro as tnf
@@ -154,7 +154,7 @@ class XlaExecutor:
         return f"<XlaExecutor on {self.platform}:{self.device.id}: {executables} executables>"
 
     def __reduce__(self) -> Any:
-        """What it was made by: another process makes one of its own, on its device of that number."""
+        """Pickle the constructor's arguments; a process that unpickles them creates its own executor."""
         device = self._client.local_devices().index(self.device)
         options = {"precision": self.precision, "linalg": self.linalg, "order": self.order,
                    "extensions": self.extensions, "options": self.options,
@@ -163,7 +163,7 @@ class XlaExecutor:
         return partial(XlaExecutor, self.platform, device, **options, **self._bounds), ()
 
     def abandon(self) -> None:
-        """Forget what belongs to the parent, in a process forked from the one it was made in."""
+        """Forget the state of the parent, in a process forked from the one that created it."""
         self._compiled = BoundedCache(
             self._compiled.capacity, self._compiled.max_bytes, attrgetter("constant_bytes")
         )
@@ -207,10 +207,10 @@ class XlaExecutor:
                 leaf.T if order == "F" else np.asarray(leaf, order="C")
                 for leaf, order in zip(leaves, plan.orders, strict=True)
             ]
-        made = plan.executable.run_leaves(leaves)
+        results = plan.executable.run_leaves(leaves)
         if plan.out == "F":
-            made = [result.T for result in made]
-        return made[0] if plan.executable.gives_a_leaf else program.pack(made)
+            results = [result.T for result in results]
+        return results[0] if plan.executable.gives_a_leaf else program.pack(results)
 
     def _run_partitioned(self, cut: PartitionedProgram, arrays: tuple[Any, ...]) -> Any:
         leaves = cut.program.check_arguments(arrays)
@@ -219,7 +219,7 @@ class XlaExecutor:
         return cut.program.pack(list(map(pjrt.fetched, executable.on_leaves(placed))))
 
     def _plan(self, program: GraphProgram, arrays: tuple[Any, ...], seen: list[Any]) -> Plan:
-        """How such arguments are run."""
+        """The plan for arguments of these shapes, dtypes and strides."""
         leaves = program.check_arguments(arrays)
         orders = [_order(leaf) for leaf in leaves]
         out = self._out_order(leaves, orders)
@@ -254,8 +254,8 @@ class XlaExecutor:
 
         Args:
             specs: concrete specs, or arrays, one per input; of a program with symbols.
-            donate: names of inputs whose memory is taken for results. An array given for one is gone
-                after the call.
+            donate: names of inputs with memory that results may use. An array passed for one is deleted
+                by the call.
 
         Raises:
             NonStaticShapeError: symbols that no spec binds.
@@ -297,9 +297,9 @@ class XlaExecutor:
         """
         if not module.is_static:
             raise NonStaticShapeError("compile_module: the module has symbolic extents; refine it")
-        taken = len(module.input_specs) - len(constants)
+        n_inputs = len(module.input_specs) - len(constants)
         if in_tree is None:
-            in_tree = flatten(tuple(range(taken)))[1]
+            in_tree = flatten(tuple(range(n_inputs)))[1]
         if out_tree is None:
             out_tree = flatten(tuple(range(len(module.output_specs))))[1]
         loaded = self._loaded(module, [self.device], "a module")
@@ -310,17 +310,16 @@ class XlaExecutor:
         """An array on this device.
 
         Args:
-            array: a NumPy array or what becomes one; a device array, which is moved here from its device,
-                or gathered from its devices; or anything with `__dlpack__`.
-            copy: False lets a CPU device share memory that `xla_peer.empty` or another DLPack producer
-                made. What is written to such an array later is seen by programs that read it: do not,
-                until they are done. A device array that is here already is never copied, because
-                nobody can write to it.
+            array: a NumPy array or an object that converts to one; a device array, which is moved here from
+                its device, or gathered from its devices; or an object with `__dlpack__`.
+            copy: False lets a CPU device share memory of `xla_peer.empty` or of another DLPack producer.
+                Programs that read such an array see later writes to it: do not write until they are done.
+                A device array that is here already is never copied, because it is immutable.
 
         Raises:
-            DTypeError: what is no array, or of a dtype that tenferro does not have.
-            BackendFailureError: a DLPack producer whose memory PJRT does not take; an array of another
-                library's on a device.
+            DTypeError: an object that is no array, or a dtype that tenferro does not have.
+            BackendFailureError: a DLPack producer with memory that PJRT does not accept; an array of
+                another library on a device.
         """
         forking.require_own_client()
         if pjrt.is_device_array(array):
@@ -330,14 +329,14 @@ class XlaExecutor:
         return pjrt.put(np.asarray(as_operand(array)), self.device, copy)
 
     def get(self, array: Any) -> np.ndarray[Any, Any]:
-        """A device array as a fresh NumPy array, when it is there.
+        """A device array as a fresh NumPy array; waits until it is computed.
 
         `numpy.asarray(array)` is a read-only view instead, without a copy on the CPU; call the array's
         `block_until_ready` before, because NumPy ends the process where the program has failed.
 
         Raises:
-            BackendFailureError: the program that computes it failed, such as for want of memory.
-            InvalidConfigError: it is cut over several processes.
+            BackendFailureError: the program that computes it failed, for example for lack of memory.
+            InvalidConfigError: it is sharded over several processes.
         """
         return pjrt.fetched(array)
 
@@ -351,7 +350,7 @@ class XlaExecutor:
 
     @property
     def _lowered_for(self) -> str:
-        """The platform whose lowerings are used; a plugin that is none of ours takes the CPU's."""
+        """The platform of the lowerings; an unknown plugin takes the CPU's."""
         return self.platform if self.platform in PLATFORMS else "cpu"
 
     @property
@@ -407,11 +406,11 @@ class XlaExecutor:
             return self._built(module, devices, options, name)
         identity = pjrt.cache_identity(self._client, devices, options)
         key = cache.key([module.plain_text.encode(), *identity])
-        found = cache.load(key)
-        if found is not None:
+        serialized_entry = cache.load(key)
+        if serialized_entry is not None:
             try:
                 pjrt.prepare(module.text)
-                return pjrt.deserialized(self._client, devices, found, options)
+                return pjrt.deserialized(self._client, devices, serialized_entry, options)
             except BackendFailureError:
                 cache.reject(key)
         built = self._built(module, devices, options, name)
@@ -448,23 +447,23 @@ class XlaExecutor:
         try:
             perform("compilation", text, described, count, trusted=False, limits=limits)
         except MlirDiagnosticError as error:
-            message, place = error.diagnostics[0]
-            raise BackendFailureError(f"XLA could not compile the module: {message} ({place})").at(
-                _blamed_line(text, message)
-            ) from None
+            message, location = error.diagnostics[0]
+            raise BackendFailureError(
+                f"XLA could not compile the module: {message} ({location})"
+            ).at(_blamed_line(text, message)) from None
 
     # ---- caches ------------------------------------------------------------------------------
 
     def cache_stats(self) -> CacheStats:
-        """What the cache of executables in memory has done."""
+        """Counts of the cache of executables in memory."""
         return self._compiled.stats()
 
     def compile_cache_stats(self) -> CompileCacheStats | None:
-        """What the folder of executables has done; None without one."""
+        """Counts of the folder of executables; None without one."""
         return None if self.compile_cache is None else self.compile_cache.stats()
 
     def cache_clear(self) -> None:
-        """Forget every executable in memory; the folder has a `clear` of its own."""
+        """Drop every executable in memory; the folder is cleared by `compile_cache.clear`."""
         self._compiled.clear()
 
 
@@ -475,13 +474,13 @@ def _order(array: Any) -> str:
 
 
 def _blamed_line(text: str, message: str) -> str:
-    """The user's line that a message of XLA's is about, if it can be told.
+    """The user's line that a message of XLA's is about; empty where none is named.
 
-    XLA names a place, or a custom call's target, or an instruction such as `%fft.3`.
+    XLA names a location, a custom call's target, or an instruction such as `%fft.3`.
     """
-    place = re.search(r'source_file="([^"]*)" source_line=(\d+)|loc\("([^"]*)":(\d+):', message)
-    if place is not None:
-        file, line = (place[1], place[2]) if place[1] is not None else (place[3], place[4])
+    match = re.search(r'source_file="([^"]*)" source_line=(\d+)|loc\("([^"]*)":(\d+):', message)
+    if match is not None:
+        file, line = (match[1], match[2]) if match[1] is not None else (match[3], match[4])
         return f"{file}:{line}"
     names = set(re.findall(r"[\w.]{4,}", message))
     named = {name.replace("-", "_") for name in re.findall(r"%([a-z-]+)(?:\.\d+)? =", message)}
@@ -492,10 +491,10 @@ def _blamed_line(text: str, message: str) -> str:
         )
     }
     for statement in text.splitlines():
-        known = re.search(r"loc\((#loc\d+)\)$", statement)
+        location = re.search(r"loc\((#loc\d+)\)$", statement)
         target = re.search(r"custom_call @(\w+)", statement)
         op = re.search(r'= "?stablehlo\.(\w+)', statement)
         blamed = (target is not None and target[1] in names) or (op is not None and op[1] in named)
-        if known is not None and blamed:
-            return places.get(known[1], "")
+        if location is not None and blamed:
+            return places.get(location[1], "")
     return ""

@@ -37,7 +37,7 @@ from xla_peer.vectors import vectors_of, vectors_path, write_vectors
 __all__ = ["as_program", "export", "load", "module_for"]
 
 LARGEST_CONSTANT = 1 << 16
-"""Bytes; what is larger is kept out of the text."""
+"""Bytes; larger constants are not written in the text."""
 
 
 def export(
@@ -69,22 +69,22 @@ def export(
             "library" wherever one text serves all the platforms, else "inline".
         largest_constant: bytes; larger constants become arguments that the artifact brings along.
         vectors: test vectors that the artifact carries, so that `xla_peer.verify` can prove it anywhere:
-            how many, of random arguments; or the arguments, a tuple for each.
-        gradient: export the derivative beside it, and carry vectors of that too.
-        seed: of random arguments and cotangents.
-        context: whose rules differentiate for `gradient`.
+            the number of vectors, of random arguments; or the arguments, a tuple for each.
+        gradient: export the derivative, too, and carry vectors of it.
+        seed: the seed of random arguments and cotangents.
+        context: the context with the rules for `gradient`.
 
     Raises:
         InvalidConfigError: an unknown platform, target or suffix; platforms that need texts of their
-            own; a gradient of what has no float inputs or outputs.
-        UnsupportedError, NonStaticShapeError: what StableHLO cannot express.
+            own; a gradient of a program without float inputs or outputs.
+        UnsupportedError, NonStaticShapeError: a program that StableHLO cannot express.
 
     >>> import numpy as np, tenferro as tnf
     >>> artifact = export(lambda x, y: x @ y, np.ones((2, 3)), np.ones((3, 4)), platforms=("cpu", "tpu"))
     >>> artifact.manifest.outputs
     (('result', f64[2,4]),)
 
-    Source: StableHLO spec, "Portable artifacts"; seed 002, section VIII.
+    Source: StableHLO spec, "Portable artifacts"; docs/specification/files.md.
     """
     if path is not None:
         suffix_of(path)
@@ -155,7 +155,7 @@ def _pulled(
     generator: np.random.Generator,
     context: AdContext | None,
 ) -> tuple[GraphProgram, list[list[Any]]]:
-    """The program of the inputs and cotangents of float outputs that gives cotangents of float inputs, and
+    """The program from inputs and cotangents of float outputs to cotangents of float inputs, and
     arguments for it.
     """
     seeded = [program.output_specs[number] for number in active(program.output_specs)]
@@ -176,17 +176,17 @@ def _pulled(
         input_names=(*program.input_names, *cotangents),
         output_names=tuple([f"{program.input_names[i]}_bar" for i in active(program.input_specs)]),
     )
-    found: list[list[Any]] = []
-    for given in cases:
-        outputs, _ = flatten(program.run(*unflatten(program.in_tree, given)))
+    pulled_cases: list[list[Any]] = []
+    for inputs in cases:
+        outputs, _ = flatten(program.run(*unflatten(program.in_tree, inputs)))
         types = [TensorSpec.of(y.shape, DType.of(y.dtype)) for y in outputs]
         bars = [random_array(spec, generator) for spec in types if spec.dtype.is_inexact]
-        found.append([*given, *bars])
-    return pulled, found
+        pulled_cases.append([*inputs, *bars])
+    return pulled, pulled_cases
 
 
 def as_program(fn_or_program: Any, specs: Sequence[Any]) -> GraphProgram:
-    """The program itself, specialised to specs if there are any, or a function's."""
+    """The program itself, specialised to specs if there are any, or the traced function."""
     if not isinstance(fn_or_program, GraphProgram):
         return tenferro.compile(fn_or_program, *specs)
     return fn_or_program.specialize_to(specs) if specs else fn_or_program
@@ -226,13 +226,13 @@ def load(path: Any, *, trusted: bool = False) -> Artifact:
     """The artifact in a file that `export` wrote.
 
     Args:
-        trusted: read it in this process, which a damaged file may end; else a process of its own does, within
+        trusted: read it in this process, which a damaged file may end; else a separate process reads it, within
             limits of time and memory.
 
     Raises:
-        FileNotFoundError: the file, or what belongs to it beside it, is not there.
-        InvalidConfigError: a file that is none of ours, cut short, written for a later version, or
-            whose constants are not the ones it was written with.
+        FileNotFoundError: the file, or one of its constants or vectors, does not exist.
+        InvalidConfigError: a file that tenferro did not write, truncated, written for a later version, or
+            with other constants than it was written with.
     """
     suffix = suffix_of(path)
     content = content_of(path)
@@ -242,15 +242,15 @@ def load(path: Any, *, trusted: bool = False) -> Artifact:
             if suffix == ".mlirbc"
             else _from_text(content, trusted)
         )
-        found, main_type = perform("description", text, ATTRIBUTE, trusted=trusted)
+        manifest_json, main_type = perform("description", text, ATTRIBUTE, trusted=trusted)
     except (mlir_bindings.MlirDiagnosticError, UnicodeDecodeError) as error:
         raise InvalidConfigError(f"load: {path} is cut short or no StableHLO: {error}") from None
-    if found is None:
+    if manifest_json is None:
         raise InvalidConfigError(
             f"load: {path} is StableHLO, but not written by tenferro: it has no {ATTRIBUTE}; "
             "lowering.import_stablehlo reads it as a program"
         )
-    manifest = Manifest.from_json(found)
+    manifest = Manifest.from_json(manifest_json)
     named = [*manifest.inputs, *((item.name, item.spec) for item in manifest.constants)]
     module = StableHloModule(
         text=text,
@@ -272,10 +272,10 @@ def load(path: Any, *, trusted: bool = False) -> Artifact:
 def _vectors(path: Any, manifest: Manifest) -> bytes:
     if not manifest.vectors:
         return b""
-    place = vectors_path(path)
-    content = content_of(place)
+    file = vectors_path(path)
+    content = content_of(file)
     if hashlib.sha256(content).hexdigest() != manifest.vectors:
-        raise InvalidConfigError(f"load: {place} is not the file this was exported with")
+        raise InvalidConfigError(f"load: {file} is not the file this was exported with")
     return content
 
 
@@ -304,7 +304,7 @@ def _from_text(content: bytes, trusted: bool) -> tuple[str, bytes]:
 
 
 def _require_types(path: Any, module: StableHloModule, main_type: str) -> None:
-    """The module takes and gives what the manifest says."""
+    """Require that the module's types are those of the manifest."""
     declared = module.signature()
     if declared != main_type:
         raise InvalidConfigError(f"load: {path}: the manifest says {declared}, main is {main_type}")
@@ -313,17 +313,19 @@ def _require_types(path: Any, module: StableHloModule, main_type: str) -> None:
 def _constants(path: Any, manifest: Manifest) -> dict[str, Any]:
     if not manifest.constants:
         return {}
-    place = constants_path(path)
+    file_path = constants_path(path)
     expected = sum(_bytes(item.spec) + 4096 for item in manifest.constants)
     try:
-        with archived(place, expected, f"load: {place}") as file:
+        with archived(file_path, expected, f"load: {file_path}") as file:
             return {item.name: _constant(file[item.name], item) for item in manifest.constants}
     except (TenferroError, FileNotFoundError):
         raise
     except Exception as error:
         if is_interruption(error):
             raise
-        raise InvalidConfigError(f"load: {place} does not hold the constants: {error!r}") from error
+        raise InvalidConfigError(
+            f"load: {file_path} does not hold the constants: {error!r}"
+        ) from error
 
 
 def _bytes(spec: TensorSpec) -> int:
@@ -332,9 +334,9 @@ def _bytes(spec: TensorSpec) -> int:
 
 def _constant(array: Any, item: Constant) -> Any:
     wanted = item.spec
-    found = restored(array, wanted.dtype)
-    if found.dtype != wanted.dtype.dtype or found.shape != wanted.shape:
+    value = restored(array, wanted.dtype)
+    if value.dtype != wanted.dtype.dtype or value.shape != wanted.shape:
         raise DTypeError(f"load: {item.name} is {array.dtype}{list(array.shape)}, not {wanted}")
-    if digest_of(found) != item.digest:
+    if digest_of(value) != item.digest:
         raise InvalidConfigError(f"load: {item.name} is not the one this was exported with")
-    return found
+    return value

@@ -1,7 +1,7 @@
-"""What `os.fork` does to a peer: PJRT's threads do not follow into the child, where a call would hang.
+"""The effect of `os.fork` on a peer: PJRT's threads do not exist in the child, where a call would hang.
 
-Executors and executables that were made before are errors there, and so are new ones while jax's client
-is the parent's. `multiprocessing` with the "spawn" or "forkserver" method has none of this.
+Using executors and executables created before the fork is an error there, and so is creating new ones while
+jax's client is the parent's. `multiprocessing` with the "spawn" or "forkserver" method is not affected.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["forked", "refuse", "require_own_client", "watch"]
 
 
 class Forkable(Protocol):
-    """What has something to forget in a child."""
+    """An object with state to forget in a child process."""
 
     def abandon(self) -> None:
         """Called in the child."""
@@ -49,7 +49,7 @@ def require_own_client() -> None:
 
 
 def refuse(*arguments: Any) -> NoReturn:
-    """Stands in for every call in a child."""
+    """The refusal in place of every call in a child."""
     raise PlatformUnavailableError(
         "this process was forked from one in which PJRT was running, and PJRT's threads are not here; "
         'fork before the first XlaExecutor, or start processes with multiprocessing\'s "spawn"'

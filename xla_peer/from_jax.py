@@ -1,4 +1,4 @@
-"""`from_jax`: what jax lowers a function to, as a program of ours."""
+"""`from_jax`: a function as jax lowers it, imported as a program."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def from_jax(fn: Callable[..., Any], *specs: Any) -> GraphProgram:
             numbers, or symbols, of which jax assumes that they are at least 1: the program checks it.
 
     Raises:
-        NonStaticShapeError: what jax cannot trace for symbolic extents, in jax's words.
-        UnsupportedError: jax lowers it to operations that have no counterpart, with their places.
+        NonStaticShapeError: jax cannot trace it for symbolic extents, with jax's message.
+        UnsupportedError: jax lowers it to operations without a counterpart, with their locations.
 
     >>> import jax.numpy as jnp
     >>> import numpy as np
@@ -87,17 +87,17 @@ def _exported(jitted: Any, arguments: Any) -> tuple[Any, str]:
     """The tree of the results, and the module, of a function of symbolic extents.
 
     Raises:
-        NonStaticShapeError: what jax cannot trace so.
+        NonStaticShapeError: jax cannot trace it with symbolic extents.
     """
     import jax  # because importing it takes long
 
-    # Its place differs among versions of jax.
-    place: Any = jax.errors
-    if not hasattr(place, "InconclusiveDimensionOperation"):
-        place = importlib.import_module("jax.core")
+    # Its module differs among versions of jax.
+    errors: Any = jax.errors
+    if not hasattr(errors, "InconclusiveDimensionOperation"):
+        errors = importlib.import_module("jax.core")
     try:
         exported = jax.export.export(jitted, platforms=["cpu"])(*arguments)
-    except place.InconclusiveDimensionOperation as error:
+    except errors.InconclusiveDimensionOperation as error:
         raise NonStaticShapeError(
             f"from_jax: jax does not export this for symbolic extents, give numbers instead: {error}"
         ) from error
@@ -114,6 +114,6 @@ def _input_names(fn: Callable[..., Any], specs: tuple[Any, ...]) -> tuple[str, .
 
 
 def _bases(fn: Callable[..., Any], count: int) -> list[str]:
-    """What arguments are called: by the function's parameters, as far as it has names for them."""
+    """Names of arguments: the function's parameters, then x0, x1, .. by position."""
     names = parameter_names(fn)[:count]
     return [*names, *[f"x{i}" for i in range(len(names), count)]]

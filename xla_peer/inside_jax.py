@@ -2,7 +2,7 @@
 
 One primitive stands for "this program, on these arrays". Its derivatives are primitives of the same
 kind on derived programs, so every transformation of jax's can be applied again to the result. Programs
-are written into the module that jax is lowering, and XLA fuses them with what is around.
+are written into the module that jax is lowering, and XLA fuses them with the code around.
 
 jax's convention for complex cotangents is the transpose, tenferro's the adjoint:
 J^T ct = conj(J^H conj(ct)).
@@ -39,14 +39,14 @@ def to_jax(
 ) -> Any:
     """The program as a function of jax arrays and tracers.
 
-    It takes and gives the trees of the program. It can be jitted (and fuses with the code around it),
+    It takes and returns the trees of the program. It can be jitted (and fuses with the code around it),
     differentiated to any order by tenferro's rules, and mapped by jax.vmap: at once where every op has
     a batch rule, else slice by slice.
 
     Args:
-        program: with symbols, it is specialised to the shapes it meets.
+        program: one with symbols is specialised to the shapes of the arguments.
         precision, linalg: see `xla_peer.export`.
-        context: whose rules differentiate and batch it.
+        context: the context with the rules that differentiate and batch it.
 
     Raises:
         ArityError, DTypeError, ShapeError, GuardError: arguments that do not fit. 64-bit programs need
@@ -105,7 +105,7 @@ class JaxFunction:
         return unflatten(self.program.out_tree, results)
 
     def cache_stats(self) -> CacheStats:
-        """What the cache of derived programs has done."""
+        """Counts of the cache of derived programs."""
         return self._derived.stats()
 
     def cache_clear(self) -> None:
@@ -147,13 +147,13 @@ class JaxFunction:
     def tangents(self, program: GraphProgram, active: tuple[bool, ...]) -> GraphProgram:
         """(xs, x_dots of the active ones) to the y_dots of the outputs that vary."""
 
-        def fn(*given: Any) -> Any:
-            xs, dots = list(given[: len(active)]), given[len(active) :]
-            places = [place for place, here in enumerate(active) if here]
+        def fn(*primals_and_dots: Any) -> Any:
+            xs, dots = list(primals_and_dots[: len(active)]), primals_and_dots[len(active) :]
+            places = [i for i, here in enumerate(active) if here]
 
             def of_active(*chosen: Any) -> Any:
-                for place, x in zip(places, chosen, strict=True):
-                    xs[place] = x
+                for i, x in zip(places, chosen, strict=True):
+                    xs[i] = x
                 return tuple([y for y in program.run(*xs) if y.dtype.is_inexact])
 
             return tnf.jvp(of_active, tuple([xs[p] for p in places]), dots, context=self._context)[
@@ -167,19 +167,19 @@ class JaxFunction:
         )
 
     def transposed(
-        self, program: GraphProgram, linear: tuple[bool, ...], given: tuple[bool, ...]
+        self, program: GraphProgram, linear: tuple[bool, ...], nonzero: tuple[bool, ...]
     ) -> GraphProgram:
-        """(xs that are not linear, cotangents of the outputs in `given`) to those of the linear ones."""
+        """(Operands that are not linear, cotangents of the `nonzero` outputs) to cotangents of the linear ones."""
 
-        def fn(*known: Any) -> Any:
-            fixed = iter(known)
+        def fn(*operands: Any) -> Any:
+            fixed = iter(operands)
             xs = [None if here else next(fixed) for here in linear]
             bars = list(fixed)
 
             def of_linear(*chosen: Any) -> Any:
                 free = iter(chosen)
                 ys = program.run(*[next(free) if x is None else x for x in xs])
-                return tuple([y for y, here in zip(ys, given, strict=True) if here])
+                return tuple([y for y, here in zip(ys, nonzero, strict=True) if here])
 
             zeros = [
                 tnf.zeros(spec.shape, dtype=spec.dtype)
@@ -190,9 +190,9 @@ class JaxFunction:
             return tuple([tnf.conj(x) for x in pull(tuple([tnf.conj(y) for y in bars]))])
 
         specs = [s for s, here in zip(program.input_specs, linear, strict=True) if not here]
-        specs += [s for s, here in zip(program.output_specs, given, strict=True) if here]
+        specs += [s for s, here in zip(program.output_specs, nonzero, strict=True) if here]
         return self._derived.get(
-            ("transposed", program, linear, given), lambda: _flat(tnf.compile(fn, *specs))
+            ("transposed", program, linear, nonzero), lambda: _flat(tnf.compile(fn, *specs))
         )
 
     def batched(
@@ -222,7 +222,7 @@ def _flat(program: GraphProgram) -> GraphProgram:
 
 @cache
 def _primitive() -> Any:
-    """The primitive, with its rules; jax keeps primitives by identity, so there is one."""
+    """The primitive, with its rules; there is one, because jax compares primitives by identity."""
     jax, _ = pjrt.modules()
     from jax.extend.core import Primitive
     from jax.interpreters import ad, batching, mlir
@@ -246,9 +246,9 @@ def _primitive() -> Any:
         active = tuple([type(x_dot) is not ad.Zero for x_dot in tangents])
         derived = owner.tangents(program, active)
         dots = [ad.instantiate_zeros(x_dot) for x_dot in tangents if type(x_dot) is not ad.Zero]
-        made = iter(primitive.bind(*primals, *dots, owner=owner, program=derived))
+        y_dot_values = iter(primitive.bind(*primals, *dots, owner=owner, program=derived))
         y_dots = [
-            next(made)
+            next(y_dot_values)
             if spec.dtype.is_inexact
             else ad.Zero(jax.core.ShapedArray(spec.shape, jax.dtypes.float0))
             for spec in program.output_specs
@@ -257,16 +257,16 @@ def _primitive() -> Any:
 
     def transpose(bars: Any, *operands: Any, owner: JaxFunction, program: GraphProgram) -> Any:
         linear = tuple([ad.is_undefined_primal(x) for x in operands])
-        given = tuple([type(y_bar) is not ad.Zero for y_bar in bars])
-        if not any(given):
+        nonzero = tuple([type(y_bar) is not ad.Zero for y_bar in bars])
+        if not any(nonzero):
             return [
                 ad.Zero(x.aval) if here else None for x, here in zip(operands, linear, strict=True)
             ]
-        derived = owner.transposed(program, linear, given)
-        known = [x for x, here in zip(operands, linear, strict=True) if not here]
-        y_bars = [y_bar for y_bar, here in zip(bars, given, strict=True) if here]
-        made = iter(primitive.bind(*known, *y_bars, owner=owner, program=derived))
-        return [next(made) if here else None for here in linear]
+        derived = owner.transposed(program, linear, nonzero)
+        primals = [x for x, here in zip(operands, linear, strict=True) if not here]
+        y_bars = [y_bar for y_bar, here in zip(bars, nonzero, strict=True) if here]
+        cotangents = iter(primitive.bind(*primals, *y_bars, owner=owner, program=derived))
+        return [next(cotangents) if here else None for here in linear]
 
     def batch(operands: Any, axes: Any, *, owner: JaxFunction, program: GraphProgram) -> Any:
         mask = tuple([axis is not None for axis in axes])

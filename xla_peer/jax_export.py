@@ -30,17 +30,17 @@ def export_for_jax(
 ) -> bytes:
     """A program for programs in jax that have no tenferro: jax's serialisation, gradients included.
 
-    `jax.export.deserialize(bytes).call` takes and gives the program's trees, and can be jitted and
+    `jax.export.deserialize(bytes).call` takes and returns the program's trees, and can be jitted and
     differentiated `vjp_order` times, in jax's convention.
 
     Args:
         fn_or_program, specs, platforms, precision: see `xla_peer.export`.
         linalg: "inline" writes plain StableHLO. "library" calls the platform's routines, which is
             faster; on CPU a process with jax before 0.9 then crashes, unless it has lowered linear
-            algebra of its own before.
-        vjp_order: how many derivatives go along.
-        path: where to write it; ".jax" is a good suffix.
-        context: whose rules differentiate.
+            algebra before.
+        vjp_order: the number of derivatives that are included.
+        path: the file to write; ".jax" is a good suffix.
+        context: the context with the rules that differentiate.
 
     Raises:
         NonStaticShapeError: symbolic extents; `xla_peer.export` keeps those.

@@ -1,4 +1,4 @@
-"""Values as JSON holds them: numbers as numbers, and what JSON has no number for in one agreed form."""
+"""Values in JSON: numbers as numbers, and NaN and infinity, which JSON lacks, in one agreed form."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def json_value(value: Any) -> Any:
     """The value in dicts, lists, numbers, strings and None.
 
     A float that is not finite is the string "nan", "inf" or "-inf", a complex number [re, im], an array its
-    nested lists, a type what it is printed as.
+    nested lists, a type its printed form.
 
     Raises:
         TypeError: anything else, by its class.

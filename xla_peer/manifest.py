@@ -1,4 +1,4 @@
-"""`Manifest`: what an artifact says of itself, as JSON inside the module."""
+"""`Manifest`: the description of an artifact, as JSON inside the module."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ class Constant:
 
 @dataclass(frozen=True)
 class Manifest:
-    """Names, types and structure of an artifact, and what it was made by and for.
+    """Names, types and structure of an artifact, with its platforms and versions.
 
     Attributes:
-        name: of the function.
-        platforms: it was lowered for these.
+        name: the function's name.
+        platforms: those that it was lowered for.
         linalg: "library" where it calls routines of its platform, else "inline".
         inputs, outputs: (name, type) of each leaf, constants not among them.
         in_tree, out_tree: the structures of arguments and result.
         constants: arguments that follow the inputs.
-        guards: what symbolic extents must satisfy.
+        guards: the conditions on symbolic extents.
         versions: of StableHLO, tenferro and jaxlib, by name.
         vectors: SHA-256 of the file of test vectors; "" where there is none.
-        has_gradient: an artifact of the derivative lies beside it.
+        has_gradient: whether there is an artifact of the derivative.
     """
 
     name: str

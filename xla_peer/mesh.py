@@ -1,4 +1,4 @@
-"""`Mesh`: devices in a grid whose axes have names; and programs cut over one."""
+"""`Mesh`: a grid of devices with named axes; and programs partitioned over one."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class Mesh:
     Args:
         devices: the size of each axis by name, filled with the platform's devices in order; or an
             array of devices, as jax.sharding.Mesh takes it.
-        axis_names: of an array of devices.
-        platform: whose devices, where sizes are given.
+        axis_names: the names of the axes of an array of devices.
+        platform: the platform of the devices, where sizes are given.
 
     `jax.config.update("jax_num_cpu_devices", 8)` before first use makes eight devices of one CPU.
 
     Raises:
         InvalidConfigError: fewer devices than the mesh has places; names that do not fit.
-        PlatformUnavailableError: names the platforms there are.
+        PlatformUnavailableError: names the available platforms.
 
     >>> Mesh({"x": 1, "y": 1})
     Mesh(x=1, y=1 on cpu)
@@ -80,10 +80,10 @@ class Mesh:
         return pjrt.named_sharding(self.devices, self.axis_names, spec.entries)
 
     def put(self, array: Any, spec: PartitionSpec | None = None) -> Any:
-        """An array cut over the mesh, or, without a spec, whole on each device.
+        """An array sharded over the mesh, or, without a spec, replicated.
 
-        Over several processes each gives the whole array, which must be the same in all: they compare its
-        SHA-256, about a millisecond a megabyte, by one small gathering. A device array goes from device to device.
+        With several processes each passes the whole array, which must be the same in all: they compare its
+        SHA-256, about a millisecond a megabyte, by one small all-gather. A device array is copied between devices.
 
         Raises:
             ShapeError, InvalidConfigError: a spec that does not fit; arrays that differ among processes.
@@ -97,17 +97,18 @@ class Mesh:
         return self.put_checked(operand, spec)
 
     def put_checked(self, array: Any, spec: PartitionSpec) -> Any:
-        """A NumPy array that is the same in all processes, cut over the mesh."""
+        """A NumPy array that is the same in all processes, sharded over the mesh."""
         spec.extents(array.shape, self.shape, "put")
         return pjrt.put_sharded(array, self.sharding(spec))
 
     def put_local(self, array: Any, spec: PartitionSpec, shape: Sequence[int] | None = None) -> Any:
-        """An array cut over the mesh, of which this process gives the part that its devices hold.
+        """An array sharded over the mesh, this process passing the part of its own devices.
 
         As jax.make_array_from_process_local_data, with the dtype kept. In one process the part is the whole.
 
         Args:
-            shape: of the whole; by default each axis that is cut over processes is as many times longer.
+            shape: the shape of the whole; by default the extent of each axis that is sharded over processes
+                is multiplied by their number.
 
         Raises:
             ShapeError: a part that does not fit.
@@ -119,7 +120,7 @@ class Mesh:
         return whole
 
     def part_of(self, array: Any, spec: PartitionSpec, shape: Sequence[int] | None) -> Any:
-        """What `put_local` gives, before its replicas are compared."""
+        """The array of `put_local`, before its replicas are compared."""
         return pjrt.put_local(array, self.sharding(spec), shape)
 
     def __eq__(self, other: object) -> bool:
@@ -138,15 +139,15 @@ class Mesh:
 
 def _grid(sizes: Mapping[str, int], platform: str) -> Any:
     wanted = math.prod(sizes.values())
-    found = pjrt.client(platform).devices()
-    if wanted > len(found) or min(sizes.values(), default=1) < 1:
+    devices = pjrt.client(platform).devices()
+    if wanted > len(devices) or min(sizes.values(), default=1) < 1:
         hint = '; jax.config.update("jax_num_cpu_devices", n) before first use makes more'
         raise InvalidConfigError(
-            f"Mesh: {dict(sizes)} has {wanted} places, platform {platform!r} has {len(found)} devices"
+            f"Mesh: {dict(sizes)} has {wanted} places, platform {platform!r} has {len(devices)} devices"
             + (hint if platform == "cpu" else "")
         )
     grid = np.empty(wanted, dtype=object)
-    grid[:] = found[:wanted]
+    grid[:] = devices[:wanted]
     return grid.reshape(tuple(sizes.values()))
 
 
@@ -165,13 +166,13 @@ class PartitionedProgram:
 
     @property
     def partitioning(self) -> Partitioning:
-        """What is written down in the module."""
+        """The partitioning as written in the module."""
         return Partitioning(tuple(self.mesh.shape.items()), self.in_specs, self.out_specs)
 
     def put(self, *arrays: Any) -> tuple[Any, ...]:
-        """The arguments as arrays cut over the mesh, in the program's trees.
+        """The arguments as arrays sharded over the mesh, in the program's trees.
 
-        Over several processes each gives its arguments whole, the same in all; see `Mesh.put`.
+        With several processes each passes its whole arguments, the same in all; see `Mesh.put`.
 
         Raises:
             ArityError, DTypeError, ShapeError: arguments that do not fit.
@@ -189,9 +190,9 @@ class PartitionedProgram:
         ]
 
     def put_local(self, *arrays: Any) -> tuple[Any, ...]:
-        """The arguments as arrays cut over the mesh, of which this process gives what its devices hold.
+        """The arguments as arrays sharded over the mesh, each process passing the elements of its own devices.
 
-        Arguments that are whole on each device are given whole, and must be the same in all processes.
+        Replicated arguments are passed whole, and must be the same in all processes.
 
         Raises:
             ArityError, DTypeError, ShapeError: arguments that do not fit.
@@ -218,11 +219,11 @@ class PartitionedProgram:
 def partition(
     program: GraphProgram, mesh: Mesh, in_specs: Any = None, out_specs: Any = None
 ) -> PartitionedProgram:
-    """The program cut over a mesh: XLA's partitioner makes one program per device, and the collectives.
+    """The program partitioned over a mesh: XLA's partitioner derives one program per device, and the collectives.
 
     Args:
         in_specs: a `PartitionSpec` for all arguments, or a tuple with one entry per argument, where an
-            entry may be a tree that is a prefix of the argument; None is whole on each device.
+            entry may be a tree that is a prefix of the argument; None replicates it.
         out_specs: likewise for the result.
 
     Raises:
@@ -237,10 +238,10 @@ def partition(
     >>> XlaExecutor("cpu").run(cut, np.arange(4.0))
     array(6.)
     """
-    given: Any = mesh
-    if not isinstance(given, Mesh):
+    checked: Any = mesh
+    if not isinstance(checked, Mesh):
         raise InvalidConfigError(
-            f"partition: mesh is an xla_peer.Mesh, got {type(given).__name__}; of jax's, "
+            f"partition: mesh is an xla_peer.Mesh, got {type(checked).__name__}; of jax's, "
             "Mesh(mesh.devices, mesh.axis_names)"
         )
     arguments = unflatten(program.in_tree, range(len(program.input_specs)))
@@ -257,20 +258,20 @@ def partition(
         (*cut.in_specs, *cut.out_specs),
         strict=True,
     )
-    for name, found, spec in named:
-        spec.extents(found.shape, mesh.shape, name)
+    for name, leaf, spec in named:
+        spec.extents(leaf.shape, mesh.shape, name)
     return cut
 
 
 def _specs(name: str, prefix: Any, tree: Any) -> tuple[PartitionSpec, ...]:
     try:
-        found = prefix_leaves(prefix, tree)
+        entries = prefix_leaves(prefix, tree)
     except ValueError as error:
         raise ArityError(f"partition: {name} is no prefix of the tree: {error}") from None
-    for entry in found:
+    for entry in entries:
         if entry is not None and not isinstance(entry, PartitionSpec):
             raise InvalidConfigError(
                 f"partition: {name} holds PartitionSpecs of xla_peer, got {entry!r} of "
                 f"{type(entry).__module__}"
             )
-    return tuple(PartitionSpec() if entry is None else entry for entry in found)
+    return tuple(PartitionSpec() if entry is None else entry for entry in entries)

@@ -1,4 +1,4 @@
-"""Notices: what takes long says so on the error stream, while it runs and when it is done."""
+"""Notices of long operations on the error stream, while they run and when they are done."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _IS_SILENCED: ContextVar[bool] = ContextVar("tenferro_notices_are_silenced", def
 
 @contextmanager
 def silenced(silence: bool = True) -> Generator[None]:
-    """Without notices while the body runs, for a caller who wants nothing on the error stream."""
+    """Suppress notices while the body runs."""
     token = _IS_SILENCED.set(silence)
     try:
         yield
@@ -33,9 +33,9 @@ def silenced(silence: bool = True) -> Generator[None]:
 
 @contextmanager
 def noticed(doing: str, done: str, wanted: bool = True) -> Generator[None]:
-    """Say that the body is still running once it has for two seconds, and at its end how long it took.
+    """Report on the error stream that the body has run for two seconds, and at its end the time it took.
 
-    Nothing is said of a body that is done before.
+    A shorter body is not reported.
 
     >>> with noticed("sleeping", "slept"):
     ...     pass

@@ -1,6 +1,6 @@
-"""PJRT through jaxlib: the one file with calls that jax does not promise to keep.
+"""PJRT through jaxlib: the one file with calls of jax that are not public.
 
-Each function says which call it relies on, so that a new jaxlib is one file to check.
+Each function names the calls that it relies on, so that a new jaxlib is one file to check.
 """
 
 from __future__ import annotations
@@ -92,21 +92,21 @@ def client(name: str) -> Any:
         name: a platform that jax knows, or the path of a PJRT plugin.
 
     Raises:
-        PlatformUnavailableError: names the platforms there are, and how to install the missing one.
+        PlatformUnavailableError: names the available platforms, and how to install the missing one.
     """
     require_own_client()
     if os.path.sep in name:
         return _plugin_client(os.path.abspath(name))
     _, backend = modules()
     try:
-        found = backend.get_backend(name)
+        pjrt_client = backend.get_backend(name)
     except (RuntimeError, AssertionError) as error:
         hint = _INSTALL.get(name, "install its PJRT plugin, and see that JAX_PLATFORMS allows it")
         raise PlatformUnavailableError(
             f"platform {name!r} is not available; available: {available_platforms()}; "
             f"{hint}. PJRT says: {str(error) or 'it started no device'}"
         ) from None
-    return found
+    return pjrt_client
 
 
 @cache  # because a plugin is loaded once per process
@@ -162,21 +162,21 @@ def compile_options(
     """
     _, backend = modules()
     assignment = np.array([[device.id for device in devices]], np.int32)
-    made = backend.get_compile_options(
+    compiled_options = backend.get_compile_options(
         num_replicas=1,
         num_partitions=len(devices),
         device_assignment=assignment,
         backend=pjrt_client,
     )
     if len(devices) > 1:
-        build = made.executable_build_options
+        build = compiled_options.executable_build_options
         build.use_spmd_partitioning = True
         build.use_shardy_partitioner = True
-    given = dict(options)
+    overrides = dict(options)
     if level is not None:
-        given["xla_backend_optimization_level"] = level
-    made.env_option_overrides = list(given.items())
-    return made
+        overrides["xla_backend_optimization_level"] = level
+    compiled_options.env_option_overrides = list(overrides.items())
+    return compiled_options
 
 
 def compile_module(pjrt_client: Any, devices: Sequence[Any], text: str, options: Any) -> Any:
@@ -200,7 +200,7 @@ def compile_module(pjrt_client: Any, devices: Sequence[Any], text: str, options:
 
 
 def prepare(text: str) -> None:
-    """What must be in place before a module is compiled, loaded or run."""
+    """Initialise the libraries that a module calls, before it is compiled, loaded or run."""
     if "lapack_" in text:
         initialize_lapack()
 
@@ -256,7 +256,7 @@ def jaxlib_version() -> str:
 
 
 def cache_identity(pjrt_client: Any, devices: Sequence[Any], options: Any) -> list[bytes]:
-    """All that decides an executable beside its text: options, platform, device, jaxlib, CPU.
+    """The key of an executable, except its text: options, platform, device, jaxlib, CPU.
 
     Relies on CompileOptions.SerializeAsString.
     """
@@ -281,10 +281,10 @@ def _cpu_features() -> str:
 
 
 def put(array: np.ndarray[Any, Any], device: Any, copy: bool = True) -> Any:
-    """A NumPy array on the device, in its own dtype whatever jax_enable_x64 says.
+    """A NumPy array on the device, in its own dtype with any jax_enable_x64.
 
     XLA shares aligned memory, and copies other memory some time after this returns; so a copy is made
-    here unless the caller vouches that nobody writes to the array. Relies on jaxlib._jax.batched_device_put,
+    here unless the caller guarantees that the array is not written to. Relies on jaxlib._jax.batched_device_put,
     HostBufferSemantics, jax.core.ShapedArray and SingleDeviceSharding.
     """
     jax, _ = modules()
@@ -306,22 +306,22 @@ def moved(array: Any, device: Any) -> Any:
     return array if array.devices() == {device} else resharded(array, device)
 
 
-def resharded(array: Any, place: Any) -> Any:
-    """A device array on another device, or as a sharding wants it, without a way through the host."""
+def resharded(array: Any, device: Any) -> Any:
+    """A device array on another device or with another sharding, not copied through the host."""
     jax, _ = modules()
     with wide_dtypes():
-        return jax.device_put(array, place)
+        return jax.device_put(array, device)
 
 
 def fetched(array: Any) -> np.ndarray[Any, Any]:
-    """A device array's elements as a fresh NumPy array, when they are there.
+    """A device array's elements as a fresh NumPy array.
 
-    It waits first, because reading what a failed program never wrote ends the process. Relies on
+    It waits for them first, because reading the results of a failed program ends the process. Relies on
     jax.Array's block_until_ready and is_fully_addressable.
 
     Raises:
-        BackendFailureError: the program that computes it failed, such as for want of memory.
-        InvalidConfigError: parts of it lie in other processes.
+        BackendFailureError: the program that computes it failed, for example for lack of memory.
+        InvalidConfigError: parts of it are in other processes.
     """
     try:
         array.block_until_ready()
@@ -338,44 +338,44 @@ def fetched(array: Any) -> np.ndarray[Any, Any]:
 
 
 def failures() -> tuple[type[Exception], ...]:
-    """What PJRT raises where it cannot run a program or has no memory for its arrays."""
+    """The exceptions of PJRT for programs that cannot run or arrays without memory."""
     jax, _ = modules()
     return (jax.errors.JaxRuntimeError, MemoryError)
 
 
 def failed(error: Exception) -> Exception:
-    """The error of ours for one of `failures`; what a signal handler raised as it is."""
+    """The error here for one of `failures`; an exception of a signal handler as it is."""
     if is_interruption(error):
         return error
     return BackendFailureError(f"PJRT could not run the program: {error}")
 
 
 def put_dlpack(producer: Any, device: Any, copy: bool) -> Any:
-    """What any DLPack producer holds, on the device; shared where it can be and `copy` is false.
+    """The elements of any DLPack producer, on the device; shared where possible, if `copy` is false.
 
     Relies on jax.dlpack.from_dlpack.
 
     Raises:
-        BackendFailureError: memory that PJRT does not take, such as strided one.
+        BackendFailureError: memory that PJRT does not accept, such as strided memory.
     """
     jax, _ = modules()
     try:
         with wide_dtypes():
-            taken = jax.dlpack.from_dlpack(producer)
+            array = jax.dlpack.from_dlpack(producer)
     except Exception as error:
         if is_interruption(error):
             raise
         raise BackendFailureError(
             f"put: PJRT does not take this {type(producer).__name__} by DLPack: {error}"
         ) from None
-    (source,) = taken.devices()
-    if source.platform == "cpu" and (copy or not is_row_major(taken)):
-        return put(np.asarray(taken), device)  # copied now, and not some time later
-    return moved(taken, device)
+    (source,) = array.devices()
+    if source.platform == "cpu" and (copy or not is_row_major(array)):
+        return put(np.asarray(array), device)  # copied now, and not some time later
+    return moved(array, device)
 
 
 def is_row_major(array: Any) -> bool:
-    """Whether a device array lies as programs take it; another layout would be read wrongly.
+    """Whether a device array is row-major, the layout that programs read.
 
     Relies on jax.Array.format.
     """
@@ -393,7 +393,7 @@ def placed(array: np.ndarray[Any, Any], sharding: Any, copy: bool = True) -> Any
 
 
 def on_one(device: Any) -> Any:
-    """The placement of arrays that lie on one device."""
+    """The sharding of arrays on one device."""
     jax, _ = modules()
     return jax.sharding.SingleDeviceSharding(device)
 
@@ -437,10 +437,10 @@ def put_local(
 
 
 def require_same_in_all_processes(arrays: Mapping[str, np.ndarray[Any, Any]], devices: Any) -> None:
-    """Refuse arrays that the processes of these devices give differently.
+    """Refuse arrays that differ among the processes of these devices.
 
-    Each process hashes what it gives (SHA-256), and the digests are gathered over the devices. Where one
-    process has all devices nothing is done.
+    Each process hashes its arrays (SHA-256), and the digests are gathered over the devices. Where one process
+    has all devices, there is no check.
 
     Raises:
         InvalidConfigError: names the arrays that differ.
@@ -458,7 +458,7 @@ def require_same_in_all_processes(arrays: Mapping[str, np.ndarray[Any, Any]], de
 
 
 def require_equal_replicas(arrays: Mapping[str, Any], devices: Any) -> None:
-    """Refuse device arrays whose copies of one part, on devices of several processes, differ.
+    """Refuse device arrays with replicas, on devices of several processes, that differ.
 
     Raises:
         InvalidConfigError: names the arrays that differ.
@@ -526,7 +526,7 @@ def is_device_array(value: Any) -> bool:
 
 
 def merge_module(context: Any, text: str, operands: Any) -> Any:
-    """Add a module to the one that jax is lowering, and call it; gives the results.
+    """Add a module to the one that jax is lowering, and call it; returns the results.
 
     Relies on jax.interpreters.mlir's merge_mlir_modules, and on jax.extend.mlir.
     """
@@ -544,7 +544,7 @@ def merge_module(context: Any, text: str, operands: Any) -> Any:
 
 
 def is_gone(value: Any) -> bool:
-    """Whether it is a device array whose memory was donated or deleted."""
+    """Whether it is a device array with donated or deleted memory."""
     return is_device_array(value) and value.is_deleted()
 
 
@@ -559,7 +559,7 @@ def wide_dtypes() -> Any:
 
 
 def knows_trees(*trees: TreeDef) -> bool:
-    """Whether jax takes these trees apart in the same order."""
+    """Whether jax flattens these trees in the same order."""
     jax, _ = modules()
     for tree in trees:
         numbers = list(range(tree.num_leaves))
@@ -579,7 +579,7 @@ def fast_call(
     """A function from arrays to device arrays, dispatched in C++ as jax.jit does it.
 
     Arguments that are new by their trees, types or devices go to `leaves_of` first, which raises if
-    they do not fit: PJRT itself looks at the number of bytes alone. `pack` makes the result's tree; both
+    they do not fit: PJRT itself checks only the number of bytes. `pack` makes the result's tree; both
     trees must be in the order of jax's. Relies on jaxlib._jax.pjit, MeshExecutableFastpathData, JitGlobalCppCacheKeys,
     cc_shard_arg, dispatch_registry, array_result_handler and LoadedExecutable.execute_sharded.
     """
@@ -602,10 +602,10 @@ def fast_call(
             for x, sharding in zip(leaves, in_shardings, strict=True)
         ]
         try:
-            made = loaded.execute_sharded(buffers).consume_with_handlers(handlers)
+            arrays = loaded.execute_sharded(buffers).consume_with_handlers(handlers)
         except Exception as error:
             raise failed(error) from error
-        results = pack(made)
+        results = pack(arrays)
         tree = tree_util.tree_structure(results)
         n = len(leaves)
         data = pxla.MeshExecutableFastpathData(

@@ -1,6 +1,6 @@
-"""One platform tried in a process of its own: `python -m xla_peer.probe cuda` prints JSON.
+"""Try one platform in a separate process: `python -m xla_peer.probe cuda` prints JSON.
 
-A plugin may end its process, hang, or leave jax unusable; that is why `doctor` asks in a child.
+A plugin may end its process, hang, or leave jax unusable; therefore `doctor` runs this in a child process.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def probe(platform: str) -> dict[str, Any]:
 
 if __name__ == "__main__":
     try:
-        found = probe(sys.argv[1])
+        answer = probe(sys.argv[1])
     except Exception as error:  # because whatever it is, it is the answer
-        found = {"error": f"{type(error).__name__}: {error}"}
-    print(json.dumps(found))
+        answer = {"error": f"{type(error).__name__}: {error}"}
+    print(json.dumps(answer))

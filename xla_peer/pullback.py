@@ -1,4 +1,4 @@
-"""The derivative of a program from its float inputs to its float outputs, whatever else it takes and gives."""
+"""The derivative of a program from its float inputs to its float outputs; other inputs are constants."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["active", "float_vjp"]
 
 
 def active(specs: Sequence[TensorSpec]) -> list[int]:
-    """The numbers of the float and complex ones."""
+    """The indices of the float and complex specs."""
     return [number for number, spec in enumerate(specs) if spec.dtype.is_inexact]
 
 
@@ -24,7 +24,7 @@ def float_vjp(
     """The leaves of the result, and the pullback: of cotangents of the float ones to those of float inputs.
 
     Args:
-        context: whose rules differentiate.
+        context: the context with the rules that differentiate.
     """
     chosen, values = active(program.input_specs), list(leaves)
 

@@ -1,4 +1,4 @@
-"""Where the files of an artifact lie, and how arrays are kept in them."""
+"""Paths of an artifact's files, and the storage of arrays in them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def suffix_of(path: Any) -> str:
 
 
 def constants_path(path: Any) -> str:
-    """Where the constants of the artifact at `path` lie.
+    """The path of the constants of the artifact at `path`.
 
     >>> constants_path("model.mlirbc")
     'model.mlirbc.constants.npz'
@@ -62,18 +62,18 @@ def stored(array: Any) -> Any:
 
 
 def restored(array: Any, dtype: DType) -> Any:
-    """What `stored` took: bits as the bfloat16 they are."""
+    """The array before `stored`: bits of bfloat16 as bfloat16."""
     is_bits = dtype is DType.BF16 and array.dtype == np.uint16
     return array.view(dtype.dtype) if is_bits else array
 
 
 @contextmanager
 def archived(path: Any, largest: int, what: str) -> Generator[Arrays]:
-    """The arrays of an archive that unpacks to no more than `largest` bytes; nothing is unpickled.
+    """The arrays of an archive of at most `largest` unpacked bytes; nothing is unpickled.
 
     Raises:
         InvalidConfigError: it would unpack to more, or is no regular file.
-        whatever zipfile raises over a file that is no archive.
+        zipfile.BadZipFile, or another error of zipfile: the file is no archive.
     """
     with reading(path) as file, opened_archive(file, what, largest) as archive:
         yield Arrays(archive)
@@ -95,7 +95,7 @@ class Arrays:
 
 
 def installed_versions() -> dict[str, str]:
-    """Of what computes: tenferro, jaxlib and NumPy."""
+    """The versions of the packages that compute: tenferro, jaxlib and NumPy."""
     return {
         "tenferro": tenferro.__version__,
         "jaxlib": pjrt.jaxlib_version(),
@@ -109,10 +109,10 @@ def digest_of(array: Any) -> str:
 
 
 def gradient_path(path: Any) -> Path:
-    """Where the derivative of the artifact at `path` lies.
+    """The path of the gradient of the artifact at `path`.
 
     >>> print(gradient_path("model.mlirbc"))
     model.gradient.mlirbc
     """
-    place = Path(path)
-    return place.with_name(f"{place.stem}.gradient{place.suffix}")
+    artifact = Path(path)
+    return artifact.with_name(f"{artifact.stem}.gradient{artifact.suffix}")

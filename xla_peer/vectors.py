@@ -1,6 +1,6 @@
-"""Test vectors: inputs, the results native execution gave, and how far others may be apart, in a file of their own.
+"""Test vectors: inputs, results of native execution and allowed differences, in a separate file.
 
-They let an artifact be proved again on another machine, platform or version; see `xla_peer.verify`.
+With them an artifact can be verified again on another machine, platform or version; see `xla_peer.verify`.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class TestVector:
     """One case.
 
     Attributes:
-        inputs: a leaf each.
-        outputs: what native execution gave.
-        allowed: how far each element may be apart, and what some may be instead.
+        inputs: the leaves of the arguments.
+        outputs: the results of native execution.
+        allowed: the largest difference of each element, and alternative values of some.
     """
 
     __test__ = False  # because pytest collects what is named so
@@ -44,14 +44,14 @@ class TestVector:
 
 def vectors_of(program: GraphProgram, cases: Sequence[Sequence[Any]]) -> tuple[TestVector, ...]:
     """One vector per case, a case being the leaves of the arguments."""
-    found: list[TestVector] = []
-    for given in cases:
-        arguments = unflatten(program.in_tree, given)
+    vectors: list[TestVector] = []
+    for leaves_in in cases:
+        arguments = unflatten(program.in_tree, leaves_in)
         leaves = program.check_arguments(arguments)
         outputs, _ = flatten(program.run(*arguments))
         allowed = limits(program, leaves, outputs)
-        found.append(TestVector(tuple(leaves), tuple(outputs), tuple(allowed)))
-    return tuple(found)
+        vectors.append(TestVector(tuple(leaves), tuple(outputs), tuple(allowed)))
+    return tuple(vectors)
 
 
 def write_vectors(vectors: Sequence[TestVector], seed: int, versions: Any) -> bytes:
@@ -59,13 +59,13 @@ def write_vectors(vectors: Sequence[TestVector], seed: int, versions: Any) -> by
     arrays: dict[str, Any] = {}
     for number, vector in enumerate(vectors):
         for part in ("inputs", "outputs"):
-            for place, array in enumerate(getattr(vector, part)):
-                arrays[f"{number}.{part}.{place}"] = stored(np.asarray(array))
-        for place, (limit, (places, values), _) in enumerate(vector.allowed):
-            arrays[f"{number}.limits.{place}"] = np.asarray(limit)
+            for i, array in enumerate(getattr(vector, part)):
+                arrays[f"{number}.{part}.{i}"] = stored(np.asarray(array))
+        for i, (limit, (places, values), _) in enumerate(vector.allowed):
+            arrays[f"{number}.limits.{i}"] = np.asarray(limit)
             if len(places):
-                arrays[f"{number}.places.{place}"] = places
-                arrays[f"{number}.values.{place}"] = stored(values)
+                arrays[f"{number}.places.{i}"] = places
+                arrays[f"{number}.values.{i}"] = stored(values)
     arrays["about"] = np.array(
         json.dumps({"cases": len(vectors), "seed": seed, "versions": dict(versions)})
     )
@@ -79,10 +79,10 @@ def write_vectors(vectors: Sequence[TestVector], seed: int, versions: Any) -> by
 def read_vectors(
     content: bytes, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
 ) -> tuple[tuple[TestVector, ...], dict[str, Any]]:
-    """The vectors of a file, and what it says of them.
+    """The vectors of a file, and its metadata.
 
     Raises:
-        InvalidConfigError: a file that holds none, or others.
+        InvalidConfigError: a file without vectors, or with vectors of other types.
     """
     try:
         with opened_archive(io.BytesIO(content), "vectors: the file") as archive:
@@ -109,25 +109,25 @@ def read_vectors(
 
 
 def _leaves(file: Any, number: int, part: str, specs: Sequence[TensorSpec]) -> tuple[Any, ...]:
-    found: list[Any] = []
-    for place, spec in enumerate(specs):
-        array = restored(file[f"{number}.{part}.{place}"], spec.dtype)
+    arrays: list[Any] = []
+    for i, spec in enumerate(specs):
+        array = restored(file[f"{number}.{part}.{i}"], spec.dtype)
         if array.dtype != spec.dtype.dtype or array.ndim != spec.rank:
-            raise InvalidConfigError(f"vectors: {part} {place} is {array.dtype}{list(array.shape)}")
-        found.append(array)
-    return tuple(found)
+            raise InvalidConfigError(f"vectors: {part} {i} is {array.dtype}{list(array.shape)}")
+        arrays.append(array)
+    return tuple(arrays)
 
 
-def _allowance(file: Any, number: int, place: int, spec: TensorSpec) -> Allowance:
-    limit = file[f"{number}.limits.{place}"]
-    if f"{number}.places.{place}" not in file.names:
+def _allowance(file: Any, number: int, index: int, spec: TensorSpec) -> Allowance:
+    limit = file[f"{number}.limits.{index}"]
+    if f"{number}.places.{index}" not in file.names:
         return Allowance(limit)
-    values = restored(file[f"{number}.values.{place}"], spec.dtype)
-    return Allowance(limit, Alternatives(file[f"{number}.places.{place}"], values))
+    values = restored(file[f"{number}.values.{index}"], spec.dtype)
+    return Allowance(limit, Alternatives(file[f"{number}.places.{index}"], values))
 
 
 def vectors_path(path: Any) -> str:
-    """Where the vectors of the artifact at `path` lie.
+    """The path of the vectors of the artifact at `path`.
 
     >>> vectors_path("model.mlirbc")
     'model.mlirbc.vectors.npz'

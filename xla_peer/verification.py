@@ -22,11 +22,11 @@ class Verification:
     """One report per test vector; `print(verification)` shows them.
 
     Attributes:
-        name: of the artifact.
-        platform: it was run on.
-        reports: one per vector, native results of then against the platform's of now.
-        versions: what computed the vectors.
-        now: what runs here.
+        name: the artifact's name.
+        platform: the platform that it ran on.
+        reports: one per vector, recorded native results against the platform's results.
+        versions: the versions that computed the vectors.
+        now: the versions that are installed.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Verification:
         return all(report.ok for report in self.reports)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """The report in dicts, lists, numbers and strings, for JSON."""
         return {
             "ok": self.ok,
             "name": self.name,
@@ -98,25 +98,27 @@ def verify(
     reports = [report for part in parts for report in _reports(part, peer)]
     about = whole.vectors_about["versions"]
     now = {name: version for name, version in installed_versions().items() if name in about}
-    kept = {name: version for name, version in about.items() if name in now}
-    return Verification(whole.manifest.name, peer.platform, tuple(reports), kept, now)
+    recorded = {name: version for name, version in about.items() if name in now}
+    return Verification(whole.manifest.name, peer.platform, tuple(reports), recorded, now)
 
 
 def _reports(artifact: Artifact, executor: XlaExecutor) -> list[ParityReport]:
-    manifest, found = artifact.manifest, []
+    manifest, reports = artifact.manifest, []
     for number, vector in enumerate(artifact.vectors):
-        made, _ = flatten(
+        results, _ = flatten(
             artifact.run(*unflatten(manifest.in_tree, vector.inputs), executor=executor)
         )
         names = [name for name, _ in manifest.outputs]
         outputs = tuple([
             compare(name, y, z, *allowance)
             for name, y, z, allowance in zip(
-                names, vector.outputs, made, vector.allowed, strict=True
+                names, vector.outputs, results, vector.allowed, strict=True
             )
         ])  # fmt: skip
-        found.append(ParityReport(f"{manifest.name}, vector {number}", executor.platform, outputs))
-    return found
+        reports.append(
+            ParityReport(f"{manifest.name}, vector {number}", executor.platform, outputs)
+        )
+    return reports
 
 
 def _listed(versions: dict[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""The emitter column: what each op is in StableHLO."""
+"""The emitter column: the StableHLO of each op."""
 
 from lowering.emit import (
     analytic,

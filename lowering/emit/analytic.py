@@ -73,12 +73,12 @@ def call(name: str, w: Writer, x: Value) -> Value:
     if spec.is_static:
         extents = "x".join(map(str, shape))
         symbol = f"{name}_{spec.dtype.short}_{extents}".rstrip("_")
-        given = (x,)
+        operands = (x,)
     else:
         # One function per call, because refining the shapes of one gives it the shape of its caller.
         symbol = f"{name}_{spec.dtype.short}_of_{len(w.functions)}"
-        given = (*map(w.extent, shape), x)
-    return w.call(symbol, given, spec, lambda: chlo_function(name, element, shape, symbol))
+        operands = (*map(w.extent, shape), x)
+    return w.call(symbol, operands, spec, lambda: chlo_function(name, element, shape, symbol))
 
 
 def polygamma_of(op: Polygamma, w: Writer, x: Value) -> Value:

@@ -17,7 +17,7 @@ def precision_of(op: DotGeneral | Convolution, w: Writer) -> str:
 
 
 def dot_general(op: DotGeneral, w: Writer, lhs: Value, rhs: Value) -> Value:
-    """`stablehlo.dot_general`; sums of low precision come out in float32 and are rounded after."""
+    """`stablehlo.dot_general`; low-precision operands accumulate in float32 and are rounded afterwards."""
     result = w.result
     work = (op.accumulate_dtype or lhs.dtype).accumulator
     spec = TensorSpec.of(result.shape, work)
@@ -41,10 +41,10 @@ def dot_general(op: DotGeneral, w: Writer, lhs: Value, rhs: Value) -> Value:
 def convolution(op: Convolution, w: Writer, x: Value, kernel: Value) -> Value:
     """`stablehlo.convolution`; narrow integers in int32, because XLA's CPU path saturates int8.
 
-    On a GPU, whose library has real convolutions only, a complex one is made of four.
+    On a GPU, where the library has real convolutions only, a complex one is four real ones.
     """
     if 0 in kernel.shape or 0 in x.shape:
-        return w.full(0, w.result)  # because StableHLO has no empty windows; sums of nothing are 0
+        return w.full(0, w.result)  # because StableHLO has no empty windows; empty sums are 0
     if w.platform in ("cuda", "rocm") and x.dtype.is_complex:
         return _complex_convolution(op, w, x, kernel)
     return _convolution(op, w, x, kernel, w.result)

@@ -1,7 +1,7 @@
 """Emitters of the control family.
 
-A sub-program is a private function that a region calls. What a loop does not change, its constants and the
-tensors that it goes along, the region takes from its surroundings.
+A sub-program is a private function that a region calls. The region captures the loop's invariants: its
+constants and the tensors that it scans over.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["ROWS"]
 
 Write = Callable[[Writer, Sequence[Value]], Sequence[Value]]
-"""Writes the body of a private function on its arguments, and gives what it returns."""
+"""A function that writes the body of a private function on its arguments, and returns the results."""
 
 I64 = TensorSpec.of((), DType.I64)
 
 
 class _Regions:
-    """The regions of one operation, which share what they take from their surroundings.
+    """The regions of one operation, which share the values they capture from their surroundings.
 
-    Symbolic extents that the module computes are handed on, because a function knows only its arguments.
+    Symbolic extents that the module computes are passed on, because a function sees only its arguments.
     """
 
     def __init__(self, w: Writer, captured: Sequence[Value]) -> None:
         self.writer = w
-        known = [] if w.extents is None else w.extents.symbols
-        self.symbols = [leaf for leaf in known if isinstance(leaf, Symbol)]
+        leaves = [] if w.extents is None else w.extents.symbols
+        self.symbols = [leaf for leaf in leaves if isinstance(leaf, Symbol)]
         extents = [] if w.extents is None else [w.extents.leaf(leaf) for leaf in self.symbols]
         self.captured = [*extents, *captured]
 
     def region(self, name: str, state: Sequence[TensorSpec], write: Write) -> str:
-        """One region: `write` on what is captured, and on the region's own arguments."""
+        """One region: `write` on the captured values and on the region's own arguments."""
         w, count = self.writer, len(self.symbols)
         inner = w.inner([*[value.spec for value in self.captured], *state])
         if w.extents is not None:
-            given = dict(zip(self.symbols, inner.arguments, strict=False))
-            inner.extents = Extents(inner, given)
+            extents = dict(zip(self.symbols, inner.arguments, strict=False))
+            inner.extents = Extents(inner, extents)
         results = list(write(inner, inner.arguments[count:]))
         return w.calling(w.define(name, results, inner), inner, results, len(self.captured))
 
@@ -56,7 +56,7 @@ def _run(part: Any, w: Writer, inputs: Sequence[Value]) -> list[Value]:
 
 
 def cond(op: Cond, w: Writer, index: Value, *operands: Value) -> tuple[Value, ...]:
-    """`stablehlo.if` of a bool, whose first region is the true one; else `stablehlo.case`."""
+    """`stablehlo.if` of a bool, with the region for true first; else `stablehlo.case`."""
     regions = _Regions(w, operands)
 
     def branch(part: Any) -> str:
@@ -79,7 +79,7 @@ def while_(op: While, w: Writer, *inputs: Value) -> tuple[Value, ...]:
 
 
 def scan(op: Scan, w: Writer, *inputs: Value) -> tuple[Value, ...]:
-    """`stablehlo.while` over a counter, the carry, and what is stacked."""
+    """`stablehlo.while` over a counter, the carry and the stacked outputs."""
     n, m, first = op.num_consts, op.num_carry, op.first_xs
     consts, carry, xs = inputs[:n], inputs[n:first], inputs[first:]
     results = w.result_types
@@ -107,16 +107,16 @@ def scan(op: Scan, w: Writer, *inputs: Value) -> tuple[Value, ...]:
         if op.reverse:
             at = inner.op("subtract", end(inner, values), after, result=counter)
         slices = [dynamic_slice_at(inner, x, at) for x in captured[n:]]
-        made = _run(op.body, inner, [*captured[:n], *rest[:m], *slices])
+        final = _run(op.body, inner, [*captured[:n], *rest[:m], *slices])
         stacked = [
             dynamic_update_at(inner, stack, y, at)
-            for stack, y in zip(rest[m:], made[m:], strict=True)
+            for stack, y in zip(rest[m:], final[m:], strict=True)
         ]
-        return [after, *made[:m], *stacked]
+        return [after, *final[:m], *stacked]
 
     regions_text = [regions.region("while", state, test), regions.region("do", state, turn)]
-    made = w.generic("while", start, state, {}, *regions_text, captured=regions.captured)
-    return made[1:]
+    final = w.generic("while", start, state, {}, *regions_text, captured=regions.captured)
+    return final[1:]
 
 
 def _counter_dtype(length: Any) -> DType:

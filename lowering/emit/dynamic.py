@@ -23,7 +23,7 @@ def dynamic_truncate(op: DynamicTruncate, w: Writer, x: Value, size: Value) -> N
 
 
 def pad_to_match(op: PadToMatch, w: Writer, x: Value, reference: Value) -> Value:
-    """Zeros at the end; nothing where the extents agree."""
+    """Pad with zeros at the end; no statement where the extents agree."""
     missing = w.result.shape[op.axis] - x.shape[op.axis]
     if is_static(missing) and not missing:
         return x

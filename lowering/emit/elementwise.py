@@ -74,7 +74,7 @@ def on_unsigned(unsigned: Emitter, otherwise: Emitter) -> Emitter:
 
 
 def guarded_division(name: str, emit_zero: Emitter) -> Emitter:
-    """Integer division with its two undefined corners taken out before and put right after.
+    """Integer division with its two undefined cases replaced before and corrected afterwards.
 
     Constant folding and every backend then agree: no division by zero, no overflow is left.
     """
@@ -98,12 +98,12 @@ def guarded_division(name: str, emit_zero: Emitter) -> Emitter:
 
 
 def all_ones(op: Any, w: Writer, x: Value, y: Value) -> Value:
-    """Every bit set: -1 where there is a sign."""
+    """The integer with every bit set: -1 for signed dtypes."""
     return w.full(np.bitwise_not(np.zeros((), x.dtype.dtype)), x.spec)
 
 
 def count_leading_zeros(op: CountLeadingZeros, w: Writer, x: Value) -> Value:
-    """On unsigned bits, because XLA folds the op on negative narrow constants wrongly."""
+    """Compute on unsigned bits, because XLA folds the op on negative narrow constants wrongly."""
     if x.dtype.kind == "u":
         return w.op("count_leading_zeros", x)
     unsigned = w.bitcast(x, DType.of(f"uint{x.dtype.bits}"))
@@ -137,7 +137,7 @@ def clamp(op: Clamp, w: Writer, x: Value, lower: Value, upper: Value) -> Value:
 
 
 def convert(op: Convert, w: Writer, x: Value) -> Value:
-    """By way of the real part from complex; of float32 where bfloat16 is at one end.
+    """Convert through the real part from complex, and through float32 to or from bfloat16.
 
     To complex it is written as the two parts: the TPU compiler ends the process over the conversion.
     """
@@ -166,7 +166,7 @@ def conj(op: Conj, w: Writer, x: Value) -> Value:
 def reduce_precision(op: ReducePrecision, w: Writer, x: Value) -> Value:
     """stablehlo.reduce_precision; its format is not the common one.
 
-    Without mantissa bits XLA makes infinities of NaN, which are put back.
+    Without mantissa bits XLA turns NaN into infinity; NaN is selected again afterwards.
     """
     (value,) = w.statement(
         "stablehlo.reduce_precision ",

@@ -1,4 +1,4 @@
-"""What an emitter is."""
+"""The type of emitters, the functions that write an op's StableHLO."""
 
 from __future__ import annotations
 

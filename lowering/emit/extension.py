@@ -15,10 +15,10 @@ __all__ = ["ROWS"]
 
 
 def registered(op: Extension, w: Writer, *operands: Value) -> Any:
-    """What the family's lowering writes for this platform.
+    """The results of the family's lowering for this platform.
 
     Raises:
-        ExtensionLoweringError: it fails, or gives what is no value of the text, or other types than declared.
+        ExtensionLoweringError: it fails, or returns something other than values of the text, or other types than declared.
     """
     rule = lowering_of(op, w.platform, w.linalg)
     assert rule is not None, "programs are expanded before they are lowered"

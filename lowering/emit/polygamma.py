@@ -99,8 +99,8 @@ def integer_power(w: Writer, x: Value, power: int) -> Value:
 def cotangents(w: Writer, n: int, x: Value) -> Value:
     """pi^(n+1) D_n(cot pi x), as a polynomial in pi cot pi x of one parity.
 
-    The distance r to the nearest pole is exact; past a quarter the cotangent is the tangent of what is
-    missing to a half, so that its zeros are zeros.
+    The distance r to the nearest pole is exact; past a quarter the cotangent is the tangent of
+    pi (1/2 - |r|), so that its zeros are exactly 0.
     """
     r = elementwise(w, "subtract", x, elementwise(w, "round_nearest_even", x))
     size = elementwise(w, "abs", r)

@@ -31,7 +31,7 @@ __all__ = ["ROWS"]
 
 
 def identity(name: str, dtype: DType) -> Any:
-    """The element that changes nothing."""
+    """The identity element."""
     kind = dtype.kind
     if name == "multiply":
         return 1
@@ -130,11 +130,11 @@ def arg_reduction(direction: str) -> Emitter:
 
 
 def _better(dtype: DType, direction: str) -> str:
-    value, flag, place = f"tensor<{element_type(dtype)}>", "tensor<i1>", "tensor<i64>"
+    value, flag, number = f"tensor<{element_type(dtype)}>", "tensor<i1>", "tensor<i64>"
     kind = comparison_type(dtype)
     compare = f"({value}, {value}) -> {flag}"
     lines = [
-        f"^bb0(%a: {value}, %i: {place}, %b: {value}, %j: {place}):",
+        f"^bb0(%a: {value}, %i: {number}, %b: {value}, %j: {number}):",
         f"%nan_a = stablehlo.compare NE, %a, %a, {kind} : {compare}",
         f"%nan_b = stablehlo.compare NE, %b, %b, {kind} : {compare}",
         f"%more = stablehlo.compare {direction}, %a, %b, {kind} : {compare}",
@@ -144,12 +144,12 @@ def _better(dtype: DType, direction: str) -> str:
         f"%number_b = stablehlo.not %nan_b : {flag}",
         f"%only_a = stablehlo.and %nan_a, %number_b : {flag}",
         f"%beats = stablehlo.or %more, %only_a : {flag}",
-        f"%first = stablehlo.compare LT, %i, %j, SIGNED : ({place}, {place}) -> {flag}",
+        f"%first = stablehlo.compare LT, %i, %j, SIGNED : ({number}, {number}) -> {flag}",
         f"%keeps = stablehlo.and %tie, %first : {flag}",
         f"%left = stablehlo.or %beats, %keeps : {flag}",
         f"%v = stablehlo.select %left, %a, %b : {flag}, {value}",
-        f"%k = stablehlo.select %left, %i, %j : {flag}, {place}",
-        f"stablehlo.return %v, %k : {value}, {place}",
+        f"%k = stablehlo.select %left, %i, %j : {flag}, {number}",
+        f"stablehlo.return %v, %k : {value}, {number}",
     ]
     return "{ " + "\n      ".join(lines) + " }"
 
@@ -179,7 +179,7 @@ def sort_together(
 
 
 def _before(dtype: DType, a: str, b: str) -> list[str]:
-    """Lines that set %before to whether a stands before b: a < b, or only b is NaN."""
+    """Lines that set %before to whether a sorts before b: a < b, or only b is NaN."""
     flag = "tensor<i1>"
     if dtype.is_complex:
         return _before_complex(dtype, a, b)

@@ -28,7 +28,7 @@ __all__ = ["ROWS", "emit_pad"]
 def reshape(op: Reshape, w: Writer, x: Value) -> Value:
     """Column-major by way of row-major: reverse the axes, reshape, reverse back.
 
-    Where only extents of 1 come or go, both orders are one.
+    Where only extents of 1 are added or removed, both orders are the same.
     """
     shape = w.result.shape
     if [n for n in x.shape if n != 1] == [n for n in shape if n != 1]:
@@ -85,14 +85,14 @@ def concatenate(op: Concatenate, w: Writer, *operands: Value) -> Value:
 
 
 def extract_diag(op: ExtractDiag, w: Writer, x: Value) -> Value:
-    """Off the diagonal goes zero, and one of the two axes is summed over: exact, NaN cannot leak.
+    """Mask the matrix outside of the diagonal and sum over one of the two axes: exact, without NaN from the mask.
 
     Bits are summed: floats are reread as integers, so that -0.0 and NaN payloads survive.
     """
     mask = diagonal_mask(w, x.shape, op.axis_a, op.axis_b)
     bits = as_bits(w, x)
-    kept = [w.select(mask, part, w.full(0, part.spec)) for part in bits]
-    summed = [w.reduce("or", part, w.scalar(0, part.dtype), (op.axis_b,)) for part in kept]
+    diagonals = [w.select(mask, part, w.full(0, part.spec)) for part in bits]
+    summed = [w.reduce("or", part, w.scalar(0, part.dtype), (op.axis_b,)) for part in diagonals]
     return from_bits(w, summed, x.dtype)
 
 

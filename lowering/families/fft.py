@@ -12,7 +12,7 @@ __all__ = ["register"]
 
 
 def fft(op: Any, w: Writer, x: Value) -> Value:
-    """One statement; nothing to transform where there is no element."""
+    """One statement; none where there are no elements."""
     if len(op.lengths) > 3:
         raise UnsupportedError(f"Fft: stablehlo.fft transforms 3 axes at most, got {op.lengths}")
     (value,) = w.statement(
@@ -26,5 +26,5 @@ def fft(op: Any, w: Writer, x: Value) -> Value:
 
 
 def register() -> None:
-    """Make the family known to `lower_to_stablehlo`."""
+    """Register the family's lowerings with `lower_to_stablehlo`."""
     register_extension_lowering("tenferro.fft.v1", fft)

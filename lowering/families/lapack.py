@@ -20,20 +20,20 @@ INFO = DType.I32
 
 
 def getrf(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
-    """Without elements there is nothing to call for, and LAPACK would complain."""
+    """LU in packed form; without a call for a matrix without elements, which LAPACK refuses."""
     if 0 in a.shape:
         return a, *(w.full(0, declared) for declared in w.result_types[1:])
     return call(w, "getrf", (a,), "m", w.result_types, "mvv")
 
 
 def permutation(op: Any, w: Writer, pivots: Value) -> Value:
-    """The platform's own on a GPU, a loop elsewhere."""
-    (made,) = w.result_types
+    """The permutation of row swaps: the platform's own routine on a GPU, a loop elsewhere."""
+    (result,) = w.result_types
     if w.platform in VENDOR and pivots.dtype is INFO:
         name = f"{VENDOR[w.platform]}_lu_pivots_to_permutation"
-        return custom_call(w, name, "", (pivots,), "v", (made,), "v", in_place=False)[0]
-    found = pivots_to_permutation(w, w.convert(pivots, DType.I64), op.size)
-    return w.convert(found, made.dtype)
+        return custom_call(w, name, "", (pivots,), "v", (result,), "v", in_place=False)[0]
+    perm = pivots_to_permutation(w, w.convert(pivots, DType.I64), op.size)
+    return w.convert(perm, result.dtype)
 
 
 def geqrf(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
@@ -52,28 +52,30 @@ def householder_product(op: Any, w: Writer, packed: Value, factors: Value) -> Va
 
 
 def geev(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
-    """A real matrix's eigenvalues come in two parts."""
+    """Eigenvalues and eigenvectors; the library returns a real matrix's eigenvalues in two parts."""
     batch, n, _ = parts(a)
     values, left, right = w.result_types
     info = spec(INFO, *batch)
     if a.dtype.is_complex:
         results = (values, left, right, info)
-        found, *vectors, info = call(w, "geev_both", (a,), "m", results, "vmmv", in_place=False)
+        eigenvalues, *vectors, info = call(
+            w, "geev_both", (a,), "m", results, "vmmv", in_place=False
+        )
     else:
         part = spec(a.dtype, *batch, n)
         results = (part, part, left, right, info)
         re, im, *vectors, info = call(w, "geev_both", (a,), "m", results, "vvmmv", in_place=False)
-        found = w.op("complex", re, im, result=values)
-    return tuple([or_nan(w, info, x) for x in (found, *vectors)])
+        eigenvalues = w.op("complex", re, im, result=values)
+    return tuple([or_nan(w, info, x) for x in (eigenvalues, *vectors)])
 
 
 def gtsv(op: Any, w: Writer, *operands: Value) -> tuple[Value, ...]:
-    """The diagonals are overwritten by what nobody reads."""
+    """The solution and `info`; the diagonals that the routine overwrites are dropped."""
     x, info = w.result_types
     diagonal = operands[0].spec
     results = (diagonal, diagonal, diagonal, x, info)
-    *_, found, failed = call(w, "gtsv", operands, "vvvm", results, "vvvmv", in_place=False)
-    return found, failed
+    *_, solution, failed = call(w, "gtsv", operands, "vvvm", results, "vvvmv", in_place=False)
+    return solution, failed
 
 
 def sytrd(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
@@ -112,7 +114,7 @@ LIBRARY = {
     "tenferro.geqrf.v1": geqrf,
     "tenferro.householder_product.v1": householder_product,
 }
-"""What cuSOLVER and hipSOLVER have, too."""
+"""Families with routines in cuSOLVER and hipSOLVER, too."""
 CPU = {
     "tenferro.geqp3.v1": geqp3,
     "tenferro.geev.v1": geev,
@@ -124,7 +126,7 @@ CPU = {
 
 
 def register() -> None:
-    """Make the families known to `lower_to_stablehlo`."""
+    """Register the families' lowerings with `lower_to_stablehlo`."""
     for family_id, rule in EVERYWHERE.items():
         register_extension_lowering(family_id, rule)
     for family_id, rule in LIBRARY.items():

@@ -1,4 +1,4 @@
-"""Readers: by name of operation, what it is in our ops; cut into files as the emitters are."""
+"""The reader column: by name of operation, its ops; cut into files as the emitters are."""
 
 from lowering.read import (
     contraction,

@@ -1,8 +1,8 @@
-"""Reductions of pairs (value, place) that find where the largest or smallest element is.
+"""Reductions of pairs (value, index) to the index of the largest or smallest element.
 
-A region that only compares and selects can see nothing of two pairs but how they stand to each other. So it
-is tried on every standing of a pair and one of a later place, and of the pair that it begins with and any;
-if it keeps what `ArgMax` or `ArgMin` would keep, it is that.
+A region that only compares and selects depends only on the order of two pairs. So it is evaluated on every order
+of a pair and one with a larger index, and of the initial pair and any other; if it selects the pair of `ArgMax` or
+`ArgMin`, it is that op.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ __all__ = ["arg_reduction"]
 def arg_reduction(
     r: Reader, block: Block, operands: Sequence[int], axes: Sequence[int]
 ) -> list[int] | None:
-    """The winning values, and their places along the axis; None for a reduction of another kind.
+    """The extreme values and their indices along the axis; None for a reduction of another kind.
 
     Args:
-        operands: values, their places, and the pair to begin with.
+        operands: values, their indices, and the initial value and index.
     """
     if len(operands) != 4 or len(axes) != 1:
         return None
@@ -37,16 +37,16 @@ def arg_reduction(
     (axis,) = axes
     if spec.dtype.is_complex or not kind.is_integer or not spec.shape[axis]:
         return None
-    known = [r.evaluated(value) for value in start]
-    if any(value is None for value in known) or not counts_along(r, places, axis):
+    initial = [r.evaluated(value) for value in start]
+    if any(value is None for value in initial) or not counts_along(r, places, axis):
         return None
     if not {operation.name for operation in block.operations} <= SEES_ONLY_ORDER:
         return None
     for largest in (True, False):
-        if _keeps_the_winner(r, block, spec.dtype, kind, spec.shape[axis], known, largest):
+        if _keeps_the_winner(r, block, spec.dtype, kind, spec.shape[axis], initial, largest):
             values = re.ReduceMax((axis,)) if largest else re.ReduceMin((axis,))
-            found = re.ArgMax(axis) if largest else re.ArgMin(axis)
-            return [r.apply_one(values, x), r.convert(r.apply_one(found, x), kind)]
+            arg_op = re.ArgMax(axis) if largest else re.ArgMin(axis)
+            return [r.apply_one(values, x), r.convert(r.apply_one(arg_op, x), kind)]
     return None
 
 
@@ -73,10 +73,10 @@ def _keeps_the_winner(
     seconds = [
         np.concatenate(pair) for pair in zip((b[later], j[later]), (any_b, any_j), strict=True)
     ]
-    found = _answers(r, block, [*firsts, *seconds])
-    if found is None:
+    answers = _answers(r, block, [*firsts, *seconds])
+    if answers is None:
         return False
-    value, place = found
+    value, position = answers
     (a, i), (b, j) = firsts, seconds
     with np.errstate(all="ignore"):
         more = (a > b) if largest else (a < b)
@@ -84,10 +84,10 @@ def _keeps_the_winner(
         same = (a == b) | (odd_a & odd_b)
         first = (odd_a & ~odd_b) | (more & ~odd_b) | (same & (i <= j))
         right = (value == np.where(first, a, b)) | ((value != value) & (odd_a | odd_b))
-    # Where all elements are what it begins with, the first is right, so that its own place may be that.
+    # Where all elements equal the initial value, the first index is right, which may be the initial one.
     tied = same & (np.arange(len(a)) >= later.sum())
     wanted = np.where(first, i, j)
-    placed = np.where(tied, (place == j) | ((place == i) & (i == 0)), place == wanted)
+    placed = np.where(tied, (position == j) | ((position == i) & (i == 0)), position == wanted)
     return bool(right.all() and placed.all() and _loses(start[0], values, largest))
 
 
@@ -100,11 +100,11 @@ def _loses(start: Any, values: Any, largest: bool) -> bool:
 
 
 def _answers(r: Reader, block: Block, arguments: Sequence[Any]) -> list[Any] | None:
-    """What the region keeps of these pairs."""
+    """The region's results for these pairs."""
     scratch = r.scratch()
-    given = [scratch.constant(values) for values in arguments]
+    inputs = [scratch.constant(values) for values in arguments]
     try:
-        made = scratch.lifted(block, given)
+        outputs = scratch.lifted(block, inputs)
     except (KeyError, UnsupportedError):
         return None
-    return list(map(np.asarray, scratch.builder.finish(made).run()))
+    return list(map(np.asarray, scratch.builder.finish(outputs).run()))

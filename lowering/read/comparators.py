@@ -1,9 +1,9 @@
-"""What the comparator of a sort orders by.
+"""The order that the comparator of a sort defines.
 
-A comparator that only compares, selects and combines truth values can see nothing of its arguments but how
-they stand to each other and to the constants it holds. So it is tried on every such standing, and if it
-gives what a lexicographic order of the first few operands gives, it is that order. Any other is followed
-step by step, by a network of comparisons.
+A comparator that only compares, selects and combines truth values depends only on the order of its
+arguments among each other and among its constants. So it is evaluated on every such arrangement, and if its
+results are those of a lexicographic order of the first few operands, it is that order. Any other comparator
+is evaluated in a sorting network.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Key(NamedTuple):
 
 
 def sorted_by(r: Reader, block: Block, operands: list[int], axis: int, stable: bool) -> list[int]:
-    """The operands in the order of a comparator."""
+    """The operands, sorted by a comparator."""
     specs = [r.spec(x) for x in operands]
     order = _lexicographic(r, block, specs)
     if order is None:
@@ -51,42 +51,42 @@ def sorted_by(r: Reader, block: Block, operands: list[int], axis: int, stable: b
         x, count = operands[0], specs[0].shape[axis]
         top = total_order.top_k(r, x, count) if order[0].total else r.apply(re.TopK(count), x)
         return [top[0], r.convert(top[1], specs[1].dtype)]
-    for place, key in reversed(list(enumerate(order))):
-        operands = _sorted(r, operands, place, axis, key)
+    for i, key in reversed(list(enumerate(order))):
+        operands = _sorted(r, operands, i, axis, key)
     return operands
 
 
 def _is_top_k(r: Reader, order: tuple[Key, ...], operands: list[int], axis: int) -> bool:
-    """Whether values and their places come from the largest down along the last axis."""
+    """Whether values and their indices are sorted in descending order along the last axis."""
     if len(operands) != 2 or len(order) != 1 or not order[0].descending:
         return False
     return axis == len(r.spec(operands[0]).shape) - 1 and counts_along(r, operands[1], axis)
 
 
-def _sorted(r: Reader, operands: list[int], place: int, axis: int, key: Key) -> list[int]:
-    """Stably sorted by one of them."""
+def _sorted(r: Reader, operands: list[int], index: int, axis: int, key: Key) -> list[int]:
+    """Sort stably by one of the operands."""
     if key.total:
-        ordered = total_order.key(r, operands[place], key.descending)
+        ordered = total_order.key(r, operands[index], key.descending)
         sort = re.Sort(axis, True, len(operands) + 1)
         _, *rest = r.apply(sort, ordered, *operands)
         return rest
-    arranged = [operands[place], *operands[:place], *operands[place + 1 :]]
+    arranged = [operands[index], *operands[:index], *operands[index + 1 :]]
     turn = st.Reverse((axis,))
     if key.descending:
         arranged = [r.apply_one(turn, x) for x in arranged]
-    made = list(r.apply(re.Sort(axis, True, len(arranged)), *arranged))
+    outputs = list(r.apply(re.Sort(axis, True, len(arranged)), *arranged))
     if key.descending:
-        made = [r.apply_one(turn, x) for x in made]
-    first = made.pop(0)
-    return [*made[:place], first, *made[place:]]
+        outputs = [r.apply_one(turn, x) for x in outputs]
+    first = outputs.pop(0)
+    return [*outputs[:index], first, *outputs[index:]]
 
 
 def counts_along(r: Reader, places: int, axis: int) -> bool:
     """Whether a tensor holds 0, 1, .. along an axis."""
-    made = r.builder.made_by(places)
-    if made is None:
+    producer = r.builder.made_by(places)
+    if producer is None:
         return False
-    op, inputs = made
+    op, inputs = producer
     if isinstance(op, st.BroadcastInDim) and axis in op.dims:
         inner = op.dims.index(axis)
         wide = r.spec(inputs[0]).shape[inner] == r.spec(places).shape[axis]
@@ -98,18 +98,18 @@ def counts_along(r: Reader, places: int, axis: int) -> bool:
 
 
 def constants_of(block: Block) -> list[Any]:
-    """The numbers that a region holds."""
-    found = []
+    """The constants in a region."""
+    constants = []
     for operation in block.operations:
         if operation.name == "stablehlo.constant" and not isinstance(
             operation.attributes["value"], str
         ):
-            found.append(np.asarray(operation.attributes["value"]).reshape(-1)[0])
-    return found
+            constants.append(np.asarray(operation.attributes["value"]).reshape(-1)[0])
+    return constants
 
 
 def standings(dtype: DType, constants: Sequence[Any]) -> Any:
-    """Numbers of which two stand to each other, and to the constants, in every possible way."""
+    """Numbers in every possible order among each other and among the constants."""
     kind = dtype.dtype
     if dtype.is_bool:
         return np.array([False, True])
@@ -122,12 +122,12 @@ def standings(dtype: DType, constants: Sequence[Any]) -> Any:
     with np.errstate(all="ignore"):
         near = [float(c) for c in own] + [0.0, 1.0, -1.0]
         numbers = sorted({n * f for n in near for f in (1.0, 1.5, 0.5)} - {0.0})
-        found = [*numbers, 0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan]
-        return np.array(found).astype(kind)
+        candidates = [*numbers, 0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan]
+        return np.array(candidates).astype(kind)
 
 
 def _lexicographic(r: Reader, block: Block, specs: list[TensorSpec]) -> tuple[Key, ...] | None:
-    """How each key orders; None for another order."""
+    """The order of each key; None for a comparator without a lexicographic order."""
     if not {operation.name for operation in block.operations} <= SEES_ONLY_ORDER:
         return None
     if any(spec.dtype.is_complex for spec in specs):
@@ -145,11 +145,11 @@ def _lexicographic(r: Reader, block: Block, specs: list[TensorSpec]) -> tuple[Ke
             return None
         grids = np.meshgrid(*[pool for pool in pools for _ in (0, 1)], indexing="ij")
         pairs = [(grids[2 * k].ravel(), grids[2 * k + 1].ravel()) for k in range(len(specs))]
-        found = _answers(r, block, pairs)
-        if found is None:
+        answers = _answers(r, block, pairs)
+        if answers is None:
             return None
         for order in itertools.product(*[_orders(spec.dtype) for spec in specs[:keys]]):
-            if _agrees(found, pairs[:keys], order):
+            if _agrees(answers, pairs[:keys], order):
                 return order
     return None
 
@@ -169,7 +169,7 @@ def _operands_seen(block: Block) -> set[int]:
 
 
 def _answers(r: Reader, block: Block, pairs: list[Any]) -> Any:
-    """What the comparator says of pairs of every operand."""
+    """The comparator's answers for pairs of every operand."""
     scratch = r.scratch()
     arguments = [scratch.constant(values) for pair in pairs for values in pair]
     try:
@@ -179,34 +179,34 @@ def _answers(r: Reader, block: Block, pairs: list[Any]) -> Any:
     return np.asarray(scratch.builder.finish([answer]).run()[0])
 
 
-def _agrees(found: Any, pairs: list[Any], order: tuple[Key, ...]) -> bool:
+def _agrees(answers: Any, pairs: list[Any], order: tuple[Key, ...]) -> bool:
     """Whether the answers are those of a lexicographic order."""
-    wanted = np.zeros(len(found), bool)
-    tied = np.ones(len(found), bool)
+    wanted = np.zeros(len(answers), bool)
+    tied = np.ones(len(answers), bool)
     for (a, b), key in zip(pairs, order, strict=True):
         low, high = (b, a) if key.descending else (a, b)
         less, same = _in_total_order(low, high) if key.total else _with_nan_last(low, high)
         wanted |= tied & less
         tied &= same
-    if np.array_equal(found, wanted):
+    if np.array_equal(answers, wanted):
         return True
     # A plain comparison orders NaN with nothing: any order is right where one is met.
-    numbers = np.ones(len(found), bool)
+    numbers = np.ones(len(answers), bool)
     for a, b in pairs:
         numbers &= (a == a) & (b == b)
-    plain = not found[~numbers].any() and not numbers.all()
-    return bool(plain and np.array_equal(found[numbers], wanted[numbers]))
+    plain = not answers[~numbers].any() and not numbers.all()
+    return bool(plain and np.array_equal(answers[numbers], wanted[numbers]))
 
 
 def _with_nan_last(low: Any, high: Any) -> tuple[Any, Any]:
-    """Which are less and which the same: NaN after all numbers, and zeros equal."""
+    """Masks of the smaller and of the equal pairs: NaN after all numbers, and zeros equal."""
     nan_low, nan_high = low != low, high != high
     with np.errstate(all="ignore"):
         return (low < high) | (~nan_low & nan_high), (low == high) | (nan_low & nan_high)
 
 
 def _in_total_order(low: Any, high: Any) -> tuple[Any, Any]:
-    """Which are less and which the same: floats by sign, then by magnitude, which the bits are."""
+    """Masks of the smaller and of the equal pairs: floats by sign, then by magnitude, which their bits order."""
 
     def rank(x: Any) -> Any:
         bits = np.ascontiguousarray(x).view(f"i{x.dtype.itemsize}")
@@ -239,14 +239,14 @@ def _by_network(r: Reader, block: Block, operands: list[int], axis: int, stable:
             later = r.apply_one(el.Compare("LT"), high[-1], low[-1])
             tie = r.apply_one(el.And(), r.apply_one(el.Not(), keeps), later)
             swap = r.apply_one(el.Or(), swap, tie)
-        place = np.arange(extent)
-        place[first] = extent + np.arange(len(first))
-        place[second] = extent + len(first) + np.arange(len(second))
+        order = np.arange(extent)
+        order[first] = extent + np.arange(len(first))
+        order[second] = extent + len(first) + np.arange(len(second))
         moved: list[int] = []
         for x, a, b in zip(values, low, high, strict=True):
             new = (r.apply_one(el.Select(), swap, b, a), r.apply_one(el.Select(), swap, a, b))
             joined = r.apply_one(st.Concatenate(axis, 3), x, *new)
-            moved.append(_taken(r, joined, place, axis))
+            moved.append(_taken(r, joined, order, axis))
         values = moved
     return values[:-1]
 
@@ -256,7 +256,7 @@ def _paired(first: list[int], second: list[int]) -> list[int]:
 
 
 def _rounds(n: int) -> list[tuple[Any, Any]]:
-    found = []
+    rounds = []
     top = 1 << max(0, (n - 1).bit_length() - 1)
     p = top
     while n > 1 and p:
@@ -265,16 +265,16 @@ def _rounds(n: int) -> list[tuple[Any, Any]]:
             places = np.arange(n - distance)
             first = places[(places & p) == remainder]
             if len(first):
-                found.append((first, first + distance))
+                rounds.append((first, first + distance))
             if q == p:
                 break
             distance, q, remainder = q - p, q >> 1, p
         p >>= 1
-    return found
+    return rounds
 
 
 def _taken(r: Reader, x: int, places: Any, axis: int) -> int:
-    """Slices of x at known places."""
+    """Slices of x at constant indices."""
     shape = r.spec(x).shape
     rank = len(shape)
     op = Gather(

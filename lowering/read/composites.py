@@ -1,7 +1,7 @@
 """Composites, and calls that name a family: the operation again that they were written from.
 
-Our own lowering writes the family id and the payload beside the name. Other packages say by
-`register_composite_reader` what a name of theirs means. Any other composite is its decomposition.
+Our own lowering writes the family id and the payload with the name. Other packages register readers of their
+names with `register_composite_reader`. Any other composite is its decomposition.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def register_composite_reader(name: str, reader: CompositeReader, *, replace: bo
         name: the composite's name in the text, such as "odml.rms_norm", or a family id.
         reader: gets the composite's attributes, and the types of its operands and results; gives a
             standard op or an extension's, or None for the decomposition.
-        replace: instead of the reader that is there.
+        replace: replace the registered reader.
 
     Raises:
         DuplicateFamilyError: there is a reader of that name, and `replace` is not set.
@@ -61,11 +61,11 @@ def register_composite_reader(name: str, reader: CompositeReader, *, replace: bo
 
 
 def composite(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """The operation that it stands for; its decomposition where none is known."""
+    """The operation that a composite stands for; its decomposition where none is registered."""
     a = operation.attributes
     attributes = a.get("composite_attributes") or {}
-    found = rebound(r, operation, operands, a["name"], attributes)
-    return r.call(a["decomposition"], operands) if found is None else found
+    results = rebound(r, operation, operands, a["name"], attributes)
+    return r.call(a["decomposition"], operands) if results is None else results
 
 
 def rebound(
@@ -75,19 +75,21 @@ def rebound(
     name: str,
     attributes: Mapping[str, Any],
 ) -> Sequence[int] | None:
-    """The results of the operation that name and attributes tell of; None where they tell of none.
+    """The results of the operation that name and attributes describe; None where they describe none.
 
-    An operation whose types are not those that the text declares is none.
+    An operation with types other than those that the text declares does not count.
     """
-    given = [r.spec(x) for x in operands]
-    made = [spec for spec in operation.types if isinstance(spec, TensorSpec)]
+    inputs = [r.spec(x) for x in operands]
+    outputs = [spec for spec in operation.types if isinstance(spec, TensorSpec)]
     family_id = attributes.get("family_id")
     reader = _READERS.get(family_id if isinstance(family_id, str) else name, _READERS.get(name))
-    op = _of_family(family_id, attributes) if reader is None else reader(attributes, given, made)
+    op = (
+        _of_family(family_id, attributes) if reader is None else reader(attributes, inputs, outputs)
+    )
     if op is None:
         return None
     carrier = op if isinstance(op, StdTensorOp) else Extension(op)
-    if not _fits(carrier, given, made):
+    if not _fits(carrier, inputs, outputs):
         return None
     return r.apply(carrier, *operands)
 
@@ -122,8 +124,8 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _fits(op: StdTensorOp, given: Sequence[TensorSpec], made: Sequence[TensorSpec]) -> bool:
+def _fits(op: StdTensorOp, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> bool:
     try:
-        return list(op.infer(*given)) == list(made)
+        return list(op.infer(*inputs)) == list(outputs)
     except (TenferroError, TypeError, ValueError):
         return False

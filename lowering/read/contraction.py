@@ -30,7 +30,7 @@ def extension(r: Reader, op: ExtensionOp, *operands: int) -> tuple[int, ...]:
 
 
 def _precision(operation: Operation) -> str | None:
-    """What both operands ask for; None where nothing is said."""
+    """The precision that both operands ask for; None where none is set."""
     asked = operation.attributes.get("precision_config") or ()
     return str(asked[0]).lower() if asked and len(set(asked)) == 1 else None
 
@@ -111,14 +111,14 @@ def convolution(r: Reader, operation: Operation, operands: Sequence[int]) -> int
 
 
 def _without_barrier(r: Reader, x: int) -> int:
-    """Integers before the barrier that lowering puts in front of their convolutions, and would again."""
-    made = r.builder.made_by(x)
-    is_barrier = made is not None and made[0] == OptimizationBarrier(1)
-    return made[1][0] if made and is_barrier and r.spec(x).dtype.is_integer else x
+    """The operand of the barrier that lowering puts in front of integer convolutions; other values as they are."""
+    producer = r.builder.made_by(x)
+    is_barrier = producer is not None and producer[0] == OptimizationBarrier(1)
+    return producer[1][0] if producer and is_barrier and r.spec(x).dtype.is_integer else x
 
 
 def einsum(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """By its subscripts, of one operand or of two."""
+    """The contraction of one or two operands by subscripts."""
     ranks = [len(r.spec(x).shape) for x in operands]
     notation = read_subscripts(operation.attributes["einsum_config"], ranks)
     (y,) = extension(r, Einsum(notation.inputs, notation.output), *operands)
@@ -156,7 +156,7 @@ def adjoint(r: Reader, x: int) -> int:
 
 
 def mirrored(r: Reader, x: int) -> int:
-    """The Hermitian matrix whose lower triangle is that of x."""
+    """The Hermitian matrix with the lower triangle of x."""
     spec = r.spec(x)
     shape = spec.shape
     rank = len(shape)
@@ -170,7 +170,7 @@ def triangular_solve(r: Reader, operation: Operation, operands: Sequence[int]) -
     dtype = r.spec(operands[0]).dtype
     a, b = (r.convert(x, dtype.accumulator) for x in operands)
     options = operation.attributes
-    found = solved(
+    solution = solved(
         r,
         a,
         b,
@@ -179,7 +179,7 @@ def triangular_solve(r: Reader, operation: Operation, operands: Sequence[int]) -
         kind={"NO_TRANSPOSE": "N", "TRANSPOSE": "T", "ADJOINT": "C"}[options["transpose_a"]],
         left=options["left_side"],
     )
-    return r.convert(found, dtype)
+    return r.convert(solution, dtype)
 
 
 def solved(r: Reader, a: int, b: int, *, lower: bool, unit: bool, kind: str, left: bool) -> int:

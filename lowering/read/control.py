@@ -20,23 +20,23 @@ def call(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[i
 
 
 def custom_call(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """By its target; or as the family that its attributes name."""
+    """Read a custom call by its target, or as the family that its attributes name."""
     a = operation.attributes
     target = a["call_target_name"]
     read = CUSTOM_CALLS.get(target)
     if read is not None:
-        found = read(r, operation, operands)
-        return (found,) if isinstance(found, int) else found
+        results = read(r, operation, operands)
+        return (results,) if isinstance(results, int) else results
     attributes = a.get("backend_config")
     named = attributes if isinstance(attributes, dict) else {}
-    made = rebound(r, operation, operands, target, named)
-    if made is None:
+    outputs = rebound(r, operation, operands, target, named)
+    if outputs is None:
         raise UnsupportedError(unknown_targets(r.tree))
-    return made
+    return outputs
 
 
 def nothing(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Tokens order effects, and there are none here."""
+    """No values: tokens order effects, and there are none here."""
     return [r.constant(False) for _ in operation.results]
 
 
@@ -57,14 +57,14 @@ def if_(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[in
 
 
 def case(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """A choice by a number; an index outside the branches takes the last."""
+    """A branch by index; an index out of range selects the last branch."""
     return _choice(r, operation, operands[0], operation.regions)
 
 
 def _choice(r: Reader, operation: Operation, index: int, regions: Sequence[Block]) -> Sequence[int]:
-    known = r.known(index)
-    if known is not None:
-        chosen = int(known)
+    constant = r.known(index)
+    if constant is not None:
+        chosen = int(constant)
         chosen = chosen if 0 <= chosen < len(regions) else len(regions) - 1
         return r.block(regions[chosen], (), r.surroundings)
     branches, captured = r.parts(*[(region, ()) for region in regions])

@@ -1,8 +1,8 @@
-"""Loops that count: a `while` whose number of turns is known, as a scan.
+"""Counted loops: a `while` with a known trip count, read as a scan.
 
-StableHLO has one loop. Where a carry counts by a constant up to a constant, the number of turns is known; a
-tensor of which each turn reads one slice is gone along, and one of which each turn writes one slice is
-stacked. So what was a scan is one again, and can be differentiated in reverse.
+StableHLO has one loop. Where a carry counts by a constant up to a constant, the trip count is known; a
+tensor of which each turn reads one slice is scanned over, and one of which each turn writes one slice is
+stacked. So a lowered scan is a scan again, and can be differentiated in reverse.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ class Turns:
 
 
 def counted_loop(r: Reader, loop: While, operands: Sequence[int]) -> Sequence[int] | None:
-    """The results of the loop, written as a scan; None where the data decide how long it goes on."""
-    known = [r.known(value) for value in operands]
+    """The results of the loop, written as a scan; None where the trip count depends on the data."""
+    constants = [r.known(value) for value in operands]
     body = loop.body.program
     n = loop.num_consts
     unchanged = {*range(n), *[n + j for j, slot in enumerate(body.output_slots) if slot == n + j]}
     numbers = {
         i: int(x)
-        for i, x in enumerate(known)
+        for i, x in enumerate(constants)
         if i in unchanged and x is not None and x.ndim == 0 and x.dtype.kind in "biu"
     }
-    turns = _turns(loop, known, numbers)
+    turns = _turns(loop, constants, numbers)
     if turns is None:
         return None
     op, inputs, changed = _as_scan(loop, turns, unchanged, numbers)
@@ -64,17 +64,17 @@ def counted_loop(r: Reader, loop: While, operands: Sequence[int]) -> Sequence[in
 # ---- how often ---------------------------------------------------------------------------------------
 
 
-def _turns(loop: While, known: Sequence[Any], numbers: Mapping[int, int]) -> Turns | None:
-    """Read off a comparison of a counter with a number."""
+def _turns(loop: While, constants: Sequence[Any], numbers: Mapping[int, int]) -> Turns | None:
+    """The trip count, from the comparison of a counter with a number."""
     test = loop.cond.program
     (asked,) = test.output_slots
-    made = makers(test.instructions)
-    compared = made.get(asked)
+    producers = makers(test.instructions)
+    compared = producers.get(asked)
     if compared is None or not isinstance(compared.op, el.Compare):
         return None
     fixed = {**numbers, **_constants(test)}
     for (x, y), flipped in ((compared.inputs, False), (compared.inputs[::-1], True)):
-        start = known[x] if x < len(known) else None
+        start = constants[x] if x < len(constants) else None
         if (
             y not in fixed
             or start is None
@@ -99,7 +99,7 @@ _FLIPPED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE", "EQ": "EQ", "NE": "N
 
 
 def _count(direction: str, first: int, step: int, bound: int) -> int | None:
-    """How many of first, first + step, .. hold before one does not."""
+    """The number of leading terms of first, first + step, .. for which the comparison holds."""
     if direction in ("LE", "GE"):
         direction, bound = direction[0] + "T", bound + (1 if direction == "LE" else -1)
     if (direction, step > 0) in (("LT", True), ("GT", False)):
@@ -141,28 +141,28 @@ def _constants(program: GraphProgram) -> dict[int, int]:
 
 
 def _lines(program: GraphProgram, turns: Turns, numbers: Mapping[int, int]) -> dict[int, Line]:
-    """Scalars that are straight lines in the number of the turn."""
-    found = {slot: Line(0, number) for slot, number in numbers.items()}
-    found[turns.counter] = turns.line
+    """Scalars that are affine functions of the number of the turn."""
+    affine = {slot: Line(0, number) for slot, number in numbers.items()}
+    affine[turns.counter] = turns.line
     for step in program.instructions:
         spec = program.types[step.outputs[0]]
         if spec.rank or spec.dtype.kind not in "biu":
             continue
         if isinstance(step.op, Constant):
-            found[step.outputs[0]] = Line(0, int(step.op.array))
+            affine[step.outputs[0]] = Line(0, int(step.op.array))
         elif isinstance(step.op, el.Convert) and spec.dtype.is_bool:
-            if (x := found.get(step.inputs[0])) is not None and not x.slope:
-                found[step.outputs[0]] = Line(0, int(x.first != 0))
-        elif type(step.op) in _RULES and all([slot in found for slot in step.inputs]):
-            line = _RULES[type(step.op)](step.op, turns, *[found[slot] for slot in step.inputs])
+            if (x := affine.get(step.inputs[0])) is not None and not x.slope:
+                affine[step.outputs[0]] = Line(0, int(x.first != 0))
+        elif type(step.op) in _RULES and all([slot in affine for slot in step.inputs]):
+            line = _RULES[type(step.op)](step.op, turns, *[affine[slot] for slot in step.inputs])
             if line is not None and _fits(line, turns, spec.dtype):
-                found[step.outputs[0]] = line
-        elif isinstance(step.op, el.Select) and step.inputs[0] in found:
+                affine[step.outputs[0]] = line
+        elif isinstance(step.op, el.Select) and step.inputs[0] in affine:
             # The branch not taken need not be a line.
-            chosen = step.inputs[1 if found[step.inputs[0]].first else 2]
-            if found[step.inputs[0]].slope == 0 and chosen in found:
-                found[step.outputs[0]] = found[chosen]
-    return found
+            chosen = step.inputs[1 if affine[step.inputs[0]].first else 2]
+            if affine[step.inputs[0]].slope == 0 and chosen in affine:
+                affine[step.outputs[0]] = affine[chosen]
+    return affine
 
 
 def _ends(line: Line, turns: Turns) -> tuple[int, int]:
@@ -225,10 +225,10 @@ _RULES: dict[Any, Callable[..., Line | None]] = {
 
 @dataclass(frozen=True)
 class _Windows:
-    """Which slices of which tensors the turns read and write.
+    """Slices of tensors that the turns read and write.
 
     Attributes:
-        handed: what the turns hand on to the next, as it is, in carries that change.
+        handed: values that a turn passes unchanged to the next, in carries that change.
     """
 
     program: GraphProgram
@@ -247,11 +247,11 @@ class _Windows:
         return 1 if ends == (0, max(last, 0)) else -1 if ends == (last, 0) else None
 
     def read(self, slot: int) -> int | None:
-        """The direction in which every reader of an input goes along it."""
+        """The direction in which every reader of an input scans it; None where they differ."""
         if slot in self.handed:
             return None
         spec = self.program.types[slot]
-        found = {
+        directions = {
             self.direction(step.inputs[1:], spec.shape[0])
             if isinstance(step.op, DynamicSlice)
             and slot not in step.inputs[1:]
@@ -260,10 +260,10 @@ class _Windows:
             else None
             for step in self.readers.get(slot, ())
         }
-        return found.pop() if len(found) == 1 else None
+        return directions.pop() if len(directions) == 1 else None
 
     def written(self, slot: int, output: int, maker: Instruction | None) -> int | None:
-        """The direction in which the turns fill a carry, which nothing else reads."""
+        """The direction in which the turns fill a carry without other readers; None for other carries."""
         spec = self.program.types[slot]
         if maker is None or not isinstance(maker.op, DynamicUpdateSlice) or not spec.rank:
             return None
@@ -284,7 +284,7 @@ class _Windows:
 def _as_scan(
     loop: While, turns: Turns, unchanged: set[int], numbers: Mapping[int, int]
 ) -> tuple[Scan, list[int], list[int]]:
-    """The scan, which operands of the loop it takes, and of which it gives what becomes of them."""
+    """The scan, the loop's operands that it takes, and the carries that it returns."""
     body, n = loop.body.program, loop.num_consts
     handed = [slot for j, slot in enumerate(body.output_slots) if n + j not in unchanged]
     windows = _Windows(
@@ -299,8 +299,8 @@ def _as_scan(
     }
     ways = [way for way in (*reads.values(), *writes.values()) if way is not None]
     way = 1 if not ways or 1 in ways else -1
-    xs = [slot for slot, found in reads.items() if found == way]
-    stacked = [slot for slot, found in writes.items() if found == way]
+    xs = [slot for slot, direction in reads.items() if direction == way]
+    stacked = [slot for slot, direction in writes.items() if direction == way]
     consts = [slot for slot in sorted(unchanged) if slot not in xs]
     carry = [slot for slot in writes if slot not in stacked]
     part = _body(body, n, consts, carry, xs, stacked)
@@ -316,7 +316,7 @@ def _body(
     xs: Sequence[int],
     stacked: Sequence[int],
 ) -> Any:
-    """The body on slices: what it cut out it is given, what it put in its place it gives."""
+    """The body on slices of the scanned tensors, returning slices of the stacked ones."""
     builder = ProgramBuilder(trusted=body.trusted)
     values = {slot: builder.input(body.types[slot]) for slot in (*consts, *carry)}
     slices = {

@@ -1,4 +1,4 @@
-"""Custom calls whose meaning is known, by target."""
+"""Custom calls with known semantics, by target."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def same(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[i
 
 
 def checked(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Checks of the reference interpreter's tests, which give nothing."""
+    """Checks of the reference interpreter's tests, without results."""
     return []
 
 
 def shape_assertion(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Nothing where what it asserts is known to hold; a guard where extents of the arguments decide.
+    """No results; a false assertion is an error, and one on extents of the arguments becomes a guard.
 
     Raises:
-        ShapeError: it does not hold, with the module's message.
+        ShapeError: the assertion is false, with the module's message.
         UnsupportedError: the arguments' elements decide.
     """
     holds, *shown = [r.evaluated(value) for value in operands]
@@ -46,9 +46,9 @@ def shape_assertion(r: Reader, operation: Operation, operands: Sequence[int]) ->
         if relation == ">=" and isinstance(rhs, int) and name.isidentifier():
             r.lowest[Symbol(name)] = rhs
         return []
-    known = r.extents.get(operands[0])
-    if known is not None:
-        holds = known.astype(bool)
+    extents = r.extents.get(operands[0])
+    if extents is not None:
+        holds = extents.astype(bool)
     if holds is None:
         raise UnsupportedError(
             f"shape_assertion: whether it holds depends on the arguments' elements: {message}"
@@ -65,20 +65,20 @@ def _reason(message: str) -> str:
 
 def _filled(message: str, values: Sequence[Any]) -> str:
     """The message with known values for {0}, {1}, .."""
-    for place, value in enumerate(values):
+    for i, value in enumerate(values):
         if value is not None:
-            message = message.replace(f"{{{place}}}", str(np.asarray(value)))
+            message = message.replace(f"{{{i}}}", str(np.asarray(value)))
     return message
 
 
 def approx_top_k(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Exactly the first k in the order of the comparator: pairs of operands, then what fills them."""
+    """Exactly the first k in the order of the comparator: pairs of operands, then their initial values."""
     options = operation.attributes.get("mhlo.backend_config") or {}
     k, axis = int(options["top_k"]), int(options["reduction_dim"])
     comparator = r.tree.functions[operation.attributes["called_computations"][0]]
     values = list(operands[: len(operands) // 2])
-    made = sorted_by(r, comparator.body, values, axis, True)
-    return [r.slice(x, axis, 0, k) for x in made]
+    ordered = sorted_by(r, comparator.body, values, axis, True)
+    return [r.slice(x, axis, 0, k) for x in ordered]
 
 
 CUSTOM_CALLS: ReadRows = {
@@ -100,7 +100,7 @@ CUSTOM_CALLS: ReadRows = {
 
 
 def unknown_targets(tree: ModuleTree) -> str:
-    """What to say of a module's calls without a reader: all of them, with their places."""
+    """The message for a module's calls without a reader: all targets, with their source locations."""
     places: dict[str, list[str]] = {}
     for operation in tree.operations():
         if operation.name == "stablehlo.custom_call":
@@ -108,8 +108,8 @@ def unknown_targets(tree: ModuleTree) -> str:
             if target not in CUSTOM_CALLS:
                 places.setdefault(target, []).append(located(operation))
     shown = ", ".join(
-        f"custom_call @{target} ({', '.join(filter(None, sorted(found)))})".removesuffix(" ()")
-        for target, found in sorted(places.items())
+        f"custom_call @{target} ({', '.join(filter(None, sorted(locations)))})".removesuffix(" ()")
+        for target, locations in sorted(places.items())
     )
     return (
         f"{shown}: {'its meaning is' if len(places) == 1 else 'their meanings are'} not known here; give "

@@ -1,6 +1,6 @@
-"""Readers of what devices say to each other, for a program of one: nobody else is there.
+"""Readers of collective operations, for a program on one device.
 
-A group of one gives back its own operand; a permutation gives zeros to whom nobody sends.
+A group of one device returns its own operand; a permutation gives zeros to a device without a source.
 
 Source: StableHLO spec #all_gather, #all_reduce, #all_to_all, #collective_broadcast, #collective_permute,
 #partition_id, #reduce_scatter, #replica_id.

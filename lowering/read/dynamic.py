@@ -1,8 +1,8 @@
-"""Readers of operations whose shapes are operands, and what is known of such operands: extents.
+"""Readers of operations with shapes as operands, which are computed from extents.
 
-An integer that is computed from extents of the arguments is known as an extent itself: a number or a
-`SymDim`. What an operation takes for its shape must be known so; what the elements of an argument decide
-is not.
+An integer that is computed from extents of the arguments is an extent itself: a number or a `SymDim`. The
+shape operand of an operation must be of such extents; one that depends on the elements of an argument is
+refused.
 
 Source: StableHLO spec #dynamic_broadcast_in_dim, #dynamic_gather, #dynamic_iota, #dynamic_pad,
 #dynamic_reshape, #get_dimension_size, #real_dynamic_slice.
@@ -73,7 +73,7 @@ def dynamic_gather(r: Reader, operation: Operation, operands: Sequence[int]) -> 
 def dynamic_reduce_window(
     r: Reader, operation: Operation, operands: Sequence[int]
 ) -> Sequence[int]:
-    """Jax's call for windows whose sizes are operands: sizes, strides, both dilations, and edges."""
+    """jax's call for windows with sizes as operands: sizes, strides, both dilations, and edges."""
     *arrays, sizes, strides, base, dilations, edges = operands
     name = operation.attributes["called_computations"][0]
     region = r.tree.functions[name.removeprefix("@")].body
@@ -91,16 +91,16 @@ def _shape(r: Reader, operation: Operation, value: int) -> tuple[Any, ...]:
     """The elements of a vector of extents.
 
     Raises:
-        UnsupportedError: they are not known.
+        UnsupportedError: an element is no extent.
     """
-    known = extents_of(r, value)
-    if known is None:
+    extents = extents_of(r, value)
+    if extents is None:
         raise UnsupportedError(
             f"{operation.name}: its shapes and bounds must be constants or made of the arguments' extents "
             "by +, -, * and division without a rest, and an argument's elements, or another operation, "
             "decide one of them"
         )
-    return tuple(known.reshape(-1).tolist())
+    return tuple(extents.reshape(-1).tolist())
 
 
 # ---- what is known of integers ---------------------------------------------------------------
@@ -110,9 +110,9 @@ def extents_of(r: Reader, value: int) -> Any:
     """The elements of an integer or bool tensor as numbers, symbolic extents and truth values; None where they
     are not known.
     """
-    known = r.extents.get(value)
-    if known is not None:
-        return known
+    extents = r.extents.get(value)
+    if extents is not None:
+        return extents
     array = r.known(value)
     if array is None:
         array = r.evaluated(value)
@@ -131,9 +131,9 @@ def note_extents(
     spec = r.spec(results[0])
     if spec.dtype.is_inexact or spec.rank > 2 or not spec.is_static:
         return
-    known = rule(r, operation, *[extents_of(r, value) for value in operands])
-    if known is not None:
-        r.extents[results[0]] = known
+    extents = rule(r, operation, *[extents_of(r, value) for value in operands])
+    if extents is not None:
+        r.extents[results[0]] = extents
     elif operation.name == "stablehlo.compare" and not spec.rank:
         _note_claim(r, operation, operands, results[0])
 
@@ -160,7 +160,7 @@ def _note_claim(r: Reader, operation: Operation, operands: Sequence[int], result
 
 
 def _at_least(r: Reader, lhs: Any, rhs: Any) -> bool | None:
-    """Whether lhs >= rhs, for symbols that are at least what assertions of the module say."""
+    """Whether lhs >= rhs, for symbols bounded below by the module's assertions."""
     if isinstance(lhs, int) and isinstance(rhs, int):
         return lhs >= rhs
     shifted = {symbol: SymDim(symbol.name) + low for symbol, low in r.lowest.items()}
@@ -169,7 +169,7 @@ def _at_least(r: Reader, lhs: Any, rhs: Any) -> bool | None:
 
 
 class _Bindings(dict[Any, Any]):
-    """Symbols by themselves, where nothing is said of them."""
+    """Symbols bound to themselves, unless they have a lower bound."""
 
     def __missing__(self, key: Any) -> Any:
         return SymDim(key.name)
@@ -178,28 +178,28 @@ class _Bindings(dict[Any, Any]):
 def _array(elements: Sequence[Any], shape: tuple[int, ...]) -> Any:
     """An array of objects, because NumPy would ask a `SymDim` for its number."""
     array = np.empty(len(elements), object)
-    for place, element in enumerate(elements):
-        array[place] = element
+    for i, element in enumerate(elements):
+        array[i] = element
     return array.reshape(shape)
 
 
 def _each(function: Callable[..., Any], partly: bool = False) -> Callable[..., Any]:
-    """Element by element, `function(r, *elements)`; it gives None where it does not know.
+    """A rule that applies `function(r, *elements)` elementwise; an unknown element is None.
 
     Args:
-        partly: it may know though it is given None.
+        partly: the function also takes None for unknown operands.
     """
 
     def rule(r: Reader, operation: Operation, *operands: Any) -> Any:
-        known = [x for x in operands if x is not None]
-        if len(known) < len(operands) and not partly:
+        present = [x for x in operands if x is not None]
+        if len(present) < len(operands) and not partly:
             return None
-        rows = [[None] * known[0].size if x is None else x.reshape(-1).tolist() for x in operands]
+        rows = [[None] * present[0].size if x is None else x.reshape(-1).tolist() for x in operands]
         if len({len(row) for row in rows}) > 1:
             return None
         elements = [function(r, *row) for row in zip(*rows, strict=True)]
         unknown = any([element is None for element in elements])
-        return None if unknown else _array(elements, known[0].shape)
+        return None if unknown else _array(elements, present[0].shape)
 
     return rule
 
@@ -244,7 +244,7 @@ def _select(r: Reader, pred: Any, on_true: Any, on_false: Any) -> Any:
 
 
 def _compare(r: Reader, operation: Operation, lhs: Any, rhs: Any) -> Any:
-    """What is so for all extents."""
+    """The comparison, where it has the same result for all extents."""
     if lhs is None or rhs is None:
         return None
     direction = operation.attributes["comparison_direction"]
@@ -277,8 +277,8 @@ def _repeated(r: Reader, operation: Operation, x: Any) -> Any:
 
 
 def _joined(r: Reader, operation: Operation, *xs: Any) -> Any:
-    known = not any([x is None for x in xs])
-    return np.concatenate(xs, operation.attributes["dimension"]) if known else None
+    is_known = not any([x is None for x in xs])
+    return np.concatenate(xs, operation.attributes["dimension"]) if is_known else None
 
 
 def _sliced(r: Reader, operation: Operation, x: Any) -> Any:
@@ -312,7 +312,7 @@ RULES: Mapping[str, Callable[..., Any]] = {
     "stablehlo.slice": _sliced,
     "stablehlo.subtract": _each(lambda r, x, y: x - y),
 }
-"""What integers and truth values are that are made of extents, by name of operation."""
+"""Rules for integers and truth values computed from extents, by name of operation."""
 
 ROWS: ReadRows = {
     "stablehlo.dynamic_broadcast_in_dim": broadcast_in_dim,

@@ -24,7 +24,7 @@ def plain(op: StdTensorOp) -> Read:
 
 
 def convert(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Of complex numbers the real part alone, also where bool asks whether there is something but zero."""
+    """Conversion; of complex numbers the real part alone, also to bool."""
     (x,) = operands
     to = operation.spec.dtype
     if r.spec(x).dtype.is_complex and to.is_bool:
@@ -34,12 +34,12 @@ def convert(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 def bitcast(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     (x,) = operands
-    given, to = r.spec(x).dtype, operation.spec.dtype
-    if given is to:
+    source, to = r.spec(x).dtype, operation.spec.dtype
+    if source is to:
         return x
-    if given.is_bool or to.is_bool:
+    if source.is_bool or to.is_bool:
         raise UnsupportedError(
-            f"stablehlo.bitcast_convert: from {given} to {to}: a bool is a byte here and one bit there; shift "
+            f"stablehlo.bitcast_convert: from {source} to {to}: a bool is a byte here and one bit there; shift "
             "the bits, and convert"
         )
     return r.apply_one(el.BitcastConvert(to), x)
@@ -53,7 +53,7 @@ def compare(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def compared_in_total_order(r: Reader, direction: str, lhs: int, rhs: int) -> int:
-    """By integers that stand in the same order."""
+    """Comparison in the total order, by integers in the same order."""
     ordered = [total_order.key(r, x) for x in (lhs, rhs)]
     return r.apply_one(el.Compare(direction), *ordered)
 
@@ -132,7 +132,7 @@ def reduce_precision(r: Reader, operation: Operation, operands: Sequence[int]) -
 
 
 def in_complex128(read: Callable[..., int], real: StdTensorOp) -> Read:
-    """Of complex numbers a formula in double precision, rounded once; of real numbers the op."""
+    """The op for real numbers; for complex ones a formula in double precision, rounded once."""
 
     def of_either(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
         dtype = r.spec(operands[0]).dtype
@@ -185,16 +185,16 @@ def next_after(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
     here, there = mirrored(start, is_less(start, zero)), mirrored(end, is_less(end, zero))
     step = r.apply_one(el.Select(), is_less(here, there), r.full(1, like), r.full(-1, like))
-    place = r.apply_one(el.Add(), here, step)
+    target = r.apply_one(el.Add(), here, step)
     at_zero = r.apply_one(
-        el.And(), r.apply_one(el.Compare("EQ"), place, zero), is_less(start, zero)
+        el.And(), r.apply_one(el.Compare("EQ"), target, zero), is_less(start, zero)
     )
-    negative = r.apply_one(el.Or(), is_less(place, zero), at_zero)
-    moved = r.apply_one(el.BitcastConvert(spec.dtype), mirrored(place, negative))
+    negative = r.apply_one(el.Or(), is_less(target, zero), at_zero)
+    moved = r.apply_one(el.BitcastConvert(spec.dtype), mirrored(target, negative))
     same = r.apply_one(el.Compare("EQ"), here, there)
-    found = r.apply_one(el.Select(), same, y, moved)
+    stepped = r.apply_one(el.Select(), same, y, moved)
     odd = r.apply_one(el.Or(), *[r.apply_one(el.Compare("NE"), v, v) for v in (x, y)])
-    return r.apply_one(el.Select(), odd, r.apply_one(el.Add(), x, y), found)
+    return r.apply_one(el.Select(), odd, r.apply_one(el.Add(), x, y), stepped)
 
 
 def infinite(kind: str) -> Read:
@@ -206,8 +206,8 @@ def infinite(kind: str) -> Read:
         infinite = {"is_pos_inf": [float("inf")], "is_neg_inf": [float("-inf")]}.get(
             kind, [float("inf"), float("-inf")]
         )
-        found = [r.apply_one(el.Compare("EQ"), x, r.full(value, like)) for value in infinite]
-        return found[0] if len(found) == 1 else r.apply_one(el.Or(), *found)
+        comparisons = [r.apply_one(el.Compare("EQ"), x, r.full(value, like)) for value in infinite]
+        return comparisons[0] if len(comparisons) == 1 else r.apply_one(el.Or(), *comparisons)
 
     return read
 

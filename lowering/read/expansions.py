@@ -1,6 +1,6 @@
 """Private functions that our own text has for CHLO's operations: read as the operations again.
 
-A function is one only if its body is that which we would write; a name alone decides nothing.
+A function is one only if its body is the one that lowering writes; the name is not enough.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NAMED = re.compile(rf"({'|'.join(OPS)})_(?:f32|f64|c64|c128)\w*")
 
 
 def expanded_op(function: Function) -> StdTensorOp | None:
-    """The operation whose expansion a function is; None for any other."""
+    """The operation for a function that is its expansion; None for any other function."""
     named = _NAMED.fullmatch(function.name)
     if named is None or len(function.body.types) != 1:
         return None

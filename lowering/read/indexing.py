@@ -47,7 +47,7 @@ def index_select(r: Reader, operation: Operation, operands: Sequence[int]) -> in
 
 
 def scatter(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """By our combiners where the region is one of them for each operand; else by turns."""
+    """`Scatter` where the region is one of its combiners for each operand; else windows in turns."""
     a = operation.attributes
     numbers = Numbers(**a["scatter_dimension_numbers"])
     count = len(operands) // 2
@@ -67,14 +67,14 @@ def scatter(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequenc
 
 
 def _combiners(r: Reader, operation: Operation, inputs: Sequence[int]) -> list[str] | None:
-    """Our names of what combines each operand; None where one has none."""
+    """The name here of each operand's combiner; None where one has none."""
     names = known_combiner(operation.regions[0])
     if names is None:
         return None
     pairs = zip(inputs, names, strict=True)
-    found = [scatter_combiner(name, r.spec(x).dtype) for x, name in pairs]
-    known = [combiner for combiner in found if combiner is not None]
-    return known if len(known) == len(found) else None
+    combiners = [scatter_combiner(name, r.spec(x).dtype) for x, name in pairs]
+    supported = [combiner for combiner in combiners if combiner is not None]
+    return supported if len(supported) == len(combiners) else None
 
 
 def dynamic_slice(r: Reader, operation: Operation, operands: Sequence[int]) -> int:

@@ -1,9 +1,9 @@
 """Readers of LAPACK's custom calls, as JAX writes them for a CPU.
 
-What a routine computes is the extension family that means the same: factorisations that people write
-where nothing is lost, LAPACK's own forms where packed factors, pivots or both kinds of vectors are wanted.
-A failure is `info` not 0, which number it is the routine's affair. What a routine leaves in operands that it
-overwrites, and what it was told not to compute, is NaN here.
+A routine is read as the extension family with the same meaning: the factorisations of `tenferro.linalg` where
+nothing is lost, LAPACK's own forms where packed factors, pivots or both kinds of vectors are read.
+A failure is an `info` other than 0; the number itself is unspecified. Operands that a routine overwrites, and
+results that it is asked not to compute, are NaN here.
 
 Source: jaxlib's handlers, as JAX calls them; LAPACK Users' Guide.
 """
@@ -45,54 +45,58 @@ def columns_first(kind: str, rank: int) -> tuple[int, ...]:
     return tuple(order)
 
 
-def reinterpreted(r: Reader, x: int, given: tuple[int, ...], wanted: tuple[int, ...]) -> int:
-    """The tensor that has in one layout the memory that x has in another."""
-    if given == wanted:
+def reinterpreted(r: Reader, x: int, source: tuple[int, ...], wanted: tuple[int, ...]) -> int:
+    """The tensor in layout `wanted` on the memory of x in layout `source`."""
+    if source == wanted:
         return x
     shape = r.spec(x).shape
-    outward = list(reversed(given))
+    outward = list(reversed(source))
     inward = list(reversed(wanted))
     flat = r.reshape(r.transpose(x, outward), [shape[axis] for axis in inward])
     return r.transpose(flat, [inward.index(axis) for axis in range(len(shape))])
 
 
 def layouts(operation: Operation, name: str, ranks: Sequence[int]) -> list[tuple[int, ...]]:
-    """Minor to major for each operand or result; row-major where nothing is said."""
-    given = operation.attributes.get(name)
-    if given is None:
+    """Minor to major for each operand or result; row-major where the call names none."""
+    declared = operation.attributes.get(name)
+    if declared is None:
         return [tuple(range(rank))[::-1] for rank in ranks]
-    return [tuple(np.asarray(layout).reshape(-1).tolist()) for layout in given]
+    return [tuple(np.asarray(layout).reshape(-1).tolist()) for layout in declared]
 
 
 def flags(operation: Operation) -> dict[str, Any]:
-    """The call's own attributes: of a byte the letter."""
-    found: dict[str, Any] = {}
+    """The call's own attributes, with flags that are bytes as letters."""
+    attributes: dict[str, Any] = {}
     for name in ("backend_config", "mhlo.backend_config"):
         entries = operation.attributes.get(name)
         if isinstance(entries, dict):
-            found.update(entries)
+            attributes.update(entries)
     letters = ("uplo", "diag", "side", "trans_x", "mode", "sort", "compute_left", "compute_right")
-    return {key: chr(value) if key in letters else value for key, value in found.items()}
+    return {key: chr(value) if key in letters else value for key, value in attributes.items()}
 
 
 def handler(operand_kinds: str, result_kinds: str, routine: Routine) -> Read:
     """A routine between the layouts that the call declares and those that its handler reads."""
 
     def read(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-        given = layouts(operation, "operand_layouts", [len(r.spec(x).shape) for x in operands])
+        operand_layouts = layouts(
+            operation, "operand_layouts", [len(r.spec(x).shape) for x in operands]
+        )
         inside = [
             reinterpreted(r, x, layout, columns_first(kind, len(layout)))
-            for x, layout, kind in zip(operands, given, operand_kinds, strict=False)
+            for x, layout, kind in zip(operands, operand_layouts, operand_kinds, strict=False)
         ]
-        made = routine(r, operation, inside, flags(operation))
+        outputs = routine(r, operation, inside, flags(operation))
         # Complex eigenvalues are one result where real ones are two.
         kinds = (
-            result_kinds if len(made) == len(result_kinds) else result_kinds.replace("vv", "v", 1)
+            result_kinds
+            if len(outputs) == len(result_kinds)
+            else result_kinds.replace("vv", "v", 1)
         )
-        left = layouts(operation, "result_layouts", [len(r.spec(y).shape) for y in made])
+        left = layouts(operation, "result_layouts", [len(r.spec(y).shape) for y in outputs])
         return [
             reinterpreted(r, y, columns_first(kind, len(layout)), layout)
-            for y, layout, kind in zip(made, left, kinds, strict=True)
+            for y, layout, kind in zip(outputs, left, kinds, strict=True)
         ]
 
     return read
@@ -102,12 +106,12 @@ def handler(operand_kinds: str, result_kinds: str, routine: Routine) -> Read:
 
 
 def left_over(r: Reader, declared: Any) -> int:
-    """What a routine leaves and nobody may count on."""
+    """NaN for a result that the routine leaves undefined."""
     return r.full(np.nan, declared)
 
 
 def succeeded(r: Reader, batch: Sequence[int]) -> int:
-    """`info` of what cannot fail."""
+    """`info` of a call that cannot fail: zeros."""
     return r.full(0, TensorSpec.of(tuple(batch), DType.I32))
 
 
@@ -119,18 +123,18 @@ def failed(r: Reader, x: int, batch: int) -> int:
     return r.convert(r.apply_one(ReduceOr(axes), odd), DType.I32)
 
 
-def triangle_of(r: Reader, x: int, lower: bool, other: int) -> int:
-    """One triangle of x with the diagonal, and the rest of another."""
+def triangle_of(r: Reader, x: int, lower: bool, rest: int) -> int:
+    """One triangle of x with the diagonal, and the rest of another tensor."""
     shape = r.spec(x).shape
     rank = len(shape)
     rows = r.apply_one(Iota(shape, rank - 2, DType.I64))
     columns = r.apply_one(Iota(shape, rank - 1, DType.I64))
     keep = r.apply_one(el.Compare("GE" if lower else "LE"), rows, columns)
-    return r.apply_one(el.Select(), keep, x, other)
+    return r.apply_one(el.Select(), keep, x, rest)
 
 
 def hermitian(r: Reader, x: int, lower: bool) -> int:
-    """The Hermitian matrix of which one triangle is given."""
+    """The Hermitian matrix with one of its triangles given."""
     return mirrored(r, x if lower else adjoint(r, x))
 
 
@@ -141,11 +145,11 @@ def product(r: Reader, x: int, y: int) -> int:
     return r.apply_one(DotGeneral((rank - 1,), (rank - 2,), batch, batch), x, y)
 
 
-def only(routine: str, allowed: Sequence[Any], found: Any, flag: str) -> None:
+def only(routine: str, allowed: Sequence[Any], value: Any, flag: str) -> None:
     """Raises UnsupportedError for a flag that has no counterpart."""
-    if found not in allowed:
+    if value not in allowed:
         shown = ", ".join(map(repr, allowed))
-        raise UnsupportedError(f"custom_call {routine}: {flag} = {found!r}; read are {shown}")
+        raise UnsupportedError(f"custom_call {routine}: {flag} = {value!r}; read are {shown}")
 
 
 # ---- factorisations ----------------------------------------------------------------------------------
@@ -170,8 +174,8 @@ def geqrf(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -
 
 def geqp3(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
     x, fixed = operands
-    known = r.evaluated(fixed)
-    if known is None or np.any(known):
+    columns = r.evaluated(fixed)
+    if columns is None or np.any(columns):
         raise UnsupportedError("custom_call geqp3: columns fixed in advance")
     return extension(r, lapack.Geqp3(), x)
 
@@ -218,7 +222,7 @@ def unit(r: Reader, spec: TensorSpec) -> int:
 
 
 def gesdd(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
-    """Without vectors, the values alone."""
+    """Singular values, with vectors where the call asks for them."""
     (x,) = operands
     mode = flag.get("mode", "S")
     only("gesdd", ("A", "S", "N"), mode, "mode")
@@ -238,7 +242,7 @@ def syevd(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -
 
 
 def geev(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
-    """Left vectors want a factorisation that gives them."""
+    """Eigenvalues and vectors; left vectors are of the family that computes both kinds."""
     (x,) = operands
     *_, left, right, _ = operation.types
     if flag.get("compute_left") == "V":
@@ -265,7 +269,7 @@ def sytrd(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -
 
 
 def gehrd(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
-    """Of the whole matrix: rows from `low` to `high`, counted from one."""
+    """Require the whole matrix: rows from `low` to `high`, counted from one."""
     shape = r.spec(operands[0]).shape
     only("gehrd", (1,), flag.get("low", 1), "low")
     only("gehrd", (shape[-1],), flag.get("high", shape[-1]), "high")
@@ -273,7 +277,7 @@ def gehrd(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -
 
 
 def gees(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
-    """In the order in which they are found: none are selected."""
+    """The Schur form in the routine's order of eigenvalues, without selection."""
     (x,) = operands
     only("gees", ("N",), flag.get("sort", "N"), "sort")
     form, vectors, values, info = extension(r, lapack.Gees(), x)
@@ -288,7 +292,7 @@ def gees(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) ->
 
 def trsm(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
     a, b = operands[:2]
-    found = solved(
+    solution = solved(
         r,
         a,
         b,
@@ -297,7 +301,7 @@ def trsm(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) ->
         kind=flag.get("trans_x", "N"),
         left=flag.get("side", "L") == "L",
     )
-    return (found,)
+    return (solution,)
 
 
 def gtsv(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:

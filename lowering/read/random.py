@@ -1,7 +1,7 @@
 """Readers of random bits: the generators as XLA counts them.
 
 The state is a key and a counter, uint64 each; a third number, if there is one, is the upper half of the
-counter. DEFAULT, which StableHLO leaves to whoever runs it, is PHILOX, as on XLA's CPU.
+counter. DEFAULT, which StableHLO leaves to the implementation, is PHILOX, as on XLA's CPU.
 
 Source: StableHLO spec #rng_bit_generator; Salmon, Moraes, Dror and Shaw (SC 2011).
 """
@@ -38,21 +38,21 @@ def rng_bit_generator(r: Reader, operation: Operation, operands: Sequence[int]) 
             f"rng_bit_generator: a state of {spec}; ui64[2] and ui64[3] are known"
         )
     assert isinstance(wanted, TensorSpec)
-    words = [_word(r, state, place) for place in range(spec.shape[0])]
+    words = [_word(r, state, i) for i in range(spec.shape[0])]
     make = _threefry if operation.attributes["rng_algorithm"] == "THREE_FRY" else _philox
     is_wide = wanted.dtype.itemsize == 8
     bits, used = make(r, words, wanted.shape, is_wide)
     words[1] = r.apply_one(el.Add(), words[1], r.constant(used, DType.U64))
     lined = [r.reshape(word, (1,)) for word in words]
     unsigned = DType.of(f"uint{8 * wanted.dtype.itemsize}")
-    made = r.convert(bits, unsigned)
+    bits_wanted = r.convert(bits, unsigned)
     if wanted.dtype is not unsigned:
-        made = r.apply_one(el.BitcastConvert(wanted.dtype), made)
-    return [r.apply_one(st.Concatenate(0, len(lined)), *lined), made]
+        bits_wanted = r.apply_one(el.BitcastConvert(wanted.dtype), bits_wanted)
+    return [r.apply_one(st.Concatenate(0, len(lined)), *lined), bits_wanted]
 
 
-def _word(r: Reader, state: int, place: int) -> int:
-    return r.reshape(r.slice(state, 0, place, place + 1), ())
+def _word(r: Reader, state: int, index: int) -> int:
+    return r.reshape(r.slice(state, 0, index, index + 1), ())
 
 
 def _low(r: Reader, x: int) -> int:
@@ -81,14 +81,14 @@ def _counts(r: Reader, counter: int, size: int) -> int:
 def _threefry(
     r: Reader, words: list[int], shape: tuple[int, ...], is_wide: bool
 ) -> tuple[int, int]:
-    """For 64 bits both words of each count; for 32 the words are neighbours along one axis."""
+    """Threefry: for 64 bits both words of each count; for 32 the words are neighbours along one axis."""
     key = [r.reshape(part, (1,)) for part in (_low(r, words[0]), _high(r, words[0]))]
     key_words = r.apply_one(st.Concatenate(0, 2), *key)
     if is_wide or not shape:
         size = math.prod(shape)
         first, second = _mixed(r, key_words, words[1], size)
-        found = _joined(r, first, second) if is_wide else first
-        return r.reshape(found, shape), size
+        bits = _joined(r, first, second) if is_wide else first
+        return r.reshape(bits, shape), size
     even = [axis for axis, extent in enumerate(shape) if extent % 2 == 0]
     axis = even[0] if even else max(range(len(shape)), key=lambda i: (shape[i], -i))
     half = (*shape[:axis], (shape[axis] + 1) // 2, *shape[axis + 1 :])
@@ -108,7 +108,7 @@ def _mixed(r: Reader, key: int, counter: int, size: int) -> tuple[int, ...]:
 
 
 def _philox(r: Reader, words: list[int], shape: tuple[int, ...], is_wide: bool) -> tuple[int, int]:
-    """Four words for each count."""
+    """Philox: four words for each count."""
     count = math.prod(shape) * (2 if is_wide else 1)
     size = -(-count // 4)
     low = _counts(r, words[1], size)

@@ -1,4 +1,4 @@
-"""`Reader`: what the readers of operations write our ops with."""
+"""`Reader`: the reading of a module's operations into a program."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Read = Callable[["Reader", Operation, Sequence[int]], "int | Sequence[int]"]
 ReadRows = Mapping[str, Read]
 Note = Callable[["Reader", Operation, Sequence[int], Sequence[int]], None]
 Write = Callable[[Sequence[int]], Sequence[int]]
-"""Writes a region on its arguments, and gives what it returns."""
+"""A function that writes a region on its arguments, and returns the results."""
 
 MALFORMED = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError)
-"""What readers raise over attributes and operands that MLIR does not check, such as those of custom calls."""
+"""Exceptions of readers over attributes and operands that MLIR does not check, such as those of custom calls."""
 DEEPEST_CALL = 128
 SMALL = 1024
 """Elements of a constant that are kept though they are all one, and that a region holds itself."""
@@ -42,9 +42,9 @@ class Reader:
     Args:
         tree: the module.
         readers: by name of operation.
-        note: remembers what is known of the results of an operation that has been read.
-        largest: how many operations are read at most, calls being their bodies each time.
-        trusted: whether the program is, and what is made of it.
+        note: records extents in the results of an operation that has been read.
+        largest: the largest number of operations that are read, with calls inlined.
+        trusted: whether the program is trusted, and programs derived from it.
 
     Attributes:
         extents: for a value that is made of extents of the arguments, which they are, an array of numbers
@@ -101,12 +101,12 @@ class Reader:
             self._depth -= 1
 
     def block(self, block: Block, arguments: Sequence[int], outer: Mapping[int, int]) -> list[int]:
-        """What a block gives: on these values, and on what its surroundings define."""
+        """The results of a block on these arguments, with the values of its surroundings."""
         values = Scope(outer)
         values.update(zip(block.arguments, arguments, strict=True))
         for operation in block.operations[:-1]:
-            made = self.operation(operation, values)
-            values.update(zip(operation.results, made, strict=True))
+            results = self.operation(operation, values)
+            values.update(zip(operation.results, results, strict=True))
         return [values[value] for value in block.operations[-1].operands]
 
     def operation(self, operation: Operation, values: Mapping[int, int]) -> Sequence[int]:
@@ -134,9 +134,9 @@ class Reader:
             operands = [values[value] for value in operation.operands]
             self._values = values
             self._source = source_of(operation)
-            found = read(self, operation, operands)
-            made = (found,) if isinstance(found, int) else tuple(found)
-            self.note(self, operation, operands, made)
+            output = read(self, operation, operands)
+            results = (output,) if isinstance(output, int) else tuple(output)
+            self.note(self, operation, operands, results)
         except TenferroError as error:
             error.at(located(operation))
             raise
@@ -144,21 +144,21 @@ class Reader:
             raise InvalidConfigError(
                 f"{operation.name} is malformed: {type(error).__name__}: {error}"
             ).at(located(operation)) from error
-        if len(made) != len(operation.types):
+        if len(results) != len(operation.types):
             raise InvalidConfigError(
-                f"{operation.name} gives {len(made)} results, and declares {len(operation.types)}"
+                f"{operation.name} gives {len(results)} results, and declares {len(operation.types)}"
             ).at(located(operation))
-        for value, declared in zip(made, operation.types, strict=True):
+        for value, declared in zip(results, operation.types, strict=True):
             if isinstance(declared, TensorSpec) and not self._agrees(value, declared):
                 raise InvalidConfigError(
                     f"{operation.name}: read as {self.spec(value)}, and declared as {declared}"
                 ).at(located(operation))
-        return made
+        return results
 
     def _agrees(self, value: int, declared: TensorSpec) -> bool:
-        """Whether a value has the type that the module says, as far as it says it.
+        """Whether a value has the type that the module declares, up to open extents.
 
-        An extent that the module says, and that is a symbol here, is checked when the program runs.
+        An extent that the module declares, and that is a symbol here, is checked when the program runs.
         """
         spec = self.spec(value)
         if spec == declared:
@@ -175,9 +175,9 @@ class Reader:
     def parts(
         self, *regions: tuple[Block | Write, Sequence[TensorSpec]]
     ) -> tuple[list[Subprogram], list[int]]:
-        """Regions on arguments of these types as sub-programs, and what they use of their surroundings.
+        """Regions on arguments of these types as sub-programs, and the values of their surroundings that they use.
 
-        Each takes all that any of them uses, then its own arguments. Small constants are written inside.
+        Each takes the values that any of them uses, then its own arguments. Small constants are written inside.
         A region is a block of the module, or a function that writes one.
         """
         outside, outer, source = self.builder, self._values, self._source
@@ -190,12 +190,12 @@ class Reader:
             captures = Captures(outside, self.builder, outer, extents, self.extents)
             self._values = captures
             try:
-                made = (
+                outputs = (
                     self.block(block, arguments, captures)
                     if isinstance(block, Block)
                     else list(block(arguments))
                 )
-                inner.append((captures, arguments, made))
+                inner.append((captures, arguments, outputs))
             finally:
                 self.builder, self._values, self._source = outside, outer, source
                 self.extents, self.claims = extents, claims
@@ -209,7 +209,7 @@ class Reader:
         return parts, captured
 
     def scratch(self) -> Reader:
-        """A reader of regions on their own, which knows the constants that surround them."""
+        """A reader of isolated regions, with the constants of their surroundings."""
         reader = Reader(self.tree, self.readers, self.note, self.largest)
         reader._values = Constants(self, reader, self._values)
         return reader
@@ -227,23 +227,23 @@ class Reader:
 
     def apply_one(self, op: StdTensorOp, *values: int) -> int:
         """The one output of an op."""
-        (made,) = self.builder.apply(op, *values, source=self._source)
-        return made
+        (output,) = self.builder.apply(op, *values, source=self._source)
+        return output
 
     def spec(self, value: int) -> TensorSpec:
         """Shape and dtype."""
         return self.builder.type_of(value)
 
     def known(self, value: int) -> Any:
-        """The elements of a constant; None of what is computed."""
+        """The elements of a constant; None for a computed value."""
         return self.builder.known(value)
 
     def evaluated(self, value: int) -> Any:
-        """The elements of what depends on no argument; None of what does."""
+        """The elements of a value that depends on no argument; None for others."""
         return self.builder.evaluated(value)
 
     def constant(self, array: Any, dtype: DType | None = None) -> int:
-        """A constant; what repeats one element many times is that, repeated."""
+        """A constant; one element repeated many times is a broadcast scalar."""
         array = np.asarray(array, None if dtype is None else dtype.dtype)
         if array.size > SMALL and not any(array.strides):
             scalar = self.builder.constant(array.reshape(-1)[0], self._source)
@@ -274,12 +274,14 @@ class Reader:
     def reshape(self, value: int, shape: Sequence[int]) -> int:
         """The elements in row-major order in another shape: ours is column-major."""
         shape = tuple(shape)
-        given = self.spec(value).shape
-        if given == shape:
+        old_shape = self.spec(value).shape
+        if old_shape == shape:
             return value
-        if [e for e in given if e != 1] == [e for e in shape if e != 1]:
+        if [e for e in old_shape if e != 1] == [e for e in shape if e != 1]:
             return self.apply_one(Reshape(shape), value)  # because both orders are the same there
-        turned = value if _is_flat(given) else self.transpose(value, range(len(given))[::-1])
+        turned = (
+            value if _is_flat(old_shape) else self.transpose(value, range(len(old_shape))[::-1])
+        )
         if _is_flat(shape):
             return self.apply_one(Reshape(shape), turned)
         return self.transpose(self.apply_one(Reshape(shape[::-1]), turned), range(len(shape))[::-1])
@@ -306,8 +308,8 @@ class Reader:
         values = Scope(self.surroundings)
         values.update(zip(block.arguments, arguments, strict=True))
         for operation in block.operations[:-1]:
-            made = self._lifted(operation, values, shape)
-            values.update(zip(operation.results, made, strict=True))
+            results = self._lifted(operation, values, shape)
+            values.update(zip(operation.results, results, strict=True))
         return [self.spread(values[value], shape) for value in block.operations[-1].operands]
 
     def _lifted(
@@ -326,12 +328,12 @@ class Reader:
         operands = [values[value] for value in operation.operands]
         if any(self.spec(value).shape for value in operands):
             operands = [self.spread(value, shape) for value in operands]
-        found = read(self, operation, operands)
-        return (found,) if isinstance(found, int) else tuple(found)
+        output = read(self, operation, operands)
+        return (output,) if isinstance(output, int) else tuple(output)
 
 
 class Scope(dict[int, int]):
-    """Values of a block by the numbers that the module gives them; what is not defined in it is outside."""
+    """Values of a block by their numbers in the module; values not defined in it are looked up outside."""
 
     def __init__(self, outer: Mapping[int, int]) -> None:
         super().__init__()
@@ -343,7 +345,7 @@ class Scope(dict[int, int]):
 
 
 class Constants(Mapping[int, int]):
-    """The surroundings of a region that is read on its own: constants, and nothing else."""
+    """The surroundings of a region that is read in isolation: constants only."""
 
     def __init__(self, outside: Reader, inside: Reader, outer: Mapping[int, int]) -> None:
         self._outside = outside
@@ -364,10 +366,10 @@ class Constants(Mapping[int, int]):
 
 
 class Captures(Mapping[int, int]):
-    """The surroundings of a region that becomes a sub-program: what it uses becomes an input.
+    """The surroundings of a region that becomes a sub-program: the values that it uses become inputs.
 
     Attributes:
-        inputs: for each value outside, the one that stands for it.
+        inputs: for each value outside, its input.
     """
 
     def __init__(
@@ -393,7 +395,7 @@ class Captures(Mapping[int, int]):
         return self.input(value)
 
     def input(self, value: int) -> int:
-        """The input that stands for a value outside."""
+        """The input for a value outside."""
         if value not in self.inputs:
             self.inputs[value] = self.inside.input(self.outside.type_of(value))
             if value in self._extents:
@@ -408,7 +410,7 @@ class Captures(Mapping[int, int]):
 
 
 def _is_flat(shape: Sequence[int]) -> bool:
-    """Whether rows and columns come in one order, because one extent at most is not 1."""
+    """Whether row-major and column-major order are the same, because at most one extent is not 1."""
     return sum(extent != 1 for extent in shape) <= 1
 
 

@@ -56,7 +56,7 @@ PAIRS: dict[str, StdTensorOp] = {
 
 
 def is_identity(name: str, value: Any) -> bool:
-    """Whether combining with a known scalar changes nothing."""
+    """Whether a constant scalar is the identity of a combiner."""
     if value is None or value.size != 1:
         return False
     return bool(value.reshape(-1)[0] == identity(name, DType.of(value.dtype)))
@@ -90,9 +90,9 @@ def reduce(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence
         if card is not None:
             y = r.apply_one(card(axes), xs[0]) if axes else xs[0]
             return [_started(r, name, starts[0], y)]
-    found = arg_reduction(r, block, operands, axes)
-    if found is not None:
-        return found
+    arg_results = arg_reduction(r, block, operands, axes)
+    if arg_results is not None:
+        return arg_results
     return _reduced(r, xs, starts, axes, _combine(r, block, xs))
 
 
@@ -107,10 +107,10 @@ def _reduced(
     r: Reader, xs: Values, starts: Values, axes: tuple[int, ...], combine: Combine
 ) -> Values:
     shape = r.spec(xs[0]).shape
-    kept = [axis for axis in range(len(shape)) if axis not in axes]
-    rest = tuple([shape[axis] for axis in kept])
+    remaining = [axis for axis in range(len(shape)) if axis not in axes]
+    rest = tuple([shape[axis] for axis in remaining])
     length = int(np.prod([shape[axis] for axis in axes], dtype=np.int64))
-    flat = [r.reshape(r.transpose(x, (*kept, *axes)), (*rest, length)) for x in xs]
+    flat = [r.reshape(r.transpose(x, (*remaining, *axes)), (*rest, length)) for x in xs]
     initial = [r.spread(start, rest) for start in starts]
     if not length:
         return initial
@@ -195,13 +195,13 @@ def _window(
         if scan is not None and is_identity(name, r.evaluated(starts[0])):
             return [r.apply_one(scans[name](*scan), xs[0])]
     combine = _combine(r, block, xs)
-    found = _windowed(
+    outputs = _windowed(
         r, [windows.padded(r, x, s) for x, s in zip(xs, starts, strict=True)], windows, combine
     )
     if name is not None:
-        return [_started(r, name, starts[0], found[0])]
-    initial = [r.spread(start, r.spec(found[0]).shape) for start in starts]
-    return combine(initial, found)
+        return [_started(r, name, starts[0], outputs[0])]
+    initial = [r.spread(start, r.spec(outputs[0]).shape) for start in starts]
+    return combine(initial, outputs)
 
 
 def _windowed(r: Reader, xs: Values, windows: Windows, combine: Combine) -> Values:
@@ -231,18 +231,18 @@ def _along(
             [r.slice(x, axis, k * dilation, k * dilation + reach, stride) for x in xs]
             for k in range(size)
         ]
-        found = parts[0]
+        total = parts[0]
         for part in parts[1:]:
-            found = combine(found, part)
-        return found
+            total = combine(total, part)
+        return total
     # Many: windows of 1, 2, 4, .. elements at every place, of which the size is made, left to right.
     power, length, done = list(xs), 1, 0
-    found: Values | None = None
+    total: Values | None = None
     for bit in range(size.bit_length()):
         if size >> bit & 1:
             offset = (size - done - length) * dilation
             part = [r.slice(x, axis, offset, offset + reach, stride) for x in power]
-            found = part if found is None else combine(part, found)
+            total = part if total is None else combine(part, total)
             done += length
         if size >> (bit + 1):
             n = r.spec(power[0]).shape[axis]
@@ -250,8 +250,8 @@ def _along(
             first = [r.slice(x, axis, 0, n - shift) for x in power]
             second = [r.slice(x, axis, shift, n) for x in power]
             power, length = combine(first, second), 2 * length
-    assert found is not None
-    return found
+    assert total is not None
+    return total
 
 
 def select_and_scatter(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
@@ -285,10 +285,10 @@ def select_and_scatter(r: Reader, operation: Operation, operands: Sequence[int])
     names = known_combiner(scatter)
     combiner = None if names is None else scatter_combiner(names[0], spec.dtype)
     if combiner is not None:
-        found = r.apply_one(numbers.scatter(combiner), flat, indices, update)
+        updated = r.apply_one(numbers.scatter(combiner), flat, indices, update)
     else:
-        (found,) = scattered(r, scatter, numbers, [flat], indices, [update], False)
-    return r.reshape(found, spec.shape)
+        (updated,) = scattered(r, scatter, numbers, [flat], indices, [update], False)
+    return r.reshape(updated, spec.shape)
 
 
 # ---- order -------------------------------------------------------------------------------------------
@@ -304,9 +304,9 @@ def sort(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[i
 
 
 def top_k(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """The largest elements by the total order, as many as the result has, and their places.
+    """The k largest elements by the total order, and their indices; k is the extent of the result.
 
-    Calls say by an attribute where they want the smallest.
+    Calls ask for the smallest by an attribute.
     """
     largest = bool((operation.attributes.get("mhlo.attributes") or {}).get("largest", True))
     values, places = total_order.top_k(r, operands[0], operation.spec.shape[-1], largest)

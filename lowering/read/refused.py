@@ -1,4 +1,4 @@
-"""What has no counterpart here, and what to do instead."""
+"""Operations without a counterpart here, and the alternative to each."""
 
 from __future__ import annotations
 

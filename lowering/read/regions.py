@@ -1,4 +1,4 @@
-"""What regions of reductions, scatters and sorts mean."""
+"""The meaning of regions of reductions, scatters and sorts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tenferro.types import DType
 __all__ = ["ON_BOOL", "known_combiner", "scatter_combiner"]
 
 ON_BOOL = {"add": "or", "maximum": "or", "multiply": "and", "minimum": "and"}
-"""What arithmetic is on truth values."""
+"""The logical operation for arithmetic on truth values."""
 SCATTERS = {"add": "add", "multiply": "multiply", "minimum": "min", "maximum": "max", "set": "set"}
 """The combiners of `Scatter` by operation."""
 ON_TRUTH = {"or": "add", "and": "multiply", "set": "set"}
@@ -17,21 +17,21 @@ COMMUTATIVE = frozenset({"add", "multiply", "maximum", "minimum", "and", "or", "
 
 
 def known_combiner(block: Block) -> tuple[str, ...] | None:
-    """For each pair of a region's arguments the operation that combines it, "set" for what takes the second;
+    """For each pair of a region's arguments the operation that combines it, "set" if it is the second;
     None for a region that does anything else.
     """
     count = len(block.arguments) // 2
     firsts, seconds = block.arguments[:count], block.arguments[count:]
-    made = {
+    producers = {
         operation.results[0]: operation for operation in block.operations[:-1] if operation.results
     }
     names: list[str] = []
-    for place, result in enumerate(block.operations[-1].operands):
-        pair = (firsts[place], seconds[place])
+    for i, result in enumerate(block.operations[-1].operands):
+        pair = (firsts[i], seconds[i])
         if result == pair[1]:
             names.append("set")
             continue
-        operation = made.get(result)
+        operation = producers.get(result)
         if operation is None or set(operation.operands) != set(pair) or operation.regions:
             return None
         name = operation.name.removeprefix("stablehlo.")
@@ -43,7 +43,7 @@ def known_combiner(block: Block) -> tuple[str, ...] | None:
 
 
 def scatter_combiner(name: str, dtype: DType) -> str | None:
-    """The combiner of `Scatter` that does what an operation does; None where there is none.
+    """The combiner of `Scatter` with the meaning of an operation; None where there is none.
 
     >>> scatter_combiner("maximum", DType.F32), scatter_combiner("add", DType.Bool)
     ('max', 'add')

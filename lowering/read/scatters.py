@@ -1,8 +1,8 @@
-"""Scatters whose region is any computation of elements: read, combined, and written back.
+"""Scatters with any elementwise region: gathered, combined, and written back.
 
-Windows that may meet take turns in the order of their indices, as XLA's CPU and the reference interpreter
-take them; where all indices are said or seen to differ there is one turn. A window that is out of bounds
-is read somewhere inside, and what is made of it is dropped.
+Windows that may overlap are combined in turns in the order of their indices, as in XLA's CPU and the
+reference interpreter; where all indices are declared or known to differ there is one turn. A window out of
+bounds is read somewhere inside, and its result is dropped.
 
 Source: StableHLO spec #scatter.
 """
@@ -106,37 +106,35 @@ def _turn(
     indices: int,
     updates: Sequence[int],
 ) -> list[int]:
-    """Windows that do not meet, all at once."""
+    """Combine windows that do not overlap, all at once."""
     shape = r.spec(updates[0]).shape
     read = [r.apply_one(numbers.gather(r.spec(x).shape, shape), x, indices) for x in values]
-    made = r.lifted(block, [*read, *updates])
+    combined = r.lifted(block, [*read, *updates])
     write = numbers.scatter("set")
-    return [r.apply_one(write, x, indices, y) for x, y in zip(values, made, strict=True)]
+    return [r.apply_one(write, x, indices, y) for x, y in zip(values, combined, strict=True)]
 
 
 def _turning_axes(
     r: Reader, numbers: Numbers, indices: int, update: int
 ) -> tuple[list[int], list[int]]:
-    """The axes of indices and of updates along which windows may meet: not those of batches."""
+    """The axes of indices and of updates along which windows may overlap: not those of batches."""
     every = [axis for axis in range(len(r.spec(indices).shape)) if axis != numbers.index_vector_dim]
     others = [
         axis for axis in range(len(r.spec(update).shape)) if axis not in numbers.update_window_dims
     ]
-    kept = [
-        place
-        for place, axis in enumerate(every)
-        if axis not in numbers.scatter_indices_batching_dims
+    unbatched = [
+        i for i, axis in enumerate(every) if axis not in numbers.scatter_indices_batching_dims
     ]
-    return [every[place] for place in kept], [others[place] for place in kept]
+    return [every[i] for i in unbatched], [others[i] for i in unbatched]
 
 
 def _differ(r: Reader, numbers: Numbers, indices: int) -> bool:
-    """Whether indices that are known all differ, and their windows are single elements."""
-    known = r.evaluated(indices)
+    """Whether constant indices all differ, and their windows are single elements."""
+    constant = r.evaluated(indices)
     axis = numbers.index_vector_dim
-    if known is None or numbers.update_window_dims or numbers.scatter_indices_batching_dims:
+    if constant is None or numbers.update_window_dims or numbers.scatter_indices_batching_dims:
         return False
-    vectors = known.reshape(-1, 1) if axis == known.ndim else np.moveaxis(known, axis, -1)
+    vectors = constant.reshape(-1, 1) if axis == constant.ndim else np.moveaxis(constant, axis, -1)
     vectors = vectors.reshape(-1, vectors.shape[-1])
     return len(np.unique(vectors, axis=0)) == len(vectors)
 

@@ -55,11 +55,11 @@ def slice_(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def _first_of_sorted(r: Reader, op: st.Slice, x: int) -> int | None:
-    """The first few of what is sorted in descending order with its places: fewer of the same."""
-    made = r.builder.made_by(x)
-    if made is None:
+    """The first few of a descending sort with indices: a `TopK` with a smaller k."""
+    producer = r.builder.made_by(x)
+    if producer is None:
         return None
-    card, inputs = made
+    card, inputs = producer
     if isinstance(card, TopK):
         return _first_of_top(r, op, x, card, inputs)
     moves = isinstance(card, Convert) or card == total_order.along_last(len(r.spec(x).shape))
@@ -73,8 +73,8 @@ def _first_of_top(r: Reader, op: st.Slice, x: int, top: TopK, inputs: Sequence[i
     is_first = not any(op.starts) and set(op.strides) == {1} and list(op.limits[:-1]) == lead
     if not is_first or k == extent:
         return None
-    place = r.apply(top, *inputs).index(x)  # the same op again has the same results
-    return r.apply(TopK(k), *inputs)[place]
+    output = r.apply(top, *inputs).index(x)  # the same op again has the same results
+    return r.apply(TopK(k), *inputs)[output]
 
 
 def pad(r: Reader, operation: Operation, operands: Sequence[int]) -> int:

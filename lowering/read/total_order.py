@@ -1,4 +1,4 @@
-"""The total order of floats, -NaN < -inf < .. < -0 < 0 < .. < inf < NaN, by integers that stand in the same order.
+"""The total order of floats, -NaN < -inf < .. < -0 < 0 < .. < inf < NaN, by integers in the same order.
 
 Our own `Sort` and `TopK` know one NaN and one zero; on these integers they know them all. Values are moved
 along with their keys, so that derivatives reach them.
@@ -16,7 +16,7 @@ __all__ = ["key", "taken_along_last", "top_k"]
 
 
 def key(r: Reader, x: int, descending: bool = False) -> int:
-    """Integers that stand to each other as the elements of x do, or the other way round."""
+    """Integers in the order of the elements of x, or in the reverse order."""
     spec = r.spec(x)
     if not spec.dtype.is_float:
         return r.apply_one(el.Not(), x) if descending else x

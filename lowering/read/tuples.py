@@ -1,4 +1,4 @@
-"""Tuples, taken apart before anything is read: an element of a tuple is what went into it.
+"""Tuples, replaced by their elements before anything is read.
 
 A tuple that a function returns becomes several results, as XLA has them.
 
@@ -15,9 +15,9 @@ __all__ = ["without_tuples"]
 
 
 def without_tuples(tree: ModuleTree) -> ModuleTree:
-    """The module without tuples that are made and taken apart, or returned, in one function.
+    """The module without tuples that are built and read, or returned, in one function.
 
-    Tuples that come from elsewhere are results of a type that is refused.
+    Other tuples are results of a type that is refused.
     """
     names = ("stablehlo.tuple", "stablehlo.get_tuple_element")
     if not tree.operation_names() & set(names):
@@ -39,7 +39,7 @@ def _without(function: Function) -> Function:
 
 
 def _leaves(values: tuple[int, ...], parts: dict[int, tuple[int, ...]]) -> tuple[int, ...]:
-    """What tuples are made of, and tuples in them, in order."""
+    """The elements of tuples, and of tuples in them, in order."""
     leaves: list[int] = []
     waiting = list(values[::-1])
     while waiting:
@@ -52,8 +52,8 @@ def _leaves(values: tuple[int, ...], parts: dict[int, tuple[int, ...]]) -> tuple
 
 
 def _flat(block: Block, parts: dict[int, tuple[int, ...]], same: dict[int, int]) -> Block:
-    """The block, given what tuples are made of, and which values are others."""
-    kept = []
+    """The block without tuples, from the elements of tuples and the values that stand for others."""
+    operations = []
     for operation in block.operations:
         operands = tuple([same.get(value, value) for value in operation.operands])
         if operation.name == "stablehlo.tuple":
@@ -65,5 +65,5 @@ def _flat(block: Block, parts: dict[int, tuple[int, ...]], same: dict[int, int])
                 parts[operation.results[0]] = parts[chosen]
         else:
             regions = tuple([_flat(region, parts, same) for region in operation.regions])
-            kept.append(replace(operation, operands=operands, regions=regions))
-    return replace(block, operations=kept)
+            operations.append(replace(operation, operands=operands, regions=regions))
+    return replace(block, operations=operations)

@@ -1,1 +1,1 @@
-"""Extension families that come with the package, built through the public extension door."""
+"""Extension families of the package, built on the public extension API."""

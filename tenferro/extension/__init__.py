@@ -1,6 +1,6 @@
 """Operations from other packages: all that their authors need, and all that ours use.
 
-`ExtensionOp` says what an op is, `apply` puts it into a program, and its `Family` has the rest: a runtime
+`ExtensionOp` declares an op, `apply` puts it into a program, and its `Family` has the rest: a runtime
 executes it, an `ExtensionAdRule` differentiates it, a lowering takes it to other peers, unless
 `lower_to_standard_ops` does all of that.
 

@@ -1,6 +1,6 @@
 """The algebra that derivative rules are written in, for authors of extensions.
 
-Values have operators; a Python number takes the shape and dtype of what it meets; nothing broadcasts.
+Values have operators; a Python number takes the shape and dtype of the other operand; nothing broadcasts.
 """
 
 from __future__ import annotations

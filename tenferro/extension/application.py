@@ -14,17 +14,17 @@ __all__ = ["apply"]
 
 
 def apply(op: ExtensionOp, *inputs: Any, like: Any = None) -> Any:
-    """The output of `op`; a tuple when it has several. Traced tensors trace it, arrays run it.
+    """The output of `op`; a tuple when it has several. It is traced on traced tensors, and runs on arrays.
 
     On arrays the family's runtime on the default executor runs it; a missing one is an error.
-    In a traced function an op without inputs, or with effects, is traced: it runs each time the program does.
+    In a traced function an op without inputs, or with effects, is traced: it runs with every run of the program.
 
     Args:
-        like: for an op without inputs, a tensor whose trace or runtime it is for.
+        like: for an op without inputs, a tensor of the trace or runtime that it belongs to.
 
     Raises:
         MalformedFamilyIdError: the family id is not `<package>.<name>.v<major>`.
-        InvalidConfigError: counts that disagree with what the op declares.
+        InvalidConfigError: counts that disagree with the op's declaration.
         UnsupportedError: on arrays, when no runtime is registered.
     """
     if not hasattr(op, "infer_output_meta"):

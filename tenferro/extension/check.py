@@ -55,7 +55,7 @@ STEP = 1e-6
 
 @dataclass(frozen=True)
 class ExtensionCheck:
-    """One law, and what was found; `ok` is None where it does not apply.
+    """One law and its result; `ok` is None where it does not apply.
 
     Attributes:
         example: the smallest part of the sample on which the law fails, too.
@@ -68,9 +68,9 @@ class ExtensionCheck:
 
     def __str__(self) -> str:
         mark = {True: "ok", False: "FAILED", None: "not checked"}[self.ok]
-        found = f": {self.found}" if self.found else ""
+        finding = f": {self.found}" if self.found else ""
         example = f"\n{'':<14}for {self.example}" if self.example else ""
-        return f"{mark:<12}{self.law}{found}{example}"
+        return f"{mark:<12}{self.law}{finding}{example}"
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class ExtensionReport:
     """All checks of one op; `print(report)` shows them.
 
     Attributes:
-        derived: what follows from the expansion, because nothing else is given.
+        derived: the roles that the expansion fills in, because the family lacks them.
     """
 
     family_id: str
@@ -87,7 +87,7 @@ class ExtensionReport:
 
     @property
     def ok(self) -> bool:
-        """Nothing failed."""
+        """Whether no law failed."""
         return all(check.ok is not False for check in self.checks)
 
     def __repr__(self) -> str:
@@ -111,7 +111,7 @@ def check_extension(
     tolerance: float = 1e-6,
     analytic: bool = False,
 ) -> ExtensionReport:
-    """Check one op on sample inputs; the report says what failed, on the smallest example.
+    """Check one op on sample inputs; the report names each failed law, with the smallest example.
 
     Args:
         sample_inputs: arrays; of float64 or complex128 where derivatives are to be checked.
@@ -119,8 +119,8 @@ def check_extension(
         runtime: executes the family, in place of its family's runtime; of an op whose family has none,
             `HostReferenceRuntime` by default.
         executor: another peer that must agree, such as an `XlaExecutor`, or several;
-            `XlaExecutor(extensions="composite")` is the way by a composite and its decomposition.
-        tolerance: how far values may be apart, relative to their size.
+            `XlaExecutor(extensions="composite")` runs a composite and its decomposition.
+        tolerance: the largest relative difference of values.
         analytic: the op takes complex numbers and conjugates none, so that tangents are compared
             with the complex step, too, to 13 digits.
 
@@ -133,10 +133,10 @@ def check_extension(
     bench = _Bench(op, sample_inputs, rules, runtime, executors, tolerance, analytic)
     checks: list[ExtensionCheck] = []
     for law in LAWS:
-        found = bench.tried(law)
-        ok = None if isinstance(found, _NotApplicable) else found == ""
+        finding = bench.tried(law)
+        ok = None if isinstance(finding, _NotApplicable) else finding == ""
         example = bench.smallest(law) if ok is False and law not in ABOUT_THE_OP else ""
-        checks.append(ExtensionCheck(law, ok, str(found), example))
+        checks.append(ExtensionCheck(law, ok, str(finding), example))
         if law in ESSENTIAL and ok is False:
             break
     family_id = str(getattr(op, "family_id", op))
@@ -188,7 +188,7 @@ ABOUT_THE_OP = (FORMAT, IDENTITY, ARITY)
 
 
 class _Bench:
-    """The op with what is needed to try it."""
+    """The op with inputs, rules, runtime and executors for its checks."""
 
     def __init__(
         self,
@@ -212,7 +212,7 @@ class _Bench:
         self.analytic = analytic
 
     def tried(self, law: str) -> str:
-        """What was found; an exception is a finding, too."""
+        """The finding of a law; an exception is a finding, too."""
         try:
             return getattr(self, LAWS[law])()
         except Exception as error:
@@ -251,11 +251,11 @@ class _Bench:
         )
 
     def fails(self, law: str) -> bool:
-        """Whether it fails for its own reason."""
-        if any(self.tried(other) for other in ESSENTIAL if other != law):
+        """Whether the law fails by itself, with the essential ones satisfied."""
+        if any(self.tried(essential) for essential in ESSENTIAL if essential != law):
             return False
-        found = self.tried(law)
-        return bool(found) and not isinstance(found, _NotApplicable)
+        finding = self.tried(law)
+        return bool(finding) and not isinstance(finding, _NotApplicable)
 
     def format(self) -> str:
         check_family_id(self.op.family_id)
@@ -295,13 +295,13 @@ class _Bench:
         return executor
 
     def has_runtime(self) -> bool:
-        """Whether the op's family says how it is executed, or its expansion does."""
+        """Whether the op's family has a runtime, or its expansion stands in."""
         return getattr(self.op, "from_expansion", False) or (
             self.family is not None and self.family.runtime is not None
         )
 
     def derived(self) -> list[str]:
-        """What the expansion stands in for."""
+        """The roles that the expansion fills in."""
         if not getattr(self.op, "from_expansion", False):
             return []
         family = self.family or Family(type(self.op))
@@ -317,7 +317,7 @@ class _Bench:
         return lacking
 
     def called(self, executor: GraphExecutor, arrays: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """What the runtime was given for these arrays, and what it gave, as it gave it."""
+        """The runtime's inputs for these arrays, and its outputs, uncopied."""
         runtime = executor.extensions.runtime_of(self.carrier)
         inputs = lent(runtime, self.op, arrays)
         with np.errstate():
@@ -325,7 +325,7 @@ class _Bench:
         return inputs, outputs_of(self.op.family_id, result, self.op.output_count)
 
     def program(self) -> GraphProgram:
-        """The op alone."""
+        """The program of the op alone."""
         graph = Graph()
         values = tuple(graph.add_input(spec) for spec in self.specs)
         return GraphProgram.from_graph(graph, graph.add(self.carrier, values))
@@ -346,21 +346,21 @@ class _Bench:
     def memory(self) -> str:
         executor, aliases = self.native(), getattr(self.op, "aliases", {})
         inputs, outputs = self.called(executor, self.inputs)
-        for place, y in enumerate(outputs):
+        for position, y in enumerate(outputs):
             for index, x in enumerate(inputs):
-                if aliases.get(place) != index and np.may_share_memory(x, y):
+                if aliases.get(position) != index and np.may_share_memory(x, y):
                     return (
-                        f"output {place} shares memory with input {index}, and is copied at each call; "
+                        f"output {position} shares memory with input {index}, and is copied at each call; "
                         "give a fresh array, or declare aliases"
                     )
-            for other in range(place):
-                if np.may_share_memory(outputs[other], y):
-                    return f"outputs {other} and {place} share memory; the second is copied at each call"
+            for earlier in range(position):
+                if np.may_share_memory(outputs[earlier], y):
+                    return f"outputs {earlier} and {position} share memory; the second is copied at each call"
         _, later = self.called(executor, self.inputs)
-        for place, y in enumerate(later):
+        for position, y in enumerate(later):
             if any(np.may_share_memory(x, y) for x in outputs):
                 return (
-                    f"output {place} lies where a result of an earlier call lies, such as in a workspace, "
+                    f"output {position} lies where a result of an earlier call lies, such as in a workspace, "
                     "and is copied at each call; give a fresh array"
                 )
         return ""
@@ -378,7 +378,7 @@ class _Bench:
         return ""
 
     def history(self) -> str:
-        """The same memory with other numbers in it gives what other memory with these gives."""
+        """The same memory with other numbers in it gives the results of fresh memory with these numbers."""
         if self.carrier.has_effects:
             return _NotApplicable("effects are declared")
         executor, program = self.native(), self.program()
@@ -419,24 +419,24 @@ class _Bench:
             TensorSpec(tuple(names[n] for n in x.shape), spec.dtype)
             for x, spec in zip(self.inputs, self.specs, strict=True)
         ]
-        for found, declared in zip(
+        for inferred, declared in zip(
             self.carrier.infer(*specs), self.carrier.infer(*self.specs), strict=True
         ):
             shape = tuple(
                 extent.evaluate(bindings) if isinstance(extent, SymDim) else extent
-                for extent in found.shape
+                for extent in inferred.shape
             )
             exact = all(is_exact(extent) for extent in shape)
-            if found.dtype is not declared.dtype or (exact and shape != declared.shape):
+            if inferred.dtype is not declared.dtype or (exact and shape != declared.shape):
                 shown = ", ".join(map(str, specs))
-                return f"for {shown} gives {found}, which comes out as {shape}, not {declared}"
+                return f"for {shown} gives {inferred}, which comes out as {shape}, not {declared}"
         return ""
 
     def refusals(self) -> str:
-        """Rank 0 or bool in place of each input is taken, or refused."""
-        for place, spec in enumerate(self.specs):
-            for other in (TensorSpec((), spec.dtype), TensorSpec(spec.shape, "bool")):
-                specs = [*self.specs[:place], other, *self.specs[place + 1 :]]
+        """Rank 0 or bool as each input is accepted, or refused."""
+        for position, spec in enumerate(self.specs):
+            for replacement in (TensorSpec((), spec.dtype), TensorSpec(spec.shape, "bool")):
+                specs = [*self.specs[:position], replacement, *self.specs[position + 1 :]]
                 shown = ", ".join(map(str, specs))
                 try:
                     self.carrier.infer(*specs)
@@ -478,7 +478,7 @@ class _Bench:
         return None
 
     def context(self) -> AdContext:
-        """Whose rules are checked."""
+        """The context with the rules that are checked."""
         return AdContext() if self.rules is None else AdContext(self.rules)
 
     def derivative(
@@ -495,7 +495,7 @@ class _Bench:
         inputs = [graph.add_input(spec) for spec in self.specs]
         start = len(graph)
         outputs = list(graph.add(self.carrier, tuple(inputs)))
-        active = [inputs[place] for place in places]
+        active = [inputs[i] for i in places]
         results = [v for v in outputs if graph.types[v].dtype.is_inexact]
         dots = [graph.add_stand_in(graph.types[v]) for v in active]
         primal_dots = dict(zip(active, dots, strict=True))
@@ -517,7 +517,7 @@ class _Bench:
         return [random_direction(generator, x) for x in like]
 
     def active(self) -> list[int]:
-        """The inputs that derivatives are taken for."""
+        """The inputs with derivatives."""
         return [i for i, spec in enumerate(self.specs) if spec.dtype.is_inexact]
 
     def tangents(self) -> str:
@@ -536,10 +536,10 @@ class _Bench:
         places = self.active()
         if len(places) < 2:
             return _NotApplicable("there are no two inputs that have tangents")
-        for place in places:
-            v = self.directions(1, [self.inputs[place]])
-            if difference := self.off_differences([place], v, self.pushed([place], v)):
-                return f"for input {place}, {difference}"
+        for position in places:
+            v = self.directions(1, [self.inputs[position]])
+            if difference := self.off_differences([position], v, self.pushed([position], v)):
+                return f"for input {position}, {difference}"
         return ""
 
     def pushed(self, places: Sequence[int], v: Sequence[Any]) -> Any:
@@ -563,8 +563,8 @@ class _Bench:
                 return f"the tangent of output {index} is {difference:.1e} off, relative"
         return ""
 
-    def complex_step(self, found: Sequence[Any], v: Sequence[Any]) -> str:
-        """Im f(x + i h v) / h, which no cancellation spoils."""
+    def complex_step(self, tangents: Sequence[Any], v: Sequence[Any]) -> str:
+        """Im f(x + i h v) / h, without cancellation."""
         moved: list[Any] = list(self.inputs)
         for i, d in zip(self.active(), v, strict=True):
             if np.iscomplexobj(moved[i]):
@@ -572,7 +572,7 @@ class _Bench:
             moved[i] = moved[i] + 1e-100j * d
         step = _Bench(self.op, moved, None, self.runtime, (), self.tolerance, False)
         values = self.native().run(step.program(), *moved)
-        for index, (a, y) in enumerate(zip(found, values, strict=True)):
+        for index, (a, y) in enumerate(zip(tangents, values, strict=True)):
             difference = _apart(a, y.imag / 1e-100)
             if not difference <= 1e-13:
                 return f"the tangent of output {index} is {difference:.1e} off the complex step"
@@ -601,7 +601,7 @@ class _Bench:
         return ""
 
     def batches(self) -> str:
-        """All inputs with an axis of the batch, and each alone."""
+        """Batched inputs: all with a batch axis, and each alone."""
         count = len(self.inputs)
         masks = [(True,) * count, *[tuple(i == j for j in range(count)) for i in range(count)]]
         for mask in dict.fromkeys(masks):
@@ -644,15 +644,15 @@ class _Bench:
         if not self.executors:
             return _NotApplicable("none was given")
         for executor in self.executors:
-            found = self.compare(executor.run(self.program(), *self.inputs), "other executor")
-            if found:
-                return found
+            finding = self.compare(executor.run(self.program(), *self.inputs), "other executor")
+            if finding:
+                return finding
         return ""
 
 
 COPIES = 16
 BATCH_SCALES = (1.0, 0.75, 0.5)
-"""What the inexact inputs of each slice of a batch are multiplied by."""
+"""Factors of the inexact inputs, one for each slice of a batch."""
 
 
 def _spread(x: Any) -> Any:
@@ -664,7 +664,7 @@ def _spread(x: Any) -> Any:
 
 
 def _process_state() -> dict[str, Any]:
-    """What a process has one of, and kernels have no business with."""
+    """State that a process has once, and that kernels must not change."""
     return {
         "NumPy's handling of errors": np.geterr(),
         "NumPy's global random state": repr(np.random.get_state(legacy=False)),
@@ -679,8 +679,8 @@ def _process_state() -> dict[str, Any]:
 
 def _filled(emitter: Any, values: Sequence[int | None], like: Sequence[int]) -> list[int]:
     return [
-        zeros(emitter.values([other])[0]).handle if value is None else value
-        for value, other in zip(values, like, strict=True)
+        zeros(emitter.values([value_like])[0]).handle if value is None else value
+        for value, value_like in zip(values, like, strict=True)
     ]
 
 

@@ -1,6 +1,6 @@
-"""`ExtensionOp`: what an operation of another package says of itself.
+"""`ExtensionOp`: the declaration of an operation of another package.
 
-Source: seed 000, sections 4 to 8; seed 001; docs/specification/identity.md and types.md.
+Source: docs/specification/identity.md, types.md and expansion.md.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ Class = TypeVar("Class", bound=type)
 def extension_family(
     namespace: str, name: str, version: int, **parts: Any
 ) -> Callable[[Class], Class]:
-    """A class decorator that makes the family id from its parts, as `family_id` and `FAMILY_ID`.
+    """A class decorator that sets `family_id` and `FAMILY_ID` from their parts.
 
     Args:
-        parts: what the `Family` has beside the op, such as `runtime` and `rules`; the class then carries it,
-            as `family`.
+        parts: the parts of the `Family` besides the op, such as `runtime` and `rules`; the class then
+            carries it, as `family`.
 
     Raises:
         MalformedFamilyIdError: parts that do not make one.
@@ -39,7 +39,7 @@ def extension_family(
     >>> Fft.FAMILY_ID
     'my-package.fft.v1'
 
-    Source: seed 000, section 5 (`ExtensionFamilyId`).
+    Source: docs/specification/identity.md.
     """
     family_id = check_family_id(f"{namespace}.{name}.v{version}")
 
@@ -53,20 +53,20 @@ def extension_family(
 
 
 class ExtensionOp:
-    """An operation that other packages define: identity, arity, shape rule, and what else it can do.
+    """An operation that other packages define: identity, arity, shape rule, and further declarations.
 
     Derive a frozen dataclass whose fields are the parameters that change the meaning; it then has
     `payload_fields`, `payload_hash` and `payload_eq`. Tensors are inputs, not fields.
 
     Attributes:
         family_id: `<package>.<name>.v<major>`; see `extension_family`.
-        family: what the class carries of its `Family`, so that nothing needs to be registered.
-        from_expansion: True when what the family lacks of native execution, derivative and batch rule
-            follows from `lower_to_standard_ops`.
+        family: the parts of its `Family` that the class carries, so that nothing needs to be registered.
+        from_expansion: True when native execution, derivative and batch rule follow from
+            `lower_to_standard_ops` where the family lacks them.
         input_count, output_count: constant for any given op.
-        aliases: outputs that a runtime may compute in the memory of an input, as {output: input}. It is
-            given that input writable: a copy, because the caller's array stays as it is. The output may
-            then be that array, or a view of it, and is not copied again.
+        aliases: outputs that a runtime may compute in the memory of an input, as {output: input}. The
+            runtime gets that input as a writable copy, because the caller's array stays as it is. The output
+            may be that array, or a view of it, and is not copied again.
         effects: True when a call does more than compute its outputs from its inputs: it draws, counts, or
             writes to a file. Equal calls then stay apart, in the order they were written, and run even where
             no result needs theirs; no expansion stands for them.
@@ -104,10 +104,10 @@ class ExtensionOp:
         cls._has_default_payload = cls.payload_fields is ExtensionOp.payload_fields
 
     def payload_fields(self) -> dict[str, Any]:
-        """The parameters that tell two ops of the family apart, by name.
+        """The parameters that distinguish ops of the family, by name.
 
-        They decide equality, hash and fingerprint, and are what a file and a composite's attributes hold;
-        a factory makes the op anew from them. Those of a dataclass are the fields that its constructor
+        They decide equality, hash and fingerprint, and are the contents of a file and of a composite's attributes;
+        a factory creates the op from them. Those of a dataclass are the fields that its constructor
         takes and that are compared; override it for a class that is none.
 
         Raises:
@@ -140,10 +140,10 @@ class ExtensionOp:
         return type(self) is type(other) and self._normal_payload() == other._normal_payload()
 
     def payload_text(self) -> str:
-        """The payload in writing, for fingerprints: equal texts, in whatever process, mean equal payloads.
+        """The payload as text, for fingerprints: equal texts, in any process, mean equal payloads.
 
-        Where that cannot be had, because `payload_eq` is overridden and `payload_fields` is not, or the payload
-        holds what has no name in other processes, the text is another one each time.
+        Where there is no such text, because `payload_eq` is overridden and `payload_fields` is not, or the
+        payload holds objects without names in other processes, the text is unique.
         """
         cls = type(self)
         if cls.payload_eq is ExtensionOp.payload_eq or not cls._has_default_payload:
@@ -157,7 +157,7 @@ class ExtensionOp:
         return f"{cls.__qualname__}, {os.urandom(16).hex()}"
 
     def _normal_payload(self) -> Any:
-        """What equality and hash go by.
+        """The payload in the form that equality and hash compare.
 
         Raises:
             InvalidConfigError: a value that has no hash.
@@ -184,8 +184,8 @@ class ExtensionOp:
         """One (dtype, shape) per output.
 
         Extents are ints, `SymDim`s, and bounds where the data decide; all have arithmetic, and the rule must
-        be total over them. What they must fulfil is told by `require`: a rule that compares symbols in
-        Python has no answer.
+        be total over them. Conditions on them are stated by `require`: comparisons of symbols
+        in Python have no answer.
         """
         raise NotImplementedError(f"{type(self).__name__}.infer_output_meta")
 
@@ -209,11 +209,11 @@ class ExtensionOp:
 
 
 def _undeclared(op: ExtensionOp) -> list[str]:
-    """Names of what an op holds beside its class and the fields of a dataclass."""
+    """Names of an op's attributes besides its class's and the fields of a dataclass."""
     cls = type(op)
     if "__dataclass_params__" in vars(cls):
         return []
-    known = {field.name for field in fields(op)} if is_dataclass(op) else set[str]()
+    declared = {field.name for field in fields(op)} if is_dataclass(op) else set[str]()
     # What the class knows by that name, such as a cached property, follows from the rest.
-    held = [name for name in vars(op) if name not in known and not hasattr(cls, name)]
-    return [*held, *[name for name in cls._slots if hasattr(op, name) and name not in known]]
+    held = [name for name in vars(op) if name not in declared and not hasattr(cls, name)]
+    return [*held, *[name for name in cls._slots if hasattr(op, name) and name not in declared]]

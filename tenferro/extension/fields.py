@@ -1,6 +1,6 @@
-"""What fields of payloads are checked by, so that a wrong one is refused where it is written, loaded, or changed.
+"""Checks of payload fields, so that a wrong value is refused where it is written, loaded, or changed.
 
-Each takes the op's name, the field's, and the value, and gives the value in its normal form.
+Each takes the names of the op and of the field and the value, and returns the value in its normal form.
 """
 
 from tenferro.rules.payload import as_bool, as_choice, as_dim, as_dims, as_int, as_ints, as_tuple

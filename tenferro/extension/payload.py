@@ -1,6 +1,6 @@
-"""Payloads as plain data: what an op's fields are in a file or in a module's attributes, and back.
+"""Payloads as plain data: an op's fields in a file or in a module's attributes, and back.
 
-Source: seed 000, section 11.
+Source: docs/specification/files.md.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ Inside = Callable[[Any], Any]
 
 
 def payload_of(op: Any, inside: Inside | None = None) -> dict[str, Any]:
-    """The payload of an op by name, each value as `saved_value` gives it.
+    """The payload of an op by name, each value in the form of `saved_value`.
 
     Raises:
-        UnsupportedError: a value that has no plain form; an extension op that does not say what its payload
-            is, or that could not be made from it.
+        UnsupportedError: a value without a plain form; an extension op that does not declare its payload,
+            or that could not be created from it.
     """
     if isinstance(op, StdTensorOp):
         values = {field.name: getattr(op, field.name) for field in fields(op)}
@@ -51,7 +51,7 @@ def payload_classes(owner: Any) -> dict[str, type[Any]]:
     """The enums and dataclasses that payloads may hold, by name: those that the annotations of an op's class
     name, at any depth, and those in its `payload_classes`, which a factory may have too.
 
-    A file names them, and nothing that is not listed here is made from it.
+    A file names them, and only classes that are listed here are created from it.
     """
     classes: dict[str, type[Any]] = {}
     remaining: list[Any] = [owner, *getattr(owner, "payload_classes", ())]
@@ -68,7 +68,7 @@ def payload_classes(owner: Any) -> dict[str, type[Any]]:
 
 
 def _hints(cls: type[Any]) -> dict[str, Any]:
-    """The types that the annotations of a class mean; none where they name what is local to a function."""
+    """The types in the annotations of a class; none where they name something local to a function."""
     try:
         return get_type_hints(cls)
     except NameError:
@@ -76,7 +76,7 @@ def _hints(cls: type[Any]) -> dict[str, Any]:
 
 
 def _require_nothing_lost(where: str, record: Any) -> None:
-    """Refuse a dataclass that could not be made from its payload.
+    """Refuse a dataclass that could not be created from its payload.
 
     Raises:
         UnsupportedError: by field.
@@ -97,7 +97,7 @@ def _is_lost(entry: Field[Any]) -> bool:
 def saved_value(
     value: Any, op: str, inside: Inside | None = None, classes: Mapping[str, type[Any]] = NO_CLASSES
 ) -> Any:
-    """A value in JSON; what JSON has no word for is an object with one key.
+    """A value in JSON; one of a type that JSON lacks is an object with one key.
 
     Args:
         classes: the enums and dataclasses that can be brought back, by name; see `payload_classes`.
@@ -156,7 +156,7 @@ def _saved_record(
     """A member of an enum, or a dataclass by its fields.
 
     Raises:
-        UnsupportedError: a class by whose name a file could not find it.
+        UnsupportedError: a class that a file could not look up by its name.
     """
     cls = type(value)
     if classes.get(cls.__qualname__) is not cls:
@@ -175,13 +175,13 @@ def _saved_record(
 def loaded_value(
     value: Any, inside: Inside | None = None, classes: Mapping[str, type[Any]] = NO_CLASSES
 ) -> Any:
-    """What `saved_value` was given; sequences are tuples.
+    """The value that `saved_value` saved; sequences are tuples.
 
     Args:
-        classes: the enums and dataclasses that may be made, by name; see `payload_classes`.
+        classes: the enums and dataclasses that may be created, by name; see `payload_classes`.
 
     Raises:
-        InvalidConfigError: an object of another kind, or a class that may not be made.
+        InvalidConfigError: an object of another kind, or a class that may not be created.
 
     >>> loaded_value([1, None, {"float": "0x1p-1"}])
     (1, None, 0.5)

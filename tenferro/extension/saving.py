@@ -2,9 +2,9 @@
 
 The file is a zip of `program.json` and `constants/<n>.npy`, which are not compressed. Nothing in it is executed on reading: ops are
 looked up by name in the vocabulary, extension ops by family id among the registered factories, and
-every op infers its types anew. It is written beside its place and renamed.
+every op infers its types again. It is written to a temporary file and renamed.
 
-Source: seed 000, section 11.
+Source: docs/specification/files.md.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class MissingExtension(ExtensionOp):
-    """What `skip_missing_extensions=True` puts in place of an op whose family is not registered.
+    """The op that `skip_missing_extensions=True` puts in place of one with an unregistered family.
 
     It keeps the declared types, and is an error wherever it would be executed, expanded or lowered.
     """
@@ -79,11 +79,11 @@ class MissingExtension(ExtensionOp):
 
 
 def save(program: GraphProgram, path: Any) -> None:
-    """Write a program to a file; `load` gives it back with the same fingerprint.
+    """Write a program to a file; `load` reads it with the same fingerprint.
 
     Raises:
         UnsupportedError: a payload or a tree that JSON cannot hold, by op.
-        InvalidConfigError: what is no program.
+        InvalidConfigError: an object that is no program.
 
     >>> import numpy as np, os, tempfile, tenferro as tnf
     >>> path = os.path.join(tempfile.mkdtemp(), "double.tenferro")
@@ -91,10 +91,10 @@ def save(program: GraphProgram, path: Any) -> None:
     >>> load(path).run(np.ones(2))
     array([2., 2.])
     """
-    given: Any = program
-    if not isinstance(given, GraphProgram):
+    checked: Any = program
+    if not isinstance(checked, GraphProgram):
         raise InvalidConfigError(
-            f"save: writes programs, got {type(given).__name__}; parameters are written by tenferro.tree.save"
+            f"save: writes programs, got {type(checked).__name__}; parameters are written by tenferro.tree.save"
         )
     constants: list[Any] = []
     document = {
@@ -115,7 +115,7 @@ def save(program: GraphProgram, path: Any) -> None:
 
 
 def _saved_steps(program: GraphProgram, constants: list[Any]) -> dict[str, Any]:
-    """What a program does: of its own, or in an op."""
+    """The inputs, instructions, outputs and guards of a program or a sub-program."""
     instructions: list[dict[str, Any]] = []
     for instruction in program.instructions:
         entry = _saved_op(instruction.op, constants)
@@ -164,16 +164,16 @@ def load(
     """The program in a file that `save` wrote.
 
     Args:
-        path: of the file.
-        skip_missing_extensions: put an op that is an error when it is reached in place of those whose
-            family is not registered.
-        limit: bytes that the file may unpack to. By default 32 times its own, and at least 64 MiB; what
-            `save` writes is not compressed, and passes at any size.
-        trusted: XLA compiles it in this process at once, which it may end; else a process of its own compiles
-            it first, within limits of time and memory.
+        path: the file.
+        skip_missing_extensions: replace ops of unregistered families by an op that is an error when it is
+            reached.
+        limit: bytes that the file may unpack to. By default 32 times its own, and at least 64 MiB; files
+            of `save` are not compressed, and pass at any size.
+        trusted: XLA compiles it in this process at once, which it may end; else a separate process compiles it
+            first, within limits of time and memory.
 
     Raises:
-        FileNotFoundError, PermissionError: no file there, or none that may be read.
+        FileNotFoundError, PermissionError: the file does not exist, or may not be read.
         InvalidConfigError: the file is none of ours, malformed, or beyond the limits; a folder or a pipe.
         MalformedFamilyIdError: a family id that is not `<package>.<name>.v<major>`.
         UnsupportedError: a family that is not registered, or is in another major version.
@@ -223,24 +223,24 @@ def _loaded_names(what: str, names: Sequence[Any], count: int) -> list[str]:
 def _loaded_steps(
     document: Mapping[str, Any], archive: Archive, skip: bool, trusted: bool
 ) -> tuple[Graph, list[int], tuple[Guard, ...]]:
-    """What a program does: the graph, its outputs, and what must hold."""
+    """The graph, the outputs and the guards of a program or a sub-program."""
     graph = Graph()
     graph.trusted = trusted
     values = [graph.add_input(TensorSpec.parse(text)) for text in document["inputs"]]
     for entry in document["instructions"]:
         op = _loaded_op(entry, archive, skip, trusted)
         source = entry.get("source")
-        place = None if source is None else _loaded_place(source)
+        location = None if source is None else _loaded_place(source)
         if entry["outputs"] != list(range(len(values), len(values) + len(entry["outputs"]))):
             raise InvalidConfigError(f"load: instruction {entry['outputs']} is out of order")
         if not all(type(i) is int and 0 <= i < len(values) for i in entry["inputs"]):
             raise InvalidConfigError(
                 f"load: instruction {entry['outputs']} reads what is not there"
             )
-        made = graph.add(op, tuple(values[slot] for slot in entry["inputs"]), place)
+        outputs = graph.add(op, tuple(values[slot] for slot in entry["inputs"]), location)
         if isinstance(op, Extension):
-            _require_types(op, [graph.types[value] for value in made], entry["types"])
-        values.extend(made)
+            _require_types(op, [graph.types[value] for value in outputs], entry["types"])
+        values.extend(outputs)
     slots = document["outputs"]
     if not all([type(slot) is int and 0 <= slot < len(values) for slot in slots]):
         raise InvalidConfigError(f"load: outputs {slots!r:.80} are not all there")
@@ -248,10 +248,10 @@ def _loaded_steps(
 
 
 def _require_types(op: Extension, types: Sequence[TensorSpec], saved: Sequence[str]) -> None:
-    """An op of the same payload must give what the saved one gave.
+    """Require that an op of the same payload has the types of the saved one.
 
     Raises:
-        UnsupportedError: it does not.
+        UnsupportedError: its types differ.
     """
     if list(types) != [TensorSpec.parse(text) for text in saved]:
         raise UnsupportedError(
@@ -283,9 +283,9 @@ def _loaded_op(
     if card is None:
         raise InvalidConfigError(f"load: {entry['op']!r:.60} is no op")
     payload = {str(key): loaded_value(value, inside) for key, value in entry["payload"].items()}
-    known = {field.name for field in fields(card)}
-    if payload.keys() - known:
-        raise InvalidConfigError(f"load: {entry['op']} has no {sorted(payload.keys() - known)}")
+    names = {field.name for field in fields(card)}
+    if payload.keys() - names:
+        raise InvalidConfigError(f"load: {entry['op']} has no {sorted(payload.keys() - names)}")
     return card(**payload)
 
 
@@ -317,8 +317,8 @@ def _loaded_extension(entry: Mapping[str, Any], skip: bool) -> Any:
             )
         return op
     stem, version = by_version(family_id)
-    known = [by_version(name) for name in registered_families()]
-    versions = ", ".join([f"v{number}" for name, number in known if name == stem])
+    families = [by_version(name) for name in registered_families()]
+    versions = ", ".join([f"v{number}" for name, number in families if name == stem])
     if versions:
         raise UnsupportedError(
             f"extension: {family_id}: version mismatch, graph has v{version}, "

@@ -21,9 +21,9 @@ class GraphBuilder:
     """Appends ops to a graph; values are opaque handles.
 
     Attributes:
-        source: the user's line, noted beside what is emitted.
-        caches: where extensions may keep plans while tracing, the compiler's or context's that
-            traces; None until the trace has stores of its own, or keeps none.
+        source: the user's line, recorded with emitted ops.
+        caches: stores for the plans of extensions while tracing, those of the compiler or context that
+            traces; None until the trace has its own stores, or where it has none.
 
     >>> from tenferro.ops.elementwise import Multiply
     >>> builder = GraphBuilder()
@@ -63,7 +63,7 @@ class GraphBuilder:
         """The one output of `op` on these values.
 
         Raises:
-            ArityError: the op has several outputs; `apply` gives them all.
+            ArityError: the op has several outputs; `apply` returns them all.
         """
         outputs = self.apply(op, *inputs)
         if len(outputs) != 1:
@@ -85,7 +85,7 @@ class GraphBuilder:
         return Value(self, value)
 
     def constant(self, value: Any, dtype: DType | None = None) -> int:
-        """A constant; in `dtype` when given, because a float64 literal would widen a float32 graph."""
+        """A constant, of `dtype` if it is passed, because a float64 literal would widen a float32 graph."""
         array = np.asarray(value) if dtype is None else np.asarray(value).astype(dtype.dtype)
         return self.apply_one(Constant.of(array))
 
@@ -97,12 +97,12 @@ class GraphBuilder:
         """A rank-0 constant.
 
         Raises:
-            DTypeError: what is no number, or one that the dtype does not hold.
+            DTypeError: the argument is no number, or one that the dtype does not hold.
         """
         return self.apply_one(Constant.of(number_in(number, dtype)))
 
     def witness(self, value: int) -> int:
-        """A value whose shape this one has, and whose elements exist: itself."""
+        """A value of the same shape with elements: itself."""
         return value
 
     def lift(self, array: Any) -> int:
@@ -111,10 +111,10 @@ class GraphBuilder:
 
 
 class ArgumentBuilder(GraphBuilder):
-    """A builder whose arrays become arguments: what is traced depends on their types alone.
+    """A builder that lifts arrays to arguments, so that a trace depends on their types alone.
 
     Attributes:
-        arguments: for each array met, the input that stands for it, by the array's identity.
+        arguments: for each array lifted, its input, by the array's identity.
     """
 
     __slots__ = ("arguments",)
@@ -136,11 +136,11 @@ class ArgumentBuilder(GraphBuilder):
 
 
 class BodyBuilder(GraphBuilder):
-    """A builder of the body of a loop or a branch: what comes from outside becomes an input.
+    """A builder of the body of a loop or a branch: values from outside become inputs.
 
     Attributes:
-        captured: for each tensor or array met, the input that stands for it, by its identity.
-        depth: how many bodies it lies in, itself among them.
+        captured: for each tensor or array captured, its input, by its identity.
+        depth: the number of nested bodies, its own included.
     """
 
     __slots__ = ("captured", "depth")
@@ -159,7 +159,7 @@ class BodyBuilder(GraphBuilder):
         return self.capture(id(array), array, TensorSpec(array.shape, array.dtype))
 
     def capture(self, key: Any, operand: Any, spec: TensorSpec) -> int:
-        """The input that stands for a tensor of the surroundings."""
+        """The input for a tensor of the surroundings."""
         if key not in self.captured:
             self.captured[key] = (self.graph.add_input(spec), operand)
         return self.captured[key][0]

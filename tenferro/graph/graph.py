@@ -1,8 +1,8 @@
 """The arena: an append-only, hash-consed list of instructions in topological order.
 
-An instruction's inputs are values made before it, so a pass is a loop up or down the list and nothing
-recurses. Asking twice for the same op on the same values gives the same values: common
-subexpressions never exist.
+An instruction's inputs are values computed before it, so a pass is a loop up or down the list and nothing
+recurses. Adding the same op on the same values twice returns the same values: common subexpressions
+never exist.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _new: Any = tuple.__new__  # because `Instruction(..)` takes longer, and there a
 
 
 class Graph:
-    """Values are numbers, given in order; `types[value]` is what is known of one.
+    """Values are numbers, in order of creation; `types[value]` is the type of one.
 
     >>> from tenferro.ops.elementwise import Add
     >>> graph = Graph()
@@ -84,11 +84,11 @@ class Graph:
         inputs: tuple[int, ...],
         source: SourceLine | None = None,
     ) -> tuple[int, ...]:
-        """The outputs of `op` on these values, made now unless they exist; those of a mark, and of an op
+        """The outputs of `op` on these values, added unless they exist; those of a mark, and of an op
         with effects, are always new.
 
         Raises:
-            TenferroError: what the op's rule refuses, with the user's line.
+            TenferroError: the op's rule refuses the inputs, with the user's line.
         """
         token = op.token
         key = (token, inputs)
@@ -101,10 +101,10 @@ class Graph:
         types = self.types
         # Types are few, and values share them. No pairs in pairs: Python hashes these by recursion in C, whose
         # stack an op of 200,000 operands overflows.
-        known = (token, *map(id, map(types.__getitem__, inputs)))
-        specs = self._inferred.get(known)
+        type_key = (token, *map(id, map(types.__getitem__, inputs)))
+        specs = self._inferred.get(type_key)
         if specs is None:
-            specs = self._infer(op, inputs, source, known)
+            specs = self._infer(op, inputs, source, type_key)
         start = len(types)
         types += specs
         outputs = (start,) if len(specs) == 1 else tuple(range(start, len(types)))
@@ -125,10 +125,10 @@ class Graph:
         self.effects = [*[value for value in self.effects if value not in inputs], outputs[0]]
 
     def after_effects(self, outputs: Sequence[int]) -> list[int]:
-        """The outputs, as values that are there only after every effect; each effect is awaited once.
+        """The outputs, as values that exist only after every effect; each effect is awaited once.
 
         Raises:
-            InvalidConfigError: there is no output to wait.
+            InvalidConfigError: there is no output to wait for the effects.
         """
         if not self.effects:
             return list(outputs)
@@ -150,9 +150,9 @@ class Graph:
         op: StdTensorOp | Mark | Opaque,
         inputs: tuple[int, ...],
         source: SourceLine | None,
-        known: Any,
+        type_key: Any,
     ) -> tuple[TensorSpec, ...]:
-        """Types of the outputs; kept where they came without a guard, which each instruction writes for
+        """Types of the outputs; cached where inference wrote no guard, which each instruction writes for
         itself.
         """
         specs = map(self.types.__getitem__, inputs)
@@ -170,7 +170,7 @@ class Graph:
         if len(self.guards.guards) != written:
             self._locate_guards(written, source)
         elif inputs:
-            self._inferred[known] = types
+            self._inferred[type_key] = types
         return types
 
     def _inherit_trust(self, op: ControlOp) -> None:
@@ -178,15 +178,15 @@ class Graph:
         self.trusted = self.trusted and all([part.trusted for part in op.parts])
 
     def extend(self, index: int, op: StdTensorOp) -> tuple[int, ...]:
-        """Put an op in place of that instruction's which gives what it gave, and more, on the same values.
+        """Replace the op of an instruction by one with the same outputs and more, on the same values.
 
-        What was computed once stays so when a derivative needs more of it than its result.
+        So an op is not computed twice when a derivative needs further outputs of it.
         """
         replaced = self.instructions[index]
         key = (op.token, replaced.inputs)
-        known = self._applied.get(key)
-        if known is not None:
-            return known
+        existing = self._applied.get(key)
+        if existing is not None:
+            return existing
         if isinstance(op, ControlOp):
             self._inherit_trust(op)
         specs = op.infer(*[self.types[value] for value in replaced.inputs], guards=self.guards)

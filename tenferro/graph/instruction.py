@@ -14,7 +14,7 @@ __all__ = ["Instruction"]
 class Instruction(NamedTuple):
     """One application of an op: numbered values in, numbered values out. In a graph it may be of a mark.
 
-    Each value is written once. Values of a graph are numbered as they are made; those of a program are its
+    Each value is written once. Values of a graph are numbered in order of creation; those of a program are its
     slots, and the inputs are the first.
 
     Attributes:

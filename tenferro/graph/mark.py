@@ -1,11 +1,11 @@
 """Marks: notes to differentiation that a graph carries and a program does not.
 
-A `Mark` gives some of its inputs new names. Programs are made without it, as if the old names had been
-used; differentiation meets it and asks it for the tangents. So a derivative of the user's own, a
-gradient that stops, or a region to be computed twice are said in the graph where they apply.
+A `Mark` gives some of its inputs new names. Programs are built without it, as if the old names had been
+used; differentiation asks it for the tangents. So a custom derivative, a stopped gradient, or a
+checkpointed region are stated in the graph where they apply.
 
 An `Opaque` is a linear map that only its transpose can compute. It lives between linearisation and
-transposition; a program that would need it is refused.
+transposition; a program that needs its value is refused.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Alias", "Mark", "Opaque", "StopGradient"]
 class Mark:
     """Output i is input `takes[i]`, under a new name.
 
-    Marks are never shared between two places: each is a node of its own.
+    Marks are never shared: each is a separate node.
     """
 
     __slots__ = ("takes",)
@@ -42,15 +42,15 @@ class Mark:
 
     @property
     def key(self) -> Any:
-        """What two traces of one function have in common; None where that cannot be said."""
+        """The key by which traces of one function share the mark; None where there is none."""
         return (type(self), self.takes)
 
     def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
-        """The types of what it names."""
+        """The types of the inputs that it names."""
         return tuple([inputs[position] for position in self.takes])
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
-        """The inputs whose tangents matter."""
+        """The inputs with tangents that matter."""
         return self.takes
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
@@ -72,7 +72,7 @@ class Mark:
 
 
 class Alias(Mark):
-    """A fresh name for each input: what is differentiated with respect to, however it was computed."""
+    """A fresh name for each input: a value to differentiate with respect to, however it was computed."""
 
     __slots__ = ()
 
@@ -92,12 +92,12 @@ class StopGradient(Mark):
 
 
 class Opaque:
-    """A linear map of its last inputs, given by its transpose alone.
+    """A linear map of its last inputs, defined by its transpose alone.
 
     Attributes:
-        types: of the outputs.
-        known: how many inputs come before the linear ones.
-        refusal: what to say when a program needs the values.
+        types: the types of the outputs.
+        known: the number of inputs before the linear ones.
+        refusal: the message of the error when a program needs the values.
     """
 
     __slots__ = ("known", "refusal", "types")

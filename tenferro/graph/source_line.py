@@ -1,4 +1,4 @@
-"""The user's line: where in their code a node was asked for."""
+"""The user's line: the place in their code that created a node."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class SourceLine(NamedTuple):
     """A place in a file.
 
     Attributes:
-        function: empty where there is none, as in a text.
-        derivative_of: the name of the op whose derivative asked for the node; empty for the user's own.
+        function: the name of the function; empty where there is none, as in a text.
+        derivative_of: the name of the op whose derivative created the node; empty for the user's own.
 
     >>> print(SourceLine("model.py", 12, "loss"))
     model.py:12 in loss
@@ -31,17 +31,19 @@ class SourceLine(NamedTuple):
     derivative_of: str = ""
 
     def of(self, op_name: str) -> SourceLine:
-        """The same place, for what the derivative of that op needs; the first such op stays."""
+        """The same place, for an op in the derivative of `op_name`; the first such op stays."""
         if self.derivative_of:
             return self
         return SourceLine(self.file, self.line, self.function, op_name)
 
     def __str__(self) -> str:
-        place = f"{self.file}:{self.line}"
+        location = f"{self.file}:{self.line}"
         if self.function:
-            place += f" in {self.function}"
+            location += f" in {self.function}"
         return (
-            f"{place}, in the derivative of {self.derivative_of}" if self.derivative_of else place
+            f"{location}, in the derivative of {self.derivative_of}"
+            if self.derivative_of
+            else location
         )
 
 
@@ -55,7 +57,7 @@ class CallerFinder:
     )
 
     def __call__(self) -> SourceLine | None:
-        """The user's line of the call under way; None when there is no such frame."""
+        """The user's line of the current call; None when there is no such frame."""
         frame = sys._getframe(1)
         ours = self._ours
         while frame is not None:
@@ -65,11 +67,11 @@ class CallerFinder:
                 internal = ours[code] = code.co_filename.startswith(INTERNAL)
             if not internal:
                 key = (code, frame.f_lasti)
-                place = self._places.get(key)
-                if place is None:
-                    place = SourceLine(code.co_filename, frame.f_lineno, code.co_name)
-                    self._places[key] = place
-                return place
+                line = self._places.get(key)
+                if line is None:
+                    line = SourceLine(code.co_filename, frame.f_lineno, code.co_name)
+                    self._places[key] = line
+                return line
             frame = frame.f_back
         return None
 

@@ -1,7 +1,7 @@
 """`Value`: the facade of a tensor in derivative rules, expansions and algorithms written as text.
 
-Where the ops go is the `Emitter`'s business. The operators neither broadcast nor promote, except that a Python
-number takes the shape and dtype of what it meets: a float64 literal in a rule would widen a float32 graph.
+An `Emitter` writes the ops. The operators neither broadcast nor promote, except that a Python number takes the
+shape and dtype of the other operand: a float64 literal in a rule would widen a float32 graph.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["Emitter", "Value", "beside", "broadcast", "compare", "full", "number
 
 
 class Emitter(Protocol):
-    """Where the ops of a rule go. A handle is whatever it likes: a number, or a value of text."""
+    """The destination of a rule's ops. A handle is its own representation of a value: a number, or a value of text."""
 
     def apply(self, op: StdTensorOp, *inputs: Any) -> tuple[Any, ...]:
         """The outputs of `op` on these handles."""
@@ -46,7 +46,7 @@ class Emitter(Protocol):
         ...
 
     def witness(self, value: Any) -> Any:
-        """A handle whose elements exist and whose shape is this one's."""
+        """A handle of the same shape with elements."""
         ...
 
 
@@ -58,7 +58,7 @@ class Value:
     """One tensor in a rule or an expansion: `+`, `-`, `*`, `/` and comparisons work element by element.
 
     Tenferro's functions take it as they take a tensor of a trace, with promotion and broadcasting.
-    The operators do neither, but that a Python number takes the shape and the dtype of what it meets.
+    The operators do neither, except that a Python number takes the shape and dtype of the other operand.
 
     >>> from tenferro.graph import GraphBuilder
     >>> builder = GraphBuilder()
@@ -96,54 +96,54 @@ class Value:
         """Number of axes."""
         return len(self.emitter.type_of(self.handle).shape)
 
-    def __add__(self, other: Any) -> Value:
-        return _one(ADD, self, beside(other, self))
+    def __add__(self, rhs: Any) -> Value:
+        return _one(ADD, self, beside(rhs, self))
 
-    def __radd__(self, other: Any) -> Value:
-        return _one(ADD, beside(other, self), self)
+    def __radd__(self, lhs: Any) -> Value:
+        return _one(ADD, beside(lhs, self), self)
 
-    def __sub__(self, other: Any) -> Value:
-        return _one(SUBTRACT, self, beside(other, self))
+    def __sub__(self, rhs: Any) -> Value:
+        return _one(SUBTRACT, self, beside(rhs, self))
 
-    def __rsub__(self, other: Any) -> Value:
-        return _one(SUBTRACT, beside(other, self), self)
+    def __rsub__(self, lhs: Any) -> Value:
+        return _one(SUBTRACT, beside(lhs, self), self)
 
-    def __mul__(self, other: Any) -> Value:
-        return _one(MULTIPLY, self, beside(other, self))
+    def __mul__(self, rhs: Any) -> Value:
+        return _one(MULTIPLY, self, beside(rhs, self))
 
-    def __rmul__(self, other: Any) -> Value:
-        return _one(MULTIPLY, beside(other, self), self)
+    def __rmul__(self, lhs: Any) -> Value:
+        return _one(MULTIPLY, beside(lhs, self), self)
 
-    def __truediv__(self, other: Any) -> Value:
-        return _one(DIVIDE, self, beside(other, self))
+    def __truediv__(self, rhs: Any) -> Value:
+        return _one(DIVIDE, self, beside(rhs, self))
 
-    def __rtruediv__(self, other: Any) -> Value:
-        return _one(DIVIDE, beside(other, self), self)
+    def __rtruediv__(self, lhs: Any) -> Value:
+        return _one(DIVIDE, beside(lhs, self), self)
 
     def __neg__(self) -> Value:
         return _one(NEGATE, self)
 
-    def __eq__(self, other: Any) -> Any:
-        return self._compared("EQ", other)
+    def __eq__(self, rhs: Any) -> Any:
+        return self._compared("EQ", rhs)
 
-    def __ne__(self, other: Any) -> Any:
-        return self._compared("NE", other)
+    def __ne__(self, rhs: Any) -> Any:
+        return self._compared("NE", rhs)
 
-    def __lt__(self, other: Any) -> Any:
-        return self._compared("LT", other)
+    def __lt__(self, rhs: Any) -> Any:
+        return self._compared("LT", rhs)
 
-    def __le__(self, other: Any) -> Any:
-        return self._compared("LE", other)
+    def __le__(self, rhs: Any) -> Any:
+        return self._compared("LE", rhs)
 
-    def __gt__(self, other: Any) -> Any:
-        return self._compared("GT", other)
+    def __gt__(self, rhs: Any) -> Any:
+        return self._compared("GT", rhs)
 
-    def __ge__(self, other: Any) -> Any:
-        return self._compared("GE", other)
+    def __ge__(self, rhs: Any) -> Any:
+        return self._compared("GE", rhs)
 
-    def _compared(self, direction: str, other: Any) -> Any:
+    def _compared(self, direction: str, rhs: Any) -> Any:
         # None stands for a zero tangent, which is no Value.
-        return NotImplemented if other is None else compare(self, direction, other)
+        return NotImplemented if rhs is None else compare(self, direction, rhs)
 
     __hash__ = None  # type: ignore[assignment]  # because == gives a tensor
 
@@ -192,13 +192,13 @@ class Value:
         )
 
     def __tenferro_elements__(self, asked: str, hint: str) -> NoReturn:
-        """Refused, for what needs the elements to know the shape of its result."""
+        """Refuse an operation that needs the elements to know the shape of its result."""
         raise DataDependentShapeError(
             f"{asked} needs the elements of {self.spec}, which are not known in a rule; {hint}"
         )
 
     def lift(self, array: Any) -> Value:
-        """An array as a constant beside this value.
+        """An array as a constant in the graph of this value.
 
         Raises:
             InvalidConfigError: a tensor that is none of the rule's.
@@ -222,11 +222,11 @@ class Value:
 
     @property
     def guards(self) -> GuardLog:
-        """What must hold of the symbols."""
+        """The conditions on symbolic extents."""
         return self.emitter.graph.guards
 
     def __tenferro_distrust__(self) -> None:
-        """What is computed with this tensor comes from a file of unknown origin."""
+        """Mark the graph as computed from a file of unknown origin."""
         self.emitter.graph.trusted = False
 
     @property
@@ -267,13 +267,13 @@ def beside(operand: Any, like: Value) -> Value:
 
 
 def scalar(like: Value, number: Any, dtype: DType | None = None) -> Value:
-    """`number` in rank 0, beside `like`, and in its dtype unless given."""
+    """`number` with rank 0, in the graph of `like`, and with its dtype unless one is passed."""
     emitter = like.emitter
     return Value(emitter, emitter.scalar(number, like.dtype if dtype is None else dtype))
 
 
 def full(like: Value, number: Any, dtype: DType | None = None) -> Value:
-    """`number` everywhere, in the shape of `like`, and in its dtype unless given."""
+    """`number` in every element, with the shape of `like`, and with its dtype unless one is passed."""
     one = scalar(like, number, dtype)
     return broadcast(one, like, ()) if like.rank else one
 

@@ -34,7 +34,7 @@ STD_OPS: tuple[type[StdTensorOp], ...] = (
 """Every op of the vocabulary, in the order of the catalogue."""
 
 ALL_OPS: tuple[type[StdTensorOp], ...] = (*STD_OPS, *extension.CARDS)
-"""The vocabulary and the carrier of what comes from elsewhere."""
+"""The vocabulary and the carrier of extensions."""
 
 require_listed(
     [

@@ -53,7 +53,7 @@ class Exp(SameType):
     AD:      rule
     Lowers:  stablehlo.exponential, one to one
     Errors:  DTypeError on another dtype
-    Source:  seed 004 section V, StableHLO spec #exponential
+    Source:  docs/specification/primitives.md, StableHLO spec #exponential
     """
 
     __slots__ = ()
@@ -69,7 +69,7 @@ class Expm1(SameType):
     AD:      rule
     Lowers:  stablehlo.exponential_minus_one, one to one
     Errors:  DTypeError on another dtype
-    Source:  seed 004 section V, StableHLO spec #exponential_minus_one
+    Source:  docs/specification/primitives.md, StableHLO spec #exponential_minus_one
     """
 
     __slots__ = ()
@@ -84,7 +84,7 @@ class Log(SameType):
     AD:      rule
     Lowers:  stablehlo.log, one to one
     Errors:  DTypeError on another dtype
-    Source:  seed 004 section V, StableHLO spec #log
+    Source:  docs/specification/primitives.md, StableHLO spec #log
     """
 
     __slots__ = ()
@@ -100,7 +100,7 @@ class Log1p(SameType):
     AD:      rule
     Lowers:  stablehlo.log_plus_one, one to one
     Errors:  DTypeError on another dtype
-    Source:  seed 004 section V, StableHLO spec #log_plus_one
+    Source:  docs/specification/primitives.md, StableHLO spec #log_plus_one
     """
 
     __slots__ = ()
@@ -115,7 +115,7 @@ class Sqrt(SameType):
     AD:      rule
     Lowers:  stablehlo.sqrt, one to one
     Errors:  DTypeError on another dtype
-    Source:  seed 004 section V, StableHLO spec #sqrt
+    Source:  docs/specification/primitives.md, StableHLO spec #sqrt
     """
 
     __slots__ = ()
@@ -131,7 +131,7 @@ class Rsqrt(SameType):
     AD:      rule
     Lowers:  stablehlo.rsqrt, one to one
     Errors:  DTypeError on another dtype
-    Source:  seed 004 section V, StableHLO spec #rsqrt
+    Source:  docs/specification/primitives.md, StableHLO spec #rsqrt
     """
 
     __slots__ = ()
@@ -162,7 +162,7 @@ class Sin(SameType):
     AD:      rule
     Lowers:  stablehlo.sine, one to one
     Errors:  DTypeError on another dtype
-    Source:  seed 004 section V, StableHLO spec #sine
+    Source:  docs/specification/primitives.md, StableHLO spec #sine
     """
 
     __slots__ = ()
@@ -178,7 +178,7 @@ class Cos(SameType):
     AD:      rule
     Lowers:  stablehlo.cosine, one to one
     Errors:  DTypeError on another dtype
-    Source:  seed 004 section V, StableHLO spec #cosine
+    Source:  docs/specification/primitives.md, StableHLO spec #cosine
     """
 
     __slots__ = ()
@@ -210,7 +210,7 @@ class Tanh(SameType):
     AD:      rule
     Lowers:  stablehlo.tanh, one to one
     Errors:  DTypeError on another dtype
-    Source:  seed 004 section V, StableHLO spec #tanh
+    Source:  docs/specification/primitives.md, StableHLO spec #tanh
     """
 
     __slots__ = ()

@@ -15,10 +15,10 @@ Cell = TypeVar("Cell")
 
 
 class Column(Mapping[type[StdTensorOp], Cell], Generic[Cell]):
-    """What one layer does with each op: a mapping from card to cell, total over a vocabulary.
+    """The table of one layer: a mapping from card to cell, total over a vocabulary.
 
     Args:
-        place: the folder that the column is cut into by family, or its one file.
+        path: the folder that the column is cut into by family, or its one file.
 
     Attributes:
         cells: the same mapping without Python's calls in between, for loops over many ops.
@@ -39,7 +39,7 @@ class Column(Mapping[type[StdTensorOp], Cell], Generic[Cell]):
     def __init__(
         self,
         name: str,
-        place: str,
+        path: str,
         vocabulary: Iterable[type[StdTensorOp]],
         *families: Mapping[type[StdTensorOp], Cell],
     ) -> None:
@@ -53,7 +53,7 @@ class Column(Mapping[type[StdTensorOp], Cell], Generic[Cell]):
             self._cells.update(family)
         vocabulary = set(vocabulary)
         if missing := vocabulary - self._cells.keys():
-            files = sorted({_file(place, card) for card in missing})
+            files = sorted({_file(path, card) for card in missing})
             raise MissingCellError(
                 f"column {name} has no cell for {_names(missing)}; write it in {', '.join(files)}. "
                 "`python tools/cells.py` lists what is missing in every column"
@@ -77,9 +77,9 @@ def _names(cards: Iterable[type[StdTensorOp]]) -> str:
     return ", ".join(sorted(card.__name__ for card in cards))
 
 
-def _file(place: str, card: type[StdTensorOp]) -> str:
-    """Where a card's cell is written."""
-    return place if place.endswith(".py") else f"{place}/{card.__module__.split('.')[-1]}.py"
+def _file(path: str, card: type[StdTensorOp]) -> str:
+    """The file of a card's cell."""
+    return path if path.endswith(".py") else f"{path}/{card.__module__.split('.')[-1]}.py"
 
 
 def require_listed(

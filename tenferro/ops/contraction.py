@@ -31,7 +31,7 @@ class DotGeneral(StdTensorOp):
     AD:      bilinear
     Lowers:  stablehlo.dot_general, one to one; `precision` None takes the module's
     Errors:  ShapeError, DTypeError, AxisError unless lists pair distinct axes of equal extents
-    Source:  seed 004 section V, StableHLO spec #dot_general
+    Source:  docs/specification/primitives.md, StableHLO spec #dot_general
 
     >>> DotGeneral((1,), (0,)).infer(TensorSpec.parse("f64[2,3]"), TensorSpec.parse("f64[3,4]"))
     (f64[2,4],)
@@ -115,14 +115,14 @@ class Convolution(StdTensorOp):
     output feature: y[n, o, p] = sum over k and i of x'[n, i, p strides + k rhs_dilation] w[k, i, o],
     x' being x with lhs_dilation - 1 zeros between elements and `padding` around them (negative
     padding cuts). `feature_group_count` splits the features, `batch_group_count` the batch, into
-    groups with kernels of their own. `window_reversal` turns the kernel's axes around.
+    groups with separate kernels. `window_reversal` reverses the kernel's axes.
 
     Shapes:  x and kernel of one rank, axes named by the payload -> y
     Dtypes:  every integer, float and complex dtype, one for both; float16 and bfloat16 sum in float32
     AD:      bilinear
     Lowers:  stablehlo.convolution, one to one
     Errors:  ShapeError, DTypeError, InvalidConfigError where features, groups or windows do not fit
-    Source:  seed 002, StableHLO spec #convolution
+    Source:  docs/specification/primitives.md, StableHLO spec #convolution
     """
 
     window_strides: tuple[int, ...]
@@ -225,7 +225,7 @@ class Convolution(StdTensorOp):
         return (TensorSpec.of(tuple(shape), x.dtype),)
 
     def _windows(self, i: int, extent: Any, size: Any) -> Any:
-        """How many windows fit along spatial axis i."""
+        """The number of windows along spatial axis i."""
         low, high = self.padding[i]
         dilated = dim_max((extent - 1) * self.lhs_dilation[i] + 1, 0) if extent != 0 else 0
         padded = low + dilated + high

@@ -1,7 +1,7 @@
-"""Ops over sub-programs: a choice, a loop until a condition fails, and a loop over slices.
+"""Ops over sub-programs: a branch, a loop until a condition fails, and a scan over slices.
 
-A sub-program is a `tenferro.program.Subprogram`: tensors in, tensors out, and nothing from outside. What a
-function closed over is an operand like any other.
+A sub-program is a `tenferro.program.Subprogram`: tensors in, tensors out, and nothing from outside. Captured
+variables of a function are operands like any other.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ __all__ = ["CARDS", "Cond", "ControlOp", "Scan", "While"]
 
 @card
 class ControlOp(StdTensorOp):
-    """An op that runs programs of its own.
+    """An op that runs sub-programs.
 
-    `parts` are they; `with_parts` is the same op over others in their place.
+    `parts` are the sub-programs; `with_parts` is the same op with others.
     """
 
     accepts: ClassVar[frozenset[DType]] = ANY
@@ -37,7 +37,7 @@ class ControlOp(StdTensorOp):
 
     @property
     def has_effects(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]  # because the sub-programs decide
-        """Whether an op of its sub-programs does more than give outputs."""
+        """Whether an op of its sub-programs has effects."""
         return any(part.has_effects for part in self.parts)
 
     def with_parts(self, *parts: Any) -> ControlOp:
@@ -45,7 +45,7 @@ class ControlOp(StdTensorOp):
         raise NotImplementedError
 
     def pruned(self, needed: Sequence[bool]) -> tuple[ControlOp, tuple[int, ...], tuple[int, ...]]:
-        """The op that makes only what is needed of its outputs, and which operands and outputs it has."""
+        """The op with only the needed outputs, and the indices of the operands and outputs that it keeps."""
         raise NotImplementedError
 
     def __str__(self) -> str:
@@ -57,17 +57,17 @@ class ControlOp(StdTensorOp):
         return f"{self.name}({', '.join(shown)})"
 
     def specialize(self, bindings: Any) -> StdTensorOp:
-        """With numbers for symbols, in the sub-programs too."""
+        """The op with numbers for symbols, in the sub-programs too."""
         return self.with_parts(*[part.specialize(bindings) for part in self.parts])
 
     @property
     def input_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because the sub-programs decide
-        """As the sub-programs take."""
+        """The number of operands, from the inputs of the sub-programs."""
         raise NotImplementedError
 
     @property
     def output_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because the sub-programs decide
-        """As the sub-programs give."""
+        """The number of outputs, from those of the sub-programs."""
         return len(self.parts[-1].output_specs)
 
 
@@ -75,14 +75,14 @@ class ControlOp(StdTensorOp):
 class Cond(ControlOp):
     """y = branches[index](operands): one branch runs.
 
-    A bool index takes branch 1 when true, of two. An integer outside the branches takes the last.
+    A bool index selects branch 1 of two when true. An integer out of range selects the last branch.
 
     Shapes:  index of rank 0, then the operands of every branch -> the outputs of every branch
     Dtypes:  index bool, for two branches, or int32; operands and outputs any
-    AD:      each branch's; what the chosen branch saves is kept beside its result
+    AD:      each branch's; residuals of the chosen branch are further outputs
     Lowers:  stablehlo.if, stablehlo.case
     Errors:  InvalidConfigError without branches; ShapeError, DTypeError where branches disagree
-    Source:  seed 004 section VIII, StableHLO spec #case, #if
+    Source:  docs/specification/primitives.md, StableHLO spec #case, #if
     """
 
     branches: tuple[Any, ...]
@@ -119,16 +119,18 @@ class Cond(ControlOp):
             raise InvalidConfigError(
                 f"Cond: a bool index chooses between two branches, got {len(self.branches)}"
             )
-        found: Sequence[TensorSpec] | None = None
+        types: Sequence[TensorSpec] | None = None
         for number, branch in enumerate(self.branches):
             who = f"branch {number}"
             _takes("Cond", who, branch, operands, guards)
-            made = branch.output_specs
-            found = made if found is None else _same("Cond", who, "branch 0", made, found, guards)
-        return tuple(found or ())
+            outputs = branch.output_specs
+            types = (
+                outputs if types is None else _same("Cond", who, "branch 0", outputs, types, guards)
+            )
+        return tuple(types or ())
 
     def pruned(self, needed: Sequence[bool]) -> tuple[Cond, tuple[int, ...], tuple[int, ...]]:
-        """Without the outputs that nothing needs, and the operands that no branch reads then."""
+        """The op without unneeded outputs, and without operands that no branch reads then."""
         outputs = [i for i, is_needed in enumerate(needed) if is_needed]
         used = set[int]().union(*[branch.reads(outputs) for branch in self.branches])
         operands = sorted(used)
@@ -138,14 +140,14 @@ class Cond(ControlOp):
 
 @card
 class While(ControlOp):
-    """carry = body(consts, carry) while cond(consts, carry): a loop whose end the data decide.
+    """carry = body(consts, carry) while cond(consts, carry): a loop with a trip count that depends on data.
 
     Shapes:  consts, then the first carry -> the last carry, of the same types
     Dtypes:  any; cond gives one bool of rank 0
-    AD:      the tangents go along in the carry; backward, states are computed again from some that are kept
+    AD:      the tangents are part of the carry; backward, states are computed again from checkpoints
     Lowers:  stablehlo.while
     Errors:  ShapeError, DTypeError where body does not give the types of its carry
-    Source:  seed 004 section VIII, StableHLO spec #while
+    Source:  docs/specification/primitives.md, StableHLO spec #while
     """
 
     cond: Any
@@ -182,7 +184,7 @@ class While(ControlOp):
         return _same("While", "body", "its carry", self.body.output_specs, carry, guards)
 
     def pruned(self, needed: Sequence[bool]) -> tuple[While, tuple[int, ...], tuple[int, ...]]:
-        """Without the carry that neither decides when to stop nor leads to what is needed."""
+        """The loop without the carry that neither the condition nor a needed output depends on."""
         n = self.num_consts
         carry = {i for i, is_needed in enumerate(needed) if is_needed}
         asked = self.cond.reads([0])
@@ -204,10 +206,10 @@ class Scan(ControlOp):
     Shapes:  consts, then the first carry, then xs with leading extent `length`
              -> the last carry, then ys with leading extent `length`
     Dtypes:  any
-    AD:      forward and reverse: what the body saves at each step is stacked, and read backwards
+    AD:      forward and reverse: residuals of the body at each step are stacked, and read backwards
     Lowers:  stablehlo.while with a counter, dynamic_slice and dynamic_update_slice
     Errors:  ShapeError, DTypeError where body does not take these, or does not give the types of its carry
-    Source:  seed 004 section VIII; Haskell's mapAccumL; JAX's lax.scan
+    Source:  docs/specification/primitives.md; Haskell's mapAccumL; JAX's lax.scan
     """
 
     body: Any
@@ -236,7 +238,7 @@ class Scan(ControlOp):
         return Scan(body, self.length, self.num_consts, self.num_carry, self.reverse)
 
     def specialize(self, bindings: Any) -> StdTensorOp:
-        """With numbers for symbols, of the length and in the body."""
+        """The loop with numbers for symbols, in the length and in the body."""
         length = self.length if isinstance(self.length, int) else self.length.evaluate(bindings)
         body = self.body.specialize(bindings)
         return Scan(body, length, self.num_consts, self.num_carry, self.reverse)
@@ -263,18 +265,20 @@ class Scan(ControlOp):
             same_extent("Scan", what, spec.shape[0], self.length, guards)
             slices.append(TensorSpec.of(spec.shape[1:], spec.dtype))
         _takes("Scan", "body", self.body, [*inputs[:first], *slices], guards)
-        made = self.body.output_specs
+        outputs = self.body.output_specs
         wanted = self.body.input_specs[n:first]
-        if len(made) < len(wanted):
-            raise ArityError(f"Scan: body gives {len(made)} tensors, the carry has {len(wanted)}")
-        carry = _same("Scan", "body", "its carry", made[: len(wanted)], wanted, guards)
+        if len(outputs) < len(wanted):
+            raise ArityError(
+                f"Scan: body gives {len(outputs)} tensors, the carry has {len(wanted)}"
+            )
+        carry = _same("Scan", "body", "its carry", outputs[: len(wanted)], wanted, guards)
         stacked = [
-            TensorSpec.of((self.length, *spec.shape), spec.dtype) for spec in made[len(wanted) :]
+            TensorSpec.of((self.length, *spec.shape), spec.dtype) for spec in outputs[len(wanted) :]
         ]
         return (*carry, *stacked)
 
     def pruned(self, needed: Sequence[bool]) -> tuple[Scan, tuple[int, ...], tuple[int, ...]]:
-        """Without the ys that nothing needs, and the carry that leads to none of the rest."""
+        """The loop without unneeded ys, and without the carry that the rest does not depend on."""
         n, m, first = self.num_consts, self.num_carry, self.first_xs
         wanted = {i for i, is_needed in enumerate(needed) if is_needed}
         used, wanted = _closure(self.body, n, wanted, m)
@@ -291,8 +295,8 @@ class Scan(ControlOp):
 def _closure(
     body: Any, num_consts: int, outputs: set[int], num_carry: int | None = None
 ) -> tuple[set[int], set[int]]:
-    """What of its inputs a loop's body reads for these outputs, and the outputs with the carry that this
-    takes.
+    """The inputs that a loop's body reads for these outputs, and the outputs with the carry that these inputs
+    need.
     """
     while True:
         used: set[int] = body.reads(sorted(outputs))
@@ -304,36 +308,36 @@ def _closure(
         outputs = outputs | carry
 
 
-def _takes(op: str, who: str, part: Any, given: Sequence[TensorSpec], guards: GuardLog) -> None:
-    """A sub-program must take operands of these types; what it must hold of symbols, the caller must."""
+def _takes(op: str, who: str, part: Any, operands: Sequence[TensorSpec], guards: GuardLog) -> None:
+    """Require that a sub-program accepts operands of these types; its guards become the caller's."""
     for guard in part.guards:
         guards.guards.setdefault(guard, guard)
-    _same(op, who, "its operands", part.input_specs, given, guards)
+    _same(op, who, "its operands", part.input_specs, operands, guards)
 
 
 def _same(
     op: str,
     who: str,
     whom: str,
-    found: Sequence[TensorSpec],
+    actual: Sequence[TensorSpec],
     wanted: Sequence[TensorSpec],
     guards: GuardLog,
 ) -> tuple[TensorSpec, ...]:
-    if len(found) != len(wanted):
-        raise ArityError(f"{op}: {who} has {len(found)} tensors, {whom} {len(wanted)}")
-    for number, (mine, other) in enumerate(zip(found, wanted, strict=True)):
-        if mine == other:
+    if len(actual) != len(wanted):
+        raise ArityError(f"{op}: {who} has {len(actual)} tensors, {whom} {len(wanted)}")
+    for number, (mine, theirs) in enumerate(zip(actual, wanted, strict=True)):
+        if mine == theirs:
             continue
-        what = f"{op}: tensor {number} of {who} is {mine}, of {whom} {other}"
-        if mine.dtype is not other.dtype:
+        what = f"{op}: tensor {number} of {who} is {mine}, of {whom} {theirs}"
+        if mine.dtype is not theirs.dtype:
             raise DTypeError(f"{what}; convert it")
-        if mine.rank != other.rank:
+        if mine.rank != theirs.rank:
             raise ShapeError(f"{what}; their shapes must agree")
-        for axis, (a, b) in enumerate(zip(mine.shape, other.shape, strict=True)):
+        for axis, (a, b) in enumerate(zip(mine.shape, theirs.shape, strict=True)):
             if not (is_exact(a) and is_exact(b)):
                 raise ShapeError(f"{what}; an extent that the data decide cannot pass")
             same_extent(op, f"axis {axis} of tensor {number} of {who} and of {whom}", a, b, guards)
-    return tuple(found)
+    return tuple(actual)
 
 
 CARDS = (Cond, While, Scan)

@@ -1,4 +1,4 @@
-"""Ops whose result's extents are data: host ops, executed without backend kernels."""
+"""Ops with data-dependent extents: host ops, executed without backend kernels."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class DynamicTruncate(StdTensorOp):
     AD:      linear in x; its transpose is PadToMatch
     Lowers:  never: the extent of the result is not known before the run
     Errors:  ShapeError unless size is a scalar; AxisError outside the rank
-    Source:  seed 002 section IV
+    Source:  docs/specification/primitives.md
 
     >>> DynamicTruncate(0).infer(TensorSpec.parse("f64[5,2]"), TensorSpec.parse("i64[]"))
     (f64[<=5,2],)
@@ -62,7 +62,7 @@ class PadToMatch(StdTensorOp):
     AD:      linear in x; its transpose takes the first elements
     Lowers:  stablehlo.pad where both extents are exact
     Errors:  ShapeError where x is longer than the reference; AxisError outside the rank
-    Source:  seed 002 section IV
+    Source:  docs/specification/primitives.md
 
     >>> PadToMatch(0).infer(TensorSpec.parse("f64[<=5]"), TensorSpec.parse("i32[5]"))
     (f64[5],)

@@ -1,7 +1,7 @@
-"""The bytes of constants: large ones are kept once in a process, whoever holds them.
+"""The bytes of constants: large ones are stored once in a process.
 
-They are found by their digest, which one reading gives and which stays with the memory. A function and its
-gradient, a program and each copy of it that comes out of a pickle have the same memory.
+They are looked up by their digest, which is computed once and stored with the memory. A function and its
+gradient, a program and each unpickled copy of it share the memory.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["LARGE", "adopted_elements", "digest_of", "shared_elements"]
 LARGE = 1 << 16
 """Bytes from which elements are shared."""
 _SHARED: weakref.WeakValueDictionary[bytes, memoryview] = weakref.WeakValueDictionary()
-"""By digest, as long as somebody holds them; it keeps nothing alive, so that it has no bound of its own."""
+"""Elements by digest, as long as they are referenced; the references here are weak, so that it needs no bound."""
 
 
 class Elements(np.ndarray[Any, Any]):
@@ -49,16 +49,16 @@ def shared_elements(data: Any) -> tuple[memoryview, bytes]:
     if isinstance(holder, Elements) and holder.nbytes == view.nbytes:
         return _SHARED.setdefault(holder.digest, view), holder.digest
     digest = digest_of(view)
-    known = _SHARED.get(digest)
-    if known is None:
+    shared = _SHARED.get(digest)
+    if shared is None:
         memory = aligned_bytes(view.nbytes)
         memory[:] = np.frombuffer(view, np.uint8)
-        known = _shared(memory, digest)
-    return known, digest
+        shared = _shared(memory, digest)
+    return shared, digest
 
 
 def adopted_elements(memory: np.ndarray[Any, Any]) -> memoryview:
-    """What `shared_elements` gives, without a copy: bytes that nobody else holds become the shared memory.
+    """Share bytes as `shared_elements` does, without a copy: bytes that nobody else holds become the shared memory.
 
     Args:
         memory: bytes from `aligned_bytes`, which are read-only from now on.
@@ -70,8 +70,8 @@ def adopted_elements(memory: np.ndarray[Any, Any]) -> memoryview:
     (True, True, False)
     """
     digest = digest_of(memory)
-    known = _SHARED.get(digest)
-    return _shared(memory, digest) if known is None else known
+    shared = _SHARED.get(digest)
+    return _shared(memory, digest) if shared is None else shared
 
 
 def _shared(memory: np.ndarray[Any, Any], digest: bytes) -> memoryview:

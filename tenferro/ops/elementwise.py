@@ -89,7 +89,7 @@ class Add(SameType):
     AD:      linear in each operand
     Lowers:  stablehlo.add; stablehlo.or on bool, because XLA folds an i1 add as exclusive or
     Errors:  ShapeError, DTypeError unless both operands have one accepted type
-    Source:  seed 004 section IV, StableHLO spec #add
+    Source:  docs/specification/primitives.md, StableHLO spec #add
     """
 
     __slots__ = ()
@@ -121,7 +121,7 @@ class Multiply(SameType):
     AD:      bilinear
     Lowers:  stablehlo.multiply; stablehlo.and on bool
     Errors:  ShapeError, DTypeError unless both operands have one accepted type
-    Source:  seed 004 section IV, StableHLO spec #multiply
+    Source:  docs/specification/primitives.md, StableHLO spec #multiply
     """
 
     __slots__ = ()
@@ -139,7 +139,7 @@ class Divide(SameType):
     AD:      linear in x0; rule for x1
     Lowers:  stablehlo.divide, with the two integer corners guarded
     Errors:  ShapeError, DTypeError unless both operands have one accepted type
-    Source:  seed 004 section V, StableHLO spec #divide
+    Source:  docs/specification/primitives.md, StableHLO spec #divide
     """
 
     __slots__ = ()
@@ -150,7 +150,7 @@ class Divide(SameType):
 class Remainder(SameType):
     """Remainder of the division that truncates: y = x0 - x1 trunc(x0 / x1), with the sign of x0.
 
-    Of integers, x over 0 leaves x and the least integer over -1 leaves 0; of floats, C's fmod.
+    For integers, the remainder of x over 0 is x and of the least integer over -1 is 0; for floats, C's fmod.
 
     Shapes:  x0 S, x1 S -> S
     Dtypes:  every integer and float dtype
@@ -175,7 +175,7 @@ class Power(SameType):
     AD:      rule
     Lowers:  stablehlo.power; integers as repeated squaring
     Errors:  ShapeError, DTypeError unless both operands have one accepted type
-    Source:  seed 004 section V, StableHLO spec #power
+    Source:  docs/specification/primitives.md, StableHLO spec #power
     """
 
     __slots__ = ()
@@ -191,7 +191,7 @@ class Maximum(SameType):
     AD:      halves at ties
     Lowers:  stablehlo.maximum; stablehlo.or on bool
     Errors:  ShapeError, DTypeError unless both operands have one accepted type
-    Source:  seed 004 section V, StableHLO spec #maximum
+    Source:  docs/specification/primitives.md, StableHLO spec #maximum
     """
 
     __slots__ = ()
@@ -207,7 +207,7 @@ class Minimum(SameType):
     AD:      halves at ties
     Lowers:  stablehlo.minimum; stablehlo.and on bool
     Errors:  ShapeError, DTypeError unless both operands have one accepted type
-    Source:  seed 004 section V, StableHLO spec #minimum
+    Source:  docs/specification/primitives.md, StableHLO spec #minimum
     """
 
     __slots__ = ()
@@ -223,7 +223,7 @@ class Negate(SameType):
     AD:      linear
     Lowers:  stablehlo.negate, one to one
     Errors:  DTypeError on another dtype
-    Source:  seed 004 section IV, StableHLO spec #negate
+    Source:  docs/specification/primitives.md, StableHLO spec #negate
     """
 
     __slots__ = ()
@@ -238,7 +238,7 @@ class Sign(SameType):
     AD:      inactive for real x; rule for complex
     Lowers:  stablehlo.sign; min(x, 1) for unsigned
     Errors:  DTypeError on another dtype
-    Source:  seed 004 section V, StableHLO spec #sign
+    Source:  docs/specification/primitives.md, StableHLO spec #sign
     """
 
     __slots__ = ()
@@ -294,7 +294,7 @@ class Xor(SameType):
 
 
 class Not(SameType):
-    """Every bit turned over; logical on bool.
+    """Every bit inverted; logical on bool.
 
     Shapes:  x S -> S
     Dtypes:  bool and every integer dtype
@@ -454,7 +454,7 @@ class Conj(SameType):
     AD:      linear over the reals
     Lowers:  real, imag, negate, complex; nothing for real x
     Errors:  DTypeError on another dtype
-    Source:  seed 004 section IV
+    Source:  docs/specification/primitives.md
     """
 
     __slots__ = ()
@@ -469,7 +469,7 @@ class Abs(StdTensorOp):
     AD:      sign(x) x_dot; Re(conj(sign(x)) x_dot) for complex x
     Lowers:  stablehlo.abs; nothing for unsigned x
     Errors:  DTypeError on bool
-    Source:  seed 004 section V, StableHLO spec #abs
+    Source:  docs/specification/primitives.md, StableHLO spec #abs
 
     >>> Abs().infer(TensorSpec.parse("c64[3]"))
     (f32[3],)
@@ -494,7 +494,7 @@ class Clamp(SameType):
     AD:      passes x_dot strictly between the bounds, nothing at them
     Lowers:  stablehlo.clamp, its operands in the order lower, x, upper
     Errors:  ShapeError, DTypeError unless all three have one accepted type
-    Source:  seed 004 section V, StableHLO spec #clamp
+    Source:  docs/specification/primitives.md, StableHLO spec #clamp
     """
 
     __slots__ = ()
@@ -510,7 +510,7 @@ COMPARISONS: Mapping[str, np.ufunc] = {
     "GT": np.greater,
     "GE": np.greater_equal,
 }
-"""What each direction of `Compare` asks."""
+"""The comparison of each direction of `Compare`."""
 DIRECTIONS = tuple(COMPARISONS)
 
 
@@ -523,7 +523,7 @@ class Compare(StdTensorOp):
     AD:      inactive
     Lowers:  stablehlo.compare, one to one
     Errors:  InvalidConfigError on another direction; DTypeError on ordered complex
-    Source:  seed 004 section V, StableHLO spec #compare
+    Source:  docs/specification/primitives.md, StableHLO spec #compare
 
     >>> Compare("LT").infer(TensorSpec.parse("c64[3]"), TensorSpec.parse("c64[3]"))
     Traceback (most recent call last):
@@ -558,7 +558,7 @@ class Select(StdTensorOp):
     AD:      linear in on_true and on_false
     Lowers:  stablehlo.select, one to one
     Errors:  ShapeError, DTypeError unless pred is bool and the others have one type
-    Source:  seed 004 section V, StableHLO spec #select
+    Source:  docs/specification/primitives.md, StableHLO spec #select
     """
 
     __slots__ = ()
@@ -615,7 +615,7 @@ class Convert(StdTensorOp):
     AD:      linear between float and complex dtypes; inactive where either end is integer or bool
     Lowers:  stablehlo.convert
     Errors:  DTypeError on an unknown dtype
-    Source:  seed 002 section II, StableHLO spec #convert
+    Source:  docs/specification/primitives.md, StableHLO spec #convert
 
     >>> Convert("int32").infer(TensorSpec.parse("f64[n]"))
     (i32[n],)
@@ -750,7 +750,7 @@ class Complex(StdTensorOp):
 class ReducePrecision(SameType):
     """Round x to a float format with fewer bits, and store it as before.
 
-    To nearest, halves to even; what is too large becomes infinite, too small a zero of its sign.
+    Round to nearest, halves to even; values that are too large become infinite, too small a zero of their sign.
 
     Shapes:  x S -> S
     Dtypes:  every float dtype

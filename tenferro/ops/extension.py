@@ -19,16 +19,16 @@ __all__ = ["CARDS", "Extension"]
 
 @card
 class Extension(StdTensorOp):
-    """An operation of another package: `op` describes it, its owner's tables say what it does.
+    """An operation of another package: `op` describes it, and its family's tables implement it.
 
-    Two carriers are equal when the family ids are and `payload_eq` says so.
+    Two carriers are equal when their family ids are and `payload_eq` is true.
 
     Shapes:  as `op.infer_output_meta` says
     Dtypes:  as `op.infer_output_meta` says
     AD:      by the `ExtensionAdRule` of the family, on the `AdContext`
     Lowers:  by a registered lowering of the family, else by its expansion
-    Errors:  MalformedFamilyIdError where the id is none; InvalidConfigError where counts disagree with what the op declares
-    Source:  seed 000, sections 4 to 7
+    Errors:  MalformedFamilyIdError where the id is malformed; InvalidConfigError where counts disagree with the op's declaration
+    Source:  docs/specification/identity.md, types.md
     """
 
     op: Any
@@ -37,7 +37,7 @@ class Extension(StdTensorOp):
 
     @property
     def family_id(self) -> str:
-        """Which family the operation belongs to."""
+        """The id of the operation's family."""
         return self.op.family_id
 
     @property
@@ -57,7 +57,7 @@ class Extension(StdTensorOp):
 
     @property
     def has_effects(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]  # because the op declares it
-        """As the op declares: each of its places in a program is a call of its own."""
+        """Whether the op declares effects: each instruction is then a separate call."""
         return bool(getattr(self.op, "effects", False))
 
     def infer(self, *inputs: TensorSpec, guards: GuardLog | None = None) -> tuple[TensorSpec, ...]:
@@ -107,7 +107,7 @@ class Extension(StdTensorOp):
         return hash((Extension, self.op.family_id, self.op.payload_hash()))
 
     def written(self) -> str:
-        """The op in writing: equal texts, in whatever process, mean equal ops; see `payload_text`."""
+        """The op as text: equal texts, in any process, mean equal ops; see `payload_text`."""
         text = getattr(self.op, "payload_text", None)
         return f"Extension({self.family_id}, {os.urandom(16).hex() if text is None else text()})"
 
@@ -119,7 +119,7 @@ class Extension(StdTensorOp):
 
 
 def declared_types(op: Any, meta: Any) -> tuple[TensorSpec, ...]:
-    """What `infer_output_meta` gave, as types; a pair of dtype and shape, or a TensorSpec, each."""
+    """The types of `infer_output_meta`; a pair of dtype and shape, or a TensorSpec, each."""
     try:
         entries = tuple(meta)
     except TypeError:

@@ -133,7 +133,7 @@ class Gather(GatherRule):
     AD:      linear in x; its transpose scatters with add
     Lowers:  stablehlo.gather, one to one
     Errors:  ShapeError, AxisError, DTypeError where dimension numbers do not fit
-    Source:  seed 004 section IV, StableHLO spec #gather
+    Source:  docs/specification/primitives.md, StableHLO spec #gather
     """
 
     __slots__ = ()
@@ -142,7 +142,7 @@ class Gather(GatherRule):
 
 
 class GatherDynamicSliceSizes(GatherRule):
-    """`Gather` whose slice sizes are expressions in the extents of x and indices.
+    """`Gather` with slice sizes that are expressions in the extents of x and indices.
 
     Natively they are resolved against the arrays; in StableHLO, once the extents are numbers.
 
@@ -151,7 +151,7 @@ class GatherDynamicSliceSizes(GatherRule):
     AD:      linear in x; its transpose scatters with add
     Lowers:  stablehlo.gather
     Errors:  as Gather
-    Source:  seed 002 section IV
+    Source:  docs/specification/primitives.md
     """
 
     __slots__ = ()
@@ -178,7 +178,7 @@ class Scatter(StdTensorOp):
     Lowers:  stablehlo.scatter with a region
     Errors:  ShapeError, AxisError, DTypeError where dimension numbers do not fit; InvalidConfigError
              on another combiner
-    Source:  seed 004 section IV, StableHLO spec #scatter
+    Source:  docs/specification/primitives.md, StableHLO spec #scatter
     """
 
     update_window_dims: tuple[int, ...]
@@ -263,14 +263,16 @@ class Scatter(StdTensorOp):
                 f"Scatter: update_window_dims {self.update_window_dims} must place "
                 f"{len(window)} window axes"
             )
-        for axis, place in zip(window, sorted(self.update_window_dims), strict=True):
-            decided = at_least(x.shape[axis], updates.shape[place])
+        for axis, update_axis in zip(window, sorted(self.update_window_dims), strict=True):
+            decided = at_least(x.shape[axis], updates.shape[update_axis])
             if decided is False:
                 raise ShapeError(
-                    f"Scatter: window axis {place} of updates {updates} exceeds axis {axis} of {x}"
+                    f"Scatter: window axis {update_axis} of updates {updates} exceeds axis {axis} of {x}"
                 )
             if decided is None:
-                guards.require(x.shape[axis], ">=", updates.shape[place], f"Scatter: axis {axis}")
+                guards.require(
+                    x.shape[axis], ">=", updates.shape[update_axis], f"Scatter: axis {axis}"
+                )
         scattered = [
             axis for axis in range(updates.rank) if axis not in set(self.update_window_dims)
         ]
@@ -304,7 +306,7 @@ class DynamicSlice(StdTensorOp):
     AD:      linear in x; its transpose is DynamicUpdateSlice into zeros
     Lowers:  stablehlo.dynamic_slice, one to one
     Errors:  ShapeError unless sizes fit x and starts are scalars, one per axis
-    Source:  seed 004 section V, StableHLO spec #dynamic_slice
+    Source:  docs/specification/primitives.md, StableHLO spec #dynamic_slice
     """
 
     sizes: tuple[Any, ...]
@@ -342,7 +344,7 @@ class DynamicUpdateSlice(StdTensorOp):
     AD:      linear in x and update
     Lowers:  stablehlo.dynamic_update_slice, one to one
     Errors:  ShapeError unless update fits x and starts are scalars, one per axis
-    Source:  seed 002 section II, StableHLO spec #dynamic_update_slice
+    Source:  docs/specification/primitives.md, StableHLO spec #dynamic_update_slice
     """
 
     rank: int
@@ -390,7 +392,7 @@ def require_starts(op: str, starts: list[TensorSpec]) -> None:
 def require_window(
     op: str, role: str, axis: int, size: Any, extent: Any, x: TensorSpec, guards: GuardLog
 ) -> None:
-    """A window's size must not exceed the axis it lies on."""
+    """A window's size must not exceed the extent of its axis."""
     if not is_exact(size) or not is_exact(extent):
         raise NonStaticShapeError(f"{op}: the extent of axis {axis} of {x} depends on the data")
     decided = at_least(extent, size)

@@ -1,4 +1,4 @@
-"""`StdTensorOp`: what every card is."""
+"""`StdTensorOp`: the base class of cards."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ Card = TypeVar("Card")
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def card(cls: type[Card]) -> type[Card]:
-    """Declares the annotated fields of a card as its payload: a frozen dataclass.
+    """Declare the annotated fields of a card as its payload: a frozen dataclass.
 
     The methods that need not be written out for each class are those of `StdTensorOp`, because
     `dataclass` compiles its own, which takes longer than the rest of the import.
     """
-    made: Any = dataclass(repr=False, eq=False)(cls)
-    compared = [entry.name for entry in fields(made) if entry.compare]
+    card_class: Any = dataclass(repr=False, eq=False)(cls)
+    compared = [entry.name for entry in fields(card_class) if entry.compare]
     if compared:
-        made.payload_of = attrgetter(*compared)
-        made.token = property(lambda op: op)
-    return made
+        card_class.payload_of = attrgetter(*compared)
+        card_class.token = property(lambda op: op)
+    return card_class
 
 
 @card
 class StdTensorOp:
-    """An op's card: what it is, as a frozen dataclass of its payload.
+    """An op's card: its description, as a frozen dataclass of its payload.
 
     A card without payload is a plain subclass; one with payload is declared with `@card`. Two ops are
     equal if they are of one class and their payloads are.
 
-    A card says its formula, shapes, dtypes and errors in its docstring and holds the one rule that
-    belongs to every layer: which types come out for which types in. What a layer *does* with the op
-    is a row in that layer's column.
+    A card states its formula, shapes, dtypes and errors in its docstring and holds the one rule that
+    belongs to every layer: the types of the outputs for the types of the inputs. What a layer *does* with
+    the op is a row in that layer's column.
 
-    Source: seed 004, sections IV and V.
+    Source: docs/specification/primitives.md.
     """
 
     accepts: ClassVar[frozenset[DType]]
@@ -100,7 +100,7 @@ class StdTensorOp:
         Extents that must agree and cannot be compared yet are written to `guards`.
 
         Raises:
-            ArityError, ShapeError, DTypeError: as the card says.
+            ArityError, ShapeError, DTypeError: as the card's docstring states.
         """
         if len(inputs) != self.input_count:
             raise ArityError(f"{self.name}: expected {self.input_count} inputs, got {len(inputs)}")
@@ -109,7 +109,7 @@ class StdTensorOp:
     def output_types(
         self, inputs: tuple[TensorSpec, ...], guards: GuardLog
     ) -> tuple[TensorSpec, ...]:
-        """The card's rule, on inputs whose count has been checked."""
+        """The card's shape rule, on a checked number of inputs."""
         raise NotImplementedError(f"{self.name} states no shape rule")
 
     def specialize(self, bindings: Any) -> StdTensorOp:
@@ -121,8 +121,8 @@ class StdTensorOp:
         }
         if not changes:
             return self
-        kept = {field.name: getattr(self, field.name) for field in fields(self)}
-        return type(self)(**(kept | changes))
+        payload = {field.name: getattr(self, field.name) for field in fields(self)}
+        return type(self)(**(payload | changes))
 
     def resolved(self, field: str, input_shapes: Any) -> tuple[Any, ...]:
         """The payload's shape `field` with op-local expressions resolved against the inputs."""

@@ -103,7 +103,7 @@ class ReduceSum(Reduction):
     AD:      linear; its transpose broadcasts
     Lowers:  stablehlo.reduce with add
     Errors:  AxisError unless axes are distinct axes of x; DTypeError on another dtype
-    Source:  seed 004 section IV, StableHLO spec #reduce
+    Source:  docs/specification/primitives.md, StableHLO spec #reduce
     """
 
     __slots__ = ()
@@ -118,7 +118,7 @@ class ReduceProd(Reduction):
     AD:      rule, right also where elements are zero
     Lowers:  stablehlo.reduce with multiply
     Errors:  AxisError unless axes are distinct axes of x; DTypeError on another dtype
-    Source:  seed 004 section V, StableHLO spec #reduce
+    Source:  docs/specification/primitives.md, StableHLO spec #reduce
     """
 
     __slots__ = ()
@@ -135,7 +135,7 @@ class ReduceMax(Reduction):
     AD:      shared equally among the winners
     Lowers:  stablehlo.reduce with maximum
     Errors:  AxisError unless axes are distinct axes of x; DTypeError on another dtype
-    Source:  seed 004 section V, StableHLO spec #reduce
+    Source:  docs/specification/primitives.md, StableHLO spec #reduce
     """
 
     __slots__ = ()
@@ -152,7 +152,7 @@ class ReduceMin(Reduction):
     AD:      shared equally among the winners
     Lowers:  stablehlo.reduce with minimum
     Errors:  AxisError unless axes are distinct axes of x; DTypeError on another dtype
-    Source:  seed 004 section V, StableHLO spec #reduce
+    Source:  docs/specification/primitives.md, StableHLO spec #reduce
     """
 
     __slots__ = ()
@@ -334,8 +334,8 @@ class Sort(StdTensorOp):
     ) -> tuple[TensorSpec, ...]:
         distinct_axes("Sort", "axis", (self.axis,), inputs[0].rank)
         shape = inputs[0].shape
-        for index, other in enumerate(inputs[1:], 1):
-            shape = same_shape("Sort", ("x0", inputs[0]), (f"x{index}", other), guards)
+        for index, operand in enumerate(inputs[1:], 1):
+            shape = same_shape("Sort", ("x0", inputs[0]), (f"x{index}", operand), guards)
         return tuple(TensorSpec.of(shape, x.dtype) for x in inputs)
 
 

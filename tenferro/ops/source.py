@@ -31,7 +31,7 @@ class Constant(StdTensorOp):
     AD:      inactive
     Lowers:  stablehlo.constant
     Errors:  InvalidConfigError unless `data` has exactly the bytes of the shape
-    Source:  seed 004 section VII, seed 002 section II, StableHLO spec #constant
+    Source:  docs/specification/primitives.md, StableHLO spec #constant
 
     >>> Constant.of(np.array([1.0, -0.0])).infer()
     (f64[2],)
@@ -82,7 +82,7 @@ class Constant(StdTensorOp):
 
     @classmethod
     def of(cls, array: Any) -> Constant:
-        """The constant with the elements of a NumPy array, in whatever order it stores them."""
+        """The constant with the elements of a NumPy array in any memory order."""
         array = host_array(array, "Constant")
         dense = np.ascontiguousarray(array)
         data = dense.view(np.uint8).reshape(-1).data if dense.nbytes >= LARGE else array.tobytes()
@@ -90,7 +90,7 @@ class Constant(StdTensorOp):
 
     @classmethod
     def adopting(cls, array: np.ndarray[Any, Any]) -> Constant:
-        """The constant that has a row-major array in aligned memory, which nobody else holds, for its own."""
+        """The constant that takes over a row-major array in aligned memory without other references."""
         memory = array.reshape(-1).view(np.uint8)
         data = adopted_elements(memory) if memory.nbytes >= LARGE else memory.data
         return cls(DType.of(array.dtype), array.shape, data)
@@ -116,7 +116,7 @@ class Iota(StdTensorOp):
     """Count along one axis: y[i0, .., ik] = i_axis.
 
     Shapes:  () -> shape
-    Dtypes:  every integer, float and complex dtype; what the dtype cannot hold wraps or rounds
+    Dtypes:  every integer, float and complex dtype; numbers that the dtype cannot hold wrap or are rounded
     AD:      inactive
     Lowers:  stablehlo.iota, one to one
     Errors:  AxisError unless 0 <= axis < rank
@@ -160,7 +160,7 @@ class ShapeOf(StdTensorOp):
     AD:      inactive
     Lowers:  a constant, where the extent is exact
     Errors:  AxisError unless 0 <= axis < rank
-    Source:  seed 002 section IV
+    Source:  docs/specification/primitives.md
 
     >>> ShapeOf(1).infer(TensorSpec.parse("f32[2,n]"))
     (i64[],)

@@ -44,7 +44,7 @@ class Transpose(StdTensorOp):
     AD:      linear; its transpose permutes by the inverse of perm
     Lowers:  stablehlo.transpose, one to one
     Errors:  ShapeError unless perm names each axis of x exactly once
-    Source:  seed 004 section IV, StableHLO spec #transpose
+    Source:  docs/specification/primitives.md, StableHLO spec #transpose
 
     >>> Transpose((2, 0, 1)).infer(TensorSpec.parse("f64[2,3,4]"))
     (f64[4,2,3],)
@@ -82,7 +82,7 @@ class Reshape(StdTensorOp):
     Lowers:  transpose, stablehlo.reshape, transpose, because StableHLO's is row-major;
              transposes that cancel are not written
     Errors:  ShapeError unless the sizes agree; NonStaticShapeError when x's size depends on data
-    Source:  seed 004 section IV, StableHLO spec #reshape
+    Source:  docs/specification/primitives.md, StableHLO spec #reshape
 
     >>> Reshape((3, 2)).infer(TensorSpec.parse("f64[6]"))
     (f64[3,2],)
@@ -125,10 +125,10 @@ class BroadcastInDim(StdTensorOp):
 
     Shapes:  x [a0, .., ar] -> y `shape`, a[j] being 1 or shape[dims[j]]
     Dtypes:  every dtype
-    AD:      linear; its transpose sums over what was repeated
+    AD:      linear; its transpose sums over repeated axes
     Lowers:  stablehlo.broadcast_in_dim, one to one
     Errors:  ShapeError, AxisError unless dims are distinct axes of shape that fit
-    Source:  seed 004 section IV, StableHLO spec #broadcast_in_dim
+    Source:  docs/specification/primitives.md, StableHLO spec #broadcast_in_dim
 
     >>> BroadcastInDim((2, 3), (1,)).infer(TensorSpec.parse("f64[3]"))
     (f64[2,3],)
@@ -184,7 +184,7 @@ class Slice(StdTensorOp):
     Lowers:  stablehlo.slice, one to one
     Errors:  ShapeError unless 0 <= starts <= limits <= the extents; InvalidConfigError on a stride
              below 1
-    Source:  seed 004 section V, StableHLO spec #slice
+    Source:  docs/specification/primitives.md, StableHLO spec #slice
 
     >>> Slice((1,), (6,), (2,)).infer(TensorSpec.parse("f64[6]"))
     (f64[3],)
@@ -249,7 +249,7 @@ class Slice(StdTensorOp):
 class Pad(StdTensorOp):
     """Put a value between and around the elements; negative edges cut elements off.
 
-    y[low + i * (interior + 1)] = x[i] where that lies inside y, padding_value elsewhere.
+    y[low + i * (interior + 1)] = x[i] where that is inside y, padding_value elsewhere.
 
     Shapes:  x [d0, .., dk], padding_value [] -> y with extent
              low + max(0, d + (d - 1) interior) + high on each axis
@@ -257,7 +257,7 @@ class Pad(StdTensorOp):
     AD:      linear in both; its transpose slices
     Lowers:  stablehlo.pad, one to one
     Errors:  ShapeError unless the result's extents are at least 0 and padding_value has rank 0
-    Source:  seed 004 section V, StableHLO spec #pad
+    Source:  docs/specification/primitives.md, StableHLO spec #pad
 
     >>> Pad((1,), (-1,), (1,)).infer(TensorSpec.parse("f64[3]"), TensorSpec.parse("f64[]"))
     (f64[5],)
@@ -326,7 +326,7 @@ class Concatenate(StdTensorOp):
     AD:      linear; its transpose slices
     Lowers:  stablehlo.concatenate, one to one
     Errors:  ShapeError, DTypeError unless operands agree besides the axis
-    Source:  seed 004 section V, StableHLO spec #concatenate
+    Source:  docs/specification/primitives.md, StableHLO spec #concatenate
 
     >>> Concatenate(1, 2).infer(TensorSpec.parse("f64[2,3]"), TensorSpec.parse("f64[2,n]"))
     (f64[2,n+3],)
@@ -355,22 +355,22 @@ class Concatenate(StdTensorOp):
         first = inputs[0]
         distinct_axes("Concatenate", "axis", (self.axis,), first.rank)
         shape = list(first.shape)
-        for index, other in enumerate(inputs[1:], 1):
-            if other.dtype is not first.dtype:
+        for index, x in enumerate(inputs[1:], 1):
+            if x.dtype is not first.dtype:
                 raise DTypeError(
-                    f"Concatenate: x0 and x{index} must have the same dtype, got {first} and {other}"
+                    f"Concatenate: x0 and x{index} must have the same dtype, got {first} and {x}"
                 )
-            if other.rank != first.rank:
+            if x.rank != first.rank:
                 raise ShapeError(
-                    f"Concatenate: x0 and x{index} must have the same rank, got {first} and {other}"
+                    f"Concatenate: x0 and x{index} must have the same rank, got {first} and {x}"
                 )
             for axis in range(first.rank):
                 if axis == self.axis:
-                    shape[axis] = shape[axis] + other.shape[axis]
+                    shape[axis] = shape[axis] + x.shape[axis]
                 else:
-                    what = f"axis {axis} of x0 ({first}) and x{index} ({other})"
+                    what = f"axis {axis} of x0 ({first}) and x{index} ({x})"
                     shape[axis] = same_extent(
-                        "Concatenate", what, shape[axis], other.shape[axis], guards
+                        "Concatenate", what, shape[axis], x.shape[axis], guards
                     )
         return (TensorSpec.of(tuple(shape), first.dtype),)
 
@@ -384,7 +384,7 @@ class Reverse(StdTensorOp):
     AD:      linear; its own transpose
     Lowers:  stablehlo.reverse, one to one
     Errors:  AxisError unless axes are distinct axes of x
-    Source:  seed 004 section V, StableHLO spec #reverse
+    Source:  docs/specification/primitives.md, StableHLO spec #reverse
     """
 
     axes: tuple[int, ...]
@@ -405,14 +405,14 @@ class Reverse(StdTensorOp):
 class ExtractDiag(StdTensorOp):
     """Take a diagonal: y[.., i, ..] = x[.., i, .., i, ..], where x has i at axis_a and at axis_b.
 
-    axis_b goes; the diagonal lies where axis_a lies once axis_b is gone.
+    axis_b is removed; the diagonal is at the position of axis_a without axis_b.
 
     Shapes:  x with equal extents on both axes -> y without axis_b
     Dtypes:  every dtype
     AD:      linear; its transpose is EmbedDiag
     Lowers:  stablehlo.gather of the diagonal
     Errors:  ShapeError unless the extents agree; AxisError unless the axes differ
-    Source:  seed 002 section II
+    Source:  docs/specification/primitives.md
 
     >>> ExtractDiag(0, 2).infer(TensorSpec.parse("f64[3,4,3]"))
     (f64[3,4],)
@@ -442,17 +442,17 @@ class ExtractDiag(StdTensorOp):
 
 @card
 class EmbedDiag(StdTensorOp):
-    """Lay an axis along a diagonal: y[.., i, .., j, ..] = x[.., i, ..] where i = j, else 0.
+    """Write an axis to a diagonal: y[.., i, .., j, ..] = x[.., i, ..] where i = j, else 0.
 
     The adjoint of `ExtractDiag` with the same axes: y has a new axis at axis_b, and axis_a is the axis
-    of x that lies there.
+    of x on the diagonal.
 
     Shapes:  x of rank r -> y of rank r + 1 with equal extents on axis_a and axis_b
     Dtypes:  every dtype
     AD:      linear; its transpose is ExtractDiag
     Lowers:  broadcast, compare with the diagonal's mask, select
     Errors:  AxisError unless the axes are two different ones of y
-    Source:  seed 002 section II
+    Source:  docs/specification/primitives.md
 
     >>> EmbedDiag(0, 2).infer(TensorSpec.parse("f64[3,4]"))
     (f64[3,4,3],)
@@ -519,7 +519,7 @@ class Tril(Triangle):
     AD:      linear; its own transpose
     Lowers:  compare of two iotas, select
     Errors:  ShapeError on a lower rank; InvalidConfigError for k beyond 2^62
-    Source:  seed 002 section II
+    Source:  docs/specification/primitives.md
     """
 
     __slots__ = ()
@@ -534,7 +534,7 @@ class Triu(Triangle):
     AD:      linear; its own transpose
     Lowers:  compare of two iotas, select
     Errors:  ShapeError on a lower rank; InvalidConfigError for k beyond 2^62
-    Source:  seed 002 section II
+    Source:  docs/specification/primitives.md
     """
 
     __slots__ = ()
@@ -545,12 +545,12 @@ class Triu(Triangle):
 class OptimizationBarrier(StdTensorOp):
     """The operands as they are, as values that no compiler may see through.
 
-    What is computed from the results is computed again, and not before all operands exist:
-    rematerialisation is built on that.
+    Computations on the results are not merged with others, and wait for all operands: rematerialisation is
+    built on that.
 
     Shapes:  x0 S0, .. -> S0, ..
     Dtypes:  every dtype, each operand its own
-    AD:      tangents pass beside it
+    AD:      tangents are passed unchanged
     Lowers:  stablehlo.optimization_barrier, one to one
     Errors:  InvalidConfigError unless count is at least 1
     Source:  StableHLO spec #optimization_barrier

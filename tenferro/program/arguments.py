@@ -1,4 +1,4 @@
-"""Arguments against specs: structure, dtype, rank, extents. Nothing is cast, nothing is guessed."""
+"""Checks of arguments against specs: structure, dtype, rank, extents. Nothing is cast, nothing is guessed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tenferro.types import DType, TensorSpec, TreeDef, difference, flatten, host
 __all__ = ["bind_symbols", "check_arguments", "check_leaves"]
 
 _KEPT_KINDS = {"b": "biufc", "i": "iufc", "f": "fc", "c": "c"}
-"""Kind of a Python number -> kinds of arrays whose dtype survives meeting it."""
+"""Kind of a Python number -> kinds of arrays that keep their dtype in arithmetic with it."""
 
 
 def check_arguments(
@@ -71,14 +71,14 @@ def bind_symbols(
     shapes: Sequence[Sequence[Any]],
     guards: GuardLog | None = None,
 ) -> dict[Any, Any]:
-    """The extent each symbol stands for, read off the shapes.
+    """The extent of each symbol, from the shapes.
 
     An axis whose spec is a lone symbol (or linear in one unbound symbol) binds it; all other axes
-    must then come out right.
+    must then agree.
 
     Args:
         shapes: of numbers; of extents of a trace, too, where the program is called in one.
-        guards: of that trace: where its symbols decide, what must hold is written down here.
+        guards: those of that trace, where conditions on its symbols are added.
 
     Raises:
         ShapeError: an extent that contradicts its spec, or a symbol no axis determines.
@@ -118,7 +118,7 @@ def bind_symbols(
 
 
 def _may_be_equal(extent: Any, actual: Any, guards: GuardLog | None, name: str, axis: int) -> bool:
-    """Whether two extents are equal, as far as it is known; a guard says what remains."""
+    """Whether two extents may be equal; where it is undecided, a guard states it."""
     if guards is None:
         return extent == actual
     return guards.meet(actual, extent, f"{name}: axis {axis}") is not None

@@ -21,10 +21,10 @@ __all__ = ["ProgramBuilder"]
 
 
 class ProgramBuilder:
-    """Values are numbers; the same op on the same values gives the same values.
+    """A builder of programs, op by op. Values are numbers; the same op on the same values has the same outputs.
 
     Args:
-        trusted: False for ops that a file of unknown origin says.
+        trusted: False for ops from a file of unknown origin.
 
     >>> from tenferro.ops.elementwise import Add
     >>> builder = ProgramBuilder()
@@ -42,26 +42,26 @@ class ProgramBuilder:
 
     @property
     def guards(self) -> GuardLog:
-        """What must hold of symbolic extents when the program runs."""
+        """The conditions on symbolic extents that are checked when the program runs."""
         return self._graph.guards
 
     def input(self, spec: TensorSpec) -> int:
-        """A value that whoever runs the program gives."""
+        """An input of the program."""
         return self._graph.add_input(spec)
 
     def constant(self, array: Any, source: SourceLine | None = None) -> int:
-        """A value that the program holds."""
+        """A constant of the program."""
         array = np.asarray(array)
         (value,) = self._graph.add(Constant.of(array), (), source)
         self._constants[value] = array
         return value
 
     def known(self, value: int) -> Any:
-        """The array of a constant; None of what is computed."""
+        """The array of a constant; None for a computed value."""
         return self._constants.get(value)
 
     def made_by(self, value: int) -> tuple[StdTensorOp, tuple[int, ...]] | None:
-        """The op that computes a value, and on which values; None of inputs and constants."""
+        """The op that computes a value, and its operands; None for inputs and constants."""
         maker = None if value in self._constants else self._producers.maker(value)
         return None if maker is None else (maker.op, maker.inputs)
 
@@ -71,18 +71,18 @@ class ProgramBuilder:
         """The outputs of an op.
 
         Raises:
-            ArityError, ShapeError, DTypeError: what the op's card refuses.
+            ArityError, ShapeError, DTypeError: the op's card refuses the operands.
         """
         return self._graph.add(op, values, source)
 
     def copy(self, instructions: Iterable[Instruction], values: MutableMapping[int, int]) -> None:
-        """Write instructions down again, as `copy_into`."""
+        """Copy instructions, as `copy_into` does."""
         copy_into(self._graph, instructions, values)
 
     def evaluated(self, value: int) -> Any:
-        """The elements of what depends on no input, computed natively; None of what does.
+        """The elements of a value that depends on no input, computed natively; None for others.
 
-        Results are kept, so that a loop's counter costs what its last step costs.
+        Results are cached, so that each value of a loop's counter costs one step.
         """
         part: dict[int, Instruction] = {}
         waiting = [value]
@@ -113,11 +113,11 @@ class ProgramBuilder:
         return self._graph.types[value]
 
     def __len__(self) -> int:
-        """How many ops there are."""
+        """The number of ops."""
         return len(self._graph)
 
     def part(self, inputs: Sequence[int], outputs: Sequence[int]) -> Subprogram:
-        """What lies between these values, to be an op's."""
+        """The sub-program between these values, for an op."""
         return Subprogram.of(self._graph, inputs, outputs)
 
     def finish(self, outputs: Sequence[int], **options: Any) -> GraphProgram:

@@ -1,9 +1,9 @@
-"""`BoundedCache`: the one cache there is. It has an owner, a bound, statistics, and a clear method.
+"""`BoundedCache`: the class of all caches, with an owner, a bound, statistics, and a clear method.
 
 `ExtensionCaches` are the stores of it that extensions may fill, owned by an executor, a compiler or an
 `AdContext`.
 
-Source: seed 003, "Cache Ownership".
+Source: docs/specification/caches.md.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class CacheStats:
-    """What a cache has done since it was made or cleared."""
+    """Counts of a cache since it was created or cleared."""
 
     hits: int
     misses: int
@@ -38,19 +38,19 @@ class CacheStats:
 
 _ABSENT: Any = object()
 AT_HAND = 64
-"""What an owner has at hand of a cache, at most."""
+"""The largest number of entries at hand."""
 
 
 class BoundedCache(Generic[Value]):
-    """Least recently used goes first; safe from many threads.
+    """A least-recently-used cache; safe from many threads.
 
     Args:
-        capacity: entries that are kept.
-        max_bytes: what they may hold together, as `size` tells of each; the last one made is kept, however
-            large it is.
+        capacity: the largest number of entries.
+        max_bytes: their largest total size, by the function `size`; the newest entry is kept, however large
+            it is.
 
     Attributes:
-        at_hand: entries that came last, by keys that are quick to look up; empty whenever the cache drops one.
+        at_hand: recent entries, by keys that are quick to look up; emptied whenever the cache drops an entry.
 
     Of several threads that miss on one key at once, one computes and the others wait for it.
 
@@ -87,13 +87,13 @@ class BoundedCache(Generic[Value]):
         self._hits = self._misses = self._evictions = 0
 
     def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        """The entry of `key`, made now if there is none."""
+        """The entry of `key`, created now if there is none."""
         with self._lock:
-            found = self._entries.get(key, _ABSENT)
-            if found is not _ABSENT:
+            cached = self._entries.get(key, _ABSENT)
+            if cached is not _ABSENT:
                 self._hits += 1
                 self._entries.move_to_end(key)
-                return found  # pyright: ignore[reportReturnType]  # because it is no absent one
+                return cached  # pyright: ignore[reportReturnType]  # because it is no absent one
             making = self._making.setdefault(key, threading.RLock())
         with making:
             with self._lock:
@@ -125,32 +125,32 @@ class BoundedCache(Generic[Value]):
         return count > self.capacity or (too_large and count > 1)
 
     def find(self, key: Hashable) -> Value | None:
-        """The entry of `key` as it is at hand: None if there is none, and its age stays."""
-        found = self._entries.get(key)
-        self._hits += found is not None
-        return found
+        """The entry of `key` if it is cached, without an update of its age; None if there is none."""
+        cached = self._entries.get(key)
+        self._hits += cached is not None
+        return cached
 
     def count_hit(self) -> None:
-        """Count a hit of an owner who had the entry at hand."""
+        """Count a hit in the table of entries at hand."""
         self._hits += 1
 
     def keep_at_hand(self, key: int, entry: Any) -> None:
-        """Have an entry, and what its owner knows of it, at hand."""
+        """Put an entry into the table of entries at hand."""
         if len(self.at_hand) >= AT_HAND:
             self.at_hand.clear()
         self.at_hand[key] = entry
 
     def entries(self) -> list[Value]:
-        """What is kept now, least recently used first."""
+        """The cached values, least recently used first."""
         return [value for _, value in self.items()]
 
     def items(self) -> list[tuple[Any, Value]]:
-        """The keys and what is kept for each, least recently used first."""
+        """The keys and cached values, least recently used first."""
         with self._lock:
             return list(self._entries.items())
 
     def clear(self) -> None:
-        """Drop every entry and start counting anew."""
+        """Drop every entry and reset the counts."""
         with self._lock:
             self._entries.clear()
             self._sizes.clear()
@@ -176,7 +176,7 @@ class BoundedCache(Generic[Value]):
 
 @dataclass(frozen=True, slots=True)
 class ExtensionCacheKey:
-    """Names one store of an extension: the family it belongs to, and what it holds."""
+    """The key of one store of an extension: its family and the store's name."""
 
     family_id: str
     name: str
@@ -186,9 +186,9 @@ class ExtensionCaches:
     """The stores that extensions keep plans in, owned by one executor, compiler or context; each is a bounded LRU.
 
     Args:
-        capacity: how many entries a store keeps, and how many stores there are; least recently used first.
-        max_bytes: what the entries of a store may hold together; the last one made is kept.
-        owner: what they belong to. For a runtime it is the executor that runs it.
+        capacity: the largest number of entries of a store, and of stores; least recently used are dropped first.
+        max_bytes: the largest total size of a store's entries; the newest entry is kept.
+        owner: the owner of the stores. For a runtime it is the executor that runs it.
 
     >>> caches = ExtensionCaches()
     >>> plans = caches.store(ExtensionCacheKey("example.fft.v1", "plans"))
@@ -204,11 +204,11 @@ class ExtensionCaches:
 
     @property
     def owner(self) -> Any:
-        """The executor, compiler or context whose stores these are; None if it is gone, or was not told."""
+        """The executor, compiler or context that owns the stores; None if it is gone, or was not registered."""
         return None if self._owner is None else self._owner()
 
     def store(self, key: ExtensionCacheKey) -> BoundedCache[Any]:
-        """The store of that name, made empty when there is none."""
+        """The store of that name, created empty when there is none."""
         return self._stores.get(
             key, lambda: BoundedCache(self.capacity, self.max_bytes, bytes_held_by)
         )
@@ -244,10 +244,10 @@ COUNTED = 100_000
 
 
 def bytes_held_by(value: Any) -> int:
-    """The bytes of an object and of what it holds, each counted once; arrays by their elements.
+    """The bytes of an object and of the objects that it refers to, each counted once; arrays by their elements.
 
-    What says its own bytes as `nbytes` is taken at its word, and so is a program that says `constant_bytes`.
-    Modules, classes and functions are nobody's to hold.
+    An object with `nbytes` counts as that many bytes, and a program as its `constant_bytes`.
+    Modules, classes and functions are not counted.
 
     >>> import numpy as np
     >>> bytes_held_by({"plan": (np.zeros(1000), [np.zeros(10)])}) > 8080

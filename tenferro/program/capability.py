@@ -1,6 +1,6 @@
-"""`capabilities`: whether an op, or a family of extensions, runs somewhere; asked of the tables that refuse.
+"""`capabilities`: whether an op, or a family of extensions, runs on a platform, from the tables that refuse.
 
-Source: seed 002, "Backend contract"; seed 000, section 12.
+Source: docs/specification/backends.md and failures.md.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Capability(NamedTuple):
 
 
 def install_platforms(names: Iterable[str], refusal: Refusal) -> None:
-    """Who answers for some platforms."""
+    """Install the function that answers for some platforms."""
     _REFUSALS.update(dict.fromkeys(names, refusal))
 
 
@@ -47,24 +47,24 @@ def capabilities(op: Any, dtype: DTypeLike, platform: str = "native") -> Capabil
         platform: "native"; "cpu", "cuda", "rocm" or "tpu" once `xla_peer` or `lowering` is imported.
 
     Raises:
-        InvalidConfigError: an op or platform that nobody knows.
-        DTypeError: a dtype that there is not.
+        InvalidConfigError: an unknown op or platform.
+        DTypeError: an unknown dtype.
 
     >>> capabilities("Sin", "float64"), bool(capabilities("Sin", "int32"))
     (Capability(is_supported=True, reason=''), False)
     >>> capabilities("Sin", "int32").reason
     'Sin: takes bfloat16, complex128, complex64, float16, float32, float64; got int32'
     """
-    kind, known = _kind(op), DType.of(dtype)
+    kind, element_type = _kind(op), DType.of(dtype)
     if platform not in _REFUSALS:
         raise InvalidConfigError(
             f"capabilities: platform is one of {sorted(_REFUSALS)}, got {platform!r}; those of XLA are known "
             "once xla_peer or lowering is imported"
         )
-    if not isinstance(kind, str) and known not in kind.accepts:
+    if not isinstance(kind, str) and element_type not in kind.accepts:
         accepted = ", ".join(sorted([each.value for each in kind.accepts]))
-        return Capability(False, f"{kind.__name__}: takes {accepted}; got {known.value}")
-    reason = _REFUSALS[platform](kind, known, platform)
+        return Capability(False, f"{kind.__name__}: takes {accepted}; got {element_type.value}")
+    reason = _REFUSALS[platform](kind, element_type, platform)
     return Capability(reason is None, reason or "")
 
 

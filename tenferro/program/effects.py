@@ -1,4 +1,4 @@
-"""Programs without their effects: what is printed is not part of what they compute."""
+"""Programs without their effects, such as printing, which is no part of the result."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ __all__ = ["without_effects"]
 
 
 def without_effects(program: GraphProgram) -> GraphProgram:
-    """The program with zeros for what ops with effects give, in loops and branches too."""
+    """The program with zeros for the outputs of ops with effects, in loops and branches too."""
     return emit_again(program, _rule) if program.has_effects else program
 
 
-def _rule(known: Producers, op: Any, inputs: Values, source: SourceLine | None) -> Values | None:
+def _rule(emitter: Producers, op: Any, inputs: Values, source: SourceLine | None) -> Values | None:
     if not op.has_effects:
         return None
     if isinstance(op, ControlOp):
         parts = [Subprogram.of_program(without_effects(part.program)) for part in op.parts]
-        return known.apply(op.with_parts(*parts), inputs, source)
+        return emitter.apply(op.with_parts(*parts), inputs, source)
     zeros: list[int] = []
-    for spec in op.infer(*[known.types[value] for value in inputs]):
-        (zero,) = known.apply(Constant.of(np.zeros((), spec.dtype.dtype)), (), source)
-        zeros += known.apply(BroadcastInDim(spec.shape, ()), (zero,), source)
+    for spec in op.infer(*[emitter.types[value] for value in inputs]):
+        (zero,) = emitter.apply(Constant.of(np.zeros((), spec.dtype.dtype)), (), source)
+        zeros += emitter.apply(BroadcastInDim(spec.shape, ()), (zero,), source)
     return tuple(zeros)

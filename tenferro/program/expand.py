@@ -1,8 +1,8 @@
-"""Expand: a program whose extensions are written as standard ops, for peers without their runtimes.
+"""Expand: a program with its extensions written as standard ops, for peers without their runtimes.
 
-Law: the result computes the same; extensions that `keep` claims stay as they are.
+Law: the result computes the same; extensions that `keep` accepts stay as they are.
 
-Source: seed 001, `lower_to_standard_ops`.
+Source: docs/specification/expansion.md.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["expand_extensions", "expansion_of"]
 def expand_extensions(
     program: GraphProgram, keep: Callable[[Extension], bool] = lambda op: False
 ) -> GraphProgram:
-    """The program with each extension replaced by what its `lower_to_standard_ops` writes.
+    """The program with each extension replaced by the standard ops of its `lower_to_standard_ops`.
 
     Raises:
         UnsupportedError: extensions without an expansion; lists them all, with the user's lines.
@@ -41,16 +41,18 @@ def expand_extensions(
         may_change = any(isinstance(i.op, Extension | ControlOp) for i in program.instructions)
         return emit_again(program, rule) if may_change else program
 
-    def rule(known: Producers, op: Any, inputs: Values, source: SourceLine | None) -> Values | None:
+    def rule(
+        emitter: Producers, op: Any, inputs: Values, source: SourceLine | None
+    ) -> Values | None:
         if isinstance(op, ControlOp):
             parts = [Subprogram.of_program(expanded_in(part.program)) for part in op.parts]
-            return known.apply(op.with_parts(*parts), inputs, source)
+            return emitter.apply(op.with_parts(*parts), inputs, source)
         if type(op) is not Extension or keep(op):
             return None
-        made = _expanded(known.graph, op, inputs, source)
-        if made is None:
+        values = _expanded(emitter.graph, op, inputs, source)
+        if values is None:
             missing.append(f"{op.family_id} at {source or 'an unknown line'}")
-        return made
+        return values
 
     expanded = expanded_in(program)
     if missing:
@@ -66,7 +68,7 @@ def expand_extensions(
 def expansion_of(
     op: Extension, specs: Sequence[TensorSpec], keep: Callable[[Extension], bool]
 ) -> GraphProgram:
-    """The program of one extension alone, expanded unless `keep` claims it.
+    """The program of one extension alone, expanded unless `keep` accepts it.
 
     Raises:
         UnsupportedError, ExtensionLoweringError: as `expand_extensions`.
@@ -88,21 +90,21 @@ def _expanded(
     specs = [graph.types[value] for value in inputs]
     before = len(graph)
     dtypes, shapes = [spec.dtype for spec in specs], [spec.shape for spec in specs]
-    place = str(source or "")
+    location = str(source or "")
     try:
-        found: Any = op.op.lower_to_standard_ops(builder, list(inputs), dtypes, shapes)
+        result: Any = op.op.lower_to_standard_ops(builder, list(inputs), dtypes, shapes)
     except TenferroError as error:
-        told = ExtensionLoweringError(f"extension: {op.family_id}: {error.text()}")
-        raise told.at(error.source or place) from error
+        refusal = ExtensionLoweringError(f"extension: {op.family_id}: {error.text()}")
+        raise refusal.at(error.source or location) from error
     except Exception as error:
         if is_interruption(error):
             raise
         raise ExtensionLoweringError(
             f"extension: {op.family_id}: lower_to_standard_ops failed: {type(error).__name__}: {error}"
-        ).at(place) from error
-    if found is None:
+        ).at(location) from error
+    if result is None:
         return None
-    outputs: tuple[Any, ...] = tuple(found) if isinstance(found, list | tuple) else (found,)
+    outputs: tuple[Any, ...] = tuple(result) if isinstance(result, list | tuple) else (result,)
     outputs = tuple([
         value.handle if isinstance(value, Value) and value.emitter is builder else value
         for value in outputs
@@ -112,7 +114,7 @@ def _expanded(
             raise ExtensionLoweringError(
                 f"extension: {op.family_id}: lower_to_standard_ops gives values of its builder, or its "
                 f"inputs; got {value!r:.60}"
-            ).at(place)
+            ).at(location)
     declared = op.infer(*specs)
     types = tuple(graph.types[value] for value in outputs)
     if types != declared:
@@ -120,11 +122,11 @@ def _expanded(
             f"extension: {op.family_id}: lower_to_standard_ops gives "
             f"({', '.join(map(str, types))}), infer_output_meta declares "
             f"({', '.join(map(str, declared))})"
-        ).at(place)
+        ).at(location)
     for written in graph.instructions[before:]:
         if isinstance(written.op, Extension):
             raise ExtensionLoweringError(
                 f"extension: {op.family_id}: lower_to_standard_ops wrote {written.op.family_id}, which "
                 "is no standard op"
-            ).at(place)
+            ).at(location)
     return outputs

@@ -1,9 +1,9 @@
-"""`Family`: what a package brings, as one value; and the one registry of families.
+"""`Family`: a package's parts of one extension, as one value; and the registry of families.
 
 An op's class may carry its family, and then nothing needs to be registered. A family that is registered, or
-listed under the entry-point group `tenferro.extensions`, is known by its id: so are ops of files.
+listed under the entry-point group `tenferro.extensions`, is looked up by its id, as for ops of files.
 
-Source: seed 000, sections 9 and 11.
+Source: docs/specification/registration.md and files.md.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """An operation with everything that its package knows about it.
+    """An operation with its runtime, derivative rules, lowering, batch rule and factory.
 
     Attributes:
         op: the class of its ops, which names the family.
-        runtime: executes it natively: an `ExtensionRuntime`, or a class such as `HostReferenceRuntime`, of
-            which each executor makes one for the family id.
+        runtime: executes it natively: an `ExtensionRuntime`, or a class such as `HostReferenceRuntime`, which
+            each executor instantiates for the family id.
         rules: its `ExtensionAdRule`, or the class of it.
         lowering: writes its StableHLO, `lowering(op, writer, *operands)`; or one such function per platform.
         batch: its batch rule, `batch(op, builder, inputs, batched)`, where `rules` has none.
-        factory: brings ops of files back; by default the op's dataclass does.
+        factory: creates ops from files; by default the op's dataclass does.
 
-    What is None is not known, but where the op is `from_expansion`. On a context, an executor or in
-    `lowering.register_extension_lowering` others can be given, which take the place of these.
+    A part that is None is missing, unless the op is `from_expansion`. A context, an executor or
+    `lowering.register_extension_lowering` can replace these parts.
 
     Raises:
         MalformedFamilyIdError: the op's id is not `<package>.<name>.v<major>`.
@@ -87,9 +87,9 @@ class Family:
                     f"Family({family_id}): {getattr(self, name)!r:.60} is no {name}"
                 )
         for name in ("runtime", "rules"):
-            other = getattr(getattr(self, name), "family_id", family_id)
-            if other != family_id:
-                raise RegistrationError(f"Family({family_id}): its {name} belongs to {other}")
+            part_id = getattr(getattr(self, name), "family_id", family_id)
+            if part_id != family_id:
+                raise RegistrationError(f"Family({family_id}): its {name} belongs to {part_id}")
 
     @property
     def family_id(self) -> str:
@@ -111,11 +111,11 @@ def _has(part: Any, method: str) -> bool:
 
 
 class ExtensionFactory(Protocol):
-    """Makes ops of one family from their saved payload."""
+    """A factory of the ops of one family from their saved payload."""
 
     @property
     def family_id(self) -> str:
-        """Whose ops it makes."""
+        """The id of the ops that it creates."""
         ...
 
     @property
@@ -165,7 +165,7 @@ _default_families: list[Callable[[], Iterable[Family]]] = []
 
 
 def install_default_families(make: Callable[[], Iterable[Family]]) -> None:
-    """Which families come with the package; its top floor says so on import, and they are loaded when
+    """Set the families that come with the package; its top floor calls this on import, and they are loaded when
     a family is first asked for.
     """
     _default_families[:] = [make]
@@ -179,17 +179,17 @@ def _known() -> dict[str, Family | ExtensionFactory]:
 
 
 def register_extension(family: Any) -> None:
-    """Make a family known by its id, so that its ops can be loaded from files; and, if the op's class does
+    """Register a family by its id, so that its ops can be loaded from files; and, if the op's class does
     not carry its family, run and differentiated.
 
     Args:
-        family: a `Family`; an op's dataclass, which carries one or stands for itself; or an
+        family: a `Family`; an op's dataclass, which carries a family or is its own factory; or an
             `ExtensionFactory`.
 
     Raises:
         DuplicateFamilyError: the family is registered already, or the op's class carries another.
         MalformedFamilyIdError: its id is not `<package>.<name>.v<major>`.
-        RegistrationError: it makes no ops, or its version is not the major one of its id.
+        RegistrationError: it creates no ops, or its version is not the major one of its id.
     """
     entry: Any = family
     if isinstance(family, type):
@@ -208,15 +208,15 @@ def register_extension(family: Any) -> None:
 
 
 def _factory(entry: Any) -> Any:
-    """What brings ops back: of a family, or the entry itself."""
+    """The factory of ops from payloads: a family's, or the entry itself."""
     return (entry.factory or OpFactory(entry.op)) if isinstance(entry, Family) else entry
 
 
 def _require_factory(factory: Any) -> None:
-    """Refuse what makes no ops of a family.
+    """Refuse an object that creates no ops of a family.
 
     Raises:
-        MalformedFamilyIdError, RegistrationError: what is missing.
+        MalformedFamilyIdError, RegistrationError: a part is missing or malformed.
     """
     family_id = check_family_id(getattr(factory, "family_id", None))
     version = getattr(factory, "version", None)
@@ -236,7 +236,7 @@ def family_of(op: Any) -> Family | None:
     None if there is none.
 
     Raises:
-        RegistrationError: what a package offers under the entry-point group is no family.
+        RegistrationError: an entry point of a package is no family.
     """
     carried = _carried(type(op))
     if carried is not None:
@@ -251,14 +251,14 @@ def registered_family(family_id: str) -> Family | None:
 
 
 def _carried(cls: type[Any]) -> Family | None:
-    """The family that a class carries; a subclass with an id of its own carries none."""
+    """The family that a class carries; a subclass with another id carries none."""
     family = getattr(cls, "family", None)
     is_one = isinstance(family, Family) and family.family_id == getattr(cls, "family_id", None)
     return family if is_one else None
 
 
 def _entry(family_id: str) -> Family | ExtensionFactory | None:
-    """What is known by that id; if it is not known yet, installed packages are asked once."""
+    """The entry of an id; for an unknown id, installed packages are searched once."""
     with _LOCK:
         entry = _known().get(family_id)
         asks = entry is None and family_id not in _ASKED
@@ -271,10 +271,10 @@ def _entry(family_id: str) -> Family | ExtensionFactory | None:
 
 
 def lookup_extension_factory(family_id: str) -> ExtensionFactory | None:
-    """The factory of a family, or None; if it is not known yet, installed packages are asked.
+    """The factory of a family, or None; for an unknown id, installed packages are searched.
 
     Raises:
-        RegistrationError: what a package offers under the entry-point group is no family.
+        RegistrationError: an entry point of a package is no family.
     """
     with _LOCK:
         _ASKED.discard(family_id)
@@ -282,7 +282,7 @@ def lookup_extension_factory(family_id: str) -> ExtensionFactory | None:
 
 
 def _discover() -> None:
-    """Take what installed packages offer: a family, a dataclass, a factory, a list of these, or a function."""
+    """Register the entry points of packages: a family, a dataclass, a factory, a list of these, or a function."""
     for point in metadata.entry_points(group=ENTRY_POINTS):
         try:
             offered = point.load()
@@ -316,5 +316,5 @@ def registered_families() -> list[str]:
 
 
 def family_count() -> int:
-    """How many families have been registered: while it stays, so does what `family_of` gives."""
+    """The number of families registered: while it is the same, so are the results of `family_of`."""
     return len(_REGISTERED)

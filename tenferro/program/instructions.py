@@ -44,8 +44,8 @@ def needed(
     """The instructions from number `start` on that `outputs` need, in order, by their numbers.
 
     Args:
-        given: values that are there, whatever makes them.
-        narrow: the instruction as far as it is needed, from it and the values that are wanted.
+        given: values that are available, whichever instruction computes them.
+        narrow: the part of an instruction that is needed, from it and the wanted values.
 
     One sweep backward.
 
@@ -55,21 +55,21 @@ def needed(
     """
     given = frozenset(given)
     wanted = set(outputs) - given
-    kept: list[tuple[int, Instruction]] = []
+    numbered: list[tuple[int, Instruction]] = []
     for index in range(len(instructions) - 1, start - 1, -1):
         instruction = instructions[index]
         if instruction is None or wanted.isdisjoint(instruction.outputs):
             continue
         if narrow is not None:
             instruction = narrow(instruction, wanted)
-        kept.append((index, instruction))
+        numbered.append((index, instruction))
         wanted.update(set(instruction.inputs) - given)
-    kept.reverse()
-    return dict(kept)
+    numbered.reverse()
+    return dict(numbered)
 
 
 def pruned(instruction: Instruction, wanted: Collection[int]) -> Instruction:
-    """A loop or a choice that makes only what is wanted of its outputs; any other instruction as it is."""
+    """A loop or branch with only the wanted outputs; any other instruction as it is."""
     op, inputs, outputs, last_use, source = instruction
     if not isinstance(op, ControlOp):
         return instruction
@@ -93,7 +93,7 @@ def dependents(instructions: Iterable[Instruction], values: Iterable[int]) -> se
 
 
 def last_uses(reads: Sequence[Sequence[int]], outputs: Iterable[int]) -> list[tuple[bool, ...]]:
-    """For each value of each step's, whether no later step reads it and it is no output.
+    """Whether each value that a step reads is read for the last time: by no later step, and it is no output.
 
     Args:
         reads: the values that each step reads.
@@ -115,10 +115,10 @@ def renumber(
 ) -> tuple[tuple[Instruction, ...], list[int], tuple[int, ...]]:
     """The instructions over slots, the former value of each slot, and the slots of the outputs.
 
-    Slots 0 .. n-1 are the inputs, whatever makes them; last uses are told anew.
+    Slots 0 .. n-1 are the inputs, whichever instruction computes them; last uses are computed again.
 
     Raises:
-        KeyError: a value, which an instruction or an output needs and nothing makes.
+        KeyError: a value that an instruction or an output needs and no instruction computes.
 
     >>> code, values, slots = renumber([Instruction("f", (7, 5), (9,))], [5, 7], [9])
     >>> code[0].inputs, code[0].outputs, values, slots
@@ -152,12 +152,12 @@ def copy_into(
     """Write instructions into a graph, marks and all.
 
     Args:
-        values: the value that stands for each input; what the instructions make is added.
-        rule: gives the values in place of an op's outputs, or None to copy the op.
+        values: the value for each input; outputs of the instructions are added.
+        rule: returns the values in place of an op's outputs, or None to copy the op.
         source: the line of instructions that have none.
 
     Raises:
-        TenferroError: what the op's rule refuses.
+        TenferroError: an op's rule refuses its inputs.
     """
     for op, operands, results, _, line in instructions:
         inputs = tuple([values[value] for value in operands])
@@ -170,12 +170,12 @@ def copy_into(
 
 
 def makers(instructions: Iterable[Instruction]) -> dict[int, Instruction]:
-    """For each value that an instruction makes, the instruction."""
+    """The instruction that computes each value."""
     return {value: instruction for instruction in instructions for value in instruction.outputs}
 
 
 def readers(instructions: Iterable[Instruction]) -> dict[int, list[Instruction]]:
-    """For each value that an instruction reads, the instructions that do, each once."""
+    """The instructions that read each value, each once."""
     reading: dict[int, list[Instruction]] = {}
     for instruction in instructions:
         for value in dict.fromkeys(instruction.inputs):
@@ -186,13 +186,13 @@ def readers(instructions: Iterable[Instruction]) -> dict[int, list[Instruction]]
 def without_marks(
     graph: Graph, inputs: Sequence[int], outputs: Sequence[int]
 ) -> tuple[list[Instruction | None], list[int]]:
-    """The instructions as if old names had been used, and the outputs.
+    """The instructions with values named by marks replaced by the original ones, and the outputs.
 
-    None stands for marks, and for what two names of one value had been used for and is one instruction
-    once the names are gone.
+    None stands for marks, and for instructions that are equal to another one once two names of one value are
+    one.
     """
     same = list(range(len(graph.types)))
-    given = set(inputs)
+    input_set = set(inputs)
     renamed: dict[Any, tuple[int, ...]] = {}
     instructions: list[Instruction | None] = []
     for instruction in graph.instructions:
@@ -201,33 +201,33 @@ def without_marks(
         if isinstance(op, Mark):
             instructions.append(None)
             for position, value in zip(op.takes, results, strict=True):
-                if value not in given:
+                if value not in input_set:
                     same[value] = resolved[position]
         elif results and same[results[0]] != results[0]:
             instructions.append(None)
         elif resolved == operands:
             instructions.append(instruction)
-        elif isinstance(op, Opaque) or op.has_effects or not given.isdisjoint(results):
+        elif isinstance(op, Opaque) or op.has_effects or not input_set.isdisjoint(results):
             instructions.append(instruction._replace(inputs=resolved))
         else:
             twin = graph.find(op, resolved)
-            if twin is None or not given.isdisjoint(twin):
+            if twin is None or not input_set.isdisjoint(twin):
                 twin = renamed.setdefault((op.token, resolved), results)
             first, second = sorted([results, tuple(map(same.__getitem__, twin))])
             instructions.append(instruction._replace(inputs=resolved) if first == results else None)
-            for value, known in zip(second, first, strict=False):
-                same[value] = known
+            for value, original in zip(second, first, strict=False):
+                same[value] = original
     return instructions, [same[value] for value in outputs]
 
 
 def instructions_of(
     graph: Graph, inputs: Sequence[int], outputs: Sequence[int]
 ) -> tuple[tuple[Instruction, ...], list[int], tuple[int, ...]]:
-    """What a program of these outputs is made of, marks resolved: as `renumber` gives it.
+    """The instructions of a program with these outputs, marks resolved, as `renumber` returns them.
 
     Raises:
-        InvalidConfigError: something needs a value that is neither an input nor made.
-        ADRuleUnsupportedError: something needs a map that only its transpose can compute.
+        InvalidConfigError: an output depends on a value that is neither an input nor computed.
+        ADRuleUnsupportedError: an output depends on a linear map with only its transpose.
     """
     code: Sequence[Instruction | None] = graph.instructions
     if graph.marked:

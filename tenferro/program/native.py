@@ -18,7 +18,7 @@ __all__ = ["Executor", "install_native_executor", "native_executor", "native_run
 
 
 class Executor(Protocol):
-    """What runs programs, and ops on arrays outside of programs."""
+    """An executor of programs, and of ops on arrays outside of programs."""
 
     def run(self, program: GraphProgram, *arrays: Any) -> Any:
         """The tree the program's function returns."""
@@ -33,7 +33,7 @@ _installed: list[Executor] = []
 
 
 def install_native_executor(executor: Executor) -> None:
-    """Make `executor` what `program.run` uses."""
+    """Set the executor of `program.run`."""
     _installed[:] = [executor]
 
 

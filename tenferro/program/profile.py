@@ -22,15 +22,16 @@ class InstructionProfile:
     """One instruction of a native run.
 
     Attributes:
-        op: with payload.
-        types: of its outputs.
+        op: the op with its payload.
+        types: the types of its outputs.
         source: the user's line, or "".
         seconds: median over the runs.
         made_bytes: of memory that it allocated; a view allocates none.
         moved_bytes: of operands and results together.
         live_bytes: of all arrays alive while it runs: arguments, operands and results included.
-        depth: in how many loops and choices it is. Those in one follow it, and its seconds hold theirs.
-        turns: how often it ran; seconds are of all turns, bytes of the last.
+        depth: the number of loops and branches around it. Instructions in one follow it, and its seconds
+            include theirs.
+        turns: the number of its runs; seconds are of all turns, bytes of the last.
     """
 
     op: str
@@ -51,7 +52,7 @@ class Profile:
     Attributes:
         program: as it ran: specialised to the arguments, after the native passes.
         instructions: in the order they ran.
-        runs: how many were timed.
+        runs: the number of timed runs.
     """
 
     program: GraphProgram
@@ -60,7 +61,7 @@ class Profile:
 
     @property
     def seconds(self) -> float:
-        """Of all instructions together, without the executor's own work."""
+        """The time of all instructions together, without the executor's own work."""
         return sum([row.seconds for row in self.outermost])
 
     @property
@@ -70,11 +71,11 @@ class Profile:
 
     @property
     def peak_bytes(self) -> int:
-        """The most that was alive at once, arguments included."""
+        """The largest number of live bytes, arguments included."""
         return max((row.live_bytes for row in self.instructions), default=0)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """The profile in dicts, lists, numbers and strings, for JSON."""
         return {
             "program": self.program.name,
             "runs": self.runs,
@@ -118,7 +119,7 @@ class Profile:
             speed = row.moved_bytes / row.seconds / 1e9 if row.seconds else 0.0
             op = "  " * row.depth + (row.op if len(row.op) <= 40 else row.op[:38] + "..")
             op += f" x {row.turns}" if row.depth else ""
-            place = row.source.rpartition("/")[2]
+            location = row.source.rpartition("/")[2]
             rows.append(
                 (
                     f"{share:.1%}",
@@ -126,7 +127,7 @@ class Profile:
                     f"{speed:.2g}",
                     shown_bytes(row.made_bytes),
                     f"{op} -> {row.types}",
-                    place,
+                    location,
                 )
             )
         lines = [self._summary()]

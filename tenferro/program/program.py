@@ -33,18 +33,18 @@ __all__ = ["GraphProgram", "flat_tree"]
 
 @dataclass(frozen=True, eq=False)
 class GraphProgram:
-    """A compiled function: instructions in order, over numbered slots, with the trees it takes and gives.
+    """A compiled function: instructions in order, over numbered slots, with the trees of its arguments and result.
 
     Slots 0 .. n-1 are the inputs. `print(program)` shows one line per instruction.
 
     Attributes:
-        trusted: False for one that was read from a file of unknown origin, and for what is made of it: what is
-            lowered from it is compiled by a process of its own first, because XLA may end the one that
-            compiles it.
+        trusted: False for one that was read from a file of unknown origin, and for programs derived from it:
+            its StableHLO is compiled by a separate process first, because XLA may end the one that compiles
+            it.
         origin: the `StableHloModule` that it was imported from, as it was written; None for any other. It is no
             part of what is saved or compared.
 
-    Source: seed 002, sections I to III.
+    Source: docs/specification/schedule.md.
     """
 
     name: str
@@ -74,7 +74,7 @@ class GraphProgram:
         output_names: Sequence[str] | None = None,
         guards: Iterable[Guard] | None = None,
     ) -> GraphProgram:
-        """The part of the graph that `outputs` need, renumbered; what nothing needs is dropped."""
+        """The part of the graph that `outputs` depend on, renumbered."""
         inputs = tuple(graph.inputs if inputs is None else inputs)
         instructions, values, output_slots = instructions_of(graph, inputs, outputs)
         return cls(
@@ -127,8 +127,8 @@ class GraphProgram:
             if isinstance(op, Extension):
                 called[op.family_id] = op
             elif isinstance(op, ControlOp):
-                inner = [other for part in op.parts for other in part.program.extensions]
-                called.update({other.family_id: other for other in inner})
+                inner = [extension for part in op.parts for extension in part.program.extensions]
+                called.update({extension.family_id: extension for extension in inner})
         return tuple([called[family_id] for family_id in sorted(called, key=by_version)])
 
     @property
@@ -138,7 +138,7 @@ class GraphProgram:
 
     @cached_property
     def has_effects(self) -> bool:
-        """Whether an op does more than give outputs, as `tenferro.debug_print` does, in loops and branches too."""
+        """Whether an op has effects, as `tenferro.debug_print` has, in loops and branches too."""
         return any(instruction.op.has_effects for instruction in self.instructions)
 
     def without_effects(self) -> GraphProgram:
@@ -179,7 +179,7 @@ class GraphProgram:
         return check_arguments(self.in_tree, self.input_specs, self.input_names, arguments)
 
     def check_leaves(self, leaves: Sequence[Any]) -> list[Any]:
-        """As `check_arguments`, of the leaves."""
+        """The leaves as arrays of the declared ranks and dtypes."""
         return check_leaves(self.input_specs, self.input_names, leaves)
 
     def bind(
@@ -188,8 +188,8 @@ class GraphProgram:
         """Extents for the symbols, read off the inputs' shapes; guards are checked.
 
         Args:
-            guards: of a trace that the program is called in, whose symbols the shapes may have: what they
-                decide is written down there.
+            guards: those of a trace that the program is called in, whose symbols the shapes may have: conditions
+                on them are added there.
 
         Raises:
             ShapeError: an extent that contradicts its spec.
@@ -225,7 +225,7 @@ class GraphProgram:
 
     @public
     def specialize_to(self, specs: Sequence[Any]) -> GraphProgram:
-        """Specialised to concrete specs, or arrays: one per input, or in trees as `run` takes them.
+        """The program specialised to concrete specs, or arrays: one per input, or in trees as `run` takes them.
 
         Raises:
             ArityError, ShapeError, DTypeError, GuardError: specs that do not fit.
@@ -247,9 +247,9 @@ class GraphProgram:
         return self.specialize(self.bind(shapes))
 
     def lowering_view(self) -> GraphProgram:
-        """What a peer may see: the program as traced, before any native pass, which is the program itself.
+        """The program for peers: as traced, before any native pass, which is the program itself.
 
-        Source: seed 002, section II.
+        Source: docs/specification/expansion.md.
         """
         return self
 
@@ -266,8 +266,8 @@ class GraphProgram:
     def fingerprint(self) -> str:
         """A digest of the meaning: equal programs have equal fingerprints, in every process.
 
-        A program with an extension op whose payload cannot be written down has a fingerprint that is its
-        own, equal to no other; see `ExtensionOp.payload_text`.
+        A program with an extension op without a text of its payload has a unique fingerprint; see
+        `ExtensionOp.payload_text`.
         """
         import hashlib  # because importing it takes long, and few programs are asked
 
@@ -283,8 +283,8 @@ class GraphProgram:
 
     @cached_property
     def identity(self) -> tuple[Any, ...]:
-        """What a compiled program is kept by in this process: the fingerprint; names and lines, which errors
-        tell; and the classes of extension ops, because another class may have an old one's name.
+        """The key of a compiled program in this process: the fingerprint; names and lines, which errors
+        print; and the classes of extension ops, because another class may have an old one's name.
         """
         import hashlib  # as above
 
@@ -322,7 +322,7 @@ class GraphProgram:
 
     @public
     def profile(self, *arrays: Any, runs: int = 5) -> Profile:
-        """Run natively, and tell time and memory of each instruction.
+        """Run natively, and measure time and memory of each instruction.
 
         Times in seconds, the median of `runs`; memory in bytes. `print` shows the slowest instructions
         and memory over time, `to_html()` the graph with both.
@@ -335,7 +335,7 @@ class GraphProgram:
 
     @public
     def source(self, *specs: Any) -> str:
-        """The Python that is generated to run it natively on inputs of these shapes, or of its own.
+        """The Python code that runs it natively on inputs of these shapes, or of the declared ones.
 
         >>> import numpy as np, tenferro as tnf
         >>> program = tnf.compile(lambda x: tnf.exp(x + 1.0) * 2.0, np.ones(3))
@@ -407,16 +407,16 @@ class GraphProgram:
         lines += [f"  guard {guard}" for guard in self.guards]
         drafts = []
         for instruction in self.instructions:
-            made = ", ".join(f"%{slot}: {self.types[slot]}" for slot in instruction.outputs)
-            taken = "".join(f" %{slot}" for slot in instruction.inputs)
-            drafts.append((f"  {made} = {instruction.op}{taken}", instruction.source))
+            results = ", ".join(f"%{slot}: {self.types[slot]}" for slot in instruction.outputs)
+            operands = "".join(f" %{slot}" for slot in instruction.inputs)
+            drafts.append((f"  {results} = {instruction.op}{operands}", instruction.source))
             if isinstance(instruction.op, ControlOp):
                 for part in instruction.op.parts:
                     drafts += [(f"    {line}", None) for line in str(part.program).splitlines()]
         width = min(max((len(text) for text, _ in drafts), default=0), 72)
         for text, source in drafts:
-            place = f"  # {_short(source)}" if source else ""
-            lines.append(f"{text:<{width}}{place}" if place else text)
+            comment = f"  # {_short(source)}" if source else ""
+            lines.append(f"{text:<{width}}{comment}" if comment else text)
         gives = [
             f"%{slot}: {spec}"
             for slot, spec in zip(self.output_slots, self.output_specs, strict=True)
@@ -443,8 +443,8 @@ def _text_of(op: StdTensorOp) -> str:
 
 
 def _short(source: SourceLine) -> str:
-    place = f"{source.file.rpartition('/')[2]}:{source.line}"
-    return f"{place}, derivative of {source.derivative_of}" if source.derivative_of else place
+    location = f"{source.file.rpartition('/')[2]}:{source.line}"
+    return f"{location}, derivative of {source.derivative_of}" if source.derivative_of else location
 
 
 def _bind_type(spec: TensorSpec, bindings: Mapping[Any, int]) -> TensorSpec:
@@ -469,7 +469,7 @@ def _bind_bound(extent: Any, bindings: Mapping[Any, int]) -> Any:
 
 
 def flat_tree(count: int) -> TreeDef:
-    """The tree of so many leaves in a tuple."""
+    """The tree of a tuple of `count` leaves."""
     return flatten(tuple(range(count)))[1]
 
 

@@ -1,7 +1,7 @@
-"""The loop every pass is: re-emit each instruction into a fresh arena, changed or not.
+"""The loop of every pass: re-emit each instruction into a fresh arena, changed or not.
 
-A pass is a table: for some cards, the rule that changes their ops. It is read first, against the program as it
-stands; where no rule has anything to say, the program is the result.
+A pass is a table: for some cards, the rule that changes their ops. It is first applied to the
+program as it is; where no rule changes anything, the program is the result.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class WritesError(Exception):
 
 
 class Producers:
-    """What a rule sees: the types of values, which instruction made one, and where it writes.
+    """The rules' view of a program: types of values, the instruction that computes each, and the graph to write to.
 
     Args:
         source: a program that is read, or the arena that is written.
@@ -56,7 +56,7 @@ class Producers:
         return self.graph.add(op, inputs, source)
 
     def maker(self, value: int) -> Instruction | None:
-        """The instruction that made `value`; None for an input."""
+        """The instruction that computes `value`; None for an input."""
         instruction = self._makers.get(value)
         instructions = self._source.instructions
         if instruction is None and self._seen < len(instructions):
@@ -66,7 +66,7 @@ class Producers:
         return instruction
 
     def of(self, value: int, card: type[StdTensorOp]) -> Instruction | None:
-        """The instruction that made `value`, if it is of that card."""
+        """The instruction that computes `value`, if it is of that card."""
         instruction = self.maker(value)
         return instruction if instruction is not None and type(instruction.op) is card else None
 
@@ -76,36 +76,36 @@ Rule = Callable[[Producers, Any, Values, SourceLine | None], Values | None]
 
 
 def rewrite(program: GraphProgram, rules: Mapping[type[StdTensorOp], Rule]) -> GraphProgram:
-    """The program with the rule of its card applied to each instruction in order; what nothing needs
-    afterwards is dropped.
+    """The program with the rule of its card applied to each instruction in order; instructions without readers
+    afterwards are dropped.
 
-    Loops and choices are ops like any other here: what is in them is the rule's business.
+    Loops and branches are ops like any other here: their rule decides about their bodies.
     """
     start = _first_change(program, rules)
     if start is None:
         return program
 
     def rule(
-        known: Producers, op: StdTensorOp, inputs: Values, source: SourceLine | None
+        emitter: Producers, op: StdTensorOp, inputs: Values, source: SourceLine | None
     ) -> Values | None:
         of_card = rules.get(type(op))
-        return None if of_card is None else of_card(known, op, inputs, source)
+        return None if of_card is None else of_card(emitter, op, inputs, source)
 
     return emit_again(program, rule, start)
 
 
 def emit_again(program: GraphProgram, rule: Rule, start: int = 0) -> GraphProgram:
-    """The program with `rule` applied to each instruction from `start` on, whatever its card.
+    """The program with `rule` applied to each instruction from `start` on, of any card.
 
     The fresh arena is hash-consed, so equal instructions become one on the way.
     """
     graph = Graph()
     graph.trusted = program.trusted
-    known = Producers(graph)
+    emitter = Producers(graph)
     values = [graph.add_input(spec) for spec in program.input_specs]
     values += [-1] * (program.n_slots - len(values))
     copy_into(graph, program.instructions[:start], values)
-    copy_into(graph, program.instructions[start:], values, functools.partial(rule, known))
+    copy_into(graph, program.instructions[start:], values, functools.partial(rule, emitter))
     return type(program).from_graph(
         graph,
         [values[slot] for slot in program.output_slots],
@@ -120,13 +120,13 @@ def emit_again(program: GraphProgram, rule: Rule, start: int = 0) -> GraphProgra
 
 def _first_change(program: GraphProgram, rules: Mapping[type[StdTensorOp], Rule]) -> int | None:
     """The first instruction that a rule changes; None if there is none."""
-    known = Producers(program)
+    emitter = Producers(program)
     for index, (op, inputs, _, _, source) in enumerate(program.instructions):
         rule = rules.get(type(op))
         if rule is None:
             continue
         try:
-            if rule(known, op, inputs, source) is not None:
+            if rule(emitter, op, inputs, source) is not None:
                 return index
         except WritesError:
             return index

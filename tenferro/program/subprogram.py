@@ -1,7 +1,7 @@
-"""`Subprogram`: the body of a loop, the condition it goes on by, a branch of a choice.
+"""`Subprogram`: the body of a loop, its condition, or one branch.
 
-It is closed: what it needs is an input. Until a program is made of it, it keeps the marks that
-differentiation reads, so that a derivative of the user's own or a checkpoint holds inside a loop too.
+It is closed: it reads only its inputs. Until it becomes a program, it keeps the marks that differentiation
+reads, so that a custom derivative or a checkpoint holds inside a loop too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Subprogram", "require_depth"]
 _NUMBERS = count()
 
 DEEPEST = 100
-"""Loops and choices inside each other; what is made of them takes a few frames of Python's stack each."""
+"""The largest depth of nested loops and branches; passes over them use a few frames of Python's stack each."""
 
 
 def require_depth(name: str, depth: int) -> None:
@@ -41,10 +41,10 @@ def require_depth(name: str, depth: int) -> None:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Subprogram(GraphProgram):
-    """A program that may have marks. Two are equal that do the same on the same types.
+    """A program that may have marks. Two are equal if they compute the same on the same types.
 
     Attributes:
-        is_plain: it has no marks, and nothing that no output needs.
+        is_plain: it has no marks, and no instructions without readers.
 
     >>> from tenferro.ops.elementwise import Multiply
     >>> from tenferro.types import TensorSpec
@@ -67,7 +67,7 @@ class Subprogram(GraphProgram):
 
     @classmethod
     def of(cls, graph: Graph, inputs: Sequence[int], outputs: Sequence[int]) -> Subprogram:
-        """The part of a graph that lies between these values, marks and all.
+        """The part of a graph between these values, with its marks.
 
         Raises:
             InvalidConfigError: it needs a value that is no input.
@@ -98,16 +98,16 @@ class Subprogram(GraphProgram):
     def since(
         cls, graph: Graph, start: int, outputs: Sequence[int]
     ) -> tuple[Subprogram, tuple[int, ...]]:
-        """What a graph computes from instruction `start` on, and the values it takes from before."""
+        """The computation of a graph from instruction `start` on, and the earlier values that it reads."""
         part = needed(graph.instructions, outputs, start=start).values()
-        made = {value for instruction in part for value in instruction.outputs}
+        computed = {value for instruction in part for value in instruction.outputs}
         read = {value for instruction in part for value in instruction.inputs}
-        frontier = tuple(sorted(read.union(outputs) - made))
+        frontier = tuple(sorted(read.union(outputs) - computed))
         return cls.of(graph, frontier, outputs), frontier
 
     @classmethod
     def of_program(cls, program: GraphProgram) -> Subprogram:
-        """What a program does, without its names and trees."""
+        """The computation of a program, without its names and trees."""
         return cls(
             name="body",
             instructions=program.instructions,
@@ -125,7 +125,7 @@ class Subprogram(GraphProgram):
 
     @cached_property
     def depth(self) -> int:
-        """How many sub-programs lie inside each other, itself among them."""
+        """The depth of nested sub-programs, itself included."""
         ops = [i.op for i in self.instructions if isinstance(i.op, ControlOp)]
         return 1 + max([part.depth for op in ops for part in op.parts], default=0)
 
@@ -146,10 +146,10 @@ class Subprogram(GraphProgram):
 
     @property
     def program(self) -> GraphProgram:
-        """What runs and is lowered: without marks, and without what no output needs.
+        """The program that runs and is lowered: without marks, and without values that no output depends on.
 
         Raises:
-            ADRuleUnsupportedError: a linear map of which only the transpose is known.
+            ADRuleUnsupportedError: a linear map with only its transpose.
         """
         return self._cut(tuple(range(len(self.output_slots))))
 
@@ -157,16 +157,16 @@ class Subprogram(GraphProgram):
     def _cuts(self) -> dict[tuple[int, ...], GraphProgram]:
         return {}
 
-    def _cut(self, kept: tuple[int, ...]) -> GraphProgram:
+    def _cut(self, selected: tuple[int, ...]) -> GraphProgram:
         """The program of some of the outputs."""
-        if kept not in self._cuts:
+        if selected not in self._cuts:
             graph = Graph()
             inputs = [graph.add_input(spec) for spec in self.input_specs]
             outputs = self.emit(graph, inputs)
-            self._cuts[kept] = GraphProgram.from_graph(
-                graph, [outputs[i] for i in kept], name="body", guards=self.guards
+            self._cuts[selected] = GraphProgram.from_graph(
+                graph, [outputs[i] for i in selected], name="body", guards=self.guards
             )
-        return self._cuts[kept]
+        return self._cuts[selected]
 
     # ---- parts of it ---------------------------------------------------------------------------
 
@@ -196,7 +196,7 @@ class Subprogram(GraphProgram):
         )
 
     def specialize(self, bindings: Mapping[Any, int]) -> Subprogram:
-        """With numbers for symbols."""
+        """The sub-program with numbers for symbols."""
         program = self.program
         if program.is_static and not program.guards and self.is_plain:
             return self
@@ -230,7 +230,7 @@ class Subprogram(GraphProgram):
 
     @cached_property
     def identity(self) -> tuple[Any, ...]:
-        """As a program's; with marks, whose rules cannot be written down, its own."""
+        """As a program's; one with marks is identical only to itself, because their rules cannot be hashed."""
         has_marks = any([isinstance(i.op, Mark | Opaque) for i in self.instructions])
         return (*self.program.identity, next(_NUMBERS)) if has_marks else self.program.identity
 

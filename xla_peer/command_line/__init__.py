@@ -1,1 +1,1 @@
-"""What the commands of `tenferro` are made of; the commands themselves are in `xla_peer.cli`."""
+"""Building blocks of the commands of `tenferro`; the commands themselves are in `xla_peer.cli`."""

@@ -1,4 +1,4 @@
-"""Arguments as they are written on a command line.
+"""Arguments of a command line.
 
 2x3xf64          random numbers of that type; `f64` is a scalar, `nx3xf64` has a symbolic extent
 x.npy            the array of a file
@@ -46,12 +46,12 @@ class Given:
 
 
 def read_inputs(tokens: Sequence[str], names: Sequence[str]) -> Given:
-    """What the tokens say, for a target whose inputs have these names.
+    """The inputs in the tokens, for a target with inputs of these names.
 
     Raises:
-        InvalidConfigError: a token that means nothing, a file that holds no arrays, a name given twice
-            or that the target does not have.
-        FileNotFoundError: a file that is not there.
+        InvalidConfigError: a token that is no input, a file without arrays, a name that occurs twice or
+            that the target does not have.
+        FileNotFoundError: there is no such file.
     """
     positional: list[Any] = []
     named: dict[str, Any] = {}
@@ -60,8 +60,10 @@ def read_inputs(tokens: Sequence[str], names: Sequence[str]) -> Given:
         if equals and name in names:
             _put(named, name, _value(rest))
         elif equals and not Path(token).exists():
-            known = ", ".join(names) or "none"
-            raise InvalidConfigError(f"{token}: there is no input {name!r}; the inputs are {known}")
+            known_names = ", ".join(names) or "none"
+            raise InvalidConfigError(
+                f"{token}: there is no input {name!r}; the inputs are {known_names}"
+            )
         else:
             value = _value(token)
             if isinstance(value, dict) and set(value) <= set(names):
@@ -72,30 +74,30 @@ def read_inputs(tokens: Sequence[str], names: Sequence[str]) -> Given:
     return Given(tuple(positional), named)
 
 
-def matched(given: Given, names: Sequence[str], what: str) -> list[Any]:
+def matched(inputs: Given, names: Sequence[str], what: str) -> list[Any]:
     """One value per name.
 
     Raises:
-        ArityError: too many, or too few; names those that are missing.
+        ArityError: too many inputs, or too few; names the missing ones.
     """
-    rest = [name for name in names if name not in given.named]
-    if len(given.positional) > len(rest):
+    rest = [name for name in names if name not in inputs.named]
+    if len(inputs.positional) > len(rest):
         raise ArityError(
             f"{what} takes {len(names)} inputs ({', '.join(names)}), got "
-            f"{len(given.positional) + len(given.named)}"
+            f"{len(inputs.positional) + len(inputs.named)}"
         )
-    missing = rest[len(given.positional) :]
+    missing = rest[len(inputs.positional) :]
     if missing:
         raise ArityError(
             f"{what}: no value for {', '.join(missing)}; give a file, a number or a type, such as "
             f"{missing[0]}=2x3xf64"
         )
-    values = dict(zip(rest, given.positional, strict=True)) | given.named
+    values = dict(zip(rest, inputs.positional, strict=True)) | inputs.named
     return [values[name] for name in names]
 
 
 UNPACKED: ContextVar[int | None] = ContextVar("tenferro_unpacked_bytes", default=None)
-"""What a file of arrays may unpack to; None holds it to a ratio to its size."""
+"""The largest unpacked size of a file of arrays; None limits it by a ratio to its size."""
 
 
 def filled(values: Sequence[Any], generator: np.random.Generator) -> list[Any]:
@@ -105,16 +107,16 @@ def filled(values: Sequence[Any], generator: np.random.Generator) -> list[Any]:
         InvalidConfigError: a type with a symbolic extent.
     """
     leaves, tree = flatten(list(values))
-    for place, leaf in enumerate(leaves):
+    for i, leaf in enumerate(leaves):
         if isinstance(leaf, TensorSpec):
             if not leaf.is_static:
                 raise InvalidConfigError(f"{leaf}: give numbers for its extents")
-            leaves[place] = random_array(leaf, generator)
+            leaves[i] = random_array(leaf, generator)
     return unflatten(tree, leaves)
 
 
 def parse_type(text: str) -> TensorSpec | None:
-    """The type that a token says, or None.
+    """The type that a token stands for, or None.
 
     >>> parse_type("2x3xf64"), parse_type("bool"), parse_type("nx4xcomplex128"), parse_type("x.npy")
     (f64[2,3], bool[], c128[n,4], None)
@@ -139,9 +141,9 @@ def _put(named: dict[str, Any], name: str, value: Any) -> None:
 def _value(token: str) -> Any:
     if token.endswith((".npy", ".npz")):
         return _read(token)
-    found = parse_type(token)
-    if found is not None:
-        return found
+    spec = parse_type(token)
+    if spec is not None:
+        return spec
     try:
         number = ast.literal_eval(token)
     except (ValueError, SyntaxError, RecursionError, MemoryError):

@@ -28,7 +28,7 @@ table { border-collapse: collapse; margin: 10px 0 14px; } td, th { text-align: l
 
 @dataclass(frozen=True)
 class PassResult:
-    """What one native pass did to the number of instructions."""
+    """The number of instructions before and after one native pass."""
 
     name: str
     before: int
@@ -40,11 +40,11 @@ class Inspection:
     """A program at every stage.
 
     Attributes:
-        stages: title and text, from the traced program to what XLA made of it.
-        passes: the native passes, in their order.
+        stages: title and text, from the traced program to XLA's optimised HLO.
+        passes: the native passes, in order.
         cost: XLA's estimate, by its names.
-        memory: of the executable, bytes by kind.
-        native_peak: bytes alive at once when it ran natively.
+        memory: the executable's bytes by kind.
+        native_peak: the largest number of live bytes in a native run.
         graph: the page of the program.
     """
 
@@ -57,7 +57,7 @@ class Inspection:
     graph: str
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """The inspection in dicts, lists, numbers and strings, for JSON."""
         return {
             "name": self.name,
             "stages": dict(self.stages),
@@ -70,12 +70,12 @@ class Inspection:
     def facts(self) -> list[tuple[str, str]]:
         """Cost and memory, for people."""
         counted = {"flops", "transcendentals", "bytes accessed"}
-        found = [(name, f"{value:.6g}") for name, value in self.cost.items() if name in counted]
-        found += [
+        rows = [(name, f"{value:.6g}") for name, value in self.cost.items() if name in counted]
+        rows += [
             (f"{name.replace('_', ' ')} memory", shown_bytes(size))
             for name, size in self.memory.items()
         ]
-        return [*found, ("peak memory, native", shown_bytes(self.native_peak))]
+        return [*rows, ("peak memory, native", shown_bytes(self.native_peak))]
 
     def to_html(self) -> str:
         """All stages side by side, and the graph below; complete in itself."""
@@ -101,7 +101,7 @@ def inspect_program(
     """Every stage of a program for these arguments.
 
     Raises:
-        what lowering and compiling it raise.
+        TenferroError: lowering or compiling it fails.
     """
     leaves = program.check_arguments(tuple(arguments))
     static = program.specialize(program.bind([leaf.shape for leaf in leaves]))

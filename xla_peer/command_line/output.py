@@ -1,4 +1,4 @@
-"""What commands print: tables on a terminal, plain text elsewhere, JSON where it is asked for."""
+"""The output of commands: tables on a terminal, plain text elsewhere, JSON where it is asked for."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Output:
     """Where a command prints.
 
     Args:
-        as_json: one JSON document, and nothing else.
+        as_json: print one JSON document only.
     """
 
     def __init__(self, as_json: bool = False) -> None:
@@ -33,10 +33,10 @@ class Output:
         self.console = Console(highlight=False, soft_wrap=True)
         self.errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
-    def document(self, found: Any) -> None:
+    def document(self, value: Any) -> None:
         """The JSON document, where JSON is asked for."""
         if self.as_json:
-            print(json.dumps(json_value(found), indent=2, allow_nan=False))
+            print(json.dumps(json_value(value), indent=2, allow_nan=False))
 
     def say(self, text: Any = "") -> None:
         """A line of plain text, unless JSON is asked for."""
@@ -54,7 +54,7 @@ class Output:
             self.console.print(f"\n{text}", markup=False, style="bold")
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Columns below a header; what is too long for a terminal wraps there, and nothing of it is lost."""
+        """Columns below a header; long cells wrap on a terminal, and nothing is cut off."""
         if self.as_json:
             return
         head, *lines = aligned([header, *rows])
@@ -72,7 +72,7 @@ class Output:
 
     @contextmanager
     def progress(self, what: str, total: float) -> Generator[Any]:
-        """A bar on a terminal's error stream; calling what it gives moves it on."""
+        """A bar on a terminal's error stream, with a function that advances it."""
         if self.as_json or not self.errors.is_terminal:
             yield lambda done, note="": None
             return
@@ -115,11 +115,11 @@ def as_json(name: str, array: Any) -> dict[str, Any]:
     {'name': 'y', 'dtype': 'float64', 'shape': [2], 'values': [1.0, 'nan']}
     """
     array = np.asarray(array)
-    found: dict[str, Any] = {
+    entry: dict[str, Any] = {
         "name": name,
         "dtype": DType.of(array.dtype).value,
         "shape": list(array.shape),
     }
     if array.size <= MOST_VALUES:
-        found["values"] = json_value(array)
-    return found
+        entry["values"] = json_value(array)
+    return entry

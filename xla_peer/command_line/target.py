@@ -1,4 +1,4 @@
-"""What a command works on: `file.py:function`, a program in a `.tnf` file, or an artifact in a `.mlir` file."""
+"""The target of a command: `file.py:function`, a program in a `.tnf` file, or an artifact in a `.mlir` file."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Target:
     """A function, a program or an artifact, and the names of its inputs.
 
     Attributes:
-        name: as it was written.
-        names: of parameters, or of leaves where those are known.
+        name: the target as written on the command line.
+        names: names of parameters, or of leaves where those are known.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Target:
     artifact: Artifact | None = None
 
     def arguments(self, tokens: Sequence[str], seed: int, keep_types: bool = False) -> list[Any]:
-        """Arguments from a command line; random ones where a program knows its types and none are given.
+        """Arguments from a command line; random ones where a program declares types and none are passed.
 
         Args:
             keep_types: leave types as they are.
@@ -52,20 +52,20 @@ class Target:
         Raises:
             ArityError, InvalidConfigError: tokens that do not fit.
         """
-        given = read_inputs(tokens, self.names)
+        inputs = read_inputs(tokens, self.names)
         generator = np.random.default_rng(seed)
         if self.function is not None:
-            values = matched(given, self.names, self.name)
+            values = matched(inputs, self.names, self.name)
             return values if keep_types else filled(values, generator)
-        if keep_types and not given:
+        if keep_types and not inputs:
             return []
-        leaves = self._leaves(given, generator)
+        leaves = self._leaves(inputs, generator)
         tree = self.program.in_tree if self.program is not None else self._manifest.in_tree
         return list(unflatten(tree, leaves)) if not keep_types else leaves
 
-    def _leaves(self, given: Given, generator: np.random.Generator) -> list[Any]:
-        if given:
-            return filled(matched(given, self.names, self.name), generator)
+    def _leaves(self, inputs: Given, generator: np.random.Generator) -> list[Any]:
+        if inputs:
+            return filled(matched(inputs, self.names, self.name), generator)
         if self.program is not None:
             return random_arrays(self.program, generator)
         specs = [spec for _, spec in self._manifest.inputs]
@@ -80,7 +80,7 @@ class Target:
         """The program: of a function for these arguments, of an artifact read back.
 
         Raises:
-            UnsupportedError: an artifact with constants beside it, or with symbolic extents.
+            UnsupportedError: an artifact with constants in another file, or with symbolic extents.
         """
         if self.program is not None:
             return self.program
@@ -111,8 +111,8 @@ def find_target(text: str) -> Target:
     """The target that a command line names.
 
     Raises:
-        InvalidConfigError: what is no target; a file without such a function.
-        FileNotFoundError: a file that is not there.
+        InvalidConfigError: the text is no target, or the file has no such function.
+        FileNotFoundError: the file does not exist.
     """
     path, colon, name = text.rpartition(":")
     if colon and path.endswith(".py"):
@@ -151,10 +151,10 @@ def _function(text: str, path: Path, name: str) -> Target:
         raise
     except Exception as error:
         raise InvalidConfigError(f"{path} fails: {type(error).__name__}: {error}") from error
-    found = getattr(module, name, None)
-    if isinstance(found, GraphProgram):
-        return Target(text, found.input_names, program=found)
-    if not callable(found):
+    member = getattr(module, name, None)
+    if isinstance(member, GraphProgram):
+        return Target(text, member.input_names, program=member)
+    if not callable(member):
         functions = [
             key
             for key, value in vars(module).items()
@@ -163,7 +163,7 @@ def _function(text: str, path: Path, name: str) -> Target:
         raise InvalidConfigError(
             f"{path} has no function {name!r}; it has {', '.join(functions) or 'none'}"
         )
-    return Target(text, _parameters(found), function=found)
+    return Target(text, _parameters(member), function=member)
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:

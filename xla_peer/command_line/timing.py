@@ -23,9 +23,9 @@ class Timing:
     """One contestant; all in seconds.
 
     Attributes:
-        first: from the traced program to the first result, everything compiled anew.
-        median, least, most: of later runs.
-        runs: how many those were.
+        first: seconds from the traced program to the first result, with all compilation.
+        median, least, most: seconds of later runs.
+        runs: the number of later runs.
     """
 
     contestant: str
@@ -36,7 +36,7 @@ class Timing:
     runs: int
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """The timing in dicts, numbers and strings, for JSON."""
         return asdict(self)
 
 
@@ -63,8 +63,8 @@ def bench(
     executable = xla.compile(program, *dense)
 
     def on_device() -> None:
-        for made in flatten(executable.on_leaves(buffers))[0]:
-            made.block_until_ready()
+        for buffer in flatten(executable.on_leaves(buffers))[0]:
+            buffer.block_until_ready()
 
     contestants: dict[str, Callable[[], Any]] = {
         "native": lambda: native.run(program, *arguments),
@@ -77,11 +77,11 @@ def bench(
     start = time.perf_counter()
     while (spent := time.perf_counter() - start) < seconds or not times[0]:
         progress(min(spent, seconds))
-        for run, kept in zip(contestants.values(), times, strict=True):
-            kept.append(_timed(run))
+        for run, samples in zip(contestants.values(), times, strict=True):
+            samples.append(_timed(run))
     return [
-        Timing(name, first, statistics.median(kept), min(kept), max(kept), len(kept))
-        for name, first, kept in zip(contestants, firsts, times, strict=True)
+        Timing(name, first, statistics.median(samples), min(samples), max(samples), len(samples))
+        for name, first, samples in zip(contestants, firsts, times, strict=True)
     ]
 
 

@@ -23,7 +23,7 @@ def distinct(op: Any, w: Writer, values: Value) -> Any:
 
 
 def register() -> None:
-    """Make the families known to `lower_to_stablehlo`."""
+    """Register the families' lowerings with `lower_to_stablehlo`."""
     for platform in ("cpu", "cuda", "rocm"):
         for family_id, rule in library.RULES.items():
             register_extension_lowering(family_id, rule, platform)

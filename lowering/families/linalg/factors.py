@@ -1,4 +1,4 @@
-"""Solves by factors that are there: rows in another order, and two triangles; the same on every platform."""
+"""Solves with computed factors: a row permutation and two triangular solves, the same on every platform."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def lu_solve(op: Any, w: Writer, a: Value, packed: Value, perm: Value, b: Value)
 
 
 def inverse(w: Writer, perm: Value) -> Value:
-    """Where each number stands in a permutation."""
-    (given,) = values_of(w, perm)
-    _, places = apply(
-        Sort(given.rank - 1, True, 2), given, iota_along(given, given.shape, given.rank - 1)
+    """The inverse of a permutation: the position of each number in it."""
+    (value,) = values_of(w, perm)
+    _, positions = apply(
+        Sort(value.rank - 1, True, 2), value, iota_along(value, value.shape, value.rank - 1)
     )
-    return places.handle
+    return positions.handle

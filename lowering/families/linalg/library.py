@@ -1,7 +1,7 @@
 """Matrix functions by the platform's library: LAPACK on the CPU, cuSOLVER or hipSOLVER on a GPU.
 
-Handlers are typed-FFI custom calls. They want matrices column-major, which the layouts say; batch axes
-lead. Failures come back as `info`, and become NaN.
+Handlers are typed-FFI custom calls. They take matrices column-major, as the layouts state; batch axes
+come first. Failures are returned as `info`, and become NaN.
 
 Source: jaxlib's handlers, `lapack_<type><routine>_ffi` and `cusolver_<routine>_ffi`, with the flags
 that JAX gives them; StableHLO spec #custom_call.
@@ -94,10 +94,10 @@ def call(
     in_place: bool = True,
     flags: str = "",
 ) -> tuple[Value, ...]:
-    """One handler; `in_place` says that the first result overwrites the first operand."""
-    name, known = target(w, routine, operands[0].dtype)
+    """One custom call; with `in_place` the first result overwrites the first operand."""
+    name, default_flags = target(w, routine, operands[0].dtype)
     return custom_call(
-        w, name, flags or known, operands, operand_kinds, results, result_kinds, in_place
+        w, name, flags or default_flags, operands, operand_kinds, results, result_kinds, in_place
     )
 
 
@@ -114,7 +114,7 @@ def custom_call(
     """The statement.
 
     Raises:
-        NonStaticShapeError: operands or results whose extents are no numbers.
+        NonStaticShapeError: operands or results with symbolic extents.
     """
     symbolic = [one for one in (*[x.spec for x in operands], *results) if not one.is_static]
     if symbolic:
@@ -129,13 +129,15 @@ def custom_call(
         if in_place
         else ""
     )
-    given = ", ".join(layout(kind, x.rank) for kind, x in zip(operand_kinds, operands, strict=True))
-    made = ", ".join(
+    operand_layouts = ", ".join(
+        layout(kind, x.rank) for kind, x in zip(operand_kinds, operands, strict=True)
+    )
+    result_layouts = ", ".join(
         layout(kind, len(y.shape)) for kind, y in zip(result_kinds, results, strict=True)
     )
     tail = (
-        f") {{api_version = 4 : i32, backend_config = {{{flags}}}, operand_layouts = [{given}], "
-        f"result_layouts = [{made}]{alias}}} : {signature(operands, results)}"
+        f") {{api_version = 4 : i32, backend_config = {{{flags}}}, operand_layouts = [{operand_layouts}], "
+        f"result_layouts = [{result_layouts}]{alias}}} : {signature(operands, results)}"
     )
     return w.statement(f"stablehlo.custom_call @{name}(", operands, tail, results)
 
@@ -215,8 +217,8 @@ def lu(op: Any, w: Writer, a: Value) -> tuple[Value, Value]:
     swaps = w.op("subtract", pivots, w.full(1, pivots.spec), result=pivots.spec)
     if w.platform in VENDOR:
         name = f"{VENDOR[w.platform]}_lu_pivots_to_permutation"
-        made = (spec(INFO, *batch, m),)
-        (perm,) = custom_call(w, name, "", (swaps,), "v", made, "v", in_place=False)
+        result = (spec(INFO, *batch, m),)
+        (perm,) = custom_call(w, name, "", (swaps,), "v", result, "v", in_place=False)
         return packed, w.convert(perm, DType.I64)
     return packed, pivots_to_permutation(w, w.convert(swaps, DType.I64), m)
 

@@ -1,4 +1,4 @@
-"""What lowerings of matrix functions share: corners, triangles, adjoints, permuted rows."""
+"""Building blocks of lowerings of matrix functions: corners, triangles, adjoints, permuted rows."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def adjoint(w: Writer, a: Value) -> Value:
 
 
 def widened(w: Writer, x: Value, columns: int) -> Value:
-    """Zero columns added on the right, up to so many."""
+    """Pad with zero columns on the right up to `columns`."""
     batch, m, n = parts(x)
     edges = [0] * len(batch)
     return w.op(
@@ -161,8 +161,8 @@ def qr_by(reflectors: Callable[..., Any], product: Callable[..., Value]) -> Call
         k = min(m, n)
         width = m if op.full else k
         packed, tau = reflectors(w, a, spec(a.dtype, *batch, k))
-        kept = cut(w, packed, m, min(n, width))
-        q = product(w, widened(w, kept, width) if width > n else kept, tau)
+        leading = cut(w, packed, m, min(n, width))
+        q = product(w, widened(w, leading, width) if width > n else leading, tau)
         return q, triangle(w, cut(w, packed, width, n), lower=False)
 
     return qr
@@ -189,7 +189,7 @@ def solved(w: Writer, packed: Value, perm: Value, b: Value) -> Value:
 
 
 def without_complex128_on_tpu(rule: Callable[..., Any]) -> Callable[..., Any]:
-    """The rule, refusing complex128 on TPU, whose compiler ends the process over it."""
+    """The rule, refusing complex128 on TPU, where the compiler ends the process on it."""
 
     def checked(op: Any, w: Writer, a: Value, *more: Value) -> Any:
         if w.platform == "tpu" and a.dtype is DType.C64:

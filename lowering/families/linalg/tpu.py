@@ -39,12 +39,12 @@ def call(
 
 
 def reflectors(w: Writer, a: Value, tau: TensorSpec) -> tuple[Value, ...]:
-    """As geqrf gives them."""
+    """The packed reflectors, as geqrf returns them."""
     return call(w, "Qr", (a,), (a.spec, tau))
 
 
 def product(w: Writer, packed: Value, tau: Value) -> Value:
-    """As orgqr."""
+    """The product of reflectors, as orgqr computes it."""
     name = "ProductOfElementaryHouseholderReflectors"
     (q,) = call(w, name, (packed, tau), (packed.spec,))
     return q
@@ -61,7 +61,7 @@ def eigh(op: Any, w: Writer, a: Value) -> tuple[Value, Value]:
 
 
 def lu(op: Any, w: Writer, a: Value) -> tuple[Value, Value]:
-    """In double precision by our own loop."""
+    """LU by the TPU's routine; in double precision by the inline loop."""
     if a.dtype not in SINGLE:
         return inline.lu(op, w, a)
     batch, m, n = parts(a)

@@ -34,23 +34,23 @@ def expand(inputs: Sequence[str], output: str, path: Sequence[Sequence[int]], va
     pending = [
         (labels, _converted(value, counted)) for labels, value in zip(inputs, values, strict=True)
     ]
-    kept = "".join(dict.fromkeys(output))
+    output_labels = "".join(dict.fromkeys(output))
     for step in path:
-        taken = [pending[place] for place in step]
-        pending = [entry for place, entry in enumerate(pending) if place not in set(step)]
-        needed = set(kept).union(*(labels for labels, _ in pending))
-        product = taken[0]
-        for position, operand in enumerate(taken[1:], 2):
-            later = set().union(*(labels for labels, _ in taken[position:]))
+        operands = [pending[i] for i in step]
+        pending = [entry for i, entry in enumerate(pending) if i not in set(step)]
+        needed = set(output_labels).union(*(labels for labels, _ in pending))
+        product = operands[0]
+        for position, operand in enumerate(operands[1:], 2):
+            later = set().union(*(labels for labels, _ in operands[position:]))
             product = _pair(product, operand, needed | later)
         pending.append(product)
-    ((labels, value),) = [_summed(entry, set(kept)) for entry in pending]
-    value = _ordered(value, [labels.index(label) for label in kept])
-    return _converted(_embedded(value, kept, output), dtype)
+    ((labels, value),) = [_summed(entry, set(output_labels)) for entry in pending]
+    value = _ordered(value, [labels.index(label) for label in output_labels])
+    return _converted(_embedded(value, output_labels, output), dtype)
 
 
 def _pair(left: Labelled, right: Labelled, needed: set[str]) -> Labelled:
-    """The product of two, summed over what nobody needs."""
+    """The product of two operands, summed over labels that nothing later needs."""
     left = _summed(left, needed | set(right[0]))
     right = _summed(right, needed | set(left[0]))
     (a, lhs), (b, rhs) = left, right
@@ -66,7 +66,7 @@ def _pair(left: Labelled, right: Labelled, needed: set[str]) -> Labelled:
 
 
 def _summed(operand: Labelled, needed: set[str]) -> Labelled:
-    """Diagonals of repeated labels, then sums over what nobody needs."""
+    """Take diagonals of repeated labels, then sum over labels that nothing later needs."""
     labels, value = operand
     for label in dict.fromkeys(labels):
         while labels.count(label) > 1:
@@ -82,11 +82,13 @@ def _summed(operand: Labelled, needed: set[str]) -> Labelled:
 
 def _embedded(value: Any, labels: str, output: str) -> Any:
     """Write a diagonal for each further occurrence of a label."""
-    for place, label in enumerate(output):
-        if label in output[:place]:
+    for position, label in enumerate(output):
+        if label in output[:position]:
             value = apply_one(EmbedDiag(labels.index(label), len(labels)), value)
             labels += label
-    axes = {label: [i for i, other in enumerate(labels) if other == label] for label in labels}
+    axes = {
+        label: [i for i, axis_label in enumerate(labels) if axis_label == label] for label in labels
+    }
     return _ordered(value, [axes[label].pop(0) for label in output])
 
 

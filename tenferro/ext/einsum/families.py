@@ -1,6 +1,6 @@
 """The family of Einstein summations over labels.
 
-Source: NumPy's `einsum`; seed 003, "Cache Ownership".
+Source: NumPy's `einsum`; docs/specification/caches.md.
 """
 
 from __future__ import annotations
@@ -53,24 +53,24 @@ class Einsum(ExtensionOp):
         return len(self.inputs)
 
     def extents(self, shapes: Sequence[Any]) -> dict[str, Any]:
-        """The extent of each label; the first that is a number, where one is.
+        """The extent of each label: a number where an operand has one, else the first symbol.
 
         Raises:
             ShapeError: another rank than labelled, or one label with two extents.
         """
-        found: dict[str, Any] = {}
+        extents: dict[str, Any] = {}
         for part, shape in zip(self.inputs, shapes, strict=True):
             if len(part) != len(shape):
                 raise ShapeError(f"einsum: {part!r} does not label the axes of {tuple(shape)}")
             for label, extent in zip(part, shape, strict=True):
-                known = found.setdefault(label, extent)
-                if isinstance(known, int) and isinstance(extent, int) and known != extent:
+                first = extents.setdefault(label, extent)
+                if isinstance(first, int) and isinstance(extent, int) and first != extent:
                     raise ShapeError(
-                        f"einsum: label {label!r} of {self} has extents {known} and {extent}"
+                        f"einsum: label {label!r} of {self} has extents {first} and {extent}"
                     )
                 if isinstance(extent, int):
-                    found[label] = extent
-        return found
+                    extents[label] = extent
+        return extents
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         if not self.inputs or any(label not in "".join(self.inputs) for label in self.output):

@@ -20,7 +20,7 @@ RESERVED = frozenset(",->.")
 MOST_LABELS = 1_000_000
 
 NOTATIONS = ExtensionCacheKey("tenferro.einsum.v1", "notations")
-"""The store of what was read, by subscripts and ranks."""
+"""The store of parsed notation, by subscripts and ranks."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Notation:
     """Labels of each operand and of the result, every axis labelled.
 
     Attributes:
-        dots: the labels that an ellipsis stands for.
-        slots: where the ellipsis of each operand lies; None where it has none.
+        dots: the labels of the axes of an ellipsis.
+        slots: the position of the ellipsis of each operand; None where it has none.
     """
 
     inputs: tuple[str, ...]
@@ -39,7 +39,7 @@ class Notation:
 
 
 def read(subscripts: str, ranks: Sequence[int]) -> Notation:
-    """The labels that `subscripts` gives to operands of these ranks.
+    """The labels of operands of these ranks in `subscripts`.
 
     Any character but `,->.` and the space is a label. Without an arrow the result has the ellipsis and
     then, in the order of their code points, the labels that occur once.
@@ -94,7 +94,7 @@ def _ellipsis_width(part: str, rank: int) -> int:
 def interleaved(arguments: Sequence[Any]) -> tuple[str, list[Any]]:
     """Subscripts and operands of the other form: operand, labels, operand, labels, .., output labels.
 
-    Labels are sequences of integers and Ellipsis; without output labels the result has what occurs once.
+    Labels are sequences of integers and Ellipsis; without output labels the result has the labels that occur once.
 
     Raises:
         InvalidConfigError: a list of labels that is none.
@@ -124,13 +124,13 @@ def _letter(label: Any) -> str:
         raise InvalidConfigError(
             f"einsum: labels are integers from 0 to {MOST_LABELS - 1}, got {label!r:.60}"
         )
-    place = int(label)
-    if place < 52:
-        return chr(ord("a") + place) if place < 26 else chr(ord("A") + place - 26)
-    return chr(0x10000 + place)  # because code points are in order there, and none is reserved
+    number = int(label)
+    if number < 52:
+        return chr(ord("a") + number) if number < 26 else chr(ord("A") + number - 26)
+    return chr(0x10000 + number)  # because code points are in order there, and none is reserved
 
 
 def spare_labels(used: str) -> Iterator[str]:
     """Labels that are not used yet."""
-    taken = set(used)
-    return (label for label in map(chr, range(0x100, 0x2000)) if label not in taken)
+    unavailable = set(used)
+    return (label for label in map(chr, range(0x100, 0x2000)) if label not in unavailable)

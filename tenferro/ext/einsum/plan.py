@@ -1,4 +1,4 @@
-"""Which operands to contract first, by opt_einsum.
+"""The order of contractions, by opt_einsum.
 
 Source: opt_einsum (Smith and Gray, 2018, doi:10.21105/joss.00753).
 """
@@ -27,10 +27,10 @@ PLANS = ExtensionCacheKey("tenferro.einsum.v1", "plans")
 """The store of paths, by op and shapes."""
 
 Path = tuple[tuple[int, ...], ...]
-"""Positions to contract at each step; the result of a step goes to the end."""
+"""Positions to contract at each step; the result of a step is appended at the end."""
 
 TYPICAL_EXTENT = 32
-"""What a symbolic extent counts as; any path is right, some are faster."""
+"""The number in place of a symbolic extent; any path is right, some are faster."""
 
 
 MOST_OPERANDS = {"optimal": 8, "branch-all": 8, "branch-2": 20}
@@ -38,8 +38,8 @@ MOST_OPERANDS = {"optimal": 8, "branch-all": 8, "branch-2": 20}
 too."""
 
 MOST_NEIGHBOURS = 10
-"""Operands that one shares summed labels with, where an optimiser goes through connected parts: about a second for
-eleven operands that all do, and there are at least 2 ** n parts."""
+"""The largest number of operands that share summed labels with one, for optimisers that enumerate connected parts:
+there are at least 2 ** n parts, which take about a second for eleven operands that all share labels."""
 
 
 def require_bounded(optimize: Any, inputs: Sequence[str], output: str) -> None:
@@ -83,7 +83,7 @@ def checked_optimize(optimize: Any, operands: int) -> Any:
     True is "auto"; False, and the empty path, go from left to right.
 
     Raises:
-        InvalidConfigError: what is none of these, or a path that does not fit that many operands.
+        InvalidConfigError: none of these, or a path that does not fit the number of operands.
 
     >>> checked_optimize(True, 3), checked_optimize(["einsum_path", (1, 2), (0, 1)], 3)
     ('auto', ((1, 2), (0, 1)))
@@ -95,9 +95,9 @@ def checked_optimize(optimize: Any, operands: int) -> Any:
     if isinstance(optimize, str):
         import opt_einsum
 
-        known = sorted(opt_einsum.paths._PATH_OPTIONS)  # pyright: ignore  # because it has no other list
-        if optimize not in known:
-            raise InvalidConfigError(f"einsum: optimize={optimize!r}; known are {', '.join(known)}")
+        names = sorted(opt_einsum.paths._PATH_OPTIONS)  # pyright: ignore  # because it has no other list
+        if optimize not in names:
+            raise InvalidConfigError(f"einsum: optimize={optimize!r}; known are {', '.join(names)}")
         return optimize
     if callable(optimize) and _is_optimiser(optimize):
         return optimize
@@ -108,7 +108,7 @@ def checked_optimize(optimize: Any, operands: int) -> Any:
         elif len(steps) == 2 and isinstance(steps[0], str) and isinstance(steps[1], int | float):
             return (checked_optimize(steps[0], operands), int(steps[1]))
         try:
-            path = tuple([tuple([place.__index__() for place in step]) for step in steps])
+            path = tuple([tuple([position.__index__() for position in step]) for step in steps])
         except (TypeError, AttributeError):
             path = None
         if path is not None:
@@ -179,21 +179,25 @@ def plan_info(
 
 
 def _names(labels: str) -> dict[int, str]:
-    """For each label that is no letter a symbol of opt_einsum's that is none of the others."""
+    """For each label that is no letter an unused symbol of opt_einsum's."""
     import opt_einsum
 
-    taken = set(labels)
+    letters = set(labels)
     symbols = map(opt_einsum.get_symbol, count())
-    free = (symbol for symbol in symbols if symbol not in taken)
+    free = (symbol for symbol in symbols if symbol not in letters)
     return {ord(label): next(free) for label in dict.fromkeys(labels) if not label.isalpha()}
 
 
 def _completed(steps: Path, operands: int) -> Path:
-    """The path with what it leaves contracted from left to right."""
+    """The path, with remaining operands contracted from left to right."""
     path: list[tuple[int, ...]] = []
     left = operands
     for step in steps:
-        if not step or len(set(step)) != len(step) or not all(0 <= place < left for place in step):
+        if (
+            not step
+            or len(set(step)) != len(step)
+            or not all(0 <= position < left for position in step)
+        ):
             raise InvalidConfigError(
                 f"einsum: step {tuple(step)} of the path does not name some of {left} operands"
             )

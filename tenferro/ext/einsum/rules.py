@@ -1,7 +1,7 @@
 """Derivatives of einsum: linear in each operand, and each transpose is an einsum again.
 
 <y_bar, y> with x_j pulled out: x_bar_j[inputs[j]] = sum of y_bar[output] and the conjugates of the other
-operands. Labels that x_j alone has were summed over, and are filled with ones.
+operands. Labels of x_j alone were summed over, and are filled with ones.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class EinsumRule(ExtensionAdRule):
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         parts = [
-            builder.apply(op, *primals[:place], x_dot, *primals[place + 1 :])
-            for place, x_dot in enumerate(tangents)
+            builder.apply(op, *primals[:i], x_dot, *primals[i + 1 :])
+            for i, x_dot in enumerate(tangents)
             if x_dot is not None
         ]
         return reduce(add, parts, None)
@@ -37,11 +37,11 @@ class EinsumRule(ExtensionAdRule):
         self, op: Any, builder: Any, inputs: Any, linear: Any, cotangents: Any
     ) -> Any:
         (y_bar,) = cotangents
-        place = linear.index(True)
-        x, own = inputs[place], op.inputs[place]
-        terms = {i: part for i, part in enumerate(op.inputs) if i != place}
-        known = set(op.output).union(*terms.values())
-        filled = [label for label in dict.fromkeys(own) if label not in known]
+        active = linear.index(True)
+        x, own = inputs[active], op.inputs[active]
+        terms = {i: part for i, part in enumerate(op.inputs) if i != active}
+        bound = set(op.output).union(*terms.values())
+        filled = [label for label in dict.fromkeys(own) if label not in bound]
         ones = [
             apply_one(BroadcastInDim((x.shape[own.index(label)],), ()), scalar(y_bar, 1))
             for label in filled
@@ -52,7 +52,7 @@ class EinsumRule(ExtensionAdRule):
         planned = op.optimize if is_planned else "auto"
         pulled = Einsum(labels, own, planned)
         x_bar = builder.apply(pulled, y_bar, *[conj(inputs[i]) for i in terms], *ones)
-        return tuple([x_bar if i == place else None for i in range(len(inputs))])
+        return tuple([x_bar if i == active else None for i in range(len(inputs))])
 
     def batch_rule(self, op: Any, builder: Any, inputs: Any, batched: Any) -> Any:
         lead = next(spare_labels("".join(op.inputs)))

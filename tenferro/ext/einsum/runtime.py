@@ -1,4 +1,4 @@
-"""Native execution of einsum: a path per shapes, and a program per path, both kept by the executor."""
+"""Native execution of einsum: a path per shapes, and a program per path, both cached by the executor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["EinsumRuntime"]
 
 
 class EinsumRuntime(ExpansionRuntime):
-    """Plans by the shapes that have come, then runs the expansion."""
+    """Plans a path for the operands' shapes, then runs the expansion."""
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
         """The contraction along the planned path."""

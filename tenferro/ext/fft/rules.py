@@ -1,8 +1,8 @@
 """Derivatives of the Fourier family: linear, with transposes that are transforms again.
 
 With n the number of elements transformed, fft^H = n ifft and ifft^H = fft / n. A real transform keeps
-half of a symmetric spectrum: each element kept stands for itself and, unless it is its own mirror
-image, for one that is not.
+half of a symmetric spectrum: each element represents itself and, unless it is its own mirror image, one
+other.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ class FftRule(ExtensionAdRule):
 
 
 def mirrored(length: int, like: Value, count: int) -> Value:
-    """How many elements of the full spectrum each kept one stands for, over the count."""
-    kept = length // 2 + 1
-    weights = np.full(kept, 2.0)
+    """The number of elements of the full spectrum for each of the half spectrum, over the count."""
+    half = length // 2 + 1
+    weights = np.full(half, 2.0)
     weights[0] = 1.0
     if length % 2 == 0:
         weights[-1] = 1.0

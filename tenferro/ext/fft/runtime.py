@@ -11,7 +11,7 @@ __all__ = ["FftRuntime"]
 
 
 class FftRuntime(ExtensionRuntime):
-    """pocketfft, which keeps plans of its own."""
+    """pocketfft, which caches its plans."""
 
     order = "K"
 
@@ -19,7 +19,7 @@ class FftRuntime(ExtensionRuntime):
         self.family_id = family_id
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
-        """By the n-dimensional function of the kind."""
+        """Transform by the n-dimensional function of the kind."""
         from scipy import fft  # because importing scipy takes long
 
         (x,) = inputs

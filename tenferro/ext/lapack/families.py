@@ -1,7 +1,7 @@
-"""Factorisations as LAPACK's routines give them. Leading axes are batch axes.
+"""Factorisations in the form of LAPACK's routines. Leading axes are batch axes.
 
-`tenferro.ext.linalg` is for programs that people write. These are for modules that others lowered, whose
-text goes on with what a routine leaves: reflectors below R, pivots that count from one, `info`.
+`tenferro.ext.linalg` is for programs that people write. These are for imported modules, which read a
+routine's raw results: reflectors below R, pivots that count from one, `info`.
 
 Source: LAPACK Users' Guide, by name of routine; jaxlib's handlers for the order of operands and results.
 """
@@ -36,10 +36,10 @@ INFO = DType.I32
 @extension_family("tenferro", "getrf", version=1)
 @dataclass(frozen=True)
 class Getrf(ExtensionOp):
-    """L below the diagonal and U on and above it, the rows swapped in turn, and `info`.
+    """L below the diagonal and U on and above it, the row swaps, and `info`.
 
-    Row i was swapped with row pivots[i] - 1, for i = 0, 1, ..; `info` is the place of the first zero on
-    U's diagonal, counted from one, and 0 where there is none.
+    Row i is swapped with row pivots[i] - 1, for i = 0, 1, .. in turn; `info` is the index of the first zero
+    on U's diagonal, counted from one, and 0 where there is none.
     """
 
     output_count = 3
@@ -70,7 +70,7 @@ class PivotsToPermutation(ExtensionOp):
 @extension_family("tenferro", "geqrf", version=1)
 @dataclass(frozen=True)
 class Geqrf(ExtensionOp):
-    """R on and above the diagonal, the reflectors that made it below, and their factors tau.
+    """R on and above the diagonal, the Householder reflectors below, and their factors tau.
 
     Q = H_1 H_2 .. with H_i = 1 - tau_i v_i v_i^H, v_i zero above i and one at i.
     """
@@ -85,7 +85,7 @@ class Geqrf(ExtensionOp):
 @extension_family("tenferro", "geqp3", version=1)
 @dataclass(frozen=True)
 class Geqp3(ExtensionOp):
-    """As `Geqrf` of the columns of A in an order that makes R's diagonal fall; the order, counted from
+    """`Geqrf` of the columns of A, permuted so that R's diagonal decreases; the permutation, counted from
     one, is the second result.
     """
 
@@ -103,8 +103,8 @@ class Geqp3(ExtensionOp):
 @extension_family("tenferro", "householder_product", version=1)
 @dataclass(frozen=True)
 class HouseholderProduct(ExtensionOp):
-    """The first columns, as many as x0 has, of H_1 H_2 .., from reflectors packed as `Geqrf` packs them
-    and their factors: orgqr and ungqr.
+    """The leading columns of H_1 H_2 .., as many as x0 has, from reflectors packed as in `Geqrf` and their
+    factors: orgqr and ungqr.
     """
 
     input_count = 2
@@ -159,15 +159,15 @@ class Gtsv(ExtensionOp):
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         dtype, batch, n, _ = matrix(self, input_dtypes[3:], input_shapes[3:])
-        for place in range(3):
-            if input_dtypes[place] is not dtype:
+        for i in range(3):
+            if input_dtypes[i] is not dtype:
                 raise DTypeError(
-                    f"Gtsv: x{place} and x3 must have one dtype, got {input_dtypes[place]}, {dtype}"
+                    f"Gtsv: x{i} and x3 must have one dtype, got {input_dtypes[i]}, {dtype}"
                 )
-            if tuple(input_shapes[place]) != (*batch, n):
+            if tuple(input_shapes[i]) != (*batch, n):
                 raise ShapeError(
-                    f"Gtsv: x{place} must have shape {(*batch, n)} beside x3 "
-                    f"{tuple(input_shapes[3])}, got {tuple(input_shapes[place])}"
+                    f"Gtsv: x{i} must have shape {(*batch, n)} beside x3 "
+                    f"{tuple(input_shapes[3])}, got {tuple(input_shapes[i])}"
                 )
         return [(dtype, input_shapes[3]), (INFO, batch)]
 
@@ -175,8 +175,8 @@ class Gtsv(ExtensionOp):
 @extension_family("tenferro", "sytrd", version=1)
 @dataclass(frozen=True)
 class Sytrd(ExtensionOp):
-    """A real tridiagonal matrix unitarily similar to a Hermitian one, of which one triangle is read:
-    the packed reflectors, the diagonal, the one beside it, and the reflectors' factors.
+    """A real tridiagonal matrix unitarily similar to a Hermitian one, read from one of its triangles:
+    the packed reflectors, the diagonal, the off-diagonal, and the reflectors' factors.
     """
 
     lower: bool = True

@@ -1,6 +1,6 @@
-"""Derivatives of LAPACK's forms: those of the factorisations, carried over to what is packed.
+"""Derivatives of LAPACK's packed forms, from those of the factorisations.
 
-A reduction to tridiagonal, Hessenberg or Schur form has none here: the eigenvalues' have.
+A reduction to tridiagonal, Hessenberg or Schur form has none here; eigenvalues have.
 
 Source: Ballard et al., "Reconstructing Householder vectors from tall-skinny QR", 2014, for Q - 1 = V U;
 Puglisi, "Modification of the Householder method based on the compact WY representation", 1992.
@@ -54,7 +54,7 @@ __all__ = [
 
 
 class GetrfRule(MatrixRule):
-    """As of `Lu`, with the permutation that the pivots make."""
+    """The rule of `Lu`, with the permutation of the pivots."""
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         packed, pivots, _ = outputs
@@ -84,13 +84,13 @@ def packed_tangents(
     safe = triu(upper) + diagonal_matrix(select(none, 1, factors * 0))
     g = from_right(builder, cut(q_dot, -2, 0, k), safe, lower=False)
     g = triangular(builder, corner, g, lower=True, unit_diagonal=True)
-    kept = select(none, 0, factors * 0 + 1)
+    nonzero = select(none, 0, factors * 0 + 1)
     unit = tril(corner, -1) + identity_of(corner)
-    v_dot = columns(matmul(unit, tril(g, -1)), kept)
+    v_dot = columns(matmul(unit, tril(g, -1)), nonzero)
     upper_dot = matmul(triu(g), triu(upper))
     if m > k:
         rest = cut(q_dot, -2, k, m) - matmul(cut(left, -2, k, m), upper_dot)
-        below = columns(from_right(builder, rest, safe, lower=False), kept)
+        below = columns(from_right(builder, rest, safe, lower=False), nonzero)
         v_dot = joined(v_dot, below, -2)
         edge = zeros(cut(packed, -2, k, m))
         r_dot = joined(r_dot, edge, -2)
@@ -108,7 +108,7 @@ class GeqrfRule(MatrixRule):
 
 
 class Geqp3Rule(MatrixRule):
-    """As of `Geqrf`, of the columns in the order chosen."""
+    """The rule of `Geqrf`, for the permuted columns."""
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         (a,), (packed, order, factors), (a_dot,) = primals, outputs, tangents
@@ -154,7 +154,7 @@ class HouseholderProductRule(MatrixRule):
 
 
 class GeevRule(MatrixRule):
-    """As of `Eig`: left vectors are those of A^H, whose eigenvalues are the conjugates."""
+    """The rule of `Eig`: left vectors are the vectors of A^H, which has the conjugate eigenvalues."""
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         (a,), (w, left, right), (a_dot,) = primals, outputs, tangents

@@ -61,25 +61,25 @@ def householder_product(op: fam.HouseholderProduct, packed: Array, factors: Arra
 
 def unpacked(imaginary: Array, vectors: Array) -> Array:
     """Complex vectors from real ones: a pair's columns hold the real and the imaginary part."""
-    found = vectors.astype(np.result_type(vectors.dtype, np.complex64))
+    unpacked_vectors = vectors.astype(np.result_type(vectors.dtype, np.complex64))
     for j in np.flatnonzero(imaginary > 0):
-        found[:, j] = vectors[:, j] + 1j * vectors[:, j + 1]
-        found[:, j + 1] = found[:, j].conj()
-    return found
+        unpacked_vectors[:, j] = vectors[:, j] + 1j * vectors[:, j + 1]
+        unpacked_vectors[:, j + 1] = unpacked_vectors[:, j].conj()
+    return unpacked_vectors
 
 
 def geev(op: fam.Geev, a: Array) -> Any:
-    """NaN where the iteration fails, and for what is not finite."""
+    """Eigenvalues and eigenvectors; NaN where the iteration fails or the matrix is not finite."""
     kind = np.result_type(a.dtype, np.complex64)
     if not np.isfinite(a).all():
         return tuple(np.full(shape, np.nan, kind) for shape in (a.shape[:-1], a.shape, a.shape))
     *values, left, right, info = routine("geev", a)(a)
     if a.dtype.kind == "c":
-        found = (values[0], left, right)
+        outputs = (values[0], left, right)
     else:
         re, im = values
-        found = ((re + 1j * im).astype(kind), unpacked(im, left), unpacked(im, right))
-    return tuple(np.full_like(x, np.nan) for x in found) if info else found
+        outputs = ((re + 1j * im).astype(kind), unpacked(im, left), unpacked(im, right))
+    return tuple(np.full_like(x, np.nan) for x in outputs) if info else outputs
 
 
 def gtsv(op: fam.Gtsv, below: Array, diagonal: Array, above: Array, b: Array) -> Any:
@@ -105,12 +105,12 @@ def gehrd(op: fam.Gehrd, a: Array) -> Any:
 
 
 def gees(op: fam.Gees, a: Array) -> Any:
-    found = routine("gees", a)(lambda *_: False, a)
-    values = found[2:-3]
-    vectors, info = found[-3], found[-1]
+    results = routine("gees", a)(lambda *_: False, a)
+    values = results[2:-3]
+    vectors, info = results[-3], results[-1]
     whole = values[0] if len(values) == 1 else values[0] + 1j * values[1]
     kind = np.result_type(a.dtype, np.complex64)
-    return found[0], vectors, whole.astype(kind), np.int32(info)
+    return results[0], vectors, whole.astype(kind), np.int32(info)
 
 
 KERNELS: dict[type[Any], tuple[Callable[..., Any], tuple[int, ...]]] = {
@@ -125,7 +125,7 @@ KERNELS: dict[type[Any], tuple[Callable[..., Any], tuple[int, ...]]] = {
     fam.Gehrd: (gehrd, (2,)),
     fam.Gees: (gees, (2,)),
 }
-"""For each family what one matrix gives, and how many axes of each input are its own."""
+"""For each family the kernel of one matrix, and the number of its axes in each input."""
 
 
 class LapackRuntime(ExtensionRuntime):
@@ -137,7 +137,7 @@ class LapackRuntime(ExtensionRuntime):
         self.family_id = family_id
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
-        """By the routine; what has no elements is known without it."""
+        """Run the routine; outputs without elements need no call."""
         dtypes = [DType.of(x.dtype) for x in inputs]
         declared = op.infer_output_meta(dtypes, [x.shape for x in inputs])
         outputs = [np.zeros(shape, dtype.dtype) for dtype, shape in declared]
@@ -147,7 +147,7 @@ class LapackRuntime(ExtensionRuntime):
             return outputs
         with blas_threads_for(inputs[0]):
             for index in np.ndindex(*batch):
-                found = kernel(op, *[x[index] for x in inputs])
-                for place, y in zip(outputs, found, strict=True):
-                    place[index] = y
+                results = kernel(op, *[x[index] for x in inputs])
+                for output, y in zip(outputs, results, strict=True):
+                    output[index] = y
         return outputs

@@ -1,6 +1,6 @@
 """Matrix factorisations and solves as extension families. Leading axes are batch axes.
 
-Source: seed 002 (linalg as extension families); LAPACK Users' Guide for what each computes.
+Source: LAPACK Users' Guide.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ REAL = {DType.C32: DType.F32, DType.C64: DType.F64}
 COMPLEX = {DType.F32: DType.C32, DType.F64: DType.C64}
 
 DEGENERATE = ("zero", "nan", "raise")
-"""What the derivative of vectors can be where values coincide; see `Svd`."""
+"""Options for the derivative of vectors where values coincide; see `Svd`."""
 TRANSPOSES = ("N", "T", "C")
-"""What a solver does to its matrix: nothing, transpose it, or conjugate and transpose it."""
+"""Forms of a solver's matrix: as it is, transposed, or conjugate transposed."""
 SAME = 64
 """Values this many roundings of the largest apart are one value: factorisations do not tell them apart."""
 
@@ -96,7 +96,7 @@ class Cholesky(ExtensionOp):
 @extension_family("tenferro", "qr", version=1)
 @dataclass(frozen=True)
 class Qr(ExtensionOp):
-    """Q and R with A = Q R; `full` gives the square Q."""
+    """Q and R with A = Q R; Q is square with `full`."""
 
     full: bool = False
     output_count = 2
@@ -113,11 +113,11 @@ class Qr(ExtensionOp):
 @extension_family("tenferro", "svd", version=1)
 @dataclass(frozen=True)
 class Svd(ExtensionOp):
-    """U, s and V^H with A = U diag(s) V^H, s descending; `full` gives square U and V^H.
+    """U, s and V^H with A = U diag(s) V^H, s descending; U and V^H are square with `full`.
 
-    `degenerate` says what the derivative of the vectors is where singular values coincide: "zero"
-    leaves the rotation within the subspace out, which is right for functions of the values, and of
-    projectors on whole subspaces; "nan" keeps the division by zero; "raise" is an error when it runs.
+    `degenerate` selects the derivative of the vectors where singular values coincide: "zero" omits
+    the rotation within the subspace, which is right for functions of the values, and of projectors on
+    whole subspaces; "nan" keeps the division by zero; "raise" is an error at run time.
     """
 
     full: bool = False
@@ -241,10 +241,10 @@ class Solve(Solver):
 @extension_family("tenferro", "lu_solve", version=1)
 @dataclass(frozen=True)
 class LuSolve(Solver):
-    """X with op(A) X = B for (A, packed, perm, B), the factors being what `Lu` gives for A.
+    """X with op(A) X = B for (A, packed, perm, B), with the factors that `Lu` computes of A.
 
-    op is "N", "T" or "C". A itself is not read: it is what the solution has a derivative for, which
-    is solved for with the same factors.
+    op is "N", "T" or "C". A itself is not read: it is an operand for the derivative, which is solved for with
+    the same factors.
     """
 
     transpose: str = "N"
@@ -256,11 +256,11 @@ class LuSolve(Solver):
             (input_dtypes[0], tuple(input_shapes[0])),
             (DType.I64, tuple(input_shapes[0][:-1])),
         ]
-        given = [(input_dtypes[i], tuple(input_shapes[i])) for i in (1, 2)]
-        if given != factors:
+        actual = [(input_dtypes[i], tuple(input_shapes[i])) for i in (1, 2)]
+        if actual != factors:
             raise ShapeError(
-                f"LuSolve: x1 and x2 are the factors of x0, {factors[0]} and {factors[1]}; got {given[0]} "
-                f"and {given[1]}"
+                f"LuSolve: x1 and x2 are the factors of x0, {factors[0]} and {factors[1]}; got {actual[0]} "
+                f"and {actual[1]}"
             )
         return [x]
 

@@ -1,6 +1,6 @@
 """Derivatives of the linalg families, as tangents; cotangents follow by transposing them.
 
-Tangents are made of matrix products, triangles and solves, which are linear in them and have transposes.
+Tangents consist of matrix products, triangles and solves, which are linear in them and have transposes.
 Notation: X_dot tangent, ^H conjugate transpose, o elementwise product, E differences of eigenvalues.
 
 Source: Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
@@ -81,7 +81,7 @@ def triu(x: Value, k: int = 0) -> Value:
 
 
 def hermitian(x: Value) -> Value:
-    """(x + x^H) / 2, halved first: the sum comes first then in its transpose, and the two are one pass."""
+    """(x + x^H) / 2, halved first: then its transpose starts with the sum, and the two are one pass."""
     half = x * 0.5
     return half + adjoint(half)
 
@@ -125,7 +125,7 @@ def cut(x: Value, axis: int, start: Any, limit: Any) -> Value:
 
 
 def may_exceed(lhs: Any, rhs: Any) -> bool:
-    """Whether one extent is larger than another, or may be: what is then cut off may be empty."""
+    """Whether one extent is, or may be, larger than another: slices beyond the smaller may be empty."""
     return at_least(rhs, lhs) is not True
 
 
@@ -147,8 +147,8 @@ def from_right(builder: RuleBuilder, b: Value, a: Value, **options: Any) -> Valu
 def reciprocal_differences(values: Value, like: Value, degenerate: str) -> Value:
     """F[i, j] = 1 / (values[j] - values[i]), 0 on the diagonal, and 0 where they coincide.
 
-    The diagonal is known by its place: a compiler that contracts a product and a difference into one
-    rounding may find that a number differs from itself.
+    The diagonal is masked by index: a compiler that contracts a product and a difference into one
+        rounding may compute a difference other than 0 of equal numbers.
     """
     row, column = along_rows(values, like), along_columns(values, like)
     difference = row - column
@@ -163,7 +163,7 @@ def reciprocal_differences(values: Value, like: Value, degenerate: str) -> Value
 
 
 def distinct(builder: RuleBuilder, op: Any, values: Value) -> Value:
-    """The values, checked when they are there if `op` says so."""
+    """The values, checked at run time if `op` asks for it."""
     return builder.apply(fam.Distinct(), values) if op.degenerate == "raise" else values
 
 
@@ -183,7 +183,7 @@ def like_real(values: Value, like: Value) -> Value:
 
 
 class MatrixRule(ExtensionAdRule):
-    """What all families here share: leading axes are batch axes."""
+    """Base of the rules of all families here: leading axes are batch axes."""
 
     def batch_rule(self, op: Any, builder: Any, inputs: Any, batched: Any) -> Any:
         return builder.apply(op, *lead_all(inputs, batched))
@@ -229,8 +229,8 @@ class QrRule(MatrixRule):
         r1_dot = matmul(upper, left)
         if wide:
             rest, rest_dot = cut(a, -1, k, n), cut(a_dot, -1, k, n)
-            other = matmul(adjoint(q1_dot), rest) + matmul(adjoint(q1), rest_dot)
-            r1_dot = joined(r1_dot, other, -1)
+            trailing_dot = matmul(adjoint(q1_dot), rest) + matmul(adjoint(q1), rest_dot)
+            r1_dot = joined(r1_dot, trailing_dot, -1)
         if not (op.full and may_exceed(m, n)):
             return q1_dot, r1_dot
         q2 = cut(q, -1, k, m)
@@ -251,7 +251,7 @@ class EighRule(MatrixRule):
 
 
 class EigRule(MatrixRule):
-    """With G = V^-1 A_dot V: w_dot = diag G, V_dot = V (F o G), less what changes a column's length."""
+    """With G = V^-1 A_dot V: w_dot = diag G, V_dot = V (F o G), without changes of a column's length."""
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         (w, v), (a_dot,) = outputs, tangents
@@ -263,7 +263,7 @@ class EigRule(MatrixRule):
 
 class SvdRule(MatrixRule):
     """With G = U^H A_dot V: s_dot = Re diag G, and U_dot = U X, V_dot = V Y with skew X and Y that
-    solve X S - S Y = G - S_dot off the diagonal, beside what leaves the spans.
+    solve X S - S Y = G - S_dot off the diagonal, plus terms orthogonal to the spans.
 
     X[i, j] = (G s_j + s_i G^H)[i, j] / (s_j^2 - s_i^2), Y[i, j] = (s_i G + G^H s_j)[i, j] / (s_j^2 - s_i^2).
     The phase of complex vectors is fixed by giving the diagonal's imaginary part to U.
@@ -311,7 +311,7 @@ class SvdRule(MatrixRule):
 class LuRule(MatrixRule):
     """With G = L^-1 A_dot[perm] U^-1: L_dot = L tril(G, -1), U_dot = triu(G) U.
 
-    Of a rectangular matrix the square corner decides both, and the rest follows linearly.
+    For a rectangular matrix the square corner determines both, and the rest follows linearly.
     """
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
@@ -347,14 +347,15 @@ class LuRule(MatrixRule):
 
 
 FLIPPED = {"N": "C", "C": "N", "T": "N"}
-"""What solves with A^H; of "T", with the conjugate of A."""
+"""The form that solves with A^H; for "T", with the conjugate of A."""
 TURNED: dict[str, Callable[[Value], Value]] = {"N": lambda x: x, "T": swapped, "C": adjoint}
 
 
 class SolverRule(MatrixRule):
     """X_dot = A^-1 (B_dot - A_dot X), A standing for op(A); linear in B, its transpose solves with A^H.
 
-    What comes between A and B says how A is solved with, and depends on A alone, whose tangent says it all.
+    The operands between A and B are factors of A: they have no tangents of their own, because the tangent of A
+    determines theirs.
     """
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
@@ -371,11 +372,11 @@ class SolverRule(MatrixRule):
     def transpose_rule(
         self, op: Any, builder: Any, inputs: Any, linear: Any, cotangents: Any
     ) -> Any:
-        (*given, _), (y_bar,) = inputs, cotangents
+        (*operands, _), (y_bar,) = inputs, cotangents
         if op.transpose == "T":
-            given = [conj(x) if x.dtype.is_inexact else x for x in given]
+            operands = [conj(x) if x.dtype.is_inexact else x for x in operands]
         turned = replace(op, transpose=FLIPPED[op.transpose])
-        return *[None] * len(given), builder.apply(turned, *given, y_bar)
+        return *[None] * len(operands), builder.apply(turned, *operands, y_bar)
 
 
 class SolveRule(SolverRule):
@@ -396,7 +397,7 @@ class TriangularSolveRule(SolverRule):
 
 
 class DistinctRule(MatrixRule):
-    """The identity; what was checked once need not be again."""
+    """The rule of the identity; derivatives need no second check."""
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         return tangents[0]

@@ -18,7 +18,7 @@ __all__ = ["LinalgRuntime", "blas_threads_for"]
 Array = np.ndarray[Any, Any]
 
 LARGE = 64
-"""Extent from which a matrix is worth a call of its own."""
+"""The smallest extent at which a matrix is worth a separate call."""
 WORK = 32
 """Columns that LAPACK reflects at once, which its room of work is for."""
 LARGEST_ALONE = 768
@@ -46,13 +46,13 @@ def each_matrix(function: Callable[..., tuple[Array, ...]], *arrays: Array) -> t
 def hermitian(a: Array) -> Array:
     """(a + a^H) / 2, exactly a where it is Hermitian; row-major."""
     turned = np.swapaxes(a, -1, -2)
-    found = np.add(a, np.conjugate(turned) if np.iscomplexobj(a) else turned, order="C")
-    found *= a.dtype.type(0.5)
-    return found
+    mean = np.add(a, np.conjugate(turned) if np.iscomplexobj(a) else turned, order="C")
+    mean *= a.dtype.type(0.5)
+    return mean
 
 
 def or_nan(function: Callable[[Array], tuple[Array, ...]], a: Array) -> tuple[Array, ...]:
-    """The results for a batch; NaN for a matrix that the routine fails on, and for it alone."""
+    """The results for a batch; NaN for each matrix that the routine fails on."""
     try:
         return function(a)
     except np.linalg.LinAlgError:
@@ -77,7 +77,7 @@ def cholesky(op: fam.Cholesky, a: Array) -> Array:
 
 
 def _cholesky_of_large(a: Array) -> tuple[Array]:
-    """By potrf of a row-major matrix where it lies: as the columns that LAPACK sees it is a^T = U^H U, L = U^T."""
+    """The Cholesky factor by potrf, in place on a row-major matrix: LAPACK sees a^T = U^H U in its columns, L = U^T."""
     from scipy.linalg import lapack
 
     (potrf,) = lapack.get_lapack_funcs(("potrf",), (a,))
@@ -86,14 +86,14 @@ def _cholesky_of_large(a: Array) -> tuple[Array]:
 
 
 def qr(op: fam.Qr, a: Array) -> Any:
-    """By Householder reflections."""
+    """QR by Householder reflections."""
     if min(a.shape[-2:]) >= LARGE and a.size:
         return each_matrix(partial(_qr_of_large, op.full), a)
     return tuple(np.linalg.qr(a, "complete" if op.full else "reduced"))
 
 
 def _qr_of_large(full: bool, a: Array) -> tuple[Array, Array]:
-    """By geqrf and orgqr, in the columns that they want: NumPy turns its matrices there and back."""
+    """QR by geqrf and orgqr on column-major matrices: NumPy would transpose them there and back."""
     from scipy.linalg import lapack
 
     m, n = a.shape
@@ -109,12 +109,12 @@ def _qr_of_large(full: bool, a: Array) -> tuple[Array, Array]:
 
 
 def svd(op: fam.Svd, a: Array) -> Any:
-    """By divide and conquer."""
+    """The singular value decomposition by divide and conquer."""
     return or_nan(lambda x: tuple(np.linalg.svd(x, full_matrices=op.full)), a)
 
 
 def eigh(op: fam.Eigh, a: Array) -> Any:
-    """By divide and conquer, of the Hermitian part."""
+    """Eigenvalues and eigenvectors of the Hermitian part by divide and conquer."""
     return or_nan(lambda x: tuple(np.linalg.eigh(x)), hermitian(a))
 
 
@@ -125,7 +125,7 @@ def eig(op: fam.Eig, a: Array) -> Any:
 
 
 def lu(op: fam.Lu, a: Array) -> Any:
-    """By getrf; pivots as a permutation."""
+    """LU by getrf; pivots as a permutation."""
     from scipy.linalg import lapack
 
     (getrf,) = lapack.get_lapack_funcs(("getrf",), (a,))
@@ -145,7 +145,7 @@ def lu(op: fam.Lu, a: Array) -> Any:
 
 
 def lu_solve(op: fam.LuSolve, a: Array, packed: Array, perm: Array, b: Array) -> Array:
-    """By two trsm; A[perm] = L U, so that A^T X = B is U^T L^T X[perm] = B."""
+    """Solve by two trsm; A[perm] = L U, so that A^T X = B is U^T L^T X[perm] = B."""
     if b.size == 0:
         return b
     low = fam.TriangularSolve(lower=True, unit_diagonal=True, transpose=op.transpose)
@@ -154,17 +154,18 @@ def lu_solve(op: fam.LuSolve, a: Array, packed: Array, perm: Array, b: Array) ->
     def one(packed: Array, perm: Array, right: Array) -> tuple[Array]:
         if op.transpose == "N":
             return (triangular_solve(up, packed, triangular_solve(low, packed, right[perm])),)
-        found = np.empty_like(right)
-        found[perm] = triangular_solve(low, packed, triangular_solve(up, packed, right))
-        return (found,)
+        solution = np.empty_like(right)
+        solution[perm] = triangular_solve(low, packed, triangular_solve(up, packed, right))
+        return (solution,)
 
     return each_matrix(one, packed, perm, b)[0]
 
 
 def triangular_solve(op: fam.TriangularSolve, a: Array, b: Array) -> Array:
-    """By trsm; infinite where the diagonal has a zero.
+    """Solve by trsm; infinite where the diagonal has a zero.
 
-    Neither matrix is turned: what lies in rows is its transpose in columns, op(A) X = B is X^T op(A)^T = B^T.
+    Neither matrix is transposed in memory: a row-major matrix is its transpose in columns, and op(A) X = B is
+    X^T op(A)^T = B^T.
     """
     from scipy.linalg import blas
 
@@ -174,7 +175,7 @@ def triangular_solve(op: fam.TriangularSolve, a: Array, b: Array) -> Array:
 
     def one(matrix: Array, right: Array) -> tuple[Array]:
         in_rows = right.flags.c_contiguous
-        # What stands on that side of X, as (transposed, conjugate) of the matrix.
+        # The factor on that side of X, as (transposed, conjugate) of the matrix.
         turned, conjugate = (op.transpose != "N") != in_rows, op.transpose == "C"
         lower = op.lower
         if not matrix.flags.f_contiguous:
@@ -182,7 +183,7 @@ def triangular_solve(op: fam.TriangularSolve, a: Array, b: Array) -> Array:
         if conjugate and not turned:
             matrix = matrix.conj()
         trans = turned + (turned and conjugate)
-        found = trsm(
+        solution = trsm(
             1.0,
             matrix,
             right.T if in_rows else right,
@@ -191,13 +192,13 @@ def triangular_solve(op: fam.TriangularSolve, a: Array, b: Array) -> Array:
             trans_a=trans,
             diag=op.unit_diagonal,
         )
-        return (found.T if in_rows else found,)
+        return (solution.T if in_rows else solution,)
 
     return each_matrix(one, a, b)[0]
 
 
 def solve(op: fam.Solve, a: Array, b: Array) -> Array:
-    """By gesv; not finite where a matrix is singular."""
+    """Solve by gesv; not finite where a matrix is singular."""
     if op.transpose != "N":
         a = np.swapaxes(a, -1, -2)
         a = a.conj() if op.transpose == "C" else a
@@ -228,8 +229,8 @@ def distinct(op: fam.Distinct, values: Array) -> Array:
     largest = np.max(np.abs(values), axis=-1, keepdims=True, initial=0)
     near = gap <= fam.SAME * np.finfo(values.dtype).eps * largest
     if near.any():
-        place = tuple(int(i) for i in np.argwhere(near)[0])
-        value = ordered[place]
+        index = tuple(int(i) for i in np.argwhere(near)[0])
+        value = ordered[index]
         raise DegenerateSpectrumError(
             f"{op.family_id}: two values coincide at {value:.17g}; the vectors have no derivative there: "
             'use degenerate="zero" for a function of the values or of projectors on whole subspaces'
@@ -278,6 +279,6 @@ class LinalgRuntime(ExtensionRuntime):
         return Routine(name, **options)
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
-        """By LAPACK."""
+        """The outputs of the op's kernel, computed by LAPACK."""
         with blas_threads_for(inputs[0]):
             return KERNELS[type(op)](op, *inputs)

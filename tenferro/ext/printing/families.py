@@ -1,4 +1,4 @@
-"""A line that is printed when a program comes to it."""
+"""A line that is printed when a program reaches it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["DebugPrint"]
 class DebugPrint(ExtensionOp):
     """Prints template.format(*values), a line for each index of the leading `batch_rank` axes of the values.
 
-    The first operand is what it waits for; the output is False, for who waits for it.
+    The first operand is a value that it waits for; the output is False, for later effects to wait for.
 
     Attributes:
         template: fields are numbered, as in "x={0}, y={1:.3f}".
-        count: how many values there are.
-        batch_rank: how many leading axes all values have in common.
+        count: the number of values.
+        batch_rank: the number of leading axes that all values have in common.
     """
 
     template: str
@@ -31,7 +31,7 @@ class DebugPrint(ExtensionOp):
 
     @property
     def input_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it depends on the payload
-        """What it waits for, and the values."""
+        """The operand that it waits for, and the values."""
         return 1 + self.count
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Derivatives, of which there are none, and batches, which print a line an example."""
+"""The rules of printing: no derivatives, and batches that print a line per example."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["DebugPrintRule"]
 
 
 class DebugPrintRule(ExtensionAdRule):
-    """What is printed has no tangent."""
+    """The rule of printing, which has no tangent."""
 
     family_id = DebugPrint.family_id
 

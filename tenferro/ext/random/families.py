@@ -1,11 +1,11 @@
-"""Threefry-2x32: a keyed bijection of pairs of 32-bit words, whose images of a count are random bits.
+"""Threefry-2x32: a keyed bijection of pairs of 32-bit words, which maps a count to random bits.
 
 With t = 5 groups of four rounds, key words k0, k1 and k2 = k0 ^ k1 ^ 0x1BD11BDA: the key is added before
 the first group, and after group g the words k_(g+1), k_(g+2) + g + 1, indices modulo 3; each round is
 x0 += x1; x1 = rotl(x1, r) ^ x0.
 
 Source: Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011), whose
-known-answer vectors the tests hold.
+known-answer vectors are in the tests.
 """
 
 from __future__ import annotations
@@ -73,10 +73,10 @@ class Threefry2x32(ExtensionOp):
         def spread(of_key: Any) -> Any:
             return apply_one(BroadcastInDim(shape, lead), of_key)
 
-        def key_word(place: int) -> Any:
-            start, limit = (0,) * len(batch), (*batch, place + 1)
-            taken = apply_one(Slice((*start, place), limit, (1,) * len(limit)), key)
-            return apply_one(Reshape(batch), taken)
+        def key_word(index: int) -> Any:
+            start, limit = (0,) * len(batch), (*batch, index + 1)
+            column = apply_one(Slice((*start, index), limit, (1,) * len(limit)), key)
+            return apply_one(Reshape(batch), column)
 
         k0, k1 = key_word(0), key_word(1)
         k2 = apply_one(Xor(), apply_one(Xor(), k0, k1), word(PARITY))

@@ -1,4 +1,4 @@
-"""The one rule of random bits: many keys at once. Integers have no derivatives."""
+"""The batch rule of random bits: many keys at once. Integers have no derivatives."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = [
 
 
 class ThreefryRule(ExtensionAdRule):
-    """A batch of keys and a batch of words are what the op takes."""
+    """The rule of Threefry, which takes a batch of keys and a batch of words."""
 
     def batch_rule(self, op: Any, builder: Any, inputs: Any, batched: Any) -> Any:
         size = next(x.shape[0] for x, many in zip(inputs, batched, strict=True) if many)

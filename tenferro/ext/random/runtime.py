@@ -1,4 +1,4 @@
-"""Native execution of Threefry: in place, piece by piece in what a core keeps near."""
+"""Native execution of Threefry: in place, in pieces of the size of a core's cache."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PIECE = 16384
 
 
 class ThreefryRuntime(ExtensionRuntime):
-    """The rounds, by NumPy's operations on words."""
+    """Run the rounds by NumPy's operations on words."""
 
     order = "K"
 
@@ -38,7 +38,7 @@ class ThreefryRuntime(ExtensionRuntime):
 
 
 def _mix(x0: Any, x1: Any, keys: Sequence[Any]) -> None:
-    """All rounds of rows of words, each with its key, in place."""
+    """Run all rounds on rows of words, each with its key, in place."""
     count, length = x0.shape
     if not x0.size:
         return

@@ -35,17 +35,19 @@ def to_dot(program: GraphProgram) -> str:
         '  node [shape=box, style="rounded,filled", fontname="Helvetica", fontsize=11];',
     ]
     lines += [f"  n{index} [{_attributes(box)}];" for index, box in enumerate(boxes)]
-    lines += [f"  n{taken} -> n{index};" for index, box in enumerate(boxes) for taken in box.takes]
+    lines += [
+        f"  n{source} -> n{index};" for index, box in enumerate(boxes) for source in box.takes
+    ]
     return "\n".join([*lines, "}"])
 
 
 def _attributes(box: Box) -> str:
     label = "\\n".join([_escaped(text) for text in (box.name, *box.gives)])
-    found = f'label="{label}", fillcolor="{FILLS[box.kind]}"'
+    attributes = f'label="{label}", fillcolor="{FILLS[box.kind]}"'
     if box.kind != "op":
-        return found
+        return attributes
     told = [box.detail, *([str(box.source)] if box.source else [])]
-    return f'{found}, tooltip="{_escaped(" at ".join(told))}"'
+    return f'{attributes}, tooltip="{_escaped(" at ".join(told))}"'
 
 
 def _quoted(text: str) -> str:

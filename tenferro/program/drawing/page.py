@@ -21,10 +21,10 @@ MOST_INSIDE = 40
 
 
 def to_html(program: GraphProgram, rows: Sequence[InstructionProfile] | None = None) -> str:
-    """The graph with types, runs of ops of one line or function folded, and what hovering tells.
+    """The graph with types, runs of ops of one line or function folded, and details on hovering.
 
     Args:
-        rows: of a profile of the program; those inside of a loop follow its own.
+        rows: the rows of a profile of the program; those inside of a loop follow the loop's.
     """
     inside = _inside(program) if rows is None else _inside_of_rows(rows)
     outermost = None if rows is None else [row for row in rows if not row.depth]
@@ -69,7 +69,7 @@ def _described(
 
 
 def _inside(program: GraphProgram) -> dict[int, list[str]]:
-    """What happens in the bodies of loops and choices, by the number of the instruction that holds them."""
+    """Instructions in the bodies of loops and branches, by the number of the instruction that holds them."""
     inside: dict[int, list[str]] = {}
     for number, instruction in enumerate(program.instructions):
         left = [(1, step) for step in _steps_inside(instruction.op)]
@@ -81,7 +81,7 @@ def _inside(program: GraphProgram) -> dict[int, list[str]]:
 
 
 def _steps_inside(op: Any) -> list[tuple[Any, str]]:
-    """The ops of a loop's or choice's bodies, and the types that they give."""
+    """The ops in the bodies of a loop or branch, and their output types."""
     return [
         (step.op, ", ".join([str(part.program.types[slot]) for slot in step.outputs]))
         for part in getattr(op, "parts", ())

@@ -1,4 +1,4 @@
-"""What is drawn of a program: one box per input, op and output, without the constants that only get in the way."""
+"""The boxes of a drawn program: one per input, op and output, without constants that clutter the drawing."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["Box", "boxes_of"]
 
 @dataclass(frozen=True)
 class Box:
-    """One box, with arrows from the boxes whose values it takes.
+    """One box, with arrows from the boxes that compute its operands.
 
     Attributes:
         kind: "input", "op" or "output".
-        name: of the op, the argument or the result.
+        name: the name of the op, the argument or the result.
         detail: the op with its payload, scalars in place of the operands that are.
         gives: types.
         takes: numbers of boxes; smaller than the box's own.
@@ -40,7 +40,7 @@ class Box:
 
 
 def boxes_of(program: GraphProgram) -> list[Box]:
-    """The boxes, each after those it takes from.
+    """The boxes, each after the boxes of its operands.
 
     A scalar constant, and a tensor filled with one, is written into the boxes that take it.
     """
@@ -52,10 +52,10 @@ def boxes_of(program: GraphProgram) -> list[Box]:
     ):
         maker[slot] = len(boxes)
         boxes.append(Box("input", name, name, (str(spec),), ()))
-    kept = set(program.output_slots)
+    outputs = set(program.output_slots)
     for index, instruction in enumerate(program.instructions):
         text = _scalar(instruction, written)
-        if text is not None and not kept & set(instruction.outputs):
+        if text is not None and not outputs & set(instruction.outputs):
             written[instruction.outputs[0]] = text
             continue
         maker.update(dict.fromkeys(instruction.outputs, len(boxes)))

@@ -48,7 +48,7 @@ def lu(op: Any, w: Writer, a: Any) -> Any:
 
 
 def factorised(w: Writer, a: Value) -> tuple[Value, Value]:
-    """Right-looking: each panel, the rows of U beside it, and what they leave of the matrix below."""
+    """Right-looking: each panel, its rows of U to the right, and the update of the matrix below them."""
     m, n = a.shape[-2:]
     perm = iota_along(a, (*a.shape[:-2], m), a.rank - 2)
     if 0 in a.shape:
@@ -94,11 +94,11 @@ def eliminated(panel: Value) -> tuple[Value, Value]:
         pivot = broadcast(winner(x, rows, here), rows, lead)
         at, chosen = compare(rows, "EQ", here), compare(rows, "EQ", pivot)
 
-        def swapped(x: Value, top: Value, other: Value) -> Value:
+        def swapped(x: Value, top: Value, bottom: Value) -> Value:
             places = (*lead, rank - 2)
             first, second = (broadcast(mask, x, places) for mask in (at, chosen))
             columns = (*lead, *range(rank - 1, x.rank))
-            low, high = (broadcast(part, x, columns) for part in (other, top))
+            low, high = (broadcast(part, x, columns) for part in (bottom, top))
             return select(first, low, select(second, high, x))
 
         picked = reduce_sum(select(broadcast(chosen, a, (*lead, rank - 2)), a, 0), (rank - 2,))
@@ -129,8 +129,8 @@ def winner(x: Value, rows: Value, here: Value) -> Value:
     size = select(compare(rows, "GE", here), size, -1)
     axes, lead = (x.rank - 1,), range(x.rank - 1)
     best = broadcast(apply_one(ReduceMax(axes), size), size, lead)
-    found = select(compare(size, "EQ", best), rows, full(rows, x.shape[-1]))
-    first = apply_one(ReduceMin(axes), found)
+    candidates = select(compare(size, "EQ", best), rows, full(rows, x.shape[-1]))
+    first = apply_one(ReduceMin(axes), candidates)
     own = apply_one(ReduceMin(axes), here)
     return select(compare(first, "LT", x.shape[-1]), first, own)
 
@@ -141,7 +141,7 @@ def ordered(w: Writer, x: Value, order: Value) -> Value:
 
 
 def reordered(perm: Value, order: Value, first: int) -> Value:
-    """A permutation whose entries from `first` on are put in another order."""
+    """A permutation with its entries from `first` on permuted by `order`."""
     if not first:
         return order
     axis = perm.rank - 1
@@ -150,15 +150,19 @@ def reordered(perm: Value, order: Value, first: int) -> Value:
 
 
 def joined(parts: tuple[Value, ...], axis: int) -> Value:
-    """Side by side, what is empty left out."""
-    kept = [part for part in parts if part.shape[axis]]
-    return kept[0] if len(kept) == 1 else apply_one(Concatenate(axis, len(kept)), *kept)
+    """Concatenate the parts that are not empty."""
+    nonempty = [part for part in parts if part.shape[axis]]
+    return (
+        nonempty[0]
+        if len(nonempty) == 1
+        else apply_one(Concatenate(axis, len(nonempty)), *nonempty)
+    )
 
 
 def pivots_to_permutation(w: Writer, swaps: Any, m: int) -> Any:
     """0, .., m - 1 after swapping entries i and swaps[i] for i = 0, 1, ..; swaps are int64."""
-    (given,) = values_of(w, swaps)
-    perm = iota_along(given, (*given.shape[:-1], m), given.rank - 1)
+    (pivots,) = values_of(w, swaps)
+    perm = iota_along(pivots, (*pivots.shape[:-1], m), pivots.rank - 1)
     rank = perm.rank
     lead = tuple(range(rank - 1))
 
@@ -168,14 +172,14 @@ def pivots_to_permutation(w: Writer, swaps: Any, m: int) -> Any:
             iota_along(swaps, swaps.shape, rank - 1),
         )
         mine = compare(counts, "EQ", broadcast(i, counts, ()))
-        other = reduce_sum(select(mine, swaps, 0), (rank - 1,))
+        partner = reduce_sum(select(mine, swaps, 0), (rank - 1,))
         at = compare(places, "EQ", broadcast(i, places, ()))
-        chosen = compare(places, "EQ", broadcast(other, places, lead))
+        chosen = compare(places, "EQ", broadcast(partner, places, lead))
         top, low = (reduce_sum(select(mask, perm, 0), (rank - 1,)) for mask in (at, chosen))
         moved = select(chosen, broadcast(top, perm, lead), perm)
         return select(at, broadcast(low, perm, lead), moved), swaps
 
-    if not given.shape[-1] or 0 in given.shape:
+    if not pivots.shape[-1] or 0 in pivots.shape:
         return perm.handle
-    perm, _ = loop("pivots", given.shape[-1], step, perm, given)
+    perm, _ = loop("pivots", pivots.shape[-1], step, perm, pivots)
     return perm.handle

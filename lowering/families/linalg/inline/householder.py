@@ -37,7 +37,7 @@ def qr(op: Any, w: Writer, a: Any) -> Any:
 
 
 def householder(a: Value, full: bool) -> tuple[Value, Value]:
-    """Q and R: R is what the reflections leave of A, Q is their product.
+    """Q and R: R is A after the reflections, Q is their product.
 
     Reflection i maps column i, from row i down, to a real multiple of e_i.
     """

@@ -125,7 +125,7 @@ def dealt(first: Value, second: Value, axis: int) -> Value:
 
 
 def hermitian_eigen(a: Value) -> tuple[Value, Value]:
-    """Rotate from both sides until what is off the diagonal is rounding error."""
+    """Rotate from both sides until the entries off the diagonal are rounding error."""
     n = a.shape[-1]
     rank = a.rank
     if 0 in a.shape:
@@ -264,7 +264,7 @@ def padded_columns(a: Value) -> tuple[Value, int]:
 
 
 def is_padding(v: Value) -> Value:
-    """Which vector is the one of the row that was added: rotations never mix it."""
+    """The mask of the vector that belongs to the padding row, which rotations never mix."""
     n = v.shape[-1]
     last = block(v, (n - 1, n), (0, n))
     return compare(reduce_sum(abs_(last), (v.rank - 2,)), "GT", 0.5)

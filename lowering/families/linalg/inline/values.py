@@ -26,9 +26,9 @@ class WriterEmitter:
 
         w, before = self.writer, self.writer.result_types
         w.result_types = op.infer(*[x.spec for x in inputs])
-        made = EMITTERS[type(op)](op, w, *inputs)
+        outputs = EMITTERS[type(op)](op, w, *inputs)
         w.result_types = before
-        return (made,) if isinstance(made, writer.Value) else tuple(made)
+        return (outputs,) if isinstance(outputs, writer.Value) else tuple(outputs)
 
     def type_of(self, value: writer.Value) -> TensorSpec:
         """Shape and dtype."""
@@ -44,13 +44,13 @@ class WriterEmitter:
 
 
 def values_of(w: Writer, *handles: writer.Value) -> list[Any]:
-    """Values of the algebra over what a writer has written."""
+    """Values of the algebra over a writer's values."""
     emitter = WriterEmitter(w)
     return [Value(emitter, handle) for handle in handles]
 
 
 def written(values: Sequence[Value]) -> tuple[writer.Value, ...]:
-    """What the writer knows them as."""
+    """The writer's values under values of the algebra."""
     return tuple([value.handle for value in values])
 
 
@@ -62,26 +62,26 @@ def loop_while(
 ) -> list[Any]:
     """`body(*state)` while `condition(*state)`."""
     w = state[0].emitter.writer
-    made = w.while_loop(
+    outputs = w.while_loop(
         name,
         lambda inner, *handles: condition(*values_of(inner, *handles)).handle,
         lambda inner, *handles: written(body(*values_of(inner, *handles))),
         *written(state),
     )
-    return values_of(w, *made)
+    return values_of(w, *outputs)
 
 
 def loop(name: str, count: int, body: Callable[..., Sequence[Value]], *state: Value) -> list[Any]:
     """`body(i, *state)` for i in 0, .., count - 1."""
     start = scalar(state[0], 0, DType.I64)
-    _, *made = loop_while(
+    _, *outputs = loop_while(
         name,
         lambda i, *values: compare(i, "LT", count),
         lambda i, *values: (i + 1, *body(i, *values)),
         start,
         *state,
     )
-    return made
+    return outputs
 
 
 # ---- matrices ----------------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ def row(x: Value, i: Value) -> Value:
 
 
 def _taken(x: Value, i: Value, axis: int) -> Value:
-    sizes = [1 if place == axis else extent for place, extent in enumerate(x.shape)]
-    starts = [i if place == axis else i * 0 for place in range(x.rank)]
+    sizes = [1 if dim == axis else extent for dim, extent in enumerate(x.shape)]
+    starts = [i if dim == axis else i * 0 for dim in range(x.rank)]
     piece = apply_one(DynamicSlice(tuple(sizes)), x, *starts)
-    return reshape(piece, [extent for place, extent in enumerate(x.shape) if place != axis])
+    return reshape(piece, [extent for dim, extent in enumerate(x.shape) if dim != axis])
