@@ -269,7 +269,9 @@ def departing(
     if explanation is None:
         return outputs, ()
     named = [
-        replace(output, departs=explanation.name) if output.outside else output
+        replace(output, departs=explanation.name)
+        if output.outside and explanation.excuses
+        else output
         for output in outputs
     ]
     return tuple(named), (f"{explanation.name}: {explanation.reason}",)
