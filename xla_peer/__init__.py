@@ -13,13 +13,14 @@ from xla_peer.from_jax import from_jax
 from xla_peer.inside_jax import JaxFunction, to_jax
 from xla_peer.jax_export import export_for_jax
 from xla_peer.mesh import Mesh, PartitionedProgram, partition
-from xla_peer.parity import ParityReport, check_parity, judge
+from xla_peer.parity import Digits, ParityReport, check_parity, digits, judge
 from xla_peer.verification import Verification, verify
 
 __all__ = [
     "Artifact",
     "CompileCache",
     "CompileCacheStats",
+    "Digits",
     "DoctorReport",
     "Executable",
     "JaxFunction",
@@ -30,6 +31,7 @@ __all__ = [
     "Verification",
     "XlaExecutor",
     "check_parity",
+    "digits",
     "doctor",
     "empty",
     "export",

@@ -1,4 +1,4 @@
-"""The command line: `tenferro run | export | verify | parity | judge | grad | inspect | fuzz | bench | doctor`.
+"""The command line: `tenferro run | export | verify | parity | judge | digits | grad | inspect | fuzz | bench | doctor`.
 
 Exit status: 0 on success, 1 where results disagree or a platform fails, 2 for misuse and for refused
 targets, 130 when interrupted. Files are written under a temporary name and renamed, so that an interruption
@@ -313,6 +313,28 @@ def parity(
             against=None if against is None else _contender(against, arguments),
         )
         _conclude(out, report, html, repro)
+
+
+@app.command(context_settings=NEGATIVE)
+def digits(
+    target: TargetName,
+    inputs: Inputs = None,
+    grad: Annotated[bool, typer.Option("--grad", help="Those of the gradient too.")] = False,
+    html: Annotated[
+        str | None, typer.Option(help="Write the source with digits beside it, as a page.")
+    ] = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Show where a function loses significant digits, line by line."""
+    with reporting(json) as out:
+        found, arguments = _opened(target, inputs, seed)
+        function = found.callable(arguments) if found.program is None else found.program
+        report = xla_peer.digits(function, *arguments, grad=grad)
+        if html is not None:
+            _write(html, report.to_html().encode())
+        out.say(str(report))
+        out.document(report.to_dict())
 
 
 def _contender(target: str, arguments: list[Any]) -> Any:

@@ -7,15 +7,18 @@ from xla_peer.parity.divergence import Divergence
 from xla_peer.parity.judging import judge
 from xla_peer.parity.report import ParityReport
 from xla_peer.parity.rounding import ROUNDING, Rounding
+from xla_peer.parity.significance import Digits, digits
 
 __all__ = [
     "ROUNDING",
     "Decision",
+    "Digits",
     "Divergence",
     "OutputParity",
     "ParityReport",
     "Rounding",
     "Tolerance",
     "check_parity",
+    "digits",
     "judge",
 ]

@@ -43,7 +43,7 @@ from xla_peer.parity.pending import (
 )
 from xla_peer.parity.rounding import ROUNDING, Rounding, rounding_of
 
-__all__ = ["RUNS", "moved_outputs", "subnormal"]
+__all__ = ["RUNS", "Moved", "Operands", "Plain", "changed_run", "moved_outputs", "subnormal"]
 
 Kernel = Callable[..., Any]
 RUNS = 4
@@ -60,12 +60,9 @@ def moved_outputs(
     go the same way, one that flushes subnormal numbers and one that turns zeros, where there are any;
     always the same.
     """
-    shapes = [leaf.shape for leaf in leaves]
-    static = program.specialize(program.bind(shapes))
     plain = Plain()
     changes: list[Plain] = [plain, *[Moved(np.random.default_rng(seed)) for seed in range(runs)]]
-    schedule = replace(native_executor().binder, passes=(), plan=()).bind(static)
-    run = partial(_run, schedule, leaves, pending=_pending(schedule, static))
+    static, run = changed_run(program, leaves)
     with numpy_state():
         found = [run(change=change) for change in changes]
         if plain.met_subnormals:
@@ -77,6 +74,15 @@ def moved_outputs(
         return found
 
 
+def changed_run(
+    program: GraphProgram, leaves: Sequence[Any]
+) -> tuple[GraphProgram, Callable[..., list[Any]]]:
+    """The program with numbers for extents, and `run(change=)`, its outputs op by op as the change has them."""
+    static = program.specialize(program.bind([leaf.shape for leaf in leaves]))
+    schedule = replace(native_executor().binder, passes=(), plan=()).bind(static)
+    return static, partial(_run, schedule, leaves, pending=_pending(schedule, static))
+
+
 @dataclass(frozen=True)
 class Operands:
     """What an op is given: arrays, their types, what is known of them; and the dtypes it gives."""
@@ -85,6 +91,7 @@ class Operands:
     specs: tuple[TensorSpec, ...]
     pending: list[Pending]
     dtypes: list[DType]
+    step: ExecInstruction
 
     @property
     def is_complex(self) -> bool:
@@ -334,6 +341,7 @@ def _run(
             ]),
             [pending[program][slot] for slot in step.input_slots],
             [types[slot].dtype for slot in step.output_slots],
+            step,
         )  # fmt: skip
         return list(map(np.asarray, change.results(op, kernel, operands)))
 

@@ -1,0 +1,345 @@
+"""`digits`: where a function loses significant digits, line by line.
+
+The program is run op by op, once as it is and a few times with roundings of their own, as `check_parity` does. How far
+a value moves, relative to its size, says how many digits of it mean anything; how much farther it moves than the
+operands of its op, how many digits that op has lost. The line of the op with the largest loss is the culprit.
+"""
+
+from __future__ import annotations
+
+import html
+import linecache
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+import tenferro as tnf
+from tenferro.errors import InvalidConfigError
+from tenferro.exec.runtime.numpy_state import numpy_state
+from tenferro.program import GraphProgram
+from tenferro.table import aligned
+from tenferro.types import DType, flatten
+from xla_peer.json_values import json_value
+from xla_peer.parity.sensitivity import Moved, Operands, Plain, changed_run
+
+__all__ = ["Digits", "LineDigits", "digits"]
+
+RUNS = 6
+MOST_ELEMENTS = 1 << 24
+"""Of all values of one run that are kept."""
+LEAST = 1.0
+"""Digits that a line must lose to be shown."""
+STYLE = """body { font: 13px/1.5 ui-monospace, monospace; margin: 16px; color: #1f2328; background: #fff; }
+table { border-collapse: collapse; } td { padding: 0 10px; white-space: pre; } td.n { text-align: right; color: #6e7781; }
+tr.culprit { outline: 2px solid #b42318; } p { font-family: system-ui, sans-serif; }
+@media (prefers-color-scheme: dark) { body { color: #e6edf3; background: #0d1117; } }
+"""
+
+
+@dataclass(frozen=True)
+class LineDigits:
+    """One line of the user's source.
+
+    Attributes:
+        file, line: where it is.
+        text: the line itself; empty where the file cannot be read.
+        op: the op of the line that loses most.
+        lost: decimal digits lost by that op, of its operands' significant ones.
+        left: significant decimal digits of its result.
+        gradient_lost, gradient_left: the same of the ops that the line's derivative needs; None where there are none.
+    """
+
+    file: str
+    line: int
+    text: str
+    op: str
+    lost: float
+    left: float
+    gradient_lost: float | None = None
+    gradient_left: float | None = None
+
+    @property
+    def worst(self) -> float:
+        """The larger loss of both."""
+        return max(self.lost, self.gradient_lost or 0.0)
+
+
+@dataclass(frozen=True)
+class Digits:
+    """Digits lost, by line; `print` shows a table, `to_html` the source.
+
+    Attributes:
+        name: of the program.
+        lines: those with an op, in the order of files and lines.
+        left: significant digits of each output.
+    """
+
+    name: str
+    lines: tuple[LineDigits, ...]
+    left: tuple[float, ...]
+
+    @property
+    def culprit(self) -> LineDigits | None:
+        """The line that loses most; None where none loses a digit."""
+        worst = max(self.lines, key=lambda line: line.worst, default=None)
+        return worst if worst is not None and worst.worst >= LEAST else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        culprit = self.culprit
+        return json_value({
+            "name": self.name,
+            "left": list(self.left),
+            "culprit": None if culprit is None else asdict(culprit),
+            "lines": [asdict(line) for line in self.lines],
+        })  # fmt: skip
+
+    def __str__(self) -> str:
+        left = ", ".join(f"{digits:.1f}" for digits in self.left)
+        lines = [f"{self.name}: {left or 'no'} significant digits in the result"]
+        culprit = self.culprit
+        if culprit is not None:
+            lines.append(
+                f"{culprit.file}:{culprit.line} loses {culprit.worst:.1f}, by {culprit.op}: {culprit.text.strip()}"
+            )
+        rows = [
+            (f"{line.file}:{line.line}", line.op, _shown(line.lost), _shown(line.left),
+             _shown(line.gradient_lost), _shown(line.gradient_left), line.text.strip())
+            for line in sorted(self.lines, key=lambda line: -line.worst)[:20]
+            if line.worst >= LEAST
+        ]  # fmt: skip
+        head = ("line", "op", "lost", "left", "in the gradient", "left there", "source")
+        return "\n".join([*lines, *(aligned([head, *rows]) if rows else [])])
+
+    def to_html(self) -> str:
+        """The source of the lines, with digits beside them; complete in itself, below 200 kB.
+
+        The first link leads to the culprit.
+        """
+        culprit = self.culprit
+        link = "no line loses a digit"
+        if culprit is not None:
+            link = (
+                f'<a href="#culprit">{html.escape(culprit.file)}:{culprit.line}</a> loses {culprit.worst:.1f} '
+                f"digits, by {html.escape(culprit.op)}"
+            )
+        left = ", ".join(f"{digits:.1f}" for digits in self.left) or "none"
+        parts = [
+            f"<!doctype html><meta charset=utf-8><title>{html.escape(self.name)}</title><style>{STYLE}</style>",
+            f"<p><b>{html.escape(self.name)}</b>: {link}. Significant digits of the result: {left}.</p>",
+        ]
+        size = 0
+        for file in dict.fromkeys(line.file for line in self.lines):
+            rows = self._rows(file, culprit)
+            size += sum(map(len, rows))
+            if size > 150_000:
+                rows = [row for row in rows if 'class="' in row.split(">")[0]][:500]
+            parts += [f"<h3>{html.escape(file)}</h3><table>", *rows, "</table>"]
+        return "\n".join(parts)
+
+    _repr_html_ = to_html
+
+    def _rows(self, file: str, culprit: LineDigits | None) -> list[str]:
+        """Table rows: every line between the first and the last with an op, up to a few beside those."""
+        of_file = {line.line: line for line in self.lines if line.file == file}
+        shown = sorted({n + d for n in of_file for d in (-1, 0, 1) if n + d > 0})
+        rows: list[str] = []
+        for number in shown:
+            line = of_file.get(number)
+            text = html.escape(linecache.getline(file, number).rstrip("\n")[:300])
+            mark = ' class="line"' if line is not None else ""
+            if line is not None and line == culprit:
+                mark = ' class="culprit" id="culprit"'
+            lost = _shown(line.lost) if line else ""
+            gradient = _shown(line.gradient_lost) if line else ""
+            shade = min(line.worst / 16, 1.0) if line else 0.0
+            rows.append(
+                f'<tr{mark} style="background: rgba(210, 60, 40, {shade:.2f})"><td class=n>{number}</td>'
+                f"<td class=n>{lost}</td><td class=n>{gradient}</td><td>{text}</td></tr>"
+            )
+        return rows
+
+
+def _shown(value: float | None) -> str:
+    return "" if value is None or value < 0.05 else f"{value:.1f}"
+
+
+def digits(fn: Callable[..., Any] | GraphProgram, *arrays: Any, grad: bool = False) -> Digits:
+    """Significant digits that a function loses, line by line.
+
+    For an op y = f(x), with d(v) = -log10(max |v' - v| / max |v|) over runs v' that round differently: lost is
+    max over its operands of d(x) - d(y), and never below 0.
+
+    Args:
+        fn: a function of tensors, or a program.
+        arrays: its arguments.
+        grad: the gradient of the sum of its outputs too, as columns beside the values'.
+
+    Raises:
+        ArityError, DTypeError, ShapeError: arrays that do not fit.
+        InvalidConfigError: values too many to keep.
+
+    >>> def f(x):
+    ...     y = x + 1e8
+    ...     return y - 1e8
+    >>> report = digits(f, np.array([0.1, 0.2]))
+    >>> report.culprit.op, round(report.culprit.lost) >= 8
+    ('Subtract', True)
+
+    Source: stochastic arithmetic, as in CADNA (Vignes, 2004).
+    """
+    program = fn if isinstance(fn, GraphProgram) else tnf.compile(fn, *arrays)
+    if grad:
+        function = fn if callable(fn) and not isinstance(fn, GraphProgram) else program.run
+        program = tnf.compile(tnf.value_and_grad(_total(function), _floats(arrays)), *arrays)
+    leaves = program.check_arguments(arrays)
+    _, run = changed_run(program, leaves)
+    record = Record()
+    with numpy_state():
+        outputs = [run(change=Recorded(record))]
+        for seed in range(RUNS):
+            record.restart()
+            outputs.append(run(change=RecordedMoves(np.random.default_rng(seed), record)))
+    left = [_digits([np.asarray(run[n]) for run in outputs]) for n in range(len(outputs[0]))]
+    return Digits(program.name, _by_line(record), tuple(left))
+
+
+def _total(function: Callable[..., Any]) -> Callable[..., Any]:
+    def total(*arguments: Any) -> Any:
+        outputs = [y for y in flatten(function(*arguments))[0] if y.dtype.is_inexact]
+        return sum(tnf.sum(tnf.real(y)) for y in outputs)
+
+    return total
+
+
+def _floats(arrays: Sequence[Any]) -> tuple[int, ...]:
+    return tuple([
+        n
+        for n, x in enumerate(arrays)
+        if all(DType.of(np.asarray(leaf).dtype).is_inexact for leaf in flatten(x)[0])
+    ])  # fmt: skip
+
+
+class Record:
+    """For each execution of an op, in order, how far its operands and results have moved."""
+
+    def __init__(self) -> None:
+        self.steps: list[Any] = []
+        self.values: list[list[Any]] = []
+        self.operands: list[list[Any]] = []
+        self.moved: list[list[float]] = []
+        self.moved_operands: list[list[float]] = []
+        self._at = 0
+        self._size = 0
+
+    def restart(self) -> None:
+        """Another run begins."""
+        self._at = 0
+
+    def note(
+        self, step: Any, operands: Sequence[Any], results: Sequence[Any], is_first: bool
+    ) -> None:
+        """One execution."""
+        number = self._at
+        self._at += 1
+        if is_first:
+            self._size += sum(x.size for x in (*operands, *results))
+            if self._size > MOST_ELEMENTS:
+                raise InvalidConfigError(
+                    f"digits: more than {MOST_ELEMENTS} elements in the middle; give it smaller arrays"
+                )
+            self.steps.append(step)
+            self.values.append([np.array(y) for y in results])
+            self.operands.append([np.array(x) for x in operands])
+            self.moved.append([0.0] * len(results))
+            self.moved_operands.append([0.0] * len(operands))
+        elif number < len(self.steps) and self.steps[number] is step:
+            for moves, kept, now in (
+                (self.moved[number], self.values[number], results),
+                (self.moved_operands[number], self.operands[number], operands),
+            ):
+                for n, (x, y) in enumerate(zip(kept, now, strict=True)):
+                    moves[n] = max(moves[n], _relative(x, y))
+
+
+class Recorded(Plain):
+    """The run as it is, recorded."""
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+
+    def results(self, op: Any, kernel: Any, operands: Operands) -> list[Any]:
+        results = super().results(op, kernel, operands)
+        self.record.note(operands.step, operands.arrays, results, is_first=True)
+        return results
+
+
+class RecordedMoves(Moved):
+    """A run with roundings of its own, recorded."""
+
+    def __init__(self, generator: np.random.Generator, record: Record) -> None:
+        super().__init__(generator)
+        self.record = record
+
+    def results(self, op: Any, kernel: Any, operands: Operands) -> list[Any]:
+        results = super().results(op, kernel, operands)
+        self.record.note(operands.step, operands.arrays, results, is_first=False)
+        return results
+
+
+@np.errstate(all="ignore")
+def _relative(x: Any, y: Any) -> float:
+    """The largest distance, relative to the largest element; 0 for what is no float, or not finite."""
+    if x.dtype.kind in "biu" or x.shape != y.shape or not x.size:
+        return 0.0
+    wide = np.complex128 if x.dtype.kind == "c" else np.float64
+    away, size = np.abs(y.astype(wide) - x.astype(wide)), np.abs(x.astype(wide))
+    away = np.where(np.isfinite(away), away, 0.0)
+    largest = float(np.where(np.isfinite(size), size, 0.0).max())
+    return float(away.max()) / largest if largest else 0.0
+
+
+def _least(dtype: Any) -> float:
+    """Relative distance of neighbours."""
+    return float(ml_dtypes.finfo(np.zeros((), dtype).real.dtype).eps)
+
+
+def _digits(runs: Sequence[Any]) -> float:
+    first = runs[0]
+    if first.dtype.kind in "biu":
+        return math.inf
+    moved = max([_relative(first, run) for run in runs[1:]], default=0.0)
+    return -math.log10(max(moved, _least(first.dtype)))
+
+
+def _by_line(record: Record) -> tuple[LineDigits, ...]:
+    lines: dict[tuple[str, int], dict[str, Any]] = {}
+    rows = zip(record.steps, record.values, record.moved, record.moved_operands, strict=True)
+    for step, values, moved, moved_operands in rows:
+        floats = [(y, m) for y, m in zip(values, moved, strict=True) if y.dtype.kind not in "biu"]
+        if step.source is None or not floats or step.parts:
+            continue
+        y, away = max(floats, key=lambda pair: pair[1])
+        least = _least(y.dtype)
+        before = max([*moved_operands, least])
+        lost = max(0.0, math.log10(max(away, least) / before))
+        left = -math.log10(max(away, least))
+        line = lines.setdefault((step.source.file, step.source.line), {})
+        kind = "gradient" if step.source.derivative_of else "value"
+        if kind not in line or lost > line[kind][0]:
+            line[kind] = (lost, left, step.op.name)
+    return tuple([
+        LineDigits(
+            file,
+            number,
+            linecache.getline(file, number).rstrip("\n"),
+            max(of.values())[2],
+            *of.get("value", (0.0, math.inf))[:2],
+            *(of["gradient"][:2] if "gradient" in of else (None, None)),
+        )
+        for (file, number), of in sorted(lines.items())
+    ])  # fmt: skip
