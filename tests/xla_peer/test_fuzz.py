@@ -25,9 +25,12 @@ from tenferro.program import GraphProgram
 from tenferro.types import flatten
 from xla_peer.cli import app
 from xla_peer.fuzz import EXPLANATIONS, fuzz, random_case
+from xla_peer.fuzz.child import ChildExecutor
+from xla_peer.fuzz.failures import saved_failure, smallest_failure
+from xla_peer.fuzz.forms import FORMS, formed
 from xla_peer.fuzz.program import CARDS, Case
 from xla_peer.fuzz.shrinking import shrunk
-from xla_peer.parity import Divergence, check, check_parity
+from xla_peer.parity import Divergence, check_parity, paths
 from xla_peer.parity.comparison import compare
 from xla_peer.parity.explanations import explain
 from xla_peer.parity.sensitivity import moved_outputs
@@ -181,7 +184,7 @@ def test_a_choice_that_few_roundings_leave_alone(monkeypatch: pytest.MonkeyPatch
         every = moved_outputs(program, leaves)
         return [every[0], every[3]]  # of which neither tips over
 
-    monkeypatch.setattr(check, "moved_outputs", few)
+    monkeypatch.setattr(paths, "moved_outputs", few)
     x = np.array([1.0, 2.0], np.float32)
     name = "choices that rounding tips over"
     assert reason_of(lambda x: tnf.lgamma(x) > 0, x) == name
@@ -250,3 +253,92 @@ def test_misuse_and_the_command() -> None:
     done = CliRunner().invoke(app, ["fuzz", "--programs", "3", "--seed", "4"])
     assert done.exit_code == 0
     assert "3 programs" in done.output
+
+
+DYING = """
+import os, pickle, sys
+from lowering import StableHloModule
+import xla_peer.fuzz.child as child
+answer = child._answer
+def dying(compiled, platform, module, leaves):
+    if "stablehlo.sine" in module.plain_text:
+        os._exit(7)
+    return answer(compiled, platform, module, leaves)
+child._answer = dying
+child.serve()
+"""
+
+
+def test_what_ends_the_compiler_is_an_error_and_the_next_module_runs() -> None:
+    x = np.array([0.5, 2.0])
+    wave, double = tnf.compile(tnf.sin, x), tnf.compile(lambda x: x + x, x)
+    with ChildExecutor(command=(sys.executable, "-c", DYING)) as executor:
+        with pytest.raises(errors.BackendFailureError, match=r"ended its process .* status 7"):
+            executor.run(wave, x)
+        np.testing.assert_array_equal(executor.run(double, x), x + x)
+
+
+def test_a_compiler_that_never_ends_is_an_error() -> None:
+    program = tnf.compile(tnf.sin, np.ones(2))
+    command = (sys.executable, "-c", "import time; time.sleep(60)")
+    executor = ChildExecutor(seconds=0.1, command=command)
+    with pytest.raises(errors.BackendFailureError, match=r"longer than 0\.1 s"):
+        executor.run(program, np.ones(2))
+
+
+def test_a_crash_is_shrunk_and_saved(tmp_path: Path) -> None:
+    def fn(x: Any, y: Any) -> Any:
+        return tnf.sin(tnf.cos(x) * y)
+
+    x, y = np.array([2.0]), np.array([3.0])
+    case = Case(tnf.compile(fn, x, y), (x, y))
+    with ChildExecutor(command=(sys.executable, "-c", DYING)) as executor:
+        smallest = smallest_failure(case, errors.BackendFailureError("it ended"), executor)
+    assert [step.op.name for step in smallest.program.instructions].count("Cos") == 0
+    assert "Sin" in [step.op.name for step in smallest.program.instructions]
+    folder = Path(saved_failure(smallest, tmp_path / "sin"))
+    assert "stablehlo.sine" in (folder / "repro.mlir").read_text()
+
+
+@pytest.mark.parametrize("form", sorted(FORMS))
+def test_forms_compute_what_the_program_does(form: str) -> None:
+    def fn(x: Any, y: Any) -> Any:
+        return x * 2 + y, tnf.sum(y)
+
+    arrays = (np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+    case = formed(Case(tnf.compile(fn, *arrays), arrays), form)
+    assert case is not None
+    results = flatten(case.program.run(*case.leaves))[0]
+    ops = {step.op.name for step in case.program.instructions}
+    if form == "loop":
+        assert ops & {"Scan", "While"}
+        x, y = arrays
+        for _ in range(3):  # both arguments carry the first result
+            x, y = x * 2 + y, x * 2 + y
+        np.testing.assert_array_equal(results[0], x)
+    elif form == "symbolic":
+        assert not case.program.is_static
+        np.testing.assert_array_equal(results[0], np.stack([arrays[0] * 2 + arrays[1]] * 2))
+    else:
+        np.testing.assert_array_equal(results[0], arrays[0] * 2 + arrays[1])
+        assert (case.program.origin is not None) == (form == "imported")
+
+
+def test_a_form_that_a_program_does_not_have_is_counted_as_plain() -> None:
+    program = tnf.compile(lambda x: tnf.sum(x), np.ones(3))
+    assert formed(Case(program, (np.ones(3),)), "loop") is None
+    report = fuzz(programs=3, seed=1)
+    assert sum(report.forms.values()) == 3
+    assert report.forms["imported"] == 1
+
+
+def test_a_wrong_rewrite_of_integers_has_no_reason() -> None:
+    def fn(x: Any) -> Any:
+        product = x * x
+        return tnf.where(product < 0, tnf.abs(product), product)
+
+    report = check_parity(fn, np.array([12, 7], np.int8), interpreter=False)
+    if report.ok:
+        pytest.skip("this XLA keeps the absolute value")
+    assert report.first_divergence is not None
+    assert explain(report.first_divergence) is None

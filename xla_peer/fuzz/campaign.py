@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from tenferro.errors import ADRuleUnsupportedError, InvalidConfigError, TenferroError
-from xla_peer.executor import XlaExecutor
+from xla_peer.fuzz.child import ChildExecutor
+from xla_peer.fuzz.failures import saved_failure, smallest_failure
+from xla_peer.fuzz.forms import form_of, formed
 from xla_peer.fuzz.program import Case, random_case
 from xla_peer.fuzz.shrinking import shrunk
 from xla_peer.parity.check import check_parity
@@ -66,7 +68,9 @@ class FuzzReport:
         programs: how many were run.
         gradients: how many of them were differentiated.
         interpreted: how many the reference interpreter ran too.
+        undecided: how many had an output on which these arrays prove nothing.
         ops, dtypes: how often each occurred.
+        forms: how many were run as they are, as bodies of loops, with a symbolic extent, and as imported text.
         groups: where the paths parted, or something failed.
     """
 
@@ -75,8 +79,10 @@ class FuzzReport:
     programs: int = 0
     gradients: int = 0
     interpreted: int = 0
+    undecided: int = 0
     ops: Counter[str] = field(default_factory=Counter)
     dtypes: Counter[str] = field(default_factory=Counter)
+    forms: Counter[str] = field(default_factory=Counter)
     groups: list[Group] = field(default_factory=list)
 
     @property
@@ -98,6 +104,8 @@ class FuzzReport:
             "programs": self.programs,
             "gradients": self.gradients,
             "interpreted": self.interpreted,
+            "undecided": self.undecided,
+            "forms": dict(self.forms),
             "ops": dict(self.ops),
             "dtypes": dict(self.dtypes),
             "groups": [group.to_dict() for group in self.groups],
@@ -113,8 +121,10 @@ class FuzzReport:
         lines = [
             f"{self.programs} programs in {self.seconds:.0f} s from seed {self.seed}: {self.ops.total()} "
             f"ops of {len(self.ops)} kinds in {len(self.dtypes)} dtypes; {self.gradients} with gradients, "
-            f"{self.interpreted} through the reference interpreter too"
+            f"{self.interpreted} through the reference interpreter too",
+            "forms: " + ", ".join([f"{count} {form}" for form, count in self.forms.most_common()]),
         ]
+        lines += [f"not decidable on their arrays: {self.undecided}"] * bool(self.undecided)
         reasons = Counter[str]()
         for group in self.groups:
             if group.reason:
@@ -149,7 +159,8 @@ def fuzz(
         programs: how many.
         seed: names the stream of programs, the same on every machine with the same NumPy.
         start: the number of the first.
-        executor: the other path; the CPU by default.
+        executor: the other path; by default the CPU in a child process, so that what ends XLA's compiler is a
+            finding.
         folder: where reproductions of unexplained divergences are written.
         progress: called with the share that is done, and a note.
 
@@ -164,7 +175,7 @@ def fuzz(
     """
     if (minutes is None and programs is None) or (minutes or 0) < 0 or (programs or 0) < 0:
         raise InvalidConfigError("fuzz: give minutes or programs, at least 0")
-    peer = XlaExecutor(cache_size=8) if executor is None else executor
+    peer = ChildExecutor() if executor is None else executor
     report, groups = FuzzReport(seed), dict[tuple[str, str, str], Group]()
     began, number = time.perf_counter(), start
     while True:
@@ -174,13 +185,15 @@ def fuzz(
             break
         progress(done, f"{report.programs} programs, {len(groups)} groups")
         try:
-            case = random_case(seed, number)
+            case = _case(seed, number, report)
             found = _examined(case, number, peer, report)
             if found is not None:
                 _note(found, case, number, peer, groups, folder)
         except KeyboardInterrupt:
             break  # because what has been found is worth telling
         number += 1
+    if executor is None:
+        peer.close()
     report.groups = sorted(groups.values(), key=lambda group: (group.reason, -len(group.numbers)))
     return report
 
@@ -189,6 +202,14 @@ def _share(report: FuzzReport, minutes: float | None, programs: int | None) -> f
     by_time = 0.0 if minutes is None else report.seconds / max(60 * minutes, 1e-9)
     by_count = 0.0 if programs is None else report.programs / max(programs, 1)
     return max(by_time, by_count, 1.0 if programs == 0 else 0.0)
+
+
+def _case(seed: int, number: int, report: FuzzReport) -> Case:
+    """The case of that number in its form; as it is where it has no such form."""
+    case, form = random_case(seed, number), form_of(number)
+    other = formed(case, form)
+    report.forms["plain" if other is None else form] += 1
+    return case if other is None else other
 
 
 def _examined(
@@ -212,7 +233,10 @@ def _examined(
             found = _checked(case, peer, False, interpreter)
     except Exception as error:  # because whatever it is, it is a finding
         return error
-    return None if found.ok else found
+    if any(output.outside for output in found.outputs):
+        return found
+    report.undecided += not found.ok
+    return None
 
 
 def _checked(case: Case, peer: Any, grad: bool, interpreter: bool) -> ParityReport:
@@ -244,6 +268,11 @@ def _note(
     if group.reason or len(group.numbers) > 1:
         return
     group.told = str(found)
+    if isinstance(found, Exception):
+        case = smallest_failure(case, found, peer)
+        group.told += f"\nof {case.program}"
+        if folder is not None:
+            group.folder = saved_failure(case, Path(folder) / f"{key[0]}-{number}")
     if divergence is not None:
         divergence = _smallest(divergence, peer)
         group.told = str(divergence)

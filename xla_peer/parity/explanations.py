@@ -159,6 +159,19 @@ def _meets_subnormals(parting: Parting) -> bool:
     return sizes[0] == 0 and may_meet
 
 
+def _leaves_a_range(parting: Parting) -> bool:
+    """Floats that several ops led to, one of which, or one side's result, is zero, infinite or NaN: a form that
+    overflows or underflows on the way.
+    """
+    program = parting.divergence.program
+    floats = [x for x in parting.operands if x.dtype.kind not in "biu"]
+    if len(program.instructions) < 2 or not floats:
+        return False
+    if any(_special(x) or not x.all() for x in floats):
+        return True
+    return parting.has_special_result or any(_size(y) == 0 for y in parting.results)
+
+
 EXPLANATIONS = (
     Explanation(
         "bits of NaN",
@@ -206,7 +219,7 @@ EXPLANATIONS = (
         "algebra rewritten by XLA",
         "XLA's algebraic simplifier takes exp(a) exp(b) for exp(a + b), log(x^y) for y log x and the "
         "like, which differs where one form overflows; with it switched off both paths agree.",
-        lambda p: len(p.divergence.program.instructions) > 1 and p.agrees_without_rewrites(),
+        lambda p: _leaves_a_range(p) and p.agrees_without_rewrites(),
         excuses=False,
     ),
 )

@@ -1,0 +1,50 @@
+"""Errors that a program ends in, shrunk as divergences are: a crash of XLA's compiler is one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lowering import lower_to_stablehlo
+from tenferro.errors import BackendFailureError, TenferroError
+from tenferro.extension.saving import save
+from tenferro.types import unflatten
+from xla_peer.fuzz.program import Case
+from xla_peer.fuzz.shrinking import shrunk
+
+__all__ = ["saved_failure", "smallest_failure"]
+
+
+def smallest_failure(case: Case, error: Exception, peer: Any) -> Case:
+    """A smaller case on which the peer raises the same kind of error; the case itself where the error is not the peer's."""
+
+    def fails(candidate: Case) -> bool:
+        try:
+            peer.run(candidate.program, *unflatten(candidate.program.in_tree, candidate.leaves))
+        except BackendFailureError as other:
+            return type(other) is type(error)
+        return False
+
+    if not isinstance(error, BackendFailureError) or not fails(case):
+        return case
+    static = case.program.specialize_to(case.leaves)
+    return shrunk(Case(static, case.leaves), fails)
+
+
+def saved_failure(case: Case, folder: Path) -> str:
+    """Write the program, its arrays and, where it has one, its text; gives the folder.
+
+    Raises:
+        OSError: the folder cannot be made or written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    save(case.program, folder / "repro.tnf")
+    np.savez(folder / "repro.npz", **{f"x{i:03}": leaf for i, leaf in enumerate(case.leaves)})
+    try:
+        text = lower_to_stablehlo(case.program.specialize_to(case.leaves)).text
+    except TenferroError:  # because the failure may be the lowering's
+        return str(folder)
+    (folder / "repro.mlir").write_text(text)
+    return str(folder)

@@ -1,0 +1,87 @@
+"""The forms in which a random program is tried: as it is, in a loop, with a symbolic extent, and as imported text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+import tenferro as tnf
+from lowering import import_stablehlo, lower_to_stablehlo
+from tenferro.errors import TenferroError
+from tenferro.types import flatten
+from xla_peer.fuzz.program import Case
+
+__all__ = ["FORMS", "form_of", "formed"]
+
+TURNS = 3
+ORDER = ("plain", "plain", "imported", "loop", "plain", "symbolic")
+"""The forms of consecutive cases."""
+
+
+def looped(case: Case) -> Case:
+    """The program as the body of a loop that carries each argument whose type a result has."""
+    program = case.program
+    results = list(enumerate(program.output_specs))
+    carried: dict[int, int] = {}
+    for number, spec in enumerate(program.input_specs):
+        fitting = [
+            j for j, result in results if result.dtype is spec.dtype and result.shape == spec.shape
+        ]
+        if fitting:
+            carried[number] = fitting[number % len(fitting)]
+
+    def fn(*arrays: Any) -> Any:
+        def body(_: Any, carry: Any) -> Any:
+            values, _ = flatten(program(*carry))
+            return tuple([
+                values[carried[i]] if i in carried else value for i, value in enumerate(carry)
+            ])  # fmt: skip
+
+        return tnf.fori_loop(0, TURNS, body, tuple(arrays))
+
+    if not carried:
+        raise LookupError("no argument has the type of a result")
+    return Case(tnf.compile(fn, *case.leaves, name=program.name), case.leaves)
+
+
+def symbolic(case: Case) -> Case:
+    """The program over a leading axis of symbolic extent, with two rows for arguments."""
+    specs = [
+        tnf.TensorSpec(("n", *spec.shape), spec.dtype.value) for spec in case.program.input_specs
+    ]
+    if not specs:
+        raise LookupError("no arguments")
+
+    def fn(*arrays: Any) -> Any:
+        return tnf.vmap(lambda *rows: case.program(*rows))(*arrays)
+
+    program = tnf.compile(fn, *specs, name=case.program.name)
+    return Case(program, tuple([np.stack([leaf, leaf]) for leaf in case.leaves]))
+
+
+def imported(case: Case) -> Case:
+    """The program as it is read back from its text, which is an opinion of its own then."""
+    return Case(import_stablehlo(lower_to_stablehlo(case.program).plain_text), case.leaves)
+
+
+FORMS: Mapping[str, Callable[[Case], Case]] = {
+    "plain": lambda case: case,
+    "loop": looped,
+    "symbolic": symbolic,
+    "imported": imported,
+}
+
+
+def form_of(number: int) -> str:
+    """The form that a case of the stream is meant to have."""
+    return ORDER[number % len(ORDER)]
+
+
+def formed(case: Case, form: str) -> Case | None:
+    """The case in that form; None where it has none, as an op without a rule for batches has no symbolic one."""
+    try:
+        return FORMS[form](case)
+    except (TenferroError, LookupError):
+        return None
