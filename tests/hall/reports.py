@@ -30,20 +30,20 @@ ELSEWHERE = (
     ("openxla/xla 47290 to 47342", "the modules are in archives that the reports link to"),
     ("openxla/xla 13054", "a fault of the oneDNN library in builds of 2024, on a million rows"),
     ("openxla/xla 5544", "only on NVIDIA's GPUs"),
-    ("openxla/xla 19716", "the reports' programs are given for one GPU"),
+    ("openxla/xla 19716", "of its text only what is on a GPU's code was at hand"),
     (
         "openxla/xla 49176",
         "its text was not at hand; the rewrites of its kind are the rows on exp, log and sqrt",
     ),
     ("jax-ml/jax 939", "the fast-math mode of 2019, which is off since"),
-    ("jax-ml/jax 3602", "a Monte Carlo sampler of several files, different on some computers"),
+    ("jax-ml/jax 3602", "a sampler whose results differ on some computers only"),
     ("jax-ml/jax 23590", "a benchmark of several files"),
     ("jax-ml/jax 27231", "TensorFloat-32 on GPUs"),
     (
         "tensorflow/tensorflow 58752",
-        "tan of a number above a million: both sides are right, by their own rounding",
+        "tan(cosh(cosh(x))): the argument's rounding decides the result",
     ),
-    ("tensorflow/tensorflow 118314", "Keras's weights, above XLA"),
+    ("tensorflow/tensorflow 118314", "needs Keras and TensorFlow's tracing"),
     ("tensorflow/tensorflow 126212", "StableHLO leaves NaN as an integer to the implementation"),
 )
 

@@ -19,7 +19,7 @@ CODE = (
 HEAD = """## The hall of miscompiles
 
 Public reports of wrong values from XLA on CPU, rebuilt in `tests/hall` as small programs whose right values follow from the definition of the ops.
-A cell says whether XLA's value is wrong there, and the verdict; where a product that is not rounded before it is added is right too, no verdict is due.
+A cell says whether XLA's value is wrong there, and the verdict; where a product that is not rounded before it is added is right too, the reports' numbers are not decidable.
 """
 
 
