@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -120,6 +121,60 @@ def test_extensions_call_back_from_concrete_and_eager_arrays() -> None:
     for _ in range(3):
         np.testing.assert_allclose(called(X), X, rtol=1e-15)
         np.testing.assert_allclose(np.asarray(called(eager.constant(X))), X, rtol=1e-15)
+
+
+FACTOR = ContextVar("FACTOR", default=0.0)
+CALLS = ContextVar("CALLS", default=0)
+
+
+@extension_family("tenferro-tests", "reads_its_context", version=1)
+@dataclass(frozen=True)
+class Scaled(ExtensionOp):
+    """y = x times the factor that the caller's context holds."""
+
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        return [(input_dtypes[0], input_shapes[0])]
+
+    def eager_execute(self, inputs: Any) -> Any:
+        CALLS.set(CALLS.get() + 1)
+        return [inputs[0] * FACTOR.get()]
+
+
+def scaled(x: Any) -> Any:
+    return apply(Scaled(), x)
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        scaled,
+        lambda x: scaled(x * 2.0) * 0.5,
+        lambda x: tnf.scan(lambda y, _: (scaled(y), None), x, None, length=1)[0],
+        lambda x: tnf.cond(x[0] > 0, scaled, lambda y: y, x),
+        lambda x: tnf.while_loop(lambda y: y[0] == 0.25, scaled, x),
+    ],
+    ids=["alone", "among ops", "in a scan", "in a branch", "in a while loop"],
+)
+def test_extensions_read_and_set_their_caller_s_context(fn: Any) -> None:
+    executor = tnf.GraphExecutor()
+    runtime = HostReferenceRuntime(Scaled.family_id)
+    executor.register_runtime(runtime)
+    tnf.default_executor().register_runtime(runtime, replace=True)
+    eager = tnf.EagerRuntime()
+    eager.register_runtime(runtime)
+    program = tnf.compile(fn, X)
+    runs = (
+        lambda: executor.run(program, X),
+        lambda: fn(X),
+        lambda: fn(eager.constant(X)),
+    )
+    for factor in (2.0, 3.0):
+        token = FACTOR.set(factor)
+        for run in runs:
+            before = CALLS.get()
+            np.testing.assert_array_equal(np.asarray(run()), X * factor)
+            assert CALLS.get() == before + 1
+        FACTOR.reset(token)
 
 
 @pytest.mark.parametrize("every", [7, 150])
