@@ -214,3 +214,15 @@ def test_sums_of_narrow_floats_are_rounded_once(dtype: str) -> None:
         result = executor.run(program, x, c)
         assert result.dtype == x.dtype
         assert result == tnf.astype(np.float64(exact), dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_sums_whose_parts_are_no_narrow_floats_are_exact(dtype: str) -> None:
+    """Ones and then as many of the other sign, but for three: their parts overflow float16, and bfloat16's digits."""
+    x = np.ones(1_200_003)
+    x[600_003:] = -1.0
+    x = np.asarray(tnf.astype(x, dtype))
+    program = tnf.compile(lambda x: tnf.sum(tnf.abs(x) * x * x * x), x)
+    executor = tnf.GraphExecutor()
+    for sign in (1, -1):
+        assert executor.run(program, sign * x) == 3 * sign
