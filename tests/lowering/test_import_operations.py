@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import mpmath
@@ -9,8 +10,11 @@ import numpy as np
 import pytest
 
 from lowering import import_stablehlo
+from lowering.chlo import chlo_function
 from lowering.mlir_bindings import evaluate
+from lowering.mlir_tree import module_tree
 from lowering.read import READERS
+from lowering.read.expansions import OPS, expanded_op
 from tenferro import errors
 from xla_peer import XlaExecutor
 
@@ -453,3 +457,19 @@ def test_convolutions_accumulate_in_the_dtype_of_their_result(
     expected = np.correlate(x.astype(wide[1]), w.astype(wide[1]), "valid")
     assert y.dtype == expected.dtype
     np.testing.assert_array_equal(y.ravel(), expected)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_a_body_that_differs_in_one_number_or_direction_is_no_expansion(name: str) -> None:
+    text = chlo_function(name, "f64", (2,), f"{name}_f64")
+    expanded = module_tree(f"module {{\n{text}}}\n").functions[f"{name}_f64"]
+    assert expanded_op(expanded) == OPS[name]
+    others = [text.replace(old, "dense<0.125>", 1) for old in re.findall(r"dense<[^>]*>", text)[:2]]
+    others += [
+        text.replace(f" {old}, ", " NE, ", 1)
+        for old in re.findall(r" (LT|LE|GT|GE|EQ), ", text)[:1]
+    ]
+    for other in others:
+        assert other != text
+        changed = module_tree(f"module {{\n{other}}}\n").functions[f"{name}_f64"]
+        assert expanded_op(changed) is None
