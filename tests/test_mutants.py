@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tools.mutants.campaign import Campaign, Mutant, equivalents, mutants_of
-from tools.mutants.columns import FOLDERS, is_of_column, is_of_floor
+from tools.mutants.columns import FOLDERS, is_of_column, is_of_floor, units_within
 from tools.mutants.copies import copy_tree
 from tools.mutants.edits import Edit, edits_of, is_another_program
 
@@ -216,3 +216,11 @@ def test_a_copy_has_what_the_checkout_has(tmp_path: Path) -> None:
     assert {path.name for path in copy.iterdir()} == {"kept.py", "changed.py"}
     assert (copy / "changed.py").read_text() == "2"
     assert (copy / "kept.py").stat().st_mtime_ns == stamp
+
+
+def test_a_map_of_some_tests_is_of_files_and_of_folders_with_all_that_is_in_them() -> None:
+    units = ["tests/ad/test_rules.py", "tests/ad/test_batch.py", "tests/ad_hoc.py", "tests/ext"]
+    assert units_within(units, ["tests/ad"]) == units[:2]
+    assert units_within(units, ["tests/ext", "tests/ad/test_batch.py"]) == [units[1], units[3]]
+    with pytest.raises(ValueError, match="tests/exec"):
+        units_within(units, ["tests/ad", "tests/exec"])

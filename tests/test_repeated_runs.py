@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,6 +123,60 @@ def test_extensions_call_back_from_concrete_and_eager_arrays() -> None:
         np.testing.assert_allclose(np.asarray(called(eager.constant(X))), X, rtol=1e-15)
 
 
+FACTOR = ContextVar("FACTOR", default=0.0)
+CALLS = ContextVar("CALLS", default=0)
+
+
+@extension_family("tenferro-tests", "reads_its_context", version=1)
+@dataclass(frozen=True)
+class Scaled(ExtensionOp):
+    """y = x times the factor that the caller's context holds."""
+
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        return [(input_dtypes[0], input_shapes[0])]
+
+    def eager_execute(self, inputs: Any) -> Any:
+        CALLS.set(CALLS.get() + 1)
+        return [inputs[0] * FACTOR.get()]
+
+
+def scaled(x: Any) -> Any:
+    return apply(Scaled(), x)
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        scaled,
+        lambda x: scaled(x * 2.0) * 0.5,
+        lambda x: tnf.scan(lambda y, _: (scaled(y), None), x, None, length=1)[0],
+        lambda x: tnf.cond(x[0] > 0, scaled, lambda y: y, x),
+        lambda x: tnf.while_loop(lambda y: y[0] == 0.25, scaled, x),
+    ],
+    ids=["alone", "among ops", "in a scan", "in a branch", "in a while loop"],
+)
+def test_extensions_read_and_set_their_caller_s_context(fn: Any) -> None:
+    executor = tnf.GraphExecutor()
+    runtime = HostReferenceRuntime(Scaled.family_id)
+    executor.register_runtime(runtime)
+    tnf.default_executor().register_runtime(runtime, replace=True)
+    eager = tnf.EagerRuntime()
+    eager.register_runtime(runtime)
+    program = tnf.compile(fn, X)
+    runs = (
+        lambda: executor.run(program, X),
+        lambda: fn(X),
+        lambda: fn(eager.constant(X)),
+    )
+    for factor in (2.0, 3.0):
+        token = FACTOR.set(factor)
+        for run in runs:
+            before = CALLS.get()
+            np.testing.assert_array_equal(np.asarray(run()), X * factor)
+            assert CALLS.get() == before + 1
+        FACTOR.reset(token)
+
+
 @pytest.mark.parametrize("every", [7, 150])
 def test_values_leave_a_long_loop_where_they_are_read(every: int) -> None:
     """Hundreds of turns that read alike, apart from which of their values are read much later."""
@@ -159,3 +214,15 @@ def test_sums_of_narrow_floats_are_rounded_once(dtype: str) -> None:
         result = executor.run(program, x, c)
         assert result.dtype == x.dtype
         assert result == tnf.astype(np.float64(exact), dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_sums_whose_parts_are_no_narrow_floats_are_exact(dtype: str) -> None:
+    """Ones and then as many of the other sign, but for three: their parts overflow float16, and bfloat16's digits."""
+    x = np.ones(1_200_003)
+    x[600_003:] = -1.0
+    x = np.asarray(tnf.astype(x, dtype))
+    program = tnf.compile(lambda x: tnf.sum(tnf.abs(x) * x * x * x), x)
+    executor = tnf.GraphExecutor()
+    for sign in (1, -1):
+        assert executor.run(program, sign * x) == 3 * sign

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import mpmath
@@ -9,8 +10,11 @@ import numpy as np
 import pytest
 
 from lowering import import_stablehlo
+from lowering.chlo import chlo_function
 from lowering.mlir_bindings import evaluate
+from lowering.mlir_tree import module_tree
 from lowering.read import READERS
+from lowering.read.expansions import OPS, expanded_op
 from tenferro import errors
 from xla_peer import XlaExecutor
 
@@ -413,3 +417,59 @@ func.func @main(%a: tensor<2xf64>) -> tensor<2xf64> {
 }"""
     x = np.array([1.0, 2.0])
     np.testing.assert_array_equal(import_stablehlo(text).run(x), x)
+
+
+@pytest.mark.parametrize("dilation", [1, 2])
+@pytest.mark.parametrize("stride", [1, 3])
+@pytest.mark.parametrize("size", [9, 11, 12, 16, 21])
+def test_long_windows_have_each_element_once(size: int, stride: int, dilation: int) -> None:
+    """Powers of two modulo 2^31 - 1: a sum of other elements is another sum."""
+    x = np.array([pow(2, 7 * i, 2**31 - 1) for i in range(60)], "i4")
+    reach = (size - 1) * dilation + 1
+    starts = range(0, len(x) - reach + 1, stride)
+    expected = np.array([x[i : i + reach : dilation].sum(dtype="i4") for i in starts])
+    body = (
+        "%z = stablehlo.constant dense<0> : tensor<i32> "
+        f'%0 = "stablehlo.reduce_window"(%a, %z) <{{window_dimensions = array<i64: {size}>, '
+        f"window_strides = array<i64: {stride}>, window_dilations = array<i64: {dilation}>}}> "
+        "({ ^bb0(%p: tensor<i32>, %q: tensor<i32>): %s = stablehlo.add %p, %q : tensor<i32> "
+        "stablehlo.return %s : tensor<i32> }) : "
+        f"(tensor<60xi32>, tensor<i32>) -> tensor<{len(expected)}xi32>"
+    )
+    sums = import_stablehlo(module((x,), f"{len(expected)}xi32", body)).run(x)
+    np.testing.assert_array_equal(sums, expected)
+
+
+@pytest.mark.parametrize(("narrow", "wide"), [(("i8", "i1"), ("i32", "i4")), (("f32", "f4"), ("f64", "f8"))])  # fmt: skip
+def test_convolutions_accumulate_in_the_dtype_of_their_result(
+    narrow: tuple[str, str], wide: tuple[str, str]
+) -> None:
+    """100 * 100 is no int8, and products of float32 have more digits than it holds."""
+    x, w = np.array([100, 99, -100, 7], narrow[1]), np.array([100, 3], narrow[1])
+    if narrow[0] == "f32":
+        x, w = x + np.float32(2**-16), w + np.float32(2**-16)
+    text = f"""func.func @main(%x: tensor<1x1x4x{narrow[0]}>, %w: tensor<1x1x2x{narrow[0]}>) -> tensor<1x1x3x{wide[0]}> {{
+  %0 = "stablehlo.convolution"(%x, %w) <{{batch_group_count = 1 : i64, feature_group_count = 1 : i64,
+    dimension_numbers = #stablehlo.conv<[b, f, 0]x[o, i, 0]->[b, f, 0]>}}> : (tensor<1x1x4x{narrow[0]}>, tensor<1x1x2x{narrow[0]}>) -> tensor<1x1x3x{wide[0]}>
+  return %0 : tensor<1x1x3x{wide[0]}>
+}}"""
+    y = import_stablehlo(text).run(x[None, None], w[None, None])
+    expected = np.correlate(x.astype(wide[1]), w.astype(wide[1]), "valid")
+    assert y.dtype == expected.dtype
+    np.testing.assert_array_equal(y.ravel(), expected)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_a_body_that_differs_in_one_number_or_direction_is_no_expansion(name: str) -> None:
+    text = chlo_function(name, "f64", (2,), f"{name}_f64")
+    expanded = module_tree(f"module {{\n{text}}}\n").functions[f"{name}_f64"]
+    assert expanded_op(expanded) == OPS[name]
+    others = [text.replace(old, "dense<0.125>", 1) for old in re.findall(r"dense<[^>]*>", text)[:2]]
+    others += [
+        text.replace(f" {old}, ", " NE, ", 1)
+        for old in re.findall(r" (LT|LE|GT|GE|EQ), ", text)[:1]
+    ]
+    for other in others:
+        assert other != text
+        changed = module_tree(f"module {{\n{other}}}\n").functions[f"{name}_f64"]
+        assert expanded_op(changed) is None

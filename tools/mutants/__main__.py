@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 from tools.mutants.campaign import Campaign, equivalents, mutants_of
-from tools.mutants.columns import FOLDERS
+from tools.mutants.columns import FOLDERS, units_within
 from tools.mutants.copies import copy_tree
 from tools.mutants.tests_of_lines import Recorded, recorded_units, units_of
 from tools.mutants.trials import preload
@@ -20,13 +20,16 @@ CHECKOUT = Path(__file__).parents[2]
 EQUIVALENTS = Path(__file__).with_name("equivalents.toml")
 
 
-def record(folder: Path) -> int:
-    """Write the map of all tests."""
+def record(folder: Path, tests: list[str]) -> int:
+    """Write the map of all tests, or of those in the files and folders that are named."""
     preload()
     tree = folder / "tree_0"
     copy_tree(CHECKOUT, tree)
-    for unit, tests, seconds in recorded_units(tree, folder / "map", units_of(tree)):
-        print(f"{unit}: {tests} tests, {seconds:.0f} s", flush=True)
+    units = units_of(tree)
+    if tests:
+        units = units_within(units, tests)
+    for unit, count, seconds in recorded_units(tree, folder / "map", units):
+        print(f"{unit}: {count} tests, {seconds:.0f} s", flush=True)
     return 0
 
 
@@ -69,12 +72,15 @@ def main() -> int:
     parser.add_argument(
         "--only", action="append", choices=FOLDERS, help="a folder; may be given again"
     )
+    parser.add_argument(
+        "--tests", action="append", help="of the map: a file or a folder; may be given again"
+    )
     parser.add_argument("--folder", type=Path, default=Path("build/mutants"))
     options = parser.parse_args()
     folder = options.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     if options.what == "map":
-        return record(folder)
+        return record(folder, options.tests or [])
     return run(
         folder, options.only or list(FOLDERS), options.seed, options.mutants, options.workers
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-__all__ = ["FOLDERS", "is_of_column", "is_of_floor"]
+__all__ = ["FOLDERS", "is_of_column", "is_of_floor", "units_within"]
 
 FOLDERS: dict[str, tuple[str, ...]] = {
     "tenferro/ad/rules": ("tests/ad", "tests/points"),
@@ -57,3 +58,15 @@ def is_of_floor(test: str, folder: str) -> bool:
     """Whether a test is of the floor of a folder, and not of its column."""
     package = folder.partition("/")[0]
     return not _is_in(test, ABOVE.get(package, ())) and not is_of_column(test, folder)
+
+
+def units_within(units: Sequence[str], places: Sequence[str]) -> list[str]:
+    """Those units that are, or lie within, one of some files and folders.
+
+    Raises:
+        ValueError: no unit is within one of them.
+    """
+    for path in places:
+        if not any(PurePosixPath(unit).is_relative_to(path) for unit in units):
+            raise ValueError(f"no tests are recorded within {path}")
+    return [unit for unit in units if any(map(PurePosixPath(unit).is_relative_to, places))]
