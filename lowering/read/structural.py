@@ -50,7 +50,9 @@ def broadcast(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 def slice_(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     a = operation.attributes
     op = st.Slice(tuple(a["start_indices"]), tuple(a["limit_indices"]), tuple(a["strides"]))
-    first = _first_of_sorted(r, op, operands[0])
+    first = (
+        _first_of_sorted(r, op, operands[0]) if op.starts else None
+    )  # because rank 0 has no order
     return r.apply_one(op, operands[0]) if first is None else first
 
 

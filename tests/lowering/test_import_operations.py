@@ -473,3 +473,12 @@ def test_a_body_that_differs_in_one_number_or_direction_is_no_expansion(name: st
         assert other != text
         changed = module_tree(f"module {{\n{other}}}\n").functions[f"{name}_f64"]
         assert expanded_op(changed) is None
+
+
+def test_a_slice_of_a_computed_number_is_that_number() -> None:
+    text = """func.func @main(%x: tensor<f64>) -> tensor<f64> {
+      %0 = stablehlo.multiply %x, %x : tensor<f64>
+      %1 = stablehlo.slice %0 [] : (tensor<f64>) -> tensor<f64>
+      return %1 : tensor<f64>
+    }"""
+    assert import_stablehlo(text).run(np.float64(3.0)) == 9.0
