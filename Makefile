@@ -117,8 +117,9 @@ hostile: $(STAMP) ## damaged files of every kind, read in children; goes on wher
 
 # Half an hour; then six for a thousand mutants, with two workers.
 parity-score: COUNT := 10000
+parity-score: MINUTES := 600
 parity-score: $(STAMP) ## seed faults and rewrites into modules, and write docs/verdicts.md of what the parity check makes of them; goes on where it was ended
-	$(BIN)/python -m tools.parity_score --count $(COUNT) --seed $(SEED) --write
+	$(BIN)/python -m tools.parity_score --count $(COUNT) --seed $(SEED) --minutes $(MINUTES) --write
 
 mutants-map: $(STAMP) ## record which tests run which lines, in a copy of the tree; goes on where it was ended
 	$(BIN)/python -m tools.mutants map

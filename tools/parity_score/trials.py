@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import time
 from collections.abc import Sequence
@@ -19,6 +20,8 @@ from xla_peer import XlaExecutor, check_parity
 
 __all__ = ["fault_trial", "rewrite_trial"]
 
+PERTURBED = 3
+"""Runs of the original on arguments beside the ones at hand."""
 LINE = re.compile(r"<stablehlo>:(\d+)")
 
 
@@ -53,6 +56,13 @@ def places_of(text: str, line: int) -> set[int]:
     """The line, and the statements that call the function that it is in, up to `main`."""
     lines = text.splitlines()
     places, waiting = {line}, [line]
+    constant = re.match(r"\s*(%\w+) = stablehlo\.constant", lines[line - 1])
+    if constant:
+        # A constant is part of what reads it, such as the count of a loop.
+        reads = re.compile(re.escape(constant[1]) + r"(?!\w)")
+        rest = enumerate(lines[line:], line + 1)
+        here = itertools.takewhile(lambda item: "func.func" not in item[1], rest)
+        places |= {number for number, written in here if reads.search(written)}
     while waiting:
         number = waiting.pop()
         head = next(
@@ -104,19 +114,34 @@ class _AsWritten:
 
 
 def _indistinguishable(subject: Subject, edit: Edit) -> bool:
-    """Whether the outputs of both modules, computed in float64 throughout, are the same to the precision of the
-    outputs' dtypes on these arguments.
+    """Whether a reference cannot tell the two modules apart on these arguments: computed in float64 throughout, the
+    outputs are the same to the precision of their dtypes, or as near as those of the original on arguments that
+    differ in their last places.
     """
-    ours, theirs = _reference(subject.text, subject.leaves), _reference(edit.text, subject.leaves)
     plain = [_plain(text, subject.leaves) for text in (subject.text, edit.text)]
     if all(y.tobytes() == z.tobytes() for y, z in zip(*plain, strict=True)):
         return True
     narrow = any(x.dtype == np.float32 for x in subject.leaves) or "f32>" in subject.text
     eps = float(ml_dtypes.finfo("float32" if narrow else "float64").eps)
+    ours, theirs = _reference(subject.text, subject.leaves), _reference(edit.text, subject.leaves)
+    beside = [
+        _reference(subject.text, _jittered(subject.leaves, seed)) for seed in range(PERTURBED)
+    ]
     return all(
-        _are_same(y, z, 64 * max(eps, _eps(plain_y.dtype)))
-        for y, z, plain_y in zip(ours, theirs, plain[0], strict=True)
+        _are_same(y, z, 64 * max(eps, _eps(of_plain.dtype)), [run[number] for run in beside])
+        for number, (y, z, of_plain) in enumerate(zip(ours, theirs, plain[0], strict=True))
     )
+
+
+def _jittered(leaves: Sequence[Any], seed: int) -> list[Any]:
+    """The arguments, floats up or down by one unit in the last place."""
+    rng = np.random.default_rng(seed)
+    return [
+        x
+        if x.dtype.kind in "biu"
+        else (x * (1 + _eps(x.dtype) * rng.choice([-1, 1], x.shape))).astype(x.dtype)
+        for x in leaves
+    ]
 
 
 def _plain(text: str, leaves: Sequence[Any]) -> list[Any]:
@@ -140,14 +165,14 @@ def _reference(text: str, leaves: Sequence[Any]) -> list[Any]:
 
 
 @np.errstate(all="ignore")
-def _are_same(y: Any, z: Any, share: float) -> bool:
+def _are_same(y: Any, z: Any, share: float, beside: Sequence[Any]) -> bool:
     if y.dtype.kind in "biu":
         return bool((y == z).all())
     kinds = [np.where(np.isfinite(x), 0, x) for x in (y, z)]
     if not np.array_equal(*kinds, equal_nan=True):
         return False
-    apart = np.abs(np.where(np.isfinite(y), y - z, 0))
-    size = np.maximum(
-        np.abs(np.where(np.isfinite(y), y, 0)), np.abs(np.where(np.isfinite(z), z, 0))
-    )
-    return bool((apart <= share * size).all())
+    finite = np.isfinite(y)
+    apart = np.abs(np.where(finite, y - z, 0))
+    size = np.maximum(np.abs(np.where(finite, y, 0)), np.abs(np.where(finite, z, 0)))
+    noise = np.maximum.reduce([np.abs(np.where(finite & np.isfinite(x), x - y, 0)) for x in beside])
+    return bool((apart <= np.maximum(share * size, 4 * noise)).all())

@@ -120,7 +120,11 @@ def _difference(
         outputs = _parting_outputs(values, other_values)
     slots = [program.output_slots[n] for n in outputs if n < len(program.output_slots)]
     other_slots = [other.output_slots[n] for n in outputs if n < len(other.output_slots)]
-    same, other_same = _same_instructions(values, other_values)
+    classes = _classes(values, other_values)
+    common = set(classes[0].values()) & set(classes[1].values())
+    same, other_same = (
+        {slot for slot, number in each.items() if number in common} for each in classes
+    )
     strict = (
         _partnered(values, other_values, same, other_same),
         _partnered(other_values, values, other_same, same),
@@ -139,6 +143,9 @@ def _difference(
             begins, other_begins = by_value, _begins(other, loose[1], other_slots)
     number = min(begins, default=None)
     other_number = None if number is None else _counterpart(program, number, other, other_begins)
+    if number is not None and other_number is not None:
+        left_out = _left_out(program, other, classes, other_number)
+        number = number if left_out is None else left_out
     if number is None:
         number, other_number = _swapped(program, other, values, other_values, outputs)
     if number is None:
@@ -156,10 +163,12 @@ def _parting_outputs(values: _Values, others: _Values) -> list[int]:
     ]
 
 
-def _same_instructions(values: _Values, others: _Values) -> tuple[set[int], set[int]]:
-    """Slots of both that stand for the same: inputs of one value, and the same op on the same operands."""
+def _classes(values: _Values, others: _Values) -> tuple[dict[int, int], dict[int, int]]:
+    """A number for each slot of both, equal where they stand for the same: inputs of one value, and the same op on
+    the same operands.
+    """
     classes: dict[Any, int] = {}
-    found: list[dict[int, int]] = []
+    numbered: list[dict[int, int]] = []
     for each in (values, others):
         class_of: dict[int, int] = {}
         for slot in each.program.input_slots:
@@ -170,10 +179,34 @@ def _same_instructions(values: _Values, others: _Values) -> tuple[set[int], set[
             for number, slot in enumerate(step.outputs):
                 key = (type(step.op), step.op.token, operands, number)
                 class_of[slot] = classes.setdefault(key, len(classes))
-        found.append(class_of)
-    common = set(found[0].values()) & set(found[1].values())
-    one, other = ({slot for slot, cls in each.items() if cls in common} for each in found)
+        numbered.append(class_of)
+    one, other = numbered
     return one, other
+
+
+def _left_out(
+    program: GraphProgram,
+    other: GraphProgram,
+    classes: tuple[dict[int, int], dict[int, int]],
+    other_number: int,
+) -> int | None:
+    """The instruction whose operand the other program reads in the place of its result: it is left out there."""
+    class_of, other_class_of = classes
+    reader = other.instructions[other_number]
+    makers_of, numbers = makers(program.instructions), _numbers(program)
+    for step in program.instructions:
+        if type(step.op) is not type(reader.op) or len(step.inputs) != len(reader.inputs):
+            continue
+        apart = [
+            (here, there)
+            for here, there in zip(step.inputs, reader.inputs, strict=True)
+            if class_of[here] != other_class_of[there]
+        ]
+        if len(apart) == 1 and apart[0][0] in makers_of:
+            here, there = apart[0]
+            if other_class_of[there] in [class_of[x] for x in makers_of[here].inputs]:
+                return numbers[here]
+    return None
 
 
 def _swapped(

@@ -1,0 +1,83 @@
+"""The score of the parity check: edits that are what they say, outcomes, and the page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from lowering import import_stablehlo, lower_to_stablehlo
+from tools.parity_score.faults import KINDS, faults
+from tools.parity_score.page import write_page
+from tools.parity_score.programs import Subject
+from tools.parity_score.rewrites import rewrites
+from tools.parity_score.trials import fault_trial, places_of, rewrite_trial
+from xla_peer import XlaExecutor
+
+X = np.linspace(0.2, 1.8, 9).reshape(3, 3)
+
+
+def fn(x: Any) -> Any:
+    def body(c: Any, t: Any) -> Any:
+        c = tnf.where(c > t, tnf.sin(c) - t, c + t + 0.5)
+        return c, c * 2.0
+
+    last, ys = tnf.scan(body, x[0], x[1:])
+    return tnf.sum(-ys.T[1:] / 3.0, axis=0) + tnf.sum((x @ x.T) + last, axis=1)[:2], tnf.exp(last)
+
+
+SUBJECT = Subject("f", "loop", lower_to_stablehlo(tnf.compile(fn, X)).plain_text, (X,))
+
+
+@pytest.fixture(scope="module")
+def peer() -> XlaExecutor:
+    return XlaExecutor("cpu", notices=False)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_fault_is_a_module_that_computes_something_else(kind: str, peer: XlaExecutor) -> None:
+    edits = [edit for edit in faults(SUBJECT.text) if edit.kind == kind]
+    assert edits, kind
+    outcomes = [fault_trial(SUBJECT, edit, peer) for edit in edits[:2]]
+    assert all(outcome["outcome"] in ("caught", "equal") for outcome in outcomes), outcomes
+    assert all(outcome["named"] for outcome in outcomes if outcome["outcome"] == "caught"), outcomes
+
+
+def test_each_rewrite_keeps_the_meaning(peer: XlaExecutor) -> None:
+    kinds = set[str]()
+    native = tnf.compile(fn, X).run(X)
+    for edit in rewrites(SUBJECT.text):
+        if edit.kind in kinds:
+            continue
+        kinds.add(edit.kind)
+        assert rewrite_trial(SUBJECT, edit.text, peer)["outcome"] == "accepted", edit.kind
+        results = import_stablehlo(edit.text, trusted=True).run(X)
+        for y, z in zip(native, results, strict=True):
+            np.testing.assert_allclose(z, y, rtol=1e-13)
+    assert {
+        "commuted",
+        "reassociated",
+        "another order of a sum",
+        "another order of a product",
+    } <= kinds
+
+
+def test_the_places_of_a_line_in_a_loop() -> None:
+    lines = SUBJECT.text.splitlines()
+    (inside,) = [n for n, line in enumerate(lines, 1) if "stablehlo.sine" in line]
+    (loop,) = [n for n, line in enumerate(lines, 1) if '"stablehlo.while"' in line]
+    assert {inside, loop} <= places_of(SUBJECT.text, inside)
+
+
+def test_the_page_says_what_is_on_record() -> None:
+    fault = {"number": 0, "program": "p", "of": "loop", "kind": "wrong axis", "line": 3, "outcome": "caught",
+             "named": True, "blamed": True, "seconds": 0.5, "verdicts": ["wrong: program"]}  # fmt: skip
+    escaped = fault | {"number": 1, "outcome": "escaped", "named": False, "verdicts": ["rounding"]}
+    rewrite = {"number": 0, "program": "p", "of": "loop", "kind": "commuted", "line": 3, "options": "",
+               "outcome": "accepted", "verdicts": ["equal"], "seconds": 0.1}  # fmt: skip
+    page = write_page([fault, escaped, fault | {"outcome": "equal"}], [rewrite], 7)
+    assert "1 of 2 (50.00%) were caught" in page
+    assert "- p, line 3, wrong axis: rounding" in page
+    assert "0 of 1 (0.00%) were accused" in page
