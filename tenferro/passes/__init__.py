@@ -1,4 +1,4 @@
-"""Native passes: each a pure function from program to program, in a file named for what it does.
+"""Native passes: each a pure function from program to program, in a file named for its rewrite.
 
 Common subexpressions never exist (the arena is hash-consed); dead code goes whenever a program is
 made from a graph; liveness is the `last_use` of each instruction.

@@ -52,11 +52,11 @@ def clean_up(program: GraphProgram) -> GraphProgram:
     return rewrite(program, RULES)
 
 
-def splat(known: Producers, value: int) -> Any:
-    """The number that every element of `value` is, by its bits; None where that is not known."""
-    node = known.maker(value)
+def splat(producers: Producers, value: int) -> Any:
+    """The number that every element of `value` has, by its bits; None where elements differ or are unknown."""
+    node = producers.maker(value)
     if node is not None and type(node.op) is BroadcastInDim:
-        node = known.maker(node.inputs[0])
+        node = producers.maker(node.inputs[0])
     if node is None or not isinstance(node.op, Constant):
         return None
     elements = node.op.array.reshape(-1)
@@ -71,17 +71,17 @@ def splat(known: Producers, value: int) -> Any:
     return elements[0]
 
 
-def is_splat_of(known: Producers, value: int, number: Any) -> bool:
+def is_splat_of(producers: Producers, value: int, number: Any) -> bool:
     """True when every element of `value` is known to have exactly the bits of `number`."""
-    element = splat(known, value)
+    element = splat(producers, value)
     return element is not None and element.tobytes() == np.asarray(number, element.dtype).tobytes()
 
 
-def filled(known: Producers, number: Any, like: int, source: SourceLine | None) -> Values:
+def filled(producers: Producers, number: Any, like: int, source: SourceLine | None) -> Values:
     """A constant in the shape of `like`."""
-    (scalar,) = known.apply(Constant.of(np.asarray(number)), (), source)
-    shape = known.types[like].shape
-    return known.apply(BroadcastInDim(shape, ()), (scalar,), source) if shape else (scalar,)
+    (scalar,) = producers.apply(Constant.of(np.asarray(number)), (), source)
+    shape = producers.types[like].shape
+    return producers.apply(BroadcastInDim(shape, ()), (scalar,), source) if shape else (scalar,)
 
 
 def of_splats(function: Callable[..., Any]) -> Rule:
@@ -90,49 +90,55 @@ def of_splats(function: Callable[..., Any]) -> Rule:
     Not of complex numbers, whose product may be rounded otherwise in an array than alone.
     """
 
-    def rule(known: Producers, op: Any, inputs: Values, source: SourceLine | None) -> Values | None:
-        numbers = [splat(known, x) for x in inputs]
+    def rule(
+        producers: Producers, op: Any, inputs: Values, source: SourceLine | None
+    ) -> Values | None:
+        numbers = [splat(producers, x) for x in inputs]
         if any([number is None or number.dtype.kind == "c" for number in numbers]):
             return None
         with np.errstate(all="ignore"):
-            return filled(known, function(op, *numbers), inputs[0], source)
+            return filled(producers, function(op, *numbers), inputs[0], source)
 
     return rule
 
 
-def elements_of(known: Producers, value: int, most: int) -> Any:
+def elements_of(producers: Producers, value: int, most: int) -> Any:
     """The elements of a constant, or of a number that is repeated; None where they are not known, or more."""
-    spec = known.types[value]
+    spec = producers.types[value]
     if not spec.is_static or spec.size > most:
         return None
-    node = known.of(value, Constant)
+    node = producers.of(value, Constant)
     if node is not None:
         return node.op.array  # type: ignore[attr-defined]
-    number = splat(known, value)
+    number = splat(producers, value)
     return None if number is None else np.full(spec.shape, number)
 
 
 def of_few(function: Callable[..., Any]) -> Rule:
     """A constant, where each operand is a small one of integers or bools."""
 
-    def rule(known: Producers, op: Any, inputs: Values, source: SourceLine | None) -> Values | None:
-        if any([known.types[x].dtype.is_inexact for x in inputs]):
+    def rule(
+        producers: Producers, op: Any, inputs: Values, source: SourceLine | None
+    ) -> Values | None:
+        if any([producers.types[x].dtype.is_inexact for x in inputs]):
             return None
-        arrays = [elements_of(known, x, FEW) for x in inputs]
+        arrays = [elements_of(producers, x, FEW) for x in inputs]
         if any([array is None for array in arrays]):
             return None
         result = np.asarray(function(op, *arrays))
-        return known.apply(Constant.of(result), (), source) if result.size <= FEW else None
+        return producers.apply(Constant.of(result), (), source) if result.size <= FEW else None
 
     return rule
 
 
 def first_of(*rules: Rule) -> Rule:
-    """What the first rule gives that has anything to say."""
+    """The result of the first rule that applies."""
 
-    def rule(known: Producers, op: Any, inputs: Values, source: SourceLine | None) -> Values | None:
+    def rule(
+        producers: Producers, op: Any, inputs: Values, source: SourceLine | None
+    ) -> Values | None:
         for candidate in rules:
-            outputs = candidate(known, op, inputs, source)
+            outputs = candidate(producers, op, inputs, source)
             if outputs is not None:
                 return outputs
         return None
@@ -141,85 +147,87 @@ def first_of(*rules: Rule) -> Rule:
 
 
 def transpose(
-    known: Producers, op: Transpose, inputs: Values, source: SourceLine | None
+    producers: Producers, op: Transpose, inputs: Values, source: SourceLine | None
 ) -> Values | None:
     """Transpose of a transpose is one; the identity is none."""
     (x,) = inputs
-    inner = known.of(x, Transpose)
+    inner = producers.of(x, Transpose)
     if inner is not None:
         perm = tuple(inner.op.perm[axis] for axis in op.perm)  # type: ignore[attr-defined]
         op, x = Transpose(perm), inner.inputs[0]
     if op.perm == tuple(range(len(op.perm))):
         return (x,)
-    return known.apply(op, (x,), source) if inner is not None else None
+    return producers.apply(op, (x,), source) if inner is not None else None
 
 
 def reshape(
-    known: Producers, op: Reshape, inputs: Values, source: SourceLine | None
+    producers: Producers, op: Reshape, inputs: Values, source: SourceLine | None
 ) -> Values | None:
     """Reshape of a reshape is one; to the same shape, none."""
     (x,) = inputs
     if not all(is_static(extent) for extent in op.shape):
         return None
-    if known.types[x].shape == op.shape:
+    if producers.types[x].shape == op.shape:
         return (x,)
-    inner = known.of(x, Reshape)
+    inner = producers.of(x, Reshape)
     if inner is None:
         return None
-    if known.types[inner.inputs[0]].shape == op.shape:
+    if producers.types[inner.inputs[0]].shape == op.shape:
         return (inner.inputs[0],)
-    return known.apply(op, inner.inputs, source)
+    return producers.apply(op, inner.inputs, source)
 
 
 def broadcast(
-    known: Producers, op: BroadcastInDim, inputs: Values, source: SourceLine | None
+    producers: Producers, op: BroadcastInDim, inputs: Values, source: SourceLine | None
 ) -> Values | None:
     """Broadcasting to the same shape in the same order is nothing."""
     (x,) = inputs
-    same = known.types[x].shape == op.shape and op.dims == tuple(range(len(op.shape)))
+    same = producers.types[x].shape == op.shape and op.dims == tuple(range(len(op.shape)))
     return (x,) if same else None
 
 
-def slice_(known: Producers, op: Slice, inputs: Values, source: SourceLine | None) -> Values | None:
+def slice_(
+    producers: Producers, op: Slice, inputs: Values, source: SourceLine | None
+) -> Values | None:
     """Taking everything is nothing."""
     (x,) = inputs
     whole = (
         not any(op.starts)
-        and tuple(op.limits) == known.types[x].shape
+        and tuple(op.limits) == producers.types[x].shape
         and all(stride == 1 for stride in op.strides)
     )
     return (x,) if whole else None
 
 
 def reverse(
-    known: Producers, op: Reverse, inputs: Values, source: SourceLine | None
+    producers: Producers, op: Reverse, inputs: Values, source: SourceLine | None
 ) -> Values | None:
     """Reversing no axis, or the same ones twice, is nothing."""
     (x,) = inputs
     if not op.axes:
         return (x,)
-    inner = known.of(x, Reverse)
+    inner = producers.of(x, Reverse)
     if inner is not None and set(inner.op.axes) == set(op.axes):  # type: ignore[attr-defined]
         return inner.inputs
     return None
 
 
 def convert(
-    known: Producers, op: Convert, inputs: Values, source: SourceLine | None
+    producers: Producers, op: Convert, inputs: Values, source: SourceLine | None
 ) -> Values | None:
     """Through a dtype that holds every value exactly, conversion is direct."""
     (x,) = inputs
-    if known.types[x].dtype is op.to:
+    if producers.types[x].dtype is op.to:
         return (x,)
-    inner = known.of(x, Convert)
+    inner = producers.of(x, Convert)
     if inner is None:
         return None
-    origin = known.types[inner.inputs[0]].dtype
-    if not holds(known.types[x].dtype, origin):
+    origin = producers.types[inner.inputs[0]].dtype
+    if not holds(producers.types[x].dtype, origin):
         return None
     if origin is op.to:
         return inner.inputs
-    return known.apply(op, inner.inputs, source)
+    return producers.apply(op, inner.inputs, source)
 
 
 def holds(wide: DType, narrow: DType) -> bool:
@@ -235,49 +243,51 @@ def holds(wide: DType, narrow: DType) -> bool:
 
 
 def multiply(
-    known: Producers, op: Multiply, inputs: Values, source: SourceLine | None
+    producers: Producers, op: Multiply, inputs: Values, source: SourceLine | None
 ) -> Values | None:
     """x times one is x, for real x."""
-    if known.types[inputs[0]].dtype.is_complex:
+    if producers.types[inputs[0]].dtype.is_complex:
         return None
     for x, factor in (inputs, inputs[::-1]):
-        if is_splat_of(known, factor, 1):
+        if is_splat_of(producers, factor, 1):
             return (x,)
     return None
 
 
-def add(known: Producers, op: Add, inputs: Values, source: SourceLine | None) -> Values | None:
+def add(producers: Producers, op: Add, inputs: Values, source: SourceLine | None) -> Values | None:
     """x plus zero is x: integer zero, or the float -0.0."""
-    dtype = known.types[inputs[0]].dtype
+    dtype = producers.types[inputs[0]].dtype
     zero = -0.0 if dtype.is_float else complex(-0.0, -0.0) if dtype.is_complex else 0
     for x, term in (inputs, inputs[::-1]):
-        if is_splat_of(known, term, zero):
+        if is_splat_of(producers, term, zero):
             return (x,)
     return None
 
 
 def subtract(
-    known: Producers, op: Subtract, inputs: Values, source: SourceLine | None
+    producers: Producers, op: Subtract, inputs: Values, source: SourceLine | None
 ) -> Values | None:
     """x minus +0 is x."""
     x, term = inputs
-    return (x,) if is_splat_of(known, term, 0) else None
+    return (x,) if is_splat_of(producers, term, 0) else None
 
 
 def negate(
-    known: Producers, op: Negate, inputs: Values, source: SourceLine | None
+    producers: Producers, op: Negate, inputs: Values, source: SourceLine | None
 ) -> Values | None:
     """Negated twice is x."""
-    inner = known.of(inputs[0], Negate)
+    inner = producers.of(inputs[0], Negate)
     return None if inner is None else inner.inputs
 
 
 def absorbing(settles: bool) -> Rule:
     """A splat of bool that settles the result, or leaves it to the other operand."""
 
-    def rule(known: Producers, op: Any, inputs: Values, source: SourceLine | None) -> Values | None:
+    def rule(
+        producers: Producers, op: Any, inputs: Values, source: SourceLine | None
+    ) -> Values | None:
         for x, pred in (inputs, inputs[::-1]):
-            constant = splat(known, pred)
+            constant = splat(producers, pred)
             if constant is not None and constant.dtype == bool:
                 return (pred,) if constant == settles else (x,)
         return None
@@ -286,11 +296,11 @@ def absorbing(settles: bool) -> Rule:
 
 
 def select(
-    known: Producers, op: Select, inputs: Values, source: SourceLine | None
+    producers: Producers, op: Select, inputs: Values, source: SourceLine | None
 ) -> Values | None:
     """A choice by a constant predicate is its branch."""
     pred, on_true, on_false = inputs
-    constant = splat(known, pred)
+    constant = splat(producers, pred)
     return None if constant is None else (on_true if constant else on_false,)
 
 

@@ -5,7 +5,7 @@ batch axes first, then free and contracting. Which axes merge without a copy dep
 only the run knows, so the kernel merges them, copies the side that needs it, and restores the free
 axes in the result's shape.
 
-Source: seed 002, section III (`DotDecomposer`).
+Source: docs/specification/schedule.md (`DotDecomposer`).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ def decompose_dots(program: GraphProgram) -> GraphProgram:
 
 
 def _decomposed(
-    known: Producers, op: DotGeneral, inputs: Values, source: SourceLine | None
+    producers: Producers, op: DotGeneral, inputs: Values, source: SourceLine | None
 ) -> Values:
     lhs, rhs = inputs
     batch, contracted = len(op.lhs_batch), len(op.lhs_contracting)
-    lhs_rank, rhs_rank = known.types[lhs].rank, known.types[rhs].rank
+    lhs_rank, rhs_rank = producers.types[lhs].rank, producers.types[rhs].rank
     lhs_free = _free(lhs_rank, op.lhs_batch, op.lhs_contracting)
     rhs_free = _free(rhs_rank, op.rhs_batch, op.rhs_contracting)
     canonical = replace(
@@ -41,9 +41,9 @@ def _decomposed(
         lhs_contracting=tuple(range(lhs_rank - contracted, lhs_rank)),
         rhs_contracting=tuple(range(batch, batch + contracted)),
     )
-    lhs = _transposed(known, lhs, (*op.lhs_batch, *lhs_free, *op.lhs_contracting), source)
-    rhs = _transposed(known, rhs, (*op.rhs_batch, *op.rhs_contracting, *rhs_free), source)
-    return known.apply(canonical, (lhs, rhs), source)
+    lhs = _transposed(producers, lhs, (*op.lhs_batch, *lhs_free, *op.lhs_contracting), source)
+    rhs = _transposed(producers, rhs, (*op.rhs_batch, *op.rhs_contracting, *rhs_free), source)
+    return producers.apply(canonical, (lhs, rhs), source)
 
 
 def _free(rank: int, batch: tuple[int, ...], contracting: tuple[int, ...]) -> tuple[int, ...]:
@@ -51,9 +51,9 @@ def _free(rank: int, batch: tuple[int, ...], contracting: tuple[int, ...]) -> tu
 
 
 def _transposed(
-    known: Producers, value: int, perm: tuple[int, ...], source: SourceLine | None
+    producers: Producers, value: int, perm: tuple[int, ...], source: SourceLine | None
 ) -> int:
     if perm == tuple(range(len(perm))):
         return value
-    (result,) = known.apply(Transpose(perm), (value,), source)
+    (result,) = producers.apply(Transpose(perm), (value,), source)
     return result

@@ -4,7 +4,7 @@ The result is unchanged, because it folds only where the free axes keep their or
 has them in the order of the operand's axes, so [4,3,2]-as-a-transpose of [2,3,4] may not fold.
 Batch and contracting axes are named in lists, and follow wherever they go.
 
-Source: seed 002, section III (`TransposeFolding`).
+Source: docs/specification/schedule.md (`TransposeFolding`).
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ def fold_transposes(program: GraphProgram) -> GraphProgram:
 
 
 def _folded(
-    known: Producers, op: DotGeneral, inputs: Values, source: SourceLine | None
+    producers: Producers, op: DotGeneral, inputs: Values, source: SourceLine | None
 ) -> Values | None:
     folded, lhs, rhs = op, *inputs
-    while (node := known.of(lhs, Transpose)) and (better := _fold_lhs(folded, node.op)):
+    while (node := producers.of(lhs, Transpose)) and (better := _fold_lhs(folded, node.op)):
         folded, lhs = better, node.inputs[0]
-    while (node := known.of(rhs, Transpose)) and (better := _fold_rhs(folded, node.op)):
+    while (node := producers.of(rhs, Transpose)) and (better := _fold_rhs(folded, node.op)):
         folded, rhs = better, node.inputs[0]
-    return None if folded is op else known.apply(folded, (lhs, rhs), source)
+    return None if folded is op else producers.apply(folded, (lhs, rhs), source)
 
 
 def _fold_lhs(op: DotGeneral, transpose: Any) -> DotGeneral | None:

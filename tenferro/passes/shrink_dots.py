@@ -1,4 +1,4 @@
-"""Dots of operands that repeat themselves: what is repeated along an axis is multiplied once.
+"""Contractions along broadcast axes by scaling: each repeated element is multiplied once.
 
 Along a free axis of the operand, the product repeats itself too: it is made without that axis and repeated.
 An operand that is one everywhere leaves the sum of the other's elements. Derivatives of sums of products
@@ -29,16 +29,16 @@ SMALLEST = 1 << 21
 
 
 def shrink_dots(program: GraphProgram) -> GraphProgram:
-    """The program with each dot as small as what its operands do not repeat."""
+    """The program with dots of operands without their broadcast axes."""
     return rewrite(program, {DotGeneral: _shrunk})
 
 
 def _shrunk(
-    known: Producers, op: DotGeneral, inputs: Values, source: SourceLine | None
+    producers: Producers, op: DotGeneral, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    if not _is_large(op, [known.types[x] for x in inputs]):
+    if not _is_large(op, [producers.types[x] for x in inputs]):
         return None
-    dot = _Dot.of(known, op, inputs, source)
+    dot = _Dot.of(producers, op, inputs, source)
     return dot.sum_of_other() or dot.without_repeats()
 
 
@@ -51,7 +51,7 @@ def _is_large(op: DotGeneral, inputs: Sequence[TensorSpec]) -> bool:
 
 
 class _Axis(NamedTuple):
-    """What an axis of an operand is: the number of a pair that both have, or an axis of one side's own."""
+    """The role of an operand's axis: the number of a pair that both have, or a free axis of one side."""
 
     kind: str
     number: int
@@ -66,7 +66,7 @@ class _Dot:
         result: the axes of the result.
     """
 
-    known: Producers
+    producers: Producers
     op: DotGeneral
     inputs: Values
     source: SourceLine | None
@@ -75,7 +75,7 @@ class _Dot:
     @classmethod
     def of(
         cls,
-        known: Producers,
+        producers: Producers,
         op: DotGeneral,
         inputs: Values,
         source: SourceLine | None,
@@ -86,9 +86,9 @@ class _Dot:
         for side, (value, (batch, contracting)) in enumerate(zip(inputs, lists, strict=True)):
             paired = {axis: _Axis("batch", i) for i, axis in enumerate(batch)}
             paired |= {axis: _Axis("contracting", i) for i, axis in enumerate(contracting)}
-            rank = known.types[value].rank
+            rank = producers.types[value].rank
             sides.append(tuple([paired.get(i, _Axis(f"free {side}", i)) for i in range(rank)]))
-        return cls(known, op, inputs, source, (sides[0], sides[1]))
+        return cls(producers, op, inputs, source, (sides[0], sides[1]))
 
     @property
     def result(self) -> tuple[_Axis, ...]:
@@ -98,44 +98,46 @@ class _Dot:
         return (*batch, *free)
 
     def sum_of_other(self) -> Values | None:
-        """What remains where an operand is one everywhere."""
+        """The sum that remains where an operand is one everywhere."""
         if (
             self.op.accumulate_dtype is not None
-            or self.known.types[self.inputs[0]].dtype.is_complex
+            or self.producers.types[self.inputs[0]].dtype.is_complex
         ):
             return None
         for side in (1, 0):
-            if not is_splat_of(self.known, self.inputs[side], 1):
+            if not is_splat_of(self.producers, self.inputs[side], 1):
                 continue
-            other, axes = self.inputs[1 - side], self.axes[1 - side]
+            operand, axes = self.inputs[1 - side], self.axes[1 - side]
             summed = tuple([i for i, axis in enumerate(axes) if axis.kind == "contracting"])
-            kept = [axis for axis in axes if axis.kind != "contracting"]
+            remaining = [axis for axis in axes if axis.kind != "contracting"]
             (total,) = (
-                self.known.apply(ReduceSum(summed), (other,), self.source) if summed else (other,)
+                self.producers.apply(ReduceSum(summed), (operand,), self.source)
+                if summed
+                else (operand,)
             )
-            return self._repeated(total, kept)
+            return self._repeated(total, remaining)
         return None
 
     def without_repeats(self) -> Values | None:
-        """The product of what the operands repeat along free axes, repeated."""
+        """The product without broadcast free axes, broadcast afterwards."""
         inputs, sides = list(self.inputs), list(self.axes)
         for side in (0, 1):
-            repeat: Any = self.known.of(inputs[side], BroadcastInDim)
+            repeat: Any = self.producers.of(inputs[side], BroadcastInDim)
             if repeat is None:
                 continue
             axes, dims, shape = sides[side], repeat.op.dims, repeat.op.shape
-            kept = [
+            remaining = [
                 i
                 for i, axis in enumerate(axes)
                 if i in dims or not axis.kind.startswith("free") or shape[i] == 1
             ]
-            if len(kept) == len(axes):
+            if len(remaining) == len(axes):
                 continue
             smaller = BroadcastInDim(
-                tuple([shape[i] for i in kept]), tuple([kept.index(i) for i in dims])
+                tuple([shape[i] for i in remaining]), tuple([remaining.index(i) for i in dims])
             )
-            sides[side] = tuple([axes[i] for i in kept])
-            inputs[side] = self.known.apply(smaller, repeat.inputs, self.source)[0]
+            sides[side] = tuple([axes[i] for i in remaining])
+            inputs[side] = self.producers.apply(smaller, repeat.inputs, self.source)[0]
         if tuple(inputs) == self.inputs:
             return None
         places = [{axis: i for i, axis in enumerate(axes)} for axes in sides]
@@ -151,15 +153,17 @@ class _Dot:
             lhs_contracting=listed("contracting", 0),
             rhs_contracting=listed("contracting", 1),
         )
-        (product,) = self.known.apply(smaller_dot, tuple(inputs), self.source)
-        made = [axis for axis in self.result if axis.kind == "batch" or axis in sides[0] + sides[1]]
-        return self._repeated(product, made)
+        (product,) = self.producers.apply(smaller_dot, tuple(inputs), self.source)
+        axes_of_result = [
+            axis for axis in self.result if axis.kind == "batch" or axis in sides[0] + sides[1]
+        ]
+        return self._repeated(product, axes_of_result)
 
     def _repeated(self, value: int, axes: list[_Axis]) -> tuple[int, ...]:
         """The result, from a value that has these of its axes, in any order."""
         result = self.result
-        (spec,) = self.op.infer(*[self.known.types[x] for x in self.inputs])
+        (spec,) = self.op.infer(*[self.producers.types[x] for x in self.inputs])
         dims = tuple([result.index(axis) for axis in axes])
         if dims == tuple(range(len(result))):
             return (value,)
-        return self.known.apply(BroadcastInDim(spec.shape, dims), (value,), self.source)
+        return self.producers.apply(BroadcastInDim(spec.shape, dims), (value,), self.source)

@@ -2,7 +2,7 @@
 
 The result is unchanged, because the same permutation is applied to both sides' lists.
 
-Source: seed 002, section III (`DotDimensionSorter`).
+Source: docs/specification/schedule.md (`DotDimensionSorter`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def sort_dot_dimensions(program: GraphProgram) -> GraphProgram:
 
 
 def _sorted(
-    known: Producers, op: DotGeneral, inputs: Values, source: SourceLine | None
+    producers: Producers, op: DotGeneral, inputs: Values, source: SourceLine | None
 ) -> Values | None:
     for leading in (op.lhs_contracting, op.rhs_contracting):
         order = sorted(range(len(leading)), key=leading.__getitem__)
@@ -37,7 +37,7 @@ def _sorted(
                 lhs_contracting=tuple(op.lhs_contracting[i] for i in order),
                 rhs_contracting=tuple(op.rhs_contracting[i] for i in order),
             )
-            return known.apply(changed, inputs, source)
+            return producers.apply(changed, inputs, source)
         if consecutive:
             return None
     return None
