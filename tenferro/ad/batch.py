@@ -72,15 +72,15 @@ def batch_some(
 ) -> tuple[list[int], list[bool]]:
     """As `batch_all`, but only `wanted` outputs are repeated; and which have the leading axis now."""
     many, one = _sweep(emitter, start, inputs, outputs)
-    made: list[int] = []
+    results: list[int] = []
     for value, is_wanted in zip(outputs, wanted, strict=True):
         if value in many:
-            made.append(many[value])
+            results.append(many[value])
         else:
             alone = one.get(value, value)
-            made.append(lead(Value(emitter, alone), size).handle if is_wanted else alone)
+            results.append(lead(Value(emitter, alone), size).handle if is_wanted else alone)
     has = [v in many or w for v, w in zip(outputs, wanted, strict=True)]
-    return made, has
+    return results, has
 
 
 def _sweep(
@@ -104,15 +104,15 @@ def _sweep(
         elif isinstance(op, Mark | Opaque) and not any(mask):
             again.update(zip(node.outputs, graph.add(op, tuple(handles)), strict=True))
         elif isinstance(op, Mark | Opaque):
-            made = _marked(emitter, op, handles, mask)
-            batched.update(zip(node.outputs, made, strict=True))
+            results = _marked(emitter, op, handles, mask)
+            batched.update(zip(node.outputs, results, strict=True))
         elif isinstance(op, OptimizationBarrier):
-            made = graph.add(op, tuple(handles), emitter.source)
-            for here, value, new in zip(mask, node.outputs, made, strict=True):
+            results = graph.add(op, tuple(handles), emitter.source)
+            for here, value, new in zip(mask, node.outputs, results, strict=True):
                 (batched if here else again)[value] = new
         elif not any(mask):
-            made = graph.add(op, tuple(handles), emitter.source)
-            again.update(zip(node.outputs, made, strict=True))
+            results = graph.add(op, tuple(handles), emitter.source)
+            again.update(zip(node.outputs, results, strict=True))
         else:
             values = _batch_of(emitter, op, handles, mask)
             batched.update({v: x.handle for v, x in zip(node.outputs, values, strict=True)})
@@ -141,19 +141,19 @@ def _marked(
     emitter: GraphEmitter, op: Mark | Opaque, handles: Sequence[int], mask: Sequence[bool]
 ) -> tuple[int, ...]:
     """A mark on every slice of a batch: all it gives has the leading axis."""
-    graph, taken, has = emitter.graph, list(handles), list(mask)
-    size = graph.types[taken[has.index(True)]].shape[0]
+    graph, operands, has = emitter.graph, list(handles), list(mask)
+    size = graph.types[operands[has.index(True)]].shape[0]
     if isinstance(op, Opaque):
-        return graph.add(_BatchedOpaque(op, tuple(has), size), tuple(taken), emitter.source)
+        return graph.add(_BatchedOpaque(op, tuple(has), size), tuple(operands), emitter.source)
     for position in op.takes:
         if not has[position]:
-            taken[position] = lead(Value(emitter, taken[position]), size).handle
+            operands[position] = lead(Value(emitter, operands[position]), size).handle
             has[position] = True
-    return graph.add(_BatchedMark(op, tuple(has)), tuple(taken), emitter.source)
+    return graph.add(_BatchedMark(op, tuple(has)), tuple(operands), emitter.source)
 
 
 class _Slices:
-    """One slice of a batch, for a rule that knows of one; and what it made of it, of all slices."""
+    """One slice of a batch, for a rule of single slices; and its results, of all slices."""
 
     def __init__(self, emitter: GraphEmitter) -> None:
         self._emitter = emitter
@@ -164,32 +164,32 @@ class _Slices:
     def of(
         self, values: Sequence[Value | None], mask: Sequence[bool], primals: Sequence[Any] = ()
     ) -> list[Any]:
-        """Stand-ins for the slices of what has the leading axis; `primals` are those of tangents."""
+        """Stand-ins for the slices of batched values; `primals` are those of tangents."""
         emitter = self._emitter
-        found: list[Value | None] = []
+        slices: list[Value | None] = []
         for x, has in zip(values, mask, strict=True):
             if x is None or not has:
-                found.append(x)
+                slices.append(x)
                 continue
             one = emitter.graph.add_stand_in(TensorSpec.of(x.shape[1:], x.dtype))
             self._given[one] = x.handle
-            found.append(Value(emitter, one))
-        for dot, x in zip(found, primals, strict=False):
+            slices.append(Value(emitter, one))
+        for dot, x in zip(slices, primals, strict=False):
             if dot is not None:
                 emitter.primal_of.setdefault(dot.handle, x.handle)
-        return found
+        return slices
 
     def together(self, values: Sequence[Value | None], size: object) -> list[Value | None]:
         """The values of all slices, with the leading axis."""
         emitter = self._emitter
         outputs = [x.handle for x in values if x is not None]
-        made = iter(batch_all(emitter, self._start, self._given, outputs, size))
+        stacked = iter(batch_all(emitter, self._start, self._given, outputs, size))
         emitter.source = self._source
-        return [None if x is None else Value(emitter, next(made)) for x in values]
+        return [None if x is None else Value(emitter, next(stacked)) for x in values]
 
 
 class _BatchedMark(Mark):
-    """A mark on every slice: the tangents of a slice are what the mark says of it."""
+    """A mark on every slice: the tangents of a slice are the mark's."""
 
     __slots__ = ("mark", "mask")
 
@@ -205,7 +205,7 @@ class _BatchedMark(Mark):
 
     @property
     def key(self) -> Any:
-        """The mark, and what has the leading axis."""
+        """The mark, and the operands with the leading axis."""
         key = self.mark.key
         return None if key is None else (_BatchedMark, key, self.mask)
 
@@ -218,8 +218,8 @@ class _BatchedMark(Mark):
         slices = _Slices(emitter)
         xs = slices.of(inputs, self.mask)
         ys = slices.of(outputs, [True] * len(outputs))
-        made = self.mark.linearize(emitter, xs, ys, slices.of(tangents, self.mask, xs), mode)
-        return slices.together(made, outputs[0].shape[0])
+        y_dots = self.mark.linearize(emitter, xs, ys, slices.of(tangents, self.mask, xs), mode)
+        return slices.together(y_dots, outputs[0].shape[0])
 
     def transpose(self, emitter: Any, inputs: Any, linear: Any, y_bars: Any) -> Any:
         """The mark's cotangents of one slice, of a batch."""
@@ -250,15 +250,15 @@ def _transposed_slices(
     linear: Sequence[bool],
     y_bars: Sequence[Value | None],
 ) -> Any:
-    """The cotangents of one slice, of a batch; what all slices share gets the sum."""
+    """The cotangents of one slice, of a batch; operands that all slices share get the sum."""
     slices = _Slices(emitter)
     xs = slices.of(inputs, mask)
     size = next(y_bar.shape[0] for y_bar in y_bars if y_bar is not None)
     bars = slices.of(y_bars, [True] * len(y_bars))
-    made = slices.together(of_one.transpose(emitter, xs, linear, bars), size)
+    sums = slices.together(of_one.transpose(emitter, xs, linear, bars), size)
     return tuple([
         x_bar if x_bar is None or has else reduce_sum(x_bar, (0,))
-        for x_bar, has in zip(made, mask, strict=True)
+        for x_bar, has in zip(sums, mask, strict=True)
     ])  # fmt: skip
 
 
@@ -282,9 +282,9 @@ def batch_program(
         else value
         for value, here in zip(shared, batched, strict=True)
     ]
-    given = {value: new for value, new in zip(shared, leading, strict=True) if value != new}
+    leading_of = {value: new for value, new in zip(shared, leading, strict=True) if value != new}
     outputs = [values[slot] for slot in program.output_slots]
-    many, one = _sweep(emitter, 0, given, outputs)
+    many, one = _sweep(emitter, 0, leading_of, outputs)
     results = [
         many[value] if value in many else lead(Value(emitter, one.get(value, value)), size).handle
         for value in outputs

@@ -1,4 +1,4 @@
-"""Checkpoints: a region whose values are not kept for the backward pass but computed again.
+"""Checkpoints: regions with values that the backward pass computes again.
 
 Going forward a checkpoint is nothing. In reverse, its tangent is a linear map of which only the inputs
 are known; transposing it writes the region down a second time, behind an optimization barrier that
@@ -23,13 +23,13 @@ __all__ = ["Checkpoint"]
 
 
 class Checkpoint(Mark):
-    """Inputs are the region's, then its outputs, which are what the mark gives."""
+    """Inputs are the region's, then its outputs, which the mark gives."""
 
     __slots__ = ("region",)
 
     def __init__(self, region: Subprogram) -> None:
-        known = len(region.input_slots)
-        super().__init__(tuple(range(known, known + len(region.output_slots))))
+        count = len(region.input_slots)
+        super().__init__(tuple(range(count, count + len(region.output_slots))))
         self.region = region
 
     @property
@@ -42,20 +42,20 @@ class Checkpoint(Mark):
         return tuple(range(len(self.region.input_slots))) if mode == "reverse" else self.takes
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
-        """Going forward, what flows through the region; in reverse, one linear map."""
+        """The tangents: forward through the region's ops, in reverse by one linear map."""
         if mode != "reverse":
             return super().linearize(emitter, inputs, outputs, tangents, mode)
-        known = len(self.region.input_slots)
-        active = tuple(i for i in range(known) if tangents[i] is not None)
+        count = len(self.region.input_slots)
+        active = tuple(i for i in range(count) if tangents[i] is not None)
         if not active:
             return (None,) * len(outputs)
         recomputed = Recomputed(self.region, active, tuple(y.type for y in outputs))
-        made = emitter.graph.add(
+        y_dots = emitter.graph.add(
             recomputed,
-            (*[x.handle for x in inputs[:known]], *[tangents[i].handle for i in active]),
+            (*[x.handle for x in inputs[:count]], *[tangents[i].handle for i in active]),
             emitter.source,
         )
-        return emitter.values(made)
+        return emitter.values(y_dots)
 
 
 class Recomputed(Opaque):

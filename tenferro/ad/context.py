@@ -61,7 +61,7 @@ class AdContext:
         return f"<AdContext: rules of {families} families, {len(self._programs)} programs>"
 
     def emitter(self, graph: Graph) -> GraphEmitter:
-        """What differentiates in that graph, by this context's rules."""
+        """The emitter that differentiates in that graph, by this context's rules."""
         return GraphEmitter(graph, self.rules, self.extension_rules)
 
     @property
@@ -74,7 +74,7 @@ class AdContext:
         return make() if key is None else self._programs.get(key, make)
 
     def cache_stats(self) -> CacheStats:
-        """What the cache of derivative programs has done."""
+        """Hits, misses, evictions and bytes of the cache of derivative programs."""
         return self._programs.stats()
 
     def cache_clear(self) -> None:
@@ -84,6 +84,6 @@ class AdContext:
 
 
 def _bytes_of(entry: Any) -> int:
-    """Of a program, or of what has one."""
+    """A program, or the program of a function that has one."""
     program = getattr(entry, "program", entry)
     return program.constant_bytes + INSTRUCTION * len(program.instructions)

@@ -31,7 +31,7 @@ def expansion(op: Extension, inputs: Values, batched: Sequence[bool] | None = No
             type(spec).of(spec.shape[1:], spec.dtype) if has else spec
             for spec, has in zip(specs, batched, strict=True)
         ]
-    return Subprogram.of_program(expansion_of(op, specs, keep=lambda other: False))
+    return Subprogram.of_program(expansion_of(op, specs, keep=lambda family: False))
 
 
 def written(part: Subprogram, like: Value, operands: Values) -> list[Value]:
@@ -48,19 +48,21 @@ def tangents(op: Extension, inputs: Values, x_dots: Tangents) -> Tangents:
     dots = [dot for dot in inner.dots if dot is not None]
     nonzero = [y_dot for y_dot in inner.y_dots if y_dot is not None]
     part = Subprogram.of(inner.graph, [*inner.inputs, *dots], nonzero)
-    given = [x_dot for x_dot in x_dots if x_dot is not None]
-    y_dots = iter(written(part, inputs[0], [*inputs, *given]))
+    present = [x_dot for x_dot in x_dots if x_dot is not None]
+    y_dots = iter(written(part, inputs[0], [*inputs, *present]))
     return tuple([None if y_dot is None else next(y_dots) for y_dot in inner.y_dots])
 
 
 def cotangents(op: Extension, inputs: Values, linear: Sequence[bool], y_bars: Tangents) -> Tangents:
     """Cotangents of the linear inputs, None for the others."""
     asked = [y_bar is not None for y_bar in y_bars]
-    inner, known, bars, pulled = transposed(expansion(op, inputs), linear, asked, inputs[0].emitter)
-    part = Subprogram.of(inner.graph, [*known, *bars], [x for x in pulled if x is not None])
+    inner, nonlinear, bars, pulled = transposed(
+        expansion(op, inputs), linear, asked, inputs[0].emitter
+    )
+    part = Subprogram.of(inner.graph, [*nonlinear, *bars], [x for x in pulled if x is not None])
     operands = [x for x, is_linear in zip(inputs, linear, strict=True) if not is_linear]
-    given = [y_bar for y_bar in y_bars if y_bar is not None]
-    values = iter(written(part, inputs[0], [*operands, *given]))
+    present = [y_bar for y_bar in y_bars if y_bar is not None]
+    values = iter(written(part, inputs[0], [*operands, *present]))
     x_bars = iter([None if x is None else next(values) for x in pulled])
     return tuple([next(x_bars) if is_linear else None for is_linear in linear])
 

@@ -1,4 +1,4 @@
-"""What a derivative is tried on: random directions, and the inner product of tangents and cotangents."""
+"""Directions to try a derivative on: random ones, and the inner product of tangents and cotangents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ whatever does not depend on scale has no derivative to be wrong.
 
 
 def direction_generator(seed: int) -> np.random.Generator:
-    """What random directions are drawn from."""
+    """The generator of random directions."""
     return np.random.default_rng((seed, STREAM))
 
 

@@ -1,6 +1,6 @@
 """Derivative rules of extension families, and the sets of them that a context owns.
 
-Source: seed 003, "Implementing An Extension Op"; seed 000, section 10; docs/specification/derivatives.md.
+Source: docs/specification/derivatives.md.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Tangents = Sequence[Value | None]
 
 
 class RuleBuilder:
-    """What a rule applies ops with."""
+    """The facade with which a rule applies ops."""
 
     __slots__ = ("emitter",)
 
@@ -35,7 +35,7 @@ class RuleBuilder:
 
 
 class ExtensionAdRule:
-    """The derivatives of one family; derive from it and override what there is.
+    """The derivatives of one family; derive from it and override the ones that exist.
 
     Values in and out are tensors of the graph with operators; None is a zero tangent, an inactive
     one, and must stay None. A rule emits standard ops, and ops of families that have rules. What it

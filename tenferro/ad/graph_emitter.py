@@ -47,7 +47,7 @@ class GraphEmitter(GraphBuilder):
         self._ones: set[int] = set()
 
     def derive(self, index: int) -> None:
-        """Lay what follows to the line of that instruction, as its derivative."""
+        """Attribute the following ops to the line of that instruction, as its derivative."""
         self.index = index
         instruction = self.graph.instructions[index]
         source = instruction.source
@@ -63,7 +63,7 @@ class GraphEmitter(GraphBuilder):
         return emitter
 
     def extend(self, op: StdTensorOp) -> tuple[int, ...]:
-        """The outputs of the instruction being differentiated, when it is made to give what `op` gives."""
+        """The outputs of the instruction being differentiated, extended to give the outputs of `op`."""
         return self.graph.extend(self.index, op)
 
     def apply(self, op: StdTensorOp, *inputs: int) -> tuple[int, ...]:

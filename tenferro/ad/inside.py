@@ -1,4 +1,4 @@
-"""Sub-programs linearised, transposed and batched: what the rules of control flow are made of.
+"""Sub-programs linearised, transposed and batched, for the rules of control flow.
 
 A linearised sub-program comes in two: one that computes what it did and what its tangent needs, and one
 that is linear, and takes that. Nothing linear is computed twice.
@@ -34,11 +34,11 @@ def residuals(
         linear: where the linear part begins.
         results: what is made of it.
     """
-    known = dependents(graph.instructions, computed) - dependents(graph.instructions, linear)
+    rest = dependents(graph.instructions, computed) - dependents(graph.instructions, linear)
     results = list(results)
-    linear_part = needed(graph.instructions, results, given=known).values()
+    linear_part = needed(graph.instructions, results, given=rest).values()
     operands = [value for node in linear_part for value in node.inputs]
-    return [value for value in dict.fromkeys([*operands, *results]) if value in known]
+    return [value for value in dict.fromkeys([*operands, *results]) if value in rest]
 
 
 REMADE = frozenset(
@@ -68,19 +68,19 @@ def cheapest(
     """
     varies = dependents(graph.instructions, varying)
     at_hand = set(free)
-    kept = dict.fromkeys(saved)
+    chosen = dict.fromkeys(saved)
     for node in reversed(graph.instructions):
         if type(node.op) not in REMADE:
             continue
         (value,) = node.outputs
-        if value not in kept or value in at_hand:
+        if value not in chosen or value in at_hand:
             continue
-        operands = [x for x in dict.fromkeys(node.inputs) if x in varies and x not in kept]
+        operands = [x for x in dict.fromkeys(node.inputs) if x in varies and x not in chosen]
         sizes = [_bytes(graph.types[x]) for x in (value, *operands) if x not in at_hand]
         if None not in sizes and sum(filter(None, sizes[1:])) < (sizes[0] or 0):
-            del kept[value]
-            kept.update(dict.fromkeys(operands))
-    return list(kept)
+            del chosen[value]
+            chosen.update(dict.fromkeys(operands))
+    return list(chosen)
 
 
 def _bytes(spec: TensorSpec) -> int | None:
@@ -128,8 +128,8 @@ def linearized(part: Subprogram, active: Sequence[bool], surroundings: GraphEmit
         for spec, is_active in zip(part.input_specs, active, strict=True)
     ]
     outputs = part.emit(graph, inputs)
-    given = {x: dot for x, dot in zip(inputs, dots, strict=True) if dot is not None}
-    y_dots = linearize(emitter, 0, outputs, given, surroundings.mode)
+    tangents = {x: dot for x, dot in zip(inputs, dots, strict=True) if dot is not None}
+    y_dots = linearize(emitter, 0, outputs, tangents, surroundings.mode)
     return Linearized(emitter, tuple(inputs), tuple(outputs), tuple(dots), tuple(y_dots))
 
 
@@ -152,7 +152,7 @@ def transposed(
         for spec, is_linear in zip(part.input_specs, linear, strict=True)
     ]
     outputs = part.emit(graph, inputs)
-    known = [x for x, is_linear in zip(inputs, linear, strict=True) if not is_linear]
+    nonlinear = [x for x, is_linear in zip(inputs, linear, strict=True) if not is_linear]
     unknown = [x for x, is_linear in zip(inputs, linear, strict=True) if is_linear]
     y_bars = [
         graph.add_input(spec) for spec, is_asked in zip(part.output_specs, asked, strict=True)
@@ -160,12 +160,12 @@ def transposed(
     ]  # fmt: skip
     pulled = [y for y, is_asked in zip(outputs, asked, strict=True) if is_asked]
     pairs = [(y, bar) for y, bar in zip(pulled, y_bars, strict=True)]
-    return emitter, known, y_bars, transpose(emitter, 0, unknown, pairs)
+    return emitter, nonlinear, y_bars, transpose(emitter, 0, unknown, pairs)
 
 
 @dataclass(frozen=True)
 class Batched:
-    """A sub-program of a batch: what it became, and which outputs have the leading axis."""
+    """A batched sub-program, and the mask of outputs that have the leading axis."""
 
     part: Subprogram
     outputs: tuple[bool, ...]
@@ -194,6 +194,6 @@ def batched(
         graph.add_input(TensorSpec.of((size, *spec.shape), spec.dtype)) if has else x
         for x, spec, has in zip(inputs, part.input_specs, mask, strict=True)
     ]
-    given = {x: new for x, new in zip(inputs, leading, strict=True) if x != new}
-    made, has = batch_some(emitter, 0, given, outputs, size, wanted)
-    return Batched(Subprogram.of(graph, leading, made), tuple(has))
+    leading_of = {x: new for x, new in zip(inputs, leading, strict=True) if x != new}
+    results, has = batch_some(emitter, 0, leading_of, outputs, size, wanted)
+    return Batched(Subprogram.of(graph, leading, results), tuple(has))

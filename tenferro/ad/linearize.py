@@ -57,11 +57,11 @@ def linearize(
         active = [dots.get(value) for value in node.inputs]
         emitter.derive(index)
         try:
-            made = _tangents(emitter, node, active, mode)
+            y_dots = _tangents(emitter, node, active, mode)
         except TenferroError as error:
             error.at(str(emitter.source or ""))
             raise
-        for value, dot in zip(node.outputs, made, strict=True):
+        for value, dot in zip(node.outputs, y_dots, strict=True):
             if dot is not None and graph.types[value].dtype.is_inexact:
                 dots[value] = dot.handle
                 emitter.primal_of.setdefault(dot.handle, value)

@@ -1,4 +1,4 @@
-"""What a row of the AD column says: the tangent, the transpose, and the batch of an op.
+"""A row of the AD column: the tangent, the transpose, and the batch of an op.
 
     jvp(op, inputs, outputs, tangents) -> tangents      None is a zero tangent, in and out
     transpose(op, inputs, linear, y_bars) -> x_bars     in a linear region; only known operands exist
@@ -45,7 +45,7 @@ BatchRule = Callable[[Any, Values, tuple[bool, ...]], Values]
 
 @dataclass(frozen=True, slots=True)
 class AdRule:
-    """One cell: what an op means to differentiation.
+    """One cell: the derivative and batch rules of an op.
 
     `reason` says why there is no derivative, where there is none.
     """

@@ -47,18 +47,18 @@ def transpose(
     bars: dict[int, Value] = {}
 
     def accumulate(value: int, bar: Value) -> None:
-        known = bars.get(value)
-        bars[value] = bar if known is None else known + bar
+        earlier = bars.get(value)
+        bars[value] = bar if earlier is None else earlier + bar
 
     for value, bar in cotangents:
         accumulate(value, Value(emitter, bar))
-    for index, (op, taken, made, _, _) in reversed(region):
+    for index, (op, operands, made, _, _) in reversed(region):
         if bars.keys().isdisjoint(made):
             continue
         y_bars = [bars.pop(value, None) for value in made]
         emitter.derive(index)
-        mask = tuple(map(linear.__getitem__, taken))
-        values = emitter.values(taken)
+        mask = tuple(map(linear.__getitem__, operands))
+        values = emitter.values(operands)
         try:
             if isinstance(op, Mark | Opaque):
                 x_bars = op.transpose(emitter, values, mask, y_bars)
@@ -70,7 +70,7 @@ def transpose(
         except TenferroError as error:
             error.at(str(emitter.source or ""))
             raise
-        for value, is_linear, x_bar in zip(taken, mask, x_bars, strict=True):
+        for value, is_linear, x_bar in zip(operands, mask, x_bars, strict=True):
             if is_linear and x_bar is not None:
                 accumulate(value, x_bar)
     emitter.source = None

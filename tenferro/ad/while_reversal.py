@@ -1,4 +1,4 @@
-"""Loops whose length only the run knows, backward: their states are computed again from some that are kept.
+"""Loops of unknown length, backward: states are computed again from a bounded number of stored ones.
 
 The turns are counted first. Then `rows` states at equal distances are kept, in a buffer of fixed extent; going back,
 the states from one to the next are kept in a second buffer, at distances again where they do not fit. So a loop
@@ -38,7 +38,7 @@ BUFFER_BYTES = 1 << 25
 def transposed_while(
     op: While, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """Cotangents of what the loop is linear in: the constants' add up, those of the carry go back.
+    """Cotangents of the linear inputs: the constants' add up, those of the carry go back.
 
     Raises:
         ADRuleUnsupportedError: a condition that depends on what the loop is linear in.
@@ -50,7 +50,7 @@ def transposed_while(
             "While: has no transpose, because cond depends on what the loop is linear in; differentiate the function "
             "instead of transposing it, or put the loop into custom_linear_solve"
         )
-    known = [x for x, is_linear in zip(inputs, mask, strict=True) if not is_linear]
+    nonlinear = [x for x, is_linear in zip(inputs, mask, strict=True) if not is_linear]
     n_known = mask[:n].count(False)
     loop = _Loop.of(op, mask, inputs[0].emitter)
     bars = [
@@ -59,7 +59,7 @@ def transposed_while(
         if is_linear
     ]
     sums = [zeros(inputs[i]) for i in loop.summed]
-    results = loop.backward(known[:n_known], known[n_known:], bars, sums)
+    results = loop.backward(nonlinear[:n_known], nonlinear[n_known:], bars, sums)
     x_bars: list[Value | None] = [None] * len(inputs)
     moving = [i for i in range(n, len(inputs)) if mask[i]]
     for i, x_bar in zip([*moving, *loop.summed], results, strict=True):
@@ -68,7 +68,7 @@ def transposed_while(
 
 
 def _linear_inputs(op: While, linear: Sequence[bool]) -> list[bool]:
-    """Which inputs of the body are linear once the carry has gone round."""
+    """The inputs of the body that are linear at the fixed point over the carry."""
     mask, n = list(linear), op.num_consts
     while True:
         depends = dependents(op.body.instructions, compress(op.body.input_slots, mask))
@@ -82,7 +82,7 @@ def _linear_inputs(op: While, linear: Sequence[bool]) -> list[bool]:
 
 @dataclass(frozen=True)
 class _Loop:
-    """A loop cut into what is known and what is linear.
+    """A loop cut into a nonlinear and a linear part.
 
     Attributes:
         test: whether it goes on, from known constants and state.
@@ -104,7 +104,7 @@ class _Loop:
         """The parts of a loop that is linear in the inputs of `mask`."""
         n = op.num_consts
         picked = [i for i, is_linear in enumerate(mask) if is_linear]
-        inner, known, bars, x_bars = transposed(op.body, mask, mask[n:], surroundings)
+        inner, nonlinear, bars, x_bars = transposed(op.body, mask, mask[n:], surroundings)
         cotangents = dict(zip(picked, x_bars, strict=True))
         summed = tuple([i for i in picked if i < n and cotangents[i] is not None])
         sums = [inner.graph.add_input(op.body.input_specs[i]) for i in summed]
@@ -117,7 +117,7 @@ class _Loop:
             (Value(inner, total) + Value(inner, cotangents[i])).handle  # type: ignore[arg-type]
             for total, i in zip(sums, summed, strict=True)
         ]
-        pull = Subprogram.of(inner.graph, [*known, *bars, *sums], [*carried, *totals])
+        pull = Subprogram.of(inner.graph, [*nonlinear, *bars, *sums], [*carried, *totals])
         state = [i for i in range(len(mask) - n) if not mask[n + i]]
         specs = [op.body.input_specs[n + i] for i in state]
         test, turn = (
@@ -205,7 +205,7 @@ class _Loop:
     def _kept(
         self, consts: Sequence[Value], start: Sequence[Value], turns: Value, stride: Value
     ) -> list[Value]:
-        """Buffers of every stride-th state before so many turns, the first among them."""
+        """Buffers of every stride-th state before the given number of turns, the first among them."""
         m = len(start)
 
         def turn(fixed: Values, carry: Values) -> list[Value]:
@@ -232,8 +232,8 @@ def _known_part(part: Subprogram, mask: Sequence[bool], outputs: Sequence[int]) 
         for spec, is_linear in zip(part.input_specs, mask, strict=True)
     ]
     results = part.emit(graph, inputs)
-    known = [x for x, is_linear in zip(inputs, mask, strict=True) if not is_linear]
-    return Subprogram.of(graph, known, [results[i] for i in outputs])
+    nonlinear = [x for x, is_linear in zip(inputs, mask, strict=True) if not is_linear]
+    return Subprogram.of(graph, nonlinear, [results[i] for i in outputs])
 
 
 def _rows(specs: Sequence[TensorSpec]) -> int:

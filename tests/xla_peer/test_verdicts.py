@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import lowering
 import lowering.importing
@@ -27,6 +26,7 @@ from tenferro.ops import structural as st
 from tenferro.ops.analytic import Cos, Tan
 from tenferro.program import native_executor
 from xla_peer import check_parity, judge
+from xla_peer.cli import app
 
 X = np.linspace(0.1, 2.0, 6)
 
@@ -331,31 +331,13 @@ def test_outputs_that_are_not_those_of_the_module() -> None:
 
 
 def test_the_command(tmp_path: Path) -> None:
+    paths = {name: tmp_path / f"{name}.npz" for name in "xabp"}
     (tmp_path / "m.mlir").write_text(MODULE)
-    np.savez(tmp_path / "x.npz", X)
-    np.savez(tmp_path / "a.npz", *RIGHT)
-    np.savez(tmp_path / "b.npz", RIGHT[0] + 1e-6, *RIGHT[1:])
-    command = [
-        sys.executable,
-        "-m",
-        "xla_peer.cli",
-        "judge",
-        "m.mlir",
-        "--inputs",
-        "x.npz",
-        "a.npz",
-    ]
-    done = subprocess.run(
-        [*command, "b.npz"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 1, done.stderr
-    assert "wrong: b" in done.stdout
-    done = subprocess.run(
-        [*command, "a.npz"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, "equal" in done.stdout) == (0, True), done.stderr
-    np.savez(tmp_path / "p.npz", np.array([{}, 1, 2], dtype=object), allow_pickle=True)
-    done = subprocess.run(
-        [*command, "p.npz"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 2, done.stdout
+    np.savez(paths["x"], X)
+    np.savez(paths["a"], *RIGHT)
+    np.savez(paths["b"], RIGHT[0] + 1e-6, *RIGHT[1:])
+    np.savez(paths["p"], np.array([{}, 1, 2], dtype=object), allow_pickle=True)
+    words = ["judge", str(tmp_path / "m.mlir"), "--inputs", str(paths["x"]), str(paths["a"])]
+    for other, status, said in (("b", 1, "wrong: b"), ("a", 0, "equal"), ("p", 2, "never read")):
+        result = CliRunner().invoke(app, [*words, str(paths[other])])
+        assert (result.exit_code, said in result.output) == (status, True), result.output

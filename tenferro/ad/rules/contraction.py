@@ -22,7 +22,7 @@ __all__ = ["ROWS"]
 
 
 def dot_lhs_transpose(op: ops.DotGeneral, lhs: Value, rhs: Value, y_bar: Value) -> Value:
-    """Contract the cotangent's axes of rhs with conj(rhs); what is left are lhs's axes, in an order."""
+    """Contract the cotangent's axes of rhs with conj(rhs); the remaining axes are lhs's, in an order."""
     batch = len(op.lhs_batch)
     free = op.lhs_free(lhs.rank)
     of_rhs = tuple(range(batch + len(free), y_bar.rank))
@@ -83,8 +83,10 @@ def dot_batch(op: ops.DotGeneral, inputs: Values, batched: tuple[bool, ...]) -> 
     y = apply_one(moved, *inputs)
     if all(batched):
         return (y,)
-    place = len(lhs_batch) if batched[0] else len(lhs_batch) + len(moved.lhs_free(inputs[0].rank))
-    return (transpose(y, (place, *(axis for axis in range(y.rank) if axis != place))),)
+    free_axis = (
+        len(lhs_batch) if batched[0] else len(lhs_batch) + len(moved.lhs_free(inputs[0].rank))
+    )
+    return (transpose(y, (free_axis, *(axis for axis in range(y.rank) if axis != free_axis))),)
 
 
 # ---- Convolution -----------------------------------------------------------------------------------
@@ -108,11 +110,11 @@ def move_groups(x: Value, source: int, target: int, count: int) -> Value:
     y = split_groups(x, source, count)
     groups = source + 1
     rest = [axis for axis in range(y.rank) if axis != groups]
-    place = rest.index(target if target < groups else target + 1) + 1
-    perm = (*rest[:place], groups, *rest[place:])
+    position = rest.index(target if target < groups else target + 1) + 1
+    perm = (*rest[:position], groups, *rest[position:])
     y = transpose(y, perm)
     shape = y.shape
-    return reshape(y, (*shape[: place - 1], shape[place - 1] * count, *shape[place + 1 :]))
+    return reshape(y, (*shape[: position - 1], shape[position - 1] * count, *shape[position + 1 :]))
 
 
 def unreversed(op: ops.Convolution, kernel: Value) -> Value:

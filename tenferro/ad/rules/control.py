@@ -47,10 +47,10 @@ def _or_zeros(dots: Sequence[Value | None], like: Sequence[Value]) -> list[Value
 
 def _placed(values: Sequence[Any], places: Sequence[int], count: int) -> list[Any]:
     """The values at these places of a list, None elsewhere."""
-    found: list[Any] = [None] * count
-    for place, value in zip(places, values, strict=True):
-        found[place] = value
-    return found
+    listed: list[Any] = [None] * count
+    for position, value in zip(places, values, strict=True):
+        listed[position] = value
+    return listed
 
 
 # ---- scan ------------------------------------------------------------------------------------------
@@ -59,7 +59,7 @@ def _placed(values: Sequence[Any], places: Sequence[int], count: int) -> list[An
 def _active_carry(
     body: Subprogram, active: Sequence[bool], n: int, m: int, emitter: GraphEmitter
 ) -> tuple[list[bool], Linearized]:
-    """Which inputs have tangents once the carry has gone round, and the body with them."""
+    """The inputs that have tangents at the fixed point over the carry, and the linearised body."""
     active = list(active)
     while True:
         both = linearized(body, active, emitter)
@@ -70,11 +70,11 @@ def _active_carry(
 
 
 def scan_jvp(op: Scan, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """A scan that saves what the tangent of each turn needs, and a linear scan over that."""
+    """A scan that saves the residuals of each turn, and a linear scan over these."""
     emitter: GraphEmitter = inputs[0].emitter
     n, m, first = op.num_consts, op.num_carry, op.first_xs
-    given = [dot is not None for dot in tangents]
-    active, both = _active_carry(op.body, given, n, m, emitter)
+    has_tangent = [dot is not None for dot in tangents]
+    active, both = _active_carry(op.body, has_tangent, n, m, emitter)
     graph = both.graph
     moving = [i for i in range(m) if active[n + i]]
     stacked = [j for j in range(m, len(both.outputs)) if both.y_dots[j] is not None]
@@ -84,10 +84,10 @@ def scan_jvp(op: Scan, inputs: Values, outputs: Values, tangents: Tangents) -> T
     saved = cheapest(graph, saved, both.inputs[n:], at_hand)
     # What of it the loop is given or gives already is not stacked again.
     slices = [v for v in saved if v in both.inputs[first:]]
-    known = [v for v in saved if v in both.outputs[m:] and v not in slices]
-    extra = [v for v in saved if v not in slices and v not in known]
+    stacked_already = [v for v in saved if v in both.outputs[m:] and v not in slices]
+    extra = [v for v in saved if v not in slices and v not in stacked_already]
     whole = Subprogram.of(graph, both.inputs, [*both.outputs, *extra])
-    made = emitter.values(emitter.extend(op.with_parts(whole)))
+    primals = emitter.values(emitter.extend(op.with_parts(whole)))
     dots = both.dots
     linear = Subprogram.of(
         graph,
@@ -96,7 +96,7 @@ def scan_jvp(op: Scan, inputs: Values, outputs: Values, tangents: Tangents) -> T
             *_present(dots[:n]),
             *_present(dots[n:first]),
             *slices,
-            *known,
+            *stacked_already,
             *extra,
             *_present(dots[first:]),
         ],
@@ -106,8 +106,8 @@ def scan_jvp(op: Scan, inputs: Values, outputs: Values, tangents: Tangents) -> T
     carry = _picked(_or_zeros(tangents[n:first], inputs[n:first]), active[n:first])
     xs = [
         *[inputs[both.inputs.index(v)] for v in slices],
-        *[made[m + both.outputs[m:].index(v)] for v in known],
-        *made[len(made) - len(extra) :],
+        *[primals[m + both.outputs[m:].index(v)] for v in stacked_already],
+        *primals[len(primals) - len(extra) :],
         *_present(tangents[first:]),
     ]
     y_dots = apply(
@@ -125,36 +125,36 @@ def scan_transpose(
     mask = [*linear[:n], *[True] * m, *linear[first:]]
     _require_linear_carry(op, mask)
     asked = [i < m or y_bar is not None for i, y_bar in enumerate(y_bars)]
-    inner, known, bars, x_bars = transposed(op.body, mask, asked, emitter)
+    inner, nonlinear, bars, x_bars = transposed(op.body, mask, asked, emitter)
     graph, picked = inner.graph, _at(mask)
-    found = _placed(x_bars, picked, len(mask))
-    summed = [i for i in range(n) if found[i] is not None]
-    sliced = [i for i in range(first, len(mask)) if found[i] is not None]
+    pulled = _placed(x_bars, picked, len(mask))
+    summed = [i for i in range(n) if pulled[i] is not None]
+    sliced = [i for i in range(first, len(mask)) if pulled[i] is not None]
     sums = [graph.add_input(op.body.input_specs[i]) for i in summed]
     carry = [
-        found[n + i] if found[n + i] is not None else inner.zeros(op.body.input_specs[n + i])
+        pulled[n + i] if pulled[n + i] is not None else inner.zeros(op.body.input_specs[n + i])
         for i in range(m)
     ]
     totals = [
-        (Value(inner, total) + Value(inner, found[i])).handle
+        (Value(inner, total) + Value(inner, pulled[i])).handle
         for total, i in zip(sums, summed, strict=True)
     ]
     n_known = sum(not is_linear for is_linear in mask[:n])
     body = Subprogram.of(
         graph,
-        [*known[:n_known], *bars[:m], *sums, *known[n_known:], *bars[m:]],
-        [*carry, *totals, *[found[i] for i in sliced]],
+        [*nonlinear[:n_known], *bars[:m], *sums, *nonlinear[n_known:], *bars[m:]],
+        [*carry, *totals, *[pulled[i] for i in sliced]],
     )
     consts = [x for x, is_linear in zip(inputs[:n], mask, strict=False) if not is_linear]
     start = [*_or_zeros(y_bars[:m], inputs[n:first]), *[zeros(inputs[i]) for i in summed]]
     xs = [x for x, is_linear in zip(inputs[first:], mask[first:], strict=True) if not is_linear]
     backward = Scan(body, op.length, len(consts), len(start), not op.reverse)
-    made = apply(backward, *consts, *start, *xs, *_present(y_bars[m:]))
-    return _placed(made, [*range(n, first), *summed, *sliced], len(inputs))
+    results = apply(backward, *consts, *start, *xs, *_present(y_bars[m:]))
+    return _placed(results, [*range(n, first), *summed, *sliced], len(inputs))
 
 
 def _require_linear_carry(op: Scan, mask: Mask) -> None:
-    """Every carry is made of what is linear; a counter beside it, say, is not."""
+    """Require every carry to depend linearly on linear inputs; a counter, for example, does not."""
     linear = set(_at(mask))
     for step in op.body.instructions:
         if not linear.isdisjoint(step.inputs):
@@ -176,8 +176,8 @@ def scan_batch(op: Scan, inputs: Values, mask: tuple[bool, ...]) -> Values:
     rest = [False] * (len(op.body.output_slots) - m)
     while True:
         within = [*mask[:n], *carry, *mask[first:]]
-        found = batched(op.body, within, size, [*carry, *rest], emitter)
-        grown = [a or b for a, b in zip(carry, found.outputs, strict=False)]
+        turn = batched(op.body, within, size, [*carry, *rest], emitter)
+        grown = [a or b for a, b in zip(carry, turn.outputs, strict=False)]
         if grown == carry:
             break
         carry = grown
@@ -186,10 +186,10 @@ def scan_batch(op: Scan, inputs: Values, mask: tuple[bool, ...]) -> Values:
         for x, needs, has in zip(inputs[:first], within, mask, strict=False)
     ]
     xs = [_swapped(x) if has else x for x, has in zip(inputs[first:], mask[first:], strict=True)]
-    made = apply(op.with_parts(found.part), *operands, *xs)
+    results = apply(op.with_parts(turn.part), *operands, *xs)
     return tuple([
         (y if i < m else _swapped(y)) if has else lead(y, size)
-        for i, (y, has) in enumerate(zip(made, found.outputs, strict=True))
+        for i, (y, has) in enumerate(zip(results, turn.outputs, strict=True))
     ])  # fmt: skip
 
 
@@ -202,55 +202,57 @@ def _swapped(x: Value) -> Value:
 
 
 def cond_jvp(op: Cond, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """A choice that saves what the tangent of its branch needs, and a choice between linear branches.
+    """A choice that saves the residuals of its branch, and a choice between linear branches.
 
     Branches share places for what they save; those that another branch uses hold zeros.
     """
     emitter: GraphEmitter = inputs[0].emitter
     index, *operands = inputs
     active = [dot is not None for dot in tangents[1:]]
-    found = [linearized(branch, active, emitter) for branch in op.branches]
-    moving = [j for j in range(len(outputs)) if any([both.y_dots[j] is not None for both in found])]
-    results = [[both.filled(j) for j in moving] for both in found]
+    branches = [linearized(branch, active, emitter) for branch in op.branches]
+    moving = [
+        j for j in range(len(outputs)) if any([both.y_dots[j] is not None for both in branches])
+    ]
+    results = [[both.filled(j) for j in moving] for both in branches]
     saved = [
         [v for v in residuals(both.graph, both.inputs, _present(both.dots), ys)
          if v not in both.inputs]
-        for both, ys in zip(found, results, strict=True)
+        for both, ys in zip(branches, results, strict=True)
     ]  # fmt: skip
-    places, types = _shared_places(found, saved)
+    places, types = _shared_places(branches, saved)
     whole, linear = [], []
-    for both, ys, mine, values in zip(found, results, places, saved, strict=True):
+    for both, ys, mine, values in zip(branches, results, places, saved, strict=True):
         at = dict(zip(mine, values, strict=True))
         graph = both.graph
-        kept = [at[i] if i in at else both.emitter.zeros(spec) for i, spec in enumerate(types)]
-        whole.append(Subprogram.of(graph, both.inputs, [*both.outputs, *kept]))
+        stored = [at[i] if i in at else both.emitter.zeros(spec) for i, spec in enumerate(types)]
+        whole.append(Subprogram.of(graph, both.inputs, [*both.outputs, *stored]))
         read = [at[i] if i in at else graph.add_input(spec) for i, spec in enumerate(types)]
-        taken = [*both.inputs, *read, *_present(both.dots)]
-        linear.append(Subprogram.of(graph, taken, ys))
-    made = emitter.values(emitter.extend(op.with_parts(*whole)))
-    kept = made[len(made) - len(types) :] if types else ()
-    y_dots = apply(Cond(tuple(linear)), index, *operands, *kept, *_present(tangents[1:]))
+        arguments = [*both.inputs, *read, *_present(both.dots)]
+        linear.append(Subprogram.of(graph, arguments, ys))
+    primals = emitter.values(emitter.extend(op.with_parts(*whole)))
+    places_read = primals[len(primals) - len(types) :] if types else ()
+    y_dots = apply(Cond(tuple(linear)), index, *operands, *places_read, *_present(tangents[1:]))
     return _placed(y_dots, moving, len(outputs))
 
 
 def _shared_places(
-    found: Sequence[Linearized], saved: Sequence[Sequence[int]]
+    branches: Sequence[Linearized], saved: Sequence[Sequence[int]]
 ) -> tuple[list[list[int]], list[TensorSpec]]:
-    """For each branch the places of what it saves, and the types of all places."""
+    """For each branch the places of its residuals, and the types of all places."""
     types: list[TensorSpec] = []
     places: list[list[int]] = []
-    for both, values in zip(found, saved, strict=True):
+    for both, values in zip(branches, saved, strict=True):
         free = list(range(len(types)))
         mine: list[int] = []
         for value in values:
             spec = both.graph.types[value]
-            place = next((i for i in free if types[i] == spec), None)
-            if place is None:
-                place = len(types)
+            position = next((i for i in free if types[i] == spec), None)
+            if position is None:
+                position = len(types)
                 types.append(spec)
             else:
-                free.remove(place)
-            mine.append(place)
+                free.remove(position)
+            mine.append(position)
         places.append(mine)
     return places, types
 
@@ -263,19 +265,21 @@ def cond_transpose(
     index, *operands = inputs
     mask = linear[1:]
     asked = [y_bar is not None for y_bar in y_bars]
-    found = [transposed(branch, mask, asked, emitter) for branch in op.branches]
+    transposes = [transposed(branch, mask, asked, emitter) for branch in op.branches]
     specs = _picked(op.branches[0].input_specs, mask)
-    wanted = [i for i in range(len(specs)) if any([x_bars[i] is not None for *_, x_bars in found])]
+    wanted = [
+        i for i in range(len(specs)) if any([x_bars[i] is not None for *_, x_bars in transposes])
+    ]
     if not wanted:
         return (None,) * len(inputs)
     branches: list[Subprogram] = []
-    for inner, known, bars, x_bars in found:
+    for inner, nonlinear, bars, x_bars in transposes:
         outputs = [inner.zeros(specs[i]) if (bar := x_bars[i]) is None else bar for i in wanted]
-        branches.append(Subprogram.of(inner.graph, [*known, *bars], outputs))
-    known = [x for x, is_linear in zip(operands, mask, strict=True) if not is_linear]
-    made = apply(Cond(tuple(branches)), index, *known, *_present(y_bars))
+        branches.append(Subprogram.of(inner.graph, [*nonlinear, *bars], outputs))
+    nonlinear = [x for x, is_linear in zip(operands, mask, strict=True) if not is_linear]
+    results = apply(Cond(tuple(branches)), index, *nonlinear, *_present(y_bars))
     places = _at(linear)
-    return _placed(made, [places[i] for i in wanted], len(inputs))
+    return _placed(results, [places[i] for i in wanted], len(inputs))
 
 
 def cond_batch(op: Cond, inputs: Values, mask: tuple[bool, ...]) -> Values:
@@ -290,13 +294,13 @@ def cond_batch(op: Cond, inputs: Values, mask: tuple[bool, ...]) -> Values:
     if not mask[0]:
         return apply(op.with_parts(*parts), *inputs)
     handles = [x.handle for x in operands]
-    made = [emitter.values(part.emit(emitter.graph, handles)) for part in parts]
-    chosen = made[-1]
+    results = [emitter.values(part.emit(emitter.graph, handles)) for part in parts]
+    chosen = results[-1]
     for number in reversed(range(len(parts) - 1)):
         here = compare(index, "EQ", False if index.dtype.is_bool else number)
         chosen = tuple([
             select(broadcast(here, a, (0,)), a, b)
-            for a, b in zip(made[number], chosen, strict=True)
+            for a, b in zip(results[number], chosen, strict=True)
         ])  # fmt: skip
     return chosen
 
@@ -308,30 +312,30 @@ def while_jvp(op: While, inputs: Values, outputs: Values, tangents: Tangents) ->
     """The loop with the tangents of its carry in its carry."""
     emitter: GraphEmitter = inputs[0].emitter
     n = op.num_consts
-    given = [dot is not None for dot in tangents]
-    active, both = _active_carry(op.body, given, n, len(outputs), emitter)
+    has_tangent = [dot is not None for dot in tangents]
+    active, both = _active_carry(op.body, has_tangent, n, len(outputs), emitter)
     moving = [i for i in range(len(outputs)) if active[n + i]]
-    taken = [
+    arguments = [
         *both.inputs[:n],
         *_present(both.dots[:n]),
         *both.inputs[n:],
         *_present(both.dots[n:]),
     ]
-    body = Subprogram.of(both.graph, taken, [*both.outputs, *[both.filled(i) for i in moving]])
+    body = Subprogram.of(both.graph, arguments, [*both.outputs, *[both.filled(i) for i in moving]])
     test = Graph()
     asked = [test.add_input(spec) for spec in body.input_specs]
     n_dots = len(_present(both.dots[:n]))
     own = [*asked[:n], *asked[n + n_dots : n + n_dots + len(outputs)]]
     cond = Subprogram.of(test, asked, op.cond.emit(test, own))
     carry = _picked(_or_zeros(tangents[n:], inputs[n:]), active[n:])
-    made = apply(
+    results = apply(
         While(cond, body, n + n_dots), *inputs[:n], *_present(tangents[:n]), *inputs[n:], *carry
     )
-    return _placed(made[len(outputs) :], moving, len(outputs))
+    return _placed(results[len(outputs) :], moving, len(outputs))
 
 
 def while_batch(op: While, inputs: Values, mask: tuple[bool, ...]) -> Values:
-    """The loop until no slice goes on; a slice that has stopped keeps what it has."""
+    """The loop until no slice goes on; a slice that has stopped keeps its carry."""
     emitter: GraphEmitter = inputs[0].emitter
     n, size = op.num_consts, inputs[mask.index(True)].shape[0]
     carry = list(mask[n:])
@@ -353,14 +357,14 @@ def while_batch(op: While, inputs: Values, mask: tuple[bool, ...]) -> Values:
         lead(x, size) if needs and not has else x
         for x, needs, has in zip(inputs, [*mask[:n], *carry], mask, strict=True)
     ]
-    made = apply(op, *operands)
-    return tuple([y if has else lead(y, size) for y, has in zip(made, carry, strict=True)])
+    results = apply(op, *operands)
+    return tuple([y if has else lead(y, size) for y, has in zip(results, carry, strict=True)])
 
 
 def _until_all_stop(
     test: Subprogram, body: Subprogram, n: int, surroundings: GraphEmitter
 ) -> While:
-    """The loop over a batch whose condition is one bool per slice."""
+    """The loop over a batch with one bool per slice as its condition."""
     graph = Graph()
     inner = surroundings.inner(graph)
     inputs = [graph.add_input(spec) for spec in test.input_specs]
@@ -369,8 +373,10 @@ def _until_all_stop(
     cond = Subprogram.of(graph, inputs, [any_goes_on.handle])
     old = inner.values(inputs[n:])
     new = inner.values(body.emit(graph, inputs))
-    kept = [select(broadcast(goes_on, b, (0,)), b, a).handle for a, b in zip(old, new, strict=True)]
-    return While(cond, Subprogram.of(graph, inputs, kept), n)
+    new_carry = [
+        select(broadcast(goes_on, b, (0,)), b, a).handle for a, b in zip(old, new, strict=True)
+    ]
+    return While(cond, Subprogram.of(graph, inputs, new_carry), n)
 
 
 ROWS: AdRows = {

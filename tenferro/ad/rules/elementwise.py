@@ -92,10 +92,10 @@ REACHES = {"GT": "GE", "LT": "LE"}
 def extremum(wins: str) -> AdRule:
     """The tangent of the operand that wins; the mean of both at a tie."""
 
-    def one(x: Value, other: Value, x_dot: Value) -> Value:
-        """What the tangent of one operand gives: all of it, half of it, or nothing."""
-        share = 1 - 0.5 * convert(compare(x, "EQ", other), x_dot.dtype)
-        return select(compare(x, REACHES[wins], other), x_dot * share, 0)
+    def one(x: Value, operand: Value, x_dot: Value) -> Value:
+        """The share of one operand's tangent: all of it, half of it, or nothing."""
+        share = 1 - 0.5 * convert(compare(x, "EQ", operand), x_dot.dtype)
+        return select(compare(x, REACHES[wins], operand), x_dot * share, 0)
 
     def jvp(op: ops.Maximum, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
         (x0, x1), (x0_dot, x1_dot) = inputs, tangents

@@ -65,7 +65,7 @@ def _of_family(op: Extension, role: str) -> ExtensionAdRule | None:
 def called(
     rule: Callable[..., Any], op: Extension, kind: str, emitter: Any, *arguments: Any
 ) -> Any:
-    """What a rule gives for these arguments.
+    """The result of a rule for these arguments.
 
     Raises:
         InvalidConfigError: the rule raised what is no error of ours; ours are raised as they are, and name

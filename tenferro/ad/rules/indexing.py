@@ -151,8 +151,8 @@ def scatter_jvp(op: ops.Scatter, inputs: Values, outputs: Values, tangents: Tang
         base = zeros(x) if x_dot is None else x_dot
         window = zeros(updates) if updates_dot is None else updates_dot
         return (apply_one(op, base, indices, window),)
-    kept, moved = COMBINER_RULES[op.combiner](op, inputs, outputs[0])
-    total = None if x_dot is None else kept(x_dot)
+    of_x, moved = COMBINER_RULES[op.combiner](op, inputs, outputs[0])
+    total = None if x_dot is None else of_x(x_dot)
     if updates_dot is not None:
         base = zeros(x) if total is None else total
         total = scattered(op, "add", base, indices, moved(updates_dot))
@@ -320,7 +320,7 @@ def dynamic_slice_batch(op: ops.DynamicSlice, inputs: Values, batched: tuple[boo
 def update_slice_transpose(
     op: ops.DynamicUpdateSlice, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """x gets the cotangent outside the window, the update what is inside."""
+    """x gets the cotangent outside of the window, the update the part inside."""
     (_, update, *starts), (y_bar,) = inputs, y_bars
     assert y_bar is not None
     x_bar = apply_one(op, y_bar, zeros(update), *starts) if linear[0] else None

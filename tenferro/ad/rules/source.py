@@ -1,4 +1,4 @@
-"""Derivatives of the source family: none, for what depends on no element of an input."""
+"""Derivatives of the source family: none, because no element of an input is read."""
 
 from __future__ import annotations
 

@@ -59,16 +59,16 @@ def reshape_batch(op: ops.Reshape, inputs: Values, batched: tuple[bool, ...]) ->
 
 
 def broadcast_transpose(op: ops.BroadcastInDim, x: Value, y_bar: Value) -> Value:
-    """Sum over what was repeated: axes that are new, and axes that had extent 1."""
+    """Sum over the broadcast axes: new ones, and ones that had extent 1."""
     shape = y_bar.shape
     stretched = [
         axis
         for axis, dim in enumerate(op.dims)
         if x.shape[axis] != shape[dim] and _is_one(op, x, axis, shape[dim])
     ]
-    kept = [dim for axis, dim in enumerate(op.dims) if axis not in stretched]
-    x_bar = reduce_sum(y_bar, [axis for axis in range(len(shape)) if axis not in kept])
-    x_bar = transpose(x_bar, [sorted(kept).index(dim) for dim in kept])
+    unstretched = [dim for axis, dim in enumerate(op.dims) if axis not in stretched]
+    x_bar = reduce_sum(y_bar, [axis for axis in range(len(shape)) if axis not in unstretched])
+    x_bar = transpose(x_bar, [sorted(unstretched).index(dim) for dim in unstretched])
     return reshape(x_bar, x.shape) if stretched else x_bar
 
 
@@ -125,7 +125,7 @@ def pad_jvp(op: ops.Pad, inputs: Values, outputs: Values, tangents: Tangents) ->
 
 
 def pad_transpose(op: ops.Pad, x: Value, fill: Value, y_bar: Value) -> Value:
-    """Undo the edges, then skip what was put between; what had been cut off gets zeros."""
+    """Undo the edges, then skip the interior padding; elements that were cut off get zeros."""
     low, high = tuple(-n for n in op.low), tuple(-n for n in op.high)
     x_bar = apply_one(ops.Pad(low, high, (0,) * len(low)), y_bar, scalar(y_bar, 0))
     strides = tuple(n + 1 for n in op.interior)
