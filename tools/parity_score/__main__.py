@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -30,8 +31,8 @@ from xla_peer import XlaExecutor
 ROOT = Path(__file__).parents[2]
 BATCH = 40
 """Trials of one child: a new one frees what XLA compiled."""
-LONGEST = 900
-"""Seconds of one child."""
+SILENCE = 90
+"""Seconds without an outcome after which a child is ended: XLA may run a loop without an end."""
 ENDLESS = 30
 """Seconds of one trial: a fault may have taken the end of a loop away."""
 
@@ -122,28 +123,38 @@ def _children(
         str(count),
     ]
     while numbers:
-        try:
-            done = subprocess.run(
-                command, input="\n".join(map(str, numbers)), capture_output=True, text=True, cwd=ROOT,
-                env=environment, timeout=LONGEST, check=False,
-            )  # fmt: skip
-            output, ended = done.stdout, f"status {done.returncode}"
-        except subprocess.TimeoutExpired as error:
-            output = bytes(error.stdout or b"").decode()  # because this one is not decoded
-            ended = f"{LONGEST} s"
-        lines = [
-            line for line in output.splitlines() if line.startswith("{") and line.endswith("}")
-        ]
-        rest = numbers[len(lines) :]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT,
+            env=environment,
+        ) as process:  # fmt: skip
+            assert process.stdin is not None
+            process.stdin.write("".join(f"{number}\n" for number in numbers).encode())
+            process.stdin.close()
+            done = _noted(process, path)
+            process.kill()
+        rest = numbers[done:]
         if rest:
-            lines.append(
-                json.dumps(
-                    {"number": rest[0], "outcome": "ended", "words": ended, "options": options}
-                )
-            )
-        with path.open("a") as file:
-            file.write("".join(f"{line}\n" for line in lines))
+            record = {
+                "number": rest[0],
+                "outcome": "ended",
+                "words": f"status {process.returncode}",
+            }
+            with path.open("a") as file:
+                file.write(json.dumps(record | {"options": options}) + "\n")
         numbers = rest[1:]
+
+
+def _noted(process: Any, path: Path) -> int:
+    """Write the outcomes of a child down as they come; how many came before its end, or too long a silence."""
+    done = 0
+    while select.select([process.stdout], [], [], SILENCE)[0]:
+        line = process.stdout.readline().decode()
+        if not line.endswith("}\n"):
+            break
+        with path.open("a") as file:
+            file.write(line)
+        done += 1
+    return done
 
 
 def outcomes(path: Path) -> Iterator[dict[str, Any]]:
