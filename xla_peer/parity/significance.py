@@ -88,6 +88,11 @@ class Digits:
         worst = max(self.lines, key=lambda line: line.worst, default=None)
         return worst if worst is not None and worst.worst >= LEAST else None
 
+    def __repr__(self) -> str:
+        culprit = self.culprit
+        place = "no line loses a digit" if culprit is None else f"{culprit.file}:{culprit.line}"
+        return f"<Digits {self.name}: {place:.80}>"
+
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
         culprit = self.culprit
