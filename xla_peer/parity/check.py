@@ -18,13 +18,14 @@ from xla_peer.notices import noticed
 from xla_peer.parity.comparison import Allowance, OutputParity, Tolerance, compare
 from xla_peer.parity.contenders import Contender, original_outputs
 from xla_peer.parity.decisions import decisions
-from xla_peer.parity.divergence import Divergence, alone, first_divergence, prefix, shown
+from xla_peer.parity.divergence import Divergence, alone, first_divergence, shown, values_of
 from xla_peer.parity.explanations import explain
 from xla_peer.parity.interpreter import interpreted
 from xla_peer.parity.matching import first_difference
-from xla_peer.parity.opinion import NATIVE, PEER, Opinion
-from xla_peer.parity.paths import NativeAndPeer, compared, limits
+from xla_peer.parity.opinion import NATIVE, PEER, Opinion, opinion
+from xla_peer.parity.paths import NativeAndPeer, compared
 from xla_peer.parity.report import ParityReport
+from xla_peer.parity.turns import native_outputs
 from xla_peer.pullback import active, float_vjp
 
 __all__ = ["check_parity", "departing", "tolerance_of"]
@@ -110,16 +111,17 @@ class Check:
         self.program, self.leaves = program, leaves
         self.paths = NativeAndPeer(peer, tolerance)
         self.platform = getattr(peer, "platform", type(peer).__name__)
-        self.tolerance, self.interpreter = tolerance, interpreter
+        self.interpreter = interpreter
 
     def report(self, locate: bool) -> ParityReport:
         """Native and peer, and the original text beside them."""
         program, leaves = self.program, self.leaves
         native, peer = self.paths.outputs(program, leaves)
-        allowed = limits(program, leaves, native, self.tolerance)
+        allowed = self.paths.limits(program, leaves, native)
         outputs = compared(program, native, peer, allowed)
         agree = not any(output.outside for output in outputs)
-        third = self._third(agree)
+        is_asked = self.interpreter if self.interpreter is not None else not agree
+        third = opinion(program, leaves, native, peer, allowed) if is_asked else Opinion("")
         parted = self._located(agree, locate)
         side = {NATIVE: NATIVE, PEER: self.platform}.get(third.alone, "")
         outputs = tuple([blamed(output, side) for output in outputs])
@@ -136,11 +138,6 @@ class Check:
             decisions=decisions(program, leaves, outputs),
             notes=(*notes, *words),
         )
-
-    def _third(self, agree: bool) -> Opinion:
-        """The reference interpreter's opinion, where it is wanted."""
-        wanted = self.interpreter if self.interpreter is not None else not agree
-        return self.paths.opinion(self.program, self.leaves) if wanted else Opinion("")
 
     def _located(self, agree: bool, locate: bool) -> Divergence | None:
         if agree or not locate:
@@ -191,8 +188,8 @@ class Check:
         program, leaves = self.program, self.leaves
         arguments = unflatten(program.in_tree, leaves)
         other = contender.outputs(arguments)
-        native = [np.asarray(y) for y in flatten(program.run(*arguments))[0]]
-        allowed = limits(program, leaves, native, self.tolerance)
+        native = native_outputs(program, leaves)
+        allowed = self.paths.limits(program, leaves, native)
         outputs = compared(program, native, other, allowed)
         sides = (NATIVE, contender.name)
         wrong = [number for number, output in enumerate(outputs) if output.outside]
@@ -230,6 +227,7 @@ class Check:
         )
         attributed: list[OutputParity] = []
         notes: list[str] = []
+        alone_by_peer: list[int] = []
         third: Sequence[Any] | str | None = None
         for number, output in enumerate(outputs):
             if not output.outside:
@@ -247,17 +245,19 @@ class Check:
                     )
                     witness = "the reference interpreter"
             side = {(True, False): name, (False, True): NATIVE}.get(agrees, "")
-            output = blamed(output, side)
+            attributed.append(blamed(output, side))
             if side == NATIVE and witness == "PJRT":
-                by_peer = first_divergence(program, self.leaves, self.paths)
-                if by_peer is not None:
-                    (output,), reason = departing((output,), by_peer)
-                    notes += reason
-            attributed.append(output)
+                alone_by_peer.append(number)
             if side:
                 notes.append(
                     f"{output.name}: {witness} agrees with {NATIVE if side == name else name}"
                 )
+        by_peer = first_divergence(program, self.leaves, self.paths) if alone_by_peer else None
+        if by_peer is not None:
+            named, reason = departing(tuple([attributed[n] for n in alone_by_peer]), by_peer)
+            for number, output in zip(alone_by_peer, named, strict=True):
+                attributed[number] = output
+            notes += reason
         return tuple(attributed), tuple(notes)
 
 
@@ -297,26 +297,21 @@ def differing(
     if difference is None:
         return None
     instruction, there = difference.instruction, difference.other_instruction
-    part = prefix(difference.program, instruction.outputs)
-    values = [np.asarray(y) for y in flatten(part.run(*difference.leaves))[0]]
-    others: list[Any] = values
+    values = values_of(difference.program, instruction.outputs, difference.leaves)
+    others = values
     words = f"the {sides[1]} has no such value"
     if there is not None:
         words = f"in the {sides[1]}: {shown(difference.other, there)}"
         words += f" at {there.source}" if there.source else ""
-        there_values = flatten(
-            prefix(difference.other, there.outputs).run(*difference.other_leaves)
-        )[0]
+        there_values = values_of(difference.other, there.outputs, difference.other_leaves)
         if [y.shape for y in there_values] == [y.shape for y in values]:
-            others = [np.asarray(y) for y in there_values]
+            others = there_values
+    alone_program, alone_leaves = alone(difference.program, difference.number, difference.leaves)
     parities = [
-        compare(name, y, z, np.zeros(y.shape))
-        if y.dtype == z.dtype
-        else compare(name, y, y, np.zeros(y.shape))
-        for name, y, z in zip(part.output_names, values, others, strict=True)
+        compare(name, y, z if z.dtype == y.dtype else y, np.zeros(y.shape))
+        for name, y, z in zip(alone_program.output_names, values, others, strict=True)
     ]
     worst = max(parities, key=lambda parity: parity.outside)
-    alone_program, alone_leaves = alone(difference.program, difference.number, difference.leaves)
     return Divergence(
         op=shown(difference.program, instruction),
         line=str(instruction.source or ""),

@@ -18,7 +18,7 @@ from tenferro.types import DType, flatten, unflatten
 from xla_peer import pjrt
 from xla_peer.from_jax import from_jax
 
-__all__ = ["Contender", "original_outputs", "program_of_module"]
+__all__ = ["Contender", "checked_outputs", "original_outputs", "program_of_module"]
 
 
 class Contender:
@@ -76,34 +76,15 @@ class Contender:
             results = other.run(*arguments, executor=self.peer)
         else:
             results = _called(other, arguments)
-        return self._checked([np.asarray(y) for y in flatten(results)[0]])
+        leaves, _ = flatten(results)
+        return checked_outputs("check_parity", self.program, leaves, f"the {self.name}")
 
     def _as_written(self, program: GraphProgram, leaves: Sequence[Any]) -> Any:
         """The outputs of a module's own text; of our lowering where the peer takes no text."""
-        module = program.origin
-        if module is None or not hasattr(self.peer, "compile_module"):
+        results = original_outputs(program, leaves, self.peer)
+        if results is None:
             return self.peer.run(program, *unflatten(program.in_tree, leaves))
-        module = module.refined([leaf.shape for leaf in leaves])
-        return self.peer.compile_module(module).run_leaves(
-            [np.asarray(x, order="C") for x in leaves]
-        )
-
-    def _checked(self, outputs: list[Any]) -> list[Any]:
-        specs, names = self.program.output_specs, self.program.output_names
-        if len(outputs) != len(specs):
-            raise ArityError(
-                f"check_parity: {self.program.name} has {len(specs)} outputs, the {self.name} {len(outputs)}"
-            )
-        for name, spec, y in zip(names, specs, outputs, strict=True):
-            if DType.of(y.dtype) is not spec.dtype:
-                raise DTypeError(
-                    f"check_parity: {name} is {spec}, and {DType.of(y.dtype)} in the {self.name}"
-                )
-            if spec.is_static and y.shape != tuple(spec.shape):
-                raise ShapeError(
-                    f"check_parity: {name} is {spec}, and has shape {list(y.shape)} in the {self.name}"
-                )
-        return outputs
+        return results
 
     def as_program(self, arguments: Sequence[Any]) -> GraphProgram | None:
         """Its operations as a program, for the search of the first one that parts; None where they are hidden."""
@@ -115,10 +96,30 @@ class Contender:
             if hasattr(self.other, "lower"):
                 return from_jax(self.other, *arguments)
             return tnf.compile(self.other, *arguments)
-        except (
-            Exception
-        ):  # because the functions of others may raise anything on what they do not know
-            return None
+        except Exception:
+            return None  # because the functions of others may raise anything on a trace
+
+
+def checked_outputs(
+    caller: str, program: GraphProgram, outputs: Sequence[Any], side: str
+) -> list[Any]:
+    """Somebody's outputs of a program, as arrays of the types that the program's have.
+
+    Raises:
+        ArityError, DTypeError, ShapeError: outputs of other types; in words of the caller and the side.
+    """
+    arrays = list(map(np.asarray, outputs))
+    specs = program.output_specs
+    if len(arrays) != len(specs):
+        raise ArityError(
+            f"{caller}: {program.name} has {len(specs)} outputs, got {len(arrays)} of {side}"
+        )
+    for name, spec, y in zip(program.output_names, specs, arrays, strict=True):
+        if DType.of(y.dtype) is not spec.dtype:
+            raise DTypeError(f"{caller}: {name} is {spec}, got {DType.of(y.dtype)} of {side}")
+        if spec.is_static and y.shape != tuple(spec.shape):
+            raise ShapeError(f"{caller}: {name} is {spec}, got shape {list(y.shape)} of {side}")
+    return arrays
 
 
 def original_outputs(program: GraphProgram, leaves: Sequence[Any], peer: Any) -> list[Any] | None:

@@ -21,12 +21,20 @@ from tenferro.files import replacing
 from tenferro.graph import Graph
 from tenferro.ops.control import ControlOp
 from tenferro.program import GraphProgram, Instruction, copy_into, makers
-from tenferro.types import flatten
 from xla_peer.parity.comparison import OutputParity
 from xla_peer.parity.opinion import Opinion
-from xla_peer.parity.turns import turns_of
+from xla_peer.parity.turns import native_outputs, turns_of
 
-__all__ = ["Divergence", "Paths", "alone", "first_divergence", "prefix"]
+__all__ = [
+    "Divergence",
+    "Paths",
+    "alone",
+    "first_divergence",
+    "maker_numbers",
+    "prefix",
+    "shown",
+    "values_of",
+]
 
 SCRIPT = """import numpy as np, tenferro as tnf, xla_peer
 inputs = [value for _, value in sorted(np.load("repro.npz").items())]
@@ -206,7 +214,7 @@ def _inside(parting: _Parting, paths: Paths) -> tuple[str, GraphProgram, list[An
     program, leaves, _, instruction, _ = parting
     if not isinstance(instruction.op, ControlOp):
         return None
-    operands, _ = flatten(prefix(program, instruction.inputs).run(*leaves))
+    operands = values_of(program, instruction.inputs, leaves)
     for name, _, body, arguments in turns_of(instruction.op, operands):
         if not paths.agree(body, arguments):
             return name, body, arguments
@@ -229,8 +237,8 @@ def _bisected(program: GraphProgram, leaves: Sequence[Any], paths: Paths) -> int
             agreement[index] = paths.agree(part, leaves)
         return agreement[index]
 
-    makers = {slot: index for index, i in enumerate(program.instructions) for slot in i.outputs}
-    wrong = [makers[slot] for slot in program.output_slots if slot in makers]
+    numbers = maker_numbers(program)
+    wrong = [numbers[slot] for slot in program.output_slots if slot in numbers]
     wrong = [index for index in wrong if not agrees(index)]
     if not wrong:
         return None
@@ -239,7 +247,7 @@ def _bisected(program: GraphProgram, leaves: Sequence[Any], paths: Paths) -> int
         middle = (low + high) // 2
         low, high = (middle, high) if agrees(middle) else (low, middle)
     while True:
-        inputs = [makers[slot] for slot in program.instructions[high].inputs if slot in makers]
+        inputs = [numbers[slot] for slot in program.instructions[high].inputs if slot in numbers]
         parted = [index for index in inputs if not agrees(index)]
         if not parted:
             return high
@@ -259,16 +267,28 @@ def prefix(program: GraphProgram, slots: Sequence[int]) -> GraphProgram:
     )
 
 
+def values_of(program: GraphProgram, slots: Sequence[int], leaves: Sequence[Any]) -> list[Any]:
+    """The native values of these slots."""
+    return native_outputs(prefix(program, slots), leaves)
+
+
+def maker_numbers(program: GraphProgram) -> dict[int, int]:
+    """For each slot that an instruction makes, the instruction's number."""
+    return {
+        slot: number for number, step in enumerate(program.instructions) for slot in step.outputs
+    }
+
+
 def alone(
     program: GraphProgram, index: int, leaves: Sequence[Any]
 ) -> tuple[GraphProgram, list[Any]]:
     """The instruction as a program, and its operands, computed natively."""
     instruction = program.instructions[index]
     slots = list(dict.fromkeys(instruction.inputs))
-    values, _ = flatten(prefix(program, slots).run(*leaves))
+    values = values_of(program, slots, leaves)
     graph = Graph()
     graph.trusted = program.trusted
-    values_of = {slot: graph.add_input(program.types[slot]) for slot in slots}
-    copy_into(graph, [instruction], values_of)
-    outputs = [values_of[slot] for slot in instruction.outputs]
+    carried = {slot: graph.add_input(program.types[slot]) for slot in slots}
+    copy_into(graph, [instruction], carried)
+    outputs = [carried[slot] for slot in instruction.outputs]
     return GraphProgram.from_graph(graph, outputs, name=instruction.op.name), values

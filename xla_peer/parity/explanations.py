@@ -16,9 +16,8 @@ from tenferro.ops import elementwise as el
 from tenferro.ops import indexing as ix
 from tenferro.ops import reduction as re
 from tenferro.program import Instruction
-from tenferro.types import flatten
 from xla_peer.executor import XlaExecutor
-from xla_peer.parity.divergence import Divergence, maker, prefix
+from xla_peer.parity.divergence import Divergence, maker, prefix, values_of
 from xla_peer.parity.paths import NativeAndPeer
 from xla_peer.parity.sensitivity import moved_outputs, subnormal
 from xla_peer.parity.ulps import modulus
@@ -66,8 +65,7 @@ class Parting:
         """The values the op had natively."""
         program = self.divergence.program
         slots = list(dict.fromkeys(self.step.inputs))
-        found, _ = flatten(prefix(program, slots).run(*self.divergence.leaves))
-        return list(map(np.asarray, found))
+        return values_of(program, slots, self.divergence.leaves)
 
     @property
     def results(self) -> tuple[Any, Any]:

@@ -6,20 +6,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from tenferro.errors import ArityError, DTypeError, ShapeError, TenferroError
+from tenferro.errors import TenferroError
 from tenferro.program import GraphProgram
-from tenferro.types import DType, flatten
 from xla_peer.executor import XlaExecutor
 from xla_peer.parity.check import departing, tolerance_of
 from xla_peer.parity.comparison import Allowance, OutputParity, compare
-from xla_peer.parity.contenders import original_outputs, program_of_module
+from xla_peer.parity.contenders import checked_outputs, original_outputs, program_of_module
 from xla_peer.parity.decisions import decisions
 from xla_peer.parity.divergence import Divergence, first_divergence
 from xla_peer.parity.interpreter import interpreted
-from xla_peer.parity.paths import NativeAndPeer, limits
+from xla_peer.parity.paths import NativeAndPeer
 from xla_peer.parity.report import ParityReport
+from xla_peer.parity.turns import native_outputs
 
 __all__ = ["judge"]
 
@@ -63,6 +61,7 @@ def judge(
     ...   %y = stablehlo.exponential %x : tensor<2xf64>
     ...   return %y : tensor<2xf64>
     ... }'''
+    >>> import numpy as np
     >>> x = np.array([0.0, 1.0])
     >>> report = judge(text, [x], [np.exp(x)], [np.exp(x) + [0, 1e-9]])
     >>> report.ok, report.outputs[0].verdict
@@ -72,12 +71,12 @@ def judge(
     program = program_of_module(module)
     leaves = program.check_leaves(list(inputs))
     static = program.specialize(program.bind([leaf.shape for leaf in leaves]))
-    one = _outputs(static, "a", outputs_a)
-    other = _outputs(static, "b", outputs_b)
-    native = [np.asarray(y) for y in flatten(static.run(*static.in_tree.unflatten(leaves)))[0]]
-    allowed = limits(static, leaves, native, tolerance)
+    one = checked_outputs("judge", static, outputs_a, "a")
+    other = checked_outputs("judge", static, outputs_b, "b")
+    native = native_outputs(static, leaves)
     peer = XlaExecutor() if executor is None else executor
     paths = NativeAndPeer(peer, tolerance)
+    allowed = paths.limits(static, leaves, native)
     witnesses = Witnesses(static, leaves, paths, interpreter)
     outputs: list[OutputParity] = []
     notes: list[str] = []
@@ -125,10 +124,10 @@ class Witnesses:
         if self._peer is None:
             try:
                 original = original_outputs(self.program, self.leaves, self.paths.peer)
-            except (
-                TenferroError
-            ):  # because XLA refuses texts that it takes once they are lowered again
-                original = None
+            except TenferroError:
+                original = (
+                    None  # because XLA refuses texts that it takes once they are lowered again
+                )
             if original is None:
                 original = self.paths.outputs(self.program, self.leaves)[1]
             self._peer = original
@@ -138,23 +137,12 @@ class Witnesses:
     def third(self) -> list[Any] | str:
         """The reference interpreter's outputs, or why it has none."""
         if self._third is None:
-            asked = self.interpreter is not False
-            self._third = interpreted(self.program, self.leaves) if asked else "it was not asked"
+            self._third = (
+                "it was not asked"
+                if self.interpreter is False
+                else interpreted(self.program, self.leaves)
+            )
         return self._third
-
-
-def _outputs(program: GraphProgram, side: str, outputs: Sequence[Any]) -> list[Any]:
-    arrays = [np.asarray(y) for y in outputs]
-    if len(arrays) != len(program.output_specs):
-        raise ArityError(
-            f"judge: {program.name} has {len(program.output_specs)} outputs, got {len(arrays)} of {side}"
-        )
-    for name, spec, y in zip(program.output_names, program.output_specs, arrays, strict=True):
-        if DType.of(y.dtype) is not spec.dtype:
-            raise DTypeError(f"judge: {name} is {spec}, got {DType.of(y.dtype)} of {side}")
-        if spec.is_static and y.shape != tuple(spec.shape):
-            raise ShapeError(f"judge: {name} is {spec}, got shape {list(y.shape)} of {side}")
-    return arrays
 
 
 def _judged(

@@ -18,10 +18,9 @@ import numpy as np
 
 from tenferro.ops.control import ControlOp
 from tenferro.ops.source import Constant
-from tenferro.program import GraphProgram, Instruction, makers
-from tenferro.types import flatten
-from xla_peer.parity.divergence import prefix
-from xla_peer.parity.turns import turns_of
+from tenferro.program import GraphProgram, Instruction
+from xla_peer.parity.divergence import maker_numbers, values_of
+from xla_peer.parity.turns import native_outputs, turns_of
 
 __all__ = ["Difference", "first_difference"]
 
@@ -104,7 +103,7 @@ class _Values:
         if sum([spec.nbytes for spec in program.types if spec.is_static]) > MOST_BYTES // 2:
             return None
         slots = [slot for step in program.instructions for slot in step.outputs]
-        results, _ = flatten(prefix(program, slots).run(*leaves))
+        results = values_of(program, slots, leaves)
         inputs = dict(zip(program.input_slots, map(np.asarray, leaves), strict=True))
         return _Values(program, inputs | dict(zip(slots, results, strict=True)))
 
@@ -193,7 +192,7 @@ def _left_out(
     """The instruction whose operand the other program reads in the place of its result: it is left out there."""
     class_of, other_class_of = classes
     reader = other.instructions[other_number]
-    makers_of, numbers = makers(program.instructions), _numbers(program)
+    numbers = maker_numbers(program)
     for step in program.instructions:
         if type(step.op) is not type(reader.op) or len(step.inputs) != len(reader.inputs):
             continue
@@ -202,9 +201,11 @@ def _left_out(
             for here, there in zip(step.inputs, reader.inputs, strict=True)
             if class_of[here] != other_class_of[there]
         ]
-        if len(apart) == 1 and apart[0][0] in makers_of:
+        if len(apart) == 1 and apart[0][0] in numbers:
             here, there = apart[0]
-            if other_class_of[there] in [class_of[x] for x in makers_of[here].inputs]:
+            if other_class_of[there] in [
+                class_of[x] for x in program.instructions[numbers[here]].inputs
+            ]:
                 return numbers[here]
     return None
 
@@ -220,16 +221,8 @@ def _swapped(
     for number in outputs:
         slot, other_slot = program.output_slots[number], other.output_slots[number]
         if not _are_close(values.by_slot[slot], other_values.by_slot[other_slot]):
-            numbers = _numbers(program), _numbers(other)
-            return numbers[0].get(slot), numbers[1].get(other_slot)
+            return maker_numbers(program).get(slot), maker_numbers(other).get(other_slot)
     return None, None
-
-
-def _numbers(program: GraphProgram) -> dict[int, int]:
-    """The number of the instruction that makes each slot."""
-    return {
-        slot: number for number, step in enumerate(program.instructions) for slot in step.outputs
-    }
 
 
 def _partnered(values: _Values, others: _Values, same: set[int], others_same: set[int]) -> set[int]:
@@ -282,15 +275,16 @@ def _are_close(x: Any, y: Any) -> bool:
 
 def _begins(program: GraphProgram, partners: set[int], slots: Sequence[int]) -> list[int]:
     """The instructions, backward from these slots through values without a partner, whose operands all have one."""
-    makers_of, numbers = makers(program.instructions), _numbers(program)
-    waiting = [slot for slot in slots if slot not in partners and slot in makers_of]
+    numbers = maker_numbers(program)
+    waiting = [slot for slot in slots if slot not in partners and slot in numbers]
     seen: set[int] = set(waiting)
     begins: list[int] = []
     while waiting:
-        slot = waiting.pop()
-        lonely = [x for x in makers_of[slot].inputs if x not in partners and x in makers_of]
+        number = numbers[waiting.pop()]
+        operands = program.instructions[number].inputs
+        lonely = [x for x in operands if x not in partners and x in numbers]
         if not lonely:
-            begins.append(numbers[slot])
+            begins.append(number)
         fresh = [x for x in dict.fromkeys(lonely) if x not in seen]
         seen.update(fresh)
         waiting += fresh
@@ -323,16 +317,16 @@ def _inside(difference: Difference) -> tuple[str, Call, Call] | None:
     step, other = difference.instruction, difference.other_instruction
     if not isinstance(step.op, ControlOp) or other is None or type(other.op) is not type(step.op):
         return None
-    operands, _ = flatten(prefix(difference.program, step.inputs).run(*difference.leaves))
-    others, _ = flatten(prefix(difference.other, other.inputs).run(*difference.other_leaves))
+    operands = values_of(difference.program, step.inputs, difference.leaves)
+    others = values_of(difference.other, other.inputs, difference.other_leaves)
     line = f" at {step.source}" if step.source else ""
     for one, two in zip(turns_of(step.op, operands), turns_of(other.op, others), strict=False):
         (name, number, body, arguments), (_, other_number, partner, other_arguments) = one, two
         if number != other_number:
             return None
         results, other_results = (
-            flatten(body.run(*arguments))[0],
-            flatten(partner.run(*other_arguments))[0],
+            native_outputs(body, arguments),
+            native_outputs(partner, other_arguments),
         )
         if not all([any([_are_close(y, z) for z in other_results]) for y in results]) or not all(
             [_are_close(y, z) for y, z in zip(results, other_results, strict=False)]

@@ -27,6 +27,7 @@ from xla_peer.parity.divergence import prefix
 from xla_peer.parity.opinion import Opinion, opinion
 from xla_peer.parity.pending import pending_roundings
 from xla_peer.parity.sensitivity import moved_outputs
+from xla_peer.parity.turns import native_outputs
 
 __all__ = ["NativeAndPeer", "compared", "limits"]
 
@@ -49,31 +50,32 @@ class NativeAndPeer:
 
     def outputs(self, program: GraphProgram, leaves: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """Natively, and through the peer."""
-        arguments = unflatten(program.in_tree, leaves)
-        native, peer = program.run(*arguments), self.peer.run(program, *arguments)
-        return [np.asarray(y) for y in flatten(native)[0]], [
-            np.asarray(y) for y in flatten(peer)[0]
-        ]
+        results, _ = flatten(self.peer.run(program, *unflatten(program.in_tree, leaves)))
+        return native_outputs(program, leaves), list(map(np.asarray, results))
+
+    def limits(
+        self, program: GraphProgram, leaves: Sequence[Any], native: Sequence[Any]
+    ) -> list[Allowance]:
+        """How far the peer's outputs may be from these native ones."""
+        return limits(program, leaves, native, self.tolerance)
 
     def compared(self, program: GraphProgram, leaves: Sequence[Any]) -> tuple[OutputParity, ...]:
         """Its outputs on both."""
         native, peer = self.outputs(program, leaves)
-        return compared(program, native, peer, limits(program, leaves, native, self.tolerance))
+        return compared(program, native, peer, self.limits(program, leaves, native))
 
     def agree(self, program: GraphProgram, leaves: Sequence[Any]) -> bool:
         """Whether no output is wrong on one of them; equal bits need no bound."""
         native, peer = self.outputs(program, leaves)
         if all([y.tobytes() == z.tobytes() for y, z in zip(native, peer, strict=True)]):
             return True
-        allowed = limits(program, leaves, native, self.tolerance)
+        allowed = self.limits(program, leaves, native)
         return not any([output.outside for output in compared(program, native, peer, allowed)])
 
     def opinion(self, program: GraphProgram, leaves: Sequence[Any]) -> Opinion:
         """The reference interpreter's opinion of it."""
         native, peer = self.outputs(program, leaves)
-        return opinion(
-            program, leaves, native, peer, limits(program, leaves, native, self.tolerance)
-        )
+        return opinion(program, leaves, native, peer, self.limits(program, leaves, native))
 
 
 def compared(
@@ -99,10 +101,10 @@ def limits(
     static = program.specialize(program.bind([leaf.shape for leaf in leaves]))
     chosen = choices(static)
     slots = [*static.output_slots, *[choice.operand for choice in chosen]]
-    runs_of, known = _runs(static, leaves, slots), pending_roundings(static)
+    runs_of, pending = _runs(static, leaves, slots), pending_roundings(static)
     results = [*arrays, *[runs[0] for runs in runs_of[len(arrays) :]]]
     allowed = [
-        explained(y, runs, known[slot].least_ulps(static.types[slot].dtype))
+        explained(y, runs, pending[slot].least_ulps(static.types[slot].dtype))
         for y, runs, slot in zip(results, runs_of, slots, strict=True)
     ]
     for number, choice in enumerate(chosen, len(arrays)):

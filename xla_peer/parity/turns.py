@@ -10,9 +10,9 @@ import numpy as np
 
 from tenferro.ops.control import Cond, Scan, While
 from tenferro.program import GraphProgram
-from tenferro.types import flatten
+from tenferro.types import flatten, unflatten
 
-__all__ = ["MOST_TURNS", "turns_of"]
+__all__ = ["MOST_TURNS", "native_outputs", "turns_of"]
 
 MOST_TURNS = 1000
 """Turns of one loop that are looked into."""
@@ -45,10 +45,10 @@ def _turns(
         turn = 0
         while True:
             yield f"the condition before turn {turn} of While", 0, cond, [*consts, *carry]
-            if not _outputs(cond, [*consts, *carry])[0]:
+            if not native_outputs(cond, [*consts, *carry])[0]:
                 return
             yield f"turn {turn} of While", 1, body, [*consts, *carry]
-            carry = _outputs(body, [*consts, *carry])
+            carry = native_outputs(body, [*consts, *carry])
             turn += 1
     (body,) = (part.program for part in op.parts)
     n, first = op.num_consts, op.first_xs
@@ -56,8 +56,10 @@ def _turns(
     for turn, t in enumerate(range(op.length)[:: -1 if op.reverse else 1]):
         arguments = [*consts, *carry, *[np.asarray(x[t]) for x in xs]]
         yield f"turn {turn} of Scan", 0, body, arguments
-        carry = _outputs(body, arguments)[: op.num_carry]
+        carry = native_outputs(body, arguments)[: op.num_carry]
 
 
-def _outputs(program: GraphProgram, leaves: Sequence[Any]) -> list[Any]:
-    return flatten(program.run(*leaves))[0]
+def native_outputs(program: GraphProgram, leaves: Sequence[Any]) -> list[Any]:
+    """The leaves of the program's native result, given those of its arguments."""
+    results, _ = flatten(program.run(*unflatten(program.in_tree, leaves)))
+    return list(map(np.asarray, results))
