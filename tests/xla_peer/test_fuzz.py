@@ -255,9 +255,14 @@ def test_misuse_and_the_command() -> None:
     assert "3 programs" in done.output
 
 
+@pytest.fixture(scope="module")
+def child() -> Any:
+    with ChildExecutor() as executor:
+        yield executor
+
+
 DYING = """
-import os, pickle, sys
-from lowering import StableHloModule
+import os
 import xla_peer.fuzz.child as child
 answer = child._answer
 def dying(compiled, platform, module, leaves):
@@ -276,6 +281,14 @@ def test_what_ends_the_compiler_is_an_error_and_the_next_module_runs() -> None:
         with pytest.raises(errors.BackendFailureError, match=r"ended its process .* status 7"):
             executor.run(wave, x)
         np.testing.assert_array_equal(executor.run(double, x), x + x)
+
+
+@pytest.mark.parametrize("dtype", list(tnf.DType), ids=str)
+def test_every_dtype_goes_to_the_child_and_back(dtype: Any, child: ChildExecutor) -> None:
+    x = np.arange(6).reshape(2, 3).T.astype(dtype.dtype)
+    y = child.run(tnf.compile(lambda x: tnf.flip(x, axis=0), x), x)
+    assert y.dtype == x.dtype
+    np.testing.assert_array_equal(y, np.flip(x, 0))
 
 
 def test_a_compiler_that_never_ends_is_an_error() -> None:

@@ -1,21 +1,28 @@
-"""XLA in a child process: what ends the compiler ends the child, and is a finding."""
+"""XLA in a child process: what ends the compiler ends the child, and is a finding.
+
+Its memory may be damaged then, so that only plain data go to and fro: a document in JSON, and an archive of arrays.
+"""
 
 from __future__ import annotations
 
+import io
+import json
 import os
-import pickle
 import select
 import subprocess
 import sys
 import weakref
 from collections.abc import Sequence
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import numpy as np
 
 from lowering import StableHloModule, lower_to_stablehlo
+from tenferro.archives import opened_archive
 from tenferro.errors import BackendFailureError
 from tenferro.program import GraphProgram
+from tenferro.types import DType, TensorSpec
+from xla_peer.storage import Arrays, restored, stored
 
 __all__ = ["ChildExecutor", "ModuleInChild", "serve"]
 
@@ -79,18 +86,28 @@ class ChildExecutor:
         process = self._started()
         assert process.stdin is not None
         assert process.stdout is not None
-        pickle.dump((self.platform, module, list(leaves)), process.stdin)
-        process.stdin.flush()
+        request = {
+            "platform": self.platform,
+            "text": module.text,
+            "plain_text": module.plain_text,
+            "trusted": module.trusted,
+            "input_names": module.input_names,
+            "output_names": module.output_names,
+            "input_specs": list(map(str, module.input_specs)),
+            "output_specs": list(map(str, module.output_specs)),
+        }
+        _send(process.stdin, request, leaves)
         ready, _, _ = select.select([process.stdout], [], [], self.seconds)
         try:
-            answer = pickle.load(process.stdout) if ready else None
+            answer = _received(process.stdout) if ready else None
         except EOFError:
             answer = None
         if answer is None:
             raise BackendFailureError(self._ended(bool(ready)))
-        if isinstance(answer, str):
-            raise BackendFailureError(answer)
-        return answer
+        document, outputs = answer
+        if document["error"]:
+            raise BackendFailureError(document["error"])
+        return outputs
 
     def close(self) -> None:
         """End the child."""
@@ -135,15 +152,70 @@ def serve() -> None:
     """Answer requests on the standard streams until there are none; what XLA prints goes to the error stream."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    requests: BinaryIO = sys.stdin.buffer
+    requests: IO[bytes] = sys.stdin.buffer
     compiled: dict[str, Any] = {}
     while True:
         try:
-            request = pickle.load(requests)
+            request, leaves = _received(requests)
         except EOFError:
             return
-        pickle.dump(_answer(compiled, *request), answers)
-        answers.flush()
+        answer = _answer(compiled, request["platform"], _module_of(request), leaves)
+        if isinstance(answer, str):
+            _send(answers, {"error": answer}, [])
+        else:
+            _send(answers, {"error": ""}, answer)
+
+
+def _module_of(request: Any) -> StableHloModule:
+    return StableHloModule(
+        request["text"],
+        request["plain_text"],
+        request["platform"],
+        input_specs=tuple(map(TensorSpec.parse, request["input_specs"])),
+        output_specs=tuple(map(TensorSpec.parse, request["output_specs"])),
+        input_names=tuple(request["input_names"]),
+        output_names=tuple(request["output_names"]),
+        trusted=request["trusted"],
+    )
+
+
+def _send(stream: IO[bytes], document: dict[str, Any], arrays: Sequence[Any]) -> None:
+    """Write a document and arrays, each after its length."""
+    plain = list(map(np.asarray, arrays))
+    document = document | {"dtypes": [DType.of(x.dtype).value for x in plain]}
+    archive = io.BytesIO()
+    np.savez(archive, **{str(number): stored(x) for number, x in enumerate(plain)})
+    for part in (json.dumps(document).encode(), archive.getvalue()):
+        stream.write(len(part).to_bytes(8, "little"))
+        stream.write(part)
+    stream.flush()
+
+
+def _received(stream: IO[bytes]) -> tuple[dict[str, Any], list[Any]]:
+    """Read what `_send` wrote.
+
+    Raises:
+        EOFError: the stream ends before that.
+    """
+    parts: list[bytes] = []
+    for _ in range(2):
+        size = int.from_bytes(_exactly(stream, 8), "little")
+        parts.append(_exactly(stream, size))
+    document = json.loads(parts[0])
+    with opened_archive(io.BytesIO(parts[1]), "an answer") as archive:
+        arrays = Arrays(archive)
+        outputs = [
+            restored(arrays[str(number)], DType(name))
+            for number, name in enumerate(document["dtypes"])
+        ]
+    return document, outputs
+
+
+def _exactly(stream: IO[bytes], size: int) -> bytes:
+    content = stream.read(size)
+    if len(content) < size:
+        raise EOFError(f"{size} bytes were announced, and {len(content)} came")
+    return content
 
 
 def _answer(

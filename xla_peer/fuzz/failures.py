@@ -5,14 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from lowering import lower_to_stablehlo
 from tenferro.errors import BackendFailureError, TenferroError
-from tenferro.extension.saving import save
 from tenferro.types import unflatten
 from xla_peer.fuzz.program import Case
 from xla_peer.fuzz.shrinking import shrunk
+from xla_peer.parity.divergence import save_reproduction
 
 __all__ = ["saved_failure", "smallest_failure"]
 
@@ -39,12 +37,8 @@ def saved_failure(case: Case, folder: Path) -> str:
     Raises:
         OSError: the folder cannot be made or written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    save(case.program, folder / "repro.tnf")
-    np.savez(folder / "repro.npz", **{f"x{i:03}": leaf for i, leaf in enumerate(case.leaves)})
     try:
         text = lower_to_stablehlo(case.program.specialize_to(case.leaves)).text
-    except TenferroError:  # because the failure may be the lowering's
-        return str(folder)
-    (folder / "repro.mlir").write_text(text)
-    return str(folder)
+    except TenferroError:
+        text = None  # because the failure may be the lowering's
+    return str(save_reproduction(folder, case.program, case.leaves, text))

@@ -32,6 +32,7 @@ __all__ = [
     "first_divergence",
     "maker_numbers",
     "prefix",
+    "save_reproduction",
     "shown",
     "values_of",
 ]
@@ -92,20 +93,8 @@ class Divergence:
         Raises:
             OSError: the folder cannot be made or written.
         """
-        place = Path(folder)
-        place.mkdir(parents=True, exist_ok=True)
-        save(self.program, place / "repro.tnf")
-        buffer = io.BytesIO()
-        np.savez(buffer, **{f"x{i:03}": leaf for i, leaf in enumerate(self.leaves)})
-        files = {
-            "repro.mlir": lower_to_stablehlo(self.program).text.encode(),
-            "repro.npz": buffer.getvalue(),
-            "repro.py": SCRIPT.encode(),
-        }
-        for name, content in files.items():
-            with replacing(place / name) as file:
-                file.write(content)
-        return place
+        text = lower_to_stablehlo(self.program).text
+        return save_reproduction(folder, self.program, self.leaves, text)
 
     def __repr__(self) -> str:
         return f"<Divergence at {self.op:.120}>"
@@ -122,6 +111,28 @@ class Divergence:
             f"{self.output.ulps:.3g} ulps apart, {self.output.allowed:.3g} allowed\n"
             f"  {self.verdict}"
         )
+
+
+def save_reproduction(
+    folder: Any, program: GraphProgram, leaves: Sequence[Any], text: str | None
+) -> Path:
+    """Write a program, its arguments, its StableHLO if there is any, and a script that runs it; gives the folder.
+
+    Raises:
+        OSError: the folder cannot be made or written.
+    """
+    place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    save(program, place / "repro.tnf")
+    buffer = io.BytesIO()
+    np.savez(buffer, **{f"x{i:03}": leaf for i, leaf in enumerate(leaves)})
+    files = {"repro.npz": buffer.getvalue(), "repro.py": SCRIPT.encode()}
+    if text is not None:
+        files["repro.mlir"] = text.encode()
+    for name, content in files.items():
+        with replacing(place / name) as file:
+            file.write(content)
+    return place
 
 
 class Paths(Protocol):
