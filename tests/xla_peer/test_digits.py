@@ -21,7 +21,7 @@ RNG = np.random.default_rng(5)
 
 
 def planted(folder: Path, ops: int, seed: int, in_loop: bool) -> tuple[Any, int]:
-    """A function of about so many harmless ops, one a line, with a cancellation on one of them."""
+    """A function of about `ops` harmless ops, one a line, with a cancellation on one of them."""
     rng = np.random.default_rng([seed, ops])
     harmless = [
         "y = tnf.tanh(y) * 0.9 + 0.3", "y = y / (1.0 + y * y)", "y = tnf.exp(-y) + 0.5",
@@ -43,13 +43,18 @@ def planted(folder: Path, ops: int, seed: int, in_loop: bool) -> tuple[Any, int]
         lines += ["    y = x", *[f"    {line}" for line in body], "    return y"]
         first = 4
     path = folder / f"planted_{ops}_{seed}_{in_loop}.py"
+    return function_of(path, lines), first + place
+
+
+def function_of(path: Path, lines: list[str]) -> Any:
+    """`f` of a module with these lines."""
     path.write_text("\n".join(lines) + "\n")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.f, first + place
+    return module.f
 
 
 def test_the_first_link_leads_to_the_planted_line(tmp_path: Path) -> None:
@@ -83,6 +88,47 @@ def test_what_is_lost_and_left() -> None:
     assert "return y - 1e8" in str(report)
 
 
+def test_a_small_element_beside_a_large_one_loses_digits_of_its_own() -> None:
+    shift = np.array([0.0, 1e8])
+
+    def f(x: Any) -> Any:
+        y = x + shift
+        z = y - shift
+        return tnf.sum(z[1:] * 2.0)
+
+    report = digits(f, np.array([1e8, 0.1]))
+    assert report.culprit is not None
+    assert report.culprit.text.strip() == "z = y - shift"
+    assert report.culprit.lost == pytest.approx(math.log10(1e8 / 0.1), abs=1)
+
+
+def test_one_element_of_many_that_ends_near_zero_is_not_the_culprit() -> None:
+    grid = np.linspace(-1.0, 1.0, 201) + 1e-13
+
+    def f(x: Any) -> Any:
+        y = x * 3.0 - 0.5
+        z = (y + 1e5) - 1e5
+        return tnf.exp(z)
+
+    report = digits(f, grid)
+    assert report.culprit is not None
+    assert report.culprit.text.strip() == "z = (y + 1e5) - 1e5"
+
+
+def test_a_page_of_many_long_lines_keeps_the_culprit(tmp_path: Path) -> None:
+    lines = ["import tenferro as tnf", "def f(x):", "    y = x"]
+    lines += [f"    y = tnf.tanh(y) + 0.5  # {'<' * 400}"] * 1500
+    lines += ["    return y"]
+    lines[1400] = "    y = (y + 1e7) - 1e7"
+    f = function_of(tmp_path / "long_lines.py", lines)
+    report = digits(f, np.array([0.3, 0.4]))
+    page = report.to_html()
+    assert len(page.encode()) < 200_000
+    assert page.count('id="culprit"') == 1
+    assert ":1401</a>" in page
+    assert "that lose most" in page
+
+
 def test_a_function_that_loses_nothing() -> None:
     report = digits(lambda x: tnf.exp(x) * 2.0, np.array([0.1, 0.2]))
     assert report.culprit is None
@@ -104,7 +150,7 @@ def test_integers_have_all_their_digits() -> None:
 
 
 def test_values_that_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xla_peer.parity.significance.MOST_ELEMENTS", 10)
+    monkeypatch.setattr("xla_peer.parity.movement.MOST_ELEMENTS", 10)
     with pytest.raises(errors.InvalidConfigError, match="smaller arrays"):
         digits(lambda x: tnf.exp(x) * 2.0, np.ones(20))
 

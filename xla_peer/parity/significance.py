@@ -8,29 +8,31 @@ operands of its op, how many digits that op has lost. The line of the op with th
 from __future__ import annotations
 
 import html
+import itertools
 import linecache
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 import tenferro as tnf
-from tenferro.errors import InvalidConfigError
 from tenferro.exec.runtime.numpy_state import numpy_state
 from tenferro.program import GraphProgram
 from tenferro.table import aligned
 from tenferro.types import DType, flatten
 from xla_peer.json_values import json_value
-from xla_peer.parity.sensitivity import Moved, Operands, Plain, changed_run
+from xla_peer.parity.movement import Record, RecordedMoves, RecordedValues, significant_digits
+from xla_peer.parity.sensitivity import changed_run
 
 __all__ = ["Digits", "LineDigits", "digits"]
 
 RUNS = 6
-MOST_ELEMENTS = 1 << 24
-"""Of all values of one run that are kept."""
+MOST_BYTES = 180_000
+"""Of the table rows of a page."""
+MOST_COLUMNS = 300
+"""Of a line of source that are shown."""
 LEAST = 1.0
 """Digits that a line must lose to be shown."""
 STYLE = """body { font: 13px/1.5 ui-monospace, monospace; margin: 16px; color: #1f2328; background: #fff; }
@@ -121,7 +123,7 @@ class Digits:
         return "\n".join([*lines, *(aligned([head, *rows]) if rows else [])])
 
     def to_html(self) -> str:
-        """The source of the lines, with digits beside them; complete in itself, below 200 kB.
+        """The source with digits beside its lines; complete in itself, below 200 kB.
 
         The first link leads to the culprit.
         """
@@ -137,36 +139,46 @@ class Digits:
             f"<!doctype html><meta charset=utf-8><title>{html.escape(self.name)}</title><style>{STYLE}</style>",
             f"<p><b>{html.escape(self.name)}</b>: {link}. Significant digits of the result: {left}.</p>",
         ]
-        size = 0
-        for file in dict.fromkeys(line.file for line in self.lines):
-            rows = self._rows(file, culprit)
-            size += sum(map(len, rows))
-            if size > 150_000:
-                rows = [row for row in rows if 'class="' in row.split(">")[0]][:500]
-            parts += [f"<h3>{html.escape(file)}</h3><table>", *rows, "</table>"]
+        shown = self._shown_lines(culprit)
+        if len(shown) < len(self.lines):
+            parts.append(f"<p>The {len(shown)} lines of {len(self.lines)} that lose most.</p>")
+        for file in dict.fromkeys(line.file for line in shown):
+            of_file = {line.line: line for line in shown if line.file == file}
+            parts += [f"<h3>{html.escape(file)}</h3><table>", *_rows(of_file, culprit), "</table>"]
         return "\n".join(parts)
 
     _repr_html_ = to_html
 
-    def _rows(self, file: str, culprit: LineDigits | None) -> list[str]:
-        """Table rows: every line between the first and the last with an op, up to a few beside those."""
-        of_file = {line.line: line for line in self.lines if line.file == file}
-        shown = sorted({n + d for n in of_file for d in (-1, 0, 1) if n + d > 0})
-        rows: list[str] = []
-        for number in shown:
-            line = of_file.get(number)
-            text = html.escape(linecache.getline(file, number).rstrip("\n")[:300])
-            mark = ' class="line"' if line is not None else ""
-            if line is not None and line == culprit:
-                mark = ' class="culprit" id="culprit"'
-            lost = _shown(line.lost) if line else ""
-            gradient = _shown(line.gradient_lost) if line else ""
-            shade = min(line.worst / 16, 1.0) if line else 0.0
-            rows.append(
-                f'<tr{mark} style="background: rgba(210, 60, 40, {shade:.2f})"><td class=n>{number}</td>'
-                f"<td class=n>{lost}</td><td class=n>{gradient}</td><td>{text}</td></tr>"
-            )
-        return rows
+    def _shown_lines(self, culprit: LineDigits | None) -> list[LineDigits]:
+        """The culprit and the lines that lose most, as many as fit, in the order of the source."""
+        by_loss = sorted(self.lines, key=lambda line: (line != culprit, -line.worst))
+        sizes = itertools.accumulate(_length(_rows({line.line: line}, culprit)) for line in by_loss)
+        count = sum(size <= MOST_BYTES for size in sizes)
+        return sorted(by_loss[:count], key=lambda line: (line.file, line.line))
+
+
+def _rows(of_file: dict[int, LineDigits], culprit: LineDigits | None) -> list[str]:
+    """Table rows: lines with an op, each with the lines before and after it."""
+    rows: list[str] = []
+    file = next(iter(of_file.values())).file
+    for number in sorted({n + d for n in of_file for d in (-1, 0, 1) if n + d > 0}):
+        line = of_file.get(number)
+        text = html.escape(linecache.getline(file, number).rstrip("\n")[:MOST_COLUMNS])
+        mark = ' class="line"' if line is not None else ""
+        if line is not None and line == culprit:
+            mark = ' class="culprit" id="culprit"'
+        lost = _shown(line.lost) if line else ""
+        gradient = _shown(line.gradient_lost) if line else ""
+        shade = min(line.worst / 16, 1.0) if line else 0.0
+        rows.append(
+            f'<tr{mark} style="background: rgba(210, 60, 40, {shade:.2f})"><td class=n>{number}</td>'
+            f"<td class=n>{lost}</td><td class=n>{gradient}</td><td>{text}</td></tr>"
+        )
+    return rows
+
+
+def _length(rows: list[str]) -> int:
+    return sum(len(row.encode()) + 1 for row in rows)
 
 
 def _shown(value: float | None) -> str:
@@ -176,8 +188,10 @@ def _shown(value: float | None) -> str:
 def digits(fn: Callable[..., Any] | GraphProgram, *arrays: Any, grad: bool = False) -> Digits:
     """Significant digits that a function loses, line by line.
 
-    For an op y = f(x), with d(v) = -log10(max |v' - v| / max |v|) over runs v' that round differently: lost is
-    max over its operands of d(x) - d(y), and never below 0.
+    For an op y = f(x), with d(v) = -log10(|v' - v| / |v|) over runs v' that round differently: lost is
+    d(x) - d(y) for the operand with the fewest digits, and never below 0. Elementwise ops are judged element by
+    element, with the 90 % quantile for the array, because a sum that happens to be near zero loses digits in a few
+    elements of many; all others by max |v' - v| / max |v| of their result.
 
     Args:
         fn: a function of tensors, or a program.
@@ -205,11 +219,11 @@ def digits(fn: Callable[..., Any] | GraphProgram, *arrays: Any, grad: bool = Fal
     _, run = changed_run(program, leaves)
     record = Record()
     with numpy_state():
-        outputs = [run(change=Recorded(record))]
+        outputs = [run(change=RecordedValues(record))]
         for seed in range(RUNS):
             record.restart()
             outputs.append(run(change=RecordedMoves(np.random.default_rng(seed), record)))
-    left = [_digits([np.asarray(run[n]) for run in outputs]) for n in range(len(outputs[0]))]
+    left = [significant_digits(runs) for runs in zip(*outputs, strict=True)]
     return Digits(program.name, _by_line(record), tuple(left))
 
 
@@ -229,114 +243,17 @@ def _floats(arrays: Sequence[Any]) -> tuple[int, ...]:
     ])  # fmt: skip
 
 
-class Record:
-    """For each execution of an op, in order, how far its operands and results have moved."""
-
-    def __init__(self) -> None:
-        self.steps: list[Any] = []
-        self.values: list[list[Any]] = []
-        self.operands: list[list[Any]] = []
-        self.moved: list[list[float]] = []
-        self.moved_operands: list[list[float]] = []
-        self._at = 0
-        self._size = 0
-
-    def restart(self) -> None:
-        """Another run begins."""
-        self._at = 0
-
-    def note(
-        self, step: Any, operands: Sequence[Any], results: Sequence[Any], is_first: bool
-    ) -> None:
-        """One execution."""
-        number = self._at
-        self._at += 1
-        if is_first:
-            self._size += sum(x.size for x in (*operands, *results))
-            if self._size > MOST_ELEMENTS:
-                raise InvalidConfigError(
-                    f"digits: more than {MOST_ELEMENTS} elements in the middle; give it smaller arrays"
-                )
-            self.steps.append(step)
-            self.values.append([np.array(y) for y in results])
-            self.operands.append([np.array(x) for x in operands])
-            self.moved.append([0.0] * len(results))
-            self.moved_operands.append([0.0] * len(operands))
-        elif number < len(self.steps) and self.steps[number] is step:
-            for moves, kept, now in (
-                (self.moved[number], self.values[number], results),
-                (self.moved_operands[number], self.operands[number], operands),
-            ):
-                for n, (x, y) in enumerate(zip(kept, now, strict=True)):
-                    moves[n] = max(moves[n], _relative(x, y))
-
-
-class Recorded(Plain):
-    """The run as it is, recorded."""
-
-    def __init__(self, record: Record) -> None:
-        self.record = record
-
-    def results(self, op: Any, kernel: Any, operands: Operands) -> list[Any]:
-        results = super().results(op, kernel, operands)
-        self.record.note(operands.step, operands.arrays, results, is_first=True)
-        return results
-
-
-class RecordedMoves(Moved):
-    """A run with roundings of its own, recorded."""
-
-    def __init__(self, generator: np.random.Generator, record: Record) -> None:
-        super().__init__(generator)
-        self.record = record
-
-    def results(self, op: Any, kernel: Any, operands: Operands) -> list[Any]:
-        results = super().results(op, kernel, operands)
-        self.record.note(operands.step, operands.arrays, results, is_first=False)
-        return results
-
-
-@np.errstate(all="ignore")
-def _relative(x: Any, y: Any) -> float:
-    """The largest distance, relative to the largest element; 0 for what is no float, or not finite."""
-    if x.dtype.kind in "biu" or x.shape != y.shape or not x.size:
-        return 0.0
-    wide = np.complex128 if x.dtype.kind == "c" else np.float64
-    away, size = np.abs(y.astype(wide) - x.astype(wide)), np.abs(x.astype(wide))
-    away = np.where(np.isfinite(away), away, 0.0)
-    largest = float(np.where(np.isfinite(size), size, 0.0).max())
-    return float(away.max()) / largest if largest else 0.0
-
-
-def _least(dtype: Any) -> float:
-    """Relative distance of neighbours."""
-    return float(ml_dtypes.finfo(np.zeros((), dtype).real.dtype).eps)
-
-
-def _digits(runs: Sequence[Any]) -> float:
-    first = runs[0]
-    if first.dtype.kind in "biu":
-        return math.inf
-    moved = max([_relative(first, run) for run in runs[1:]], default=0.0)
-    return -math.log10(max(moved, _least(first.dtype)))
-
-
 def _by_line(record: Record) -> tuple[LineDigits, ...]:
     lines: dict[tuple[str, int], dict[str, Any]] = {}
-    rows = zip(record.steps, record.values, record.moved, record.moved_operands, strict=True)
-    for step, values, moved, moved_operands in rows:
-        floats = [(y, m) for y, m in zip(values, moved, strict=True) if y.dtype.kind not in "biu"]
-        if step.source is None or not floats or step.parts:
+    for execution in record.steps:
+        step = execution.step
+        loss = None if step.source is None or step.parts else execution.loss()
+        if step.source is None or loss is None:
             continue
-        y, away = max(floats, key=lambda pair: pair[1])
-        least = _least(y.dtype)
-        before = max([*moved_operands, least])
-        lost = max(0.0, math.log10(max(away, least) / before))
-        left = -math.log10(max(away, least))
         line = lines.setdefault((step.source.file, step.source.line), {})
         kind = "gradient" if step.source.derivative_of else "value"
-        if kind not in line or lost > line[kind][0]:
-            line[kind] = (lost, left, step.op.name)
+        if kind not in line or loss[0] > line[kind][0]:
+            line[kind] = (*loss, step.op.name)
     return tuple([
         LineDigits(
             file,
