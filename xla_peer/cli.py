@@ -40,6 +40,7 @@ except ModuleNotFoundError as missing:  # pragma: no cover
 
 from xla_peer.command_line.inputs import UNPACKED, matched, read_inputs
 from xla_peer.command_line.target import Target, find_target
+from xla_peer.pullback import float_arguments
 
 __all__ = ["app", "main"]
 
@@ -81,6 +82,16 @@ Inputs = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Seed = Annotated[int, typer.Option(help="Of random inputs.")]
+Ulps = Annotated[float | None, typer.Option(help="Allowed, in place of what rounding explains.")]
+Rtol = Annotated[float | None, typer.Option(help="Allowed relative to each element.")]
+Atol = Annotated[float | None, typer.Option(help="Allowed in absolute terms.")]
+Interpreter = Annotated[
+    bool, typer.Option("--interpreter", help="Ask StableHLO's reference interpreter too.")
+]
+ReportPage = Annotated[str | None, typer.Option(help="Write the report as a page.")]
+Repro = Annotated[
+    str | None, typer.Option(help="Where they part, write a reproduction to this folder.")
+]
 Platform = Annotated[str, typer.Option(help="cpu, cuda, rocm, tpu, or the path of a PJRT plugin.")]
 
 
@@ -282,18 +293,12 @@ def parity(
         str | None,
         typer.Option(help="Compare with this function, program or module, in place of PJRT."),
     ] = None,
-    ulps: Annotated[
-        float | None, typer.Option(help="Allowed, in place of what rounding explains.")
-    ] = None,
-    rtol: Annotated[float | None, typer.Option(help="Allowed relative to each element.")] = None,
-    atol: Annotated[float | None, typer.Option(help="Allowed in absolute terms.")] = None,
-    interpreter: Annotated[
-        bool, typer.Option("--interpreter", help="Ask StableHLO's reference interpreter too.")
-    ] = False,
-    html: Annotated[str | None, typer.Option(help="Write the report as a page.")] = None,
-    repro: Annotated[
-        str | None, typer.Option(help="Where they part, write a reproduction to this folder.")
-    ] = None,
+    ulps: Ulps = None,
+    rtol: Rtol = None,
+    atol: Atol = None,
+    interpreter: Interpreter = False,
+    html: ReportPage = None,
+    repro: Repro = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
@@ -328,8 +333,8 @@ def digits(
 ) -> None:
     """Show where a function loses significant digits, line by line."""
     with reporting(json) as out:
-        found, arguments = _opened(target, inputs, seed)
-        function = found.callable(arguments) if found.program is None else found.program
+        opened, arguments = _opened(target, inputs, seed)
+        function = opened.callable(arguments) if opened.program is None else opened.program
         report = xla_peer.digits(function, *arguments, grad=grad)
         if html is not None:
             _write(html, report.to_html().encode())
@@ -355,18 +360,12 @@ def judge(
         str, typer.Option("--inputs", help="Its arguments, .npz in their order or by name.")
     ] = "",
     platform: Platform = "cpu",
-    ulps: Annotated[
-        float | None, typer.Option(help="Allowed, in place of what rounding explains.")
-    ] = None,
-    rtol: Annotated[float | None, typer.Option(help="Allowed relative to each element.")] = None,
-    atol: Annotated[float | None, typer.Option(help="Allowed in absolute terms.")] = None,
-    interpreter: Annotated[
-        bool, typer.Option("--interpreter", help="Ask StableHLO's reference interpreter too.")
-    ] = False,
-    html: Annotated[str | None, typer.Option(help="Write the report as a page.")] = None,
-    repro: Annotated[
-        str | None, typer.Option(help="Where they part, write a reproduction to this folder.")
-    ] = None,
+    ulps: Ulps = None,
+    rtol: Rtol = None,
+    atol: Atol = None,
+    interpreter: Interpreter = False,
+    html: ReportPage = None,
+    repro: Repro = None,
     json: Json = False,
 ) -> None:
     """Say which of two files of results of a StableHLO module is right. Files are .npz without pickles."""
@@ -455,14 +454,10 @@ def _argnums(text: str, arguments: list[Any]) -> tuple[int, ...]:
             return tuple(int(word) for word in text.split(","))
         except ValueError:
             raise InvalidConfigError(f"--argnums {text}: numbers with commas between") from None
-    differentiable = [
-        number
-        for number, argument in enumerate(arguments)
-        if all(tnf.DType.of(np.asarray(leaf).dtype).is_inexact for leaf in flatten(argument)[0])
-    ]
+    differentiable = float_arguments(arguments)
     if not differentiable:
         raise InvalidConfigError("grad: there is no float input to differentiate by")
-    return tuple(differentiable)
+    return differentiable
 
 
 def _checked(function: Callable[..., Any], arguments: list[Any]) -> str:

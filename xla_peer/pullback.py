@@ -5,17 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 import tenferro as tnf
 from tenferro.ad import AdContext
 from tenferro.program import GraphProgram
 from tenferro.types import DType, TensorSpec, flatten, unflatten
 
-__all__ = ["active", "float_vjp"]
+__all__ = ["active", "float_arguments", "float_vjp"]
 
 
 def active(specs: Sequence[TensorSpec]) -> list[int]:
     """The indices of the float and complex specs."""
     return [number for number, spec in enumerate(specs) if spec.dtype.is_inexact]
+
+
+def float_arguments(arguments: Sequence[Any]) -> tuple[int, ...]:
+    """The indices of the arguments whose leaves are all float or complex."""
+    return tuple([
+        number
+        for number, argument in enumerate(arguments)
+        if all(DType.of(np.asarray(leaf).dtype).is_inexact for leaf in flatten(argument)[0])
+    ])  # fmt: skip
 
 
 def float_vjp(

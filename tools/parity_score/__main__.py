@@ -37,11 +37,13 @@ ENDLESS = 30
 """Seconds of one trial: a fault may have taken the end of a loop away."""
 
 
+EDITS = {"faults": faults, "rewrites": rewrites}
+
 def drawn(kind: str, seed: int, count: int) -> list[tuple[int, int, str]]:
     """Trials: a subject, the number of its edit, and XLA's options."""
     every = subjects()
     sizes = [
-        len(list((faults if kind == "faults" else rewrites)(subject.text))) for subject in every
+        len(list(EDITS[kind](subject.text))) for subject in every
     ]
     rng = np.random.default_rng([seed, kind == "faults"])
     chosen: list[tuple[int, int, str]] = []
@@ -66,7 +68,7 @@ def child(kind: str, seed: int, count: int) -> None:
         subject, edit_number, options = trials[number]
         record: dict[str, Any] = {"number": number, "program": every[subject].name}
         record["of"] = every[subject].kind
-        edits = (faults if kind == "faults" else rewrites)(every[subject].text)
+        edits = EDITS[kind](every[subject].text)
         edit = next((e for n, e in enumerate(edits) if n == edit_number), None)
         record |= {"kind": edit.kind if edit else "as it is", "line": edit.line if edit else 0}
         try:

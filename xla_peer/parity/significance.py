@@ -11,7 +11,7 @@ import html
 import itertools
 import linecache
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -21,10 +21,11 @@ import tenferro as tnf
 from tenferro.exec.runtime.numpy_state import numpy_state
 from tenferro.program import GraphProgram
 from tenferro.table import aligned
-from tenferro.types import DType, flatten
+from tenferro.types import flatten
 from xla_peer.json_values import json_value
 from xla_peer.parity.movement import Record, RecordedMoves, RecordedValues, significant_digits
 from xla_peer.parity.sensitivity import changed_run
+from xla_peer.pullback import float_arguments
 
 __all__ = ["Digits", "LineDigits", "digits"]
 
@@ -214,7 +215,9 @@ def digits(fn: Callable[..., Any] | GraphProgram, *arrays: Any, grad: bool = Fal
     program = fn if isinstance(fn, GraphProgram) else tnf.compile(fn, *arrays)
     if grad:
         function = fn if callable(fn) and not isinstance(fn, GraphProgram) else program.run
-        program = tnf.compile(tnf.value_and_grad(_total(function), _floats(arrays)), *arrays)
+        program = tnf.compile(
+            tnf.value_and_grad(_total(function), float_arguments(arrays)), *arrays
+        )
     leaves = program.check_arguments(arrays)
     _, run = changed_run(program, leaves)
     record = Record()
@@ -233,14 +236,6 @@ def _total(function: Callable[..., Any]) -> Callable[..., Any]:
         return sum(tnf.sum(tnf.real(y)) for y in outputs)
 
     return total
-
-
-def _floats(arrays: Sequence[Any]) -> tuple[int, ...]:
-    return tuple([
-        n
-        for n, x in enumerate(arrays)
-        if all(DType.of(np.asarray(leaf).dtype).is_inexact for leaf in flatten(x)[0])
-    ])  # fmt: skip
 
 
 def _by_line(record: Record) -> tuple[LineDigits, ...]:
