@@ -71,7 +71,6 @@ class OneThread:
         """Look up OpenBLAS's functions that set its threads; other libraries have none, and keep theirs."""
         from threadpoolctl import OpenBLASController  # because many programs have no large products
 
-        self._is_found = True
         # Its symbols are found through the module that is linked with it. All else that is loaded need not
         # be looked at then, which takes a tenth of a second beside other frameworks.
         spec = extension_spec(self.module)
@@ -84,6 +83,7 @@ class OneThread:
             ):
                 self._threads = symbols[name]
                 self._set_threads = symbols[name.replace("get_num", "set_num")]
+        self._is_found = True
 
 
 def extension_spec(module: str) -> ModuleSpec | None:

@@ -173,8 +173,16 @@ def install_default_families(make: Callable[[], Iterable[Family]]) -> None:
 
 def _known() -> dict[str, Family | ExtensionFactory]:
     while _default_families:
-        for family in _default_families.pop()():
-            _REGISTERED.setdefault(family.family_id, family)
+        # Taken off first, because what it imports may ask for families.
+        make = _default_families.pop()
+        try:
+            for family in make():
+                _REGISTERED.setdefault(family.family_id, family)
+        except (
+            BaseException
+        ):  # of a signal's handler too: they are loaded when a family is asked for again
+            _default_families.append(make)
+            raise
     return _REGISTERED
 
 
