@@ -22,7 +22,7 @@ import optree
 
 from tenferro.errors import TenferroError, shows_internal_frames
 
-__all__ = ["INTERNAL", "end_at_the_caller", "public", "public_methods", "publish"]
+__all__ = ["INTERNAL", "end_at_the_caller", "line_number", "public", "public_methods", "publish"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Class = TypeVar("Class", bound=type)
@@ -84,6 +84,12 @@ def _advise(error: BaseException) -> None:
         error.add_note("tenferro.at(x)[index].set(values) takes NumPy arrays and tensors")
 
 
+def line_number(traceback: TracebackType) -> int:
+    """The line of a traceback's entry; the function's first where a signal's handler raised on the way into it."""
+    number: Any = traceback.tb_lineno
+    return traceback.tb_frame.f_code.co_firstlineno if number is None else number
+
+
 def _is_internal(code: CodeType, caller_is_internal: bool) -> bool:
     file = code.co_filename
     return file.startswith((*INTERNAL, _GENERATED)) or (
@@ -102,7 +108,7 @@ def _user_frames(traceback: TracebackType | None) -> TracebackType | None:
         traceback = traceback.tb_next
     frames: TracebackType | None = None
     for entry in reversed(user_frames):
-        frames = TracebackType(frames, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+        frames = TracebackType(frames, entry.tb_frame, entry.tb_lasti, line_number(entry))
     return frames
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import signal
+import traceback
 from collections.abc import Callable, Iterator
+from types import CodeType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -12,8 +14,11 @@ import pytest
 
 import tenferro as tnf
 from tenferro.errors import BackendFailureError
+from tenferro.exec.printer import Printed
 from tenferro.extension import ExtensionOp, HostReferenceRuntime, apply, extension_family
+from tenferro.graph.source_line import line_of
 from tenferro.interruption import is_interruption
+from tenferro.program import native_executor
 
 
 class TooLongError(Exception):
@@ -140,3 +145,36 @@ def test_other_errors_are_none() -> None:
 
     assert not is_interruption(raised(lambda: 1 // 0))
     assert not is_interruption(raised(lambda: np.linalg.inv(np.zeros((2, 2)))))
+
+
+def raised_on_entry(file: str) -> TooLongError:
+    """An exception as a handler raises it on the way into a function of a file, where the code is no line's."""
+
+    def fails() -> None:
+        raise TooLongError
+
+    code: CodeType = fails.__code__.replace(co_filename=file, co_linetable=b"")
+    with pytest.raises(TooLongError) as caught:
+        FunctionType(code, globals())()
+    assert caught.tb.tb_next is not None
+    assert caught.tb.tb_next.tb_lineno is None
+    return caught.value
+
+
+def test_an_exception_on_the_way_into_a_function() -> None:
+    program = tnf.compile(lambda x: tnf.exp(x) + x, 1.0)
+    printed = Printed(native_executor().binder.bind(program))
+    file = printed.functions[0].__code__.co_filename
+    assert printed.failed(raised_on_entry(file).__traceback__) is None
+    line = line_of(raised_on_entry("/home/user/model.py").__traceback__)
+    assert line is not None
+    assert line.file == "/home/user/model.py"
+
+    def body(x: Any) -> Any:
+        raise raised_on_entry("/home/user/model.py")
+
+    with pytest.raises(TooLongError) as caught:
+        tnf.compile(body, 1.0)
+    frames = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(caught.tb)]
+    assert frames[-1] == "/home/user/model.py"
+    assert not any("tenferro/api" in file for file in frames)

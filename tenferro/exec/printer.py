@@ -15,6 +15,7 @@ from types import CodeType, FunctionType, TracebackType
 from typing import Any
 
 from tenferro.exec.schedule import Arena, ExecInstruction, ExecProgram, Lent, Over, Tiles
+from tenferro.tracebacks import line_number
 
 __all__ = ["Printed", "source_of"]
 
@@ -96,7 +97,7 @@ class Printed:
         number = None
         while traceback is not None:
             start, first = self._first.get(traceback.tb_frame.f_code.co_filename, (0, 0))
-            line = traceback.tb_lineno - first
+            line = line_number(traceback) - first
             # A handler of signals may raise where a function begins, which is no step's line.
             if first and 0 <= line < len(self.program.instructions) - start:
                 number = start + line

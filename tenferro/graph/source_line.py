@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import CodeType, TracebackType
 from typing import NamedTuple
 
-from tenferro.tracebacks import INTERNAL
+from tenferro.tracebacks import INTERNAL, line_number
 
 __all__ = ["CallerFinder", "SourceLine", "line_of"]
 
@@ -82,6 +82,6 @@ def line_of(traceback: TracebackType | None) -> SourceLine | None:
     while traceback is not None:
         code = traceback.tb_frame.f_code
         if not code.co_filename.startswith(INTERNAL):
-            nearest = SourceLine(code.co_filename, traceback.tb_lineno, code.co_name)
+            nearest = SourceLine(code.co_filename, line_number(traceback), code.co_name)
         traceback = traceback.tb_next
     return nearest
