@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import threading
 import time
@@ -341,27 +340,6 @@ def test_threads_share_a_compiled_loop() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
-
-
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs a timer's signal")
-def test_a_signal_ends_a_loop() -> None:
-    endless = tnf.compile(
-        lambda x: tnf.while_loop(lambda y: y[0] < 2.0, lambda y: y * 0.5, x), np.ones(2)
-    )
-    executor = tnf.GraphExecutor("K", compiled=True)
-    executor.run(endless, np.full(2, 3.0))  # which compiles it
-
-    def interrupt(*_: object) -> None:
-        raise TimeoutError
-
-    before = signal.signal(signal.SIGALRM, interrupt)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 0.1)
-        with pytest.raises(TimeoutError):
-            executor.run(endless, np.ones(2))
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128, np.complex64])

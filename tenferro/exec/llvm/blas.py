@@ -120,7 +120,7 @@ def _matrix_by_vector(
         letter(code, order), integer(code, m), integer(code, n), one, matrix, integer(code, m),
         x, stride, zero, y, stride,
     ]  # fmt: skip
-    call(code, f"{LETTERS[dtype]}gemv", arguments)
+    call(code, f"{LETTERS[dtype]}gemv", arguments, m * n)
 
 
 def _matrix_by_matrix(
@@ -142,11 +142,12 @@ def _matrix_by_matrix(
         left, integer(code, rows if a_moved else terms),
         number(code, 0, dtype), to, integer(code, columns),
     ]  # fmt: skip
-    call(code, f"{LETTERS[dtype]}gemm", arguments)
+    call(code, f"{LETTERS[dtype]}gemm", arguments, rows * columns * terms)
 
 
-def call(code: Code, name: str, arguments: Sequence[str]) -> None:
-    """A function, with pointers to its arguments."""
+def call(code: Code, name: str, arguments: Sequence[str], work: int) -> None:
+    """A function, with pointers to its arguments; `work` is about the number of its instructions."""
+    code.work += code.often * work
     types = ", ".join(["ptr"] * len(arguments))
     code.declared[PREFIX + name] = f"declare void @{PREFIX}{name}({types})"
     code.line(f"call void @{PREFIX}{name}({', '.join([f'ptr {each}' for each in arguments])})")

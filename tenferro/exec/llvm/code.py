@@ -74,10 +74,18 @@ def is_float(dtype: DType) -> bool:
     return dtype.is_inexact
 
 
+CALL_WORK = 16
+"""Instructions that a call counts as."""
+
+
 class Code:
     """A function as it is written.
 
     What has been computed for an index is found again within the block it was computed in, and those inside.
+
+    Attributes:
+        work: instructions that run in all, by estimate.
+        often: how often the one that is written next runs.
 
     Args:
         contracts: whether the processor multiplies and adds in one instruction.
@@ -96,10 +104,14 @@ class Code:
         self.block = "entry"
         self._count = 0
         self._known: list[dict[Any, Any]] = [{}]
+        self.work, self.often = 0, 1
 
-    def text(self, pointers: Sequence[str]) -> str:
-        """The whole module: `@f` of pointers that lie apart from each other, and two numbers."""
-        head = ", ".join([f"ptr noalias {name}" for name in pointers])
+    def text(self, name: str, pointers: Sequence[str], numbers: Sequence[str] = ()) -> str:
+        """The whole module: a function of pointers that lie apart from each other, and of numbers."""
+        head = ", ".join([
+            *[f"ptr noalias {pointer}" for pointer in pointers],
+            *[f"i64 {number}" for number in numbers],
+        ])  # fmt: skip
         used = [f"ptr @{name}" for name in self._not_called]
         type_ = f"[{len(used)} x ptr]"
         globals_ = list(self.globals)
@@ -112,7 +124,7 @@ class Code:
             *globals_,
             *self.declared.values(),
             *self.functions.values(),
-            f"define i64 @f({head}, i64 %start, i64 %stop) {{",
+            f"define i64 @{name}({head}) {{",
             "entry:",
             *self.entry,
             *self.lines,
@@ -130,12 +142,13 @@ class Code:
     def value(self, text: str) -> str:
         """The result of an instruction."""
         name = self.name()
-        self.lines.append(f"  {name} = {text}")
+        self.line(f"{name} = {text}")
         return name
 
     def line(self, text: str) -> None:
         """An instruction without a result."""
         self.lines.append(f"  {text}")
+        self.work += self.often * (CALL_WORK if "call " in text else 1)
 
     def label(self, name: str) -> None:
         """Begin a block."""
@@ -189,6 +202,13 @@ class Code:
 
     # ---- control flow ----------------------------------------------------------------------------
 
+    @contextmanager
+    def times(self, count: int) -> Generator[None]:
+        """Instructions that run `count` times, for the estimate of the work."""
+        outside, self.often = self.often, self.often * count
+        yield
+        self.often = outside
+
     def loop(
         self,
         count: Index,
@@ -202,6 +222,7 @@ class Code:
             return
         head, inside, end = (self.name(each) for each in ("head", "body", "end"))
         before, i, more = self.block, self.name("i"), self.name("more")
+        number_of_turns = count if isinstance(count, int) else 1
         self.line(f"br label {head}")
         self.label(head)
         number = len(self.lines)
@@ -209,7 +230,7 @@ class Code:
         self.lines.append(f"  {more} = icmp slt i64 {i}, {count}")
         self.line(f"br i1 {more}, label {inside}, label {end}")
         self.label(inside)
-        with self.scope():
+        with self.scope(), self.times(number_of_turns):
             body(i)
         following = self.value(f"add nsw i64 {i}, 1")
         back = self.block
@@ -249,20 +270,6 @@ class Code:
         self.label(leave)
         self.line(f"ret i64 {result}")
         self.label(stay)
-
-    def repeat(self, condition: Callable[[], str], body: Callable[[], None]) -> None:
-        """`body` while the condition holds."""
-        head, inside, end = (self.name(each) for each in ("head", "body", "end"))
-        self.line(f"br label {head}")
-        self.label(head)
-        with self.scope():
-            more = condition()
-        self.line(f"br i1 {more}, label {inside}, label {end}")
-        self.label(inside)
-        with self.scope():
-            body()
-        self.line(f"br label {head}")
-        self.label(end)
 
     # ---- numbers of elements ---------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from tenferro.exec.llvm import (
     extension,
     host,
     indexing,
+    python_calls,
     reduction,
     source,
     structural,
@@ -202,7 +203,7 @@ class Emitter:
             with code.scope():
                 self.turn(op, t, ready[:n], memories, ready[first:], stacks)
 
-        code.loop(op.length, one)
+        python_calls.turns(code, op.length, one)
         return [body.stored(memory) for memory in (*memories, *stacks)]
 
     def goes_on(self, op: While, consts: Sequence[Tensor], memories: Sequence[Memory]) -> str:
@@ -222,7 +223,8 @@ class Emitter:
         body, n = self.body, op.num_consts
         ready = [x if x.is_cheap else body.settled(x) for x in operands]
         memories = self.carried(ready[n:])
-        body.code.repeat(
+        python_calls.repeat(
+            body.code,
             lambda: self.goes_on(op, ready[:n], memories),
             lambda: self.step(op, ready[:n], memories),
         )

@@ -88,7 +88,7 @@ class CompiledGroup:
         walks = [Walk(x.shape, tuple([step // x.itemsize for step in x.strides])) for x in arrays]
         text, scratch = self.text_of(walks, lead)
         pointers = len(arrays) + len(self.op.totals) + 1
-        return self.linker.function(text, pointers), scratch
+        return self.linker.function(text, pointers, numbers=2), scratch
 
     def text_of(self, walks: Sequence[Walk], lead: int) -> tuple[str, int]:
         """The text, and bytes of scratch."""
@@ -97,7 +97,7 @@ class CompiledGroup:
         writer = _Writer(self.op, self.rows, code, body, walks, lead)
         writer.write()
         names = [*writer.pointers, *writer.shares, "%scratch"]
-        return code.text(names), body.scratch_bytes
+        return code.text("f", names, ("%start", "%stop")), body.scratch_bytes
 
 
 def _dense(spec: TensorSpec) -> Walk:

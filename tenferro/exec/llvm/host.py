@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -13,16 +12,15 @@ import numpy as np
 
 from tenferro.errors import TenferroError
 from tenferro.exec.interpreter import failure
+from tenferro.exec.llvm import python_calls
 from tenferro.exec.llvm.rows import Row
 from tenferro.exec.llvm.tensor import Body, Tensor
 from tenferro.interruption import is_interruption
 from tenferro.ops.extension import Extension
 from tenferro.types import TensorSpec
 
-__all__ = ["FAILED", "HostCalls", "Kernels", "call"]
+__all__ = ["HostCalls", "Kernels", "call"]
 
-FAILED = -1
-"""What a loop gives when a kernel has raised."""
 VIEWS = 256
 """Arrays that are kept of one call: memory is at the same place in every turn."""
 
@@ -71,10 +69,8 @@ class Site:
         ):
             np.copyto(array, y)
 
-    def failure(self, error: BaseException) -> BaseException:
-        """The error of the kernel, with the op and the user's line; one raised by a handler of signals, unchanged."""
-        if is_interruption(error) or not isinstance(error, Exception):
-            return error
+    def named(self, error: Exception) -> Exception:
+        """The error of the kernel, with the op and the user's line."""
         line = str(self.source) if self.source else None
         if isinstance(error, TenferroError):
             return error.at(line)
@@ -111,30 +107,22 @@ class HostCalls:
     def __init__(self, kernels: Kernels) -> None:
         self.kernels = kernels
         self.sites: list[Site] = []
-        self._failures: dict[int, BaseException] = {}
-        kind = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-        self._function = kind(self._call)
 
     @property
     def address(self) -> int:
-        """Of the function that compiled code calls: with a number, and where the pointers to arrays lie."""
-        address = ctypes.cast(self._function, ctypes.c_void_p).value
-        assert address is not None
-        return address
+        """Of the object that compiled code calls."""
+        return id(self)
 
-    def failure(self) -> BaseException:
-        """The exception that a kernel raised in this thread."""
-        return self._failures.pop(threading.get_ident())
-
-    def _call(self, number: int, address: int) -> int:
+    def __call__(self, number: int, address: int) -> None:
+        """Call a kernel, by the number of its site and the address of the pointers to its arrays."""
         site = self.sites[number]
         count = len(site.operands) + len(site.results)
         try:
             site((ctypes.c_int64 * count).from_address(address)[:])
-        except BaseException as error:
-            self._failures[threading.get_ident()] = site.failure(error)
-            return FAILED
-        return 0
+        except Exception as error:
+            if is_interruption(error):
+                raise
+            raise site.named(error)  # noqa: B904  # because it has its cause
 
 
 def call(
@@ -154,7 +142,5 @@ def call(
     for position, pointer in enumerate(pointers):
         at = code.value(f"getelementptr inbounds ptr, ptr {cell}, i64 {position}")
         code.line(f"store ptr {pointer}, ptr {at}")
-    where = code.value(f"ptrtoint ptr {cell} to i64")
-    status = code.value(f"call i64 %host(i64 {number}, i64 {where})")
-    code.leave_if(code.value(f"icmp ne i64 {status}, 0"), FAILED)
+    python_calls.call_python(code, "%host", number, cell)
     return [body.stored(memory) for memory in results]

@@ -58,7 +58,7 @@ def solve(
             blas.integer(code, n), blas.integer(code, columns), _part(code, matrices, number),
             blas.integer(code, n), pivots, _part(code, rights, number), blas.integer(code, n), info,
         ]  # fmt: skip
-        blas.call(code, f"{blas.LETTERS[y.dtype]}gesv", arguments)
+        blas.call(code, f"{blas.LETTERS[y.dtype]}gesv", arguments, n * n * (n + columns))
         failed = _failed(code, info)
 
         def element(index: tuple[Index, ...]) -> None:
@@ -88,7 +88,7 @@ def lu(
             blas.integer(code, m), blas.integer(code, n), _part(code, packed, number),
             blas.integer(code, m), pivots, info,
         ]  # fmt: skip
-        blas.call(code, f"{blas.LETTERS[y.dtype]}getrf", arguments)
+        blas.call(code, f"{blas.LETTERS[y.dtype]}getrf", arguments, m * n * n)
         start = code.scaled(number, m)
 
         def swap(i: Index) -> None:
@@ -167,7 +167,7 @@ def cholesky(
             blas.letter(code, "U"), blas.integer(code, n), _part(code, x, number),
             blas.integer(code, n), info,
         ]  # fmt: skip
-        blas.call(code, f"{blas.LETTERS[y.dtype]}potrf", arguments)
+        blas.call(code, f"{blas.LETTERS[y.dtype]}potrf", arguments, n**3)
         failed = _failed(code, info)
 
         def element(index: tuple[Index, ...]) -> None:
@@ -200,7 +200,7 @@ def _solve_in_place(body: Body, op: Routine, a: Memory, x: Memory) -> None:
             _part(code, a, number), blas.integer(code, n), _part(code, x, number),
             blas.integer(code, columns),
         ]  # fmt: skip
-        blas.call(code, f"{blas.LETTERS[dtype]}trsm", arguments)
+        blas.call(code, f"{blas.LETTERS[dtype]}trsm", arguments, n * n * columns)
 
     code.loop(prod(batch), one)
 

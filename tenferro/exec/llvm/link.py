@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from tenferro.compile_cache import CompileCache
-from tenferro.exec.llvm import blas
+from tenferro.exec.llvm import blas, python_calls
 from tenferro.program import BoundedCache
 
 __all__ = ["Linker", "is_installed", "lanes", "multiplies_and_adds"]
@@ -58,16 +58,24 @@ class Linker:
         self._target: Any = None
         self._knows_blas = False
 
-    def function(self, text: str, pointers: int) -> Callable[..., int]:
-        """`@f` of a text: from `pointers` pointers and two numbers to a number."""
-        return self.functions.get(text, lambda: self._linked(text, pointers))
+    def function(
+        self, text: str, pointers: int, numbers: int = 0, has_lock: bool = False
+    ) -> Callable[..., int]:
+        """`@f` of a text: from pointers and numbers to a number.
 
-    def _linked(self, text: str, pointers: int) -> Callable[..., int]:
+        Args:
+            has_lock: it is called with the interpreter's lock, and what it raises is raised.
+        """
+        return self.functions.get(text, lambda: self._linked(text, pointers, numbers, has_lock))
+
+    def _linked(self, text: str, pointers: int, numbers: int, has_lock: bool) -> Callable[..., int]:
         import llvmlite.binding as llvm  # because it is an extra
 
         if self._target is None:
             llvm.initialize_native_target()
             llvm.initialize_native_asmprinter()
+            for name, address in python_calls.addresses().items():
+                llvm.add_symbol(name, address)
             self._target = llvm.Target.from_default_triple()
         if blas.PREFIX in text and not self._knows_blas:
             for name, address in blas.addresses().items():
@@ -80,8 +88,9 @@ class Linker:
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
         address = engine.get_function_address("f")
-        kinds = [*[ctypes.c_void_p] * pointers, ctypes.c_int64, ctypes.c_int64]
-        plain = ctypes.CFUNCTYPE(ctypes.c_int64, *kinds)(address)
+        kinds = [*[ctypes.c_void_p] * pointers, *[ctypes.c_int64] * numbers]
+        prototype = ctypes.PYFUNCTYPE if has_lock else ctypes.CFUNCTYPE
+        plain = prototype(ctypes.c_int64, *kinds)(address)
 
         def function(*arguments: Any) -> int:
             return plain(*arguments)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
@@ -11,10 +10,10 @@ import numpy as np
 
 from tenferro.blas import SCIPYS
 from tenferro.compile_cache import CompileCache
-from tenferro.exec.llvm import blas
+from tenferro.exec.llvm import blas, python_calls
 from tenferro.exec.llvm.code import Code, NotCompiledError
 from tenferro.exec.llvm.control import COMPILED, Emitter
-from tenferro.exec.llvm.host import FAILED, HostCalls, Kernels
+from tenferro.exec.llvm.host import HostCalls, Kernels
 from tenferro.exec.llvm.link import Linker, lanes, multiplies_and_adds
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.ops.control import Cond, ControlOp, Scan, While
@@ -37,10 +36,6 @@ MOST_LINES = 20_000
 """Of a text: LLVM takes up to half a millisecond for each."""
 MOST_POINTERS = 1000
 """Of a function that is called from Python."""
-CHUNK_SECONDS = 0.02
-"""Time between two looks at what a signal has raised."""
-FIRST_CHUNK = 1
-"""Turns before the time of one is known."""
 
 
 def cost_of(program: GraphProgram) -> float:
@@ -109,7 +104,6 @@ class LoopCompiler:
             NotCompiledError: what cannot be compiled, or does not pay.
         """
         if op.has_effects:
-            # A condition is looked at twice where one chunk of turns follows another.
             raise NotCompiledError(f"{op.name}: effects are not compiled")
         if not self.always:
             _require_few_calls(op, kernels)
@@ -154,7 +148,9 @@ class CompiledLoop:
         """The last carry, then the stacked outputs of the iterations."""
         function = self._function
         if function is None:
-            function = self._function = self.linker.function(self.text, self.pointers)
+            function = self._function = self.linker.function(
+                self.text, self.pointers, has_lock=True
+            )
         op = self.op
         operands = [np.ascontiguousarray(x).reshape(x.shape) for x in arrays]
         first = op.first_xs if isinstance(op, Scan) else len(operands)
@@ -168,24 +164,9 @@ class CompiledLoop:
         pointers = [x.ctypes.data for x in every]
         pointers += [-(-scratch.ctypes.data // 64) * 64, self.host.address]
         with self._blas:
-            self._run(function, pointers, op.length if isinstance(op, Scan) else None)
+            function(*pointers)
         results = [*carry, *stacks]
         return results[0] if len(results) == 1 else tuple(results)
-
-    def _run(self, function: Callable[..., int], pointers: list[int], length: int | None) -> None:
-        """In chunks, so that a signal's handler does not wait for the end."""
-        start, turns, is_going_on = 0, FIRST_CHUNK, True
-        while is_going_on if length is None else start < length:
-            stop = start + turns if length is None else min(length, start + turns)
-            began = time.perf_counter()
-            status = function(*pointers, start, stop)
-            if status == FAILED:
-                raise self.host.failure()
-            is_going_on = bool(status)
-            spent = time.perf_counter() - began
-            if spent < CHUNK_SECONDS / 4:
-                turns *= 4
-            start = stop
 
 
 def text_of(
@@ -196,8 +177,7 @@ def text_of(
 ) -> tuple[str, int, list[Any], int]:
     """The text, how many pointers the function takes, large constants, and bytes of scratch.
 
-    The function takes consts, carry, xs, stacked results, constants, scratch, and the turns from where to
-    where; it gives whether a while loop goes on.
+    The function takes consts, carry, xs, stacked results, constants and scratch.
     """
     if not all([spec.is_static for spec in inputs]):
         raise NotCompiledError(f"{op.name}: extents that wait are not compiled")
@@ -217,36 +197,20 @@ def text_of(
             for number, spec in enumerate(op.body.output_specs[op.num_carry :])
         ]
         held, put_back = _in_registers(body, carry)
-        count = code.value("sub i64 %stop, %start")
 
         def one(i: Any) -> None:
-            t = code.add(i, "%start")
-            if op.reverse:
-                t = code.value(f"sub i64 {op.length - 1}, {t}")
+            t = code.add(code.scaled(i, -1), op.length - 1) if op.reverse else i
             emitter.turn(op, t, consts, held, [body.stored(x) for x in xs], stacks)
 
-        code.loop(count, one)
-        put_back()
-        code.line("ret i64 0")
+        python_calls.turns(code, op.length, one)
     else:
         carry, stacks = memories[n:], []
         held, put_back = _in_registers(body, carry)
-        left, more = code.cell("i64"), code.cell("i1")
-        count = code.value("sub i64 %stop, %start")
-        code.line(f"store i64 {count}, ptr {left}")
-
-        def goes_on() -> str:
-            decided = emitter.goes_on(op, consts, held)
-            code.line(f"store i1 {decided}, ptr {more}")
-            remaining = code.value(f"load i64, ptr {left}")
-            code.line(f"store i64 {code.value(f'sub i64 {remaining}, 1')}, ptr {left}")
-            has_turns = code.value(f"icmp sgt i64 {remaining}, 0")
-            return code.value(f"and i1 {decided}, {has_turns}")
-
-        code.repeat(goes_on, lambda: emitter.step(op, consts, held))
-        put_back()
-        decided = code.value(f"load i1, ptr {more}")
-        code.line(f"ret i64 {code.value(f'zext i1 {decided} to i64')}")
+        python_calls.repeat(
+            code, lambda: emitter.goes_on(op, consts, held), lambda: emitter.step(op, consts, held)
+        )
+    put_back()
+    code.line("ret i64 0")
     constants = [name for name, _ in body.constants]
     every = [*names, *[memory.pointer for memory in stacks], *constants, "%scratch", "%host"]
     if len(code.lines) > MOST_LINES:
@@ -257,7 +221,8 @@ def text_of(
         raise NotCompiledError(
             f"{op.name}: more than {MOST_POINTERS} operands and results are not compiled"
         )
-    return code.text(every), len(every), [array for _, array in body.constants], body.scratch_bytes
+    text = code.text("loop", every) + python_calls.entry(every)
+    return text, len(every), [array for _, array in body.constants], body.scratch_bytes
 
 
 def _in_registers(body: Body, carry: Sequence[Memory]) -> tuple[list[Memory], Callable[[], None]]:

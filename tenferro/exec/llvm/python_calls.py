@@ -1,0 +1,139 @@
+"""Python from compiled loops: kernels are called, and the handlers of signals, as between two bytecodes.
+
+A loop runs without the interpreter's lock. After every `PART` instructions or so it takes the lock and lets Python
+call the handlers of signals that have come in. Where a handler or a kernel raises, the loop ends, and the exception
+is its caller's: it is in the thread's state when `@f` returns, as in any function of an extension module.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+
+from tenferro.exec.llvm.code import Code, Index
+
+__all__ = ["FAILED", "addresses", "call_python", "check", "entry", "repeat", "turns"]
+
+FAILED = -1
+"""What a loop gives when a handler or a kernel has raised; its caller raises the exception."""
+PART = 10_000_000
+"""Instructions between two looks, by estimate: some milliseconds."""
+NAMES = (
+    "PyEval_SaveThread", "PyEval_RestoreThread", "PyGILState_Ensure", "PyGILState_Release",
+    "PyErr_CheckSignals", "PyObject_CallFunction", "Py_DecRef",
+)  # fmt: skip
+CHECK = """define internal i64 @check_signals() noinline cold {
+  %lock = call i32 @PyGILState_Ensure()
+  %status = call i32 @PyErr_CheckSignals()
+  call void @PyGILState_Release(i32 %lock)
+  %wide = sext i32 %status to i64
+  ret i64 %wide
+}"""
+CALL = """@two_numbers = private constant [3 x i8] c"LL\\00"
+define internal i64 @call_python(ptr %function, i64 %first, i64 %second) noinline {
+  %lock = call i32 @PyGILState_Ensure()
+  %y = call ptr (ptr, ptr, ...) @PyObject_CallFunction(ptr %function, ptr @two_numbers, i64 %first, i64 %second)
+  %raised = icmp eq ptr %y, null
+  call void @Py_DecRef(ptr %y)
+  call void @PyGILState_Release(i32 %lock)
+  %status = sext i1 %raised to i64
+  ret i64 %status
+}"""
+ENTRY = """declare ptr @PyEval_SaveThread()
+declare void @PyEval_RestoreThread(ptr)
+declare i32 @PyGILState_Ensure()
+declare void @PyGILState_Release(i32)
+declare i32 @PyErr_CheckSignals()
+declare ptr @PyObject_CallFunction(ptr, ptr, ...)
+declare void @Py_DecRef(ptr)
+define i64 @f({pointers}) {{
+  %thread = call ptr @PyEval_SaveThread()
+  %status = call i64 @loop({pointers})
+  call void @PyEval_RestoreThread(ptr %thread)
+  ret i64 %status
+}}
+"""
+
+
+def addresses() -> dict[str, int]:
+    """Where the functions of Python lie that a loop calls."""
+    pointers = {
+        name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p) for name in NAMES
+    }
+    return {name: pointer.value for name, pointer in pointers.items() if pointer.value is not None}
+
+
+def entry(pointers: Sequence[str]) -> str:
+    """`@f`, which is called with the interpreter's lock and runs `@loop` without it."""
+    return ENTRY.format(pointers=", ".join([f"ptr {name}" for name in pointers]))
+
+
+def check(code: Code) -> None:
+    """Let Python call the handlers of signals; leave where one raises."""
+    code.functions["check_signals"] = CHECK
+    status = code.value("call i64 @check_signals()")
+    code.leave_if(code.value(f"icmp ne i64 {status}, 0"), FAILED)
+
+
+def call_python(code: Code, function: str, number: int, address: str) -> None:
+    """Call a Python object with a number and an address; leave where it raises."""
+    code.functions["call_python"] = CALL
+    where = code.value(f"ptrtoint ptr {address} to i64")
+    status = code.value(f"call i64 @call_python(ptr {function}, i64 {number}, i64 {where})")
+    code.leave_if(code.value(f"icmp ne i64 {status}, 0"), FAILED)
+
+
+def turns(code: Code, count: int, body: Callable[[Index], None]) -> None:
+    """`body` of 0, 1, .. count - 1, in parts with a look at signals after each, if that is much work."""
+    if count <= 1:
+        code.loop(count, body)
+        return
+    head, end, start, size = (code.name(each) for each in ("part", "parted", "start", "size"))
+    before, work = code.block, code.work
+    code.line(f"br label {head}")
+    code.label(head)
+    bounds = len(code.lines)
+    code.lines += [""]  # the part's bounds, once the work of a turn is known
+    with code.times(count):
+        code.loop(size, lambda i: body(code.add(i, start)))
+    work = code.work - work
+    if work <= PART:
+        code.lines[bounds] = f"  {start} = add i64 0, 0\n  {size} = add i64 0, {count}"
+        return
+    following = code.value(f"add nsw i64 {start}, {size}")
+    check(code)
+    more = code.value(f"icmp slt i64 {following}, {count}")
+    code.lines[bounds] = "\n".join([
+        f"  {start} = phi i64 [0, %{before}], [{following}, %{code.block}]",
+        f"  {start}.left = sub nsw i64 {count}, {start}",
+        f"  {start}.short = icmp slt i64 {start}.left, {max(1, PART * count // work)}",
+        f"  {size} = select i1 {start}.short, i64 {start}.left, i64 {max(1, PART * count // work)}",
+    ])  # fmt: skip
+    code.line(f"br i1 {more}, label {head}, label {end}")
+    code.label(end)
+
+
+def repeat(code: Code, condition: Callable[[], str], body: Callable[[], None]) -> None:
+    """`body` while the condition holds, with looks at signals."""
+    head, inside, end = (code.name(each) for each in ("head", "body", "end"))
+    left, work = code.cell("i64"), code.work
+    code.entry.append(f"  store i64 {PART}, ptr {left}")
+    code.line(f"br label {head}")
+    code.label(head)
+    with code.scope():
+        more = condition()
+    code.line(f"br i1 {more}, label {inside}, label {end}")
+    code.label(inside)
+    with code.scope():
+        body()
+    work = max(1, (code.work - work) // code.often)
+    rest = code.value(f"sub i64 {code.value(f'load i64, ptr {left}')}, {work}")
+    code.line(f"store i64 {rest}, ptr {left}")
+
+    def look() -> None:
+        check(code)
+        code.line(f"store i64 {PART}, ptr {left}")
+
+    code.branch(code.value(f"icmp slt i64 {rest}, 0"), look, lambda: None)
+    code.line(f"br label {head}")
+    code.label(end)
