@@ -1,4 +1,4 @@
-"""Arguments that NumPy's functions have and that mean nothing for tensors: each is refused by its name."""
+"""Keyword arguments of NumPy's functions that have no meaning for tensors: each is refused by its name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["ArgumentRefusedError", "refuse", "refuse_options"]
 
 
 class ArgumentRefusedError(UnsupportedError):
-    """An argument of NumPy's that has no meaning for tensors.
+    """An argument of a NumPy function that has no meaning for tensors.
 
     Attributes:
         reason: what is refused, and what to write instead.
@@ -33,16 +33,16 @@ _DEFAULTS: Mapping[str, tuple[Any, ...]] = {
     "where": (True,), "casting": ("same_kind",), "order": ("K", "C", None), "subok": (True, False),
     "hermitian": (False,), "initial": (None,), "keepdims": (False,),
 }  # fmt: skip
-"""Values that say what is so without them; None for arguments that are not listed."""
+"""Values by argument that ask for nothing beyond the default; None alone for arguments that are not listed."""
 
 
 def refuse(name: str, argument: str, value: Any) -> None:
-    """Refuse an argument unless it says what is so without it.
+    """Refuse an argument unless its value asks for nothing beyond the default.
 
     >>> refuse("sum", "out", None)
 
     Raises:
-        ArgumentRefusedError: it says something else.
+        ArgumentRefusedError: any other value.
     """
     defaults = _DEFAULTS.get(argument, (None,))
     if not any(value is x or (type(value) is type(x) and value == x) for x in defaults):
@@ -67,11 +67,11 @@ _OF_UFUNCS = (
 
 
 def refuse_options(name: str, options: Mapping[str, Any], out: Any = None) -> None:
-    """Refuse what NumPy's elementwise functions take beside their operands; `out` also by place.
+    """Refuse the options of NumPy's ufuncs, such as `where` and `casting`, and `out`, also by position.
 
     Raises:
-        ArgumentRefusedError: an option that says something else than its default.
-        TypeError: one that NumPy does not have.
+        ArgumentRefusedError: an option with a value other than its default.
+        TypeError: an option that NumPy does not have.
     """
     refuse(name, "out", out)
     for option, value in options.items():

@@ -1,4 +1,4 @@
-"""Matrices turned round, and vectors on diagonals.
+"""Reversed and rotated matrices, and matrices from diagonals.
 
 Source: NumPy 2.4, reference, "Rearranging elements" and "Building matrices".
 """
@@ -41,7 +41,7 @@ def flipud(m: ArrayLike) -> Any:
 
 
 def rot90(m: ArrayLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> Any:
-    """m turned k times by 90 degrees, from the first of two axes towards the second.
+    """m rotated k times by 90 degrees, from the first of two axes towards the second.
 
     Raises:
         AxisError: the axes are not two different ones.
@@ -65,7 +65,7 @@ def rot90(m: ArrayLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> Any:
 
 
 def diag(v: ArrayLike, k: int = 0) -> Any:
-    """The matrix with a vector on diagonal k and zeros elsewhere; of a matrix its diagonal k.
+    """The matrix with the vector v on diagonal k and zeros elsewhere; for a matrix v, its diagonal k.
 
     Raises:
         ShapeError: v has neither one axis nor two.

@@ -1,10 +1,10 @@
-"""Derivatives of functions over pytrees: `grad`, `jvp`, `vjp` and what is made of them.
+"""Derivatives of functions over pytrees: gradients, Jacobians, Hessians, `jvp`, `vjp` and `linearize`.
 
 Complex convention: the inner product is <a, b> = Re(conj(a) b), so that the gradient of a real loss
 points uphill: grad(sum |z|^2) = 2z. It is the conjugate of JAX's, and equal to PyTorch's.
 
-On tensors of a trace, derivatives are written into the graph. On arrays, a program is made, run
-natively at once, and kept by the transform (`cache_stats`, `cache_clear`), or by the `context` given.
+On tensors of a trace, derivatives are written into the graph. On arrays, a program is traced, run
+natively at once, and cached by the transform (`cache_stats`, `cache_clear`), or by the `context` passed to it.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ R = TypeVar("R")
 
 @public_methods
 class Transform:
-    """A function made from a function, with the context that keeps its programs.
+    """A function derived from another, with the context that caches its programs.
 
     Attributes:
-        anew: makes another, with a context of its own.
+        rebuild: makes another one, with a context of its own.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Transform:
         fn: Callable[..., Any],
         context: AdContext | None,
         call: Callable[..., Any],
-        anew: Callable[[], Any],
+        rebuild: Callable[[], Any],
     ) -> None:
         if not callable(fn):
             raise InvalidConfigError(f"{name}: expected a function, got {fn!r:.60}")
@@ -77,40 +77,40 @@ class Transform:
         self.name = name
         self.fn = fn
         self._call = call
-        self.anew = anew
+        self.rebuild = rebuild
         self._has_own_context = context is None
         self.context = AdContext() if context is None else context
 
     def __reduce__(self) -> Any:
-        """The function and the options, or its global name: programs are made where it is loaded.
+        """The function and the options, or its global name: programs are traced again where it is loaded.
 
         Raises:
-            InvalidConfigError: a context was given, which is not pickled.
+            InvalidConfigError: a context was passed, which is not pickled.
         """
         if not self._has_own_context:
             raise InvalidConfigError(
                 f"{self.shown} has the AdContext that it was given, which is not pickled; pickle the function, "
                 f"and call {self.name} with a context where it is loaded"
             )
-        return reduced(self, self.anew)
+        return reduced(self, self.rebuild)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._call(self.context, args, kwargs)
 
     @property
     def shown(self) -> str:
-        """Its name, and that of the function."""
+        """Its name and the function's, such as `grad of loss`."""
         return f"{self.name} of {name_of(self.fn)}"
 
     def __repr__(self) -> str:
         return f"<{self.shown}>"
 
     def cache_stats(self) -> CacheStats:
-        """What the cache of derivative programs has done."""
+        """Counts of hits, misses and entries of the cache of derivative programs."""
         return self.context.cache_stats()
 
     def cache_clear(self) -> None:
-        """Forget every derivative program."""
+        """Empty the cache of derivative programs."""
         self.context.cache_clear()
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -129,19 +129,20 @@ def grad(
     context: AdContext | None = None,
     executor: Executor | None = None,
 ) -> Callable[P, Any]:
-    """The function that gives the gradient of scalar `fn`: x_bar with dy = Re(conj(x_bar) dx).
+    """The gradient function of scalar `fn`: x_bar with dy = Re(conj(x_bar) dx).
 
     Args:
-        argnums: which arguments; a number gives that argument's tree, a tuple gives a tuple of trees.
+        argnums: the arguments to differentiate with respect to; a number gives that argument's tree, a tuple gives
+            a tuple of trees.
         has_aux: `fn` returns (result, aux), and the gradient function (gradient, aux).
         holomorphic: `fn` is a holomorphic function of complex arguments; the gradient is then
             conj(f'(z)). `jacfwd` and `jacrev` give f'(z).
-        context: who keeps the derivative programs; the transform itself by default.
-        executor: runs them, such as an `XlaExecutor`, or a `GraphExecutor` with runtimes of its own;
+        context: the cache of derivative programs, and the rules; the transform's own by default.
+        executor: runs the programs, such as an `XlaExecutor`, or a `GraphExecutor` with runtimes of its own;
             natively by default. In a trace the outer program's executor runs it all.
 
     Raises:
-        ShapeError: the result is no scalar.
+        ShapeError: the result is not a scalar.
         DTypeError: an integer or bool argument, by name; a complex result unless holomorphic.
         ADRuleUnsupportedError: an op on the way has no derivative, with your line.
 
@@ -150,7 +151,7 @@ def grad(
     >>> grad(lambda p, x: p["w"] * x + p["b"], argnums=(0, 1))({"w": 2.0, "b": 1.0}, 3.0)
     ({'w': array(3.), 'b': array(1.)}, array(2.))
 
-    Source: seed 004, section VI; convention: `docs/autodiff.md`.
+    Source: docs/specification/derivatives.md; convention: `docs/autodiff.md`.
     """
 
     def call(context: AdContext, args: Any, kwargs: Any) -> Any:
@@ -159,8 +160,8 @@ def grad(
         )
         return (gradient, value[1]) if has_aux else gradient
 
-    anew = functools.partial(grad, fn, argnums, has_aux, holomorphic, executor=executor)
-    return Transform("grad", fn, context, call, anew)
+    rebuild = functools.partial(grad, fn, argnums, has_aux, holomorphic, executor=executor)
+    return Transform("grad", fn, context, call, rebuild)
 
 
 def value_and_grad(
@@ -172,7 +173,7 @@ def value_and_grad(
     context: AdContext | None = None,
     executor: Executor | None = None,
 ) -> Callable[P, tuple[R, Any]]:
-    """The function that gives (value, gradient), or ((value, aux), gradient); see `grad`.
+    """The function that returns (value, gradient), or ((value, aux), gradient); see `grad`.
 
     >>> value_and_grad(lambda x: x * x)(3.0)
     (array(9.), array(6.))
@@ -191,8 +192,10 @@ def value_and_grad(
             True,
         )
 
-    anew = functools.partial(value_and_grad, fn, argnums, has_aux, holomorphic, executor=executor)
-    return Transform("value_and_grad", fn, context, call, anew)
+    rebuild = functools.partial(
+        value_and_grad, fn, argnums, has_aux, holomorphic, executor=executor
+    )
+    return Transform("value_and_grad", fn, context, call, rebuild)
 
 
 def _value_and_grad(
@@ -228,22 +231,22 @@ def _value_and_grad(
 
 
 def _pulled(stage: Stage, cotangents: Sequence[tuple[int, int]]) -> list[int]:
-    """Cotangents of the primals, given those of outputs."""
+    """Cotangents of the primals from those of outputs."""
     emitter, graph = stage.emitter, stage.graph
     dots = {value: graph.add_stand_in(stage.type_of(value)) for value in stage.primals}
     first = len(graph)
     y_dots = linearize_graph(emitter, stage.start, [y for y, _ in cotangents], dots, "reverse")
-    given = [
+    cotangent_pairs = [
         (y_dot, y_bar)
         for y_dot, (_, y_bar) in zip(y_dots, cotangents, strict=True)
         if y_dot is not None
     ]
-    bars = transpose(emitter, first, list(dots.values()), given)
+    bars = transpose(emitter, first, list(dots.values()), cotangent_pairs)
     return stage.or_zeros(bars, stage.primals)
 
 
 def _pushed(stage: Stage, dots: Sequence[int]) -> list[int]:
-    """Tangents of the outputs, given those of the primals."""
+    """Tangents of the outputs from those of the primals."""
     primal_dots = dict(zip(stage.primals, dots, strict=True))
     y_dots = linearize_graph(stage.emitter, stage.start, stage.outputs, primal_dots)
     return stage.or_zeros(y_dots, stage.outputs)
@@ -277,7 +280,9 @@ def jvp(
     """
     primals, tangents = _as_tuple("jvp", "primals", primals), _as_tuple("jvp", "tangents", tangents)
     stage = _stage_of_all("jvp", fn, primals, has_aux, context, executor)
-    given = stage.given(tangents, stage.primals, flatten(tuple(primals))[1], "tangents")
+    tangent_leaves = stage.leaves_like(
+        tangents, stage.primals, flatten(tuple(primals))[1], "tangents"
+    )
     aux = stage.aux_values()
 
     if stage.concrete:
@@ -286,9 +291,9 @@ def jvp(
             dots = [stage.graph.add_stand_in(stage.type_of(value)) for value in stage.primals]
             return dots, [*stage.outputs, *_pushed(stage, dots), *aux]
 
-        results = stage.run(stage.key("jvp", tuple(aux)), make, given)
+        results = stage.run(stage.key("jvp", tuple(aux)), make, tangent_leaves)
     else:
-        dots = _fresh(stage, [value_in(stage.builder, x_dot) for x_dot in given])
+        dots = _fresh(stage, [value_in(stage.builder, x_dot) for x_dot in tangent_leaves])
         results = stage.tensors([*stage.outputs, *_pushed(stage, dots), *aux])
     n = len(stage.outputs)
     y = unflatten(stage.out_tree, results[:n])
@@ -297,7 +302,7 @@ def jvp(
 
 
 def _fresh(stage: Stage, values: Sequence[int]) -> list[int]:
-    """Values under names of their own, because one value may be the tangent of several inputs."""
+    """Each value under a name of its own, because one value may be the tangent of several inputs."""
     if not values:
         return []
     return list(stage.graph.add(Alias(tuple(range(len(values)))), tuple(values)))
@@ -324,8 +329,8 @@ def linearize(
 
     @public
     def push(*tangents: PyTree) -> Any:
-        given = stage.given(tangents, stage.primals, tree, "tangents")
-        return unflatten(stage.out_tree, apply(given))
+        tangent_leaves = stage.leaves_like(tangents, stage.primals, tree, "tangents")
+        return unflatten(stage.out_tree, apply(tangent_leaves))
 
     return (*y, push) if not has_aux else (y[0], push, y[1])
 
@@ -362,8 +367,8 @@ def vjp(
 
     @public
     def pull(y_bar: PyTree) -> Any:
-        given = stage.given(y_bar, stage.outputs, stage.out_tree, "the cotangent")
-        return stage.by_argument(apply(given))
+        cotangent_leaves = stage.leaves_like(y_bar, stage.outputs, stage.out_tree, "the cotangent")
+        return stage.by_argument(apply(cotangent_leaves))
 
     return (*y, pull) if not has_aux else (y[0], pull, y[1])
 
@@ -371,7 +376,7 @@ def vjp(
 def _linear_part(
     stage: Stage, like: Sequence[int], linear: Callable[[Sequence[int]], list[int]]
 ) -> tuple[tuple[Any, ...], Callable[[Sequence[Any]], list[Any]]]:
-    """The value now (and aux), and a function of arrays or tensors that evaluates `linear` later."""
+    """The value at the primals (and aux), and a function of arrays or tensors that evaluates `linear` there."""
     n = len(stage.outputs)
     aux = stage.aux_values()
 
@@ -383,8 +388,8 @@ def _linear_part(
 
     if not stage.concrete:
 
-        def emitted(given: Sequence[Any]) -> list[Any]:
-            values = _fresh(stage, [value_in(stage.builder, operand) for operand in given])
+        def emitted(directions: Sequence[Any]) -> list[Any]:
+            values = _fresh(stage, [value_in(stage.builder, operand) for operand in directions])
             with tracing(stage.builder):
                 return stage.tensors(linear(values))
 
@@ -394,19 +399,19 @@ def _linear_part(
     results = linear(stand_ins)
     kept_back = residuals(stage.graph, stage.graph.inputs, stand_ins, results)
     forward = stage.run(None, lambda: ([], [*stage.outputs, *aux, *kept_back]))
-    kept = forward[n + len(aux) :]
+    residual_arrays = forward[n + len(aux) :]
     backward = GraphProgram.from_graph(
         stage.graph, results, inputs=[*kept_back, *stand_ins], name=stage.name
     )
 
-    def run(given: Sequence[Any]) -> list[Any]:
-        if any(isinstance(operand, TracedTensor) for operand in given):
+    def run(directions: Sequence[Any]) -> list[Any]:
+        if any(isinstance(operand, TracedTensor) for operand in directions):
             raise InvalidConfigError(
                 f"{stage.name}: was called on arrays, outside this trace; call it inside to trace it"
             )
-        if stage.noted_by(given) is not None:
-            return stage.run(None, lambda: (stand_ins, results), given)
-        return list(stage.execute(backward, *kept, *given))
+        if stage.noted_by(directions) is not None:
+            return stage.run(None, lambda: (stand_ins, results), directions)
+        return list(stage.execute(backward, *residual_arrays, *directions))
 
     return packed(forward), run
 
@@ -423,7 +428,7 @@ def jacfwd(
     context: AdContext | None = None,
     executor: Executor | None = None,
 ) -> Callable[..., Any]:
-    """The function that gives the Jacobian, column by column: J[.., i] = dy / dx[i].
+    """The Jacobian function, computed column by column: J[.., i] = dy / dx[i].
 
     A leaf of the result has the result's shape followed by the argument's. Columns are computed at
     once, by pushing all unit tensors forward. Good for few inputs and many outputs.
@@ -445,8 +450,8 @@ def jacfwd(
             stage.require_real_arguments()
         return _jacobian(stage, has_aux, lambda: _columns(stage))
 
-    anew = functools.partial(jacfwd, fn, argnums, has_aux, holomorphic, executor=executor)
-    return Transform("jacfwd", fn, context, call, anew)
+    rebuild = functools.partial(jacfwd, fn, argnums, has_aux, holomorphic, executor=executor)
+    return Transform("jacfwd", fn, context, call, rebuild)
 
 
 def jacrev(
@@ -458,7 +463,7 @@ def jacrev(
     context: AdContext | None = None,
     executor: Executor | None = None,
 ) -> Callable[..., Any]:
-    """The function that gives the Jacobian, row by row, by pulling all unit tensors back.
+    """The Jacobian function, computed row by row, by pulling all unit tensors back.
 
     The same numbers as `jacfwd`; good for many inputs and few outputs. For real functions of complex
     arguments a row is the gradient of that element, as `grad` gives it.
@@ -477,12 +482,12 @@ def jacrev(
         stage.require_real(holomorphic)
         return _jacobian(stage, has_aux, lambda: _rows(stage, holomorphic))
 
-    anew = functools.partial(jacrev, fn, argnums, has_aux, holomorphic, executor=executor)
-    return Transform("jacrev", fn, context, call, anew)
+    rebuild = functools.partial(jacrev, fn, argnums, has_aux, holomorphic, executor=executor)
+    return Transform("jacrev", fn, context, call, rebuild)
 
 
 jacobian = jacrev
-"""JAX's other name of `jacrev`."""
+"""JAX's other name for `jacrev`."""
 
 
 def hessian(
@@ -494,7 +499,7 @@ def hessian(
     context: AdContext | None = None,
     executor: Executor | None = None,
 ) -> Callable[..., Any]:
-    """The function that gives second derivatives: `jacfwd` of `jacrev`.
+    """The function of second derivatives: `jacfwd` of `jacrev`.
 
     >>> import numpy as np
     >>> hessian(lambda x: x[0] ** 2 * x[1])(np.array([1.0, 3.0]))
@@ -506,7 +511,7 @@ def hessian(
 
 
 def _jacobian(stage: Stage, has_aux: bool, blocks: Callable[[], list[int]]) -> Any:
-    """Blocks by output and input leaf, put into the tree of the results over that of the arguments."""
+    """Jacobian blocks per output and input leaf, in the tree of the results over that of the arguments."""
     aux = stage.aux_values()
     if stage.concrete:
         key = stage.key(stage.name, tuple(aux))
@@ -576,9 +581,9 @@ def _basis(x: Value) -> Value:
     """All unit tensors of x's type along a leading axis, in column-major order."""
     size = x.type.size
     shape = (size, *x.shape)
-    place = reshape(iota_along(x, (size,), 0), x.shape)
-    place = apply_one(BroadcastInDim(shape, tuple(range(1, len(shape)))), place)
-    return convert(compare(iota_along(x, shape, 0), "EQ", place), x.dtype)
+    positions = reshape(iota_along(x, (size,), 0), x.shape)
+    positions = apply_one(BroadcastInDim(shape, tuple(range(1, len(shape)))), positions)
+    return convert(compare(iota_along(x, shape, 0), "EQ", positions), x.dtype)
 
 
 def hvp(
@@ -625,7 +630,7 @@ def _stage_of_all(
     context: AdContext | None,
     executor: Executor | None,
 ) -> Stage:
-    """The stage of a function that is differentiated with respect to every argument."""
+    """The stage of a function, differentiated with respect to every argument."""
     if not primals:
         raise ArityError(f"{name}: needs at least one argument to differentiate with respect to")
     context = AdContext() if context is None else context

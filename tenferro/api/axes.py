@@ -1,4 +1,4 @@
-"""Axes as people write them: negative ones count from the end, None means all."""
+"""Axes in NumPy's notation: negative ones count from the end, None means all."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["normalize_axes", "normalize_axis"]
 
 
 def normalize_axis(name: str, axis: Any, rank: int) -> int:
-    """One axis as a number from 0.
+    """One axis as a number from 0 to rank - 1.
 
     >>> normalize_axis("sum", -1, 3)
     2
 
     Raises:
-        AxisError: outside the rank, or no integer.
+        AxisError: an axis outside the rank, or not an integer.
     """
     try:
         if isinstance(axis, bool):
@@ -32,7 +32,7 @@ def normalize_axis(name: str, axis: Any, rank: int) -> int:
 
 
 def normalize_axes(name: str, axis: Axis, rank: int) -> tuple[int, ...]:
-    """Axes as numbers from 0, ascending; None is every axis.
+    """Axes as numbers from 0, ascending; None means every axis.
 
     Raises:
         AxisError: an axis outside the rank, or named twice.

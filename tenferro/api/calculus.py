@@ -1,4 +1,4 @@
-"""Differences, integrals, interpolation and convolution of samples; polynomials; numbers in progressions.
+"""Differences, integrals, interpolation and convolution of samples; polynomials; geometric progressions.
 
 Source: NumPy 2.4, reference, "Mathematical functions".
 """
@@ -57,7 +57,7 @@ def _in_inexact(x: ArrayLike) -> Any:
 
 
 def gradient(f: ArrayLike, *varargs: ArrayLike, axis: Axis = None, edge_order: int = 1) -> Any:
-    """Central differences along each axis, one-sided at the ends; a tuple where there are several axes.
+    """Central differences along each axis, one-sided at the ends; a tuple for several axes.
 
     Args:
         varargs: the distance of samples, for all axes or for each; or their coordinates, a vector for each.
@@ -112,12 +112,12 @@ def _along(x: Tensor, axis: int, spacing: ArrayLike, edge_order: int) -> Any:
 
 
 def _on_axis(vector: Tensor, axis: int, rank: int) -> Any:
-    """A vector along one axis of several."""
+    """A vector reshaped to lie along one axis of several."""
     return reshape(vector, tuple([-1 if i == axis else 1 for i in range(rank)]))
 
 
 def _differences(x: Tensor, steps: Tensor, axis: int, extent: int, edge_order: int) -> Any:
-    """Of samples with steps between them, by the polynomial through three neighbours, or at the ends two."""
+    """Derivatives of samples by the parabola through three neighbours, or by the line through two at the ends."""
 
     def part(y: Any, start: int, stop: int) -> Any:
         return slice_axis(y, axis, start, stop)
@@ -178,7 +178,7 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axi
 
     Args:
         x: the coordinates of the samples, a vector or of y's shape.
-        dx: their distance, where x is None.
+        dx: the distance of the samples, if x is None.
 
     >>> trapezoid([1.0, 2.0, 3.0]), trapezoid([1.0, 2.0], [0.0, 4.0])
     (array(4.), array(6.))
@@ -251,7 +251,7 @@ def interp(
 
 
 def _unrolled(x: Tensor, places: Tensor, values: Tensor, period: ArrayLike) -> tuple[Any, Any, Any]:
-    """A period of the function in order, with a point of its neighbours at either end."""
+    """One period of the function, its points in ascending order, extended by the neighbouring point at either end."""
     if isinstance(period, int | float) and period == 0:
         raise InvalidConfigError("interp: a period is not zero")
     size = abs(period)
@@ -364,7 +364,7 @@ def logspace(
     start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, base: ArrayLike = 10.0, dtype: DTypeLike | None = None, axis: int = 0,
     *, like: Tensor | None = None,
 ) -> Any:  # fmt: skip
-    """Num numbers from base^start to base^stop, each the same multiple of the one before; see `linspace`.
+    """num numbers from base^start to base^stop, each the same multiple of the one before; see `linspace`.
 
     >>> logspace(0, 2, 3)
     array([  1.,  10., 100.])
@@ -378,7 +378,7 @@ def logspace(
 def geomspace(
     start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, dtype: DTypeLike | None = None, axis: int = 0, *, like: Tensor | None = None
 ) -> Any:  # fmt: skip
-    """Num numbers from start to stop, each the same multiple of the one before; see `linspace`.
+    """num numbers from start to stop, each the same multiple of the one before; see `linspace`.
 
     Raises:
         DTypeError: complex bounds.
@@ -404,7 +404,7 @@ def geomspace(
 
 
 def _with_ends(points: Tensor, low: Tensor, high: Tensor, num: int, endpoint: bool) -> Any:
-    """The numbers with the bounds themselves at the ends."""
+    """The points, with the exact bounds at the ends."""
     if num < 1:
         return points
     shape = (1, *points.shape[1:])

@@ -1,11 +1,11 @@
-"""`check_grads`: are the derivatives of a function what they must be?
+"""`check_grads`: derivatives compared with complex steps, finite differences and the adjoint identity.
 
 Along one random direction each, so that the cost does not grow with the size of the tensors:
 
 - forward: J v against the complex step Im f(x + i h v) / h where the program is analytic, which has no
   cancellation, and against a central difference of fourth order elsewhere;
 - reverse: the adjoint identity <w, J v> = <J^H w, v>;
-- on another executor, when one is given: the same derivatives there.
+- on a second executor, if one is passed: the same derivatives there.
 
 Higher orders repeat this for the derivatives themselves.
 """
@@ -48,12 +48,12 @@ NOT_HOLOMORPHIC = (
     *(red.Sort, red.TopK),
     Extension,
 )
-"""Ops that take complex numbers and are no holomorphic functions of them, or may not be."""
+"""Ops on complex numbers that are not holomorphic functions, or may not be."""
 
 
 @dataclass(frozen=True)
 class GradientCheck:
-    """One comparison: which derivative, by which method, how far off, how far allowed."""
+    """One comparison: the derivative, the method, the error and the tolerance."""
 
     derivative: str
     method: str
@@ -64,13 +64,13 @@ class GradientCheck:
 
     @property
     def ok(self) -> bool:
-        """Within what is allowed; NaN is not."""
+        """Whether the error is within the tolerance; NaN is not."""
         return self.error <= self.allowed
 
 
 @dataclass(frozen=True)
 class GradientReport:
-    """All comparisons of one call; `print(report)` shows a table.
+    """All comparisons of one call; `print(report)` shows them as a table.
 
     Attributes:
         culprit: the op whose rule disagrees.
@@ -84,7 +84,7 @@ class GradientReport:
 
     @property
     def ok(self) -> bool:
-        """Every derivative is right."""
+        """Whether every derivative is right."""
         return all(check.ok for check in self.checks)
 
     def __repr__(self) -> str:
@@ -128,13 +128,13 @@ def check_grads(
 
     Args:
         args: one tree of arrays per argument, in a tuple or list; integer leaves are held fixed.
-        order: how many derivatives.
-        modes: of "fwd" and "rev".
-        rtol: how far off, relative to the size of the derivative; by default what the method and the
-            dtype allow.
+        order: the highest order of derivatives.
+        modes: any of "fwd" and "rev".
+        rtol: the tolerance, relative to the size of the derivative; by default derived from the method and the
+            dtype.
         executor: a second peer, such as an `XlaExecutor`, that must give the same derivatives.
-        seed: of the directions.
-        context: whose rules differentiate, at every order.
+        seed: of the random directions.
+        context: the source of the derivative rules, at every order.
 
     Returns:
         The report, when everything is right.
@@ -169,8 +169,10 @@ def check_grads(
     for _ in range(order):
         above: list[tuple[str, Any]] = []
         for prefix, f in level:
-            found, derived = _check_one(prefix, f, primals, names, modes, rtol, peers, generator)
-            checks += found
+            level_checks, derived = _check_one(
+                prefix, f, primals, names, modes, rtol, peers, generator
+            )
+            checks += level_checks
             above += derived
         level = above
     report = GradientReport(name, tuple(checks))
@@ -183,7 +185,7 @@ def check_grads(
 
 
 class _Peers(NamedTuple):
-    """Who computes: whose rules differentiate, and where derivatives are run beside NumPy."""
+    """The context of derivative rules, and a second executor beside NumPy."""
 
     context: AdContext
     executor: Any = None
@@ -192,7 +194,7 @@ class _Peers(NamedTuple):
 def _of_active_leaves(
     fn: Callable[..., Any], args: tuple[Any, ...]
 ) -> tuple[Callable[..., Any], tuple[Any, ...], list[str]]:
-    """`fn` as a function from its float and complex leaves to the tuple of such leaves it returns."""
+    """`fn` as a function from its float and complex leaves to the tuple of float and complex leaves it returns."""
     leaves, tree = flatten(args)
     arrays = [np.asarray(leaf) for leaf in leaves]
     active = [i for i, x in enumerate(arrays) if DType.of(x.dtype).is_inexact]
@@ -225,12 +227,12 @@ def _check_one(
     peers: _Peers,
     generator: np.random.Generator,
 ) -> tuple[list[GradientCheck], list[tuple[str, Any]]]:
-    """The checks of one function, and its derivatives as functions, for the next order."""
+    """The checks of one function, and its derivatives as functions for the next order."""
     context = peers.context
     v = tuple(random_direction(generator, x) for x in primals)
     y = compile(f, *primals).run(*primals)
     w = tuple(random_direction(generator, np.asarray(leaf)) for leaf in y)
-    # What reverse mode is compared with: the tangent, or where there is none, an estimate.
+    # Reverse mode is compared with the tangent, or with an estimate where there is no tangent.
     forward = "fwd" in modes
     _, y_dot, doubt = (
         ("", jvp(f, primals, v, context=context)[1], 0.0)
@@ -296,16 +298,16 @@ def _on_peer(
 
 
 Estimate = tuple[str, list[Any], float]
-"""A method, the derivative it gives, and how far it can be trusted."""
+"""A method, its derivative, and its accuracy."""
 
 
 def _estimates(
     f: Callable[..., Any], primals: tuple[Any, ...], v: tuple[Any, ...]
 ) -> Iterator[Estimate]:
-    """The derivative along v by other ways, the best first.
+    """Estimates of the derivative along v by independent methods, the most accurate first.
 
     Narrow dtypes are evaluated in double precision. Differences come with shorter and shorter steps,
-    of which one stays on the same side of every kink.
+    so that one stays on the same side of every kink.
     """
     program = compile(f, *primals)
     narrow = max(_epsilon(x) for x in (*primals, *program.run(*primals)))
@@ -330,13 +332,13 @@ def _estimates(
 def _oracle(
     f: Callable[..., Any], primals: tuple[Any, ...], v: tuple[Any, ...], actual: Any
 ) -> tuple[str, float, float]:
-    """By which other way, how far `actual` is off, and how far that way can be trusted."""
-    found: list[tuple[str, float, float]] = []
+    """The method of comparison, the error of `actual`, and the accuracy of the method."""
+    comparisons: list[tuple[str, float, float]] = []
     for method, expected, allowed in _estimates(f, primals, v):
-        found.append((method, _relative(actual, expected), allowed))
-        if found[-1][1] <= allowed:
+        comparisons.append((method, _relative(actual, expected), allowed))
+        if comparisons[-1][1] <= allowed:
             break
-    return found[-1]
+    return comparisons[-1]
 
 
 DOUBLE = {
@@ -360,7 +362,7 @@ def _has_analytic_ops(program: GraphProgram) -> bool:
 
 
 def _is_no_function_of_z(op: StdTensorOp) -> bool:
-    """The op takes complex numbers in ways that are not holomorphic, or compares."""
+    """Whether the op takes complex numbers without being holomorphic, or compares."""
     if isinstance(op, ControlOp):
         return not all(_has_analytic_ops(part.program) for part in op.parts)
     compares = isinstance(op, Scatter) and op.combiner in ("min", "max")
@@ -370,7 +372,7 @@ def _is_no_function_of_z(op: StdTensorOp) -> bool:
 def _run_as(
     program: GraphProgram, inputs: Sequence[Any], dtypes: Mapping[DType, DType]
 ) -> list[Any]:
-    """The program's formulas in other dtypes, those in loops too."""
+    """The program evaluated in other dtypes, its loops included."""
     wanted = {old.dtype: new.dtype for old, new in dtypes.items()}
 
     def around(
@@ -389,7 +391,7 @@ def _cast(x: Any, wanted: Mapping[Any, Any]) -> Any:
 
 
 def _op_in(op: StdTensorOp, dtypes: Mapping[DType, DType]) -> StdTensorOp:
-    """The op whose payload's dtypes are the others."""
+    """The op with the dtypes of its payload replaced."""
     changes = {
         field.name: dtypes[value]
         for field in fields(op)
@@ -407,7 +409,7 @@ def _first_wrong_op(
     context: AdContext,
     generator: np.random.Generator,
 ) -> str:
-    """Check each instruction alone, at the values it has in the program."""
+    """Check each instruction separately, at its operands in the program; describe the first wrong one."""
     values: dict[int, Any] = dict(zip(program.input_slots, primals, strict=True))
     for instruction, inputs, _ in applied(program.instructions, values):
         if reason := _wrong(instruction.op, inputs, context, generator):
@@ -457,7 +459,7 @@ def _worst_input(
     names: Sequence[str],
     context: AdContext,
 ) -> str:
-    """The input along which alone the derivative is furthest off."""
+    """The input with the largest error of the derivative along it alone."""
     errors: list[float] = []
     for index in range(len(primals)):
         alone = tuple(d if i == index else np.zeros_like(d) for i, d in enumerate(v))
@@ -466,7 +468,7 @@ def _worst_input(
 
 
 def _nan_note(f: Callable[..., Any], primals: tuple[Any, ...], derivative: Any) -> str:
-    """Advice for the commonest NaN: a branch not taken whose derivative is infinite."""
+    """Advice for a NaN: most often an untaken branch with an infinite derivative."""
     if all(np.isfinite(_wide(d)).all() for d in derivative):
         return ""
     program = compile(f, *primals)

@@ -41,7 +41,7 @@ __all__ = [
 
 @public_methods
 class GraphCompiler:
-    """Traces functions into programs.
+    """Tracer of functions into programs.
 
     Attributes:
         extension_caches: the plans that extensions make while tracing.
@@ -67,7 +67,7 @@ class GraphCompiler:
         """Trace `fn` on tensors of these types; see `tenferro.compile`.
 
         Args:
-            input_names: of the leaves; by default after the function's parameters.
+            input_names: names of the leaves; by default from the function's parameters.
         """
         builder = GraphBuilder()
         builder.caches = self.extension_caches
@@ -119,14 +119,14 @@ def compile(
     """Trace `fn` once, on tensors of the given types, into a program that runs on every peer.
 
     Args:
-        fn: takes and returns pytrees of tensors.
+        fn: a function from pytrees of tensors to a pytree of tensors.
         specs: one pytree of `TensorSpec`s per argument; anything with `shape` and `dtype` stands
             for its type, a Python number for a rank-0 tensor.
         name: shown in prints; the function's own by default.
 
     Raises:
-        DTypeError: a leaf that is neither a spec nor an array, or a result that is no tensor.
-        ShapeError, ConcretizationError, ...: what tracing `fn` raises, with your line.
+        DTypeError: a leaf that is neither a spec nor an array, or a result that is not a tensor.
+        ShapeError, ConcretizationError, ...: errors from tracing `fn`, with your line.
 
     >>> import numpy as np
     >>> program = compile(lambda x, y: {"sum": x + y}, TensorSpec((2,), "f8"), TensorSpec((2,), "f8"))
@@ -152,10 +152,10 @@ def _spec_of(leaf: Any, path: str) -> TensorSpec:
 
 
 def as_array(leaf: PyTree, path: str) -> Any:
-    """A leaf as an array of a dtype that tenferro has.
+    """A leaf as an array, in one of tenferro's dtypes.
 
     Raises:
-        DTypeError: what is none.
+        DTypeError: a leaf without such a dtype.
     """
     try:
         array = host_array(leaf, path)
@@ -168,7 +168,7 @@ def as_array(leaf: PyTree, path: str) -> Any:
 
 
 def eval_shape(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """The types of what `fn` gives for arguments of these types, in its tree; nothing is computed.
+    """The tree of the types of `fn`'s results for arguments of these types; nothing is computed.
 
     Args:
         args, kwargs: trees of `TensorSpec`s, or of anything with `shape` and `dtype`.
@@ -184,7 +184,7 @@ def eval_shape(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 def output_value(builder: GraphBuilder, leaf: Any, path: str) -> int:
-    """The value of a leaf of what a traced function returned."""
+    """The graph value of a leaf returned by a traced function."""
     if isinstance(leaf, TracedTensor) and not isinstance(builder, BodyBuilder):
         if leaf.builder.graph is not builder.graph:
             raise InvalidConfigError(f"result{path} belongs to another trace")
@@ -197,14 +197,14 @@ def output_value(builder: GraphBuilder, leaf: Any, path: str) -> int:
 
 
 def name_of(fn: Callable[..., Any]) -> str:
-    """What a function is called in a line: `loss`, `grad of loss`."""
+    """A function's name in messages: `loss`, `grad of loss`."""
     if hasattr(type(fn), "shown"):
         return fn.shown  # pyright: ignore[reportFunctionMemberAccess]  # because it is a transform
     return getattr(fn, "__qualname__", None) or getattr(fn, "__name__", None) or type(fn).__name__
 
 
 def parameter_names(fn: Callable[..., Any]) -> list[str]:
-    """The parameters of a function that are given by position; none where it has no signature."""
+    """The positional parameters of a function; an empty list without a signature."""
     if (
         type(fn) is FunctionType and not fn.__dict__
     ):  # because `signature` takes longer than a small trace
@@ -217,7 +217,7 @@ def parameter_names(fn: Callable[..., Any]) -> list[str]:
 
 
 def _argument_names(fn: Callable[..., Any], in_tree: TreeDef) -> list[str]:
-    """Each leaf by the parameter that holds it: `x`, `params['w']`."""
+    """Names of the leaves, from the parameters that hold them: `x`, `params['w']`."""
     parameters = parameter_names(fn)
     names: list[str] = []
     for index, tree in enumerate(in_tree.children()):

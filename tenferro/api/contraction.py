@@ -1,8 +1,7 @@
 """`einsum`: sums of products over labelled axes.
 
-In a trace it is written as standard ops at once, along a path planned by opt_einsum. Where the path
-depends on extents that are symbols, the extension family of `tenferro.ext.einsum` stands in until they
-are known.
+In a trace it is expanded at once into standard ops, along a path planned by opt_einsum. Where the path
+depends on symbolic extents, an extension op of `tenferro.ext.einsum` stands for it until they are known.
 
 Source: NumPy's einsum; opt_einsum (Smith and Gray, 2018, doi:10.21105/joss.00753).
 """
@@ -29,7 +28,7 @@ def einsum(
     *arguments: ArrayLike | str, out: None = None, dtype: DTypeLike | None = None, order: str = "K", casting: str = "safe",
     optimize: bool | str | Sequence[Any] = "auto",
 ) -> Any:  # fmt: skip
-    """The sum over all labels that the output leaves out, of products of the operands' elements.
+    """Products of the operands' elements, summed over all labels that the output leaves out.
 
     Args:
         arguments: subscripts and operands, in NumPy's notation, as `einsum("ij,jk->ik", x, y)`; or
@@ -43,13 +42,13 @@ def einsum(
             time are refused for networks that they take more than seconds for: "optimal" and "branch-all"
             above 8 operands, "branch-2" above 20, "dp" and "auto-hq" where an operand shares summed labels
             with more than 10 others. An opt_einsum optimiser itself has no limit.
-        dtype: what is computed in; by default what the operands promote to.
-        casting: NumPy's rule for which dtypes go into `dtype`.
+        dtype: the dtype of the computation; by default the promoted dtype of the operands.
+        casting: NumPy's rule for conversions to `dtype`.
 
     Operands promote as in NumPy; a sum of bools is true where any product is.
 
-    Plans are kept by who traces (`GraphCompiler.extension_caches`, `AdContext.extension_caches`) or
-    executes (`GraphExecutor.extensions.caches`).
+    Plans are cached by the tracer (`GraphCompiler.extension_caches`, `AdContext.extension_caches`) or the
+    executor (`GraphExecutor.extensions.caches`).
 
     Raises:
         InvalidConfigError: subscripts that cannot be read or do not match the operands; a path that
@@ -94,9 +93,9 @@ def einsum(
 def einsum_path(
     *arguments: ArrayLike | str, optimize: bool | str | Sequence[Any] = "auto"
 ) -> tuple[list[Any], Any]:
-    """The path that `einsum` of these arguments takes, after the word that NumPy begins it with, and its cost.
+    """The contraction path of `einsum` for these arguments, after NumPy's marker "einsum_path", and its cost.
 
-    The path can be given as `optimize`. The second part, printed, shows the scaling, the number of
+    The path can be passed as `optimize`. The second part, printed, shows the scaling, the number of
     operations, the largest intermediate and each step; it is opt_einsum's `PathInfo`.
 
     >>> import numpy as np
@@ -116,7 +115,7 @@ def einsum_path(
 
 
 def _without_ones(notation: Any, tensors: list[Any]) -> tuple[tuple[str, ...], str, list[Any]]:
-    """Labels and operands without the axes of extent 1 whose label has another extent elsewhere."""
+    """Labels and operands without the axes of extent 1 that broadcast against another extent of their label."""
     shapes = [spec_of(tensor).shape for tensor in tensors]
     labelled = [
         (label, extent)
@@ -128,7 +127,7 @@ def _without_ones(notation: Any, tensors: list[Any]) -> tuple[tuple[str, ...], s
         return notation.inputs, notation.output, tensors
     parts, squeezed = [], []
     for part, shape, tensor in zip(notation.inputs, shapes, tensors, strict=True):
-        # A diagonal does not broadcast, in NumPy neither.
+        # A diagonal does not broadcast, as in NumPy.
         here = {label for label, extent in zip(part, shape, strict=True) if extent != 1}
         ones = tuple([i for i, x in enumerate(part) if x in longer and x not in here])
         parts.append("".join([label for i, label in enumerate(part) if i not in ones]))
@@ -137,7 +136,7 @@ def _without_ones(notation: Any, tensors: list[Any]) -> tuple[tuple[str, ...], s
 
 
 def _read(arguments: Sequence[Any]) -> tuple[Any, list[Any], ExtensionCaches | None]:
-    """Notation, operands with their ellipsis broadcast, and who keeps plans."""
+    """Parsed notation, operands with broadcast ellipses, and the cache of plans."""
     from tenferro.ext import einsum as ext
 
     if len(arguments) < 2:
@@ -169,13 +168,13 @@ def _kept(
 
 
 def _broadcast_dots(notation: Any, tensors: list[Any]) -> list[Any]:
-    """Give every operand with an ellipsis the same axes there."""
+    """Operands with equal axes for the ellipsis."""
     slots, widest = notation.slots, len(notation.dots)
     if not widest:
         return tensors
     plain = [len(part) - widest for part in notation.inputs]
     widths = [len(x.shape) - count for x, count in zip(tensors, plain, strict=True)]
-    dotted = [place for place, slot in enumerate(slots) if slot is not None]
+    dotted = [operand_index for operand_index, slot in enumerate(slots) if slot is not None]
     shape = broadcast_shapes(*[tensors[i].shape[slots[i] : slots[i] + widths[i]] for i in dotted])
     result = list(tensors)
     for i in dotted:

@@ -1,7 +1,7 @@
-"""Control flow: choices and loops as ops over programs of their own, by JAX's names and signatures.
+"""Control flow: conditionals and loops as ops over sub-programs, with JAX's names and signatures.
 
-A Python `if` or `for` in a traced function is decided, or written out, while it is traced. These are
-decided, and go round, when the program runs: the text of a loop does not grow with its length.
+A Python `if` or `for` in a traced function is decided, or unrolled, while it is traced. These are
+decided, and iterate, when the program runs: the text of a loop does not grow with its length.
 
 A function may close over tensors and arrays of its surroundings; they become operands of the op.
 """
@@ -60,14 +60,14 @@ BOOL = TensorSpec.of((), DType.Bool)
 
 
 class _Body:
-    """A function, traced on inputs of its own.
+    """A function traced on inputs of its own, for a sub-program.
 
     Args:
         weak: by position, inputs that stand for Python numbers, and the numbers of outer bodies that they are.
 
     Attributes:
-        result: what it returned, a tree of tensors and numbers.
-        use: what became of the numbers.
+        result: the returned tree of tensors and numbers.
+        use: how the numbers were used.
     """
 
     def __init__(
@@ -99,14 +99,14 @@ class _Body:
             raise
 
     def outputs(self, tree: PyTree, dtypes: Sequence[DType]) -> list[int]:
-        """The values of a tree's leaves; numbers in these dtypes where that is no cast."""
-        found: list[int] = []
+        """The values of a tree's leaves; Python numbers in these dtypes where that needs no cast."""
+        values: list[int] = []
         with tracing(self.builder):
             for leaf, path, dtype in zip(flatten(tree)[0], leaf_paths(tree), dtypes, strict=True):
                 is_number = is_weak(leaf) and result_type(leaf, dtype) is dtype
                 value = convert(leaf, dtype) if is_number else leaf
-                found.append(output_value(self.builder, value, path))
-        return found
+                values.append(output_value(self.builder, value, path))
+        return values
 
     def types(self, tree: PyTree) -> list[TensorSpec]:
         """The types of a tree's leaves."""
@@ -116,7 +116,7 @@ class _Body:
 def _closed(
     bodies: Sequence[_Body], outputs: Sequence[Sequence[int]]
 ) -> tuple[list[Subprogram], list[Any]]:
-    """The bodies as sub-programs, which first take what any of them closed over; and that."""
+    """The bodies as sub-programs that first take all their captured operands, and those operands."""
     captured: dict[Any, Any] = {}
     for body in bodies:
         captured |= {key: operand for key, (_, operand) in body.builder.captured.items()}
@@ -132,7 +132,7 @@ def _closed(
 
 
 def _trace_of(op: ControlOp) -> TracedTensor | None:
-    """A tensor of the trace under way, where the op has symbols of it; None where arrays may run the op."""
+    """A tensor of the current trace, if the op has symbols of it; None if arrays may run the op."""
     builder = current_builder()
     if builder is None:
         return None
@@ -144,10 +144,10 @@ def _trace_of(op: ControlOp) -> TracedTensor | None:
 
 
 def _applied(op: ControlOp, operands: Sequence[Any], executor: Executor | None) -> Any:
-    """The outputs of a loop or a choice: in a trace written down, on arrays run by the executor.
+    """The outputs of a loop or a conditional: traced, or run by the executor on arrays.
 
     Raises:
-        UnsupportedError: an executor, and eager tensors, whose runtime has one.
+        UnsupportedError: an executor together with eager tensors, whose runtime has one.
     """
     like = _trace_of(op)
     if executor is None or like is not None or any(isinstance(x, TracedTensor) for x in operands):
@@ -177,13 +177,13 @@ def cond(
 
     Args:
         pred: a scalar; a real number is true unless it is zero.
-        operands: trees of tensors, which both functions take.
+        operands: trees of tensors, passed to both functions.
         executor: runs it on arrays; natively by default. In a trace the outer program's does.
 
     Both must return the same structure, shapes and dtypes; a Python number takes the other's dtype.
 
     Raises:
-        ShapeError: a predicate that is no scalar; results of different shapes.
+        ShapeError: a predicate that is not a scalar; results of different shapes.
         ArityError, DTypeError: a complex predicate; results of different structures or dtypes.
 
     >>> import tenferro as tnf
@@ -207,14 +207,14 @@ def switch(
     operand: ArrayLike = _NONE,
     executor: Executor | None = None,
 ) -> Any:
-    """branches[index](*operands), the index clamped to the branches there are: one of them runs.
+    """branches[index](*operands), the index clamped to the range of branches: one of them runs.
 
     Args:
         executor: as of `cond`.
 
     Raises:
         InvalidConfigError: no branches.
-        ShapeError, DTypeError: an index that is no integer scalar; results that differ in type.
+        ShapeError, DTypeError: an index that is not an integer scalar; results that differ in type.
         ArityError: results of different structures.
 
     >>> import tenferro as tnf
@@ -256,31 +256,35 @@ def _chosen(
     specs = [spec_of(x) for x in arrays]
     bodies = [_Body(name, fn, specs, tree) for fn in functions.values()]
     trees = [flatten(body.result)[1] for body in bodies]
-    for function, other in zip(functions, trees, strict=True):
-        if other != trees[0]:
+    for function, branch_tree in zip(functions, trees, strict=True):
+        if branch_tree != trees[0]:
             names = (f"{next(iter(functions))}(..)", f"{function}(..)")
-            parting = difference(trees[0], other, names)
+            parting = difference(trees[0], branch_tree, names)
             raise ArityError(f"{name}: the functions must return one structure; {parting}")
     types = [body.types(body.result) for body in bodies]
-    given = [flatten(body.result)[0] for body in bodies]
+    leaves_by_branch = [flatten(body.result)[0] for body in bodies]
     dtypes = [
         _common([kind.dtype for kind in row], column)
-        for row, column in zip(zip(*types, strict=True), zip(*given, strict=True), strict=True)
+        for row, column in zip(
+            zip(*types, strict=True), zip(*leaves_by_branch, strict=True), strict=True
+        )
     ]
     outputs = [body.outputs(body.result, dtypes) for body in bodies]
     paths = leaf_paths(bodies[0].result)
-    first, *others = functions
+    first, *later = functions
     wanted = [bodies[0].builder.type_of(value) for value in outputs[0]]
-    for other, body, values in zip(others, bodies[1:], outputs[1:], strict=True):
-        found = [body.builder.type_of(value) for value in values]
-        _require_same(f"{name}: {other} gives result{{}}", paths, found, wanted, f"{first} gives")
+    for function, body, values in zip(later, bodies[1:], outputs[1:], strict=True):
+        actual = [body.builder.type_of(value) for value in values]
+        _require_same(
+            f"{name}: {function} gives result{{}}", paths, actual, wanted, f"{first} gives"
+        )
     parts, consts = _closed(bodies, outputs)
     op = Cond(tuple(parts))
     return unflatten(trees[0], _applied(op, [index, *consts, *arrays], executor))
 
 
 def _common(dtypes: Sequence[DType], leaves: Sequence[Any]) -> DType:
-    """The dtype that Python numbers among results take: that of the others."""
+    """The dtype of Python numbers among results: that of the other results."""
     strong = [dtype for dtype, leaf in zip(dtypes, leaves, strict=True) if not is_weak(leaf)]
     weak = [leaf for leaf in leaves if is_weak(leaf)]
     return result_type(*weak, *strong[:1]) if weak else dtypes[0]
@@ -301,25 +305,25 @@ def _predicate(name: str, pred: ArrayLike) -> Any:
 
 
 class _Carry:
-    """What a loop hands from turn to turn: its leaves as arrays or tensors, of types that stay.
+    """The carry of a loop: its leaves as arrays or tensors, with types that stay the same.
 
-    A Python number that goes in takes the dtype in which it comes back.
+    A Python number in the initial carry takes the dtype in which the body returns it.
     """
 
     def __init__(self, name: str, init: ArrayLike) -> None:
         self.name = name
-        self.given, self.tree = flatten(init)
+        self.init_leaves, self.tree = flatten(init)
         self.paths = leaf_paths(init)
-        self.leaves = [as_operand(leaf) for leaf in self.given]
+        self.leaves = [as_operand(leaf) for leaf in self.init_leaves]
         self.weak: Mapping[int, frozenset[WeakUse]] = {
             i: leaf.uses if isinstance(leaf, WeakTensor) else frozenset()
-            for i, leaf in enumerate(self.given)
+            for i, leaf in enumerate(self.init_leaves)
             if is_weak(leaf)
         }
 
     @property
     def specs(self) -> list[TensorSpec]:
-        """Their types."""
+        """Types of the leaves."""
         return [spec_of(x) for x in self.leaves]
 
     def traced(
@@ -328,10 +332,10 @@ class _Carry:
         *others: Sequence[Any],
         part: Callable[[Any], Any] = lambda result: result,
     ) -> _Body:
-        """One turn, `fn(carry, *others)`, `part` of whose result is the carry.
+        """One iteration, `fn(carry, *others)`; `part` selects the carry from its result.
 
-        Numbers go in as weak tensors. Where one comes back in another dtype, the turn is traced again with that;
-        so it is where one comes back as a tensor, and had not decided about dtypes as a tensor does.
+        Python numbers are passed as weak tensors. Where one returns in another dtype, the iteration is traced again
+        with that dtype; also where one returns as a tensor, after it was combined with tensors as a weak number.
 
         Source: jax.lax.scan, which promotes weakly typed carries in this way.
         """
@@ -339,7 +343,7 @@ class _Carry:
         rest = [spec_of(x) for x in flatten(others)[0]]
         tried: list[Any] = []
         body = _Body(self.name, fn, [*self.specs, *rest], tree, self.weak)
-        # Types that come again would do so for ever: `outputs` tells that they do not stay.
+        # Types that repeat would repeat for ever: `outputs` reports that they do not stay.
         while (types := (self.specs, self.weak)) not in tried:
             tried.append(types)
             self._take_types(body, part(body.result))
@@ -349,15 +353,15 @@ class _Carry:
         return body
 
     def _take_types(self, body: _Body, result: PyTree) -> None:
-        """Give numbers the dtypes in which they come back.
+        """Give numbers the dtypes in which the body returns them.
 
-        One that comes back as a tensor, or in another dtype, is a number no more.
+        One that returns as a tensor, or in another dtype, is no longer a number.
         """
         leaves, tree = flatten(result)
         if tree != self.tree:
             return
         for i, (leaf, spec) in enumerate(zip(leaves, body.types(result), strict=True)):
-            number = self.given[i]
+            number = self.init_leaves[i]
             if not is_weak(number):
                 continue
             if is_weak(leaf) and (
@@ -367,39 +371,39 @@ class _Carry:
             dtype = result_type(number, leaf) if is_weak(leaf) else spec.dtype
             if result_type(number, dtype) is dtype:
                 self.leaves[i] = convert(number, dtype)
-                self.weak = {other: uses for other, uses in self.weak.items() if other != i}
+                self.weak = {j: uses for j, uses in self.weak.items() if j != i}
 
     def outputs(self, body: _Body, result: ArrayLike) -> list[int]:
-        """The values that go into the next turn.
+        """The values of the carry for the next iteration.
 
         Raises:
-            ArityError, ShapeError, DTypeError: they are no carry like the one that came in.
+            ArityError, ShapeError, DTypeError: a carry of another structure or of other types than the one before.
         """
         tree = flatten(result)[1]
         if tree != self.tree:
             parting = difference(self.tree, tree, ("the carry", "the next"))
             raise ArityError(f"{self.name}: the carry must keep its structure; {parting}")
         values = body.outputs(result, [spec.dtype for spec in self.specs])
-        found = [body.builder.type_of(value) for value in values]
+        types = [body.builder.type_of(value) for value in values]
         what = f"{self.name}: carry{{}} comes out"
-        _require_same(what, self.paths, found, self.specs, "going in it is")
+        _require_same(what, self.paths, types, self.specs, "going in it is")
         return values
 
 
 def _require_same(
     what: str,
     paths: Sequence[str],
-    found: Sequence[TensorSpec],
-    wanted: Sequence[TensorSpec],
+    actual_types: Sequence[TensorSpec],
+    expected_types: Sequence[TensorSpec],
     whom: str,
 ) -> None:
-    """Types must be equal, or become so once symbols have numbers."""
-    for path, mine, other in zip(paths, found, wanted, strict=True):
-        extents = zip(mine.shape, other.shape, strict=False)
+    """Check that types are equal, or may become so once symbols have values."""
+    for path, actual, expected in zip(paths, actual_types, expected_types, strict=True):
+        extents = zip(actual.shape, expected.shape, strict=False)
         differ = any([isinstance(a, int) and isinstance(b, int) and a != b for a, b in extents])
-        if mine.dtype is not other.dtype or mine.rank != other.rank or differ:
-            kind = ShapeError if mine.dtype is other.dtype else DTypeError
-            raise kind(f"{what.format(path)} as {mine}, {whom} {other}; they must be the same")
+        if actual.dtype is not expected.dtype or actual.rank != expected.rank or differ:
+            kind = ShapeError if actual.dtype is expected.dtype else DTypeError
+            raise kind(f"{what.format(path)} as {actual}, {whom} {expected}; they must be the same")
 
 
 def scan(
@@ -412,22 +416,22 @@ def scan(
     *,
     executor: Executor | None = None,
 ) -> tuple[Any, Any]:
-    """(carry, ys) of carry, ys[t] = f(carry, xs[t]) for t = 0, 1, .., or from the end in reverse.
+    """(carry, ys) of carry, ys[t] = f(carry, xs[t]) for t = 0, 1, .., or from the end if `reverse`.
 
     Args:
-        f: takes (carry, x) and gives (carry, y), trees of tensors; the carry keeps its types.
+        f: a function from (carry, x) to (carry, y), trees of tensors; the carry keeps its types.
         init: the first carry.
-        xs: a tree of tensors with one leading extent, whose slices f takes; None for none.
-        length: the number of turns; needed where xs has no leaves.
-        unroll: accepted, as a hint that nothing here takes: results are the same.
+        xs: a tree of tensors with one leading extent, of which f gets one slice per iteration; None for none.
+        length: the number of iterations; needed if xs has no leaves.
+        unroll: accepted as a hint, and ignored: results are the same.
         executor: as of `cond`.
 
-    Differentiable in both modes. In reverse, what each turn needs again is stacked; `checkpoint(f)` keeps
+    Differentiable in both modes. Reverse mode stacks the residuals of each iteration; with `checkpoint(f)` it stores
     the carry alone.
 
     Raises:
         ShapeError: xs of different leading extents; a carry that changes its shape.
-        ArityError: f gives no pair, or a carry of another structure.
+        ArityError: f does not return a pair, or returns a carry of another structure.
         DTypeError: a carry that changes its dtype.
         InvalidConfigError: no length, or a negative one.
 
@@ -454,12 +458,12 @@ def scan(
     rows = [TensorSpec.of(x.shape[1:], x.dtype) for x in [spec_of(x) for x in slices]]
     body = carry.traced(f, unflatten(xs_tree, rows), part=_first_of_pair)
     y_tree = flatten(body.result[1])[1]
-    given = body.outputs(body.result[1], [spec.dtype for spec in body.types(body.result[1])])
-    (part,), consts = _closed([body], [[*carry.outputs(body, body.result[0]), *given]])
+    y_values = body.outputs(body.result[1], [spec.dtype for spec in body.types(body.result[1])])
+    (part,), consts = _closed([body], [[*carry.outputs(body, body.result[0]), *y_values]])
     op = Scan(part, extent, len(consts), len(carry.leaves), bool(reverse))
-    made = _applied(op, [*consts, *carry.leaves, *slices], executor)
+    results = _applied(op, [*consts, *carry.leaves, *slices], executor)
     n = len(carry.leaves)
-    return unflatten(carry.tree, made[:n]), unflatten(y_tree, made[n:])
+    return unflatten(carry.tree, results[:n]), unflatten(y_tree, results[n:])
 
 
 def _first_of_pair(result: Tensor) -> Any:
@@ -469,7 +473,7 @@ def _first_of_pair(result: Tensor) -> Any:
 
 
 def _length(slices: Sequence[Any], length: int | SymDim | None) -> Any:
-    """The leading extent of all xs, or what was given."""
+    """The leading extent of all xs, or `length`."""
     extents = [spec_of(x).shape[0] for x in slices]
     if length is not None and not isinstance(length, SymDim):
         if isinstance(length, bool) or not hasattr(length, "__index__") or is_traced(length):
@@ -494,26 +498,26 @@ def while_loop(
     max_steps: int | None = None,
     executor: Executor | None = None,
 ) -> Any:
-    """Val = body_fun(val) while cond_fun(val), from init_val.
+    """val = body_fun(val) while cond_fun(val), from init_val.
 
     Args:
-        max_steps: a bound on the number of turns, so that a reverse pass keeps what it needs of each.
+        max_steps: a bound on the number of iterations, so that reverse mode can store the residuals of each.
         executor: as of `cond`.
 
-    It is differentiable forward and in reverse, to any order. Without `max_steps` a reverse pass keeps a bounded
-    number of vals and computes the others again, so that its memory does not grow with the turns.
+    It is differentiable forward and in reverse, to any order. Without `max_steps` reverse mode stores a bounded
+    number of vals and computes the others again, so that its memory does not grow with the trip count.
 
-    With `max_steps=n` it is a `scan` of n turns; those after the last compute cond_fun and keep val. Values
-    and derivatives are those of the loop where it ends within n turns. Where cond_fun(val) still holds after
-    n turns, every float and complex tensor of val, and every derivative of it, is NaN; integers and bools
-    are those of turn n. The NaN is made by a division 0 / 0, which `check_finite` reports where it runs.
-    A reverse pass keeps the residuals of n turns; `checkpoint(body_fun)` keeps val of each alone.
+    With `max_steps=n` it is a `scan` of n iterations; those after the last compute cond_fun and keep val. Values
+    and derivatives are those of the loop where it ends within n iterations. Where cond_fun(val) still holds after
+    n iterations, every float and complex tensor of val, and every derivative of it, is NaN; integers and bools
+    are those of iteration n. The NaN comes from a division 0 / 0, which `check_finite` reports where it runs.
+    Reverse mode stores the residuals of n iterations; with `checkpoint(body_fun)`, val of each alone.
 
     Raises:
         ArityError, ShapeError, DTypeError: body_fun changes the structure or types of val, or cond_fun
-            gives no scalar, or a number: only `cond` takes one for a bool.
-        InvalidConfigError: max_steps is no integer, or negative, or val has no float or complex tensor, which
-            could tell that the loop did not end.
+            does not return a scalar, or returns a number: only `cond` takes one for a bool.
+        InvalidConfigError: max_steps is not an integer, or negative, or val has no float or complex tensor, which
+            could show that the loop did not end.
 
     >>> import tenferro as tnf
     >>> while_loop(lambda x: x < 100.0, lambda x: x * x, 3.0)
@@ -550,7 +554,7 @@ def while_loop(
 
 
 def _require_room_for_nan(carry: Sequence[TensorSpec]) -> None:
-    """A bounded loop that does not end must be able to say so."""
+    """Refuse a bounded loop without a float or complex tensor, which could be NaN if the loop does not end."""
     if not any(spec.dtype.is_inexact for spec in carry):
         shown = ", ".join(str(spec) for spec in carry) or "nothing"
         raise InvalidConfigError(
@@ -560,20 +564,20 @@ def _require_room_for_nan(carry: Sequence[TensorSpec]) -> None:
 
 
 def _bounded(op: While, steps: int) -> Scan:
-    """As many turns as that, of which those after the loop's last keep the carry."""
+    """A scan of `steps` iterations, of which those after the loop's last keep the carry."""
     n, specs = op.num_consts, op.body.input_specs
     idle = Graph()
-    kept = [idle.add_input(spec) for spec in specs]
-    keep = Subprogram.of(idle, kept, kept[n:])
+    passed = [idle.add_input(spec) for spec in specs]
+    keep = Subprogram.of(idle, passed, passed[n:])
     graph = Graph()
     inputs = [graph.add_input(spec) for spec in specs]
-    (goes_on,) = op.cond.emit(graph, inputs)
-    after = graph.add(Cond((keep, op.body)), (goes_on, *inputs))
+    (continues,) = op.cond.emit(graph, inputs)
+    after = graph.add(Cond((keep, op.body)), (continues, *inputs))
     return Scan(Subprogram.of(graph, inputs, graph.after_effects(after)), steps, n, len(after))
 
 
 def _or_nan(x: Any, ended: Any) -> Any:
-    """A float or complex tensor where the loop has ended, NaN otherwise, in its derivatives too."""
+    """A float or complex tensor where the loop has ended, NaN elsewhere, in its derivatives too."""
     dtype = spec_of(x).dtype
     if not dtype.is_inexact:
         return x
@@ -584,7 +588,7 @@ def _or_nan(x: Any, ended: Any) -> Any:
 
 
 def _condition(goes_on: Any) -> Any:
-    """What cond_fun gives: a bool of rank 0, and no number, as in JAX."""
+    """The result of cond_fun: a bool of rank 0, and not a number, as in JAX."""
     goes_on = as_operand(goes_on)
     spec = spec_of(goes_on)
     if spec.rank:
@@ -606,18 +610,18 @@ def fori_loop(
     max_steps: int | None = None,
     executor: Executor | None = None,
 ) -> Any:
-    """Val = body_fun(i, val) for i = lower .. upper - 1, from init_val.
+    """val = body_fun(i, val) for i = lower .. upper - 1, from init_val.
 
     With numbers (or symbolic extents) for bounds it is a `scan`, differentiable in both modes; with tensors
     a `while_loop`.
 
     Args:
-        unroll: accepted, as a hint that nothing here takes.
+        unroll: accepted as a hint, and ignored.
         max_steps: as of `while_loop`, for bounds that are tensors.
         executor: as of `cond`.
 
     Raises:
-        DTypeError, ShapeError: bounds that are no integer scalars.
+        DTypeError, ShapeError: bounds that are not integer scalars.
         ArityError, ShapeError, DTypeError: body_fun changes the structure or types of val.
 
     >>> import tenferro as tnf
@@ -640,13 +644,13 @@ def fori_loop(
         start = TensorSpec.of((), dtype)
         counter = convert(first, dtype) if isinstance(first, int) else _extent(first)
 
-        def turn(carry: Any, _: PyTree) -> Any:
+        def iteration(carry: Any, _: PyTree) -> Any:
             i, val = carry
             return (i + 1, body_fun(i, val)), None
 
         count = dim_max(count, 0)
         assert spec_of(counter) == start
-        return scan(turn, (counter, init_val), None, length=count, executor=executor)[0][1]
+        return scan(iteration, (counter, init_val), None, length=count, executor=executor)[0][1]
     bounds = [as_operand(b) if not is_traced(b) else b for b in (lower, upper)]
     first, last = [b if spec_of(b).dtype is dtype else apply(Convert(dtype), b)[0]
                    for b in bounds]  # fmt: skip
@@ -660,10 +664,10 @@ def fori_loop(
 
 
 def _counter(lower: ArrayLike, upper: ArrayLike) -> DType:
-    """The dtype in which a loop counts.
+    """The dtype of the loop counter.
 
     Raises:
-        DTypeError, ShapeError: bounds that are no integer scalars, or that have no dtype in common.
+        DTypeError, ShapeError: bounds that are not integer scalars, or that have no dtype in common.
     """
     kinds: list[DType] = []
     for name, bound in (("lower", lower), ("upper", upper)):
@@ -702,7 +706,7 @@ def map(
 ) -> Any:  # because it is JAX's name
     """f of each slice along the leading axis, one after the other, results stacked.
 
-    Where `vmap(f)` computes all slices at once, this needs the memory of one; with `batch_size`, of so
+    Where `vmap(f)` computes all slices at once, this needs the memory of one; with `batch_size`, of that
     many, which `vmap` computes at once, by the rules of `context`. `executor` is as of `cond`.
 
     Raises:
@@ -738,7 +742,7 @@ def map(
     joined = results[0] if len(results) == 1 else [
         concatenate(pair) for pair in zip(*results, strict=True)
     ]  # fmt: skip
-    return unflatten(y_tree, joined)  # pyright: ignore[reportPossiblyUnboundVariable]  # because one of the two was taken
+    return unflatten(y_tree, joined)  # pyright: ignore[reportPossiblyUnboundVariable]  # because one of the two branches ran
 
 
 def associative_scan(
@@ -776,24 +780,24 @@ def associative_scan(
 
     def combine(first: list[Any], second: list[Any]) -> list[Any]:
         pair = (second, first) if reverse else (first, second)
-        made, found = flatten(fn(*[unflatten(tree, each) for each in pair]))
-        if found != tree:
-            parting = difference(tree, found, ("elems", "fn(..)"))
+        result_leaves, result_tree = flatten(fn(*[unflatten(tree, each) for each in pair]))
+        if result_tree != tree:
+            parting = difference(tree, result_tree, ("elems", "fn(..)"))
             raise ArityError(f"associative_scan: fn must return the structure of elems; {parting}")
-        return [as_operand(leaf) for leaf in made]
+        return [as_operand(leaf) for leaf in result_leaves]
 
     if reverse:
         arrays = [flip(x, axis=i) for x, i in zip(arrays, axes, strict=True)]
-    made = _prefixes(combine, arrays, axes)
+    prefixes = _prefixes(combine, arrays, axes)
     if reverse:
-        made = [flip(x, axis=i) for x, i in zip(made, axes, strict=True)]
-    return unflatten(tree, made)
+        prefixes = [flip(x, axis=i) for x, i in zip(prefixes, axes, strict=True)]
+    return unflatten(tree, prefixes)
 
 
 def _prefixes(
     combine: Callable[[list[Any], list[Any]], list[Any]], xs: list[Any], axes: Sequence[int]
 ) -> list[Any]:
-    """Neighbours are combined, the prefixes of those are every second prefix of all."""
+    """Inclusive prefixes: combined neighbours give every second prefix, by recursion, and those the rest."""
     n = xs[0].shape[axes[0]]
     if n < 2:
         return xs
@@ -817,7 +821,7 @@ def _prefixes(
 
 
 def _interleaved(even: Tensor, odd: Tensor, axis: int) -> Any:
-    """Elements of two tensors in turn."""
+    """Elements of two tensors, alternating."""
     count = odd.shape[axis]
     head = (slice(None),) * axis
     both = stack([even[(*head, slice(0, count))], odd], axis=axis + 1)

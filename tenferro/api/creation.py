@@ -1,10 +1,9 @@
 """Creation functions of the Array API.
 
-The standard's creation functions take no tensor, so on their own they run at once and give NumPy
-arrays, which become constants where a trace meets them. With `like=` they give what it lifts arrays to: a
-tensor of the trace that a traced tensor belongs to, or of an `EagerRuntime`. With a symbolic extent they
-give a tensor of the trace that is under way. There is one device, "cpu": where programs run is decided
-when they run.
+The standard's creation functions take no tensor, so without `like` they run at once and return NumPy
+arrays, which become constants where a trace uses them. With `like=` they return a tensor of its kind: of the
+trace that a traced tensor belongs to, or of an `EagerRuntime`. With a symbolic extent they return a tensor of
+the current trace. There is one device, "cpu": where programs run is decided when they run.
 
 Source: Array API standard 2024.12, section "Creation functions".
 """
@@ -74,14 +73,14 @@ __all__ = [
 def asarray(
     a: ArrayLike, dtype: DTypeLike | None = None, order: str | None = None, *, device: str | None = None, copy: bool | None = None, like: Any = None
 ) -> Any:  # fmt: skip
-    """a as an array, or the tensor it is, in `dtype` if given.
+    """a as an array, or as a tensor if it is one, converted to `dtype`.
 
     Args:
         a: an array, a tensor, a number, or nested sequences of numbers, some of which may be tensors.
-        copy: True for elements of its own, False to refuse rather than copy.
+        copy: True for a copy of the elements, False for an error rather than a copy.
 
     Raises:
-        InvalidConfigError: copy=False, where another dtype or a sequence needs one.
+        InvalidConfigError: copy=False, where a conversion or a sequence needs a copy.
 
     >>> asarray([[1, 2], [3, 4]], dtype="float32")
     array([[1., 2.],
@@ -108,14 +107,14 @@ def array(
     object: ArrayLike, dtype: DTypeLike | None = None, *, copy: bool | None = True, order: str | None = "K", subok: bool = False,
     ndmin: int = 0, like: Tensor | None = None,
 ) -> Any:  # fmt: skip
-    """Object as an array, or tensor, of its own; see `asarray`.
+    """object as a new array or tensor; see `asarray`.
 
     Args:
-        copy: None for elements that may be shared, False to refuse rather than copy.
-        ndmin: how many axes the result has at least; new ones come first.
+        copy: None for elements that may be shared, False for an error rather than a copy.
+        ndmin: the least number of axes of the result; new ones come first.
 
     Raises:
-        InvalidConfigError: copy=False, where another dtype or a sequence needs a copy.
+        InvalidConfigError: copy=False, where a conversion or a sequence needs a copy.
 
     >>> array([1, 2], float, ndmin=2)
     array([[1., 2.]])
@@ -149,7 +148,7 @@ def _from_python(obj: ArrayLike, dtype: DTypeLike | None) -> Any:
 def from_dlpack(
     x: Any, /, *, device: str | None = None, copy: bool | None = None, like: Any = None
 ) -> Any:
-    """The elements of any array that has `__dlpack__`, shared where they can be.
+    """The elements of any array with `__dlpack__`, shared where possible.
 
     Raises:
         BufferError: elements that NumPy cannot reach, such as those on a GPU; or copy=False, where a copy
@@ -166,13 +165,13 @@ def from_dlpack(
 def full(
     shape: Any, fill_value: ArrayLike, dtype: DTypeLike | None = None, order: str = "C", *, device: str | None = None, like: Tensor | None = None
 ) -> Any:  # fmt: skip
-    """A tensor of that shape with every element `fill_value`.
+    """A tensor of `shape` with every element equal to `fill_value`.
 
     Args:
-        like: a tensor whose trace or runtime the result joins; in place of a trace under way.
+        like: a tensor whose trace or runtime the result joins, instead of the current trace.
 
     Raises:
-        ShapeError: a negative extent, or one that is no integer.
+        ShapeError: a negative extent, or one that is not an integer.
         BackendFailureError: more than memory holds, more than 64 axes.
         NonStaticShapeError: a symbolic extent, outside a trace and without `like`.
 
@@ -197,7 +196,7 @@ def full(
 
 @contextmanager
 def _allocating(name: str, what: TensorSpec | str) -> Generator[None]:
-    """NumPy's word for what it cannot hold, in memory or by its axes, as an error with a name."""
+    """Report NumPy's failure to allocate, for memory or for the number of axes, as a `BackendFailureError`."""
     try:
         yield
     except (MemoryError, ValueError, OverflowError) as error:
@@ -205,8 +204,10 @@ def _allocating(name: str, what: TensorSpec | str) -> Generator[None]:
 
 
 def _in_trace(name: str, shape: tuple[Any, ...], make: Callable[[GraphBuilder], int]) -> Any:
-    """A tensor of the trace under way, which what has symbolic extents becomes part of."""
-    from tenferro.api.tensor import TracedTensor  # because tensors have methods made of these
+    """A tensor of the current trace, which tensors with symbolic extents need."""
+    from tenferro.api.tensor import (
+        TracedTensor,
+    )  # because the methods of tensors use these functions
 
     builder = current_builder()
     if builder is None:
@@ -217,7 +218,7 @@ def _in_trace(name: str, shape: tuple[Any, ...], make: Callable[[GraphBuilder], 
 
 
 def _counts(name: str, shape: tuple[Any, ...], axis: int) -> Any:
-    """Counts along one axis of a symbolic shape."""
+    """Indices along one axis of a symbolic shape."""
     return _in_trace(name, shape, lambda builder: builder.apply_one(Iota(shape, axis, DType.I64)))
 
 
@@ -225,7 +226,7 @@ def full_like(
     a: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike | None = None, order: str = "K", subok: bool = True, shape: Shape | None = None, *,
     device: str | None = None,
 ) -> Any:  # fmt: skip
-    """A tensor of a's shape and dtype, unless others are given, with every element `fill_value`.
+    """A tensor with every element `fill_value`, by default of a's shape and dtype.
 
     >>> full_like([1, 2], 7)
     array([7, 7])
@@ -274,14 +275,14 @@ def ones(
 def zeros_like(
     a: ArrayLike, dtype: DTypeLike | None = None, order: str = "K", subok: bool = True, shape: Shape | None = None, *, device: str | None = None
 ) -> Any:  # fmt: skip
-    """Zeros of a's shape and dtype, unless others are given."""
+    """Zeros, by default of a's shape and dtype."""
     return full_like(a, 0, dtype, order, subok, shape, device=device)
 
 
 def ones_like(
     a: ArrayLike, dtype: DTypeLike | None = None, order: str = "K", subok: bool = True, shape: Shape | None = None, *, device: str | None = None
 ) -> Any:  # fmt: skip
-    """Ones of a's shape and dtype, unless others are given."""
+    """Ones, by default of a's shape and dtype."""
     return full_like(a, 1, dtype, order, subok, shape, device=device)
 
 
@@ -298,7 +299,7 @@ def arange(
     device: str | None = None,
     like: Tensor | None = None,
 ) -> Any:
-    """start, start + step, .. below stop, as NumPy's.
+    """start, start + step, .. below stop, as in NumPy.
 
     Raises:
         InvalidConfigError: a step of zero.
@@ -330,22 +331,22 @@ def arange(
 
 
 _COUNTS = "arange(n) with a number n, scaled and shifted, has a known shape"
-"""What helps where the bounds of a range are not known."""
+"""Advice for a range with unknown bounds."""
 
 
 def linspace(
     start: Any, stop: Any, num: Any = 50, endpoint: Any = True, retstep: bool = False, dtype: DTypeLike | None = None,
     axis: int = 0, *, device: str | None = None, like: Tensor | None = None,
 ) -> Any:  # fmt: skip
-    """Num numbers from start to stop, evenly spaced, along a new axis where these are arrays.
+    """num numbers from start to stop, evenly spaced, along a new axis where these are arrays.
 
     Differentiable with respect to start and stop.
 
     Args:
         dtype: an integer dtype rounds down.
         endpoint: whether stop is the last number, or one step beyond it.
-        retstep: give the step, too.
-        axis: where the new axis is in the result.
+        retstep: return (numbers, step).
+        axis: the position of the new axis in the result.
 
     Raises:
         InvalidConfigError: a negative number of points.
@@ -372,13 +373,13 @@ def linspace(
 
 
 def _step(start: ArrayLike, stop: ArrayLike, intervals: int) -> Any:
-    """The distance of neighbours; NaN where there are none, as NumPy's."""
+    """The distance of neighbours; NaN for a single number, as in NumPy."""
     low, high = promote(start, stop, dtype=result_type(start, stop, 1.0))
     return divide(subtract(high, low), float(intervals)) if intervals > 0 else full((), math.nan)
 
 
 def _spaced(start: ArrayLike, stop: ArrayLike, num: int, endpoint: bool) -> Any:
-    """NumPy's numbers: start + i step, of which the last is stop itself."""
+    """start + i step, with the exact stop as the last, as in NumPy."""
     dtype, intervals = result_type(start, stop, 1.0), num - bool(endpoint)
     low, high = promote(start, stop, dtype=dtype)
     counts = np.arange(num).astype(dtype.dtype).reshape(num, *[1] * len(low.shape))
@@ -394,7 +395,7 @@ def eye(
     N: Any, M: Any = None, k: Any = 0, dtype: Any = None, order: str = "C", *, device: str | None = None,  # noqa: N803  # because NumPy calls them so
     like: Tensor | None = None,
 ) -> Any:  # fmt: skip
-    """N by M, N by default: ones on diagonal k and zeros elsewhere.
+    """The N by M matrix (M = N by default) with ones on diagonal k and zeros elsewhere.
 
     >>> eye(2, 3, 1)
     array([[0., 1., 0.],
@@ -432,7 +433,7 @@ def tri(
     *,
     like: Tensor | None = None,
 ) -> Any:
-    """N by M, N by default: ones on diagonal k and below, zeros above.
+    """The N by M matrix (M = N by default) with ones on and below diagonal k, and zeros above.
 
     >>> tri(2, 3, 1)
     array([[1., 1., 0.],
@@ -448,7 +449,7 @@ def meshgrid(
 
     Args:
         copy: has no effect; the grids are values.
-        sparse: give grids with extent 1 along the axes of the other vectors.
+        sparse: return grids with extent 1 along the axes of the other vectors.
 
     Raises:
         InvalidConfigError: another `indexing`.
@@ -506,5 +507,5 @@ def shape_of(x: ArrayLike, axis: int, /) -> Any:
 
 
 def iota(shape: Any, axis: int, dtype: DTypeLike | None = np.int64) -> Any:
-    """Counts along one axis: y[i0, .., ik] = i_axis."""
+    """Indices along one axis: y[i0, .., ik] = i_axis."""
     return apply_one(Iota(tuple(shape), axis, DType.of(dtype)))

@@ -1,4 +1,4 @@
-"""Derivatives of the user's own: `custom_jvp`, `custom_vjp`, `stop_gradient`, `checkpoint`.
+"""User-defined derivatives: `custom_jvp`, `custom_vjp`, `stop_gradient`, `checkpoint`.
 
 Each puts a mark on the results of a traced function; a program never sees it, differentiation does.
 Called on arrays they are the function itself.
@@ -33,10 +33,10 @@ __all__ = ["checkpoint", "custom_jvp", "custom_vjp", "stop_gradient"]
 
 
 def stop_gradient(x: ArrayLike) -> Any:
-    """x, as a constant to differentiation: its tangent is zero.
+    """x as a constant to differentiation: its tangent is zero.
 
     Args:
-        x: a tree of tensors; arrays come back as they are.
+        x: a tree of tensors; arrays are returned unchanged.
 
     >>> import numpy as np, tenferro as tnf
     >>> tnf.grad(lambda x: x * stop_gradient(x))(3.0)
@@ -49,13 +49,13 @@ def stop_gradient(x: ArrayLike) -> Any:
 def checkpoint(
     fn: Callable[..., Any] | None = None, *, static_argnums: int | Sequence[int] = ()
 ) -> Any:
-    """`fn`, whose inner values are computed again in the backward pass instead of kept.
+    """`fn`, with intermediate values recomputed in the backward pass instead of stored.
 
     A chain of n layers in groups of sqrt(n), each group a checkpoint, needs the memory of 2 sqrt(n)
     layers instead of n, for one more evaluation.
 
     Args:
-        static_argnums: arguments that are no tensors.
+        static_argnums: arguments that are not tensors.
 
     >>> import tenferro as tnf
     >>> tnf.grad(checkpoint(lambda x: tnf.sin(tnf.sin(x))))(0.0)
@@ -78,7 +78,7 @@ class _Checkpointed:
 
     @property
     def shown(self) -> str:
-        """Its name, and that of the function."""
+        """Its name and the function's."""
         return f"checkpoint of {name_of(self._fn)}"
 
     def __repr__(self) -> str:
@@ -98,7 +98,7 @@ class _Checkpointed:
 
 
 class _MarkedCall:
-    """One call of a function in a trace: its arguments under new names, and what it made of them."""
+    """One call of a function in a trace: its arguments under new names, and its results."""
 
     def __init__(
         self,
@@ -141,9 +141,9 @@ class _MarkedCall:
         kwargs: dict[str, Any],
         static: frozenset[int],
     ) -> _MarkedCall | None:
-        """The call, if a trace is under way, an argument belongs to one, or is a tracked eager tensor.
+        """The call as part of the current trace, or of the trace of an argument; None for arrays alone.
 
-        The last is traced on its own, to be noted as one operation.
+        A call on tracked eager tensors is traced separately, and recorded as one operation.
         """
         leaves = flatten((args, kwargs))[0]
         traced = next((x for x in leaves if isinstance(x, TracedTensor)), None)
@@ -163,22 +163,24 @@ class _MarkedCall:
         if not outputs:
             return unflatten(self.out_tree, [])
         graph = self.builder.graph
-        made = graph.add(mark, (*inputs, *outputs))
+        renamed = graph.add(mark, (*inputs, *outputs))
         if self.runtime is None:
-            return unflatten(self.out_tree, [TracedTensor(self.builder, value) for value in made])
-        region, frontier = Subprogram.since(graph, 0, graph.after_effects(made))
-        given = dict(cast("ArgumentBuilder", self.builder).arguments.values())
-        operands = [given[value] for value in frontier]
+            return unflatten(
+                self.out_tree, [TracedTensor(self.builder, value) for value in renamed]
+            )
+        region, frontier = Subprogram.since(graph, 0, graph.after_effects(renamed))
+        arrays = dict(cast("ArgumentBuilder", self.builder).arguments.values())
+        operands = [arrays[value] for value in frontier]
         return unflatten(self.out_tree, self.runtime.noted(region, operands))
 
     def closed_over(self) -> tuple[int, ...]:
-        """Values the function uses that are none of its arguments."""
+        """Values the function uses besides its arguments."""
         own = set(self.inputs)
         return tuple(value for value in self.frontier if value not in own)
 
 
 class _CustomMark(Mark):
-    """Arguments, then values closed over, then results; the rule sees the arguments alone."""
+    """A call with a rule: arguments, then captured values, then results; the rule sees the arguments alone."""
 
     __slots__ = ("call", "rule", "static")
 
@@ -191,15 +193,15 @@ class _CustomMark(Mark):
 
     @property
     def key(self) -> Any:
-        """The rule, if it is plain code; what it closes over may differ from trace to trace."""
+        """The rule, if it is plain code; its captured values may differ from trace to trace."""
         return (self.rule, self.takes) if self.rule.is_plain and not self.static else None
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
-        """What the function computes from: arguments, and values that must not be active."""
+        """The function's arguments, and values that must not be active."""
         return tuple(range(self.takes[0])) if self.takes else ()
 
     def require_closed(self, tangents: Sequence[Any]) -> None:
-        """A value closed over must be constant, because the rule gives no derivative for it."""
+        """Refuse tangents of captured values, for which the rule gives no derivative."""
         if any(dot is not None for dot in tangents[len(self.call.inputs) : self.takes[0]]):
             raise ADRuleUnsupportedError(
                 f"{self.rule.name}: {self.rule.shown} closes over a tensor that is differentiated with "
@@ -208,7 +210,7 @@ class _CustomMark(Mark):
             )
 
     def arguments(self, builder: GraphBuilder, inputs: Sequence[Any]) -> list[Any]:
-        """The call's arguments over the values of this node."""
+        """The call's arguments, with the values of this node."""
         count = len(self.call.inputs)
         tensors = [TracedTensor(builder, x.handle) for x in inputs[:count]]
         renamed, named = unflatten(self.call.tree, tensors)
@@ -220,7 +222,7 @@ class _CustomMark(Mark):
     def by_argument(
         self, builder: GraphBuilder, inputs: Sequence[Any], tangents: Sequence[Any]
     ) -> list[Any]:
-        """Tangents as trees, one per argument that is no static one; zeros where there is none."""
+        """Tangents as trees, one per argument that is not static; zeros where there is none."""
         count = len(self.call.inputs)
         dots = [
             TracedTensor(builder, (zeros(x) if dot is None else dot).handle)
@@ -238,7 +240,7 @@ def _at(emitter: GraphEmitter) -> GraphBuilder:
 
 @public_methods
 class _CustomFunction:
-    """A function with a rule of the user's own, which `_mark` leaves on each call in a trace."""
+    """A function with a user-defined rule, which `_mark` attaches to each call in a trace."""
 
     name: str
 
@@ -259,15 +261,15 @@ class _CustomFunction:
 
     def __reduce__(self) -> Any:
         """The function and its rules, or its global name."""
-        kept = reduced(self, type(self), self.fn, tuple(sorted(self.static)))
-        return kept if isinstance(kept, str) else (*kept, self.rules)
+        reduction = reduced(self, type(self), self.fn, tuple(sorted(self.static)))
+        return reduction if isinstance(reduction, str) else (*reduction, self.rules)
 
     def __setstate__(self, rules: tuple[Callable[..., Any], ...]) -> None:
         self.rules = rules
 
     @property
     def is_plain(self) -> bool:
-        """True when neither the function nor its rule closes over anything."""
+        """Whether neither the function nor its rule closes over anything."""
         return all(getattr(fn, "__closure__", fn) is None for fn in (self.fn, *self.rules))
 
     def _set(self, *rules: Callable[..., Any]) -> None:
@@ -295,7 +297,7 @@ class _CustomFunction:
 
 @public_methods
 class custom_jvp(_CustomFunction):  # noqa: N801  # because it is used as a decorator, by JAX's name
-    """A function with a tangent rule of its own.
+    """A function with a user-defined tangent rule.
 
     `fn.defjvp(rule)` sets it: `rule(primals, tangents)` gives (y, y_dot), y_dot linear in the
     tangents. With `nondiff_argnums` the rule is called as `rule(*nondiff, primals, tangents)`.
@@ -317,12 +319,12 @@ class custom_jvp(_CustomFunction):  # noqa: N801  # because it is used as a deco
     name = "custom_jvp"
 
     def defjvp(self, rule: Callable[..., Any]) -> Callable[..., Any]:
-        """Set the rule."""
+        """Set the rule `rule(primals, tangents)`."""
         self._set(rule)
         return rule
 
     def defjvps(self, *rules: Callable[..., Any] | None) -> None:
-        """Set one rule per argument, `rule(x_dot, y, *primals)`; their results are added up."""
+        """Set one rule per argument, `rule(x_dot, y, *primals)`, or None; the tangent is the sum of their results."""
 
         def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
             y = self(*primals)
@@ -340,7 +342,7 @@ class custom_jvp(_CustomFunction):  # noqa: N801  # because it is used as a deco
 
 
 class _JvpMark(_CustomMark):
-    """Tangents by the user's rule."""
+    """A call with tangents by the user's rule."""
 
     __slots__ = ()
 
@@ -372,7 +374,7 @@ class _JvpMark(_CustomMark):
 
 @public_methods
 class custom_vjp(_CustomFunction):  # noqa: N801  # because it is used as a decorator, by JAX's name
-    """A function with a pullback of its own, for reverse mode.
+    """A function with a user-defined pullback, for reverse mode.
 
     `fn.defvjp(fwd, bwd)` sets it: `fwd(*args)` gives (y, residuals), `bwd(residuals, y_bar)` a tuple
     with one cotangent per argument, None being zero. With `nondiff_argnums`, `fwd` takes all
@@ -393,7 +395,7 @@ class custom_vjp(_CustomFunction):  # noqa: N801  # because it is used as a deco
     name = "custom_vjp"
 
     def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
-        """Set the two halves of the rule."""
+        """Set the forward and the backward half of the rule."""
         self._set(fwd, bwd)
 
     def _mark(self, call: _MarkedCall) -> _CustomMark:
@@ -401,7 +403,7 @@ class custom_vjp(_CustomFunction):  # noqa: N801  # because it is used as a deco
 
 
 class _VjpMark(_CustomMark):
-    """A linear map of which the user gave the transpose."""
+    """A call as a linear map with a user-defined transpose."""
 
     __slots__ = ()
 
@@ -424,16 +426,16 @@ class _VjpMark(_CustomMark):
         if not isinstance(result, tuple) or len(result) != 2:
             raise ArityError(f"custom_vjp: fwd of {self.rule.shown} gives (y, residuals)")
         residuals, tree = flatten(result[1])
-        known = [value_in(builder, leaf) for leaf in residuals]
+        residual_values = [value_in(builder, leaf) for leaf in residuals]
         active = tuple(i for i in range(len(self.call.inputs)) if tangents[i] is not None)
-        pulled = _Pulled(self, tree, len(known), active, outputs, inputs)
+        pulled = _Pulled(self, tree, len(residual_values), active, outputs, inputs)
         dots = [tangents[i].handle for i in active]
-        made = emitter.graph.add(pulled, (*known, *dots), emitter.source)
-        return emitter.values(made)
+        y_dots = emitter.graph.add(pulled, (*residual_values, *dots), emitter.source)
+        return emitter.values(y_dots)
 
 
 class _Pulled(Opaque):
-    """The tangent of a function of which the user gave the pullback."""
+    """The tangent of a function with a user-defined pullback."""
 
     __slots__ = ("active", "inputs", "mark", "outputs", "tree")
 
@@ -441,7 +443,7 @@ class _Pulled(Opaque):
         self,
         mark: _VjpMark,
         tree: TreeDef,
-        known: int,
+        residual_count: int,
         active: tuple[int, ...],
         outputs: Sequence[Any],
         inputs: Sequence[Any],
@@ -450,7 +452,7 @@ class _Pulled(Opaque):
             f"custom_vjp: {mark.rule.shown} has a pullback and no tangent, so that forward mode (jvp, "
             "jacfwd, hvp) cannot pass it; give it a custom_jvp instead"
         )
-        super().__init__(tuple(y.type for y in outputs), known, refusal)
+        super().__init__(tuple(y.type for y in outputs), residual_count, refusal)
         self.mark = mark
         self.tree = tree
         self.active = active
@@ -460,7 +462,7 @@ class _Pulled(Opaque):
     def transpose(
         self, emitter: Any, inputs: Sequence[Any], linear: Sequence[Any], y_bars: Sequence[Any]
     ) -> Any:
-        """Call the backward half."""
+        """Cotangents of the active inputs, from the backward half."""
         mark, rule = self.mark, self.mark.rule
         builder = _at(emitter)
         residuals = unflatten(
@@ -484,7 +486,7 @@ class _Pulled(Opaque):
         return (*([None] * self.known), *[values[i] for i in self.active])
 
     def _zeros(self, emitter: Any, index: int) -> int:
-        """The cotangent of an output that nothing needs; in a loop, of a graph that is not the output's."""
+        """The cotangent of an output without readers; in a loop, of a graph that is not the output's."""
         spec = self.types[index]
         return emitter.zeros(spec) if spec.is_exact else zeros(self.outputs[index]).handle
 
@@ -498,8 +500,8 @@ class _Pulled(Opaque):
             indices, tree = flatten(numbers[position])
             like = [self.inputs[i] for i in indices]
             what = f"custom_vjp: cotangent {position} of {rule.shown}"
-            found = _matching(emitter, builder, bar, tree, like, what)
-            for i, value in zip(indices, found, strict=True):
+            leaves = _matching(emitter, builder, bar, tree, like, what)
+            for i, value in zip(indices, leaves, strict=True):
                 values[i] = value
         return values
 
@@ -512,10 +514,10 @@ def _matching(
     like: Sequence[Any],
     what: str,
 ) -> Any:
-    """The leaves of what a rule gave, which must have the types of some values."""
-    leaves, found = flatten(tree)
-    if found != treedef:
-        parting = difference(treedef, found, ("expected", "got"))
+    """The leaves of a rule's result, which must have the types of some values."""
+    leaves, actual_tree = flatten(tree)
+    if actual_tree != treedef:
+        parting = difference(treedef, actual_tree, ("expected", "got"))
         raise ArityError(f"{what} has another structure: {parting}")
     for leaf, wanted in zip(leaves, like, strict=True):
         spec = spec_of(as_operand(leaf))
@@ -527,7 +529,7 @@ def _matching(
 def _positional(
     fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, ...]:
-    """All arguments by position, defaults filled in."""
+    """All arguments by position, with defaults filled in."""
     if not kwargs:
         return args
     import inspect

@@ -1,4 +1,4 @@
-"""Data type functions of the Array API: what dtypes are, hold and become.
+"""Data type functions of the Array API: limits, kinds and casts.
 
 Source: Array API standard 2024.12, section "Data type functions".
 """
@@ -20,7 +20,7 @@ __all__ = ["FInfo", "IInfo", "can_cast", "finfo", "iinfo", "isdtype"]
 
 @dataclass(frozen=True)
 class FInfo:
-    """Limits of a float dtype; of a complex one, those of its parts.
+    """Limits of a float dtype, or of the parts of a complex dtype.
 
     Attributes:
         bits: of storage.
@@ -48,10 +48,10 @@ class IInfo:
     dtype: DType
 
 
-def _dtype_of(given: Any) -> DType:
-    """The dtype itself, or that of an array or tensor."""
-    has_elements = hasattr(given, "shape") and hasattr(given, "dtype")
-    return spec_of(as_operand(given)).dtype if has_elements else DType.of(given)
+def _dtype_of(source: Any) -> DType:
+    """A dtype, or the dtype of an array or tensor."""
+    has_elements = hasattr(source, "shape") and hasattr(source, "dtype")
+    return spec_of(as_operand(source)).dtype if has_elements else DType.of(source)
 
 
 def finfo(type: DTypeLike | Tensor, /) -> FInfo:  # because the standard calls it so
@@ -105,7 +105,7 @@ _KINDS = {
 
 
 def isdtype(dtype: DTypeLike | None, kind: DTypeLike | tuple[Any, ...]) -> bool:
-    """Whether a dtype is the given one, or of the kind named, or any of a tuple of these.
+    """Whether a dtype equals another one, or is of a kind, or of any of a tuple of these.
 
     Args:
         kind: a dtype, "bool", "signed integer", "unsigned integer", "integral", "real floating",
@@ -133,10 +133,10 @@ def _is_kind(dtype: DType, kind: DTypeLike | tuple[Any, ...]) -> bool:
 
 
 def can_cast(from_: Any, to: DTypeLike, /) -> bool:
-    """Whether a dtype, or an array's, promotes to another: every operation between both gives the other.
+    """Whether a dtype, or an array's, promotes to another: every operation on both results in that dtype.
 
     >>> can_cast("int32", "float64"), can_cast("int64", "int32")
     (True, False)
     """
-    wanted = DType.of(to)
-    return promote_dtypes(_dtype_of(from_), wanted) is wanted
+    target = DType.of(to)
+    return promote_dtypes(_dtype_of(from_), target) is target

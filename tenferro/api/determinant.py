@@ -1,8 +1,8 @@
-"""Determinants, with derivatives that hold for singular matrices, too.
+"""Determinants, with derivatives also at singular matrices.
 
 The usual det(A) A^-T does not exist there, although the determinant is a polynomial. The derivative is
-the adjugate's transpose; it and its own derivative are written by the singular values, as products that
-leave one or two of them out, and divide by none.
+the adjugate's transpose; it and its own derivative are computed from the singular values, as products that
+leave one or two of them out, without a division.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["adjoint", "adjugate", "determinant", "sign_of_pivots"]
 
 @custom_jvp
 def determinant(x: ArrayLike) -> Any:
-    """By LU with partial pivoting."""
+    """The determinant, by LU with partial pivoting."""
     packed, perm = apply(fam.Lu(), x)
     pivots = extract_diag(packed, -2, -1)
     return multiply(sign_of_pivots(perm, pivots), prod(pivots, axis=-1))
@@ -42,7 +42,7 @@ def _determinant_jvp(primals: Any, tangents: Any) -> Any:
 
 
 def sign_of_pivots(perm: Tensor, like: Tensor | None) -> Any:
-    """1 or -1: the parity of the number of pairs out of order."""
+    """1 or -1: the parity of the number of inversions of the permutation."""
     earlier, later = expand_dims(perm, axis=-1), expand_dims(perm, axis=-2)
     above = triu(convert(greater(earlier, later), DType.I64), k=1)
     odd = not_equal(sum(above, axis=(-2, -1)) % 2, 0)
@@ -51,9 +51,9 @@ def sign_of_pivots(perm: Tensor, like: Tensor | None) -> Any:
 
 @custom_jvp
 def adjugate(x: ArrayLike) -> Any:
-    """The transpose of the cofactors: with A = U S V^H, det(U V^H) V adj(S) U^H.
+    """The transpose of the cofactor matrix: with A = U S V^H, det(U V^H) V adj(S) U^H.
 
-    adj(S) is diagonal; element i is the product of all other singular values.
+    adj(S) is diagonal; element i is the product of all singular values but the i-th.
     """
     phase, u, s, vh = _factors(x)
     left, right = _products_before(s), _products_after(s)
@@ -89,7 +89,7 @@ def _factors(x: ArrayLike) -> tuple[Any, Any, Any, Any]:
 
 
 def _products_before(s: Tensor) -> Any:
-    """The product of the elements before each one."""
+    """Exclusive cumulative products along the last axis."""
     return cumulative_prod(s, axis=-1, include_initial=True)[..., :-1]
 
 
@@ -98,7 +98,7 @@ def _products_after(s: Tensor) -> Any:
 
 
 def _products_without_two(s: Tensor) -> Any:
-    """Those before i, between i and j, and after j, for i < j; symmetric, zero on the diagonal."""
+    """Products of the elements before i, between i and j, and after j, for i < j; symmetric, zero on the diagonal."""
     wide = broadcast_to(expand_dims(s, axis=-2), (*s.shape, s.shape[-1]))
     between = _products_before(add(triu(wide, k=1), tril(ones_like(wide))))
     before = expand_dims(_products_before(s), axis=-1)

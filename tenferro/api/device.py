@@ -1,4 +1,4 @@
-"""The device of the standard: there is one, because where programs run is decided when they run."""
+"""The device of the Array API: there is one, because where programs run is decided when they run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DEVICE = "cpu"
 
 
 def check_device(name: str, device: str | None) -> None:
-    """Raises InvalidConfigError unless `device` is None or the one there is."""
+    """Raise InvalidConfigError unless `device` is None or "cpu"."""
     if device is not None and device != DEVICE:
         raise InvalidConfigError(
             f'{name}: arrays are on the device "{DEVICE}", got {device!r}; an executor takes a program elsewhere'

@@ -1,7 +1,7 @@
 """Elementwise functions of the Array API, with NumPy's promotion and broadcasting.
 
-Each is one op, or a few, between broadcast and converted operands. On arrays they run at once; on
-traced tensors they are written down.
+Each is one op, or a few, on broadcast and converted operands. On arrays they run at once; on
+traced tensors they are written into the graph.
 
 Source: Array API standard 2024.12, section "Element-wise functions".
 """
@@ -152,7 +152,7 @@ def _documented(name: str, formula: str, dtypes: str) -> Callable[[Any], Any]:
 
 
 def _of_two(function: Function, *, is_inexact: bool) -> Function:
-    """A planned function of two arguments; a Python number takes the dtype of a tensor beside it."""
+    """A planned function of two arguments; a Python number takes the dtype of the tensor operand."""
 
     @functools.wraps(function)
     def call(
@@ -173,7 +173,7 @@ _in_inexact_dtype = functools.partial(_of_two, is_inexact=True)
 
 
 def _analytic(name: str, op: StdTensorOp, formula: str) -> Any:
-    """One argument, computed in a float dtype: integers as NumPy promotes them."""
+    """A function of one argument, computed in a float dtype: integers as NumPy promotes them."""
 
     @_documented(name, formula, "float and complex; integers and bool in the float NumPy takes")
     @elementwise
@@ -185,7 +185,7 @@ def _analytic(name: str, op: StdTensorOp, formula: str) -> Any:
 
 
 def _arithmetic(name: str, op: StdTensorOp, formula: str) -> Any:
-    """Two arguments in their common dtype."""
+    """A function of two arguments in their common dtype."""
 
     @_documented(name, formula, "numeric, in the common dtype")
     @_in_common_dtype
@@ -216,7 +216,7 @@ def _bitwise(name: str, op: StdTensorOp, formula: str) -> Any:
 
 
 def _logical(name: str, op: StdTensorOp, formula: str) -> Any:
-    @_documented(name, formula, "any; what is not zero counts as true")
+    @_documented(name, formula, "any; nonzero elements count as true")
     @elementwise
     def function(x1: Any, x2: Any, /) -> Any:
         return apply_one(op, *promote(_truth(x1), _truth(x2)))
@@ -281,7 +281,7 @@ def floor_divide(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     quotient = divide(subtract(lhs, left_over), rhs)
     nearest = apply_one(ops.RoundNearestEven(), quotient)
     exact = where(equal(quotient, 0), multiply(0.0, divide(lhs, rhs)), nearest)
-    # Only an infinite x2 is a remainder itself: that of a number on the other side of zero.
+    # Only an infinite x2 is a remainder itself: of a finite x1 of the other sign.
     below = where(equal(left_over, rhs), -1.0, exact)
     return where(equal(rhs, 0), divide(lhs, rhs), below)
 
@@ -310,9 +310,9 @@ def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Any:
 
 
 def pow(x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
-    """x1 to the power x2; a small whole Python exponent is multiplied out.
+    """x1 to the power x2; a small integral Python exponent is expanded into products.
 
-    Integers to negative integer powers are 0, or 1 / x1 where that is whole.
+    Integers to negative integer powers are 0, or 1 / x1 where that is an integer.
     """
     refuse_options("pow", options, out)
     if type(x2) is int and 0 < x2 <= 3 and not isinstance(x1, int | float | complex | bool):
@@ -380,7 +380,7 @@ def clip(
     a: ArrayLike, a_min: ArrayLike | None = None, a_max: ArrayLike | None = None, out: None = None, *, min: Any = None, max: Any = None,
     **options: Any,
 ) -> Any:  # fmt: skip
-    """min(max(a, `min`), `max`), a bound of None being none; in a's dtype. NaN where a or a bound is.
+    """min(max(a, `min`), `max`); None is no bound; in a's dtype. NaN where a or a bound is.
 
     The derivative is 1 strictly between the bounds, and 0 at a bound and beyond it. That with respect to a
     bound is 1 where a is strictly beyond it.
@@ -405,7 +405,7 @@ def clip(
 
 
 def clamp_min(x: ArrayLike, bound: ArrayLike, /) -> Any:
-    """max(x, bound) as `clip` has it: in x's dtype, with derivative 0 where x is at the bound.
+    """max(x, bound) as in `clip`: in x's dtype, with derivative 0 where x is at the bound.
 
     >>> clamp_min([-1.0, 0.5], 0.0)
     array([0. , 0.5])
@@ -414,7 +414,7 @@ def clamp_min(x: ArrayLike, bound: ArrayLike, /) -> Any:
 
 
 def clamp_max(x: ArrayLike, bound: ArrayLike, /) -> Any:
-    """min(x, bound) as `clip` has it: in x's dtype, with derivative 0 where x is at the bound.
+    """min(x, bound) as in `clip`: in x's dtype, with derivative 0 where x is at the bound.
 
     >>> clamp_max([-1.0, 0.5], 0.0)
     array([-1.,  0.])
@@ -431,7 +431,7 @@ def _clipped(x: Any, min: ArrayLike | None, max: ArrayLike | None) -> Any:
     for bound in (min, max):
         if bound is not None and result_type(x, bound) is not dtype:
             raise DTypeError(f"clip: a bound of {result_type(bound)} does not fit x of {dtype}")
-    # One bound clamps itself to what x leaves, so that an infinite x is at no bound.
+    # Each bound is first clamped by x, so that an infinite x is at no bound.
     least, most = _extremes(dtype)
     operands: tuple[Any, ...]
     if max is None:
@@ -444,7 +444,7 @@ def _clipped(x: Any, min: ArrayLike | None, max: ArrayLike | None) -> Any:
 
 
 def _extremes(dtype: DType) -> tuple[Any, Any]:
-    """The least and the largest number of a real dtype, infinities among them."""
+    """The least and the largest number of a real dtype, infinities included."""
     if dtype.is_inexact:
         return -float("inf"), float("inf")
     if dtype.is_bool:
@@ -462,10 +462,10 @@ def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     """
     dtype = inexact_dtype(result_type(x1, x2))
     lhs, rhs = promote(x1, x2, dtype=dtype)
-    # Choices by a predicate, because maximum and |x| are differentiated as if they were linear at ties.
+    # Selects, because maximum and |x| are differentiated as if they were linear at ties.
     rhs_is_large = logical_or(less(abs(lhs), abs(rhs)), isinf(rhs))
     large, small = where(rhs_is_large, rhs, lhs), where(rhs_is_large, lhs, rhs)
-    # An infinite one is its own length: times a root whose tangent is 0 it would be NaN.
+    # An infinite one is the length itself: times a root with tangent 0 it would be NaN.
     is_infinite = isinf(large)
     finite = where(is_infinite, 1, large)
     ratio = where(is_infinite, 0, divide(small, where(equal(finite, 0), 1, finite)))
@@ -502,9 +502,9 @@ def _bits(x: Tensor) -> Any:
 def nextafter(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     """The next number after x1 towards x2; x2 where they are equal, NaN where either is.
 
-    Bits are counted, so that subnormal numbers are met also where arithmetic flushes them.
+    The bits are incremented, so that subnormal numbers are reached also where arithmetic flushes them.
 
-    Dtypes: real floats, in the common dtype; integers in the float NumPy takes.
+    Dtypes: real floats, in the common dtype; integers in the float dtype that NumPy takes.
 
     Raises:
         DTypeError, ShapeError: complex operands, or ones that do not broadcast.
@@ -517,14 +517,16 @@ def nextafter(x1: ArrayLike, x2: ArrayLike, /) -> Any:
         raise DTypeError(f"nextafter: complex numbers have no order, got {dtype}")
     lhs, rhs = promote(x1, x2, dtype=dtype)
     start, end = _bits(lhs), _bits(rhs)
-    # Counted from zero in either direction: the bits of negative numbers run the other way.
+    # Counted from zero in either direction: the bits of negative numbers count downwards.
     lowest = np.iinfo(spec_of(start).dtype.dtype).min
     here = where(less(start, 0), subtract(lowest, start), start)
     there = where(less(end, 0), subtract(lowest, end), end)
     step = where(less(here, there), *np.array([1, -1], spec_of(here).dtype.dtype))
-    place = add(here, step)
-    is_negative = logical_or(less(place, 0), logical_and(equal(place, 0), less(start, 0)))
-    moved = apply_one(ops.BitcastConvert(dtype), where(is_negative, subtract(lowest, place), place))
+    successor = add(here, step)
+    is_negative = logical_or(less(successor, 0), logical_and(equal(successor, 0), less(start, 0)))
+    moved = apply_one(
+        ops.BitcastConvert(dtype), where(is_negative, subtract(lowest, successor), successor)
+    )
     result = where(equal(here, there), rhs, moved)
     return where(logical_or(isnan(lhs), isnan(rhs)), add(lhs, rhs), result)
 
@@ -577,7 +579,7 @@ def log10(x: ArrayLike, /) -> Any:
 
 
 def _scaled(x: Tensor, factor: float) -> Any:
-    """x times a real number; complex numbers part by part, so that infinite parts stay apart."""
+    """x times a real number; complex numbers part by part, so that infinite parts do not mix."""
     if not spec_of(x).dtype.is_complex:
         return multiply(x, factor)
     parts = (apply_one(part(), x) for part in (ops.Real, ops.Imag))
@@ -611,12 +613,12 @@ ceil = _rounding("ceil", ops.Ceil(), "The smallest integer not below x.")
 
 @planned
 def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Any:
-    """a rounded to so many decimals, halves to even; complex numbers by parts.
+    """a rounded to `decimals` decimals, halves to even; complex numbers by parts.
 
-    Bools give float16, as NumPy's.
+    Bools give float16, as in NumPy.
 
     Raises:
-        InvalidConfigError: decimals that are no integer.
+        InvalidConfigError: decimals that are not an integer.
         UnsupportedError: integers to fewer than 0 decimals.
 
     >>> round([1.5, 2.5, -0.5]), round(3.14159, 2)
@@ -724,13 +726,13 @@ def bitwise_right_shift(x1: ArrayLike, x2: ArrayLike, /) -> Any:
 
 @elementwise
 def bitwise_invert(x: ArrayLike, /) -> Any:
-    """Every bit of x turned over."""
+    """Every bit of x inverted."""
     return apply_one(ops.Not(), as_operand(x))
 
 
 @elementwise
 def bitwise_count(x: ArrayLike, /) -> Any:
-    """The number of bits set in x's two's complement, in x's dtype."""
+    """The number of one bits in x's two's complement, in x's dtype."""
     return apply_one(ops.PopulationCount(), as_operand(x))
 
 
@@ -770,7 +772,7 @@ def isinf(x: ArrayLike, /) -> Any:
 def where(condition: ArrayLike, x: Any = None, y: Any = None, /) -> Any:
     """x where `condition` is true or nonzero, else y; all three broadcast.
 
-    Of a condition alone, the indices of its nonzero elements, as by `nonzero`.
+    With a condition alone, the indices of its nonzero elements, as by `nonzero`.
 
     Raises:
         InvalidConfigError: just one of x and y.
@@ -785,7 +787,7 @@ def where(condition: ArrayLike, x: Any = None, y: Any = None, /) -> Any:
 
 
 def _places(condition: ArrayLike, x: ArrayLike | None, y: ArrayLike | None) -> Any:
-    from tenferro.api.sets import nonzero  # because sets are made of these functions
+    from tenferro.api.sets import nonzero  # because the set functions use these
 
     if x is not y:
         raise InvalidConfigError("where: give both x and y, or neither")
@@ -802,13 +804,13 @@ def _selected(condition: ArrayLike, x1: Tensor, x2: Tensor) -> Any:
 
 
 def polygamma(n: int, x: ArrayLike, /) -> Any:
-    """The derivative of order n of digamma."""
+    """The n-th derivative of digamma."""
     x = as_operand(x)
     return apply_one(analytic.Polygamma(n), convert(x, inexact_dtype(spec_of(x).dtype)))
 
 
 def angle(z: Any, deg: bool = False) -> Any:
-    """The phase of z, from -pi to pi: pi for a negative real number, and its slope is 0. In degrees if `deg`.
+    """The phase of z, from -pi to pi; pi, with slope 0, for a negative real number. In degrees if `deg`.
 
     >>> angle(-2.0), angle(1j, True)
     (array(3.14159265), array(90.))
@@ -818,7 +820,7 @@ def angle(z: Any, deg: bool = False) -> Any:
     if dtype.is_complex:
         radians = atan2(imag(z), real(z))
     else:
-        # NumPy writes arctan2(0, z), where 0 is an int64 beside bools.
+        # NumPy computes arctan2(0, z), where 0 is an int64 beside bools.
         z = convert(z, DType.F64 if dtype.is_bool else inexact_dtype(dtype))
         half_turn = multiply(convert(signbit(z), spec_of(z).dtype), math.pi)
         radians = where(isnan(z), float("nan"), half_turn)

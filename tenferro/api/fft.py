@@ -1,6 +1,6 @@
 """`tenferro.fft`: discrete Fourier transforms.
 
-Lengths `n` and `s` cut or pad with zeros at the end; `norm` is "backward" (1/n on the inverse), "forward"
+Lengths `n` and `s` truncate, or pad with zeros, at the end; `norm` is "backward" (1/n on the inverse), "forward"
 (1/n on the forward transform), None for "backward", or "ortho" (1/sqrt(n) on both).
 
 Source: Array API standard 2024.12, extension "fft"; NumPy's module of that name.
@@ -66,7 +66,7 @@ def _prepared(name: str, x: ArrayLike, real: bool) -> Any:
 
 
 def _fitted(x: Any, axis: int, length: int) -> Any:
-    """x cut, or padded with zeros, to a length."""
+    """x truncated, or padded with zeros, to a length."""
     extent = x.shape[axis]
     if extent == length:
         return x
@@ -97,7 +97,7 @@ def _transform(
         x = _fitted(x, axis, length // 2 + 1 if half else length)
     if not places:
         return x
-    # Axes are transformed at the end, at most three in one op, the last one first.
+    # Axes are transformed at the end, at most three per op, the last one first.
     order = [axis for axis in range(rank) if axis not in places] + places
     back = [order.index(axis) for axis in range(rank)]
     x = permute_dims(x, tuple(order))
@@ -121,14 +121,14 @@ def _in_threes(x: Any, kind: str, lengths: Sequence[int]) -> Any:
     rest, last = list(lengths[:-3]), tuple(lengths[-3:])
     plain = "ifft" if kind in ("ifft", "irfft") else "fft"
 
-    def others(x: ArrayLike) -> Any:
+    def leading_axes(x: ArrayLike) -> Any:
         moved = moveaxis(x, (-3, -2, -1), (rank - count, rank - count + 1, rank - count + 2))
         moved = _in_threes(moved, plain, rest)
         return moveaxis(moved, (rank - count, rank - count + 1, rank - count + 2), (-3, -2, -1))
 
     if kind == "irfft":
-        return apply(Fft(kind, last), others(x))
-    return others(apply(Fft(kind, last), x))
+        return apply(Fft(kind, last), leading_axes(x))
+    return leading_axes(apply(Fft(kind, last), x))
 
 
 def _lengths(
@@ -275,7 +275,7 @@ def irfft2(
 
 
 def _opposite(norm: str | None) -> Any:
-    """The norm of the transform the other way, which the Hermitian ones are made of."""
+    """The norm of the transform in the opposite direction, for the Hermitian transforms."""
     norms = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": "backward"}
     return norms.get(norm, norm)
 
@@ -283,7 +283,7 @@ def _opposite(norm: str | None) -> Any:
 def hfft(
     a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
 ) -> Any:
-    """`fft` of a signal whose second half is the conjugate of the first; the result is real."""
+    """`fft` of a signal with the second half conjugate to the first; the result is real."""
     return irfft(conj(as_operand(a)), n, axis, _opposite(norm), out)
 
 

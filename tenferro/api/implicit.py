@@ -1,9 +1,9 @@
 """Solutions of equations, with derivatives by the implicit function theorem.
 
 A solver, such as Newton's method or conjugate gradients in a `while_loop`, is run and never differentiated:
-the equation says what the derivative of its solution is. Each function puts a mark on the solution; a program
-never sees it, differentiation does. All that the mark needs is traced when it is put, on stand-ins, and is
-closed: what the functions close over becomes an operand.
+the equation defines the derivative of its solution. Each function puts a mark on the solution; a program
+never sees it, differentiation does. The functions that the mark needs are traced together with it, on stand-ins,
+and are closed: captured values become operands.
 
 Source: Krantz and Parks, "The Implicit Function Theorem", 2002; the functions of these names in JAX.
 """
@@ -59,11 +59,11 @@ __all__ = ["custom_linear_solve", "custom_root", "fixed_point"]
 
 @dataclass(frozen=True)
 class _Space:
-    """The trees that the unknown of an equation is one of: a structure, and the types of its leaves.
+    """The vector space of an equation's unknown: a tree structure, and the types of its leaves.
 
     Attributes:
         name: of the function that solves.
-        label: what an error calls the tree that the others must be like.
+        label: the tree in error messages that the others must be like.
     """
 
     name: str
@@ -73,7 +73,7 @@ class _Space:
 
     @classmethod
     def of(cls, name: str, label: str, leaves: Sequence[Any], tree: TreeDef) -> _Space:
-        """That of one tree.
+        """The space of a tree.
 
         Raises:
             DTypeError: a leaf that has no derivative.
@@ -88,10 +88,10 @@ class _Space:
         return cls(name, label, tree, specs)
 
     def leaves(self, what: str, vector: PyTree) -> list[Any]:
-        """The leaves of a tree of this space; Python numbers take the dtype.
+        """The leaves of a tree of this space; Python numbers take its dtypes.
 
         Raises:
-            ArityError, ShapeError, DTypeError: it is none.
+            ArityError, ShapeError, DTypeError: a tree of another space.
         """
         leaves, tree = flatten(vector)
         if tree != self.tree:
@@ -114,8 +114,9 @@ class _Space:
 
 @contextmanager
 def _own_effects(graph: Graph) -> Generator[None]:
-    """What is printed while the body writes is no effect of the rest of the graph, whose results do not wait
-    for it: a part may depend on stand-ins, and its derivative is not always needed.
+    """Drop the effects of the body, so that results of the rest of the graph do not wait for them.
+
+    The body may depend on stand-ins, and its derivative is not always needed.
     """
     effects, graph.effects = graph.effects, []
     try:
@@ -130,7 +131,7 @@ class _Traced:
     Attributes:
         inputs: the stand-ins.
         outputs: the values of the leaves of its results.
-        frontier: the values it uses that are there already.
+        frontier: the existing values that it uses.
     """
 
     def __init__(
@@ -151,12 +152,12 @@ class _Traced:
         self.frontier = set(frontier).difference(self.inputs)
 
     def part(self, consts: Sequence[int]) -> Subprogram:
-        """The function of these constants and its arguments."""
+        """The function of these constants and its arguments, as a sub-program."""
         return Subprogram.of(self.builder.graph, [*consts, *self.inputs], self.outputs)
 
 
 class _LinearMap:
-    """A linear map from a space into itself, written down once and put where it is called."""
+    """A linear map from a space into itself, traced once and emitted where it is called."""
 
     def __init__(
         self, builder: GraphBuilder, space: _Space, fn: Callable[[PyTree], PyTree]
@@ -172,14 +173,14 @@ class _LinearMap:
         builder = current_builder()
         assert builder is not None
         values = [value_in(builder, x) for x in (*self._tensors, *leaves)]
-        made = self._part.emit(builder.graph, values)
-        return unflatten(self.space.tree, [TracedTensor(builder, value) for value in made])
+        results = self._part.emit(builder.graph, values)
+        return unflatten(self.space.tree, [TracedTensor(builder, value) for value in results])
 
 
 def _leaves_of(
     builder: GraphBuilder, space: _Space, what: str, fn: Callable[..., PyTree]
 ) -> Callable[..., list[int]]:
-    """`fn`, whose result must be of the space, with values for its result."""
+    """`fn` with a result in the space, returned as graph values."""
 
     def values(*arguments: PyTree) -> list[int]:
         return [value_in(builder, leaf) for leaf in space.leaves(what, fn(*arguments))]
@@ -188,7 +189,7 @@ def _leaves_of(
 
 
 class _Solver:
-    """A user's solver: what it gives is of the space, and beside it what `has_aux` says.
+    """A user's solver: its solution is in the space, and followed by aux if `has_aux`.
 
     Attributes:
         aux_tree: the structure of the last aux.
@@ -205,7 +206,7 @@ class _Solver:
         """The leaves of the solution, and aux.
 
         Raises:
-            ArityError, ShapeError, DTypeError: the result is not of the space, or no pair.
+            ArityError, ShapeError, DTypeError: the result is not of the space, or not a pair.
         """
         result = self._fn(*arguments)
         aux: PyTree = ()
@@ -219,7 +220,7 @@ class _Solver:
         return self.space.leaves(f"{self.what}(..)", result), aux
 
     def values(self, builder: GraphBuilder, *arguments: Any) -> list[int]:
-        """Both in a trace."""
+        """Graph values of the solution and of aux."""
         solution, aux = self.split(*arguments)
         leaves, self.aux_tree = flatten(aux)
         return [
@@ -231,7 +232,7 @@ class _Solver:
         ]
 
     def packed(self, values: Sequence[Any], aux: PyTree) -> Any:
-        """The result as the user's function gives it."""
+        """The result in the form of the user's function."""
         solution = unflatten(self.space.tree, values)
         return (solution, aux) if self._has_aux else solution
 
@@ -240,16 +241,16 @@ class _Solver:
 
 
 class _Solution(Mark):
-    """Constants, then right sides, then solution and aux, which are what it gives."""
+    """A solution: constants, then right-hand sides, then the solution and aux, which are its results."""
 
     __slots__ = ("known",)
 
-    def __init__(self, known: int, count: int) -> None:
-        super().__init__(tuple(range(known, known + count)))
-        self.known = known
+    def __init__(self, operand_count: int, count: int) -> None:
+        super().__init__(tuple(range(operand_count, operand_count + count)))
+        self.known = operand_count
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
-        """What the equation is made of; never what the solver did."""
+        """The operands of the equation; never the solver's steps."""
         return tuple(range(self.known))
 
 
@@ -261,30 +262,30 @@ def _pushed(
     vector: Sequence[Value],
     mode: Any,
 ) -> list[Value | None]:
-    """The tangents of a function of constants and a vector, which is held."""
+    """The tangents of a function of constants and a vector, with the vector held fixed."""
     if all([dot is None for dot in tangents]):
         return [None] * len(part.output_slots)
     graph, source = emitter.graph, emitter.source
     start = len(graph)
-    # Under new names, so that nothing that was computed before stands for what is differentiated.
+    # Under new names, so that no earlier value stands for the differentiated ones.
     fresh = graph.add(Alias(tuple(range(len(consts)))), tuple([x.handle for x in consts]), source)
     dots = {x: dot.handle for x, dot in zip(fresh, tangents, strict=True) if dot is not None}
     with _own_effects(graph):
-        made = part.emit(graph, [*fresh, *[x.handle for x in vector]], source)
-        y_dots = linearize_graph(emitter, start, made, dots, mode)
+        results = part.emit(graph, [*fresh, *[x.handle for x in vector]], source)
+        y_dots = linearize_graph(emitter, start, results, dots, mode)
     emitter.source = source
     return [None if y_dot is None else Value(emitter, y_dot) for y_dot in y_dots]
 
 
 @dataclass(frozen=True)
 class _LinearSystem:
-    """A x = b, and the transposed system beside it: functions of constants and a vector.
+    """A x = b, and the transposed system: functions of constants and a vector.
 
     Attributes:
-        num_consts: how many constants each part takes.
-        size: how many leaves a vector has.
-        vecmat, transpose_solve: None where the user gave no solver for the transposed system.
-        shown: what the user calls the map.
+        num_consts: the number of constants of each part.
+        size: the number of leaves of a vector.
+        vecmat, transpose_solve: None without a user-defined solver for the transposed system.
+        shown: the name of the user's map.
     """
 
     num_consts: int
@@ -297,8 +298,8 @@ class _LinearSystem:
 
     def solved(self, emitter: Any, consts: Sequence[int], rhs: Sequence[int]) -> tuple[int, ...]:
         """Solution and aux, marked."""
-        made = self.solve.emit(emitter.graph, [*consts, *rhs], emitter.source)
-        return emitter.graph.add(_LinearSolution(self), (*consts, *rhs, *made), emitter.source)
+        solution = self.solve.emit(emitter.graph, [*consts, *rhs], emitter.source)
+        return emitter.graph.add(_LinearSolution(self), (*consts, *rhs, *solution), emitter.source)
 
     def transposed(self) -> _LinearSystem:
         """The system of the transposed map.
@@ -322,7 +323,7 @@ class _LinearSystem:
 
 
 class _LinearSolution(_Solution):
-    """x of A x = b, where x_dot solves A x_dot = b_dot - A_dot x."""
+    """x of A x = b, with tangent A x_dot = b_dot - A_dot x."""
 
     __slots__ = ("system",)
 
@@ -332,7 +333,7 @@ class _LinearSolution(_Solution):
 
     @property
     def name(self) -> str:
-        """As the user calls it."""
+        """The name of the user's function."""
         return "custom_linear_solve"
 
     @property
@@ -353,9 +354,9 @@ class _LinearSolution(_Solution):
             (zeros(like) if dot is None else dot).handle for dot, like in zip(rhs, b, strict=True)
         ]
         with _own_effects(emitter.graph):
-            made = system.solved(emitter, [c.handle for c in consts], filled)
+            solution = system.solved(emitter, [c.handle for c in consts], filled)
         return (
-            *emitter.values(made[: system.size]),
+            *emitter.values(solution[: system.size]),
             *([None] * (len(outputs) - system.size)),
         )
 
@@ -373,8 +374,8 @@ class _LinearSolution(_Solution):
         ]
         consts, rhs = [c.handle for c in inputs[:n]], [conj(bar).handle for bar in bars]
         with _own_effects(emitter.graph):
-            made = system.transposed().solved(emitter, consts, rhs)
-        b_bars = [conj(bar) for bar in emitter.values(made[: system.size])]
+            solution = system.transposed().solved(emitter, consts, rhs)
+        b_bars = [conj(bar) for bar in emitter.values(solution[: system.size])]
         return (*([None] * n), *b_bars, *([None] * (len(inputs) - end)))
 
 
@@ -385,28 +386,28 @@ def _difference(lhs: Value | None, rhs: Value | None) -> Value | None:
 
 
 def _zeros_of(emitter: Any, x: Value) -> Value:
-    """Zeros of the type of a linear value, which no program has."""
+    """Zeros of the type of a linear value, for a missing cotangent."""
     return Value(emitter, emitter.zeros(x.type)) if x.type.is_exact else zeros(x)
 
 
 class _Root(_Solution):
-    """x of f(x) = 0, where x_dot solves f'(x) x_dot = -f_dot(x).
+    """x of f(x) = 0, with tangent f'(x) x_dot = -f_dot(x).
 
-    `equation` is f of constants and x; `tangent_solve` of constants, x and a right side.
+    `equation` is f of constants and x; `tangent_solve` of constants, x and a right-hand side.
     """
 
     __slots__ = ("equation", "tangent_solve")
 
     def __init__(
-        self, known: int, count: int, equation: Subprogram, tangent_solve: Subprogram
+        self, operand_count: int, count: int, equation: Subprogram, tangent_solve: Subprogram
     ) -> None:
-        super().__init__(known, count)
+        super().__init__(operand_count, count)
         self.equation = equation
         self.tangent_solve = tangent_solve
 
     @property
     def name(self) -> str:
-        """As the user calls it."""
+        """The name of the user's function."""
         return "custom_root"
 
     @property
@@ -426,15 +427,15 @@ class _Root(_Solution):
         ]
         operands = [value.handle for value in (*consts, *x, *rhs)]
         with _own_effects(emitter.graph):
-            made = self.tangent_solve.emit(emitter.graph, operands, emitter.source)
-        return (*emitter.values(made), *([None] * (len(outputs) - size)))
+            x_dots = self.tangent_solve.emit(emitter.graph, operands, emitter.source)
+        return (*emitter.values(x_dots), *([None] * (len(outputs) - size)))
 
 
 # ---- where they are put --------------------------------------------------------------------------
 
 
 def _builder_of(leaves: Sequence[Any]) -> GraphBuilder | None:
-    """The trace under way, or that of a tensor."""
+    """The current trace, or the trace of a tensor."""
     traced = next((x for x in leaves if isinstance(x, TracedTensor)), None)
     return current_builder() or (None if traced is None else traced.builder)
 
@@ -444,7 +445,7 @@ def _solved(
     arguments: tuple[Callable[..., Any], PyTree],
     write: Callable[[GraphBuilder], tuple[int, ...]],
 ) -> Any:
-    """A solution: in a trace, or for tracked eager tensors, as `write` puts it; on arrays the solver's own."""
+    """A solution: in a trace, or for tracked eager tensors, by `write`; on arrays by the solver."""
     leaves = flatten(arguments[1])[0]
     builder = _builder_of(leaves)
     size = len(solver.space.specs)
@@ -455,13 +456,13 @@ def _solved(
             return solver.packed(values, aux)
         leaves = [tracked]  # which the functions close over
     if builder is not None:
-        made: Sequence[Any] = [TracedTensor(builder, value) for value in write(builder)]
+        results: Sequence[Any] = [TracedTensor(builder, value) for value in write(builder)]
     else:
         runtime = next(x.runtime for x in leaves if getattr(x, "is_tracked", False))
         notes = ArgumentBuilder()
         values = write(notes)
-        made = noted_run(runtime, notes.graph, dict(notes.arguments.values()), values)
-    return solver.packed(made[:size], unflatten(solver.aux_tree, made[size:]))
+        results = noted_run(runtime, notes.graph, dict(notes.arguments.values()), values)
+    return solver.packed(results[:size], unflatten(solver.aux_tree, results[size:]))
 
 
 def _require_functions(name: str, **functions: Any) -> None:
@@ -478,26 +479,26 @@ def custom_linear_solve(
     symmetric: bool = False,
     has_aux: bool = False,
 ) -> Any:
-    """x of matvec(x) = b, as `solve` finds it; the derivative solves the same system, not the solver's steps.
+    """x of matvec(x) = b, computed by `solve`; the derivative solves the same system, not the solver's steps.
 
-    The tangent solves matvec(x_dot) = b_dot - matvec_dot(x), and in reverse `transpose_solve` solves the
+    The tangent solves matvec(x_dot) = b_dot - matvec_dot(x), and in reverse mode `transpose_solve` solves the
     transposed system. Either is differentiable again, to any order.
 
     Args:
-        matvec: a linear map of trees like b; it may close over tensors, which get derivatives too.
+        matvec: a linear map of trees like b; captured tensors get derivatives, too.
         b: a tree of float or complex tensors.
         solve: `solve(matvec, b)` gives x, a tree like b; it may be a `while_loop`.
         transpose_solve: `transpose_solve(vecmat, b)` solves with the transpose of matvec, as `solve` does;
             reverse mode needs it.
         symmetric: matvec is its own transpose (not its conjugate one), so that `solve` is also the default of
             transpose_solve.
-        has_aux: both solvers give (x, aux), and so does this; aux is a constant to differentiation.
+        has_aux: both solvers return (x, aux), and so does this; aux is a constant to differentiation.
 
     Called on arrays it is `solve(matvec, b)`.
 
     Raises:
         ArityError, ShapeError, DTypeError: a result that is not like b; an integer in b.
-        InvalidConfigError: what is no function; a matvec whose transpose depends on where it is taken.
+        InvalidConfigError: an argument that is not a function; a matvec with a transpose that depends on the point.
         ADRuleUnsupportedError: reverse mode without transpose_solve.
 
     >>> import numpy as np, tenferro as tnf
@@ -531,9 +532,9 @@ def custom_linear_solve(
         solvers = [_Traced(builder, functools.partial(solver.values, builder, matvec), space)]
         if transposed_solver is not None:
             vecmat = matvec if symmetric else _transpose(builder, space, matvec)
-            given = functools.partial(transposed_solver.values, builder, vecmat)
+            transpose_values = functools.partial(transposed_solver.values, builder, vecmat)
             maps.append(_Traced(builder, _leaves_of(builder, space, "vecmat(..)", vecmat), space))
-            solvers.append(_Traced(builder, given, space))
+            solvers.append(_Traced(builder, transpose_values, space))
         consts = sorted(set().union(*[traced.frontier for traced in (*maps, *solvers)]))
         matrices = [traced.part(consts) for traced in maps]
         solutions = [traced.part(consts) for traced in solvers]
@@ -552,10 +553,10 @@ def custom_linear_solve(
 
 
 def _transpose(builder: GraphBuilder, space: _Space, matvec: Callable[[Any], Any]) -> _LinearMap:
-    """The transpose of a linear map: its adjoint between conjugates.
+    """The transpose of a linear map: its adjoint between conjugations.
 
     Raises:
-        InvalidConfigError: it depends on where it is taken, so that the map is not linear.
+        InvalidConfigError: it depends on the point, so that the map is not linear.
     """
     graph = builder.graph
     anywhere = [graph.add_stand_in(spec) for spec in space.specs]
@@ -589,25 +590,25 @@ def custom_root(
     tangent_solve: Callable[[Callable[[Any], Any], Any], Any],
     has_aux: bool = False,
 ) -> Any:
-    """x of f(x) = 0, as `solve` finds it; its derivative is the implicit function's, not the solver's steps.
+    """x of f(x) = 0, computed by `solve`; its derivative is the implicit function's, not the solver's steps.
 
-    The tangent is x_dot with f'(x) x_dot = -f_dot(x), where f_dot comes from the tensors that f closes over;
+    The tangent is x_dot with f'(x) x_dot = -f_dot(x), where f_dot comes from the tensors that f captures;
     the initial guess has no derivative.
 
     Args:
-        f: of a tree like initial_guess, which it also gives.
+        f: a function from a tree like initial_guess to such a tree.
         initial_guess: a tree of float or complex tensors.
         solve: `solve(f, initial_guess)` gives x; it may be a `while_loop`.
         tangent_solve: `tangent_solve(g, y)` gives the v with g(v) = y for the linear g = f'(x):
             `lambda g, y: y / g(1.0)` for a number, `lambda g, y: solve(jacfwd(g)(y), y)` for a vector. It is
-            differentiated, so that an iteration in it belongs into `custom_linear_solve`.
-        has_aux: `solve` gives (x, aux), and so does this; aux is a constant to differentiation.
+            differentiated, so an iteration in it belongs inside `custom_linear_solve`.
+        has_aux: `solve` returns (x, aux), and so does this; aux is a constant to differentiation.
 
     Called on arrays it is `solve(f, initial_guess)`.
 
     Raises:
-        ArityError, ShapeError, DTypeError: a result that is not like initial_guess; an integer in that.
-        InvalidConfigError: what is no function.
+        ArityError, ShapeError, DTypeError: a result that is not like initial_guess; an integer in initial_guess.
+        InvalidConfigError: an argument that is not a function.
 
     >>> import tenferro as tnf
     >>> def square_root(a):
@@ -640,9 +641,9 @@ def custom_root(
         consts = sorted(equation.frontier | tangent.frontier)
         used = sorted(solution.frontier)
         start = [value_in(builder, leaf) for leaf in leaves]
-        made = solution.part(used).emit(builder.graph, [*used, *start])
-        mark = _Root(len(consts), len(made), equation.part(consts), tangent.part(consts))
-        return builder.graph.add(mark, (*consts, *made))
+        solution_values = solution.part(used).emit(builder.graph, [*used, *start])
+        mark = _Root(len(consts), len(solution_values), equation.part(consts), tangent.part(consts))
+        return builder.graph.add(mark, (*consts, *solution_values))
 
     return _solved(solver, (f, guess), write)
 
@@ -658,20 +659,20 @@ def fixed_point(
     atol: float = 0.0,
     max_steps: int = 10_000,
 ) -> Any:
-    """x of x = f(x), by x <- f(x) from x0, for an f that contracts; NaN where that does not settle.
+    """x of x = f(x), by the iteration x <- f(x) from x0, for a contraction f; NaN where it does not converge.
 
     The derivative is the implicit function's: a linear iteration of the same kind, x_dot <- f'(x) x_dot + f_dot,
-    forward, and with the transpose in reverse. No step is kept. x0 has no derivative.
+    forward, and with the transpose in reverse. No step is stored. x0 has no derivative.
 
     Args:
-        f: of a tree like x0, which it also gives; it may close over tensors, which get derivatives.
+        f: a function from a tree like x0 to such a tree; captured tensors get derivatives.
         x0: a tree of float or complex tensors.
-        rtol, atol: a leaf has settled when no element moves by more than atol + rtol max|x|; rtol is 32 times
-            the dtype's epsilon by default. The linear iteration goes by rtol alone.
-        max_steps: after so many steps, what has not settled is NaN, derivatives too.
+        rtol, atol: a leaf has converged when no element moves by more than atol + rtol max|x|; rtol is 32 times
+            the dtype's epsilon by default. The linear iteration uses rtol alone.
+        max_steps: the most steps; leaves that have not converged by then are NaN, derivatives too.
 
     Raises:
-        ArityError, ShapeError, DTypeError: f gives something that is not like x0; an integer in x0.
+        ArityError, ShapeError, DTypeError: f returns a tree that is not like x0; an integer in x0.
         InvalidConfigError: a tolerance below 0, no steps.
 
     >>> import tenferro as tnf
@@ -725,10 +726,10 @@ def _settled(
     atol: float,
     max_steps: int,
 ) -> Any:
-    """x <- f(x) until no leaf moves; NaN for leaves that do after all steps."""
+    """x <- f(x) until no leaf moves; NaN for leaves that move after the last step."""
 
     def moves(x: Any, y: Any) -> Any:
-        # A comparison with NaN is false, and NaN has not settled.
+        # A comparison with NaN is false, and NaN has not converged.
         dtype = spec_of(x).dtype
         bound = (32 * finfo(dtype).eps if rtol is None else rtol) * _norm(y) + atol
         return numbers.logical_not(_norm(y - x) <= bound)

@@ -1,7 +1,7 @@
 """Indexing: x[...] with integers, slices, None, Ellipsis and integer arrays; `take`.
 
 Basic indexing is `Slice`, `Reverse` and `Reshape`; integer arrays, and masks, are one `Gather`. Static indices
-are checked against known extents; indices in arrays are clamped, as StableHLO clamps them, after
+are checked against static extents; indices in arrays are clamped, as StableHLO clamps them, after
 negative ones have been counted from the end.
 
 Source: Array API standard 2024.12, sections "Indexing" and "Indexing functions"; NumPy's indexing.
@@ -52,21 +52,20 @@ __all__ = [
 def getitem(x: Any, index: Index) -> Any:
     """x[index], by NumPy's rules.
 
-    A mask stands for the indices of its true elements, as many vectors as it has axes.
+    A mask stands for the indices of its true elements, one vector for each of its axes.
 
     Raises:
-        OutOfBoundsError: a static integer outside its axis, more indices than axes, or a mask of another
-            shape than the axes it is on.
-        DataDependentShapeError: a mask that belongs to a trace: how many elements it takes depends on
-            the data.
-        InvalidConfigError: anything else that is no index.
+        OutOfBoundsError: a static integer outside its axis, more indices than axes, or a mask with another
+            shape than its axes of x.
+        DataDependentShapeError: a mask of a trace: the number of its true elements depends on the data.
+        InvalidConfigError: anything else that is not an index.
     """
     x, entries = expanded(as_operand(x), index)
     arrays = [entry for entry in entries if is_array(entry)]
-    x, kept, new_axes, array_axes = _basic(x, entries)
+    x, kept_axes, new_axes, array_axes = _basic(x, entries)
     if arrays:
         return _advanced(x, entries, arrays, array_axes)
-    shape = tuple(extent for axis, extent in enumerate(x.shape) if axis in kept)
+    shape = tuple(extent for axis, extent in enumerate(x.shape) if axis in kept_axes)
     for axis in new_axes:
         shape = (*shape[:axis], 1, *shape[axis:])
     return reshape(x, shape)
@@ -89,13 +88,13 @@ def _is_mask(entry: Any) -> bool:
 
 
 def _with_axes_for_masks(x: ArrayLike, index: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-    """A mask of rank 0 takes a new axis of extent 1, or nothing of it: x[True] has a first axis of extent 1,
-    x[False] of extent 0.
+    """x and the index with each mask of rank 0 replaced by an index array on a new axis: x[True] has a first axis of
+    extent 1, x[False] of extent 0.
     """
-    for place, entry in enumerate(index):
+    for mask_position, entry in enumerate(index):
         if _is_rank_0_mask(entry):
-            before, after = index[:place], index[place + 1 :]
-            is_late = any(other is Ellipsis for other in before)
+            before, after = index[:mask_position], index[mask_position + 1 :]
+            is_late = any(e is Ellipsis for e in before)
             axis = -1 - sum(map(_axes_of, after)) if is_late else sum(map(_axes_of, before))
             count = int(elements(as_operand(entry), *MASK))
             index = (*before, np.zeros(count, np.int64), *after)
@@ -104,7 +103,7 @@ def _with_axes_for_masks(x: ArrayLike, index: tuple[Any, ...]) -> tuple[Any, tup
 
 
 def _axes_of(entry: Any) -> int:
-    """How many axes of x an entry is for."""
+    """The number of axes of x that an entry indexes."""
     if entry is None or entry is Ellipsis or _is_rank_0_mask(entry):
         return 0
     return (
@@ -119,8 +118,9 @@ def _has_mask(entry: Index) -> bool:
 
 
 def expanded(x: Any, index: Index) -> tuple[Any, list[Any]]:
-    """The index with `...` written out and masks as vectors of indices, one entry per axis besides the
-    None's; and x with an axis for each mask of rank 0.
+    """One entry per axis, and the None's: with `...` expanded and masks as vectors of indices.
+
+    Also x, with an axis for each mask of rank 0.
     """
     x, index = _with_axes_for_masks(x, index if isinstance(index, tuple) else (index,))
     entries: list[Any] = []
@@ -143,8 +143,8 @@ def expanded(x: Any, index: Index) -> tuple[Any, list[Any]]:
                 )
         entries.append(entry)
     entries = _written_out(x, entries)
-    for place, mask in masks:
-        _require_mask_fits(x, entries, place, mask)
+    for mask_position, mask in masks:
+        _require_mask_fits(x, entries, mask_position, mask)
     return x, entries
 
 
@@ -152,18 +152,18 @@ MASK = (
     "indexing with a boolean mask",
     "how many elements it takes depends on the data; use where(mask, x, other), or multiply by the mask",
 )
-"""What is asked of a mask's elements, and what to do where they are not known."""
+"""The request for a mask's elements, and the advice where they are unknown."""
 
 
 def _where_true(mask: Tensor) -> list[Any]:
     """The indices of a mask's true elements, one vector for each of its axes."""
-    found = np.nonzero(elements(mask, *MASK))
-    return [indices.astype(np.int64, copy=False) for indices in found]
+    true_indices = np.nonzero(elements(mask, *MASK))
+    return [indices.astype(np.int64, copy=False) for indices in true_indices]
 
 
-def _require_mask_fits(x: Any, entries: list[Any], place: int, mask: Tensor) -> None:
-    """An axis of the mask is as long as the one of x that it lies on, or empty."""
-    axis = sum([entry is not None for entry in entries[:place]])
+def _require_mask_fits(x: Any, entries: list[Any], mask_position: int, mask: Tensor) -> None:
+    """Refuse a mask with an axis that is neither empty nor as long as its axis of x."""
+    axis = sum([entry is not None for entry in entries[:mask_position]])
     under = tuple(x.shape[axis : axis + len(mask.shape)])
     if any(extent not in (0, side) for extent, side in zip(mask.shape, under, strict=True)):
         raise OutOfBoundsError(
@@ -172,7 +172,7 @@ def _require_mask_fits(x: Any, entries: list[Any], place: int, mask: Tensor) -> 
 
 
 def _written_out(x: Tensor, entries: list[Any]) -> list[Any]:
-    """One entry per axis besides the None's."""
+    """The entries with the Ellipsis expanded into slices, one per axis, and the None's."""
     dots = sum(entry is Ellipsis for entry in entries)
     if dots > 1:
         raise InvalidConfigError("indexing: an index has at most one Ellipsis")
@@ -182,28 +182,28 @@ def _written_out(x: Tensor, entries: list[Any]) -> list[Any]:
         raise OutOfBoundsError(f"indexing: {used} indices for {spec_of(x)}, which has {rank} axes")
     fill = [slice(None)] * (rank - used)
     if dots:
-        place = next(i for i, entry in enumerate(entries) if entry is Ellipsis)
-        return [*entries[:place], *fill, *entries[place + 1 :]]
+        ellipsis = next(i for i, entry in enumerate(entries) if entry is Ellipsis)
+        return [*entries[:ellipsis], *fill, *entries[ellipsis + 1 :]]
     return entries + fill
 
 
 def _basic(x: Tensor, entries: list[Any]) -> tuple[Any, set[int], list[int], list[int]]:
     """Apply the integers and slices.
 
-    Gives the sliced tensor (axes of integers still there, with extent 1), the axes that stay, where
-    None's go in the result, and the axes that arrays index.
+    Returns the sliced tensor (with axes of extent 1 for integers), the axes that stay, the positions of the
+    None's in the result, and the axes that arrays index.
     """
     starts: list[int] = []
     limits: list[Any] = []
     strides: list[int] = []
     reverse: list[int] = []
-    kept: set[int] = set()
+    kept_axes: set[int] = set()
     new_axes: list[int] = []
     array_axes: list[int] = []
     axis = 0
     for entry in entries:
         if entry is None:
-            new_axes.append(len(kept) + len(new_axes))
+            new_axes.append(len(kept_axes) + len(new_axes))
             continue
         extent = x.shape[axis]
         if isinstance(entry, slice):
@@ -211,21 +211,21 @@ def _basic(x: Tensor, entries: list[Any]) -> tuple[Any, set[int], list[int], lis
             if stride < 0:
                 reverse.append(axis)
                 start, limit, stride = _backwards(start, limit, -stride)
-            kept.add(axis)
+            kept_axes.add(axis)
         elif isinstance(entry, int | np.integer):
             start = position(int(entry), extent, axis)
             limit, stride = start + 1, 1
         else:
             start, limit, stride = 0, extent, 1
             array_axes.append(axis)
-            kept.add(axis)
+            kept_axes.add(axis)
         starts.append(start)
         limits.append(limit)
         strides.append(stride)
         axis += 1
     if any(starts) or tuple(limits) != tuple(x.shape) or any(s != 1 for s in strides):
         x = apply_one(Slice(tuple(starts), tuple(limits), tuple(strides)), x)
-    return (flip(x, axis=tuple(reverse)) if reverse else x), kept, new_axes, array_axes
+    return (flip(x, axis=tuple(reverse)) if reverse else x), kept_axes, new_axes, array_axes
 
 
 def position(index: int, extent: Any, axis: int) -> int:
@@ -273,7 +273,7 @@ def slice_bounds(entry: slice, extent: Any, axis: int) -> tuple[Any, Any, int]:
 
 
 def _backwards(start: Tensor, limit: Tensor, stride: int) -> tuple[Any, Any, int]:
-    """The forward slice with the elements of one that steps by -stride from start down to limit."""
+    """The forward slice over the elements from start down to limit in steps of -stride."""
     if is_static(start) and is_static(limit) and limit >= start:
         return 0, 0, 1
     count = (start - limit + stride - 1) // stride
@@ -282,14 +282,14 @@ def _backwards(start: Tensor, limit: Tensor, stride: int) -> tuple[Any, Any, int
 
 
 def _advanced(x: Any, entries: list[Any], arrays: list[Any], array_axes: list[int]) -> Any:
-    """Integer arrays: broadcast together, gathered at once, placed as NumPy places them."""
+    """Integer arrays: broadcast together, gathered at once, with axes ordered as in NumPy."""
     rank = len(x.shape)
     indices = [from_start(array, x, axis) for array, axis in zip(arrays, array_axes, strict=True)]
     indices = broadcast_arrays(*indices)
     shape = tuple(indices[0].shape)
     window = [axis for axis in range(rank) if axis not in array_axes]
     if 0 in shape and any(x.shape[axis] == 0 for axis in array_axes):
-        # No window fits an axis without elements, and none is asked for.
+        # No window fits an axis without elements, and none is needed.
         empty = reshape(x, (*shape, *[x.shape[axis] for axis in window]))
         return _placed(empty, entries, window, len(shape))
     stacked = concat([expand_dims(index, axis=len(shape)) for index in indices], axis=-1)
@@ -311,7 +311,7 @@ def _advanced(x: Any, entries: list[Any], arrays: list[Any], array_axes: list[in
 
 
 def _placed(gathered: Tensor, entries: list[Any], window: list[int], count: int) -> Any:
-    """Move the arrays' axes to where NumPy puts them, drop integers' axes, add None's."""
+    """Move the arrays' axes to their positions in NumPy, drop integers' axes, add None's."""
     axes = axes_of(entries)
     order: list[int] = []
     shape: list[Any] = []
@@ -330,30 +330,30 @@ def _placed(gathered: Tensor, entries: list[Any], window: list[int], count: int)
 
 
 def axes_of(entries: list[Any]) -> list[int]:
-    """For each entry the axis of x that it is on; for a None, the one that follows."""
-    found: list[int] = []
+    """For each entry its axis of x; for a None, the axis of the next entry."""
+    axes: list[int] = []
     axis = 0
     for entry in entries:
-        found.append(axis)
+        axes.append(axis)
         axis += entry is not None
-    return found
+    return axes
 
 
 def pieces(entries: list[Any]) -> list[tuple[str, int]]:
-    """Where the result's axes come from, in order: "arrays" once for all that index arrays make, "new" for
-    a None, "slice" for a slice, with the place of the entry.
+    """The origin of the result's axes, in order: "arrays" once for all broadcast axes of index arrays, "new" for
+    a None, "slice" for a slice, each with the position of the entry.
 
-    Integers count as arrays here: when they and the arrays stand together the new axes stay there,
+    Integers count as arrays here: when they and the arrays are adjacent the new axes stay there,
     otherwise they come first, as in NumPy.
     """
     kinds = ["new" if e is None else "slice" if isinstance(e, slice) else "array" for e in entries]
-    found = [(kind, i) for i, kind in enumerate(kinds) if kind != "array"]
+    axes = [(kind, i) for i, kind in enumerate(kinds) if kind != "array"]
     if not any(map(is_array, entries)):
-        return found
+        return axes
     first, last = kinds.index("array"), len(kinds) - 1 - kinds[::-1].index("array")
     together = all(kind == "array" for kind in kinds[first : last + 1])
-    found.insert(first if together else 0, ("arrays", first))
-    return found
+    axes.insert(first if together else 0, ("arrays", first))
+    return axes
 
 
 def from_start(index: Any, x: Tensor, axis: int) -> Any:
@@ -377,7 +377,7 @@ def from_start(index: Any, x: Tensor, axis: int) -> Any:
 def take(
     a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: None = None, mode: str = "raise"
 ) -> Any:
-    """The slices of a at `indices` along `axis`; of all elements in a row where it is None.
+    """The slices of a at `indices` along `axis`; of the flattened a for an axis of None.
 
     Args:
         mode: "raise" counts negative indices from the end, refuses concrete ones outside the axis, and clamps
@@ -385,8 +385,8 @@ def take(
             0 for negative ones.
 
     Raises:
-        OutOfBoundsError: a concrete index outside the axis, unless `mode` says what it means.
-        DTypeError: indices that are no integers.
+        OutOfBoundsError: a concrete index outside the axis, in mode "raise".
+        DTypeError: indices that are not integers.
         InvalidConfigError: another mode.
 
     >>> take([[1, 2], [3, 4]], [0, -1], 1), take([1, 2], 5, mode="clip")
@@ -411,10 +411,10 @@ def take(
 def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -> Any:
     """y[.., i, ..] = arr[.., indices[.., i, ..], ..] along `axis`, other axes broadcast together.
 
-    An axis of None takes all elements in a row.
+    An axis of None flattens arr.
 
     Raises:
-        DTypeError: indices that are no integers.
+        DTypeError: indices that are not integers.
 
     >>> take_along_axis([[1, 2], [3, 4]], [[1], [0]], 1)
     array([[2],

@@ -1,4 +1,4 @@
-"""What a library may ask of the namespace.
+"""Inspection of the namespace by array libraries.
 
 Source: Array API standard 2024.12, section "Inspection".
 """
@@ -15,11 +15,11 @@ from tenferro.types import DType
 __all__ = ["API_VERSIONS", "ArrayNamespaceInfo", "__array_namespace_info__", "check_version"]
 
 API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
-"""Versions of the standard that the namespace follows."""
+"""Versions of the standard that the namespace implements."""
 
 
 def check_version(api_version: str | None) -> None:
-    """Raises InvalidConfigError for a version of the standard that the namespace does not follow."""
+    """Raise InvalidConfigError for a version of the standard that the namespace does not implement."""
     if api_version is not None and api_version not in API_VERSIONS:
         raise InvalidConfigError(
             f"the Array API version {api_version!r} is not one of {', '.join(API_VERSIONS)}"
@@ -39,13 +39,14 @@ class ArrayNamespaceInfo:
         return f"<ArrayNamespaceInfo of tenferro, Array API {API_VERSIONS[-1]}>"
 
     def capabilities(self) -> dict[str, Any]:
-        """Masks and shapes that depend on data work where elements are known: not in traces. Arrays are
-        NumPy's, which have 64 axes at most.
+        """Capabilities by name: masks and data-dependent shapes work where elements are known, not in traces.
+
+        Arrays are NumPy's, which have 64 axes at most.
         """
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> str:
-        """The one device."""
+        """The only device, "cpu"."""
         return DEVICE
 
     def devices(self) -> list[str]:
@@ -53,7 +54,7 @@ class ArrayNamespaceInfo:
         return [DEVICE]
 
     def default_dtypes(self, *, device: str | None = None) -> dict[str, DType]:
-        """The dtypes of numbers, where none is asked for."""
+        """The default dtypes by kind of number."""
         check_device("default_dtypes", device)
         return {
             "real floating": DType.F64,
@@ -65,8 +66,8 @@ class ArrayNamespaceInfo:
     def dtypes(
         self, *, device: str | None = None, kind: str | tuple[str, ...] | None = None
     ) -> dict[str, DType]:
-        """The standard's dtypes by name, of a kind as `isdtype` takes it; float16 and bfloat16 are ours
-        beside them.
+        """The standard's dtypes by name, of a kind as for `isdtype`; float16 and bfloat16 are additions of
+        tenferro.
         """
         check_device("dtypes", device)
         ours = (DType.F16, DType.BF16)
@@ -78,5 +79,5 @@ class ArrayNamespaceInfo:
 
 
 def __array_namespace_info__() -> ArrayNamespaceInfo:  # noqa: N807  # because the standard calls it so
-    """What a library may ask of the namespace."""
+    """The namespace's capabilities, devices and dtypes."""
     return ArrayNamespaceInfo()

@@ -64,24 +64,24 @@ def jit(
     Args:
         executor: native by default; anything with `.run(program, *arrays)`, such as an
             `XlaExecutor`.
-        static_argnums, static_argnames: arguments that are no tensors: flags, names, functions, sizes.
-            They have a hash, and each value has a program of its own. An argument that is named is
-            static by position too, and the other way round.
-        cache_size: how many programs are kept, least recently used dropped first.
+        static_argnums, static_argnames: arguments that are not tensors: flags, names, functions, sizes.
+            They need a hash, and each value has a separate program. An argument that is named is
+            static by position too, and vice versa.
+        cache_size: the most programs in the cache, least recently used dropped first.
 
-    It is pickled without its programs: by its global name where it is found under one, else as the function and the
+    It is pickled without its programs: by its global name if it has one, else as the function and the
     options.
 
-    The result has `.cache_stats()`, `.cache_clear()` and `.lower(*args, **kwargs)`, which gives the program:
-    its arguments are those that are not static, and at the end the dict of those given by keyword.
+    The result has `.cache_stats()`, `.cache_clear()` and `.lower(*args, **kwargs)`, which returns the program:
+    its arguments are those that are not static, and at the end the dict of keyword arguments.
     Called on traced tensors it is `fn` itself, and the executor is that of the outer program. Called on eager
-    tensors it is `fn` itself, too, unless an executor is given: that one runs the program on their arrays,
-    and the result is eager constants.
+    tensors it is `fn` itself, too, unless an executor was passed: that one runs the program on their arrays,
+    and the results are eager constants.
 
     Raises:
-        DTypeError: an argument that is no array and not static, by its name.
-        InvalidConfigError: a static argument that has no hash, or is a tensor.
-        UnsupportedError: an executor is given, and an eager tensor's derivatives would be lost.
+        DTypeError: an argument that is neither an array nor static, by its name.
+        InvalidConfigError: a static argument without a hash, or is a tensor.
+        UnsupportedError: an executor was passed, and an eager tensor's derivatives would be lost.
 
     >>> double = jit(lambda x: x + x)
     >>> double(np.array([1.0])), double(np.array([2.0]))
@@ -128,14 +128,14 @@ def disable_jit(disable: bool = True) -> Generator[None]:
 
 
 class StaticParameters(NamedTuple):
-    """Which arguments are static, by position and by name."""
+    """The static parameters, by position and by name."""
 
     positions: frozenset[int]
     names: frozenset[str]
 
     @classmethod
     def of(cls, fn: Callable[..., Any], argnums: Any, argnames: Any) -> StaticParameters:
-        """Each by position and by name, as far as the signature tells.
+        """Each parameter by position and by name, as far as the signature tells.
 
         Raises:
             InvalidConfigError: a position or a name that the function does not have.
@@ -170,7 +170,7 @@ class StaticParameters(NamedTuple):
 
 
 def _further_parameters(fn: Callable[..., Any]) -> tuple[set[str], bool, bool]:
-    """Parameters by keyword alone; whether there are *args, and **kwargs."""
+    """Keyword-only parameters; whether there are *args, and **kwargs."""
     try:
         parameters = inspect.signature(fn).parameters.values()
     except (TypeError, ValueError):
@@ -189,35 +189,35 @@ def _name_of(fn: Callable[..., Any]) -> str:
 
 
 class _Call(NamedTuple):
-    """One call: what is traced, and what is known.
+    """One call, split into traced and static arguments.
 
     Attributes:
-        given: the arguments that are not static; at the end a dict of those by keyword, if there are any.
-        positions: where the arguments by position belong.
+        dynamic: the arguments that are not static; at the end a dict of those by keyword, if there are any.
+        positions: positions of the positional arguments.
         static_args: static arguments, by position.
-        static_kwargs: likewise by name.
+        static_kwargs: static arguments, by name.
     """
 
-    given: tuple[Any, ...]
+    dynamic: tuple[Any, ...]
     positions: tuple[int, ...]
     has_kwargs: bool
     static_args: Mapping[int, Any]
     static_kwargs: Mapping[str, Any]
 
-    def apply(self, fn: Callable[..., Any], given: Sequence[Any]) -> Any:
-        """What the function gives for these in place of `given`."""
-        *by_position, kwargs = given if self.has_kwargs else (*given, {})
+    def apply(self, fn: Callable[..., Any], dynamic: Sequence[Any]) -> Any:
+        """The function's result with `dynamic` instead of the call's own dynamic arguments."""
+        *by_position, kwargs = dynamic if self.has_kwargs else (*dynamic, {})
         args = dict(zip(self.positions, by_position, strict=True)) | dict(self.static_args)
         return fn(*[args[i] for i in range(len(args))], **kwargs, **self.static_kwargs)
 
     def names(self, parameters: Sequence[str]) -> list[str]:
-        """Each leaf by the parameter that holds it."""
+        """Names of the leaves, from the parameters that hold them."""
         names: list[str] = []
-        for position, tree in zip(self.positions, self.given, strict=False):
+        for position, tree in zip(self.positions, self.dynamic, strict=False):
             base = parameters[position] if position < len(parameters) else f"x{position}"
             names += [base + path for path in leaf_paths(tree)]
         if self.has_kwargs:
-            kwargs = self.given[-1]
+            kwargs = self.dynamic[-1]
             names += [key + path for key in sorted(kwargs) for path in leaf_paths(kwargs[key])]
         return names
 
@@ -232,7 +232,7 @@ class _Jitted(Generic[P, R]):
         static: StaticParameters,
         cache_size: int,
     ) -> None:
-        # Attributes of other callables may have the names of ours.
+        # Attributes of other callables may have the names of the ones here.
         updated = functools.WRAPPER_UPDATES if isinstance(fn, FunctionType) else ()
         functools.update_wrapper(self, cast("Any", fn), updated=updated)
         self._fn: Any = fn
@@ -247,7 +247,7 @@ class _Jitted(Generic[P, R]):
         self._latest: tuple[Any, Any, Any] = (None, None, None)
 
     def __reduce__(self) -> Any:
-        """The function and the options, or its global name: programs are compiled where it is loaded."""
+        """The function and the options, or its global name: programs are compiled again where it is loaded."""
         return reduced(
             self,
             jit,
@@ -264,7 +264,7 @@ class _Jitted(Generic[P, R]):
                 return self._fn(*args, **kwargs)
             if kwargs or self._has_static:
                 return self._general(args, kwargs)
-            # What came last has its program at hand: arrays alone first, then the leaves of trees.
+            # The last call's program is at hand: arrays alone first, then the leaves of trees.
             types = [(x.shape, x.dtype) if type(x) is np.ndarray else None for x in args]
             if None not in types:
                 if types == self._latest[0]:
@@ -289,9 +289,9 @@ class _Jitted(Generic[P, R]):
             raise
 
     def _general(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """With static arguments, or some by keyword."""
+        """The result of a call with static or keyword arguments."""
         call = self._call(args, kwargs)
-        leaves, tree = flatten(call.given)
+        leaves, tree = flatten(call.dynamic)
         if any([is_traced(leaf) for leaf in leaves]):
             if self._has_own_executor and not _is_under_trace(leaves):
                 return self._on_eager(call, leaves, tree)
@@ -302,9 +302,9 @@ class _Jitted(Generic[P, R]):
         positions, names = self._static
         dynamic = tuple([i for i in range(len(args)) if i not in positions])
         by_keyword = {key: value for key, value in kwargs.items() if key not in names}
-        given = tuple([args[i] for i in dynamic])
+        positional = tuple([args[i] for i in dynamic])
         return _Call(
-            (*given, by_keyword) if by_keyword else given,
+            (*positional, by_keyword) if by_keyword else positional,
             dynamic,
             bool(by_keyword),
             {i: args[i] for i in range(len(args)) if i in positions},
@@ -329,7 +329,7 @@ class _Jitted(Generic[P, R]):
         return unflatten(out_tree, [adopt(np.asarray(y)) for y in results])
 
     def _run(self, program: GraphProgram, leaves: Sequence[Any]) -> Any:
-        """Run on leaves, where the executor can."""
+        """Run on leaves, if the executor can."""
         run_leaves = getattr(self._executor, "run_leaves", None)
         if run_leaves is not None:
             return run_leaves(program, leaves)
@@ -339,7 +339,7 @@ class _Jitted(Generic[P, R]):
     def lower(self, *args: Any, **kwargs: Any) -> GraphProgram:
         """The program for arguments like these (arrays or specs)."""
         call = self._call(args, kwargs)
-        leaves, tree = flatten(call.given)
+        leaves, tree = flatten(call.dynamic)
         return self._program(call, leaves, tree)
 
     def _program(self, call: _Call, leaves: list[Any], tree: TreeDef) -> GraphProgram:
@@ -351,7 +351,7 @@ class _Jitted(Generic[P, R]):
 
         def compiled() -> GraphProgram:
             return self._compiler.compile(
-                lambda *given: call.apply(self._fn, given),
+                lambda *arguments: call.apply(self._fn, arguments),
                 *unflatten(tree, leaves),
                 name=_name_of(self._fn),
                 input_names=call.names(self._parameters),
@@ -374,7 +374,7 @@ class _Jitted(Generic[P, R]):
         return [*call.static_args.items(), *sorted(call.static_kwargs.items())]
 
     def _static_key(self, static: tuple[Any, Any]) -> Any:
-        """Where a static argument stands, and what equals it."""
+        """The position of a static argument, and a key that is equal for equal values."""
         where, value = static
         name = where if isinstance(where, str) else self._parameter(where)
         if is_traced(value) or isinstance(value, np.ndarray):
@@ -394,11 +394,11 @@ class _Jitted(Generic[P, R]):
         return self._parameters[position] if position < len(self._parameters) else str(position)
 
     def cache_stats(self) -> CacheStats:
-        """What the cache of programs has done."""
+        """Counts of hits, misses and entries of the cache of programs."""
         return self._programs.stats()
 
     def cache_clear(self) -> None:
-        """Forget every program."""
+        """Empty the cache of programs."""
         self._latest = (None, None, None)
         self._programs.clear()
 
@@ -411,13 +411,13 @@ class _Jitted(Generic[P, R]):
 
     @property
     def shown(self) -> str:
-        """Its name, and that of the function."""
+        """Its name and the function's."""
         return f"jit of {name_of(self._fn)}"
 
 
 @public_methods
 class _Method:
-    """A jitted function with its first argument, of an object that it is a method of."""
+    """A jitted function bound to an object, as its method."""
 
     def __init__(self, function: _Jitted, instance: Any) -> None:
         functools.update_wrapper(self, function, updated=())
@@ -436,11 +436,11 @@ class _Method:
         return self._function.lower(self._instance, *args, **kwargs)
 
     def cache_stats(self) -> CacheStats:
-        """What the cache of programs has done, for all objects."""
+        """Counts of hits, misses and entries of the cache of programs, for all objects."""
         return self._function.cache_stats()
 
     def cache_clear(self) -> None:
-        """Forget every program, of all objects."""
+        """Empty the cache of programs, for all objects."""
         self._function.cache_clear()
 
     def __repr__(self) -> str:
@@ -448,5 +448,5 @@ class _Method:
 
 
 def _is_under_trace(leaves: Sequence[Any]) -> bool:
-    """Whether a trace is under way, or a leaf belongs to one."""
+    """Whether there is a current trace, or a leaf belongs to one."""
     return current_builder() is not None or any([isinstance(x, TracedTensor) for x in leaves])

@@ -1,6 +1,6 @@
 """`tenferro.linalg`: linear algebra on matrices in the last two axes; leading axes are batch axes.
 
-Array API names; NumPy's where that has none. float32, float64, complex64 and complex128; integers are
+Names of the Array API; NumPy's where it has none. float32, float64, complex64 and complex128; integers are
 computed in float64.
 
 Source: Array API standard 2024.12, extension "linalg"; NumPy's and scipy's modules of that name.
@@ -109,7 +109,7 @@ __all__ = [
 ]
 
 FACTORED = 128
-"""Extent from which a matrix is factorised by itself, so that solutions and derivatives share the factors."""
+"""The least extent for a separate LU op, so that solutions and derivatives share the factors."""
 
 
 class QRResult(NamedTuple):
@@ -128,7 +128,7 @@ class SVDResult(NamedTuple):
 
 
 class TruncatedSVDResult(NamedTuple):
-    """U, S and V^H of the values that are kept, and how many they are."""
+    """U, S and V^H of the retained singular values, and their number."""
 
     U: Any
     S: Any
@@ -137,7 +137,7 @@ class TruncatedSVDResult(NamedTuple):
 
 
 class RankRevealingQRResult(NamedTuple):
-    """Q, R, the order of the columns, and the rank: a[:, perm] = Q R."""
+    """Q, R, the column order, and the rank: a[:, perm] = Q R."""
 
     Q: Any
     R: Any
@@ -200,7 +200,7 @@ def _require_square(name: str, x: Tensor) -> None:
 
 
 def _identity(like: Any, rows: Any = None, columns: Any = None) -> Any:
-    """Unit matrices of the batch and dtype of `like`, and of its order unless extents are given."""
+    """Unit matrices of the batch and dtype of `like`, by default also of its order."""
     m = like.shape[-1] if rows is None else rows
     n = m if columns is None else columns
     if is_static(m) and is_static(n):
@@ -221,7 +221,7 @@ def _scaled_columns(x: Tensor, s: Tensor) -> Any:
 def cholesky(a: ArrayLike, /, *, upper: bool = False) -> Any:
     """L with a = L L^H, or U with a = U^H U; NaN where a is not positive definite.
 
-    The Hermitian part (a + a^H) / 2 is taken.
+    It factorises the Hermitian part (a + a^H) / 2.
 
     Raises:
         ShapeError: a is not square. DTypeError: its dtype.
@@ -250,16 +250,16 @@ def svd(
     a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False, *,
     degenerate: str = "zero",
 ) -> Any:  # fmt: skip
-    """U, S and V^H with a = U diag(S) V^H, S descending; S alone where `compute_uv` is false.
+    """U, S and V^H with a = U diag(S) V^H, S descending; S alone if `compute_uv` is false.
 
     Args:
-        full_matrices: square U and V^H, or only as many vectors as singular values.
+        full_matrices: square U and V^H instead of one vector per singular value.
         hermitian: refused unless false; `eigh` factorises such matrices.
-        degenerate: the derivative of vectors whose singular values coincide is undefined: "zero"
+        degenerate: the derivative of vectors of coinciding singular values is undefined: "zero"
             leaves the rotation within the subspace out, which is right for functions of the values,
             and of projectors on whole subspaces; "nan" keeps the division by zero; "raise" is an
-            error when it runs, natively only. Values coincide when they are 64 roundings of the
-            largest apart, or fewer: factorisations do not tell these apart.
+            error at run time, natively only. Values coincide when they are 64 roundings of the
+            largest apart, or fewer: factorisations do not resolve such values.
 
     Raises:
         InvalidConfigError: another `degenerate`.
@@ -282,7 +282,7 @@ def eigh(a: ArrayLike, UPLO: str | None = None, *, degenerate: str = "zero") -> 
     """Eigenvalues, ascending, and eigenvectors of a Hermitian matrix.
 
     Args:
-        UPLO: "L" or "U" for the triangle that is read; by default the Hermitian part (a + a^H) / 2 is taken.
+        UPLO: "L" or "U" for the triangle that is read; by default the Hermitian part (a + a^H) / 2 is factorised.
         degenerate: as in `svd`.
 
     Raises:
@@ -301,7 +301,7 @@ def eigvalsh(a: ArrayLike, UPLO: str | None = None) -> Any:  # noqa: N803  # bec
 
 
 def hermitian_of(a: ArrayLike, triangle: str | None) -> Any:
-    """The Hermitian matrix of which one triangle is given; a itself where none is named.
+    """The Hermitian matrix of one triangle of a; a itself for None.
 
     Raises:
         InvalidConfigError: a triangle that is neither "L" nor "U".
@@ -343,8 +343,8 @@ def lu(x: ArrayLike, /) -> tuple[Any, Any, Any]:
 
 def _check_degenerate(name: str, degenerate: str) -> None:
     if degenerate not in fam.DEGENERATE:
-        known = ", ".join(f'"{choice}"' for choice in fam.DEGENERATE)
-        raise InvalidConfigError(f"{name}: degenerate is one of {known}, got {degenerate!r}")
+        choices = ", ".join(f'"{choice}"' for choice in fam.DEGENERATE)
+        raise InvalidConfigError(f"{name}: degenerate is one of {choices}, got {degenerate!r}")
 
 
 # ---- truncation ------------------------------------------------------------------------------------
@@ -353,23 +353,23 @@ def _check_degenerate(name: str, degenerate: str) -> None:
 def truncated_svd(
     a: ArrayLike, *, max_rank: int, rtol: ArrayLike, masked: bool = False
 ) -> TruncatedSVDResult:
-    """U, S and V^H of the singular values above `rtol` times the largest, at most `max_rank` of them, and their number.
+    """U, S and V^H of at most `max_rank` singular values above `rtol` times the largest, and their number.
 
-    U is [m, rank], S [rank] and V^H [rank, n], of the dtypes that `svd` gives; the rank, an int64 of
-    rank 0, is data. Derivatives are those of the full decomposition, restricted to what is kept, at a
-    rank that stays: they are right for functions that do not depend on phases of vectors, where the
-    last value kept and the first one cut off differ. The rank has no derivative.
+    U is [m, rank], S [rank] and V^H [rank, n], with the dtypes of `svd`; the rank, an int64 of
+    rank 0, depends on the data. Derivatives are those of the full decomposition, restricted to the retained part, at
+    constant rank: they are right for functions that do not depend on phases of vectors, where the
+    last retained value and the first dropped one differ. The rank has no derivative.
 
     Args:
         max_rank: at least 1.
-        rtol: a tensor of rank 0; 0 keeps all values that are not zero.
-        masked: keep the extents at min(m, n, max_rank), with zeros beyond the rank, instead of cutting to
+        rtol: a tensor of rank 0; 0 retains all nonzero values.
+        masked: keep the extents at min(m, n, max_rank), with zeros beyond the rank, instead of truncating to
             it. Products and sums over that axis are the same; batches, the XLA peer and artifacts need it,
-            for they have no shapes that are data.
+            because they have no data-dependent shapes.
 
     Raises:
-        InvalidConfigError: a `max_rank` below 1. ShapeError: `a` is no matrix, or a batch of them where
-            `masked` is false. DTypeError: its dtype.
+        InvalidConfigError: a `max_rank` below 1. ShapeError: `a` is not a matrix, or a batch of matrices with
+            `masked` false. DTypeError: its dtype.
         NonStaticShapeError: on lowering to StableHLO, unless `masked`.
 
     >>> u, s, vh, rank = truncated_svd(np.diag([3.0, 2.0, 1e-9]), max_rank=3, rtol=1e-6)
@@ -379,13 +379,13 @@ def truncated_svd(
     x = _matrix("truncated_svd", a)
     _check_truncation("truncated_svd", x, max_rank, masked)
     u, s, vh = svd(x, full_matrices=False)
-    kept = greater(s, _cutoff(x, s, rtol))[..., :max_rank]
+    is_retained = greater(s, _cutoff(x, s, rtol))[..., :max_rank]
     u, s, vh = u[..., :max_rank], s[..., :max_rank], vh[..., :max_rank, :]
-    rank = sum(convert(kept, DType.I64), axis=-1)
+    rank = sum(convert(is_retained, DType.I64), axis=-1)
     if masked:
-        u = where(expand_dims(kept, axis=-2), u, 0)
-        vh = where(expand_dims(kept, axis=-1), vh, 0)
-        return TruncatedSVDResult(u, where(kept, s, 0), vh, rank)
+        u = where(expand_dims(is_retained, axis=-2), u, 0)
+        vh = where(expand_dims(is_retained, axis=-1), vh, 0)
+        return TruncatedSVDResult(u, where(is_retained, s, 0), vh, rank)
     u, s = dynamic_truncate(u, rank), dynamic_truncate(s, rank)
     return TruncatedSVDResult(u, s, dynamic_truncate(vh, rank, axis=-2), rank)
 
@@ -395,8 +395,8 @@ def rank_revealing_qr(
 ) -> RankRevealingQRResult:
     """Q, R, perm and rank with a[:, perm] = Q R up to `rtol`, by QR with column pivoting.
 
-    Q is [m, rank] with orthonormal columns, R [rank, n] upper trapezoidal, perm [n] the order of the columns,
-    int64, and the rank, an int64 of rank 0, how many diagonal elements of R exceed `rtol` times the
+    Q is [m, rank] with orthonormal columns, R [rank, n] upper trapezoidal, perm [n] the column order,
+    int64, and the rank, an int64 of rank 0, the number of diagonal elements of R above `rtol` times the
     first in magnitude, at most `max_rank`. Derivatives of Q and R hold the order and the rank fixed, and are
     right also where `a` is singular; perm and rank have none.
 
@@ -405,10 +405,10 @@ def rank_revealing_qr(
         rtol, masked: as in `truncated_svd`.
 
     Raises:
-        InvalidConfigError: a `max_rank` below 1. ShapeError: `a` is no matrix, or a batch of them where
-            `masked` is false. DTypeError: its dtype.
+        InvalidConfigError: a `max_rank` below 1. ShapeError: `a` is not a matrix, or a batch of matrices with
+            `masked` false. DTypeError: its dtype.
         NonStaticShapeError: on lowering to StableHLO, unless `masked`. UnsupportedError: on lowering for a
-            platform without pivoted QR, which the CPU alone has.
+            platform other than the CPU, which alone has pivoted QR.
 
     >>> q, r, perm, rank = rank_revealing_qr([[1.0, 2.0], [1.0, 2.0]], rtol=1e-9)
     >>> perm, int(rank), np.round(q @ r, 12)
@@ -422,12 +422,12 @@ def rank_revealing_qr(
     packed, order, _ = apply(Geqp3(), stop_gradient(x))
     perm = subtract(convert(order, DType.I64), 1)
     size = abs(diagonal(packed))
-    kept = greater(size, _cutoff(x, size, rtol))[..., :width]
-    rank = sum(convert(kept, DType.I64), axis=-1)
+    is_retained = greater(size, _cutoff(x, size, rtol))[..., :width]
+    rank = sum(convert(is_retained, DType.I64), axis=-1)
     ordered = take_along_axis(x, expand_dims(perm, axis=-2), axis=-1)
-    columns = expand_dims(kept, axis=-2)
-    # Columns beyond the rank give way to a basis of the rest, so that the triangle has an inverse for the
-    # derivative; they decide nothing of the columns before them.
+    columns = expand_dims(is_retained, axis=-2)
+    # Columns beyond the rank are replaced by a basis of the complement, so that the triangle has an inverse for
+    # the derivative; they do not affect the columns before them.
     basis = stop_gradient(qr(stop_gradient(ordered)).Q[..., :width])
     q = where(columns, qr(where(columns, ordered[..., :width], basis)).Q, 0)
     r = triu(matmul(adjoint(q), ordered))
@@ -464,7 +464,7 @@ def _solved(solver: Callable[..., Any], name: str, a: ArrayLike, b: Any) -> Any:
 
 
 def _by_factors(a: Tensor, b: Tensor) -> Any:
-    """X with a X = b, for matrices alike; of large ones by factors, which other solutions and derivatives share."""
+    """X with a X = b, for matrices without broadcasting; for large ones by LU factors, shared with derivatives."""
     if not (is_static(a.shape[-1]) and a.shape[-1] >= FACTORED):
         return apply(fam.Solve(), a, b)
     packed, perm = apply(fam.Lu(), a)
@@ -484,11 +484,11 @@ def solve(a: ArrayLike, b: ArrayLike) -> Any:
 
 
 def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -> Any:
-    """x with tensordot(a, x, x.ndim) = b: a linear system whose unknowns and equations have several axes.
+    """x with tensordot(a, x, x.ndim) = b: a linear system with several axes of unknowns and of equations.
 
     Args:
-        a: of shape b.shape + x.shape, the products of both being equal.
-        axes: axes of `a` that are moved to its end first.
+        a: of shape b.shape + x.shape, with equal products of both.
+        axes: axes of `a` to move to its end first.
 
     Raises:
         ShapeError: the products differ, or `a` does not begin with the shape of `b`.
@@ -560,9 +560,9 @@ def solve_triangular(
 
 
 def lu_solve(lu_and_perm: tuple[Any, Any], b: Any, /) -> Any:
-    """X with A X = b, from what `lu_factor` gave for A; b is a vector if it has one axis, else matrices.
+    """X with A X = b, from `lu_factor` of A; b is a vector if it has one axis, else matrices.
 
-    Leading axes broadcast, as those of `solve`.
+    Leading axes broadcast, as in `solve`.
 
     Raises:
         ShapeError: factors that are not square, or rows that do not match.
@@ -602,8 +602,8 @@ def pinv(
 ) -> Any:
     """The Moore-Penrose inverse; singular values below rtol times the largest count as zero.
 
-    `rtol` is a number, or one for each matrix; `rcond` is NumPy's older name for it. The derivative is that along matrices of the same rank,
-    which is where there is one.
+    `rtol` is a number, or one for each matrix; `rcond` is NumPy's older name for it. The derivative is the one along matrices
+    of the same rank, where it exists.
 
     Raises:
         InvalidConfigError: both `rcond` and `rtol`.
@@ -632,13 +632,13 @@ def _pinv_jvp(rtol: ArrayLike | None, primals: Sequence[Any], tangents: Sequence
     ph, ah_dot = adjoint(p), adjoint(a_dot)
     inside = matmul(p, matmul(a_dot, p))
     rows, columns = matmul(p, matmul(ph, ah_dot)), matmul(matmul(ah_dot, ph), p)
-    rest = subtract(rows, matmul(matmul(rows, a), p))
-    other = subtract(columns, matmul(p, matmul(a, columns)))
-    return p, add(subtract(rest, inside), other)
+    row_part = subtract(rows, matmul(matmul(rows, a), p))
+    column_part = subtract(columns, matmul(p, matmul(a, columns)))
+    return p, add(subtract(row_part, inside), column_part)
 
 
 def _first(s: Tensor) -> Any:
-    """The largest singular value of each matrix; 0 where it has none."""
+    """The largest singular value of each matrix; 0 for matrices without elements."""
     return sum(s[..., :1], axis=-1)
 
 
@@ -656,7 +656,7 @@ def _length(x: Any) -> Any:
 
 
 def _cutoff(x: Tensor, s: Tensor, rtol: Any) -> Any:
-    """The bound rtol sigma_1 of each matrix as a column, beside sigma; rtol is max(m, n) eps where none is given."""
+    """The bound rtol sigma_1 of each matrix, with an axis for comparison with sigma; rtol is max(m, n) eps for None."""
     dtype = spec_of(s).dtype
     if rtol is None:
         rtol = multiply(_length(x), float(np.finfo(dtype.dtype).eps))
@@ -666,15 +666,15 @@ def _cutoff(x: Tensor, s: Tensor, rtol: Any) -> Any:
 def lstsq(
     a: Any, b: ArrayLike, rcond: ArrayLike | None = None, *, rtol: ArrayLike | None = None
 ) -> LstsqResult:
-    """The shortest x that minimises |a x - b|, by SVD; of any rank.
+    """The shortest x that minimises |a x - b|, by SVD; for any rank of a.
 
     `residuals` are the sums of squares of a x - b, one for each column of b. They are empty unless a has
-    more rows than columns and full column rank, as NumPy's. Where a belongs to a trace its rank is not known,
-    and where there are several matrices they may differ in it: there residuals are given for every rank.
+    more rows than columns and full column rank, as in NumPy. In a trace the rank is unknown,
+    and in a batch ranks may differ: then residuals are returned for every rank.
     Singular values below `rtol`, or `rcond`, times the largest count as zero.
 
     Raises:
-        ShapeError: a is no matrix, or rows do not match.
+        ShapeError: a is not a matrix, or rows do not match.
 
     >>> lstsq(np.array([[1.0], [1.0]]), np.array([1.0, 3.0]))[:2]
     (array([2.]), array([2.]))
@@ -696,7 +696,7 @@ def lstsq(
 
 
 def _has_residuals(a: Any, rank: Any) -> bool:
-    """Whether there may be a distance left over; of one matrix with elements by its rank."""
+    """Whether residuals may be nonzero; for one matrix with known elements, by its rank."""
     rows, columns = a.shape[-2:]
     if is_static(rows) and is_static(columns) and rows <= columns:
         return False
@@ -708,7 +708,7 @@ def _has_residuals(a: Any, rank: Any) -> bool:
 
 
 def slogdet(a: ArrayLike) -> SlogdetResult:
-    """Sign (phase, for complex x) and logarithm of the magnitude of the determinant."""
+    """Sign (phase, for complex a) and logarithm of the magnitude of the determinant."""
     x = _square("slogdet", a)
     packed, perm = apply(fam.Lu(), x)
     pivots = manipulation.extract_diag(packed, -2, -1)
@@ -717,14 +717,14 @@ def slogdet(a: ArrayLike) -> SlogdetResult:
 
 
 def det(a: ArrayLike) -> Any:
-    """The determinant, by LU. Its first and second derivatives hold for singular matrices, too."""
+    """The determinant, by LU; its first and second derivatives hold for singular matrices, too."""
     return determinant(_square("det", a))
 
 
 def matrix_rank(
     A: ArrayLike, tol: ArrayLike | None = None, hermitian: bool = False, *, rtol: ArrayLike | None = None  # noqa: N803  # because NumPy calls it so
 ) -> Any:  # fmt: skip
-    """How many singular values exceed rtol times the largest, or `tol` itself; `rtol` as in `pinv`.
+    """The number of singular values above rtol times the largest, or above `tol` itself; `rtol` as in `pinv`.
 
     Raises:
         InvalidConfigError: both `tol` and `rtol`.
@@ -741,12 +741,12 @@ def matrix_rank(
 
 
 def cond(x: Any, p: Any = None) -> Any:
-    """The condition number: of singular values (p None, 2 or -2), else |x| |x^-1| in norm p.
+    """The condition number: the ratio of singular values (p None, 2 or -2), else |x| |x^-1| in norm p.
 
-    Infinite for singular matrices; NaN only where x has one.
+    Infinite for singular matrices; NaN only where x has a NaN.
 
     Raises:
-        ShapeError: matrices without elements, or that are not square where the inverse is asked for.
+        ShapeError: matrices without elements, or not square where the inverse is needed.
         InvalidConfigError: another p.
     """
     x = _matrix("cond", x)
@@ -766,7 +766,7 @@ def cond(x: Any, p: Any = None) -> Any:
 
 
 def _largest(size: Any, axis: Axis, keepdims: bool = False) -> Any:
-    """The maximum of what is nowhere negative, which is 0, as their sum is, of no elements."""
+    """The maximum of nonnegative numbers; 0, by their sum, of no elements."""
     extents = [size.shape[i] for i in normalize_axes("norm", axis, len(size.shape))]
     empty = builtins.any(is_static(n) and n == 0 for n in extents)
     return (sum if empty else max)(size, axis=axis, keepdims=keepdims)
@@ -783,12 +783,12 @@ def _refuse_order(ord: Any) -> NoReturn:
 
 
 def vector_norm(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, ord: Any = 2) -> Any:
-    """The p-norm (sum |x|^p)^(1/p) over axes; inf and -inf take extremes, 0 counts. Its derivative at 0 is 0.
+    """The p-norm (sum |x|^p)^(1/p) over axes; inf and -inf take extremes, 0 counts nonzeros. Its derivative at 0 is 0.
 
-    Elements are not scaled: the 2-norm is infinite where their squares overflow, as NumPy's.
+    Elements are not scaled: the 2-norm is infinite where their squares overflow, as in NumPy.
 
     Raises:
-        InvalidConfigError: an ord that is no number.
+        InvalidConfigError: an ord that is not a number.
         ShapeError: no elements, for negative infinity.
     """
     if not _is_number(ord):
@@ -842,7 +842,7 @@ def matrix_norm(
 def norm(
     x: Any, ord: int | float | str | None = None, axis: Axis = None, keepdims: bool = False
 ) -> Any:
-    """NumPy's norm: of a vector along one axis, of matrices along two, of everything by default."""
+    """NumPy's norm: of a vector along one axis, of matrices along two, of all elements by default."""
     x = as_operand(x)
     if axis is None:
         if ord is None:
@@ -873,8 +873,8 @@ def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Any:
     """The elements x[.., i, i + offset] of each matrix, along a last axis.
 
     Raises:
-        ShapeError: x is no matrix.
-        NonStaticShapeError: extents that the data decide, and that differ or have an offset.
+        ShapeError: x is not a matrix.
+        NonStaticShapeError: data-dependent extents that differ, or with an offset.
     """
     x = as_operand(x)
     _require_matrix("diagonal", x)
@@ -885,7 +885,7 @@ def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -
     """The sum over a diagonal of each matrix; narrow integers are summed in 64 bits.
 
     Raises:
-        ShapeError: x is no matrix.
+        ShapeError: x is not a matrix.
     """
     x = as_operand(x)
     _require_matrix("trace", x)
@@ -896,7 +896,7 @@ def outer(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     """The products of all pairs of elements of two vectors.
 
     Raises:
-        ShapeError: an operand that is no vector; `tenferro.outer` flattens.
+        ShapeError: an operand that is not a vector; `tenferro.outer` flattens.
     """
     x1, x2 = as_operand(x1), as_operand(x2)
     for x in (x1, x2):
@@ -909,11 +909,11 @@ def outer(x1: ArrayLike, x2: ArrayLike, /) -> Any:
 
 
 def matrix_power(a: ArrayLike, n: int) -> Any:
-    """a multiplied by itself n times, by squaring; the inverse for negative n.
+    """The n-th power of a matrix, by repeated squaring; powers of the inverse for negative n.
 
     Raises:
         ShapeError: matrices that are not square.
-        InvalidConfigError: n is no integer.
+        InvalidConfigError: n is not an integer.
     """
     x = as_operand(a)
     _require_square("matrix_power", x)
@@ -968,7 +968,7 @@ SQUARINGS = 24
 def expm(x: ArrayLike, /) -> Any:
     """The matrix exponential, by scaling and squaring with the Pade approximant of degree 13.
 
-    The number of squarings follows the data, up to 24, by selection, so that it is one program.
+    The number of squarings depends on the data, up to 24, by selection, in one program.
 
     Source: Higham, "The scaling and squaring method for the matrix exponential revisited", 2005.
     """

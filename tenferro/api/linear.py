@@ -32,11 +32,11 @@ def dot_general(
     precision: str | None = None,
     accumulate_dtype: DTypeLike | None = None,
 ) -> Any:
-    """The bare contraction: result axes are batch, free axes of lhs, free axes of rhs.
+    """The plain contraction: result axes are batch, free axes of lhs, free axes of rhs.
 
     Args:
-        precision: "highest", "high" or "default"; None takes the lowering's.
-        accumulate_dtype: dtype of the sums and of the result; None keeps the operands'.
+        precision: "highest", "high" or "default"; None for the lowering's.
+        accumulate_dtype: dtype of the sums and of the result; None for the operands'.
     """
     dtype = result_type(lhs, rhs)
     op = DotGeneral(
@@ -56,7 +56,7 @@ def _contract(
     contracting: tuple[Sequence[int], Sequence[int]],
     batch: tuple[Sequence[int], Sequence[int]] = ((), ()),
 ) -> Any:
-    """`dot_general`, bools counted and compared with zero."""
+    """`dot_general`; bools are counted and compared with zero."""
     if result_type(lhs, rhs).is_bool:
         counts = dot_general(convert(lhs, DType.I32), convert(rhs, DType.I32), contracting, batch)
         return not_equal(counts, 0)
@@ -78,7 +78,7 @@ def matmul(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     left, right = len(lhs.shape), len(rhs.shape)
     if left <= 2 or right <= 2:
         product = _contract(lhs, rhs, ((left - 1,), (max(right - 2, 0),)))
-        # The rows of a plain matrix come before the leading axes of the other operand.
+        # The rows of a single matrix come before the leading axes of the batched operand.
         return moveaxis(product, 0, right - 2) if left == 2 and right > 2 else product
     batch = broadcast_shapes(lhs.shape[:-2], rhs.shape[:-2])
     count = len(batch)
@@ -89,7 +89,7 @@ def matmul(x1: ArrayLike, x2: ArrayLike, /) -> Any:
 
 
 def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[int | Sequence[int]] = 2) -> Any:
-    """The sum of products over the named axes: a count of last and first ones, or two lists.
+    """The sum of products over the named axes: a number of last and first axes, or two lists.
 
     Raises:
         ShapeError: extents that differ.
@@ -139,7 +139,7 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, axis: int = -1, **options: Any) -> A
 
 
 def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Any:
-    """The products of all pairs of elements, as NumPy's: a's along rows, b's along columns, both flattened.
+    """The products of all pairs of elements, as in NumPy: a's along rows, b's along columns, both flattened.
 
     `linalg.outer` takes vectors only, as the Array API standard has it.
 
@@ -160,7 +160,7 @@ def trace(
     dtype: DTypeLike | None = None,
     out: None = None,
 ) -> Any:
-    """The sum over a diagonal of two axes, as NumPy's; narrow integers are summed in 64 bits.
+    """The sum over a diagonal of two axes, as in NumPy; narrow integers are summed in 64 bits.
 
     `linalg.trace` takes the last two axes, as the Array API standard has it.
 

@@ -1,6 +1,6 @@
 """Logarithms of sums of exponentials: right at infinities, in value and in every derivative.
 
-Of an infinite maximum each element that reaches it has an equal share, so that derivatives add up to 1
+Elements that tie at an infinite maximum have equal shares, so that derivatives add up to 1
 where the usual formulas give inf - inf.
 """
 
@@ -58,7 +58,7 @@ def _logaddexp(lhs: Tensor, rhs: Tensor) -> Any:
 
 @_logaddexp.defjvp
 def _logaddexp_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """The shares of both are logistic functions of the difference, one half at equal infinities."""
+    """The derivatives are logistic functions of the difference, one half at equal infinities."""
     (lhs, rhs), (lhs_dot, rhs_dot) = primals, tangents
     tie = logical_and(equal(lhs, rhs), isinf(lhs))
     difference = subtract(where(tie, 0.0, lhs), where(tie, 0.0, rhs))
@@ -67,11 +67,11 @@ def _logaddexp_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def logsumexp(x: ArrayLike, /, axis: Axis = None, keepdims: bool = False) -> Any:
-    """Log of the sum of e^x over `axis`, without overflow; -inf where all are -inf."""
+    """The logarithm of the sum of e^x over `axis`, without overflow; -inf where all are -inf."""
     x = as_inexact(x)
     top = max(x, axis=axis, keepdims=True)
     shift = stop_gradient(where(isfinite(top), top, 0.0))
-    # At an infinity the maximum is the value, and divides its derivative among those that tie.
+    # At an infinity the maximum is the value, and divides its derivative among its ties.
     infinite = isinf(top)
     finite = where(infinite, 0.0, x) if is_traced(x) else x
     total = add(log(sum(exp(subtract(finite, shift)), axis=axis, keepdims=True)), shift)
@@ -83,7 +83,7 @@ def logsumexp(x: ArrayLike, /, axis: Axis = None, keepdims: bool = False) -> Any
 
 
 def softmax(x: Any, /, axis: Axis = -1) -> Any:
-    """e^x over its sum along `axis`, without overflow; at an infinite maximum its winners share equally."""
+    """e^x over its sum along `axis`, without overflow; at an infinite maximum its ties share equally."""
     x = as_inexact(x)
     top = stop_gradient(max(x, axis=axis, keepdims=True))
     infinite = isinf(top)
@@ -95,6 +95,6 @@ def softmax(x: Any, /, axis: Axis = -1) -> Any:
 
 
 def log_softmax(x: ArrayLike, /, axis: Axis = -1) -> Any:
-    """log(softmax(x)), accurate where a probability is small."""
+    """log(softmax(x)), accurate also for small probabilities."""
     x = as_inexact(x)
     return subtract(x, logsumexp(x, axis=axis, keepdims=True))

@@ -72,10 +72,10 @@ def astype(
 
 @planned
 def reshape(a: ArrayLike, /, shape: Shape, order: str = "C", *, copy: bool | None = None) -> Any:
-    """A's elements with a new shape, one extent of which may be -1.
+    """a's elements with a new shape, one extent of which may be -1.
 
-    `order="C"` takes the last axis as fastest, as NumPy does by default; `order="F"` the first,
-    which is the bare op. Either costs nothing on data stored in that order.
+    `order="C"` varies the last axis fastest, as NumPy does by default; `order="F"` the first,
+    which is the bare op. Either is free for data stored in that order.
 
     Raises:
         ShapeError: another number of elements.
@@ -97,7 +97,7 @@ def reshape(a: ArrayLike, /, shape: Shape, order: str = "C", *, copy: bool | Non
 
 
 def _without_ones(shape: Sequence[Any]) -> list[Any]:
-    """Extents of 1 are in no order's way."""
+    """The extents other than 1, which alone are ordered."""
     return [extent for extent in shape if not is_static(extent) or extent != 1]
 
 
@@ -107,18 +107,18 @@ def _reverse_axes(x: Tensor) -> Any:
 
 
 def _complete_shape(shape: tuple[Any, ...], x: Tensor) -> tuple[Any, ...]:
-    """The shape with its -1 replaced by what is left over."""
+    """The shape with its -1 replaced by the extent that the number of elements requires."""
     open_axes = [axis for axis, extent in enumerate(shape) if is_static(extent) and extent == -1]
     if not open_axes:
         return shape
     if len(open_axes) > 1:
         raise ShapeError(f"reshape: only one extent may be -1, got {shape}")
-    known = product(extent for axis, extent in enumerate(shape) if axis not in open_axes)
+    fixed_size = product(extent for axis, extent in enumerate(shape) if axis not in open_axes)
     size = spec_of(x).size
-    if is_static(known) and known == 0:
+    if is_static(fixed_size) and fixed_size == 0:
         raise ShapeError(f"reshape: -1 is not determined beside an extent of 0, got {shape}")
-    missing = size // known
-    if is_static(missing) and is_static(size) and missing * known != size:
+    missing = size // fixed_size
+    if is_static(missing) and is_static(size) and missing * fixed_size != size:
         raise ShapeError(
             f"reshape: {spec_of(x)} has {size} elements, which {shape} does not divide"
         )
@@ -136,13 +136,13 @@ def ravel(a: ArrayLike, order: str = "C") -> Any:
 
 
 def flattened(a: ArrayLike, axis: Axis) -> tuple[Any, Any]:
-    """The operand and the axis of a function that takes all elements in one row where its axis is None."""
+    """The operand and the axis of a function that flattens for an axis of None."""
     return (ravel(a), 0) if axis is None else (as_operand(a), axis)
 
 
 @planned
 def permute_dims(a: ArrayLike, axes: Sequence[int] | None = None) -> Any:
-    """Axis i of the result is axis axes[i] of a; the axes are reversed where no order is given.
+    """Axis i of the result is axis axes[i] of a; the axes are reversed for None.
 
     Raises:
         AxisError, ShapeError: unless `axes` names each axis once.
@@ -187,17 +187,17 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Any:
 
 @planned
 def moveaxis(a: ArrayLike, source: Axis, destination: Axis) -> Any:
-    """a with axes `source` moved to positions `destination`, the others kept in order.
+    """a with axes `source` moved to positions `destination`, the others in their order.
 
     Raises:
-        AxisError: unless both name as many axes, each once.
+        AxisError: unless both have equally many axes, each once.
 
     >>> moveaxis([[[1], [2]]], 0, -1).shape
     (2, 1, 1)
     """
     x = as_operand(a)
     rank = len(x.shape)
-    sources, places = (
+    sources, destinations = (
         [
             normalize_axis("moveaxis", axis, rank)
             for axis in (side if isinstance(side, tuple | list) else (side,))
@@ -205,14 +205,14 @@ def moveaxis(a: ArrayLike, source: Axis, destination: Axis) -> Any:
         for side in (source, destination)
     )
     if (
-        len(sources) != len(places)
+        len(sources) != len(destinations)
         or len(set(sources)) != len(sources)
-        or len(set(places)) != len(places)
+        or len(set(destinations)) != len(destinations)
     ):
         raise AxisError(f"moveaxis: source {source} and destination {destination} must pair up")
     perm = [axis for axis in range(rank) if axis not in sources]
-    for place, axis in sorted(zip(places, sources, strict=True)):
-        perm.insert(place, axis)
+    for index, axis in sorted(zip(destinations, sources, strict=True)):
+        perm.insert(index, axis)
     return permute_dims(x, perm)
 
 
@@ -227,8 +227,8 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Any:
     """
     rank = len(as_operand(a).shape)
     source = normalize_axis("rollaxis", axis, rank)
-    place = rank if start == rank else normalize_axis("rollaxis", start, rank)
-    return moveaxis(a, source, place - 1 if source < place else place)
+    target = rank if start == rank else normalize_axis("rollaxis", start, rank)
+    return moveaxis(a, source, target - 1 if source < target else target)
 
 
 @planned
@@ -242,13 +242,13 @@ def expand_dims(a: ArrayLike, axis: Axis = 0) -> Any:
     count = len(axis) if isinstance(axis, tuple | list) else 1
     rank = len(x.shape) + count
     new = normalize_axes("expand_dims", axis, rank)
-    kept = iter(x.shape)
-    return reshape(x, tuple(1 if i in new else next(kept) for i in range(rank)))
+    old_extents = iter(x.shape)
+    return reshape(x, tuple(1 if i in new else next(old_extents) for i in range(rank)))
 
 
 @planned
 def squeeze(a: ArrayLike, axis: Axis = None) -> Any:
-    """a without the named axes of extent 1; all such axes when none is named.
+    """a without the named axes of extent 1, or without all such axes for None.
 
     Raises:
         ShapeError: a named axis of another extent.
@@ -271,15 +271,15 @@ def concat(
     arrays: Sequence[Any], /, axis: int | None = 0, out: None = None, *, dtype: DTypeLike | None = None,
     casting: str = "same_kind",
 ) -> Any:  # fmt: skip
-    """The arrays one after another along `axis`; flattened first when axis is None.
+    """The arrays joined along `axis`; flattened first for an axis of None.
 
     Args:
-        dtype: of the result; by default what the arrays promote to.
-        casting: NumPy's rule for which dtypes go into `dtype`.
+        dtype: of the result; by default the promoted dtype of the arrays.
+        casting: NumPy's rule for conversions to `dtype`.
 
     Raises:
         ShapeError: other axes that differ, or no array.
-        DTypeError: a dtype that the rule keeps from becoming `dtype`.
+        DTypeError: a conversion to `dtype` that the rule forbids.
 
     >>> concatenate([[1, 2], [3]]), concatenate(([[1]], [[2]]), 1)
     (array([1, 2, 3]), array([[1, 2]]))
@@ -304,11 +304,11 @@ concatenate = concat
 
 
 def cast_dtype(name: str, operands: Sequence[Any], dtype: DTypeLike | None, casting: str) -> DType:
-    """The dtype asked for, if NumPy's rule lets the operands become it.
+    """The requested dtype, if NumPy's rule allows the operands' conversion to it.
 
     Raises:
-        DTypeError: it does not.
-        InvalidConfigError: no rule of NumPy's.
+        DTypeError: the rule forbids it.
+        InvalidConfigError: not a rule of NumPy's.
     """
     wanted = DType.of(dtype)
     if casting not in ("no", "equiv", "safe", "same_kind", "unsafe"):
@@ -349,10 +349,10 @@ def stack(
 
 
 def bits_as(x: Tensor, dtype: DType) -> Any:
-    """The bits of x's elements as those of another dtype, along the last axis, as `ndarray.view` has it.
+    """The bits of x's elements as those of another dtype, along the last axis, as in `ndarray.view`.
 
     Raises:
-        ShapeError: a dtype of another width, and no last axis that it divides.
+        ShapeError: a dtype of another width that does not divide the bytes of the last axis.
     """
     own = spec_of(x).dtype.itemsize
     if own == dtype.itemsize:
@@ -373,7 +373,7 @@ def bits_as(x: Tensor, dtype: DType) -> Any:
 
 
 def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Any, ...]:
-    """The slices of x along `axis`, which must have a known extent."""
+    """The slices of x along `axis`, which must have a static extent."""
     x = as_operand(x)
     axis = normalize_axis("unstack", axis, len(x.shape))
     if not is_static(x.shape[axis]):
@@ -384,10 +384,10 @@ def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Any, ...]:
 
 
 def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Any]:
-    """Ary cut along `axis` into equal sections, or before the given indices, negative ones from the end.
+    """ary split along `axis` into equal sections, or before the given indices, negative ones from the end.
 
     Raises:
-        ShapeError: an extent that the number of sections does not divide; `array_split` takes these.
+        ShapeError: an extent that the number of sections does not divide; see `array_split`.
 
     >>> split([1, 2, 3, 4], 2), split([1, 2, 3, 4], [1])
     ([array([1, 2]), array([3, 4])], [array([1]), array([2, 3, 4])])
@@ -401,7 +401,7 @@ def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Any]:
 
 
 def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Any]:
-    """Ary cut along `axis` as by `split`, into sections of which the first may be longer by one.
+    """ary split along `axis` as by `split`, into sections of which the first may be longer by one.
 
     Raises:
         ShapeError: less than one section.
@@ -416,7 +416,7 @@ def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list
 
 
 def _with_extent(name: str, x: ArrayLike, axis: int) -> tuple[Any, int, int]:
-    """The operand, the axis from 0, and its extent, which must be known."""
+    """The operand, the axis from 0, and its extent, which must be static."""
     x = as_operand(x)
     axis = normalize_axis(name, axis, len(x.shape))
     if not is_static(x.shape[axis]):
@@ -451,7 +451,7 @@ def slice_axis(x: Tensor, axis: int, start: int, stop: ArrayLike) -> Any:
 
 @planned
 def flip(m: ArrayLike, axis: Axis = None) -> Any:
-    """m with the order along the named axes reversed; along all when none is named.
+    """m with the order along the named axes reversed; along all for None.
 
     >>> flip([[1, 2], [3, 4]], 1)
     array([[2, 1],
@@ -463,11 +463,11 @@ def flip(m: ArrayLike, axis: Axis = None) -> Any:
 
 
 def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
-    """a with elements moved by `shift` along `axis`, those that fall off coming back in front.
+    """a with elements shifted by `shift` along `axis`, cyclically.
 
     Raises:
-        InvalidConfigError: as many shifts as axes are needed.
-        NonStaticShapeError: an axis of an extent that is not known.
+        InvalidConfigError: unless there is one shift per axis.
+        NonStaticShapeError: an axis without a static extent.
 
     >>> roll([1, 2, 3], 1)
     array([3, 1, 2])
@@ -495,7 +495,7 @@ def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> A
 
 
 def tile(A: ArrayLike, reps: int | Sequence[int]) -> Any:  # noqa: N803  # because NumPy calls it so
-    """A laid out `reps` times along each axis.
+    """A repeated `reps` times along each axis.
 
     >>> tile([1, 2], 2)
     array([1, 2, 1, 2])
@@ -514,13 +514,13 @@ def tile(A: ArrayLike, reps: int | Sequence[int]) -> Any:  # noqa: N803  # becau
 
 
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    """The elements a[i, i + offset] of the two axes, along a last axis, as NumPy's.
+    """The elements a[i, i + offset] of the two axes, along a last axis, as in NumPy.
 
     `linalg.diagonal` takes the last two axes, as the Array API standard has it.
 
     Raises:
         AxisError: the two axes are one, or a has fewer.
-        NonStaticShapeError: extents that the data decide, and that differ or have an offset.
+        NonStaticShapeError: data-dependent extents that differ, or with an offset.
 
     >>> diagonal([[0, 1, 2], [3, 4, 5], [6, 7, 8]], 1)
     array([1, 5])
@@ -547,9 +547,9 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
 
 @planned
 def extract_diag(x: ArrayLike, /, axis_a: int = 0, axis_b: int = 1) -> Any:
-    """The elements of two axes of one extent where their indices are equal; `axis_b` goes.
+    """The elements of two axes of equal extents where their indices are equal; `axis_b` is removed.
 
-    `diagonal` puts the diagonal last, takes an offset and rectangles.
+    `diagonal` puts the diagonal last, and takes an offset and rectangles.
 
     Raises:
         ShapeError: the extents differ. AxisError: the axes are one, or x lacks them.

@@ -1,8 +1,8 @@
-"""NumPy's functions on our tensors: `np.sum(x, 0)` of a tensor is `tenferro.sum(x, 0)`, by NumPy's two protocols.
+"""NumPy's functions on tensors: `np.sum(x, 0)` of a tensor is `tenferro.sum(x, 0)`, by NumPy's two protocols.
 
-A function of NumPy's is ours of the same name, which takes the same arguments. The tables here hold the few
-that mean something else in NumPy. What has no counterpart, and an argument that has no meaning for tensors, runs
-on the elements of eager tensors that are not tracked, and gives NumPy's arrays; for others it is an error.
+A NumPy function calls the function of the same name here, with the same arguments. The tables in this file hold the
+few with another meaning in NumPy. Functions without a counterpart, and arguments without a meaning for tensors, run
+on the elements of eager tensors that are not tracked, and return NumPy arrays; for others they are errors.
 
 Source: NumPy 2.4, reference; NEP 13 and NEP 18, the protocols.
 """
@@ -31,22 +31,22 @@ __all__ = ["DIFFERENT", "FUNCTIONS", "REDUCTIONS", "SCANS", "UFUNCS", "call_func
 
 
 def _numpy_dtype(operand: Any) -> Any:
-    """What NumPy calls the dtype of a tensor, or of what else decides one."""
+    """The NumPy dtype of a tensor; any other operand as it is."""
     return operand.spec.dtype.dtype if is_traced(operand) else operand
 
 
 def _can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
-    """NumPy's table of casts, where ours asks for what promotes."""
+    """NumPy's table of casts, instead of promotion."""
     return np.can_cast(_numpy_dtype(from_), _numpy_dtype(to), casting)
 
 
 def _common_dtype(*arrays_and_dtypes: DTypeLike | ArrayLike) -> Any:
-    """A dtype of NumPy's, where ours is a `DType`."""
+    """The common dtype as a NumPy dtype, instead of a `DType`."""
     return result_type(*(DType.of(x) if isinstance(x, str) else x for x in arrays_and_dtypes)).dtype
 
 
 def _unsigned_count(x: Tensor, /) -> Any:
-    """The bits of the magnitude, as uint8."""
+    """The number of one bits of the magnitude, as uint8."""
     x = as_operand(x)
     if spec_of(x).dtype.is_bool:
         return convert(x, DType.U8)
@@ -54,7 +54,7 @@ def _unsigned_count(x: Tensor, /) -> Any:
 
 
 def _of_numbers(function: Callable[..., Any]) -> Any:
-    """A function that NumPy computes in int8 of truths."""
+    """A function with bools converted to int8, as in NumPy."""
 
     def of_arrays(x1: ArrayLike, /, *x2: ArrayLike, **options: Unpack[UfuncOptions]) -> Any:
         operands = [
@@ -77,13 +77,13 @@ def _reciprocal(x: Tensor, /, **options: Unpack[UfuncOptions]) -> Any:
 
 
 def _cholesky(a: Tensor, /, *, upper: bool = False) -> Any:
-    """NumPy reads one triangle, where ours takes the Hermitian part."""
+    """The factor by one triangle, as in NumPy, instead of by the Hermitian part."""
     triangle = "U" if upper else "L"
     return linalg.cholesky(linalg.hermitian_of(as_operand(a), triangle), upper=upper)
 
 
 def _eigh(a: Tensor, UPLO: str = "L") -> Any:  # because NumPy calls it so
-    """NumPy reads the lower triangle by default, where ours takes the Hermitian part."""
+    """Eigenvalues and eigenvectors by one triangle, the lower by default, as in NumPy."""
     return linalg.eigh(a, UPLO)
 
 
@@ -92,13 +92,13 @@ def _eigvalsh(a: Tensor, UPLO: str = "L") -> Any:  # because NumPy calls it so
 
 
 _NOT_GIVEN: Any = getattr(np, "_NoValue", None)
-"""NumPy's own mark of an argument that was not given."""
+"""NumPy's sentinel for an omitted argument."""
 
 
 def _pinv(
     a: Tensor, rcond: Tensor | None = None, hermitian: bool = False, *, rtol: Tensor = _NOT_GIVEN
 ) -> Any:
-    """NumPy's default cutoff is 1e-15, and that of rtol=None the one that ours has by default."""
+    """The pseudoinverse with NumPy's default cutoff of 1e-15; rtol=None is the default of `tenferro.linalg.pinv`."""
     if rcond is not None and rtol is not _NOT_GIVEN:
         raise InvalidConfigError("np.linalg.pinv: rcond and rtol are one thing; give one of them")
     cutoff = (1e-15 if rcond is None else rcond) if rtol is _NOT_GIVEN else rtol
@@ -118,17 +118,17 @@ DIFFERENT: Mapping[Any, Callable[..., Any] | None] = MappingProxyType(
         for name in ("bitwise_left_shift", "bitwise_right_shift", "conj", "fmod", "square")
     }
 )  # fmt: skip
-"""NumPy's functions that mean something else than ours of the name; None where there is no counterpart."""
+"""NumPy's functions with another meaning than the function of that name here; None for no counterpart."""
 
 _OF_NO_TENSOR = frozenset({
     "arange", "broadcast_shapes", "isscalar", "array", "asarray", "empty", "eye", "from_dlpack", "full", "identity", "isdtype", "ones", "tri", "zeros",
     "fftfreq", "rfftfreq",
 })  # fmt: skip
-"""Functions that NumPy does not ask us for, because none of their arguments is a tensor."""
+"""Functions that NumPy does not dispatch, because none of their arguments is a tensor."""
 
 
 def _counterparts(theirs: Any, ours: Any) -> dict[Any, Callable[..., Any]]:
-    """NumPy's functions of a module, and ours of the same names."""
+    """Functions of a NumPy module, and their counterparts of the same names."""
     table: dict[Any, Callable[..., Any]] = {}
     for name in ours.__all__:
         function, own = getattr(theirs, name, None), getattr(ours, name)
@@ -159,12 +159,12 @@ REDUCTIONS: Mapping[np.ufunc, Callable[..., Any]] = MappingProxyType(
         np.minimum: reductions.min, np.logical_and: reductions.all, np.logical_or: reductions.any,
     }
 )  # fmt: skip
-"""What `ufunc.reduce` is."""
+"""Counterparts of `ufunc.reduce`."""
 
 SCANS: Mapping[np.ufunc, Callable[..., Any]] = MappingProxyType(
     {np.add: reductions.cumsum, np.multiply: reductions.cumprod}
 )
-"""What `ufunc.accumulate` is."""
+"""Counterparts of `ufunc.accumulate`."""
 
 
 # ---- the protocols -----------------------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ def call_function(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
 ) -> Any:
-    """What a function of NumPy gives for arguments some of which are tensors.
+    """The result of a NumPy function for arguments with tensors among them.
 
     Raises:
         UnsupportedError: a function or an argument without meaning for tensors of a trace or tracked ones.
@@ -197,7 +197,7 @@ def call_function(
 def call_ufunc(
     ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: Mapping[str, Any]
 ) -> Any:
-    """What a ufunc, or a method of one, gives for operands some of which are tensors.
+    """The result of a ufunc, or a method of one, for operands with tensors among them.
 
     Raises:
         UnsupportedError: a ufunc, method or option without meaning for tensors of a trace or tracked ones.
@@ -210,7 +210,7 @@ def call_ufunc(
     if method != "__call__":
         function, name = getattr(ufunc, method), f"{name}.{method}"
     if method == "at" and is_traced(inputs[0]):
-        # NumPy writes into vectors even where they are marked as not to be written to.
+        # NumPy writes into vectors even if they are marked read-only.
         raise UnsupportedError(
             f"{name} writes into its operand, and {inputs[0].spec} is a value; "
             "x.at[index].add(values) and its like give a new tensor"
@@ -228,7 +228,7 @@ def call_ufunc(
 
 
 def _method(ufunc: np.ufunc, method: str) -> Callable[..., Any] | None:
-    """Our function for a method of a ufunc; None without one."""
+    """The counterpart of a ufunc's method; None without one."""
     function = UFUNCS.get(ufunc)
     if method == "__call__":
         return function
@@ -240,18 +240,18 @@ def _method(ufunc: np.ufunc, method: str) -> Callable[..., Any] | None:
 def _understood(
     name: str, method: str, counterpart: Callable[..., Any], options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The options that our function has, of a reduction or a scan; all of another, which refuses them itself.
+    """The options of a reduction or a scan that the counterpart has; of other functions all, which they check themselves.
 
     Raises:
-        ArgumentRefusedError: an option that it has not, and that says something.
+        ArgumentRefusedError: an option that it lacks, with a value other than the default.
     """
     if method not in ("reduce", "accumulate"):
         return dict(options)
-    known = inspect.signature(counterpart).parameters
+    parameters = inspect.signature(counterpart).parameters
     explicit = {option: value for option, value in options.items() if value is not _NOT_GIVEN}
-    for option in explicit.keys() - known.keys():
+    for option in explicit.keys() - parameters.keys():
         refuse(name, option, explicit[option])
-    return {option: value for option, value in explicit.items() if option in known}
+    return {option: value for option, value in explicit.items() if option in parameters}
 
 
 def _all_pairs(
@@ -263,7 +263,7 @@ def _all_pairs(
 
 
 def _is_foreign(kind: type, protocol: str) -> bool:
-    """Whether a class that is neither NumPy's nor ours takes part, so that NumPy is to ask it."""
+    """Whether a class other than NumPy's and tenferro's implements the protocol, so that NumPy is to ask it."""
     if kind is np.ndarray or hasattr(kind, "__tenferro_apply__"):
         return False
     return hasattr(kind, protocol) and not issubclass(kind, np.ndarray | np.generic)
@@ -272,7 +272,7 @@ def _is_foreign(kind: type, protocol: str) -> bool:
 def _on_elements(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], reason: str
 ) -> Any:
-    """NumPy's function of the elements of eager tensors.
+    """NumPy's function on the elements of eager tensors.
 
     Raises:
         UnsupportedError: a tensor of a trace, which has none, or a tracked one, whose gradient would be lost.
@@ -285,7 +285,7 @@ def _on_elements(
                 f"{reason}, and {x.spec} {'is tracked' if is_eager else 'belongs to a trace'}; "
                 f"use tenferro's functions on it{', or detach() it' if is_eager else ''}"
             )
-    if not any(map(is_traced, leaves)):  # NumPy takes its like= away before it asks
+    if not any(map(is_traced, leaves)):  # NumPy removes its like= before it dispatches
         raise UnsupportedError(
             f"{reason} with a tensor as like=; tenferro's creation functions take one"
         )
@@ -295,9 +295,9 @@ def _on_elements(
 
 
 def _name_of(function: Callable[..., Any]) -> str:
-    """The function as a caller writes it."""
+    """The function's name in the caller's notation, such as `np.linalg.norm`."""
     module = function.__module__ or ""
     if not module.startswith("numpy"):
         return f"{module}.{function.__name__}"
-    place = next((part for part in ("linalg", "fft") if part in module), None)
-    return ".".join(["np", *([place] if place else []), function.__name__])
+    submodule = next((part for part in ("linalg", "fft") if part in module), None)
+    return ".".join(["np", *([submodule] if submodule else []), function.__name__])

@@ -47,12 +47,12 @@ REFUSED = {
     "compress": "index with the mask, which needs elements",
     "flat": "use ravel()",
 }
-"""Attributes of NumPy's arrays that tensors do not have, and why."""
+"""Attributes of NumPy's arrays that tensors do not have, and the reasons."""
 
 
 @public_methods
 class Operators:
-    """The Array API's operators, the methods people reach for, and NumPy functions by name."""
+    """The Array API's operators, common methods, and NumPy's protocols."""
 
     __slots__ = ()
 
@@ -61,7 +61,7 @@ class Operators:
 
     @staticmethod
     def __tenferro_sequence__(entries: ArrayLike) -> Any:
-        """Nested sequences, some of whose entries are tensors, as one tensor."""
+        """Nested sequences with tensors among their entries, as one tensor."""
         return creation.asarray(entries)
 
     @property
@@ -75,58 +75,58 @@ class Operators:
         return self.spec.dtype
 
     def __dir__(self) -> list[str]:
-        """What a tensor has: not what it is told to be called otherwise."""
+        """The tensor's attributes, without names that only raise an error with advice."""
         return [name for name in super().__dir__() if not is_missing(type(self), name)]
 
     # ---- arithmetic --------------------------------------------------------------------------
 
-    def __add__(self, other: ArrayLike) -> Any:
-        return elementwise.add(self, other)
+    def __add__(self, rhs: ArrayLike) -> Any:
+        return elementwise.add(self, rhs)
 
-    def __radd__(self, other: ArrayLike) -> Any:
-        return elementwise.add(other, self)
+    def __radd__(self, lhs: ArrayLike) -> Any:
+        return elementwise.add(lhs, self)
 
-    def __sub__(self, other: ArrayLike) -> Any:
-        return elementwise.subtract(self, other)
+    def __sub__(self, rhs: ArrayLike) -> Any:
+        return elementwise.subtract(self, rhs)
 
-    def __rsub__(self, other: ArrayLike) -> Any:
-        return elementwise.subtract(other, self)
+    def __rsub__(self, lhs: ArrayLike) -> Any:
+        return elementwise.subtract(lhs, self)
 
-    def __mul__(self, other: ArrayLike) -> Any:
-        return elementwise.multiply(self, other)
+    def __mul__(self, rhs: ArrayLike) -> Any:
+        return elementwise.multiply(self, rhs)
 
-    def __rmul__(self, other: ArrayLike) -> Any:
-        return elementwise.multiply(other, self)
+    def __rmul__(self, lhs: ArrayLike) -> Any:
+        return elementwise.multiply(lhs, self)
 
-    def __truediv__(self, other: ArrayLike) -> Any:
-        return elementwise.divide(self, other)
+    def __truediv__(self, rhs: ArrayLike) -> Any:
+        return elementwise.divide(self, rhs)
 
-    def __rtruediv__(self, other: ArrayLike) -> Any:
-        return elementwise.divide(other, self)
+    def __rtruediv__(self, lhs: ArrayLike) -> Any:
+        return elementwise.divide(lhs, self)
 
-    def __floordiv__(self, other: ArrayLike) -> Any:
-        return elementwise.floor_divide(self, other)
+    def __floordiv__(self, rhs: ArrayLike) -> Any:
+        return elementwise.floor_divide(self, rhs)
 
-    def __rfloordiv__(self, other: ArrayLike) -> Any:
-        return elementwise.floor_divide(other, self)
+    def __rfloordiv__(self, lhs: ArrayLike) -> Any:
+        return elementwise.floor_divide(lhs, self)
 
-    def __mod__(self, other: ArrayLike) -> Any:
-        return elementwise.remainder(self, other)
+    def __mod__(self, rhs: ArrayLike) -> Any:
+        return elementwise.remainder(self, rhs)
 
-    def __rmod__(self, other: ArrayLike) -> Any:
-        return elementwise.remainder(other, self)
+    def __rmod__(self, lhs: ArrayLike) -> Any:
+        return elementwise.remainder(lhs, self)
 
-    def __pow__(self, other: ArrayLike) -> Any:
-        return elementwise.pow(self, other)
+    def __pow__(self, rhs: ArrayLike) -> Any:
+        return elementwise.pow(self, rhs)
 
-    def __rpow__(self, other: ArrayLike) -> Any:
-        return elementwise.pow(other, self)
+    def __rpow__(self, lhs: ArrayLike) -> Any:
+        return elementwise.pow(lhs, self)
 
-    def __matmul__(self, other: ArrayLike) -> Any:
-        return linear.matmul(self, other)
+    def __matmul__(self, rhs: ArrayLike) -> Any:
+        return linear.matmul(self, rhs)
 
-    def __rmatmul__(self, other: ArrayLike) -> Any:
-        return linear.matmul(other, self)
+    def __rmatmul__(self, lhs: ArrayLike) -> Any:
+        return linear.matmul(lhs, self)
 
     def __neg__(self) -> Any:
         return elementwise.negative(self)
@@ -139,58 +139,58 @@ class Operators:
 
     # ---- bits --------------------------------------------------------------------------------
 
-    def __and__(self, other: ArrayLike) -> Any:
-        return elementwise.bitwise_and(self, other)
+    def __and__(self, rhs: ArrayLike) -> Any:
+        return elementwise.bitwise_and(self, rhs)
 
-    def __rand__(self, other: ArrayLike) -> Any:
-        return elementwise.bitwise_and(other, self)
+    def __rand__(self, lhs: ArrayLike) -> Any:
+        return elementwise.bitwise_and(lhs, self)
 
-    def __or__(self, other: ArrayLike) -> Any:
-        return elementwise.bitwise_or(self, other)
+    def __or__(self, rhs: ArrayLike) -> Any:
+        return elementwise.bitwise_or(self, rhs)
 
-    def __ror__(self, other: ArrayLike) -> Any:
-        return elementwise.bitwise_or(other, self)
+    def __ror__(self, lhs: ArrayLike) -> Any:
+        return elementwise.bitwise_or(lhs, self)
 
-    def __xor__(self, other: ArrayLike) -> Any:
-        return elementwise.bitwise_xor(self, other)
+    def __xor__(self, rhs: ArrayLike) -> Any:
+        return elementwise.bitwise_xor(self, rhs)
 
-    def __rxor__(self, other: ArrayLike) -> Any:
-        return elementwise.bitwise_xor(other, self)
+    def __rxor__(self, lhs: ArrayLike) -> Any:
+        return elementwise.bitwise_xor(lhs, self)
 
-    def __lshift__(self, other: ArrayLike) -> Any:
-        return elementwise.bitwise_left_shift(self, other)
+    def __lshift__(self, rhs: ArrayLike) -> Any:
+        return elementwise.bitwise_left_shift(self, rhs)
 
-    def __rlshift__(self, other: ArrayLike) -> Any:
-        return elementwise.bitwise_left_shift(other, self)
+    def __rlshift__(self, lhs: ArrayLike) -> Any:
+        return elementwise.bitwise_left_shift(lhs, self)
 
-    def __rshift__(self, other: ArrayLike) -> Any:
-        return elementwise.bitwise_right_shift(self, other)
+    def __rshift__(self, rhs: ArrayLike) -> Any:
+        return elementwise.bitwise_right_shift(self, rhs)
 
-    def __rrshift__(self, other: ArrayLike) -> Any:
-        return elementwise.bitwise_right_shift(other, self)
+    def __rrshift__(self, lhs: ArrayLike) -> Any:
+        return elementwise.bitwise_right_shift(lhs, self)
 
     def __invert__(self) -> Any:
         return elementwise.bitwise_invert(self)
 
     # ---- comparison --------------------------------------------------------------------------
 
-    def __eq__(self, other: Any) -> Any:
-        return elementwise.equal(self, other) if _has_elements(other) else NotImplemented
+    def __eq__(self, rhs: Any) -> Any:
+        return elementwise.equal(self, rhs) if _has_elements(rhs) else NotImplemented
 
-    def __ne__(self, other: Any) -> Any:
-        return elementwise.not_equal(self, other) if _has_elements(other) else NotImplemented
+    def __ne__(self, rhs: Any) -> Any:
+        return elementwise.not_equal(self, rhs) if _has_elements(rhs) else NotImplemented
 
-    def __lt__(self, other: ArrayLike) -> Any:
-        return elementwise.less(self, other)
+    def __lt__(self, rhs: ArrayLike) -> Any:
+        return elementwise.less(self, rhs)
 
-    def __le__(self, other: ArrayLike) -> Any:
-        return elementwise.less_equal(self, other)
+    def __le__(self, rhs: ArrayLike) -> Any:
+        return elementwise.less_equal(self, rhs)
 
-    def __gt__(self, other: ArrayLike) -> Any:
-        return elementwise.greater(self, other)
+    def __gt__(self, rhs: ArrayLike) -> Any:
+        return elementwise.greater(self, rhs)
 
-    def __ge__(self, other: ArrayLike) -> Any:
-        return elementwise.greater_equal(self, other)
+    def __ge__(self, rhs: ArrayLike) -> Any:
+        return elementwise.greater_equal(self, rhs)
 
     __hash__ = None  # type: ignore[assignment]  # because == gives a tensor
 
@@ -291,45 +291,45 @@ class Operators:
     trace = linear.trace
     var = reductions.var
 
-    # ---- methods with arguments of their own -------------------------------------------------
+    # ---- methods with other signatures ------------------------------------------------------------
 
     def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
-        """The elements with a new shape, given as one tuple or several numbers."""
+        """The elements with a new shape, passed as one tuple or several numbers."""
         one = len(shape) == 1 and isinstance(shape[0], tuple | list)
         return manipulation.reshape(self, shape[0] if one else shape, order=order, copy=copy)
 
     def transpose(self, *axes: Any) -> Any:
-        """The axes permuted, reversed when no order is given."""
+        """The axes permuted; reversed without arguments."""
         one = len(axes) == 1 and (axes[0] is None or isinstance(axes[0], tuple | list))
         return manipulation.transpose(self, (axes[0] if one else axes) or None)
 
     def astype(
         self, dtype: DTypeLike | None, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
     ) -> Any:  # fmt: skip
-        """The elements in another dtype, if NumPy's rule `casting` lets them become it.
+        """The elements in another dtype, if NumPy's rule `casting` allows the conversion.
 
         Raises:
-            DTypeError: it does not.
+            DTypeError: the rule forbids it.
         """
         refuse("astype", "order", order)
         manipulation.cast_dtype("astype", [self], dtype, casting)
         return manipulation.astype(self, dtype, copy=copy)
 
     def view(self, dtype: DTypeLike | None = None) -> Any:
-        """The bits of the elements as those of another dtype; the last axis has more or fewer of them.
+        """The bits of the elements as those of another dtype; the last axis changes its extent with the width.
 
         Raises:
-            ShapeError: a dtype of another width, and no last axis that it divides.
+            ShapeError: a dtype of another width that does not divide the bytes of the last axis.
         """
         return self if dtype is None else manipulation.bits_as(self, DType.of(dtype))
 
     # ---- NumPy's protocols -------------------------------------------------------------------
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        """The module whose functions take this tensor.
+        """The module of functions on this tensor.
 
         Raises:
-            InvalidConfigError: a version of the standard that it does not follow.
+            InvalidConfigError: a version of the standard that it does not implement.
         """
         check_version(api_version)
         return _namespace()
@@ -358,7 +358,7 @@ class Operators:
         """`np.exp(tensor)` is `tenferro.exp(tensor)`.
 
         Raises:
-            UnsupportedError: what has no counterpart, of a tensor that belongs to a trace or is tracked.
+            UnsupportedError: a function without a counterpart, of a traced or tracked tensor.
         """
         from tenferro.api import numpy_functions  # because its functions take tensors
 
@@ -374,17 +374,17 @@ class Operators:
         """`np.sum(tensor)` is `tenferro.sum(tensor)`.
 
         Raises:
-            UnsupportedError: what has no counterpart, of a tensor that belongs to a trace or is tracked.
+            UnsupportedError: a function without a counterpart, of a traced or tracked tensor.
         """
         from tenferro.api import numpy_functions  # because its functions take tensors
 
         return numpy_functions.call_function(func, types, args, kwargs)
 
 
-def _has_elements(other: Tensor) -> bool:
-    """Whether `==` goes element by element; what holds no numbers is just another object."""
-    return isinstance(other, bool | int | float | complex | list | tuple) or any(
-        hasattr(type(other), protocol) for protocol in ("__tenferro_apply__", "__array__")
+def _has_elements(rhs: Tensor) -> bool:
+    """Whether `==` compares elements: with numbers, sequences, tensors and arrays."""
+    return isinstance(rhs, bool | int | float | complex | list | tuple) or any(
+        hasattr(type(rhs), protocol) for protocol in ("__tenferro_apply__", "__array__")
     )
 
 

@@ -1,9 +1,9 @@
-"""`tenferro.optimize`: SciPy's minimisers on trees, with derivatives by program.
+"""`tenferro.optimize`: SciPy's minimisers on trees, with automatic derivatives.
 
 Parameters are a tree of floating-point or complex arrays, of any shapes and dtypes; a complex one counts as
 its real and its imaginary part. SciPy sees them as one float64 vector, in the order of `tree.ravel`, with
 the real parts of a complex leaf before its imaginary parts. Functions are traced once; they run with the
-dtypes that the tree has.
+dtypes of the tree.
 
 Source: scipy.optimize.
 """
@@ -50,25 +50,25 @@ def minimize(
     executor: Executor | None = None,
     context: AdContext | None = None,
 ) -> Any:
-    """The tree at which a function is smallest, as far as SciPy's methods find it.
+    """Minimise a function of a tree by one of SciPy's methods.
 
-    The method gets what it uses of the derivatives: value and gradient from one program, products with the
+    The method gets the derivatives that it uses: value and gradient from one program, products with the
     Hessian for Newton-CG, trust-ncg, trust-krylov and trust-constr, the Hessian for dogleg and trust-exact.
 
     Args:
-        fun: of such a tree, and of `args`; gives a real scalar.
-        x0: where to begin.
-        args: further arguments: trees of arrays, which are not changed.
+        fun: a function of such a tree and `args`, with a real scalar result.
+        x0: the initial parameters.
+        args: further arguments: trees of arrays, held constant.
         method: SciPy's name for it; BFGS by default, L-BFGS-B with bounds.
         bounds: two trees (lower, upper) that begin the tree of parameters: each entry an array that
             broadcasts to its parameter, a number, or None for no bound. Not for complex parameters.
-        callback: called with the parameters after each step; or, where its only parameter is called
-            `intermediate_result`, with a result so far, as in SciPy.
-        executor: who runs the programs, such as an `XlaExecutor`; natively by default.
-        context: whose rules differentiate.
+        callback: called with the parameters after each step; or, if its only parameter is called
+            `intermediate_result`, with an intermediate result, as in SciPy.
+        executor: runs the programs, such as an `XlaExecutor`; natively by default.
+        context: the derivative rules.
 
     Returns:
-        SciPy's `OptimizeResult`, whose `x` is a tree like x0; vectors and matrices beside it (`jac`,
+        SciPy's `OptimizeResult`, with a tree like x0 as `x`; other vectors and matrices (`jac`,
         `hess_inv`) are in the order of SciPy's vector.
 
     Raises:
@@ -84,19 +84,19 @@ def minimize(
 
     Source: scipy.optimize.minimize.
     """
-    from scipy import optimize  # because it takes long to import
+    from scipy import optimize  # because its import is slow
 
     name = _method("minimize", method, bounds)
     start = _Parameters("minimize", x0)
 
-    def of_vector(vector: ArrayLike, *given: np.ndarray[Any, Any]) -> Any:
-        return fun(start.tree(vector), *given)
+    def of_vector(vector: ArrayLike, *extra: np.ndarray[Any, Any]) -> Any:
+        return fun(start.tree(vector), *extra)
 
     value = jit(of_vector, executor=executor)
     slope = jit(value_and_grad(of_vector, context=context), executor=executor)
     product = jit(
-        lambda vector, direction, *given: hvp(
-            lambda x: of_vector(x, *given), (vector,), (direction,), context=context
+        lambda vector, direction, *extra: hvp(
+            lambda x: of_vector(x, *extra), (vector,), (direction,), context=context
         ),
         executor=executor,
     )
@@ -106,18 +106,18 @@ def minimize(
         derivatives["jac"] = True
     if name in BY_PRODUCT:
         # SciPy tries the product with a vector of int8 to learn its dtype.
-        derivatives["hessp"] = lambda x, p, *given: np.asarray(
-            product(x, np.asarray(p, np.float64), *given)
+        derivatives["hessp"] = lambda x, p, *extra: np.asarray(
+            product(x, np.asarray(p, np.float64), *extra)
         )
     if name in BY_HESSIAN:
-        derivatives["hess"] = lambda x, *given: np.asarray(curvature(x, *given))
+        derivatives["hess"] = lambda x, *extra: np.asarray(curvature(x, *extra))
 
-    def value_and_slope(x: ArrayLike, *given: np.ndarray[Any, Any]) -> Any:
-        result, gradient = slope(x, *given)
+    def value_and_slope(x: ArrayLike, *extra: np.ndarray[Any, Any]) -> Any:
+        result, gradient = slope(x, *extra)
         return float(result), np.asarray(gradient, np.float64)
 
     result = optimize.minimize(
-        value_and_slope if derivatives else lambda x, *given: float(value(x, *given)),
+        value_and_slope if derivatives else lambda x, *extra: float(value(x, *extra)),
         start.vector,
         args=tuple(args),
         method=name,
@@ -140,22 +140,22 @@ def least_squares(
     context: AdContext | None = None,
     **options: Any,
 ) -> Any:
-    """The tree at which the sum of the squares of some residuals is smallest.
+    """Minimise the sum of the squares of residuals over a tree of parameters.
 
-    The Jacobian is a program of its own: forward where there are at least as many residuals as
-    parameters, backward otherwise.
+    The Jacobian is a separate program: forward mode if there are at least as many residuals as
+    parameters, reverse mode otherwise.
 
     Args:
-        fun: of such a tree, and of `args`; gives a tree of real arrays, the residuals.
-        x0: where to begin.
-        args: further arguments: trees of arrays, which are not changed.
+        fun: a function of such a tree and `args`, with a tree of real arrays, the residuals, as its result.
+        x0: the initial parameters.
+        args: further arguments: trees of arrays, held constant.
         bounds: as in `minimize`.
-        executor: who runs the programs; natively by default.
-        context: whose rules differentiate.
+        executor: runs the programs; natively by default.
+        context: the derivative rules.
         options: SciPy's: `method`, `loss`, `ftol`, `xtol`, `gtol`, `x_scale`, `f_scale`, `max_nfev` ...
 
     Returns:
-        SciPy's `OptimizeResult`, whose `x` is a tree like x0; `fun` is the vector of residuals, `jac` their
+        SciPy's `OptimizeResult`, with a tree like x0 as `x`; `fun` is the vector of residuals, `jac` their
         Jacobian in the order of SciPy's vector.
 
     Raises:
@@ -171,7 +171,7 @@ def least_squares(
 
     Source: scipy.optimize.least_squares.
     """
-    from scipy import optimize  # because it takes long to import
+    from scipy import optimize  # because its import is slow
 
     own = {"jac", "diff_step", "jac_sparsity", "kwargs"} & options.keys()
     if own:
@@ -180,8 +180,8 @@ def least_squares(
         )
     start = _Parameters("least_squares", x0)
 
-    def residuals(vector: ArrayLike, *given: np.ndarray[Any, Any]) -> Any:
-        flat, _ = tree.ravel(fun(start.tree(vector), *given))
+    def residuals(vector: ArrayLike, *extra: np.ndarray[Any, Any]) -> Any:
+        flat, _ = tree.ravel(fun(start.tree(vector), *extra))
         if not spec_of(flat).dtype.is_float:
             raise DTypeError(
                 f"least_squares: the residuals must be real and floating-point, got {spec_of(flat)}; "
@@ -198,9 +198,9 @@ def least_squares(
         options["bounds"] = start.bounds(bounds)
     solve: Any = optimize.least_squares  # because its stub takes jac for a name only
     result = solve(
-        lambda x, *given: np.asarray(program(x, *given)),
+        lambda x, *extra: np.asarray(program(x, *extra)),
         start.vector,
-        jac=lambda x, *given: np.asarray(jacobian(x, *given)),
+        jac=lambda x, *extra: np.asarray(jacobian(x, *extra)),
         args=tuple(args),
         **options,
     )
@@ -208,10 +208,10 @@ def least_squares(
 
 
 class _Parameters:
-    """A tree of parameters as one real vector, and back.
+    """A tree of parameters, converted to one real vector and back.
 
     Raises:
-        DTypeError: a leaf that is no floating-point or complex array, by its path.
+        DTypeError: a leaf that is not a floating-point or complex array, by its path.
     """
 
     def __init__(self, name: str, x0: ArrayLike) -> None:
@@ -232,7 +232,7 @@ class _Parameters:
         self.vector = np.array(vector, np.float64)
 
     def tree(self, vector: ArrayLike) -> Any:
-        """The parameters, of a vector in float64."""
+        """The parameters of a vector in float64."""
         parts = self.unravel(astype(vector, self.dtype, copy=False))
         whole = [_whole(part, spec.dtype) for part, spec in zip(parts, self.specs, strict=True)]
         return tree.unflatten(self.treedef, whole)
@@ -254,12 +254,12 @@ class _Parameters:
             )
         return self._bound(bounds[0], -np.inf, "lower"), self._bound(bounds[1], np.inf, "upper")
 
-    def _bound(self, given: Any, nothing: float, which: str) -> Any:
+    def _bound(self, bound: Any, nothing: float, which: str) -> Any:
         full = tree.unflatten(self.treedef, range(len(self.specs)))
         try:
-            entries = prefix_leaves(given, full)
+            entries = prefix_leaves(bound, full)
         except ValueError:
-            parting = difference(tree.structure(given), self.treedef, (which, "x0"), is_prefix=True)
+            parting = difference(tree.structure(bound), self.treedef, (which, "x0"), is_prefix=True)
             raise ArityError(f"{self.name}: bounds: {parting}") from None
         result: list[Any] = []
         for entry, spec in zip(entries, self.specs, strict=True):
@@ -278,7 +278,7 @@ def _parts(array: Any) -> Any:
 
 
 def _whole(part: Tensor, dtype: DType) -> Any:
-    """A parameter from its parts."""
+    """A parameter from its real parts."""
     if not dtype.is_complex:
         return part
     real, imaginary = part
@@ -286,10 +286,10 @@ def _whole(part: Tensor, dtype: DType) -> Any:
 
 
 def _method(caller: str, method: Any, bounds: PyTree) -> str:
-    """SciPy's name in lower case.
+    """SciPy's method name in lower case.
 
     Raises:
-        InvalidConfigError: it has none such.
+        InvalidConfigError: SciPy has no such method.
     """
     if method is None:
         return "bfgs" if bounds is None else "l-bfgs-b"
@@ -300,12 +300,12 @@ def _method(caller: str, method: Any, bounds: PyTree) -> str:
 
 
 def _callback(callback: Callable[..., Any], start: _Parameters) -> Callable[..., Any]:
-    """The user's function of trees as one of vectors."""
+    """The user's callback on trees as a callback on vectors."""
     if {*inspect.signature(callback).parameters} == {"intermediate_result"}:
 
         def with_result(*, intermediate_result: Any) -> Any:
             return callback(intermediate_result=start.restored(intermediate_result))
 
-        # SciPy asks for the name of the parameter.
+        # SciPy inspects the name of the parameter.
         return lambda intermediate_result: with_result(intermediate_result=intermediate_result)
     return lambda x, *state: callback(start.tree(np.asarray(x)))

@@ -1,7 +1,7 @@
 """`pad`: elements around a tensor, by NumPy's modes.
 
-Modes that repeat elements are reads of places along one axis after another, so that their derivatives add
-up what was read more than once.
+Modes that repeat elements gather them by index along one axis after another, so that their derivatives add
+up over all reads of an element.
 
 Source: NumPy 2.4, reference, numpy.pad.
 """
@@ -35,7 +35,7 @@ _OPTIONS: Mapping[str, str | None] = {
     "symmetric": "reflect_type", "wrap": None, "linear_ramp": "end_values", "maximum": "stat_length",
     "mean": "stat_length", "median": "stat_length", "minimum": "stat_length",
 }  # fmt: skip
-"""The modes, and the option that each takes."""
+"""The modes, each with its option."""
 
 
 def pad(
@@ -44,28 +44,28 @@ def pad(
     mode: str = "constant",
     **options: Unpack[UfuncOptions],
 ) -> Any:
-    """Array with `pad_width` elements added before and after each axis, one axis after another.
+    """array with `pad_width` elements added before and after each axis, one axis after another.
 
     Args:
         pad_width: one width, a pair before and after, such a pair for each axis, or a dict from axes to these.
-        mode: what is added. "constant": `constant_values`, 0 by default; "edge": the outermost element;
+        mode: the source of the added elements. "constant": `constant_values`, 0 by default; "edge": the outermost element;
             "reflect" and "symmetric": the elements mirrored, without and with the outermost one; "wrap": those of
             the other end; "linear_ramp": a line from the outermost element to `end_values`, 0 by default;
             "maximum", "mean", "median", "minimum": those of the `stat_length` outermost elements, all by
             default; "empty": zeros.
-        options: the one of the mode; widths and values for each axis and side are written as `pad_width`.
+        options: the option of the mode; widths and values for each axis and side are written as `pad_width`.
 
     Raises:
-        InvalidConfigError: another mode, or an option that it does not take.
-        ShapeError: widths that do not fit the axes, or elements wanted of an empty axis.
-        NonStaticShapeError: a mode other than "constant" along an axis of an extent that is not known.
+        InvalidConfigError: another mode, or an option of another mode.
+        ShapeError: widths that do not fit the axes, or a mode that needs elements of an empty axis.
+        NonStaticShapeError: a mode other than "constant" along an axis without a static extent.
 
     >>> pad([1, 2], 1), pad([1, 2, 3], (2, 0), "reflect"), pad([1.0, 2.0], (0, 2), "linear_ramp")
     (array([0, 1, 2, 0]), array([3, 2, 1, 2, 3]), array([1., 2., 1., 0.]))
     """
     if mode not in _OPTIONS:
-        known = ", ".join(f'"{name}"' for name in _OPTIONS)
-        raise InvalidConfigError(f"pad: mode is one of {known}, got {mode!r}")
+        modes = ", ".join(f'"{name}"' for name in _OPTIONS)
+        raise InvalidConfigError(f"pad: mode is one of {modes}, got {mode!r}")
     for option in options:
         if option != _OPTIONS[mode]:
             raise InvalidConfigError(f'pad: mode "{mode}" takes no {option}=')
@@ -92,7 +92,7 @@ def _is_nested(value: ArrayLike) -> bool:
 
 
 def _by_axis(pad_width: ArrayLike | Mapping[int, Any], rank: int) -> Any:
-    """A dict of widths by axes, written out for every axis."""
+    """A dict of widths by axes, completed for every axis."""
     if not isinstance(pad_width, dict):
         return pad_width
     widths: list[Any] = [(0, 0)] * rank
@@ -104,7 +104,7 @@ def _by_axis(pad_width: ArrayLike | Mapping[int, Any], rank: int) -> Any:
 
 
 def _pairs(name: str, value: Any, x: Tensor) -> list[tuple[Any, Any]]:
-    """One value, or two, for all axes; or such for each axis."""
+    """One value or pair for all axes, or one for each axis, as pairs by axis."""
     rank = len(x.shape)
     if not _is_nested(value):
         return [(value, value)] * rank
@@ -141,7 +141,7 @@ def _surrounded(x: Tensor, widths: list[tuple[int, int]], value: Tensor) -> Any:
 
 
 def _extent(mode: str, x: Tensor, axis: int) -> int:
-    """The number of elements along an axis, which must be known, and not be 0."""
+    """The number of elements along an axis, which must be static and nonzero."""
     extent = x.shape[axis]
     if not is_static(extent):
         raise NonStaticShapeError(
@@ -157,11 +157,11 @@ def _extent(mode: str, x: Tensor, axis: int) -> int:
 def _by_places(
     mode: str, x: Tensor, axis: int, width: tuple[int, int], setting: tuple[Any, Any]
 ) -> Any:
-    """Elements read once more: NumPy's mode of the places along the axis says which."""
+    """Elements gathered by index: NumPy pads the indices along the axis in the same mode."""
     if setting[0] not in (None, "even"):
         raise UnsupportedError(f'pad: reflect_type is "even", got {setting[0]!r}')
-    places = np.pad(np.arange(_extent(mode, x, axis)), width, mode)  # pyright: ignore[reportCallIssue, reportArgumentType]  # because mode is one of NumPy's
-    return take(x, places, axis=axis)
+    indices = np.pad(np.arange(_extent(mode, x, axis)), width, mode)  # pyright: ignore[reportCallIssue, reportArgumentType]  # because mode is one of NumPy's
+    return take(x, indices, axis=axis)
 
 
 def _by_constants(
@@ -194,7 +194,7 @@ def _by_ramps(
 
 
 def _median(x: Tensor, axis: int, keepdims: bool) -> Any:
-    from tenferro.api.statistics import median  # because only this mode needs it
+    from tenferro.api.statistics import median  # because only this mode uses it
 
     return median(x, axis=axis, keepdims=keepdims)
 

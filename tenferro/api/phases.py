@@ -1,6 +1,6 @@
-"""Phases of singular vectors and eigenvectors: what a function may not depend on if it is to have a derivative.
+"""Phases of singular vectors and eigenvectors: differentiable functions do not depend on them.
 
-A decomposition of a complex matrix leaves them open: u_i e^(i phi) and v_i e^(i phi) serve as well as u_i and
+A decomposition of a complex matrix leaves them free: u_i e^(i phi) and v_i e^(i phi) serve as well as u_i and
 v_i. A function that changes with them is not a function of the matrix, and has no derivative.
 """
 
@@ -28,7 +28,7 @@ Turn = Callable[[Outputs, np.random.Generator], Outputs]
 
 
 def invariants(op: StdTensorOp, outputs: Outputs) -> tuple[Any, ...]:
-    """What is determined of an op's outputs: of vectors, products in which their phases cancel."""
+    """The uniquely determined part of an op's outputs: for vectors, products in which their phases cancel."""
     kind = type(op.op) if isinstance(op, Extension) else None
     if kind in (Eigh, Eig):
         w, v = outputs
@@ -42,19 +42,19 @@ def invariants(op: StdTensorOp, outputs: Outputs) -> tuple[Any, ...]:
 
 
 def _outer(x: Tensor, y: Tensor) -> Any:
-    """x[i, k] y[j, k]: the columns' outer products."""
+    """Outer products of the columns: x[i, k] y[j, k]."""
     return x[..., :, None, :] * y[..., None, :, :]
 
 
 def phase_dependence(
     program: GraphProgram, inputs: Sequence[Any], generator: np.random.Generator
 ) -> str:
-    """On which vectors' phases the outputs depend, in words; nothing where they depend on none."""
+    """The vectors with phases that the outputs depend on, in words; "" if there are none."""
     values = dict(zip(program.input_slots, inputs, strict=True))
-    for place, (instruction, _, outputs) in enumerate(applied(program.instructions, values)):
+    for index, (instruction, _, outputs) in enumerate(applied(program.instructions, values)):
         turned = _turned(instruction.op, outputs, generator)
         if turned is not None:
-            rest = program.instructions[place + 1 :]
+            rest = program.instructions[index + 1 :]
             plain = _outputs(program, rest, values)
             changed = {**values, **dict(zip(instruction.outputs, turned, strict=True))}
             if not all(map(_is_close, plain, _outputs(program, rest, changed))):
@@ -73,7 +73,7 @@ def _words(program: GraphProgram, instruction: Instruction) -> str:
 
 
 def _turned(op: StdTensorOp, outputs: Outputs, generator: np.random.Generator) -> Outputs | None:
-    """The outputs with other phases; None where nothing has any."""
+    """The outputs with other phases; None for an op without free phases."""
     turn = TURNS.get(type(op.op)) if isinstance(op, Extension) else None
     is_complex = any([np.iscomplexobj(y) for y in outputs])
     return turn(outputs, generator) if turn is not None and is_complex else None
@@ -106,7 +106,7 @@ def _phases(count: int, generator: np.random.Generator) -> Any:
 def _outputs(
     program: GraphProgram, instructions: Sequence[Instruction], values: dict[int, Any]
 ) -> list[Any]:
-    """The program's outputs, from values in the middle of it on."""
+    """The program's outputs, computed from given intermediate values."""
     values = dict(values)
     for _ in applied(instructions, values):
         pass
@@ -114,7 +114,7 @@ def _outputs(
 
 
 def _is_close(a: Any, b: Tensor) -> bool:
-    """Equal but for what rounding explains; phases that matter change a result as a whole."""
+    """Equality up to rounding; phases that matter change a result as a whole."""
     if a.dtype.kind not in "fc" or not a.size:
         return True
     finite = np.isfinite(a)

@@ -1,4 +1,4 @@
-"""What pickle keeps of a function that was made from a function: its global name, or how it was made."""
+"""Pickling of functions derived from functions: by their global names, or as a recipe."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["reduced"]
 
 
 def reduced(wrapper: object, make: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """What `__reduce__` of the wrapper gives: programs that it keeps are made anew where it is loaded.
+    """The value of `__reduce__` for a wrapper; its cached programs are traced again where it is loaded.
 
-    A decorated function is found under its name, where its own function is not: that name is what is kept.
+    A decorated function is pickled under its global name, because its inner function has none.
 
     >>> reduced(lambda: None, int, "12", base=3)[0]()
     5
@@ -25,7 +25,7 @@ def reduced(wrapper: object, make: Callable[..., Any], *args: Any, **options: An
 
 def _is_global(wrapper: object) -> bool:
     """Whether its module, or a class there, has this very object under its name."""
-    place: object = sys.modules.get(getattr(wrapper, "__module__", None) or "")
+    attribute: object = sys.modules.get(getattr(wrapper, "__module__", None) or "")
     for name in getattr(wrapper, "__qualname__", "<none>").split("."):
-        place = getattr(place, name, None)
-    return place is wrapper
+        attribute = getattr(attribute, name, None)
+    return attribute is wrapper

@@ -1,4 +1,4 @@
-"""Surface functions that come to the same ops for the same types, so that an eager runtime may keep them."""
+"""Surface functions that result in the same ops for the same types, so that an eager runtime may cache them."""
 
 from __future__ import annotations
 
@@ -17,53 +17,53 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def planned(function: Function) -> Function:
-    """A surface function of tensors that gives one tensor, by ops that do not depend on elements.
+    """A surface function with one tensor as its result, by ops that do not depend on elements.
 
-    A tensor class takes part by `__tenferro_call__(function, given, options)`, a static method that gives what
-    the function would.
+    A tensor class takes part by `__tenferro_call__(function, arguments, options)`, a static method that returns the
+    function's result.
     """
 
     @functools.wraps(function)
-    def call(*given: Any, **options: Unpack[UfuncOptions]) -> Any:
-        handler = getattr(type(given[0]), "__tenferro_call__", None) if given else None
+    def call(*arguments: Any, **options: Unpack[UfuncOptions]) -> Any:
+        handler = getattr(type(arguments[0]), "__tenferro_call__", None) if arguments else None
         if handler is None:
-            return function(*given, **options)
-        return handler(function, given, options)
+            return function(*arguments, **options)
+        return handler(function, arguments, options)
 
     return call  # pyright: ignore[reportReturnType]  # because it has the function's signature
 
 
 def elementwise(function: Function) -> Function:
-    """A planned function of operands alone; what NumPy's ufuncs take beside them is refused by name."""
+    """A planned function of operands alone; options of NumPy's ufuncs are refused by name."""
     count = function.__code__.co_argcount
 
     @functools.wraps(function)
-    def call(*given: Any, **options: Unpack[UfuncOptions]) -> Any:
+    def call(*arguments: Any, **options: Unpack[UfuncOptions]) -> Any:
         if options:
             refuse_options(call.__name__, options)
-        if len(given) == count + 1:
-            refuse_options(call.__name__, {}, given[count])
-            given = given[:count]
-        handler = getattr(type(given[0]), "__tenferro_call__", None) if given else None
+        if len(arguments) == count + 1:
+            refuse_options(call.__name__, {}, arguments[count])
+            arguments = arguments[:count]
+        handler = getattr(type(arguments[0]), "__tenferro_call__", None) if arguments else None
         if handler is None:
-            return function(*given)
-        return handler(function, given, {})
+            return function(*arguments)
+        return handler(function, arguments, {})
 
     return call  # pyright: ignore[reportReturnType]  # because it has the function's signature
 
 
 class NotFixedError(Exception):
-    """An argument that is no part of a key."""
+    """An argument that cannot be part of a key."""
 
 
 def fixed(argument: Any) -> Any:
-    """An argument as a part of a key: equal only to the key of the same one, `True` not to that of 1.
+    """An argument as a part of a key, equal only for equal values of one type: `True` differs from 1.
 
     >>> fixed((2, None)), fixed(slice(1, 5)) == fixed(slice(1, 5, 1)), fixed(True) == fixed(1)
     ((2, None), False, False)
 
     Raises:
-        NotFixedError: an array, a float, or what is not known to be a plain value.
+        NotFixedError: an array, a float, or any other value that is not plain.
     """
     kind = type(argument)
     if kind is int or kind is str or argument is None:

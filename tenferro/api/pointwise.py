@@ -1,4 +1,4 @@
-"""Elementwise functions of NumPy's that are a few ops of the others.
+"""NumPy's elementwise functions that are compositions of a few ops.
 
 Source: NumPy 2.4, reference, "Mathematical functions" and "Logic functions".
 """
@@ -58,7 +58,7 @@ __all__ = [
 
 
 def _in_float(name: str, x: ArrayLike) -> Any:
-    """x in the float dtype that NumPy computes it in.
+    """x in the float dtype of NumPy's computation.
 
     Raises:
         DTypeError: complex x.
@@ -123,7 +123,7 @@ def fix(x: ArrayLike, out: None = None) -> Any:
 
 
 def modf(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> tuple[Any, Any]:
-    """The fractional and the integral part of real x, both with its sign; of an infinity 0 and itself.
+    """The fractional and the integral part of real x, both with its sign; 0 and itself for an infinity.
 
     >>> modf(-1.5)
     (array(-0.5), array(-1.))
@@ -167,7 +167,7 @@ def ldexp(
     """x1 2^x2, for integers x2; also where 2^x2 overflows and the product does not.
 
     Raises:
-        DTypeError: complex x1, or x2 that are no integers.
+        DTypeError: complex x1, or x2 that are not integers.
 
     >>> ldexp(0.75, 2)
     array(3.)
@@ -185,7 +185,7 @@ def ldexp(
 
 
 def sinc(x: ArrayLike) -> Any:
-    """sin(pi x) / (pi x), and 1 at 0, where its derivatives of every order are right.
+    """sin(pi x) / (pi x), and 1 at 0, with right derivatives of every order there.
 
     >>> sinc([0.0, 0.5, 1.0])
     array([1.00000000e+00, 6.36619772e-01, 3.89817183e-17])
@@ -195,7 +195,7 @@ def sinc(x: ArrayLike) -> Any:
     is_small = less(abs(y), 0.5)
     square = where(is_small, multiply(y, y), 0.0)
     large = where(is_small, 1.0, y)
-    # The series sum of (-y^2)^k / (2k + 1)!, whose terms after the tenth are below rounding for |y| < 0.5.
+    # The series sum of (-y^2)^k / (2k + 1)!; terms after the tenth are below rounding for |y| < 0.5.
     series: Any = 1.0
     for k in range(10, 0, -1):
         series = subtract(1.0, multiply(multiply(square, series), 1 / (2 * k * (2 * k + 1))))
@@ -231,13 +231,13 @@ def logaddexp2(
 
 
 def real_if_close(a: ArrayLike, tol: float = 100) -> Any:
-    """The real part of a if every imaginary part is near zero, and a otherwise.
+    """The real part of a if every imaginary part is near zero, else a.
 
     Args:
-        tol: how near, in spacings of numbers at 1; where it is 1 or less, itself.
+        tol: the tolerance, in spacings of numbers at 1; or in absolute terms, if it is 1 or less.
 
     Raises:
-        DataDependentShapeError: complex a of a trace, whose elements decide the dtype; use `real`.
+        DataDependentShapeError: complex a of a trace: the elements decide the dtype; use `real`.
 
     >>> real_if_close([1.0 + 1e-15j])
     array([1.])
@@ -261,7 +261,7 @@ def _extreme(of_two: Callable[..., Any], x1: ArrayLike, x2: ArrayLike) -> Any:
 
 
 def fmax(x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
-    """The larger of x1 and x2; the other one where one is NaN.
+    """The larger of x1 and x2, ignoring a NaN in one of them.
 
     >>> fmax([1.0, np.nan], [2.0, 3.0])
     array([2., 3.])
@@ -271,7 +271,7 @@ def fmax(x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[Uf
 
 
 def fmin(x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
-    """The smaller of x1 and x2; the other one where one is NaN.
+    """The smaller of x1 and x2, ignoring a NaN in one of them.
 
     >>> fmin([1.0, np.nan], [2.0, 3.0])
     array([1., 3.])
@@ -356,7 +356,7 @@ def allclose(
     atol: ArrayLike = 1e-8,
     equal_nan: bool = False,
 ) -> Any:
-    """Whether all elements are close, as of `isclose`: a bool of rank 0.
+    """Whether all elements are close, as in `isclose`: a bool of rank 0.
 
     >>> allclose([1.0, 2.0], [1.0, 2.1])
     array(False)
@@ -365,7 +365,7 @@ def allclose(
 
 
 def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Any:
-    """Whether both have one shape and equal elements, NaN equal to NaN if `equal_nan`: a bool of rank 0.
+    """Whether both have the same shape and equal elements, NaN equal to NaN if `equal_nan`: a bool of rank 0.
 
     >>> array_equal([1, 2], [1, 2]), array_equal([1, 2], [1])
     (array(True), array(False))
@@ -380,10 +380,10 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Any:
 
 
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: ArrayLike = 0) -> Any:
-    """Where the first of the conditions that holds, its choice; `default` where none does. All broadcast.
+    """The choice of the first true condition, elementwise; `default` where all are false. All broadcast.
 
     Raises:
-        ShapeError: as many choices as conditions are needed, and one at least.
+        ShapeError: unless there is one choice per condition, and at least one.
         DTypeError: a condition that is not bool.
 
     >>> select([[True, False, False], [True, True, False]], [1, 2], 3)

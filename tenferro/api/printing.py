@@ -1,4 +1,4 @@
-"""Printing what a program computes, while it runs."""
+"""Prints from running programs."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ __all__ = ["debug_print"]
 
 
 def debug_print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
-    """Print fmt.format(*args, **kwargs) with the values of tensors, whenever the program comes to this line.
+    """Print fmt.format(*args, **kwargs) with the values of tensors, each time the program reaches this line.
 
-    In jitted functions and programs, in loops and branches; at once where nothing is traced. Prints are never
+    In jitted functions and programs, in loops and branches; at once outside of traces. Prints are never
     optimised away, and lines come in the order of the calls.
 
-    A derivative prints what its function does, once, and nothing of its own. What `checkpoint` computes twice
-    is printed once, but for what is in loops. Under `vmap` there is a line for each example where a value
+    A derivative prints the lines of its function once, and none besides. Recomputation by `checkpoint`
+    does not print again, except in loops. Under `vmap` there is a line for each example if a value
     differs between them, else one.
 
-    Only the native executor prints: lowering refuses it, and says how to drop it.
+    Only the native executor prints: lowering refuses it, and says how to remove it.
 
     Args:
-        fmt: as for `str.format`; tensors are NumPy arrays, those of rank 0 their element.
+        fmt: as for `str.format`; tensors are formatted as NumPy arrays, those of rank 0 as their element.
         ordered: has no effect: lines are always in order.
 
     Raises:
-        InvalidConfigError: fmt asks for what is not given, or does not use what is; the traced function, or
-            a loop in it, returns no tensor that could wait for what is printed.
+        InvalidConfigError: fmt has a field without a value, or an argument without a field; the traced function, or
+            a loop in it, returns no tensor that could depend on the print.
 
     >>> import tenferro as tnf
     >>> @tnf.jit
@@ -48,21 +48,21 @@ def debug_print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> N
     x=3.0 y=9.00
     array(10.)
     """
-    template, given = _numbered(fmt, args, kwargs)
+    template, tensors = _numbered(fmt, args, kwargs)
     builder = current_builder() or next(
-        (x.builder for x in given if isinstance(x, TracedTensor)), None
+        (x.builder for x in tensors if isinstance(x, TracedTensor)), None
     )
     if builder is None:
-        print(template.format(*[np.asarray(x)[()] for x in given]))
+        print(template.format(*[np.asarray(x)[()] for x in tensors]))
         return
-    values = [value_in(builder, as_operand(x)) for x in given]
+    values = [value_in(builder, as_operand(x)) for x in tensors]
     earlier = builder.graph.effects
     after = earlier[-1] if earlier else builder.constant(np.False_)
     builder.apply(Extension(DebugPrint(template, len(values))), after, *values)
 
 
 def _numbered(fmt: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[str, list[Any]]:
-    """The format with a number for each tensor, and the tensors; what is none is written out.
+    """The format with a number for each tensor, and the tensors; other values are formatted at once.
 
     Raises:
         InvalidConfigError: a field without a value, a value without a field.
@@ -113,13 +113,13 @@ def _parsed(fmt: str) -> list[tuple[str, str | None, str | None, str | None]]:
 def _first(field: str) -> tuple[str, str]:
     """The argument that a field names, and the attributes and indices after it."""
     end = min(
-        [place for place in (field.find("."), field.find("[")) if place >= 0], default=len(field)
+        [index for index in (field.find("."), field.find("[")) if index >= 0], default=len(field)
     )
     return field[:end], field[end:]
 
 
 def _is_text(value: Any) -> bool:
-    """Whether a value is known and no tensor: a string, None, a type."""
+    """Whether a value is static and not a tensor: a string, None, a type."""
     try:
         as_operand(value)
     except DTypeError:

@@ -1,4 +1,4 @@
-"""Products of NumPy's: of the last axes, of all elements, and of every pair of blocks.
+"""NumPy's products: over the last axes, over all elements, and of every pair of blocks.
 
 Source: NumPy 2.4, reference, "Linear algebra".
 """
@@ -19,9 +19,9 @@ __all__ = ["cross", "dot", "inner", "kron", "vdot"]
 
 
 def dot(a: ArrayLike, b: ArrayLike, out: None = None) -> Any:
-    """The sum of products over the last axis of a and the last but one of b, the only one of a vector.
+    """The sum of products over the last axis of a and the last but one of b, or the only one of a vector.
 
-    Of numbers it is their product.
+    For a rank-0 operand it is the product.
 
     Raises:
         ShapeError: extents that differ.
@@ -37,7 +37,7 @@ def dot(a: ArrayLike, b: ArrayLike, out: None = None) -> Any:
 
 
 def inner(a: ArrayLike, b: ArrayLike, /) -> Any:
-    """The sum of products over the last axes of both; of numbers their product.
+    """The sum of products over the last axes of both; the product for a rank-0 operand.
 
     Raises:
         ShapeError: extents that differ.
@@ -82,13 +82,13 @@ def kron(a: ArrayLike, b: ArrayLike) -> Any:
 def cross(
     a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
 ) -> Any:  # fmt: skip
-    """The cross product of vectors of three elements, which lie along `axisa` and `axisb`, and come out along `axisc`.
+    """The cross product of vectors of three elements along `axisa` and `axisb`, with the result along `axisc`.
 
     Args:
-        axis: that of all three.
+        axis: one axis for all three.
 
     Raises:
-        ShapeError: other extents than 3; NumPy has none of two elements since version 2.
+        ShapeError: extents other than 3; as in NumPy since version 2.
 
     >>> cross([1, 0, 0], [0, 1, 0])
     array([0, 0, 1])

@@ -1,7 +1,7 @@
-"""Broadcasting and promotion, done here and written down as `BroadcastInDim` and `Convert`.
+"""Broadcasting and promotion, written into graphs as `BroadcastInDim` and `Convert`.
 
 Dtypes promote as in NumPy 2: arrays by the smallest dtype that holds both, Python numbers weakly,
-by kind. bfloat16, which NumPy leaves out, is placed as float16 is.
+by kind. bfloat16, which NumPy lacks, has the rank of float16.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ def promote_dtypes(first: DType, second: DType) -> DType:
     if first is second:
         return first
     if DType.BF16 in (first, second):
-        other = second if first is DType.BF16 else first
-        if other.is_bool or (other.is_integer and other.itemsize == 1):
+        partner = second if first is DType.BF16 else first
+        if partner.is_bool or (partner.is_integer and partner.itemsize == 1):
             return DType.BF16
-        return promote_dtypes(DType.F32, other)
+        return promote_dtypes(DType.F32, partner)
     return DType.of(np.promote_types(first.dtype, second.dtype))
 
 
 def result_type(*operands: ArrayLike | DTypeLike) -> DType:
-    """The dtype of an operation between arrays, tensors, dtypes and Python numbers.
+    """The common dtype of arrays, tensors, dtypes and Python numbers.
 
     >>> result_type(np.float32(1), 2.0), result_type(np.int8(1), 2), result_type(np.int32(1), 2.0)
     (DType.F32, DType.I8, DType.F64)
@@ -63,7 +63,7 @@ def result_type(*operands: ArrayLike | DTypeLike) -> DType:
     (DType.C32, DType.C64)
 
     Raises:
-        DTypeError: nothing to decide by.
+        DTypeError: no operands.
     """
     strong: DType | None = None
     weak = ""
@@ -112,28 +112,28 @@ def convert(x: ArrayLike, dtype: DType) -> Tensor:
 
 
 def promote(*operands: ArrayLike, dtype: DType | None = None) -> list[Any]:
-    """The operands in one dtype and one shape.
+    """The operands in their common dtype and shape.
 
     Raises:
         ShapeError: shapes that do not broadcast.
         DTypeError: a Python integer outside the range of the common dtype.
     """
     if dtype is None and len(operands) == 2:
-        # What comes most often: two tensors of one type, or a tensor and a number of its kind.
+        # The most common case: two tensors of one type, or a tensor and a number of its kind.
         lhs, rhs = operands
         if type(lhs) is type(rhs) is np.ndarray:
             return _promoted_arrays(lhs, rhs)
         if type(lhs) in _WEAK or type(rhs) in _WEAK:
             operands = lhs, rhs = number_beside(lhs, rhs)
-        own, other = getattr(lhs, "spec", None), getattr(rhs, "spec", None)
-        if own is not None and (own is other or own == other):
+        lhs_spec, rhs_spec = getattr(lhs, "spec", None), getattr(rhs, "spec", None)
+        if lhs_spec is not None and (lhs_spec is rhs_spec or lhs_spec == rhs_spec):
             return [lhs, rhs]
     common = result_type(*operands) if dtype is None else dtype
     return as_weak(operands, broadcast_arrays(*(convert(x, common) for x in operands)))
 
 
 def as_weak(operands: Sequence[Any], converted: list[Any]) -> list[Any]:
-    """What operands were converted to, as weak as they all are: numbers beside weak tensors stay numbers."""
+    """The converted operands, weak if all operands are: numbers with weak tensors stay numbers."""
     like: Any = None
     for x in operands:
         if not is_weak(x):
@@ -153,10 +153,10 @@ def _promoted_arrays(lhs: Any, rhs: Any) -> list[Tensor]:
 
 
 def number_beside(x1: Any, x2: Any, is_inexact: bool = False) -> tuple[Any, Any]:
-    """The operands, a Python number beside a tensor being one of its type where that is its dtype.
+    """Two operands, with a Python number converted to the other operand's type if that is its dtype.
 
     Args:
-        is_inexact: leave numbers beside integers as they are, because the result will be none.
+        is_inexact: leave numbers with integers as they are, because the result will be inexact.
     """
     if type(x2) in _WEAK:
         is_of_x1 = _is_weak_beside(x2, x1, is_inexact)
@@ -167,7 +167,7 @@ def number_beside(x1: Any, x2: Any, is_inexact: bool = False) -> tuple[Any, Any]
 
 
 def _is_weak_beside(number: Any, x: ArrayLike, is_inexact: bool) -> bool:
-    """Whether x is a tensor whose dtype the number takes."""
+    """Whether the number takes the dtype of x, a tensor."""
     spec = getattr(x, "spec", None)
     if spec is None:
         return False
@@ -176,7 +176,7 @@ def _is_weak_beside(number: Any, x: ArrayLike, is_inexact: bool) -> bool:
 
 
 def inexact_dtype(dtype: DType) -> DType:
-    """The dtype NumPy's float functions compute a dtype in: int8 in float16, int32 in float64.
+    """The dtype of NumPy's float functions for a dtype: float16 for int8, float64 for int32.
 
     >>> inexact_dtype(DType.I32), inexact_dtype(DType.F32), inexact_dtype(DType.U8)
     (DType.F64, DType.F32, DType.F16)
@@ -193,9 +193,9 @@ def as_inexact(x: ArrayLike) -> Tensor:
 
 
 def broadcast_shapes(*shapes: Sequence[Any]) -> tuple[Any, ...]:
-    """The shape that all broadcast to; symbolic extents must be equal or meet a 1.
+    """The common broadcast shape; symbolic extents must be equal or meet a 1.
 
-    Two extents that cannot be compared yet are taken as equal, and the op that meets them records
+    Two extents that cannot be compared yet are assumed equal, and the op on them records
     the guard.
 
     >>> broadcast_shapes((2, 1), (3,), ())
@@ -211,27 +211,27 @@ def broadcast_shapes(*shapes: Sequence[Any]) -> tuple[Any, ...]:
         for shape in shapes:
             if len(shape) < -axis:
                 continue
-            other = shape[axis]
-            if other == 1 or other == extent:
+            own_extent = shape[axis]
+            if own_extent == 1 or own_extent == extent:
                 continue
             if extent == 1:
-                extent = other
-            elif isinstance(extent, int) and isinstance(other, int):
+                extent = own_extent
+            elif isinstance(extent, int) and isinstance(own_extent, int):
                 shown = ", ".join(str(tuple(shape)) for shape in shapes)
                 raise ShapeError(
-                    f"shapes {shown} do not broadcast: axis {axis} has {extent} and {other}"
+                    f"shapes {shown} do not broadcast: axis {axis} has {extent} and {own_extent}"
                 )
-            elif isinstance(other, int):
-                extent = other
+            elif isinstance(own_extent, int):
+                extent = own_extent
         result.append(extent)
     return tuple(result)
 
 
 def broadcast_to(array: ArrayLike, shape: Any, subok: bool = False) -> Tensor:
-    """Array repeated to `shape`, or to one extent, trailing axes aligned.
+    """array repeated to `shape`, or to one extent, with trailing axes aligned.
 
     Args:
-        subok: NumPy's, has no effect: there are no subclasses.
+        subok: of NumPy; no effect: there are no subclasses.
 
     Raises:
         ShapeError: the array does not broadcast to `shape`.
@@ -256,7 +256,7 @@ def broadcast_to(array: ArrayLike, shape: Any, subok: bool = False) -> Tensor:
 
 
 def _with_own_extents(x: Tensor, shape: Sequence[Any]) -> tuple[Any, ...]:
-    """The shape, extents that the data decide being those that x has there.
+    """The shape, with data-dependent extents replaced by those of x.
 
     Raises:
         NonStaticShapeError: x does not have such an extent.
@@ -276,12 +276,14 @@ def _with_own_extents(x: Tensor, shape: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _in_trace(x: Tensor, shape: Sequence[Any]) -> Any:
-    """An array as a constant of the trace under way, which symbols belong to.
+    """An array as a constant of the current trace, which symbols belong to.
 
     Raises:
-        NonStaticShapeError: there is none.
+        NonStaticShapeError: outside a trace.
     """
-    from tenferro.api.tensor import TracedTensor  # because tensors are made of these functions
+    from tenferro.api.tensor import (
+        TracedTensor,
+    )  # because the methods of tensors use these functions
 
     builder = current_builder()
     if builder is None:
@@ -293,7 +295,7 @@ def _in_trace(x: Tensor, shape: Sequence[Any]) -> Any:
 
 
 def broadcast_arrays(*args: ArrayLike, subok: bool = False) -> list[Any]:
-    """The arrays repeated to their common shape; `subok` is NumPy's and has no effect.
+    """The arrays repeated to their common shape; `subok` is of NumPy, and has no effect.
 
     Raises:
         ShapeError: shapes that do not broadcast.
@@ -314,7 +316,7 @@ def broadcast_arrays(*args: ArrayLike, subok: bool = False) -> list[Any]:
 
 
 def _same_up_to_guards(shape: Sequence[Any], wanted: Sequence[Any]) -> bool:
-    """True where the shapes may be equal: the op that meets both records the guard itself."""
+    """Whether the shapes are equal or may become so: the op on both records the guard itself."""
     return len(shape) == len(wanted) and all(
         a == b or (a != 1 and not (is_static(a) and is_static(b)))
         for a, b in zip(shape, wanted, strict=True)

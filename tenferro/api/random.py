@@ -1,12 +1,12 @@
 """`tenferro.random`: random numbers from keys, the same on every peer.
 
-A key is two uint32; nothing else is remembered. The bits that a key names are the images of 0, 1, 2, ..
+A key is two uint32; there is no other state. The bits of a key are the images of 0, 1, 2, ..
 under Threefry-2x32, so they do not depend on the order in which they are computed, on the machine, or on
-whether they are computed at once or in a program; `split` and `fold_in` make independent keys of one. Use a
+whether they are computed at once or in a program; `split` and `fold_in` derive independent keys from one. Use a
 key once. Bits, integers, orders and uniform numbers in [0, 1) are those of `jax.random` with its default
-generator; where a logarithm or erfinv is taken, the last bits are the peer's.
+generator; after a logarithm or erfinv the last bits are the peer's.
 
-Floats are float64 unless asked for otherwise, integers int64. Gradients flow to the parameters of `uniform`
+Floats are float64 by default, integers int64. Gradients flow to the parameters of `uniform`
 (bounds); samples of discrete distributions have none.
 
 >>> from tenferro import random
@@ -95,13 +95,13 @@ _MANTISSA = {DType.F16: 10, DType.BF16: 7, DType.F32: 23, DType.F64: 52}
 
 
 def key(seed: ArrayLike) -> Any:
-    """The key that a seed names: its high and its low 32 bits, as uint32[2].
+    """The key of a seed: its high and its low 32 bits, as uint32[2].
 
     Args:
         seed: an integer, of which the lowest 64 bits count, or an integer scalar tensor.
 
     Raises:
-        DTypeError: a seed that is no integer.
+        DTypeError: a seed that is not an integer.
 
     >>> key(42)
     array([ 0, 42], dtype=uint32)
@@ -122,7 +122,7 @@ def split(key: ArrayLike, num: int | Sequence[int] = 2) -> Any:
     """Independent keys: uint32[num, 2], or [*num, 2].
 
     Raises:
-        InvalidConfigError, DTypeError: what is no key.
+        InvalidConfigError, DTypeError: an invalid key.
 
     >>> split(np.array([0, 0], np.uint32))
     array([[1797259609, 2579123966],
@@ -133,10 +133,10 @@ def split(key: ArrayLike, num: int | Sequence[int] = 2) -> Any:
 
 
 def fold_in(key: ArrayLike, data: ArrayLike) -> Any:
-    """The key that `data`, a 32-bit number such as a step or a process, makes of a key.
+    """The key derived from a key and `data`, a 32-bit number such as a step or a process.
 
     Raises:
-        InvalidConfigError, DTypeError: what is no key, or no number of 32 bits.
+        InvalidConfigError, DTypeError: an invalid key, or a number of more than 32 bits.
     """
     k = _checked("fold_in", key)
     if isinstance(data, int):
@@ -175,7 +175,7 @@ def _threefry(key: Tensor, x0: Tensor, x1: Tensor) -> tuple[Any, Any]:
 
 
 def _words(name: str, key: ArrayLike, shape: tuple[Any, ...]) -> tuple[Any, Any]:
-    """Both images of the counts of a row-major array's elements."""
+    """Both words of the images of 0, 1, 2, .. in an array's row-major order."""
     k = _checked(name, key)
     size = product(shape)
     if is_static(size) and size < 2**32:
@@ -190,10 +190,10 @@ def _words(name: str, key: ArrayLike, shape: tuple[Any, ...]) -> tuple[Any, Any]
 
 
 def bits(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "uint32") -> Any:
-    """Random bits: every number of an unsigned dtype is as likely.
+    """Uniform random bits: all numbers of an unsigned dtype are equally likely.
 
     Raises:
-        DTypeError: a dtype that is no unsigned integer; what is no key.
+        DTypeError: a dtype that is not an unsigned integer; an invalid key.
         InvalidConfigError: a negative extent.
 
     >>> bits(np.array([0, 0], np.uint32), (2,))
@@ -226,15 +226,15 @@ def uniform(
     minval: ArrayLike = 0.0,
     maxval: ArrayLike = 1.0,
 ) -> Any:
-    """Numbers with equal probability in [minval, maxval).
+    """Uniform numbers in [minval, maxval).
 
-    Random bits are the fraction of a number in [1, 2), from which 1 is taken.
+    Random bits are the fraction of a number in [1, 2), from which 1 is subtracted.
 
     Args:
         minval, maxval: numbers or tensors that broadcast to `shape`.
 
     Raises:
-        DTypeError: a dtype that is no float; what is no key.
+        DTypeError: a dtype that is not a float; an invalid key.
         ShapeError: bounds that do not broadcast to `shape`.
     """
     kind = _float_dtype("uniform", dtype)
@@ -253,8 +253,8 @@ def uniform(
     low = _parameter("uniform", minval, kind, extents)
     high = _parameter("uniform", maxval, kind, extents)
     span = subtract(high, low)
-    # The product is never above the span. That it is bounded keeps compilers from fusing it with the sum
-    # that follows, which would round once instead of twice, and no longer give the same bits everywhere.
+    # The product is never above the span. This bound keeps compilers from fusing it with the sum
+    # that follows, which would round once instead of twice, and change the bits.
     return maximum(low, add(minimum(multiply(unit, span), span), low))
 
 
@@ -275,10 +275,10 @@ def _require_fits(name: str, parameter: tuple[Any, ...], shape: tuple[Any, ...])
 def normal(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "float64") -> Any:
     """Numbers from the normal distribution of mean 0 and variance 1: sqrt(2) erfinv(u), u in (-1, 1).
 
-    Complex ones have variance 1 in all, half in each part.
+    Complex numbers have a total variance of 1, half in each part.
 
     Raises:
-        DTypeError: a dtype that is no float and not complex; what is no key.
+        DTypeError: a dtype that is neither float nor complex; an invalid key.
     """
     kind = DType.of(dtype)
     extents = _shape_of("normal", shape)
@@ -308,8 +308,8 @@ def gumbel(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "float64
 
 
 ROUNDS = 12
-"""Proposals per gamma sample; each is taken with probability above 0.95, so that all are refused with
-probability below 1e-15, and then the last one stands.
+"""Proposals per gamma sample; each is accepted with probability above 0.95, so that all are rejected with
+probability below 1e-15, and then the last one is returned.
 """
 
 
@@ -318,11 +318,11 @@ def gamma(
 ) -> Any:
     """Numbers from the gamma distribution with shape parameter a > 0 and scale 1.
 
-    Proposals d (1 + c x)^3 with x normal, d = a - 1/3 and c = 1 / (3 sqrt(d)), are taken where
-    log u < x^2 / 2 + d - d v + d log v. For a < 1 it is a sample for a + 1 times u^(1/a).
+    Proposals d (1 + c x)^3 with x normal, d = a - 1/3 and c = 1 / (3 sqrt(d)), are accepted where
+    log u < x^2 / 2 + d - d v + d log v. For a < 1 the sample is one for a + 1 times u^(1/a).
 
     Args:
-        a: numbers or a tensor; the samples have its shape unless `shape` is given.
+        a: numbers or a tensor; the samples have its shape by default.
 
     Raises:
         ADRuleUnsupportedError: differentiated with respect to a.
@@ -331,33 +331,33 @@ def gamma(
     Source: Marsaglia and Tsang, ACM Transactions on Mathematical Software 26 (2000).
     """
     kind = _float_dtype("gamma", dtype)
-    wanted = convert(a, kind)
-    extents = tuple(wanted.shape) if shape is None else _shape_of("gamma", shape)
-    _require_fits("gamma", wanted.shape, extents)
-    if is_traced(wanted):
-        wanted = _without_derivative(wanted)
-    is_small = less(wanted, 1.0)
-    d = subtract(where(is_small, add(wanted, 1.0), wanted), 1.0 / 3.0)
+    parameter = convert(a, kind)
+    extents = tuple(parameter.shape) if shape is None else _shape_of("gamma", shape)
+    _require_fits("gamma", parameter.shape, extents)
+    if is_traced(parameter):
+        parameter = _without_derivative(parameter)
+    is_small = less(parameter, 1.0)
+    d = subtract(where(is_small, add(parameter, 1.0), parameter), 1.0 / 3.0)
     c = 1.0 / multiply(sqrt(d), 3.0)
     boost, *proposals = _keys(key, 1 + 2 * ROUNDS)
-    found: Any = None
+    sample: Any = None
     for k in range(ROUNDS - 1, -1, -1):
         x = normal(proposals[2 * k], extents, kind)
         u = uniform(proposals[2 * k + 1], extents, kind)
         v = pow(add(multiply(x, c), 1.0), 3)
         positive = maximum(v, float(np.finfo(np.float32).tiny))
         bound = add(square(x) * 0.5, multiply(d, subtract(add(log(positive), 1.0), v)))
-        taken = logical_and(greater(v, 0.0), less(log(u), bound))
+        is_accepted = logical_and(greater(v, 0.0), less(log(u), bound))
         proposal = multiply(d, positive)
-        found = proposal if found is None else where(taken, proposal, found)
+        sample = proposal if sample is None else where(is_accepted, proposal, sample)
     u = subtract(1.0, uniform(boost, extents, kind))
-    power = pow(u, 1.0 / where(is_small, wanted, 1.0))
-    return where(is_small, multiply(found, power), found)
+    power = pow(u, 1.0 / where(is_small, parameter, 1.0))
+    return where(is_small, multiply(sample, power), sample)
 
 
 @custom_jvp
 def _without_derivative(a: Tensor) -> Any:
-    """A gamma sample's dependence on a, which its rejections hide."""
+    """a, as a marker of the gamma sample's dependence on it, which has no derivative through rejections."""
     return multiply(a, 1.0)
 
 
@@ -383,15 +383,15 @@ def randint(
     maxval: ArrayLike,
     dtype: DTypeLike | None = "int64",
 ) -> Any:
-    """Integers with equal probability in [minval, maxval); minval where there are none.
+    """Uniform integers in [minval, maxval); minval for an empty range.
 
-    Two words of bits per number, (2^bits high + low) mod span: the bias is below span / 2^(2 bits).
+    It uses two words of bits per number, (2^bits high + low) mod span: the bias is below span / 2^(2 bits).
 
     Args:
-        minval, maxval: integers or integer tensors; an end beyond the dtype's range is moved to it.
+        minval, maxval: integers or integer tensors; a bound beyond the dtype's range is clamped to it.
 
     Raises:
-        DTypeError: a dtype, or bounds, that are no integers; what is no key.
+        DTypeError: a dtype, or bounds, that are not integers; an invalid key.
         ShapeError: bounds that do not broadcast to `shape`.
     """
     kind = DType.of(dtype)
@@ -401,7 +401,7 @@ def randint(
     limits = np.iinfo(kind.dtype)
     bounds = (int(limits.min), int(limits.max))
     if kind.bits < 32:
-        # Words of 32 bits, because few bits would favour some numbers.
+        # Words of 32 bits, because fewer bits would favour some numbers.
         low, _ = _end(minval, DType.I32, bounds, extents)
         high, _ = _end(maxval, DType.I32, (bounds[0], bounds[1] + 1), extents)
         return convert(_between(key, extents, DType.I32, low, high, np.array(False)), kind)
@@ -418,7 +418,7 @@ def _between(
     high: Tensor,
     is_beyond: np.ndarray[Any, Any],
 ) -> Any:
-    """Integers from low to below high, or to high with it where the end was beyond the dtype's range."""
+    """Integers from low to below high; including high if the bound was beyond the dtype's range."""
     word = _UNSIGNED[kind.bits]
     is_empty = less_equal(high, low)
     span = convert(subtract(high, low), word)
@@ -426,7 +426,7 @@ def _between(
     beyond = logical_and(is_beyond, greater(high, low))
     span = where(beyond, add(span, np.ones((), word.dtype)), span)
     first, second = (bits(k, shape, word) for k in _keys(key, 2))
-    # A span of 2^bits has become 0, and every word is within it.
+    # A span of 2^bits wraps to 0, and contains every word.
     is_all = equal(span, np.zeros((), word.dtype))
     divisor = where(is_all, np.ones((), word.dtype), span)
     half = fmod(np.array(2 ** (kind.bits // 2), word.dtype), divisor)
@@ -438,7 +438,7 @@ def _between(
 def _end(
     value: ArrayLike, dtype: DType, limits: tuple[int, int], shape: tuple[Any, ...]
 ) -> tuple[Any, Any]:
-    """A bound in a dtype, moved within limits, and whether it was above them."""
+    """A bound in a dtype, clamped to limits, and whether it was above them."""
     if isinstance(value, int) and not isinstance(value, bool):
         moved = min(max(value, limits[0]), limits[1])
         return np.array(moved, dtype.dtype), np.array(value > limits[1])
@@ -453,10 +453,10 @@ def _end(
 
 
 def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: Shape | None = None) -> Any:
-    """True with probability p.
+    """Bools that are True with probability p.
 
     Args:
-        p: numbers or a tensor; the samples have its shape unless `shape` is given.
+        p: numbers or a tensor; the samples have its shape by default.
     """
     probability = as_operand(p)
     if not spec_of(probability).dtype.is_float:
@@ -469,14 +469,14 @@ def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: Shape | None = None) ->
 def categorical(
     key: ArrayLike, logits: ArrayLike, axis: int = -1, shape: Shape | None = None
 ) -> Any:
-    """Indices along `axis`, with probabilities softmax(logits): the largest of logits + Gumbel numbers.
+    """Indices along `axis`, with probabilities softmax(logits): the argmax of logits + Gumbel numbers.
 
     Args:
-        shape: of the result, which ends in the shape of logits without `axis`; that one by default.
+        shape: of the result; it ends in the shape of logits without `axis`, which is the default.
 
     Raises:
-        DTypeError: logits that are no floats; what is no key.
-        ShapeError: another end of `shape`.
+        DTypeError: logits that are not floats; an invalid key.
+        ShapeError: a `shape` with another end.
     """
     x = as_operand(logits)
     kind = _float_dtype("categorical", spec_of(x).dtype)
@@ -495,13 +495,13 @@ def categorical(
 def permutation(key: ArrayLike, x: ArrayLike, axis: int = 0, independent: bool = False) -> Any:
     """The slices of x along `axis` in random order, or the integers below x.
 
-    Sorted by random words, more than once where two words may be equal.
+    They are sorted by random words, more than once if two words may be equal.
 
     Args:
-        independent: whether every line along `axis` has an order of its own.
+        independent: whether every line along `axis` has a separate order.
 
     Raises:
-        DTypeError: a scalar that is no integer; what is no key.
+        DTypeError: a scalar that is not an integer; an invalid key.
     """
     if isinstance(x, int):
         return _shuffled(key, np.arange(x), 0)
@@ -534,11 +534,11 @@ def choice(
     """Slices of a along `axis`, or integers below a, drawn with probabilities p.
 
     Args:
-        replace: whether one may be drawn more than once.
+        replace: whether a slice may be drawn more than once.
         p: a vector of probabilities; equal ones by default.
 
     Raises:
-        InvalidConfigError: more draws than slices without replacement, or draws from none.
+        InvalidConfigError: more draws than slices without replacement, or draws from no slices.
         ShapeError: p of another length.
     """
     extents = _shape_of("choice", shape)

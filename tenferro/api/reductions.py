@@ -63,12 +63,12 @@ def _reduced(op: type[Any], name: str, x: Tensor, axis: Axis, keepdims: bool) ->
 
 
 def _kept(result: Tensor, x: Tensor, axes: tuple[int, ...]) -> Any:
-    """The result with extents of 1 where axes were reduced."""
+    """The result with extents of 1 for reduced axes."""
     return reshape(result, tuple(1 if i in axes else n for i, n in enumerate(x.shape)))
 
 
 def _masked(x: Tensor, condition: ArrayLike, identity: ArrayLike) -> Any:
-    """x with what a reduction leaves out replaced by its identity."""
+    """x with the elements outside `condition` replaced by the reduction's identity."""
     return where_else(_truth(condition), x, convert(identity, spec_of(x).dtype))
 
 
@@ -77,7 +77,7 @@ def _truth(condition: ArrayLike) -> Any:
 
 
 def _sum_dtype(dtype: DType) -> DType:
-    """Sums of small integers and bools are formed in 64 bits, as in NumPy."""
+    """The dtype of a sum: 64 bits for small integers and bools, as in NumPy."""
     if dtype.is_bool or dtype.kind == "i":
         return DType.I64
     return DType.U64 if dtype.kind == "u" else dtype
@@ -88,12 +88,12 @@ def sum(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False,
     initial: ArrayLike | None = None, where: ArrayLike = True,
 ) -> Any:  # fmt: skip
-    """The sum over `axis`; integers narrower than 64 bits and bools are summed in 64.
+    """The sum over `axis`; bools and integers narrower than 64 bits are summed in 64 bits.
 
     Args:
-        dtype: of the sum; the elements are converted first.
-        initial: what is added to the sum.
-        where: which elements take part; broadcast with a.
+        dtype: of the sum; the elements are converted before.
+        initial: a number that is added to the sum.
+        where: the elements to include; broadcast with a.
 
     Raises:
         AxisError: an axis outside the rank.
@@ -115,7 +115,7 @@ def prod(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False,
     initial: ArrayLike | None = None, where: ArrayLike = True,
 ) -> Any:  # fmt: skip
-    """The product over `axis`; integers narrower than 64 bits and bools are multiplied in 64.
+    """The product over `axis`; bools and integers narrower than 64 bits are multiplied in 64 bits.
 
     Arguments and errors are those of `sum`.
 
@@ -149,7 +149,7 @@ def _extreme(
     initial: ArrayLike | None,
     where: ArrayLike,
 ) -> Any:
-    """The extreme element; `initial` takes part, and stands for what `where` leaves out."""
+    """The extreme of the elements and `initial`, which replaces the elements outside `where`."""
     if initial is None:
         if where is not True:
             raise InvalidConfigError(f"{name}: where= needs initial=, as in NumPy")
@@ -160,8 +160,8 @@ def _extreme(
     if spec_of(x).size == 0:
         axes = normalize_axes(name, axis, len(x.shape))
         extents = [1 if i in axes else extent for i, extent in enumerate(x.shape)]
-        kept = [extent for i, extent in enumerate(extents) if keepdims or i not in axes]
-        return broadcast_to(initial, tuple(kept))
+        out_shape = [extent for i, extent in enumerate(extents) if keepdims or i not in axes]
+        return broadcast_to(initial, tuple(out_shape))
     return pair(_reduced(op, name, x, axis, keepdims), initial)
 
 
@@ -172,8 +172,8 @@ def max(
     """The largest element over `axis`; NaN where there is one.
 
     Args:
-        initial: a number that takes part.
-        where: which elements take part, `initial` standing for the others.
+        initial: a number compared with the elements.
+        where: the elements to include; `initial` replaces the others.
 
     Raises:
         ShapeError: an empty axis, without `initial`.
@@ -214,7 +214,7 @@ def all(
     *,
     where: ArrayLike = True,
 ) -> Any:
-    """True where every element over `axis` is nonzero, of those that `where` lets take part.
+    """Whether every element over `axis` is nonzero, of those that `where` includes.
 
     >>> all([[True, False], [True, True]], 1)
     array([False,  True])
@@ -234,7 +234,7 @@ def any(
     *,
     where: ArrayLike = True,
 ) -> Any:
-    """True where some element over `axis` is nonzero, of those that `where` lets take part.
+    """Whether some element over `axis` is nonzero, of those that `where` includes.
 
     >>> any([[False, False], [True, False]], 1)
     array([False,  True])
@@ -247,7 +247,7 @@ def any(
 
 @planned
 def count_nonzero(a: ArrayLike, axis: Axis = None, *, keepdims: bool = False) -> Any:
-    """How many elements over `axis` are nonzero, as int64.
+    """The number of nonzero elements over `axis`, as int64.
 
     >>> count_nonzero([[0, 2], [3, 4]], 0)
     array([1, 2])
@@ -260,7 +260,7 @@ def _mean_dtype(dtype: DType) -> DType:
 
 
 def _inexact(name: str, x: Tensor, dtype: DTypeLike | None) -> DType:
-    """The dtype of a mean: the one asked for, which must be float or complex, or that of x."""
+    """The dtype of a mean: `dtype`, which must be float or complex, or that of x."""
     dtype = _mean_dtype(spec_of(x).dtype) if dtype is None else DType.of(dtype)
     if not dtype.is_inexact:
         raise DTypeError(f"{name}: dtype must be float or complex, got {dtype}")
@@ -272,7 +272,7 @@ def mean(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False,
     *, where: ArrayLike = True,
 ) -> Any:  # fmt: skip
-    """The arithmetic mean over `axis` of the elements that `where` lets take part; of integers in float64.
+    """The arithmetic mean over `axis` of the elements that `where` includes; of integers in float64.
 
     Raises:
         DTypeError: a `dtype` that is neither float nor complex.
@@ -291,10 +291,10 @@ def mean(
 
 
 def _count(x: Tensor, axis: Axis, like: Tensor, where: ArrayLike = True) -> Any:
-    """The number of elements reduced over, in the dtype of `like`, which has the shape of the result."""
+    """The number of elements reduced over, in the dtype and shape of `like`, the result."""
     if where is not True:
-        taken = broadcast_to(_truth(where), x.shape)
-        number = convert(taken, spec_of(like).dtype)
+        is_included = broadcast_to(_truth(where), x.shape)
+        number = convert(is_included, spec_of(like).dtype)
         return reshape(sum(number, axis=axis), like.shape)
     count: Any = 1
     for i in normalize_axes("mean", axis, len(x.shape)):
@@ -310,10 +310,10 @@ def var(
     """The mean squared distance from the mean over `axis`, divided by N - `correction`.
 
     Args:
-        dtype: what it is computed in.
-        ddof, correction: NumPy's and the standard's name of one thing.
-        where: which elements take part.
-        mean: the mean, where it is known, with `axis` kept.
+        dtype: the dtype of the computation.
+        ddof, correction: NumPy's and the standard's name for the same correction.
+        where: the elements to include.
+        mean: the mean, if it is known, with extents of 1 along `axis`.
 
     Raises:
         InvalidConfigError: both `ddof` and `correction`.
@@ -349,7 +349,7 @@ def std(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: ArrayLike = 0, keepdims: bool = False,
     *, where: ArrayLike = True, mean: ArrayLike | None = None, correction: float = 0.0,
 ) -> Any:  # fmt: skip
-    """The square root of `var`, which has its arguments and errors. The derivative is 0 where it is 0.
+    """The square root of `var`, with its arguments and errors. The derivative is 0 where it is 0.
 
     >>> std([1.0, 2.0, 3.0], correction=1)
     array(1.)
@@ -360,7 +360,7 @@ def std(
 def root(total: Tensor) -> Any:
     """The square root of a sum of squares, with derivative 0 at 0: the least subgradient of a norm.
 
-    The root's own derivative is infinite there, and times 0 it is NaN.
+    The square root's derivative is infinite there, and times 0 it is NaN.
     """
     if not is_traced(total):
         return sqrt(total)
@@ -381,7 +381,7 @@ def _scan(
 
 
 def _only_axis(name: str, x: Tensor, axis: int | None) -> int:
-    """The axis; that of a vector where none is given."""
+    """The axis; for None, the only axis of a vector."""
     if axis is None and len(x.shape) != 1:
         raise ShapeError(f"{name}: give axis= for {spec_of(x)}, whose rank is not 1")
     return 0 if axis is None else axis
@@ -391,14 +391,14 @@ def _only_axis(name: str, x: Tensor, axis: int | None) -> int:
 def cumulative_sum(
     x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None, include_initial: bool = False
 ) -> Any:  # fmt: skip
-    """Sums of the elements up to each along `axis`.
+    """Inclusive sums along `axis`.
 
     Args:
-        axis: may be left out for vectors.
+        axis: may be omitted for vectors.
         include_initial: begin with the empty sum, 0.
 
     Raises:
-        ShapeError: no axis, and x is no vector.
+        ShapeError: no axis, and x is not a vector.
 
     >>> cumulative_sum([1, 2, 3], include_initial=True)
     array([0, 1, 3, 6])
@@ -413,7 +413,7 @@ def cumulative_sum(
 def cumulative_prod(
     x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None, include_initial: bool = False
 ) -> Any:  # fmt: skip
-    """Products of the elements up to each along `axis`; arguments and errors as of `cumulative_sum`.
+    """Inclusive products along `axis`; arguments and errors as of `cumulative_sum`.
 
     >>> cumulative_prod([1, 2, 3])
     array([1, 2, 6])
@@ -428,7 +428,7 @@ def cumulative_prod(
 def cumsum(
     a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
 ) -> Any:
-    """Sums of the elements up to each along `axis`; of all elements in a row where it is None, as NumPy's.
+    """Inclusive sums along `axis`; of the flattened a for None, as in NumPy.
 
     >>> cumsum([[1, 2], [3, 4]]), cumsum([[1, 2], [3, 4]], 0)
     (array([ 1,  3,  6, 10]), array([[1, 2],
@@ -443,7 +443,7 @@ def cumsum(
 def cumprod(
     a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
 ) -> Any:
-    """Products of the elements up to each along `axis`; of all in a row where it is None, as NumPy's.
+    """Inclusive products along `axis`; of the flattened a for None, as in NumPy.
 
     >>> cumprod([[1, 2], [3, 4]])
     array([ 1,  2,  6, 24])
@@ -460,10 +460,10 @@ def diff(
     prepend: ArrayLike | None = None,
     append: ArrayLike | None = None,
 ) -> Any:
-    """Differences of neighbours along `axis`, taken n times; none where there are too few elements.
+    """Differences of neighbours along `axis`, n times in succession; empty if there are too few elements.
 
     Args:
-        prepend, append: what stands before and after a along `axis` first; a number stands once.
+        prepend, append: elements to join before and after a along `axis`; a number is joined once.
 
     Raises:
         InvalidConfigError: a negative n.

@@ -50,10 +50,10 @@ __all__ = [
 
 def _arg_reduced(op: type[Any], name: str, x: ArrayLike, axis: int | None, keepdims: bool) -> Any:
     x = as_operand(x)
-    kept = tuple(1 for _ in x.shape)
+    unit_shape = tuple(1 for _ in x.shape)
     if axis is None:
         result = apply_one(op(0), ravel(x))
-        return reshape(result, kept) if keepdims else result
+        return reshape(result, unit_shape) if keepdims else result
     axis = normalize_axis(name, axis, len(x.shape))
     result = apply_one(op(axis), x)
     return expand_dims(result, axis=axis) if keepdims else result
@@ -93,10 +93,10 @@ def sort(
     a: ArrayLike, axis: int | None = -1, kind: str | None = None, order: None = None, *, stable: bool | None = True,
     descending: bool = False,
 ) -> Any:  # fmt: skip
-    """a with elements in order along `axis`, of all in a row where it is None; NaN last, or first if descending.
+    """a sorted along `axis`, or flattened and sorted for None; NaN last, or first if descending.
 
     Args:
-        kind: NumPy's choice of a method, which changes nothing here.
+        kind: NumPy's name of a method; no effect.
         stable: whether equal elements keep their order.
 
     Raises:
@@ -137,7 +137,7 @@ def argsort(
     axis = normalize_axis("argsort", axis, len(x.shape))
     places = _places(x, axis)
     if descending:
-        # Sorting the reversed sequence and reversing the result keeps equal elements in order.
+        # Reversing the sequence before and after sorting keeps equal elements in order.
         x, places = flip(x, axis=axis), flip(places, axis=axis)
     _, order = apply(ops.Sort(axis, stable is not False, 2), x, places)
     return flip(order, axis=axis) if descending else order
@@ -146,11 +146,11 @@ def argsort(
 def partition(
     a: ArrayLike, kth: int | Sequence[int], axis: int | None = -1, kind: str = "introselect", order: None = None
 ) -> Any:  # fmt: skip
-    """a with the elements at `kth` along `axis` where sorting puts them, smaller ones before, larger after: sorted.
+    """a sorted along `axis`, so that the elements at `kth` are in place, smaller ones before and larger ones after.
 
     Raises:
         InvalidConfigError: a `kind` that NumPy does not have.
-        OutOfBoundsError: a place outside the axis.
+        OutOfBoundsError: an index outside the axis.
 
     >>> partition([3, 1, 2], 1)
     array([1, 2, 3])
@@ -180,9 +180,9 @@ def _check_places(
         raise InvalidConfigError(f'{name}: kind is "introselect", got {kind!r}')
     x, axis = flattened(a, axis)
     extent = x.shape[normalize_axis(name, axis, len(x.shape))]
-    for place in np.atleast_1d(np.asarray(kth)).tolist():
-        if is_static(extent) and not -extent <= place < extent:
-            raise OutOfBoundsError(f"{name}: kth {place} is outside an axis of {extent} elements")
+    for index in np.atleast_1d(np.asarray(kth)).tolist():
+        if is_static(extent) and not -extent <= index < extent:
+            raise OutOfBoundsError(f"{name}: kth {index} is outside an axis of {extent} elements")
 
 
 def _places(x: Tensor, axis: int) -> Any:
@@ -195,21 +195,21 @@ def top_k(x: ArrayLike, k: int, /, axis: int = -1) -> tuple[Any, Any]:
     """The k largest elements along `axis` in descending order, and their indices as int64."""
     x = as_operand(x)
     axis = normalize_axis("top_k", axis, len(x.shape))
-    values, places = apply(ops.TopK(k), moveaxis(x, axis, -1))
-    return moveaxis(values, -1, axis), moveaxis(places, -1, axis)
+    values, indices = apply(ops.TopK(k), moveaxis(x, axis, -1))
+    return moveaxis(values, -1, axis), moveaxis(indices, -1, axis)
 
 
 def searchsorted(
     a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None
 ) -> Any:
-    """Where each element of v would be inserted into the ascending vector a, as int64.
+    """The insertion index of each element of v into the ascending vector a, as int64.
 
     Args:
         side: "left" for before equal elements, "right" for after them.
         sorter: the indices that sort a, if it is not ascending.
 
     Raises:
-        ShapeError: a is no vector.
+        ShapeError: a is not a vector.
         InvalidConfigError: a side that is neither "left" nor "right".
 
     >>> searchsorted([1, 2, 3], [2, 5])
@@ -234,11 +234,11 @@ def searchsorted(
 
 
 FEW = 32
-"""Elements that are compared with every value; more are searched by bisection."""
+"""The most elements to compare with every value; larger vectors are searched by bisection."""
 
 
 def _is_before(element: Tensor, value: Tensor, side: str) -> Any:
-    """Whether an element of the vector stays before the value: NaN sorts last."""
+    """Whether an element of the vector sorts before the value: NaN sorts last."""
     before = greater(value, element) if side == "left" else greater_equal(value, element)
     if not spec_of(value).dtype.is_inexact:
         return before
@@ -247,7 +247,7 @@ def _is_before(element: Tensor, value: Tensor, side: str) -> Any:
 
 
 def _bisected(vector: Tensor, values: Tensor, side: str) -> Any:
-    """How many elements are before each value, bit by bit from the highest."""
+    """The number of elements before each value, bit by bit from the highest."""
     extent = vector.shape[0]
     count = full_like(values, 0, dtype=DType.I64)
     for bit in reversed(range(extent.bit_length())):

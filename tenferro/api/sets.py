@@ -1,6 +1,6 @@
-"""Set functions, and others whose result's shape depends on the data: they need the elements.
+"""Set functions, and others with data-dependent result shapes: they need the elements.
 
-Arrays and eager tensors have elements; a trace has none yet, and these are an error there. Values are
+Arrays and eager tensors have elements; traced tensors do not, and these functions are errors for them. Values are
 gathered by indices, so that derivatives of eager tensors pass.
 
 Source: Array API standard 2024.12, sections "Set functions" and "Searching functions".
@@ -52,7 +52,7 @@ __all__ = [
 
 
 class UniqueAllResult(NamedTuple):
-    """Distinct values in ascending order, where each is first, which of them each element is, and how often."""
+    """Distinct values in ascending order, their first indices, the index of each element's value, and the counts."""
 
     values: Any
     indices: Any
@@ -61,14 +61,14 @@ class UniqueAllResult(NamedTuple):
 
 
 class UniqueCountsResult(NamedTuple):
-    """Distinct values in ascending order, and how often each occurs."""
+    """Distinct values in ascending order, and their counts."""
 
     values: Any
     counts: Any
 
 
 class UniqueInverseResult(NamedTuple):
-    """Distinct values in ascending order, and which of them each element is."""
+    """Distinct values in ascending order, and the index of each element's value among them."""
 
     values: Any
     inverse_indices: Any
@@ -77,16 +77,16 @@ class UniqueInverseResult(NamedTuple):
 def nonzero(
     a: ArrayLike, *, size: int | None = None, fill_value: int | Sequence[int] | None = None
 ) -> tuple[Any, ...]:
-    """The indices of a's elements that are not zero, one int64 vector for each axis, in row-major order.
+    """The indices of a's nonzero elements, one int64 vector for each axis, in row-major order.
 
     Args:
-        size: how many indices there are: the first ones, or filled up; needed in a trace.
-        fill_value: what fills them up, for all axes or for each; None is 0.
+        size: the number of indices: the first ones, or padded; needed in a trace.
+        fill_value: the padding, for all axes or for each; None is 0.
 
     Raises:
         ShapeError: a has rank 0.
         DataDependentShapeError: a belongs to a trace, without `size`.
-        InvalidConfigError: a negative size, or as many fill values as there are no axes.
+        InvalidConfigError: a negative size, or fill values of another number than axes.
 
     >>> nonzero(np.array([[0, 3], [5, 0]]))
     (array([0, 1]), array([1, 0]))
@@ -100,8 +100,8 @@ def nonzero(
         return _first_nonzero(x, size, fill_value)
     if fill_value is not None:
         raise InvalidConfigError("nonzero: fill_value has no meaning without size")
-    found = np.nonzero(elements(x, "nonzero", "give size=, or use where(x != 0, y, z)"))
-    return tuple([beside(x, indices) for indices in found])
+    nonzero_indices = np.nonzero(elements(x, "nonzero", "give size=, or use where(x != 0, y, z)"))
+    return tuple([beside(x, indices) for indices in nonzero_indices])
 
 
 def _first_nonzero(x: Tensor, size: int, fill_value: int | Sequence[int] | None) -> tuple[Any, ...]:
@@ -117,7 +117,7 @@ def _first_nonzero(x: Tensor, size: int, fill_value: int | Sequence[int] | None)
         raise NonStaticShapeError(
             f"nonzero: size= needs a known number of elements, got {spec_of(x)}"
         )
-    # In a stable order of truths come first the places where there is something.
+    # In a stable sort of bools the indices of true elements come first.
     order = argsort(logical_not(is_set))[: min(size, extent)]
     order = concat([order, np.zeros(max(size - extent, 0), np.int64)])
     is_found = less(np.arange(size), count_nonzero(is_set))
@@ -129,7 +129,7 @@ def _first_nonzero(x: Tensor, size: int, fill_value: int | Sequence[int] | None)
 
 
 def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: int | None = None) -> Any:
-    """The places of a's elements that are not zero in row-major order, as int64; see `nonzero`.
+    """The row-major indices of a's nonzero elements, as int64; see `nonzero`.
 
     >>> flatnonzero(np.array([[0, 3], [5, 0]]))
     array([1, 2])
@@ -138,7 +138,7 @@ def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: int | None
 
 
 def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: int | None = None) -> Any:
-    """The indices of a's elements that are not zero, a row for each, as int64; see `nonzero`.
+    """The indices of a's nonzero elements, one row for each, as int64; see `nonzero`.
 
     >>> argwhere(np.array([[0, 3], [5, 0]]))
     array([[0, 1],
@@ -151,7 +151,7 @@ def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: int | None = 
 
 
 def unique_all(x: ArrayLike) -> UniqueAllResult:
-    """The distinct elements of x, and where they are. A NaN is distinct from every other.
+    """The distinct elements of x, with indices and counts. A NaN is distinct from every other.
 
     Raises:
         DataDependentShapeError: x belongs to a trace.
@@ -175,15 +175,15 @@ def unique_all(x: ArrayLike) -> UniqueAllResult:
 
 
 def unique_counts(x: ArrayLike) -> UniqueCountsResult:
-    """The distinct elements of x, and how often each occurs; see `unique_all`."""
-    found = unique_all(x)
-    return UniqueCountsResult(found.values, found.counts)
+    """The distinct elements of x and their counts; see `unique_all`."""
+    distinct = unique_all(x)
+    return UniqueCountsResult(distinct.values, distinct.counts)
 
 
 def unique_inverse(x: ArrayLike) -> UniqueInverseResult:
-    """The distinct elements of x, and which of them each element is; see `unique_all`."""
-    found = unique_all(x)
-    return UniqueInverseResult(found.values, found.inverse_indices)
+    """The distinct elements of x, and the index of each element's value among them; see `unique_all`."""
+    distinct = unique_all(x)
+    return UniqueInverseResult(distinct.values, distinct.inverse_indices)
 
 
 def unique_values(x: ArrayLike) -> Any:
@@ -192,10 +192,10 @@ def unique_values(x: ArrayLike) -> Any:
 
 
 def repeat(a: ArrayLike, repeats: Any, axis: int | None = None) -> Any:
-    """Each element of a `repeats` times along `axis`; a flattened first when axis is None.
+    """Each element of a `repeats` times along `axis`; a flattened first for an axis of None.
 
     Args:
-        repeats: one number, or a vector of one for each place along `axis`.
+        repeats: one number, or a vector with one for each index along `axis`.
 
     Raises:
         InvalidConfigError: a negative number.
@@ -238,11 +238,11 @@ def isin(
     *,
     kind: str | None = None,
 ) -> Any:
-    """Whether each element of one equals some element of the other; NaN equals none.
+    """Whether each element of `element` equals some element of `test_elements`; NaN equals none.
 
     Args:
-        assume_unique, kind: NumPy's hints; they change nothing here.
-        invert: whether it equals none instead.
+        assume_unique, kind: NumPy's hints; no effect.
+        invert: whether each element equals none instead.
 
     Raises:
         InvalidConfigError: a `kind` that NumPy does not have.
@@ -257,12 +257,12 @@ def isin(
         for x in (element, test_elements)
     ]
     dtype = result_type(*sides)
-    x, known = convert(sides[0], dtype), ravel(convert(sides[1], dtype))
-    extent = known.shape[0]
+    x, candidates = convert(sides[0], dtype), ravel(convert(sides[1], dtype))
+    extent = candidates.shape[0]
     if dtype.is_complex or not is_static(extent) or extent <= FEW:
-        found = any_of(equal(expand_dims(x, axis=len(x.shape)), known), axis=-1)
+        is_member = any_of(equal(expand_dims(x, axis=len(x.shape)), candidates), axis=-1)
     else:
-        ordered = sort(known)
+        ordered = sort(candidates)
         nearest = minimum(searchsorted(ordered, x), extent - 1)
-        found = equal(take(ordered, nearest, axis=0), x)
-    return logical_not(found) if invert else found
+        is_member = equal(take(ordered, nearest, axis=0), x)
+    return logical_not(is_member) if invert else is_member

@@ -1,4 +1,4 @@
-"""What a tensor is, told without its elements.
+"""Properties of tensors that need no elements.
 
 Source: NumPy 2.4, reference.
 """
@@ -67,7 +67,7 @@ def isrealobj(x: ArrayLike) -> bool:
 
 
 def isscalar(element: ArrayLike) -> bool:
-    """Whether it is a number, a string or a NumPy scalar; arrays and tensors, of rank 0 too, are none.
+    """Whether it is a number, a string or a NumPy scalar; arrays and tensors, also of rank 0, are not.
 
     >>> isscalar(1.0), isscalar([1.0])
     (True, False)

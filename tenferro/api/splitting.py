@@ -1,4 +1,4 @@
-"""Tensors cut along the first, second and third axis, as NumPy's `vsplit`, `hsplit` and `dsplit`.
+"""Tensors split along the first, second and third axis, as NumPy's `vsplit`, `hsplit` and `dsplit`.
 
 Source: NumPy 2.4, reference, "Splitting arrays".
 """
@@ -23,7 +23,7 @@ def _with_rank(name: str, ary: ArrayLike, rank: int) -> Any:
 
 
 def hsplit(ary: ArrayLike, indices_or_sections: ArrayLike) -> list[Any]:
-    """Ary cut along its second axis, vectors along their only one; see `split`.
+    """ary split along its second axis, vectors along their only one; see `split`.
 
     >>> hsplit([1, 2, 3, 4], 2)
     [array([1, 2]), array([3, 4])]
@@ -33,7 +33,7 @@ def hsplit(ary: ArrayLike, indices_or_sections: ArrayLike) -> list[Any]:
 
 
 def vsplit(ary: ArrayLike, indices_or_sections: ArrayLike) -> list[Any]:
-    """Ary cut along its first axis; it has two at least. See `split`.
+    """ary, of at least two axes, split along its first axis. See `split`.
 
     >>> vsplit([[1], [2]], 2)
     [array([[1]]), array([[2]])]
@@ -42,7 +42,7 @@ def vsplit(ary: ArrayLike, indices_or_sections: ArrayLike) -> list[Any]:
 
 
 def dsplit(ary: ArrayLike, indices_or_sections: ArrayLike) -> list[Any]:
-    """Ary cut along its third axis; see `split`.
+    """ary split along its third axis; see `split`.
 
     >>> dsplit([[[1, 2]]], [1])
     [array([[[1]]]), array([[[2]]])]

@@ -1,4 +1,4 @@
-"""Arrays beside and above one another: NumPy's functions that join, and that add axes to join by.
+"""NumPy's functions that join arrays, and that add axes to join along.
 
 Source: NumPy 2.4, reference, "Joining arrays" and "Changing number of dimensions".
 """
@@ -25,14 +25,14 @@ def _one_or_all(results: list[Any]) -> Any:
 
 
 def _with_axes(x: ArrayLike, rank: int) -> Any:
-    """x with new axes in front, up to a rank."""
+    """x with new leading axes, up to a rank."""
     x = as_operand(x)
     missing = rank - len(x.shape)
     return expand_dims(x, tuple(range(missing))) if missing > 0 else x
 
 
 def atleast_1d(*arys: ArrayLike) -> Any:
-    """Each array with one axis at least; of several a tuple.
+    """Each array with at least one axis; a tuple for several arrays.
 
     >>> atleast_1d(2), atleast_1d(1, [2, 3])
     (array([2]), (array([1]), array([2, 3])))
@@ -41,7 +41,7 @@ def atleast_1d(*arys: ArrayLike) -> Any:
 
 
 def atleast_2d(*arys: ArrayLike) -> Any:
-    """Each array with two axes at least, vectors being rows; of several a tuple.
+    """Each array with at least two axes, vectors as rows; a tuple for several arrays.
 
     >>> atleast_2d([1, 2])
     array([[1, 2]])
@@ -50,7 +50,7 @@ def atleast_2d(*arys: ArrayLike) -> Any:
 
 
 def atleast_3d(*arys: ArrayLike) -> Any:
-    """Each array with three axes at least: vectors lie along the second, matrices on the first two.
+    """Each array with at least three axes: vectors along the second, matrices on the first two.
 
     >>> atleast_3d([1, 2]).shape
     (1, 2, 1)
@@ -65,7 +65,7 @@ def atleast_3d(*arys: ArrayLike) -> Any:
 def vstack(
     tup: Sequence[Any], *, dtype: DTypeLike | None = None, casting: str = "same_kind"
 ) -> Any:
-    """The arrays above one another: along the first axis, vectors being rows.
+    """The arrays joined along the first axis, vectors as rows.
 
     Arguments and errors are those of `concat`.
 
@@ -79,7 +79,7 @@ def vstack(
 def hstack(
     tup: Sequence[Any], *, dtype: DTypeLike | None = None, casting: str = "same_kind"
 ) -> Any:
-    """The arrays beside one another: along the second axis, vectors along their only one.
+    """The arrays joined along the second axis, vectors along their only one.
 
     Arguments and errors are those of `concat`.
 
@@ -93,7 +93,7 @@ def hstack(
 
 
 def dstack(tup: Sequence[Any]) -> Any:
-    """The arrays along a third axis.
+    """The arrays joined along a third axis.
 
     >>> dstack(([1, 2], [3, 4]))
     array([[[1, 3],
@@ -103,7 +103,7 @@ def dstack(tup: Sequence[Any]) -> Any:
 
 
 def column_stack(tup: Sequence[Any]) -> Any:
-    """The arrays beside one another, vectors being columns.
+    """The arrays joined along the second axis, vectors as columns.
 
     >>> column_stack(([1, 2], [3, 4]))
     array([[1, 3],
@@ -115,7 +115,7 @@ def column_stack(tup: Sequence[Any]) -> Any:
 
 
 def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Any:
-    """Arr, and the values after it along `axis`; both flattened first when axis is None.
+    """arr followed by the values along `axis`; both flattened first for an axis of None.
 
     >>> append([1, 2], [[3], [4]])
     array([1, 2, 3, 4])
@@ -126,22 +126,22 @@ def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Any:
 
 
 class _Joined:
-    """Joins what it is indexed by, as `numpy.r_`."""
+    """Joins its indices, as `numpy.r_`."""
 
-    def __init__(self, axis: int, rank: int, place: int) -> None:
-        self._defaults = (axis, rank, place)
+    def __init__(self, axis: int, rank: int, insertion: int) -> None:
+        self._defaults = (axis, rank, insertion)
 
     def __repr__(self) -> str:
         return "tnf.r_" if self._defaults[1] == 1 else "tnf.c_"
 
     def __getitem__(self, key: Any) -> Any:
         entries = list(key) if isinstance(key, tuple) else [key]
-        axis, rank, place = self._defaults
+        axis, rank, insertion = self._defaults
         if isinstance(entries[0], str):
-            axis, rank, place = self._directive(entries.pop(0))
+            axis, rank, insertion = self._directive(entries.pop(0))
         parts = [_as_part(entry) for entry in entries]
         dtype = result_type(*parts)
-        placed = [_placed(convert(part, dtype), rank, place) for part in parts]
+        placed = [_placed(convert(part, dtype), rank, insertion) for part in parts]
         return concat(placed, axis=axis)
 
     def _directive(self, text: str) -> tuple[int, int, int]:
@@ -153,12 +153,12 @@ class _Joined:
             raise InvalidConfigError(
                 f'{self!r}: a directive is "axis", "axis,rank" or "axis,rank,place" in numbers, got {text!r}'
             )
-        axis, rank, place = (*numbers, *self._defaults[len(numbers) :])
-        return axis, rank, place
+        axis, rank, insertion = (*numbers, *self._defaults[len(numbers) :])
+        return axis, rank, insertion
 
 
 def _as_part(entry: Any) -> Any:
-    """A tensor, or a Python number; a slice is a range, or equal steps where its step is imaginary."""
+    """A tensor, or a Python number; a slice is a range, or evenly spaced for an imaginary step."""
     if isinstance(entry, slice):
         start, step = entry.start or 0, 1 if entry.step is None else entry.step
         if isinstance(step, complex):
@@ -167,18 +167,18 @@ def _as_part(entry: Any) -> Any:
     return entry if isinstance(entry, bool | int | float | complex) else as_operand(entry)
 
 
-def _placed(x: Tensor, rank: int, place: int) -> Any:
-    """x with axes of extent 1, its own beginning at `place` among `rank`."""
+def _placed(x: Tensor, rank: int, insertion: int) -> Any:
+    """x with axes of extent 1, and its own axes from `insertion` on among `rank`."""
     missing = rank - len(x.shape)
     if missing <= 0:
         return x
-    first = place if place >= 0 else place + missing + 1
+    first = insertion if insertion >= 0 else insertion + missing + 1
     return expand_dims(
         x, tuple([axis for axis in range(rank) if not first <= axis < first + len(x.shape)])
     )
 
 
 r_ = _Joined(0, 1, -1)
-"""Arrays, numbers and ranges joined along the first axis: `r_[0, x, 1:4]`, as NumPy's."""
+"""Arrays, numbers and ranges joined along the first axis: `r_[0, x, 1:4]`, as in NumPy."""
 c_ = _Joined(-1, 2, 0)
-"""Vectors as columns, joined along the last axis: `c_[x, y]`, as NumPy's."""
+"""Vectors as columns, joined along the last axis: `c_[x, y]`, as in NumPy."""

@@ -1,8 +1,8 @@
-"""A function laid out for differentiation: traced on stand-ins for what is differentiated.
+"""A function prepared for differentiation: traced on stand-ins for the differentiated leaves.
 
-Inside a trace the stand-ins are aliases of the caller's tensors, in the same graph, so that whatever the
-function closes over is simply there, and is a constant to this derivative. Outside, a graph is made for
-the occasion, arrays become its arguments, and programs of it are run at once.
+Inside a trace the stand-ins are aliases of the caller's tensors, in the same graph, so that captured values are
+in it already, and are constants to this derivative. Outside, the function gets a new graph,
+arrays become its arguments, and programs of it are run at once.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def normalize_argnums(name: str, argnums: int | Sequence[int], args: Any) -> tup
     """The positions in `argnums`, counted from the front.
 
     Raises:
-        InvalidConfigError: a position that is no integer, is named twice, or has no argument.
+        InvalidConfigError: a position that is not an integer, is named twice, or has no argument.
     """
     positions: list[Any] = [*argnums] if isinstance(argnums, tuple | list) else [argnums]
     if not positions:
@@ -76,7 +76,7 @@ def checked_leaves(name: str, tree: PyTree, what: str) -> tuple[list[Any], TreeD
     """Leaves that can be differentiated with respect to, their structure, and their names.
 
     Raises:
-        DTypeError: a leaf that is no tensor, or an integer or bool one, by name.
+        DTypeError: a leaf that is not a tensor, or an integer or bool one, by name.
     """
     leaves, treedef = flatten(tree)
     names = [f"{what}{path}" for path in leaf_paths(tree)]
@@ -97,7 +97,7 @@ def checked_leaves(name: str, tree: PyTree, what: str) -> tuple[list[Any], TreeD
 
 
 def _as_float(leaf: PyTree) -> str:
-    """What to write for an integer or bool argument."""
+    """Advice for an integer or bool argument."""
     if isinstance(leaf, int):
         return f"write {float(leaf)}"
     return "write x.astype(float)" if isinstance(leaf, np.ndarray) else "convert it by astype"
@@ -108,10 +108,10 @@ class Stage:
 
     Attributes:
         primals: the values that stand for the leaves differentiated with respect to.
-        start: the number of nodes there were when they were made.
+        start: the number of nodes before the primals.
         outputs: the values of the leaves of the result.
-        concrete: whether this graph was made for the occasion.
-        executor: what runs programs of it; None for the native one.
+        concrete: whether the graph is separate, for arrays, and not the caller's.
+        executor: runs programs of the graph; None for the native one.
     """
 
     def __init__(
@@ -191,10 +191,10 @@ class Stage:
         return self.graph.types[value]
 
     def require_scalar(self, holomorphic: bool) -> None:
-        """The result must be one real number (a complex one if holomorphic).
+        """Require one real number as the result (a complex one if holomorphic).
 
         Raises:
-            ShapeError, DTypeError: what it is instead.
+            ShapeError, DTypeError: another result.
         """
         shown = ", ".join(str(self.type_of(value)) for value in self.outputs)
         if len(self.outputs) != 1 or self.type_of(self.outputs[0]).rank:
@@ -205,7 +205,7 @@ class Stage:
         self.require_real(holomorphic)
 
     def require_real(self, holomorphic: bool) -> None:
-        """Results must be real, or if holomorphic, arguments and results complex.
+        """Require real results, or if holomorphic, complex arguments and results.
 
         Raises:
             DTypeError: by name.
@@ -225,7 +225,7 @@ class Stage:
             self.require_complex_arguments()
 
     def require_complex_arguments(self) -> None:
-        """Arguments must be complex.
+        """Require complex arguments.
 
         Raises:
             DTypeError: by name.
@@ -237,7 +237,7 @@ class Stage:
                 )
 
     def require_real_arguments(self) -> None:
-        """Arguments must be real.
+        """Require real arguments.
 
         Raises:
             DTypeError: by name.
@@ -256,21 +256,23 @@ class Stage:
         return Value(self.emitter, handle)
 
     def or_zeros(self, values: Sequence[int | None], like: Sequence[int]) -> list[int]:
-        """Zeros in place of None, in the shape and dtype of another value."""
+        """The values, with zeros of the shape and dtype of another value in place of None."""
         return [
-            zeros(self.value(other)).handle if value is None else value
-            for value, other in zip(values, like, strict=True)
+            zeros(self.value(model)).handle if value is None else value
+            for value, model in zip(values, like, strict=True)
         ]
 
     def tensors(self, values: Sequence[int]) -> list[TracedTensor]:
         """Values as tensors of the trace."""
         return [TracedTensor(self.builder, value) for value in values]
 
-    def given(self, trees: PyTree, like: Sequence[int], treedef: TreeDef, what: str) -> list[Any]:
-        """The leaves of tangents or cotangents, which must match some values.
+    def leaves_like(
+        self, trees: PyTree, like: Sequence[int], treedef: TreeDef, what: str
+    ) -> list[Any]:
+        """The leaves of tangents or cotangents, which must match the values `like`.
 
         Raises:
-            ArityError, ShapeError, DTypeError: by what differs.
+            ArityError, ShapeError, DTypeError: by the difference.
         """
         leaves, tree = flatten(trees)
         if tree != treedef:
@@ -292,7 +294,7 @@ class Stage:
     # ---- running -----------------------------------------------------------------------------
 
     def key(self, *more: Any) -> Any:
-        """What decides the derivative program, arrays left out; None where that cannot be said."""
+        """Equal for calls with the same derivative program, arrays aside; None if they cannot be compared."""
         graph = self.graph
         ops: list[Any] = [i.op for i in graph.instructions]
         if graph.marked:
@@ -311,10 +313,10 @@ class Stage:
     ) -> list[Any]:
         """Run a program of this graph on the arrays it was traced with, and on `extra` ones.
 
-        `make` gives the values that stand for the extra arrays, and the outputs.
+        `make` returns the values that stand for the extra arrays, and the outputs.
         """
         captured = self._captured()
-        given = [*self.primals, *[value for value, _ in captured]]
+        inputs = [*self.primals, *[value for value, _ in captured]]
         arrays = [*self.leaves, *[array for _, array in captured], *extra]
         runtime = self.noted_by(extra)
         if runtime is not None:
@@ -324,35 +326,35 @@ class Stage:
                     "x.detach(), or leave the executor out"
                 )
             stand_ins, outputs = make()
-            known = dict(zip([*given, *stand_ins], arrays, strict=True))
-            return noted_run(runtime, self.graph, known, outputs)
+            operands = dict(zip([*inputs, *stand_ins], arrays, strict=True))
+            return noted_run(runtime, self.graph, operands, outputs)
 
         def program() -> GraphProgram:
             stand_ins, outputs = make()
             outputs = self.graph.after_effects(outputs)
-            inputs = [*given, *stand_ins]
-            return GraphProgram.from_graph(self.graph, outputs, inputs=inputs, name=self.name)
+            all_inputs = [*inputs, *stand_ins]
+            return GraphProgram.from_graph(self.graph, outputs, inputs=all_inputs, name=self.name)
 
         return list(self.execute(self.context.program(key, program), *arrays))
 
     def execute(self, program: GraphProgram, *arrays: Any) -> Any:
-        """What a program gives on the executor of this transform."""
+        """The results of a program on the executor of this transform."""
         return (self.executor or native_executor()).run(program, *arrays)
 
     def noted_by(self, extra: Sequence[Any]) -> Any:
-        """The runtime of tracked eager tensors that this graph is run on, if it has marks, which a program
+        """The runtime of tracked eager tensors among the operands, if the graph has marks, which a program
         would lose; None otherwise.
         """
         arrays = [*self.leaves, *[array for _, array in self._captured()], *extra]
         return noting_runtime(self.graph, arrays)
 
     def _captured(self) -> list[tuple[int, Any]]:
-        """Arrays that the function met, and the values that stand for them."""
+        """Captured arrays, with the values that stand for them."""
         builder = self.builder
         return list(builder.arguments.values()) if isinstance(builder, ArgumentBuilder) else []
 
     def filled(self, tree: PyTree, values: Sequence[Any]) -> Any:
-        """A tree that held tensors of the trace, over what they came out as."""
+        """A tree with its tensors of the trace replaced by values, in order."""
         leaves, treedef = flatten(tree)
         results = iter(values)
         return unflatten(
@@ -366,7 +368,7 @@ class Stage:
         return [leaf.value for leaf in leaves if isinstance(leaf, TracedTensor)]
 
     def by_argument(self, values: Sequence[Any]) -> Any:
-        """One tree per argument differentiated with respect to; the tree itself for a lone number."""
+        """One tree per argument differentiated with respect to; the tree itself for a single number."""
         remaining = iter(values)
         trees = tuple(
             unflatten(treedef, [next(remaining) for _ in leaves])
@@ -387,19 +389,19 @@ def noting_runtime(graph: Graph, arrays: Sequence[Any]) -> Any:
 def noted_run(
     runtime: Any, graph: Graph, arguments: Mapping[int, Any], outputs: Sequence[int]
 ) -> list[Any]:
-    """The outputs of this graph, noted by the runtime as one operation with its marks."""
+    """The outputs of this graph, recorded by the runtime as one operation with its marks."""
     part, frontier = Subprogram.since(graph, 0, graph.after_effects(outputs))
     operands = [arguments[value] for value in frontier]
     return list(runtime.noted(part, operands))
 
 
 def _fits(spec: TensorSpec, wanted: TensorSpec) -> bool:
-    """The same type, or one within its bounds where only the data decide an extent."""
+    """Whether two types are equal; a data-dependent extent fits every extent."""
     return spec == wanted or (
         spec.dtype is wanted.dtype
         and spec.rank == wanted.rank
         and all(
-            mine == other if is_exact(other) else True
-            for mine, other in zip(spec.shape, wanted.shape, strict=True)
+            mine == theirs if is_exact(theirs) else True
+            for mine, theirs in zip(spec.shape, wanted.shape, strict=True)
         )
     )

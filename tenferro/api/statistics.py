@@ -1,4 +1,4 @@
-"""Order statistics, averages, correlation and counts, and reductions that leave NaN out.
+"""Order statistics, averages, correlation, counts, and reductions without NaN.
 
 Source: NumPy 2.4, reference, "Statistics". Hyndman and Fan, "Sample quantiles in statistical packages", 1996.
 """
@@ -76,7 +76,7 @@ __all__ = [
 
 
 def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False) -> Any:
-    """The largest element less the smallest over `axis`.
+    """The difference of the largest and the smallest element over `axis`.
 
     >>> ptp([[1, 5], [3, 4]], 1)
     array([4, 1])
@@ -87,11 +87,11 @@ def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = Fals
 
 
 def _ordered(name: str, a: ArrayLike, axis: Axis) -> tuple[Any, int, tuple[Any, ...]]:
-    """The elements over `axis` in ascending order along a last axis, their number, and the shape with 1 for these.
+    """The elements over `axis` in ascending order along a last axis, their number, and the shape with 1 for `axis`.
 
     Raises:
-        NonStaticShapeError: their number is not known.
-        ShapeError: there are none.
+        NonStaticShapeError: the number of elements is unknown.
+        ShapeError: no elements.
         DTypeError: complex elements.
     """
     x = as_operand(a)
@@ -100,7 +100,7 @@ def _ordered(name: str, a: ArrayLike, axis: Axis) -> tuple[Any, int, tuple[Any, 
     x = x if spec_of(x).dtype.is_inexact else convert(x, DType.F64)
     rank = len(x.shape)
     axes = normalize_axes(name, axis, rank)
-    kept = tuple([1 if i in axes else extent for i, extent in enumerate(x.shape)])
+    keepdims_shape = tuple([1 if i in axes else extent for i, extent in enumerate(x.shape)])
     rest = [extent for i, extent in enumerate(x.shape) if i not in axes]
     count = product(x.shape[i] for i in axes)
     if not is_static(count):
@@ -108,7 +108,7 @@ def _ordered(name: str, a: ArrayLike, axis: Axis) -> tuple[Any, int, tuple[Any, 
     if count == 0:
         raise ShapeError(f"{name}: no elements over axis {axis} of {spec_of(x)}")
     x = moveaxis(x, axes, tuple(range(rank - len(axes), rank)))
-    return sort(reshape(x, (*rest, count)), axis=-1), count, kept
+    return sort(reshape(x, (*rest, count)), axis=-1), count, keepdims_shape
 
 
 def _element(ordered: Tensor, index: int) -> Any:
@@ -120,43 +120,43 @@ def median(
 ) -> Any:  # fmt: skip
     """The middle element over `axis` in ascending order, or the mean of the middle two; NaN where there is one.
 
-    The derivative is that of the elements in the middle; of equal ones, the first has it.
+    The derivative goes to the elements in the middle; of equal ones, to the first.
 
     Args:
         overwrite_input: has no effect; tensors are values.
 
     Raises:
-        ShapeError: no elements. DTypeError: complex a. NonStaticShapeError: their number is not known.
+        ShapeError: no elements. DTypeError: complex a. NonStaticShapeError: an unknown number of elements.
 
     >>> median([3.0, 1.0, 2.0]), median([[1, 2], [3, 4]], 0)
     (array(2.), array([2., 3.]))
     """
     refuse("median", "out", out)
-    ordered, count, kept = _ordered("median", a, axis)
+    ordered, count, keepdims_shape = _ordered("median", a, axis)
     low, high = _element(ordered, (count - 1) // 2), _element(ordered, count // 2)
     middle = low if count % 2 else divide(add(low, high), 2.0)
     last = _element(ordered, count - 1)
     result = where(isnan(last), last, middle)
-    return reshape(result, kept) if keepdims else result
+    return reshape(result, keepdims_shape) if keepdims else result
 
 
 def nanmedian(
     a: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> Any:  # fmt: skip
-    """`median` of the elements that are numbers; NaN where there are none. Arguments and errors are those of `median`.
+    """`median` of the elements that are not NaN; NaN if all are. Arguments and errors are those of `median`.
 
     >>> nanmedian([3.0, math.nan, 1.0, 2.0])
     array(2.)
     """
     refuse("nanmedian", "out", out)
-    ordered, count, kept = _ordered("nanmedian", a, axis)
+    ordered, count, keepdims_shape = _ordered("nanmedian", a, axis)
     numbers = reductions.sum(
         convert(logical_not(isnan(ordered)), DType.I64), axis=-1, keepdims=True
     )
-    places = [clip(floor_divide(subtract(numbers, one), 2), 0, count - 1) for one in (1, 0)]
-    low, high = (squeeze(take_along_axis(ordered, place, axis=-1), -1) for place in places)
+    positions = [clip(floor_divide(subtract(numbers, one), 2), 0, count - 1) for one in (1, 0)]
+    low, high = (squeeze(take_along_axis(ordered, position, axis=-1), -1) for position in positions)
     result = where(equal(squeeze(remainder(numbers, 2), -1), 1), low, divide(add(low, high), 2.0))
-    return reshape(result, kept) if keepdims else result
+    return reshape(result, keepdims_shape) if keepdims else result
 
 
 _PLOTTING: Mapping[str, tuple[float, float]] = MappingProxyType({
@@ -175,40 +175,40 @@ _PLACES: Mapping[str, Callable[[Any, int], Any]] = MappingProxyType({
     "averaged_inverted_cdf": lambda q, n: _averaged(subtract(multiply(q, float(n)), 1.0)),
     "closest_observation": lambda q, n: _closest(subtract(multiply(q, float(n)), 1.5)),
 })  # fmt: skip
-"""Where the other methods read, in places from 0."""
+"""Positions of the quantile by the discontinuous methods, from 0."""
 
 
-def _averaged(place: Tensor) -> Any:
-    """The next place, or half a place more where it is one."""
-    return where(equal(place, floor(place)), add(place, 0.5), ceil(place))
+def _averaged(position: Tensor) -> Any:
+    """The next position; for an integral one, half a position more."""
+    return where(equal(position, floor(position)), add(position, 0.5), ceil(position))
 
 
-def _closest(place: Tensor) -> Any:
-    """The next place, or itself where it is an odd one, counted from 0: an even one counted from 1."""
-    below = floor(place)
-    is_odd = logical_and(equal(place, below), equal(remainder(below, 2.0), 1.0))
+def _closest(position: Tensor) -> Any:
+    """The next position, or the same if it is odd from 0, and so even from 1."""
+    below = floor(position)
+    is_odd = logical_and(equal(position, below), equal(remainder(below, 2.0), 1.0))
     return where(is_odd, below, add(below, 1.0))
 
 
 def _place(method: str, q: Tensor, count: int) -> Any:
-    """The place of the quantile among the elements in order, from 0, with a fraction."""
+    """The position of the quantile among the sorted elements, from 0, with a fraction."""
     if method in _PLOTTING:
         alpha, beta = _PLOTTING[method]
-        place = add(multiply(q, float(count)), add(alpha, multiply(q, 1.0 - alpha - beta)))
-        place = subtract(place, 1.0)
+        position = add(multiply(q, float(count)), add(alpha, multiply(q, 1.0 - alpha - beta)))
+        position = subtract(position, 1.0)
     else:
-        place = _PLACES[method](q, count)
+        position = _PLACES[method](q, count)
     last = float(count - 1)
-    return where(less(place, 0.0), 0.0, where(greater_equal(place, last), last, place))
+    return where(less(position, 0.0), 0.0, where(greater_equal(position, last), last, position))
 
 
 def quantile(
     a: ArrayLike, q: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
     keepdims: bool = False, *, weights: Any = None,
 ) -> Any:  # fmt: skip
-    """The elements that a fraction q of all over `axis` is below, those between neighbours by a line.
+    """Quantiles over `axis` at fractions q, interpolated linearly between neighbours by default.
 
-    The axes of q come first in the result. NaN where there is one. Differentiable in a, and in q.
+    The axes of q come first in the result. NaN where a has a NaN. Differentiable in a, and in q.
 
     Args:
         q: fractions from 0 to 1.
@@ -216,11 +216,11 @@ def quantile(
         method: NumPy's: "linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf",
             "averaged_inverted_cdf", "closest_observation", "interpolated_inverted_cdf", "hazen", "weibull",
             "median_unbiased" or "normal_unbiased".
-        weights: how much each element counts, of a's shape, or a vector along one axis; for "inverted_cdf" alone.
+        weights: the weight of each element, of a's shape, or a vector along one axis; for "inverted_cdf" alone.
 
     Raises:
         InvalidConfigError: another method, one that takes no weights, or a fraction outside 0 to 1.
-        ShapeError: no elements. DTypeError: complex a. NonStaticShapeError: their number is not known.
+        ShapeError: no elements. DTypeError: complex a. NonStaticShapeError: an unknown number of elements.
 
     >>> quantile([1.0, 2.0, 3.0], 0.25), quantile([1.0, 2.0], [0.0, 1.0], method="nearest")
     (array(1.5), array([1., 2.]))
@@ -232,7 +232,7 @@ def percentile(
     a: ArrayLike, q: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
     keepdims: bool = False, *, weights: Any = None,
 ) -> Any:  # fmt: skip
-    """`quantile` of q / 100, which has the other arguments, and the errors.
+    """`quantile` at q / 100, with its other arguments and its errors.
 
     >>> percentile([1.0, 2.0, 3.0], 50)
     array(2.)
@@ -253,22 +253,22 @@ def _quantile(
 ) -> Any:
     refuse(name, "out", out)
     if method not in _PLOTTING and method not in _PLACES:
-        known = ", ".join(f'"{one}"' for one in (*_PLOTTING, *_PLACES))
-        raise InvalidConfigError(f"{name}: method is one of {known}, got {method!r}")
+        methods = ", ".join(f'"{one}"' for one in (*_PLOTTING, *_PLACES))
+        raise InvalidConfigError(f"{name}: method is one of {methods}, got {method!r}")
     if weights is not None and method != "inverted_cdf":
         raise InvalidConfigError(f'{name}: weights need method="inverted_cdf", got {method!r}')
-    ordered, count, kept = _ordered(name, a, axis)
+    ordered, count, keepdims_shape = _ordered(name, a, axis)
     dtype = result_type(ordered, q)
     q = convert(float(q) if isinstance(q, int) else q, dtype)
     if not is_traced(q) and not bool(((q >= 0) & (q <= 1)).all()):
         raise InvalidConfigError(f"{name}: fractions are from 0 to 1, got {q}")
     if weights is not None:
-        return _weighted_quantile(name, a, q, axis, weights, kept if keepdims else None)
-    place = _place(method, q, count)
-    below = convert(floor(place), DType.I64)
+        return _weighted_quantile(name, a, q, axis, weights, keepdims_shape if keepdims else None)
+    position = _place(method, q, count)
+    below = convert(floor(position), DType.I64)
     above = where(less(below, count - 1), add(below, 1), below)
-    share = subtract(place, convert(below, dtype))
-    # Axes of q are last here, beside the elements, and come first in the end.
+    share = subtract(position, convert(below, dtype))
+    # Axes of q are last here, after the elements' axes, and are moved to the front at the end.
     low, high = (convert(take(ordered, index, axis=-1), dtype) for index in (below, above))
     between = add(low, multiply(subtract(high, low), share))
     last = convert(_element(ordered, count - 1), dtype)
@@ -276,13 +276,18 @@ def _quantile(
     last = reshape(last, (*last.shape, *[1] * q_rank))
     result = where(isnan(last), last, where(equal(share, 0), low, between))
     result = moveaxis(result, tuple(range(rank - q_rank, rank)), tuple(range(q_rank)))
-    return reshape(result, (*q.shape, *kept)) if keepdims else result
+    return reshape(result, (*q.shape, *keepdims_shape)) if keepdims else result
 
 
 def _weighted_quantile(
-    name: str, a: ArrayLike, q: Tensor, axis: Axis, weights: ArrayLike, kept: tuple[Any, ...] | None
+    name: str,
+    a: ArrayLike,
+    q: Tensor,
+    axis: Axis,
+    weights: ArrayLike,
+    keepdims_shape: tuple[Any, ...] | None,
 ) -> Any:
-    """The first elements in ascending order up to which the weights are a share of q of all."""
+    """The first elements in ascending order with a share of at least q of all weights up to them."""
     x, w = as_operand(a), as_operand(weights)
     x = x if spec_of(x).dtype.is_inexact else convert(x, DType.F64)
     axes = normalize_axes(name, axis, len(x.shape))
@@ -297,15 +302,15 @@ def _weighted_quantile(
     x, w = (take_along_axis(values, order, axis=-1) for values in (x, w))
     shares = reductions.cumsum(w, -1)
     shares = divide(shares, shares[..., -1:])
-    # What weighs nothing comes before every fraction, 0 too.
+    # Elements without weight come before every fraction, 0 too.
     shares = where(equal(shares, 0.0), -1.0, shares)
     before = less(expand_dims(shares, -1), reshape(q, (-1,)))
-    places = reductions.sum(convert(before, DType.I64), axis=rank)
-    result = take_along_axis(x, clip(places, 0, x.shape[-1] - 1), axis=-1)
+    positions = reductions.sum(convert(before, DType.I64), axis=rank)
+    result = take_along_axis(x, clip(positions, 0, x.shape[-1] - 1), axis=-1)
     result = where(isnan(x[..., -1:]), math.nan, result)
     result = convert(result, spec_of(as_operand(a)).dtype)
     result = reshape(moveaxis(result, -1, 0), (*q.shape, *rest))
-    return result if kept is None else reshape(result, (*q.shape, *kept))
+    return result if keepdims_shape is None else reshape(result, (*q.shape, *keepdims_shape))
 
 
 # ---- averages and correlation ------------------------------------------------------------------------------------
@@ -319,11 +324,11 @@ def average(
     *,
     keepdims: bool = False,
 ) -> Any:
-    """The sum of a times its weights over `axis`, divided by that of the weights; the mean without weights.
+    """The sum of a times its weights over `axis`, divided by the sum of the weights; the mean without weights.
 
     Args:
         weights: of a's shape, or of the extents of `axis`.
-        returned: give the sum of the weights, too.
+        returned: return (average, sum of the weights).
 
     Raises:
         ShapeError: weights of another shape.
@@ -347,7 +352,7 @@ def average(
 
 
 def _beside(x: Tensor, weights: Tensor, axis: Axis) -> Any:
-    """The weights with the axes of x, those that are not averaged over having extent 1."""
+    """The weights with the axes of x, of extent 1 except for `axis`."""
     if tuple(weights.shape) == tuple(x.shape):
         return weights
     listed = () if axis is None else axis if isinstance(axis, tuple | list) else (axis,)
@@ -370,12 +375,12 @@ def cov(
     Args:
         y: more variables.
         rowvar: whether rows, and not columns, are variables.
-        bias: divide by N, and not by N - 1; `ddof` says what is taken off N in place of this.
-        fweights, aweights: how often each observation counts, and how important it is.
+        bias: divide by N, and not by N - 1; `ddof` is subtracted from N instead.
+        fweights, aweights: the number of repetitions of each observation, and its weight.
 
     Raises:
         ShapeError: more than two axes.
-        InvalidConfigError: a ddof that is no integer.
+        InvalidConfigError: a ddof that is not an integer.
 
     >>> cov([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]])
     array([[ 1., -1.],
@@ -405,7 +410,7 @@ def cov(
 
 
 def _variables(m: ArrayLike, rowvar: bool, dtype: DTypeLike | None) -> Any:
-    """One variable in each row."""
+    """The variables as rows."""
     x = as_operand(m)
     if len(x.shape) > 2:
         raise ShapeError(f"cov: takes two axes at most, got {spec_of(x)}")
@@ -421,7 +426,7 @@ def _variables(m: ArrayLike, rowvar: bool, dtype: DTypeLike | None) -> Any:
 def _weights(
     fweights: ArrayLike | None, aweights: ArrayLike | None, freedom: int
 ) -> tuple[Any, Any]:
-    """The weight of each observation, and what the sum of products is divided by."""
+    """The weight of each observation, and the divisor of the sum of products."""
     f = None if fweights is None else convert(as_operand(fweights), DType.F64)
     a = None if aweights is None else convert(as_operand(aweights), DType.F64)
     w: Any = a if f is None else f if a is None else multiply(f, a)
@@ -437,7 +442,7 @@ def _weights(
 def corrcoef(
     x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, *, dtype: DTypeLike | None = None
 ) -> Any:
-    """The correlation coefficients: the covariances c_ij / sqrt(c_ii c_jj); parts lie between -1 and 1.
+    """The correlation coefficients: the covariances c_ij / sqrt(c_ii c_jj); real and imaginary parts are in [-1, 1].
 
     Arguments and errors are those of `cov`.
 
@@ -460,7 +465,7 @@ def corrcoef(
 
 
 def _numbers(a: ArrayLike, replacement: float) -> tuple[Any, Any]:
-    """The elements with NaN replaced, and which are numbers."""
+    """The elements with NaN replaced, and whether each is a number."""
     x = as_operand(a)
     is_number = logical_not(isnan(x))
     if not spec_of(x).dtype.is_inexact:
@@ -521,9 +526,9 @@ def nanvar(
     array(1.)
     """
     x, is_number = _numbers(a, 0)
-    taken = _taking_part(is_number, where)
+    is_included = _taking_part(is_number, where)
     return reductions.var(
-        x, axis, dtype, out, ddof, keepdims, where=taken, mean=mean, correction=correction
+        x, axis, dtype, out, ddof, keepdims, where=is_included, mean=mean, correction=correction
     )
 
 
@@ -537,9 +542,9 @@ def nanstd(
     array(1.)
     """
     x, is_number = _numbers(a, 0)
-    taken = _taking_part(is_number, where)
+    is_included = _taking_part(is_number, where)
     return reductions.std(
-        x, axis, dtype, out, ddof, keepdims, where=taken, mean=mean, correction=correction
+        x, axis, dtype, out, ddof, keepdims, where=is_included, mean=mean, correction=correction
     )
 
 
@@ -581,16 +586,16 @@ def nanmin(
 def bincount(
     x: Any, /, weights: ArrayLike | None = None, minlength: int = 0, *, length: int | None = None
 ) -> Any:
-    """How often each number from 0 occurs in x, or the sum of the weights where it does.
+    """The number of occurrences of each integer from 0 in x, or the sum of their weights.
 
     Args:
-        weights: one for each element; of them the counts are sums, and differentiable.
-        minlength: how many counts there are at least.
-        length: how many there are, larger numbers being left out; needed in a trace, where x is not known.
+        weights: one for each element; the counts are then sums of weights, and differentiable.
+        minlength: the least number of counts.
+        length: the exact number of counts, without larger elements; needed in a trace.
 
     Raises:
-        DTypeError: elements that are no integers.
-        ShapeError: x is no vector, or weights of another shape.
+        DTypeError: elements that are not integers.
+        ShapeError: x is not a vector, or weights of another shape.
         OutOfBoundsError: a negative number, where it is known.
         DataDependentShapeError: x of a trace, without `length`.
 
@@ -619,7 +624,7 @@ def bincount(
 
 
 def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Any:
-    """The number of the bin that each element lies in: i where bins[i - 1] <= x < bins[i], as int64.
+    """The index of each element's bin: i where bins[i - 1] <= x < bins[i], as int64.
 
     Args:
         bins: ascending, or descending if they are known: then i where bins[i - 1] > x >= bins[i].
@@ -649,15 +654,15 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Any:
 def histogram_bin_edges(
     a: ArrayLike, bins: int | ArrayLike = 10, range: Sequence[Any] | None = None, weights: None = None
 ) -> Any:  # fmt: skip
-    """The edges that `histogram` counts between, in ascending order.
+    """The bin edges of `histogram`, in ascending order.
 
     Args:
-        bins: how many bins of one width there are, or the edges themselves.
-        range: where the first begins and the last ends; the smallest and the largest element by default.
+        bins: the number of bins of equal width, or the edges themselves.
+        range: the first and the last edge; the smallest and the largest element by default.
         weights: has no effect.
 
     Raises:
-        InvalidConfigError: no bins, a rule by name, which the data decide on, or a range that goes down.
+        InvalidConfigError: no bins, a rule by name, which depends on the data, or a descending range.
 
     >>> histogram_bin_edges([0.0, 1.0, 4.0], 2)
     array([0., 2., 4.])
@@ -688,13 +693,13 @@ def histogram(
     a: ArrayLike, bins: int | ArrayLike = 10, range: Sequence[Any] | None = None, density: bool | None = None,
     weights: ArrayLike | None = None,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """How many elements of a lie in each bin, the last of which includes its end, and the edges of the bins.
+    """The number of elements of a in each bin, the last of which includes its end, and the bin edges.
 
     Arguments and errors are those of `histogram_bin_edges`.
 
     Args:
-        density: give shares of the whole over the width of the bin.
-        weights: how much each element counts; of them counts are sums, and differentiable.
+        density: return probability densities: shares of the total, divided by the widths of the bins.
+        weights: the weight of each element; the counts are then sums of weights, and differentiable.
 
     Raises:
         ShapeError: weights of another shape.

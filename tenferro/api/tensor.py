@@ -1,4 +1,4 @@
-"""`TracedTensor`: what a function sees while it is being traced."""
+"""`TracedTensor`: the argument of a function while it is traced."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["TracedTensor", "WeakTensor", "WeakUse", "tracing", "value_in"]
 class TracedTensor(Operators):
     """A value of a graph under construction: it has a type, and no elements until the program runs.
 
-    Operators, indexing and NumPy's own functions on it write ops down instead of computing.
+    Operators, indexing and NumPy's own functions on it append ops to the graph instead of computing.
     """
 
     __slots__ = ("builder", "spec", "value")
@@ -48,12 +48,12 @@ class TracedTensor(Operators):
     def __tenferro_apply__(
         op: StdTensorOp, operands: tuple[Any, ...], like: TracedTensor
     ) -> tuple[Any, ...]:
-        """Append `op` to the graph of the trace under way, arrays becoming constants."""
+        """Append `op` to the graph of the current trace; arrays become constants."""
         builder = (current_builder() or like.builder) if operands else like.builder
         return append(builder, op, operands)
 
     def __tenferro_stop__(self) -> TracedTensor:
-        """This tensor, as a constant to differentiation."""
+        """This tensor as a constant to differentiation."""
         graph = self.builder.graph
         return TracedTensor(self.builder, graph.add(StopGradient((0,)), (self.value,))[0])
 
@@ -75,11 +75,11 @@ class TracedTensor(Operators):
 
     @property
     def guards(self) -> GuardLog:
-        """What must hold of the trace's symbols."""
+        """Conditions on the trace's symbols."""
         return self.builder.graph.guards
 
     def __tenferro_distrust__(self) -> None:
-        """What is computed with this tensor comes from a file of unknown origin."""
+        """Mark the graph as untrusted: its parts come from a file of unknown origin."""
         self.builder.graph.trusted = False
 
     # ---- type --------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ class TracedTensor(Operators):
     def __repr__(self) -> str:
         return f"TracedTensor({self.spec})"
 
-    # ---- what only elements could answer -------------------------------------------------------
+    # ---- methods that need elements ------------------------------------------------------------
 
     def _refuse(self, asked: str, hint: str) -> NoReturn:
         raise ConcretizationError(
@@ -100,7 +100,7 @@ class TracedTensor(Operators):
         )
 
     def __tenferro_elements__(self, asked: str, hint: str) -> NoReturn:
-        """Refused, for what needs the elements to know the shape of its result."""
+        """An error: the shape of a result depends on the elements, which are unknown."""
         raise DataDependentShapeError(
             f"{asked} needs the elements of {self.spec}, which are not known while tracing; {hint}"
         )
@@ -150,18 +150,18 @@ class TracedTensor(Operators):
         return self
 
     def item(self, *index: SupportsIndex) -> NoReturn:
-        """Refused: a traced tensor has no elements yet."""
+        """An error: a traced tensor has no elements yet."""
         self._refuse("item()", "keep it a tensor")
 
     tolist = item
 
 
 class WeakUse:
-    """What became of the Python numbers in one carry.
+    """The use of the Python numbers in one carry.
 
     Attributes:
         took_a_dtype: whether one was converted to the dtype of a tensor, where a tensor in its place would have
-            decided with it.
+            taken part in the promotion.
     """
 
     __slots__ = ("took_a_dtype",)
@@ -171,14 +171,14 @@ class WeakUse:
 
 
 _DEFAULT_DTYPES = frozenset({DType.Bool, DType.I64, DType.F64, DType.C64})
-"""Those of Python numbers."""
+"""The kinds of Python numbers."""
 _ELEMENTWISE = frozenset({*elementwise.CARDS, *analytic.CARDS})
 
 
 class WeakTensor(TracedTensor):
-    """A Python number that a loop's carry begins with, or what is computed of such numbers alone.
+    """A Python number in a loop's initial carry, or a result of such numbers alone.
 
-    It has the dtype that the number has by itself, and beside a tensor it takes that of the tensor.
+    It has the number's default dtype, and takes the dtype of a tensor that it is combined with.
 
     Attributes:
         uses: of the carries that it comes from.
@@ -198,7 +198,7 @@ class WeakTensor(TracedTensor):
     def __tenferro_apply__(
         op: StdTensorOp, operands: tuple[Any, ...], like: Any
     ) -> tuple[TracedTensor, ...]:
-        """As of any tensor; what is elementwise on weak tensors alone is weak."""
+        """Apply an op as to any tensor; elementwise results of weak tensors alone are weak."""
         outputs = TracedTensor.__tenferro_apply__(op, operands, like)
         if type(op) not in _ELEMENTWISE or any([type(x) is not WeakTensor for x in operands]):
             return outputs
@@ -210,7 +210,7 @@ class WeakTensor(TracedTensor):
         return outputs
 
     def __tenferro_strong__(self) -> TracedTensor:
-        """The tensor that keeps its dtype."""
+        """A tensor with this dtype that is not weak."""
         return TracedTensor(self.builder, self.value)
 
     def __tenferro_weak__(self, number: TracedTensor | np.ndarray) -> TracedTensor:
@@ -219,7 +219,7 @@ class WeakTensor(TracedTensor):
         return WeakTensor(constant.builder, constant.value, self.uses)
 
     def __tenferro_number__(self, value: Any) -> TracedTensor:
-        """A Python number beside this one stays a number."""
+        """A Python number in an operation with this tensor, as weak as it."""
         return self.__tenferro_weak__(super().__tenferro_number__(value))
 
 
@@ -238,7 +238,7 @@ def append(
 
 
 tracing: Callable[[GraphBuilder], AbstractContextManager[None]] = partial(under_way, append=append)
-"""While the body runs, this builder's trace is the one under way."""
+"""Make this builder's trace the current one while the body runs."""
 
 
 def value_in(builder: GraphBuilder, operand: Any) -> int:

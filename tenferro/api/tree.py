@@ -1,8 +1,8 @@
-"""`tenferro.tree`: trees of arrays, which every function here takes and returns.
+"""`tenferro.tree`: trees of arrays, the arguments and results of every function.
 
 Tuples, lists, dicts (in the order of their sorted keys), `OrderedDict`, `defaultdict`, named tuples and
 dataclasses are trees; None is an empty one. Fields of a dataclass made by `static` are compared instead of
-traced. A dataclass is a leaf where it has `shape` and `dtype`, as arrays and their specs do. Other classes
+traced. A dataclass with `shape` and `dtype`, as arrays and their specs have, is a leaf. Other classes
 are registered; those that are registered with JAX are trees here, too.
 
 Source: jax.tree, jax.tree_util and jax.flatten_util.
@@ -66,14 +66,14 @@ __all__ = [
 
 IsLeaf = Callable[[Any], bool] | None
 _NOTHING = object()
-"""No initializer was given."""
+"""The default of `initializer`."""
 
 
 def flatten(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeDef]:
-    """The leaves in order, and the structure that holds them.
+    """The leaves in order, and the structure without them.
 
     Args:
-        is_leaf: says of a subtree that it is taken whole.
+        is_leaf: a predicate of subtrees that count as leaves.
 
     >>> values, treedef = flatten({"b": 1, "a": (2, None)})
     >>> values, unflatten(treedef, ["two", "one"])
@@ -83,7 +83,7 @@ def flatten(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeDef]:
 
 
 def unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
-    """The tree of that structure over these leaves.
+    """The tree with this structure and these leaves.
 
     Raises:
         ArityError: another number of leaves than the structure has.
@@ -104,12 +104,12 @@ def leaves(tree: PyTree, is_leaf: IsLeaf = None) -> list[Any]:
 
 
 def structure(tree: PyTree, is_leaf: IsLeaf = None) -> TreeDef:
-    """What holds the leaves: equal for trees of one kind, with `num_leaves` and a hash."""
+    """The structure without leaves: equal for trees of one kind, with `num_leaves` and a hash."""
     return flatten(tree, is_leaf)[1]
 
 
 def map(f: Callable[..., Any], tree: PyTree, *rest: PyTree, is_leaf: IsLeaf = None) -> Any:
-    """The tree of what f gives for each leaf, and for what stands in its place in the further trees.
+    """The tree of the results of f for each leaf and the corresponding subtrees of the further trees.
 
     Raises:
         ArityError: a further tree that does not begin with the structure of the first.
@@ -118,24 +118,24 @@ def map(f: Callable[..., Any], tree: PyTree, *rest: PyTree, is_leaf: IsLeaf = No
     {'w': 2.0, 'b': (0.5,)}
     """
     values, treedef = flatten(tree, is_leaf)
-    columns = [_beneath("tree.map", treedef, other, i + 1) for i, other in enumerate(rest)]
+    columns = [_beneath("tree.map", treedef, each, i + 1) for i, each in enumerate(rest)]
     return pytrees.unflatten(treedef, [f(*row) for row in zip(values, *columns, strict=True)])
 
 
 def _beneath(name: str, treedef: TreeDef, tree: Any, position: int) -> list[Any]:
-    """The subtrees where the structure has leaves.
+    """The subtrees at the leaves of the structure.
 
     Raises:
         ArityError: the tree has another structure above them.
     """
-    other = flatten(tree)[1]
-    if other == treedef:
+    actual = flatten(tree)[1]
+    if actual == treedef:
         return flatten(tree)[0]
     try:
         return treedef.flatten_up_to(tree)
     except ValueError:
         names = ("tree", f"rest[{position - 1}]")
-        parting = pytrees.difference(treedef, other, names, is_prefix=True)
+        parting = pytrees.difference(treedef, actual, names, is_prefix=True)
         raise ArityError(f"{name}: {parting}") from None
 
 
@@ -154,7 +154,7 @@ def reduce(
     initializer: Any = _NOTHING,
     is_leaf: IsLeaf = None,
 ) -> Any:
-    """The leaves put together one by one, from the left.
+    """The leaves combined one by one, from the left.
 
     Raises:
         ArityError: no leaves, and no initializer.
@@ -173,10 +173,10 @@ def reduce(
 def transpose(
     outer_treedef: TreeDef, inner_treedef: TreeDef | None, pytree_to_transpose: PyTree
 ) -> Any:
-    """A tree of trees, inside out.
+    """A tree of trees, with the inner structure outside.
 
     Args:
-        inner_treedef: by default that of the first inner tree.
+        inner_treedef: by default the structure of the first inner tree.
 
     Raises:
         ArityError: an outer structure without leaves, or a tree that is not of these two structures.
@@ -213,30 +213,28 @@ def leaves_with_path(tree: PyTree, is_leaf: IsLeaf = None) -> list[tuple[KeyPath
 def map_with_path(
     f: Callable[..., Any], tree: PyTree, *rest: PyTree, is_leaf: IsLeaf = None
 ) -> Any:
-    """As `map`, f taking the path first.
+    """`map` with the path as the first argument of f.
 
     Raises:
-        ArityError: as `map`.
+        ArityError: as for `map`.
 
     >>> map_with_path(lambda path, x: keystr(path, simple=True, separator="."), {"layers": [1, 2]})
     {'layers': ['layers.0', 'layers.1']}
     """
     values, treedef = flatten(tree, is_leaf)
-    columns = [
-        _beneath("tree.map_with_path", treedef, other, i + 1) for i, other in enumerate(rest)
-    ]
+    columns = [_beneath("tree.map_with_path", treedef, each, i + 1) for i, each in enumerate(rest)]
     rows = zip(pytrees.key_paths(treedef), values, *columns, strict=True)
     return pytrees.unflatten(treedef, [f(*row) for row in rows])
 
 
 def ravel(tree: PyTree) -> tuple[Any, Callable[[Any], Any]]:
-    """All elements as one vector, and the function back.
+    """All elements as one vector, and the inverse function.
 
     Shapes:  leaves of any shapes -> [n], leaf after leaf in C order
-    Dtypes:  what the dtypes of the leaves promote to, which the function back converts from
+    Dtypes:  the promoted dtype of the leaves, which the inverse converts back
 
     Raises:
-        ShapeError, DTypeError: by the function back, of a vector of another shape or dtype.
+        ShapeError, DTypeError: from the inverse, for a vector of another shape or dtype.
 
     >>> import numpy as np
     >>> vector, unravel = ravel({"b": np.zeros(1), "w": np.ones((2, 2))})
@@ -246,7 +244,7 @@ def ravel(tree: PyTree) -> tuple[Any, Callable[[Any], Any]]:
     {'b': array([0.]), 'w': array([[2., 2.],
            [2., 2.]])}
 
-    Source: jax.flatten_util.ravel_pytree; dtypes promote as everywhere here.
+    Source: jax.flatten_util.ravel_pytree; dtypes promote by tenferro's rules.
     """
     values, treedef = flatten(tree)
     operands = [as_operand(asarray(leaf)) for leaf in values]
@@ -282,7 +280,7 @@ def _unravelled(treedef: TreeDef, specs: list[Any], expected: Any, vector: Tenso
 
 
 def register_pytree_node_class(cls: Any) -> Any:
-    """Make a class with the methods `tree_flatten` and `tree_unflatten` a tree; a decorator.
+    """Register a class with the methods `tree_flatten` and `tree_unflatten` as a tree; a decorator.
 
     Raises:
         RegistrationError: a class that is a tree already.
@@ -310,7 +308,7 @@ def register_pytree_node_class(cls: Any) -> Any:
 
 
 def static(**kwargs: Any) -> Any:
-    """A field of a dataclass that is compared and hashed, and holds no leaves.
+    """A dataclass field that is compared and hashed, and holds no leaves.
 
     Args:
         kwargs: those of `dataclasses.field`.

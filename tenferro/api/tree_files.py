@@ -1,4 +1,4 @@
-"""Trees of arrays in files of the safetensors format, leaves named by their paths."""
+"""Trees of arrays in files of the safetensors format, with leaves named by their paths."""
 
 from __future__ import annotations
 
@@ -45,23 +45,23 @@ DTYPES = {
     "F64": DType.F64,
     "C64": DType.C32,
 }
-"""The format's names; its C64 is two float32."""
+"""The format's names of dtypes; its C64 is two float32."""
 
 
 def save(
     tree: PyTree, path: str | os.PathLike[str], *, metadata: Mapping[str, Any] | None = None
 ) -> None:
-    """Write a tree of arrays to a safetensors file, which is whole or not there, from the memory they have.
+    """Write a tree of arrays to a safetensors file, atomically and without copies of the arrays.
 
     Each leaf is named by its path, joined by dots: "layers.0.weight".
 
     Args:
-        metadata: texts by name, kept beside the arrays.
+        metadata: texts by name, stored with the arrays.
 
     Raises:
-        DTypeError: a leaf that is no array, or of a dtype that the format does not have (complex128).
-        InvalidConfigError: two leaves of one name, metadata that are no texts, surrogates in either.
-        OSError: a folder that is not there, a full disk, or no right to write.
+        DTypeError: a leaf that is not an array, or of a dtype that the format lacks (complex128).
+        InvalidConfigError: two leaves of one name, metadata that are not texts, surrogates in either.
+        OSError: a missing folder, a full disk, or no permission to write.
 
     >>> import os, tempfile
     >>> import numpy as np
@@ -79,7 +79,7 @@ def save(
     texts = dict(metadata or {})
     if not all(isinstance(text, str) for text in (*texts, *texts.values())):
         raise InvalidConfigError(f"tree.save: metadata are texts by name, got {texts!r:.80}")
-    # As the library writes them: the widest elements first, so that all of them are aligned.
+    # In the library's order: the widest elements first, so that all of them are aligned.
     arrays = dict(sorted(arrays.items(), key=lambda item: (-item[1].itemsize, item[0])))
     with replacing(path) as file:
         file.write(_header(arrays, texts))
@@ -88,20 +88,20 @@ def save(
 
 
 def load(path: str | os.PathLike[str], like: Tensor | None = None, *, nested: bool = True) -> Any:
-    """The tree in a safetensors file, from wherever it comes. Memory holds each array once.
+    """The tree in a safetensors file, which need not be trusted. Memory holds each array once.
 
     Args:
-        like: a tree of arrays or specs whose structure, shapes and dtypes the file must have.
-        nested: without `like`, dicts in dicts by the dots of the names; or else one dict of the names.
+        like: a tree of arrays or specs with the structure, shapes and dtypes that the file must have.
+        nested: without `like`, dicts in dicts by the dots of the names; or else one dict by names.
 
     Raises:
         ImportError: the package `safetensors` is not installed.
-        UnsupportedError: a dtype that there is none of here.
-        FileNotFoundError, PermissionError: no file there, or none that may be read.
+        UnsupportedError: a dtype that tenferro lacks.
+        FileNotFoundError, PermissionError: a missing file, or no permission to read it.
         InvalidConfigError: a file that is not of the format, a folder or a pipe; booleans that are neither 0
-            nor 1; a name that another begins with, in a nested tree.
+            nor 1; a name that is a prefix of another, in a nested tree.
         ArityError: leaves that the file lacks, or that `like` lacks, by name.
-        ShapeError, DTypeError: an array that is not as its leaf of `like`, by name.
+        ShapeError, DTypeError: an array that differs from its leaf of `like`, by name.
     """
     arrays = _arrays(path)
     if like is None:
@@ -121,10 +121,10 @@ def load(path: str | os.PathLike[str], like: Tensor | None = None, *, nested: bo
 
 
 def load_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
-    """The texts beside the arrays of a safetensors file.
+    """The metadata of a safetensors file.
 
     Raises:
-        ImportError, FileNotFoundError, PermissionError, InvalidConfigError: as `load`.
+        ImportError, FileNotFoundError, PermissionError, InvalidConfigError: as for `load`.
     """
     with _opened(path) as (_, header):
         return header.get("__metadata__") or {}
@@ -140,7 +140,7 @@ def _library() -> Any:
 
 
 def _header(arrays: Mapping[str, Any], texts: Mapping[str, str]) -> bytes:
-    """What stands before the elements: a length of eight bytes, and so many of JSON."""
+    """The bytes before the elements: a length of eight bytes, and JSON of that length."""
     dtypes = {dtype: name for name, dtype in DTYPES.items()}
     header: dict[str, Any] = {"__metadata__": texts} if texts else {}
     end = 0
@@ -164,7 +164,7 @@ def _names(treedef: TreeDef) -> list[str]:
 
 
 def _array(name: str, leaf: Any) -> Any:
-    """A leaf as the format takes it: in C order, and of one of its dtypes."""
+    """A leaf in the form of the format: in C order, and of one of its dtypes."""
     if name == "__metadata__":
         raise InvalidConfigError("tree.save: no leaf can have the name '__metadata__'")
     try:
@@ -181,7 +181,7 @@ def _array(name: str, leaf: Any) -> Any:
 
 @contextmanager
 def _opened(path: str | os.PathLike[str]) -> Generator[tuple[BinaryIO, dict[str, Any]]]:
-    """A file at the first byte of its arrays, and its header, which the library has checked.
+    """A file at the first byte of its arrays, and its header, checked by the library.
 
     Raises:
         InvalidConfigError: a file that is not of the format, a folder or a pipe.
@@ -189,7 +189,7 @@ def _opened(path: str | os.PathLike[str]) -> Generator[tuple[BinaryIO, dict[str,
     library = _library()
     with reading(path) as file:
         try:
-            library.safe_open(os.fsdecode(path), framework="np")  # reads the header, and no array
+            library.safe_open(os.fsdecode(path), framework="np")  # reads the header alone
             header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
         except (library.SafetensorError, ValueError) as error:
             raise InvalidConfigError(f"tree.load: {path} is no safetensors file: {error}") from None
@@ -197,7 +197,7 @@ def _opened(path: str | os.PathLike[str]) -> Generator[tuple[BinaryIO, dict[str,
 
 
 def _arrays(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The arrays by name, each read to where it stays."""
+    """The arrays by name, each read into its final memory."""
     with _opened(path) as (file, header):
         first = file.tell()
         names = sorted(header.keys() - {"__metadata__"})
@@ -243,7 +243,7 @@ def _nested(arrays: dict[str, Any]) -> Any:
 
 
 def _check(name: str, array: np.ndarray[Any, Any], leaf: Any) -> None:
-    """Whether the array is what stands in the tree.
+    """Check an array against a leaf of the tree.
 
     Raises:
         ShapeError, DTypeError: it has another shape or dtype.

@@ -1,4 +1,4 @@
-"""Extents that are data: cut an axis to a size that a tensor holds, and pad it back with zeros.
+"""Data-dependent extents: truncate an axis to a size that a tensor holds, and pad it back with zeros.
 
 The result's extent is known when the program runs natively; XLA has no such shapes and refuses.
 """
@@ -17,9 +17,9 @@ __all__ = ["dynamic_truncate", "pad_to_match"]
 
 
 def dynamic_truncate(x: ArrayLike, size: ArrayLike, /, *, axis: int = -1) -> Any:
-    """The first `size` elements along an axis, `size` being a tensor of rank 0.
+    """The first `size` elements along an axis, with `size` a tensor of rank 0.
 
-    A size that is no integer is rounded, half away from zero; it is 0 where it is not finite, and at
+    A size that is not an integer is rounded, half away from zero; it is 0 where it is not finite, and at
     most the extent. Linear in `x`; `size` has no derivative.
 
     Args:
@@ -36,12 +36,12 @@ def dynamic_truncate(x: ArrayLike, size: ArrayLike, /, *, axis: int = -1) -> Any
            [4., 5.]])
     """
     x = as_operand(x)
-    place = normalize_axis("dynamic_truncate", axis, spec_of(x).rank)
-    return apply_one(DynamicTruncate(place), x, as_operand(size))
+    position = normalize_axis("dynamic_truncate", axis, spec_of(x).rank)
+    return apply_one(DynamicTruncate(position), x, as_operand(size))
 
 
 def pad_to_match(x: ArrayLike, reference: ArrayLike, /, *, axis: int = -1) -> Any:
-    """`x` with zeros after it along an axis, as long there as `reference`; the transpose of `dynamic_truncate`.
+    """`x` padded with zeros at the end of an axis to the extent of `reference`; the transpose of `dynamic_truncate`.
 
     Args:
         x: every dtype.
@@ -59,5 +59,5 @@ def pad_to_match(x: ArrayLike, reference: ArrayLike, /, *, axis: int = -1) -> An
         raise ShapeError(
             f"pad_to_match: x and reference must have the same rank, got {spec_of(x)} and {spec_of(reference)}"
         )
-    place = normalize_axis("pad_to_match", axis, spec_of(x).rank)
-    return apply_one(PadToMatch(place), x, reference)
+    position = normalize_axis("pad_to_match", axis, spec_of(x).rank)
+    return apply_one(PadToMatch(position), x, reference)

@@ -1,9 +1,9 @@
 """`x.at[index].set(values)`, `at(x)[index].set(values)`: a new tensor with some elements changed.
 
-Every index that reads also writes. What slices with step 1 take is a window; arrays, masks and other
-steps make the positions of the windows; all of it is one `Scatter`.
+Every index that reads also writes. Slices with step 1 are windows; arrays, masks and other
+steps give the starts of the windows; all of it is one `Scatter`.
 
-Source: JAX's `jax.numpy.ndarray.at`; seed 004, section IV.
+Source: JAX's `jax.numpy.ndarray.at`; docs/specification/surface.md.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ class At:
 
 @public_methods
 class IndexedUpdates:
-    """The elements of x at an index, to be changed; x itself stays as it is.
+    """The elements of x at an index, for updates; x itself stays as it is.
 
-    Values broadcast to x[index], and promote to x's dtype. Where an index names one element more than
-    once, `add`, `multiply`, `min` and `max` take all its values, and `set` natively the last. Concrete
+    Values broadcast to x[index], and promote to x's dtype. If an index repeats an
+    element, `add`, `multiply`, `min` and `max` combine all its values, and `set` natively takes the last. Concrete
     indices outside x are refused; traced ones are dropped.
 
     Raises:
-        DTypeError: values that x's dtype does not hold; convert one or the other.
-        ShapeError, OutOfBoundsError, InvalidConfigError: values that do not broadcast; what indexing refuses.
+        DTypeError: values that x's dtype does not hold; convert either.
+        ShapeError, OutOfBoundsError, InvalidConfigError: values that do not broadcast; an invalid index.
 
     >>> import tenferro as tnf
     >>> tnf.compile(lambda x: x.at[1:].add(10.0), np.zeros(3)).run(np.arange(3.0))
@@ -86,41 +86,41 @@ class IndexedUpdates:
         return _updated(self._x, self._index, values, "set")
 
     def add(self, values: ArrayLike) -> Any:
-        """x with x[index] += values, all of them where elements are named more than once."""
+        """x with x[index] += values; repeated elements take all of their values."""
         return _updated(self._x, self._index, values, "add")
 
     def subtract(self, values: ArrayLike) -> Any:
-        """x with x[index] -= values, all of them where elements are named more than once."""
+        """x with x[index] -= values; repeated elements take all of their values."""
         return _updated(self._x, self._index, -as_operand(values), "add")
 
     def multiply(self, values: ArrayLike) -> Any:
-        """x with x[index] *= values, all of them where elements are named more than once."""
+        """x with x[index] *= values; repeated elements take all of their values."""
         return _updated(self._x, self._index, values, "multiply")
 
     def divide(self, values: ArrayLike) -> Any:
-        """x with x[index] /= values, one of them where elements are named more than once."""
+        """x with x[index] /= values; repeated elements take one of their values."""
         return self.set(divide(self.get(), values))
 
     def power(self, values: ArrayLike) -> Any:
-        """x with x[index] **= values, one of them where elements are named more than once."""
+        """x with x[index] **= values; repeated elements take one of their values."""
         return self.set(pow(self.get(), values))
 
     def min(self, values: ArrayLike) -> Any:
-        """x with the smaller of x[index] and values there."""
+        """x with minimum(x[index], values) at the index."""
         return _updated(self._x, self._index, values, "min")
 
     def max(self, values: ArrayLike) -> Any:
-        """x with the larger of x[index] and values there."""
+        """x with maximum(x[index], values) at the index."""
         return _updated(self._x, self._index, values, "max")
 
 
 def at(x: ArrayLike, /) -> At:
     """`x.at` of an array or a tensor, to be indexed: `at(x)[index].set(values)`.
 
-    NumPy's arrays, which `zeros` and its kin give, have no `at` of their own. The array stays as it is.
+    NumPy arrays, the results of `zeros` and the like, have no attribute `at`. The array stays as it is.
 
     Raises:
-        DTypeError: what is no array.
+        DTypeError: an argument that is not an array.
 
     >>> import tenferro as tnf
     >>> at(tnf.zeros(3))[1:].set(2.0)
@@ -133,8 +133,8 @@ def at(x: ArrayLike, /) -> At:
 
 def _updated(x: Any, index: Index, values: ArrayLike, combiner: str) -> Any:
     """x with the values combined into x[index]."""
-    given = as_operand(x)
-    x, entries = expanded(given, index)
+    original = as_operand(x)
+    x, entries = expanded(original, index)
     places = _places(x, entries)
     op = Scatter(
         update_window_dims=places.windows,
@@ -147,7 +147,7 @@ def _updated(x: Any, index: Index, values: ArrayLike, combiner: str) -> Any:
         unique_indices=not any([is_array(entry) for entry in entries]),
     )
     values = broadcast_to(beside(x, _in_dtype_of(x, values)), places.shape)
-    return reshape(apply_one(op, x, _vectors(x, places), values), given.shape)
+    return reshape(apply_one(op, x, _vectors(x, places), values), original.shape)
 
 
 def _in_dtype_of(x: ArrayLike, values: ArrayLike) -> Any:
@@ -161,14 +161,14 @@ def _in_dtype_of(x: ArrayLike, values: ArrayLike) -> Any:
 
 
 class _Places(NamedTuple):
-    """Where the elements of x[index] are in x.
+    """The positions in x of the elements of x[index].
 
     Attributes:
         shape: of x[index].
         windows: axes of x[index] that run along an axis of x, one by one.
-        along: the axes of x that these run along.
+        along: the axes of x that the windows run along.
         outer: extents of the other axes of x[index].
-        starts: by axis of x, where windows begin: numbers, or arrays that broadcast to `outer`.
+        starts: by axis of x, the starts of the windows: numbers, or arrays that broadcast to `outer`.
     """
 
     shape: tuple[Any, ...]
@@ -206,10 +206,10 @@ def _places(x: Tensor, entries: list[Any]) -> _Places:
                 start = np.arange(start, limit, step)
                 shape.append(len(start))
             starts_of[axis] = start
-    outer = [place for place in range(len(shape)) if place not in windows]
-    for axis, place in placed.items():
+    outer = [i for i in range(len(shape)) if i not in windows]
+    for axis, out_axis in placed.items():
         start = starts_of[axis]
-        inner = len(outer) - outer.index(place) - len(start.shape) if start.shape else 0
+        inner = len(outer) - outer.index(out_axis) - len(start.shape) if start.shape else 0
         starts_of[axis] = reshape(start, (*start.shape, *[1] * inner))
     for axis, entry in zip(axes, entries, strict=True):
         if entry is not None and axis not in starts_of:
@@ -218,7 +218,7 @@ def _places(x: Tensor, entries: list[Any]) -> _Places:
         tuple(shape),
         tuple(windows),
         frozenset(along),
-        tuple([shape[place] for place in outer]),
+        tuple([shape[i] for i in outer]),
         {axis: s for axis, s in sorted(starts_of.items()) if axis not in along or not _is_zero(s)},
     )
 
@@ -228,7 +228,7 @@ def _is_zero(start: Tensor) -> bool:
 
 
 def _vectors(x: ArrayLike, places: _Places) -> Any:
-    """Where every window begins, along a last axis."""
+    """The starts of all windows, as index vectors along a last axis."""
     wide: list[Any] = []
     for start in places.starts.values():
         if isinstance(start, DimExpr):

@@ -1,4 +1,4 @@
-"""`vmap`: a function of one slice as a function of a batch."""
+"""`vmap`: a function of one slice, applied to a batch."""
 
 from __future__ import annotations
 
@@ -55,17 +55,17 @@ def vmap(
     """`fn` over a batch: result i is `fn` of slice i, computed for all at once.
 
     Args:
-        in_axes: the axis of the batch in each argument; None for an argument that all slices share.
+        in_axes: the axis of the batch in each argument; None for an argument shared by all slices.
             A number is for all, a tuple has one entry per argument, and an entry may be a tree that is
             a prefix of the argument's.
-        out_axes: where the axis goes in each result, likewise a prefix of the result.
-        cache_size: how many programs are kept, least recently used dropped first. `fn` is called each
+        out_axes: the axis of the batch in each result, likewise a prefix of the result.
+        cache_size: the most programs in the cache, least recently used dropped first. `fn` is called each
             time, and equal graphs share a program; `jit(vmap(fn))` calls it once.
-        context: whose batch rules of extension families come before the families' own.
+        context: batch rules of extension families that precede the families' own.
         executor: runs the program on arrays; natively by default. In a trace the outer program's does.
 
     Raises:
-        ShapeError: batches of different sizes, or an axis that is not there.
+        ShapeError: batches of different sizes, or an axis that does not exist.
         InvalidConfigError: no argument has a batch; an axis that is neither a number nor None.
         UnsupportedError: an op without a rule for such operands.
 
@@ -105,10 +105,10 @@ class _Mapped:
         self._programs: BoundedCache[GraphProgram] = BoundedCache(size)
 
     def __reduce__(self) -> Any:
-        """The function and the options, or its global name: programs are made where it is loaded.
+        """The function and the options, or its global name: programs are traced again where it is loaded.
 
         Raises:
-            InvalidConfigError: a context was given, which is not pickled.
+            InvalidConfigError: a context was passed, which is not pickled.
         """
         if not self._has_own_context:
             raise InvalidConfigError(
@@ -127,7 +127,7 @@ class _Mapped:
 
     @property
     def shown(self) -> str:
-        """Its name, and that of the function."""
+        """Its name and the function's."""
         return f"vmap of {name_of(self._fn)}"
 
     def __repr__(self) -> str:
@@ -166,7 +166,7 @@ class _Mapped:
         tree: TreeDef,
         size: int | SymDim,
     ) -> Any:
-        """Traced anew, because what `fn` closes over may have changed; equal traces share a program."""
+        """Trace again, because captured values may have changed; equal traces share a program."""
         builder = ArgumentBuilder(Graph())
         builder.caches = self._context.extension_caches
         graph = builder.graph
@@ -192,9 +192,9 @@ class _Mapped:
         outputs = graph.after_effects(outputs)
         program = GraphProgram.from_graph(graph, outputs, inputs=list(arguments), name=self._name)
         key = (program.instructions, program.types, program.output_slots)
-        kept = self._programs.get(key, lambda: program)
+        cached = self._programs.get(key, lambda: program)
         executor = self._executor or native_executor()
-        return unflatten(out_tree, executor.run(kept, *arguments.values()))
+        return unflatten(out_tree, executor.run(cached, *arguments.values()))
 
     def _written(
         self,
@@ -205,14 +205,14 @@ class _Mapped:
         tree: TreeDef,
         size: int | SymDim,
     ) -> Any:
-        """`fn` of one slice, written into the graph, and all slices made from that."""
+        """Trace `fn` on one slice, and batch the trace."""
         graph = builder.graph
         start, first = len(graph), len(graph.types)
         slices = [
             x if axis is None else TracedTensor(builder, graph.add_stand_in(spec))
             for x, spec, axis in zip(moved, specs, axes, strict=True)
         ]
-        given = {
+        batched_values = {
             one.value: value_in(builder, x)
             for one, x, axis in zip(slices, moved, axes, strict=True)
             if axis is not None
@@ -225,12 +225,14 @@ class _Mapped:
             for leaf, path in zip(leaves, leaf_paths(result), strict=True)
         ]
         effects = [value for value in graph.effects if value >= first]
-        made = batch_all(self._context.emitter(graph), start, given, [*outputs, *effects], size)
-        # What is printed of one slice is so of all in its place.
+        batched_outputs = batch_all(
+            self._context.emitter(graph), start, batched_values, [*outputs, *effects], size
+        )
+        # A print in one slice stands for the prints in all slices.
         rest = [value for value in graph.effects if value not in effects]
-        graph.effects = list(dict.fromkeys([*rest, *made[len(outputs) :]]))
-        made = made[: len(outputs)]
-        return unflatten(out_tree, [TracedTensor(builder, value) for value in made])
+        graph.effects = list(dict.fromkeys([*rest, *batched_outputs[len(outputs) :]]))
+        batched_outputs = batched_outputs[: len(outputs)]
+        return unflatten(out_tree, [TracedTensor(builder, value) for value in batched_outputs])
 
     def _placed(self, result: Tensor) -> Any:
         if self._out_axes == 0:
@@ -244,16 +246,16 @@ class _Mapped:
         return unflatten(tree, [moveaxis(y, 0, axis) for y, axis in zip(leaves, axes, strict=True)])
 
     def cache_stats(self) -> CacheStats:
-        """What the cache of batched programs has done."""
+        """Counts of hits, misses and entries of the cache of batched programs."""
         return self._programs.stats()
 
     def cache_clear(self) -> None:
-        """Forget every batched program."""
+        """Empty the cache of batched programs."""
         self._programs.clear()
 
 
 def _prefix(name: str, prefix: PyTree, full: PyTree) -> list[Any]:
-    """An axis for each leaf."""
+    """The axis of each leaf."""
     prefix = tuple(prefix) if isinstance(prefix, list) else prefix
     try:
         axes = prefix_leaves(prefix, full)

@@ -1,4 +1,4 @@
-"""Operations that run at once and note what derivatives need."""
+"""Operations that run at once and record their derivatives."""
 
 from tenferro.api.eager.runtime import EagerRuntime
 from tenferro.api.eager.tensor import EagerTensor

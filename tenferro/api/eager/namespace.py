@@ -22,7 +22,7 @@ _FREQUENCIES = ("fftfreq", "rfftfreq")
 
 
 class EagerNamespace(ModuleType):
-    """`tenferro`, whose creation functions give tensors of a runtime instead of NumPy arrays.
+    """The functions of `tenferro`, with creation functions that return tensors of one runtime.
 
     Libraries written against the Array API standard ask an array for its namespace, and create others in
     it; here these are tensors of the same runtime.
@@ -51,7 +51,7 @@ class EagerNamespace(ModuleType):
             setattr(self.fft, name, _created(getattr(tenferro.fft, name), runtime))
 
     def __getattr__(self, name: str) -> Any:
-        """What the package has."""
+        """An attribute of the package."""
         return getattr(tenferro, name)
 
     def __dir__(self) -> list[str]:
@@ -59,7 +59,7 @@ class EagerNamespace(ModuleType):
 
 
 def _created(function: Callable[..., Any], runtime: Any) -> Any:
-    """The creation function, whose result belongs to the runtime."""
+    """A creation function with results in the runtime."""
 
     @functools.wraps(function)
     def of_runtime(*args: Any, **options: Unpack[UfuncOptions]) -> Any:

@@ -1,4 +1,4 @@
-"""Plans: what runs for arrays of known types, and what the tape writes down for it."""
+"""Plans: schedules for arrays of given types, and the graph that the tape records for them."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ __all__ = ["Plan"]
 
 
 class Result(NamedTuple):
-    """What is known of a result.
+    """A result of a plan.
 
     Attributes:
-        spec: its type where that is exact; None for what the array itself must tell.
+        spec: its type where that is exact; None where the array decides it.
     """
 
     position: int
@@ -34,14 +34,14 @@ class Result(NamedTuple):
 
 
 class Plan:
-    """A part of a graph as a function of arrays of known types.
+    """A part of a graph as a function of arrays of given types.
 
     Attributes:
-        key: what two plans that come to the same have in common; None where that cannot be said.
-        types: of the results; where the data decide an extent, a bound.
+        key: equal for plans of equal programs; None if they cannot be compared.
+        types: of the results; with a bound where the data decide an extent.
 
     Raises:
-        ADRuleUnsupportedError: a value that only a transposition has.
+        ADRuleUnsupportedError: a value that exists only in a transposition.
     """
 
     __slots__ = ("is_foreign", "is_inexact", "key", "part", "results", "run", "types")
@@ -59,7 +59,7 @@ class Plan:
         self.is_foreign = any([isinstance(i.op, Extension | ControlOp) for i in part.instructions])
 
     def outputs(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
-        """What it makes of the arrays.
+        """The results for some arrays.
 
         Raises:
             BackendFailureError: a kernel failed.
@@ -71,14 +71,16 @@ class Plan:
         except Exception as error:
             if is_interruption(error):
                 raise
-            op: Any = self.part.instructions[-1].op  # because several know which of them failed
+            op: Any = self.part.instructions[
+                -1
+            ].op  # because a part of several reports which of them failed
             raise failure(op, self.types, error) from error
         if type(result) is np.ndarray:
             return (result,)
         return (np.asarray(result),) if len(self.types) == 1 else tuple(map(np.asarray, result))
 
     def write(self, graph: Graph, inputs: Sequence[int], source: SourceLine | None) -> list[int]:
-        """The results in a graph; the line is that of instructions that have none of their own."""
+        """The results in a graph; `source` is the line of instructions without one."""
         return self.part.emit(graph, inputs, source)
 
 
@@ -93,7 +95,7 @@ def _key_of(part: Subprogram) -> Any:
 
 
 def _runner(program: GraphProgram, binder: Binder) -> Callable[..., Any]:
-    """The schedule interpreted; the kernel itself where there is just one."""
+    """The schedule's interpreter, or the kernel itself for a single instruction."""
     schedule = binder.bind(program)
     if len(schedule.instructions) == 1:
         (only,) = schedule.instructions

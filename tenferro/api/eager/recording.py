@@ -14,17 +14,17 @@ __all__ = ["is_recording", "no_grad"]
 _IS_RECORDING = ContextVar("_IS_RECORDING", default=True)
 
 is_recording = _IS_RECORDING.get
-"""Whether operations are recorded here: in this thread, or in this task."""
+"""Whether operations are recorded in this thread or task."""
 
 
 @contextmanager
 def no_grad() -> Generator[None]:
     """While the body runs, operations on eager tensors are not recorded, and variables may change.
 
-    A context manager, and a decorator.
+    A context manager and a decorator.
 
     Raises:
-        InvalidConfigError: inside a function that is traced or differentiated, which is not recorded.
+        InvalidConfigError: inside a function that is traced or differentiated: nothing is recorded there.
 
     >>> import tenferro as tnf
     >>> rt = tnf.EagerRuntime()

@@ -1,4 +1,4 @@
-"""`EagerRuntime`: runs operations at once by the native kernels, and keeps what derivatives need."""
+"""`EagerRuntime`: runs operations at once by the native kernels, and records them for derivatives."""
 
 from __future__ import annotations
 
@@ -42,29 +42,29 @@ __all__ = ["EagerRuntime"]
 
 
 PLANS = 4096
-"""How many operations on types are kept, and how many numbers."""
+"""The most plans of operations on types, and the most numbers, that are cached."""
 
 
 NOWHERE = SourceLine("", 0, "")
-"""The line of nodes of a plan, which each record of its calls replaces by its own."""
+"""The source line of nodes of a plan; each record of its calls replaces it by its own."""
 
 
 OP_BY_OP = Plan(Subprogram.of(Graph(), (), ()), Binder())
-"""Stands for a call of a surface function that has no plan: its ops run one by one."""
+"""The plan of a surface function that has none: its ops run one by one."""
 
 
 class EagerRuntime:
-    """Where eager tensors live: kernels, derivative rules, and the caches of both.
+    """The home of eager tensors: kernels, derivative rules, and the caches of both.
 
     Args:
-        ad: whose rules `backward` uses, and who keeps its programs; one of its own by default.
-        runtimes: of extension families, in place of those that the families have.
-        executor: runs its ops and programs; a `GraphExecutor("K")` of its own by default.
+        ad: the rules of `backward`, and the cache of its programs; a new `AdContext` by default.
+        runtimes: of extension families, in place of the families' own.
+        executor: runs ops and programs; a new `GraphExecutor("K")` by default.
 
     Raises:
         InvalidConfigError: runtimes for an executor that has its own.
 
-    Nothing is noted while no operand is tracked.
+    Nothing is recorded while no operand is tracked.
 
     >>> import tenferro as tnf
     >>> rt = EagerRuntime()
@@ -74,7 +74,7 @@ class EagerRuntime:
     >>> w.grad.shape
     (2, 2)
 
-    Source: seed 000, section 8; seed 003, "Cache Ownership".
+    Source: docs/specification/caches.md; docs/specification/execution.md.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class EagerRuntime:
         self._find_caller = CallerFinder()
 
     def __reduce__(self) -> Any:
-        """A runtime anew, with the extensions of the package.
+        """A new runtime, with the extensions of the package.
 
         Raises:
             InvalidConfigError: an AdContext, an executor or extension runtimes of its own, which are not
@@ -119,7 +119,7 @@ class EagerRuntime:
 
     @public
     def variable(self, array: ArrayLike) -> EagerTensor:
-        """A copy of an array, of which derivatives are wanted.
+        """A copy of an array as a variable, to be differentiated with respect to.
 
         Raises:
             DTypeError: an integer or bool array, which has no derivatives.
@@ -133,7 +133,7 @@ class EagerRuntime:
 
     @public
     def constant(self, array: ArrayLike) -> EagerTensor:
-        """A copy of an array, of which no derivatives are wanted."""
+        """A copy of an array as a constant."""
         return EagerTensor(self, self._copied(array))
 
     lift = constant
@@ -144,8 +144,8 @@ class EagerRuntime:
 
     @cached_property
     def namespace(self) -> EagerNamespace:
-        """The Array API: `tenferro`, whose creation functions give tensors of this runtime."""
-        from tenferro.api.eager.namespace import EagerNamespace  # because it is made of the package
+        """The Array API: `tenferro`, with creation functions for tensors of this runtime."""
+        from tenferro.api.eager.namespace import EagerNamespace  # because it imports the package
 
         return EagerNamespace(self)
 
@@ -159,10 +159,10 @@ class EagerRuntime:
     # ---- running -----------------------------------------------------------------------------
 
     def apply(self, op: StdTensorOp, operands: tuple[Any, ...]) -> tuple[EagerTensor, ...]:
-        """The outputs of an op, run now, and noted if an operand is tracked.
+        """The outputs of an op, run now, and recorded if an operand is tracked.
 
         Raises:
-            ArityError, ShapeError, DTypeError: what the op's card refuses.
+            ArityError, ShapeError, DTypeError: operands refused by the op's card.
             BackendFailureError: the kernel failed.
         """
         arrays: list[Any] = []
@@ -181,23 +181,23 @@ class EagerRuntime:
         plan = self._plans.find(named)
         if plan is None:
             plan = self._plans.get(named, lambda: self._plan_of_op(op, arrays))
-        found = plan.outputs(arrays)
+        outputs = plan.outputs(arrays)
         if is_tracked and plan.is_inexact:
-            return self._noted(plan, operands, arrays, found)
-        return tuple([EagerTensor(self, y, spec) for y, (_, spec, _) in zip(found, plan.results)])  # noqa: B905  # because the lengths are equal
+            return self._noted(plan, operands, arrays, outputs)
+        return tuple([EagerTensor(self, y, spec) for y, (_, spec, _) in zip(outputs, plan.results)])  # noqa: B905  # because the lengths are equal
 
     def call(
-        self, function: Callable[..., Any], given: tuple[Any, ...], options: dict[str, Any]
+        self, function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
-        """What a planned surface function gives, as one operation."""
+        """The result of a planned surface function, as one operation."""
         operands: list[EagerTensor] = []
         key: list[Any] = [function]
         is_tracked = False
         try:
-            for x in given:
+            for x in arguments:
                 if type(x) is EagerTensor:
                     if x.runtime is not self:
-                        return function(*given, **options)
+                        return function(*arguments, **options)
                     operands.append(x)
                     array = x.array
                     key += (array.dtype, array.shape)
@@ -213,20 +213,20 @@ class EagerRuntime:
         if (
             named is None
         ):  # Outside of the handler, or its error would be the context of what follows.
-            return function(*given, **options)
+            return function(*arguments, **options)
         plan = self._plans.find(named)
         if plan is None:
-            plan = self._plans.get(named, lambda: self._plan_of_call(function, given, options))
+            plan = self._plans.get(named, lambda: self._plan_of_call(function, arguments, options))
         if plan is OP_BY_OP:
-            return function(*given, **options)
+            return function(*arguments, **options)
         arrays = [x.array for x in operands]
-        found = plan.outputs(arrays)
+        outputs = plan.outputs(arrays)
         if is_tracked and plan.is_inexact:
-            return self._noted(plan, operands, arrays, found)[0]
-        return EagerTensor(self, found[0], plan.results[0].spec)
+            return self._noted(plan, operands, arrays, outputs)[0]
+        return EagerTensor(self, outputs[0], plan.results[0].spec)
 
     def noted(self, part: Subprogram, operands: Sequence[Any]) -> tuple[EagerTensor, ...]:
-        """The results of a part of a graph on operands, noted with its marks as one operation.
+        """The results of a part of a graph on operands, recorded with its marks as one operation.
 
         Raises:
             InvalidConfigError: a tensor of another runtime.
@@ -238,13 +238,13 @@ class EagerRuntime:
         return self._noted(plan, operands, arrays, plan.outputs(arrays))
 
     def _noted(
-        self, plan: Plan, operands: Sequence[Any], arrays: list[Any], found: tuple[Any, ...]
+        self, plan: Plan, operands: Sequence[Any], arrays: list[Any], outputs: tuple[Any, ...]
     ) -> tuple[EagerTensor, ...]:
-        """The results, with the record of what made them; without one under `no_grad`."""
+        """The results, with the record of their operation; without a record under `no_grad`."""
         if not is_recording():
             return tuple([
                 EagerTensor(self, array, spec)
-                for array, (_, spec, _) in zip(found, plan.results)  # noqa: B905  # because the lengths are equal
+                for array, (_, spec, _) in zip(outputs, plan.results)  # noqa: B905  # because the lengths are equal
             ])  # fmt: skip
         noted: list[Operand] = []
         for x, array in zip(operands, arrays):  # noqa: B905  # because the lengths are equal
@@ -252,31 +252,31 @@ class EagerRuntime:
                 noted.append(Operand(array, x.record, x.position, x if x.is_variable else None))
             else:
                 noted.append(Operand(array, None, 0, None))
-        record = Record(next(self._number), plan, tuple(noted), found, self._find_caller())
+        record = Record(next(self._number), plan, tuple(noted), outputs, self._find_caller())
         return tuple([
             EagerTensor(self, array, spec, record if is_inexact else None, position)
-            for array, (position, spec, is_inexact) in zip(found, plan.results)  # noqa: B905  # because the lengths are equal
+            for array, (position, spec, is_inexact) in zip(outputs, plan.results)  # noqa: B905  # because the lengths are equal
         ])  # fmt: skip
 
     def _plan_of_op(self, op: StdTensorOp, arrays: list[Any]) -> Plan:
         specs = list(map(spec_of, arrays))
-        op.infer(*specs)  # because a graph would tell a line, which there is none of
+        op.infer(*specs)  # because a graph would name a line, and there is none
         graph = Graph()
         inputs = tuple([graph.add_input(spec) for spec in specs])
         outputs = graph.add(op, inputs, NOWHERE)
         return Plan(_without_lines(Subprogram.of(graph, inputs, outputs)), self.executor.binder)
 
     def _plan_of_call(
-        self, function: Callable[..., Any], given: tuple[Any, ...], options: dict[str, Any]
+        self, function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]
     ) -> Plan:
-        """What the function writes into a graph; op by op where that is nothing, or refused."""
+        """The graph of a function; OP_BY_OP if it writes nothing or is refused."""
         builder = GraphBuilder()
         builder.source = NOWHERE
         builder.caches = self.executor.extensions.caches
         graph = builder.graph
         traced = [
             TracedTensor(builder, graph.add_input(x.spec)) if type(x) is EagerTensor else x
-            for x in given
+            for x in arguments
         ]
         try:
             with tracing(builder):
@@ -290,7 +290,7 @@ class EagerRuntime:
         )
 
     def number(self, value: ArrayLike, spec: TensorSpec) -> EagerTensor:
-        """A constant with every element equal to a Python number; kept for when it comes again.
+        """A constant with every element equal to a Python number, cached by number and type.
 
         Raises:
             DTypeError: an integer outside the range of the dtype.
@@ -298,9 +298,11 @@ class EagerRuntime:
         kind = type(value)
         shown = value if kind is int else repr(value)  # because 0.0 == -0.0
         key = (kind, shown, spec.dtype.dtype, spec.shape)
-        found = self._numbers.find(key)
+        constant = self._numbers.find(key)
         return (
-            self._numbers.get(key, lambda: self._repeated(value, spec)) if found is None else found
+            self._numbers.get(key, lambda: self._repeated(value, spec))
+            if constant is None
+            else constant
         )
 
     def _repeated(self, value: Any, spec: Any) -> EagerTensor:
@@ -334,8 +336,10 @@ class EagerRuntime:
         tape = Tape(y)
         key = tape.key
         named = None if key is None else ("backward", key)
-        made = self.ad.program(named, lambda: tape.derivative(self.ad))
-        bars = self.executor.run(made.program, *[tape.values[place] for place in made.takes], y_bar)
+        derivative = self.ad.program(named, lambda: tape.derivative(self.ad))
+        bars = self.executor.run(
+            derivative.program, *[tape.values[index] for index in derivative.takes], y_bar
+        )
         for leaf, bar in zip(tape.leaves, bars, strict=True):
             self._add(leaf, bar)
 
@@ -356,19 +360,19 @@ class EagerRuntime:
         return array
 
     def _add(self, leaf: EagerTensor, bar: np.ndarray[Any, Any]) -> None:
-        known = leaf.grad
-        leaf.grad = EagerTensor(self, bar if known is None else known.array + bar)
+        accumulated = leaf.grad
+        leaf.grad = EagerTensor(self, bar if accumulated is None else accumulated.array + bar)
 
     def cache_stats(self) -> CacheStats:
-        """What the cache of backward programs has done."""
+        """Counts of hits, misses and entries of the cache of backward programs."""
         return self.ad.cache_stats()
 
     def plan_stats(self) -> CacheStats:
-        """What the cache of plans by operation and types has done."""
+        """Counts of hits, misses and entries of the cache of plans by operation and types."""
         return self._plans.stats()
 
     def cache_clear(self) -> None:
-        """Forget every backward program, what ran them, and every plan."""
+        """Empty the caches of backward programs, of their schedules, and of plans."""
         self.ad.cache_clear()
         self.executor.cache_clear()
         self._plans.clear()
@@ -376,5 +380,5 @@ class EagerRuntime:
 
 
 def _without_lines(part: Subprogram) -> Subprogram:
-    """The part as what any line may call."""
+    """The part without source lines, for calls from any line."""
     return replace(part, instructions=tuple([i._replace(source=None) for i in part.instructions]))

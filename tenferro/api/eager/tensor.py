@@ -1,4 +1,4 @@
-"""`EagerTensor`: an array whose operations run at once, and that may be differentiated."""
+"""`EagerTensor`: an array with operations that run at once and may be differentiated."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ __all__ = ["EagerTensor"]
 
 @public_methods
 class EagerTensor(Operators):
-    """A value of an `EagerRuntime`, made by it or by operations. Only assignment changes it.
+    """A value of an `EagerRuntime`, created by it or by operations. Only assignment changes it.
 
     Attributes:
-        grad: of a variable, the sum of the cotangents that `backward` brought; None before.
-        is_variable: whether derivatives are wanted of it.
+        grad: of a variable, the sum of the cotangents from `backward`; None before.
+        is_variable: whether it is differentiated with respect to.
         spec: shape and dtype together.
 
     >>> import tenferro as tnf
@@ -84,7 +84,7 @@ class EagerTensor(Operators):
     def __tenferro_apply__(
         op: StdTensorOp, operands: tuple[Any, ...], like: EagerTensor
     ) -> tuple[Any, ...]:
-        """Run `op` at once; beside tensors of a trace, it is written into the trace."""
+        """Run `op` at once; with tensors of a trace among the operands, write it into the trace."""
         runtime = like.runtime
         for x in operands:
             if type(x) is EagerTensor:
@@ -96,19 +96,19 @@ class EagerTensor(Operators):
 
     @staticmethod
     def __tenferro_call__(
-        function: Callable[..., Any], given: tuple[Any, ...], options: dict[str, Any]
+        function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
-        """What a planned surface function gives; the first of its arguments is a tensor."""
-        return given[0].runtime.call(function, given, options)
+        """The result of a planned surface function; the first of its arguments is a tensor."""
+        return arguments[0].runtime.call(function, arguments, options)
 
     def __setitem__(self, index: Index, value: ArrayLike) -> None:
-        """Give this tensor the value of `self.at[index].set(value)`.
+        """Assign the value of `self.at[index].set(value)` to this tensor.
 
-        What was computed from it before, slices too, stays as it is, and so do its derivatives.
+        Tensors computed from it before, slices too, stay as they are, and so do their derivatives.
 
         Raises:
             InvalidConfigError: a variable, outside `no_grad`.
-            DTypeError, ShapeError, OutOfBoundsError: what `at` refuses.
+            DTypeError, ShapeError, OutOfBoundsError: an index or a value that `at` refuses.
         """
         self._check_may_change("x.at[index].set(values) gives a new tensor")
         new = self.at[index].set(value)
@@ -124,13 +124,13 @@ class EagerTensor(Operators):
     def assign(self, value: ArrayLike) -> None:
         """Give a variable another value, of its shape and dtype.
 
-        What was recorded before keeps the value of its time, and `backward` its derivatives; `grad` stays.
+        Recorded operations keep the earlier value, and `backward` their derivatives; `grad` stays.
 
         Args:
-            value: an array, a Python number, or a tensor that no variable led to.
+            value: an array, a Python number, or a constant tensor.
 
         Raises:
-            InvalidConfigError: this is no variable, or variables led to the value.
+            InvalidConfigError: this is not a variable, or variables led to the value.
             ShapeError, DTypeError: a value of another shape or dtype.
 
         >>> import tenferro as tnf
@@ -162,40 +162,40 @@ class EagerTensor(Operators):
             )
         self.array = array
 
-    def _changed(self, operation: Callable[[Any, Any], Any], other: ArrayLike) -> Any:
-        """A variable, changed in place; another tensor is replaced by the result, as Python does it."""
+    def _changed(self, operation: Callable[[Any, Any], Any], rhs: ArrayLike) -> Any:
+        """A variable, changed in place; another tensor is replaced by the result, as in Python."""
         if not self.is_variable:
             return NotImplemented
         self._check_may_change("x = x + y makes a new tensor")
-        self._take(operation(self, other).array)
+        self._take(operation(self, rhs).array)
         return self
 
-    def __iadd__(self, other: ArrayLike) -> Any:
-        return self._changed(operator.add, other)
+    def __iadd__(self, rhs: ArrayLike) -> Any:
+        return self._changed(operator.add, rhs)
 
-    def __isub__(self, other: ArrayLike) -> Any:
-        return self._changed(operator.sub, other)
+    def __isub__(self, rhs: ArrayLike) -> Any:
+        return self._changed(operator.sub, rhs)
 
-    def __imul__(self, other: ArrayLike) -> Any:
-        return self._changed(operator.mul, other)
+    def __imul__(self, rhs: ArrayLike) -> Any:
+        return self._changed(operator.mul, rhs)
 
-    def __itruediv__(self, other: ArrayLike) -> Any:
-        return self._changed(operator.truediv, other)
+    def __itruediv__(self, rhs: ArrayLike) -> Any:
+        return self._changed(operator.truediv, rhs)
 
-    def __ifloordiv__(self, other: ArrayLike) -> Any:
-        return self._changed(operator.floordiv, other)
+    def __ifloordiv__(self, rhs: ArrayLike) -> Any:
+        return self._changed(operator.floordiv, rhs)
 
-    def __imod__(self, other: ArrayLike) -> Any:
-        return self._changed(operator.mod, other)
+    def __imod__(self, rhs: ArrayLike) -> Any:
+        return self._changed(operator.mod, rhs)
 
-    def __ipow__(self, other: ArrayLike) -> Any:
-        return self._changed(operator.pow, other)
+    def __ipow__(self, rhs: ArrayLike) -> Any:
+        return self._changed(operator.pow, rhs)
 
-    def __imatmul__(self, other: ArrayLike) -> Any:
-        return self._changed(operator.matmul, other)
+    def __imatmul__(self, rhs: ArrayLike) -> Any:
+        return self._changed(operator.matmul, rhs)
 
     def __tenferro_stop__(self) -> EagerTensor:
-        """This tensor, as a constant to differentiation."""
+        """This tensor as a constant to differentiation."""
         return self.detach()
 
     def __tenferro_constant__(self) -> Any:
@@ -212,7 +212,7 @@ class EagerTensor(Operators):
         return self.array
 
     def __tenferro_elements__(self, asked: str, hint: str) -> Any:
-        """The elements, for what needs them to know the shape of its result."""
+        """The elements, for a result of data-dependent shape."""
         return self.array
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
@@ -236,11 +236,11 @@ class EagerTensor(Operators):
     """Extents of eager tensors are numbers."""
 
     def __tenferro_distrust__(self) -> None:
-        """Nothing: what eager tensors are computed with runs natively, and no program of it is compiled by XLA."""
+        """Nothing: operations on eager tensors run natively, and XLA compiles no program of them."""
 
     @property
     def caches(self) -> Any:
-        """Where extensions keep plans."""
+        """The cache of extensions' plans."""
         return self.runtime.executor.extensions.caches
 
     # ---- derivatives -------------------------------------------------------------------------
@@ -258,7 +258,7 @@ class EagerTensor(Operators):
 
         Raises:
             InvalidConfigError: no variable led here.
-            ShapeError, DTypeError: no seed for what is no real scalar, or one that does not fit.
+            ShapeError, DTypeError: no seed for a tensor that is not a real scalar, or one that does not fit.
             ADRuleUnsupportedError: an op on the way has no derivative, with your line.
 
         >>> import tenferro as tnf
@@ -270,18 +270,18 @@ class EagerTensor(Operators):
         self.runtime.backward(self, seed)
 
     def clear_grad(self) -> None:
-        """Forget `grad`."""
+        """Reset `grad` to None."""
         self.grad = None
 
     def copy(self, order: str = "C") -> EagerTensor:
-        """The same value as a tensor of its own, which may be assigned to; tracked as this one is."""
+        """The same value as a new tensor, which may be assigned to; tracked if this one is."""
         refuse("copy", "order", order)
         if self.is_variable:
             return self.runtime.apply(Reshape(self.shape), (self,))[0]
         return EagerTensor(self.runtime, self.array, self.spec, self.record, self.position)
 
     def detach(self) -> EagerTensor:
-        """The same elements, as a constant."""
+        """The same elements as a constant."""
         return EagerTensor(self.runtime, self.array)
 
     # ---- elements ----------------------------------------------------------------------------
@@ -295,11 +295,11 @@ class EagerTensor(Operators):
         return np.asarray(view, dtype=dtype, copy=copy)
 
     def numpy(self) -> Any:
-        """The elements as a NumPy array that cannot be written to."""
+        """The elements as a read-only NumPy array."""
         return self.__array__()
 
     def item(self, *index: SupportsIndex) -> Any:
-        """The only element, or that at an index, as a Python number."""
+        """The only element, or the one at an index, as a Python number."""
         return self.array.item(*index)
 
     def tolist(self) -> Any:
@@ -340,7 +340,7 @@ class EagerTensor(Operators):
         dl_device: tuple[Any, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """The elements, not to be written to. Consumers before DLPack 1.0 cannot be told; they get a copy.
+        """The elements, read-only. Consumers before DLPack 1.0 get a copy: they cannot be told that it is read-only.
 
         Raises:
             BufferError: copy=False for such a consumer.
@@ -358,10 +358,10 @@ class EagerTensor(Operators):
         return self.copy()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> EagerTensor:
-        """The elements again, in the same runtime; a variable stays one.
+        """A copy of the elements, in the same runtime; a variable stays one.
 
         Raises:
-            InvalidConfigError: operations led to the tensor, which a copy would not know.
+            InvalidConfigError: operations led to the tensor, and the copy would lose its derivatives.
         """
         return EagerTensor(self.runtime, self._alone("copied").copy(), is_variable=self.is_variable)
 
@@ -369,7 +369,7 @@ class EagerTensor(Operators):
         """Pickled with its runtime, which tensors pickled together share.
 
         Raises:
-            InvalidConfigError: operations led to the tensor, which a copy would not know.
+            InvalidConfigError: operations led to the tensor, and the copy would lose its derivatives.
         """
         return _restored, (self.runtime, self._alone("pickled"), self.is_variable)
 

@@ -19,7 +19,7 @@ updates to add to the parameters and the next state. Both run on arrays and on e
     array([ 0.9, -1.9])
 
 Gradients of a real loss with respect to complex parameters point uphill here (JAX's are their conjugates),
-so that complex parameters need nothing of their own.
+so complex parameters need no special treatment.
 
 Source: optax.
 """

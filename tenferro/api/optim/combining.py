@@ -1,4 +1,4 @@
-"""Transformations one after the other, and on a part of the parameters."""
+"""Transformations in sequence, and on a part of the parameters."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["chain", "masked"]
 
 
 def chain(*args: GradientTransformation) -> GradientTransformation:
-    """The transformations one after the other; the state is the tuple of theirs.
+    """Transformations applied in order; the state is the tuple of their states.
 
     Raises:
-        ArityError: by the update, of a state of another length.
+        ArityError: from `update`, for a state of another length.
 
     Source: optax.chain.
     """
@@ -40,11 +40,11 @@ def chain(*args: GradientTransformation) -> GradientTransformation:
 
 
 class MaskedNode(NamedTuple):
-    """Stands where the mask is False: a tree without leaves."""
+    """A tree without leaves, in place of a parameter where the mask is False."""
 
 
 class MaskedState(NamedTuple):
-    """The state of the inner transformation, whose trees have a `MaskedNode` where the mask is False."""
+    """The state of the inner transformation, with trees that have a `MaskedNode` where the mask is False."""
 
     inner_state: Any
 
@@ -53,7 +53,7 @@ def masked(inner: GradientTransformation, mask: ArrayLike) -> GradientTransforma
     """A transformation of the updates where the mask is True; the others stay.
 
     Args:
-        mask: a tree of booleans that begins the tree of parameters, or a function that gives one for it.
+        mask: a tree of booleans that begins the tree of parameters, or a function from that tree to such a mask.
 
     Source: optax.masked.
     """

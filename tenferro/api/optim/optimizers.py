@@ -25,10 +25,10 @@ def sgd(
     nesterov: bool = False,
     accumulator_dtype: DTypeLike | None = None,
 ) -> GradientTransformation:
-    """Steps down the gradient, with momentum if given.
+    """Gradient descent, optionally with momentum.
 
     Args:
-        learning_rate: a number, or a schedule: a function of the number of steps made.
+        learning_rate: a number, or a schedule: a function of the number of steps so far.
 
     Source: optax.sgd.
     """
@@ -46,7 +46,7 @@ def adam(
     *,
     nesterov: bool = False,
 ) -> GradientTransformation:
-    """Running means of gradients, by the roots of those of their squares; see `scale_by_adam`.
+    """Running means of gradients, divided by the roots of running means of their squares; see `scale_by_adam`.
 
     Source: optax.adam; Kingma and Ba 2015.
     """
@@ -109,7 +109,7 @@ def rmsprop(
     nesterov: bool = False,
     bias_correction: bool = False,
 ) -> GradientTransformation:
-    """Gradients by the roots of running means of their squares; see `scale_by_rms`, `scale_by_stddev`.
+    """Gradients divided by the roots of running means of their squares; see `scale_by_rms`, `scale_by_stddev`.
 
     Source: optax.rmsprop; Hinton 2012, Graves 2013.
     """
@@ -124,7 +124,7 @@ def rmsprop(
 def adagrad(
     learning_rate: ArrayLike, initial_accumulator_value: ArrayLike = 0.1, eps: ArrayLike = 1e-7
 ) -> GradientTransformation:
-    """Gradients by the roots of the sums of their squares; see `scale_by_rss`.
+    """Gradients divided by the roots of the sums of their squares; see `scale_by_rss`.
 
     Source: optax.adagrad; Duchi et al. 2011.
     """

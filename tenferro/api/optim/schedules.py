@@ -1,4 +1,4 @@
-"""Schedules: numbers as functions of the number of steps made, an integer or an integer tensor."""
+"""Schedules: numbers as functions of the step count, an integer or an integer tensor."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def polynomial_schedule(
     transition_steps: int,
     transition_begin: int = 0,
 ) -> Schedule:
-    """From one value to another, as (1 - t)^power on its way; over no steps, the first value for ever.
+    """A transition from one value to another, along (1 - t)^power; over no steps, the first value for ever.
 
     Raises:
         InvalidConfigError: numbers of steps below zero.
@@ -73,7 +73,7 @@ def polynomial_schedule(
 def linear_schedule(
     init_value: ArrayLike, end_value: ArrayLike, transition_steps: int, transition_begin: int = 0
 ) -> Schedule:
-    """From one value to another on a line; over no steps, the first value for ever.
+    """A linear transition from one value to another; over no steps, the first value for ever.
 
     >>> float(linear_schedule(1.0, 0.0, transition_steps=4)(1))
     0.75
@@ -117,9 +117,9 @@ def exponential_decay(
     staircase: bool = False,
     end_value: ArrayLike | None = None,
 ) -> Schedule:
-    """init_value decay_rate^(count / transition_steps), in steps if `staircase`, up to `end_value`.
+    """init_value decay_rate^(count / transition_steps), in steps if `staircase`, bounded by `end_value`.
 
-    Over no steps it is the first value for ever.
+    With no transition steps it is the first value for ever.
 
     Raises:
         InvalidConfigError: numbers of steps below zero, or a rate that is not above zero.
@@ -148,7 +148,7 @@ def exponential_decay(
 def cosine_decay_schedule(
     init_value: ArrayLike, decay_steps: int, alpha: Any = 0.0, exponent: ArrayLike = 1.0
 ) -> Schedule:
-    """From a value down to `alpha` times it along half a cosine, and constant after that.
+    """A decay from a value to `alpha` times it along half a cosine, and constant after that.
 
     Raises:
         InvalidConfigError: no steps.
@@ -176,7 +176,7 @@ def warmup_cosine_decay_schedule(
     end_value: Any = 0.0,
     exponent: ArrayLike = 1.0,
 ) -> Schedule:
-    """Up to a peak on a line, then down along half a cosine; `decay_steps` counts both.
+    """A linear rise to a peak, then a decay along half a cosine; `decay_steps` counts both.
 
     >>> schedule = warmup_cosine_decay_schedule(0.0, 1.0, warmup_steps=2, decay_steps=6)
     >>> [round(float(schedule(step)), 3) for step in (0, 1, 2, 4, 6)]
@@ -191,10 +191,10 @@ def warmup_cosine_decay_schedule(
 
 
 def join_schedules(schedules: Sequence[Schedule], boundaries: Sequence[int]) -> Schedule:
-    """One schedule after the other, each counting from its boundary.
+    """Schedules in sequence, each counting from its boundary.
 
     Raises:
-        InvalidConfigError: not one boundary between each two.
+        InvalidConfigError: unless there is one boundary between each two schedules.
 
     Source: optax.join_schedules.
     """

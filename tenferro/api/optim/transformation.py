@@ -1,4 +1,4 @@
-"""What a gradient transformation is, and what is done with its updates."""
+"""Gradient transformations, and the application of their updates."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ __all__ = [
 
 
 class GradientTransformation(NamedTuple):
-    """Two pure functions.
+    """Two pure functions, for the state before the first step and for each step.
 
     Attributes:
-        init: of the parameters; gives the state before the first step.
-        update: of updates (at first the gradients), state and parameters; gives updates and state. The
-            parameters may be left out where nothing needs them.
+        init: from the parameters to the state before the first step.
+        update: from updates (at first the gradients), state and parameters to updates and state. The
+            parameters may be omitted if no transformation needs them.
 
     Source: optax.GradientTransformation.
     """
@@ -52,11 +52,11 @@ class GradientTransformation(NamedTuple):
 
 
 class EmptyState(NamedTuple):
-    """The state of what has none."""
+    """The empty state."""
 
 
 def stateless(function: Callable[[Any], Any]) -> GradientTransformation:
-    """Updates as a function of updates alone."""
+    """A transformation by a function of updates alone."""
 
     def update(updates: PyTree, state: Any, params: PyTree | None = None) -> tuple[Any, Any]:
         return function(updates), state
@@ -65,19 +65,19 @@ def stateless(function: Callable[[Any], Any]) -> GradientTransformation:
 
 
 def identity() -> GradientTransformation:
-    """The updates as they are."""
+    """Unchanged updates."""
     return stateless(lambda updates: updates)
 
 
 def set_to_zero() -> GradientTransformation:
-    """Zeros, for parameters that stay as they are."""
+    """Zeros, for parameters that do not change."""
     return stateless(lambda updates: tree.map(zeros_like, updates))
 
 
 def apply_updates(params: PyTree, updates: PyTree) -> Any:
     """The parameters with the updates added, in the dtypes of the parameters.
 
-    Where there is no parameter (None), there is none afterwards.
+    A missing parameter (None) stays missing.
 
     Raises:
         ArityError: trees of different structures.
@@ -97,10 +97,10 @@ def apply_updates(params: PyTree, updates: PyTree) -> Any:
 
 
 def map_updates(function: Callable[..., Any], updates: PyTree, *rest: PyTree) -> Any:
-    """`tree.map`, where a None among the updates stays one, whatever stands there in the other trees."""
+    """`tree.map` with None for every None among the updates, regardless of the other trees."""
 
-    def of_leaf(update: Any, *others: Tensor) -> Any:
-        return None if update is None else function(update, *others)
+    def of_leaf(update: Any, *rest_leaves: Tensor) -> Any:
+        return None if update is None else function(update, *rest_leaves)
 
     return tree.map(of_leaf, updates, *rest, is_leaf=lambda node: node is None)
 
@@ -137,9 +137,9 @@ def second_moment(updates: PyTree, moments: PyTree, decay: Any) -> Any:
 
 
 def bias_corrected(moments: PyTree, decay: ArrayLike, count: ArrayLike) -> Any:
-    """The running means divided by 1 - decay^count, what the weights of their terms add up to.
+    """The running means divided by 1 - decay^count, the sum of the weights of their terms.
 
-    By expm1, because 1 - 0.999 in float32 has only four digits.
+    Computed by expm1, because 1 - 0.999 in float32 has only four digits.
     """
     rate = _logarithm(decay)
 
@@ -164,12 +164,12 @@ def _logarithm(decay: ArrayLike) -> Any:
 
 
 def first_count() -> Any:
-    """No step was made."""
+    """The count 0, as int32."""
     return np.zeros((), np.int32)
 
 
 def next_count(count: ArrayLike) -> Any:
-    """One step more, up to the largest number of its dtype."""
+    """The count plus one, up to the largest number of its dtype."""
     array = asarray(count)
     dtype = spec_of(array).dtype.dtype
     most = np.asarray(np.iinfo(dtype).max, dtype)

@@ -62,14 +62,14 @@ def _cast(moments: PyTree, dtype: DType | None) -> Any:
 
 
 def _cast_like(moments: PyTree, like: Tensor | None) -> Any:
-    def cast(moment: Tensor, other: ArrayLike) -> Any:
-        return astype(asarray(moment), spec_of(asarray(other)).dtype, copy=False)
+    def cast(moment: Tensor, target: ArrayLike) -> Any:
+        return astype(asarray(moment), spec_of(asarray(target)).dtype, copy=False)
 
     return tree.map(cast, moments, like)
 
 
-def _dtype(given: DTypeLike | None) -> DType | None:
-    return None if given is None else DType.of(given)
+def _dtype(dtype: DTypeLike | None) -> DType | None:
+    return None if dtype is None else DType.of(dtype)
 
 
 # ---- scaling ---------------------------------------------------------------------------------
@@ -84,13 +84,13 @@ def scale(step_size: ArrayLike) -> GradientTransformation:
 
 
 class ScaleByScheduleState(NamedTuple):
-    """How many steps were made."""
+    """The number of steps so far."""
 
     count: Any
 
 
 def scale_by_schedule(step_size_fn: Schedule) -> GradientTransformation:
-    """The updates times what a schedule gives for the number of steps made before, in their dtypes.
+    """The updates times a schedule of the number of steps so far, in their dtypes.
 
     Source: optax.scale_by_schedule.
     """
@@ -111,7 +111,7 @@ def scale_by_schedule(step_size_fn: Schedule) -> GradientTransformation:
 def scale_by_learning_rate(
     learning_rate: Any = None, *, flip_sign: bool = True
 ) -> GradientTransformation:
-    """The updates times a learning rate or a schedule of them, and -1.
+    """The updates times -1 and a learning rate, or a schedule of learning rates.
 
     Source: optax.scale_by_learning_rate.
     """
@@ -136,11 +136,11 @@ class TraceState(NamedTuple):
 def trace(
     decay: ArrayLike, nesterov: bool = False, accumulator_dtype: DTypeLike | None = None
 ) -> GradientTransformation:
-    """Momentum: the sum of all updates, each decayed once a step.
+    """Momentum: the sum of all updates, each decayed once per step.
 
     Args:
         nesterov: look one step ahead.
-        accumulator_dtype: of the sum, by default that of the parameter.
+        accumulator_dtype: dtype of the sum, by default that of the parameter.
 
     Source: optax.trace.
     """
@@ -174,10 +174,10 @@ def scale_by_adam(
     *,
     nesterov: bool = False,
 ) -> GradientTransformation:
-    """Updates mu / (sqrt(nu + eps_root) + eps), of running means without bias.
+    """Updates mu / (sqrt(nu + eps_root) + eps), from running means with bias correction.
 
     Args:
-        mu_dtype: of the mean of the updates, by default that of the parameter.
+        mu_dtype: dtype of the mean of the updates, by default that of the parameter.
 
     Source: optax.scale_by_adam; Kingma and Ba 2015, Dozat 2016.
     """
@@ -258,7 +258,7 @@ class ScaleByRssState(NamedTuple):
 def scale_by_rss(
     initial_accumulator_value: Any = 0.1, eps: ArrayLike = 1e-7
 ) -> GradientTransformation:
-    """The updates by the root of the sum of all squares so far.
+    """The updates divided by the root of the sum of all squares so far.
 
     Source: optax.scale_by_rss; Duchi et al. 2011.
     """
@@ -296,7 +296,7 @@ def scale_by_rms(
     eps_in_sqrt: bool = True,
     bias_correction: bool = False,
 ) -> GradientTransformation:
-    """The updates by the root of the running mean of their squares.
+    """The updates divided by the root of the running mean of their squares.
 
     Args:
         initial_scale: the mean before the first step.
@@ -350,7 +350,7 @@ def scale_by_stddev(
     eps_in_sqrt: bool = True,
     bias_correction: bool = False,
 ) -> GradientTransformation:
-    """The updates by their running standard deviation; arguments as `scale_by_rms`.
+    """The updates divided by their running standard deviation; arguments as of `scale_by_rms`.
 
     Source: optax.scale_by_stddev; Graves 2013.
     """
@@ -381,10 +381,10 @@ def scale_by_stddev(
 
 
 def clip(max_delta: Any) -> GradientTransformation:
-    """Each element at most `max_delta` in size.
+    """The updates with each element clipped to [-max_delta, max_delta].
 
     Raises:
-        DTypeError: by the update, of complex gradients, which have no order; use clip_by_global_norm.
+        DTypeError: from `update`, for complex gradients, which have no order; use clip_by_global_norm.
 
     Source: optax.clip.
     """
@@ -394,7 +394,7 @@ def clip(max_delta: Any) -> GradientTransformation:
 
 
 def clip_by_global_norm(max_norm: ArrayLike) -> GradientTransformation:
-    """All updates scaled down together where their norm is above `max_norm`.
+    """All updates scaled by one factor so that their global norm is at most `max_norm`.
 
     Source: optax.clip_by_global_norm; Pascanu et al. 2012.
     """
@@ -415,7 +415,7 @@ def clip_by_global_norm(max_norm: ArrayLike) -> GradientTransformation:
 
 
 class WeightDecaySchedule(NamedTuple):
-    """How many steps were made."""
+    """The number of steps so far."""
 
     count: Any
 
@@ -423,14 +423,14 @@ class WeightDecaySchedule(NamedTuple):
 def add_decayed_weights(
     weight_decay: ArrayLike = 0.0, mask: ArrayLike | None = None
 ) -> GradientTransformation:
-    """The updates and the parameters times `weight_decay`.
+    """The updates plus the parameters times `weight_decay`.
 
     Args:
-        weight_decay: a number, or a schedule of them.
-        mask: a tree of booleans, or a function that gives one for the parameters: where to do so.
+        weight_decay: a number, or a schedule of numbers.
+        mask: a tree of booleans, or a function from the parameters to such a tree: the parameters that decay.
 
     Raises:
-        InvalidConfigError: by the update, called without the parameters.
+        InvalidConfigError: from `update`, without the parameters.
 
     Source: optax.add_decayed_weights.
     """
@@ -456,7 +456,7 @@ def add_decayed_weights(
 
 
 def _in_dtype_of(param: Tensor, rate: ArrayLike) -> Any:
-    """A Python number as it is; what a schedule gives, in the dtype of the parameter."""
+    """A Python number as it is; an array or tensor, from a schedule, in the dtype of the parameter."""
     if isinstance(rate, int | float):
         return rate
     return astype(asarray(rate), spec_of(asarray(param)).dtype, copy=False)
