@@ -1,4 +1,4 @@
-"""Which dtypes an op takes, and the refusals."""
+"""Accepted dtypes of ops, and the refusals."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ANY = NUMERIC | BOOL
 
 
 def require_dtype(op: str, role: str, dtype: DType, accepted: Iterable[DType]) -> None:
-    """Refuse a dtype the op gives no meaning to.
+    """Refuse a dtype for which the op has no meaning.
 
     >>> require_dtype("Floor", "x", DType.I32, FLOATS)
     Traceback (most recent call last):

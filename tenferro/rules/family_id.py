@@ -1,6 +1,6 @@
 """Ids of extension families: `<package>.<name>.v<major>`.
 
-Source: seed 000, section 5.
+Source: docs/specification/identity.md.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ FAMILY_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*\.[A-Za-z_][A-Za-z0-9_]*\.v(0|
 
 
 def check_family_id(family_id: Any) -> str:
-    """The id, if it is `<package>.<name>.v<major>`.
+    """The id, if it has the form `<package>.<name>.v<major>`.
 
     Raises:
-        MalformedFamilyIdError: it is not.
+        MalformedFamilyIdError: any other form.
 
     >>> check_family_id("tenferro-ext-tropical.fused_dot_general.v1")
     'tenferro-ext-tropical.fused_dot_general.v1'
@@ -33,7 +33,7 @@ def check_family_id(family_id: Any) -> str:
 
 
 def major_version(family_id: str) -> int:
-    """The family's version.
+    """The family's major version.
 
     >>> major_version("my-package.fft.v2")
     2
@@ -42,7 +42,7 @@ def major_version(family_id: str) -> int:
 
 
 def by_version(family_id: str) -> tuple[str, int]:
-    """A key that sorts ids by name, and those of one name by version: v9 before v10.
+    """A sort key of ids by name, then by version: v9 before v10.
 
     >>> sorted(["demo.fft.v10", "demo.fft.v9", "demo.dct.v2"], key=by_version)
     ['demo.dct.v2', 'demo.fft.v9', 'demo.fft.v10']

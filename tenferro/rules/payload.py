@@ -1,4 +1,4 @@
-"""Payloads in one normal form, so that equal ops are equal and `True` never passes for 1."""
+"""Normal forms of payloads, so that equal ops are equal and `True` never passes for 1."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 MOST_ENTRIES = 1 << 16
-"""Of a sequence in a payload, which mostly has one for each axis."""
+"""The most entries of a sequence in a payload, which mostly has one for each axis."""
 
 
 def as_int(
@@ -80,7 +80,7 @@ def as_bool(op: str, field: str, value: Any) -> bool:
 
 
 def as_choice(op: str, field: str, value: Any, choices: tuple[Any, ...]) -> Any:
-    """One of a few values, mostly words.
+    """One of a few values, mostly strings.
 
     >>> as_choice("Compare", "direction", "MORE", ("LT", "GT"))
     Traceback (most recent call last):
@@ -120,12 +120,12 @@ def distinct_axes(op: str, field: str, axes: Iterable[int], rank: int | None = N
 
 
 def as_tuple(op: str, field: str, values: Any) -> tuple[Any, ...]:
-    """What a sequence holds.
+    """The entries of a sequence, as a tuple.
 
     Raises:
-        ShapeError: no sequence.
-        InvalidConfigError: one without end, such as a file may hold: products of its extents take time that
-            grows with the square of their number.
+        ShapeError: not a sequence.
+        InvalidConfigError: a sequence of more than `MOST_ENTRIES`, such as a file may hold: products of its extents
+            take time that grows with the square of their number.
     """
     try:
         entries = tuple(values)
@@ -139,7 +139,7 @@ def as_tuple(op: str, field: str, values: Any) -> tuple[Any, ...]:
 
 
 def normal_form(value: Any) -> Any:
-    """What is equal, and has one hash, exactly for payload values that mean the same.
+    """A value that is equal, with an equal hash, exactly for payload values with the same meaning.
 
     Types and the signs of zeros count, at any depth, and a NaN is equal to itself; dataclasses are compared
     by their fields.
@@ -161,24 +161,24 @@ def normal_form(value: Any) -> Any:
         return (kind, *map(normal_form, value))
     if isinstance(value, frozenset):
         return (kind, frozenset(map(normal_form, value)))
-    hash(value)  # because nothing below would
+    hash(value)  # because nothing below raises for it
     if _is_record(value):
         return (kind, *[normal_form(getattr(value, name)) for name in _compared(value)])
     return (kind, value)
 
 
 class NotWritableError(Exception):
-    """A value that two processes cannot be sure to write alike."""
+    """A value without a text that is sure to be the same in two processes."""
 
 
 def written_form(value: Any) -> str:
-    """A payload value in writing, the same in every process: equal exactly where `normal_form` is.
+    """A payload value as text, the same in every process: equal exactly where `normal_form` is.
 
     >>> written_form((1, 0.0, frozenset({"b", "a"}))) == written_form((1, 0.0, frozenset({"a", "b"})))
     True
 
     Raises:
-        NotWritableError: an object that is not of plain values, types and functions that can be imported.
+        NotWritableError: an object other than plain values, types and importable functions.
     """
     kind = type(value)
     if value is None or kind in (bool, int, str, bytes):
@@ -204,7 +204,7 @@ def written_form(value: Any) -> str:
 
 
 def _is_record(value: Any) -> bool:
-    """A dataclass whose equality is that of its fields; so is a card's, which says so by `payload_of`."""
+    """Whether a value is a dataclass compared by its fields, as cards are by `payload_of`."""
     cls = type(value)
     parameters = getattr(cls, "__dataclass_params__", None)
     is_compared = parameters is not None and (parameters.eq or hasattr(cls, "payload_of"))
@@ -216,7 +216,7 @@ def _compared(record: Any) -> list[str]:
 
 
 def _importable(value: Any) -> str:
-    """The name of a type or function by which every process finds it.
+    """The name by which every process imports a type or function.
 
     Raises:
         NotWritableError: it has none.

@@ -1,4 +1,4 @@
-"""What a shape rule of another package requires of extents that may be symbols."""
+"""Requirements of a package's shape rule on extents that may be symbols."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tenferro.errors import InvalidConfigError, ShapeError
 __all__ = ["inferring", "require"]
 
 _INFERENCE: ContextVar[tuple[str, GuardLog] | None] = ContextVar("inference", default=None)
-"""The op whose types are being inferred, as errors name it, and where its guards go."""
+"""The op under inference, as errors name it, and the log of its guards."""
 
 
 def _equal(lhs: Any, rhs: Any) -> bool | None:
@@ -37,7 +37,7 @@ DECIDED: Mapping[str, Callable[[Any, Any], bool | None]] = {
 
 @contextmanager
 def inferring(op: str, guards: GuardLog) -> Generator[None]:
-    """Within it, `require` writes guards of this op into this log."""
+    """While the body runs, `require` writes guards of this op into this log."""
     token = _INFERENCE.set((op, guards))
     try:
         yield
@@ -48,14 +48,14 @@ def inferring(op: str, guards: GuardLog) -> Generator[None]:
 def require(lhs: Extent, relation: str, rhs: Extent, what: str) -> None:
     """Require a relation of two extents, in `infer_output_meta`.
 
-    Numbers are compared at once. Where symbols decide, a guard is written into the program: it is checked
-    when the program runs, names the user's line, and is kept in files and artifacts. Extents that only the
-    data decide are compared when the op runs.
+    Numbers are compared at once. If symbols decide, a guard is written into the program: it is checked
+    when the program runs, names the user's line, and is saved in files and artifacts. Data-dependent extents
+    are compared when the op runs.
 
     Args:
-        lhs, rhs: entries of shapes, numbers, and what arithmetic makes of them.
+        lhs, rhs: entries of shapes, numbers, and arithmetic expressions of them.
         relation: "==", ">=" or "divisible by".
-        what: what is compared, for the error.
+        what: the name of the compared extents, for the error.
 
     Raises:
         ShapeError: the relation cannot hold.
@@ -72,7 +72,7 @@ def require(lhs: Extent, relation: str, rhs: Extent, what: str) -> None:
             f"require: the relation is one of {', '.join(DECIDED)}, got {relation!r:.60}"
         )
     if not (is_exact(lhs) and is_exact(rhs)):
-        return  # because the op infers again from arrays, when it runs
+        return  # because the op infers again from arrays when it runs
     holds = DECIDED[relation](lhs, rhs)
     if holds:
         return

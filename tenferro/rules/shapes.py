@@ -1,4 +1,4 @@
-"""Shape rules that several ops share."""
+"""Shape rules shared by several ops."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["same_extent", "same_shape", "same_type", "without_axes"]
 
 
 def same_type(op: str, inputs: Sequence[TensorSpec], guards: GuardLog) -> TensorSpec:
-    """The one type of all operands; the IR neither broadcasts nor promotes.
+    """The common type of all operands; the IR neither broadcasts nor promotes.
 
     >>> same_type("Add", [TensorSpec.parse("f64[3]"), TensorSpec.parse("f64[2,3]")], GuardLog())
     Traceback (most recent call last):
@@ -22,16 +22,16 @@ def same_type(op: str, inputs: Sequence[TensorSpec], guards: GuardLog) -> Tensor
 add BroadcastInDim(shape=(2, 3), dims=(1,)) to x0
     """
     first = inputs[0]
-    for index, other in enumerate(inputs[1:], 1):
-        if other is first or other == first:
+    for index, spec in enumerate(inputs[1:], 1):
+        if spec is first or spec == first:
             continue
-        if other.dtype is not first.dtype:
+        if spec.dtype is not first.dtype:
             raise DTypeError(
-                f"{op}: x0 and x{index} must have the same dtype, got {first} and {other}; "
+                f"{op}: x0 and x{index} must have the same dtype, got {first} and {spec}; "
                 f"add Convert to one of them"
             )
         first = TensorSpec.of(
-            same_shape(op, ("x0", first), (f"x{index}", other), guards), first.dtype
+            same_shape(op, ("x0", first), (f"x{index}", spec), guards), first.dtype
         )
     return first
 
@@ -39,7 +39,7 @@ add BroadcastInDim(shape=(2, 3), dims=(1,)) to x0
 def same_shape(
     op: str, lhs: tuple[str, TensorSpec], rhs: tuple[str, TensorSpec], guards: GuardLog
 ) -> tuple[Any, ...]:
-    """The one shape of two named operands, guards written where it cannot be decided yet."""
+    """The common shape of two named operands, with guards where it cannot be decided yet."""
     (lhs_role, x), (rhs_role, y) = lhs, rhs
     if x.shape == y.shape:
         return x.shape
@@ -56,7 +56,7 @@ def same_shape(
 
 
 def same_extent(op: str, what: str, lhs: Extent, rhs: Extent, guards: GuardLog) -> Any:
-    """The extent of both, `what` naming them in the refusal."""
+    """The common extent of two axes; the refusal names them."""
     met = guards.meet(lhs, rhs, f"{op}: {what}")
     if met is None:
         raise ShapeError(f"{op}: {what} must agree, got {lhs} and {rhs}")
@@ -64,13 +64,13 @@ def same_extent(op: str, what: str, lhs: Extent, rhs: Extent, guards: GuardLog) 
 
 
 def without_axes(shape: Sequence[Any], axes: Sequence[int]) -> tuple[Any, ...]:
-    """The shape with these axes dropped."""
+    """The shape without these axes."""
     dropped = set(axes)
     return tuple(extent for axis, extent in enumerate(shape) if axis not in dropped)
 
 
 def _broadcast_hint(lhs: tuple[str, TensorSpec], rhs: tuple[str, TensorSpec]) -> str:
-    """Name the one BroadcastInDim that would help, if trailing axes line up."""
+    """Advice to add the one BroadcastInDim that would help, if trailing axes line up."""
     small, large = (lhs, rhs) if lhs[1].rank < rhs[1].rank else (rhs, lhs)
     offset = large[1].rank - small[1].rank
     if not offset or large[1].shape[offset:] != small[1].shape:
