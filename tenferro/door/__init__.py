@@ -1,4 +1,4 @@
-"""The door of every op: `apply` puts an op on tensors or arrays, whatever they are."""
+"""Application of ops: `apply` applies an op to tensors or arrays of any class."""
 
 from tenferro.door.application import apply, apply_one
 from tenferro.door.operands import (

@@ -1,8 +1,8 @@
-"""`apply`: an op on operands. Tensors of a trace write it down, those of a runtime run it, and so do arrays.
+"""`apply`: an op on operands. Tensors of a trace append it to a graph; tensors of a runtime, and arrays, run it.
 
-A tensor class takes part by `__tenferro_apply__(op, operands, like)`, a static method that gives the outputs;
-`like` is the first operand of the class, or for an op without operands the tensor that it goes beside.
-Arrays are the native executor's.
+A tensor class takes part by `__tenferro_apply__(op, operands, like)`, a static method that returns the outputs;
+`like` is the first operand of the class, or for an op without operands a tensor of the same trace or runtime.
+Arrays belong to the native executor.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ def apply(op: StdTensorOp, *operands: Any, like: Any = None) -> tuple[Any, ...]:
     """Every output of `op` on arrays or tensors.
 
     Args:
-        like: for an op without operands, a tensor whose trace or runtime it is for; arrays need none.
+        like: for an op without operands, a tensor of its trace or runtime; None for arrays.
 
     Raises:
-        ArityError, ShapeError, DTypeError: what the op's card refuses.
+        ArityError, ShapeError, DTypeError: operands refused by the op's card.
         BackendFailureError: a kernel failed, such as for a result that memory does not hold.
 
     >>> from tenferro.ops.reduction import TopK
@@ -44,7 +44,7 @@ def apply(op: StdTensorOp, *operands: Any, like: Any = None) -> tuple[Any, ...]:
 
 
 def apply_one(op: StdTensorOp, *operands: Any, like: Any = None) -> Any:
-    """The one output of `op` on arrays or tensors; as `apply`.
+    """The only output of `op` on arrays or tensors; see `apply`.
 
     Raises:
         ArityError: the op has several outputs.

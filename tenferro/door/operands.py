@@ -1,7 +1,7 @@
 """Operands of the surface: arrays, Python numbers, and tensors of a trace or of a runtime.
 
-A tensor class has `spec`, its shape and dtype, and static and ordinary methods whose names begin with
-`__tenferro_`; what is none of these is an array, or made one.
+A tensor class has `spec`, its shape and dtype, and static and ordinary methods with names that begin with
+`__tenferro_`; any other operand is an array, or becomes one.
 """
 
 from __future__ import annotations
@@ -31,35 +31,36 @@ PYTHON_SCALARS = (bool, int, float, complex)
 
 
 def beside(x: Any, value: Any) -> Any:
-    """A tensor as it is; an array as a constant of what x belongs to: a trace or a runtime, itself too."""
+    """A tensor as it is; an array as a constant of x's trace, or of x's runtime, or of x if it is a runtime."""
     lift = getattr(x, "lift", None)
     return value if lift is None or is_traced(value) else lift(value)
 
 
 def is_traced(operand: Any) -> bool:
-    """True for tensors whose elements are not known yet."""
+    """Whether an operand is a tensor of a trace or a runtime, and not an array."""
     return hasattr(type(operand), "__tenferro_apply__")
 
 
 def is_weak(operand: Any) -> bool:
-    """True for Python numbers, and for the tensors that stand for them in a trace: beside a tensor they take its
-    dtype.
+    """Whether an operand is a Python number, or a tensor that stands for one in a trace.
+
+    Combined with a tensor, it takes the tensor's dtype.
     """
     return type(operand) in PYTHON_SCALARS or hasattr(type(operand), "__tenferro_strong__")
 
 
 def strong(operand: Any) -> Any:
-    """A tensor that stands for a Python number as one that keeps its dtype; anything else as it is."""
+    """A weak tensor as one that keeps its dtype; any other operand as it is."""
     return (
         operand.__tenferro_strong__() if hasattr(type(operand), "__tenferro_strong__") else operand
     )
 
 
 def as_operand(value: ArrayLike) -> Tensor:
-    """A tensor as it is, sequences of tensors as one, anything else as a NumPy array.
+    """A tensor as it is, sequences with tensors as one tensor, anything else as a NumPy array.
 
     Raises:
-        DTypeError: what is no array, or one of a dtype that tenferro does not have.
+        DTypeError: not an array, or an array of a dtype that tenferro lacks.
         BackendFailureError: an array on another device than the host.
         InvalidConfigError: a tensor of torch that requires grad.
     """
@@ -94,10 +95,10 @@ def first_tensor(entries: Any) -> Any:
 
 
 def elements(operand: Any, asked: str, hint: str) -> Any:
-    """An array as it is, an eager tensor's array.
+    """The elements: an array itself, or an eager tensor's array.
 
     Raises:
-        DataDependentShapeError: a tensor of a trace, which has none yet: what was asked, and what helps.
+        DataDependentShapeError: a tensor of a trace, which has none yet; it names the request and the advice.
     """
     return operand.__tenferro_elements__(asked, hint) if is_traced(operand) else operand
 
@@ -109,10 +110,10 @@ def spec_of(operand: Any) -> TensorSpec:
 
 
 def copied(x: Any) -> Any:
-    """The same elements as an array or eager tensor of their own; a tensor of a trace is a value, and stays."""
+    """A copy of an array or eager tensor; a tensor of a trace is a value, and is returned itself."""
     return x.copy() if hasattr(x, "copy") else x
 
 
 def stop_gradient(x: Any) -> Any:
-    """x, as a constant to differentiation."""
+    """x as a constant to differentiation."""
     return x.__tenferro_stop__() if is_traced(x) else x

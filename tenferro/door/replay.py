@@ -1,4 +1,4 @@
-"""`applied`: instructions on tensors or arrays, one after the other; the one loop that does so without a schedule."""
+"""`applied`: instructions on tensors or arrays in order; the only such loop without a schedule."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Application", "applied"]
 
 
 class Application(NamedTuple):
-    """An instruction that has been applied, on what, and what it gave."""
+    """An applied instruction, with its operands and results."""
 
     instruction: Instruction
     operands: list[Any]
@@ -23,14 +23,14 @@ class Application(NamedTuple):
 def applied(
     instructions: Iterable[Instruction], values: MutableMapping[int, Any], like: Any = None
 ) -> Iterator[Application]:
-    """Apply each instruction, and give it before the next is applied.
+    """Apply each instruction, and yield it before the next is applied.
 
     Args:
-        values: what stands for each slot; results are added.
+        values: the value of each slot; results are added.
         like: as of `apply`, for instructions without operands.
 
     Raises:
-        TenferroError: what `apply` raises, with the instruction's line.
+        TenferroError: from `apply`, with the instruction's line.
     """
     for instruction in instructions:
         op, inputs, outputs, _, source = instruction

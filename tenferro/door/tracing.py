@@ -1,5 +1,5 @@
-"""Which trace is under way: a transform called inside a traced function writes into its graph, and so does an
-op that belongs there although no operand says so.
+"""The current trace: a transform called inside a traced function writes into its graph, and so does an
+op of that trace without an operand that shows it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["apply_in_trace", "current_builder", "under_way"]
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A builder, and what appends an op to its graph and gives the outputs as tensors."""
+    """A builder, and a function that appends an op to its graph and returns the outputs as tensors."""
 
     builder: GraphBuilder
     append: Callable[[GraphBuilder, StdTensorOp, Sequence[Any]], tuple[Any, ...]]
@@ -32,7 +32,7 @@ def under_way(
     builder: GraphBuilder,
     append: Callable[[GraphBuilder, StdTensorOp, Sequence[Any]], tuple[Any, ...]],
 ) -> Generator[None]:
-    """While the body runs, `current_builder()` is this one."""
+    """While the body runs, `current_builder()` is this builder."""
     token = _CURRENT.set(Trace(builder, append))
     try:
         yield
@@ -41,12 +41,12 @@ def under_way(
 
 
 def current_builder() -> GraphBuilder | None:
-    """The builder of the innermost trace of this thread, or None outside all."""
+    """The builder of this thread's innermost trace, or None outside of traces."""
     trace = _CURRENT.get()
     return None if trace is None else trace.builder
 
 
 def apply_in_trace(op: StdTensorOp, operands: Sequence[Any]) -> tuple[Any, ...] | None:
-    """The outputs of an op, appended to the innermost trace of this thread; None outside all."""
+    """The outputs of an op, appended to this thread's innermost trace; None outside of traces."""
     trace = _CURRENT.get()
     return None if trace is None else trace.append(trace.builder, op, operands)
