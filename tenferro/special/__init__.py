@@ -1,8 +1,8 @@
-"""`tenferro.special`: special functions, by the names and signatures of `jax.scipy.special`.
+"""`tenferro.special`: special functions, with the names and signatures of `jax.scipy.special`.
 
-Real functions of real tensors, made of standard ops: they run on every peer, and have derivatives of every order.
+Real functions of real tensors, composed of standard ops: they run on every peer, and have derivatives of every order.
 They promote and broadcast as the functions of `tenferro` do; float16 and bfloat16 are computed in float32 and
-rounded once. How far a value may be off is in its docstring, in units in the last place (ulps) of float64 or
+rounded once. The error bound of a function is in its docstring, in units in the last place (ulps) of float64 or
 float32, natively.
 
 Source: jax.scipy.special for names and signatures, SciPy for values at the ends of domains.

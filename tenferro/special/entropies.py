@@ -1,4 +1,4 @@
-"""Products with logarithms, whose zeros count as zero, and the logistic function with its inverse."""
+"""Products with logarithms that are zero at zero, and the logistic function with its inverse."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _logit_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def xlogy(x: ArrayLike, y: ArrayLike) -> Any:
-    """The product x log(y), and 0 where x is 0 and y no NaN, within 2 ulps.
+    """The product x log(y), and 0 where x is 0 and y is not NaN, within 2 ulps.
 
     Where x is 0 the derivative in y is 0.
 
@@ -86,7 +86,7 @@ def xlogy(x: ArrayLike, y: ArrayLike) -> Any:
 
 
 def _unless_zero(x: Tensor, y: Tensor, product: Any) -> Any:
-    """A product with x, as 0 where x is 0 and y is a number."""
+    """A product with x, replaced by 0 where x is 0 and y is a number."""
     return where(logical_and(equal(x, 0.0), logical_not(isnan(y))), 0.0, product)
 
 
@@ -103,7 +103,7 @@ def _xlogy_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def xlog1py(x: ArrayLike, y: ArrayLike) -> Any:
-    """The product x log(1 + y), and 0 where x is 0 and y no NaN, within 2 ulps.
+    """The product x log(1 + y), and 0 where x is 0 and y is not NaN, within 2 ulps.
 
     Where x is 0 the derivative in y is 0.
 

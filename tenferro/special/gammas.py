@@ -1,7 +1,7 @@
-"""The gamma function and what is made of it.
+"""The gamma function and functions derived from it.
 
 Between 2 and 3 it is Cephes' rational function, below 20 that times a product of at most 18 factors, exact at
-whole numbers, above 20 Stirling's series, below 0 the reflection pi / (-x sin(pi x) Gamma(-x)).
+integers, above 20 Stirling's series, below 0 the reflection pi / (-x sin(pi x) Gamma(-x)).
 
 Source: Cephes, gamma.c, for the rational function; NIST's DLMF, sections 5.11, 5.12 and 25.11, for the rest.
 """
@@ -87,10 +87,10 @@ HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
 def gamma(x: ArrayLike) -> Any:
-    """The gamma function, within 8 ulps; exact at whole numbers up to 19, NaN at negative ones.
+    """The gamma function, within 8 ulps; exact at integers up to 19, NaN at negative integers.
 
     Shapes:  x S -> S
-    Dtypes:  float; integers in the float NumPy takes
+    Dtypes:  float; integers in the float dtype that NumPy takes
 
     Raises:
         DTypeError: complex x.
@@ -108,7 +108,7 @@ def _gamma(x: Tensor) -> Any:
     is_below = less(x, 0.0)
     positive = _gamma_of_positive(where(is_tiny, 1.0, magnitude))
     whole = rint(x)
-    # sin(pi x) keeps its digits near whole numbers; its sign alternates between them.
+    # sin(pi x) keeps its digits near integers; its sign alternates between them.
     sine = sin(
         multiply(subtract(x, whole), where(equal(remainder(whole, 2.0), 0.0), math.pi, -math.pi))
     )
@@ -137,13 +137,13 @@ def _gamma_of_positive(x: Tensor) -> Any:
     far = minimum(where(is_large, x, float(LARGE)), 180.0 if largest(x) > 1e300 else 36.0)
     half = pow(far, subtract(multiply(far, 0.5), 0.25))
     scale = multiply(math.sqrt(2 * math.pi), polynomial(divide(1.0, far), STIRLING))
-    # The power is taken in halves, because it is larger than the result.
+    # The power is computed in two halves, because it is larger than the result.
     stirling = multiply(half, multiply(divide(half, exp(far)), scale))
     return where(is_large, stirling, divide(product, low))
 
 
 def gammaln(x: ArrayLike) -> Any:
-    """The logarithm of |Gamma(x)|, which is `tnf.lgamma`.
+    """The logarithm of |Gamma(x)|; the same as `tnf.lgamma`.
 
     Raises:
         DTypeError: complex x.
@@ -167,7 +167,7 @@ def loggamma(x: ArrayLike) -> Any:
 
 
 def gammasgn(x: ArrayLike) -> Any:
-    """The sign of Gamma(x); at 0 that of the zero, NaN at negative whole numbers and -inf.
+    """The sign of Gamma(x); at 0 the sign of the zero, NaN at negative integers and -inf.
 
     Raises:
         DTypeError: complex x.
@@ -187,10 +187,10 @@ def _gammasgn(x: Tensor) -> Any:
 
 
 def polygamma(n: int, x: ArrayLike) -> Any:
-    """The derivative of order n of `digamma`, which is `tnf.polygamma`; n is a Python int.
+    """The n-th derivative of `digamma`, for a Python int n; the same as `tnf.polygamma`.
 
     Raises:
-        InvalidConfigError: n is no int of at least 0.
+        InvalidConfigError: n is not an int of at least 0.
         DTypeError: complex x.
 
     >>> polygamma(1, 1.0)
@@ -203,10 +203,10 @@ def polygamma(n: int, x: ArrayLike) -> Any:
 def multigammaln(a: ArrayLike, d: int) -> Any:
     """The logarithm of the multivariate gamma function of order d; d is a Python int.
 
-    The sum of d terms log Gamma(a - j / 2), and d (d - 1) log(pi) / 4.
+    It is the sum of d terms log Gamma(a - j / 2), and d (d - 1) log(pi) / 4.
 
     Raises:
-        InvalidConfigError: d is no int of at least 1.
+        InvalidConfigError: d is not an int of at least 1.
         DTypeError: complex a.
 
     >>> multigammaln(2.0, 1)
@@ -256,7 +256,7 @@ def _betaln(a: Tensor, b: Tensor) -> Any:
 
 
 def _betaln_small(p: Tensor, q: Tensor) -> Any:
-    """For p <= q < 10."""
+    """log B for p <= q < 10."""
     p, q = minimum(p, 10.0), minimum(q, 10.0)
     return log(
         multiply(
@@ -266,7 +266,7 @@ def _betaln_small(p: Tensor, q: Tensor) -> Any:
 
 
 def _betaln_large(p: Tensor, q: Tensor) -> Any:
-    """For p <= q, q >= 10: Stirling's leading terms, in which nothing cancels, and the corrections."""
+    """log B for p <= q, q >= 10: Stirling's leading terms, in which nothing cancels, and the corrections."""
     q = maximum(q, 10.0)
     total = add(p, q)
     rest = log1p(negative(divide(p, total)))
@@ -308,7 +308,7 @@ def _beta(a: Tensor, b: Tensor) -> Any:
     low, high = minimum(a, b), maximum(a, b)
     total = add(a, b)
     bound = 170.0 if largest(a) > 1e300 else 33.0
-    # The sum is rounded, which the gamma function of a large one makes much of.
+    # The sum is rounded, and the gamma function of a large one amplifies the error.
     is_direct = logical_and(less(total, 10.0), logical_and(less(high, bound), greater(low, -bound)))
     p, q = where(is_direct, low, 1.0), where(is_direct, high, 1.0)
     direct = multiply(_gamma(p), divide(_gamma(q), _gamma(add(p, q))))
@@ -344,10 +344,10 @@ def factorial(n: ArrayLike, exact: bool = False) -> Any:
 def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Any:  # noqa: N803  # because SciPy and JAX call it so
     """The number of ways to choose k of N things, N! / (k! (N - k)!), within 16 ulps for N < 169 (32 in float32).
 
-    0 where k > N or one of them is negative. Larger N within 8 (1 + log C) ulps.
+    It is 0 where k > N or one of them is negative. For larger N it is within 8 (1 + log C) ulps.
 
     Args:
-        repetition: things may be chosen again: the number of ways to choose k of N + k - 1.
+        repetition: things may be chosen repeatedly: the number of ways to choose k of N + k - 1.
 
     Raises:
         DTypeError: complex operands.
@@ -375,7 +375,7 @@ def _comb(n: Tensor, k: Tensor) -> Any:
 
 
 def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Any:
-    """The Hurwitz zeta function, the sum of (k + q)^-x over k >= 0; without q Riemann's, which is q = 1.
+    """The Hurwitz zeta function, the sum of (k + q)^-x over k >= 0; without q Riemann's, for q = 1.
 
     For x > 1 and q > 0 within 8 + x ulps, by ten terms and Euler-Maclaurin's formula; inf at x = 1 and q = 0,
     NaN elsewhere.
@@ -404,7 +404,7 @@ def _zeta(x: Tensor, q: Tensor) -> Any:
     total = pow(start, negative(s))
     for k in range(1, TERMS):
         total = add(total, pow(add(start, float(k)), negative(s)))
-    # The rest is nothing beside the first term where s is larger.
+    # The remainder is negligible against the first term where s is larger.
     has_rest = less(s, 300.0)
     s, start = where(has_rest, s, 300.0), where(has_rest, start, 1.0)
     total = add(total, where(has_rest, _zeta_rest(s, add(start, float(TERMS))), 0.0))

@@ -1,4 +1,4 @@
-"""The normal distribution's function and its inverse, and the error functions under SciPy's names.
+"""The normal distribution function and its inverse, and the error functions under SciPy's names.
 
 Source: Cephes, ndtri.c, for the rational functions of the inverse.
 """
@@ -73,7 +73,7 @@ FAR_TAIL = (
 
 
 def erf(x: ArrayLike) -> Any:
-    """The error function, which is `tnf.erf`.
+    """The error function; the same as `tnf.erf`.
 
     Raises:
         DTypeError: complex x.
@@ -85,7 +85,7 @@ def erf(x: ArrayLike) -> Any:
 
 
 def erfc(x: ArrayLike) -> Any:
-    """1 - erf(x), accurate for large x, which is `tnf.erfc`.
+    """1 - erf(x), accurate for large x; the same as `tnf.erfc`.
 
     Raises:
         DTypeError: complex x.
@@ -97,7 +97,7 @@ def erfc(x: ArrayLike) -> Any:
 
 
 def erfinv(x: ArrayLike) -> Any:
-    """The inverse of `erf`, which is `tnf.erfinv`.
+    """The inverse of `erf`; the same as `tnf.erfinv`.
 
     Raises:
         DTypeError: complex x.
@@ -109,7 +109,7 @@ def erfinv(x: ArrayLike) -> Any:
 
 
 def ndtr(x: ArrayLike) -> Any:
-    """The normal distribution's function: the integral of its density up to x.
+    """The normal distribution function: the integral of the normal density up to x.
 
     Within 4 ulps where x >= 0, and 4 + 2 x^2 below.
 
@@ -127,7 +127,7 @@ def _ndtr(x: Tensor) -> Any:
 
 
 def log_ndtr(x: ArrayLike) -> Any:
-    """The logarithm of ndtr(x), also where `ndtr` underflows or is next to 1.
+    """The logarithm of ndtr(x), also where `ndtr` underflows or is close to 1.
 
     Within 16 ulps where x <= 0, and 4 + 2 x^2 above.
 
@@ -197,7 +197,7 @@ def _ratio(coefficients: tuple[Sequence[float], Sequence[float]], x: Tensor) -> 
 
 @_ndtri.defjvp
 def _ndtri_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """1 over the density at the result."""
+    """The derivative of the inverse: 1 over the density at the result."""
     (p,), (p_dot,) = primals, tangents
     y = _ndtri(p)
     return y, multiply(p_dot, multiply(ROOT_TWO_PI, exp(multiply(0.5, square(y)))))

@@ -17,7 +17,7 @@ __all__ = ["as_order", "chebyshev", "in_reals", "largest", "polynomial"]
 
 
 def in_reals(name: str, function: Callable[..., Any], *operands: ArrayLike) -> Any:
-    """`function` of the operands in their common float dtype, of 32 bits at least on the way.
+    """`function` of the operands in their common float dtype, computed with at least 32 bits.
 
     Raises:
         DTypeError: complex operands.
@@ -31,7 +31,7 @@ def in_reals(name: str, function: Callable[..., Any], *operands: ArrayLike) -> A
 
 
 def as_order(name: str, parameter: str, value: Any, least: int) -> int:
-    """A whole number that is known while tracing.
+    """An integer that is static while tracing.
 
     Raises:
         InvalidConfigError: anything else, or less than `least`.

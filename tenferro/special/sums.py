@@ -1,4 +1,4 @@
-"""Logarithms of sums of exponentials, and shares in them."""
+"""Logarithms of sums of exponentials, and softmax."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def softmax(x: ArrayLike, /, *, axis: Axis = None) -> Any:
 
 
 def log_softmax(x: ArrayLike, /, *, axis: Axis = None) -> Any:
-    """The logarithm of `softmax`, accurate where a share is small; over all elements by default.
+    """The logarithm of `softmax`, accurate also for small probabilities; over all elements by default.
 
     >>> log_softmax([0.0, 1000.0])
     array([-1000.,     0.])
