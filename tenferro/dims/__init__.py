@@ -1,7 +1,7 @@
-"""Extents: what a shape is made of.
+"""Extents: the entries of shapes.
 
 `SymDim` is an extent of the whole program, `DimExpr` one that an op computes from its inputs,
-`UpperBound` and `UNKNOWN` what only the data decide, and a `Guard` what must hold at run time.
+`UpperBound` and `UNKNOWN` are data-dependent extents, and a `Guard` is a condition at run time.
 """
 
 from tenferro.dims.dimexpr import DimExpr, resolve_shape

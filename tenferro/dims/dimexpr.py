@@ -12,7 +12,7 @@ __all__ = ["DimExpr", "resolve_shape"]
 
 
 class DimExpr(Polynomial):
-    """An extent an op computes from its inputs' shapes, such as `DimExpr.input_axis(0, 1) * 2`.
+    """An extent that an op computes from its inputs' shapes, such as `DimExpr.input_axis(0, 1) * 2`.
 
     An op with such a payload means the same on inputs of any extents.
 

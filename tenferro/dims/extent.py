@@ -1,8 +1,8 @@
-"""What is known of an extent: exactly, at most, or nothing.
+"""Knowledge of an extent: exact, an upper bound, or unknown.
 
 In a shape, an exact extent is written as the number or `SymDim` itself; `UpperBound` and `UNKNOWN`
-stand for extents that only the data decide. Arithmetic keeps what can be kept, so that shape rules
-are total. No function turns one kind into another.
+stand for data-dependent extents. Arithmetic keeps as much knowledge as it can, so that shape rules
+are total. No function converts one kind into another.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Exact:
 
 @dataclass(frozen=True, slots=True)
 class UpperBound:
-    """The extent is at most `dim`; the data decide how much.
+    """An extent of at most `dim`, which depends on the data.
 
     >>> UpperBound(5) + 2, UpperBound(5) * UpperBound(2), UpperBound(5) - UpperBound(2)
     (<=7, <=10, <=5)
@@ -45,28 +45,28 @@ class UpperBound:
 
     dim: Dim
 
-    def __add__(self, other: Any) -> Extent:
-        return UNKNOWN if other is UNKNOWN else UpperBound(self.dim + _bound(other))
+    def __add__(self, rhs: Any) -> Extent:
+        return UNKNOWN if rhs is UNKNOWN else UpperBound(self.dim + _bound(rhs))
 
     __radd__ = __add__
 
-    def __sub__(self, other: Any) -> Extent:
-        if other is UNKNOWN:
+    def __sub__(self, rhs: Any) -> Extent:
+        if rhs is UNKNOWN:
             return UNKNOWN
-        return UpperBound(self.dim if isinstance(other, UpperBound) else self.dim - other)
+        return UpperBound(self.dim if isinstance(rhs, UpperBound) else self.dim - rhs)
 
-    def __rsub__(self, other: Any) -> Extent:
-        return UpperBound(other)
+    def __rsub__(self, lhs: Any) -> Extent:
+        return UpperBound(lhs)
 
-    def __mul__(self, other: Any) -> Extent:
-        return UNKNOWN if other is UNKNOWN else UpperBound(self.dim * _bound(other))
+    def __mul__(self, rhs: Any) -> Extent:
+        return UNKNOWN if rhs is UNKNOWN else UpperBound(self.dim * _bound(rhs))
 
     __rmul__ = __mul__
 
-    def __floordiv__(self, other: Any) -> Extent:
-        return UpperBound(self.dim // other) if isinstance(other, int | SymDim) else UNKNOWN
+    def __floordiv__(self, rhs: Any) -> Extent:
+        return UpperBound(self.dim // rhs) if isinstance(rhs, int | SymDim) else UNKNOWN
 
-    def __rfloordiv__(self, other: Any) -> Extent:
+    def __rfloordiv__(self, lhs: Any) -> Extent:
         return UNKNOWN
 
     def extremum(self, kind: str, other: Any) -> Extent:
@@ -88,11 +88,11 @@ class UpperBound:
 
 
 class Unknown:
-    """Nothing is known of the extent; the only value is `UNKNOWN`, and it absorbs arithmetic."""
+    """An unknown extent; the only value is `UNKNOWN`, and it absorbs arithmetic."""
 
     __slots__ = ()
 
-    def _absorb(self, other: Any) -> Unknown:
+    def _absorb(self, operand: Any) -> Unknown:
         return self
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _absorb
@@ -118,7 +118,7 @@ Extent = int | SymDim | UpperBound | Unknown
 
 
 def extent_of(entry: Extent) -> ShapeExtent:
-    """The `ShapeExtent` an entry of a shape stands for.
+    """The `ShapeExtent` of an entry of a shape.
 
     >>> extent_of(3), extent_of(UpperBound(3))
     (Exact(dim=3), <=3)
@@ -127,7 +127,7 @@ def extent_of(entry: Extent) -> ShapeExtent:
 
 
 def is_exact(entry: object) -> bool:
-    """True where the entry may become a shape parameter."""
+    """Whether the entry may become a shape parameter."""
     return isinstance(entry, int | Polynomial)
 
 

@@ -1,4 +1,4 @@
-"""Extents that must agree and could not be compared while tracing: written down, checked at run time."""
+"""Conditions on extents that could not be decided while tracing: recorded, and checked at run time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RELATIONS: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """`lhs relation rhs` must hold; `reason` says which op asked and for what.
+    """The condition `lhs relation rhs`; `reason` names the op that requires it, and the axis.
 
     >>> from tenferro.dims import SymDim, Symbol
     >>> Guard(SymDim("n"), "==", 3, "Add: axis 0").check({Symbol("n"): 4})
@@ -41,7 +41,7 @@ class Guard:
     source: str | None = field(default=None, compare=False)
 
     def check(self, bindings: Mapping[Any, int]) -> None:
-        """Raise `GuardError`, both values in the message, unless the guard holds."""
+        """Raise `GuardError`, with both values in the message, unless the guard holds."""
         lhs, rhs = (
             side if isinstance(side, int) else side.evaluate(bindings)
             for side in (self.lhs, self.rhs)
@@ -56,7 +56,7 @@ class Guard:
 
 
 def save_guards(guards: Iterable[Guard]) -> list[Any]:
-    """The guards in JSON."""
+    """The guards as JSON values."""
     return [
         [str(guard.lhs), guard.relation, str(guard.rhs), guard.reason, guard.source]
         for guard in guards
@@ -64,10 +64,10 @@ def save_guards(guards: Iterable[Guard]) -> list[Any]:
 
 
 def load_guards(saved: Sequence[Any]) -> tuple[Guard, ...]:
-    """What `save_guards` was given.
+    """The guards that `save_guards` saved.
 
     Raises:
-        InvalidConfigError: an unknown relation, sides that are no extents, too many.
+        InvalidConfigError: an unknown relation, sides that are not extents, too many guards.
 
     >>> load_guards([["n", "==", "m*2", "Add: axis 0", None]])
     (Guard(lhs=n, relation='==', rhs=m*2, reason='Add: axis 0', source=None),)
@@ -82,28 +82,28 @@ def _loaded(lhs: str, relation: str, rhs: str, reason: str, source: str | None) 
         raise InvalidConfigError(
             f"load: a guard's relation is one of {', '.join(RELATIONS)}, got {relation!r:.60}"
         )
-    place = None if source is None else str(source)
-    return Guard(parse_dim(lhs), relation, parse_dim(rhs), str(reason), place)
+    line = None if source is None else str(source)
+    return Guard(parse_dim(lhs), relation, parse_dim(rhs), str(reason), line)
 
 
 @dataclass(slots=True, eq=False)
 class GuardLog:
-    """Collects guards while shapes are inferred; asking twice writes once.
+    """A log of guards during shape inference; equal guards are recorded once.
 
-    Entries that only the data decide (`UpperBound`, `UNKNOWN`) cannot be guarded before the run:
-    the kernel that meets them compares the arrays themselves.
+    Data-dependent entries (`UpperBound`, `UNKNOWN`) cannot be guarded before the run:
+    their kernel compares the arrays themselves.
     """
 
     guards: dict[Guard, Guard] = field(default_factory=dict[Guard, Guard], init=False)
 
     def require(self, lhs: Extent, relation: str, rhs: Extent, reason: str) -> None:
-        """Write down that `lhs relation rhs` must hold."""
+        """Record the guard `lhs relation rhs`."""
         if is_exact(lhs) and is_exact(rhs):
             guard = Guard(lhs, relation, rhs, reason)  # type: ignore[arg-type]  # because both are exact
             self.guards.setdefault(guard, guard)
 
     def carry(self, guard: Guard, bindings: Mapping[Any, Any]) -> None:
-        """Hold a guard of a program whose symbols are extents of this trace: now, or when it runs.
+        """Add a guard of a program with symbols bound to extents of this trace: checked now, or when it runs.
 
         Raises:
             GuardError: it does not hold.
@@ -119,7 +119,7 @@ class GuardLog:
             self.guards.setdefault(carried, carried)
 
     def meet(self, lhs: Extent, rhs: Extent, reason: str) -> Extent | None:
-        """The extent of both where they can agree (a guard written if need be), else None.
+        """The common extent if they can agree (with a guard if need be), else None.
 
         >>> log = GuardLog()
         >>> log.meet(3, 3, ""), log.meet(3, 4, "")

@@ -1,7 +1,7 @@
-"""Reading extents as they are printed: Python's own parser, and a walk over the few nodes it may give.
+"""Extents read from their printed form, by Python's own parser and a walk over the few permitted nodes.
 
-The text may come from a file of unknown origin. Its nesting is bounded before Python reads it, the work
-in proportion to its length, and what comes out by the limits of the algebra.
+The text may come from a file of unknown origin. Its nesting is bounded before Python parses it, the work
+in proportion to its length, and the result by the limits of the algebra.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TOKEN = re.compile(
     r"\s*(?:x([0-9]{1,9})\.([0-9]{1,9})|(min|max)(?=\s*\()|([^\W\d]\w*)|([0-9]+)|(//|[-+*%^(),]))"
 )
 _LONGEST = 1 << 16
-"""Characters."""
+"""The most characters."""
 _LONGEST_NUMBER = len(str(1 << LARGEST_BITS))
 _WORK_PER_CHARACTER = 64
 """Enough for a product of as many symbols as a degree allows."""
@@ -43,7 +43,7 @@ _CALLED: Mapping[str, Callable[[Any, Any], Any]] = {"min": dim_min, "max": dim_m
 
 
 def parse(text: str) -> Dim:
-    """The extent `text` prints as; see `parse_dim`."""
+    """The extent that prints as `text`; see `parse_dim`."""
     try:
         source, leaves = _as_python(text)
         return _Reader(leaves, _WORK_PER_CHARACTER * (len(text) + 4)).read(source)
@@ -56,7 +56,7 @@ def parse(text: str) -> Dim:
 
 
 def _as_python(text: str) -> tuple[str, dict[str, SymDim]]:
-    """The text as a Python expression, and the leaves that its names stand for.
+    """The text as a Python expression, and the leaves for its names.
 
     Names are numbered, because a symbol may be called `if`.
     """
@@ -86,10 +86,10 @@ def _as_python(text: str) -> tuple[str, dict[str, SymDim]]:
 
 
 class _Reader:
-    """Computes an expression, node by node, until the work it may take is done.
+    """Evaluator of an expression, node by node, within a bound on its work.
 
     Attributes:
-        values: of each node, what sums to it, so that a sum of a thousand terms is added up once.
+        values: the summands of each node, so that a sum of a thousand terms is added up once.
     """
 
     def __init__(self, leaves: Mapping[str, SymDim], work: int) -> None:

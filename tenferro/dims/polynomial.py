@@ -1,9 +1,9 @@
-"""The algebra of extents: integer polynomials over atoms, kept in one normal form.
+"""The algebra of extents: integer polynomials over atoms, in one normal form.
 
-A value is a sum of products of atoms with integer coefficients. An atom is a leaf (what a leaf is,
-`SymDim` and `DimExpr` decide) or one of the operations that polynomials cannot express:
+A value is a sum of products of atoms with integer coefficients. An atom is a leaf (defined by
+`SymDim` and `DimExpr`) or one of the operations that polynomials cannot express:
 `//`, `%`, `min`, `max`. Equal polynomials have equal normal forms, so `n + n == n*2` is decided by
-comparing tuples, and whatever folds to a number is an `int`, never a constant polynomial.
+comparing tuples, and a value that folds to a number is an `int`, never a constant polynomial.
 
 Every extent is at least zero; that is the only fact assumed about a leaf.
 """
@@ -35,14 +35,14 @@ __all__ = [
 Monomial = tuple[tuple[Hashable, int], ...]
 
 MOST_PARTS = 4096
-"""Terms, leaves and operations that an extent is written with."""
+"""The most terms, leaves and operations of an extent."""
 MOST_WORK = 1 << 16
-"""Parts that one operation may read; see `cost`."""
+"""The most parts that one operation may read; see `cost`."""
 HIGHEST_DEGREE = 256
 LARGEST_BITS = 4096
-"""Of a coefficient: more than any number of elements of 64 axes."""
+"""The most bits of a coefficient: more than any number of elements of 64 axes."""
 DEEPEST = 40
-"""Operations inside each other."""
+"""The deepest nesting of operations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +55,12 @@ class Operation:
 
     @property
     def parts(self) -> int:
-        """Of both sides, and the operation."""
+        """The number of parts of both sides, and the operation itself."""
         return 1 + _parts(self.lhs) + _parts(self.rhs)
 
     @property
     def depth(self) -> int:
-        """Operations inside each other."""
+        """The nesting of operations."""
         return 1 + max(_depth(self.lhs), _depth(self.rhs))
 
     def __str__(self) -> str:
@@ -83,7 +83,7 @@ APPLY: Mapping[str, Callable[[Any, Any], Any]] = {
 class Polynomial:
     """Shared arithmetic of `SymDim` and `DimExpr`; immutable, hashable, structurally equal.
 
-    Its size is bounded, since a short program, or a short file, could otherwise compute without end.
+    Its size is bounded, because a short program, or a short file, could otherwise compute without end.
 
     Raises:
         InvalidConfigError: arithmetic beyond `MOST_PARTS`, `HIGHEST_DEGREE`, `LARGEST_BITS`, `DEEPEST`.
@@ -93,9 +93,9 @@ class Polynomial:
 
     _hash: int
     parts: int
-    """Terms, leaves and operations that it is written with."""
+    """The number of its terms, leaves and operations."""
     depth: int
-    """Operations inside each other."""
+    """The nesting of its operations."""
     terms: tuple[tuple[Monomial, int], ...]
     """((monomial, coefficient), ...) in printing order; the empty monomial is the constant."""
     operations: tuple[Operation, ...]
@@ -104,15 +104,15 @@ class Polynomial:
 
     @classmethod
     def _from_terms(cls, terms: Mapping[Monomial, int]) -> Self | int:
-        """Normal form; an `int` where no atom is left."""
-        kept = {monomial: value for monomial, value in terms.items() if value}
-        if not kept:
+        """The normal form of these terms; an `int` without atoms."""
+        nonzero = {monomial: value for monomial, value in terms.items() if value}
+        if not nonzero:
             return 0
-        if len(kept) == 1 and () in kept:
-            return kept[()]
+        if len(nonzero) == 1 and () in nonzero:
+            return nonzero[()]
         self = object.__new__(cls)
-        self.parts, self.depth = _measured(kept)
-        self.terms = tuple(sorted(kept.items(), key=_printing_order))
+        self.parts, self.depth = _measured(nonzero)
+        self.terms = tuple(sorted(nonzero.items(), key=_printing_order))
         self.operations = _operations_below(self.terms)
         self._hash = hash((cls.__name__, self.terms))
         return self
@@ -129,17 +129,17 @@ class Polynomial:
 
     # ---- arithmetic ------------------------------------------------------------------------
 
-    def _terms_of(self, other: object) -> dict[Monomial, int] | None:
-        if isinstance(other, int):
-            return {(): int(other)}
-        if type(other) is type(self):
-            return dict(other.terms)
-        if hasattr(other, "__index__"):
-            return {(): operator.index(other)}  # type: ignore[arg-type]  # because hasattr said so
+    def _terms_of(self, side: object) -> dict[Monomial, int] | None:
+        if isinstance(side, int):
+            return {(): int(side)}
+        if type(side) is type(self):
+            return dict(side.terms)
+        if hasattr(side, "__index__"):
+            return {(): operator.index(side)}  # type: ignore[arg-type]  # because hasattr said so
         return None
 
-    def __add__(self, other: object) -> Self | int:
-        terms = self._terms_of(other)
+    def __add__(self, rhs: object) -> Self | int:
+        terms = self._terms_of(rhs)
         if terms is None:
             return NotImplemented
         for monomial, value in self.terms:
@@ -151,8 +151,8 @@ class Polynomial:
     def __neg__(self) -> Self | int:
         return self * -1
 
-    def __sub__(self, other: object) -> Self | int:
-        terms = self._terms_of(other)
+    def __sub__(self, rhs: object) -> Self | int:
+        terms = self._terms_of(rhs)
         if terms is None:
             return NotImplemented
         difference = dict(self.terms)
@@ -160,16 +160,16 @@ class Polynomial:
             difference[monomial] = difference.get(monomial, 0) - value
         return self._from_terms(difference)
 
-    def __rsub__(self, other: object) -> Self | int:
+    def __rsub__(self, lhs: object) -> Self | int:
         negative: Any = -self
-        return negative + other
+        return negative + lhs
 
-    def __mul__(self, other: object) -> Self | int:
-        terms = self._terms_of(other)
+    def __mul__(self, rhs: object) -> Self | int:
+        terms = self._terms_of(rhs)
         if terms is None:
             return NotImplemented
-        if isinstance(other, Polynomial) and cost(self, other) > MOST_WORK:
-            _too_large(f"a product of {len(self.terms)} and {len(other.terms)} terms")
+        if isinstance(rhs, Polynomial) and cost(self, rhs) > MOST_WORK:
+            _too_large(f"a product of {len(self.terms)} and {len(rhs.terms)} terms")
         result: dict[Monomial, int] = {}
         for left, a in self.terms:
             for right, b in terms.items():
@@ -179,17 +179,17 @@ class Polynomial:
 
     __rmul__ = __mul__
 
-    def __floordiv__(self, other: object) -> Self | int:
-        return self._divide(self, other)
+    def __floordiv__(self, rhs: object) -> Self | int:
+        return self._divide(self, rhs)
 
-    def __rfloordiv__(self, other: object) -> Self | int:
-        return self._divide(other, self)
+    def __rfloordiv__(self, lhs: object) -> Self | int:
+        return self._divide(lhs, self)
 
-    def __mod__(self, other: object) -> Self | int:
-        return self._modulo(self, other)
+    def __mod__(self, rhs: object) -> Self | int:
+        return self._modulo(self, rhs)
 
-    def __rmod__(self, other: object) -> Self | int:
-        return self._modulo(other, self)
+    def __rmod__(self, lhs: object) -> Self | int:
+        return self._modulo(lhs, self)
 
     def _divide(self, lhs: Any, rhs: Any) -> Self | int:
         if self._terms_of(lhs) is None or self._terms_of(rhs) is None:
@@ -223,7 +223,7 @@ class Polynomial:
         """This polynomial with each leaf replaced by `value_of(leaf)`; an int when all are ints.
 
         Raises:
-            InvalidConfigError: a division by an extent that turned out zero.
+            InvalidConfigError: a division by an extent that is zero.
         """
         values: dict[Hashable, Any] = {}
 
@@ -250,18 +250,18 @@ class Polynomial:
         return total(self.terms)
 
     def leaves(self) -> set[Any]:
-        """The leaves this value depends on."""
+        """The leaves that this value depends on."""
         sides = [side for op in self.operations for side in (op.lhs, op.rhs)]
-        found: set[Any] = set()
+        leaf_set: set[Any] = set()
         for polynomial in (self, *sides):
             if not isinstance(polynomial, int):
-                found |= {
+                leaf_set |= {
                     atom
                     for monomial, _ in polynomial.terms
                     for atom, _ in monomial
                     if not isinstance(atom, Operation)
                 }
-        return found
+        return leaf_set
 
     # ---- Python protocols ------------------------------------------------------------------
 
@@ -308,7 +308,7 @@ class Polynomial:
 
 
 def cost(lhs: Any, rhs: Any) -> int:
-    """How many parts an operation on these two reads."""
+    """The number of parts that an operation on these two reads."""
     terms = [1 if isinstance(side, int) else len(side.terms) for side in (lhs, rhs)]
     return terms[0] * _parts(rhs) + terms[1] * _parts(lhs)
 
@@ -333,7 +333,7 @@ def total(summands: Any) -> Any:
 
 
 def is_static(dim: object) -> bool:
-    """True for a plain number."""
+    """Whether an extent is a number."""
     return isinstance(dim, int)
 
 
@@ -351,7 +351,7 @@ def at_least(lhs: Any, rhs: Any) -> bool | None:
     if isinstance(difference, int):
         return difference >= 0
     if not isinstance(difference, Polynomial):
-        return None  # because the data decide
+        return None  # because it depends on the data
     constant = dict(difference.terms).get((), 0)
     others = [value for monomial, value in difference.terms if monomial]
     bounded = not any(op.kind == "%" for op in difference.operations) and all(
@@ -365,7 +365,7 @@ def at_least(lhs: Any, rhs: Any) -> bool | None:
 
 
 def dim_max(lhs: Any, rhs: Any) -> Any:
-    """max(lhs, rhs), decided where it can be.
+    """max(lhs, rhs), decided where possible.
 
     >>> from tenferro.dims import SymDim
     >>> n = SymDim("n")
@@ -376,14 +376,14 @@ def dim_max(lhs: Any, rhs: Any) -> Any:
 
 
 def dim_min(lhs: Any, rhs: Any) -> Any:
-    """min(lhs, rhs), decided where it can be."""
+    """min(lhs, rhs), decided where possible."""
     return _extremum("min", lhs, rhs)
 
 
 def _extremum(kind: str, lhs: Any, rhs: Any) -> Any:
-    for side, other in ((lhs, rhs), (rhs, lhs)):
+    for side, opposite in ((lhs, rhs), (rhs, lhs)):
         if not isinstance(side, int | Polynomial):
-            return side.extremum(kind, other)
+            return side.extremum(kind, opposite)
     decided = at_least(lhs, rhs)
     if decided is None:
         swapped = at_least(rhs, lhs)
@@ -396,7 +396,7 @@ def _extremum(kind: str, lhs: Any, rhs: Any) -> Any:
 
 
 def _not_negative(atom: Hashable) -> bool:
-    """Leaves are extents; of operations only those over what is itself not negative."""
+    """Whether an atom cannot be negative: a leaf, or an operation on sides that cannot be."""
     if not isinstance(atom, Operation):
         return True
     sides = [at_least(side, 0) is True for side in (atom.lhs, atom.rhs)]
@@ -404,7 +404,7 @@ def _not_negative(atom: Hashable) -> bool:
 
 
 def _exact_quotient(lhs: Any, rhs: Any) -> Any:
-    """Lhs / rhs where rhs is a single term that divides every term of lhs; else None."""
+    """lhs / rhs where rhs is a single term that divides every term of lhs; else None."""
     if isinstance(rhs, int) or isinstance(lhs, int) or len(rhs.terms) != 1:
         return None
     ((divisor, factor),) = rhs.terms
@@ -483,7 +483,7 @@ def _operations_below(terms: tuple[tuple[Monomial, int], ...]) -> tuple[Operatio
 
 
 def _printing_order(term: tuple[Monomial, int]) -> tuple[Any, ...]:
-    """Highest degree first, then by name; the constant last."""
+    """The key of terms in printing order: highest degree first, then by name; the constant last."""
     monomial, _ = term
     return (-sum(power for _, power in monomial), tuple(str(atom) for atom, _ in monomial))
 

@@ -27,7 +27,7 @@ class InputAxis:
     """The extent of one axis of one input: of the program in a `SymDim`, of the op in a `DimExpr`.
 
     Raises:
-        InvalidConfigError: a number that is no int, or is negative.
+        InvalidConfigError: a number that is not an int, or is negative.
     """
 
     input: int
@@ -55,7 +55,7 @@ class SymDim(Polynomial):
     x0.1
 
     Raises:
-        InvalidConfigError: a name that is not an identifier, or no text; a known extent is an int.
+        InvalidConfigError: a name that is not an identifier, or not a string; static extents are ints.
     """
 
     __slots__ = ()
@@ -84,7 +84,7 @@ class SymDim(Polynomial):
         )
 
     def as_leaf(self) -> Symbol | InputAxis | None:
-        """The leaf this extent is, if it is nothing more."""
+        """The leaf that this extent consists of, if it is a single one; else None."""
         if len(self.terms) == 1 and self.terms[0][1] == 1 and len(self.terms[0][0]) == 1:
             ((atom, power),) = self.terms[0][0]
             if power == 1 and isinstance(atom, Symbol | InputAxis):
@@ -102,18 +102,20 @@ _NUMBER = re.compile("0|[1-9][0-9]{0,17}")
 
 
 def parse_dim(text: str) -> Dim:
-    """Read an extent as it is printed.
+    """Read an extent from its printed form.
 
     Raises:
-        InvalidConfigError: text that is no extent.
+        InvalidConfigError: text that is not an extent.
 
     >>> parse_dim("n*2+1"), parse_dim("max(n, 3)//2"), parse_dim("12")
     (n*2+1, max(n, 3)//2, 12)
     """
     if _NUMBER.fullmatch(
         text
-    ):  # because a file may have a million, and the parser is 20 times slower
+    ):  # because a file may have a million of them, and the parser is 20 times slower
         return int(text)
-    from tenferro.dims.parsing import parse  # because parsing builds SymDims, and is rarely needed
+    from tenferro.dims.parsing import (
+        parse,
+    )  # because parsing imports this module, and is rarely needed
 
     return parse(text)
