@@ -1,4 +1,4 @@
-"""What values are: element types, tensor types, and the trees that functions take and return."""
+"""Types of values: element types, tensor types, and the trees that functions take and return."""
 
 from tenferro.types.array_like import (
     ArrayLike,

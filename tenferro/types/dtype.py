@@ -17,10 +17,10 @@ __all__ = ["DType"]
 
 
 class DType(Enum):
-    """An element type; members carry the seeds' tags (`C32` is two float32, NumPy's complex64).
+    """An element type; members have short tags (`C32` is two float32, NumPy's complex64).
 
-    A member compares equal to whatever NumPy would call the same dtype, and to nothing else, whatever it
-    is compared with; it hashes like NumPy's dtype, and can be given to NumPy wherever a dtype is wanted.
+    A member compares equal to every NumPy form of the same dtype, and to nothing else, of whatever
+    class; it hashes like NumPy's dtype, and can be passed to NumPy as a dtype.
 
     >>> DType.of("float64"), DType.F64 == np.float64, str(DType.C64)
     (DType.F64, True, 'complex128')
@@ -45,7 +45,7 @@ class DType(Enum):
     C64 = "complex128"
 
     dtype: np.dtype[Any]
-    """NumPy's dtype of this name."""
+    """The NumPy dtype of this name."""
     kind: str
     """NumPy's kind letter: b, i, u, f (bfloat16 too) or c."""
     short: str
@@ -61,10 +61,10 @@ class DType(Enum):
 
     @classmethod
     def of(cls, dtype: DTypeLike | DType | None) -> DType:
-        """The member that NumPy's idea of `dtype` names.
+        """The member for any form that NumPy takes for a dtype.
 
         Raises:
-            DTypeError: NumPy knows no such dtype, or it is not one of ours.
+            DTypeError: NumPy has no such dtype, or tenferro lacks it.
 
         >>> DType.of(int), DType.of("f4"), DType.of(np.bool_)
         (DType.I64, DType.F32, DType.Bool)
@@ -119,7 +119,7 @@ class DType(Enum):
 
     @property
     def real(self) -> DType:
-        """The dtype of a real or imaginary part; of itself when not complex."""
+        """The dtype of a real or imaginary part; the dtype itself if it is not complex."""
         return {DType.C32: DType.F32, DType.C64: DType.F64}.get(self, self)
 
     @property
@@ -137,7 +137,7 @@ class DType(Enum):
 
     @property
     def accumulator(self) -> DType:
-        """The dtype sums of this one are formed in: float32 for float16 and bfloat16."""
+        """The dtype of sums of this one: float32 for float16 and bfloat16."""
         return DType.F32 if self in (DType.F16, DType.BF16) else self
 
     def __eq__(self, other: object) -> bool:
@@ -148,7 +148,7 @@ class DType(Enum):
         try:
             if isinstance(
                 other, tuple | list | dict
-            ):  # because NumPy takes a pair of dtypes for one
+            ):  # because NumPy takes a pair of dtypes for a dtype
                 return False
             return DType.of(other) is self  # type: ignore[arg-type]  # because anything may be compared
         except Exception:  # because NumPy reads attributes of the object, which may raise anything

@@ -1,4 +1,4 @@
-"""`host_array`: what becomes a NumPy array without leaving a device."""
+"""`host_array`: conversion to a NumPy array without transfers between devices."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from tenferro.types.dtype import DType
 __all__ = ["has_dtype", "host_array"]
 
 HOST_MEMORY = frozenset({1, 3, 11, 13})
-"""DLPack's numbers of memory that a CPU reads: its own, CUDA's and ROCm's pinned, CUDA's managed."""
+"""DLPack's numbers of device types with memory that a CPU reads: CPU, CUDA and ROCm pinned, CUDA managed."""
 
 
 def host_array(value: Any, name: str) -> np.ndarray[Any, Any]:
-    """The value as a NumPy array, without a copy where that can be.
+    """The value as a NumPy array, without a copy if possible.
 
-    Nothing is moved between devices unasked: NumPy itself would copy an array from a GPU, or gather one
-    that is cut over several devices, and say nothing.
+    Nothing is moved between devices silently: NumPy itself would copy an array from a GPU, or gather a
+    sharded one, without a warning.
 
     Args:
         name: of the argument or result, for the message.
 
     Raises:
-        BackendFailureError: an array that lies on another device than the host, or on several; one of
+        BackendFailureError: an array on another device than the host, or on several; one of
             another library that NumPy does not read, such as torch's bfloat16.
         InvalidConfigError: a tensor of torch that requires grad, which would be lost.
-        ValueError, TypeError: what NumPy does not take.
+        ValueError, TypeError: a value that NumPy refuses.
 
     >>> host_array([1.0, 2.0], "x")
     array([1., 2.])
@@ -56,7 +56,7 @@ def host_array(value: Any, name: str) -> np.ndarray[Any, Any]:
 
 
 def has_dtype(value: Any) -> bool:
-    """Whether it tells its dtype in NumPy's words or ours; torch has words of its own.
+    """Whether a value has a dtype in NumPy's or tenferro's form; torch's dtypes are of another class.
 
     >>> has_dtype(np.ones(2)), has_dtype(1.0)
     (True, False)
@@ -70,14 +70,14 @@ def _lies_on_the_host(value: Any) -> bool:
     try:
         kind, _ = value.__dlpack_device__()
     except BufferError:
-        return False  # jax's word for several devices, and for those that DLPack does not know
+        return False  # jax raises it for several devices, and for those unknown to DLPack
     except (ValueError, TypeError, RuntimeError):
-        return True  # memory of no device, such as none at all, which NumPy refuses by itself
+        return True  # memory of no device, which NumPy refuses by itself
     return int(kind) in HOST_MEMORY
 
 
 def _place(value: Any) -> str:
-    """Where it lies, in its own library's words."""
+    """The device of an array, in its library's notation."""
     if not hasattr(value, "devices"):
         return str(getattr(value, "device", "another device"))
     names = sorted(map(str, value.devices()))

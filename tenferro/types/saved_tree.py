@@ -1,4 +1,4 @@
-"""Pytree structures as JSON: tuples, lists, named tuples and dicts with text for keys."""
+"""Pytree structures as JSON: tuples, lists, named tuples and dicts with string keys."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from tenferro.types.tree import TreeDef, flatten, unflatten
 __all__ = ["load_tree", "save_tree"]
 
 DEEPEST = 100
-"""Containers inside each other."""
+"""The deepest nesting of containers."""
 MOST_FIELDS = 1000
-"""Of a named tuple, whose class is made when it is read."""
+"""The most fields of a named tuple, with a class that is created on loading."""
 
 
 def save_tree(treedef: TreeDef) -> Any:
-    """The structure as JSON can hold it, leaves numbered in order.
+    """The structure as JSON values, with leaves numbered in order.
 
     Raises:
-        UnsupportedError: a container that reading could not make again without running code.
+        UnsupportedError: a container that loading could not create without running code.
 
     >>> save_tree(flatten({"a": 1, "b": (2, None)})[1])
     {'dict': [['a', 0], ['b', {'tuple': [1, None]}]]}
@@ -29,10 +29,10 @@ def save_tree(treedef: TreeDef) -> Any:
 
 
 def load_tree(saved: Any, leaves: int) -> TreeDef:
-    """The structure that `save_tree` wrote, which must number `leaves` leaves in order.
+    """The structure saved by `save_tree`, which must number `leaves` leaves in order.
 
     Raises:
-        InvalidConfigError: a document that is no such structure.
+        InvalidConfigError: a document that is not such a structure.
 
     >>> load_tree({"list": [0, 1]}, 2) == flatten([5, 6])[1]
     True

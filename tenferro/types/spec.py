@@ -18,7 +18,7 @@ __all__ = ["TensorSpec"]
 
 _BY_SHORT = {member.short: member for member in DType}
 MOST_AXES = 64
-"""What NumPy's arrays have."""
+"""The common interface of NumPy arrays."""
 _PUNCTUATION = re.compile(r"[(),]")
 _PRINTED = re.compile(r"([a-z0-9]+)\[(.*)\]")
 
@@ -32,7 +32,7 @@ class TensorSpec:
     (n*2, 3)
 
     Raises:
-        ShapeError: a negative extent, or something that is no extent.
+        ShapeError: a negative extent, or an entry that is not an extent.
         DTypeError: an unknown dtype.
     """
 
@@ -48,7 +48,7 @@ class TensorSpec:
 
     @classmethod
     def of(cls, shape: tuple[Any, ...], dtype: DType) -> TensorSpec:
-        """Without checks, for shape rules, whose entries are extents already."""
+        """A spec without checks, for shape rules with entries that are extents already."""
         self = object.__new__(cls)
         self.shape = shape
         self.dtype = dtype
@@ -56,10 +56,10 @@ class TensorSpec:
 
     @classmethod
     def parse(cls, text: str) -> TensorSpec:
-        """Read a spec as it is printed.
+        """Read a spec from its printed form.
 
         Raises:
-            InvalidConfigError: text that is no spec.
+            InvalidConfigError: text that is not a spec.
 
         >>> TensorSpec.parse("f32[2,max(n, 3),<=4,?]").rank
         4
@@ -86,7 +86,7 @@ class TensorSpec:
 
     @property
     def size(self) -> Any:
-        """Number of elements, symbolic where the shape is."""
+        """Number of elements; symbolic for a symbolic shape."""
         total: Any = 1
         for extent in self.shape:
             total = total * extent
@@ -94,12 +94,12 @@ class TensorSpec:
 
     @property
     def is_static(self) -> bool:
-        """True when every extent is a number."""
+        """Whether every extent is a number."""
         return all(isinstance(extent, int) for extent in self.shape)
 
     @property
     def is_exact(self) -> bool:
-        """True when no extent depends on the data."""
+        """Whether no extent depends on the data."""
         return all(is_exact(extent) for extent in self.shape)
 
     @property
@@ -147,7 +147,7 @@ def _extent(entry: Any) -> Extent:
 
 
 def _entries(text: str) -> list[str]:
-    """The entries of a shape, cut at the commas outside of parentheses."""
+    """The entries of a shape, split at the commas outside of parentheses."""
     if not text.strip():
         return []
     entries, begin, depth = [], 0, 0

@@ -1,10 +1,10 @@
 """Pytrees: nested tuples, lists, dicts, named tuples, dataclasses and registered classes, by optree.
 
-A dataclass is a tree of its fields without being registered, unless it is an array or a type of arrays
-(it has `shape` and `dtype`, or gives its elements). Classes that JAX knows as trees are trees here in the
-same way; JAX itself is asked only where the program has imported it.
+A dataclass is a tree of its fields without registration, unless it is an array or a type of arrays
+(it has `shape` and `dtype`, or converts to an array). Classes registered as trees with JAX are trees here in the
+same way; JAX itself is used only if the program has imported it.
 
-optree is imported when a tree is first met: it takes a fifth of the import of tenferro.
+optree is imported for the first tree: it takes a fifth of the import of tenferro.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
 
 TreeDef: TypeAlias = "optree.PyTreeSpec"
 NAMESPACE = "tenferro"
-"""Of the classes registered with optree here; those registered for all its users are trees too."""
+"""The namespace of classes registered with optree here; those in optree's global namespace are trees too."""
 
 
 # ---- paths -----------------------------------------------------------------------------------
@@ -52,7 +52,7 @@ NAMESPACE = "tenferro"
 
 @dataclass(frozen=True, slots=True)
 class SequenceKey:
-    """A place in a tuple, a list or a named tuple without its name."""
+    """An index of a tuple, a list or an unnamed field of a named tuple."""
 
     idx: int
 
@@ -82,7 +82,7 @@ class GetAttrKey:
 
 @dataclass(frozen=True, slots=True)
 class FlattenedIndexKey:
-    """The number of a child, of a class that does not name them."""
+    """The index of a child, for a class without named children."""
 
     key: int
 
@@ -94,7 +94,7 @@ KeyPath: TypeAlias = tuple[Any, ...]
 
 
 def keystr(keys: KeyPath, *, simple: bool = False, separator: str = "") -> str:
-    """A path as text: as Python would write it, or the bare names.
+    """A path as text: in Python's notation, or as plain names.
 
     >>> keystr((DictKey("w"), SequenceKey(0)))
     "['w'][0]"
@@ -118,7 +118,7 @@ def key_paths(treedef: TreeDef) -> list[KeyPath]:
 
 
 def _key(entry: Any) -> Any:
-    """A path's entry of optree, in JAX's words."""
+    """The key of an optree path entry, of the classes above."""
     import optree
 
     if isinstance(entry, optree.NamedTupleEntry | optree.GetAttrEntry):
@@ -141,7 +141,7 @@ def _key(entry: Any) -> Any:
 
 
 def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], TreeDef]:
-    """The leaves in order, and the structure that holds them; None is an empty tree.
+    """The leaves in order, and the structure without them; None is an empty tree.
 
     >>> flatten({"b": 1, "a": (2, None)})[0]
     [2, 1]
@@ -155,14 +155,14 @@ def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[li
 
 
 def unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
-    """The tree of that structure over these leaves."""
+    """The tree with this structure and these leaves."""
     import optree
 
     return optree.tree_unflatten(treedef, leaves)
 
 
 def leaf_paths(tree: Any) -> list[str]:
-    """Where each leaf sits, as Python would write it.
+    """The path of each leaf, in Python's notation.
 
     >>> leaf_paths({"w": [1, 2]})
     ["['w'][0]", "['w'][1]"]
@@ -171,7 +171,7 @@ def leaf_paths(tree: Any) -> list[str]:
 
 
 def leaf_paths_of(treedef: TreeDef) -> list[str]:
-    """As `leaf_paths`, of a structure.
+    """The paths of a structure's leaves; see `leaf_paths`.
 
     >>> leaf_paths_of(flatten((1, 2))[1])
     ['[0]', '[1]']
@@ -180,10 +180,10 @@ def leaf_paths_of(treedef: TreeDef) -> list[str]:
 
 
 def prefix_leaves(prefix: Any, full: Any) -> list[Any]:
-    """For each leaf of `full`, the entry of `prefix` that stands above it; None may be an entry.
+    """For each leaf of `full`, the entry of `prefix` above it; None may be an entry.
 
     Raises:
-        ValueError: a tree that is no prefix.
+        ValueError: a tree that is not a prefix.
 
     >>> prefix_leaves((0, None), ({"a": 1, "b": 2}, 3))
     [0, 0, None]
@@ -202,10 +202,10 @@ def prefix_leaves(prefix: Any, full: Any) -> list[Any]:
 def difference(
     left: TreeDef, right: TreeDef, names: tuple[str, str], *, is_prefix: bool = False
 ) -> str:
-    """Where two structures first part, in words; nothing for equal ones.
+    """The first difference of two structures, in words; "" for equal ones.
 
     Args:
-        names: what the two are called.
+        names: the names of the two structures.
         is_prefix: whether a leaf on the left may stand for any tree on the right.
 
     >>> difference(flatten((1, 2))[1], flatten((1, {"a": 2}))[1], ("the carry", "the result"))
@@ -213,17 +213,17 @@ def difference(
     """
     pairs: list[tuple[str, TreeDef, TreeDef]] = [("", left, right)]
     while pairs:
-        path, one, other = pairs.pop()
-        if one == other or (is_prefix and one.is_leaf()):
+        path, left_node, right_node = pairs.pop()
+        if left_node == right_node or (is_prefix and left_node.is_leaf()):
             continue
-        if one.one_level() != other.one_level():
-            first, second = _described(one), _described(other)
-            if first == second:  # the same class with other static fields, which only optree shows
-                first, second = f"{one.one_level()}", f"{other.one_level()}"
+        if left_node.one_level() != right_node.one_level():
+            first, second = _described(left_node), _described(right_node)
+            if first == second:  # one class with different static fields, which only optree prints
+                first, second = f"{left_node.one_level()}", f"{right_node.one_level()}"
             return f"{names[0]}{path} is {first}, and {names[1]}{path} {second}"
-        level = one.one_level()
+        level = left_node.one_level()
         keys = [] if level is None else [str(_key(entry)) for (entry,) in level.accessors()]
-        children = zip(keys, one.children(), other.children(), strict=True)
+        children = zip(keys, left_node.children(), right_node.children(), strict=True)
         pairs += reversed([(path + key, first, second) for key, first, second in children])
     return ""
 
@@ -245,7 +245,7 @@ def _described(treedef: TreeDef) -> str:
 
 _LOCK = threading.Lock()
 _LEAVES = frozenset({np.ndarray, bool, int, float, complex, str})
-"""Types of leaves that need no second look."""
+"""Classes of leaves that were checked before."""
 
 
 def register_pytree_node(
@@ -254,15 +254,15 @@ def register_pytree_node(
     unflatten_func: Callable[[Any, Any], Any],
     flatten_with_keys_func: Callable[[Any], tuple[Any, Any]] | None = None,
 ) -> None:
-    """Make a class a tree: how it comes apart, and how it is put together again.
+    """Register a class as a tree, by functions that flatten and unflatten its objects.
 
     Args:
-        flatten_func: gives the children, and what else the object holds, which is compared and hashed.
-        unflatten_func: takes what else it holds, and the children.
-        flatten_with_keys_func: as `flatten_func`, each child with its key (`tree.DictKey` and its like).
+        flatten_func: from an object to its children and its other data, which are compared and hashed.
+        unflatten_func: from the other data and the children to the object.
+        flatten_with_keys_func: as `flatten_func`, with a key for each child (such as a `tree.DictKey`).
 
     Raises:
-        RegistrationError: a class that is a tree already, or no class.
+        RegistrationError: a class that is a tree already, or not a class.
 
     Source: jax.tree_util.register_pytree_node.
     """
@@ -278,12 +278,12 @@ def register_pytree_node(
 
 
 def _register(nodetype: type, parts: Any, whole: Any) -> None:
-    """Tell optree; the user's word stands above what this module found out by itself."""
+    """Register with optree; the user's registration replaces an automatic one."""
     import optree
 
     with _LOCK:
-        known = optree.register_pytree_node.get(nodetype, namespace=NAMESPACE)
-        if isinstance(getattr(known, "flatten_func", None), _Fields | _JaxNode):
+        entry = optree.register_pytree_node.get(nodetype, namespace=NAMESPACE)
+        if isinstance(getattr(entry, "flatten_func", None), _Fields | _JaxNode):
             optree.unregister_pytree_node(nodetype, namespace=NAMESPACE)
         try:
             _tell(nodetype, parts, whole)
@@ -305,7 +305,7 @@ def _tell(nodetype: type, parts: Any, whole: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Fields:
-    """Takes objects apart into fields with leaves, and fields that are compared."""
+    """Flattens objects into fields with leaves, and fields that are compared."""
 
     nodetype: type
     data: tuple[str, ...]
@@ -314,10 +314,9 @@ class _Fields:
     def __call__(self, node: Any) -> Any:
         children = [getattr(node, name) for name in self.data]
         meta = tuple([getattr(node, name) for name in self.meta])
+        # Programs are cached by it, and a mutable value would stay equal to itself.
         try:
-            hash(
-                meta
-            )  # because programs are kept by it, and what changes would stay equal to itself
+            hash(meta)
         except TypeError as error:
             raise InvalidConfigError(
                 f"static fields of {self.nodetype.__qualname__} must be hashable: {error}; give a tuple, or "
@@ -330,7 +329,7 @@ class _Fields:
         return tuple(map(GetAttrKey, self.data))
 
     def whole(self, meta: Any, children: Any) -> Any:
-        """The object again."""
+        """The object with these children."""
         data = dict(zip(self.data, children, strict=True))
         return self.nodetype(**data, **dict(zip(self.meta, meta, strict=True)))
 
@@ -341,18 +340,18 @@ def register_dataclass(
     meta_fields: Sequence[str] | None = None,
     drop_fields: Sequence[str] = (),
 ) -> Any:
-    """Say which fields of a class are subtrees, and which are compared like a tuple's length.
+    """Register a class with its subtree fields, and its static fields, which are compared.
 
-    Dataclasses are trees without this, with `dataclasses.field(metadata={"static": True})` for fields that
-    are compared (`tree.static()`). Objects are made again by calling the class with all fields by name.
+    Dataclasses are trees without registration, with `dataclasses.field(metadata={"static": True})` for fields that
+    are compared (`tree.static()`). Objects are rebuilt by calling the class with all fields by name.
 
     Args:
         data_fields: subtrees; of a dataclass by default all fields of `__init__` that are not static.
         meta_fields: hashable; with `data_fields` or not at all.
-        drop_fields: of `__init__`, and left out.
+        drop_fields: fields of `__init__` to omit.
 
     Raises:
-        RegistrationError: fields that do not add up to those of `__init__`, or a class registered already.
+        RegistrationError: fields other than those of `__init__`, or a class registered already.
 
     Source: jax.tree_util.register_dataclass.
     """
@@ -400,7 +399,7 @@ def _check_fields(fields: _Fields, dropped: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _JaxNode:
-    """Takes objects apart as JAX does, one level deep."""
+    """Flattens objects as JAX does, one level deep."""
 
     def __call__(self, node: Any) -> Any:
         jax: Any = sys.modules["jax.tree_util"]
@@ -409,12 +408,12 @@ class _JaxNode:
 
     @staticmethod
     def whole(treedef: Any, children: Any) -> Any:
-        """The object again."""
+        """The object with these children."""
         return treedef.unflatten(children)
 
 
 def _registered_any(leaves: list[Any]) -> bool:
-    """Whether classes among the leaves turned out to be trees, and are now registered."""
+    """Register the leaves' classes that are trees; whether there were any."""
     classes = dict(zip(map(type, leaves), leaves, strict=True))
     registered = False
     for cls in classes.keys() - _LEAVES:
@@ -435,7 +434,7 @@ def _is_registered_now(cls: type, leaf: Any) -> bool:
     import optree
 
     with _LOCK:
-        # `is_leaf` makes leaves of classes that are trees already.
+        # `is_leaf` makes leaves of objects of registered classes.
         if optree.register_pytree_node.get(cls, namespace=NAMESPACE) is not None:
             return False
         _tell(cls, node, node.whole)
@@ -443,7 +442,7 @@ def _is_registered_now(cls: type, leaf: Any) -> bool:
 
 
 def _is_array_type(cls: type) -> bool:
-    """Whether objects are arrays, or say what arrays are like, as a `TensorSpec` does."""
+    """Whether objects are arrays, or describe arrays, as a `TensorSpec` does."""
     if hasattr(cls, "__array__") or hasattr(cls, "__dlpack__"):
         return True
     own: Any = cls
