@@ -1,6 +1,6 @@
-"""`tenferro.nn`: functions of neural networks, by the names and signatures of `jax.nn`; convolutions and pooling.
+"""`tenferro.nn`: functions of neural networks, with the names and signatures of `jax.nn`; convolutions and pooling.
 
-Plain functions of tensors: parameters are arguments, in whatever pytree suits. They promote and broadcast as
+Plain functions of tensors: parameters are arguments, in any pytree. They promote and broadcast as
 the functions of `tenferro` do.
 
 Source: the module of that name in JAX; Flax for pooling.

@@ -1,7 +1,7 @@
-"""Activations: each right at 0, far out and at infinities, in value and in every derivative.
+"""Activation functions: each right at 0, for large arguments and at infinities, in value and in every derivative.
 
-Those that are x times a gate that opens from 0 to 1 are, where the gate has closed or opened to the last bit,
-0 or x themselves: inf times 0 does not come up.
+Functions of the form x times a gate from 0 to 1 are 0 or x themselves where the gate is 0 or 1 to the last bit:
+inf times 0 does not occur.
 
 Source: jax.nn for names, signatures and formulas.
 """
@@ -73,13 +73,13 @@ __all__ = [
 
 
 def _inexact(x: ArrayLike) -> Any:
-    """x in the float dtype that NumPy computes its dtype in."""
+    """x in the float dtype of NumPy's computation."""
     x = as_operand(x)
     return convert(x, inexact_dtype(spec_of(x).dtype))
 
 
 def _gated(x: Tensor, gate: Callable[[Any], Any], bound: float) -> Any:
-    """x gate(x), of a gate that is 0 at -bound and below, 1 at bound and above, to the last bit."""
+    """x gate(x), for a gate that is 0 up to -bound and 1 from bound on, to the last bit."""
     is_closed, is_open = less_equal(x, -bound), greater_equal(x, bound)
     inner = where(logical_or(is_closed, is_open), 0.0, x)
     return where(is_closed, 0.0, where(is_open, x, multiply(inner, gate(inner))))
@@ -97,7 +97,7 @@ def identity(x: ArrayLike) -> Any:
 def relu(x: ArrayLike) -> Any:
     """max(x, 0), with derivative 0 at 0.
 
-    Dtypes: real; the result has x's.
+    Dtypes: real; the result has x's dtype.
 
     >>> import numpy as np
     >>> relu(np.array([-1.0, 2.0]))
@@ -110,7 +110,7 @@ def relu(x: ArrayLike) -> Any:
 def relu6(x: ArrayLike) -> Any:
     """min(max(x, 0), 6), with derivative 0 at 0 and at 6.
 
-    Dtypes: real; the result has x's.
+    Dtypes: real; the result has x's dtype.
 
     >>> import numpy as np
     >>> relu6(np.array([-1.0, 2.0, 8.0]))
@@ -142,10 +142,10 @@ swish = silu
 
 
 def gelu(x: ArrayLike, approximate: bool = True) -> Any:
-    """x times the probability that a normal number is below x.
+    """x times the probability that a standard normal number is below x.
 
     Args:
-        approximate: by (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2 in place of the error function.
+        approximate: use (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2 instead of the error function.
 
     >>> gelu(1.0), gelu(1.0, approximate=False)
     (array(0.84119199), array(0.84134475))
@@ -160,7 +160,7 @@ def _normal_below(x: Tensor) -> Any:
 
 
 def _normal_below_by_tanh(x: Tensor) -> Any:
-    """(1 + tanh(u)) / 2 is logistic(2 u), which loses no digits where u is negative."""
+    """(1 + tanh(u)) / 2 as logistic(2 u), which keeps its digits where u is negative."""
     cube = multiply(x, square(x))
     return logistic(multiply(2 * math.sqrt(2 / math.pi), add(x, multiply(0.044715, cube))))
 
@@ -198,7 +198,7 @@ hard_swish = hard_silu
 def hard_tanh(x: ArrayLike) -> Any:
     """min(max(x, -1), 1), with derivative 1 at -1 and at 1.
 
-    Dtypes: real; the result has x's.
+    Dtypes: real; the result has x's dtype.
 
     >>> hard_tanh(2.0)
     array(1.)
@@ -249,7 +249,7 @@ def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Any:
 
 
 def selu(x: ArrayLike) -> Any:
-    """1.0507 elu(x, 1.6733), whose constants keep mean 0 and variance 1.
+    """1.0507 elu(x, 1.6733), with constants that preserve mean 0 and variance 1.
 
     >>> selu(1.0)
     array(1.05070099)
@@ -282,7 +282,7 @@ def soft_sign(x: ArrayLike) -> Any:
 
 
 def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Any:
-    """(x + sqrt(x^2 + b)) / 2, without loss of digits where x is negative.
+    """(x + sqrt(x^2 + b)) / 2, without cancellation where x is negative.
 
     >>> squareplus(0.0)
     array(1.)
@@ -290,7 +290,7 @@ def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Any:
     x = _inexact(x)
     is_negative = less(x, 0)
     size = where(is_negative, negative(x), x)
-    # Of x and -x the two values have the product b / 4.
+    # The values at x and -x have the product b / 4.
     large = multiply(0.5, add(size, hypot(size, sqrt(convert(b, spec_of(x).dtype)))))
     small = divide(convert(b, spec_of(x).dtype), multiply(4.0, where(is_negative, large, 1.0)))
     return where(is_negative, small, large)

@@ -23,7 +23,7 @@ from tenferro.types import ArrayLike, DType, Tensor
 __all__ = ["dot_product_attention"]
 
 ABSENT = -0.7 * float(np.finfo(np.float32).max)
-"""The logit of what a mask takes out: finite, so that where nothing is left all have equal weight."""
+"""The logit of a masked source: finite, so that all sources have equal weight where all are masked."""
 
 
 def dot_product_attention(
@@ -41,19 +41,19 @@ def dot_product_attention(
 ) -> Any:
     """softmax(query key^T scale + bias) value, for each head.
 
-    Logits of float16 and bfloat16 are formed, and their softmax taken, in float32.
+    Logits of float16 and bfloat16, and their softmax, are computed in float32.
 
     Args:
         query: [batch, targets, heads, features], or without batch.
-        key, value: [batch, sources, groups, features], of query's dtype; each group serves heads / groups
-            heads, one after another.
+        key, value: [batch, sources, groups, features], of query's dtype; each group is shared by heads / groups
+            consecutive heads.
         bias: added to the logits; broadcasts to [batch, heads, targets, sources].
-        mask: bool, of such a shape; False takes a source out. Where all are out, all have equal weight.
+        mask: bool, of such a shape; False masks a source. Where all are masked, all have equal weight.
         scale: factor of the logits; None is 1 / sqrt(features).
         is_causal: target i attends to sources up to i only.
-        query_seq_lengths, key_value_seq_lengths: how many targets and sources of each batch entry count;
+        query_seq_lengths, key_value_seq_lengths: the numbers of valid targets and sources of each batch entry;
             results for other targets are 0.
-        local_window_size: how far a target attends, back and ahead; one number for both.
+        local_window_size: the distances that a target attends back and ahead; one number for both.
 
     Raises:
         ShapeError, DTypeError, InvalidConfigError: operands that do not fit each other.
@@ -85,8 +85,8 @@ def dot_product_attention(
             )
         logits = add(logits, _of_heads("bias", bias, logits))
     counts = (query_seq_lengths, key_value_seq_lengths)
-    for other in _masks(mask, is_causal, counts, local_window_size, logits):
-        logits = where(other, logits, ABSENT)
+    for allowed in _masks(mask, is_causal, counts, local_window_size, logits):
+        logits = where(allowed, logits, ABSENT)
     weights = convert(softmax(logits, axis=-1), dtype)
     weights = reshape(weights, (batch, groups, heads // groups, targets, sources))
     result = reshape(einsum("bkgts,bskh->btkgh", weights, v), (batch, targets, heads, features))
@@ -97,7 +97,7 @@ def dot_product_attention(
 
 
 def _require_fit(q: Tensor, k: Any, v: Tensor) -> None:
-    """Ranks, extents and dtypes that belong together."""
+    """Check the ranks, extents and dtypes of the operands against each other."""
     shown = f"query {spec_of(q)}, key {spec_of(k)}, value {spec_of(v)}"
     name = "nn.dot_product_attention"
     if not all(len(x.shape) == 4 for x in (q, k, v)):
@@ -114,7 +114,7 @@ def _require_fit(q: Tensor, k: Any, v: Tensor) -> None:
 
 
 def _of_heads(what: str, x: Tensor, logits: Tensor) -> Any:
-    """A bias or mask, which must broadcast to the logits."""
+    """A bias or mask, broadcast to the logits."""
     if len(x.shape) > 4:
         raise ShapeError(
             f"nn.dot_product_attention: {what} must have at most 4 axes, got {spec_of(x)}"
@@ -136,7 +136,7 @@ def _lengths(lengths: Any, batch: Any) -> Any:
 def _masks(
     mask: Any, is_causal: bool, lengths: tuple[Any, Any], window: Any, logits: Any
 ) -> list[Any]:
-    """Which sources each target attends to, by each reason."""
+    """Masks of the sources that each target attends to, one for each option."""
     masks: list[Any] = []
     batch, _, targets, sources = logits.shape
     if mask is not None:

@@ -1,6 +1,6 @@
 """Convolutions and pooling of batches with features, in one to three dimensions.
 
-Layouts are words: "NHWC" (also "NWC", "NDHWC") has features last, with kernels [space.., in, out] as in JAX,
+Layouts are strings: "NHWC" (also "NWC", "NDHWC") has features last, with kernels [space.., in, out] as in JAX,
 Flax and Keras; "NCHW" (also "NCW", "NCDHW") has them second, with kernels [out, in, space..] as in PyTorch.
 """
 
@@ -33,7 +33,7 @@ def _is_last(name: str, data_format: Any) -> bool:
     """Whether a layout has features last.
 
     Raises:
-        InvalidConfigError: another word.
+        InvalidConfigError: another layout.
     """
     if data_format in _FEATURES_LAST:
         return True
@@ -46,7 +46,7 @@ def _is_last(name: str, data_format: Any) -> bool:
 
 
 def _space_of(name: str, x: Any) -> int:
-    """How many axes of space there are.
+    """The number of spatial axes.
 
     Raises:
         ShapeError: not one to three.
@@ -61,7 +61,7 @@ def _space_of(name: str, x: Any) -> int:
 
 
 def _per_axis(name: str, what: str, numbers: Any, count: int) -> tuple[int, ...]:
-    """One number for all axes, or one for each."""
+    """One number for all spatial axes, or one for each, as a tuple."""
     if isinstance(numbers, int | np.integer):
         return (int(numbers),) * count
     if not isinstance(numbers, tuple | list) or len(numbers) != count:
@@ -72,7 +72,7 @@ def _per_axis(name: str, what: str, numbers: Any, count: int) -> tuple[int, ...]
 
 
 def _padding(name: str, padding: Any, count: int) -> Any:
-    """A word, or a pair for each axis of space: of one number, one number an axis, or pairs."""
+    """A padding by name, or a pair for each spatial axis: from one number, one number per axis, or pairs."""
     if isinstance(padding, str):
         return padding
     if isinstance(padding, int | np.integer):
@@ -89,7 +89,7 @@ def _padding(name: str, padding: Any, count: int) -> Any:
 
 
 def _axes(count: int, is_last: bool) -> ConvDimensionNumbers:
-    """Axes of the two layouts."""
+    """The axes of a layout."""
     space = range(count)
     if is_last:
         io = (0, count + 1, *(1 + i for i in space))
@@ -109,14 +109,14 @@ def conv(
     data_format: str = "NHWC",
     precision: Any = None,
 ) -> Any:
-    """The convolution (correlation, as everywhere in this field) of a batch with a kernel.
+    """The convolution (cross-correlation, as in all neural networks) of a batch with a kernel.
 
     Args:
         x: [batch, space.., features], or with data_format="NCHW" [batch, features, space..].
         w: [space.., features / groups, outputs], or with "NCHW" [outputs, features / groups, space..].
-        strides, dilation: of the windows, of the kernel's elements; a number, or one for each axis of space.
-        padding: "SAME", "SAME_LOWER", "VALID", a number, or a number or a pair for each axis of space.
-        groups: of features, each with kernels of its own; as many as features for a depthwise convolution.
+        strides, dilation: of the windows, of the kernel's elements; a number, or one for each spatial axis.
+        padding: "SAME", "SAME_LOWER", "VALID", a number, or a number or a pair for each spatial axis.
+        groups: of features, each with separate kernels; the number of features for a depthwise convolution.
         precision: "highest", "high", "default", or None for the lowering's.
 
     Raises:
@@ -147,7 +147,7 @@ def conv(
 def _require_kernel(
     name: str, x: Any, w: Any, axes: ConvDimensionNumbers, groups: int, data_format: str
 ) -> None:
-    """The kernel's rank and input features fit x."""
+    """Check the kernel's rank and input features against x."""
     if type(groups) is not int or groups < 1:
         raise InvalidConfigError(f"nn.{name}: groups is a number of at least 1, got {groups!r}")
     layout = "[space.., in, out]" if _is_last(name, data_format) else "[out, in, space..]"
@@ -155,11 +155,11 @@ def _require_kernel(
         raise ShapeError(
             f"nn.{name}: the kernel must be {layout}, of rank {len(x.shape)} like x {spec_of(x)}, got {spec_of(w)}"
         )
-    features, taken = x.shape[axes.lhs_spec[1]], w.shape[axes.rhs_spec[1]]
-    if is_static(features) and is_static(taken) and features != taken * groups:
+    features, group_features = x.shape[axes.lhs_spec[1]], w.shape[axes.rhs_spec[1]]
+    if is_static(features) and is_static(group_features) and features != group_features * groups:
         raise ShapeError(
             f"nn.{name}: x {spec_of(x)} has {features} features, and the kernel {spec_of(w)}, read as {layout}, "
-            f"takes {taken} for each of {groups} groups; data_format is {data_format!r}"
+            f"takes {group_features} for each of {groups} groups; data_format is {data_format!r}"
         )
 
 
@@ -174,14 +174,14 @@ def conv_transpose(
     data_format: str = "NHWC",
     precision: Any = None,
 ) -> Any:
-    """The convolution that enlarges what one with these strides, padding and dilation makes smaller.
+    """The transposed convolution: the shapes of `conv` with these strides, padding and dilation, reversed.
 
     Args:
         x: [batch, space.., features], or with data_format="NCHW" [batch, features, space..].
-        w: [space.., features / groups, outputs], laid over the stretched input as it is, as in JAX; or with
-            "NCHW" [features, outputs / groups, space..] and turned around, so that the result is the gradient
+        w: [space.., features / groups, outputs], applied to the dilated input without a flip, as in JAX; or with
+            "NCHW" [features, outputs / groups, space..] and flipped in space, so that the result is the gradient
             of `conv` with the same kernel, as in PyTorch.
-        padding: that of the convolution that goes the other way, as in `conv`.
+        padding: of the convolution in the opposite direction, as in `conv`.
 
     Raises:
         ShapeError, DTypeError, InvalidConfigError: ranks, features, dtypes or options that do not fit.
@@ -216,15 +216,15 @@ def conv_transpose(
 
 
 def _turned_kernel(x: Any, w: Any, groups: int) -> Any:
-    """[in, out / groups, space..] as [out, in / groups, space..], space turned around."""
+    """The kernel [in, out / groups, space..] as [out, in / groups, space..], flipped in space."""
     if len(w.shape) != len(x.shape) or w.shape[0] != x.shape[1] or w.shape[0] % groups:
         raise ShapeError(
             f"nn.conv_transpose: the kernel must be [in, out / {groups}, space..] for x {spec_of(x)}, "
             f"got {spec_of(w)}"
         )
-    taken, made, space = w.shape[0], w.shape[1], tuple(w.shape[2:])
-    grouped = swapaxes(reshape(w, (groups, taken // groups, made, *space)), 1, 2)
-    kernel = reshape(grouped, (groups * made, taken // groups, *space))
+    inputs, outputs, space = w.shape[0], w.shape[1], tuple(w.shape[2:])
+    grouped = swapaxes(reshape(w, (groups, inputs // groups, outputs, *space)), 1, 2)
+    kernel = reshape(grouped, (groups * outputs, inputs // groups, *space))
     return flip(kernel, axis=tuple(range(2, 2 + len(space))))
 
 
@@ -270,13 +270,13 @@ def max_pool(
     *,
     data_format: str = "NHWC",
 ) -> Any:
-    """The largest element of each window; derivatives are shared equally among winners.
+    """The largest element of each window; derivatives are shared equally among ties.
 
     Args:
         x: [batch, space.., features], or with data_format="NCHW" [batch, features, space..].
-        window_shape: a number, or one for each axis of space.
+        window_shape: a number, or one for each spatial axis.
         strides: of the windows; None is the window's shape.
-        padding: as in `conv`; what it adds never wins.
+        padding: as in `conv`; padding is never the maximum.
 
     Raises:
         ShapeError, DTypeError, InvalidConfigError: ranks, dtypes or options that do not fit.
@@ -299,7 +299,7 @@ def min_pool(
     *,
     data_format: str = "NHWC",
 ) -> Any:
-    """The smallest element of each window; the rest as in `max_pool`.
+    """The smallest element of each window; otherwise as `max_pool`.
 
     >>> import numpy as np
     >>> min_pool(np.array([1.0, 5.0, 2.0, 4.0]).reshape(1, 4, 1), 2)[0, :, 0]
@@ -324,7 +324,7 @@ def avg_pool(
 
     Args:
         x, window_shape, strides, data_format: as in `max_pool`.
-        count_include_pad: whether zeros that padding adds count as elements.
+        count_include_pad: whether padding zeros count as elements.
 
     Raises:
         ShapeError, DTypeError, InvalidConfigError: ranks, dtypes or options that do not fit.

@@ -1,7 +1,7 @@
-"""`tenferro.nn.initializers`: how weights begin, as functions of a key, a shape and a dtype.
+"""`tenferro.nn.initializers`: initial weights, as functions of a key, a shape and a dtype.
 
-The numbers are those of jax.nn.initializers from the same key, up to the last bits. Dtypes are float64 unless
-asked for otherwise.
+The numbers are those of jax.nn.initializers from the same key, up to the last bits. Dtypes are float64 by
+default.
 
 >>> from tenferro import nn, random
 >>> nn.initializers.he_normal()(random.key(0), (3, 3, 8, 16), "float32").shape
@@ -73,7 +73,7 @@ def ones(key: ArrayLike, shape: Sequence[int], dtype: DTypeLike | None = None) -
 
 
 def constant(value: ArrayLike, dtype: DTypeLike | None = None) -> Initializer:
-    """Every element `value`.
+    """An initializer with every element equal to `value`.
 
     >>> constant(3.0)(None, (2,))
     array([3., 3.])
@@ -87,7 +87,7 @@ def constant(value: ArrayLike, dtype: DTypeLike | None = None) -> Initializer:
 
 
 def uniform(scale: float = 1e-2, dtype: DTypeLike | None = None) -> Initializer:
-    """Numbers from 0 to `scale`, each as likely.
+    """Uniform numbers from 0 to `scale`.
 
     >>> uniform(1.0)(random.key(0), (2,)).shape
     (2,)
@@ -101,7 +101,7 @@ def uniform(scale: float = 1e-2, dtype: DTypeLike | None = None) -> Initializer:
 
 
 def normal(stddev: float = 1e-2, dtype: DTypeLike | None = None) -> Initializer:
-    """Normal numbers of mean 0 and that standard deviation; complex ones too.
+    """Normal numbers of mean 0 and standard deviation `stddev`, real or complex.
 
     >>> normal(1.0)(random.key(0), (2,)).shape
     (2,)
@@ -117,7 +117,7 @@ def normal(stddev: float = 1e-2, dtype: DTypeLike | None = None) -> Initializer:
 def _truncated(
     key: ArrayLike, lower: float, upper: float, shape: Sequence[int], dtype: DType
 ) -> Any:
-    """Numbers of the standard normal distribution between two bounds, by the inverse of its integral."""
+    """Numbers of the standard normal distribution between two bounds, by its inverse distribution function."""
     if not dtype.is_float:
         raise DTypeError(f"nn.initializers: truncated normal numbers are floats, got {dtype}")
     low, high = (math.erf(bound / math.sqrt(2)) for bound in (lower, upper))
@@ -129,13 +129,13 @@ def _truncated(
 def truncated_normal(
     stddev: float = 1e-2, dtype: DTypeLike | None = None, lower: float = -2.0, upper: float = 2.0
 ) -> Initializer:
-    """Normal numbers of mean 0 and standard deviation `stddev` before numbers beyond the bounds are left out.
+    """Normal numbers of mean 0, truncated to the bounds; `stddev` is the standard deviation without truncation.
 
     Args:
         lower, upper: bounds, in standard deviations.
 
     Raises:
-        DTypeError: the initializer is called with a dtype that is no float.
+        DTypeError: the initializer is called with a dtype that is not a float.
 
     >>> truncated_normal(1.0)(random.key(0), (2,)).shape
     (2,)
@@ -155,25 +155,25 @@ def _size(shape: Sequence[int], axes: Axes) -> int:
 def _fans(
     shape: Sequence[int], in_axis: Axes, out_axis: Axes, batch_axis: Axes
 ) -> tuple[float, float]:
-    """How many numbers go into an output, and how many outputs a number goes into."""
+    """The number of inputs of each output, and the number of outputs of each input."""
     if len(shape) < 2 and (in_axis, out_axis) == (-2, -1):
         raise ShapeError(
             f"nn.initializers: shape {tuple(shape)} has not an axis of inputs and one of outputs; name them by "
             "in_axis and out_axis"
         )
-    taken, made, batch = (_size(shape, axes) for axes in (in_axis, out_axis, batch_axis))
-    field = math.prod(shape) / max(taken * made * batch, 1)
-    return taken * field, made * field
+    fan_in, fan_out, batch = (_size(shape, axes) for axes in (in_axis, out_axis, batch_axis))
+    field = math.prod(shape) / max(fan_in * fan_out * batch, 1)
+    return fan_in * field, fan_out * field
 
 
 _MODES: dict[str, Callable[[float, float], float]] = {
-    "fan_in": lambda taken, made: taken,
-    "fan_out": lambda taken, made: made,
-    "fan_avg": lambda taken, made: (taken + made) / 2,
-    "fan_geo_avg": lambda taken, made: math.sqrt(taken * made),
+    "fan_in": lambda fan_in, fan_out: fan_in,
+    "fan_out": lambda fan_in, fan_out: fan_out,
+    "fan_avg": lambda fan_in, fan_out: (fan_in + fan_out) / 2,
+    "fan_geo_avg": lambda fan_in, fan_out: math.sqrt(fan_in * fan_out),
 }
 _TRUNCATED_DEVIATION = 0.87962566103423978
-"""Standard deviation of the standard normal distribution between -2 and 2."""
+"""The standard deviation of the standard normal distribution between -2 and 2."""
 
 
 def variance_scaling(
@@ -185,13 +185,13 @@ def variance_scaling(
     batch_axis: Axes = (),
     dtype: DTypeLike | None = None,
 ) -> Initializer:
-    """Numbers of variance scale / n, n being how many numbers go in, out, or their mean.
+    """Numbers of variance scale / n, with n the number of inputs or outputs of a unit, or a mean of both.
 
     Args:
         mode: "fan_in", "fan_out", "fan_avg" or "fan_geo_avg".
         distribution: "truncated_normal" (at two standard deviations), "normal" or "uniform".
-        in_axis, out_axis, batch_axis: axes of inputs, of outputs, and of weights apart; the others are the
-            kernel's space. For PyTorch's layout they are 1 and 0.
+        in_axis, out_axis, batch_axis: axes of inputs, of outputs, and of independent weights; the others are the
+            spatial axes of the kernel. For PyTorch's layout they are 1 and 0.
 
     Raises:
         InvalidConfigError: another mode or distribution.
@@ -223,7 +223,7 @@ def variance_scaling(
     return init
 
 
-def _scaled(name: str, scale: float, mode: str, distribution: str, told: str) -> Any:
+def _scaled(name: str, scale: float, mode: str, distribution: str, author: str) -> Any:
     def initializer(
         in_axis: Axes = -2,
         out_axis: Axes = -1,
@@ -234,7 +234,7 @@ def _scaled(name: str, scale: float, mode: str, distribution: str, told: str) ->
 
     initializer.__name__ = initializer.__qualname__ = name
     initializer.__doc__ = (
-        f'{told}: variance_scaling({scale}, "{mode}", "{distribution}").\n\n'
+        f'{author}: variance_scaling({scale}, "{mode}", "{distribution}").\n\n'
         f">>> {name}()(random.key(0), (3, 2)).shape\n(3, 2)\n"
     )
     return initializer
@@ -253,7 +253,7 @@ kaiming_uniform, kaiming_normal = he_uniform, he_normal
 def orthogonal(
     scale: float = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None
 ) -> Initializer:
-    """A random orthogonal matrix times `scale`; for other shapes its rows or columns, those of `column_axis`.
+    """A random orthogonal matrix times `scale`; for other shapes with orthonormal rows or columns, by `column_axis`.
 
     Raises:
         ShapeError: the initializer is called with fewer than two axes.

@@ -32,7 +32,7 @@ __all__ = ["batch_norm", "dropout", "layer_norm", "standardize"]
 
 
 def _mean(x: Tensor, axis: Axis, where: Any) -> Any:
-    """The mean over `axis`, kept, of what a mask leaves."""
+    """The mean over `axis`, with extents of 1, of the elements in a mask."""
     if where is None:
         return mean_over(x, axis=axis, keepdims=True)
     mask = broadcast_to(where, x.shape)
@@ -50,11 +50,11 @@ def standardize(
     *,
     algorithm: str = "fast",
 ) -> Any:
-    """(x - mean) / sqrt(variance + epsilon), both over `axis` unless given.
+    """(x - mean) / sqrt(variance + epsilon), with both over `axis` by default.
 
     Args:
-        where: a mask: elements where it is False do not count in mean and variance.
-        algorithm: "fast" takes the variance as mean(x^2) - mean^2, which loses digits where the mean is large;
+        where: a mask: elements where it is False are excluded from mean and variance.
+        algorithm: "fast" computes the variance as mean(x^2) - mean^2, which cancels where the mean is large;
             "stable" as mean((x - mean)^2).
 
     Raises:
@@ -81,10 +81,10 @@ def standardize(
 def layer_norm(
     x: ArrayLike, scale: Any = None, bias: Any = None, *, axis: Axis = -1, epsilon: float = 1e-5
 ) -> Any:
-    """x less its mean over `axis`, over its standard deviation; times `scale`, plus `bias`.
+    """x minus its mean over `axis`, divided by its standard deviation; times `scale`, plus `bias`.
 
     Args:
-        scale, bias: of the extents of `axis`, or what broadcasts with x.
+        scale, bias: of the extents of `axis`, or broadcasting with x.
 
     Raises:
         ShapeError: factors that do not broadcast.
@@ -108,11 +108,11 @@ def batch_norm(
     axis: int = -1,
     epsilon: float = 1e-5,
 ) -> Any:
-    """x less the mean of each feature, over its standard deviation; times `scale`, plus `bias`.
+    """x minus the mean of each feature, divided by its standard deviation; times `scale`, plus `bias`.
 
     Args:
         scale, bias: one number for each feature.
-        mean, variance: of each feature, such as averages kept while training; None takes those of the batch.
+        mean, variance: of each feature, such as running averages from training; None for those of the batch.
         axis: of the features: -1, or 1 for "NCHW".
 
     Raises:
@@ -125,12 +125,12 @@ def batch_norm(
     x = as_inexact(x)
     rank = len(x.shape)
     features = normalize_axis("nn.batch_norm", axis, rank)
-    others = tuple([i for i in range(rank) if i != features])
-    known = [
+    reduced_axes = tuple([i for i in range(rank) if i != features])
+    statistics = [
         number if number is None else _along("batch_norm", number, x, (features,))
         for number in (mean, variance)
     ]
-    y = standardize(x, others, *known, epsilon=epsilon, algorithm="stable")
+    y = standardize(x, reduced_axes, *statistics, epsilon=epsilon, algorithm="stable")
     return _affine("batch_norm", y, scale, bias, (features,))
 
 
@@ -160,7 +160,7 @@ def dropout(key: ArrayLike, x: ArrayLike, rate: float) -> Any:
 
     Args:
         key: of `tnf.random`; another one for each call.
-        rate: a number from 0 to 1; in evaluation leave the call out, or give 0, which gives x.
+        rate: a number from 0 to 1; in evaluation omit the call, or pass 0 for x itself.
 
     Raises:
         InvalidConfigError: a rate outside.

@@ -1,4 +1,4 @@
-"""Softmax and its like, over axes and over what a mask leaves.
+"""Softmax and related functions, over axes and with masks.
 
 Source: jax.nn for names and signatures.
 """
@@ -56,12 +56,12 @@ def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> An
 
 
 def _or_absent(x: ArrayLike, where: ArrayLike) -> Any:
-    """x, with -inf where the mask is False."""
+    """x with -inf where the mask is False."""
     return where_(where, as_inexact(x), -math.inf)
 
 
 def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Any:
-    """log(softmax(x)), accurate where a probability is small; -inf where the mask is False.
+    """log(softmax(x)), accurate also for small probabilities; -inf where the mask is False.
 
     >>> import numpy as np
     >>> log_softmax(np.array([0.0, 1000.0]))
@@ -83,11 +83,11 @@ def logsumexp(
     return_sign: bool = False,
     where: ArrayLike | None = None,
 ) -> Any:
-    """Log of the sum of b e^a over `axis`, without overflow; -inf where nothing is left.
+    """The logarithm of the sum of b e^a over `axis`, without overflow; -inf where all elements are absent.
 
     Args:
         b: factors; None is 1. Where one is 0 the element is absent.
-        return_sign: give the logarithm of the sum's magnitude, and its sign; otherwise a negative sum's
+        return_sign: return the logarithm of the sum's magnitude, and its sign; otherwise a negative sum's
             logarithm is NaN.
         where: a mask: elements where it is False count as absent.
 
@@ -121,7 +121,7 @@ def logsumexp(
 def logmeanexp(
     x: ArrayLike, axis: Axis = None, where: ArrayLike | None = None, keepdims: bool = False
 ) -> Any:
-    """Log of the mean of e^x over `axis`, without overflow.
+    """The logarithm of the mean of e^x over `axis`, without overflow.
 
     Args:
         where: a mask: elements where it is False count as absent.
@@ -131,23 +131,23 @@ def logmeanexp(
     array(1000.)
     """
     x = as_inexact(x)
-    kept = ones_like(x) if where is None else where_(where, ones_like(x), 0.0)
-    count = sum(kept, axis=axis, keepdims=keepdims)
+    is_present = ones_like(x) if where is None else where_(where, ones_like(x), 0.0)
+    count = sum(is_present, axis=axis, keepdims=keepdims)
     return subtract(logsumexp(x, axis, keepdims=keepdims, where=where), log(count))
 
 
 def one_hot(
     x: ArrayLike, num_classes: int, *, dtype: DTypeLike | None = None, axis: int = -1
 ) -> Any:
-    """1 at the index that x is along a new axis, 0 elsewhere; all 0 for an index outside.
+    """1 at index x along a new axis, 0 elsewhere; all 0 for an index outside.
 
     Args:
         num_classes: the extent of the new axis.
         dtype: float64 by default.
-        axis: where the new axis is in the result.
+        axis: the position of the new axis in the result.
 
     Raises:
-        DTypeError: x is no integer.
+        DTypeError: x is not an integer.
         InvalidConfigError: a negative number of classes.
 
     >>> import numpy as np
@@ -161,10 +161,10 @@ def one_hot(
         raise DTypeError(f"nn.one_hot: x must be integers, got {spec}; convert it with astype")
     if type(num_classes) is int and num_classes < 0:
         raise InvalidConfigError(f"nn.one_hot: num_classes is at least 0, got {num_classes}")
-    place = normalize_axis("nn.one_hot", axis, len(x.shape) + 1)
+    new_axis = normalize_axis("nn.one_hot", axis, len(x.shape) + 1)
     shape: list[Any] = [1] * (len(x.shape) + 1)
-    shape[place] = num_classes
+    shape[new_axis] = num_classes
     kind = DType.U64 if spec.dtype is DType.U64 else DType.I64
-    counts = apply_one(Iota(tuple(shape), place, kind), like=x)
-    is_there = equal(expand_dims(convert(x, kind), axis=place), counts)
+    counts = apply_one(Iota(tuple(shape), new_axis, kind), like=x)
+    is_there = equal(expand_dims(convert(x, kind), axis=new_axis), counts)
     return convert(is_there, DType.F64 if dtype is None else DType.of(dtype))
