@@ -1,7 +1,7 @@
-"""`tenferro.lax`: the functions below the surface, by the names and signatures of `jax.lax`.
+"""`tenferro.lax`: functions below the surface, with the names and signatures of `jax.lax`.
 
-They neither promote nor broadcast: operands have one dtype and one shape, and what does not is an error; only
-Python numbers take the dtype of the tensor beside them, and tensors of rank 0 are repeated. Most are one op.
+They neither promote nor broadcast: operands have one dtype and one shape, others are errors; only
+Python numbers take the dtype of the tensor operand, and tensors of rank 0 are repeated. Most are one op.
 
 Source: the module of that name in JAX.
 """

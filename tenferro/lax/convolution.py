@@ -1,4 +1,4 @@
-"""Convolutions: jax.lax's functions, each of them one `Convolution` op.
+"""Convolutions: jax.lax's functions, each a single `Convolution` op.
 
 Source: jax.lax, "Convolution"; StableHLO spec #convolution.
 """
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class ConvDimensionNumbers(NamedTuple):
-    """Which axis is which: batch, feature and space of the operand and the result; output feature, input
+    """The order of axes: batch, feature and space of the operand and the result; output feature, input
     feature and space of the kernel.
     """
 
@@ -42,15 +42,15 @@ class ConvDimensionNumbers(NamedTuple):
 def conv_dimension_numbers(
     lhs_shape: Sequence[Any], rhs_shape: Sequence[Any], dimension_numbers: Any
 ) -> ConvDimensionNumbers:
-    """The axes that `dimension_numbers` names.
+    """The axes named by `dimension_numbers`.
 
     Args:
         dimension_numbers: three strings, with N and C for batch and feature in the first and the third, O and
-            I for output and input feature in the second, and one letter for each axis of space; or None, which
-            is ("NCHW", "OIHW", "NCHW") for whatever rank; or a `ConvDimensionNumbers`.
+            I for output and input feature in the second, and one letter for each spatial axis; or None, which
+            is ("NCHW", "OIHW", "NCHW") for every rank; or a `ConvDimensionNumbers`.
 
     Raises:
-        ShapeError: operands of several ranks.
+        ShapeError: operands of different ranks.
         InvalidConfigError: strings that do not name the axes.
 
     >>> conv_dimension_numbers((1, 8, 8, 3), (2, 2, 3, 4), ("NHWC", "HWIO", "NHWC"))
@@ -94,16 +94,16 @@ def padtype_to_pads(
     window_strides: Sequence[int],
     padding: str,
 ) -> list[tuple[int, int]]:
-    """How many elements a word for padding puts before and after each axis.
+    """The padding before and after each axis, for a padding by name.
 
     Args:
-        in_shape: extents of the axes that windows slide along.
-        window_shape: their extents, with holes counted.
+        in_shape: extents of the windowed axes.
+        window_shape: extents of the window along them, dilation included.
         padding: "VALID" pads nothing; "SAME" so that there is one window for each `stride` elements, with the
             odd element after the axis, "SAME_LOWER" with it before.
 
     Raises:
-        InvalidConfigError: another word.
+        InvalidConfigError: another name.
         NonStaticShapeError: "SAME" along a symbolic extent with a stride.
 
     >>> padtype_to_pads((8,), (3,), (2,), "SAME"), padtype_to_pads((8,), (3,), (2,), "SAME_LOWER")
@@ -134,7 +134,7 @@ def padtype_to_pads(
 
 
 def _factors(name: str, what: str, factors: Any, count: int) -> tuple[int, ...]:
-    """Strides or dilations, one for each axis of space."""
+    """Strides or dilations, one for each spatial axis."""
     numbers = (1,) * count if factors is None else factors
     if not isinstance(numbers, tuple | list) or len(numbers) != count:
         raise InvalidConfigError(
@@ -166,14 +166,14 @@ def conv_general_dilated(
     Args:
         lhs: a batch of n-dimensional inputs with features, of rank n + 2.
         rhs: the kernel, of the same rank and dtype.
-        window_strides: the step of the windows along each axis of space.
-        padding: a word, as in `padtype_to_pads`, or pairs of numbers, of which negative ones cut.
-        lhs_dilation: the distance of lhs's elements, between which are zeros.
-        rhs_dilation: the distance of the elements that a kernel meets.
+        window_strides: the step of the windows along each spatial axis.
+        padding: a name, as in `padtype_to_pads`, or pairs of numbers; negative numbers crop.
+        lhs_dilation: the distance of lhs's elements, with zeros between them.
+        rhs_dilation: the distance of the elements in a window.
         dimension_numbers: as in `conv_dimension_numbers`.
-        feature_group_count: groups of features, each with kernels of its own; as many as there are features
+        feature_group_count: groups of features, each with separate kernels; the number of features
             for a depthwise convolution.
-        batch_group_count: groups of the batch, each with kernels of its own.
+        batch_group_count: groups of the batch, each with separate kernels.
         precision: "highest", "high", "default", or None for the lowering's.
         preferred_element_type: dtype of the sums and of the result; None for the operands'.
 
@@ -239,7 +239,7 @@ def conv(
     """`conv_general_dilated` of lhs [batch, feature, space..] and rhs [output, input, space..].
 
     Raises:
-        ShapeError, DTypeError, InvalidConfigError: as `conv_general_dilated`.
+        ShapeError, DTypeError, InvalidConfigError: as for `conv_general_dilated`.
     """
     return conv_general_dilated(
         lhs,
@@ -264,7 +264,7 @@ def conv_with_general_padding(
     """`conv` with pairs of numbers for padding, and dilations.
 
     Raises:
-        ShapeError, DTypeError, InvalidConfigError: as `conv_general_dilated`.
+        ShapeError, DTypeError, InvalidConfigError: as for `conv_general_dilated`.
     """
     return conv_general_dilated(
         lhs,
@@ -293,18 +293,18 @@ def conv_transpose(
     preferred_element_type: DTypeLike | None = None,
     use_consistent_padding: bool = False,
 ) -> Any:
-    """The convolution whose strides lie between the elements of lhs: it enlarges what `conv` makes smaller.
+    """The transposed convolution: lhs dilated by the strides, so that it enlarges the axes that `conv` shrinks.
 
     Args:
-        strides: by how much each axis of space grows.
-        padding: "SAME" or "VALID", of the convolution that goes the other way; or pairs of numbers put around
-            lhs, with `use_consistent_padding` those of the convolution that goes the other way.
+        strides: the factor by which each spatial axis grows.
+        padding: "SAME" or "VALID", of the convolution in the opposite direction; or pairs of numbers for padding of
+            lhs, with `use_consistent_padding` of the convolution in the opposite direction.
         dimension_numbers: None is ("NHWC", "HWIO", "NHWC"), with fewer or more letters by rank.
-        transpose_kernel: turn the kernel's axes of space around and swap its features, so that the result is
+        transpose_kernel: flip the kernel's spatial axes and swap its features, so that the result is
             the gradient of a convolution with the same kernel.
 
     Raises:
-        ShapeError, DTypeError, InvalidConfigError: as `conv_general_dilated`.
+        ShapeError, DTypeError, InvalidConfigError: as for `conv_general_dilated`.
 
     >>> import numpy as np
     >>> conv_transpose(np.ones((1, 2, 1)), np.ones((2, 1, 1)), (2,), "SAME")[0, :, 0]
@@ -344,7 +344,7 @@ def conv_transpose(
 
 
 def turned(size: int, stride: int, padding: Any) -> tuple[int, int]:
-    """Padding of a transposed convolution by that of the one that goes the other way."""
+    """The padding of a transposed convolution, from that of the convolution in the opposite direction."""
     if not isinstance(padding, str):
         low, high = padding
         return size - 1 - low, size - 1 - high

@@ -1,4 +1,4 @@
-"""Elementwise functions by jax.lax's names: one op each, on operands of one dtype and one shape.
+"""Elementwise functions with jax.lax's names: one op each, on operands of one dtype and one shape.
 
 Source: jax.lax, "Operators".
 """
@@ -246,7 +246,7 @@ def complex(x: ArrayLike, y: ArrayLike) -> Any:
     """x + i y, of float32 or float64 parts.
 
     Raises:
-        DTypeError, ShapeError: other dtypes; parts of several dtypes or shapes.
+        DTypeError, ShapeError: other dtypes; parts of different dtypes or shapes.
 
     >>> complex(1.0, 2.0)
     array(1.+2.j)
@@ -297,10 +297,10 @@ def exp2(x: ArrayLike) -> Any:
 
 
 def pow(x: ArrayLike, y: ArrayLike) -> Any:
-    """x to the power y, of a float or complex dtype; a Python integer y is multiplied out.
+    """x to the power y, of a float or complex dtype; a Python integer y is expanded into products.
 
     Raises:
-        DTypeError, ShapeError: other dtypes; operands of several dtypes or shapes.
+        DTypeError, ShapeError: other dtypes; operands of different dtypes or shapes.
 
     >>> pow(3.0, 2), pow(3.0, -1.0)
     (array(9.), array(0.33333333))
@@ -312,11 +312,11 @@ def pow(x: ArrayLike, y: ArrayLike) -> Any:
 
 
 def integer_pow(x: Any, y: int) -> Any:
-    """x to the power of a Python integer, by products: of squares of squares.
+    """x to the power of a Python integer, by repeated squaring.
 
     Raises:
         DTypeError: x is bool, or an integer and y negative.
-        InvalidConfigError: y is no Python integer.
+        InvalidConfigError: y is not a Python integer.
 
     >>> integer_pow(2.0, 10), integer_pow(2.0, -1)
     (array(1024.), array(0.5))
@@ -342,11 +342,11 @@ def integer_pow(x: Any, y: int) -> Any:
 
 
 def polygamma(m: Any, x: ArrayLike) -> Any:
-    """The derivative of order m of digamma; m is a Python integer.
+    """The m-th derivative of digamma, for a Python integer m.
 
     Raises:
-        InvalidConfigError: m is no Python integer of at least 0.
-        DTypeError: x is no float.
+        InvalidConfigError: m is not a Python integer of at least 0.
+        DTypeError: x is not a float.
     """
     return apply_one(analytic.Polygamma(m), as_operand(x))
 
@@ -355,7 +355,7 @@ def nextafter(x1: ArrayLike, x2: ArrayLike) -> Any:
     """The next number after x1 towards x2; x2 where they are equal, NaN where either is.
 
     Raises:
-        DTypeError, ShapeError: no floats; operands of several dtypes or shapes.
+        DTypeError, ShapeError: operands that are not floats, or of different dtypes or shapes.
     """
     start, end = same_types("nextafter", x1, x2)
     if not spec_of(start).dtype.is_float:
@@ -364,7 +364,7 @@ def nextafter(x1: ArrayLike, x2: ArrayLike) -> Any:
 
 
 class RoundingMethod(enum.Enum):
-    """Where `round` sends halves."""
+    """The direction in which `round` rounds halves."""
 
     AWAY_FROM_ZERO = 0
     TO_NEAREST_EVEN = 1
@@ -377,7 +377,7 @@ def round(x: ArrayLike, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) ->
         rounding_method: a `RoundingMethod`.
 
     Raises:
-        DTypeError: x is no float.
+        DTypeError: x is not a float.
         InvalidConfigError: another method.
 
     >>> round(2.5), round(2.5, RoundingMethod.TO_NEAREST_EVEN)
@@ -392,10 +392,10 @@ def round(x: ArrayLike, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) ->
 
 
 def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike | None) -> Any:
-    """The operand in another dtype: floats are cut to integers, complex numbers to their real parts.
+    """The operand in another dtype: floats truncate to integers, complex numbers to their real parts.
 
     Raises:
-        DTypeError: no dtype.
+        DTypeError: not a dtype.
 
     >>> convert_element_type(1.5, "int32")
     array(1, dtype=int32)
@@ -404,10 +404,10 @@ def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike | None) -> Any
 
 
 def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike | None) -> Any:
-    """The operand's bits as numbers of another dtype; a narrower one adds a last axis, a wider one takes it.
+    """The operand's bits as numbers of another dtype; a narrower one adds a last axis, a wider one removes it.
 
     Raises:
-        DTypeError: bool, or complex beside real.
+        DTypeError: bool, or a complex and a real dtype.
         ShapeError: a last extent that does not make up one element of the wider dtype.
 
     >>> import numpy as np
@@ -421,8 +421,8 @@ def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int)
     """The operand, of a float dtype, rounded to a format with fewer bits.
 
     Raises:
-        DTypeError: no float.
-        InvalidConfigError: numbers of bits that no format has.
+        DTypeError: not a float.
+        InvalidConfigError: numbers of bits without a format.
 
     >>> reduce_precision(1.2345, 8, 7)
     array(1.234375)
@@ -436,7 +436,7 @@ def clamp(min: ArrayLike, x: Any, max: ArrayLike) -> Any:
     The derivative is 1 strictly between the bounds, and 0 at a bound and beyond it.
 
     Raises:
-        DTypeError, ShapeError: operands of several dtypes, or bounds of another shape.
+        DTypeError, ShapeError: operands of different dtypes, or bounds of another shape.
 
     >>> clamp(0.0, 2.0, 1.0)
     array(1.)
@@ -454,7 +454,7 @@ def select(pred: ArrayLike, on_true: Any, on_false: Any) -> Any:
     """on_true where `pred`, else on_false: cases of one type; pred has rank 0 or their shape.
 
     Raises:
-        DTypeError, ShapeError: a predicate that is not bool, or of another shape; unlike cases.
+        DTypeError, ShapeError: a predicate that is not bool, or of another shape; cases of different types.
 
     >>> import numpy as np
     >>> select(np.array([True, False]), np.ones(2), np.zeros(2))
@@ -464,14 +464,14 @@ def select(pred: ArrayLike, on_true: Any, on_false: Any) -> Any:
 
 
 def select_n(which: Any, *cases: Any) -> Any:
-    """The case that `which` numbers, element by element: bool for two cases, int32 for any number.
+    """The case with index `which`, element by element: bool for two cases, int32 for any number.
 
     Args:
         which: of rank 0, or of the cases' shape; below 0 it is the first case, above all the last.
 
     Raises:
-        DTypeError, ShapeError: unlike cases, or `which` of another dtype or shape.
-        InvalidConfigError: no case, or not two of them for bool.
+        DTypeError, ShapeError: cases of different types, or `which` of another dtype or shape.
+        InvalidConfigError: no cases, or a bool `which` without exactly two.
 
     >>> import numpy as np
     >>> select_n(np.array([2, 0], np.int32), np.zeros(2), np.ones(2), np.full(2, 5.0))

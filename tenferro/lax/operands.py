@@ -1,6 +1,6 @@
-"""Operands of `tenferro.lax`: of one dtype and one shape, or an error; Python numbers fit in.
+"""Operands of `tenferro.lax`: of one dtype and one shape, or an error; Python numbers are converted.
 
-Source: the module jax.lax, whose functions neither promote nor broadcast.
+Source: the module jax.lax; its functions neither promote nor broadcast.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ __all__ = ["axis_list", "same_dtype", "same_types"]
 
 
 def same_dtype(name: str, *operands: ArrayLike) -> list[Any]:
-    """The operands as tensors of one dtype; Python numbers take that of the tensors beside them.
+    """The operands as tensors of one dtype; Python numbers take the dtype of the tensors.
 
     Raises:
-        DTypeError: tensors of several dtypes, or a number that their dtype cannot hold.
+        DTypeError: tensors of different dtypes, or a number that their dtype cannot hold.
     """
     tensors = [as_operand(x) for x in operands if not is_weak(x)]
     dtypes = list(dict.fromkeys(spec_of(x).dtype for x in tensors))
@@ -47,7 +47,7 @@ def same_types(name: str, *operands: ArrayLike) -> list[Any]:
     """The operands as tensors of one dtype and one shape; those of rank 0 are repeated.
 
     Raises:
-        DTypeError, ShapeError: what differs.
+        DTypeError, ShapeError: different dtypes or shapes.
     """
     tensors = same_dtype(name, *operands)
     shapes = list(dict.fromkeys(tuple(x.shape) for x in tensors if x.shape))

@@ -1,4 +1,4 @@
-"""How exactly accelerators multiply, as jax.lax says it."""
+"""The precision of products on accelerators, by jax.lax's names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Precision"]
 
 
 class Precision(enum.Enum):
-    """How exactly accelerators multiply; CPUs compute in the operands' dtype in any case."""
+    """The precision of products on accelerators; CPUs compute in the operands' dtype in any case."""
 
     DEFAULT = "default"
     HIGH = "high"
@@ -19,10 +19,10 @@ class Precision(enum.Enum):
 
 
 def precision_name(name: str, precision: Any) -> str | None:
-    """The precision as ops write it; None leaves it to the lowering.
+    """The precision as a name for ops; None leaves it to the lowering.
 
     Raises:
-        InvalidConfigError: another word, or two that differ.
+        InvalidConfigError: another name, or two different ones.
     """
     words = precision if isinstance(precision, tuple | list) else (precision,)
     names = {word.value if isinstance(word, Precision) else word for word in words}

@@ -1,4 +1,4 @@
-"""Contractions and orders, by jax.lax's names: dot products, sorts, the largest elements.
+"""Contractions and sorts, with jax.lax's names: dot products, sorts, the largest elements.
 
 Source: jax.lax, "Operators".
 """
@@ -27,7 +27,7 @@ def dot_general(
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Any:
-    """The sum of products over contracting axes, batch axes side by side.
+    """The sum of products over contracting axes, with batch axes in common.
 
     The result's axes: batch, the free ones of lhs, the free ones of rhs.
 
@@ -67,14 +67,14 @@ def dot(
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Any:
-    """The product of vectors and matrices: the last axis of lhs against the first of rhs.
+    """The product of vectors and matrices: the last axis of lhs with the first of rhs.
 
     Args:
-        dimension_numbers: as in `dot_general`, in place of these.
+        dimension_numbers: as in `dot_general`, instead of these axes.
 
     Raises:
         ShapeError: ranks other than 1 and 2 without `dimension_numbers`, or extents that differ.
-        DTypeError: operands of several dtypes.
+        DTypeError: operands of different dtypes.
 
     >>> import numpy as np
     >>> dot(np.ones((2, 3)), np.arange(3.0))
@@ -95,7 +95,7 @@ def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None) -> Any:
     """The matrix products of two batches of matrices with equal leading axes.
 
     Raises:
-        ShapeError, DTypeError: ranks or extents that differ; operands of several dtypes.
+        ShapeError, DTypeError: ranks or extents that differ; operands of different dtypes.
 
     >>> import numpy as np
     >>> batch_matmul(np.ones((2, 1, 3)), np.ones((2, 3, 1))).shape
@@ -112,16 +112,16 @@ def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None) -> Any:
 
 
 def sort(operand: ArrayLike, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:
-    """Sorted ascending along an axis: a tensor, or several side by side, by the first `num_keys` of them.
+    """A tensor sorted ascending along an axis, or several sorted together by the first `num_keys` of them.
 
-    NaN comes last; complex numbers go by real part, then imaginary part.
+    NaN comes last; complex numbers are ordered by real part, then imaginary part.
 
     Args:
         is_stable: equal keys keep their order; with several keys, and natively, they do in any case.
 
     Raises:
-        ShapeError, AxisError: operands of several shapes; an axis outside the rank.
-        InvalidConfigError: a number of keys that is not from 1 to that of the operands.
+        ShapeError, AxisError: operands of different shapes; an axis outside the rank.
+        InvalidConfigError: a number of keys outside 1 to the number of operands.
 
     >>> import numpy as np
     >>> sort((np.array([1, 0, 1]), np.array([5.0, 4.0, 3.0])), num_keys=2)
@@ -135,7 +135,7 @@ def sort(operand: ArrayLike, dimension: int = -1, is_stable: bool = True, num_ke
         )
     axis = normalize_axis("lax.sort", dimension, len(tensors[0].shape))
     op = Sort(axis, bool(is_stable) or num_keys > 1, len(tensors))
-    # By the last key first: what is sorted stably afterwards keeps that order where its key is equal.
+    # By the last key first: later stable sorts keep that order where their keys are equal.
     for i in reversed(range(num_keys)):
         key, *others = apply(op, tensors[i], *tensors[:i], *tensors[i + 1 :])
         tensors = [*others[:i], key, *others[i:]]

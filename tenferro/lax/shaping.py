@@ -1,4 +1,4 @@
-"""Making, repeating, reordering and cutting tensors, by jax.lax's names.
+"""Creation, broadcasting, permutation and slicing of tensors, with jax.lax's names.
 
 Source: jax.lax, "Operators".
 """
@@ -40,10 +40,10 @@ __all__ = [
 
 
 def full(shape: Any, fill_value: ArrayLike, dtype: DTypeLike | None = None) -> Any:
-    """A tensor of that shape with every element `fill_value`.
+    """A tensor of `shape` with every element equal to `fill_value`.
 
     Raises:
-        ShapeError, DTypeError: no shape; a value that the dtype cannot hold.
+        ShapeError, DTypeError: an invalid shape; a value that the dtype cannot hold.
 
     >>> full((2,), 1, "float32")
     array([1., 1.], dtype=float32)
@@ -54,7 +54,7 @@ def full(shape: Any, fill_value: ArrayLike, dtype: DTypeLike | None = None) -> A
 def full_like(
     x: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike | None = None, shape: Any = None
 ) -> Any:
-    """`full` of x's shape and dtype, unless others are given.
+    """`full`, by default with x's shape and dtype.
 
     >>> import numpy as np
     >>> full_like(np.zeros(2), 3)
@@ -77,7 +77,7 @@ def iota(dtype: DTypeLike | None, size: Any) -> Any:
 
 
 def broadcasted_iota(dtype: DTypeLike | None, shape: Any, dimension: int) -> Any:
-    """Counts along one axis of a shape.
+    """Indices along one axis of a shape.
 
     Raises:
         AxisError: a dimension outside the shape.
@@ -103,7 +103,7 @@ def broadcast(operand: ArrayLike, sizes: Sequence[Any]) -> Any:
 
 
 def broadcast_in_dim(operand: ArrayLike, shape: Any, broadcast_dimensions: Sequence[int]) -> Any:
-    """The operand repeated to a shape, its axis i being axis broadcast_dimensions[i] of the result.
+    """The operand repeated to a shape; its axis i is axis broadcast_dimensions[i] of the result.
 
     Raises:
         ShapeError, AxisError: an extent that is neither 1 nor that of the result's axis.
@@ -119,13 +119,13 @@ def broadcast_in_dim(operand: ArrayLike, shape: Any, broadcast_dimensions: Seque
 
 
 def reshape(operand: ArrayLike, new_sizes: Any, dimensions: Sequence[int] | None = None) -> Any:
-    """The operand's elements, in row-major order, in another shape.
+    """The operand's elements, in row-major order, with another shape.
 
     Args:
-        dimensions: the order in which its axes are read; None is as they are.
+        dimensions: the order in which its axes are read; None for their own order.
 
     Raises:
-        ShapeError, AxisError: another number of elements; axes that are not all there.
+        ShapeError, AxisError: another number of elements; missing axes.
 
     >>> import numpy as np
     >>> reshape(np.arange(4).reshape(2, 2), (4,), (1, 0))
@@ -142,7 +142,7 @@ def transpose(operand: ArrayLike, permutation: Sequence[int]) -> Any:
     """The operand with axis permutation[i] as axis i.
 
     Raises:
-        AxisError: axes that are not each there once.
+        AxisError: unless each axis is named once.
 
     >>> import numpy as np
     >>> transpose(np.array([[1, 2]]), (1, 0))
@@ -163,7 +163,7 @@ def rev(operand: ArrayLike, dimensions: Sequence[int]) -> Any:
 
 
 def expand_dims(array: ArrayLike, dimensions: Sequence[int]) -> Any:
-    """The array with new axes of extent 1 where these are in the result.
+    """The array with new axes of extent 1 at `dimensions` of the result.
 
     >>> import numpy as np
     >>> expand_dims(np.ones(2), (0, -1)).shape
@@ -186,7 +186,7 @@ def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Any:
 
 
 def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | None = None) -> Any:
-    """The operand with its axes from start up to stop as one.
+    """The operand with the axes from start up to stop merged into one.
 
     Raises:
         ShapeError: a stop before the start.
@@ -208,10 +208,10 @@ def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | Non
 
 
 def concatenate(operands: Sequence[Any], dimension: int) -> Any:
-    """The operands, of one dtype, one after another along an axis.
+    """The operands, of one dtype, joined along an axis.
 
     Raises:
-        DTypeError, ShapeError: several dtypes; other axes that differ.
+        DTypeError, ShapeError: different dtypes; other axes that differ.
 
     >>> import numpy as np
     >>> concatenate([np.zeros(1), np.ones(1)], 0)
@@ -221,7 +221,7 @@ def concatenate(operands: Sequence[Any], dimension: int) -> Any:
 
 
 def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Any]:
-    """The operand cut along an axis into pieces of these sizes.
+    """The operand split along an axis into pieces of these sizes.
 
     Raises:
         ShapeError: sizes that do not add up to the extent.
@@ -243,13 +243,13 @@ def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Any]:
 def pad(
     operand: ArrayLike, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]
 ) -> Any:
-    """The operand with a value around and between its elements; negative edges cut elements off.
+    """The operand with a value around and between its elements; negative edges crop.
 
     Args:
-        padding_config: for each axis how many before it, after it, and between neighbours.
+        padding_config: for each axis the numbers of values before it, after it, and between neighbours.
 
     Raises:
-        InvalidConfigError, ShapeError, DTypeError: not three numbers for each axis; a value that is no scalar
+        InvalidConfigError, ShapeError, DTypeError: not three numbers for each axis; a value that is not a scalar
             of the operand's dtype.
 
     >>> import numpy as np

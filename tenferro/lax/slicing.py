@@ -1,7 +1,7 @@
-"""Slices at known and at traced positions, gather and scatter, by jax.lax's names.
+"""Slices at static and at traced positions, gather and scatter, with jax.lax's names.
 
-What StableHLO's gather and scatter do with positions outside the operand, clamp and drop, is complemented by
-ops around them to what JAX's modes say.
+StableHLO's gather clamps, and its scatter drops, positions outside the operand; ops around them complete
+these to JAX's modes.
 
 Source: jax.lax; StableHLO spec #gather, #scatter, #dynamic_slice.
 """
@@ -61,7 +61,7 @@ __all__ = [
 ]
 
 
-# ---- known positions --------------------------------------------------------------------------------
+# ---- static positions -------------------------------------------------------------------------------
 
 
 def slice(
@@ -131,8 +131,8 @@ def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool =
     if is_static(extent) and not -extent <= index < extent:
         raise OutOfBoundsError(f"lax.index_in_dim: {index} is outside axis {i} of {spec_of(x)}")
     start = _from_start(index, extent)
-    taken = slice_in_dim(x, start, start + 1, 1, i)
-    return taken if keepdims else squeeze(taken, axis=i)
+    window = slice_in_dim(x, start, start + 1, 1, i)
+    return window if keepdims else squeeze(window, axis=i)
 
 
 # ---- traced positions -------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool =
 def _starts(
     name: str, x: Tensor, start_indices: ArrayLike, allow_negative_indices: Any
 ) -> list[Any]:
-    """One int64 scalar per axis of x, negative ones counted from the end where that is allowed."""
+    """One int64 scalar per axis of x, with negative ones counted from the end where that is allowed."""
     rank = len(x.shape)
     if isinstance(start_indices, tuple | list):
         entries = [as_operand(entry) for entry in start_indices]
@@ -188,14 +188,14 @@ def dynamic_slice(
     *,
     allow_negative_indices: Any = True,
 ) -> Any:
-    """The window of known sizes that begins at `start_indices`, moved to where it fits.
+    """The window of static sizes that begins at `start_indices`, clamped into the operand.
 
     Args:
         start_indices: integer scalars, one per axis, or a vector of them.
         allow_negative_indices: whether negative ones count from the end; one bool, or one per axis.
 
     Raises:
-        ShapeError, DTypeError: sizes beyond the operand; starts that are no integer scalars.
+        ShapeError, DTypeError: sizes beyond the operand; starts that are not integer scalars.
 
     >>> import numpy as np
     >>> dynamic_slice(np.arange(5), (4,), (2,)), dynamic_slice(np.arange(5), (-3,), (2,))
@@ -217,7 +217,7 @@ def dynamic_slice_in_dim(
     """`dynamic_slice` along one axis.
 
     Raises:
-        ShapeError, DTypeError, AxisError: as `dynamic_slice`; an axis outside the rank.
+        ShapeError, DTypeError, AxisError: as for `dynamic_slice`; an axis outside the rank.
 
     >>> import numpy as np
     >>> dynamic_slice_in_dim(np.arange(5), 1, 2)
@@ -232,7 +232,7 @@ def dynamic_slice_in_dim(
 
 
 def _only(name: str, x: Tensor, axis: int, index: Any) -> list[Any]:
-    """Starts of zero but along one axis, where index is a scalar or a vector of one element."""
+    """Starts of zero except along one axis, where index is a scalar or a vector of one element."""
     start = as_operand(index)
     if len(start.shape) and tuple(start.shape) != (1,):
         raise ShapeError(f"lax.{name}: the index must be a scalar, got {spec_of(start)}")
@@ -249,19 +249,19 @@ def dynamic_index_in_dim(
     *,
     allow_negative_indices: bool = True,
 ) -> Any:
-    """operand[index] along one axis, the index being a scalar tensor.
+    """operand[index] along one axis, for a scalar tensor as the index.
 
     Raises:
-        ShapeError, DTypeError, AxisError: as `dynamic_slice_in_dim`.
+        ShapeError, DTypeError, AxisError: as for `dynamic_slice_in_dim`.
 
     >>> import numpy as np
     >>> dynamic_index_in_dim(np.arange(5), np.array(3), keepdims=False)
     array(3)
     """
-    taken = dynamic_slice_in_dim(
+    window = dynamic_slice_in_dim(
         operand, index, 1, axis, allow_negative_indices=allow_negative_indices
     )
-    return taken if keepdims else squeeze(taken, axis=axis)
+    return window if keepdims else squeeze(window, axis=axis)
 
 
 def dynamic_update_slice(
@@ -271,10 +271,10 @@ def dynamic_update_slice(
     *,
     allow_negative_indices: Any = True,
 ) -> Any:
-    """The operand with `update` as its window from `start_indices` on, moved to where it fits.
+    """The operand with `update` as its window from `start_indices` on, clamped into the operand.
 
     Raises:
-        ShapeError, DTypeError: an update of another dtype, or beyond the operand; starts that are no integer
+        ShapeError, DTypeError: an update of another dtype, or beyond the operand; starts that are not integer
             scalars.
 
     >>> import numpy as np
@@ -297,7 +297,7 @@ def dynamic_update_slice_in_dim(
     """`dynamic_update_slice` along one axis.
 
     Raises:
-        ShapeError, DTypeError, AxisError: as `dynamic_update_slice`; an axis outside the rank.
+        ShapeError, DTypeError, AxisError: as for `dynamic_update_slice`; an axis outside the rank.
 
     >>> import numpy as np
     >>> dynamic_update_slice_in_dim(np.zeros(4), np.ones(2), 1, 0)
@@ -317,10 +317,10 @@ def dynamic_update_index_in_dim(
     *,
     allow_negative_indices: bool = True,
 ) -> Any:
-    """The operand with `update` at one index along an axis; the update has that axis with extent 1, or not.
+    """The operand with `update` at one index along an axis; the update has that axis with extent 1, or lacks it.
 
     Raises:
-        ShapeError, DTypeError, AxisError: as `dynamic_update_slice_in_dim`.
+        ShapeError, DTypeError, AxisError: as for `dynamic_update_slice_in_dim`.
 
     >>> import numpy as np
     >>> dynamic_update_index_in_dim(np.zeros(3), 5.0, 1, 0)
@@ -339,7 +339,7 @@ def dynamic_update_index_in_dim(
 
 
 class GatherDimensionNumbers(NamedTuple):
-    """Which axes are which in `gather`, as in StableHLO; index vectors lie along the last axis of the indices."""
+    """The roles of axes in `gather`, as in StableHLO; index vectors lie along the last axis of the indices."""
 
     offset_dims: tuple[int, ...]
     collapsed_slice_dims: tuple[int, ...]
@@ -349,7 +349,7 @@ class GatherDimensionNumbers(NamedTuple):
 
 
 class ScatterDimensionNumbers(NamedTuple):
-    """Which axes are which in `scatter`, as in StableHLO; index vectors lie along the last axis of the indices."""
+    """The roles of axes in `scatter`, as in StableHLO; index vectors lie along the last axis of the indices."""
 
     update_window_dims: Sequence[int]
     inserted_window_dims: Sequence[int]
@@ -359,10 +359,10 @@ class ScatterDimensionNumbers(NamedTuple):
 
 
 class GatherScatterMode(enum.Enum):
-    """What happens to windows that do not lie within the operand.
+    """The treatment of windows that are not within the operand.
 
-    CLIP moves them to where they fit; FILL_OR_DROP reads a value instead, and does not write;
-    PROMISE_IN_BOUNDS says there are none.
+    CLIP moves them into the operand; FILL_OR_DROP reads a fill value instead, and does not write;
+    PROMISE_IN_BOUNDS asserts that there are none.
     """
 
     CLIP = "clip"
@@ -388,7 +388,7 @@ class GatherScatterMode(enum.Enum):
 
 
 def _last_starts(x: Tensor, axes: Sequence[int], sizes: Sequence[Any]) -> list[Any]:
-    """By axis, the last start whose window fits: an int64 number or scalar."""
+    """The last start of a window within the operand, by axis: an int64 number or scalar."""
     return [
         x.shape[axis] - size
         if is_static(x.shape[axis]) and is_static(size)
@@ -398,7 +398,7 @@ def _last_starts(x: Tensor, axes: Sequence[int], sizes: Sequence[Any]) -> list[A
 
 
 def _bounds(indices: Tensor, last: Sequence[Any]) -> Any:
-    """The last starts as a vector of the indices' dtype, or of the largest number that has."""
+    """The last starts as a vector of the indices' dtype, clamped to its largest number."""
     dtype = spec_of(indices).dtype
     if all(map(is_static, last)):
         most = int(np.iinfo(dtype.dtype).max)
@@ -427,14 +427,14 @@ def gather(
     mode: Any = None,
     fill_value: ArrayLike | None = None,
 ) -> Any:
-    """Windows of the operand at the positions that `start_indices` name.
+    """Windows of the operand at the positions in `start_indices`.
 
     Args:
         slice_sizes: the window's extent along every axis of the operand.
-        unique_indices: has no effect, because reading twice is no matter.
-        mode: a `GatherScatterMode` or its name; None promises that windows lie within the operand, and where
-            they do not they are moved.
-        fill_value: what is read outside; None is NaN, the least signed or largest unsigned integer, or True.
+        unique_indices: has no effect, because repeated reads are harmless.
+        mode: a `GatherScatterMode` or its name; None asserts that windows are within the operand; others
+            are moved into it.
+        fill_value: the value outside the operand; None is NaN, the least signed or largest unsigned integer, or True.
 
     Raises:
         ShapeError, AxisError, DTypeError, InvalidConfigError: dimension numbers or sizes that do not fit.
@@ -480,7 +480,7 @@ def gather(
 
 
 def _fill_value(dtype: DType) -> Any:
-    """What JAX reads outside an operand."""
+    """JAX's default of the value outside an operand."""
     if dtype.is_inexact:
         return math.nan
     if dtype.is_bool:
@@ -516,9 +516,9 @@ def _scattered(
     if GatherScatterMode.from_any(mode) is GatherScatterMode.CLIP:
         sizes: list[Any] = [1] * len(x.shape)
         dropped = {*op.inserted_window_dims, *op.input_batching_dims}
-        kept = [axis for axis in range(len(x.shape)) if axis not in dropped]
-        for axis, place in zip(kept, op.update_window_dims, strict=False):
-            sizes[axis] = windows.shape[place]
+        window_axes = [axis for axis in range(len(x.shape)) if axis not in dropped]
+        for axis, update_axis in zip(window_axes, op.update_window_dims, strict=False):
+            sizes[axis] = windows.shape[update_axis]
         mapped = op.scatter_dims_to_operand_dims
         bounds = _bounds(indices, _last_starts(x, mapped, [sizes[axis] for axis in mapped]))
         indices = clamp(0, indices, broadcast_to(bounds, indices.shape))

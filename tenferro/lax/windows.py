@@ -1,7 +1,7 @@
-"""Reductions over windows and over axes, and running ones, by jax.lax's names.
+"""Reductions over windows and over axes, and cumulative ones, with jax.lax's names.
 
-A window reduction lays windows out along axes of their own and reduces these, so that derivatives are those
-of the reductions: a maximum's is shared equally among the winners of a window.
+A window reduction gathers windows along new axes and reduces these, so that derivatives are those
+of the reductions: a maximum's is shared equally among the ties of a window.
 
 Source: jax.lax; StableHLO spec #reduce_window.
 """
@@ -57,18 +57,18 @@ __all__ = [
 ]
 
 
-# ---- which combination a function is ---------------------------------------------------------------
+# ---- recognised combinations ---------------------------------------------------------------
 
 
 def least(dtype: DType) -> Any:
-    """The least number of a real dtype: -inf of floats."""
+    """The least number of a real dtype: -inf for floats."""
     if dtype.is_bool:
         return False
     return -math.inf if dtype.is_float else int(np.iinfo(dtype.dtype).min)
 
 
 def largest(dtype: DType) -> Any:
-    """The largest number of a real dtype: inf of floats."""
+    """The largest number of a real dtype: inf for floats."""
     if dtype.is_bool:
         return True
     return math.inf if dtype.is_float else int(np.iinfo(dtype.dtype).max)
@@ -86,11 +86,11 @@ _REDUCTIONS: dict[type[StdTensorOp], tuple[Any, Callable[[DType], Any]]] = {
     el.And: (ops.ReduceAnd, _all_bits),
     el.Or: (ops.ReduceOr, lambda dtype: 0),
 }
-"""The reduction by each op of two numbers, and what it begins with."""
+"""The reduction and the identity of each op on two numbers."""
 
 
 def _combiner(name: str, computation: Callable[[Any, Any], Any], dtype: DType) -> StdTensorOp:
-    """The op of two scalars that the function comes to.
+    """The op on two scalars that the function is equal to.
 
     Raises:
         UnsupportedError: another function.
@@ -122,7 +122,7 @@ def _identity(op: StdTensorOp, dtype: DType) -> Any:
 
 
 def _begun(op: StdTensorOp, start: Tensor, result: Any) -> Any:
-    """The result combined with what the reduction begins with, where that changes anything."""
+    """The result combined with the reduction's initial value, unless that is the identity."""
     identity = _identity(op, spec_of(result).dtype)
     if not is_traced(start) and start == identity:
         return result
@@ -130,11 +130,11 @@ def _begun(op: StdTensorOp, start: Tensor, result: Any) -> Any:
 
 
 def _one_pair(name: str, operand: ArrayLike, init_value: ArrayLike) -> tuple[Any, Any]:
-    """An operand and its start, of one dtype; the start of rank 0.
+    """An operand and its initial value of rank 0, of one dtype.
 
     Raises:
         UnsupportedError: several operands.
-        ShapeError, DTypeError: a start of another rank or dtype.
+        ShapeError, DTypeError: an initial value of another rank or dtype.
     """
     if isinstance(operand, tuple | list | dict):
         raise UnsupportedError(f"lax.{name}: takes one operand, not a tree; reduce each by itself")
@@ -182,18 +182,18 @@ def reduce_window(
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
 ) -> Any:
-    """The elements of each window combined, beginning with `init_value`, which is around and between them too.
+    """The elements of each window combined with `init_value`, which also pads around and between the elements.
 
     float16 and bfloat16 are added and multiplied in float32. A maximum's derivative is shared equally among
-    the winners of a window.
+    the ties of a window.
 
     Args:
         computation: a function of two scalars: a sum, product, maximum, minimum, and, or or.
         window_dimensions: the window's extent along every axis; 1 for batch and feature.
         window_strides: the step of the windows along every axis, 1 where None.
-        padding: a word, as in `padtype_to_pads`, or pairs of numbers.
+        padding: a name, as in `padtype_to_pads`, or pairs of numbers.
         base_dilation: the distance of the operand's elements.
-        window_dilation: the distance of the elements that a window meets.
+        window_dilation: the distance of the elements in a window.
 
     Raises:
         UnsupportedError: another function, or several operands.
@@ -234,7 +234,7 @@ def windows_combined(
     gaps: Sequence[int],
     holes: Sequence[int],
 ) -> Any:
-    """`reduce_window` by an op of two numbers, with a number for every axis."""
+    """`reduce_window` by an op on two numbers, with a number for every axis."""
     dtype, rank, pads = spec_of(x).dtype, len(x.shape), padding
     if isinstance(padding, str):
         extents = [dilated(extent, gap) for extent, gap in zip(x.shape, gaps, strict=True)]
@@ -281,7 +281,7 @@ def _laid_out(x: Any, axis: int, size: int, stride: int, hole: int) -> Any:
     else:
         count = 0 if extent < reach else (extent - reach) // stride + 1
     if is_static(count) and count and hole == 1 and (stride == size or count == 1):
-        # Windows that lie side by side are a matter of shape alone.
+        # Adjacent windows that do not overlap are a matter of shape alone.
         x = _strided(x, axis, 0, count * size, 1)
         shape = tuple(x.shape)
         x = reshape(x, (*shape[:axis], count, size, *shape[axis + 1 :]))
@@ -341,7 +341,7 @@ reduce_or = _reduction("reduce_or", ops.ReduceOr, "Bitwise or", "bool and intege
 
 
 def argmax(operand: ArrayLike, axis: int, index_dtype: DTypeLike | None) -> Any:
-    """The index of the first largest element along `axis`, in `index_dtype`; of the first NaN where there is one.
+    """The index of the first largest element along `axis`, in `index_dtype`; of the first NaN if there is one.
 
     Raises:
         ShapeError, AxisError, DTypeError: an empty axis, or one outside the rank; complex numbers.
@@ -350,7 +350,7 @@ def argmax(operand: ArrayLike, axis: int, index_dtype: DTypeLike | None) -> Any:
 
 
 def argmin(operand: ArrayLike, axis: int, index_dtype: DTypeLike | None) -> Any:
-    """The index of the first smallest element along `axis`, in `index_dtype`; of the first NaN where there is one.
+    """The index of the first smallest element along `axis`, in `index_dtype`; of the first NaN if there is one.
 
     Raises:
         ShapeError, AxisError, DTypeError: an empty axis, or one outside the rank; complex numbers.
@@ -367,7 +367,7 @@ def _place(
     return convert(apply_one(card(normalize_axis(f"lax.{name}", axis, len(x.shape))), x), dtype)
 
 
-# ---- running ----------------------------------------------------------------------------------------
+# ---- cumulative ----------------------------------------------------------------------------------------
 
 
 def _running(name: str, card: Any, formula: str, dtypes: str) -> Any:
@@ -391,13 +391,13 @@ cummin = _running("cummin", ops.CumMin, "Minima", "real")
 
 
 def cumlogsumexp(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Any:
-    """Logarithms of the sums of e^x of the elements up to each along `axis`, without overflow.
+    """Inclusive logarithms of sums of e^x along `axis`, without overflow.
 
     Args:
-        reverse: from each to the end.
+        reverse: sum from each element to the end.
 
     Raises:
-        AxisError, DTypeError: an axis outside the rank; no floats.
+        AxisError, DTypeError: an axis outside the rank; an operand that is not float.
 
     >>> import numpy as np
     >>> cumlogsumexp(np.array([1000.0, 1000.0]))
