@@ -14,7 +14,7 @@ class ArgumentRefusedError(UnsupportedError):
     """An argument of a NumPy function that has no meaning for tensors.
 
     Attributes:
-        reason: what is refused, and what to write instead.
+        reason: the reason of the refusal, and the alternative.
     """
 
     def __init__(self, name: str, reason: str) -> None:

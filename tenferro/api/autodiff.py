@@ -138,7 +138,7 @@ def grad(
         holomorphic: `fn` is a holomorphic function of complex arguments; the gradient is then
             conj(f'(z)). `jacfwd` and `jacrev` give f'(z).
         context: the cache of derivative programs, and the rules; the transform's own by default.
-        executor: runs the programs, such as an `XlaExecutor`, or a `GraphExecutor` with runtimes of its own;
+        executor: runs the programs, such as an `XlaExecutor`, or a `GraphExecutor` with separate extension runtimes;
             natively by default. In a trace the outer program's executor runs it all.
 
     Raises:
@@ -302,7 +302,7 @@ def jvp(
 
 
 def _fresh(stage: Stage, values: Sequence[int]) -> list[int]:
-    """Each value under a name of its own, because one value may be the tangent of several inputs."""
+    """Each value under a new name, because one value may be the tangent of several inputs."""
     if not values:
         return []
     return list(stage.graph.add(Alias(tuple(range(len(values)))), tuple(values)))

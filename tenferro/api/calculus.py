@@ -216,7 +216,7 @@ def interp(
         period: of the function, which has no ends then.
 
     Raises:
-        ShapeError: xp and fp are no vectors of one extent, or have no elements.
+        ShapeError: unless xp and fp are vectors of one extent, with elements.
         DTypeError: complex x or xp.
         InvalidConfigError: a period of zero.
 
@@ -232,7 +232,7 @@ def interp(
     x, places = convert(x, dtype), convert(places, dtype)
     values = convert(values, DType.C64 if spec_of(values).dtype.is_complex else DType.F64)
     if period is not None:
-        x, places, values = _unrolled(x, places, values, period)
+        x, places, values = _extended_period(x, places, values, period)
         left = right = None
     count = places.shape[0]
     if count == 1:
@@ -250,7 +250,9 @@ def interp(
     return where(isnan(x), x, result)
 
 
-def _unrolled(x: Tensor, places: Tensor, values: Tensor, period: ArrayLike) -> tuple[Any, Any, Any]:
+def _extended_period(
+    x: Tensor, places: Tensor, values: Tensor, period: ArrayLike
+) -> tuple[Any, Any, Any]:
     """One period of the function, its points in ascending order, extended by the neighbouring point at either end."""
     if isinstance(period, int | float) and period == 0:
         raise InvalidConfigError("interp: a period is not zero")
@@ -269,7 +271,7 @@ def polyval(p: ArrayLike, x: ArrayLike) -> Any:
     """The polynomial p_0 x^(n-1) + .. + p_(n-1) at x, by Horner's rule.
 
     Raises:
-        ShapeError: p is no vector.
+        ShapeError: p is not a vector.
         NonStaticShapeError: its extent is not known.
 
     >>> polyval([3, 0, 1], 2)
@@ -297,7 +299,7 @@ def convolve(a: ArrayLike, v: ArrayLike, mode: str = "full") -> Any:
             "valid" for those where the shorter is covered.
 
     Raises:
-        ShapeError: an operand that is no vector, or empty.
+        ShapeError: an operand that is not a vector, or empty.
         InvalidConfigError: another mode.
         NonStaticShapeError: extents that are not known.
 
@@ -307,7 +309,7 @@ def convolve(a: ArrayLike, v: ArrayLike, mode: str = "full") -> Any:
     lhs, rhs = _vectors("convolve", a, v, mode)
     if rhs.shape[0] > lhs.shape[0]:
         lhs, rhs = rhs, lhs
-    return _slid(lhs, rhs, _before("convolve", mode, rhs.shape[0]))
+    return _sliding_products(lhs, rhs, _edge_padding("convolve", mode, rhs.shape[0]))
 
 
 def correlate(a: ArrayLike, v: ArrayLike, mode: str = "valid") -> Any:
@@ -319,7 +321,7 @@ def correlate(a: ArrayLike, v: ArrayLike, mode: str = "valid") -> Any:
     lhs, rhs = _vectors("correlate", a, v, mode)
     if rhs.shape[0] > lhs.shape[0]:
         return flip(conj(correlate(rhs, lhs, mode)))
-    return _slid(lhs, flip(conj(rhs)), _before("correlate", mode, rhs.shape[0]))
+    return _sliding_products(lhs, flip(conj(rhs)), _edge_padding("correlate", mode, rhs.shape[0]))
 
 
 def _vectors(name: str, a: ArrayLike, v: ArrayLike, mode: str) -> tuple[Any, Any]:
@@ -337,7 +339,7 @@ def _vectors(name: str, a: ArrayLike, v: ArrayLike, mode: str) -> tuple[Any, Any
     return lhs, rhs
 
 
-def _before(name: str, mode: str, length: int) -> tuple[int, int]:
+def _edge_padding(name: str, mode: str, length: int) -> tuple[int, int]:
     """Zeros before and after the longer operand."""
     if mode == "full":
         return length - 1, length - 1
@@ -347,7 +349,7 @@ def _before(name: str, mode: str, length: int) -> tuple[int, int]:
     return before, length - 1 - before
 
 
-def _slid(lhs: Tensor, rhs: Tensor, padding: tuple[int, int]) -> Any:
+def _sliding_products(lhs: Tensor, rhs: Tensor, padding: tuple[int, int]) -> Any:
     op = Convolution(
         window_strides=(1,), padding=(padding,), lhs_dilation=(1,), rhs_dilation=(1,), window_reversal=(True,),
         input_batch=0, input_feature=1, input_spatial=(2,), kernel_input_feature=0, kernel_output_feature=1,

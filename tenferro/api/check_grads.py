@@ -74,7 +74,7 @@ class GradientReport:
 
     Attributes:
         culprit: the op whose rule disagrees.
-        undefined: why there is no derivative to compare with.
+        undefined: the reason if the derivative does not exist.
     """
 
     function: str
@@ -185,7 +185,7 @@ def check_grads(
 
 
 class _Peers(NamedTuple):
-    """The context of derivative rules, and a second executor beside NumPy."""
+    """The context of derivative rules, and an optional second executor."""
 
     context: AdContext
     executor: Any = None
@@ -414,8 +414,9 @@ def _first_wrong_op(
     for instruction, inputs, _ in applied(program.instructions, values):
         if reason := _wrong(instruction.op, inputs, context, generator):
             types = ", ".join(str(program.types[slot]) for slot in instruction.inputs)
-            return f"first op whose rule disagrees: {instruction.op} of {types}: {reason}" + _place(
-                instruction.source
+            return (
+                f"first op whose rule disagrees: {instruction.op} of {types}: {reason}"
+                + _source_suffix(instruction.source)
             )
     return "each op's rule is right by itself; a custom rule, or a point without a derivative"
 
@@ -448,7 +449,7 @@ def _wrong(
     return "" if wrong is None else f"{wrong.derivative} is off by {wrong.error:.1e}"
 
 
-def _place(source: SourceLine | None) -> str:
+def _source_suffix(source: SourceLine | None) -> str:
     return "" if source is None else f"\n  at {source}"
 
 

@@ -60,7 +60,7 @@ BOOL = TensorSpec.of((), DType.Bool)
 
 
 class _Body:
-    """A function traced on inputs of its own, for a sub-program.
+    """A function traced on new inputs, for a sub-program.
 
     Args:
         weak: by position, inputs that stand for Python numbers, and the numbers of outer bodies that they are.
@@ -147,7 +147,7 @@ def _applied(op: ControlOp, operands: Sequence[Any], executor: Executor | None) 
     """The outputs of a loop or a conditional: traced, or run by the executor on arrays.
 
     Raises:
-        UnsupportedError: an executor together with eager tensors, whose runtime has one.
+        UnsupportedError: an executor together with eager tensors: their runtime has one.
     """
     like = _trace_of(op)
     if executor is None or like is not None or any(isinstance(x, TracedTensor) for x in operands):
@@ -485,8 +485,8 @@ def _length(slices: Sequence[Any], length: int | SymDim | None) -> Any:
         raise InvalidConfigError("scan: there are no xs to tell how many turns; give length")
     first = extents[0] if length is None else length
     if any(isinstance(e, int) and isinstance(first, int) and e != first for e in extents):
-        told = "" if length is None else f", and length is {length}"
-        raise ShapeError(f"scan: the leading extents of xs must agree, got {extents}{told}")
+        length_note = "" if length is None else f", and length is {length}"
+        raise ShapeError(f"scan: the leading extents of xs must agree, got {extents}{length_note}")
     return first
 
 
@@ -536,8 +536,8 @@ def while_loop(
     if flatten(test.result)[1] != flatten(0)[1]:
         raise ArityError(f"while_loop: cond_fun returns one scalar, got {test.result!r:.60}")
     with tracing(test.builder):
-        goes_on = output_value(test.builder, _condition(test.result), "")
-    parts, consts = _closed([test, body], [[goes_on], carry.outputs(body, body.result)])
+        condition = output_value(test.builder, _condition(test.result), "")
+    parts, consts = _closed([test, body], [[condition], carry.outputs(body, body.result)])
     op = While(parts[0], parts[1], len(consts))
     operands = [*consts, *carry.leaves]
     if max_steps is None:
@@ -587,17 +587,17 @@ def _or_nan(x: Any, ended: Any) -> Any:
     return multiply(x, divide(one_or_zero, one_or_zero))
 
 
-def _condition(goes_on: Any) -> Any:
+def _condition(condition: Any) -> Any:
     """The result of cond_fun: a bool of rank 0, and not a number, as in JAX."""
-    goes_on = as_operand(goes_on)
-    spec = spec_of(goes_on)
+    condition = as_operand(condition)
+    spec = spec_of(condition)
     if spec.rank:
         raise ShapeError(f"while_loop: cond_fun must return a scalar, got {spec}")
     if not spec.dtype.is_bool:
         raise DTypeError(
             f"while_loop: cond_fun must return a bool, got {spec}; compare it, as by `x != 0`"
         )
-    return goes_on
+    return condition
 
 
 def fori_loop(
@@ -732,8 +732,8 @@ def map(
     if whole or not n:
         count = whole // batch_size
         head = [reshape(x[:whole], (count, batch_size, *x.shape[1:])) for x in slices]
-        turns = unflatten(tree, head)
-        ys = scan(lambda _, x: ((), batched(x)), (), turns, length=count, executor=executor)[1]
+        chunks = unflatten(tree, head)
+        ys = scan(lambda _, x: ((), batched(x)), (), chunks, length=count, executor=executor)[1]
         flat, y_tree = flatten(ys)
         results.append([reshape(y, (whole, *y.shape[2:])) for y in flat])
     if n > whole:
@@ -758,7 +758,7 @@ def associative_scan(
 
     Raises:
         ShapeError, NonStaticShapeError: extents along the axis that differ, or are symbols.
-        ArityError: fn gives another structure.
+        ArityError: fn returns another structure.
 
     >>> associative_scan(lambda a, b: a * b, np.array([1.0, 2.0, 3.0, 4.0]))
     array([ 1.,  2.,  6., 24.])

@@ -168,7 +168,7 @@ def full(
     """A tensor of `shape` with every element equal to `fill_value`.
 
     Args:
-        like: a tensor whose trace or runtime the result joins, instead of the current trace.
+        like: a tensor of the result's trace or runtime, instead of the current trace.
 
     Raises:
         ShapeError: a negative extent, or one that is not an integer.
@@ -205,9 +205,7 @@ def _allocating(name: str, what: TensorSpec | str) -> Generator[None]:
 
 def _in_trace(name: str, shape: tuple[Any, ...], make: Callable[[GraphBuilder], int]) -> Any:
     """A tensor of the current trace, which tensors with symbolic extents need."""
-    from tenferro.api.tensor import (
-        TracedTensor,
-    )  # because the methods of tensors use these functions
+    from tenferro.api.tensor import TracedTensor  # because its methods use these functions
 
     builder = current_builder()
     if builder is None:

@@ -201,7 +201,7 @@ class _CustomMark(Mark):
         return tuple(range(self.takes[0])) if self.takes else ()
 
     def require_closed(self, tangents: Sequence[Any]) -> None:
-        """Refuse tangents of captured values, for which the rule gives no derivative."""
+        """Refuse tangents of captured values, for which the rule defines no derivative."""
         if any(dot is not None for dot in tangents[len(self.call.inputs) : self.takes[0]]):
             raise ADRuleUnsupportedError(
                 f"{self.rule.name}: {self.rule.shown} closes over a tensor that is differentiated with "
@@ -299,7 +299,7 @@ class _CustomFunction:
 class custom_jvp(_CustomFunction):  # noqa: N801  # because it is used as a decorator, by JAX's name
     """A function with a user-defined tangent rule.
 
-    `fn.defjvp(rule)` sets it: `rule(primals, tangents)` gives (y, y_dot), y_dot linear in the
+    `fn.defjvp(rule)` sets it: `rule(primals, tangents)` returns (y, y_dot), with y_dot linear in the
     tangents. With `nondiff_argnums` the rule is called as `rule(*nondiff, primals, tangents)`.
 
     >>> import tenferro as tnf
@@ -376,10 +376,10 @@ class _JvpMark(_CustomMark):
 class custom_vjp(_CustomFunction):  # noqa: N801  # because it is used as a decorator, by JAX's name
     """A function with a user-defined pullback, for reverse mode.
 
-    `fn.defvjp(fwd, bwd)` sets it: `fwd(*args)` gives (y, residuals), `bwd(residuals, y_bar)` a tuple
-    with one cotangent per argument, None being zero. With `nondiff_argnums`, `fwd` takes all
+    `fn.defvjp(fwd, bwd)` sets it: `fwd(*args)` returns (y, residuals), `bwd(residuals, y_bar)` a tuple
+    with one cotangent per argument, None for zero. With `nondiff_argnums`, `fwd` takes all
     arguments in order and `bwd` is called as `bwd(*nondiff, residuals, y_bar)`. Forward mode is
-    refused: the pullback says nothing about it.
+    refused: the pullback does not define it.
 
     >>> import tenferro as tnf
     >>> @custom_vjp

@@ -22,8 +22,8 @@ from tenferro.api.promotion import (
     broadcast_arrays,
     convert,
     inexact_dtype,
-    number_beside,
     promote,
+    promote_number,
     result_type,
 )
 from tenferro.door import apply_one, as_operand, copied, spec_of
@@ -161,7 +161,7 @@ def _of_two(function: Function, *, is_inexact: bool) -> Function:
         if options or out is not None:
             refuse_options(call.__name__, options, out)
         if type(x1) is not type(x2):
-            x1, x2 = number_beside(x1, x2, is_inexact)
+            x1, x2 = promote_number(x1, x2, is_inexact)
         handler = getattr(type(x1), "__tenferro_call__", None)
         return function(x1, x2) if handler is None else handler(function, (x1, x2), {})
 
@@ -401,7 +401,7 @@ def clip(
     if (a_min is not None and min is not None) or (a_max is not None and max is not None):
         raise InvalidConfigError("clip: a_min and min are one bound, and so are a_max and max")
     x, min, max = a, a_min if min is None else min, a_max if max is None else max
-    return _clipped(x, number_beside(x, min)[1], number_beside(x, max)[1])
+    return _clipped(x, promote_number(x, min)[1], promote_number(x, max)[1])
 
 
 def clamp_min(x: ArrayLike, bound: ArrayLike, /) -> Any:
@@ -782,11 +782,11 @@ def where(condition: ArrayLike, x: Any = None, y: Any = None, /) -> Any:
     (array([1, 0]), (array([1, 2]),))
     """
     if x is None or y is None:
-        return _places(condition, x, y)
-    return _selected(condition, *number_beside(x, y))
+        return _nonzero_indices(condition, x, y)
+    return _selected(condition, *promote_number(x, y))
 
 
-def _places(condition: ArrayLike, x: ArrayLike | None, y: ArrayLike | None) -> Any:
+def _nonzero_indices(condition: ArrayLike, x: ArrayLike | None, y: ArrayLike | None) -> Any:
     from tenferro.api.sets import nonzero  # because the set functions use these
 
     if x is not y:
@@ -820,7 +820,7 @@ def angle(z: Any, deg: bool = False) -> Any:
     if dtype.is_complex:
         radians = atan2(imag(z), real(z))
     else:
-        # NumPy computes arctan2(0, z), where 0 is an int64 beside bools.
+        # NumPy computes arctan2(0, z), with 0 as an int64 when z is bool.
         z = convert(z, DType.F64 if dtype.is_bool else inexact_dtype(dtype))
         half_turn = multiply(convert(signbit(z), spec_of(z).dtype), math.pi)
         radians = where(isnan(z), float("nan"), half_turn)

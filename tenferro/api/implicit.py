@@ -487,7 +487,7 @@ def custom_linear_solve(
     Args:
         matvec: a linear map of trees like b; captured tensors get derivatives, too.
         b: a tree of float or complex tensors.
-        solve: `solve(matvec, b)` gives x, a tree like b; it may be a `while_loop`.
+        solve: `solve(matvec, b)` returns x, a tree like b; it may be a `while_loop`.
         transpose_solve: `transpose_solve(vecmat, b)` solves with the transpose of matvec, as `solve` does;
             reverse mode needs it.
         symmetric: matvec is its own transpose (not its conjugate one), so that `solve` is also the default of
@@ -598,8 +598,8 @@ def custom_root(
     Args:
         f: a function from a tree like initial_guess to such a tree.
         initial_guess: a tree of float or complex tensors.
-        solve: `solve(f, initial_guess)` gives x; it may be a `while_loop`.
-        tangent_solve: `tangent_solve(g, y)` gives the v with g(v) = y for the linear g = f'(x):
+        solve: `solve(f, initial_guess)` returns x; it may be a `while_loop`.
+        tangent_solve: `tangent_solve(g, y)` returns v with g(v) = y for the linear g = f'(x):
             `lambda g, y: y / g(1.0)` for a number, `lambda g, y: solve(jacfwd(g)(y), y)` for a vector. It is
             differentiated, so an iteration in it belongs inside `custom_linear_solve`.
         has_aux: `solve` returns (x, aux), and so does this; aux is a constant to differentiation.
@@ -740,7 +740,7 @@ def _settled(
         moved = [moves(a, b) for a, b in zip(flatten(x)[0], leaves, strict=True)]
         return count + 1, unflatten(space.tree, leaves), moved
 
-    def goes_on(state: Any) -> Any:
+    def continues(state: Any) -> Any:
         count, _, moved = state
         return (count < max_steps) & functools.reduce(lambda a, b: a | b, moved)
 
@@ -748,7 +748,7 @@ def _settled(
         return start
     everything = [np.True_ for _ in space.specs]
     state: Any = (0, start, everything)
-    _, x, moved = while_loop(goes_on, step, state)
+    _, x, moved = while_loop(continues, step, state)
     ends = [
         numbers.where(has_moved, np.asarray(np.nan, spec_of(leaf).dtype.dtype), leaf)
         for leaf, has_moved in zip(flatten(x)[0], moved, strict=True)

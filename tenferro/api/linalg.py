@@ -602,8 +602,8 @@ def pinv(
 ) -> Any:
     """The Moore-Penrose inverse; singular values below rtol times the largest count as zero.
 
-    `rtol` is a number, or one for each matrix; `rcond` is NumPy's older name for it. The derivative is the one along matrices
-    of the same rank, where it exists.
+    `rtol` is a number, or one for each matrix; `rcond` is NumPy's older name for it. The derivative is the
+    one along matrices of the same rank, where it exists.
 
     Raises:
         InvalidConfigError: both `rcond` and `rtol`.

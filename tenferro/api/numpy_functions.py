@@ -27,7 +27,7 @@ from tenferro.types import ArrayLike, DType, DTypeLike, Tensor, UfuncOptions, fl
 __all__ = ["DIFFERENT", "FUNCTIONS", "REDUCTIONS", "SCANS", "UFUNCS", "call_function", "call_ufunc"]
 
 
-# ---- what NumPy means otherwise ----------------------------------------------------------------------------------
+# ---- functions with another meaning in NumPy ----------------------------------------------------------------------
 
 
 def _numpy_dtype(operand: Any) -> Any:
@@ -240,7 +240,7 @@ def _method(ufunc: np.ufunc, method: str) -> Callable[..., Any] | None:
 def _understood(
     name: str, method: str, counterpart: Callable[..., Any], options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The options of a reduction or a scan that the counterpart has; of other functions all, which they check themselves.
+    """The options of a reduction or a scan that the counterpart has; for other functions, all of them.
 
     Raises:
         ArgumentRefusedError: an option that it lacks, with a value other than the default.
@@ -275,7 +275,7 @@ def _on_elements(
     """NumPy's function on the elements of eager tensors.
 
     Raises:
-        UnsupportedError: a tensor of a trace, which has none, or a tracked one, whose gradient would be lost.
+        UnsupportedError: a tensor of a trace, which has no elements, or a tracked one: its gradient would be lost.
     """
     leaves, treedef = flatten((tuple(args), dict(kwargs)))
     for x in leaves:

@@ -192,7 +192,7 @@ class Operators:
     def __ge__(self, rhs: ArrayLike) -> Any:
         return elementwise.greater_equal(self, rhs)
 
-    __hash__ = None  # type: ignore[assignment]  # because == gives a tensor
+    __hash__ = None  # type: ignore[assignment]  # because == returns a tensor
 
     # ---- shape and order ---------------------------------------------------------------------
 

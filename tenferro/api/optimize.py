@@ -234,7 +234,9 @@ class _Parameters:
     def tree(self, vector: ArrayLike) -> Any:
         """The parameters of a vector in float64."""
         parts = self.unravel(astype(vector, self.dtype, copy=False))
-        whole = [_whole(part, spec.dtype) for part, spec in zip(parts, self.specs, strict=True)]
+        whole = [
+            _from_parts(part, spec.dtype) for part, spec in zip(parts, self.specs, strict=True)
+        ]
         return tree.unflatten(self.treedef, whole)
 
     def restored(self, result: Any) -> Any:
@@ -277,7 +279,7 @@ def _parts(array: Any) -> Any:
     return (array.real, array.imag) if array.dtype.kind == "c" else array
 
 
-def _whole(part: Tensor, dtype: DType) -> Any:
+def _from_parts(part: Tensor, dtype: DType) -> Any:
     """A parameter from its real parts."""
     if not dtype.is_complex:
         return part

@@ -24,7 +24,7 @@ from tenferro.types import Tensor
 __all__ = ["invariants", "phase_dependence"]
 
 Outputs = Sequence[Any]
-Turn = Callable[[Outputs, np.random.Generator], Outputs]
+Rephasing = Callable[[Outputs, np.random.Generator], Outputs]
 
 
 def invariants(op: StdTensorOp, outputs: Outputs) -> tuple[Any, ...]:
@@ -52,11 +52,11 @@ def phase_dependence(
     """The vectors with phases that the outputs depend on, in words; "" if there are none."""
     values = dict(zip(program.input_slots, inputs, strict=True))
     for index, (instruction, _, outputs) in enumerate(applied(program.instructions, values)):
-        turned = _turned(instruction.op, outputs, generator)
-        if turned is not None:
+        rephased = _rephased(instruction.op, outputs, generator)
+        if rephased is not None:
             rest = program.instructions[index + 1 :]
             plain = _outputs(program, rest, values)
-            changed = {**values, **dict(zip(instruction.outputs, turned, strict=True))}
+            changed = {**values, **dict(zip(instruction.outputs, rephased, strict=True))}
             if not all(map(_is_close, plain, _outputs(program, rest, changed))):
                 return _words(program, instruction)
     return ""
@@ -72,19 +72,19 @@ def _words(program: GraphProgram, instruction: Instruction) -> str:
     )
 
 
-def _turned(op: StdTensorOp, outputs: Outputs, generator: np.random.Generator) -> Outputs | None:
+def _rephased(op: StdTensorOp, outputs: Outputs, generator: np.random.Generator) -> Outputs | None:
     """The outputs with other phases; None for an op without free phases."""
-    turn = TURNS.get(type(op.op)) if isinstance(op, Extension) else None
+    rephase = REPHASINGS.get(type(op.op)) if isinstance(op, Extension) else None
     is_complex = any([np.iscomplexobj(y) for y in outputs])
-    return turn(outputs, generator) if turn is not None and is_complex else None
+    return rephase(outputs, generator) if rephase is not None and is_complex else None
 
 
-def _turned_eigenvectors(outputs: Outputs, generator: np.random.Generator) -> Outputs:
+def _rephased_eigenvectors(outputs: Outputs, generator: np.random.Generator) -> Outputs:
     w, v = outputs
     return w, (v * _phases(v.shape[-1], generator)).astype(v.dtype)
 
 
-def _turned_singular_vectors(outputs: Outputs, generator: np.random.Generator) -> Outputs:
+def _rephased_singular_vectors(outputs: Outputs, generator: np.random.Generator) -> Outputs:
     u, s, vh = outputs
     phases = _phases(max(u.shape[-1], vh.shape[-2]), generator)
     left = u * phases[: u.shape[-1]]
@@ -92,10 +92,10 @@ def _turned_singular_vectors(outputs: Outputs, generator: np.random.Generator) -
     return left.astype(u.dtype), s, right.astype(vh.dtype)
 
 
-TURNS: Mapping[type, Turn] = {
-    Svd: _turned_singular_vectors,
-    Eigh: _turned_eigenvectors,
-    Eig: _turned_eigenvectors,
+REPHASINGS: Mapping[type, Rephasing] = {
+    Svd: _rephased_singular_vectors,
+    Eigh: _rephased_eigenvectors,
+    Eig: _rephased_eigenvectors,
 }
 
 

@@ -27,7 +27,7 @@ __all__ = [
     "broadcast_to",
     "convert",
     "inexact_dtype",
-    "number_beside",
+    "promote_number",
     "promote",
     "promote_dtypes",
     "result_type",
@@ -124,7 +124,7 @@ def promote(*operands: ArrayLike, dtype: DType | None = None) -> list[Any]:
         if type(lhs) is type(rhs) is np.ndarray:
             return _promoted_arrays(lhs, rhs)
         if type(lhs) in _WEAK or type(rhs) in _WEAK:
-            operands = lhs, rhs = number_beside(lhs, rhs)
+            operands = lhs, rhs = promote_number(lhs, rhs)
         lhs_spec, rhs_spec = getattr(lhs, "spec", None), getattr(rhs, "spec", None)
         if lhs_spec is not None and (lhs_spec is rhs_spec or lhs_spec == rhs_spec):
             return [lhs, rhs]
@@ -152,21 +152,21 @@ def _promoted_arrays(lhs: Any, rhs: Any) -> list[Tensor]:
     return [lhs, rhs] if lhs.shape == rhs.shape else broadcast_arrays(lhs, rhs)
 
 
-def number_beside(x1: Any, x2: Any, is_inexact: bool = False) -> tuple[Any, Any]:
+def promote_number(x1: Any, x2: Any, is_inexact: bool = False) -> tuple[Any, Any]:
     """Two operands, with a Python number converted to the other operand's type if that is its dtype.
 
     Args:
         is_inexact: leave numbers with integers as they are, because the result will be inexact.
     """
     if type(x2) in _WEAK:
-        is_of_x1 = _is_weak_beside(x2, x1, is_inexact)
+        is_of_x1 = _takes_dtype_of(x2, x1, is_inexact)
         return (x1, x1.__tenferro_number__(x2)) if is_of_x1 else (x1, x2)
-    if type(x1) in _WEAK and _is_weak_beside(x1, x2, is_inexact):
+    if type(x1) in _WEAK and _takes_dtype_of(x1, x2, is_inexact):
         return x2.__tenferro_number__(x1), x2
     return x1, x2
 
 
-def _is_weak_beside(number: Any, x: ArrayLike, is_inexact: bool) -> bool:
+def _takes_dtype_of(number: Any, x: ArrayLike, is_inexact: bool) -> bool:
     """Whether the number takes the dtype of x, a tensor."""
     spec = getattr(x, "spec", None)
     if spec is None:
@@ -281,9 +281,7 @@ def _in_trace(x: Tensor, shape: Sequence[Any]) -> Any:
     Raises:
         NonStaticShapeError: outside a trace.
     """
-    from tenferro.api.tensor import (
-        TracedTensor,
-    )  # because the methods of tensors use these functions
+    from tenferro.api.tensor import TracedTensor  # because its methods use these functions
 
     builder = current_builder()
     if builder is None:

@@ -135,11 +135,11 @@ def argsort(
     _check_kind("argsort", kind, order)
     x, axis = flattened(a, axis)
     axis = normalize_axis("argsort", axis, len(x.shape))
-    places = _places(x, axis)
+    indices = _indices_along(x, axis)
     if descending:
         # Reversing the sequence before and after sorting keeps equal elements in order.
-        x, places = flip(x, axis=axis), flip(places, axis=axis)
-    _, order = apply(ops.Sort(axis, stable is not False, 2), x, places)
+        x, indices = flip(x, axis=axis), flip(indices, axis=axis)
+    _, order = apply(ops.Sort(axis, stable is not False, 2), x, indices)
     return flip(order, axis=axis) if descending else order
 
 
@@ -185,7 +185,7 @@ def _check_places(
             raise OutOfBoundsError(f"{name}: kth {index} is outside an axis of {extent} elements")
 
 
-def _places(x: Tensor, axis: int) -> Any:
+def _indices_along(x: Tensor, axis: int) -> Any:
     """Each element's index along `axis`."""
     count = Iota(x.shape, axis, DType.I64)
     return apply_one(count, like=x)

@@ -1,4 +1,4 @@
-"""Tensors split along the first, second and third axis, as NumPy's `vsplit`, `hsplit` and `dsplit`.
+"""Tensors split along the first, second and third axis, like NumPy's `vsplit`, `hsplit` and `dsplit`.
 
 Source: NumPy 2.4, reference, "Splitting arrays".
 """

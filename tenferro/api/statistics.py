@@ -499,7 +499,7 @@ def nanprod(
     return reductions.prod(x, axis, dtype, out, keepdims, initial, where)
 
 
-def _taking_part(is_number: Tensor, condition: ArrayLike) -> Any:
+def _included_numbers(is_number: Tensor, condition: ArrayLike) -> Any:
     return is_number if condition is True else logical_and(is_number, condition)
 
 
@@ -513,7 +513,7 @@ def nanmean(
     array(2.)
     """
     x, is_number = _numbers(a, 0)
-    return reductions.mean(x, axis, dtype, out, keepdims, where=_taking_part(is_number, where))
+    return reductions.mean(x, axis, dtype, out, keepdims, where=_included_numbers(is_number, where))
 
 
 def nanvar(
@@ -526,7 +526,7 @@ def nanvar(
     array(1.)
     """
     x, is_number = _numbers(a, 0)
-    is_included = _taking_part(is_number, where)
+    is_included = _included_numbers(is_number, where)
     return reductions.var(
         x, axis, dtype, out, ddof, keepdims, where=is_included, mean=mean, correction=correction
     )
@@ -542,7 +542,7 @@ def nanstd(
     array(1.)
     """
     x, is_number = _numbers(a, 0)
-    is_included = _taking_part(is_number, where)
+    is_included = _included_numbers(is_number, where)
     return reductions.std(
         x, axis, dtype, out, ddof, keepdims, where=is_included, mean=mean, correction=correction
     )

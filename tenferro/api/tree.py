@@ -189,8 +189,8 @@ def transpose(
         raise ArityError("tree.transpose: the outer structure has no leaves")
     inner = structure(rows[0]) if inner_treedef is None else inner_treedef
     columns = [_beneath("tree.transpose", inner, row, i + 1) for i, row in enumerate(rows)]
-    turned = [pytrees.unflatten(outer_treedef, column) for column in zip(*columns, strict=True)]
-    return pytrees.unflatten(inner, turned)
+    transposed = [pytrees.unflatten(outer_treedef, column) for column in zip(*columns, strict=True)]
+    return pytrees.unflatten(inner, transposed)
 
 
 def flatten_with_path(

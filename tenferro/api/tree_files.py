@@ -51,7 +51,7 @@ DTYPES = {
 def save(
     tree: PyTree, path: str | os.PathLike[str], *, metadata: Mapping[str, Any] | None = None
 ) -> None:
-    """Write a tree of arrays to a safetensors file, atomically and without copies of the arrays.
+    """Write a tree of arrays to a safetensors file, atomically, from the arrays' own memory.
 
     Each leaf is named by its path, joined by dots: "layers.0.weight".
 

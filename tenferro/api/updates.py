@@ -135,19 +135,21 @@ def _updated(x: Any, index: Index, values: ArrayLike, combiner: str) -> Any:
     """x with the values combined into x[index]."""
     original = as_operand(x)
     x, entries = expanded(original, index)
-    places = _places(x, entries)
+    positions = _positions_of(x, entries)
     op = Scatter(
-        update_window_dims=places.windows,
-        inserted_window_dims=tuple([axis for axis in places.starts if axis not in places.along]),
+        update_window_dims=positions.windows,
+        inserted_window_dims=tuple(
+            [axis for axis in positions.starts if axis not in positions.along]
+        ),
         input_batching_dims=(),
         scatter_indices_batching_dims=(),
-        scatter_dims_to_operand_dims=tuple(places.starts),
-        index_vector_dim=len(places.outer),
+        scatter_dims_to_operand_dims=tuple(positions.starts),
+        index_vector_dim=len(positions.outer),
         combiner=combiner,
         unique_indices=not any([is_array(entry) for entry in entries]),
     )
-    values = broadcast_to(beside(x, _in_dtype_of(x, values)), places.shape)
-    return reshape(apply_one(op, x, _vectors(x, places), values), original.shape)
+    values = broadcast_to(beside(x, _in_dtype_of(x, values)), positions.shape)
+    return reshape(apply_one(op, x, _vectors(x, positions), values), original.shape)
 
 
 def _in_dtype_of(x: ArrayLike, values: ArrayLike) -> Any:
@@ -160,7 +162,7 @@ def _in_dtype_of(x: ArrayLike, values: ArrayLike) -> Any:
     return convert(values, dtype)
 
 
-class _Places(NamedTuple):
+class _Positions(NamedTuple):
     """The positions in x of the elements of x[index].
 
     Attributes:
@@ -178,7 +180,7 @@ class _Places(NamedTuple):
     starts: dict[int, Any]
 
 
-def _places(x: Tensor, entries: list[Any]) -> _Places:
+def _positions_of(x: Tensor, entries: list[Any]) -> _Positions:
     axes = axes_of(entries)
     arrays = {axes[i]: entry for i, entry in enumerate(entries) if is_array(entry)}
     starts = [from_start(array, x, axis) for axis, array in arrays.items()]
@@ -214,7 +216,7 @@ def _places(x: Tensor, entries: list[Any]) -> _Places:
     for axis, entry in zip(axes, entries, strict=True):
         if entry is not None and axis not in starts_of:
             starts_of[axis] = position(int(entry), x.shape[axis], axis)
-    return _Places(
+    return _Positions(
         tuple(shape),
         tuple(windows),
         frozenset(along),
@@ -227,12 +229,12 @@ def _is_zero(start: Tensor) -> bool:
     return isinstance(start, int) and start == 0
 
 
-def _vectors(x: ArrayLike, places: _Places) -> Any:
+def _vectors(x: ArrayLike, positions: _Positions) -> Any:
     """The starts of all windows, as index vectors along a last axis."""
     wide: list[Any] = []
-    for start in places.starts.values():
+    for start in positions.starts.values():
         if isinstance(start, DimExpr):
             raise NonStaticShapeError(f"at: a window cannot begin at the symbolic extent {start}")
-        full = broadcast_to(beside(x, convert(as_operand(start), DType.I64)), places.outer)
-        wide.append(expand_dims(full, axis=len(places.outer)))
-    return concat(wide, axis=-1) if wide else np.zeros((*places.outer, 0), np.int64)
+        full = broadcast_to(beside(x, convert(as_operand(start), DType.I64)), positions.outer)
+        wide.append(expand_dims(full, axis=len(positions.outer)))
+    return concat(wide, axis=-1) if wide else np.zeros((*positions.outer, 0), np.int64)

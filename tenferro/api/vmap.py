@@ -228,7 +228,7 @@ class _Mapped:
         batched_outputs = batch_all(
             self._context.emitter(graph), start, batched_values, [*outputs, *effects], size
         )
-        # A print in one slice stands for the prints in all slices.
+        # Prints of one slice are replaced by those of the batch.
         rest = [value for value in graph.effects if value not in effects]
         graph.effects = list(dict.fromkeys([*rest, *batched_outputs[len(outputs) :]]))
         batched_outputs = batched_outputs[: len(outputs)]

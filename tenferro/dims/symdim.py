@@ -114,8 +114,6 @@ def parse_dim(text: str) -> Dim:
         text
     ):  # because a file may have a million of them, and the parser is 20 times slower
         return int(text)
-    from tenferro.dims.parsing import (
-        parse,
-    )  # because parsing imports this module, and is rarely needed
+    from tenferro.dims.parsing import parse  # because it imports this module, and is rarely needed
 
     return parse(text)

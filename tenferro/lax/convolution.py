@@ -327,7 +327,7 @@ def conv_transpose(
     if is_word or use_consistent_padding:
         of_axes = [padding] * len(steps) if isinstance(padding, str) else list(padding)
         sizes = [dilated(w.shape[a], d) for a, d in zip(kernel_space, holes, strict=True)]
-        pads = [turned(k, s, p) for k, s, p in zip(sizes, steps, of_axes, strict=True)]
+        pads = [transposed_padding(k, s, p) for k, s, p in zip(sizes, steps, of_axes, strict=True)]
     if transpose_kernel:
         w = swapaxes(flip(w, axis=kernel_space), axes.rhs_spec[0], axes.rhs_spec[1])
     return conv_general_dilated(
@@ -343,7 +343,7 @@ def conv_transpose(
     )
 
 
-def turned(size: int, stride: int, padding: Any) -> tuple[int, int]:
+def transposed_padding(size: int, stride: int, padding: Any) -> tuple[int, int]:
     """The padding of a transposed convolution, from that of the convolution in the opposite direction."""
     if not isinstance(padding, str):
         low, high = padding

@@ -121,7 +121,7 @@ def _identity(op: StdTensorOp, dtype: DType) -> Any:
     return convert(start(dtype), dtype)
 
 
-def _begun(op: StdTensorOp, start: Tensor, result: Any) -> Any:
+def _with_initial_value(op: StdTensorOp, start: Tensor, result: Any) -> Any:
     """The result combined with the reduction's initial value, unless that is the identity."""
     identity = _identity(op, spec_of(result).dtype)
     if not is_traced(start) and start == identity:
@@ -169,7 +169,7 @@ def reduce(
     axes = normalize_axes("lax.reduce", axis_list("reduce", "dimensions", dimensions), len(x.shape))
     op = _combiner("reduce", computation, spec_of(x).dtype)
     reduction, _ = _REDUCTIONS[type(op)]
-    return _begun(op, start, apply_one(reduction(axes), x))
+    return _with_initial_value(op, start, apply_one(reduction(axes), x))
 
 
 def reduce_window(
@@ -247,10 +247,10 @@ def windows_combined(
         x = apply_one(Pad(low, high, tuple([gap - 1 for gap in gaps])), x, start)
     wide = [axis for axis in range(rank) if sizes[axis] != 1 or strides[axis] != 1]
     for axis in wide:
-        x = _laid_out(x, axis, sizes[axis], strides[axis], holes[axis])
+        x = _windows_along(x, axis, sizes[axis], strides[axis], holes[axis])
     reduction, _ = _REDUCTIONS[type(op)]
     y = apply_one(reduction(tuple(range(rank, rank + len(wide)))), x) if wide else x
-    return convert(_begun(op, start, y), dtype)
+    return convert(_with_initial_value(op, start, y), dtype)
 
 
 def _numbers(what: str, numbers: Any, rank: int) -> tuple[int, ...]:
@@ -267,7 +267,7 @@ def _numbers(what: str, numbers: Any, rank: int) -> tuple[int, ...]:
     return tuple([int(n) for n in numbers])
 
 
-def _laid_out(x: Any, axis: int, size: int, stride: int, hole: int) -> Any:
+def _windows_along(x: Any, axis: int, size: int, stride: int, hole: int) -> Any:
     """x with one element per window along `axis`, and the window's elements along a new last axis."""
     extent = x.shape[axis]
     reach = dilated(size, hole)
@@ -346,7 +346,7 @@ def argmax(operand: ArrayLike, axis: int, index_dtype: DTypeLike | None) -> Any:
     Raises:
         ShapeError, AxisError, DTypeError: an empty axis, or one outside the rank; complex numbers.
     """
-    return _place("argmax", ops.ArgMax, operand, axis, index_dtype)
+    return _arg_reduction("argmax", ops.ArgMax, operand, axis, index_dtype)
 
 
 def argmin(operand: ArrayLike, axis: int, index_dtype: DTypeLike | None) -> Any:
@@ -355,10 +355,10 @@ def argmin(operand: ArrayLike, axis: int, index_dtype: DTypeLike | None) -> Any:
     Raises:
         ShapeError, AxisError, DTypeError: an empty axis, or one outside the rank; complex numbers.
     """
-    return _place("argmin", ops.ArgMin, operand, axis, index_dtype)
+    return _arg_reduction("argmin", ops.ArgMin, operand, axis, index_dtype)
 
 
-def _place(
+def _arg_reduction(
     name: str, card: Any, operand: ArrayLike, axis: int, index_dtype: DTypeLike | None
 ) -> Any:
     x, dtype = as_operand(operand), DType.of(index_dtype)

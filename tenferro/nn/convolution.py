@@ -17,7 +17,12 @@ from tenferro.api.promotion import convert
 from tenferro.dims import is_static
 from tenferro.door import as_operand, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
-from tenferro.lax.convolution import ConvDimensionNumbers, conv_general_dilated, dilated, turned
+from tenferro.lax.convolution import (
+    ConvDimensionNumbers,
+    conv_general_dilated,
+    dilated,
+    transposed_padding,
+)
 from tenferro.lax.operands import same_dtype
 from tenferro.lax.windows import largest, least, windows_combined
 from tenferro.ops.elementwise import Add, Maximum, Minimum
@@ -195,7 +200,7 @@ def conv_transpose(
     is_last, count = _is_last(name, data_format), _space_of(name, x)
     axes = _axes(count, is_last)
     if not is_last:
-        w = _turned_kernel(x, w, groups)
+        w = _transposed_kernel(x, w, groups)
     _require_kernel(name, x, w, axes, groups, data_format)
     steps = _per_axis(name, "strides", strides, count)
     holes = _per_axis(name, "dilation", dilation, count)
@@ -206,7 +211,7 @@ def conv_transpose(
         x,
         w,
         (1,) * count,
-        [turned(k, s, p) for k, s, p in zip(sizes, steps, of_axes, strict=True)],
+        [transposed_padding(k, s, p) for k, s, p in zip(sizes, steps, of_axes, strict=True)],
         lhs_dilation=steps,
         rhs_dilation=holes,
         dimension_numbers=axes,
@@ -215,7 +220,7 @@ def conv_transpose(
     )
 
 
-def _turned_kernel(x: Any, w: Any, groups: int) -> Any:
+def _transposed_kernel(x: Any, w: Any, groups: int) -> Any:
     """The kernel [in, out / groups, space..] as [out, in / groups, space..], flipped in space."""
     if len(w.shape) != len(x.shape) or w.shape[0] != x.shape[1] or w.shape[0] % groups:
         raise ShapeError(

@@ -35,7 +35,7 @@ def host_array(value: Any, name: str) -> np.ndarray[Any, Any]:
     """
     if not isinstance(value, np.ndarray | np.generic) and not _lies_on_the_host(value):
         raise BackendFailureError(
-            f"{name}: this {type(value).__name__} lies on {_place(value)}, and is not copied to the host "
+            f"{name}: this {type(value).__name__} lies on {_device_name(value)}, and is not copied to the host "
             "unasked; give numpy.asarray(x) or jax.device_get(x), or run on the device by XlaExecutor.compile"
         )
     if getattr(value, "requires_grad", None) is True:
@@ -76,7 +76,7 @@ def _lies_on_the_host(value: Any) -> bool:
     return int(kind) in HOST_MEMORY
 
 
-def _place(value: Any) -> str:
+def _device_name(value: Any) -> str:
     """The device of an array, in its library's notation."""
     if not hasattr(value, "devices"):
         return str(getattr(value, "device", "another device"))

@@ -286,12 +286,12 @@ def _register(nodetype: type, parts: Any, whole: Any) -> None:
         if isinstance(getattr(entry, "flatten_func", None), _Fields | _JaxNode):
             optree.unregister_pytree_node(nodetype, namespace=NAMESPACE)
         try:
-            _tell(nodetype, parts, whole)
+            _register_with_optree(nodetype, parts, whole)
         except (TypeError, ValueError) as error:
             raise RegistrationError(f"{nodetype!r} is not registered as a tree: {error}") from None
 
 
-def _tell(nodetype: type, parts: Any, whole: Any) -> None:
+def _register_with_optree(nodetype: type, parts: Any, whole: Any) -> None:
     import optree
 
     optree.register_pytree_node(
@@ -437,7 +437,7 @@ def _is_registered_now(cls: type, leaf: Any) -> bool:
         # `is_leaf` makes leaves of objects of registered classes.
         if optree.register_pytree_node.get(cls, namespace=NAMESPACE) is not None:
             return False
-        _tell(cls, node, node.whole)
+        _register_with_optree(cls, node, node.whole)
     return True
 
 

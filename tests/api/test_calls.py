@@ -16,9 +16,9 @@ from tests.counting import calls
 @pytest.mark.parametrize("function", [tnf.add, tnf.divide, tnf.less])
 def test_a_number_is_promoted_once(function: Any, other: Any) -> None:
     def traced(x: Any) -> Any:
-        assert calls(lambda: function(x, other))[promotion.number_beside.__name__] == 1
-        assert calls(lambda: function(other, x))[promotion.number_beside.__name__] == 1
-        assert calls(lambda: function(x, x))[promotion.number_beside.__name__] == 0
+        assert calls(lambda: function(x, other))[promotion.promote_number.__name__] == 1
+        assert calls(lambda: function(other, x))[promotion.promote_number.__name__] == 1
+        assert calls(lambda: function(x, x))[promotion.promote_number.__name__] == 0
         return x
 
     tnf.compile(traced, np.ones(3))

@@ -71,9 +71,8 @@ class Plan:
         except Exception as error:
             if is_interruption(error):
                 raise
-            op: Any = self.part.instructions[
-                -1
-            ].op  # because a part of several reports which of them failed
+            # A schedule of several instructions reports the failed one itself.
+            op: Any = self.part.instructions[-1].op
             raise failure(op, self.types, error) from error
         if type(result) is np.ndarray:
             return (result,)

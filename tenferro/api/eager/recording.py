@@ -24,7 +24,7 @@ def no_grad() -> Generator[None]:
     A context manager and a decorator.
 
     Raises:
-        InvalidConfigError: inside a function that is traced or differentiated: nothing is recorded there.
+        InvalidConfigError: inside a function that is traced or differentiated, where nothing is recorded.
 
     >>> import tenferro as tnf
     >>> rt = tnf.EagerRuntime()

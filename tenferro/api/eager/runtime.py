@@ -101,7 +101,7 @@ class EagerRuntime:
         """A new runtime, with the extensions of the package.
 
         Raises:
-            InvalidConfigError: an AdContext, an executor or extension runtimes of its own, which are not
+            InvalidConfigError: its own AdContext, executor or extension runtimes, which are not
                 pickled.
         """
         if not self._is_plain:
@@ -212,7 +212,7 @@ class EagerRuntime:
             named = None
         if (
             named is None
-        ):  # Outside of the handler, or its error would be the context of what follows.
+        ):  # Outside the handler, so that its error is not the context of later ones.
             return function(*arguments, **options)
         plan = self._plans.find(named)
         if plan is None:

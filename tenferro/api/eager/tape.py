@@ -41,7 +41,7 @@ class Record:
     """One operation on tensors of which at least one is tracked.
 
     Attributes:
-        number: larger than that of every record whose results are operands here.
+        number: larger than the number of every record that computed an operand.
         source: the user's line.
     """
 
@@ -134,8 +134,8 @@ class Tape:
         dots = {graph_values[i]: graph.add_stand_in(self.specs[i]) for i in self.variables}
         start = len(graph)
         (y_dot,) = linearize(emitter, 0, [y], dots, "reverse")
-        y_bars = [] if y_dot is None else [(y_dot, y_bar)]
-        bars = transpose(emitter, start, list(dots.values()), y_bars)
+        cotangent_pairs = [] if y_dot is None else [(y_dot, y_bar)]
+        bars = transpose(emitter, start, list(dots.values()), cotangent_pairs)
         outputs = [
             zeros(Value(emitter, graph_values[i])).handle if bar is None else bar
             for i, bar in zip(self.variables, bars, strict=True)

@@ -1,6 +1,6 @@
 """`tenferro.optim`: optimisers as pure functions on trees, with optax's names, signatures and numbers.
 
-A `GradientTransformation` is a pair: `init(params)` gives a state, `update(updates, state, params)` the
+A `GradientTransformation` is a pair: `init(params)` returns a state, `update(updates, state, params)` the
 updates to add to the parameters and the next state. Both run on arrays and on eager tensors, and inside
 `jit`, `compile` and `scan`.
 
