@@ -87,8 +87,9 @@ def own(
                 array = dense(array, order, resources)
             elif not flags.writeable or claims.has(array):
                 array = np.array(array, order=order, copy=True)
+            else:
+                claims.add(array)  # no other output lies in a copy
         except MemoryError as error:
             raise MemoryError(number, str(error)) from error
-        claims.add(array)
         owned.append(array)
     return owned

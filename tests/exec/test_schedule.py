@@ -103,9 +103,20 @@ def test_finish_copies_what_is_shared_or_turned() -> None:
     kept = finish(schedule, "K").instructions[-1]
     assert kept.op == Copies("K", 1)
     assert kept.input_slots[1:] == schedule.input_slots
-    turned = finish(schedule, "F").instructions[-1]
-    assert turned.op == Copies("F", 2)
+    *_, alone, shared = finish(schedule, "F").instructions
+    assert alone.op == shared.op == Copies("F", 1)
+    assert alone.frees == alone.input_slots
+    assert shared.input_slots[1:] == schedule.input_slots
     assert finish(bound(tnf.exp, X), "K").instructions[-1].op.name == "Exp"
+
+
+def test_finish_copies_a_result_as_soon_as_nothing_reads_it() -> None:
+    def fn(x: Any) -> Any:
+        y = tnf.exp(x)
+        return y, tnf.sin(y), tnf.sum(y)
+
+    names = [step.op.name for step in finish(bound(fn, X), "F").instructions]
+    assert names == ["Exp", "Sin", "Copies", "ReduceSum", "Copies"]
 
 
 def test_the_print_shows_everything(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,9 @@
-"""Finish: results as the caller wants them, in an order and each in memory of its own, by one step at the end."""
+"""Finish: results as the caller wants them, in an order and each in memory of its own."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
@@ -12,7 +12,7 @@ from tenferro.errors import BackendFailureError
 from tenferro.exec.claims import own
 from tenferro.exec.interpreter import located
 from tenferro.exec.plan.alias import aliases, may_view
-from tenferro.exec.plan.place import free
+from tenferro.exec.plan.place import free, slots_read
 from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.schedule import Copies, ExecInstruction, ExecProgram
 
@@ -22,48 +22,71 @@ __all__ = ["finish"]
 def finish(program: ExecProgram, order: Literal["F", "C", "K"]) -> ExecProgram:
     """The schedule with copies of the results that may be in another order, or in memory of others.
 
-    Results never share memory with an input, a constant, or each other.
+    Results never share memory with an input, a constant, or each other. One in memory of its own is copied as soon
+    as nothing else reads it: caches hold it then, and its memory serves the next.
     """
     memory = aliases(program)
     roots = [memory.roots[slot] for slot in program.output_slots]
     times = Counter([root for several in roots for root in several])
     viewed = {slot for step in program.instructions if may_view(step) for slot in step.output_slots}
-    copied: list[int] = []
+    shared: list[int] = []
+    alone: dict[int, int] = {}
     beside: dict[int, None] = {}
     for position, (slot, several) in enumerate(zip(program.output_slots, roots, strict=True)):
-        spec = program.types[slot]
         foreign = [root for root in several if root in memory.foreign]
-        is_shared = bool(foreign) or any([times[root] > 1 for root in several])
-        may_turn = order != "K" and (spec.rank > 1 or slot in viewed)
-        if is_shared or may_turn:
-            copied.append(position)
+        if foreign or any([times[root] > 1 for root in several]):
+            shared.append(position)
             beside.update(dict.fromkeys([root for root in foreign if root in program.input_slots]))
+        elif order != "K" and (program.types[slot].rank > 1 or slot in viewed):
+            alone[slot] = position
+    copied = [*alone.values(), *shared]
     if not copied:
         return program
-    results = [program.output_slots[position] for position in copied]
-    new = range(program.n_slots, program.n_slots + len(copied))
-    op = Copies(order, len(copied))
+    new = dict(zip(copied, range(program.n_slots, program.n_slots + len(copied)), strict=True))
+    outputs = tuple([new.get(n, slot) for n, slot in enumerate(program.output_slots)])
     makers = {slot: step for step in program.instructions for slot in step.output_slots}
-    function = partial(_copied, op, program.resources, [makers.get(slot) for slot in results])
-    step = ExecInstruction(
-        op=op,
-        kernel=function,
-        function=function,
-        input_slots=(*results, *beside),
-        output_slots=tuple(new),
-        output_types=tuple([program.types[slot] for slot in results]),
-    )
-    outputs = list(program.output_slots)
-    for position, slot in zip(copied, new, strict=True):
-        outputs[position] = slot
-    dying = tuple([slot for slot in dict.fromkeys(results) if slot not in outputs])
+
+    def copies(positions: Sequence[int], *others: int) -> ExecInstruction:
+        slots = tuple([program.output_slots[position] for position in positions])
+        op = Copies(order, len(slots))
+        function = partial(_copied, op, program.resources, [makers.get(slot) for slot in slots])
+        return ExecInstruction(
+            op=op,
+            kernel=function,
+            function=function,
+            input_slots=(*slots, *others),
+            output_slots=tuple([new[position] for position in positions]),
+            output_types=tuple([program.types[slot] for slot in slots]),
+            frees=tuple([slot for slot in dict.fromkeys(slots) if slot not in outputs]),
+        )
+
+    steps: list[ExecInstruction] = []
+    for step, ending in zip(program.instructions, _ending(program, alone), strict=True):
+        steps += [step, *[copies([alone[slot]]) for slot in ending]]
+    if shared:
+        steps.append(copies(shared, *beside))
     finished = replace(
         program,
-        instructions=(*program.instructions, step._replace(frees=dying)),
-        output_slots=tuple(outputs),
-        types=(*program.types, *step.output_types),
+        instructions=tuple(steps),
+        output_slots=outputs,
+        types=(*program.types, *[program.types[program.output_slots[n]] for n in copied]),
     )
     return free(finished) if beside else finished
+
+
+def _ending(program: ExecProgram, slots: Container[int]) -> list[list[int]]:
+    """For each step, those of the slots that no later one reads."""
+    last: dict[int, int] = {}
+    for number, step in enumerate(program.instructions):
+        last.update(
+            dict.fromkeys(
+                [s for s in (*slots_read(step), *step.output_slots) if s in slots], number
+            )
+        )
+    ending: list[list[int]] = [[] for _ in program.instructions]
+    for slot, number in last.items():
+        ending[number].append(slot)
+    return ending
 
 
 def _copied(

@@ -19,7 +19,7 @@ from tenferro.ops.extension import Extension
 from tenferro.program import last_uses
 from tenferro.program.memory_plan import Block, MemoryPlan
 
-__all__ = ["free", "place", "plan_memory"]
+__all__ = ["free", "place", "plan_memory", "slots_read"]
 
 SMALLEST_BLOCK = 1 << 17
 """Bytes of a value that is given a place; smaller ones stay with the process when they are freed."""
@@ -29,7 +29,7 @@ FEW = 512
 
 def free(program: ExecProgram) -> ExecProgram:
     """The schedule with every slot freed by the last step that reads it, or writes it for nobody."""
-    touched = [(*_read(step), *step.output_slots) for step in program.instructions]
+    touched = [(*slots_read(step), *step.output_slots) for step in program.instructions]
     last = last_uses(touched, (*program.output_slots, *program.constants))
     steps: list[ExecInstruction] = []
     for step, slots, is_last in zip(program.instructions, touched, last, strict=True):
@@ -38,7 +38,7 @@ def free(program: ExecProgram) -> ExecProgram:
     return replace(program, instructions=tuple(steps))
 
 
-def _read(step: ExecInstruction) -> Sequence[int]:
+def slots_read(step: ExecInstruction) -> Sequence[int]:
     """Slots that a step reads, or writes over."""
     if not step.places:
         return step.input_slots
