@@ -26,7 +26,7 @@ from tenferro.program import native_executor
 from tenferro.types import DType, flatten
 from xla_peer import XlaExecutor, check_parity
 from xla_peer.parity.comparison import Tolerance, compare, explained, granted
-from xla_peer.parity.divergence import first_divergence
+from xla_peer.parity.divergence import first_divergence, save_reproduction
 from xla_peer.parity.interpreter import interpreted
 from xla_peer.parity.opinion import Opinion
 
@@ -157,6 +157,19 @@ def test_a_wrong_emitter_is_found_and_named(
         [sys.executable, "repro.py"], cwd=place, capture_output=True, text=True, check=True
     )
     assert "Sin: native and cpu agree" in done.stdout  # because nothing is planted there
+
+
+def test_a_reproduction_has_arguments_of_every_dtype(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    leaves = [np.zeros(2, dtype.dtype) for dtype in tnf.DType]
+    program = tnf.compile(lambda *xs: xs, *leaves)
+    place = save_reproduction(tmp_path / "repro", program, leaves, None)
+    monkeypatch.chdir(place)
+    variables: dict[str, Any] = {}
+    text = (place / "repro.py").read_text()
+    exec(text[: text.rindex("print")], variables)  # because it is what the script reads
+    assert [x.dtype for x in variables["inputs"]] == [x.dtype for x in leaves]
 
 
 def test_a_wrong_kernel_is_found_and_named(monkeypatch: pytest.MonkeyPatch) -> None:

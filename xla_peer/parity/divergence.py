@@ -38,8 +38,8 @@ __all__ = [
 ]
 
 SCRIPT = """import numpy as np, tenferro as tnf, xla_peer
-inputs = [value for _, value in sorted(np.load("repro.npz").items())]
 program = tnf.load("repro.tnf")
+inputs = [x.view(spec.dtype.dtype) for x, spec in zip(np.load("repro.npz").values(), program.input_specs)]
 print(xla_peer.check_parity(program, *inputs))
 """
 
