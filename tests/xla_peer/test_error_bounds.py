@@ -241,6 +241,36 @@ def test_a_loop_whose_condition_stays_open_has_no_bound_and_ends() -> None:
     assert bound.unbounded[0].op == "While"
 
 
+# ---- relations -----------------------------------------------------------------------------------
+
+
+def test_a_maximum_is_one_of_its_elements() -> None:
+    """The derivative compares both, and divides by the number of winners, which is 1 and never 0."""
+    x, w = RNG.standard_normal((4, 5)), RNG.standard_normal((5, 6))
+    bound = error_bound(tnf.grad(lambda w: tnf.sum(tnf.max(x @ w, axis=1))), w)
+    assert bound.is_finite
+    assert not bound.undecided
+    twice = np.concatenate([w[:, :1] * (1 + 1e-16), w[:, :1] * (1 + 2e-16) + 1e-17], axis=1)
+    tied = error_bound(tnf.grad(lambda w: tnf.sum(tnf.max(x @ w, axis=1))), twice)
+    assert tied.undecided
+
+
+def test_the_root_of_a_square_is_a_number() -> None:
+    x = np.array([0.1 + 0.2, 1.0])
+    bound = error_bound(lambda x: tnf.sqrt((x * 10 - 3) ** 2 + (x * 10 - 3) * (x * 10 - 3)), x)
+    assert bound.is_finite
+    assert float(bound.radii[0]) < 1e-7
+    signed = error_bound(lambda x: tnf.sqrt(x * 10 - 3), x)
+    assert np.isinf(signed.radii[0])
+
+
+def test_an_exponential_of_what_is_never_positive_is_at_most_one() -> None:
+    x = np.array([1e30, 3.0])
+    bound = error_bound(lambda x: tnf.log1p(tnf.exp(-tnf.abs(x * 1.1 - x))), x)
+    assert bound.is_finite
+    assert float(bound.radii[0]) < 1.1
+
+
 # ---- programs ------------------------------------------------------------------------------------
 
 
@@ -248,7 +278,7 @@ def test_a_network_and_its_gradient_hold_what_xla_gives() -> None:
     x, w, v = (RNG.standard_normal(shape) for shape in ((8, 5), (5, 6), (6, 3)))
 
     def loss(x: Any, w: Any, v: Any) -> Any:
-        return tnf.mean(tnf.log(tnf.sum(tnf.exp(tnf.tanh(x @ w) @ v), axis=1)))
+        return tnf.mean(tnf.logsumexp(tnf.tanh(x @ w) @ v, axis=1))
 
     bound = holds(tnf.value_and_grad(loss, (0, 1, 2)), x, w, v)
     assert bound.is_finite

@@ -96,6 +96,13 @@ def _exp(x: Any, radius: Any, result: Any) -> Any:
     return modulus(result) * 1.02 * np.expm1(radius)
 
 
+def _exp_rule(operands: Operands) -> Sequence[Any]:
+    """At most 1, rounded, where the operand is never positive."""
+    (ball,) = operands.balls
+    (radius,) = _analytic(_exp, _exp)(operands)
+    return (np.minimum(radius, 1.02) if ball.sign < 0 else radius,)
+
+
 def _expm1(x: Any, radius: Any, result: Any) -> Any:
     return np.exp(x.real) * np.expm1(radius)
 
@@ -109,10 +116,29 @@ def _log1p(x: Any, radius: Any, result: Any) -> Any:
     return _where_positive(low, lambda low: radius / low)
 
 
+def _log1p_rule(operands: Operands) -> Sequence[Any]:
+    """Of what is never negative, no pole is near."""
+    (ball,) = operands.balls
+    if operands.is_complex or ball.sign <= 0:
+        return _analytic(_log1p, _log1p_on_disc)(operands)
+    return _analytic(_by_slope(lambda least, most: 1.0 / (1.0 + least)))(operands)
+
+
 def _sqrt(x: Any, radius: Any, result: Any) -> Any:
-    steep = np.sqrt(2.0 * radius)
+    return np.where(x - radius >= 0, _sqrt_of_nonnegative(x, radius, result), np.inf)
+
+
+def _sqrt_rule(operands: Operands) -> Sequence[Any]:
+    """Of what is never negative, |sqrt(x) - sqrt(y)| <= sqrt(|x - y|) holds down to 0."""
+    (ball,) = operands.balls
+    if operands.is_complex or ball.sign <= 0:
+        return _analytic(_sqrt, _sqrt_on_disc)(operands)
+    return _analytic(_sqrt_of_nonnegative)(operands)
+
+
+def _sqrt_of_nonnegative(x: Any, radius: Any, result: Any) -> Any:
     by_slope = radius / np.sqrt(np.where(x > 0, x, 1.0))
-    return np.where(x - radius >= 0, np.fmin(np.where(x > 0, by_slope, np.inf), steep), np.inf)
+    return np.fmin(np.where(x > 0, by_slope, np.inf), np.sqrt(radius))
 
 
 def _rsqrt(x: Any, radius: Any, result: Any) -> Any:
@@ -281,11 +307,11 @@ def _acosh_on_disc(x: Any, radius: Any, result: Any) -> Any:
 
 ROWS: Mapping[type[StdTensorOp], Rule] = {
     **dict.fromkeys(an.CARDS, _analytic(None)),
-    an.Exp: _analytic(_exp, _exp),
+    an.Exp: _exp_rule,
     an.Expm1: _analytic(_expm1, _expm1),
     an.Log: _analytic(_log, _log_on_disc),
-    an.Log1p: _analytic(_log1p, _log1p_on_disc),
-    an.Sqrt: _analytic(_sqrt, _sqrt_on_disc),
+    an.Log1p: _log1p_rule,
+    an.Sqrt: _sqrt_rule,
     an.Rsqrt: _analytic(_rsqrt, _rsqrt_on_disc),
     an.Cbrt: _analytic(_cbrt),
     an.Sin: _analytic(_sin, _circular_on_disc),

@@ -18,6 +18,7 @@ from tenferro.types import DType, TensorSpec
 from xla_peer.parity.balls import BALL_RULES
 from xla_peer.parity.balls.control import LOOPS
 from xla_peer.parity.balls.operands import Ball, Operands
+from xla_peer.parity.balls.relations import copies, sign_of_results
 
 __all__ = ["Remarks", "enclosed"]
 
@@ -98,6 +99,8 @@ def _step(step: ExecInstruction, remarks: Remarks, balls: Sequence[Ball]) -> lis
     specs = tuple([TensorSpec.of(x.shape, DType.of(x.dtype)) for x in values])
     operands = Operands(op, tuple(balls), specs, centres)
     radii = BALL_RULES[type(op)](operands)
+    copy, sign = copies(operands), sign_of_results(operands)
     return [
-        Ball(y, np.asarray(radius, np.float64)) for y, radius in zip(centres, radii, strict=True)
+        Ball(y, np.asarray(radius, np.float64), copy, sign)
+        for y, radius in zip(centres, radii, strict=True)
     ]

@@ -23,6 +23,7 @@ from xla_peer.parity.ulps import modulus
 
 __all__ = [
     "Ball",
+    "Copy",
     "Operands",
     "Rule",
     "are_integers",
@@ -30,6 +31,7 @@ __all__ = [
     "outward",
     "overflow",
     "rounded",
+    "sign_of",
     "tiny",
     "underflow",
     "wide",
@@ -38,12 +40,19 @@ __all__ = [
 EPSILON = float(np.finfo(np.float64).eps)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Ball:
-    """Centres, and how far from them the elements may be."""
+    """Centres, and how far from them the elements may be.
+
+    Attributes:
+        copy: elements of which other ball these are, where that is known.
+        sign: 1 where no implementation has a number below 0, -1 where none has one above 0, and 0 where that is unknown.
+    """
 
     value: Any
     radius: Any
+    copy: Copy | None = None
+    sign: int = 0
 
     @classmethod
     def exact(cls, x: Any) -> Ball:
@@ -58,7 +67,19 @@ class Ball:
             for part in parts:
                 is_tiny |= (np.abs(part.astype(np.float64)) < smallest) & (part != 0)
             radius = np.where(is_tiny & np.isfinite(size), 2 * smallest, radius)
-        return cls(x, radius)
+        return cls(x, radius, sign=sign_of(x))
+
+
+@dataclass(frozen=True, eq=False)
+class Copy:
+    """Elements that are those of another ball, the same number in every implementation.
+
+    Attributes:
+        places: of each, in row-major order; -1 where it is unknown.
+    """
+
+    source: Ball
+    places: Any
 
 
 @dataclass(frozen=True)
@@ -107,6 +128,13 @@ class Operands:
 
 Rule: TypeAlias = Callable[[Operands], Sequence[Any]]
 """The radii of a step's results."""
+
+
+def sign_of(x: Any) -> int:
+    """1 without negative elements, -1 without positive ones, 0 else."""
+    if x.dtype.kind == "c":
+        return 0
+    return 1 if bool((x >= 0).all()) else -1 if bool((x <= 0).all()) else 0
 
 
 def wide(x: Any) -> Any:
