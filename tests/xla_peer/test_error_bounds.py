@@ -16,12 +16,13 @@ import pytest
 
 import tenferro as tnf
 import xla_peer
+from tenferro.errors import InvalidConfigError
 from tenferro.ops import STD_OPS
 from tenferro.ops import control as cf
-from tenferro.types import DType, flatten
+from tenferro.types import DType, flatten, unflatten
 from tests.ops.test_parity import program_of
 from tests.samples import SAMPLES
-from xla_peer import ErrorBound, error_bound
+from xla_peer import ErrorBound, check_parity, error_bound
 from xla_peer.parity.balls import BALL_RULES
 from xla_peer.parity.balls.control import LOOPS
 from xla_peer.parity.ulps import modulus, spacing
@@ -305,3 +306,69 @@ def test_an_op_of_another_package_has_no_bound_and_is_named() -> None:
     assert "qr" in bound.unbounded[0].op
     assert __file__ in bound.unbounded[0].line
     assert bound.to_dict()["outputs"][0]["unbounded"] == 9
+
+
+# ---- the parity check ----------------------------------------------------------------------------
+
+
+class Changed:
+    """An executor that changes what XLA gives."""
+
+    platform = "cpu"
+
+    def __init__(self, change: Callable[[Any], Any]) -> None:
+        self.change = change
+
+    def run(self, program: Any, *arrays: Any) -> Any:
+        results, tree = flatten(xla_peer.XlaExecutor().run(program, *arrays))
+        return unflatten(tree, [np.asarray(self.change(y)).astype(y.dtype) for y in results])
+
+
+def proven(
+    fn: Any, *arrays: Any, change: Callable[[Any], Any] = lambda y: y, **options: Any
+) -> Any:
+    return check_parity(
+        fn, *arrays, executor=Changed(change), bound="proven", interpreter=False, **options
+    )
+
+
+def test_a_proven_bound_accepts_xla_and_refuses_what_is_wrong() -> None:
+    x, w = RNG.standard_normal((6, 4)), RNG.standard_normal((4, 5))
+
+    def network(x: Any, w: Any) -> Any:
+        h = tnf.tanh(x @ w)
+        return h, tnf.argmax(h, axis=1), tnf.sum(tnf.exp(h))
+
+    assert proven(network, x, w, grad=True).ok
+    wrong = proven(network, x, w, change=lambda y: y + y.dtype.type(1e-11) * (y.dtype.kind == "f"))
+    assert [output.verdict for output in wrong.outputs] == ["wrong", "equal", "wrong"]
+    assert wrong.first_divergence.op.startswith(("Tanh", "DotGeneral"))
+    indices = proven(network, x, w, change=lambda y: y + (y.dtype.kind == "i"), locate=False)
+    assert [output.verdict for output in indices.outputs][1] == "wrong"
+
+
+def test_both_sides_of_a_tie_are_accepted_by_proof_and_a_third_value_is_not() -> None:
+    a, b, c = near_tie()
+    fn = lambda a, b, c: tnf.argmax(tnf.stack([a + b, c, a], axis=0) * 1.0, axis=0)
+    for index, verdict in ((0, "equal"), (1, "unstable"), (2, "wrong")):
+        report = proven(fn, a, b, c, change=lambda y, index=index: 0 * y + index, locate=False)
+        assert report.outputs[0].verdict == verdict
+
+
+def test_an_output_without_a_bound_is_not_decidable_and_the_op_is_named() -> None:
+    x = np.array([0.1 + 0.2, 1.0])
+    fn = lambda x: 1.0 / (x * 10 - 3)
+    report = proven(fn, x, change=lambda y: np.where(np.arange(2) == 0, np.inf, y), locate=False)
+    assert report.outputs[0].verdict == "not decidable here"
+    assert not report.ok
+    assert "Divide" in str(report)
+    assert __file__ in str(report)
+    assert not proven(fn, x, change=lambda y: y * 1.001, locate=False).ok
+
+
+def test_a_bound_is_estimated_or_proven() -> None:
+    x = np.ones(3)
+    with pytest.raises(InvalidConfigError, match="estimated"):
+        check_parity(lambda x: x, x, bound="sampled")
+    with pytest.raises(InvalidConfigError, match="leave these out"):
+        check_parity(lambda x: x, x, bound="proven", ulps=4)

@@ -26,6 +26,7 @@ from xla_peer.parity.comparison import (
 from xla_peer.parity.divergence import prefix
 from xla_peer.parity.opinion import Opinion, opinion
 from xla_peer.parity.pending import pending_roundings
+from xla_peer.parity.proven import proven_limits
 from xla_peer.parity.sensitivity import moved_outputs
 from xla_peer.parity.turns import native_outputs
 
@@ -43,10 +44,12 @@ class NativeAndPeer:
 
     Attributes:
         tolerance: what the user allows in place of what rounding explains.
+        is_proven: what rounding explains is proven, and not estimated.
     """
 
     peer: Any
     tolerance: Tolerance | None = None
+    is_proven: bool = False
 
     def outputs(self, program: GraphProgram, leaves: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """Natively, and through the peer."""
@@ -57,6 +60,8 @@ class NativeAndPeer:
         self, program: GraphProgram, leaves: Sequence[Any], native: Sequence[Any]
     ) -> list[Allowance]:
         """How far the peer's outputs may be from these native ones."""
+        if self.is_proven and self.tolerance is None:
+            return proven_limits(program, leaves, native)
         return limits(program, leaves, native, self.tolerance)
 
     def compared(self, program: GraphProgram, leaves: Sequence[Any]) -> tuple[OutputParity, ...]:
@@ -108,7 +113,7 @@ def limits(
         for y, runs, slot in zip(results, runs_of, slots, strict=True)
     ]
     for number, choice in enumerate(chosen, len(arrays)):
-        y, (limit, seen, _) = arrays[choice.output], allowed[choice.output]
+        y, (limit, seen, *_) = arrays[choice.output], allowed[choice.output]
         if isinstance(choice.op, ArgReduction):
             others = rivals(choice, runs_of[number][0], allowed[number].limit, y)
         else:
