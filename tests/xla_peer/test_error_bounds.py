@@ -16,12 +16,15 @@ import pytest
 
 import tenferro as tnf
 import xla_peer
+from lowering import import_stablehlo
 from tenferro.errors import InvalidConfigError
 from tenferro.ops import STD_OPS
 from tenferro.ops import control as cf
 from tenferro.types import DType, flatten, unflatten
 from tests.ops.test_parity import program_of
 from tests.samples import SAMPLES
+from tools.parity_score.programs import Subject, subjects
+from tools.parity_score.rewrites import rewrites
 from xla_peer import ErrorBound, check_parity, error_bound
 from xla_peer.parity.balls import BALL_RULES
 from xla_peer.parity.balls.control import LOOPS
@@ -297,6 +300,42 @@ def test_a_scan_and_its_gradient_hold_what_xla_gives() -> None:
     bound = holds(tnf.value_and_grad(rolled, (0, 1)), RNG.random(4), RNG.random((20, 4)))
     assert bound.is_finite
     assert max(output.largest for output in bound.outputs) < 1e-12
+
+
+@pytest.fixture(scope="module")
+def loops() -> list[Subject]:
+    """Small ones and their gradients, of the suite of loops."""
+    small = [
+        subject
+        for subject in subjects()
+        if subject.kind in ("loop", "gradient") and len(subject.text) < 10_000
+    ]
+    assert len(small) > 40
+    return small
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_rewrites_of_loops_are_inside(part: int, loops: list[Subject]) -> None:
+    """Commuted, reassociated and reversed: one rewrite of each kind of every eighth loop."""
+    for subject in loops[part::8]:
+        bound = error_bound(import_stablehlo(subject.text, trusted=True), *subject.leaves)
+        edits = {edit.kind: edit for edit in rewrites(subject.text)}
+        for edit in edits.values():
+            rewritten = import_stablehlo(edit.text, trusted=True)
+            results = flatten(rewritten.run(*subject.leaves))[0]
+            assert not any(outside(bound, results)), f"{subject.name}: {edit.kind}"
+
+
+def test_a_fault_in_a_loop_is_outside(loops: list[Subject]) -> None:
+    """A sum in the body that is a difference."""
+    (subject,) = [subject for subject in loops if subject.name == "jacobi-1d"]
+    bound = error_bound(import_stablehlo(subject.text, trusted=True), *subject.leaves)
+    line = next(
+        line for line in subject.text.splitlines() if "stablehlo.add" in line and "f64" in line
+    )
+    text = subject.text.replace(line, line.replace("stablehlo.add", "stablehlo.subtract"))
+    wrong = import_stablehlo(text, trusted=True)
+    assert any(outside(bound, flatten(wrong.run(*subject.leaves))[0]))
 
 
 def test_an_op_of_another_package_has_no_bound_and_is_named() -> None:
