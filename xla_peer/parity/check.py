@@ -16,6 +16,7 @@ from tenferro.types import flatten, unflatten
 from xla_peer.executor import XlaExecutor
 from xla_peer.notices import noticed
 from xla_peer.parity.comparison import Allowance, OutputParity, Tolerance, compare
+from xla_peer.parity.confidence import CONFIDENCE, required_confidence
 from xla_peer.parity.contenders import Contender, original_outputs
 from xla_peer.parity.decisions import decisions
 from xla_peer.parity.divergence import Divergence, alone, first_divergence, shown, values_of
@@ -42,6 +43,7 @@ def check_parity(
     rtol: float | None = None,
     atol: float | None = None,
     bound: str = "estimated",
+    confidence: float = CONFIDENCE,
     interpreter: bool | None = None,
     locate: bool = True,
     context: AdContext | None = None,
@@ -65,6 +67,7 @@ def check_parity(
         ulps, rtol, atol: what is allowed in place of what rounding explains; any of those given suffices.
         bound: "estimated", from runs that round differently, or "proven", by `xla_peer.error_bound`: wider, and never
             exceeded by a right implementation. Where nothing is proven, the output is `not decidable here`.
+        confidence: of the estimate, between 0 and 1: it decides how many runs are made, and the report says how many.
         interpreter: ask StableHLO's reference interpreter for a third opinion, in a process of its own;
             by default where the paths disagree and the program is small.
         locate: where the paths disagree, find the first op that parts; inside of a loop, with its turn.
@@ -73,7 +76,7 @@ def check_parity(
     Raises:
         ArityError, DTypeError, ShapeError: arrays that do not fit, or outputs of `against` of other types.
         InvalidConfigError: a tolerance below zero, or without an end; `grad` with `against`; another `bound`, or a
-            proven one beside a tolerance.
+            proven one beside a tolerance; a confidence of 0 or below, or of 1 or above.
 
     >>> report = check_parity(lambda x: x * 2, np.arange(3.0))
     >>> report.ok, report.outputs[0].verdict
@@ -97,7 +100,10 @@ def check_parity(
     peer = XlaExecutor() if executor is None else executor
     leaves = program.check_arguments(arrays)
     static = program.specialize(program.bind([leaf.shape for leaf in leaves]))
-    check = Check(static, leaves, NativeAndPeer(peer, tolerance, is_proven), interpreter)
+    paths = NativeAndPeer(
+        peer, tolerance, is_proven, required_confidence("check_parity", confidence)
+    )
+    check = Check(static, leaves, paths, interpreter)
     if against is not None:
         return check.against(Contender(against, static, peer), locate)
     return check.report(locate)
@@ -141,6 +147,7 @@ class Check:
             first_divergence=parted,
             decisions=decisions(program, leaves, outputs),
             notes=(*notes, *words, *self._open_steps(outputs)),
+            bound=self.paths.bound_in_words,
         )
 
     def _open_steps(self, outputs: Sequence[OutputParity]) -> tuple[str, ...]:
@@ -218,6 +225,7 @@ class Check:
             sides=sides,
             decisions=decisions(program, leaves, outputs),
             notes=(*notes, *self._open_steps(outputs)),
+            bound=self.paths.bound_in_words,
         )
 
     def _attributed(

@@ -11,6 +11,7 @@ import numpy as np
 
 from tenferro.types import DType, TensorSpec
 from xla_peer.json_values import json_value
+from xla_peer.parity.confidence import SAFETY
 from xla_peer.parity.ulps import modulus, spacing, ulps_apart
 
 __all__ = [
@@ -24,8 +25,6 @@ __all__ = [
     "granted",
 ]
 
-SAFETY = 8.0
-"""The bound is the movement that was seen, times this."""
 GAP = 1e4
 """Runs that are farther from the first one than all others by this factor had another decision."""
 NEAR = 4.0
