@@ -338,6 +338,81 @@ def test_a_fault_in_a_loop_is_outside(loops: list[Subject]) -> None:
     assert any(outside(bound, flatten(wrong.run(*subject.leaves))[0]))
 
 
+def positive(order: int) -> Any:
+    a = RNG.standard_normal((order, order))
+    return a @ a.T + np.eye(order)
+
+
+def truth(matrix: Any) -> Any:
+    return np.array([[complex(x) for x in row] for row in matrix.tolist()])
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_solutions_and_factors_hold_the_exact_ones(dtype: str) -> None:
+    """Of matrices that are rounded products themselves, by mpmath on what was rounded."""
+    a, b = positive(5).astype(dtype), RNG.standard_normal((5, 2)).astype(dtype)
+    scale = RNG.uniform(0.9, 1.1, (5, 5))
+    scale = ((scale + scale.T) / 2).astype(dtype)
+    with mpmath.workdps(40):
+        exact = mpmath.matrix(
+            [
+                [mpmath.mpf(float(x)) * float(y) for x, y in zip(*rows, strict=True)]
+                for rows in zip(a, scale, strict=True)
+            ]
+        )
+        right = mpmath.matrix(b.astype(float).tolist())
+        low = mpmath.cholesky(exact)
+        expected = {
+            "solve": truth(exact**-1 * right),
+            "cholesky": truth(low),
+            "triangular": truth(low**-1 * right),
+        }
+    functions = {
+        "solve": lambda a, s, b: tnf.linalg.solve(a * s, b),
+        "cholesky": lambda a, s, b: tnf.linalg.cholesky(a * s),
+        "triangular": lambda a, s, b: tnf.linalg.solve_triangular(
+            tnf.linalg.cholesky(a * s), b, lower=True
+        ),
+    }
+    for name, fn in functions.items():
+        bound = holds(fn, a, scale, b)
+        assert bound.is_finite
+        assert not outside(bound, [expected[name].real])[0], name
+        seen = np.abs(bound.values - expected[name].real).max()
+        assert np.max(bound.radii) < 1e4 * max(seen, np.spacing(np.abs(bound.values).max()))
+        assert outside(bound, [expected[name].real * (1 + 1e5 * np.finfo(dtype).eps)])[0]
+
+
+def test_spectra_hold_the_exact_ones_and_vectors_have_no_bound() -> None:
+    a = positive(4)
+    with mpmath.workdps(40):
+        expected = np.array(
+            [float(x) for x in mpmath.eigsy(mpmath.matrix(a.tolist()), eigvals_only=True)]
+        )
+    bound = error_bound(lambda a: tnf.linalg.eigh(a), a)
+    assert outside(bound, [np.sort(expected), np.asarray(bound.values[1])]) == [0, 0]
+    assert np.max(bound.radii[0]) < 1e-12
+    assert np.isinf(bound.radii[1]).all()
+    singular = error_bound(lambda a: tnf.linalg.svd(a)[1], a)
+    assert not outside(singular, [np.sort(expected)[::-1]])[0]
+
+
+def test_transforms_hold_the_exact_ones() -> None:
+    x, y = RNG.standard_normal(12), RNG.standard_normal(12)
+    bound = holds(lambda x, y: (tnf.fft.rfft(x * y), tnf.fft.irfft(tnf.fft.rfft(x * y))), x, y)
+    with mpmath.workdps(40):
+        terms = [mpmath.mpf(float(a)) * float(b) for a, b in zip(x, y, strict=True)]
+        exact = [
+            complex(
+                sum(t * mpmath.expjpi(-2 * mpmath.mpf(j * k) / 12) for j, t in enumerate(terms))
+            )
+            for k in range(7)
+        ]
+    assert outside(bound, [np.array(exact), np.array([float(t) for t in terms])]) == [0, 0]
+    assert np.max(bound.radii[0]) < 1e-12
+    assert outside(bound, [np.array(exact) * (1 + 1e-11), np.asarray(bound.values[1])])[0] > 4
+
+
 def test_an_op_of_another_package_has_no_bound_and_is_named() -> None:
     bound = error_bound(lambda a: tnf.linalg.qr(a)[1] + 1.0, RNG.standard_normal((3, 3)))
     assert not bound.is_finite

@@ -69,7 +69,7 @@ def _own(operands: Operands, result: Any, spread: Any) -> Any:
     if not ulps:  # rounded once from the exact value
         (x,) = operands.values
         is_exact = (wide(result) * wide(result) == wide(x)) & (operands.radii[0] == 0)
-        return np.where(is_exact & ~operands.is_complex, 0.0, 4.0 * unit(dtype) * size)
+        return np.where(is_exact & (not operands.is_complex), 0.0, 4.0 * unit(dtype) * size)
     own = 4.0 * (ulps + 1.0) * unit(dtype.accumulator) * size
     return own if dtype.accumulator is dtype else own + 2.0 * unit(dtype) * size
 
