@@ -34,7 +34,7 @@ LONGEST = 1 << 22
 """Terms that are added up; the error of a longer sum is taken to grow in proportion."""
 BLOCK = 4096
 LANES = (2, 4, 8, 16)
-"""How many sums may be kept side by side, every so many terms going to the same."""
+"""Numbers of sums side by side: lane j adds up terms j, j + n, j + 2 n, ..."""
 LANE_ROWS = 16
 """Elements of the result whose terms are added up in lanes."""
 SMALL = 1_000_000

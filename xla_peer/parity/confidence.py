@@ -40,7 +40,7 @@ LEAST_CHANCE = 0.09
 
 
 def rounding_runs(confidence: float) -> int:
-    """Runs whose largest movement, times `SAFETY`, is a bound with that confidence.
+    """Number of runs for a bound of `SAFETY` times the largest movement with that confidence.
 
     >>> rounding_runs(0.95), rounding_runs(0.999)
     (4, 9)

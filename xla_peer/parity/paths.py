@@ -67,7 +67,7 @@ class NativeAndPeer:
 
     @property
     def bound_in_words(self) -> str:
-        """How what may be apart was found; empty where the user said it."""
+        """Origin of the limits: proven, or estimated with a confidence; empty for a tolerance of the user."""
         if self.tolerance is not None:
             return ""
         return "proven" if self.is_proven else in_words(self.confidence)

@@ -1,4 +1,4 @@
-"""What may be apart by proof: the radii of `error_bound` around the native outputs."""
+"""Proven limits: the radii of `error_bound` around the native outputs."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ def _among_integers(ball: Ball, native: Any) -> Allowance:
     values: list[Any] = [np.zeros(0, native.dtype)]
     low, high = _range(native.dtype)
     for step in range(-MOST_INTEGERS, MOST_INTEGERS + 1):
-        other = centre + step
+        integers = centre + step
         (there,) = np.nonzero(
-            ((abs(step) <= reach) & (other >= low) & (other <= high) & (other != native)).reshape(
-                -1
-            )
+            (
+                (abs(step) <= reach) & (integers >= low) & (integers <= high) & (integers != native)
+            ).reshape(-1)
         )
         places.append(there)
-        values.append(other.reshape(-1)[there].astype(native.dtype))
+        values.append(integers.reshape(-1)[there].astype(native.dtype))
     alternatives = Alternatives(np.concatenate(places), np.concatenate(values))
     if not len(alternatives.places):
         alternatives = NO_ALTERNATIVES

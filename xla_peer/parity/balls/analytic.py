@@ -52,7 +52,7 @@ def _analytic(real: Continuity | None, complex_: Continuity | None = None) -> Ru
 
 
 def _operand_error(operands: Operands, x: Any) -> Any:
-    """What both implementations lose of the operand."""
+    """Backward error of both implementations."""
     row, dtype = operands.rounding, operands.specs[0].dtype
     size = np.where(np.isfinite(modulus(x)), modulus(x), 0.0)
     ulps = row.operand(operands.op, operands.specs)
@@ -63,7 +63,7 @@ def _operand_error(operands: Operands, x: Any) -> Any:
 
 
 def _own(operands: Operands, result: Any, spread: Any) -> Any:
-    """What two implementations of the declared accuracy may be apart, besides the rounding to the dtype."""
+    """Distance of two implementations of the declared accuracy, with the rounding to the dtype."""
     dtype, ulps = operands.dtype, operands.rounding.output(operands.is_complex)
     size = modulus(result) + spread
     if not ulps:  # rounded once from the exact value
@@ -85,7 +85,7 @@ def _by_slope(slope: Callable[[Any, Any], Any]) -> Continuity:
 
 
 def _where_positive(low: Any, value: Callable[[Any], Any]) -> Any:
-    """A function of what must be positive; infinite where it is not."""
+    """A function on positive numbers; infinity for others."""
     return np.where(low > 0, value(np.where(low > 0, low, 1.0)), np.inf)
 
 
@@ -117,7 +117,7 @@ def _log1p(x: Any, radius: Any, result: Any) -> Any:
 
 
 def _log1p_rule(operands: Operands) -> Sequence[Any]:
-    """Of what is never negative, no pole is near."""
+    """The radius of log(1 + x); nonnegative operands are far from its pole."""
     (ball,) = operands.balls
     if operands.is_complex or ball.sign <= 0:
         return _analytic(_log1p, _log1p_on_disc)(operands)
@@ -129,7 +129,7 @@ def _sqrt(x: Any, radius: Any, result: Any) -> Any:
 
 
 def _sqrt_rule(operands: Operands) -> Sequence[Any]:
-    """Of what is never negative, |sqrt(x) - sqrt(y)| <= sqrt(|x - y|) holds down to 0."""
+    """The radius of a root; of nonnegative operands |sqrt(x) - sqrt(y)| <= sqrt(|x - y|) holds down to 0."""
     (ball,) = operands.balls
     if operands.is_complex or ball.sign <= 0:
         return _analytic(_sqrt, _sqrt_on_disc)(operands)

@@ -23,14 +23,14 @@ Loop = Callable[[Any, Sequence[Part], Sequence[Ball]], list[Ball]]
 """Of an op, its bodies and its operands, the results."""
 
 
-def united(ball: Ball, other: Ball) -> Ball:
+def united(ball: Ball, addition: Ball) -> Ball:
     """The ball around the centres of the first that holds both; without a bound where the shapes differ."""
-    if ball.value.shape != other.value.shape:
+    if ball.value.shape != addition.value.shape:
         return _unbounded(ball)
-    x, y = wide(ball.value), wide(other.value)
+    x, y = wide(ball.value), wide(addition.value)
     same = (x == y) | ((x != x) & (y != y))
     away = np.where(same, 0.0, modulus(x - y))
-    reach = np.where(np.isnan(away), np.inf, outward(away + other.radius))
+    reach = np.where(np.isnan(away), np.inf, outward(away + addition.radius))
     return Ball(ball.value, np.maximum(ball.radius, reach))
 
 
@@ -84,7 +84,7 @@ def _while(op: cf.While, parts: Sequence[Part], operands: Sequence[Ball]) -> lis
 
 
 def _united(balls: Sequence[Ball], others: Sequence[Ball]) -> list[Ball]:
-    return [united(ball, other) for ball, other in zip(balls, others, strict=True)]
+    return [united(ball, addition) for ball, addition in zip(balls, others, strict=True)]
 
 
 def _scan(op: cf.Scan, parts: Sequence[Part], operands: Sequence[Ball]) -> list[Ball]:

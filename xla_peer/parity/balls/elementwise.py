@@ -1,4 +1,4 @@
-"""Radii of elementwise ops: arithmetic by its own formulas, choices by what the balls leave open."""
+"""Radii of elementwise ops: arithmetic by its own formulas, choices by their reachable outcomes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LARGEST_WHOLE = 2.0**53
 
 
 def _own(operands: Operands, spread: Any, roundings: float = 1.0) -> Any:
-    """What two implementations round, each by so many units of the result."""
+    """Rounding errors of two implementations, each of that many units of the result."""
     dtype = operands.dtype
     if operands.is_complex:
         roundings = max(roundings, 2.0 * operands.rounding.complex)
@@ -127,7 +127,7 @@ def _times(size: Any, radius: Any) -> Any:
 
 
 def _product_is_exact(values: Sequence[Any], result: Any, dtype: Any) -> Any:
-    """By factors of few bits, whose product needs no rounding; subnormal products are none of these."""
+    """Exact products: factors of few bits, unless the product is subnormal."""
     x, y = values
     low = _bits(x) + _bits(y) <= np.finfo(np.float64).nmant + 1
     return (low & (x * y == result) & (np.abs(result) > 1e-280)) | (x == 0) | (y == 0)
@@ -151,7 +151,7 @@ def _quotient_spread(values: Sequence[Any], radii: Sequence[Any], result: Any) -
 
 
 def _quotient_is_exact(values: Sequence[Any], result: Any, dtype: Any) -> Any:
-    """By a power of two, whose reciprocal is exact too."""
+    """Exact quotients: by a power of two, which has an exact reciprocal."""
     mantissa, _ = np.frexp(values[1])
     exact = (np.abs(mantissa) == 0.5) & (result * values[1] == values[0])
     return exact | ((values[0] == 0) & (values[1] != 0))
@@ -273,7 +273,7 @@ def _compare(operands: Operands) -> Sequence[Any]:
 
 
 def _are_copies(x: Ball, y: Ball) -> Any:
-    """Which elements of y are those of x in their place, and numbers."""
+    """Mask of the elements of y that copy the elements of x at their index, and are numbers."""
     is_number = np.isfinite(x.radius)
     if x is y:
         return is_number
@@ -286,8 +286,8 @@ def _select(operands: Operands) -> Sequence[Any]:
     """Both sides where the predicate is undecided."""
     pred, on_true, on_false = operands.balls
     own = np.where(pred.value, on_true.radius, on_false.radius)
-    other = np.where(pred.value, on_false.radius, on_true.radius)
-    with_other = np.maximum(own, outward(_apart(on_true.value, on_false.value) + other))
+    not_chosen = np.where(pred.value, on_false.radius, on_true.radius)
+    with_other = np.maximum(own, outward(_apart(on_true.value, on_false.value) + not_chosen))
     return (np.where(pred.radius == 0, own, with_other),)
 
 

@@ -25,7 +25,7 @@ __all__ = ["Remarks", "enclosed"]
 
 @dataclass
 class Remarks:
-    """What a run on balls leaves open, by op and line.
+    """Lost bounds and open decisions of a run on balls, by op and line.
 
     Attributes:
         unbounded: elements whose radius became infinite there, from finite ones.
@@ -38,22 +38,22 @@ class Remarks:
     def note(self, step: ExecInstruction, balls: Sequence[Ball], results: Sequence[Ball]) -> None:
         """One step, with its operands and results."""
         name = getattr(step.op, "name", type(step.op).__name__)
-        place = name, str(step.source or "")
+        key = name, str(step.source or "")
         if not any(np.isinf(ball.radius).any() for ball in balls):
             count = sum(int(np.count_nonzero(np.isinf(ball.radius))) for ball in results)
-            _add(self.unbounded, place, count)
+            _add(self.unbounded, key, count)
         if any(ball.value.dtype.kind not in "biu" for ball in balls):
             decisions = [ball for ball in results if ball.value.dtype.kind in "biu"]
-            _add(self.undecided, place, sum(int(np.count_nonzero(b.radius)) for b in decisions))
+            _add(self.undecided, key, sum(int(np.count_nonzero(b.radius)) for b in decisions))
 
 
-def _add(counts: dict[tuple[str, str], int], place: tuple[str, str], count: int) -> None:
+def _add(counts: dict[tuple[str, str], int], key: tuple[str, str], count: int) -> None:
     if count:
-        counts[place] = counts.get(place, 0) + count
+        counts[key] = counts.get(key, 0) + count
 
 
 def enclosed(program: GraphProgram, leaves: Sequence[Any]) -> tuple[list[Ball], Remarks]:
-    """Balls that hold the outputs of every right implementation on these arguments, and what they leave open.
+    """Balls around the outputs of all right implementations on these arguments, with remarks.
 
     Raises:
         BackendFailureError: a kernel failed, with op and line.

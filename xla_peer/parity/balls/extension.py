@@ -124,7 +124,7 @@ def _inverse(a: Any) -> Any:
 
 
 def _inverse_sizes(inverse: Any, a: Any) -> Any:
-    """What |A^-1| is at most, element by element, given an approximate inverse R: (I - |I - R A|)^-1 |R|."""
+    """Elementwise bound of |A^-1| by an approximate inverse R: (I - |I - R A|)^-1 |R|."""
     order, size = a.shape[-1], modulus(inverse)
     distance = modulus(np.eye(order) - inverse @ a)
     distance = distance + 8.0 * (order + 2.0) * EPSILON * (size @ modulus(a))
@@ -163,7 +163,7 @@ def _factored(operands: Operands) -> Sequence[Any]:
 
 
 def _eigenvalues(operands: Operands) -> Sequence[Any]:
-    """Weyl: an eigenvalue of a Hermitian matrix moves by the norm of what is added; vectors have no bound."""
+    """Radii of Hermitian eigenvalues by Weyl's theorem; vectors have no bound."""
     values, vectors = operands.results
     return (_spectral(operands, values), _unbounded(vectors))
 

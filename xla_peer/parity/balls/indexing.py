@@ -1,4 +1,4 @@
-"""Radii of reads and writes at places that are data: where a ball leaves the place open, any element may come from it."""
+"""Radii of reads and writes at indices from data: where a ball leaves an index open, any element may be read there."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ __all__ = ["ROWS"]
 
 
 def _read(operands: Operands) -> Sequence[Any]:
-    """The radii of the same places."""
-    source, *places = operands.balls
-    if any(place.radius.any() for place in places):
+    """The radii at the same indices."""
+    source, *starts = operands.balls
+    if any(start.radius.any() for start in starts):
         return (_any_element(operands.results[0], source),)
-    return (operands.run(operands.op, source.radius, *[place.value for place in places]),)
+    return (operands.run(operands.op, source.radius, *[start.value for start in starts]),)
 
 
 def _any_element(result: Any, source: Ball) -> Any:
@@ -41,14 +41,14 @@ def _any_element(result: Any, source: Ball) -> Any:
 
 def _updated(operands: Operands) -> Sequence[Any]:
     """The radii of x and of the update, put together in the same way."""
-    x, update, *places = operands.balls
+    x, update, *starts = operands.balls
     (result,) = operands.results
-    if any(place.radius.any() for place in places):
+    if any(start.radius.any() for start in starts):
         stays = outward(modulus(_wide(result) - _wide(x.value)) + x.radius)
         stays = np.where(np.isnan(stays), np.inf, stays)
         return (np.maximum(stays, _any_element(result, update)),)
-    starts = [place.value for place in places]
-    return (operands.run(operands.op, x.radius, update.radius, *starts),)
+    centres = [start.value for start in starts]
+    return (operands.run(operands.op, x.radius, update.radius, *centres),)
 
 
 def _wide(x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What a rule of ball arithmetic is given: the step, its operands' balls, and its results' centres.
+"""Balls, and the operands of their rules: a step, its operands' balls, and its results' centres.
 
 A ball is an array of values, the centres, and an array of radii of the same shape in float64. It holds, element by
 element, the exact result on the exact arguments, the centre, and whatever another right implementation gives. Around
@@ -143,12 +143,12 @@ def wide(x: Any) -> Any:
 
 
 def tiny(dtype: DType) -> float:
-    """The smallest normal number: what flushing moves a result by, at most."""
+    """The smallest normal number, a bound of the error of flushing."""
     return float(ml_dtypes.finfo(dtype.real.dtype).smallest_normal)
 
 
 def outward(radius: Any, operations: float = 8.0) -> Any:
-    """A radius computed by so many roundings in a chain, enlarged by more than these can have taken from it."""
+    """A radius computed by a chain of that many roundings, enlarged by more than their error."""
     return radius * (1.0 + (operations + 2.0) * EPSILON)
 
 
@@ -158,7 +158,7 @@ def overflow(dtype: DType) -> float:
 
 
 def underflow(operands: Operands) -> Any:
-    """What two implementations may be apart where a result of operands other than 0 is 0: elementwise."""
+    """Distance of two implementations where nonzero operands give 0, elementwise."""
     (result,) = operands.results
     from_nonzero = result == 0
     for x in operands.values:

@@ -1,4 +1,4 @@
-"""Radii of sums and products of many terms, of extrema, and of what is chosen among many: indices and orders."""
+"""Radii of reductions and scans, indices of extrema, and orders."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["ROWS", "integer_sum_radius", "sum_error"]
 def sum_error(
     operands: Operands, terms: Any, size: Any, spread: Any, products: bool = False
 ) -> Any:
-    """What two implementations may lose in sums of that many terms, in any order: gamma_n times the absolute sum.
+    """Rounding errors of two implementations of a sum of that many terms, in any order: gamma_n times the absolute sum.
 
     Args:
         terms: how many, for each element or for all.
@@ -154,7 +154,7 @@ def _extremum(operands: Operands, x: Any) -> Any:
 
 
 def _candidates(x: Any, radius: Any, axes: tuple[int, ...]) -> Any:
-    """Which elements may be the largest."""
+    """Mask of the elements that may be the largest."""
     sizes = tuple([x.shape[axis] for axis in axes])
     if not math.prod(sizes):
         return np.ones(x.shape, bool)
@@ -194,7 +194,7 @@ def _index(operands: Operands) -> Sequence[Any]:
 
 
 def _sorted(operands: Operands) -> Sequence[Any]:
-    """Keys move no more than the one that moves most; what comes along is any of those that may change places."""
+    """Radii of sorted operands: of keys the largest radius, of others their range among keys that may swap."""
     op, axis = operands.op, operands.op.axis
     if operands.are_exact and (op.stable or op.count == 1):
         return [np.zeros(result.shape) for result in operands.results]
@@ -215,7 +215,7 @@ def _sorted(operands: Operands) -> Sequence[Any]:
 
 
 def _in_place(keys: Any, radius: Any, axis: int) -> Any:
-    """Which of the ascending keys change places with none, because no ball reaches theirs."""
+    """Mask of the ascending keys that swap with none, because no ball reaches theirs."""
     keys, radius = np.moveaxis(keys, axis, -1), np.moveaxis(radius, axis, -1)
     if not keys.shape[-1] or (np.isnan(keys) & (radius > 0)).any():
         return np.moveaxis(np.zeros(keys.shape, bool), -1, axis)

@@ -1,4 +1,4 @@
-"""What is known of values besides their balls: whose elements they are, and of which sign.
+"""Relations of values besides their balls: copies of other values, and signs.
 
 A maximum is one of the elements it is taken of, in every implementation, so that the comparison of both in its
 derivative is decided however wide their balls are, as long as one element alone can be the largest. A square is not
@@ -37,7 +37,7 @@ POSITIVE = (an.Exp, an.Logistic, an.Cosh, an.Erfc, an.Rsqrt)
 
 
 def copies(operands: Operands) -> Copy | None:
-    """The ball whose elements the result's are; None where it is none that is known."""
+    """The ball with the result's elements; None where there is none."""
     if len(operands.balls) != 1 or len(operands.results) != 1:
         return None
     (ball,) = operands.balls

@@ -1,4 +1,4 @@
-"""Radii of what is made from nothing: none."""
+"""Radii of constants and counts: 0."""
 
 from __future__ import annotations
 
