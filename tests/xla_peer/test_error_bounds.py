@@ -178,6 +178,22 @@ def test_flushed_subnormal_numbers_are_inside() -> None:
     assert bound.radii[1][2] == 0
 
 
+def test_a_subnormal_part_and_a_subnormal_divisor_may_be_flushed() -> None:
+    z = np.array([1.2e-38 + 5.9e-39j, 1.0 + 1.0j], np.complex64)
+    bound = error_bound(lambda z: z * 1.0, z)
+    assert not outside(bound, [np.array([1.2e-38, 1.0 + 1.0j], np.complex64)])[0]
+    small = error_bound(lambda x: tnf.remainder(x, np.array([1e-310, 2.0])), np.array([1.0, 5.0]))
+    assert np.isinf(small.radii[0])
+    assert small.radii[1] == 0
+
+
+def test_a_complex_product_that_is_not_finite_has_no_bound() -> None:
+    z = np.array([complex(np.inf, 1), 1 + 1j])
+    bound = error_bound(lambda z: z * (1 + 1j), z)
+    assert np.isinf(bound.radii[0])
+    assert bound.radii[1] < 1e-13
+
+
 # ---- decisions -----------------------------------------------------------------------------------
 
 

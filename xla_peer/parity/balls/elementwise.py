@@ -179,7 +179,7 @@ def _remainder(operands: Operands) -> Sequence[Any]:
     turns = np.abs(np.trunc(x / y))
     away = outward(a + turns * b)
     inside = (rest + away < (y - b) * (1.0 - 8.0 * EPSILON)) & ((turns == 0) | (rest > away))
-    spread = np.where(inside, away, y + b + rest)
+    spread = np.where(inside, away, np.where(y > b, y + b + rest, np.inf))
     spread = np.where(_all_zero(operands.radii), 0.0, spread)
     return (rounded(operands, result, spread, 0.0, elementwise=True),)
 

@@ -60,13 +60,8 @@ class Ball:
         x = np.asarray(x)
         radius = np.zeros(x.shape)
         if x.dtype.kind not in "biu":
-            smallest = tiny(DType.of(x.dtype))
-            size = modulus(x)
-            parts = (x.real, x.imag) if x.dtype.kind == "c" else (x,)
-            is_tiny = np.zeros(x.shape, bool)
-            for part in parts:
-                is_tiny |= (np.abs(part.astype(np.float64)) < smallest) & (part != 0)
-            radius = np.where(is_tiny & np.isfinite(size), 2 * smallest, radius)
+            dtype = DType.of(x.dtype)
+            radius = np.where(_may_be_flushed(x, radius, tiny(dtype)), 2.0 * tiny(dtype), radius)
         return cls(x, radius, sign=sign_of(x))
 
 
@@ -194,15 +189,24 @@ def rounded(operands: Operands, result: Any, spread: Any, error: Any, elementwis
     radius = outward(spread + error)
     is_finite = np.isfinite(size)
     reach = np.where(is_finite, size, 0.0)
-    near_zero = (reach - radius < smallest) & ((reach > 0) | (radius > 0))
-    radius = np.where(near_zero, outward(radius + 2.0 * smallest), radius)
+    flushed = _may_be_flushed(result, radius, smallest)
+    radius = np.where(flushed, outward(radius + 2.0 * smallest), radius)
     radius = np.where(np.isnan(radius) | (reach + radius >= overflow(dtype)), np.inf, radius)
     return np.where(is_finite, radius, _not_finite(operands, result, elementwise))
 
 
+def _may_be_flushed(x: Any, radius: Any, smallest: float) -> Any:
+    """Mask of the elements with a part that may be subnormal."""
+    flushed = np.zeros(x.shape, bool)
+    for part in (x.real, x.imag) if x.dtype.kind == "c" else (x,):
+        reach = np.abs(part.astype(np.float64))
+        flushed = flushed | ((reach - radius < smallest) & ((reach > 0) | (radius > 0)))
+    return flushed
+
+
 def _not_finite(operands: Operands, result: Any, elementwise: bool) -> Any:
     """0 where every implementation has this infinity or NaN, and infinity elsewhere: an overflow that a contraction or
-    another order of the terms avoids is not everywhere.
+    another order of the terms avoids is not everywhere, and nor is an infinite or NaN complex number.
     """
     if np.isfinite(result).all():
         return 0.0
@@ -213,4 +217,8 @@ def _not_finite(operands: Operands, result: Any, elementwise: bool) -> Any:
         moved = moved | (moves if elementwise else moves.any())
         special = special | (is_special if elementwise else is_special.any())
     same = ~moved & (special | np.isnan(result))
+    if (
+        operands.is_complex
+    ):  # because infinity times a complex number has several values, and a part may overflow
+        same = np.zeros((), bool)
     return np.where(same, 0.0, np.inf)
