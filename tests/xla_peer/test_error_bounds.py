@@ -187,6 +187,12 @@ def test_a_subnormal_part_and_a_subnormal_divisor_may_be_flushed() -> None:
     assert small.radii[1] == 0
 
 
+def test_values_on_the_way_to_nearly_zero_may_be_flushed() -> None:
+    """XLA's erf gives 0 for the smallest normal number."""
+    bound = error_bound(lambda x: tnf.special.erf(x), np.array([1.1754944e-38, 0.5], np.float32))
+    assert not outside(bound, [np.array([0.0, bound.values[1]], np.float32)])[0]
+
+
 def test_a_complex_product_that_is_not_finite_has_no_bound() -> None:
     z = np.array([complex(np.inf, 1), 1 + 1j])
     bound = error_bound(lambda z: z * (1 + 1j), z)

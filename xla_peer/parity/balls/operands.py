@@ -38,6 +38,8 @@ __all__ = [
 ]
 
 EPSILON = float(np.finfo(np.float64).eps)
+NEAR_ZERO = 16.0
+"""Smallest normal numbers, up to which a function's values on the way may be subnormal."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,12 +155,13 @@ def overflow(dtype: DType) -> float:
 
 
 def underflow(operands: Operands) -> Any:
-    """Distance of two implementations where nonzero operands give 0, elementwise."""
+    """Distance of two implementations where nonzero operands give nearly 0, elementwise: values on the way may be flushed."""
     (result,) = operands.results
-    from_nonzero = result == 0
+    least = NEAR_ZERO * tiny(operands.dtype)
+    from_nonzero = modulus(result) < least
     for x in operands.values:
         from_nonzero = from_nonzero & (x != 0) & np.isfinite(wide(x))
-    return np.where(from_nonzero, 2.0 * tiny(operands.dtype), 0.0)
+    return np.where(from_nonzero, 2.0 * least, 0.0)
 
 
 def integer_limit(dtype: DType) -> float:
