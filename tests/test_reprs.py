@@ -64,6 +64,7 @@ SHOWN: dict[str, tuple[Any, str]] = {
     "TensorSpec": (tnf.TensorSpec(("n", 3), "f4"), "f32[n,3]"),
     "Mesh": (xla_peer.Mesh({"x": 1}), "Mesh(x=1 on cpu)"),
     "Digits": (xla_peer.digits(program, *[np.zeros(spec.shape) for spec in program.input_specs]), "<Digits loss: "),
+    "ErrorBound": (xla_peer.error_bound(program, *[np.zeros(spec.shape) for spec in program.input_specs]), "<ErrorBound loss: "),
     "JaxFunction": (xla_peer.to_jax(program), "<JaxFunction of <GraphProgram loss: "),
     "the standard": (tnf.__array_namespace_info__(), "<ArrayNamespaceInfo of tenferro, Array API "),
 }  # fmt: skip

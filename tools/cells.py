@@ -21,6 +21,7 @@ COLUMNS = {
     "emitter": "lowering/emit",
     "sample": "tests/samples",
     "rounding": "xla_peer/parity/rounding.py",
+    "ball rule": "xla_peer/parity/balls",
     "proposal of the fuzzer": "xla_peer/fuzz/proposals.py",
 }
 SURFACE = ("tenferro/api", "tenferro/lax")

@@ -13,7 +13,15 @@ from xla_peer.from_jax import from_jax
 from xla_peer.inside_jax import JaxFunction, to_jax
 from xla_peer.jax_export import export_for_jax
 from xla_peer.mesh import Mesh, PartitionedProgram, partition
-from xla_peer.parity import Digits, ParityReport, check_parity, digits, judge
+from xla_peer.parity import (
+    Digits,
+    ErrorBound,
+    ParityReport,
+    check_parity,
+    digits,
+    error_bound,
+    judge,
+)
 from xla_peer.verification import Verification, verify
 
 __all__ = [
@@ -22,6 +30,7 @@ __all__ = [
     "CompileCacheStats",
     "Digits",
     "DoctorReport",
+    "ErrorBound",
     "Executable",
     "JaxFunction",
     "Mesh",
@@ -34,6 +43,7 @@ __all__ = [
     "digits",
     "doctor",
     "empty",
+    "error_bound",
     "export",
     "export_for_jax",
     "from_jax",

@@ -296,6 +296,9 @@ def parity(
     ulps: Ulps = None,
     rtol: Rtol = None,
     atol: Atol = None,
+    bound: Annotated[
+        str, typer.Option(help="estimated, or proven: wider, and never exceeded.")
+    ] = "estimated",
     interpreter: Interpreter = False,
     html: ReportPage = None,
     repro: Repro = None,
@@ -314,6 +317,7 @@ def parity(
             ulps=ulps,
             rtol=rtol,
             atol=atol,
+            bound=bound,
             interpreter=interpreter or None,
             against=None if against is None else _contender(against, arguments),
         )

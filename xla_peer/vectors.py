@@ -61,7 +61,7 @@ def write_vectors(vectors: Sequence[TestVector], seed: int, versions: Any) -> by
         for part in ("inputs", "outputs"):
             for i, array in enumerate(getattr(vector, part)):
                 arrays[f"{number}.{part}.{i}"] = stored(np.asarray(array))
-        for i, (limit, (places, values), _) in enumerate(vector.allowed):
+        for i, (limit, (places, values), *_) in enumerate(vector.allowed):
             arrays[f"{number}.limits.{i}"] = np.asarray(limit)
             if len(places):
                 arrays[f"{number}.places.{i}"] = places

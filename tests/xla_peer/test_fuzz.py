@@ -181,7 +181,7 @@ def test_a_choice_that_few_roundings_leave_alone(monkeypatch: pytest.MonkeyPatch
     """log Gamma is 0 at 1 and 2; XLA gives a little more at 1."""
 
     def few(program: Any, leaves: Any, runs: int = 4) -> Any:
-        every = moved_outputs(program, leaves)
+        every = moved_outputs(program, leaves, 4)
         return [every[0], every[3]]  # of which neither tips over
 
     monkeypatch.setattr(paths, "moved_outputs", few)

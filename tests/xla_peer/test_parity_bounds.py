@@ -56,6 +56,26 @@ def of(dtype: str, x: Any) -> Any:
     return np.asarray(x).astype(DType.of(dtype).dtype)
 
 
+# ---- sums side by side ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("pattern", "width"), [
+    ([1.1, -1.101], 2), ([1.1, 2.3, -1.7, -1.7001], 4), ([0.1, 0.7, 0.3, 0.9, -0.5, -0.5, -0.5, -0.5], 8),
+])  # fmt: skip
+def test_terms_that_follow_a_pattern_may_be_summed_in_lanes(
+    pattern: list[float], width: int
+) -> None:
+    """One chain cancels and rounds little, and each lane of a vector unit adds up terms of one sign."""
+    x = np.resize(np.float32(pattern), 1 << 14)
+    x[-1] = 2000.0  # which makes the result large beside its bound
+    lanes = x.reshape(-1, width).cumsum(axis=0, dtype=np.float32)[-1].cumsum(dtype=np.float32)[-1]
+    chain = x.cumsum(dtype=np.float32)[-1]
+    assert agrees(tnf.sum, x, change=lambda y: 0 * y + lanes)
+    assert agrees(lambda x, y: x @ y, x, np.ones_like(x), change=lambda y: 0 * y + lanes)
+    beyond = chain + np.abs(x).sum() * 2.0**-9  # half precision
+    assert not agrees(tnf.sum, x, change=lambda y: 0 * y + beyond)
+
+
 # ---- only what is reachable ----------------------------------------------------------------------
 
 

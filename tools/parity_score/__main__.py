@@ -39,12 +39,11 @@ ENDLESS = 30
 
 EDITS = {"faults": faults, "rewrites": rewrites}
 
+
 def drawn(kind: str, seed: int, count: int) -> list[tuple[int, int, str]]:
     """Trials: a subject, the number of its edit, and XLA's options."""
     every = subjects()
-    sizes = [
-        len(list(EDITS[kind](subject.text))) for subject in every
-    ]
+    sizes = [len(list(EDITS[kind](subject.text))) for subject in every]
     rng = np.random.default_rng([seed, kind == "faults"])
     chosen: list[tuple[int, int, str]] = []
     able = [number for number, size in enumerate(sizes) if size]

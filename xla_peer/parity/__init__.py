@@ -4,6 +4,7 @@ from xla_peer.parity.check import check_parity
 from xla_peer.parity.comparison import OutputParity, Tolerance
 from xla_peer.parity.decisions import Decision
 from xla_peer.parity.divergence import Divergence
+from xla_peer.parity.error_bound import ErrorBound, error_bound
 from xla_peer.parity.judging import judge
 from xla_peer.parity.report import ParityReport
 from xla_peer.parity.rounding import ROUNDING, Rounding
@@ -14,11 +15,13 @@ __all__ = [
     "Decision",
     "Digits",
     "Divergence",
+    "ErrorBound",
     "OutputParity",
     "ParityReport",
     "Rounding",
     "Tolerance",
     "check_parity",
     "digits",
+    "error_bound",
     "judge",
 ]

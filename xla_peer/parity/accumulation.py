@@ -4,8 +4,10 @@ Sums of random terms lose about the square root of what sums of equal terms lose
 one way. So some elements of the result are chosen, their terms are added up in the dtype that sums are
 formed in, and every partial sum is compared with the same in higher precision. Reductions and scans add
 one term after the other, and so do products of small matrices and of a vector with a matrix; others do so
-for `BLOCK` terms, and keep `LANES` sums side by side where there are more. These are the longest chains
-that NumPy, BLAS and XLA on CPU were seen to form.
+for `BLOCK` terms. These are the longest chains that NumPy, BLAS and XLA on CPU were seen to form.
+
+Terms whose signs follow a pattern cancel in one chain, and are all of one sign in some of the sums that a vector unit
+keeps side by side: so the terms are added up in each of `LANES` too, in the direction that equal terms take.
 """
 
 from __future__ import annotations
@@ -31,7 +33,10 @@ ELEMENTS = 64
 LONGEST = 1 << 22
 """Terms that are added up; the error of a longer sum is taken to grow in proportion."""
 BLOCK = 4096
-LANES = 4
+LANES = (2, 4, 8, 16)
+"""Numbers of sums side by side: lane j adds up terms j, j + n, j + 2 n, ..."""
+LANE_ROWS = 16
+"""Elements of the result whose terms are added up in lanes."""
 SMALL = 1_000_000
 """Multiplications up to which OpenBLAS multiplies matrices without blocks."""
 PRODUCTS = (re.ReduceProd, re.CumProd)
@@ -82,7 +87,10 @@ def _share(op: Any, operands: Sequence[Any], result: Any) -> float:
         return 0.0
     combine = np.multiply if isinstance(op, PRODUCTS) else np.add
     is_one_chain = alone == 2 or (isinstance(op, co.DotGeneral) and _is_one_chain(op, *operands))
-    longest = _measured(combine, terms[:, :LONGEST, None]) if is_one_chain else _in_lanes(terms)
+    chain = terms[:, : LONGEST if is_one_chain else BLOCK, None]
+    longest = _measured(combine, chain)
+    if combine is np.add:  # because factors do not cancel
+        longest = max(longest, _in_lanes(terms))
     grown = max(1.0, count / LONGEST)
     return max(float(ml_dtypes.finfo(terms.real.dtype).eps) / 2, longest * grown / 4)
 
@@ -96,13 +104,15 @@ def _is_one_chain(op: co.DotGeneral, lhs: Any, rhs: Any) -> bool:
 
 
 def _in_lanes(terms: Any) -> float:
-    """The error of sums in blocks, and of some side by side."""
-    block = _measured(np.add, terms[:, :BLOCK, None])
-    rows, count = terms.shape[0], min(terms.shape[1], LONGEST) // LANES
-    if count <= BLOCK // LANES:
-        return block
-    lanes = terms[:, : count * LANES].reshape(rows, count, LANES)
-    return max(block, _measured(np.add, lanes))
+    """The largest error of sums that are kept side by side."""
+    rows = terms[:: -(-len(terms) // LANE_ROWS)]
+    errors = [0.0]
+    for width in LANES:
+        length = min(rows.shape[1], LONGEST) // width
+        if length > 1:
+            lanes = rows[:, : length * width].reshape(len(rows), length, width)
+            errors.append(_measured(np.add, lanes))
+    return max(errors)
 
 
 def _measured(combine: np.ufunc, terms: Any) -> float:

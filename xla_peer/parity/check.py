@@ -16,6 +16,7 @@ from tenferro.types import flatten, unflatten
 from xla_peer.executor import XlaExecutor
 from xla_peer.notices import noticed
 from xla_peer.parity.comparison import Allowance, OutputParity, Tolerance, compare
+from xla_peer.parity.confidence import CONFIDENCE, required_confidence
 from xla_peer.parity.contenders import Contender, original_outputs
 from xla_peer.parity.decisions import decisions
 from xla_peer.parity.divergence import Divergence, alone, first_divergence, shown, values_of
@@ -24,6 +25,7 @@ from xla_peer.parity.interpreter import interpreted
 from xla_peer.parity.matching import first_difference
 from xla_peer.parity.opinion import NATIVE, PEER, Opinion, opinion
 from xla_peer.parity.paths import NativeAndPeer, compared
+from xla_peer.parity.proven import lost_bounds
 from xla_peer.parity.report import ParityReport
 from xla_peer.parity.turns import native_outputs
 from xla_peer.pullback import active, float_vjp
@@ -40,6 +42,8 @@ def check_parity(
     ulps: float | None = None,
     rtol: float | None = None,
     atol: float | None = None,
+    bound: str = "estimated",
+    confidence: float = CONFIDENCE,
     interpreter: bool | None = None,
     locate: bool = True,
     context: AdContext | None = None,
@@ -61,6 +65,9 @@ def check_parity(
         grad: compare the gradients too, of the real part of the sum of the outputs, each weighted by
             numbers around one; a program without float inputs or outputs has none.
         ulps, rtol, atol: what is allowed in place of what rounding explains; any of those given suffices.
+        bound: "estimated", from runs that round differently, or "proven", by `xla_peer.error_bound`: wider, and never
+            exceeded by a right implementation. Where nothing is proven, the output is `not decidable here`.
+        confidence: of the estimate, between 0 and 1: it decides how many runs are made, and the report says how many.
         interpreter: ask StableHLO's reference interpreter for a third opinion, in a process of its own;
             by default where the paths disagree and the program is small.
         locate: where the paths disagree, find the first op that parts; inside of a loop, with its turn.
@@ -68,7 +75,8 @@ def check_parity(
 
     Raises:
         ArityError, DTypeError, ShapeError: arrays that do not fit, or outputs of `against` of other types.
-        InvalidConfigError: a tolerance below zero, or without an end; `grad` with `against`.
+        InvalidConfigError: a tolerance below zero, or without an end; `grad` with `against`; another `bound`, or a
+            proven one beside a tolerance; a confidence of 0 or below, or of 1 or above.
 
     >>> report = check_parity(lambda x: x * 2, np.arange(3.0))
     >>> report.ok, report.outputs[0].verdict
@@ -77,6 +85,7 @@ def check_parity(
     False
     """
     tolerance = tolerance_of("check_parity", ulps, rtol, atol)
+    is_proven = _is_proven(bound, tolerance)
     program = (
         fn_or_program
         if isinstance(fn_or_program, GraphProgram)
@@ -91,7 +100,10 @@ def check_parity(
     peer = XlaExecutor() if executor is None else executor
     leaves = program.check_arguments(arrays)
     static = program.specialize(program.bind([leaf.shape for leaf in leaves]))
-    check = Check(static, leaves, peer, tolerance, interpreter)
+    paths = NativeAndPeer(
+        peer, tolerance, is_proven, required_confidence("check_parity", confidence)
+    )
+    check = Check(static, leaves, paths, interpreter)
     if against is not None:
         return check.against(Contender(against, static, peer), locate)
     return check.report(locate)
@@ -104,13 +116,11 @@ class Check:
         self,
         program: GraphProgram,
         leaves: Sequence[Any],
-        peer: Any,
-        tolerance: Tolerance | None,
+        paths: NativeAndPeer,
         interpreter: bool | None,
     ) -> None:
-        self.program, self.leaves = program, leaves
-        self.paths = NativeAndPeer(peer, tolerance)
-        self.platform = getattr(peer, "platform", type(peer).__name__)
+        self.program, self.leaves, self.paths = program, leaves, paths
+        self.platform = getattr(paths.peer, "platform", type(paths.peer).__name__)
         self.interpreter = interpreter
 
     def report(self, locate: bool) -> ParityReport:
@@ -136,8 +146,15 @@ class Check:
             interpreter=third.words,
             first_divergence=parted,
             decisions=decisions(program, leaves, outputs),
-            notes=(*notes, *words),
+            notes=(*notes, *words, *self._open_steps(outputs)),
+            bound=self.paths.bound_in_words,
         )
+
+    def _open_steps(self, outputs: Sequence[OutputParity]) -> tuple[str, ...]:
+        """Where a proven bound is lost that would decide."""
+        if not self.paths.is_proven or not any(output.undecided for output in outputs):
+            return ()
+        return lost_bounds(self.program, self.leaves)
 
     def _located(self, agree: bool, locate: bool) -> Divergence | None:
         if agree or not locate:
@@ -207,7 +224,8 @@ class Check:
             first_divergence=parted,
             sides=sides,
             decisions=decisions(program, leaves, outputs),
-            notes=notes,
+            notes=(*notes, *self._open_steps(outputs)),
+            bound=self.paths.bound_in_words,
         )
 
     def _attributed(
@@ -323,6 +341,16 @@ def differing(
         other=words,
         sides=sides,
     )
+
+
+def _is_proven(bound: str, tolerance: Tolerance | None) -> bool:
+    if bound not in ("estimated", "proven"):
+        raise InvalidConfigError(f'check_parity: bound is "estimated" or "proven", got {bound!r}')
+    if bound == "proven" and tolerance is not None:
+        raise InvalidConfigError(
+            'check_parity: bound="proven" replaces ulps=, rtol= and atol=; leave these out'
+        )
+    return bound == "proven"
 
 
 def tolerance_of(

@@ -11,6 +11,7 @@ import numpy as np
 
 from tenferro.types import DType, TensorSpec
 from xla_peer.json_values import json_value
+from xla_peer.parity.confidence import SAFETY
 from xla_peer.parity.ulps import modulus, spacing, ulps_apart
 
 __all__ = [
@@ -24,8 +25,6 @@ __all__ = [
     "granted",
 ]
 
-SAFETY = 8.0
-"""The bound is the movement that was seen, times this."""
 GAP = 1e4
 """Runs that are farther from the first one than all others by this factor had another decision."""
 NEAR = 4.0
@@ -53,11 +52,13 @@ class Allowance(NamedTuple):
 
     Attributes:
         is_granted: the user said so: then no limit is too wide to decide anything.
+        unbounded: elements of which nothing is said, whatever they are; None for none.
     """
 
     limit: Any
     alternatives: Alternatives = NO_ALTERNATIVES
     is_granted: bool = False
+    unbounded: Any = None
 
 
 @dataclass(frozen=True)
@@ -160,6 +161,7 @@ def compare(
     limit: Any,
     alternatives: Alternatives = NO_ALTERNATIVES,
     is_granted: bool = False,
+    unbounded: Any = None,
 ) -> OutputParity:
     """One output, native against another.
 
@@ -168,6 +170,7 @@ def compare(
             as good as every other. See `explained` and `granted`.
         alternatives: what some elements may be besides, each within the limit there.
         is_granted: the limit decides, however wide it is.
+        unbounded: elements that are undecided wherever they differ.
     """
     native, xla = np.asarray(native), np.asarray(xla)
     dtype = DType.of(native.dtype)
@@ -190,6 +193,9 @@ def compare(
     finite = np.isfinite(distance)
     relative = np.where(finite & (size > 0), distance / size, 0.0)
     undecided = inside & ~reached & (apart > NEAR) & (limit > largest) & (not is_granted)
+    if unbounded is not None:
+        undecided |= unbounded & ~inside
+        inside |= unbounded
     share = np.where(np.isnan(distance) | (limit == 0), np.inf, distance / limit)
     share = np.where((apart == 0) | reached | undecided, 0.0, share)
     worst = _place(share if share.any() else apart)

@@ -17,6 +17,7 @@ from tenferro.ops import indexing as ix
 from tenferro.ops import reduction as re
 from tenferro.program import Instruction
 from xla_peer.executor import XlaExecutor
+from xla_peer.parity.confidence import CONFIDENCE, decision_runs
 from xla_peer.parity.divergence import Divergence, maker, prefix, values_of
 from xla_peer.parity.paths import NativeAndPeer
 from xla_peer.parity.sensitivity import moved_outputs, subnormal
@@ -27,10 +28,6 @@ __all__ = ["EXPLANATIONS", "Explanation", "Parting", "explain"]
 SUMS = (
     re.ReduceSum, re.ReduceProd, re.CumSum, re.CumProd, co.DotGeneral, co.Convolution, ix.Scatter,
 )  # fmt: skip
-LOOKS = 32
-"""Runs with roundings of their own, to see whether a choice can tip over that the few runs of every check
-left where it was.
-"""
 REWRITES_OFF = {"xla_disable_hlo_passes": "algsimp"}
 """XLA's option that switches its algebraic rewrites off."""
 
@@ -99,7 +96,7 @@ class Parting:
         if output.spec.dtype.is_inexact:
             return False
         place = found.program.output_names.index(output.name)
-        moved = moved_outputs(found.program, found.leaves, LOOKS)
+        moved = moved_outputs(found.program, found.leaves, decision_runs(CONFIDENCE))
         return any(bool(run[place][output.worst] == output.xla) for run in moved)
 
 

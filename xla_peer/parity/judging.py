@@ -100,6 +100,7 @@ def judge(
         sides=("a", "b"),
         decisions=decisions(static, leaves, outputs),
         notes=tuple(notes),
+        bound=paths.bound_in_words,
     )
 
 

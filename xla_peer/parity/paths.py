@@ -23,16 +23,16 @@ from xla_peer.parity.comparison import (
     explained,
     granted,
 )
+from xla_peer.parity.confidence import CONFIDENCE, decision_runs, in_words, rounding_runs
 from xla_peer.parity.divergence import prefix
 from xla_peer.parity.opinion import Opinion, opinion
 from xla_peer.parity.pending import pending_roundings
+from xla_peer.parity.proven import proven_limits
 from xla_peer.parity.sensitivity import moved_outputs
 from xla_peer.parity.turns import native_outputs
 
 __all__ = ["NativeAndPeer", "compared", "limits"]
 
-LOOKS = 32
-"""Runs with roundings of their own, where the few that are always made tip a choice over."""
 JUMPS = (el.Floor, el.Ceil, el.RoundNearestEven, el.RoundNearestAfz, el.Remainder)
 """Ops that make a step of a float of what rounding decides."""
 
@@ -43,10 +43,14 @@ class NativeAndPeer:
 
     Attributes:
         tolerance: what the user allows in place of what rounding explains.
+        is_proven: what rounding explains is proven, and not estimated.
+        confidence: of the estimate; see `confidence`.
     """
 
     peer: Any
     tolerance: Tolerance | None = None
+    is_proven: bool = False
+    confidence: float = CONFIDENCE
 
     def outputs(self, program: GraphProgram, leaves: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """Natively, and through the peer."""
@@ -57,7 +61,16 @@ class NativeAndPeer:
         self, program: GraphProgram, leaves: Sequence[Any], native: Sequence[Any]
     ) -> list[Allowance]:
         """How far the peer's outputs may be from these native ones."""
-        return limits(program, leaves, native, self.tolerance)
+        if self.is_proven and self.tolerance is None:
+            return proven_limits(program, leaves, native)
+        return limits(program, leaves, native, self.tolerance, self.confidence)
+
+    @property
+    def bound_in_words(self) -> str:
+        """Origin of the limits: proven, or estimated with a confidence; empty for a tolerance of the user."""
+        if self.tolerance is not None:
+            return ""
+        return "proven" if self.is_proven else in_words(self.confidence)
 
     def compared(self, program: GraphProgram, leaves: Sequence[Any]) -> tuple[OutputParity, ...]:
         """Its outputs on both."""
@@ -93,6 +106,7 @@ def limits(
     leaves: Sequence[Any],
     outputs: Sequence[Any],
     tolerance: Tolerance | None = None,
+    confidence: float = CONFIDENCE,
 ) -> list[Allowance]:
     """How far each element of each output may be apart, and what else it may be."""
     arrays = list(map(np.asarray, outputs))
@@ -101,14 +115,14 @@ def limits(
     static = program.specialize(program.bind([leaf.shape for leaf in leaves]))
     chosen = choices(static)
     slots = [*static.output_slots, *[choice.operand for choice in chosen]]
-    runs_of, pending = _runs(static, leaves, slots), pending_roundings(static)
+    runs_of, pending = _runs(static, leaves, slots, confidence), pending_roundings(static)
     results = [*arrays, *[runs[0] for runs in runs_of[len(arrays) :]]]
     allowed = [
         explained(y, runs, pending[slot].least_ulps(static.types[slot].dtype))
         for y, runs, slot in zip(results, runs_of, slots, strict=True)
     ]
     for number, choice in enumerate(chosen, len(arrays)):
-        y, (limit, seen, _) = arrays[choice.output], allowed[choice.output]
+        y, (limit, seen, *_) = arrays[choice.output], allowed[choice.output]
         if isinstance(choice.op, ArgReduction):
             others = rivals(choice, runs_of[number][0], allowed[number].limit, y)
         else:
@@ -117,14 +131,17 @@ def limits(
     return allowed[: len(arrays)]
 
 
-def _runs(program: GraphProgram, leaves: Sequence[Any], slots: Sequence[int]) -> list[list[Any]]:
+def _runs(
+    program: GraphProgram, leaves: Sequence[Any], slots: Sequence[int], confidence: float
+) -> list[list[Any]]:
     """Of each slot, its values in runs that round differently; in more runs where these tip it over."""
-    moved = moved_outputs(prefix(program, slots), leaves)
+    moved = moved_outputs(prefix(program, slots), leaves, rounding_runs(confidence))
     runs_of = [list(runs) for runs in zip(*moved, strict=True)]
     jumps = any(isinstance(step.op, JUMPS) for step in program.instructions)
     tipping = [number for number, runs in enumerate(runs_of) if _tips_over(runs, jumps)]
     if tipping:
-        moved = moved_outputs(prefix(program, [slots[number] for number in tipping]), leaves, LOOKS)
+        among = prefix(program, [slots[number] for number in tipping])
+        moved = moved_outputs(among, leaves, decision_runs(confidence))
         for number, runs in zip(tipping, zip(*moved, strict=True), strict=True):
             runs_of[number] = list(runs)
     return runs_of

@@ -31,6 +31,8 @@ class ParityReport:
         sides: the names of the two that are compared.
         decisions: for outputs that are unstable, the decision that tips.
         notes: further opinions, a sentence each.
+        bound: how what may be apart was found: proven, or estimated, with the number of runs and the confidence; empty
+            where the user said it.
     """
 
     HEADER: ClassVar = (
@@ -46,6 +48,7 @@ class ParityReport:
     sides: tuple[str, str] = ("native", "other")
     decisions: tuple[Decision, ...] = ()
     notes: tuple[str, ...] = ()
+    bound: str = ""
 
     @property
     def ok(self) -> bool:
@@ -65,6 +68,7 @@ class ParityReport:
             "sides": list(self.sides),
             "decisions": [decision.to_dict() for decision in self.decisions],
             "notes": list(self.notes),
+            "bound": self.bound,
         }
 
     def to_json(self) -> str:
@@ -111,7 +115,8 @@ class ParityReport:
 
     def below(self) -> list[str]:
         """What is said below the table."""
-        lines = [f"interpreter: {self.interpreter}"] * bool(self.interpreter)
+        lines = [f"bound: {self.bound}"] * bool(self.bound)
+        lines += [f"interpreter: {self.interpreter}"] * bool(self.interpreter)
         lines += [*self.notes, *map(str, self.decisions)]
         return lines + [str(self.first_divergence)] * (self.first_divergence is not None)
 

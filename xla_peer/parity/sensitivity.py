@@ -43,19 +43,16 @@ from xla_peer.parity.pending import (
 )
 from xla_peer.parity.rounding import ROUNDING, Rounding, rounding_of
 
-__all__ = ["RUNS", "Moved", "Operands", "Plain", "changed_run", "moved_outputs", "subnormal"]
+__all__ = ["Moved", "Operands", "Plain", "changed_run", "moved_outputs", "subnormal"]
 
 Kernel = Callable[..., Any]
-RUNS = 4
 TELLS_ZEROS_APART = (*an.CARDS, el.Divide, el.Power, el.BitcastConvert)
 GIVES_EITHER_ZERO = (
     el.Add, el.Subtract, el.Sign, re.ReduceSum, re.CumSum, co.DotGeneral, co.Convolution, ix.Scatter,
 )  # fmt: skip
 
 
-def moved_outputs(
-    program: GraphProgram, leaves: Sequence[Any], runs: int = RUNS
-) -> list[list[Any]]:
+def moved_outputs(program: GraphProgram, leaves: Sequence[Any], runs: int) -> list[list[Any]]:
     """The outputs of a run as it is, of so many that round in ways of their own, of one in which all sums
     go the same way, one that flushes subnormal numbers and one that turns zeros, where there are any;
     always the same.

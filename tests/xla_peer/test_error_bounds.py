@@ -1,0 +1,510 @@
+"""Proven bounds: nothing that is right is ever outside of them, and they are of some use.
+
+What is right is a definition, a sum of fractions, mpmath, another order of the same operations, or XLA.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import ml_dtypes
+import mpmath
+import numpy as np
+import pytest
+
+import tenferro as tnf
+import xla_peer
+from lowering import import_stablehlo
+from tenferro.errors import InvalidConfigError
+from tenferro.ops import STD_OPS
+from tenferro.ops import control as cf
+from tenferro.types import DType, flatten, unflatten
+from tests.ops.test_parity import program_of
+from tests.samples import SAMPLES
+from tools.parity_score.programs import Subject, subjects
+from tools.parity_score.rewrites import rewrites
+from xla_peer import ErrorBound, check_parity, error_bound
+from xla_peer.parity.balls import BALL_RULES
+from xla_peer.parity.balls.control import LOOPS
+from xla_peer.parity.ulps import modulus, spacing
+
+RNG = np.random.default_rng(7)
+
+
+def wide(x: Any) -> Any:
+    return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
+
+
+@np.errstate(all="ignore")
+def outside(bound: ErrorBound, others: Any, half_ulps: bool = False) -> list[int]:
+    """How many elements of each output lie beyond the radius, and beyond what the oracle itself was rounded by."""
+    counts: list[int] = []
+    balls = zip(flatten(bound.values)[0], flatten(bound.radii)[0], strict=True)
+    for (value, radius), other in zip(balls, others, strict=True):
+        value, other = np.asarray(value), np.asarray(other)
+        x, y = wide(value), wide(other)
+        same = (x == y) | ((x != x) & (y != y))
+        apart = np.where(same, 0.0, modulus(x - y))
+        apart = np.where(np.isnan(apart), np.inf, apart)
+        slack = 0.51 * spacing(other) if half_ulps and other.dtype.kind not in "biu" else 0.0
+        counts.append(int(np.count_nonzero(apart > radius + slack)))
+    return counts
+
+
+def holds(fn: Callable[..., Any], *arrays: Any) -> ErrorBound:
+    """The bound of a function, which XLA's results do not leave."""
+    program = tnf.compile(fn, *arrays)
+    bound = error_bound(program, *arrays)
+    results = flatten(xla_peer.XlaExecutor().run(program, *arrays))[0]
+    assert not any(outside(bound, results))
+    return bound
+
+
+# ---- every op ------------------------------------------------------------------------------------
+
+
+def test_the_tables_are_total() -> None:
+    assert set(STD_OPS) - set(cf.CARDS) <= set(BALL_RULES)
+    assert set(LOOPS) == set(cf.CARDS)
+
+
+@pytest.mark.parametrize("card", SAMPLES, ids=lambda card: card.__name__)
+def test_no_definition_is_outside(card: Any) -> None:
+    """The definitions are exact and rounded once."""
+    samples = SAMPLES[card]
+    program = program_of(list(samples), False)
+    bound = error_bound(program, *[x for sample in samples for x in sample.inputs])
+    expected = [y for sample in samples for y in sample.expected]
+    assert not any(outside(bound, expected, half_ulps=True))
+
+
+def test_few_elements_of_samples_are_without_a_bound() -> None:
+    """Samples are full of infinities, zeros as divisors, and overflow."""
+    radii: list[Any] = []
+    for samples in SAMPLES.values():
+        chosen = samples[:: max(1, len(samples) // 20)]
+        program = program_of(list(chosen), False)
+        bound = error_bound(program, *[x for sample in chosen for x in sample.inputs])
+        radii += [np.asarray(radius).reshape(-1) for radius in flatten(bound.radii)[0]]
+    every = np.concatenate(radii)
+    assert np.count_nonzero(np.isinf(every)) <= 0.02 * every.size
+
+
+FUNCTIONS = {
+    "exp": mpmath.exp, "expm1": mpmath.expm1, "log": mpmath.log, "log1p": mpmath.log1p, "sqrt": mpmath.sqrt,
+    "sin": mpmath.sin, "cos": mpmath.cos, "tan": mpmath.tan, "tanh": mpmath.tanh, "asin": mpmath.asin,
+    "acos": mpmath.acos, "atan": mpmath.atan, "sinh": mpmath.sinh, "cosh": mpmath.cosh, "asinh": mpmath.asinh,
+    "acosh": mpmath.acosh, "atanh": mpmath.atanh, "cbrt": lambda x: mpmath.sign(x) * mpmath.cbrt(abs(x)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_function_of_a_rounded_argument_holds_the_function_of_the_exact_one(
+    name: str, dtype: str
+) -> None:
+    """f(x y + z), whose argument cancels to a thousandth: rounding moves it by a thousand units."""
+    where = 1.5 if name == "acosh" else 0.5
+    x = RNG.uniform(999, 1001, 40).astype(dtype)
+    z = np.array(
+        [
+            where - float(a) * 1.0000001 + e
+            for a, e in zip(x, RNG.uniform(-0.3, 0.3, 40), strict=True)
+        ]
+    )
+    z = z.astype(dtype)
+    y = np.full(40, 1.0000001).astype(dtype)
+    fn = getattr(tnf, "acosh" if name == "acosh" else name, None) or getattr(tnf.special, name)
+    bound = error_bound(lambda x, y, z: fn(x * y + z), x, y, z)
+    with mpmath.workdps(40):
+        truth = [
+            FUNCTIONS[name](mpmath.mpf(float(a)) * float(b) + float(c))
+            for a, b, c in zip(x, y, z, strict=True)
+        ]
+        apart = [abs(t - float(v)) for t, v in zip(truth, bound.values, strict=True)]
+    assert all(float(d) <= r for d, r in zip(apart, bound.radii, strict=True))
+    assert max(bound.radii) < 1e4 * max(map(float, apart))
+
+
+# ---- sums and products in any order --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+def test_every_order_of_a_sum_is_inside(dtype: str) -> None:
+    x = RNG.standard_normal(300).astype(DType.of(dtype).dtype)
+    bound = error_bound(lambda x: tnf.sum(x), x)
+    work = x.astype(DType.of(dtype).accumulator.dtype)
+    orders = [work, work[::-1], np.sort(work), np.sort(work)[::-1], work[np.argsort(np.abs(work))]]
+    others = [np.add.accumulate(order)[-1].astype(x.dtype) for order in orders]
+    exact = float(sum(Fraction(float(value)) for value in x))
+    assert not any(outside(bound, [other])[0] for other in (*others, np.float64(exact)))
+    assert float(bound.radii) < 1e3 * float(ml_dtypes.finfo(x.dtype).eps) * float(
+        np.abs(x.astype(float)).sum()
+    )
+
+
+def test_a_wrong_term_is_outside() -> None:
+    """A bound that holds everything would pass every other test."""
+    x = RNG.standard_normal(300)
+    bound = error_bound(lambda x: tnf.sum(x), x)
+    assert outside(bound, [x.sum() + 1e-10]) == [1]
+    a, b = RNG.standard_normal((20, 30)), RNG.standard_normal((30, 10))
+    product = error_bound(lambda a, b: a @ b, a, b)
+    assert not outside(product, [a @ b])[0]
+    assert outside(product, [(a.astype(np.float32) @ b.astype(np.float32)).astype(float)])[0] > 190
+
+
+def test_a_contraction_to_one_operation_is_inside() -> None:
+    """a b - round(a b) is 0 in two steps and the rounding error of the product in one."""
+    a, b = RNG.standard_normal(50), RNG.standard_normal(50)
+    bound = error_bound(lambda a, b: a * b - a * b, a, b)
+    fused = [float(Fraction(x) * Fraction(y) - Fraction(x * y)) for x, y in zip(a, b, strict=True)]
+    assert not outside(bound, [np.array(fused)])[0]
+    assert any(fused)
+
+
+def test_what_is_exact_has_no_radius() -> None:
+    x = np.arange(6.0)
+    bound = error_bound(lambda x: (tnf.sum(x), x + 1, x * 2, x @ x, x / 4, tnf.prod(x + 1)), x)
+    assert not any(np.asarray(radius).any() for radius in bound.radii)
+
+
+def test_flushed_subnormal_numbers_are_inside() -> None:
+    x = np.array([1e-310, 3e-308, 1.0])
+    bound = error_bound(lambda x: (x * 0.5, x + 0.0), x)
+    assert not any(outside(bound, [np.array([0.0, 0.0, 0.5]), np.array([0.0, 3e-308, 1.0])]))
+    assert bound.radii[1][2] == 0
+
+
+def test_a_subnormal_part_and_a_subnormal_divisor_may_be_flushed() -> None:
+    z = np.array([1.2e-38 + 5.9e-39j, 1.0 + 1.0j], np.complex64)
+    bound = error_bound(lambda z: z * 1.0, z)
+    assert not outside(bound, [np.array([1.2e-38, 1.0 + 1.0j], np.complex64)])[0]
+    small = error_bound(lambda x: tnf.remainder(x, np.array([1e-310, 2.0])), np.array([1.0, 5.0]))
+    assert np.isinf(small.radii[0])
+    assert small.radii[1] == 0
+
+
+def test_values_on_the_way_to_nearly_zero_may_be_flushed() -> None:
+    """XLA's erf gives 0 for the smallest normal number."""
+    bound = error_bound(lambda x: tnf.special.erf(x), np.array([1.1754944e-38, 0.5], np.float32))
+    assert not outside(bound, [np.array([0.0, bound.values[1]], np.float32)])[0]
+
+
+def test_a_complex_product_that_is_not_finite_has_no_bound() -> None:
+    z = np.array([complex(np.inf, 1), 1 + 1j])
+    bound = error_bound(lambda z: z * (1 + 1j), z)
+    assert np.isinf(bound.radii[0])
+    assert bound.radii[1] < 1e-13
+
+
+# ---- decisions -----------------------------------------------------------------------------------
+
+
+def near_tie() -> Any:
+    """0.1 + 0.2, which is a rounding above 0.3."""
+    return np.array([0.1]), np.array([0.2]), np.array([0.3])
+
+
+def test_both_sides_of_an_open_comparison_are_inside() -> None:
+    def fn(a: Any, b: Any, c: Any) -> Any:
+        return tnf.where(a + b > c, 10.0 * a, -a), a + b > c, a + b > c + 1
+
+    bound = error_bound(fn, *near_tie())
+    assert not any(outside(bound, [np.array([-0.1]), np.array([False]), np.array([False])]))
+    assert [open_.op for open_ in bound.undecided] == ["Compare"]
+    assert float(bound.radii[0][0]) >= 1.1
+    assert float(bound.radii[2][0]) == 0
+    assert "Compare" in str(bound)
+    assert __file__ in bound.undecided[0].line
+
+
+def test_both_indices_of_a_near_tie_are_inside_and_a_third_is_not() -> None:
+    x = np.array([[0.1 + 0.2 - 1e-17, 0.3, 0.1], [1.0, 2.0, 3.0]])
+    bound = error_bound(lambda x: tnf.argmax(x * 1.1, axis=1), x)
+    assert not outside(bound, [np.array([1, 2])])[0]
+    assert outside(bound, [np.array([2, 0])])[0] == 2
+
+
+def test_sorting_what_is_nearly_tied() -> None:
+    keys = np.array([0.3, 0.1 * 3, 5.0, -1.0])
+    bound = error_bound(lambda k: (tnf.sort(k * 1.1), tnf.argsort(k * 1.1)), keys)
+    swapped = np.array([3, 1, 0, 2])
+    assert not outside(bound, [np.sort(keys * 1.1), swapped])[1]
+    assert not np.asarray(bound.radii[1])[[0, 3]].any()
+
+
+def test_branches_and_turns_that_are_open_are_united() -> None:
+    a, b, c = (x[0] for x in near_tie())
+
+    def choice(a: Any, b: Any, c: Any) -> Any:
+        return tnf.cond(a + b > c, lambda x: x * 2, lambda x: x - 5, a)
+
+    bound = error_bound(choice, a, b, c)
+    assert not outside(bound, [np.float64(-4.9)])[0]
+    assert outside(bound, [np.float64(6.0)])[0]
+
+    def turns(step: Any) -> Any:
+        """Ten steps of 0.1 reach 1.0 or do not."""
+        return tnf.while_loop(
+            lambda s: s[0] < 1.0, lambda s: (s[0] + step, s[1] + 1), (0.0 * step, 0 * step)
+        )
+
+    bound = error_bound(turns, np.float64(0.1))
+    assert float(bound.values[1]) == 11
+    assert not outside(bound, [np.float64(1.0), np.float64(10)])[1]
+    assert outside(bound, [np.float64(1.0), np.float64(13)])[1]
+
+
+def test_a_loop_whose_condition_stays_open_has_no_bound_and_ends() -> None:
+    def endless(x: Any) -> Any:
+        return tnf.while_loop(lambda c: c - c * 1.0 > x, lambda c: c * 1.0, x + 0.1)
+
+    bound = error_bound(endless, np.float64(0.0))
+    assert np.isinf(bound.radii)
+    assert bound.unbounded[0].op == "While"
+
+
+# ---- relations -----------------------------------------------------------------------------------
+
+
+def test_a_maximum_is_one_of_its_elements() -> None:
+    """The derivative compares both, and divides by the number of winners, which is 1 and never 0."""
+    x, w = RNG.standard_normal((4, 5)), RNG.standard_normal((5, 6))
+    bound = error_bound(tnf.grad(lambda w: tnf.sum(tnf.max(x @ w, axis=1))), w)
+    assert bound.is_finite
+    assert not bound.undecided
+    twice = np.concatenate([w[:, :1] * (1 + 1e-16), w[:, :1] * (1 + 2e-16) + 1e-17], axis=1)
+    tied = error_bound(tnf.grad(lambda w: tnf.sum(tnf.max(x @ w, axis=1))), twice)
+    assert tied.undecided
+
+
+def test_the_root_of_a_square_is_a_number() -> None:
+    x = np.array([0.1 + 0.2, 1.0])
+    bound = error_bound(lambda x: tnf.sqrt((x * 10 - 3) ** 2 + (x * 10 - 3) * (x * 10 - 3)), x)
+    assert bound.is_finite
+    assert float(bound.radii[0]) < 1e-7
+    signed = error_bound(lambda x: tnf.sqrt(x * 10 - 3), x)
+    assert np.isinf(signed.radii[0])
+
+
+def test_an_exponential_of_what_is_never_positive_is_at_most_one() -> None:
+    x = np.array([1e30, 3.0])
+    bound = error_bound(lambda x: tnf.log1p(tnf.exp(-tnf.abs(x * 1.1 - x))), x)
+    assert bound.is_finite
+    assert float(bound.radii[0]) < 1.1
+
+
+# ---- programs ------------------------------------------------------------------------------------
+
+
+def test_a_network_and_its_gradient_hold_what_xla_gives() -> None:
+    x, w, v = (RNG.standard_normal(shape) for shape in ((8, 5), (5, 6), (6, 3)))
+
+    def loss(x: Any, w: Any, v: Any) -> Any:
+        return tnf.mean(tnf.logsumexp(tnf.tanh(x @ w) @ v, axis=1))
+
+    bound = holds(tnf.value_and_grad(loss, (0, 1, 2)), x, w, v)
+    assert bound.is_finite
+    assert max(output.largest for output in bound.outputs) < 1e-12
+    for dtype in ("float32", "bfloat16"):
+        narrow = [z.astype(DType.of(dtype).dtype) for z in (x, w, v)]
+        assert holds(loss, *narrow).is_finite
+
+
+def test_a_scan_and_its_gradient_hold_what_xla_gives() -> None:
+    def rolled(x: Any, xs: Any) -> Any:
+        last, ys = tnf.scan(lambda c, x: ((tnf.sin(c * x) + c) / 2, c * c), x, xs)
+        return tnf.sum(last) + tnf.sum(ys)
+
+    bound = holds(tnf.value_and_grad(rolled, (0, 1)), RNG.random(4), RNG.random((20, 4)))
+    assert bound.is_finite
+    assert max(output.largest for output in bound.outputs) < 1e-12
+
+
+@pytest.fixture(scope="module")
+def loops() -> list[Subject]:
+    """Small ones and their gradients, of the suite of loops."""
+    small = [
+        subject
+        for subject in subjects()
+        if subject.kind in ("loop", "gradient") and len(subject.text) < 10_000
+    ]
+    assert len(small) > 40
+    return small
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_rewrites_of_loops_are_inside(part: int, loops: list[Subject]) -> None:
+    """Commuted, reassociated and reversed: one rewrite of each kind of every eighth loop."""
+    for subject in loops[part::8]:
+        bound = error_bound(import_stablehlo(subject.text, trusted=True), *subject.leaves)
+        edits = {edit.kind: edit for edit in rewrites(subject.text)}
+        for edit in edits.values():
+            rewritten = import_stablehlo(edit.text, trusted=True)
+            results = flatten(rewritten.run(*subject.leaves))[0]
+            assert not any(outside(bound, results)), f"{subject.name}: {edit.kind}"
+
+
+def test_a_fault_in_a_loop_is_outside(loops: list[Subject]) -> None:
+    """A sum in the body that is a difference."""
+    (subject,) = [subject for subject in loops if subject.name == "jacobi-1d"]
+    bound = error_bound(import_stablehlo(subject.text, trusted=True), *subject.leaves)
+    line = next(
+        line for line in subject.text.splitlines() if "stablehlo.add" in line and "f64" in line
+    )
+    text = subject.text.replace(line, line.replace("stablehlo.add", "stablehlo.subtract"))
+    wrong = import_stablehlo(text, trusted=True)
+    assert any(outside(bound, flatten(wrong.run(*subject.leaves))[0]))
+
+
+def positive(order: int) -> Any:
+    a = RNG.standard_normal((order, order))
+    return a @ a.T + np.eye(order)
+
+
+def truth(matrix: Any) -> Any:
+    return np.array([[complex(x) for x in row] for row in matrix.tolist()])
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_solutions_and_factors_hold_the_exact_ones(dtype: str) -> None:
+    """Of matrices that are rounded products themselves, by mpmath on what was rounded."""
+    a, b = positive(5).astype(dtype), RNG.standard_normal((5, 2)).astype(dtype)
+    scale = RNG.uniform(0.9, 1.1, (5, 5))
+    scale = ((scale + scale.T) / 2).astype(dtype)
+    with mpmath.workdps(40):
+        exact = mpmath.matrix(
+            [
+                [mpmath.mpf(float(x)) * float(y) for x, y in zip(*rows, strict=True)]
+                for rows in zip(a, scale, strict=True)
+            ]
+        )
+        right = mpmath.matrix(b.astype(float).tolist())
+        low = mpmath.cholesky(exact)
+        expected = {
+            "solve": truth(exact**-1 * right),
+            "cholesky": truth(low),
+            "triangular": truth(low**-1 * right),
+        }
+    functions = {
+        "solve": lambda a, s, b: tnf.linalg.solve(a * s, b),
+        "cholesky": lambda a, s, b: tnf.linalg.cholesky(a * s),
+        "triangular": lambda a, s, b: tnf.linalg.solve_triangular(
+            tnf.linalg.cholesky(a * s), b, lower=True
+        ),
+    }
+    for name, fn in functions.items():
+        bound = holds(fn, a, scale, b)
+        assert bound.is_finite
+        assert not outside(bound, [expected[name].real])[0], name
+        seen = np.abs(bound.values - expected[name].real).max()
+        assert np.max(bound.radii) < 1e4 * max(seen, np.spacing(np.abs(bound.values).max()))
+        assert outside(bound, [expected[name].real * (1 + 1e5 * np.finfo(dtype).eps)])[0]
+
+
+def test_spectra_hold_the_exact_ones_and_vectors_have_no_bound() -> None:
+    a = positive(4)
+    with mpmath.workdps(40):
+        expected = np.array(
+            [float(x) for x in mpmath.eigsy(mpmath.matrix(a.tolist()), eigvals_only=True)]
+        )
+    bound = error_bound(lambda a: tnf.linalg.eigh(a), a)
+    assert outside(bound, [np.sort(expected), np.asarray(bound.values[1])]) == [0, 0]
+    assert np.max(bound.radii[0]) < 1e-12
+    assert np.isinf(bound.radii[1]).all()
+    singular = error_bound(lambda a: tnf.linalg.svd(a)[1], a)
+    assert not outside(singular, [np.sort(expected)[::-1]])[0]
+
+
+def test_transforms_hold_the_exact_ones() -> None:
+    x, y = RNG.standard_normal(12), RNG.standard_normal(12)
+    bound = holds(lambda x, y: (tnf.fft.rfft(x * y), tnf.fft.irfft(tnf.fft.rfft(x * y))), x, y)
+    with mpmath.workdps(40):
+        terms = [mpmath.mpf(float(a)) * float(b) for a, b in zip(x, y, strict=True)]
+        exact = [
+            complex(
+                sum(t * mpmath.expjpi(-2 * mpmath.mpf(j * k) / 12) for j, t in enumerate(terms))
+            )
+            for k in range(7)
+        ]
+    assert outside(bound, [np.array(exact), np.array([float(t) for t in terms])]) == [0, 0]
+    assert np.max(bound.radii[0]) < 1e-12
+    assert outside(bound, [np.array(exact) * (1 + 1e-11), np.asarray(bound.values[1])])[0] > 4
+
+
+def test_an_op_of_another_package_has_no_bound_and_is_named() -> None:
+    bound = error_bound(lambda a: tnf.linalg.qr(a)[1] + 1.0, RNG.standard_normal((3, 3)))
+    assert not bound.is_finite
+    assert len(bound.unbounded) == 1
+    assert "qr" in bound.unbounded[0].op
+    assert __file__ in bound.unbounded[0].line
+    assert bound.to_dict()["outputs"][0]["unbounded"] == 9
+
+
+# ---- the parity check ----------------------------------------------------------------------------
+
+
+class Changed:
+    """An executor that changes what XLA gives."""
+
+    platform = "cpu"
+
+    def __init__(self, change: Callable[[Any], Any]) -> None:
+        self.change = change
+
+    def run(self, program: Any, *arrays: Any) -> Any:
+        results, tree = flatten(xla_peer.XlaExecutor().run(program, *arrays))
+        return unflatten(tree, [np.asarray(self.change(y)).astype(y.dtype) for y in results])
+
+
+def proven(
+    fn: Any, *arrays: Any, change: Callable[[Any], Any] = lambda y: y, **options: Any
+) -> Any:
+    return check_parity(
+        fn, *arrays, executor=Changed(change), bound="proven", interpreter=False, **options
+    )
+
+
+def test_a_proven_bound_accepts_xla_and_refuses_what_is_wrong() -> None:
+    x, w = RNG.standard_normal((6, 4)), RNG.standard_normal((4, 5))
+
+    def network(x: Any, w: Any) -> Any:
+        h = tnf.tanh(x @ w)
+        return h, tnf.argmax(h, axis=1), tnf.sum(tnf.exp(h))
+
+    assert proven(network, x, w, grad=True).ok
+    wrong = proven(network, x, w, change=lambda y: y + y.dtype.type(1e-11) * (y.dtype.kind == "f"))
+    assert [output.verdict for output in wrong.outputs] == ["wrong", "equal", "wrong"]
+    assert wrong.first_divergence.op.startswith(("Tanh", "DotGeneral"))
+    indices = proven(network, x, w, change=lambda y: y + (y.dtype.kind == "i"), locate=False)
+    assert [output.verdict for output in indices.outputs][1] == "wrong"
+
+
+def test_both_sides_of_a_tie_are_accepted_by_proof_and_a_third_value_is_not() -> None:
+    a, b, c = near_tie()
+    fn = lambda a, b, c: tnf.argmax(tnf.stack([a + b, c, a], axis=0) * 1.0, axis=0)
+    for index, verdict in ((0, "equal"), (1, "unstable"), (2, "wrong")):
+        report = proven(fn, a, b, c, change=lambda y, index=index: 0 * y + index, locate=False)
+        assert report.outputs[0].verdict == verdict
+
+
+def test_an_output_without_a_bound_is_not_decidable_and_the_op_is_named() -> None:
+    x = np.array([0.1 + 0.2, 1.0])
+    fn = lambda x: 1.0 / (x * 10 - 3)
+    report = proven(fn, x, change=lambda y: np.where(np.arange(2) == 0, np.inf, y), locate=False)
+    assert report.outputs[0].verdict == "not decidable here"
+    assert not report.ok
+    assert "Divide" in str(report)
+    assert __file__ in str(report)
+    assert not proven(fn, x, change=lambda y: y * 1.001, locate=False).ok
+
+
+def test_a_bound_is_estimated_or_proven() -> None:
+    x = np.ones(3)
+    with pytest.raises(InvalidConfigError, match="estimated"):
+        check_parity(lambda x: x, x, bound="sampled")
+    with pytest.raises(InvalidConfigError, match="leave these out"):
+        check_parity(lambda x: x, x, bound="proven", ulps=4)

@@ -1,0 +1,453 @@
+"""Radii of elementwise ops: arithmetic by its own formulas, choices by their reachable outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tenferro.ops import StdTensorOp
+from tenferro.ops import elementwise as el
+from tenferro.types import DType
+from xla_peer.parity.balls.operands import (
+    EPSILON,
+    Ball,
+    Operands,
+    Rule,
+    outward,
+    rounded,
+    underflow,
+    wide,
+)
+from xla_peer.parity.pending import unit
+from xla_peer.parity.ulps import modulus
+
+__all__ = ["ROWS", "clipped_radius", "larger_radius", "powers_radius"]
+
+LARGEST_WHOLE = 2.0**53
+"""Integers up to it are float64 numbers."""
+
+
+def _own(operands: Operands, spread: Any, roundings: float = 1.0) -> Any:
+    """Rounding errors of two implementations, each of that many units of the result."""
+    dtype = operands.dtype
+    if operands.is_complex:
+        roundings = max(roundings, 2.0 * operands.rounding.complex)
+    size = modulus(operands.results[0])
+    return (1.0 + roundings) * unit(dtype) * (size + spread) * (1.0 + 4.0 * unit(dtype))
+
+
+def _arithmetic(
+    spread: Callable[..., Any],
+    exact: Callable[..., Any],
+    roundings: float = 1.0,
+    underflows: bool = False,
+) -> Rule:
+    """The rule of an op on numbers.
+
+    Args:
+        spread: how far the exact result moves, given the operands and the radii.
+        exact: where the rounded result is the exact one, given operands and result.
+        roundings: of the result, in units of half its last place, in the least exact implementation.
+        underflows: a result may be 0 where the exact one is not.
+    """
+
+    def rule(operands: Operands) -> Sequence[Any]:
+        (result,) = operands.results
+        if not operands.dtype.is_inexact:
+            return (_whole(operands, spread),)
+        values = [wide(x) for x in operands.values]
+        away = spread(values, operands.radii, wide(result))
+        away = np.where(_all_zero(operands.radii), 0.0, away)
+        own = _own(operands, away, roundings)
+        if not operands.is_complex:
+            own = np.where(
+                _all_zero(operands.radii) & exact(values, wide(result), result.dtype), 0.0, own
+            )
+        if underflows:
+            own = own + underflow(operands)
+        return (rounded(operands, result, away, own, elementwise=True),)
+
+    return rule
+
+
+def _whole(operands: Operands, spread: Callable[..., Any]) -> Any:
+    """The radius of an integer result: nothing rounds, but it may wrap."""
+    (result,) = operands.results
+    if operands.are_exact:
+        return np.zeros(result.shape)
+    if operands.dtype.is_bool:
+        return np.minimum(sum(operands.radii), 1.0)
+    values = [x.astype(np.float64) for x in operands.values]
+    away = outward(spread(values, operands.radii, result.astype(np.float64)))
+    info = np.iinfo(result.dtype)
+    size = np.abs(result.astype(np.float64)) + away
+    fits = (size < min(float(info.max), LARGEST_WHOLE)) & (
+        result.astype(np.float64) - away >= info.min
+    )
+    return np.where(_all_zero(operands.radii), 0.0, np.where(fits, np.floor(away), np.inf))
+
+
+def _all_zero(radii: Sequence[Any]) -> Any:
+    zero: Any = True
+    for radius in radii:
+        zero = zero & (radius == 0)
+    return zero
+
+
+# ---- sums, products and quotients ----------------------------------------------------------------
+
+
+def _sum_spread(values: Sequence[Any], radii: Sequence[Any], result: Any) -> Any:
+    return radii[0] + radii[1]
+
+
+def _sum_is_exact(values: Sequence[Any], result: Any, dtype: Any) -> Any:
+    x, y = values
+    total = x + y
+    rest = total - x
+    left = (x - (total - rest)) + (y - rest)  # exactly what the rounded total leaves out
+    return (left == 0) & (total == result)
+
+
+def _difference_is_exact(values: Sequence[Any], result: Any, dtype: Any) -> Any:
+    return _sum_is_exact((values[0], -values[1]), result, dtype)
+
+
+def _product_spread(values: Sequence[Any], radii: Sequence[Any], result: Any) -> Any:
+    x, y = modulus(values[0]), modulus(values[1])
+    a, b = radii
+    return _times(x, b) + _times(y, a) + _times(a, b)
+
+
+def _times(size: Any, radius: Any) -> Any:
+    """A product in which a zero wins."""
+    return np.where((size == 0) | (radius == 0), 0.0, size * radius)
+
+
+def _product_is_exact(values: Sequence[Any], result: Any, dtype: Any) -> Any:
+    """Exact products: factors of few bits, unless the product is subnormal."""
+    x, y = values
+    low = _bits(x) + _bits(y) <= np.finfo(np.float64).nmant + 1
+    return (low & (x * y == result) & (np.abs(result) > 1e-280)) | (x == 0) | (y == 0)
+
+
+def _bits(x: Any) -> Any:
+    """How many bits of the significand are in use, up to 26; 53 for more."""
+    mantissa, _ = np.frexp(np.where(np.isfinite(x), x, 0.1))
+    bits = np.full(np.shape(x), 53.0)
+    for count in (26, 16, 8, 4, 1):
+        scaled = mantissa * 2.0**count
+        bits = np.where(np.floor(scaled) == scaled, float(count), bits)
+    return bits
+
+
+def _quotient_spread(values: Sequence[Any], radii: Sequence[Any], result: Any) -> Any:
+    least = (modulus(values[1]) - radii[1]) * (1.0 - 2.0 * EPSILON)
+    size = modulus(result) * (1.0 + 2.0**-8)  # because the centre is rounded, to 8 bits at least
+    away = _times(size, radii[1]) + radii[0]
+    return np.where(least > 0, away / np.where(least > 0, least, 1.0), np.inf)
+
+
+def _quotient_is_exact(values: Sequence[Any], result: Any, dtype: Any) -> Any:
+    """Exact quotients: by a power of two, which has an exact reciprocal."""
+    mantissa, _ = np.frexp(values[1])
+    exact = (np.abs(mantissa) == 0.5) & (result * values[1] == values[0])
+    return exact | ((values[0] == 0) & (values[1] != 0))
+
+
+def _divide(operands: Operands) -> Sequence[Any]:
+    """By zero it is one infinity or the other, since no rule says which sign a zero has."""
+    (radius,) = QUOTIENT(operands)
+    if not operands.dtype.is_inexact:
+        return (np.where(_all_zero(operands.radii), 0.0, np.inf),)
+    return (np.where((operands.values[1] == 0) & ~np.isnan(operands.results[0]), np.inf, radius),)
+
+
+QUOTIENT = _arithmetic(_quotient_spread, _quotient_is_exact, roundings=3.0, underflows=True)
+"""XLA multiplies by the rounded reciprocal of a constant, which is another 2 roundings."""
+
+
+def _remainder(operands: Operands) -> Sequence[Any]:
+    """The same number of divisors less, where the balls decide it; else any remainder."""
+    (result,) = operands.results
+    a, b = operands.radii
+    if not operands.dtype.is_inexact:
+        return (np.where(_all_zero(operands.radii), 0.0, np.inf),)
+    x, y, rest = wide(operands.values[0]), np.abs(wide(operands.values[1])), np.abs(wide(result))
+    turns = np.abs(np.trunc(x / y))
+    away = outward(a + turns * b)
+    inside = (rest + away < (y - b) * (1.0 - 8.0 * EPSILON)) & ((turns == 0) | (rest > away))
+    spread = np.where(inside, away, np.where(y > b, y + b + rest, np.inf))
+    spread = np.where(_all_zero(operands.radii), 0.0, spread)
+    return (rounded(operands, result, spread, 0.0, elementwise=True),)
+
+
+def powers_radius(x: Any, y: Any, a: Any, b: Any, result: Any) -> Any:
+    """How far x^y moves, for real numbers within a of x and b of y."""
+    relative = (np.abs(y) + b) * -np.log1p(-a / np.abs(x)) + b * np.abs(np.log(np.abs(x)))
+    size = np.abs(result) * (1.0 + 2.0**-6)
+    positive = np.where(x - a > 0, size * np.expm1(outward(relative)), np.inf)
+    # A constant whole exponent needs no sign of the base.
+    whole = (b == 0) & (np.floor(y) == y)
+    most, least = np.abs(x) + a, np.abs(x) - a
+    growing = np.where(y >= 1, np.abs(y) * most ** np.maximum(y - 1, 0.0) * a, np.inf)
+    falling = np.where(
+        least > 0, np.abs(y) * np.where(least > 0, least, 1.0) ** (y - 1) * a, np.inf
+    )
+    by_whole = np.where(y == 0, 0.0, np.where(y > 0, growing, falling))
+    return outward(np.fmin(positive, np.where(whole, by_whole, np.inf)), 1024)
+
+
+def _power(operands: Operands) -> Sequence[Any]:
+    (result,) = operands.results
+    if not operands.dtype.is_inexact:
+        return (np.where(_all_zero(operands.radii), 0.0, np.inf),)
+    x, y = map(wide, operands.values)
+    a, b = operands.radii
+    if operands.is_complex:
+        size = modulus(x)
+        log = np.abs(np.log(size)) + np.pi
+        relative = (modulus(y) + b) * -np.log1p(-a / size) + b * log
+        spread = np.where(_crosses_cut(x, a), np.inf, modulus(result) * np.expm1(relative) * 1.02)
+    else:
+        spread = powers_radius(x, y, a, b, result.astype(np.float64))
+    spread = np.where(_all_zero(operands.radii), 0.0, spread)
+    work = operands.dtype.accumulator
+    ulps = operands.rounding.output(operands.is_complex) + 1.0
+    size = modulus(result) + spread
+    own = (4.0 * ulps * unit(work) + 2.0 * unit(operands.dtype)) * size + underflow(operands)
+    radius = rounded(operands, result, spread, own, elementwise=True)
+    return (np.where((x == 0) & np.isinf(wide(result)), np.inf, radius),)
+
+
+def _crosses_cut(x: Any, radius: Any) -> Any:
+    """The disc touches the negative real axis, or zero."""
+    return (x.real - radius <= 0) & (np.abs(x.imag) <= radius)
+
+
+# ---- choices -------------------------------------------------------------------------------------
+
+
+def larger_radius(x: Any, y: Any, a: Any, b: Any) -> Any:
+    """The radius of max(x, y): that of the larger one where it is so everywhere in the balls."""
+    x, y = x.astype(np.float64), y.astype(np.float64)
+    sum_of_radii, apart = outward(a + b), x - y
+    radius = np.where(apart > sum_of_radii, a, np.where(-apart > sum_of_radii, b, np.maximum(a, b)))
+    # NaN wins over everything that is not undecided.
+    return np.where(np.isnan(x) & (a == 0), np.where(np.isinf(b), 0.0, radius), radius)
+
+
+def _maximum(operands: Operands) -> Sequence[Any]:
+    return (larger_radius(*operands.values, *operands.radii),)
+
+
+def _minimum(operands: Operands) -> Sequence[Any]:
+    x, y = (-x.astype(np.float64) for x in operands.values)
+    return (larger_radius(x, y, *operands.radii),)
+
+
+def clipped_radius(operands: Operands) -> Any:
+    """The radius of min(max(x, lower), upper), which moves by no more than that of the three that moves most."""
+    x, lower, upper = operands.balls
+    raised = larger_radius(x.value, lower.value, x.radius, lower.radius)
+    above = np.maximum(x.value.astype(np.float64), lower.value.astype(np.float64))
+    return larger_radius(-above, -upper.value.astype(np.float64), raised, upper.radius)
+
+
+def _clamp(operands: Operands) -> Sequence[Any]:
+    return (clipped_radius(operands),)
+
+
+def _compare(operands: Operands) -> Sequence[Any]:
+    """Decided where the balls do not meet, or are points."""
+    x, y = map(wide, operands.values)
+    a, b = operands.radii
+    apart = modulus(x - y)
+    points = (a == 0) & (b == 0)
+    nan = (np.isnan(x) & (a == 0) & np.isfinite(b)) | (np.isnan(y) & (b == 0) & np.isfinite(a))
+    decided = points | nan | (apart > outward(a + b))
+    decided = decided | _are_copies(*operands.balls) | _are_copies(*operands.balls[::-1])
+    return (np.where(decided, 0.0, 1.0),)
+
+
+def _are_copies(x: Ball, y: Ball) -> Any:
+    """Mask of the elements of y that copy the elements of x at their index, and are numbers."""
+    is_number = np.isfinite(x.radius)
+    if x is y:
+        return is_number
+    if y.copy is None or y.copy.source is not x:
+        return False
+    return is_number & (y.copy.places == np.arange(x.value.size).reshape(x.value.shape))
+
+
+def _select(operands: Operands) -> Sequence[Any]:
+    """Both sides where the predicate is undecided."""
+    pred, on_true, on_false = operands.balls
+    own = np.where(pred.value, on_true.radius, on_false.radius)
+    not_chosen = np.where(pred.value, on_false.radius, on_true.radius)
+    with_other = np.maximum(own, outward(_apart(on_true.value, on_false.value) + not_chosen))
+    return (np.where(pred.radius == 0, own, with_other),)
+
+
+def _apart(x: Any, y: Any) -> Any:
+    """The distance of two arrays: 0 where both are the same infinity or NaN, infinite beside one that is not finite."""
+    same = (x == y) | ((x != x) & (y != y))
+    distance = modulus(wide(x) - wide(y))
+    return np.where(same, 0.0, np.where(np.isnan(distance), np.inf, distance))
+
+
+def _sign(operands: Operands) -> Sequence[Any]:
+    (x,), (radius,), (result,) = operands.values, operands.radii, operands.results
+    if operands.is_complex:
+        size = modulus(x)
+        spread = np.where(radius < size, np.minimum(2.0 * radius / size, 2.0), 2.0)
+        spread = np.where(radius == 0, 0.0, spread)
+        return (rounded(operands, result, spread, _own(operands, spread), elementwise=True),)
+    size = np.abs(x.astype(np.float64))
+    is_decided = (radius == 0) | (size > outward(radius))
+    open_radius = 1.0 + np.abs(result.astype(np.float64))
+    return (np.where(is_decided, 0.0, np.where(np.isinf(radius), np.inf, open_radius)),)
+
+
+def _magnitude(operands: Operands) -> Sequence[Any]:
+    (radius,), (result,) = operands.radii, operands.results
+    if not operands.is_complex:
+        return (radius,)
+    return (rounded(operands, result, radius, _own(operands, radius), elementwise=True),)
+
+
+def _step(operands: Operands) -> Sequence[Any]:
+    """The radius of a function that never falls: its values at both ends."""
+    (x,), (radius,), (result,) = operands.values, operands.radii, operands.results
+    if operands.are_exact:
+        return (np.zeros(result.shape),)
+    centre = wide(x)
+    radius = np.where(np.isfinite(centre), radius, np.where(radius > 0, np.inf, 0.0))
+    ends = [
+        operands.run(operands.op, np.nextafter(centre + s * radius, s * np.inf)) for s in (-1, 1)
+    ]
+    reach = np.maximum(result.astype(np.float64) - ends[0], ends[1] - result.astype(np.float64))
+    return (np.where(radius == 0, 0.0, np.where(np.isfinite(reach), outward(reach), np.inf)),)
+
+
+# ---- bits, bools and conversions -----------------------------------------------------------------
+
+
+def _of_bits(operands: Operands) -> Sequence[Any]:
+    """Unknown wherever an operand may move."""
+    return (np.where(_all_zero(operands.radii), 0.0, np.inf),)
+
+
+def _bitcast(operands: Operands) -> Sequence[Any]:
+    (radius,), (result,) = operands.radii, operands.results
+    if result.shape == radius.shape:
+        return _of_bits(operands)
+    return (np.full(result.shape, 0.0 if operands.are_exact else np.inf),)
+
+
+def _and(operands: Operands) -> Sequence[Any]:
+    """The smaller of bools."""
+    return _minimum(operands) if operands.dtype.is_bool else _of_bits(operands)
+
+
+def _or(operands: Operands) -> Sequence[Any]:
+    """The larger of bools."""
+    return _maximum(operands) if operands.dtype.is_bool else _of_bits(operands)
+
+
+def _xor(operands: Operands) -> Sequence[Any]:
+    if not operands.dtype.is_bool:
+        return _of_bits(operands)
+    return (np.maximum(*operands.radii),)
+
+
+def _not(operands: Operands) -> Sequence[Any]:
+    return operands.radii if operands.dtype.is_bool else _of_bits(operands)
+
+
+def _bools_or(numbers: Rule, bools: Rule) -> Rule:
+    """Addition and multiplication of bools are logic."""
+
+    def rule(operands: Operands) -> Sequence[Any]:
+        return (bools if operands.dtype.is_bool else numbers)(operands)
+
+    return rule
+
+
+def _is_finite(operands: Operands) -> Sequence[Any]:
+    return (np.where(np.isinf(operands.radii[0]), 1.0, 0.0),)
+
+
+def _copied(operands: Operands) -> Sequence[Any]:
+    return operands.radii
+
+
+def _convert(operands: Operands) -> Sequence[Any]:
+    (x,), (radius,), (result,) = operands.values, operands.radii, operands.results
+    source, to = DType.of(x.dtype), operands.dtype
+    if to.is_bool:
+        is_decided = (radius == 0) | (modulus(x) > outward(radius))
+        return (np.where(is_decided, 0.0, 1.0),)
+    if not to.is_inexact:
+        return (_to_integers(x, radius, result),)
+    if not operands.rounding.rounds or bool((wide(x) == wide(result)).all() and not radius.any()):
+        return (radius,)
+    own = 2.0 * unit(to) * (modulus(result) + radius) * (1.0 + 4.0 * unit(to))
+    own = np.where((wide(x) == wide(result)) & (radius == 0) & source.is_inexact, 0.0, own)
+    return (rounded(operands, result, radius, own, elementwise=True),)
+
+
+def _to_integers(x: Any, radius: Any, result: Any) -> Any:
+    """Truncation moves by the whole numbers between both ends; narrower integers may wrap."""
+    info = np.iinfo(result.dtype)
+    centre = (x.real if x.dtype.kind == "c" else x).astype(np.float64)
+    low, high = (np.nextafter(centre + s * radius, s * np.inf) for s in (-1, 1))
+    reach = np.maximum(np.trunc(high) - np.trunc(centre), np.trunc(centre) - np.trunc(low))
+    wraps = (x.dtype.kind in "iu") & ((low < info.min) | (high > float(info.max)))
+    reach = np.where(wraps | ~np.isfinite(reach) | (np.abs(reach) > LARGEST_WHOLE), np.inf, reach)
+    return np.where(radius == 0, 0.0, reach)
+
+
+def _complex(operands: Operands) -> Sequence[Any]:
+    return (outward(np.hypot(*operands.radii)),)
+
+
+ROWS: Mapping[type[StdTensorOp], Rule] = {
+    el.Add: _bools_or(_arithmetic(_sum_spread, _sum_is_exact), _or),
+    el.Subtract: _arithmetic(_sum_spread, _difference_is_exact),
+    el.Multiply: _bools_or(_arithmetic(_product_spread, _product_is_exact, underflows=True), _and),
+    el.Divide: _divide,
+    el.Remainder: _remainder,
+    el.Power: _power,
+    el.Maximum: _maximum,
+    el.Minimum: _minimum,
+    el.Negate: _copied,
+    el.Abs: _magnitude,
+    el.Sign: _sign,
+    el.Clamp: _clamp,
+    el.Compare: _compare,
+    el.Select: _select,
+    el.And: _and,
+    el.Or: _or,
+    el.Xor: _xor,
+    el.Not: _not,
+    el.ShiftLeft: _of_bits,
+    el.ShiftRightArithmetic: _of_bits,
+    el.ShiftRightLogical: _of_bits,
+    el.PopulationCount: _of_bits,
+    el.CountLeadingZeros: _of_bits,
+    el.Floor: _step,
+    el.Ceil: _step,
+    el.RoundNearestEven: _step,
+    el.RoundNearestAfz: _step,
+    el.IsFinite: _is_finite,
+    el.Convert: _convert,
+    el.BitcastConvert: _bitcast,
+    el.Conj: _copied,
+    el.Real: _copied,
+    el.Imag: _copied,
+    el.Complex: _complex,
+    el.ReducePrecision: _step,
+}

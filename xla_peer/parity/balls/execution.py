@@ -1,0 +1,106 @@
+"""A program on balls: step by step, natively for the centres, and by `BALL_RULES` for the radii."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from tenferro.exec.interpreter import located, results_of
+from tenferro.exec.runtime.numpy_state import numpy_state
+from tenferro.exec.schedule import ExecInstruction, ExecProgram
+from tenferro.ops.control import ControlOp
+from tenferro.program import GraphProgram, native_executor
+from tenferro.types import DType, TensorSpec
+from xla_peer.parity.balls import BALL_RULES
+from xla_peer.parity.balls.control import LOOPS
+from xla_peer.parity.balls.operands import Ball, Operands
+from xla_peer.parity.balls.relations import copies, sign_of_results
+
+__all__ = ["Remarks", "enclosed"]
+
+
+@dataclass
+class Remarks:
+    """Lost bounds and open decisions of a run on balls, by op and line.
+
+    Attributes:
+        unbounded: elements whose radius became infinite there, from finite ones.
+        undecided: elements of comparisons, indices and orders that the balls leave open.
+    """
+
+    unbounded: dict[tuple[str, str], int] = field(default_factory=dict)
+    undecided: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def note(self, step: ExecInstruction, balls: Sequence[Ball], results: Sequence[Ball]) -> None:
+        """One step, with its operands and results."""
+        name = getattr(step.op, "name", type(step.op).__name__)
+        key = name, str(step.source or "")
+        if not any(np.isinf(ball.radius).any() for ball in balls):
+            count = sum(int(np.count_nonzero(np.isinf(ball.radius))) for ball in results)
+            _add(self.unbounded, key, count)
+        if any(ball.value.dtype.kind not in "biu" for ball in balls):
+            decisions = [ball for ball in results if ball.value.dtype.kind in "biu"]
+            _add(self.undecided, key, sum(int(np.count_nonzero(b.radius)) for b in decisions))
+
+
+def _add(counts: dict[tuple[str, str], int], key: tuple[str, str], count: int) -> None:
+    if count:
+        counts[key] = counts.get(key, 0) + count
+
+
+def enclosed(program: GraphProgram, leaves: Sequence[Any]) -> tuple[list[Ball], Remarks]:
+    """Balls around the outputs of all right implementations on these arguments, with remarks.
+
+    Raises:
+        BackendFailureError: a kernel failed, with op and line.
+    """
+    static = program.specialize(program.bind([leaf.shape for leaf in leaves]))
+    schedule = replace(native_executor().binder, passes=(), plan=()).bind(static)
+    remarks = Remarks()
+    with numpy_state(), np.errstate(all="ignore"):
+        balls = _run(schedule, remarks, [Ball.exact(np.asarray(leaf)) for leaf in leaves])
+    return balls, remarks
+
+
+def _run(program: ExecProgram, remarks: Remarks, balls: Sequence[Ball]) -> list[Ball]:
+    """The outputs of one schedule."""
+    slots: list[Ball] = [Ball.exact(np.zeros(()))] * program.n_slots
+    for slot, ball in zip(program.input_slots, balls, strict=True):
+        slots[slot] = ball
+    for slot, value in program.constants.items():
+        slots[slot] = Ball.exact(value)
+    for step in program.instructions:
+        operands = [slots[slot] for slot in step.input_slots]
+        try:
+            results = _step(step, remarks, operands)
+        except Exception as error:
+            cause = located(step, error)
+            if cause is error:
+                raise
+            raise cause from error
+        remarks.note(step, operands, results)
+        for slot, ball in zip(step.output_slots, results, strict=True):
+            slots[slot] = ball
+    return [slots[slot] for slot in program.output_slots]
+
+
+def _step(step: ExecInstruction, remarks: Remarks, balls: Sequence[Ball]) -> list[Ball]:
+    op: Any = step.op
+    if isinstance(op, ControlOp):
+        parts = [partial(_run, part, remarks) for part in step.parts]
+        return LOOPS[type(op)](op, parts, balls)
+    values = [ball.value for ball in balls]
+    results = results_of(op, step.kernel(op, *values), len(step.output_slots))
+    centres = tuple(map(np.asarray, results))
+    specs = tuple([TensorSpec.of(x.shape, DType.of(x.dtype)) for x in values])
+    operands = Operands(op, tuple(balls), specs, centres)
+    radii = BALL_RULES[type(op)](operands)
+    copy, sign = copies(operands), sign_of_results(operands)
+    return [
+        Ball(y, np.asarray(radius, np.float64), copy, sign)
+        for y, radius in zip(centres, radii, strict=True)
+    ]

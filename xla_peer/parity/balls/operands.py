@@ -1,0 +1,227 @@
+"""Balls, and the operands of their rules: a step, its operands' balls, and its results' centres.
+
+A ball is an array of values, the centres, and an array of radii of the same shape in float64. It holds, element by
+element, the exact result on the exact arguments, the centre, and whatever another right implementation gives. Around
+complex numbers it is a disc. Centres that are infinite or NaN with a radius of 0 are the same everywhere; a radius of
+infinity says nothing of the element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import ml_dtypes
+import numpy as np
+
+from tenferro.exec.kernels import KERNELS
+from tenferro.ops import StdTensorOp
+from tenferro.types import DType, TensorSpec
+from xla_peer.parity.rounding import Rounding, rounding_of
+from xla_peer.parity.ulps import modulus
+
+__all__ = [
+    "Ball",
+    "Copy",
+    "Operands",
+    "Rule",
+    "are_integers",
+    "integer_limit",
+    "outward",
+    "overflow",
+    "rounded",
+    "sign_of",
+    "tiny",
+    "underflow",
+    "wide",
+]
+
+EPSILON = float(np.finfo(np.float64).eps)
+NEAR_ZERO = 16.0
+"""Smallest normal numbers, up to which a function's values on the way may be subnormal."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ball:
+    """Centres, and how far from them the elements may be.
+
+    Attributes:
+        copy: elements of which other ball these are, where that is known.
+        sign: 1 where no implementation has a number below 0, -1 where none has one above 0, and 0 where that is unknown.
+    """
+
+    value: Any
+    radius: Any
+    copy: Copy | None = None
+    sign: int = 0
+
+    @classmethod
+    def exact(cls, x: Any) -> Ball:
+        """One that every implementation has alike, unless it flushes subnormal numbers."""
+        x = np.asarray(x)
+        radius = np.zeros(x.shape)
+        if x.dtype.kind not in "biu":
+            dtype = DType.of(x.dtype)
+            radius = np.where(_may_be_flushed(x, radius, tiny(dtype)), 2.0 * tiny(dtype), radius)
+        return cls(x, radius, sign=sign_of(x))
+
+
+@dataclass(frozen=True, eq=False)
+class Copy:
+    """Elements that are those of another ball, the same number in every implementation.
+
+    Attributes:
+        places: of each, in row-major order; -1 where it is unknown.
+    """
+
+    source: Ball
+    places: Any
+
+
+@dataclass(frozen=True)
+class Operands:
+    """One step: its op, the operands' balls, and the centres of its results."""
+
+    op: Any
+    balls: tuple[Ball, ...]
+    specs: tuple[TensorSpec, ...]
+    results: tuple[Any, ...]
+
+    @property
+    def values(self) -> list[Any]:
+        """The operands' centres."""
+        return [ball.value for ball in self.balls]
+
+    @property
+    def radii(self) -> list[Any]:
+        """The operands' radii."""
+        return [ball.radius for ball in self.balls]
+
+    @property
+    def dtype(self) -> DType:
+        """Of the first result."""
+        return DType.of(self.results[0].dtype)
+
+    @property
+    def rounding(self) -> Rounding:
+        """How the op rounds on operands of these types."""
+        return rounding_of(self.op, self.specs)
+
+    @property
+    def is_complex(self) -> bool:
+        """An operand or the result is complex."""
+        return self.dtype.is_complex or any(spec.dtype.is_complex for spec in self.specs)
+
+    @property
+    def are_exact(self) -> bool:
+        """Every operand has a radius of 0 everywhere."""
+        return not any(radius.any() for radius in self.radii)
+
+    def run(self, op: StdTensorOp, *arrays: Any) -> Any:
+        """This op, or another, on other arrays."""
+        return np.asarray(KERNELS[type(op)](op, *arrays))
+
+
+Rule: TypeAlias = Callable[[Operands], Sequence[Any]]
+"""The radii of a step's results."""
+
+
+def sign_of(x: Any) -> int:
+    """1 without negative elements, -1 without positive ones, 0 else."""
+    if x.dtype.kind == "c":
+        return 0
+    return 1 if bool((x >= 0).all()) else -1 if bool((x <= 0).all()) else 0
+
+
+def wide(x: Any) -> Any:
+    """The array in float64 or complex128."""
+    return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64, copy=False)
+
+
+def tiny(dtype: DType) -> float:
+    """The smallest normal number, a bound of the error of flushing."""
+    return float(ml_dtypes.finfo(dtype.real.dtype).smallest_normal)
+
+
+def outward(radius: Any, operations: float = 8.0) -> Any:
+    """A radius computed by a chain of that many roundings, enlarged by more than their error."""
+    return radius * (1.0 + (operations + 2.0) * EPSILON)
+
+
+def overflow(dtype: DType) -> float:
+    """The largest finite number of an inexact dtype."""
+    return float(ml_dtypes.finfo(dtype.real.dtype).max)
+
+
+def underflow(operands: Operands) -> Any:
+    """Distance of two implementations where nonzero operands give nearly 0, elementwise: values on the way may be flushed."""
+    (result,) = operands.results
+    least = NEAR_ZERO * tiny(operands.dtype)
+    from_nonzero = modulus(result) < least
+    for x in operands.values:
+        from_nonzero = from_nonzero & (x != 0) & np.isfinite(wide(x))
+    return np.where(from_nonzero, 2.0 * least, 0.0)
+
+
+def integer_limit(dtype: DType) -> float:
+    """Integers below it are numbers of a float dtype, and so are their sums."""
+    return 2.0 ** (int(ml_dtypes.finfo(dtype.real.dtype).nmant) + 1)
+
+
+def are_integers(*arrays: Any) -> bool:
+    """Every element is a whole number, of complex numbers in both parts."""
+    for x in arrays:
+        for part in (x.real, x.imag) if x.dtype.kind == "c" else (x,):
+            part = part.astype(np.float64, copy=False)
+            if not (np.isfinite(part) & (np.floor(part) == part)).all():
+                return False
+    return True
+
+
+def rounded(operands: Operands, result: Any, spread: Any, error: Any, elementwise: bool) -> Any:
+    """The radius of a floating-point result.
+
+    Args:
+        spread: how far the exact result moves while the operands move within their balls.
+        error: of both implementations, what their own roundings may add, at most.
+        elementwise: an element depends on the operands' elements in its place alone.
+    """
+    dtype = DType.of(result.dtype)
+    size, smallest = modulus(result), tiny(dtype)
+    radius = outward(spread + error)
+    is_finite = np.isfinite(size)
+    reach = np.where(is_finite, size, 0.0)
+    flushed = _may_be_flushed(result, radius, smallest)
+    radius = np.where(flushed, outward(radius + 2.0 * smallest), radius)
+    radius = np.where(np.isnan(radius) | (reach + radius >= overflow(dtype)), np.inf, radius)
+    return np.where(is_finite, radius, _not_finite(operands, result, elementwise))
+
+
+def _may_be_flushed(x: Any, radius: Any, smallest: float) -> Any:
+    """Mask of the elements with a part that may be subnormal."""
+    flushed = np.zeros(x.shape, bool)
+    for part in (x.real, x.imag) if x.dtype.kind == "c" else (x,):
+        reach = np.abs(part.astype(np.float64))
+        flushed = flushed | ((reach - radius < smallest) & ((reach > 0) | (radius > 0)))
+    return flushed
+
+
+def _not_finite(operands: Operands, result: Any, elementwise: bool) -> Any:
+    """0 where every implementation has this infinity or NaN, and infinity elsewhere: an overflow that a contraction or
+    another order of the terms avoids is not everywhere, and nor is an infinite or NaN complex number.
+    """
+    if np.isfinite(result).all():
+        return 0.0
+    moved = np.zeros((), bool)
+    special = np.zeros((), bool)
+    for x, radius in zip(operands.values, operands.radii, strict=True):
+        moves, is_special = radius > 0, ~np.isfinite(wide(x))
+        moved = moved | (moves if elementwise else moves.any())
+        special = special | (is_special if elementwise else is_special.any())
+    same = ~moved & (special | np.isnan(result))
+    if (
+        operands.is_complex
+    ):  # because infinity times a complex number has several values, and a part may overflow
+        same = np.zeros((), bool)
+    return np.where(same, 0.0, np.inf)

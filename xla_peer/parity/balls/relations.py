@@ -1,0 +1,85 @@
+"""Relations of values besides their balls: copies of other values, and signs.
+
+A maximum is one of the elements it is taken of, in every implementation, so that the comparison of both in its
+derivative is decided however wide their balls are, as long as one element alone can be the largest. A square is not
+negative, so that its root is a number.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tenferro.ops import analytic as an
+from tenferro.ops import elementwise as el
+from tenferro.ops import indexing as ix
+from tenferro.ops import reduction as re
+from tenferro.ops import structural as st
+from xla_peer.parity.balls.operands import Copy, Operands, outward, sign_of
+
+__all__ = ["copies", "sign_of_results"]
+
+MOVES = (
+    st.Transpose, st.Reshape, st.BroadcastInDim, st.Slice, st.Reverse, st.ExtractDiag, st.OptimizationBarrier,
+)  # fmt: skip
+"""Ops whose result has elements of the operand, and no others."""
+SUMS = (
+    el.Add, el.Maximum, el.Minimum, el.Select, el.Clamp, re.ReduceSum, re.ReduceMax, re.ReduceMin,
+    re.CumSum, re.CumMax, re.CumMin, an.Cbrt, ix.Gather, ix.DynamicSlice, ix.DynamicUpdateSlice, st.Concatenate,
+    st.Pad, st.EmbedDiag, st.Tril, st.Triu, *MOVES,
+)  # fmt: skip
+"""Ops whose result has the sign that all operands have."""
+PRODUCTS = (el.Multiply, el.Divide, re.ReduceProd, re.CumProd, an.Sqrt)
+"""Ops that give nothing negative of operands without negative elements."""
+POSITIVE = (an.Exp, an.Logistic, an.Cosh, an.Erfc, an.Rsqrt)
+
+
+def copies(operands: Operands) -> Copy | None:
+    """The ball with the result's elements; None where there is none."""
+    if len(operands.balls) != 1 or len(operands.results) != 1:
+        return None
+    (ball,) = operands.balls
+    if isinstance(operands.op, MOVES) and ball.copy is not None:
+        places = operands.run(operands.op, ball.copy.places)
+        return Copy(ball.copy.source, places)
+    if isinstance(operands.op, re.ReduceMax | re.ReduceMin) and ball.radius.any():
+        return Copy(ball, _only_candidates(operands))
+    return None
+
+
+def _only_candidates(operands: Operands) -> Any:
+    """The place of the one element that can be the extremum; -1 where several can."""
+    (x,), (radius,), axes = operands.values, operands.radii, operands.op.axes
+    sign = -1.0 if isinstance(operands.op, re.ReduceMin) else 1.0
+    x, reach = sign * x.astype(np.float64), outward(radius)
+    if not math.prod([x.shape[axis] for axis in axes]):
+        return np.full(operands.results[0].shape, -1)
+    least = np.max(x - reach, axis=axes, keepdims=True)
+    may_be = ~(x + reach < least)  # NaN may be
+    places = np.where(may_be, np.arange(x.size).reshape(x.shape), -1).max(axis=axes)
+    return np.where(np.count_nonzero(may_be, axis=axes) == 1, places, -1)
+
+
+def sign_of_results(operands: Operands) -> int:
+    """The sign that every element has in every implementation; see `Ball`."""
+    op, balls = operands.op, operands.balls
+    if not balls:
+        return sign_of(operands.results[0])
+    if not operands.dtype.is_inexact:
+        return 1 if operands.dtype.kind in "bu" else 0
+    if any(y.dtype.kind == "c" for y in (*operands.values, *operands.results)):
+        return 0
+    if isinstance(op, (*POSITIVE, el.Abs)) or (
+        isinstance(op, el.Multiply) and balls[0] is balls[1]
+    ):
+        return 1
+    if isinstance(op, el.Convert):
+        return balls[0].sign
+    numbers = [ball.sign for ball in balls if ball.value.dtype.kind not in "biu"]
+    if isinstance(op, el.Negate):
+        return -numbers[0]
+    if isinstance(op, SUMS):
+        return numbers[0] if len(set(numbers)) == 1 else 0
+    return int(isinstance(op, PRODUCTS) and min(numbers) > 0)

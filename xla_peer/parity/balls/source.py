@@ -1,0 +1,20 @@
+"""Radii of constants and counts: 0, besides subnormal numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tenferro.ops import StdTensorOp
+from tenferro.ops import source as so
+from xla_peer.parity.balls.operands import Ball, Operands, Rule
+
+__all__ = ["ROWS"]
+
+
+def _exact(operands: Operands) -> Sequence[Any]:
+    """Every implementation has these numbers, unless it flushes the subnormal ones."""
+    return [Ball.exact(result).radius for result in operands.results]
+
+
+ROWS: Mapping[type[StdTensorOp], Rule] = dict.fromkeys(so.CARDS, _exact)

@@ -1,0 +1,81 @@
+"""How many runs that round differently an estimate needs, for a stated confidence.
+
+A movement is taken to be normal around 0, as sums of many roundings are. Another right implementation is then apart from
+this one by a normal number of sqrt(2) times its deviation, and the bound, `SAFETY` times the largest of N movements,
+fails to hold for a share `SHARE` of implementations with the probability that all N are small:
+
+    P(N) = (2 Phi(sqrt(2) z / SAFETY) - 1)^N,  z = Phi^-1((1 + SHARE) / 2)
+
+A side of a decision that a run takes with a probability of at least `LEAST_CHANCE` is missed by N runs with
+(1 - LEAST_CHANCE)^N, whatever the distribution is.
+
+Source: D. Sohier, P. de Oliveira Castro, F. Fevotte, B. Lathuiliere, E. Petit, O. Jamond, Confidence intervals for
+stochastic arithmetic, ACM Transactions on Mathematical Software 47(2), 2021: the centred normality hypothesis, and
+Bernoulli trials.
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+from tenferro.errors import InvalidConfigError
+
+__all__ = [
+    "CONFIDENCE",
+    "SAFETY",
+    "decision_runs",
+    "in_words",
+    "required_confidence",
+    "rounding_runs",
+]
+
+CONFIDENCE = 0.95
+SAFETY = 8.0
+"""The bound is the largest movement, times this."""
+SHARE = 0.999
+"""Of the right implementations, that the bound holds for."""
+LEAST_CHANCE = 0.09
+"""Of a side of a decision, that the runs do not miss it."""
+
+
+def rounding_runs(confidence: float) -> int:
+    """Number of runs for a bound of `SAFETY` times the largest movement with that confidence.
+
+    >>> rounding_runs(0.95), rounding_runs(0.999)
+    (4, 9)
+    """
+    normal = NormalDist()
+    size = math.sqrt(2.0) * normal.inv_cdf((1.0 + SHARE) / 2.0) / SAFETY
+    all_are_small = 2.0 * normal.cdf(size) - 1.0
+    return math.ceil(math.log(1.0 - confidence) / math.log(all_are_small))
+
+
+def decision_runs(confidence: float) -> int:
+    """Runs that have both sides of a decision that tips, with that confidence.
+
+    >>> decision_runs(0.95)
+    32
+    """
+    return math.ceil(math.log(1.0 - confidence) / math.log(1.0 - LEAST_CHANCE))
+
+
+def required_confidence(name: str, confidence: float) -> float:
+    """The confidence, between 0 and 1.
+
+    Raises:
+        InvalidConfigError: it is none.
+    """
+    if not 0.0 < confidence < 1.0:
+        raise InvalidConfigError(
+            f"{name}: confidence is a number between 0 and 1, such as 0.999, got {confidence!r}"
+        )
+    return float(confidence)
+
+
+def in_words(confidence: float) -> str:
+    """The sentence of a report."""
+    return (
+        f"estimated from {rounding_runs(confidence)} runs that round differently, {decision_runs(confidence)} where "
+        f"a decision tips: {confidence:.6g} confidence that it holds for {SHARE:.1%} of right implementations"
+    )

@@ -1,0 +1,178 @@
+"""`error_bound`: how far any right implementation may be from the native result, proven op by op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import tenferro as tnf
+from tenferro.program import GraphProgram
+from tenferro.table import aligned
+from tenferro.types import DType, TensorSpec, unflatten
+from xla_peer.json_values import json_value
+from xla_peer.parity.balls.execution import enclosed
+from xla_peer.parity.balls.operands import Ball
+from xla_peer.parity.ulps import modulus, spacing
+
+__all__ = ["ErrorBound", "OpenStep", "OutputBound", "error_bound"]
+
+MOST_LINES = 10
+
+
+@dataclass(frozen=True)
+class OpenStep:
+    """An op that leaves elements without a bound, or decisions open.
+
+    Attributes:
+        op, line: which, and where in the user's source.
+        count: how many elements, over all turns of a loop.
+    """
+
+    op: str
+    line: str
+    count: int
+
+    def __str__(self) -> str:
+        elements = "1 element" if self.count == 1 else f"{self.count} elements"
+        return f"{self.op}{f' at {self.line}' if self.line else ''}: {elements}"
+
+
+@dataclass(frozen=True)
+class OutputBound:
+    """The bound of one output.
+
+    Attributes:
+        name, spec: of the output.
+        largest: the largest finite radius.
+        max_ulps, median_ulps: of finite radii, in units in the last place of the value.
+        unbounded: elements without a bound.
+    """
+
+    name: str
+    spec: TensorSpec
+    largest: float
+    max_ulps: float
+    median_ulps: float
+    unbounded: int
+
+
+@dataclass(frozen=True)
+class ErrorBound:
+    """Radii around the native values; `print` shows a table.
+
+    Attributes:
+        values: the results of a run op by op, as the function gives them.
+        radii: of the same structure, arrays of float64: every right implementation, and the exact result on exact
+            arguments, is within that distance. Of complex numbers, in the plane.
+        outputs: a summary of each.
+        unbounded: the ops at which bounds are lost.
+        undecided: comparisons, indices and orders that the radii leave open; both sides are in the bound.
+    """
+
+    name: str
+    values: Any
+    radii: Any
+    outputs: tuple[OutputBound, ...]
+    unbounded: tuple[OpenStep, ...]
+    undecided: tuple[OpenStep, ...]
+
+    @property
+    def is_finite(self) -> bool:
+        """Every element has a bound."""
+        return not any(output.unbounded for output in self.outputs)
+
+    def __repr__(self) -> str:
+        without = sum(output.unbounded for output in self.outputs)
+        return f"<ErrorBound {self.name}: {len(self.outputs)} outputs, {without} elements without a bound>"
+
+    def __str__(self) -> str:
+        head = ("output", "type", "largest", "max ulps", "median ulps", "without a bound")
+        rows = [
+            (y.name, str(y.spec), f"{y.largest:.3g}", f"{y.max_ulps:.3g}", f"{y.median_ulps:.3g}",
+             str(y.unbounded))
+            for y in self.outputs
+        ]  # fmt: skip
+        lines = [f"{self.name}: proven bounds around the native values", *aligned([head, *rows])]
+        for title, steps in (("no bound after", self.unbounded), ("left open", self.undecided)):
+            if steps:
+                lines += [f"{title}:", *[f"  {step}" for step in steps[:MOST_LINES]]]
+                if len(steps) > MOST_LINES:
+                    lines.append(f"  and {len(steps) - MOST_LINES} more")
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The summary as JSON can hold it."""
+        return json_value({
+            "name": self.name,
+            "outputs": [vars(output) | {"spec": str(output.spec)} for output in self.outputs],
+            "unbounded": [vars(step) for step in self.unbounded],
+            "undecided": [vars(step) for step in self.undecided],
+        })  # fmt: skip
+
+
+def error_bound(fn_or_program: Callable[..., Any] | GraphProgram, *arrays: Any) -> ErrorBound:
+    """Distances from the native values that no right implementation exceeds, element by element.
+
+    The program runs on balls: every op gives the native value and a radius, rounded outwards, from its operands'
+    radii and its own declared accuracy (`xla_peer.parity.ROUNDING`). Sums and products hold for every order of their
+    terms and for contraction, subnormal numbers may be flushed, and where the balls leave a comparison, an index or
+    the number of turns open, the bound holds all of its outcomes.
+
+    Args:
+        fn_or_program: a function is traced on the arrays' shapes and dtypes; for gradients, a function that has
+            them, such as `tnf.grad(fn)`.
+        arrays: the arguments, taken as exact.
+
+    Raises:
+        ArityError, DTypeError, ShapeError: arrays that do not fit.
+        BackendFailureError: a kernel failed.
+
+    >>> bound = error_bound(lambda x: (x + 1.0) * x, np.array([0.1, 3.0]))
+    >>> bound.is_finite, bool((bound.radii < 1e-14).all()), float(bound.radii[1])
+    (True, True, 0.0)
+
+    Source: J. H. Wilkinson, running error analysis; N. J. Higham, Accuracy and Stability of Numerical Algorithms,
+    2nd ed., section 3.3.
+    """
+    program = (
+        fn_or_program
+        if isinstance(fn_or_program, GraphProgram)
+        else tnf.compile(fn_or_program, *arrays)
+    )
+    balls, remarks = enclosed(program, program.check_arguments(arrays))
+    return ErrorBound(
+        name=program.name,
+        values=unflatten(program.out_tree, [ball.value for ball in balls]),
+        radii=unflatten(program.out_tree, [ball.radius for ball in balls]),
+        outputs=tuple(map(_summary, program.output_names, balls)),
+        unbounded=_steps(remarks.unbounded),
+        undecided=_steps(remarks.undecided),
+    )
+
+
+def _steps(counts: Mapping[tuple[str, str], int]) -> tuple[OpenStep, ...]:
+    return tuple([OpenStep(op, line, count) for (op, line), count in counts.items()])
+
+
+def _summary(name: str, ball: Ball) -> OutputBound:
+    value, radius = ball.value, ball.radius
+    is_finite = np.isfinite(radius)
+    finite: Any = radius[is_finite]
+    units = np.ones(value.shape) if value.dtype.kind in "biu" else spacing(value)
+    with np.errstate(over="ignore"):
+        in_units = np.where(np.isfinite(modulus(value)), radius / units, 0.0)[is_finite]
+    return OutputBound(
+        name,
+        TensorSpec.of(value.shape, DType.of(value.dtype)),
+        _largest(finite),
+        _largest(in_units),
+        float(np.median(in_units)) if in_units.size else 0.0,
+        int(np.count_nonzero(~is_finite)),
+    )
+
+
+def _largest(x: Any) -> float:
+    return float(x.max()) if x.size else 0.0

@@ -1,0 +1,82 @@
+"""Proven limits: the radii of `error_bound` around the native outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tenferro.program import GraphProgram
+from xla_peer.parity.balls.execution import enclosed
+from xla_peer.parity.balls.operands import Ball, outward, wide
+from xla_peer.parity.comparison import NO_ALTERNATIVES, Allowance, Alternatives
+from xla_peer.parity.ulps import modulus
+
+__all__ = ["lost_bounds", "proven_limits"]
+
+MOST_INTEGERS = 16
+"""Distance up to which the integers in a ball are listed; wider ones decide nothing."""
+
+
+@np.errstate(all="ignore")
+def proven_limits(
+    program: GraphProgram, leaves: Sequence[Any], native: Sequence[Any]
+) -> list[Allowance]:
+    """How far each output of another right implementation may be from these native ones, which are in the balls too."""
+    balls, _ = enclosed(program, leaves)
+    return [_allowance(ball, np.asarray(y)) for ball, y in zip(balls, native, strict=True)]
+
+
+def lost_bounds(program: GraphProgram, leaves: Sequence[Any]) -> tuple[str, ...]:
+    """A sentence for each op after which there is no bound; none where all outputs have one."""
+    balls, remarks = enclosed(program, leaves)
+    if not any(np.isinf(ball.radius).any() for ball in balls):
+        return ()
+    return tuple([
+        f"no bound is proven after {op}{f' at {line}' if line else ''}: elements {count}"
+        for (op, line), count in remarks.unbounded.items()
+    ])  # fmt: skip
+
+
+def _allowance(ball: Ball, native: Any) -> Allowance:
+    if native.dtype.kind in "biu":
+        return _among_integers(ball, native)
+    x, y = wide(ball.value), wide(native)
+    same = (x == y) | ((x != x) & (y != y))
+    limit = outward(ball.radius + np.where(same, 0.0, modulus(x - y)))
+    unbounded = ~np.isfinite(limit)
+    limit = np.where(unbounded, np.finfo(np.float64).max, limit)
+    return Allowance(limit, unbounded=unbounded if unbounded.any() else None)
+
+
+def _among_integers(ball: Ball, native: Any) -> Allowance:
+    """The other integers of each ball; of bools, the other one."""
+    centre, radius = ball.value.astype(np.float64), ball.radius
+    unbounded = radius > MOST_INTEGERS
+    reach = np.where(unbounded, 0.0, radius)
+    places: list[Any] = [NO_ALTERNATIVES.places]
+    values: list[Any] = [np.zeros(0, native.dtype)]
+    low, high = _range(native.dtype)
+    for step in range(-MOST_INTEGERS, MOST_INTEGERS + 1):
+        integers = centre + step
+        (there,) = np.nonzero(
+            (
+                (abs(step) <= reach) & (integers >= low) & (integers <= high) & (integers != native)
+            ).reshape(-1)
+        )
+        places.append(there)
+        values.append(integers.reshape(-1)[there].astype(native.dtype))
+    alternatives = Alternatives(np.concatenate(places), np.concatenate(values))
+    if not len(alternatives.places):
+        alternatives = NO_ALTERNATIVES
+    return Allowance(
+        np.zeros(native.shape), alternatives, unbounded=unbounded if unbounded.any() else None
+    )
+
+
+def _range(dtype: Any) -> tuple[float, float]:
+    if dtype.kind == "b":
+        return 0.0, 1.0
+    info = np.iinfo(dtype)
+    return float(info.min), float(info.max)
