@@ -297,8 +297,8 @@ def parity(
     rtol: Rtol = None,
     atol: Atol = None,
     bound: Annotated[
-        str, typer.Option(help="estimated, or proven: wider, and never exceeded.")
-    ] = "estimated",
+        str, typer.Option(help="sampled, or proven: wider, and never exceeded.")
+    ] = "sampled",
     interpreter: Interpreter = False,
     html: ReportPage = None,
     repro: Repro = None,

@@ -502,9 +502,9 @@ def test_an_output_without_a_bound_is_not_decidable_and_the_op_is_named() -> Non
     assert not proven(fn, x, change=lambda y: y * 1.001, locate=False).ok
 
 
-def test_a_bound_is_estimated_or_proven() -> None:
+def test_a_bound_is_sampled_or_proven() -> None:
     x = np.ones(3)
-    with pytest.raises(InvalidConfigError, match="estimated"):
+    with pytest.raises(InvalidConfigError, match="sampled"):
         check_parity(lambda x: x, x, bound="sampled")
     with pytest.raises(InvalidConfigError, match="leave these out"):
         check_parity(lambda x: x, x, bound="proven", ulps=4)

@@ -505,3 +505,12 @@ def test_a_pole_that_rounding_reaches_or_misses() -> None:
             np.array([-1.0]),
             change=lambda y, value=value: np.full_like(y, value),
         )
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_sum_whose_largest_terms_cancel(dtype: Any) -> None:
+    """Log-step sums of XLA lose what a chain keeps: ((1 + 1) + 1) + (m - m), and (1 + 1) + ((1 + m) - m)."""
+    m = np.finfo(dtype).max
+    x = np.array([[1, 1, 1, m, -m], [1, 1, 1, 1, 1]], dtype)
+    report = check_parity(lambda x: tnf.lax.cumsum(x, axis=1, reverse=True), x)
+    assert report.ok, str(report)

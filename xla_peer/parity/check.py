@@ -42,7 +42,7 @@ def check_parity(
     ulps: float | None = None,
     rtol: float | None = None,
     atol: float | None = None,
-    bound: str = "estimated",
+    bound: str = "sampled",
     confidence: float = CONFIDENCE,
     interpreter: bool | None = None,
     locate: bool = True,
@@ -65,7 +65,7 @@ def check_parity(
         grad: compare the gradients too, of the real part of the sum of the outputs, each weighted by
             numbers around one; a program without float inputs or outputs has none.
         ulps, rtol, atol: what is allowed in place of what rounding explains; any of those given suffices.
-        bound: "estimated", from runs that round differently, or "proven", by `xla_peer.error_bound`: wider, and never
+        bound: "sampled", from runs that round differently, or "proven", by `xla_peer.error_bound`: wider, and never
             exceeded by a right implementation. Where nothing is proven, the output is `not decidable here`.
         confidence: of the estimate, between 0 and 1: it decides how many runs are made, and the report says how many.
         interpreter: ask StableHLO's reference interpreter for a third opinion, in a process of its own;
@@ -344,8 +344,8 @@ def differing(
 
 
 def _is_proven(bound: str, tolerance: Tolerance | None) -> bool:
-    if bound not in ("estimated", "proven"):
-        raise InvalidConfigError(f'check_parity: bound is "estimated" or "proven", got {bound!r}')
+    if bound not in ("sampled", "proven"):
+        raise InvalidConfigError(f'check_parity: bound is "sampled" or "proven", got {bound!r}')
     if bound == "proven" and tolerance is not None:
         raise InvalidConfigError(
             'check_parity: bound="proven" replaces ulps=, rtol= and atol=; leave these out'

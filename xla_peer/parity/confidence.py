@@ -76,6 +76,6 @@ def required_confidence(name: str, confidence: float) -> float:
 def in_words(confidence: float) -> str:
     """The sentence of a report."""
     return (
-        f"estimated from {rounding_runs(confidence)} runs that round differently, {decision_runs(confidence)} where "
+        f"sampled from {rounding_runs(confidence)} runs that round differently, {decision_runs(confidence)} where "
         f"a decision tips: {confidence:.6g} confidence that it holds for {SHARE:.1%} of right implementations"
     )

@@ -43,7 +43,7 @@ class NativeAndPeer:
 
     Attributes:
         tolerance: what the user allows in place of what rounding explains.
-        is_proven: what rounding explains is proven, and not estimated.
+        is_proven: what rounding explains is proven, and not sampled.
         confidence: of the estimate; see `confidence`.
     """
 
@@ -67,7 +67,7 @@ class NativeAndPeer:
 
     @property
     def bound_in_words(self) -> str:
-        """Origin of the limits: proven, or estimated with a confidence; empty for a tolerance of the user."""
+        """Origin of the limits: proven, or sampled with a confidence; empty for a tolerance of the user."""
         if self.tolerance is not None:
             return ""
         return "proven" if self.is_proven else in_words(self.confidence)

@@ -31,7 +31,7 @@ class ParityReport:
         sides: the names of the two that are compared.
         decisions: for outputs that are unstable, the decision that tips.
         notes: further opinions, a sentence each.
-        bound: how what may be apart was found: proven, or estimated, with the number of runs and the confidence; empty
+        bound: how what may be apart was found: proven, or sampled, with the number of runs and the confidence; empty
             where the user said it.
     """
 
