@@ -31,7 +31,7 @@ from tenferro.api.reductions import Axis, sum
 from tenferro.door import apply_one, as_operand, spec_of, stop_gradient
 from tenferro.errors import DTypeError, InvalidConfigError
 from tenferro.ops.source import Iota
-from tenferro.types import ArrayLike, DType, DTypeLike
+from tenferro.types import ArrayLike, DType, DTypeLike, Tensor
 
 __all__ = ["log_softmax", "logmeanexp", "logsumexp", "one_hot", "softmax"]
 
@@ -48,14 +48,14 @@ def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> An
     """
     if where is None:
         return logarithms.softmax(x, axis=axis)
-    x = _or_absent(x, where)
-    top = stop_gradient(logarithms.largest("nn.softmax", x, axis))
-    powers = exp(subtract(x, where_(isfinite(top), top, 0.0)))
+    absent = _or_absent(x, where)
+    top = stop_gradient(logarithms.largest("nn.softmax", absent, axis))
+    powers = exp(subtract(absent, where_(isfinite(top), top, 0.0)))
     total = sum(powers, axis=axis, keepdims=True)
     return divide(powers, where_(equal(total, 0.0), 1.0, total))
 
 
-def _or_absent(x: ArrayLike, where: ArrayLike) -> Any:
+def _or_absent(x: ArrayLike, where: ArrayLike) -> Tensor:
     """x with -inf where the mask is False."""
     return where_(where, as_inexact(x), -math.inf)
 
