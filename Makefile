@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export OPENBLAS_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test oldest oldest-environment lint types points specification sweep portability platforms bench suite loops autograd-suite torch-backend coverage package parity-score docs pictures fuzz hostile mutants mutants-map clean
+.PHONY: help demo test oldest oldest-environment lint types points specification sweep portability platforms bench suite loops autograd-suite torch-backend torch-samples coverage package parity-score docs pictures fuzz hostile mutants mutants-map clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -95,6 +95,13 @@ torch-backend: ## run the example of a backend on PyTorch's tensors, in an envir
 	$(TORCH)/bin/python -m pip install --quiet --disable-pip-version-check \
 		'torch==2.13.0' -e '.[test]' -e examples/torch_backend
 	$(TORCH)/bin/python -m pytest examples/torch_backend
+
+# A quarter of an hour, natively and through PJRT; goes on where it was ended.
+torch-samples: ## run PyTorch's operator samples on our functions, in an environment of their own, and write docs/torch_samples.md
+	test -x $(TORCH)/bin/python || $(PYTHON) -m venv $(TORCH)
+	$(TORCH)/bin/python -m pip install --quiet --disable-pip-version-check 'torch==2.13.0' expecttest -e '.[xla,test]'
+	$(TORCH)/bin/python -m tools.torch_samples --samples 12
+	$(TORCH)/bin/python -m tools.torch_samples --samples 1 --peer --write
 
 package: ## build a wheel and a source distribution, check them, and try each extra in an empty environment
 	$(PYTHON) tools/package.py build/package

@@ -153,12 +153,20 @@ def from_dlpack(
     Raises:
         BufferError: elements that NumPy cannot reach, such as those on a GPU; or copy=False, where a copy
             is needed.
+        BackendFailureError: elements of a dtype that NumPy does not have, such as torch's bfloat16.
 
     >>> from_dlpack(np.arange(3.0))
     array([0., 1., 2.])
     """
     check_device("from_dlpack", device)
-    array = np.from_dlpack(x, copy=copy)
+    try:
+        array = np.from_dlpack(x, copy=copy)
+    except RuntimeError as error:  # NumPy's word for a dtype of DLPack that it does not have
+        dtype = getattr(x, "dtype", "unknown")
+        raise BackendFailureError(
+            f"from_dlpack: NumPy does not read dtype {dtype} of this {type(x).__name__}: {error}; "
+            "convert it first, bfloat16 to float32"
+        ) from None
     return array if like is None else like.adopt(array)
 
 

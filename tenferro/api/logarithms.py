@@ -6,6 +6,7 @@ where the usual formulas give inf - inf.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Unpack
 
@@ -34,19 +35,37 @@ from tenferro.api.elementwise import (
 from tenferro.api.manipulation import reshape
 from tenferro.api.promotion import as_inexact, convert, inexact_dtype, promote, result_type
 from tenferro.api.reductions import Axis, max, sum
-from tenferro.door import is_traced, spec_of, stop_gradient
+from tenferro.dims import is_static
+from tenferro.door import as_operand, is_traced, spec_of, stop_gradient
+from tenferro.errors import DTypeError
 from tenferro.types import ArrayLike, Tensor, UfuncOptions
 
-__all__ = ["log_softmax", "logaddexp", "logsumexp", "softmax"]
+__all__ = ["in_one_float", "largest", "log_softmax", "logaddexp", "logsumexp", "softmax"]
 
 
 def logaddexp(
     x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]
 ) -> Any:
-    """log(exp(x1) + exp(x2)) without overflow."""
+    """log(exp(x1) + exp(x2)) without overflow.
+
+    Raises:
+        DTypeError: complex operands.
+    """
     refuse_options("logaddexp", options, out)
-    dtype = inexact_dtype(result_type(x1, x2))
-    return _logaddexp(*promote(x1, x2, dtype=dtype))
+    return _logaddexp(*in_one_float("logaddexp", x1, x2))
+
+
+def in_one_float(name: str, *xs: ArrayLike) -> tuple[Any, ...]:
+    """The operands in the float dtype of all of them.
+
+    Raises:
+        DTypeError: complex operands.
+    """
+    dtype = inexact_dtype(result_type(*xs))
+    if dtype.is_complex:
+        specs = ", ".join([str(spec_of(as_operand(x))) for x in xs])
+        raise DTypeError(f"{name}: takes real numbers, got {specs}")
+    return tuple(promote(*xs, dtype=dtype))
 
 
 @custom_jvp
@@ -66,26 +85,50 @@ def _logaddexp_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     return _logaddexp(lhs, rhs), add(multiply(share, lhs_dot), multiply(rest, rhs_dot))
 
 
+def largest(name: str, x: Tensor, axis: Axis) -> Any:
+    """The maximum over `axis`, whose extents become 1; -inf where there are no elements.
+
+    Raises:
+        DTypeError: complex x. AxisError: no axis of x.
+    """
+    if spec_of(x).dtype.is_complex:
+        raise DTypeError(f"{name}: takes real numbers, got {spec_of(x)}")
+    axes = normalize_axes(name, axis, len(x.shape))
+    is_empty = any([is_static(x.shape[i]) and x.shape[i] == 0 for i in axes])
+    return max(x, axis=axes, keepdims=True, initial=-math.inf if is_empty else None)
+
+
 def logsumexp(x: ArrayLike, /, axis: Axis = None, keepdims: bool = False) -> Any:
-    """The logarithm of the sum of e^x over `axis`, without overflow; -inf where all are -inf."""
-    x = as_inexact(x)
-    top = max(x, axis=axis, keepdims=True)
+    """The logarithm of the sum of e^x over `axis`, without overflow; -inf where all are -inf, or there are none.
+
+    Raises:
+        DTypeError: complex x. AxisError: no axis of x.
+    """
+    return _logsumexp("logsumexp", as_inexact(x), axis, keepdims)
+
+
+def _logsumexp(name: str, x: Tensor, axis: Axis, keepdims: bool) -> Any:
+    top = largest(name, x, axis)
     shift = stop_gradient(where(isfinite(top), top, 0.0))
     # At an infinity the maximum is the value, and divides its derivative among its ties.
     infinite = isinf(top)
     finite = where(infinite, 0.0, x) if is_traced(x) else x
     total = add(log(sum(exp(subtract(finite, shift)), axis=axis, keepdims=True)), shift)
     total = where(infinite, top, total)
-    axes = normalize_axes("logsumexp", axis, len(x.shape))
+    axes = normalize_axes(name, axis, len(x.shape))
     if keepdims:
         return total
     return reshape(total, tuple(n for i, n in enumerate(x.shape) if i not in axes))
 
 
 def softmax(x: Any, /, axis: Axis = -1) -> Any:
-    """e^x over its sum along `axis`, without overflow; at an infinite maximum its ties share equally."""
+    """e^x over its sum along `axis`, without overflow; at an infinite maximum its ties share equally.
+
+    Raises:
+        DTypeError: complex x. AxisError: no axis of x.
+    """
     x = as_inexact(x)
-    top = stop_gradient(max(x, axis=axis, keepdims=True))
+    top = stop_gradient(largest("softmax", x, axis))
     infinite = isinf(top)
     finite = where(infinite, 0.0, x) if is_traced(x) else x
     differences = subtract(finite, where(infinite, 0.0, top))
@@ -95,6 +138,10 @@ def softmax(x: Any, /, axis: Axis = -1) -> Any:
 
 
 def log_softmax(x: ArrayLike, /, axis: Axis = -1) -> Any:
-    """log(softmax(x)), accurate also for small probabilities."""
+    """log(softmax(x)), accurate also for small probabilities.
+
+    Raises:
+        DTypeError: complex x. AxisError: no axis of x.
+    """
     x = as_inexact(x)
-    return subtract(x, logsumexp(x, axis=axis, keepdims=True))
+    return subtract(x, _logsumexp("log_softmax", x, axis, True))

@@ -42,7 +42,7 @@ from tenferro.api.elementwise import (
     trunc,
     where,
 )
-from tenferro.api.logarithms import logaddexp
+from tenferro.api.logarithms import in_one_float, logaddexp
 from tenferro.api.promotion import convert, inexact_dtype, promote, result_type
 from tenferro.api.reductions import all as all_of
 from tenferro.door import apply_one, as_operand, copied, elements, spec_of
@@ -57,19 +57,6 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _in_float(name: str, x: ArrayLike) -> Any:
-    """x in the float dtype of NumPy's computation.
-
-    Raises:
-        DTypeError: complex x.
-    """
-    x = as_operand(x)
-    dtype = inexact_dtype(spec_of(x).dtype)
-    if dtype.is_complex:
-        raise DTypeError(f"{name}: takes real numbers, got {spec_of(x)}")
-    return convert(x, dtype)
-
-
 # ---- angles ------------------------------------------------------------------------------------------------------
 
 
@@ -80,7 +67,7 @@ def deg2rad(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) 
     array(3.14159265)
     """
     refuse_options("deg2rad", options, out)
-    return multiply(_in_float("deg2rad", x), math.pi / 180)
+    return multiply(in_one_float("deg2rad", x)[0], math.pi / 180)
 
 
 def rad2deg(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
@@ -90,7 +77,7 @@ def rad2deg(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) 
     array(180.)
     """
     refuse_options("rad2deg", options, out)
-    return multiply(_in_float("rad2deg", x), 180 / math.pi)
+    return multiply(in_one_float("rad2deg", x)[0], 180 / math.pi)
 
 
 degrees, radians = rad2deg, deg2rad
@@ -109,7 +96,7 @@ def fabs(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> 
     array(2.)
     """
     refuse_options("fabs", options, out)
-    return abs(_in_float("fabs", x))
+    return abs(in_one_float("fabs", x)[0])
 
 
 def fix(x: ArrayLike, out: None = None) -> Any:
@@ -129,7 +116,7 @@ def modf(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> 
     (array(-0.5), array(-1.))
     """
     refuse_options("modf", options, out)
-    x = _in_float("modf", x)
+    x = in_one_float("modf", x)[0]
     whole = trunc(x)
     finite, finite_whole = (where(isinf(x), 0.0, part) for part in (x, whole))
     below = negative(subtract(finite_whole, finite))
@@ -173,7 +160,7 @@ def ldexp(
     array(3.)
     """
     refuse_options("ldexp", options, out)
-    x, exponent = _in_float("ldexp", x1), as_operand(x2)
+    x, exponent = in_one_float("ldexp", x1)[0], as_operand(x2)
     dtype = spec_of(x).dtype
     if spec_of(exponent).dtype.is_inexact:
         raise DTypeError(f"ldexp: x2 is of integers, got {spec_of(exponent)}")
@@ -221,11 +208,14 @@ def logaddexp2(
 ) -> Any:
     """log2(2^x1 + 2^x2) without overflow.
 
+    Raises:
+        DTypeError: complex operands.
+
     >>> logaddexp2(1.0, 1.0)
     array(2.)
     """
     refuse_options("logaddexp2", options, out)
-    lhs, rhs = promote(x1, x2, dtype=inexact_dtype(result_type(x1, x2)))
+    lhs, rhs = in_one_float("logaddexp2", x1, x2)
     scale = math.log(2.0)
     return divide(logaddexp(multiply(lhs, scale), multiply(rhs, scale)), scale)
 

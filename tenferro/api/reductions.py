@@ -464,6 +464,7 @@ def diff(
 
     Args:
         prepend, append: elements to join before and after a along `axis`; a number is joined once.
+            Where n is 0 the result is a, without them.
 
     Raises:
         InvalidConfigError: a negative n.
@@ -475,6 +476,8 @@ def diff(
         raise InvalidConfigError(f"diff: n is at least 0, got {n}")
     x = as_operand(a)
     axis = normalize_axis("diff", axis, len(x.shape))
+    if n == 0:
+        return x
     one = tuple(1 if i == axis else extent for i, extent in enumerate(x.shape))
     ends = [None if end is None else as_operand(end) for end in (prepend, append)]
     before, after = [end if end is None or end.shape else broadcast_to(end, one) for end in ends]

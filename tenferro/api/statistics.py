@@ -370,7 +370,7 @@ def cov(
     m: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None,
     fweights: ArrayLike | None = None, aweights: ArrayLike | None = None, *, dtype: DTypeLike | None = None,
 ) -> Any:  # fmt: skip
-    """The covariance matrix of variables, each a row of m: E (x_i - E x_i) conj(x_j - E x_j).
+    """The covariance matrix of variables, each a row of m: E (x_i - E x_i) conj(x_j - E x_j); of one, a scalar.
 
     Args:
         y: more variables.
@@ -405,8 +405,7 @@ def cov(
     products = matmul(weighted, conj(transpose(centred)))
     divisor = convert(divisor, spec_of(products).dtype.real)
     result = divide(products, where(less(divisor, 0.0), 0.0, divisor))
-    one = len(as_operand(m).shape) < 2 and y is None
-    return reshape(result, ()) if one else result
+    return reshape(result, ()) if x.shape[0] == 1 else result
 
 
 def _variables(m: ArrayLike, rowvar: bool, dtype: DTypeLike | None) -> Any:
@@ -420,7 +419,7 @@ def _variables(m: ArrayLike, rowvar: bool, dtype: DTypeLike | None) -> Any:
         x = convert(x, result_type(x, np.float64))
     if len(x.shape) < 2:
         return reshape(x, (1, -1))
-    return x if rowvar or x.shape[0] == 1 else transpose(x)
+    return x if rowvar else transpose(x)
 
 
 def _weights(

@@ -27,11 +27,11 @@ from tenferro.api.elementwise import (
 from tenferro.api.elementwise import where as where_
 from tenferro.api.manipulation import expand_dims, squeeze
 from tenferro.api.promotion import as_inexact, broadcast_arrays, convert, promote
-from tenferro.api.reductions import Axis, max, sum
+from tenferro.api.reductions import Axis, sum
 from tenferro.door import apply_one, as_operand, spec_of, stop_gradient
 from tenferro.errors import DTypeError, InvalidConfigError
 from tenferro.ops.source import Iota
-from tenferro.types import ArrayLike, DType, DTypeLike
+from tenferro.types import ArrayLike, DType, DTypeLike, Tensor
 
 __all__ = ["log_softmax", "logmeanexp", "logsumexp", "one_hot", "softmax"]
 
@@ -48,14 +48,14 @@ def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> An
     """
     if where is None:
         return logarithms.softmax(x, axis=axis)
-    x = _or_absent(x, where)
-    top = stop_gradient(max(x, axis=axis, keepdims=True))
-    powers = exp(subtract(x, where_(isfinite(top), top, 0.0)))
+    absent = _or_absent(x, where)
+    top = stop_gradient(logarithms.largest("nn.softmax", absent, axis))
+    powers = exp(subtract(absent, where_(isfinite(top), top, 0.0)))
     total = sum(powers, axis=axis, keepdims=True)
     return divide(powers, where_(equal(total, 0.0), 1.0, total))
 
 
-def _or_absent(x: ArrayLike, where: ArrayLike) -> Any:
+def _or_absent(x: ArrayLike, where: ArrayLike) -> Tensor:
     """x with -inf where the mask is False."""
     return where_(where, as_inexact(x), -math.inf)
 
@@ -100,7 +100,7 @@ def logsumexp(
     """
     x = as_inexact(a)
     if spec_of(x).dtype.is_complex:
-        raise DTypeError(f"nn.logsumexp: complex numbers have no maximum, got {spec_of(x)}")
+        raise DTypeError(f"nn.logsumexp: takes real numbers, got {spec_of(x)}")
     if where is not None:
         x = _or_absent(x, where)
     if b is None:
@@ -108,7 +108,7 @@ def logsumexp(
         return (total, sign(ones_like(total))) if return_sign else total
     x, factors = promote(x, b)
     x = where_(not_equal(factors, 0), x, -math.inf)
-    top = stop_gradient(max(x, axis=axis, keepdims=True))
+    top = stop_gradient(logarithms.largest("nn.logsumexp", x, axis))
     shift = where_(isfinite(top), top, 0.0)
     total = sum(multiply(factors, exp(subtract(x, shift))), axis=axis, keepdims=keepdims)
     if not keepdims:

@@ -179,11 +179,9 @@ def _within(p: Tensor, q: Tensor, inside: Any, at_zero: Any) -> Any:
     """Values for p > 0, q > 0; for p = 0, q >= 0; inf elsewhere, and NaN where p or q is."""
     is_inside = logical_and(greater(p, 0.0), greater(q, 0.0))
     is_zero = logical_and(equal(p, 0.0), logical_not(less(q, 0.0)))
-    either_nan = isnan(add(abs(p), abs(q)))
-    outside = where(either_nan, math.nan, math.inf)
-    return where(
-        is_inside, inside, where(logical_and(is_zero, logical_not(either_nan)), at_zero, outside)
-    )
+    # Each choice has an operand of the dtype: one between two numbers would be float64.
+    values = where(is_zero, at_zero, where(is_inside, inside, math.inf))
+    return where(isnan(add(abs(p), abs(q))), math.nan, values)
 
 
 @custom_jvp

@@ -16,6 +16,7 @@ from tenferro.api.custom import custom_jvp
 from tenferro.api.elementwise import (
     abs,
     add,
+    copysign,
     digamma,
     divide,
     equal,
@@ -109,9 +110,8 @@ def _gamma(x: Tensor) -> Any:
     positive = _gamma_of_positive(where(is_tiny, 1.0, magnitude))
     whole = rint(x)
     # sin(pi x) keeps its digits near integers; its sign alternates between them.
-    sine = sin(
-        multiply(subtract(x, whole), where(equal(remainder(whole, 2.0), 0.0), math.pi, -math.pi))
-    )
+    angle = multiply(subtract(x, whole), math.pi)
+    sine = sin(where(equal(remainder(whole, 2.0), 0.0), angle, negative(angle)))
     scale = multiply(where(is_below, x, 1.0), where(is_below, sine, 1.0))
     reflected = divide(divide(-math.pi, scale), positive)
     reflected = where(equal(x, floor(x)), math.nan, reflected)
@@ -182,8 +182,7 @@ def _gammasgn(x: Tensor) -> Any:
     whole = floor(x)
     alternating = subtract(1.0, multiply(2.0, remainder(where(less(x, 0.0), whole, 0.0), 2.0)))
     below = where(equal(whole, x), math.nan, alternating)
-    at_zero = where(less(divide(1.0, where(equal(x, 0.0), x, 1.0)), 0.0), -1.0, 1.0)
-    return where(less(x, 0.0), below, where(equal(x, x), at_zero, x))
+    return where(less(x, 0.0), below, where(equal(x, x), copysign(1.0, x), x))
 
 
 def polygamma(n: int, x: ArrayLike) -> Any:
@@ -409,8 +408,8 @@ def _zeta(x: Tensor, q: Tensor) -> Any:
     s, start = where(has_rest, s, 300.0), where(has_rest, start, 1.0)
     total = add(total, where(has_rest, _zeta_rest(s, add(start, float(TERMS))), 0.0))
     pole = logical_and(greater_equal(x, 1.0), greater_equal(q, 0.0))
-    outside = where(pole, math.inf, math.nan)
-    return where(is_inside, where(equal(q, math.inf), 0.0, total), outside)
+    values = where(equal(q, math.inf), 0.0, total)
+    return where(pole, where(is_inside, values, math.inf), math.nan)
 
 
 def _zeta_rest(s: Tensor, start: Tensor) -> Any:

@@ -187,8 +187,9 @@ def _ndtri(p: Tensor) -> Any:
     ratio = where(is_far, _ratio(FAR_TAIL, inverse), _ratio(TAIL, inverse))
     outer = subtract(subtract(radius, divide(log(radius), radius)), multiply(inverse, ratio))
     outer = where(is_upper, outer, negative(outer))
-    ends = where(equal(p, 0.0), -math.inf, where(equal(p, 1.0), math.inf, math.nan))
-    return where(is_middle, middle, where(is_inside, outer, ends))
+    outer = where(is_inside, outer, math.nan)
+    outer = where(equal(p, 0.0), -math.inf, where(equal(p, 1.0), math.inf, outer))
+    return where(is_middle, middle, outer)
 
 
 def _ratio(coefficients: tuple[Sequence[float], Sequence[float]], x: Tensor) -> Any:

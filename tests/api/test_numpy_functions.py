@@ -103,7 +103,7 @@ CALLS: dict[Any, list[Call]] = {
     **each(np.cumulative_sum, np.cumulative_prod, calls=[Call(V), Call(M, axis=1, include_initial=True), Call(K, axis=0, dtype="float64")]),
     np.diff: [
         Call(M), Call(M, 2), Call(M, 1, 0), Call(M, n=0), Call(V, prepend=0.0), Call(V, 1, -1, 1.0, 2.0),
-        Call(M, axis=0, append=V[None]), Call(MASK), Call(M, prepend=5.0, axis=0),
+        Call(M, axis=0, append=V[None]), Call(MASK), Call(M, prepend=5.0, axis=0), Call(M, 0, prepend=5.0, append=M),
     ],
     np.clip: [
         Call(M, -0.5, 0.5), Call(M, 0.0, None), Call(M, None, 0.2), Call(M, a_min=0, a_max=1), Call(M, min=-0.1, max=V),
@@ -249,9 +249,9 @@ CALLS |= {
     np.cov: [
         Call(M), Call(V), Call(M, N), Call(M, None, False), Call(M, rowvar=True, bias=True), Call(M, ddof=2), Call(C), Call(M.astype("f4")),
         Call(M, fweights=np.array([1, 2, 3, 1])), Call(M, aweights=V**2), Call(M, None, True, False, 1, np.array([1, 2, 3, 1]), V**2), Call(M, dtype="float32"),
-        Call(M, None, True, True, None, None, V**2),
+        Call(M, None, True, True, None, None, V**2), Call(M[:1]), Call(M[:, :1], rowvar=False), Call(M[:1], M[:1]),
     ],
-    np.corrcoef: [Call(M), Call(V), Call(M, N), Call(M, y=None, rowvar=False), Call(C), Call(M, dtype="float32")],
+    np.corrcoef: [Call(M[:1]), Call(M[:, :1], rowvar=False), Call(M), Call(V), Call(M, N), Call(M, y=None, rowvar=False), Call(C), Call(M, dtype="float32")],
     np.ptp: [Call(M), Call(M, 1), Call(K, 0, None, True)],
     **each(np.nansum, np.nanprod, calls=NAN_SUMMED), np.nanmean: NAN_MEANT,
     **each(np.nanvar, np.nanstd, calls=[
@@ -751,3 +751,11 @@ def test_gradients_pass_through_numpys_functions() -> None:
         lambda x: 2 * tnf.trace(tnf.outer(tnf.cumulative_sum(x, axis=1)[0], x[1]), 1)
     )(M)
     np.testing.assert_allclose(x.grad, wanted)
+
+
+def test_columns_of_one_observation_are_variables() -> None:
+    # A release of NumPy ago rowvar=False left a single row as it was.
+    for function in (tnf.cov, tnf.corrcoef):
+        result = function(M[:1], rowvar=False)
+        assert result.shape == (4, 4)
+        assert np.isnan(result).all()

@@ -231,6 +231,31 @@ def test_masks_that_leave_nothing() -> None:
     np.testing.assert_allclose(tnf.grad(loss)(np.array([0.0, 0.0, np.inf])), [0, 0, 0], atol=1e-15)
 
 
+@pytest.mark.parametrize("function", [tnf.softmax, tnf.log_softmax, nn.softmax, nn.log_softmax])
+def test_probabilities_of_nothing_are_nothing(function: Any) -> None:
+    for axis, shape in ((1, (2, 0)), (0, (2, 0)), (-1, (2, 3, 0))):
+        x = np.zeros(shape)
+        assert function(x, axis=axis).shape == shape
+        assert tnf.vjp(lambda x, axis=axis: function(x, axis=axis), x)[1](x)[0].shape == shape
+
+
+@pytest.mark.parametrize("function", [tnf.logsumexp, nn.logsumexp])
+def test_the_logarithm_of_a_sum_of_nothing_is_that_of_zero(function: Any) -> None:
+    x = np.zeros((2, 0))
+    np.testing.assert_array_equal(function(x, axis=1), [-np.inf, -np.inf])
+    assert function(x) == -np.inf
+    assert function(x, axis=0).shape == (0,)
+    y, pull = tnf.vjp(lambda x: function(x, axis=1), x)
+    assert pull(y)[0].shape == (2, 0)
+
+
+@pytest.mark.parametrize("name", ["logsumexp", "softmax", "log_softmax", "logaddexp", "logaddexp2"])
+def test_complex_exponents_are_refused_by_name(name: str) -> None:
+    operands = (np.ones(2) * 1j,) * (2 if "add" in name else 1)
+    with pytest.raises(errors.DTypeError, match=rf"^{name}: takes real numbers, got c128\[2\]"):
+        getattr(tnf, name)(*operands)
+
+
 def test_vmap() -> None:
     x = np.linspace(-3, 3, 12).reshape(3, 4)
     for name in [*AT_ZERO, "softmax", "standardize", "glu"]:

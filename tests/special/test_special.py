@@ -45,6 +45,15 @@ def test_values_are_within_their_bounds(name: str, dtype: Any) -> None:
         assert distance_in_ulps(y, wanted, dtype) <= bound, (points, y, wanted)
 
 
+@pytest.mark.parametrize("name", CALLS)
+def test_single_precision_is_not_widened(name: str) -> None:
+    function, arrays = getattr(special, name), [x.astype("f") for x in CALLS[name].points]
+    pull = lambda *xs: tnf.vjp(function, *xs)[1](xs[0])
+    push = lambda *xs: tnf.jvp(function, xs, xs)
+    for transformed in (function, push, pull) if CALLS[name].smooth else (function,):
+        assert "f64" not in str(tnf.compile(transformed, *arrays))
+
+
 @pytest.mark.parametrize("name", [name for name, sample in CALLS.items() if sample.smooth])
 def test_derivatives_to_second_order(name: str) -> None:
     sample, function = CALLS[name], getattr(special, name)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 import tenferro as tnf
@@ -159,22 +162,47 @@ def _called(function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
     torch: Any = sys.modules.get("torch")
     if torch is not None and _is_of_torch(function, torch):
         leaves, tree = flatten(tuple(arguments))
-        tensors = [torch.from_numpy(np.array(x)) for x in leaves]
-        results = function(*unflatten(tree, tensors))
-        return [y.detach().cpu().numpy() for y in flatten(results)[0]]
+        results = function(*unflatten(tree, [_tensor(torch, x) for x in leaves]))
+        return [_host(torch, y) for y in flatten(results)[0]]
     if hasattr(function, "lower") and "jax" in sys.modules:
         with pjrt.wide_dtypes():
             return function(*arguments)
     return function(*arguments)
 
 
+def _tensor(torch: Any, x: Any) -> Any:
+    """A copy of an array as a tensor; bfloat16 by its bits, since PyTorch does not know NumPy's."""
+    array = np.array(x)
+    if array.dtype == ml_dtypes.bfloat16:
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+def _host(torch: Any, y: Any) -> Any:
+    """A tensor, or a number, as an array."""
+    if not isinstance(y, torch.Tensor):
+        return np.asarray(y)
+    y = y.detach().cpu().resolve_conj().resolve_neg()
+    if y.dtype == torch.bfloat16:
+        return y.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    return y.numpy()
+
+
 def _is_of_torch(function: Any, torch: Any) -> bool:
-    """Whether a function takes PyTorch's tensors: a module of it, or Python that names the package."""
-    if isinstance(function, torch.nn.Module | torch.jit.ScriptFunction):
+    """Whether a function takes PyTorch's tensors: one of the package, or Python that names it."""
+    while isinstance(function, partial):
+        function = function.func
+    if isinstance(function, torch.nn.Module) or _belongs_to_torch(function):
         return True
-    code = getattr(function, "__code__", None)
-    names = getattr(function, "__globals__", {})
-    return code is not None and any(
-        getattr(names.get(name), "__name__", "").partition(".")[0] == "torch"
-        for name in code.co_names
-    )
+    if not inspect.isfunction(inspect.unwrap(function)):
+        return False
+    names = inspect.getclosurevars(function)
+    values = (*names.globals.values(), *names.nonlocals.values())
+    return "torch" in names.unbound or any(map(_belongs_to_torch, values))
+
+
+def _belongs_to_torch(value: Any) -> bool:
+    """Whether it is PyTorch's: a module by its name, anything else by that of the module it is from."""
+    value = getattr(value, "__objclass__", value)  # the class of a method such as torch.Tensor.sin
+    name = value.__name__ if inspect.ismodule(value) else getattr(value, "__module__", None)
+    return str(name).partition(".")[0] == "torch"

@@ -1,0 +1,169 @@
+"""Run every row on PyTorch's samples, and record what came of it, a line for each row and dtype."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+
+from tools.torch_samples.adapted import NotMappedError
+from tools.torch_samples.differences import difference_of
+from tools.torch_samples.row import Row
+from tools.torch_samples.samples import trials_of
+from tools.torch_samples.table import ROWS
+from tools.torch_samples.trial import CHECKS, Trial
+
+__all__ = ["Campaign", "outcomes_of", "record_of", "units"]
+
+OPERATORS = {(operator.name, operator.variant_test_name): operator for operator in op_db}
+DTYPES = (torch.float64, torch.float32, torch.complex128, torch.complex64)
+WHOLE = (torch.int64, torch.bool)
+Unit = tuple[str, Row, Any]
+
+
+def name_of(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def units(only: list[str] | None = None) -> Iterator[Unit]:
+    """Each function, each of its rows, each dtype of the samples: the inexact ones, or a whole one where there is none."""
+    for function, rows in ROWS.items():
+        if only and function not in only:
+            continue
+        for row in rows:
+            operator = OPERATORS[row.torch, row.variant]
+            dtypes = [dtype for dtype in DTYPES if operator.supports_dtype(dtype, "cpu")]
+            whole = [dtype for dtype in WHOLE if operator.supports_dtype(dtype, "cpu")][:1]
+            yield from [(function, row, dtype) for dtype in dtypes or whole]
+
+
+def checks_of(trial: Trial) -> tuple[str, ...]:
+    """The checks that PyTorch has a reference for."""
+    first = CHECKS[1:3] if trial.has_second else CHECKS[2:3]
+    return (CHECKS[0], *first * trial.has_gradient, *CHECKS[3:] * trial.has_second)
+
+
+def refusal(error: Exception) -> str:
+    """The outcome of a call that raises."""
+    if isinstance(error, NotMappedError):
+        return f"not mapped: {error}"
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+
+
+def natively(trial: Trial, checks: tuple[str, ...]) -> Iterator[Any]:
+    """The outputs of each check, or the error that it raises."""
+    for check in checks:
+        try:
+            yield trial.computed(check, trial.arrays, trial.tangents)
+        except Exception as error:
+            yield error
+
+
+def through_pjrt(trial: Trial, checks: tuple[str, ...], executor: Any) -> Iterator[Any]:
+    """The same by one program, whose error is that of every check."""
+    try:
+        yield from trial.on_peer(executor, checks)
+    except Exception as error:
+        yield from [error] * len(checks)
+
+
+def judgement(trial: Trial, check: str, outputs: Any) -> str:
+    """`agree`, `undecided`, `not mapped: ..`, how an output is off, or the error."""
+    if isinstance(outputs, Exception):
+        return refusal(outputs)
+    try:
+        return trial.judged(check, outputs)
+    except RuntimeError as error:
+        return f"PyTorch: {str(error).partition(chr(10))[0]}"
+
+
+def outcomes_of(unit: Unit, count: int, executor: Any = None) -> Iterator[tuple[int, str, str]]:
+    """For each trial and check: the sample's number, the check and what came of it."""
+    function, row, dtype = unit
+    operator = OPERATORS[row.torch, row.variant]
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        for trial in trials_of(row, function, operator, dtype, count):
+            checks = checks_of(trial)
+            results = natively(trial, checks) if executor is None else through_pjrt(trial, checks, executor)  # fmt: skip
+            for check, outputs in zip(checks, results, strict=False):
+                outcome = judgement(trial, check, outputs)
+                yield trial.seed, check, outcome
+                if outcome.startswith("not mapped"):
+                    break
+
+
+def record_of(unit: Unit, count: int, executor: Any = None) -> dict[str, Any]:
+    """The counts of a unit, and every outcome that nothing explains."""
+    function, row, dtype = unit
+    counts: Counter[str] = Counter()
+    explained: Counter[str] = Counter()
+    unmapped: Counter[str] = Counter()
+    failures: list[str] = []
+    samples = set()
+    for sample, check, outcome in outcomes_of(unit, count, executor):
+        if outcome.startswith("not mapped: "):
+            unmapped[outcome.removeprefix("not mapped: ")] += 1
+            continue
+        samples.add(sample)
+        difference = difference_of(function, check, name_of(dtype), outcome)
+        if outcome in ("agree", "undecided"):
+            counts[outcome] += 1
+        elif difference:
+            counts["differ"] += 1
+            explained[difference] += 1
+        else:
+            failures.append(f"sample {sample}, {check}: {outcome}")
+    return {
+        "function": function,
+        "torch": row.torch,
+        "variant": row.variant,
+        "dtype": name_of(dtype),
+        "executor": "native" if executor is None else "PJRT",
+        "count": count,
+        "samples": len(samples),
+        **counts,
+        "explained": explained,
+        "unmapped": unmapped,
+        "failures": failures,
+    }
+
+
+class Campaign:
+    """Records in a file; what is there is not run again."""
+
+    def __init__(self, file: Path, count: int) -> None:
+        self.file, self.count = file, count
+
+    def key(self, record: dict[str, Any]) -> tuple[Any, ...]:
+        """What a record is of."""
+        return tuple(record[name] for name in ("function", "torch", "variant", "dtype", "executor", "count"))  # fmt: skip
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """The last record of each unit; a line that was cut off is none."""
+        latest: dict[tuple[Any, ...], dict[str, Any]] = {}
+        for line in self.file.read_text().splitlines() if self.file.exists() else ():
+            with suppress(json.JSONDecodeError):
+                record = json.loads(line)
+                latest[self.key(record)] = record
+        return list(latest.values())
+
+    def run(self, only: list[str] | None, executor: Any = None) -> Iterator[dict[str, Any]]:
+        """Run and record what is not there, or what is named."""
+        done = {self.key(record) for record in self.records}
+        name = "native" if executor is None else "PJRT"
+        for unit in units(only):
+            function, row, dtype = unit
+            key = (function, row.torch, row.variant, name_of(dtype), name, self.count)
+            if key in done and not only:
+                continue
+            record = record_of(unit, self.count, executor)
+            with self.file.open("a") as file:
+                file.write(json.dumps(record) + "\n")
+            yield record

@@ -1,0 +1,138 @@
+"""docs/torch_samples.md from the records of a campaign."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from tools.torch_samples.absent import ABSENT
+from tools.torch_samples.differences import DIFFERENCES
+
+__all__ = ["PAGE", "text_of", "write_page"]
+
+PAGE = Path(__file__).parents[2] / "docs" / "torch_samples.md"
+HEADER = """# Samples of PyTorch
+
+PyTorch ships sample inputs for each of its operators, which its own tests run.
+Here they define our functions: each function with a counterpart is run on them in float32, float64, complex64 and complex128, and its value, JVP, VJP and both second orders are compared with PyTorch's in double precision.
+`make torch-samples` runs them and writes this page; at most {count} samples of an operator at a dtype are run, spread over all that there are.
+
+{summary}
+
+An output y agrees with PyTorch's r where |y - r| is at most 64 eps max |r| + 16 d + 16 c eps / eps_single.
+d is how far PyTorch's result moves where inputs move by 4 eps, and c how far PyTorch in single precision is off: conditioning, and cancellation inside.
+A bound above a hundredth of the size decides nothing, and counts as undecided.
+Operators are compared with the names and arguments in `tools/torch_samples/table.py`; a sample with an option that has no counterpart is not mapped.
+
+Measured with torch {version}.
+
+## Functions
+
+| function | operators | samples | agree | undecided | differ on purpose | not mapped |
+| --- | --- | --- | --- | --- | --- | --- |
+{rows}
+
+## Differences on purpose
+
+| functions | checks | why |
+| --- | --- | --- |
+{differences}
+
+## Options without a counterpart
+
+| functions | option | samples |
+| --- | --- | --- |
+{unmapped}
+
+## Functions without a counterpart
+
+{absent}
+"""
+
+
+def listed(names: Any) -> str:
+    return ", ".join([f"`{name}`" for name in names])
+
+
+def rows_of(records: list[dict[str, Any]]) -> str:
+    lines = []
+    for function in dict.fromkeys([record["function"] for record in records]):
+        own = [record for record in records if record["function"] == function]
+        operators = dict.fromkeys([record["torch"] for record in own])
+        figures = [
+            sum(r.get(key, 0) for r in own) for key in ("samples", "agree", "undecided", "differ")
+        ]
+        figures.append(sum(sum(r["unmapped"].values()) for r in own))
+        lines.append(f"| `{function}` | {listed(operators)} | {' | '.join(map(str, figures))} |")
+    return "\n".join(lines)
+
+
+def differences_of(records: list[dict[str, Any]]) -> str:
+    """The table of reasons; one that no sample needs is an error, and so is a function in vain."""
+    counts: Counter[str] = Counter()
+    functions: dict[str, dict[str, None]] = {name: {} for name in DIFFERENCES}
+    for record in records:
+        counts.update(record["explained"])
+        for name in record["explained"]:
+            functions[name][record["function"]] = None
+    unused = [name for name in DIFFERENCES if not counts[name]]
+    for name, difference in DIFFERENCES.items():
+        unused += [f"{name} of {f}" for f in difference.functions if f not in functions[name]]
+    if unused:
+        raise ValueError(f"no sample needs these differences: {', '.join(unused)}")
+    return "\n".join(
+        f"| {listed(functions[name])} | {counts[name]} | {difference.words} |"
+        for name, difference in DIFFERENCES.items()
+    )
+
+
+def unmapped_of(records: list[dict[str, Any]]) -> str:
+    counts: Counter[str] = Counter()
+    functions: dict[str, dict[str, None]] = {}
+    for record in records:
+        for option, count in record["unmapped"].items():
+            counts[option] += count
+            functions.setdefault(option, {})[record["function"]] = None
+    return "\n".join(f"| {listed(functions[o])} | {o} | {n} |" for o, n in counts.items())
+
+
+def text_of(records: list[dict[str, Any]]) -> str:
+    """The page.
+
+    Raises:
+        ValueError: an outcome that nothing explains, or an explanation that nothing needs.
+    """
+    import torch
+
+    failures = [failure for record in records for failure in record["failures"]]
+    if failures:
+        raise ValueError(f"{len(failures)} outcomes are not explained, such as {failures[0]}")
+    summary = []
+    for executor in dict.fromkeys([record["executor"] for record in records]):
+        own = [record for record in records if record["executor"] == executor]
+        total = lambda key, own=own: sum(record.get(key, 0) for record in own)
+        checks = total("agree") + total("undecided") + total("differ")
+        summary.append(
+            f"- {executor}: {total('samples')} samples for {len({r['function'] for r in own})} functions, "
+            f"{checks} checks: {total('agree')} agree, "
+            f"{total('differ')} differ on purpose, {total('undecided')} are undecided."
+        )
+    reasons = dict.fromkeys(ABSENT.values())
+    absent = [
+        f"- {listed([n for n, r in ABSENT.items() if r == reason])}: {reason}."
+        for reason in reasons
+    ]
+    return HEADER.format(
+        count=max(record["count"] for record in records),
+        summary="\n".join(summary),
+        version=torch.__version__,
+        rows=rows_of([record for record in records if record["executor"] == "native"]),
+        differences=differences_of(records),
+        unmapped=unmapped_of(records),
+        absent="\n".join(absent),
+    )
+
+
+def write_page(records: list[dict[str, Any]]) -> None:
+    PAGE.write_text(text_of(records))
