@@ -6,6 +6,7 @@ made from a graph; liveness is the `last_use` of each instruction.
 
 from collections.abc import Callable
 
+from tenferro.passes.choose_alternatives import choose_alternatives
 from tenferro.passes.clean_up import clean_up
 from tenferro.passes.decompose_dots import decompose_dots
 from tenferro.passes.fold_transposes import fold_transposes
@@ -16,6 +17,7 @@ from tenferro.program import GraphProgram
 
 __all__ = [
     "NATIVE_PASSES",
+    "choose_alternatives",
     "clean_up",
     "decompose_dots",
     "fold_transposes",
