@@ -18,7 +18,8 @@ from tenferro.ad import AdContext
 from tenferro.api.axes import normalize_axis
 from tenferro.api.compile import output_value
 from tenferro.api.elementwise import divide, imag, logical_not, multiply, not_equal, real
-from tenferro.api.manipulation import concatenate, expand_dims, flip, moveaxis, reshape, stack
+from tenferro.api.manipulation import concatenate, expand_dims, flip, moveaxis, reshape
+from tenferro.api.prefixes import parallel_scan, prefixes
 from tenferro.api.promotion import convert, result_type
 from tenferro.api.tensor import TracedTensor, WeakTensor, WeakUse, tracing
 from tenferro.api.vmap import vmap
@@ -414,6 +415,7 @@ def scan(
     reverse: bool = False,
     unroll: Any = 1,
     *,
+    parallel: bool = False,
     executor: Executor | None = None,
 ) -> tuple[Any, Any]:
     """(carry, ys) of carry, ys[t] = f(carry, xs[t]) for t = 0, 1, .., or from the end if `reverse`.
@@ -424,6 +426,9 @@ def scan(
         xs: a tree of tensors with one leading extent, of which f gets one slice per iteration; None for none.
         length: the number of iterations; needed if xs has no leaves.
         unroll: accepted as a hint, and ignored: results are the same.
+        parallel: take 2 log2(n) steps on many turns at once where no loop is compiled, and through XLA. Each
+            tensor of the carry must be a linear recurrence, `a * carry + b` element by element, where a and b
+            depend on x, on what f closes over, and on tensors of the carry that are recurrences without it.
         executor: as of `cond`.
 
     Differentiable in both modes. Reverse mode stacks the residuals of each iteration; with `checkpoint(f)` it stores
@@ -434,6 +439,8 @@ def scan(
         ArityError: f does not return a pair, or returns a carry of another structure.
         DTypeError: a carry that changes its dtype.
         InvalidConfigError: no length, or a negative one.
+        UnsupportedError: parallel=True of a carry that is no linear recurrence; the error names the op.
+        NonStaticShapeError: parallel=True of a length that is no number.
 
     >>> import tenferro as tnf
     >>> last, sums = scan(lambda c, x: (c + x, c + x), 0.0, np.array([1.0, 2.0, 3.0]))
@@ -461,9 +468,30 @@ def scan(
     y_values = body.outputs(body.result[1], [spec.dtype for spec in body.types(body.result[1])])
     (part,), consts = _closed([body], [[*carry.outputs(body, body.result[0]), *y_values]])
     op = Scan(part, extent, len(consts), len(carry.leaves), bool(reverse))
-    results = _applied(op, [*consts, *carry.leaves, *slices], executor)
+    operands = [*consts, *carry.leaves, *slices]
+    if parallel:
+        op, operands = _parallel(op, carry, operands)
+    results = _applied(op, operands, executor)
     n = len(carry.leaves)
     return unflatten(carry.tree, results[:n]), unflatten(y_tree, results[n:])
+
+
+def _parallel(op: Scan, carry: _Carry, operands: Sequence[Any]) -> tuple[Alternatives, list[Any]]:
+    """A scan of linear recurrences beside its parallel form, and the operands of both."""
+
+    def sequential(*operands: Any) -> Any:
+        return list(apply(op, *operands, like=operands[0]))
+
+    def parallel(*operands: Any) -> Any:
+        return parallel_scan(op, operands, carry.paths)
+
+    specs, tree = [spec_of(x) for x in operands], flatten(tuple(operands))[1]
+    bodies = [_Body("scan", form, specs, tree) for form in (sequential, parallel)]
+    outputs = [
+        body.outputs(body.result, [x.dtype for x in body.types(body.result)]) for body in bodies
+    ]
+    parts, consts = _closed(bodies, outputs)
+    return Alternatives(*parts), [*consts, *operands]
 
 
 def _first_of_pair(result: Tensor) -> Any:
@@ -803,10 +831,10 @@ def associative_scan(
 
     def parallel(elems: list[Any]) -> list[Any]:
         if not reverse:
-            return _prefixes(combine, elems, axes)
+            return prefixes(combine, elems, axes)
         flipped = [flip(x, axis=i) for x, i in zip(elems, axes, strict=True)]
-        prefixes = _prefixes(combine, flipped, axes)
-        return [flip(x, axis=i) for x, i in zip(prefixes, axes, strict=True)]
+        results = prefixes(combine, flipped, axes)
+        return [flip(x, axis=i) for x, i in zip(results, axes, strict=True)]
 
     if extents[0] < 2:
         return unflatten(tree, arrays)
@@ -838,41 +866,3 @@ def _one_by_one(
     _, ys = scan(turn, [x[0] for x in first], [x[rest] for x in rows], reverse=reverse)
     ordered = [[y, x] if reverse else [x, y] for x, y in zip(first, ys, strict=True)]
     return [moveaxis(concatenate(pair), 0, i) for pair, i in zip(ordered, axes, strict=True)]
-
-
-def _prefixes(
-    combine: Callable[[list[Any], list[Any]], list[Any]], xs: list[Any], axes: Sequence[int]
-) -> list[Any]:
-    """Inclusive prefixes: combined neighbours give every second prefix, by recursion, and those the rest."""
-    n = xs[0].shape[axes[0]]
-    if n < 2:
-        return xs
-
-    def cut(arrays: list[Any], start: int, stop: int, step: int = 1) -> list[Any]:
-        return [
-            x[(slice(None),) * axis + (slice(start, stop, step),)]
-            for x, axis in zip(arrays, axes, strict=True)
-        ]
-
-    odd = _prefixes(combine, combine(cut(xs, 0, n - 1, 2), cut(xs, 1, n, 2)), axes)
-    even = cut(xs, 0, 1)
-    if n > 2:
-        count = (n - 1) // 2
-        later = combine(cut(odd, 0, count), cut(xs, 2, n, 2))
-        even = [
-            concatenate(pair, axis=axis)
-            for *pair, axis in zip(even, later, axes, strict=True)
-        ]  # fmt: skip
-    return [_interleaved(a, b, axis) for a, b, axis in zip(even, odd, axes, strict=True)]
-
-
-def _interleaved(even: Tensor, odd: Tensor, axis: int) -> Any:
-    """Elements of two tensors, alternating."""
-    count = odd.shape[axis]
-    head = (slice(None),) * axis
-    both = stack([even[(*head, slice(0, count))], odd], axis=axis + 1)
-    shape = (*odd.shape[:axis], 2 * count, *odd.shape[axis + 1 :])
-    merged = reshape(both, shape)
-    if even.shape[axis] == count:
-        return merged
-    return concatenate([merged, even[(*head, slice(count, count + 1))]], axis=axis)
