@@ -17,6 +17,7 @@ import numpy as np
 from tenferro.ad import AdContext
 from tenferro.api.axes import normalize_axis
 from tenferro.api.compile import output_value
+from tenferro.api.custom import Checkpointed, checkpoint
 from tenferro.api.elementwise import divide, imag, logical_not, multiply, not_equal, real
 from tenferro.api.manipulation import concatenate, expand_dims, flip, moveaxis, reshape
 from tenferro.api.prefixes import parallel_scan, prefixes
@@ -432,7 +433,7 @@ def scan(
         executor: as of `cond`.
 
     Differentiable in both modes. Reverse mode stacks the residuals of each iteration; with `checkpoint(f)` it stores
-    the carry alone.
+    the carry alone, and with `checkpoint(f, levels=k)` that of few iterations at once.
 
     Raises:
         ShapeError: xs of different leading extents; a carry that changes its shape.
@@ -451,6 +452,7 @@ def scan(
 
     Source: JAX's function of that name.
     """
+    levels, f = Checkpointed.levels_of(f)
     leaves, xs_tree = flatten(xs)
     slices = [as_operand(leaf) for leaf in leaves]
     for leaf, path in zip(slices, leaf_paths(xs), strict=True):
@@ -471,9 +473,61 @@ def scan(
     operands = [*consts, *carry.leaves, *slices]
     if parallel:
         op, operands = _parallel(op, carry, operands)
-    results = _applied(op, operands, executor)
+        results = _applied(op, operands, executor)
+    else:
+        results = _in_levels(op, operands, levels, executor)
     n = len(carry.leaves)
     return unflatten(carry.tree, results[:n]), unflatten(y_tree, results[n:])
+
+
+def _in_levels(
+    op: Scan, operands: Sequence[Any], levels: int, executor: Executor | None
+) -> Sequence[Any]:
+    """The outputs of a scan, whose turns are in groups of groups, each a checkpoint, where it is differentiated.
+
+    Raises:
+        NonStaticShapeError: levels, and a length that is no number.
+    """
+    if not levels or not any([is_traced(x) for x in operands]):
+        return _applied(op, operands, executor)
+    if not isinstance(op.length, int):
+        raise NonStaticShapeError(
+            f"checkpoint: levels={levels} needs a number of turns, got the length {op.length}"
+        )
+    n, first = op.num_consts, op.first_xs
+    consts, carry, xs = operands[:n], operands[n:first], operands[first:]
+    count = _groups(op.length, levels)
+    size, rest = divmod(op.length, count)
+
+    def group(size: int, levels: int) -> Callable[..., Any]:
+        part = Scan(op.body, size, op.num_consts, op.num_carry, op.reverse)
+
+        def turns(carry: Any, xs: Any) -> Any:
+            results = _in_levels(part, [*consts, *carry, *xs], levels, None)
+            return list(results[: len(carry)]), list(results[len(carry) :])
+
+        return checkpoint(turns)
+
+    # The turns that fill no group come last.
+    split = op.length - rest
+    whole, left = (
+        (slice(rest, None), slice(rest)) if op.reverse else (slice(split), slice(split, None))
+    )
+    rows = [reshape(x[whole], (count, size, *x.shape[1:])) for x in xs]
+    carry, ys = scan(group(size, levels - 1), list(carry), rows, length=count, reverse=op.reverse)
+    ys = [reshape(y, (split, *y.shape[2:])) for y in ys]
+    if rest:
+        carry, last = group(rest, levels - 1)(carry, [x[left] for x in xs])
+        pairs = [(z, y) if op.reverse else (y, z) for y, z in zip(ys, last, strict=True)]
+        ys = [concatenate(pair) for pair in pairs]
+    return [*carry, *ys]
+
+
+def _groups(turns: int, levels: int) -> int:
+    """The number of groups: a root of the number of turns, about, that leaves few turns over."""
+    root = max(round(turns ** (1 / (levels + 1))), 1)
+    near = range(max(3 * root // 4, 1), 4 * root // 3 + 1)
+    return min(near, key=lambda count: (turns % count, abs(count - root)))
 
 
 def _parallel(op: Scan, carry: _Carry, operands: Sequence[Any]) -> tuple[Alternatives, list[Any]]:
@@ -539,7 +593,8 @@ def while_loop(
     and derivatives are those of the loop where it ends within n iterations. Where cond_fun(val) still holds after
     n iterations, every float and complex tensor of val, and every derivative of it, is NaN; integers and bools
     are those of iteration n. The NaN comes from a division 0 / 0, which `check_finite` reports where it runs.
-    Reverse mode stores the residuals of n iterations; with `checkpoint(body_fun)`, val of each alone.
+    Reverse mode stores the residuals of n iterations; with `checkpoint(body_fun)`, val of each alone, and with
+    `checkpoint(body_fun, levels=k)`, that of few at once.
 
     Raises:
         ArityError, ShapeError, DTypeError: body_fun changes the structure or types of val, or cond_fun
@@ -557,6 +612,12 @@ def while_loop(
 
     Source: JAX's function of that name; StableHLO spec #while.
     """
+    levels, body_fun = Checkpointed.levels_of(body_fun)
+    if levels and max_steps is None:
+        raise InvalidConfigError(
+            f"while_loop: checkpoint(levels={levels}) needs max_steps; without it a reverse pass keeps a bounded "
+            "number of states already: leave levels out"
+        )
     carry = _Carry("while_loop", init_val)
     tree = flatten((init_val,))[1]
     body = carry.traced(body_fun)
@@ -572,7 +633,7 @@ def while_loop(
         return unflatten(carry.tree, _applied(op, operands, executor))
     steps = as_int("while_loop", "max_steps", max_steps, 0)
     _require_room_for_nan(carry.specs)
-    last = _applied(_bounded(op, steps), operands, executor)
+    last = _in_levels(_bounded(op, steps), operands, levels, executor)
     values = dict(enumerate([*consts, *last]))
     like = next((x for x in last if is_traced(x)), None)
     for _ in applied(op.cond.program.instructions, values, like):
@@ -660,6 +721,7 @@ def fori_loop(
 
     Source: JAX's function of that name.
     """
+    levels, plain = Checkpointed.levels_of(body_fun)
     dtype = _counter(lower, upper)
     if all(isinstance(bound, SymDim) or not is_traced(bound) for bound in (lower, upper)):
         if max_steps is not None:
@@ -674,17 +736,22 @@ def fori_loop(
 
         def iteration(carry: Any, _: PyTree) -> Any:
             i, val = carry
-            return (i + 1, body_fun(i, val)), None
+            return (i + 1, plain(i, val)), None
 
         count = dim_max(count, 0)
         assert spec_of(counter) == start
-        return scan(iteration, (counter, init_val), None, length=count, executor=executor)[0][1]
+        body = checkpoint(iteration, levels=levels) if levels else iteration
+        return scan(body, (counter, init_val), None, length=count, executor=executor)[0][1]
     bounds = [as_operand(b) if not is_traced(b) else b for b in (lower, upper)]
     first, last = [b if spec_of(b).dtype is dtype else apply(Convert(dtype), b)[0]
                    for b in bounds]  # fmt: skip
+
+    def step(state: Any) -> Any:
+        return state[0] + 1, state[1], plain(state[0], state[2])
+
     return while_loop(
         lambda state: state[0] < state[1],
-        lambda state: (state[0] + 1, state[1], body_fun(state[0], state[2])),
+        checkpoint(step, levels=levels) if levels else step,
         (first, last, init_val),
         max_steps=max_steps,
         executor=executor,
