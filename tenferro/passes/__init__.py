@@ -13,6 +13,7 @@ from tenferro.passes.fold_transposes import fold_transposes
 from tenferro.passes.join_pieces import join_pieces
 from tenferro.passes.shrink_dots import shrink_dots
 from tenferro.passes.sort_dot_dimensions import sort_dot_dimensions
+from tenferro.passes.stop_early import stop_early
 from tenferro.program import GraphProgram
 
 __all__ = [
@@ -24,9 +25,11 @@ __all__ = [
     "join_pieces",
     "shrink_dots",
     "sort_dot_dimensions",
+    "stop_early",
 ]
 
 NATIVE_PASSES: tuple[Callable[[GraphProgram], GraphProgram], ...] = (
+    stop_early,
     clean_up,
     join_pieces,
     sort_dot_dimensions,
