@@ -15,7 +15,7 @@ from lowering.emit.indexing import dynamic_slice_at, dynamic_update_at
 from lowering.extents import Extents
 from lowering.writer import Value, Writer
 from tenferro.dims import Symbol, is_static
-from tenferro.ops.control import Cond, Scan, While
+from tenferro.ops.control import Alternatives, Cond, Scan, While
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["ROWS"]
@@ -66,6 +66,11 @@ def cond(op: Cond, w: Writer, index: Value, *operands: Value) -> tuple[Value, ..
     name, parts = ("if", op.branches[::-1]) if index.dtype.is_bool else ("case", op.branches)
     texts = [branch(part) for part in parts]
     return w.generic(name, (index,), results, {}, *texts, captured=regions.captured)
+
+
+def alternatives(op: Alternatives, w: Writer, *operands: Value) -> Sequence[Value]:
+    """The operations of the parallel one."""
+    return _run(op.parallel, w, operands)
 
 
 def while_(op: While, w: Writer, *inputs: Value) -> tuple[Value, ...]:
@@ -124,4 +129,4 @@ def _counter_dtype(length: Any) -> DType:
     return DType.I32 if is_static(length) and length < 1 << 31 else DType.I64
 
 
-ROWS: EmitterRows = {Cond: cond, Scan: scan, While: while_}
+ROWS: EmitterRows = {Alternatives: alternatives, Cond: cond, Scan: scan, While: while_}

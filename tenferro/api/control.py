@@ -17,8 +17,10 @@ import numpy as np
 from tenferro.ad import AdContext
 from tenferro.api.axes import normalize_axis
 from tenferro.api.compile import output_value
+from tenferro.api.custom import Checkpointed, checkpoint
 from tenferro.api.elementwise import divide, imag, logical_not, multiply, not_equal, real
-from tenferro.api.manipulation import concatenate, flip, reshape, stack
+from tenferro.api.manipulation import concatenate, expand_dims, flip, moveaxis, reshape
+from tenferro.api.prefixes import parallel_scan, prefixes
 from tenferro.api.promotion import convert, result_type
 from tenferro.api.tensor import TracedTensor, WeakTensor, WeakUse, tracing
 from tenferro.api.vmap import vmap
@@ -36,7 +38,7 @@ from tenferro.errors import (
     UnsupportedError,
 )
 from tenferro.graph import BodyBuilder, Graph, line_of
-from tenferro.ops.control import Cond, ControlOp, Scan, While
+from tenferro.ops.control import Alternatives, Cond, ControlOp, Scan, While
 from tenferro.ops.elementwise import Clamp, Complex, Convert
 from tenferro.program import Executor, GraphProgram, Subprogram, require_depth
 from tenferro.rules.payload import as_int
@@ -414,6 +416,7 @@ def scan(
     reverse: bool = False,
     unroll: Any = 1,
     *,
+    parallel: bool = False,
     executor: Executor | None = None,
 ) -> tuple[Any, Any]:
     """(carry, ys) of carry, ys[t] = f(carry, xs[t]) for t = 0, 1, .., or from the end if `reverse`.
@@ -424,16 +427,21 @@ def scan(
         xs: a tree of tensors with one leading extent, of which f gets one slice per iteration; None for none.
         length: the number of iterations; needed if xs has no leaves.
         unroll: accepted as a hint, and ignored: results are the same.
+        parallel: take 2 log2(n) steps on many turns at once where no loop is compiled, and through XLA. Each
+            tensor of the carry must be a linear recurrence, `a * carry + b` element by element, where a and b
+            depend on x, on what f closes over, and on tensors of the carry that are recurrences without it.
         executor: as of `cond`.
 
     Differentiable in both modes. Reverse mode stacks the residuals of each iteration; with `checkpoint(f)` it stores
-    the carry alone.
+    the carry alone, and with `checkpoint(f, levels=k)` that of few iterations at once.
 
     Raises:
         ShapeError: xs of different leading extents; a carry that changes its shape.
         ArityError: f does not return a pair, or returns a carry of another structure.
         DTypeError: a carry that changes its dtype.
         InvalidConfigError: no length, or a negative one.
+        UnsupportedError: parallel=True of a carry that is no linear recurrence; the error names the op.
+        NonStaticShapeError: parallel=True of a length that is no number.
 
     >>> import tenferro as tnf
     >>> last, sums = scan(lambda c, x: (c + x, c + x), 0.0, np.array([1.0, 2.0, 3.0]))
@@ -444,6 +452,7 @@ def scan(
 
     Source: JAX's function of that name.
     """
+    levels, f = Checkpointed.levels_of(f)
     leaves, xs_tree = flatten(xs)
     slices = [as_operand(leaf) for leaf in leaves]
     for leaf, path in zip(slices, leaf_paths(xs), strict=True):
@@ -461,9 +470,82 @@ def scan(
     y_values = body.outputs(body.result[1], [spec.dtype for spec in body.types(body.result[1])])
     (part,), consts = _closed([body], [[*carry.outputs(body, body.result[0]), *y_values]])
     op = Scan(part, extent, len(consts), len(carry.leaves), bool(reverse))
-    results = _applied(op, [*consts, *carry.leaves, *slices], executor)
+    operands = [*consts, *carry.leaves, *slices]
+    if parallel:
+        op, operands = _parallel(op, carry, operands)
+        results = _applied(op, operands, executor)
+    else:
+        results = _in_levels(op, operands, levels, executor)
     n = len(carry.leaves)
     return unflatten(carry.tree, results[:n]), unflatten(y_tree, results[n:])
+
+
+def _in_levels(
+    op: Scan, operands: Sequence[Any], levels: int, executor: Executor | None
+) -> Sequence[Any]:
+    """The outputs of a scan, whose turns are in groups of groups, each a checkpoint, where it is differentiated.
+
+    Raises:
+        NonStaticShapeError: levels, and a length that is no number.
+    """
+    if not levels or not any([is_traced(x) for x in operands]):
+        return _applied(op, operands, executor)
+    if not isinstance(op.length, int):
+        raise NonStaticShapeError(
+            f"checkpoint: levels={levels} needs a number of turns, got the length {op.length}"
+        )
+    n, first = op.num_consts, op.first_xs
+    consts, carry, xs = operands[:n], operands[n:first], operands[first:]
+    count = _groups(op.length, levels)
+    size, rest = divmod(op.length, count)
+
+    def group(size: int, levels: int) -> Callable[..., Any]:
+        part = Scan(op.body, size, op.num_consts, op.num_carry, op.reverse)
+
+        def turns(carry: Any, xs: Any) -> Any:
+            results = _in_levels(part, [*consts, *carry, *xs], levels, None)
+            return list(results[: len(carry)]), list(results[len(carry) :])
+
+        return checkpoint(turns)
+
+    # The turns that fill no group come last.
+    split = op.length - rest
+    whole, left = (
+        (slice(rest, None), slice(rest)) if op.reverse else (slice(split), slice(split, None))
+    )
+    rows = [reshape(x[whole], (count, size, *x.shape[1:])) for x in xs]
+    carry, ys = scan(group(size, levels - 1), list(carry), rows, length=count, reverse=op.reverse)
+    ys = [reshape(y, (split, *y.shape[2:])) for y in ys]
+    if rest:
+        carry, last = group(rest, levels - 1)(carry, [x[left] for x in xs])
+        pairs = [(z, y) if op.reverse else (y, z) for y, z in zip(ys, last, strict=True)]
+        ys = [concatenate(pair) for pair in pairs]
+    return [*carry, *ys]
+
+
+def _groups(turns: int, levels: int) -> int:
+    """The number of groups: a root of the number of turns, about, that leaves few turns over."""
+    root = max(round(turns ** (1 / (levels + 1))), 1)
+    near = range(max(3 * root // 4, 1), 4 * root // 3 + 1)
+    return min(near, key=lambda count: (turns % count, abs(count - root)))
+
+
+def _parallel(op: Scan, carry: _Carry, operands: Sequence[Any]) -> tuple[Alternatives, list[Any]]:
+    """A scan of linear recurrences beside its parallel form, and the operands of both."""
+
+    def sequential(*operands: Any) -> Any:
+        return list(apply(op, *operands, like=operands[0]))
+
+    def parallel(*operands: Any) -> Any:
+        return parallel_scan(op, operands, carry.paths)
+
+    specs, tree = [spec_of(x) for x in operands], flatten(tuple(operands))[1]
+    bodies = [_Body("scan", form, specs, tree) for form in (sequential, parallel)]
+    outputs = [
+        body.outputs(body.result, [x.dtype for x in body.types(body.result)]) for body in bodies
+    ]
+    parts, consts = _closed(bodies, outputs)
+    return Alternatives(*parts), [*consts, *operands]
 
 
 def _first_of_pair(result: Tensor) -> Any:
@@ -511,7 +593,8 @@ def while_loop(
     and derivatives are those of the loop where it ends within n iterations. Where cond_fun(val) still holds after
     n iterations, every float and complex tensor of val, and every derivative of it, is NaN; integers and bools
     are those of iteration n. The NaN comes from a division 0 / 0, which `check_finite` reports where it runs.
-    Reverse mode stores the residuals of n iterations; with `checkpoint(body_fun)`, val of each alone.
+    Reverse mode stores the residuals of n iterations; with `checkpoint(body_fun)`, val of each alone, and with
+    `checkpoint(body_fun, levels=k)`, that of few at once.
 
     Raises:
         ArityError, ShapeError, DTypeError: body_fun changes the structure or types of val, or cond_fun
@@ -529,6 +612,12 @@ def while_loop(
 
     Source: JAX's function of that name; StableHLO spec #while.
     """
+    levels, body_fun = Checkpointed.levels_of(body_fun)
+    if levels and max_steps is None:
+        raise InvalidConfigError(
+            f"while_loop: checkpoint(levels={levels}) needs max_steps; without it a reverse pass keeps a bounded "
+            "number of states already: leave levels out"
+        )
     carry = _Carry("while_loop", init_val)
     tree = flatten((init_val,))[1]
     body = carry.traced(body_fun)
@@ -544,7 +633,7 @@ def while_loop(
         return unflatten(carry.tree, _applied(op, operands, executor))
     steps = as_int("while_loop", "max_steps", max_steps, 0)
     _require_room_for_nan(carry.specs)
-    last = _applied(_bounded(op, steps), operands, executor)
+    last = _in_levels(_bounded(op, steps), operands, levels, executor)
     values = dict(enumerate([*consts, *last]))
     like = next((x for x in last if is_traced(x)), None)
     for _ in applied(op.cond.program.instructions, values, like):
@@ -632,6 +721,7 @@ def fori_loop(
 
     Source: JAX's function of that name.
     """
+    levels, plain = Checkpointed.levels_of(body_fun)
     dtype = _counter(lower, upper)
     if all(isinstance(bound, SymDim) or not is_traced(bound) for bound in (lower, upper)):
         if max_steps is not None:
@@ -646,17 +736,22 @@ def fori_loop(
 
         def iteration(carry: Any, _: PyTree) -> Any:
             i, val = carry
-            return (i + 1, body_fun(i, val)), None
+            return (i + 1, plain(i, val)), None
 
         count = dim_max(count, 0)
         assert spec_of(counter) == start
-        return scan(iteration, (counter, init_val), None, length=count, executor=executor)[0][1]
+        body = checkpoint(iteration, levels=levels) if levels else iteration
+        return scan(body, (counter, init_val), None, length=count, executor=executor)[0][1]
     bounds = [as_operand(b) if not is_traced(b) else b for b in (lower, upper)]
     first, last = [b if spec_of(b).dtype is dtype else apply(Convert(dtype), b)[0]
                    for b in bounds]  # fmt: skip
+
+    def step(state: Any) -> Any:
+        return state[0] + 1, state[1], plain(state[0], state[2])
+
     return while_loop(
         lambda state: state[0] < state[1],
-        lambda state: (state[0] + 1, state[1], body_fun(state[0], state[2])),
+        checkpoint(step, levels=levels) if levels else step,
         (first, last, init_val),
         max_steps=max_steps,
         executor=executor,
@@ -748,17 +843,21 @@ def map(
 def associative_scan(
     fn: Callable[[Any, Any], Any], elems: PyTree, reverse: bool = False, axis: int = 0
 ) -> Any:
-    """ys[t] = fn(.. fn(fn(xs[0], xs[1]), xs[2]) .., xs[t]) for associative fn, in log2(n) steps.
+    """ys[t] = fn(.. fn(fn(xs[0], xs[1]), xs[2]) .., xs[t]) for associative fn.
+
+    Natively it is one sequential pass, n - 1 times fn, where loops are compiled to machine code and it pays;
+    elsewhere, and through XLA, it is 2 log2(n) steps, about 2 n times fn in all, at most n / 2 of them at once.
 
     Args:
         fn: takes two trees like `elems`, of equal extents, and combines them element by element along
-            the axis.
+            the axis. It is called on tensors of the trace, once for each of these extents.
         elems: a tree of tensors of one extent along the axis.
-        reverse: from the end.
+        reverse: from the end: fn(.. fn(fn(xs[-1], xs[-2]), xs[-3]) .., xs[t]).
 
     Raises:
-        ShapeError, NonStaticShapeError: extents along the axis that differ, or are symbols.
-        ArityError: fn returns another structure.
+        ShapeError, NonStaticShapeError: extents along the axis that differ, or are symbols; fn gives
+            another shape.
+        ArityError, DTypeError: fn gives another structure, or another dtype.
 
     >>> associative_scan(lambda a, b: a * b, np.array([1.0, 2.0, 3.0, 4.0]))
     array([ 1.,  2.,  6., 24.])
@@ -777,56 +876,60 @@ def associative_scan(
         )
     if any(extent != extents[0] for extent in extents):
         raise ShapeError(f"associative_scan: extents along axis {axis} must agree, got {extents}")
+    paths = leaf_paths(elems)
 
     def combine(first: list[Any], second: list[Any]) -> list[Any]:
-        pair = (second, first) if reverse else (first, second)
-        result_leaves, result_tree = flatten(fn(*[unflatten(tree, each) for each in pair]))
-        if result_tree != tree:
-            parting = difference(tree, result_tree, ("elems", "fn(..)"))
+        results, structure = flatten(fn(unflatten(tree, first), unflatten(tree, second)))
+        if structure != tree:
+            parting = difference(tree, structure, ("elems", "fn(..)"))
             raise ArityError(f"associative_scan: fn must return the structure of elems; {parting}")
-        return [as_operand(leaf) for leaf in result_leaves]
+        operands = [as_operand(leaf) for leaf in results]
+        _require_same(
+            "associative_scan: fn gives elems{}",
+            paths,
+            [spec_of(x) for x in operands],
+            [spec_of(x) for x in first],
+            "it takes",
+        )
+        return operands
 
-    if reverse:
-        arrays = [flip(x, axis=i) for x, i in zip(arrays, axes, strict=True)]
-    prefixes = _prefixes(combine, arrays, axes)
-    if reverse:
-        prefixes = [flip(x, axis=i) for x, i in zip(prefixes, axes, strict=True)]
-    return unflatten(tree, prefixes)
+    def sequential(elems: list[Any]) -> list[Any]:
+        return _one_by_one(combine, elems, axes, reverse)
+
+    def parallel(elems: list[Any]) -> list[Any]:
+        if not reverse:
+            return prefixes(combine, elems, axes)
+        flipped = [flip(x, axis=i) for x, i in zip(elems, axes, strict=True)]
+        results = prefixes(combine, flipped, axes)
+        return [flip(x, axis=i) for x, i in zip(results, axes, strict=True)]
+
+    if extents[0] < 2:
+        return unflatten(tree, arrays)
+    specs, inputs = [spec_of(x) for x in arrays], flatten((arrays,))[1]
+    bodies = [_Body("associative_scan", form, specs, inputs) for form in (sequential, parallel)]
+    outputs = [body.outputs(body.result, [spec.dtype for spec in specs]) for body in bodies]
+    parts, consts = _closed(bodies, outputs)
+    return unflatten(tree, _applied(Alternatives(*parts), [*consts, *arrays], None))
 
 
-def _prefixes(
-    combine: Callable[[list[Any], list[Any]], list[Any]], xs: list[Any], axes: Sequence[int]
+def _one_by_one(
+    combine: Callable[[list[Any], list[Any]], list[Any]],
+    xs: list[Any],
+    axes: Sequence[int],
+    reverse: bool,
 ) -> list[Any]:
-    """Inclusive prefixes: combined neighbours give every second prefix, by recursion, and those the rest."""
-    n = xs[0].shape[axes[0]]
-    if n < 2:
-        return xs
+    """Each element is combined with the prefix before it, by a scan."""
+    rows = [moveaxis(x, axis, 0) for x, axis in zip(xs, axes, strict=True)]
+    start, rest = (slice(-1, None), slice(0, -1)) if reverse else (slice(0, 1), slice(1, None))
 
-    def cut(arrays: list[Any], start: int, stop: int, step: int = 1) -> list[Any]:
-        return [
-            x[(slice(None),) * axis + (slice(start, stop, step),)]
-            for x, axis in zip(arrays, axes, strict=True)
+    def turn(prefix: list[Any], row: list[Any]) -> tuple[list[Any], list[Any]]:
+        pair = [
+            [expand_dims(x, i) for x, i in zip(each, axes, strict=True)] for each in (prefix, row)
         ]
+        after = [reshape(y, x.shape) for y, x in zip(combine(*pair), prefix, strict=True)]
+        return after, after
 
-    odd = _prefixes(combine, combine(cut(xs, 0, n - 1, 2), cut(xs, 1, n, 2)), axes)
-    even = cut(xs, 0, 1)
-    if n > 2:
-        count = (n - 1) // 2
-        later = combine(cut(odd, 0, count), cut(xs, 2, n, 2))
-        even = [
-            concatenate(pair, axis=axis)
-            for *pair, axis in zip(even, later, axes, strict=True)
-        ]  # fmt: skip
-    return [_interleaved(a, b, axis) for a, b, axis in zip(even, odd, axes, strict=True)]
-
-
-def _interleaved(even: Tensor, odd: Tensor, axis: int) -> Any:
-    """Elements of two tensors, alternating."""
-    count = odd.shape[axis]
-    head = (slice(None),) * axis
-    both = stack([even[(*head, slice(0, count))], odd], axis=axis + 1)
-    shape = (*odd.shape[:axis], 2 * count, *odd.shape[axis + 1 :])
-    merged = reshape(both, shape)
-    if even.shape[axis] == count:
-        return merged
-    return concatenate([merged, even[(*head, slice(count, count + 1))]], axis=axis)
+    first = [x[start] for x in rows]
+    _, ys = scan(turn, [x[0] for x in first], [x[rest] for x in rows], reverse=reverse)
+    ordered = [[y, x] if reverse else [x, y] for x, y in zip(first, ys, strict=True)]
+    return [moveaxis(concatenate(pair), 0, i) for pair, i in zip(ordered, axes, strict=True)]

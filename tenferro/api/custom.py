@@ -26,6 +26,7 @@ from tenferro.errors import (
 )
 from tenferro.graph import Alias, ArgumentBuilder, GraphBuilder, Mark, Opaque
 from tenferro.program import Subprogram
+from tenferro.rules.payload import as_int
 from tenferro.tracebacks import public_methods
 from tenferro.types import ArrayLike, PyTree, TreeDef, difference, flatten, leaf_paths, unflatten
 
@@ -47,7 +48,10 @@ def stop_gradient(x: ArrayLike) -> Any:
 
 
 def checkpoint(
-    fn: Callable[..., Any] | None = None, *, static_argnums: int | Sequence[int] = ()
+    fn: Callable[..., Any] | None = None,
+    *,
+    static_argnums: int | Sequence[int] = (),
+    levels: int = 0,
 ) -> Any:
     """`fn`, with intermediate values recomputed in the backward pass instead of stored.
 
@@ -56,25 +60,41 @@ def checkpoint(
 
     Args:
         static_argnums: arguments that are not tensors.
+        levels: of groups, where fn is the body of `scan`, `fori_loop` between numbers, or `while_loop` with
+            `max_steps`: of n turns about (levels + 1) n^(1 / (levels + 1)) states are kept at once, and each
+            turn is computed levels + 2 times. With 0 the n states are kept.
+
+    Raises:
+        InvalidConfigError: static_argnums or levels that are no integers from 0; in a call of the result, levels
+            outside of a loop.
 
     >>> import tenferro as tnf
     >>> tnf.grad(checkpoint(lambda x: tnf.sin(tnf.sin(x))))(0.0)
     array(1.)
     """
     if fn is None:
-        return functools.partial(checkpoint, static_argnums=static_argnums)
-    return _Checkpointed(fn, _positions("checkpoint", static_argnums))
+        return functools.partial(checkpoint, static_argnums=static_argnums, levels=levels)
+    levels = as_int("checkpoint", "levels", levels, 0)
+    return Checkpointed(fn, _positions("checkpoint", static_argnums), levels)
 
 
 @public_methods
-class _Checkpointed:
+class Checkpointed:
     """See `checkpoint`."""
 
-    def __init__(self, fn: Callable[..., Any], static: frozenset[int]) -> None:
+    def __init__(self, fn: Callable[..., Any], static: frozenset[int], levels: int) -> None:
         _require_callable("checkpoint", fn)
         functools.update_wrapper(self, fn, updated=())
         self._fn = fn
         self._static = static
+        self._levels = levels
+
+    @classmethod
+    def levels_of(cls, fn: Callable[..., Any]) -> tuple[int, Callable[..., Any]]:
+        """The levels of the body of a loop, and the body without them."""
+        if isinstance(fn, cls) and fn._levels:
+            return fn._levels, cls(fn._fn, fn._static, 0)
+        return 0, fn
 
     @property
     def shown(self) -> str:
@@ -85,9 +105,20 @@ class _Checkpointed:
         return f"<{self.shown}>"
 
     def __reduce__(self) -> Any:
-        return reduced(self, checkpoint, self._fn, static_argnums=tuple(sorted(self._static)))
+        return reduced(
+            self,
+            checkpoint,
+            self._fn,
+            static_argnums=tuple(sorted(self._static)),
+            levels=self._levels,
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._levels:
+            raise InvalidConfigError(
+                f"checkpoint: levels={self._levels} is for the body of scan, of fori_loop between numbers, or of "
+                "while_loop with max_steps; leave it out here"
+            )
         call = _MarkedCall.of(self._fn, args, kwargs, self._static)
         if call is None:
             return self._fn(*args, **kwargs)

@@ -18,7 +18,7 @@ from tenferro.rules.payload import as_bool, as_dim, as_int
 from tenferro.rules.shapes import same_extent
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["CARDS", "Cond", "ControlOp", "Scan", "While"]
+__all__ = ["CARDS", "Alternatives", "Cond", "ControlOp", "Scan", "While"]
 
 
 @card
@@ -52,7 +52,7 @@ class ControlOp(StdTensorOp):
         shown = [
             f"{entry.name}={getattr(self, entry.name)!r}"
             for entry in fields(self)
-            if entry.name not in ("branches", "cond", "body")
+            if entry.name not in ("branches", "cond", "body", "sequential", "parallel")
         ]
         return f"{self.name}({', '.join(shown)})"
 
@@ -119,23 +119,58 @@ class Cond(ControlOp):
             raise InvalidConfigError(
                 f"Cond: a bool index chooses between two branches, got {len(self.branches)}"
             )
-        types: Sequence[TensorSpec] | None = None
-        for number, branch in enumerate(self.branches):
-            who = f"branch {number}"
-            _takes("Cond", who, branch, operands, guards)
-            outputs = branch.output_specs
-            types = (
-                outputs if types is None else _same("Cond", who, "branch 0", outputs, types, guards)
-            )
-        return tuple(types or ())
+        names = [f"branch {number}" for number in range(len(self.branches))]
+        return _of_all("Cond", names, self.branches, operands, guards)
 
     def pruned(self, needed: Sequence[bool]) -> tuple[Cond, tuple[int, ...], tuple[int, ...]]:
         """The op without unneeded outputs, and without operands that no branch reads then."""
-        outputs = [i for i, is_needed in enumerate(needed) if is_needed]
-        used = set[int]().union(*[branch.reads(outputs) for branch in self.branches])
-        operands = sorted(used)
-        branches = tuple([branch.restricted(operands, outputs) for branch in self.branches])
-        return Cond(branches), (0, *[1 + i for i in operands]), tuple(outputs)
+        branches, operands, outputs = _restricted(self.branches, needed)
+        return Cond(branches), (0, *[1 + i for i in operands]), outputs
+
+
+@card
+class Alternatives(ControlOp):
+    """y = sequential(operands) = parallel(operands): two programs that compute the same, one of which runs.
+
+    Natively it is `sequential` where its loops are compiled, else `parallel`; in StableHLO it is `parallel`.
+    Results may differ by rounding, as those of sums in another order do.
+
+    Shapes:  the operands of both -> the outputs of both
+    Dtypes:  any
+    AD:      alternatives again, each of which computes what its tangent needs from the operands
+    Lowers:  the operations of `parallel`
+    Errors:  ShapeError, DTypeError where the two disagree
+    Source:  docs/control.md; Blelloch, "Prefix sums and their applications", 1990
+    """
+
+    sequential: Any
+    parallel: Any
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """The two programs."""
+        return self.sequential, self.parallel
+
+    def with_parts(self, *parts: Any) -> Alternatives:
+        """The same choice between other programs."""
+        return Alternatives(*parts)
+
+    @property
+    def input_count(self) -> int:
+        """The operands."""
+        return len(self.sequential.input_specs)
+
+    def output_types(
+        self, inputs: tuple[TensorSpec, ...], guards: GuardLog
+    ) -> tuple[TensorSpec, ...]:
+        return _of_all("Alternatives", ("sequential", "parallel"), self.parts, inputs, guards)
+
+    def pruned(
+        self, needed: Sequence[bool]
+    ) -> tuple[Alternatives, tuple[int, ...], tuple[int, ...]]:
+        """The op without unneeded outputs, and without operands that neither reads then."""
+        parts, operands, outputs = _restricted(self.parts, needed)
+        return Alternatives(*parts), operands, outputs
 
 
 @card
@@ -292,6 +327,35 @@ class Scan(ControlOp):
         return op, tuple(inputs), tuple(outputs)
 
 
+def _of_all(
+    op: str,
+    names: Sequence[str],
+    parts: Sequence[Any],
+    operands: Sequence[TensorSpec],
+    guards: GuardLog,
+) -> tuple[TensorSpec, ...]:
+    """The types that all of several sub-programs give for the same operands."""
+    types: Sequence[TensorSpec] | None = None
+    for name, part in zip(names, parts, strict=True):
+        _takes(op, name, part, operands, guards)
+        outputs = part.output_specs
+        types = outputs if types is None else _same(op, name, names[0], outputs, types, guards)
+    return tuple(types or ())
+
+
+def _restricted(
+    parts: Sequence[Any], needed: Sequence[bool]
+) -> tuple[tuple[Any, ...], tuple[int, ...], tuple[int, ...]]:
+    """Sub-programs of the same operands with the needed outputs alone, and the operands and outputs that stay."""
+    outputs = [i for i, is_needed in enumerate(needed) if is_needed]
+    operands = sorted(set[int]().union(*[part.reads(outputs) for part in parts]))
+    return (
+        tuple([part.restricted(operands, outputs) for part in parts]),
+        tuple(operands),
+        tuple(outputs),
+    )
+
+
 def _closure(
     body: Any, num_consts: int, outputs: set[int], num_carry: int | None = None
 ) -> tuple[set[int], set[int]]:
@@ -340,4 +404,4 @@ def _same(
     return tuple(actual)
 
 
-CARDS = (Cond, While, Scan)
+CARDS = (Cond, While, Scan, Alternatives)

@@ -6,25 +6,30 @@ made from a graph; liveness is the `last_use` of each instruction.
 
 from collections.abc import Callable
 
+from tenferro.passes.choose_alternatives import choose_alternatives
 from tenferro.passes.clean_up import clean_up
 from tenferro.passes.decompose_dots import decompose_dots
 from tenferro.passes.fold_transposes import fold_transposes
 from tenferro.passes.join_pieces import join_pieces
 from tenferro.passes.shrink_dots import shrink_dots
 from tenferro.passes.sort_dot_dimensions import sort_dot_dimensions
+from tenferro.passes.stop_early import stop_early
 from tenferro.program import GraphProgram
 
 __all__ = [
     "NATIVE_PASSES",
+    "choose_alternatives",
     "clean_up",
     "decompose_dots",
     "fold_transposes",
     "join_pieces",
     "shrink_dots",
     "sort_dot_dimensions",
+    "stop_early",
 ]
 
 NATIVE_PASSES: tuple[Callable[[GraphProgram], GraphProgram], ...] = (
+    stop_early,
     clean_up,
     join_pieces,
     sort_dot_dimensions,

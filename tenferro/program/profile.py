@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from tenferro.program.drawing.page import as_frame, to_html
+from tenferro.program.tape import tapes_of
 from tenferro.table import aligned
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ class Profile:
         )
 
     def table(self, most: int = 20) -> str:
-        """The slowest instructions, and memory over time."""
+        """The slowest instructions, what loops keep of their turns, and memory over time."""
         rows = [("share", "time", "GB/s", "made", "op", "line")]
         slowest = sorted(self.instructions, key=lambda row: -row.seconds)[:most]
         for row in slowest:
@@ -135,6 +136,10 @@ class Profile:
         hidden = len(self.instructions) - len(slowest)
         if hidden > 0:
             lines.append(f".. and {hidden} faster ones")
+        for number, tape in tapes_of(self.program).items():
+            lines += [
+                f"{'' if i else f'loop {number}: '}{line}" for i, line in enumerate(tape.lines())
+            ]
         lines.append(f"memory |{self.memory_timeline()}|")
         return "\n".join(lines)
 

@@ -239,7 +239,7 @@ def in_double(op: Any) -> Any:
         inputs = list(values)
         for step in part.instructions:
             held = isinstance(step.op, source.Constant) and step.op.dtype.is_inexact
-            inner = source.Constant.of(doubled(step.op.array)) if held else step.op
+            inner = source.Constant.of(doubled(step.op.array)) if held else in_double(step.op)
             values += builder.apply(inner, *[values[i] for i in step.inputs])
         parts.append(Subprogram.of(builder.graph, inputs, [values[i] for i in part.output_slots]))
     return op.with_parts(*parts)

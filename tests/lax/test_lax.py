@@ -288,7 +288,12 @@ LEFT_OUT = {
     "operand": "is deprecated there",
 }
 """Parameters of jax.lax that are not here."""
-ADDED = {"map": {"context"}, "fori_loop": {"max_steps"}, "while_loop": {"max_steps"}}
+ADDED = {
+    "map": {"context"},
+    "scan": {"parallel"},
+    "fori_loop": {"max_steps"},
+    "while_loop": {"max_steps"},
+}
 """Parameters that jax.lax has not."""
 
 

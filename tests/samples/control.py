@@ -13,6 +13,7 @@ import numpy as np
 from tenferro.graph import GraphBuilder
 from tenferro.ops import control as ops
 from tenferro.ops.elementwise import Add, And, Compare, Multiply, Not, Or, Xor
+from tenferro.ops.structural import Reshape, Slice
 from tenferro.program import Subprogram
 from tenferro.types import DType
 from tests.samples.sample import Array, OpSample, SampleRows
@@ -200,6 +201,38 @@ def conds() -> list[OpSample]:
     return found + [negated(flag) for flag in (False, True)]
 
 
-ROWS: SampleRows = {ops.Cond: conds(), ops.While: whiles(), ops.Scan: scans()}
+def added_up(dtype: DType) -> OpSample:
+    """x[0] + x[1] + x[2], turn by turn and at once."""
+    x = small((3, 2), dtype, 6)
+    row = x[0]
+
+    def turn(b: GraphBuilder, total: int, row: int) -> Sequence[int]:
+        return [b.apply_one(plus(dtype), total, row)]
+
+    def sequential(b: GraphBuilder, start: int, x: int) -> Sequence[int]:
+        return b.apply(ops.Scan(part(turn, row, row), 3, 0, 1), start, x)
+
+    def parallel(b: GraphBuilder, start: int, x: int) -> Sequence[int]:
+        rows = [
+            b.apply_one(Reshape((2,)), b.apply_one(Slice((t, 0), (t + 1, 2), (1, 1)), x))
+            for t in range(3)
+        ]
+        first = b.apply_one(plus(dtype), start, rows[0])
+        return [b.apply_one(plus(dtype), first, b.apply_one(plus(dtype), rows[1], rows[2]))]
+
+    start = small((2,), dtype, 7)
+    op = ops.Alternatives(part(sequential, start, x), part(parallel, start, x))
+    total = start
+    for t in range(3):
+        total = added(total, x[t])
+    return OpSample(op, (start, x), (total,), label=dtype.short)
+
+
+ROWS: SampleRows = {
+    ops.Alternatives: [added_up(dtype) for dtype in DType],
+    ops.Cond: conds(),
+    ops.While: whiles(),
+    ops.Scan: scans(),
+}
 
 __all__ = ["ROWS", "part", "small"]

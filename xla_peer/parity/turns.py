@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.ops.control import Cond, Scan, While
+from tenferro.ops.control import Alternatives, Cond, Scan, While
 from tenferro.program import GraphProgram
 from tenferro.types import flatten, unflatten
 
@@ -24,6 +24,9 @@ def turns_of(
     """For each turn its name, the number of the part that runs, its program and its arguments, as a native run has
     them; for a choice the branch that is taken.
     """
+    if isinstance(op, Alternatives):
+        yield "the parallel one of Alternatives", 1, op.parallel.program, list(operands)
+        return
     turns = _branch(op, operands) if isinstance(op, Cond) else _turns(op, operands)
     yield from islice(turns, MOST_TURNS)
 

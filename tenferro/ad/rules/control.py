@@ -19,7 +19,7 @@ from tenferro.ad.rule import AdRows, AdRule, Tangents, Values
 from tenferro.ad.while_reversal import transposed_while
 from tenferro.errors import ADRuleUnsupportedError
 from tenferro.graph import Graph
-from tenferro.ops.control import Cond, Scan, While
+from tenferro.ops.control import Alternatives, Cond, Scan, While
 from tenferro.ops.reduction import ReduceOr
 from tenferro.program import Subprogram
 from tenferro.types import TensorSpec
@@ -261,25 +261,33 @@ def cond_transpose(
     op: Cond, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
     """A choice between the transposes of the branches."""
-    emitter: GraphEmitter = inputs[0].emitter
     index, *operands = inputs
-    mask = linear[1:]
+    branches, wanted = _transposes(op.branches, linear[1:], y_bars, index.emitter)
+    if not wanted:
+        return (None,) * len(inputs)
+    nonlinear = [x for x, is_linear in zip(operands, linear[1:], strict=True) if not is_linear]
+    results = apply(Cond(tuple(branches)), index, *nonlinear, *_present(y_bars))
+    return _placed(results, [1 + i for i in wanted], len(inputs))
+
+
+def _transposes(
+    parts: Sequence[Subprogram], mask: Mask, y_bars: Tangents, emitter: GraphEmitter
+) -> tuple[list[Subprogram], list[int]]:
+    """The transposes of linear sub-programs of the same operands, and the operands whose cotangents they give.
+
+    They take the operands that are not linear, and the cotangents that there are.
+    """
     asked = [y_bar is not None for y_bar in y_bars]
-    transposes = [transposed(branch, mask, asked, emitter) for branch in op.branches]
-    specs = _picked(op.branches[0].input_specs, mask)
+    transposes = [transposed(part, mask, asked, emitter) for part in parts]
+    specs, places = _picked(parts[0].input_specs, mask), _at(mask)
     wanted = [
         i for i in range(len(specs)) if any([x_bars[i] is not None for *_, x_bars in transposes])
     ]
-    if not wanted:
-        return (None,) * len(inputs)
-    branches: list[Subprogram] = []
+    results: list[Subprogram] = []
     for inner, nonlinear, bars, x_bars in transposes:
         outputs = [inner.zeros(specs[i]) if (bar := x_bars[i]) is None else bar for i in wanted]
-        branches.append(Subprogram.of(inner.graph, [*nonlinear, *bars], outputs))
-    nonlinear = [x for x, is_linear in zip(operands, mask, strict=True) if not is_linear]
-    results = apply(Cond(tuple(branches)), index, *nonlinear, *_present(y_bars))
-    places = _at(linear)
-    return _placed(results, [places[i] for i in wanted], len(inputs))
+        results.append(Subprogram.of(inner.graph, [*nonlinear, *bars], outputs))
+    return results, [places[i] for i in wanted]
 
 
 def cond_batch(op: Cond, inputs: Values, mask: tuple[bool, ...]) -> Values:
@@ -303,6 +311,54 @@ def cond_batch(op: Cond, inputs: Values, mask: tuple[bool, ...]) -> Values:
             for a, b in zip(results[number], chosen, strict=True)
         ])  # fmt: skip
     return chosen
+
+
+# ---- alternatives ------------------------------------------------------------------------------------
+
+
+def alternatives_jvp(
+    op: Alternatives, inputs: Values, outputs: Values, tangents: Tangents
+) -> Tangents:
+    """Alternatives of the tangent, which compute from the operands what they need: no residual of one is a
+    residual of the other, and where the executor takes the same one again, equal instructions are one.
+    """
+    emitter: GraphEmitter = inputs[0].emitter
+    active = [dot is not None for dot in tangents]
+    forms = [linearized(part, active, emitter) for part in op.parts]
+    moving = [j for j in range(len(outputs)) if any([form.y_dots[j] is not None for form in forms])]
+    if not moving:
+        return (None,) * len(outputs)
+    linear = [
+        Subprogram.of(
+            form.graph,
+            [*form.inputs, *_present(form.dots)],
+            [form.filled(j) for j in moving],
+        )
+        for form in forms
+    ]
+    y_dots = apply(op.with_parts(*linear), *inputs, *_present(tangents))
+    return _placed(y_dots, moving, len(outputs))
+
+
+def alternatives_transpose(
+    op: Alternatives, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
+) -> Tangents:
+    """Alternatives of the transpose."""
+    parts, wanted = _transposes(op.parts, linear, y_bars, inputs[0].emitter)
+    if not wanted:
+        return (None,) * len(inputs)
+    nonlinear = [x for x, is_linear in zip(inputs, linear, strict=True) if not is_linear]
+    results = apply(op.with_parts(*parts), *nonlinear, *_present(y_bars))
+    return _placed(results, wanted, len(inputs))
+
+
+def alternatives_batch(op: Alternatives, inputs: Values, mask: tuple[bool, ...]) -> Values:
+    """Alternatives of the batch."""
+    emitter: GraphEmitter = inputs[0].emitter
+    size = inputs[mask.index(True)].shape[0]
+    everything = [True] * len(op.parts[0].output_slots)
+    parts = [batched(part, mask, size, everything, emitter).part for part in op.parts]
+    return apply(op.with_parts(*parts), *inputs)
 
 
 # ---- while -------------------------------------------------------------------------------------------
@@ -380,6 +436,7 @@ def _until_all_stop(
 
 
 ROWS: AdRows = {
+    Alternatives: AdRule(alternatives_jvp, alternatives_transpose, alternatives_batch),
     Cond: AdRule(cond_jvp, cond_transpose, cond_batch),
     Scan: AdRule(scan_jvp, scan_transpose, scan_batch),
     While: AdRule(while_jvp, transposed_while, while_batch),

@@ -15,7 +15,7 @@ from tenferro.dims import is_exact
 from tenferro.errors import ShapeError
 from tenferro.exec.claims import own
 from tenferro.exec.kernels.kernel import Array, Kernel, KernelRows
-from tenferro.ops.control import Cond, Scan, While
+from tenferro.ops.control import Alternatives, Cond, Scan, While
 from tenferro.program.native import native_executor
 from tenferro.types import DType, TensorSpec
 
@@ -48,6 +48,11 @@ def cond(runs: Sequence[Run], op: Cond, index: Array, *operands: Array) -> Any:
     if not 0 <= chosen < len(runs):
         chosen = len(runs) - 1
     return _given(own(runs[chosen](operands), (index, *operands)))
+
+
+def alternatives(runs: Sequence[Run], op: Alternatives, *operands: Array) -> Any:
+    """The outputs of the first alternative that there is."""
+    return _given(own(runs[0](operands), operands))
 
 
 def while_(runs: Sequence[Run], op: While, *arrays: Array) -> Any:
@@ -103,6 +108,7 @@ def _given(outputs: list[Array]) -> Any:
 
 
 ROWS: KernelRows = {
+    Alternatives: ControlKernel(alternatives),
     Cond: ControlKernel(cond),
     While: ControlKernel(while_),
     Scan: ControlKernel(scan),

@@ -23,7 +23,7 @@ from tenferro.exec.llvm.code import Index, NotCompiledError
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.ops import ALL_OPS, Column
-from tenferro.ops.control import Cond, Scan, While
+from tenferro.ops.control import Alternatives, Cond, Scan, While
 from tenferro.ops.indexing import DynamicUpdateSlice, Scatter
 from tenferro.ops.structural import BroadcastInDim
 from tenferro.program import GraphProgram
@@ -293,7 +293,7 @@ def _settled_slots(program: GraphProgram) -> set[int]:
 
 
 _INSIDE = not_compiled("only loops are compiled, and what is inside of them")
-ROWS: Rows = {Cond: _INSIDE, Scan: _INSIDE, While: _INSIDE}
+ROWS: Rows = {Alternatives: _INSIDE, Cond: _INSIDE, Scan: _INSIDE, While: _INSIDE}
 COMPILED: Column[Row] = Column(
     "compiled",
     "tenferro/exec/llvm",

@@ -16,7 +16,7 @@ from tenferro.exec.llvm.control import COMPILED, Emitter
 from tenferro.exec.llvm.host import HostCalls, Kernels
 from tenferro.exec.llvm.link import Linker, lanes, multiplies_and_adds
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
-from tenferro.ops.control import Cond, ControlOp, Scan, While
+from tenferro.ops.control import Alternatives, Cond, ControlOp, Scan, While
 from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec
 
@@ -51,8 +51,9 @@ def cost_of(program: GraphProgram) -> float:
             if isinstance(step.op, ControlOp):
                 turns = step.op.length if isinstance(step.op, Scan) else TURNS
                 often = turns if isinstance(turns, int) else TURNS
-                often = 1 if isinstance(step.op, Cond) else often
-                left += [(part.program, times * often) for part in step.op.parts]
+                often = 1 if isinstance(step.op, Cond | Alternatives) else often
+                parts = step.op.parts[:1] if isinstance(step.op, Alternatives) else step.op.parts
+                left += [(part.program, times * often) for part in parts]
     return cost
 
 
@@ -103,17 +104,30 @@ class LoopCompiler:
         Raises:
             NotCompiledError: what cannot be compiled, or does not pay.
         """
+        self._require_gain(op, kernels)
+        return CompiledLoop(op, inputs, prepare, kernels, self.linker)
+
+    def pays(self, op: Scan | While, kernels: Kernels) -> bool:
+        """Whether the loop is one to compile, by what is known before it is."""
+        try:
+            self._require_gain(op, kernels)
+        except NotCompiledError:
+            return False
+        return True
+
+    def _require_gain(self, op: Scan | While, kernels: Kernels) -> None:
+        """Refuse a loop that cannot be compiled, or for which it does not pay."""
         if op.has_effects:
             raise NotCompiledError(f"{op.name}: effects are not compiled")
-        if not self.always:
-            _require_few_calls(op, kernels)
-        if isinstance(op, Scan) and not self.always and isinstance(op.length, int):
+        if self.always:
+            return
+        _require_few_calls(op, kernels)
+        if isinstance(op, Scan) and isinstance(op.length, int):
             cost = op.length * cost_of(op.body.program)
             if cost < WORTH:
                 raise NotCompiledError(
                     f"{op.length} turns of {cost / max(op.length, 1):.0f} us do not pay"
                 )
-        return CompiledLoop(op, inputs, prepare, kernels, self.linker)
 
     def cache_clear(self) -> None:
         """Forget every function that no schedule holds."""

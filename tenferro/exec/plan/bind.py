@@ -20,8 +20,9 @@ from tenferro.exec.runtime.resources import CALLER, Resources
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.graph import Instruction
 from tenferro.ops import StdTensorOp
-from tenferro.ops.control import ControlOp, Scan, While
+from tenferro.ops.control import Alternatives, ControlOp, Scan, While
 from tenferro.ops.extension import Extension
+from tenferro.passes import choose_alternatives
 from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec
 
@@ -146,8 +147,18 @@ class Binder:
         routine = self.extensions.runtime_of(op).compiled_routine(op.op)
         return None if routine is None else row_of(routine, inputs)
 
+    def alternative(self, op: Alternatives) -> Any:
+        """The sequential program where its loops are compiled, and the interpreter would not turn them."""
+        steps = op.sequential.program.instructions
+        loops = [step.op for step in steps if isinstance(step.op, Scan | While)]
+        compiler = self.compiler
+        if compiler is None or not all([compiler.pays(loop, self) for loop in loops]):
+            return op.parallel
+        return op.sequential
+
     def prepared(self, program: GraphProgram) -> GraphProgram:
-        """A body after the passes."""
+        """A program or a body after the passes."""
+        program = choose_alternatives(program, self.alternative)
         for rewrite in self.passes:
             program = rewrite(program)
         return program
@@ -166,5 +177,8 @@ class Binder:
         Raises:
             UnsupportedError: an op without a kernel, an extension without a runtime.
         """
-        kernel, parts = self._kernel(op, operands, results), self._parts(op)
+        kernel = self._kernel(op, operands, results)
+        if isinstance(op, Alternatives):
+            return kernel.over([Runner(self.schedule(self.alternative(op).program), self.prints)])
+        parts = self._parts(op)
         return kernel.over([Runner(part, self.prints) for part in parts]) if parts else kernel

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tenferro.program.drawing.picture import Box, boxes_of
+from tenferro.program.tape import tapes_of
 
 if TYPE_CHECKING:
     from tenferro.program.profile import InstructionProfile
@@ -27,6 +28,8 @@ def to_html(program: GraphProgram, rows: Sequence[InstructionProfile] | None = N
         rows: the rows of a profile of the program; those inside of a loop follow the loop's.
     """
     inside = _inside(program) if rows is None else _inside_of_rows(rows)
+    tapes = {number: tape.lines() for number, tape in tapes_of(program).items()}
+    inside |= {number: [*lines, *inside.get(number, [])] for number, lines in tapes.items()}
     outermost = None if rows is None else [row for row in rows if not row.depth]
     data = {
         "name": program.name,

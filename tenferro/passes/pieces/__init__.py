@@ -1,0 +1,1 @@
+"""The laws by which `join_pieces` puts slices, pads, windows and sums of pieces together."""

@@ -1,0 +1,116 @@
+"""Facts that several laws read: extents, spans of slices, repeated scalars and zeros."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tenferro.dims import is_static
+from tenferro.graph import SourceLine
+from tenferro.ops.source import Constant
+from tenferro.ops.structural import BroadcastInDim, Slice
+from tenferro.passes.clean_up import is_splat_of, splat
+from tenferro.program.rewrite import Producers
+
+__all__ = [
+    "Shape",
+    "Span",
+    "are_static",
+    "is_zero",
+    "number_in",
+    "repeated",
+    "scalar_of",
+    "shape_of",
+    "slice_of",
+    "spans_of",
+    "zero_beside",
+]
+
+Shape = tuple[int, ...]
+
+
+def shape_of(producers: Producers, value: int) -> Shape | None:
+    """The extents of a value; None where one is not a number."""
+    spec = producers.types[value]
+    return spec.shape if spec.is_static else None
+
+
+def are_static(*bounds: Sequence[Any]) -> bool:
+    """Whether bounds are numbers."""
+    return all([is_static(bound) for side in bounds for bound in side])
+
+
+class Span(NamedTuple):
+    """Positions start, start + stride, .. along an axis, `length` of them."""
+
+    start: int
+    length: int
+    stride: int = 1
+
+    @property
+    def last(self) -> int:
+        """The last position."""
+        return self.start + (self.length - 1) * self.stride
+
+    @property
+    def limit(self) -> int:
+        """One past the last position."""
+        return self.last + 1 if self.length else self.start
+
+    def through(self, inner: Span) -> Span:
+        """These positions of those of `inner`."""
+        start = inner.start + self.start * inner.stride if self.length else inner.start
+        return Span(start, self.length, self.stride * inner.stride)
+
+
+def spans_of(producers: Producers, op: Slice, x: int) -> list[Span] | None:
+    """The span of a slice along each axis; None where an extent is unknown."""
+    if shape_of(producers, x) is None or not are_static(op.starts, op.limits):
+        return None
+    return [
+        Span(start, -(-(limit - start) // stride), stride)
+        for start, limit, stride in zip(op.starts, op.limits, op.strides, strict=True)
+    ]
+
+
+def slice_of(producers: Producers, x: int, spans: Sequence[Span], source: SourceLine | None) -> int:
+    """The slice of x; x itself where it is all of it."""
+    if producers.types[x].shape == tuple([s.length for s in spans]):
+        return x
+    # The stride of a single element is free: 1 is the name of it.
+    strides = tuple([s.stride if s.length > 1 else 1 for s in spans])
+    op = Slice(tuple([s.start for s in spans]), tuple([s.limit for s in spans]), strides)
+    return producers.apply(op, (x,), source)[0]
+
+
+def repeated(producers: Producers, scalar: int, shape: Shape, source: SourceLine | None) -> int:
+    """A scalar in every place of a shape."""
+    return producers.apply(BroadcastInDim(shape, ()), (scalar,), source)[0] if shape else scalar
+
+
+def scalar_of(producers: Producers, value: int) -> int | None:
+    """The scalar that `value` repeats."""
+    node = producers.of(value, BroadcastInDim)
+    if node is None or producers.types[node.inputs[0]].rank:
+        return None
+    return node.inputs[0]
+
+
+def number_in(producers: Producers, value: int, source: SourceLine | None) -> int | None:
+    """The scalar that every element of `value` is, as a value; None where they may differ."""
+    scalar, number = scalar_of(producers, value), splat(producers, value)
+    if scalar is not None or number is None:
+        return scalar
+    return producers.apply(Constant.of(np.asarray(number)), (), source)[0]
+
+
+def is_zero(producers: Producers, value: int) -> bool:
+    """Whether a value is +0 everywhere."""
+    return is_splat_of(producers, value, 0)
+
+
+def zero_beside(producers: Producers, x: int, source: SourceLine | None) -> int:
+    """The scalar zero of x's dtype."""
+    return producers.apply(Constant.of(np.zeros((), producers.types[x].dtype.dtype)), (), source)[0]

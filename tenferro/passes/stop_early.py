@@ -1,0 +1,170 @@
+"""Bounded loops stop early: a scan that keeps its carry from some turn on is a loop that ends there.
+
+Law: the result is the same bit for bit. A scan without slices, whose next carry is the carry itself where a predicate of
+it does not hold, has the same carry, and the same predicate, in every later turn: so what is stacked there is
+that of the first of them, in every row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tenferro.graph import Graph, Instruction, SourceLine
+from tenferro.ops.control import Cond, Scan, While
+from tenferro.ops.elementwise import Add, And, Compare, Select
+from tenferro.ops.indexing import Scatter
+from tenferro.ops.source import Constant, Iota
+from tenferro.ops.structural import BroadcastInDim
+from tenferro.program import GraphProgram, Subprogram
+from tenferro.program.instructions import copy_into, makers
+from tenferro.program.rewrite import Producers, Values, rewrite
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["stop_early"]
+
+COUNT = TensorSpec.of((), DType.I64)
+
+
+def stop_early(program: GraphProgram) -> GraphProgram:
+    """The program with each scan that may keep its carry as a while loop, which ends where it does."""
+    return rewrite(program, {Scan: scan})
+
+
+def scan(
+    producers: Producers, op: Scan, inputs: Values, source: SourceLine | None
+) -> Values | None:
+    """A while loop over a counter, the carry, and what is stacked; rows that it has not reached are filled."""
+    choice = choice_of(op)
+    if choice is None:
+        return None
+    graph, n, m = producers.graph, op.num_consts, op.num_carry
+    stacks = [
+        filled(graph, np.zeros((), spec.dtype.dtype), (op.length, *spec.shape))
+        for spec in op.body.output_specs[m:]
+    ]
+    zero = constant(graph, np.int64(0))
+    parts = test_of(op, choice), turn_of(op, choice)
+    operands = (*inputs[:n], zero, *inputs[n:], *stacks)
+    count, *results = producers.apply(While(*parts, n), operands, source)
+    carry, stacks = results[:m], results[m:]
+    if not stacks:
+        return tuple(carry)
+    rows = graph.add(Iota((op.length,), 0, DType.I64), ())
+    reached = graph.add(BroadcastInDim((op.length,), ()), (count,))
+    (is_reached,) = graph.add(Compare("LT"), (*rows, *reached))
+    idle = turn(graph, op, choice, [*inputs[:n], *carry], 0)[m:]
+    return (
+        *carry,
+        *[chosen(graph, is_reached, y, row) for y, row in zip(stacks, idle, strict=True)],
+    )
+
+
+def choice_of(op: Scan) -> Instruction | None:
+    """The choice between the next carry and the carry itself; None where a turn is something else."""
+    program, n, m = op.body.program, op.num_consts, op.num_carry
+    is_static = all([spec.is_static for spec in program.output_specs])
+    has_slices = len(program.input_slots) > n + m
+    if has_slices or not is_static or op.has_effects or not isinstance(op.length, int):
+        return None
+    if not op.length or (op.reverse and len(program.output_slots) > m):
+        return None
+    steps = makers(program.instructions)
+    choice: Instruction | None = None
+    for slot, own in zip(program.output_slots[:m], program.input_slots[n:], strict=False):
+        if slot == own:
+            continue
+        step = steps.get(slot)
+        if step is None or type(step.op) is not Cond or (choice or step) is not step:
+            return None
+        choice = step
+        if not keeps(step, slot, own) or not program.types[step.inputs[0]].dtype.is_bool:
+            return None
+    return choice
+
+
+def keeps(choice: Instruction, slot: int, own: int) -> bool:
+    """Whether an output of a choice is this value, where the predicate does not hold."""
+    branch = choice.op.branches[0].program  # type: ignore[union-attr]
+    output = branch.output_slots[choice.outputs.index(slot)]
+    operands = choice.inputs[1:]
+    return output in branch.input_slots and operands[branch.input_slots.index(output)] == own
+
+
+def test_of(op: Scan, choice: Instruction) -> Subprogram:
+    """Whether turns are left, and the predicate holds."""
+    graph = Graph()
+    inputs = inputs_of(graph, op)
+    n, m = op.num_consts, op.num_carry
+    values = dict(enumerate([*inputs[:n], *inputs[n + 1 : n + 1 + m]]))
+    copy_into(graph, op.body.program.instructions, values)
+    length = constant(graph, np.int64(op.length))
+    (is_left,) = graph.add(Compare("LT"), (inputs[n], length))
+    return Subprogram.of(graph, inputs, graph.add(And(), (is_left, values[choice.inputs[0]])))
+
+
+def turn_of(op: Scan, choice: Instruction) -> Subprogram:
+    """One turn in which the predicate holds: the next counter, the next carry, and its row of each stack."""
+    graph = Graph()
+    inputs = inputs_of(graph, op)
+    n, m = op.num_consts, op.num_carry
+    count, carry, stacks = inputs[n], inputs[n + 1 : n + 1 + m], inputs[n + 1 + m :]
+    results = turn(graph, op, choice, [*inputs[:n], *carry], 1)
+    written = [
+        graph.add(set_row(len(graph.types[y].shape)), (stack, count, y))[0]
+        for stack, y in zip(stacks, results[m:], strict=True)
+    ]
+    after = graph.add(Add(), (count, constant(graph, np.int64(1))))
+    return Subprogram.of(graph, inputs, [*after, *results[:m], *written])
+
+
+def inputs_of(graph: Graph, op: Scan) -> list[int]:
+    """The inputs of the loop's parts: the constants, the counter, the carry, and the stacks."""
+    n, m = op.num_consts, op.num_carry
+    stacks = [
+        TensorSpec.of((op.length, *spec.shape), spec.dtype) for spec in op.body.output_specs[m:]
+    ]
+    specs = [*op.body.input_specs[:n], COUNT, *op.body.input_specs[n:], *stacks]
+    return [graph.add_input(spec) for spec in specs]
+
+
+def turn(
+    graph: Graph, op: Scan, choice: Instruction, inputs: Sequence[int], branch: int
+) -> list[int]:
+    """The outputs of a turn in which the choice is known."""
+    program = op.body.program
+    values = dict(enumerate(inputs))
+    number = program.instructions.index(choice)
+    copy_into(graph, program.instructions[:number], values)
+    values[choice.inputs[0]] = constant(graph, np.bool_(branch))
+    operands = [values[slot] for slot in choice.inputs[1:]]
+    part: Subprogram = choice.op.branches[branch]  # type: ignore[union-attr]
+    results = Subprogram.of_program(part.program).emit(graph, operands)
+    values.update(zip(choice.outputs, results, strict=True))
+    copy_into(graph, program.instructions[number + 1 :], values)
+    return [values[slot] for slot in program.output_slots]
+
+
+def set_row(rank: int) -> Scatter:
+    """The op that writes one row of a stack."""
+    return Scatter(tuple(range(rank)), (0,), (), (), (0,), 0, "set", unique_indices=True)
+
+
+def chosen(graph: Graph, is_reached: int, stack: int, row: int) -> int:
+    """The stack, with this row where the loop has not been."""
+    shape = graph.types[stack].shape
+    (mask,) = graph.add(BroadcastInDim(shape, (0,)), (is_reached,))
+    (rows,) = graph.add(BroadcastInDim(shape, tuple(range(1, len(shape)))), (row,))
+    return graph.add(Select(), (mask, stack, rows))[0]
+
+
+def constant(graph: Graph, number: np.generic) -> int:
+    """A number in the graph."""
+    return graph.add(Constant.of(np.asarray(number)), ())[0]
+
+
+def filled(graph: Graph, number: np.ndarray, shape: tuple[int, ...]) -> int:
+    """A number in every place of a shape."""
+    scalar = graph.add(Constant.of(number), ())
+    return graph.add(BroadcastInDim(shape, ()), scalar)[0]

@@ -1,0 +1,146 @@
+"""`Tape`: the values of its turns that a loop keeps, and those that a loop of a derivative computes again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tenferro.graph import Instruction
+from tenferro.ops.control import Scan, While
+from tenferro.ops.indexing import DynamicUpdateSlice, Scatter
+from tenferro.program.instructions import makers
+from tenferro.types import TensorSpec
+
+if TYPE_CHECKING:
+    from tenferro.program.program import GraphProgram
+
+__all__ = ["Tape", "TapeValue", "tape_of", "tapes_of"]
+
+
+@dataclass(frozen=True)
+class TapeValue:
+    """A value of one turn.
+
+    Attributes:
+        spec: its type.
+        op: the name of the op that computes it; "an input of the turn" for a carry or a slice.
+        source: the user's line, or "".
+    """
+
+    spec: TensorSpec
+    op: str
+    source: str
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes per turn; 0 where they are not known."""
+        return self.spec.nbytes if self.spec.is_static else 0
+
+    def __str__(self) -> str:
+        return f"{self.spec} = {self.op}{f' at {self.source}' if self.source else ''}"
+
+
+@dataclass(frozen=True)
+class Tape:
+    """What a loop keeps of its turns.
+
+    Attributes:
+        turns: the extent of the stacks.
+        stacked: the values that are stacked, turn by turn.
+        recomputed: in a loop of a derivative, values of the loop it belongs to that are computed again.
+        passing: the number of other values of a turn: no later turn and no stack has them.
+    """
+
+    turns: Any
+    stacked: tuple[TapeValue, ...]
+    recomputed: tuple[TapeValue, ...]
+    passing: int
+
+    @property
+    def turn_bytes(self) -> int:
+        """Bytes that one turn stacks."""
+        return sum([value.nbytes for value in self.stacked])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the stacks; 0 where the number of turns is not known."""
+        return self.turn_bytes * self.turns if isinstance(self.turns, int) else 0
+
+    def lines(self) -> list[str]:
+        """A line for the bytes, one for each value that is stacked or computed again, and one for the others."""
+        lines: list[str] = []
+        if self.stacked:
+            total = (
+                f"{self.nbytes:,} B" if self.nbytes else "a number of bytes that depends on symbols"
+            )
+            lines.append(
+                f"stacks {self.turn_bytes:,} B of each turn, {total} of {self.turns} turns"
+            )
+            lines += [f"stacked: {value}" for value in self.stacked]
+        lines += [f"computed again: {value}" for value in self.recomputed]
+        if lines and self.passing:
+            lines.append(f"not kept: {self.passing} other values of a turn")
+        return lines
+
+
+def tapes_of(program: GraphProgram) -> dict[int, Tape]:
+    """The tapes of a program's own loops, by the number of the instruction."""
+    tapes = {number: tape_of(step) for number, step in enumerate(program.instructions)}
+    return {number: tape for number, tape in tapes.items() if tape is not None}
+
+
+def tape_of(step: Instruction) -> Tape | None:
+    """The tape of a loop that stacks values, or computes some again; None of any other instruction."""
+    op: Any = step.op
+    if not isinstance(op, Scan | While):
+        return None
+    body = op.body.program
+    if isinstance(op, Scan):
+        turns, rows = op.length, list(body.output_slots[op.num_carry :])
+    else:
+        turns, rows = _written_rows(body, op.num_consts)
+    again = _recomputed(body) if step.source is not None and step.source.derivative_of else []
+    if not rows and not again:
+        return None
+    lasting = {*rows, *body.output_slots, *again}
+    computed = [slot for inner in body.instructions for slot in inner.outputs]
+    passing = len([slot for slot in computed if slot not in lasting])
+    stacked, recomputed = (tuple(_values(body, slots)) for slots in (rows, again))
+    return Tape(turns, stacked, recomputed, passing)
+
+
+def _written_rows(body: GraphProgram, num_consts: int) -> tuple[Any, list[int]]:
+    """The extent of the stacks that a while loop carries, and the slots of what it writes into their rows."""
+    steps = makers(body.instructions)
+    turns, rows = 0, list[int]()
+    for own, output in zip(body.input_slots[num_consts:], body.output_slots, strict=True):
+        step = steps.get(output)
+        if step is None or not isinstance(step.op, Scatter | DynamicUpdateSlice):
+            continue
+        row = step.inputs[2 if isinstance(step.op, Scatter) else 1]
+        if step.inputs[0] == own and body.types[row].rank == body.types[own].rank - 1:
+            turns = body.types[own].shape[0]
+            rows.append(row)
+    return turns, rows
+
+
+def _recomputed(body: GraphProgram) -> list[int]:
+    """What ops of the user's own compute in the loop of a derivative."""
+    return [
+        slot
+        for step in body.instructions
+        if step.source is not None and not step.source.derivative_of and step.inputs
+        for slot in step.outputs
+    ]
+
+
+def _values(body: GraphProgram, slots: Sequence[int]) -> list[TapeValue]:
+    steps = makers(body.instructions)
+    values: list[TapeValue] = []
+    for slot in slots:
+        step = steps.get(slot)
+        name = "an input of the turn" if step is None else step.op.name
+        source = "" if step is None or step.source is None else str(step.source)
+        values.append(TapeValue(body.types[slot], name, source))
+    return values

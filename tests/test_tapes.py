@@ -1,0 +1,57 @@
+"""The tape of a loop, as pages and profiles show it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import tenferro as tnf
+from tenferro.program.tape import tapes_of
+
+
+def turn(u: Any, _: Any) -> Any:
+    return tnf.sin(tnf.exp(u)), None
+
+
+def gradient(body: Any, n: int = 5) -> Any:
+    return tnf.compile(tnf.grad(lambda u: tnf.sum(tnf.scan(body, u, length=n)[0])), np.ones(4))
+
+
+def test_residuals_are_stacked() -> None:
+    forward, *_ = tapes_of(gradient(turn)).values()
+    assert {(str(v.spec), v.op) for v in forward.stacked} == {("f64[4]", "Cos"), ("f64[4]", "Exp")}
+    assert forward.turn_bytes == 32 * len(forward.stacked)
+    assert forward.nbytes == 5 * forward.turn_bytes
+    assert all("test_tapes.py:14 in turn" in v.source for v in forward.stacked)
+
+
+def test_a_checkpoint_keeps_the_carry_and_computes_the_rest_again() -> None:
+    forward, backward = tapes_of(gradient(tnf.checkpoint(turn))).values()
+    assert [v.op for v in forward.stacked] == ["an input of the turn"]
+    assert (forward.turn_bytes, forward.nbytes) == (32, 160)
+    assert forward.passing == 1  # exp, which neither a stack nor the next turn has
+    assert [v.op for v in backward.recomputed] == ["Exp"]
+    assert not backward.stacked
+
+
+def test_pages_and_profiles_show_it() -> None:
+    program = gradient(tnf.checkpoint(turn))
+    page = program.to_html()
+    assert "stacks 32 B of each turn, 160 B of 5 turns" in page
+    assert "computed again: f64[4] = Exp at" in page
+    profile = program.profile(np.ones(4))
+    assert "stacks 32 B of each turn, 160 B of 5 turns" in str(profile)
+    assert "stacks 32 B of each turn" in profile.to_html()
+    assert "stacks" not in tnf.compile(lambda x: x + 1, np.ones(4)).to_html()
+
+
+def test_loops_with_a_bound_are_while_loops_that_write_rows() -> None:
+    def root(a: Any) -> Any:
+        more = lambda s: s * s > 2.0 * a
+        return tnf.while_loop(more, lambda s: 0.5 * (s + a / s), 9.0, max_steps=20)
+
+    program = tnf.GraphExecutor().profile(tnf.compile(tnf.grad(root), 4.0), 4.0).program
+    tape = next(iter(tapes_of(program).values()))
+    assert tape.turns == 20
+    assert tape.nbytes == 20 * tape.turn_bytes > 0
