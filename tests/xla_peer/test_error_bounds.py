@@ -505,6 +505,19 @@ def test_an_output_without_a_bound_is_not_decidable_and_the_op_is_named() -> Non
 def test_a_bound_is_sampled_or_proven() -> None:
     x = np.ones(3)
     with pytest.raises(InvalidConfigError, match="sampled"):
-        check_parity(lambda x: x, x, bound="sampled")
+        check_parity(lambda x: x, x, bound="rigorous")
     with pytest.raises(InvalidConfigError, match="leave these out"):
         check_parity(lambda x: x, x, bound="proven", ulps=4)
+
+
+def test_alternatives_hold_both_programs() -> None:
+    x = np.random.default_rng(3).standard_normal(33).astype(np.float32)
+    fn = lambda x: tnf.associative_scan(tnf.add, x)
+    bound = error_bound(fn, x)
+    value, radius = np.asarray(bound.values), bound.radii
+    exact = np.cumsum(x.astype(np.float64))
+    assert np.all(np.isfinite(radius))
+    assert np.all(np.abs(value - exact) <= radius)
+    assert np.all(
+        np.abs(np.asarray(xla_peer.XlaExecutor().run(tnf.compile(fn, x), x)) - value) <= radius
+    )

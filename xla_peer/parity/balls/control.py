@@ -52,6 +52,12 @@ def _choice(op: cf.Cond, parts: Sequence[Part], operands: Sequence[Ball]) -> lis
     return results
 
 
+def _either(op: cf.Alternatives, parts: Sequence[Part], operands: Sequence[Ball]) -> list[Ball]:
+    """The union of both programs, of which each executor runs one."""
+    sequential, parallel = parts
+    return _united(sequential(operands), parallel(operands))
+
+
 def _may_exceed(index: Ball, last: int) -> bool:
     """The index may be out of range, where the last branch runs."""
     low, high = float(index.value) - float(index.radius), float(index.value) + float(index.radius)
@@ -114,5 +120,5 @@ LOOPS: Column[Loop] = Column(
     "ball of loops",
     "xla_peer/parity/balls/control.py",
     cf.CARDS,
-    {cf.Cond: _choice, cf.While: _while, cf.Scan: _scan},
+    {cf.Cond: _choice, cf.While: _while, cf.Scan: _scan, cf.Alternatives: _either},
 )
